@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. `make demo` and `make test` set up all they need.
+#
+#   make setup      .venv with the package, its test needs and the rivals
+#   make demo       build an operator, train a classifier with it, check it
+#   make test       C unit tests, text tests, Python tests
+#   make test-full  the slow Python tests
+#   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
+#                   those with threads under TSan
+#   make fuzz       each fuzzer for FUZZ_SECONDS (600)
+#   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
+#   make style      format, layers, sizes, spelling; make format mends the first
+#
+# The slow ones accept SMOKE=1: the same path, a few seconds each.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD ?= build
+JOBS ?= $(shell nproc)
+SMOKE ?=
+FUZZ_SECONDS ?= $(if $(SMOKE),5,600)
+SMOKE_FLAG := $(if $(SMOKE),--smoke)
+export OPGRAFT_SMOKE := $(SMOKE)
+GENERATOR := $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+CONFIGURE := cmake -S . -G "$(GENERATOR)" -DOPGRAFT_BUILD_TESTS=ON \
+  -DOPGRAFT_WERROR=ON -DOPGRAFT_BUILD_PYTHON=OFF -DCMAKE_BUILD_TYPE=None
+
+# Folders are listed too: their times tell of files that went away.
+PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
+  -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
+  CMakeLists.txt pyproject.toml
+
+.PHONY: setup demo test test-full sanitize fuzz bench sweep style format build clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/.package $(VENV)/.rivals
+
+$(VENV)/.requirements: tools/requirements.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -r tools/requirements.txt
+	touch $@
+
+$(VENV)/.rivals: tools/rivals.txt $(VENV)/.requirements
+	$(BIN)/python tools/rivals.py tools/rivals.txt
+	touch $@
+
+$(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation .
+	touch $@
+
+demo: setup
+	$(BIN)/python examples/custom_linear/demo.py $(SMOKE_FLAG)
+
+build:
+	$(CONFIGURE) -B $(BUILD) -DCMAKE_C_FLAGS="-O2 -g" > /dev/null
+	cmake --build $(BUILD) -j $(JOBS)
+
+test: setup build
+	$(BIN)/python tools/run_tests.py --build $(BUILD) unit text checks python
+
+test-full: setup build
+	$(BIN)/python tools/run_tests.py --build $(BUILD) full
+
+sanitize: setup
+	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
+	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	cmake --build build-asan -j $(JOBS)
+	$(CONFIGURE) -B build-tsan -DOPGRAFT_SANITIZE=thread \
+	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	cmake --build build-tsan -j $(JOBS) --target unit_programs test_modules
+	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
+	  --thread-build build-tsan threads
+
+fuzz: setup
+	$(CONFIGURE) -B build-fuzz -DOPGRAFT_SANITIZE=address \
+	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
+	$(BIN)/python tools/run_tests.py --build build-fuzz \
+	  --fuzz-seconds $(FUZZ_SECONDS) fuzz
+
+bench: setup
+	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) bench
+
+sweep: setup
+	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) sweep
+
+style: setup
+	$(BIN)/python tools/run_tests.py style
+
+format: setup
+	git ls-files '*.c' '*.h' | xargs $(BIN)/clang-format -i
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz .build

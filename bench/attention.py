@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ragged attention against what a CPU user has: SDPA in a loop, SDPA padded,
+flex_attention compiled. One interleaved run.
+
+GFLOP/s count useful causal work (4 * heads * size * visible pairs), GB/s the
+keys and values once; per cent of the machine's measured FMA or bandwidth.
+Masks and padding of the rivals are prepared outside the timing, plans of ours
+too; `plan` is timed by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import harness  # noqa: E402
+import machine  # noqa: E402
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+from opgraft import ops  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADS = [(8, 8, 64), (32, 8, 128)]
+
+
+@dataclass
+class Case:
+    name: str
+    q: list[int]
+    kv: list[int]
+    is_decode: bool = False
+    is_ragged: bool = True
+
+
+def cases(is_smoke: bool) -> list[Case]:
+    rng = random.Random(1)
+    cut = 8 if is_smoke else 1
+    zipf = [max(1, 2048 // cut // r) for r in range(1, 33)]
+    rng.shuffle(zipf)
+    decode = [max(1, 8192 // cut // r) for r in range(1, 65)]
+    q = [rng.randint(1, 128) for _ in range(16 // min(cut, 4))]
+    kv = [rng.randint(512, 4096 // min(cut, 4)) for _ in q]
+    return [
+        Case("16 x 256", [256 // cut] * 16, [256 // cut] * 16,
+             is_ragged=False),
+        Case("Zipf 32", zipf, zipf),
+        Case("1 x 4096", [4096 // cut], [4096 // cut], is_ragged=False),
+        Case("chunked 16", q, kv),
+        Case("decode 64", [1] * 64, decode, is_decode=True),
+    ]
+
+
+def pairs(case: Case) -> int:
+    return sum(kv * q - q * (q - 1) // 2 if kv >= q else kv * (kv + 1) // 2
+               for q, kv in zip(case.q, case.kv, strict=True))
+
+
+def indptr(lengths: list[int]) -> torch.Tensor:
+    return torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+
+
+class Work:
+    """One case's tensors, and each contender as a call without arguments."""
+
+    def __init__(
+        self, case: Case, heads: tuple[int, int, int], dtype: torch.dtype
+    ) -> None:
+        self.case, self.heads, self.dtype = case, heads, dtype
+        hq, hk, size = heads
+        self.q = torch.randn(sum(case.q), hq, size).to(dtype)
+        self.k = torch.randn(sum(case.kv), hk, size).to(dtype)
+        self.v = torch.randn(sum(case.kv), hk, size).to(dtype)
+        self.q_indptr, self.kv_indptr = indptr(case.q), indptr(case.kv)
+        self.plan = self.make_plan()
+
+    def make_plan(self) -> Any:
+        return ops.plan_attention(
+            self.kv_indptr, self.q_indptr, *self.heads, causal=True)
+
+    def ours(self) -> torch.Tensor:
+        return ops.batch_prefill_ragged(
+            self.plan.plan, self.q, self.k, self.v,
+            split_bytes=self.plan.split_bytes)[0]
+
+    def loop(self) -> Callable[[], Any]:
+        """SDPA request by request, into one output."""
+        parts = []
+        out = torch.empty_like(self.q)
+        for i in range(len(self.case.q)):
+            a, b = self.q_indptr[i:i + 2].tolist()
+            c, d = self.kv_indptr[i:i + 2].tolist()
+            mask = None
+            if b - a not in (1, d - c):
+                mask = torch.ones(b - a, d - c, dtype=torch.bool).tril(
+                    d - c - b + a)
+            views = [t.transpose(0, 1)[None]
+                     for t in (self.q[a:b], self.k[c:d], self.v[c:d])]
+            parts.append((views, mask, b - a == d - c and b - a > 1, out[a:b]))
+
+        def run() -> torch.Tensor:
+            for views, mask, causal, to in parts:
+                to.copy_(F.scaled_dot_product_attention(
+                    *views, attn_mask=mask, is_causal=causal,
+                    enable_gqa=True)[0].transpose(0, 1))
+            return out
+
+        return run
+
+    def padded(self) -> Callable[[], Any]:
+        """One SDPA over all requests, padded to the longest."""
+        n, hq, hk, size = len(self.case.q), *self.heads
+        most_q, most_kv = max(self.case.q), max(self.case.kv)
+        q = torch.zeros(n, hq, most_q, size, dtype=self.dtype)
+        k = torch.zeros(n, hk, most_kv, size, dtype=self.dtype)
+        v = torch.zeros_like(k)
+        mask = torch.zeros(n, 1, most_q, most_kv, dtype=torch.bool)
+        for i, (ql, kl) in enumerate(zip(self.case.q, self.case.kv)):
+            a, c = int(self.q_indptr[i]), int(self.kv_indptr[i])
+            q[i, :, :ql] = self.q[a:a + ql].transpose(0, 1)
+            k[i, :, :kl] = self.k[c:c + kl].transpose(0, 1)
+            v[i, :, :kl] = self.v[c:c + kl].transpose(0, 1)
+            mask[i, 0, :ql, :kl] = torch.ones(
+                ql, kl, dtype=torch.bool).tril(kl - ql)
+        is_causal = self.case.q == self.case.kv
+        return lambda: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=None if is_causal else mask,
+            is_causal=is_causal, enable_gqa=True)
+
+    def flex(self) -> Callable[[], Any]:
+        """flex_attention over the packed rows, compiled."""
+        from torch.nn.attention.flex_attention import (
+            create_block_mask,
+            flex_attention,
+        )
+
+        q_of = torch.repeat_interleave(
+            torch.arange(len(self.case.q)), self.q_indptr.diff())
+        kv_of = torch.repeat_interleave(
+            torch.arange(len(self.case.kv)), self.kv_indptr.diff())
+        shift = (self.kv_indptr[1:] - self.q_indptr[1:]).long()
+
+        def seen(b: Any, h: Any, i: Any, j: Any) -> Any:
+            return (q_of[i] == kv_of[j]) & (j <= i + shift[q_of[i]])
+
+        block = create_block_mask(
+            seen, None, None, self.q.shape[0], self.k.shape[0], device="cpu")
+        run = torch.compile(flex_attention, dynamic=False)
+        views = [t.transpose(0, 1)[None] for t in (self.q, self.k, self.v)]
+        return lambda: run(*views, block_mask=block, enable_gqa=True)
+
+
+def contenders(work: Work, with_flex: bool) -> dict[str, Callable[[], Any]]:
+    found: dict[str, Callable[[], Any]] = {"opgraft": work.ours}
+    makers = {"SDPA loop": work.loop, "SDPA padded": work.padded}
+    if with_flex:
+        makers["flex compiled"] = work.flex
+    for name, make in makers.items():
+        try:
+            call = make()
+            call()
+            found[name] = call
+        except Exception as error:  # a rival that does not run is left out
+            print(f"  {name} left out: {str(error).splitlines()[0][:120]}")
+    return found
+
+
+def repeat(call: Callable[[], Any]) -> Callable[[int], Any]:
+    def run(count: int) -> None:
+        for _ in range(count):
+            call()
+
+    return run
+
+
+def measure_case(
+    work: Work, limits: dict[str, float], with_flex: bool, blocks: int
+) -> dict[str, float]:
+    calls = contenders(work, with_flex)
+    timings = harness.measure(
+        {n: repeat(c) for n, c in calls.items()}, block_ns=1, blocks=blocks)
+    hq, hk, size = work.heads
+    flops = 4 * hq * size * pairs(work.case)
+    data = 2 * sum(work.case.kv) * hk * size * work.q.element_size()
+    for name, timing in timings.items():
+        seconds = timing.least / 1e9
+        if work.case.is_decode:
+            rate, limit, unit = data / seconds / 1e9, limits["read"], "GB/s"
+        else:
+            rate, limit, unit = flops / seconds / 1e9, limits["fma"], "GFLOP/s"
+        peak = machine.peak_mb(calls[name])
+        print(f"  {name:<14} {timing.least / 1e6:9.2f} / "
+              f"{timing.median / 1e6:9.2f} ms {rate:8.1f} {unit:<8}"
+              f"{100 * rate / limit:5.0f} % "
+              f"{'?' if peak is None else f'{peak:.0f}'} MB")
+    ours = timings["opgraft"].least
+    rivals = [t.least for n, t in timings.items() if n != "opgraft"]
+    share = (data / ours / limits["read"] if work.case.is_decode
+             else flops / ours / limits["fma"])
+    return {"share": share, "ours": ours,
+            "ratio": min(rivals) / ours if rivals else 0.0}
+
+
+def plan_time(goals: harness.Goals, threads: int) -> None:
+    lengths = [max(1, 8192 // r) for r in range(1, 65)]
+    kv, q = indptr(lengths), indptr([1] * 64)
+    batch = (kv, q, None, 32, 8, 128, 128, 0, True)
+    size = int(ops.attention_plan_size(*batch))
+    buffer = torch.empty(size, dtype=torch.uint8)
+    out = torch.ops.attention_plan.attention_plan.out
+    timing = harness.measure({"plan": harness.loop(
+        "out(*batch, size=size, out=buffer)", out=out, batch=batch, size=size,
+        buffer=buffer)})["plan"]
+    goals.add(f"plan of 64 requests, {threads} threads",
+              timing.least / 1e3, 50, unit=" us")
+    plan = ops.plan_attention(kv, None, 32, 8, 128)
+    goals.add(f"imbalance on Zipf, {threads} threads",
+              100 * (plan.imbalance - 1), 5, unit=" %")
+
+
+def run_threads(
+    threads: int, options: argparse.Namespace, goals: harness.Goals
+) -> None:
+    torch.set_num_threads(threads)
+    limit = machine.Machine(threads)
+    read = limit.bandwidth()
+    times: dict[tuple[str, tuple[int, int, int], str], float] = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        limits = {"fma": limit.flops(dtype), "read": read}
+        kind = str(dtype).removeprefix("torch.")
+        print(f"\n{kind}, {threads} threads, {limit.isa}: "
+              f"{limits['fma']:.0f} GFLOP/s, {read:.1f} GB/s")
+        for heads in HEADS[:1] if options.smoke else HEADS:
+            for case in cases(options.smoke):
+                name = f"{case.name} {'/'.join(map(str, heads))}"
+                label = f"{kind} {name}, {threads} threads"
+                print(f" {name}")
+                try:
+                    figures = measure_case(
+                        Work(case, heads, dtype), limits, options.flex,
+                        7 if options.smoke else 9)
+                except harness.TooNoisy:
+                    goals.noisy(label)
+                    continue
+                times[case.name, heads, kind] = figures["ours"]
+                judge(goals, label, case, kind, figures)
+                f32 = times.get((case.name, heads, "float32"))
+                if (kind == "bfloat16" and f32 and not case.is_decode
+                        and limit.isa == "avx512_bf16"):
+                    goals.add(f"{label}: bf16 over f32",
+                              f32 / figures["ours"], 1.5, at_most=False)
+
+
+def judge(
+    goals: harness.Goals, label: str, case: Case, kind: str,
+    figures: dict[str, float]
+) -> None:
+    if case.is_decode:
+        goals.add(f"{label}: share of bandwidth", figures["share"], 0.8,
+                  at_most=False)
+    elif kind == "float32":
+        goals.add(f"{label}: share of FMA peak", figures["share"], 0.6,
+                  at_most=False)
+    if case.is_ragged:
+        goals.add(f"{label}: best rival / ours", figures["ratio"], 2,
+                  at_most=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--flex", action="store_true",
+                        help="also flex_attention (compiles for minutes)")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    options = parser.parse_args()
+    goals = harness.Goals("attention")
+    for threads in options.threads:
+        run_threads(threads, options, goals)
+        plan_time(goals, threads)
+    if not options.smoke:
+        goals.write([*(ROOT / "src" / "kernel").glob("*"),
+                     ROOT / "ops" / "batch_prefill_ragged.c"])
+
+
+if __name__ == "__main__":
+    main()

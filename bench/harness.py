@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interleaved timing: what every bench/*.py measures and prints with.
+
+Cases run in turn, block by block, so that a machine whose speed drifts drifts
+for all of them. A figure is the ratio of minima. A block during which other
+processes held the cores is thrown away; when too few are left the answer is
+`too noisy`, and nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Iterable
+
+BLOCKS = 15
+LEAST_BLOCKS = 7
+FOREIGN_SHARE = 0.25  # of the machine, by other processes, in one block
+ATTEMPTS = 3
+
+
+def _busy_ticks() -> int:
+    """Time that all processes ran, in clock ticks."""
+    fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
+    user, nice, system, _, _, irq, softirq, *rest = map(int, fields)
+    return user + nice + system + irq + softirq + (rest[0] if rest else 0)
+
+
+def _own_ticks() -> float:
+    times = os.times()
+    tick = os.sysconf("SC_CLK_TCK")
+    return (times.user + times.system + times.children_user
+            + times.children_system) * tick
+
+
+@dataclass
+class Timing:
+    """Nanoseconds a call, one entry for each block that counted."""
+
+    blocks: list[float] = field(default_factory=list)
+
+    @property
+    def least(self) -> float:
+        return min(self.blocks)
+
+    @property
+    def median(self) -> float:
+        return sorted(self.blocks)[len(self.blocks) // 2]
+
+
+class TooNoisy(Exception):
+    pass
+
+
+def measure(
+    cases: dict[str, Callable[[int], Any]],
+    *,
+    block_ns: float = 3e6,
+    blocks: int = BLOCKS,
+) -> dict[str, Timing]:
+    """Times each case; a case is called with how often to repeat its work."""
+    counts = {}
+    for name, run in cases.items():
+        run(3)
+        begin = time.perf_counter_ns()
+        run(5)
+        each = max((time.perf_counter_ns() - begin) / 5, 1)
+        counts[name] = max(1, int(block_ns / each))
+        run(counts[name])
+    out = {name: Timing() for name in cases}
+    tick = os.sysconf("SC_CLK_TCK")
+    cores = os.cpu_count() or 1
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(blocks * 3):
+            busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
+            row = {}
+            for name, run in cases.items():
+                start = time.perf_counter_ns()
+                run(counts[name])
+                row[name] = (time.perf_counter_ns() - start) / counts[name]
+            wall = time.perf_counter() - begin
+            foreign = (_busy_ticks() - busy) - (_own_ticks() - own)
+            # Below a few ticks the count says nothing.
+            if foreign > max(3, FOREIGN_SHARE * wall * tick * cores):
+                continue
+            for name, value in row.items():
+                out[name].blocks.append(value)
+            if len(out[next(iter(cases))].blocks) >= blocks:
+                break
+    finally:
+        gc.enable()
+    if len(next(iter(out.values())).blocks) < LEAST_BLOCKS:
+        raise TooNoisy
+    return out
+
+
+def loop(code: str, **names: Any) -> Callable[[int], Any]:
+    """A case that repeats one expression, bound as locals."""
+    parameters = ", ".join(f"{n}={n}" for n in names)
+    source = (f"def _loop(_count, {parameters}):\n"
+              f"    for _ in range(_count): {code}\n")
+    space = dict(names)
+    exec(source, space)
+    return space["_loop"]
+
+
+def print_table(title: str, rows: dict[str, Timing], unit: float = 1,
+                name: str = "ns") -> None:
+    print(f"\n{title} ({name}: min / median)")
+    for label, timing in rows.items():
+        print(f"  {label:<46} {timing.least / unit:10.1f} "
+              f"/ {timing.median / unit:10.1f}")
+
+
+@dataclass
+class Goals:
+    """Goal lines, and the results file that they go to."""
+
+    name: str
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, what: str, figure: float, bound: float, *,
+            at_most: bool = True, unit: str = "") -> None:
+        holds = figure <= bound if at_most else figure >= bound
+        sign = "<=" if at_most else ">="
+        self._line(what, f"{figure:.3g}{unit}", f"{sign} {bound:g}{unit}",
+                   "holds" if holds else "falls short", figure)
+
+    def absent(self, what: str, reason: str) -> None:
+        self._line(what, reason, "no rival", "falls short", None)
+
+    def noisy(self, what: str) -> None:
+        print(f"goal: {what} too noisy")
+        self.lines.append({"what": what, "verdict": "too noisy"})
+
+    def _line(self, what: str, figure: str, bound: str, verdict: str,
+              value: float | None) -> None:
+        print(f"goal: {what} {figure} ({bound}) {verdict}")
+        self.lines.append({"what": what, "figure": value, "bound": bound,
+                           "verdict": verdict})
+
+    def write(self, measured: Iterable[Path]) -> None:
+        """docs/results/NAME.json, with the hash of what was measured."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        root = Path(__file__).resolve().parent.parent
+        files = sorted(str(p.relative_to(root)) for p in measured)
+        for file in files:
+            digest.update(file.encode() + (root / file).read_bytes())
+        path = root / "docs" / "results" / f"{self.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({
+            "measured": files, "hash": digest.hexdigest(), "goals": self.lines,
+        }, indent=1) + "\n")
+
+
+def judged(
+    attempt: Callable[[], dict[str, float]],
+    bounds: dict[str, tuple[float, bool]],
+    goals: Goals,
+    attempts: int = ATTEMPTS,
+) -> None:
+    """Up to three attempts before `falls short`: the best figure counts."""
+    best: dict[str, float] = {}
+    is_noisy = False
+    for _ in range(attempts):
+        try:
+            figures = attempt()
+        except TooNoisy:
+            is_noisy = True
+            continue
+        for what, figure in figures.items():
+            _, at_most = bounds[what]
+            known = best.get(what)
+            if known is None or (figure < known) == at_most:
+                best[what] = figure
+        if all((best[w] <= b) == m or best[w] == b
+               for w, (b, m) in bounds.items() if w in best):
+            break
+    for what, (bound, at_most) in bounds.items():
+        if what in best:
+            goals.add(what, best[what], bound, at_most=at_most)
+        elif is_noisy:
+            goals.noisy(what)

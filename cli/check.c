@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft check: runs the verifier, and PyTorch's own tests where asked.
+
+#include <opgraft/check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_option options[] = {
+    {"json", NULL, "print the report as JSON", 0},
+    {"host", "torch",
+     "also run PyTorch's opcheck and gradcheck, and compare "
+     "eager with compiled",
+     0},
+    {"op", "NAME", "check only this operator", 0},
+    {"seed", "N", "sample other calls; equal seeds sample equal calls", 0},
+    {"calls", "N", "calls sampled per operator; 40", 0},
+    {"limit", "SECONDS", "time for one operator's calls; 30", 0},
+    {"reference", "FILE",
+     "a module whose operators of the same names are "
+     "right",
+     0},
+    {"verbose", NULL, "list what was covered as well", 'v'},
+    {0},
+};
+
+typedef struct state {
+  cli_progress bar;
+} state;
+
+static void on_progress(void *user, const char *op, int32_t done,
+                        int32_t total) {
+  state *s = user;
+  s->bar.label = op;
+  cli_progress_set(&s->bar, done, total);
+}
+
+static void on_write(void *user, const char *text, size_t length) {
+  cli_progress_clear(&((state *)user)->bar);
+  fwrite(text, 1, length, stdout);
+}
+
+static bool options_read(const cli_args *args,
+                         opgraft_check_options *out_options) {
+  int64_t seed, calls, limit;
+  const char *host = cli_value_of(args, "host");
+  *out_options = (opgraft_check_options){
+      .struct_size = sizeof *out_options,
+      .format = cli_has(args, "json") ? OPGRAFT_CHECK_JSON : OPGRAFT_CHECK_TEXT,
+      .is_verbose = cli_has(args, "verbose"),
+      .op = cli_value_of(args, "op"),
+  };
+  if (host != NULL && strcmp(host, "torch") != 0) {
+    cli_error("check: --host is '%s', wanted torch", host);
+    return false;
+  }
+  if (!cli_number_of(args, "seed", 0, INT64_MAX, 0, &seed) ||
+      !cli_number_of(args, "calls", 1, 100000, 0, &calls) ||
+      !cli_number_of(args, "limit", 1, 86400, 0, &limit))
+    return false;
+  out_options->seed = (uint64_t)seed;
+  out_options->calls = (int32_t)calls;
+  out_options->operator_limit_ms = (int32_t)(limit * 1000);
+  return true;
+}
+
+// --- The core's own verifier -------------------------------------------------
+
+static int core_check(const opgraft_module *module,
+                      const opgraft_check_options *wanted) {
+  state s = {.bar = {.label = "check"}};
+  const opgraft_check_sink sink = {
+      .struct_size = sizeof sink,
+      .user = &s,
+      .progress = on_progress,
+      .write = on_write,
+  };
+  int32_t findings = 0;
+  opgraft_error error;
+  const og_status status =
+      opgraft_check(module, wanted, &sink, &findings, &error);
+  cli_progress_clear(&s.bar);
+  if (status != OG_OK) return cli_library_error(&error);
+  return findings > 0 ? CLI_FINDINGS : CLI_OK;
+}
+
+// --- PyTorch's ---------------------------------------------------------------
+
+// `python -m opgraft.check_torch FILE.so [--json] [--op NAME] [--seed N]
+// [--limit S]`: prints its report, ends with 0, 1 or 2 as this command does.
+static int torch_check(const cli_args *args, const char *object) {
+  static const char *const passed[] = {"op", "seed", "limit"};
+  const char *python = cli_python();
+  if (python == NULL)
+    return cli_error(
+        "check: --host torch wants a Python with opgraft and "
+        "torch; none is beside the program or on PATH");
+  const char *argv[16] = {python, "-m", "opgraft.check_torch", object};
+  int count = 4;
+  if (cli_has(args, "json")) argv[count++] = "--json";
+  for (size_t i = 0; i < sizeof passed / sizeof *passed; ++i) {
+    static const char *const names[] = {"--op", "--seed", "--limit"};
+    if (cli_value_of(args, passed[i]) == NULL) continue;
+    argv[count++] = names[i];
+    argv[count++] = cli_value_of(args, passed[i]);
+  }
+  char *report = NULL;
+  const int status =
+      cli_process_capture((char *const *)(uintptr_t)argv, false, &report);
+  const bool has_report = report != NULL && report[0] != '\0';
+  fputs(has_report ? report : cli_has(args, "json") ? "null" : "", stdout);
+  free(report);
+  // Python itself ends with 1 when a module is missing or breaks.
+  if (status == CLI_OK || (status == CLI_FINDINGS && has_report)) return status;
+  if (status != CLI_FAILED)
+    cli_error(
+        "check: `%s -m opgraft.check_torch` gave no report and ended "
+        "with status %d; its messages stand above",
+        python, status);
+  return CLI_FAILED;
+}
+
+static int both_check(const cli_args *args, const opgraft_module *module,
+                      const opgraft_check_options *wanted, const char *object) {
+  const bool is_json = cli_has(args, "json");
+  if (!cli_has(args, "host")) return core_check(module, wanted);
+  if (is_json) fputs("{\"core\": ", stdout);
+  const int core = core_check(module, wanted);
+  if (is_json) fputs(",\n\"torch\": ", stdout);
+  fflush(stdout);
+  const int torch = core == CLI_FAILED ? core : torch_check(args, object);
+  if (is_json) fputs("}\n", stdout);
+  return core > torch ? core : torch;
+}
+
+// With --reference: the module whose values are right.
+static int compare_run(const cli_args *args, const cli_module *subject,
+                       opgraft_check_options *wanted) {
+  const char *path = cli_value_of(args, "reference");
+  cli_module reference = {0};
+  if (wanted->op != NULL && cli_op_find(subject->module, wanted->op) == NULL)
+    return CLI_FAILED;
+  if (path != NULL && !cli_module_open(path, &reference)) return CLI_FAILED;
+  wanted->reference = reference.module;
+  const int result = both_check(args, subject->module, wanted, subject->object);
+  cli_module_close(&reference);
+  return result;
+}
+
+static int check_run(const cli_args *args) {
+  opgraft_check_options wanted;
+  cli_module subject;
+  const char *path = cli_only_operand(args, "a module or C file");
+  if (path == NULL || !options_read(args, &wanted)) return CLI_FAILED;
+  if (!cli_module_open(path, &subject)) return CLI_FAILED;
+  const int result = compare_run(args, &subject, &wanted);
+  cli_module_close(&subject);
+  return result;
+}
+
+const cli_command cli_command_check = {
+    .name = "check",
+    .summary = "prove a module's operators right, or say what is wrong",
+    .usage = "FILE.so|FILE.c [OPTIONS]",
+    .text =
+        "Runs every operator on sampled shapes, types and layouts, each "
+        "call in a process of\nits own with guarded memory, and names what "
+        "is wrong with the smallest call that\nshows it. No framework is "
+        "needed; --host torch adds PyTorch's own tests.\nExit 0: clean, 1: "
+        "findings, 2: could not run.",
+    .examples =
+        "  opgraft check norms.c\n"
+        "  opgraft check norms.so --op rms_norm --seed 7\n"
+        "  opgraft check norms.so --host torch --json > report.json",
+    .options = options,
+    .operand = CLI_OPERAND_MODULE,
+    .run = check_run,
+};

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// C files into shared objects, with whichever compiler there is.
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+typedef struct words {
+  char **word;
+  int count;
+  int capacity;
+} words;
+
+static void words_add(words *list, char *word) {
+  if (list->count + 1 >= list->capacity) {
+    list->capacity = list->capacity * 2 + 16;
+    list->word =
+        cli_realloc(list->word, (size_t)list->capacity, sizeof(char *));
+  }
+  list->word[list->count++] = word;
+  list->word[list->count] = NULL;
+}
+
+static void words_copy(words *list, const char *word) {
+  words_add(list, cli_format("%s", word));
+}
+
+static void words_reset(words *list) {
+  for (int i = 0; i < list->count; ++i) free(list->word[i]);
+  free(list->word);
+}
+
+// "ccache gcc" is two words.
+static void words_split(words *list, const char *text) {
+  for (;;) {
+    text += strspn(text, " \t");
+    const size_t length = strcspn(text, " \t");
+    if (length == 0) return;
+    words_add(list, cli_strndup(text, length));
+    text += length;
+  }
+}
+
+// --- The compiler ------------------------------------------------------------
+
+static bool command_exists(const char *command) {
+  words list = {0};
+  words_split(&list, command);
+  char *path = list.count > 0 ? cli_program_find(list.word[0]) : NULL;
+  const bool is_there = path != NULL;
+  free(path);
+  words_reset(&list);
+  return is_there;
+}
+
+char **cli_compiler_find(const char *wanted) {
+  static const char *const usual[] = {"cc", "gcc", "clang"};
+  const char *found = wanted;
+  if (found == NULL) {
+    found = getenv("CC");
+    if (found != NULL && found[strspn(found, " \t")] == '\0') found = NULL;
+  }
+  if (found != NULL && !command_exists(found)) return NULL;
+  for (int i = 0; found == NULL && i < 3; ++i)
+    if (command_exists(usual[i])) found = usual[i];
+  if (found == NULL) return NULL;
+  words list = {0};
+  words_split(&list, found);
+  return list.word;
+}
+
+static int no_compiler(const char *wanted) {
+  const char *cc = getenv("CC");
+  if (wanted != NULL)
+    return cli_error(
+        "--cc is '%s', which is no program on PATH; name a C "
+        "compiler",
+        wanted);
+  if (cc != NULL && cc[strspn(cc, " \t")] != '\0')
+    return cli_error(
+        "CC is '%s', which is no program on PATH; unset it or "
+        "name a C compiler",
+        cc);
+  return cli_error(
+      "no C compiler: neither cc, gcc nor clang is on PATH; "
+      "install one (on Debian: apt install gcc) or set CC");
+}
+
+static bool command_make(const cli_compile_job *job, const char *output,
+                         words *list) {
+  static const char *const always[] = {"-std=c11", "-fPIC",
+                                       "-shared",  "-fvisibility=hidden",
+                                       "-Wall",    "-Wextra"};
+  const char *include = cli_include_folder();
+  if (include == NULL) return false;
+  char **compiler = cli_compiler_find(job->compiler);
+  if (compiler == NULL) {
+    no_compiler(job->compiler);
+    return false;
+  }
+  for (char **word = compiler; *word != NULL; ++word) words_add(list, *word);
+  free(compiler);
+  for (size_t i = 0; i < sizeof always / sizeof *always; ++i)
+    words_copy(list, always[i]);
+  const char *level = job->optimize;
+  if (level == NULL) level = job->is_debug ? "0" : "3";
+  words_add(list, cli_format("-O%s", level));
+  if (job->is_debug) words_copy(list, "-g");
+  words_add(list, cli_format("-I%s", include));
+  for (int i = 0; i < job->source_count; ++i) words_copy(list, job->sources[i]);
+  words_copy(list, "-o");
+  words_copy(list, output);
+  for (int i = 0; i < job->flag_count; ++i) words_copy(list, job->flags[i]);
+  words_copy(list, "-lm");
+  return true;
+}
+
+static void command_print(const words *list) {
+  for (int i = 0; i < list->count; ++i)
+    fprintf(stderr, "%s%s", i > 0 ? " " : "", list->word[i]);
+  fputc('\n', stderr);
+}
+
+static bool source_check(const char *path) {
+  const char *dot = strrchr(cli_base_name(path), '.');
+  if (cli_is_folder(path)) {
+    cli_error("%s: is a folder, wanted a C file", path);
+    return false;
+  }
+  if (access(path, R_OK) != 0) {
+    cli_error("%s: could not open: %s", path, strerror(errno));
+    return false;
+  }
+  if (dot != NULL && strcmp(dot, ".c") == 0) return true;
+  cli_error("%s: wanted a C file, whose name ends in .c", path);
+  return false;
+}
+
+// Loads `object`; what is wrong with it is said of `path`. Prints.
+static opgraft_module *object_load(const char *object, const char *path) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  if (opgraft_module_load(object, &module, &error) == OG_OK) return module;
+  // A temporary's name means nothing to the author.
+  const size_t length = strlen(object);
+  if (strncmp(error.text, object, length) == 0)
+    cli_error("%s%s", path, error.text + length);
+  else
+    cli_library_error(&error);
+  return NULL;
+}
+
+static int output_place(const cli_compile_job *job, const char *temp) {
+  if (job->is_loaded) {
+    opgraft_module *module = object_load(temp, job->output);
+    if (module == NULL) return CLI_FINDINGS;
+    const int count = opgraft_module_op_count(module);
+    cli_note("%s: module %s, %d operator%s", job->output,
+             opgraft_module_name(module), count, count == 1 ? "" : "s");
+    opgraft_module_release(module);
+  }
+  // A temporary is private; a module is as public as its folder.
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (chmod(temp, 0777 & ~mask) == 0 && rename(temp, job->output) == 0)
+    return CLI_OK;
+  return cli_error("%s: could not write: %s", job->output, strerror(errno));
+}
+
+int cli_compile(const cli_compile_job *job) {
+  words list = {0};
+  for (int i = 0; i < job->source_count; ++i)
+    if (!source_check(job->sources[i])) return CLI_FAILED;
+  char *temp = cli_temp_beside(job->output);
+  if (temp == NULL) return CLI_FAILED;
+  int result = CLI_FAILED;
+  if (command_make(job, temp, &list)) {
+    if (job->is_verbose) command_print(&list);
+    const int status = cli_process_run(list.word);
+    result = status < 0 ? CLI_FAILED : CLI_FINDINGS;
+    if (status == 0)
+      result = output_place(job, temp);
+    else
+      cli_error("%s: %s ended with status %d; its messages stand above",
+                job->sources[0], list.word[0], status);
+  }
+  if (result != CLI_OK) unlink(temp);
+  cli_temp_forget(temp);
+  words_reset(&list);
+  return result;
+}
+
+// --- Modules -----------------------------------------------------------------
+
+// The shared object of `path`: itself, or what a C file was built to.
+static char *object_make(const char *path) {
+  const char *dot = strrchr(cli_base_name(path), '.');
+  if (dot == NULL || strcmp(dot, ".c") != 0) return cli_format("%s", path);
+  char *output = cli_temp_create(".so");
+  if (output == NULL) return NULL;
+  const cli_compile_job job = {
+      .sources = &path, .source_count = 1, .output = output};
+  if (cli_compile(&job) == CLI_OK) return output;
+  unlink(output);
+  cli_temp_forget(output);
+  return NULL;
+}
+
+void cli_module_close(cli_module *module) {
+  if (module->module != NULL) opgraft_module_release(module->module);
+  if (module->object != NULL && strcmp(module->object, module->path) != 0)
+    unlink(module->object);
+  if (module->object != NULL) cli_temp_forget(module->object);
+  *module = (cli_module){0};
+}
+
+bool cli_module_open(const char *path, cli_module *out_module) {
+  *out_module = (cli_module){.path = path, .object = object_make(path)};
+  if (out_module->object == NULL) return false;
+  out_module->module = object_load(out_module->object, path);
+  if (out_module->module != NULL) return true;
+  cli_module_close(out_module);
+  return false;
+}
+
+const opgraft_op *cli_op_find(const opgraft_module *module, const char *name) {
+  if (name == NULL) return opgraft_module_op(module, 0);
+  const opgraft_op *op = opgraft_module_find_op(module, name);
+  if (op != NULL) return op;
+  const int count = opgraft_module_op_count(module);
+  const char **names = cli_alloc((size_t)count, sizeof *names);
+  for (int i = 0; i < count; ++i)
+    names[i] = opgraft_op_name(opgraft_module_op(module, i));
+  const char *near = cli_nearest(name, names, count);
+  cli_error("--op is '%s', which %s does not declare; %s %s", name,
+            opgraft_module_name(module),
+            near != NULL ? "did you mean" : "its first is",
+            near != NULL ? near : names[0]);
+  free(names);
+  return NULL;
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft gen: a YAML specification into a C file with the declarations and
+// kernels to be written.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "spec.h"
+
+static const cli_option options[] = {
+    {"output", "FILE.c", "what to write; else standard output", 'o'},
+    {"force", NULL, "overwrite the output if it is there", 'f'},
+    {0},
+};
+
+// --- Asking the library ------------------------------------------------------
+
+// Stands for the kernels that are not written yet; it is never called.
+static og_status no_kernel(const og_call *call) {
+  return og_fail(call, OG_UNSUPPORTED, "not written yet");
+}
+
+static og_op record_of(const spec_op *op, og_kernel *kernels,
+                       bool has_backward) {
+  og_op record = {
+      .schema = op->text[SPEC_schema],
+      .shape = op->text[SPEC_shape],
+      .where = op->text[SPEC_where],
+      .dtype = op->text[SPEC_dtype],
+      .backward = has_backward ? op->text[SPEC_backward] : NULL,
+      .workspace = op->text[SPEC_workspace],
+      .strides = op->text[SPEC_strides],
+      .inplace = op->text[SPEC_inplace],
+      .pointwise = op->text[SPEC_pointwise],
+      .reduce = op->text[SPEC_reduce],
+      .doc = op->text[SPEC_doc],
+      .kernels = kernels,
+      .kernel_count = (uint32_t)op->kernel_count,
+      .kernel_size = sizeof(og_kernel),
+      .flags = op->flags,
+  };
+  for (int32_t k = 0; k < op->kernel_count; ++k)
+    kernels[k] = (og_kernel){.device = op->kernels[k].device,
+                             .dtypes = op->kernels[k].dtypes,
+                             .isa = op->kernels[k].isa,
+                             .run = no_kernel};
+  return record;
+}
+
+// The line of the field that an error is about.
+static int32_t error_line(const spec_op *op, const opgraft_error *error) {
+  // "kernels" or "kernels[1].dtypes"
+  if (strncmp(error->argument, "kernels", 7) == 0 && op->kernel_count > 0) {
+    const char *bracket = strchr(error->argument, '[');
+    const long index = bracket != NULL ? strtol(bracket + 1, NULL, 10) : 0;
+    return op->kernels[index < op->kernel_count ? index : 0].line;
+  }
+  for (int f = 0; f < SPEC_FIELD_COUNT; ++f)
+    if (op->text_line[f] > 0 &&
+        strcmp(error->argument, spec_field_names[f]) == 0)
+      return op->text_line[f];
+  return op->line;
+}
+
+static opgraft_module *records_load(const spec *s, const og_op *records,
+                                    int32_t count, opgraft_error *error) {
+  const og_module module = {
+      .struct_size = sizeof module,
+      .abi_version = OG_ABI_VERSION,
+      .name = s->module,
+      .ops = records,
+      .op_count = (uint32_t)count,
+      .op_size = sizeof(og_op),
+  };
+  opgraft_module *loaded = NULL;
+  opgraft_module_wrap(&module, &loaded, error);
+  return loaded;
+}
+
+// One operator by itself, so that an error is surely about it. Its backward
+// operator is looked at later, when all are there.
+static bool op_check(const spec *s, spec_op *op) {
+  og_kernel *kernels = cli_alloc((size_t)op->kernel_count, sizeof *kernels);
+  const og_op record = record_of(op, kernels, false);
+  opgraft_error error = {0};
+  opgraft_module *module = records_load(s, &record, 1, &error);
+  if (module != NULL) {
+    cli_node_destroy(op->decl);
+    op->decl = cli_op_describe(opgraft_module_op(module, 0));
+    opgraft_module_release(module);
+  } else {
+    spec_error(s, error_line(op, &error), "%s", error.text);
+  }
+  free(kernels);
+  return module != NULL;
+}
+
+// --- Kernels that the specification leaves open ------------------------------
+
+// One for each type where there is one choice to make, else one for all.
+static void kernels_complete(spec_op *op) {
+  enum { KERNELS_MAX = 4 };
+  const cli_node *types = cli_node_get(op->decl, "types");
+  const cli_node *free_type = NULL;
+  for (const cli_node *t = types->first; t != NULL && !free_type; t = t->next)
+    if (cli_node_int(t, "variable", -1) >= 0)
+      free_type = cli_node_get(t, "allowed");
+  op->kernel_count = 0;
+  if (cli_node_int(op->decl, "type_variable_count", 0) != 1 ||
+      free_type->count > KERNELS_MAX) {
+    spec_kernel_add(op)->line = op->line;
+    return;
+  }
+  for (const cli_node *n = free_type->first; n != NULL; n = n->next) {
+    spec_kernel *kernel = spec_kernel_add(op);
+    kernel->dtypes = cli_format("%s", n->text);
+    kernel->line = op->line;
+  }
+}
+
+static bool op_complete(const spec *s, spec_op *op) {
+  if (op->kernel_count > 0 || op->text[SPEC_pointwise] != NULL)
+    return op_check(s, op);
+  // Without a dtype rule the kernels say the types; f32 is a beginning.
+  spec_kernel *kernel = spec_kernel_add(op);
+  kernel->line = op->line;
+  if (op->text[SPEC_dtype] == NULL) kernel->dtypes = cli_format("f32");
+  if (!op_check(s, op)) return false;
+  if (op->text[SPEC_dtype] != NULL) kernels_complete(op);
+  return op_check(s, op);
+}
+
+static bool all_check(const spec *s) {
+  og_op *records = cli_alloc((size_t)s->op_count, sizeof *records);
+  og_kernel **kernels = cli_alloc((size_t)s->op_count, sizeof *kernels);
+  for (int32_t i = 0; i < s->op_count; ++i) {
+    kernels[i] = cli_alloc((size_t)s->ops[i].kernel_count, sizeof **kernels);
+    records[i] = record_of(&s->ops[i], kernels[i], true);
+  }
+  opgraft_error error = {0};
+  opgraft_module *module = records_load(s, records, s->op_count, &error);
+  if (module != NULL) {
+    opgraft_module_release(module);
+  } else {
+    const spec_op *wrong = &s->ops[0];
+    for (int32_t i = 0; i < s->op_count; ++i)
+      if (strcmp(cli_node_text(s->ops[i].decl, "name"), error.op) == 0)
+        wrong = &s->ops[i];
+    spec_error(s, error_line(wrong, &error), "%s", error.text);
+  }
+  for (int32_t i = 0; i < s->op_count; ++i) free(kernels[i]);
+  free(kernels);
+  free(records);
+  return module != NULL;
+}
+
+bool spec_check(spec *s) {
+  for (int32_t i = 0; i < s->op_count; ++i)
+    if (!op_complete(s, &s->ops[i])) return false;
+  return all_check(s);
+}
+
+// --- The command -------------------------------------------------------------
+
+static int spec_output(const spec *s, const char *path) {
+  if (path == NULL) {
+    spec_write(s, stdout);
+    return CLI_OK;
+  }
+  char *bytes = NULL;
+  size_t size;
+  FILE *to = cli_memory_open(&bytes, &size);
+  spec_write(s, to);
+  fclose(to);
+  const bool is_written = cli_file_write(path, bytes, size);
+  free(bytes);
+  if (is_written)
+    cli_note("%s: %d operator%s; fill in the kernels, then `opgraft check %s`",
+             path, (int)s->op_count, s->op_count == 1 ? "" : "s", path);
+  return is_written ? CLI_OK : CLI_FAILED;
+}
+
+static int gen_run(const cli_args *args) {
+  const char *path = cli_only_operand(args, "a YAML file");
+  const char *output = cli_value_of(args, "output");
+  if (path == NULL) return CLI_FAILED;
+  if (output != NULL && cli_is_folder(output))
+    return cli_error("%s: is a folder, wanted the name of a C file after -o",
+                     output);
+  if (output != NULL && cli_is_file(output) && !cli_has(args, "force"))
+    return cli_error(
+        "%s: is there already, perhaps with your kernels; give "
+        "another name, or --force",
+        output);
+  spec s;
+  if (!spec_read(path, &s)) return CLI_FAILED;
+  const int result = spec_check(&s) ? spec_output(&s, output) : CLI_FAILED;
+  spec_reset(&s);
+  return result;
+}
+
+const cli_command cli_command_gen = {
+    .name = "gen",
+    .summary = "write the C file of operators that a YAML file specifies",
+    .usage = "SPEC.yaml [-o FILE.c]",
+    .text =
+        "Writes declarations and kernel skeletons that compile; each kernel "
+        "has its arguments\nunpacked and fails until it is written. The "
+        "specification has the fields of og_op\n(schema, shape, where, dtype, "
+        "backward, workspace, strides, inplace, pointwise,\nreduce, doc, "
+        "flags, kernels), or op_name, op_type, input_desc, output_desc and\n"
+        "attr_desc as operator plugins have them; then shape, dtype, where, "
+        "backward and doc\nmay stand beside those. See docs/cli.md.",
+    .examples =
+        "  opgraft gen norms.yaml -o norms.c\n"
+        "  opgraft gen norms.yaml | less",
+    .options = options,
+    .operand = CLI_OPERAND_YAML,
+    .run = gen_run,
+};

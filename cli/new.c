@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft new: a folder with a working operator, its test and its build file.
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+#include "templates.h"
+
+static const cli_option options[] = {
+    {"dir", "FOLDER", "where to make NAME's folder; the current one", 0},
+    {0},
+};
+
+enum { NAME_MAX_LENGTH = 48 };
+
+// Words that are no names in C or in Python.
+static bool is_reserved(const char *name) {
+  static const char words[] =
+      " and as assert async auto await bool break case char class const "
+      "continue def default del do double elif else enum except extern finally "
+      "float for from global goto if import in inline int is lambda long main "
+      "nonlocal none not or pass raise register restrict return short signed "
+      "sizeof static struct switch try typedef union unsigned void volatile "
+      "while with yield ";
+  char *wanted = cli_format(" %s ", name);
+  const bool is_found = strstr(words, wanted) != NULL;
+  free(wanted);
+  return is_found;
+}
+
+static bool name_check(const char *name) {
+  const size_t length = strlen(name);
+  bool is_right = length > 0 && length <= NAME_MAX_LENGTH;
+  for (const char *c = name; is_right && *c != '\0'; ++c)
+    is_right = islower((unsigned char)*c) || *c == '_' ||
+               (isdigit((unsigned char)*c) && c != name);
+  if (!is_right) {
+    cli_error(
+        "new: the name is '%.60s', wanted up to %d small letters, digits "
+        "and underscores, the first no digit",
+        name, NAME_MAX_LENGTH);
+    return false;
+  }
+  // _x and og_x belong to compilers and to op.h.
+  is_right = !is_reserved(name) && name[0] != '_' &&
+             strncmp(name, "og_", 3) != 0 && strncmp(name, "opgraft", 7) != 0;
+  if (!is_right)
+    cli_error(
+        "new: the name '%s' is taken by C, Python or opgraft; choose "
+        "another one",
+        name);
+  return is_right;
+}
+
+// The template with @NAME@ replaced, written to folder/file.
+static bool template_write(const char *folder, const char *file,
+                           const char *text, const char *name) {
+  static const char mark[] = "@NAME@";
+  char *path = cli_format("%s/%s", folder, file);
+  char *bytes = NULL;
+  size_t size = 0;
+  FILE *to = cli_memory_open(&bytes, &size);
+  for (const char *at = text; *at != '\0';) {
+    const char *next = strstr(at, mark);
+    const size_t length = next != NULL ? (size_t)(next - at) : strlen(at);
+    fwrite(at, 1, length, to);
+    at += length;
+    if (next == NULL) break;
+    fputs(name, to);
+    at += sizeof mark - 1;
+  }
+  fclose(to);
+  const bool is_written = cli_file_write(path, bytes, size);
+  if (is_written) printf("  %s\n", path);
+  free(bytes);
+  free(path);
+  return is_written;
+}
+
+static int folder_fill(const char *folder, const char *name) {
+  char *source = cli_format("%s.c", name);
+  char *test = cli_format("test_%s.py", name);
+  const bool is_written =
+      template_write(folder, source, cli_template_operator, name) &&
+      template_write(folder, test, cli_template_test, name) &&
+      template_write(folder, "CMakeLists.txt", cli_template_cmake, name);
+  free(source);
+  free(test);
+  if (!is_written) return CLI_FAILED;
+  printf(
+      "\nNext:\n"
+      "  opgraft check %s/%s.c     proves it right\n"
+      "  python -m pytest %s      tests it in PyTorch\n"
+      "  opgraft build %s/%s.c     makes the module to load\n",
+      folder, name, folder, folder, name);
+  return CLI_OK;
+}
+
+static int new_run(const cli_args *args) {
+  const char *name = cli_only_operand(args, "a name");
+  if (name == NULL || !name_check(name)) return CLI_FAILED;
+  const char *parent = cli_value_of(args, "dir");
+  char *folder = parent != NULL ? cli_format("%s/%s", parent, name)
+                                : cli_format("%s", name);
+  int result = CLI_FAILED;
+  // mkdir is what refuses: between a look and a write another could come.
+  if (mkdir(folder, 0777) == 0)
+    result = folder_fill(folder, name);
+  else if (errno == EEXIST)
+    cli_error(
+        "%s: is there already; choose another name or --dir, or remove "
+        "it",
+        folder);
+  else
+    cli_error("%s: could not make the folder: %s", folder, strerror(errno));
+  free(folder);
+  return result;
+}
+
+const cli_command cli_command_new = {
+    .name = "new",
+    .summary = "start an operator: C file, test, CMake file",
+    .usage = "NAME [--dir FOLDER]",
+    .text =
+        "Makes the folder NAME with a working operator, its gradient, a "
+        "test for pytest and\na CMakeLists.txt that uses "
+        "find_package(opgraft). Nothing is overwritten.",
+    .examples =
+        "  opgraft new soft_gate\n"
+        "  opgraft new soft_gate --dir operators",
+    .options = options,
+    .run = new_run,
+};

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+# The program. cli/commands.def names the subcommands for the C side; each is
+# one file of cli/.
+file(GLOB opgraft_cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.c)
+if(opgraft_cli_sources)
+  add_executable(opgraft_cli ${opgraft_cli_sources})
+  set_target_properties(opgraft_cli PROPERTIES OUTPUT_NAME opgraft)
+  target_include_directories(opgraft_cli PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(opgraft_cli PRIVATE
+    OPGRAFT_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(opgraft_cli PRIVATE og_core)
+  # `opgraft gen` reads YAML by libyaml, and through Python where it is absent.
+  find_path(OPGRAFT_YAML_INCLUDE yaml.h)
+  find_library(OPGRAFT_YAML_LIBRARY yaml)
+  mark_as_advanced(OPGRAFT_YAML_INCLUDE OPGRAFT_YAML_LIBRARY)
+  if(OPGRAFT_YAML_INCLUDE AND OPGRAFT_YAML_LIBRARY)
+    target_compile_definitions(opgraft_cli PRIVATE HAVE_LIBYAML)
+    target_include_directories(opgraft_cli SYSTEM PRIVATE
+      ${OPGRAFT_YAML_INCLUDE})
+    target_link_libraries(opgraft_cli PRIVATE ${OPGRAFT_YAML_LIBRARY})
+  endif()
+endif()

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# The operator library. ops/ops.def has one line per file, MACRO(module, file),
+# and files of one module are linked together; without it every file of ops/
+# is a module of its own.
+set(opgraft_op_modules)
+if(EXISTS ${CMAKE_SOURCE_DIR}/ops/ops.def)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    ${CMAKE_SOURCE_DIR}/ops/ops.def)
+  file(STRINGS ${CMAKE_SOURCE_DIR}/ops/ops.def lines
+    REGEX "^[A-Z_]+\\([a-z0-9_]+, *[a-z0-9_]+\\)")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[A-Z_]+\\(([a-z0-9_]+), *([a-z0-9_]+)\\).*"
+      "\\1;\\2" pair "${line}")
+    list(GET pair 0 module)
+    list(GET pair 1 file)
+    list(APPEND opgraft_op_modules ${module})
+    list(APPEND opgraft_op_files_${module} ${CMAKE_SOURCE_DIR}/ops/${file}.c)
+  endforeach()
+  list(REMOVE_DUPLICATES opgraft_op_modules)
+else()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ops/*.c)
+  foreach(source IN LISTS sources)
+    get_filename_component(module ${source} NAME_WE)
+    list(APPEND opgraft_op_modules ${module})
+    set(opgraft_op_files_${module} ${source})
+  endforeach()
+endif()
+
+set(opgraft_op_targets)
+foreach(module IN LISTS opgraft_op_modules)
+  set(target opgraft_ops_${module})
+  opgraft_add_module(${target} ${opgraft_op_files_${module}})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${module}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/modules)
+  target_link_libraries(${target} PRIVATE ${opgraft_kernel_libraries})
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
+  list(APPEND opgraft_op_targets ${target})
+endforeach()

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# opgraft._C: the PyTorch host, one extension for every Python from 3.10 on.
+# It needs Python's headers only. Frames are kept walkable because exceptions
+# of the framework's C++ pass through it.
+file(GLOB opgraft_torch_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/hosts/torch/*.c)
+if(opgraft_torch_sources)
+  find_package(Python3 3.10 QUIET COMPONENTS Interpreter Development.Module)
+  if(NOT Python3_Development.Module_FOUND)
+    message(WARNING "Python.h was not found: opgraft._C is not built")
+    return()
+  endif()
+  add_library(opgraft_python MODULE ${opgraft_torch_sources})
+  set_target_properties(opgraft_python PROPERTIES
+    OUTPUT_NAME _C PREFIX "" SUFFIX ".abi3.so"
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/opgraft)
+  target_compile_definitions(opgraft_python PRIVATE
+    Py_LIMITED_API=0x030A0000 OPGRAFT_VERSION="${PROJECT_VERSION}")
+  target_compile_options(opgraft_python PRIVATE
+    -fexceptions -fasynchronous-unwind-tables)
+  target_include_directories(opgraft_python SYSTEM PRIVATE
+    ${Python3_INCLUDE_DIRS})
+  target_include_directories(opgraft_python PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
+  target_link_libraries(opgraft_python PRIVATE og_core)
+  target_link_options(opgraft_python PRIVATE -Wl,--exclude-libs,ALL)
+endif()

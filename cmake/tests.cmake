@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests/unit/*.c and tests/tools/*.c: one executable each. tests/modules/*.c:
+# one operator module each. tests/fuzz/*.c: one fuzzer each, beside driver.c.
+add_custom_target(fuzz_programs)
+add_custom_target(test_modules)
+
+function(opgraft_add_test_programs folder)
+  add_custom_target(${folder}_programs)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*.c)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    set(target ${folder}_${name})
+    add_executable(${target} ${source})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}
+      ${CMAKE_SOURCE_DIR}/tests)
+    target_compile_definitions(${target} PRIVATE
+      TEST_MODULE_DIR="${CMAKE_BINARY_DIR}/tests/modules"
+      TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(${target} PRIVATE og_core)
+    add_dependencies(${folder}_programs ${target})
+    if(folder STREQUAL "unit")
+      add_test(NAME unit_${name} COMMAND ${target})
+    endif()
+  endforeach()
+endfunction()
+opgraft_add_test_programs(unit)
+opgraft_add_test_programs(tools)
+
+file(GLOB opgraft_test_modules CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/tests/modules/*.c)
+foreach(source IN LISTS opgraft_test_modules)
+  get_filename_component(name ${source} NAME_WE)
+  opgraft_add_module(test_module_${name} ${source})
+  set_target_properties(test_module_${name} PROPERTIES OUTPUT_NAME ${name}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/modules)
+  add_dependencies(test_modules test_module_${name})
+  if(OPGRAFT_SANITIZE STREQUAL "address")
+    # A module that is wrong on purpose must get as far as check sees it.
+    target_compile_options(test_module_${name} PRIVATE -fno-sanitize=alignment)
+  endif()
+endforeach()
+
+file(GLOB opgraft_fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/fuzz/*.c)
+set(opgraft_fuzz_driver ${CMAKE_SOURCE_DIR}/tests/fuzz/driver.c)
+list(REMOVE_ITEM opgraft_fuzzers ${opgraft_fuzz_driver})
+foreach(source IN LISTS opgraft_fuzzers)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(fuzz_${name} ${source} ${opgraft_fuzz_driver})
+  set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fuzz)
+  target_link_libraries(fuzz_${name} PRIVATE og_core)
+  add_dependencies(fuzz_programs fuzz_${name})
+endforeach()

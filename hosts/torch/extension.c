@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extension module opgraft._C: modules and operators as Python objects.
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host.h"
+
+static PyObject *module_error(const opgraft_error *error) {
+  PyObject *kind = error->code == OG_MEMORY ? PyExc_MemoryError
+                   : error->code == OG_IO   ? PyExc_OSError
+                                            : PyExc_RuntimeError;
+  PyErr_SetString(kind, error->text);
+  return NULL;
+}
+
+// --- Module handles
+// ------------------------------------------------------------------
+
+static const char module_capsule[] = "opgraft.module";
+
+static void module_end(PyObject *capsule) {
+  opgraft_module *module = PyCapsule_GetPointer(capsule, module_capsule);
+  if (module != NULL) opgraft_module_release(module);
+}
+
+static opgraft_module *module_get(PyObject *capsule) {
+  return PyCapsule_GetPointer(capsule, module_capsule);
+}
+
+static PyObject *load(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *path;
+  opgraft_module *module;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "O&", PyUnicode_FSConverter, &path))
+    return NULL;
+  const og_status status =
+      opgraft_module_load(PyBytes_AsString(path), &module, &error);
+  Py_DECREF(path);
+  if (status != OG_OK) return module_error(&error);
+  return PyCapsule_New(module, module_capsule, module_end);
+}
+
+// module_info(handle) -> (name, hash, [description of each operator])
+static PyObject *module_info(PyObject *self, PyObject *capsule) {
+  (void)self;
+  const opgraft_module *module = module_get(capsule);
+  if (module == NULL) return NULL;
+  const int32_t count = opgraft_module_op_count(module);
+  PyObject *list = PyList_New(count);
+  for (int32_t i = 0; list != NULL && i < count; ++i) {
+    const opgraft_op *op = opgraft_module_op(module, i);
+    const size_t length = opgraft_op_describe(op, NULL, 0);
+    char *text = malloc(length + 1);
+    PyObject *item = NULL;
+    if (text != NULL && opgraft_op_describe(op, text, length + 1) == length)
+      item = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+    free(text);
+    if (item == NULL) {
+      Py_DECREF(list);
+      return PyErr_Occurred() != NULL ? NULL : PyErr_NoMemory();
+    }
+    PyList_SetItem(list, i, item);
+  }
+  return Py_BuildValue("(ssN)", opgraft_module_name(module),
+                       opgraft_module_hash(module), list);
+}
+
+// module_unload(handle): gives the handle's reference back if it is the last.
+static PyObject *module_unload(PyObject *self, PyObject *capsule) {
+  (void)self;
+  opgraft_error error;
+  opgraft_module *module = module_get(capsule);
+  if (module == NULL) return NULL;
+  // The destructor is disarmed first: the reference goes at most once.
+  if (PyCapsule_SetDestructor(capsule, NULL) != 0) return NULL;
+  if (opgraft_module_unload(module, &error) == OG_OK) Py_RETURN_NONE;
+  if (PyCapsule_SetDestructor(capsule, module_end) != 0) return NULL;
+  return module_error(&error);
+}
+
+// --- Operators
+// ---------------------------------------------------------------------------
+
+static PyTypeObject *op_type;
+
+static void op_dealloc(PyObject *self) {
+  host_op *op = (host_op *)(void *)self;
+  PyTypeObject *type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  for (int32_t p = 0; p < op->param_count; ++p) {
+    Py_XDECREF(op->params[p].name);
+    Py_XDECREF(op->params[p].default_value);
+  }
+  Py_XDECREF(op->slow);
+  Py_XDECREF(op->gradient);
+  Py_XDECREF(op->reduce);
+  Py_XDECREF(op->method);
+  if (op->module != NULL) opgraft_module_release(op->module);
+  free(op->doc);
+  PyObject_GC_Del(self);
+  Py_DECREF(type);
+}
+
+static int op_traverse(PyObject *self, visitproc visit, void *arg) {
+  const host_op *op = (const host_op *)(const void *)self;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(op->slow);
+  Py_VISIT(op->gradient);
+  Py_VISIT(op->reduce);
+  Py_VISIT(op->method);
+  return 0;
+}
+
+static int op_clear(PyObject *self) {
+  host_op *op = (host_op *)(void *)self;
+  Py_CLEAR(op->slow);
+  Py_CLEAR(op->gradient);
+  Py_CLEAR(op->reduce);
+  Py_CLEAR(op->method);
+  return 0;
+}
+
+// params: (name, type, flags, index, default or missing) each.
+enum {
+  FLAG_LIST = 1,
+  FLAG_OPTIONAL = 2,
+  FLAG_ELEMENT_OPTIONAL = 4,
+  FLAG_KEYWORD_ONLY = 8,
+  FLAG_MUTATED = 16,
+  FLAG_DEFAULT = 32,
+};
+
+static int param_parse(host_op *op, PyObject *tuple) {
+  host_param *param = &op->params[op->param_count];
+  PyObject *name, *value;
+  int type, flags, index;
+  if (!PyArg_ParseTuple(tuple, "UiiiO", &name, &type, &flags, &index, &value))
+    return -1;
+  Py_INCREF(name);
+  PyUnicode_InternInPlace(&name);
+  *param = (host_param){
+      .name = name,
+      .type = (param_type)type,
+      .is_list = (flags & FLAG_LIST) != 0,
+      .is_optional = (flags & FLAG_OPTIONAL) != 0,
+      .is_element_optional = (flags & FLAG_ELEMENT_OPTIONAL) != 0,
+      .is_keyword_only = (flags & FLAG_KEYWORD_ONLY) != 0,
+      .is_mutated = (flags & FLAG_MUTATED) != 0,
+      .index = index,
+  };
+  if (flags & FLAG_DEFAULT) {
+    Py_INCREF(value);
+    param->default_value = value;
+  }
+  op->has_mutation |= param->is_mutated;
+  if (param->type == PARAM_TENSOR) {
+    ++op->tensor_count;
+    op->has_tensor_list |= param->is_list;
+  }
+  ++op->param_count;
+  return 0;
+}
+
+static int tables_parse(host_op *op, PyObject *params, PyObject *results) {
+  if (PyTuple_Size(params) > HOST_PARAM_MAX ||
+      PyTuple_Size(results) > OPGRAFT_OUT_MAX) {
+    PyErr_SetString(PyExc_ValueError, "opgraft: too many arguments");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_Size(params); ++i)
+    if (param_parse(op, PyTuple_GetItem(params, i)) != 0) return -1;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(results); ++i) {
+    host_result *result = &op->results[op->result_count];
+    int is_list;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(results, i), "iii", &result->fresh,
+                          &result->param, &is_list))
+      return -1;
+    result->is_list = is_list != 0;
+    ++op->result_count;
+  }
+  return 0;
+}
+
+// op_new(module, operator name, params, results, {fresh_count, inplace_param,
+// has_out_params, has_found_dim, is_raw}) -> operator
+static PyObject *op_new(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule, *params, *results;
+  const char *name;
+  int fresh_count, inplace_param, has_out, has_found, is_raw;
+  if (!PyArg_ParseTuple(arguments, "OsO!O!iippp", &capsule, &name,
+                        &PyTuple_Type, &params, &PyTuple_Type, &results,
+                        &fresh_count, &inplace_param, &has_out, &has_found,
+                        &is_raw))
+    return NULL;
+  opgraft_module *module = module_get(capsule);
+  if (module == NULL) return NULL;
+  const opgraft_op *found = opgraft_module_find_op(module, name);
+  if (found == NULL)
+    return PyErr_Format(PyExc_KeyError, "opgraft: no operator %s", name);
+  allocfunc allocate = (allocfunc)PyType_GetSlot(op_type, Py_tp_alloc);
+  host_op *op = (host_op *)(void *)allocate(op_type, 0);
+  if (op == NULL) return NULL;
+  op->op = found;
+  op->fresh_count = fresh_count;
+  op->inplace_param = inplace_param;
+  op->has_out_params = has_out != 0;
+  op->has_found_dim = has_found != 0;
+  op->is_raw = is_raw != 0;
+  opgraft_module_retain(module);
+  op->module = module;
+  if (tables_parse(op, params, results) != 0) {
+    Py_DECREF(op);
+    return NULL;
+  }
+  return (PyObject *)(void *)op;
+}
+
+static void swap_in(PyObject **slot, PyObject *object) {
+  PyObject *old = *slot;
+  *slot = object == Py_None ? NULL : object;
+  Py_XINCREF(*slot);
+  Py_XDECREF(old);
+}
+
+// op_bind(operator, name, doc, reduce) -> the builtin, made once
+static PyObject *op_bind(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *object, *reduce;
+  const char *name, *doc;
+  if (!PyArg_ParseTuple(arguments, "OssO", &object, &name, &doc, &reduce))
+    return NULL;
+  host_op *op = (host_op *)(void *)object;
+  if (op->method != NULL)
+    return PyErr_Format(PyExc_ValueError, "opgraft: %s is bound already",
+                        op->doc);
+  const size_t name_size = strlen(name) + 1, doc_size = strlen(doc) + 1;
+  op->doc = malloc(name_size + doc_size);
+  if (op->doc == NULL) return PyErr_NoMemory();
+  memcpy(op->doc, name, name_size);
+  memcpy(op->doc + name_size, doc, doc_size);
+  op->definition = (PyMethodDef){
+      .ml_name = op->doc,
+      .ml_meth = (PyCFunction)(void (*)(void))fast_call,
+      .ml_flags = METH_FASTCALL | METH_KEYWORDS,
+      .ml_doc = op->doc + name_size,
+  };
+  swap_in(&op->reduce, reduce);
+  op->method = PyCFunction_NewEx(&op->definition, object, NULL);
+  Py_XINCREF(op->method);
+  return op->method;
+}
+
+// op_roads(operator, slow, gradient): what takes a call that the guard refuses,
+// and one that asks for a gradient.
+static PyObject *op_roads(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *object, *slow, *gradient;
+  if (!PyArg_ParseTuple(arguments, "OOO", &object, &slow, &gradient))
+    return NULL;
+  host_op *op = (host_op *)(void *)object;
+  swap_in(&op->slow, slow);
+  swap_in(&op->gradient, gradient);
+  Py_RETURN_NONE;
+}
+
+// A builtin pickles as an attribute of what it is bound to.
+static PyObject *op_getattr(PyObject *self, PyObject *name) {
+  host_op *op = (host_op *)(void *)self;
+  if (op->method != NULL && PyUnicode_Check(name) &&
+      PyUnicode_CompareWithASCIIString(name, op->definition.ml_name) == 0) {
+    Py_INCREF(op->method);
+    return op->method;
+  }
+  return PyObject_GenericGetAttr(self, name);
+}
+
+static PyObject *op_reduce(PyObject *self, PyObject *arguments) {
+  const host_op *op = (const host_op *)(const void *)self;
+  (void)arguments;
+  if (op->reduce == NULL)
+    return PyErr_Format(PyExc_TypeError, "opgraft: %s cannot be pickled",
+                        opgraft_op_name(op->op));
+  Py_INCREF(op->reduce);
+  return op->reduce;
+}
+
+static PyMethodDef op_methods[] = {
+    {"__reduce__", op_reduce, METH_NOARGS, "For pickle: loads the module."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot op_slots[] = {
+    {Py_tp_dealloc, op_dealloc}, {Py_tp_traverse, op_traverse},
+    {Py_tp_clear, op_clear},     {Py_tp_getattro, op_getattr},
+    {Py_tp_methods, op_methods}, {0, NULL},
+};
+
+static PyType_Spec op_spec = {
+    .name = "opgraft._C.Operator",
+    .basicsize = sizeof(host_op),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = op_slots,
+};
+
+// --- The module
+// --------------------------------------------------------------------------
+
+// setup(torch, exchange capsule): once, when torch is imported.
+static PyObject *setup(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *torch_module, *capsule;
+  if (!PyArg_ParseTuple(arguments, "OO", &torch_module, &capsule)) return NULL;
+  if (shim_open() != 0)
+    return PyErr_Format(PyExc_ImportError,
+                        "opgraft needs torch 2.11 or newer: this one lacks %s",
+                        shim.missing);
+  exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+  if (exchange == NULL || types_setup(torch_module) != 0) return NULL;
+  return Py_BuildValue("(II)", exchange->major, exchange->minor);
+}
+
+static PyObject *symbols(PyObject *self, PyObject *arguments) {
+  (void)self;
+  (void)arguments;
+  PyObject *list = PyList_New(0);
+  const char *name;
+  bool is_found, is_published;
+  for (int i = 0;
+       list != NULL && shim_symbol(i, &name, &is_found, &is_published); ++i) {
+    PyObject *row = Py_BuildValue("(sOO)", name, is_found ? Py_True : Py_False,
+                                  is_published ? Py_True : Py_False);
+    if (row == NULL || PyList_Append(list, row) != 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
+static PyMethodDef methods[] = {
+    {"setup", setup, METH_VARARGS, "Finds torch's C functions."},
+    {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
+    {"load", load, METH_VARARGS, "Loads a shared object."},
+    {"module_info", module_info, METH_O, "(name, hash, descriptions)."},
+    {"module_unload", module_unload, METH_O, "Gives a module back."},
+    {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},
+    {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
+    {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
+    {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
+    {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
+    {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
+    {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
+    {"guard_forget", guard_forget, METH_NOARGS, "Published calls only."},
+    {"guard_state", guard_state, METH_NOARGS, "What the self-test found."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "opgraft._C",
+    .m_doc = "The PyTorch host of opgraft.",
+    .m_size = -1,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__C(void) {
+  PyObject *module = PyModule_Create(&definition);
+  if (module == NULL) return NULL;
+  op_type = (PyTypeObject *)(void *)PyType_FromSpec(&op_spec);
+  if (op_type == NULL || threads_setup() != 0) {
+    Py_DECREF(module);
+    return NULL;
+  }
+  return module;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier: runs the operators of a module on sampled calls and says what
+// is wrong with them.
+//
+// Every call runs in a child process under limits of memory and time, with
+// each argument between pages that may not be touched, so that a kernel that
+// crashes, hangs or writes where it may not is a finding and nothing worse.
+// The process that asks must be able to fork.
+
+#ifndef OPGRAFT_CHECK_H
+#define OPGRAFT_CHECK_H
+
+#include <opgraft/opgraft.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What can be found, and what is to be done about it. Names and numbers are
+// stable.
+#define OPGRAFT_FINDING_LIST(X)                                                \
+  X(OUT_OF_BOUNDS_READ, "out_of_bounds_read",                                  \
+    "read only the elements that the argument's shape and strides name")       \
+  X(OUT_OF_BOUNDS_WRITE, "out_of_bounds_write",                                \
+    "write only the elements that the result's shape names, or enlarge the "   \
+    "result in the shape rule")                                                \
+  X(UNDECLARED_MUTATION, "undeclared_mutation",                                \
+    "declare the argument as Tensor(a!), or do not write it")                  \
+  X(OUTPUT_NOT_WRITTEN, "output_not_written",                                  \
+    "write every element of the result, or make it smaller in the shape rule") \
+  X(OUTPUT_READ, "output_read",                                                \
+    "a fresh result starts with any content: set it before it is read or "     \
+    "added to")                                                                \
+  X(OUTPUT_ALIAS, "output_alias",                                              \
+    "copy into the memory that the host gave; the tensors of a call are not "  \
+    "the kernel's to change")                                                  \
+  X(KEPT_POINTER, "kept_pointer",                                              \
+    "keep no pointer beyond the call: the memory belongs to the host")         \
+  X(RULE_DISAGREES, "rule_disagrees",                                          \
+    "make the declaration say what the kernel does")                           \
+  X(LAYOUT_DEPENDENT, "layout_dependent",                                      \
+    "use the tensor's strides and byte_offset, or ask for contiguous "         \
+    "arguments in .strides")                                                   \
+  X(ALIGNMENT_ASSUMED, "alignment_assumed",                                    \
+    "use unaligned loads: memory is aligned to its element, no more")          \
+  X(THREAD_DEPENDENT, "thread_dependent",                                      \
+    "make a share's result independent of how many threads there are, or do "  \
+    "not claim OG_DETERMINISTIC")                                              \
+  X(CHUNK_ORDER_DEPENDENT, "chunk_order_dependent",                            \
+    "let no share of parallel_for use what another one wrote, nor rely on "    \
+    "where shares begin")                                                      \
+  X(DATA_RACE, "data_race",                                                    \
+    "let each share of parallel_for write memory of its own; scratch is "      \
+    "chosen by the worker")                                                    \
+  X(THREAD_RACE, "thread_race",                                                \
+    "keep nothing in static variables: calls may run at once")                 \
+  X(NOT_REPEATABLE, "not_repeatable",                                          \
+    "make the result a function of the arguments; declare OG_RANDOM or "       \
+    "OG_SIDE_EFFECT if it is not one")                                         \
+  X(UNINITIALISED, "uninitialised",                                            \
+    "set local variables before they are read")                                \
+  X(WORKSPACE_UNINITIALISED, "workspace_uninitialised",                        \
+    "set the workspace before it is read: it holds any content")               \
+  X(WORKSPACE_OVERRUN, "workspace_overrun",                                    \
+    "enlarge the workspace rule, or stay within call->workspace_bytes")        \
+  X(BOUND_EXCEEDED, "bound_exceeded",                                          \
+    "set the found dim once, from 0 to its bound, or raise the bound")         \
+  X(WRONG_GRADIENT, "wrong_gradient",                                          \
+    "mend the backward operator, or the order of its arguments and targets")   \
+  X(GRADIENT_SHAPE, "gradient_shape",                                          \
+    "give each gradient the shape and type of its argument")                   \
+  X(MISSING_GRADIENT, "missing_gradient",                                      \
+    "make the argument a target of .backward, or say in .doc, with its name, " \
+    "that it gets no gradient")                                                \
+  X(WRONG_BATCH_RULE, "wrong_batch_rule",                                      \
+    "the leading pack must not mix its rows; else set OG_BATCH_LOOP")          \
+  X(WRONG_BROADCAST, "wrong_broadcast",                                        \
+    "make a broadcast argument act as if it were expanded")                    \
+  X(WRONG_VALUES_ACROSS_DTYPES, "wrong_values_across_dtypes",                  \
+    "mend the kernel of this type: another type's kernel disagrees")           \
+  X(WRONG_VALUES_ACROSS_KERNELS, "wrong_values_across_kernels",                \
+    "mend the kernel: another one that takes the same call disagrees")         \
+  X(WRONG_POINTWISE, "wrong_pointwise",                                        \
+    "make the pointwise expression and the kernels agree")                     \
+  X(WRONG_IN_PLACE, "wrong_in_place",                                          \
+    "read an element before it is overwritten, or declare no .inplace")        \
+  X(DIFFERS_FROM_REFERENCE, "differs_from_reference",                          \
+    "make the values those of the reference module")                           \
+  X(CRASH, "crash", "handle the call, or refuse it in .where")                 \
+  X(TIMEOUT, "timeout", "end every loop; call no operator of your own")        \
+  X(MEMORY_LIMIT, "memory_limit",                                              \
+    "allocate nothing in a kernel: ask for a workspace")                       \
+  X(MEMORY_LEAK, "memory_leak", "allocate nothing in a kernel")                \
+  X(BAD_STATUS, "bad_status", "return OG_OK or og_fail(call, code, text)")     \
+  X(NEVER_RAN, "never_ran",                                                    \
+    "say in the declaration what the kernel takes, so that calls can be "      \
+    "sampled")                                                                 \
+  X(NOT_SAMPLED, "not_sampled",                                                \
+    "make the shape rule and its conditions ones that some call meets")        \
+  X(STATIC_SHAPES, "static_shapes",                                            \
+    "say the rule in the shape language, so that shapes can be symbolic")      \
+  X(NO_GRADIENT, "no_gradient",                                                \
+    "declare .backward, or \"none\" where the gradient is zero")               \
+  X(NEVER_MUTATED, "never_mutated",                                            \
+    "drop the (a!): a host copies what an operator is said to write")          \
+  X(UNCHECKED_INDEX, "unchecked_index",                                        \
+    "refuse an index that is out of range with og_fail")                       \
+  X(GRADIENT_UNSURE, "gradient_unsure",                                        \
+    "nothing is known of this gradient: test it on values that suit it")       \
+  X(REFUSED_CALLS, "refused_calls",                                            \
+    "say in .where what the kernel refuses, so that hosts can know")           \
+  X(STATIC_DATA, "static_data",                                                \
+    "keep nothing in static variables: calls may run at once")
+
+#define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
+enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };
+#undef OPGRAFT_FINDING_ENUM
+
+// Strings live as long as the callback that they are passed to.
+typedef struct opgraft_finding {
+  uint32_t struct_size;
+  int32_t kind;     // OPGRAFT_OUT_OF_BOUNDS_READ, ...
+  int32_t is_note;  // 1: worth knowing, no fault
+  int32_t count;    // sampled calls that showed it
+  const char *op;
+  const char *argument;   // "" where no single one is meant
+  const char *text;       // what was found, in a sentence
+  const char *call_text;  // the smallest call that shows it
+  const char *fix;
+} opgraft_finding;
+
+// What was tried on one operator.
+typedef struct opgraft_check_operator {
+  uint32_t struct_size;
+  int32_t finding_count;  // notes not counted
+  int32_t note_count;
+  int32_t call_count;     // sampled calls
+  int32_t run_count;      // kernel runs
+  int32_t refused_count;  // sampled calls that the kernel refused
+  const char *op;
+  const char *dtypes;   // "f32 24, f64 24"
+  const char *layouts;  // "dense 48, strided 20, offset 48, broadcast 9"
+} opgraft_check_operator;
+
+// What check tells its caller; each callback may be NULL, and all are called
+// from the thread that called opgraft_check.
+typedef struct opgraft_check_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *user;
+  void (*finding)(void *user, const opgraft_finding *finding);
+  void (*operator_done)(void *user, const opgraft_check_operator *done);
+  void (*progress)(void *user, const char *op, int32_t done, int32_t total);
+  // The report, in the form that the options ask for.
+  void (*write)(void *user, const char *text, size_t length);
+} opgraft_check_sink;
+
+enum { OPGRAFT_CHECK_TEXT = 0, OPGRAFT_CHECK_JSON = 1 };
+
+// Zero means the default, in every field.
+typedef struct opgraft_check_options {
+  uint32_t struct_size;
+  int32_t format;              // OPGRAFT_CHECK_TEXT or OPGRAFT_CHECK_JSON
+  uint64_t seed;               // equal seeds sample equal calls
+  int32_t calls;               // sampled per operator, 40
+  int32_t run_limit_ms;        // processor time of one kernel run, 2000
+  int64_t memory_limit_bytes;  // that a child may allocate, 1 GiB
+  int32_t operator_limit_ms;   // after which an operator's calls end, 30000
+  int32_t is_verbose;          // the text report lists coverage as well
+  const char *op;              // only this operator
+  // Operators of the same name and schema whose values are right.
+  const opgraft_module *reference;
+  const char *probe;  // only this probe beside the plain run: "reference", ...
+} opgraft_check_options;
+
+// Checks every operator of the module. *out_findings (may be NULL) is the
+// number of findings, notes not counted. Fails only where check itself could
+// not work: OG_INVALID, OG_MEMORY, OG_UNSUPPORTED, OG_IO.
+OPGRAFT_API og_status opgraft_check(const opgraft_module *module,
+                                    const opgraft_check_options *options,
+                                    const opgraft_check_sink *sink,
+                                    int32_t *out_findings,
+                                    opgraft_error *error);
+// A kind's stable name ("wrong_gradient"), or NULL.
+OPGRAFT_API const char *opgraft_finding_name(int32_t kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // OPGRAFT_CHECK_H

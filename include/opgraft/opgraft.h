@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// The embedder's header: load a module, describe its operators, call them.
+//
+// Every fallible function returns an og_status and, where it takes one, fills
+// an opgraft_error that the caller owns. Nothing prints, exits or uses
+// thread-local state. Functions may be called from any thread at any time
+// unless a comment says otherwise; an opgraft_frame belongs to one thread.
+
+#ifndef OPGRAFT_OPGRAFT_H
+#define OPGRAFT_OPGRAFT_H
+
+#include <opgraft/op.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OPGRAFT_API OG_EXPORT
+
+// What went wrong: found, wanted, where, and what to do. `begin` and `end` are
+// byte offsets into the declaration string that the text is about, else -1.
+typedef struct opgraft_error {
+  og_status code;
+  int32_t begin;
+  int32_t end;
+  int32_t reserved;
+  char op[64];
+  char argument[64];
+  char text[880];
+} opgraft_error;
+
+// The library's ABI version. Its shape never changes.
+OPGRAFT_API uint32_t opgraft_abi_version(void);
+// A code's text, never NULL.
+OPGRAFT_API const char *opgraft_status_text(og_status code);
+
+// --- Modules -----------------------------------------------------------------
+
+typedef struct opgraft_module opgraft_module;
+typedef struct opgraft_op opgraft_op;
+
+// Loads a shared object, parses every declaration, and hands out one
+// reference. The file's bytes are copied first, so that it may be rebuilt in
+// place while it is loaded; a file with the same content as a loaded module
+// gives that module again. Errors name the file, the operator and the
+// character of the declaration.
+OPGRAFT_API og_status opgraft_module_load(const char *path,
+                                          opgraft_module **out_module,
+                                          opgraft_error *error);
+// Wraps a record that is linked into the process. The record outlives it.
+OPGRAFT_API og_status opgraft_module_wrap(const og_module *record,
+                                          opgraft_module **out_module,
+                                          opgraft_error *error);
+OPGRAFT_API void opgraft_module_retain(opgraft_module *module);
+OPGRAFT_API void opgraft_module_release(opgraft_module *module);
+// Gives back the caller's reference if it is the last one, else OG_BUSY.
+OPGRAFT_API og_status opgraft_module_unload(opgraft_module *module,
+                                            opgraft_error *error);
+OPGRAFT_API const char *opgraft_module_name(const opgraft_module *module);
+// SHA-256 of the file, 64 hexadecimal digits: a key for caches.
+OPGRAFT_API const char *opgraft_module_hash(const opgraft_module *module);
+OPGRAFT_API int32_t opgraft_module_op_count(const opgraft_module *module);
+// Borrowed; lives as long as the module.
+OPGRAFT_API const opgraft_op *opgraft_module_op(const opgraft_module *module,
+                                                int32_t index);
+// By name with overload ("f", "f.overload"); NULL if there is none.
+OPGRAFT_API const opgraft_op *opgraft_module_find_op(
+    const opgraft_module *module, const char *name);
+
+// The declaration as JSON: arguments, results, patterns, programs (see
+// docs/abi.md). Returns the length without NUL; writes at most `size` bytes.
+OPGRAFT_API size_t opgraft_op_describe(const opgraft_op *op, char *buffer,
+                                       size_t size);
+OPGRAFT_API const char *opgraft_op_name(const opgraft_op *op);
+OPGRAFT_API const og_op *opgraft_op_record(const opgraft_op *op);
+
+// --- Calls
+// ---------------------------------------------------------------------
+
+enum {
+  OPGRAFT_ARG_MAX = 32,    // tensor arguments of one operator
+  OPGRAFT_ATTR_MAX = 32,   // other arguments
+  OPGRAFT_OUT_MAX = 32,    // mutated arguments and fresh results together
+  OPGRAFT_DIM_MAX = 64,    // named dims
+  OPGRAFT_RANK_MAX = 64,   // dims of one tensor
+  OPGRAFT_SIZES_MAX = 512  // sizes and strides of all plain fresh results
+};
+
+// One call, on the caller's stack: init, fill `in`, `in_list` and `attr`,
+// infer, give each fresh result its memory, run, reset. init sets every field
+// that infer reads except `in`, `in_list` and `attr`.
+typedef struct opgraft_frame {
+  og_call call;
+  const opgraft_op *op;
+  const og_kernel *kernel;  // chosen by infer
+  int32_t fresh_count;      // results that the host allocates
+  int32_t sizes_used;
+  void *heap;            // what reset frees
+  opgraft_error *error;  // where the running kernel's reason goes
+  const og_tensor *in[OPGRAFT_ARG_MAX];
+  og_tensor_list in_list[OPGRAFT_ARG_MAX];
+  og_attr attr[OPGRAFT_ATTR_MAX];
+  // After infer: dtype, device, ndim, shape and strides are set; data is the
+  // host's to set. A list result has `fresh_list` instead, whose tensors'
+  // data is the host's to set.
+  og_tensor fresh[OPGRAFT_OUT_MAX];
+  og_tensor_list fresh_list[OPGRAFT_OUT_MAX];
+  og_tensor *out[OPGRAFT_OUT_MAX];
+  og_tensor_list out_list[OPGRAFT_OUT_MAX];
+  int64_t dim[OPGRAFT_DIM_MAX];
+  int64_t sizes[OPGRAFT_SIZES_MAX];
+} opgraft_frame;
+
+OPGRAFT_API void opgraft_frame_init(opgraft_frame *frame, const opgraft_op *op);
+// Matches arguments against the declaration (dtype, device, shape, where),
+// computes the fresh results, chooses the kernel, sizes the workspace.
+OPGRAFT_API og_status opgraft_frame_infer(opgraft_frame *frame,
+                                          opgraft_error *error);
+// Uses the caller's tensor for fresh result `index`, after checking it.
+OPGRAFT_API og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
+                                            const og_tensor *tensor,
+                                            opgraft_error *error);
+// Runs the kernel. Arguments whose strides the declaration does not accept are
+// copied first, mutated ones copied back. A data-dependent result's first dim
+// is set to what the kernel found.
+OPGRAFT_API og_status opgraft_frame_run(opgraft_frame *frame,
+                                        opgraft_error *error);
+OPGRAFT_API void opgraft_frame_reset(opgraft_frame *frame);
+
+// Why kernel `index` of the record does not run the call that infer matched:
+// OG_OK if it would, else OG_DEVICE, OG_DTYPE or OG_UNSUPPORTED and the reason
+// in `out_reason`. Also to be asked when infer found no kernel at all.
+OPGRAFT_API og_status opgraft_frame_explain(const opgraft_frame *frame,
+                                            int32_t index,
+                                            opgraft_error *out_reason);
+
+// --- Threads and the machine
+// ---------------------------------------------------
+
+// Threads for a host that has none of its own.
+typedef struct opgraft_team opgraft_team;
+// `threads` counts the caller; 0 asks for one per processor.
+OPGRAFT_API og_status opgraft_team_create(int32_t threads,
+                                          opgraft_team **out_team,
+                                          opgraft_error *error);
+// No call that uses the team may be running. NULL is allowed.
+OPGRAFT_API void opgraft_team_destroy(opgraft_team *team);
+OPGRAFT_API int32_t opgraft_team_threads(const opgraft_team *team);
+// Between init and infer: the kernel's loops are shared out over the team,
+// which outlives the frame. Uses call.host.
+OPGRAFT_API void opgraft_frame_set_team(opgraft_frame *frame,
+                                        opgraft_team *team);
+// The best instruction set that kernels may use here: "scalar", "avx2",
+// "avx512" or "avx512_bf16"; OPGRAFT_ISA lowers it.
+OPGRAFT_API const char *opgraft_isa(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // OPGRAFT_OPGRAFT_H

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_decode_ragged: attention of one query for each request.
+// Source: FlashInfer (Ye et al., 2025), Flash-Decoding (Dao et al., 2023).
+
+#include <opgraft/op.h>
+
+#include "kernel/kernel.h"
+
+// Tensor arguments.
+enum { PLAN, Q, K, V };
+
+static og_status batch_decode_ragged(const og_call *call) {
+  og_attention_args args = {
+      .plan = og_data(call->in[PLAN]),
+      .plan_bytes = call->in[PLAN]->shape[0],
+      .out = og_data(call->out[0]),
+      .lse = og_f32_mut(call->out[1]),
+  };
+  const og_status status = og_attention_args_read(
+      call, call->in[Q], call->in[K], call->in[V], NULL, 0, &args);
+  return status == OG_OK ? og_attention_run(call, &args) : status;
+}
+
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_ragged);
+
+static const og_op ops[] = {
+    {
+        .schema =
+            "batch_decode_ragged(Tensor plan, Tensor q, Tensor k, Tensor v, "
+            "*, float? sm_scale=None, float logits_soft_cap=0.0, "
+            "str pos_encoding_mode=\"NONE\", float rope_scale=1.0, "
+            "float rope_theta=10000.0, str lse_base=\"2\", "
+            "int split_bytes=0) -> (Tensor out, Tensor lse)",
+        .shape = "plan[P], q[B, HQ, DQK], k[NK, HK, DQK], v[NK, HK, DVO] "
+                 "-> [B, HQ, DVO], [B, HQ]",
+        .where = "HK > 0, HQ % max(HK, 1) == 0, split_bytes >= 0",
+        .dtype = "plan: u8, q: f32|bf16|f16, k: q, v: q -> q, f32",
+        .strides = "q: last, k: last, v: last",
+        .workspace = "4096 + threads * 851968 + split_bytes",
+        .doc = "Attention of one query for each request; a plan without "
+               "qo_indptr says where each request's keys begin. Row i of q is "
+               "request i's, behind all its keys.",
+        .kernels = OG_KERNELS(kernels),
+    },
+};
+OG_MODULE(batch_decode_ragged, ops)

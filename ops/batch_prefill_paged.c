@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// batch_prefill_paged: attention of packed requests whose keys and values lie
+// in pages of a cache.
+// Source: FlashInfer (Ye et al., 2025), PagedAttention (Kwon et al., 2023).
+
+#include <opgraft/op.h>
+
+#include "kernel/kernel.h"
+
+// Tensor arguments.
+enum { PLAN, Q, K, V, INDICES, MASK };
+
+static og_status batch_prefill_paged(const og_call *call) {
+  og_attention_args args = {
+      .plan = og_data(call->in[PLAN]),
+      .plan_bytes = call->in[PLAN]->shape[0],
+      .out = og_data(call->out[0]),
+      .lse = og_f32_mut(call->out[1]),
+      .page_indices = og_i32(call->in[INDICES]),
+      .page_index_count = call->in[INDICES]->shape[0],
+      .page_size = (int32_t)call->in[K]->shape[1],
+  };
+  const og_status status = og_attention_args_read(
+      call, call->in[Q], call->in[K], call->in[V], call->in[MASK], 0, &args);
+  return status == OG_OK ? og_attention_run(call, &args) : status;
+}
+
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_paged);
+
+static const og_op ops[] = {
+    {
+        .schema = "batch_prefill_paged(Tensor plan, Tensor q, Tensor k_cache, "
+                  "Tensor v_cache, Tensor paged_kv_indices, "
+                  "Tensor? packed_custom_mask=None, *, float? sm_scale=None, "
+                  "float logits_soft_cap=0.0, str pos_encoding_mode=\"NONE\", "
+                  "float rope_scale=1.0, float rope_theta=10000.0, "
+                  "str lse_base=\"2\", int split_bytes=0) "
+                  "-> (Tensor out, Tensor lse)",
+        .shape = "plan[P], q[NQ, HQ, DQK], k_cache[PAGES, PS, HK, DQK], "
+                 "v_cache[PAGES, PS, HK, DVO], paged_kv_indices[I], "
+                 "packed_custom_mask?[M] -> [NQ, HQ, DVO], [NQ, HQ]",
+        .where = "HK > 0, HQ % max(HK, 1) == 0, split_bytes >= 0",
+        .dtype = "plan: u8, q: f32|bf16|f16, k_cache: q, v_cache: q, "
+                 "paged_kv_indices: i32, packed_custom_mask: u8 -> q, f32",
+        .strides = "q: last, k_cache: last, v_cache: last",
+        .workspace = "4096 + threads * 851968 + split_bytes",
+        .doc =
+            "As batch_prefill_ragged, with keys and values in pages "
+            "[page, token, head, size]; a cache of another layout comes as a "
+            "view. paged_kv_indices lists the pages of all requests, in the "
+            "order of the plan.",
+        .kernels = OG_KERNELS(kernels),
+    },
+};
+OG_MODULE(batch_prefill_paged, ops)

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// append_paged_kv_cache, reshape_and_cache: new keys and values into a paged
+// cache, in place.
+// Source: FlashInfer's append_paged_kv_cache, vLLM's reshape_and_cache_flash.
+
+#include <inttypes.h>
+#include <opgraft/op.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+// A token goes to a page and a place in it; page -1: nowhere.
+typedef struct place {
+  int64_t page, offset;
+} place;
+
+typedef struct copy {
+  const og_call *call;
+  const og_tensor *key, *value;  // [N, H, D]
+  og_tensor *k_cache, *v_cache;  // [P, page size, H, D]
+  place (*place_of)(const og_call *call, int64_t token);
+} copy;
+
+static void token_copy(const og_tensor *from, og_tensor *to, int64_t token,
+                       place at) {
+  const int element = og_element_of(from);
+  const int64_t heads = from->shape[1], width = from->shape[2];
+  for (int64_t h = 0; h < heads; ++h)
+    memcpy(og_at(og_data(to),
+                 at.page * to->strides[0] + at.offset * to->strides[1] +
+                     h * to->strides[2],
+                 element),
+           og_at(og_data(from), token * from->strides[0] + h * from->strides[1],
+                 element),
+           (size_t)width * og_element_bytes(element));
+}
+
+static void tokens_copy(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const copy *c = state;
+  (void)worker;
+  for (int64_t token = begin; token < end; ++token) {
+    const place at = c->place_of(c->call, token);
+    if (at.page < 0) continue;
+    token_copy(c->key, c->k_cache, token, at);
+    token_copy(c->value, c->v_cache, token, at);
+  }
+}
+
+static og_status bad_entry(const og_call *call, const char *name, int64_t i,
+                           int64_t found, int64_t limit) {
+  char text[192];
+  snprintf(text, sizeof text,
+           "%s[%" PRId64 "] is %" PRId64 ", wanted 0 to %" PRId64, name, i,
+           found, limit - 1);
+  return og_fail(call, OG_INVALID, text);
+}
+
+// --- append_paged_kv_cache
+
+// Tensor arguments.
+enum { KEY, VALUE, BATCH, POSITION, K_CACHE, V_CACHE, INDICES, INDPTR, LAST };
+
+static place appended_place(const og_call *call, int64_t token) {
+  const int64_t page_size = call->in[K_CACHE]->shape[1];
+  const int32_t position = og_i32(call->in[POSITION])[token];
+  const int32_t entry =
+      og_i32(call->in[INDPTR])[og_i32(call->in[BATCH])[token]] +
+      (int32_t)(position / page_size);
+  return (place){og_i32(call->in[INDICES])[entry], position % page_size};
+}
+
+static og_status appended_check(const og_call *call) {
+  const int64_t batch = call->in[LAST]->shape[0];
+  const int64_t page_size = call->in[K_CACHE]->shape[1];
+  const int64_t pages = call->in[K_CACHE]->shape[0];
+  const int64_t index_count = call->in[INDICES]->shape[0];
+  const int32_t *indptr = og_i32(call->in[INDPTR]);
+  for (int64_t i = 0; i <= batch; ++i)
+    if (indptr[i] < (i > 0 ? indptr[i - 1] : 0) || indptr[i] > index_count)
+      return bad_entry(call, "kv_indptr (not decreasing, within kv_indices)", i,
+                       indptr[i], index_count + 1);
+  for (int64_t i = 0; i < call->in[KEY]->shape[0]; ++i) {
+    const int32_t b = og_i32(call->in[BATCH])[i];
+    const int32_t position = og_i32(call->in[POSITION])[i];
+    if (b < 0 || b >= batch)
+      return bad_entry(call, "batch_indices", i, b, batch);
+    const int64_t room = (indptr[b + 1] - indptr[b]) * page_size;
+    if (position < 0 || position >= room)
+      return bad_entry(call, "positions", i, position, room);
+    const int64_t page = appended_place(call, i).page;
+    if (page < 0 || page >= pages)
+      return bad_entry(call, "kv_indices", indptr[b] + position / page_size,
+                       page, pages);
+  }
+  return OG_OK;
+}
+
+static og_status append_paged_kv_cache(const og_call *call) {
+  const og_status status = appended_check(call);
+  if (status != OG_OK) return status;
+  copy c = {call,         call->in[KEY], call->in[VALUE],
+            call->out[0], call->out[1],  appended_place};
+  return og_parallel_tasks(call, call->in[KEY]->shape[0], 64, tokens_copy, &c);
+}
+
+// --- reshape_and_cache
+
+enum { SLOT_K_CACHE = 2, SLOT_V_CACHE, SLOTS };
+
+static place slot_place(const og_call *call, int64_t token) {
+  const int64_t page_size = call->in[SLOT_K_CACHE]->shape[1];
+  const int64_t slot = og_i64(call->in[SLOTS])[token];
+  return slot < 0 ? (place){-1, 0}
+                  : (place){slot / page_size, slot % page_size};
+}
+
+static og_status reshape_and_cache(const og_call *call) {
+  const int64_t limit =
+      call->in[SLOT_K_CACHE]->shape[0] * call->in[SLOT_K_CACHE]->shape[1];
+  const int64_t count = call->in[SLOTS]->shape[0];
+  for (int64_t i = 0; i < count; ++i)
+    if (og_i64(call->in[SLOTS])[i] >= limit)
+      return bad_entry(call, "slot_mapping", i, og_i64(call->in[SLOTS])[i],
+                       limit);
+  copy c = {call,         call->in[KEY], call->in[VALUE],
+            call->out[0], call->out[1],  slot_place};
+  return og_parallel_tasks(call, count, 64, tokens_copy, &c);
+}
+
+static const og_kernel append_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = append_paged_kv_cache}};
+static const og_kernel reshape_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = reshape_and_cache}};
+
+static const og_op ops[] = {
+    {
+        .schema =
+            "append_paged_kv_cache(Tensor append_key, Tensor append_value, "
+            "Tensor batch_indices, Tensor positions, Tensor(a!) k_cache, "
+            "Tensor(b!) v_cache, Tensor kv_indices, Tensor kv_indptr, "
+            "Tensor kv_last_page_len) -> (Tensor(a!), Tensor(b!))",
+        .shape = "append_key[N, H, DK], append_value[N, H, DV], "
+                 "batch_indices[N], positions[N], k_cache[P, PS, H, DK], "
+                 "v_cache[P, PS, H, DV], kv_indices[I], kv_indptr[B + 1], "
+                 "kv_last_page_len[B]",
+        .where = "PS > 0",
+        .dtype = "append_key: k_cache, append_value: k_cache, "
+                 "batch_indices: i32, positions: i32, "
+                 "k_cache: f32|bf16|f16, v_cache: k_cache, kv_indices: i32, "
+                 "kv_indptr: i32, kv_last_page_len: i32",
+        .strides = "append_key: last, append_value: last, k_cache: last, "
+                   "v_cache: last",
+        .flags = OG_DETERMINISTIC,
+        .doc = "Writes the key and value of token i to position positions[i] "
+               "of request batch_indices[i]. The cache is written in place, "
+               "views included, and returned.",
+        .kernels = OG_KERNELS(append_kernels),
+    },
+    {
+        .schema = "reshape_and_cache(Tensor key, Tensor value, "
+                  "Tensor(a!) k_cache, Tensor(b!) v_cache, "
+                  "Tensor slot_mapping) -> (Tensor(a!), Tensor(b!))",
+        .shape = "key[N, H, DK], value[N, H, DV], k_cache[P, PS, H, DK], "
+                 "v_cache[P, PS, H, DV], slot_mapping[N]",
+        .where = "PS > 0",
+        .dtype = "key: k_cache, value: k_cache, k_cache: f32|bf16|f16, "
+                 "v_cache: k_cache, slot_mapping: i64",
+        .strides = "key: last, value: last, k_cache: last, v_cache: last",
+        .flags = OG_DETERMINISTIC,
+        .doc = "Writes the key and value of token i to slot slot_mapping[i] "
+               "(page times page size plus place); a negative slot skips the "
+               "token. The cache is written in place and returned.",
+        .kernels = OG_KERNELS(reshape_kernels),
+    },
+};
+OG_MODULE(kv_cache, ops)

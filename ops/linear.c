@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear: y = act(x w^T + bias), with weights as they are or packed once.
+// Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
+
+#include <opgraft/op.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+enum { N, I, O };  // dims of linear's rules
+
+static og_status act_read(const og_call *call, const og_attr *attr,
+                          int32_t *out_act) {
+  static const struct {
+    const char *name;
+    int32_t act;
+  } acts[] = {
+      {"none", OG_ACT_NONE}, {"silu", OG_ACT_SILU},
+      {"gelu", OG_ACT_GELU}, {"gelu_tanh", OG_ACT_GELU_TANH},
+      {"relu", OG_ACT_RELU},
+  };
+  for (size_t i = 0; i < sizeof acts / sizeof *acts; ++i)
+    if (strcmp(attr->s, acts[i].name) == 0) {
+      *out_act = acts[i].act;
+      return OG_OK;
+    }
+  return og_fail(call, OG_INVALID,
+                 "activation is none of none, silu, gelu, gelu_tanh, relu");
+}
+
+// --- Packed weights
+
+static void panels_pack(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const og_call *call = state;
+  const og_tensor *w = call->in[0];
+  (void)worker;
+  og_gemm_pack(og_data(w), w->strides[0], w->shape[0], w->shape[1], begin, end,
+               og_data(call->out[0]), og_element_of(w));
+}
+
+static og_status linear_prepack(const og_call *call) {
+  return og_parallel_tasks(call, call->out[0]->shape[0], 4, panels_pack,
+                           (void *)(uintptr_t)call);
+}
+
+typedef struct product {
+  const og_call *call;
+  const void *x, *packed;
+  void *y;
+  og_epilogue epilogue;
+  int64_t m, n, k;
+  int64_t chunk;  // panels of a task
+  int element;
+} product;
+
+static void panels_run(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const product *p = state;
+  const int64_t panels = (p->n + OG_PANEL - 1) / OG_PANEL;
+  int64_t last = end * p->chunk;
+  if (last > panels) last = panels;
+  og_gemm(p->element)
+      ->run(p->x, p->k, p->packed, p->m, p->n, p->k, begin * p->chunk, last,
+            p->y, p->n, p->epilogue,
+            (char *)p->call->workspace + (int64_t)worker * OG_GEMM_SCRATCH,
+            p->element);
+}
+
+static og_status linear_packed(const og_call *call) {
+  const og_tensor *x = call->in[0], *bias = call->in[2];
+  const int64_t rank = x->ndim;
+  product p = {
+      .call = call,
+      .x = og_data(x),
+      .packed = og_data(call->in[1]),
+      .y = og_data(call->out[0]),
+      .m = call->dim[N],
+      .n = call->attr[0].i,
+      .k = x->shape[rank - 1],
+      .element = og_element_of(x),
+  };
+  p.epilogue.bias = bias != NULL ? og_data(bias) : NULL;
+  const og_status status = act_read(call, &call->attr[1], &p.epilogue.act);
+  if (status != OG_OK) return status;
+  const int64_t panels = (p.n + OG_PANEL - 1) / OG_PANEL;
+  // Even, so that no tile is cut in two; a few chunks for each thread.
+  p.chunk = (panels / (call->threads * 8) + 2) / 2 * 2;
+  return og_parallel_tasks(call, (panels + p.chunk - 1) / p.chunk, 1,
+                           panels_run, &p);
+}
+
+// --- Weights as they are
+
+// A task packs a few panels and runs them; for few rows it reads the weights
+// where they lie.
+enum {
+  TASK_PANELS = 4,
+  DIRECT_ROWS = 4,
+  TASK_COLUMNS = TASK_PANELS * OG_PANEL,
+};
+
+// What a worker's share of the workspace holds.
+static int64_t worker_bytes(int64_t k) {
+  return OG_GEMM_SCRATCH + (k + 32) * TASK_COLUMNS * 4;
+}
+
+static void columns_direct(const product *p, const void *w, int64_t begin,
+                           int64_t end, float *rows) {
+  const int64_t stride = (p->k + 31) / 16 * 16;
+  const og_attention_kernels *kernels = og_attention(OG_F32);
+  const og_tensor *bias = p->call->in[2];
+  for (int64_t r = 0; r < p->m; ++r) {
+    memset(rows + r * stride, 0, (size_t)stride * 4);
+    og_rows()->to_f32(og_at(p->x, r * p->k, p->element), rows + r * stride,
+                      p->k, p->element);
+  }
+  for (int64_t n = begin; n < end; n += 4) {
+    const int64_t count = end - n < 4 ? end - n : 4;
+    const void *columns[4];
+    float sums[DIRECT_ROWS * 4], shift[4] = {0};
+    for (int64_t j = 0; j < 4; ++j)
+      columns[j] = og_at(w, (j < count ? n + j : n) * p->k, p->element);
+    kernels->dots(rows, stride, p->m, columns, 0, p->k, sums, 4, p->element);
+    if (bias != NULL)
+      og_rows()->to_f32(og_at(og_data(bias), n, p->element), shift, count,
+                        p->element);
+    for (int64_t r = 0; r < p->m; ++r) {
+      og_rows()->accumulate(shift, 1, sums + r * 4, count);
+      og_rows()->from_f32(sums + r * 4, og_at(p->y, r * p->n + n, p->element),
+                          count, p->element);
+    }
+  }
+}
+
+static void columns_run(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const product *p = state;
+  const void *w = og_data(p->call->in[1]);
+  char *scratch = (char *)p->call->workspace + worker * worker_bytes(p->k);
+  void *packed = scratch + OG_GEMM_SCRATCH;
+  for (int64_t t = begin; t < end; ++t) {
+    const int64_t n = t * TASK_COLUMNS;
+    const int64_t count = p->n - n < TASK_COLUMNS ? p->n - n : TASK_COLUMNS;
+    const int64_t panels = (count + OG_PANEL - 1) / OG_PANEL;
+    if (p->m <= DIRECT_ROWS) {
+      columns_direct(p, w, n, n + count, packed);
+      continue;
+    }
+    og_gemm_pack(og_at(w, n * p->k, p->element), p->k, count, p->k, 0, panels,
+                 packed, p->element);
+    og_epilogue e = p->epilogue;
+    if (e.bias != NULL) e.bias = og_at(e.bias, n, p->element);
+    og_gemm(p->element)
+        ->run(p->x, p->k, packed, p->m, count, p->k, 0, panels,
+              og_at(p->y, n, p->element), p->n, e, scratch, p->element);
+  }
+}
+
+static og_status linear(const og_call *call) {
+  product p = {
+      .call = call,
+      .x = og_data(call->in[0]),
+      .y = og_data(call->out[0]),
+      .m = call->dim[N],
+      .n = call->dim[O],
+      .k = call->dim[I],
+      .element = og_element_of(call->in[0]),
+  };
+  p.epilogue.bias = call->in[2] != NULL ? og_data(call->in[2]) : NULL;
+  return og_parallel_tasks(call, (p.n + TASK_COLUMNS - 1) / TASK_COLUMNS, 1,
+                           columns_run, &p);
+}
+
+// --- Gradient
+
+// c[rows, columns] = sum over k of a(row, k) * b[k, column], by tiles of f32.
+// Both gradients have this form: grad_x = grad w, grad_w = grad^T x.
+enum {
+  GRAD_ROWS = 84,
+  GRAD_COLUMNS = 64,
+  GRAD_STEP = OG_ATTENTION_BLOCK,
+};
+
+typedef struct grad_scratch {
+  float a[GRAD_ROWS * GRAD_STEP];
+  float b[GRAD_STEP * GRAD_COLUMNS];
+  float c[GRAD_ROWS * GRAD_COLUMNS];
+  float line[GRAD_STEP];
+} grad_scratch;
+
+typedef struct contraction {
+  const og_call *call;
+  const void *a, *b;
+  void *c;
+  int64_t rows, columns, depth;
+  int64_t a_row, a_step;  // strides of a; one of them is 1
+  int element;
+} contraction;
+
+static void a_load(const contraction *g, int64_t row, int64_t rows, int64_t k,
+                   int64_t steps, grad_scratch *s) {
+  if (g->a_step == 1) {
+    for (int64_t r = 0; r < rows; ++r)
+      og_rows()->to_f32(og_at(g->a, (row + r) * g->a_row + k, g->element),
+                        s->a + r * GRAD_STEP, steps, g->element);
+    return;
+  }
+  for (int64_t i = 0; i < steps; ++i) {
+    og_rows()->to_f32(og_at(g->a, (k + i) * g->a_step + row, g->element),
+                      s->line, rows, g->element);
+    for (int64_t r = 0; r < rows; ++r) s->a[r * GRAD_STEP + i] = s->line[r];
+  }
+}
+
+static void block_contract(const contraction *g, int64_t row, int64_t rows,
+                           int64_t column, grad_scratch *s) {
+  const og_attention_kernels *kernels = og_attention(OG_F32);
+  const int64_t left = g->columns - column;
+  const int64_t columns = left < GRAD_COLUMNS ? left : GRAD_COLUMNS;
+  const int64_t tiles = (rows + kernels->tile_rows - 1) / kernels->tile_rows;
+  memset(s->c, 0, sizeof s->c);
+  for (int64_t k = 0; k < g->depth; k += GRAD_STEP) {
+    const int64_t steps = g->depth - k < GRAD_STEP ? g->depth - k : GRAD_STEP;
+    const void *lines[GRAD_STEP];
+    for (int64_t i = 0; i < steps; ++i)
+      lines[i] = og_at(g->b, (k + i) * g->columns + column, g->element);
+    kernels->pack_values(lines, 0, steps, columns, s->b, g->element);
+    a_load(g, row, rows, k, steps, s);
+    for (int64_t d = 0; d < columns; d += kernels->panel)
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
+        kernels->tile(r1 - r0, s->a + r0 * GRAD_STEP, GRAD_STEP,
+                      s->b + d * GRAD_STEP, steps, s->c + r0 * GRAD_COLUMNS + d,
+                      GRAD_COLUMNS, 1);
+      }
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    og_rows()->from_f32(
+        s->c + r * GRAD_COLUMNS,
+        og_at(g->c, (row + r) * g->columns + column, g->element), columns,
+        g->element);
+}
+
+static void blocks_contract(void *state, int64_t begin, int64_t end,
+                            int32_t worker) {
+  const contraction *g = state;
+  grad_scratch *s = (grad_scratch *)g->call->workspace + worker;
+  const int64_t across = (g->columns + GRAD_COLUMNS - 1) / GRAD_COLUMNS;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = i / across * GRAD_ROWS;
+    const int64_t rows = g->rows - row < GRAD_ROWS ? g->rows - row : GRAD_ROWS;
+    block_contract(g, row, rows, i % across * GRAD_COLUMNS, s);
+  }
+}
+
+static og_status contract(contraction *g) {
+  const int64_t down = (g->rows + GRAD_ROWS - 1) / GRAD_ROWS;
+  const int64_t across = (g->columns + GRAD_COLUMNS - 1) / GRAD_COLUMNS;
+  return og_parallel_tasks(g->call, down * across, 1, blocks_contract, g);
+}
+
+static void bias_columns(const og_call *call, int64_t begin, int64_t end) {
+  const og_tensor *grad = call->in[0];
+  const int element = og_element_of(grad);
+  const int64_t width = call->dim[O];
+  for (int64_t c = begin * GRAD_STEP; c < end * GRAD_STEP && c < width;
+       c += GRAD_STEP) {
+    float sum[GRAD_STEP] = {0}, line[GRAD_STEP];
+    const int64_t count = width - c < GRAD_STEP ? width - c : GRAD_STEP;
+    for (int64_t r = 0; r < call->dim[N]; ++r) {
+      og_rows()->to_f32(og_at(og_data(grad), r * width + c, element), line,
+                        count, element);
+      og_rows()->accumulate(line, 1, sum, count);
+    }
+    og_rows()->from_f32(sum, og_at(og_data(call->out[2]), c, element), count,
+                        element);
+  }
+}
+
+static og_status linear_backward(const og_call *call) {
+  enum { GRAD, X, W };
+  const int64_t m = call->dim[N], in = call->dim[I], out = call->dim[O];
+  const int element = og_element_of(call->in[X]);
+  contraction to_x = {
+      .call = call,
+      .a = og_data(call->in[GRAD]),
+      .b = og_data(call->in[W]),
+      .c = og_data(call->out[0]),
+      .rows = m,
+      .columns = in,
+      .depth = out,
+      .a_row = out,
+      .a_step = 1,
+      .element = element,
+  };
+  contraction to_w = {
+      .call = call,
+      .a = og_data(call->in[GRAD]),
+      .b = og_data(call->in[X]),
+      .c = og_data(call->out[1]),
+      .rows = out,
+      .columns = in,
+      .depth = m,
+      .a_row = 1,
+      .a_step = out,
+      .element = element,
+  };
+  og_status status = contract(&to_x);
+  if (status == OG_OK) status = contract(&to_w);
+  if (status != OG_OK) return status;
+  return og_parallel_for(call, (out + GRAD_STEP - 1) / GRAD_STEP, 1,
+                         bias_columns);
+}
+
+// --- Declaration
+
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", linear);
+OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16", linear_backward);
+OG_KERNELS_BY_ISA(packed_kernels, "f32|bf16|f16", linear_packed);
+static const og_kernel prepack_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = linear_prepack}};
+
+static const og_op ops[] = {
+    {
+        .schema = "linear(Tensor x, Tensor weight, Tensor? bias=None) "
+                  "-> Tensor",
+        .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
+        .where = "I <= 131070",
+        .dtype = "x: f32|bf16|f16, weight: x, bias: x -> x",
+        .backward = "linear_backward(grad, x, weight) -> x, weight, bias",
+        .workspace = "threads * (524288 + (I + 32) * 256)",
+        .flags = OG_DETERMINISTIC,
+        .doc = "x times the transpose of weight, plus bias.",
+        .kernels = OG_KERNELS(kernels),
+    },
+    {
+        .schema = "linear_backward(Tensor grad, Tensor x, Tensor weight) "
+                  "-> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)",
+        // x first, so that the dims are numbered as linear's.
+        .shape = "x[*N, I], weight[O, I], grad[*N, O] "
+                 "-> [*N, I], [O, I], [O]",
+        .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x, x",
+        // a, b, c and a line of grad_scratch.
+        .workspace = "threads * (84 * 256 + 256 * 64 + 84 * 64 + 256) * 4",
+        .flags = OG_DETERMINISTIC,
+        .doc = "The gradient of linear for x, weight and bias.",
+        .kernels = OG_KERNELS(backward_kernels),
+    },
+    {
+        .schema = "linear_prepack(Tensor weight) -> Tensor",
+        .shape = "weight[O, I] -> [ceildiv(O, 16), ceildiv(I, 2) * 2, 16]",
+        .dtype = "weight: f32|bf16|f16 -> weight",
+        .strides = "weight: last",
+        .flags = OG_DETERMINISTIC,
+        .doc = "The weights of linear in panels of 16, for linear_packed; the "
+               "same for every instruction set.",
+        .kernels = OG_KERNELS(prepack_kernels),
+    },
+    {
+        .schema = "linear_packed(Tensor x, Tensor packed, Tensor? bias=None, "
+                  "*, int out_features, str activation=\"none\") -> Tensor",
+        .shape = "x[*N, I], packed[P, K, 16], bias?[out_features] "
+                 "-> [*N, out_features]",
+        .where = "out_features >= 0, P == ceildiv(out_features, 16), "
+                 "K == ceildiv(I, 2) * 2, I <= 131070",
+        .dtype = "x: f32|bf16|f16, packed: x, bias: x -> x",
+        .workspace = "threads * 524288",
+        .flags = OG_DETERMINISTIC,
+        .doc = "linear with weights from linear_prepack, and an activation: "
+               "none, silu, gelu, gelu_tanh or relu.",
+        .kernels = OG_KERNELS(packed_kernels),
+    },
+};
+OG_MODULE(linear, ops)

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft: one C operator file, native in every graph mode.
+
+    m = opgraft.load("norms.so")
+    m.rms_norm(x, weight)                  # the fast road
+    torch.ops.norms.rms_norm(x, weight)    # the same operator
+"""
+
+from __future__ import annotations
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "opgraft needs PyTorch 2.11 or newer in this environment: "
+        "pip install torch"
+    ) from error
+
+from ._module import VERSION as __version__
+from ._module import Module, load
+
+__all__ = ["Module", "load", "__version__"]

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Autograd from the gradient map: which operator, called with what, for whom."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from . import _generate
+from ._rules import Description
+
+
+def _missing(d: Description) -> Callable[..., Any]:
+    def backward(*_: Any) -> Any:
+        raise RuntimeError(
+            f"{d.name}: has no gradient; declare .backward in its C file, or "
+            '.backward = "none" where the gradient is zero'
+        )
+
+    return backward
+
+
+def _needs(ctx: Any, param: int) -> bool:
+    """Whether an argument's gradient is asked for."""
+    entries = ctx.needs_input_grad
+    need = param < len(entries) and entries[param]
+    return any(need) if isinstance(need, (list, tuple)) else bool(need)
+
+
+def _result_name(d: Description, result: int) -> str:
+    return f"_result_{result}"
+
+
+class Map:
+    """The gradient map's parts as source text."""
+
+    def __init__(self, d: Description) -> None:
+        self.d = d
+        grad = d.tables["grad"]
+        self.sources = grad["args"] or []
+        self.targets: list[int] = grad["targets"] or []
+        self.saved_params = [
+            s["param"] for s in self.sources if s["source"] == "param"
+        ]
+        self.saved_results = [
+            s["result"] for s in self.sources if s["source"] == "result"
+        ]
+
+    def is_tensor(self, param: int) -> bool:
+        return self.d.params[param]["tensor"] is not None
+
+    def plain_tensors(self) -> list[int]:
+        return [
+            p for p in self.saved_params
+            if self.is_tensor(p) and not self.d.params[p]["list"]
+        ]
+
+    def idle_lists(self) -> list[int]:
+        """Tensor lists that get no gradient: autograd wants a None for each."""
+        return [i for i, p in enumerate(self.d.params)
+                if p["list"] and self.is_tensor(i) and i not in self.targets]
+
+    def save(self, results: str) -> list[str]:
+        """Statements of forward: what backward needs, and nothing else."""
+        d, lines = self.d, []
+        tensors = [_generate.variable(d, p) for p in self.plain_tensors()]
+        plain = [r for r in self.saved_results if not d.results[r]["list"]]
+        tensors += [
+            results if len(d.results) == 1 else f"{results}[{r}]" for r in plain
+        ]
+        if tensors:
+            lines.append(f"ctx.save_for_backward({', '.join(tensors)})")
+        for p in self.saved_params:
+            name = _generate.variable(d, p)
+            if self.is_tensor(p) and d.params[p]["list"]:
+                lines.append(f"ctx._list_{p} = tuple({name})")
+            elif not self.is_tensor(p):
+                lines.append(f"ctx._value_{p} = {name}")
+        for p in self.idle_lists():
+            lines.append(f"ctx._count_{p} = len({_generate.variable(d, p)})")
+        for p in self.targets:
+            if d.params[p]["optional"]:
+                name = _generate.variable(d, p)
+                lines.append(f"ctx._given_{p} = {name} is not None")
+        return lines
+
+    def load(self) -> list[str]:
+        tensors = [_generate.variable(self.d, p) for p in self.plain_tensors()]
+        tensors += [
+            _result_name(self.d, r) for r in self.saved_results
+            if not self.d.results[r]["list"]
+        ]
+        if not tensors:
+            return []
+        return [f"{', '.join(tensors)}, = ctx.saved_tensors"]
+
+    def call(self) -> str:
+        parts = []
+        for s in self.sources:
+            if s["source"] == "grad":
+                parts.append(f"_grad_{s['result']}")
+            elif s["source"] == "result":
+                parts.append(_result_name(self.d, s["result"]))
+            elif s["source"] == "needs":
+                parts.append(f"_needs(ctx, {s['param']})")
+            elif not self.is_tensor(s["param"]):
+                parts.append(f"ctx._value_{s['param']}")
+            elif self.d.params[s["param"]]["list"]:
+                parts.append(f"list(ctx._list_{s['param']})")
+            else:
+                parts.append(_generate.variable(self.d, s["param"]))
+        return f"_backward({', '.join(parts)})"
+
+    def returns(self) -> str:
+        """One entry for each parameter, in order."""
+        entries = []
+        for i, p in enumerate(self.d.params):
+            if i in self.idle_lists():
+                entries.append(f"[None] * ctx._count_{i}")
+                continue
+            if i not in self.targets:
+                entries.append("None")
+                continue
+            gradient = f"_out_{self.targets.index(i)}"
+            if p["optional"]:
+                gradient = f"({gradient} if ctx._given_{i} else None)"
+            entries.append(gradient)
+        return ", ".join(entries)
+
+
+def _backward_source(m: Map) -> str:
+    grads = ", ".join(f"_grad_{i}" for i in range(len(m.d.results)))
+    outs = ", ".join(f"_out_{i}" for i in range(len(m.targets)))
+    lines = [f"def _run(ctx, {grads}):"]
+    lines += [f"    {line}" for line in m.load()]
+    lines.append(f"    {outs} = {m.call()}")
+    lines.append(f"    return {m.returns()}")
+    return "\n".join(lines)
+
+
+def has_functions(d: Description) -> bool:
+    """autograd.Function does not look into lists, so operators that have some
+    leave gradients to the slow road."""
+    lists = any(p["list"] and p["tensor"] is not None for p in d.params)
+    lists = lists or any(r["list"] for r in d.results)
+    return (d.tables["grad"]["kind"] == "operator" and not lists
+            and not d.mutated)
+
+
+def functions(
+    d: Description,
+    call: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    batched: Callable[..., Any],
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """`apply` of two autograd.Functions over one gradient map.
+
+    The first is for the fast road: forward sees the context, which is what a
+    call costs least with. The second is for functorch's transforms, which want
+    setup_context and a vmap rule.
+    """
+    m = Map(d)
+    plain = _generate.parameters(d, plain=True)
+    names = ", ".join(_generate.variable(d, i) for i in range(len(d.params)))
+    call_line = f"    _results = _call({_generate.arguments(d)})"
+    save = [f"    {line}" for line in m.save("_results")]
+    source = "\n".join(
+        [f"def _forward(ctx, {plain}):", call_line, *save,
+         "    return _results",
+         f"def _apart({plain}):", f"    return _call({_generate.arguments(d)})",
+         "def _setup(ctx, _inputs, _results):", f"    {names}, = _inputs",
+         *save, _backward_source(m)]
+    )
+    scope = {"_call": call, "_backward": backward, "_needs": _needs}
+
+    def made(name: str) -> Any:
+        return staticmethod(_generate.compile_function(d, name, source, scope))
+
+    quick: Any = type(d.name, (torch.autograd.Function,), {
+        "forward": made("_forward"), "backward": made("_run"),
+    })
+    transformed: Any = type(d.name, (torch.autograd.Function,), {
+        "forward": made("_apart"), "setup_context": made("_setup"),
+        "backward": made("_run"), "vmap": staticmethod(batched),
+    })
+    return quick.apply, transformed.apply
+
+
+def register(
+    d: Description,
+    name: str,
+    op: Any,
+    backward: Callable[..., Any] | None,
+    library: torch.library.Library,
+) -> None:
+    """The same for the slow road: torch.library's own autograd formula, made
+    when a call first needs it (making one takes a millisecond)."""
+    made: list[Callable[..., Any]] = []
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if not made:
+            from torch._library.autograd import Info, make_autograd_impl
+
+            made.append(make_autograd_impl(op, Info(*_formula(d, backward))))
+        return made[0](keys, *args, **kwargs)
+
+    library.impl(name, kernel, "Autograd", with_keyset=True)
+
+
+def _formula(
+    d: Description, backward: Callable[..., Any] | None
+) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+    """(backward, setup_context) as torch.library.register_autograd takes."""
+    kind = d.tables["grad"]["kind"]
+    count = len(d.params)
+    if kind != "operator":
+        return (_missing(d) if kind == "missing"
+                else lambda *_: tuple([None] * count)), None
+    m = Map(d)
+    lines = ["def _setup(ctx, inputs, keyword_only_inputs={}, output=None):"]
+    positional = [i for i, p in enumerate(d.params) if not p["kwonly"]]
+    for at, i in enumerate(positional):
+        lines.append(f"    {_generate.variable(d, i)} = inputs[{at}]")
+    for p in d.params:
+        if p["kwonly"]:
+            lines.append(
+                f"    {p['name']} = keyword_only_inputs[{p['name']!r}]"
+            )
+    lines += [f"    {line}" for line in m.save("output")] + ["    return"]
+    source = "\n".join(lines + [_backward_source(m)])
+    names = {"_backward": backward, "_needs": _needs}
+    setup = _generate.compile_function(d, "_setup", source, names)
+    run = _generate.compile_function(d, "_run", source, names)
+
+    def formula(ctx: Any, *grads: Any) -> Any:
+        out = run(ctx, *grads)
+        out = out if isinstance(out, tuple) else (out,)
+        # As many as were given: where there are lists, autograd (2.13) wants no
+        # gradient for an argument that was left at its default.
+        count = len(ctx.needs_input_grad)
+        kept = tuple(out[i] for i in positional)[:count]
+        return kept if len(kept) != 1 else kept[0]
+
+    def setup_any(
+        ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None
+    ) -> None:
+        setup(ctx, inputs, keyword_only_inputs or {}, output)
+
+    return formula, setup_any

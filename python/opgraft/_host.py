@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C host's first contact with torch: its functions, and the self-test.
+
+The fast road reads words of torch's that are not published. `prepare` shows
+the C side tensors and modes whose answers are known; only where it tells all
+of them right does it use those words, else it makes published calls; with
+OPGRAFT_GUARD=published it does so in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import torch
+
+from . import _C
+from ._log import say
+
+_lock = threading.Lock()
+_is_ready = False
+
+
+def prepare() -> None:
+    """Sets the C host up, once a process. Raises ImportError on an old torch."""
+    global _is_ready
+    if _is_ready:
+        return
+    with _lock:
+        if not _is_ready:
+            _setup()
+            _is_ready = True
+
+
+def _setup() -> None:
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None or not hasattr(torch._C, "_len_torch_dispatch_stack"):
+        raise ImportError(
+            f"opgraft needs torch 2.11 or newer, found {torch.__version__}"
+        )
+    _C.setup(torch, exchange)
+    _C.guard_setup(
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch._C.TensorBase.__dict__["requires_grad"],
+        torch._C._len_torch_dispatch_stack,
+        torch._C._len_torch_function_stack,
+        torch._C._is_tracing,
+        _keys_are_plain,
+        torch._C._is_any_autocast_enabled,
+        torch._C._increment_version,
+        vars(torch.autograd.profiler),
+    )
+    wanted = os.environ.get("OPGRAFT_GUARD", "")
+    if wanted not in ("", "published"):
+        say(f"OPGRAFT_GUARD is {wanted!r}, wanted 'published' or nothing")
+    is_quick = wanted != "published" and self_test()
+    state = "unpublished words" if is_quick else "published calls only"
+    say(f"fast road: {state} {_C.guard_state()}")
+
+
+_plain_keys: set[str] = set()
+
+
+def _keys_are_plain(tensor: torch.Tensor) -> bool:
+    """The published form of guard.c's test of a tensor's dispatch keys."""
+    if not _plain_keys:
+        plain = torch.empty(1)
+        _plain_keys.add(str(torch._C._dispatch_keys(plain)))
+        with torch.inference_mode():
+            _plain_keys.add(str(torch._C._dispatch_keys(torch.empty(1))))
+    return str(torch._C._dispatch_keys(tensor)) in _plain_keys
+
+
+def _samples() -> tuple[tuple[Any, ...], ...]:
+    complex_one = torch.tensor([1 + 2j, 3 + 4j])
+    fresh = (
+        torch.ones(2, 3),
+        torch.ones(()),
+        torch.empty(0, 4, dtype=torch.bfloat16),
+        torch.arange(5),
+    )
+    plain = (
+        torch.arange(6.0).reshape(2, 3),
+        torch.tensor(3),
+        torch.arange(8.0)[2:6:2],
+        torch.nn.Parameter(torch.ones(2), requires_grad=False),
+        complex_one,
+        torch.ones(3, dtype=torch.bool).expand(2, 3),
+    )
+    leaf = torch.ones(2, requires_grad=True)
+    gradient = (leaf, leaf * 2, torch.nn.Parameter(torch.ones(1)))
+    with torch.inference_mode():
+        inference = (torch.ones(3), torch.tensor(1), torch.ones(2, 2).t())
+    special = [
+        torch._neg_view(torch.ones(3)),
+        complex_one.conj(),
+        complex_one.conj().imag,
+        torch._efficientzerotensor(3),
+        torch.empty(3, device="meta"),
+        torch._to_functional_tensor(torch.ones(2)),
+        torch.sparse_coo_tensor([[0]], [1.0], (2,)),
+    ]
+    return fresh, plain, gradient, inference, tuple(special)
+
+
+def _words_in_modes() -> tuple[tuple[int, int], ...]:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    seen = [_C.guard_learn()]
+    with torch.inference_mode():
+        seen.append(_C.guard_learn())
+    with Mode():
+        seen.append(_C.guard_learn())
+    with torch.autocast("cpu"):
+        seen.append(_C.guard_learn())
+    # The transforms' own entry points: torch.func would import Dynamo.
+    functorch = torch._C._functorch
+    functorch._vmap_increment_nesting(2, "error")
+    seen.append(_C.guard_learn())
+    functorch._vmap_decrement_nesting()
+    functorch._grad_increment_nesting()
+    seen.append(_C.guard_learn())
+    functorch._grad_decrement_nesting()
+    return tuple(seen)
+
+
+def _function_stack_moves() -> bool:
+    from torch.overrides import TorchFunctionMode
+
+    before = _C.guard_state()["function_stack"]
+    with TorchFunctionMode():
+        inside = _C.guard_state()["function_stack"]
+    return before == 0 and inside == 1
+
+
+def self_test() -> bool:
+    """Whether every unpublished word told every sample right."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sparse and named ones announce beta
+        return _C.guard_learn(
+            _words_in_modes(), *_samples(), _function_stack_moves()
+        )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator inside an Inductor graph: one C call into a planned buffer.
+
+Inductor's own road for a custom operator goes through Python and the
+dispatcher, some 2 µs a node. A lowering to ExternKernelOut calls the unguarded
+builtin with out=, and Inductor plans that buffer like its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+from ._hooks import when_imported
+from ._log import say, say_once
+from ._rules import Description
+
+MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
+
+
+def can_lower(d: Description) -> bool:
+    """One plain, row-major result that nothing aliases."""
+    t = d.tables
+    optionals = [p for p in d.params
+                 if p["tensor"] is not None and p["optional"]]
+    return (
+        len(d.results) == 1
+        and len(d.fresh) == 1
+        and not d.results[0]["list"]
+        and not d.mutated
+        and not d.is_data_dependent
+        and not any(p["list"] for p in d.params if p["tensor"] is not None)
+        and t["shapes"][0]["kind"] == "items"
+        and not {"random", "side_effect"} & set(t["flags"])
+        and any(p["tensor"] is not None and not p["optional"]
+                for p in d.params)
+        and len(optionals) <= MOST_OPTIONALS
+    )
+
+
+Order = tuple[int, ...]
+
+
+def orders(d: Description) -> Iterator[tuple[int, Order]]:
+    """For each set of absent optional tensors, as bits: the parameters in the
+    order in which ExternKernelOut passes them. That order is given tensors,
+    then the other arguments; what is absent comes last and is left out."""
+    tensors = [i for i, p in enumerate(d.params) if p["tensor"] is not None]
+    others = [i for i, p in enumerate(d.params) if p["tensor"] is None]
+    optionals = [i for i in tensors if d.params[i]["optional"]]
+    for bits in range(1 << len(optionals)):
+        absent = [i for k, i in enumerate(optionals) if bits >> k & 1]
+        given = [i for i in tensors if i not in absent]
+        yield bits, tuple(given + others + absent)
+
+
+def register(
+    d: Description,
+    op: Any,
+    extern_name: str,
+    raw: Callable[[Order], Callable[..., Any]],
+    undo: list[Callable[[], None]],
+) -> None:
+    """`raw(order)` is an unguarded builtin with the parameters in that order.
+
+    The builtins are there before any lowering runs: code that comes from a
+    cache calls them by name.
+    """
+
+    def tell_kernels() -> None:
+        from torch._inductor.select_algorithm import extern_kernels
+
+        names = [f"{extern_name}_{bits}" for bits, _ in orders(d)]
+        for name, (_, order) in zip(names, orders(d)):
+            setattr(extern_kernels, name, raw(order))
+
+        def forget() -> None:
+            for name in names:
+                delattr(extern_kernels, name)
+
+        undo.append(forget)
+
+    def tell_lowering() -> None:
+        try:
+            _lower(d, op, extern_name, undo)
+        except (ImportError, AttributeError, TypeError) as error:
+            say_once(
+                "Inductor of this torch lacks what our lowering needs "
+                f"({error}); operators go its normal road"
+            )
+
+    when_imported("torch._inductor.select_algorithm", tell_kernels, undo)
+    when_imported("torch._inductor.lowering", tell_lowering, undo)
+
+
+def _lower(
+    d: Description,
+    op: Any,
+    extern_name: str,
+    undo: list[Callable[[], None]],
+) -> None:
+    from torch._inductor import ir
+    from torch._inductor.lowering import lowerings, register_lowering
+    from torch._inductor.virtualized import V
+
+    strides = d.tables["strides"]
+    by_absent = {bits: order for bits, order in orders(d)}
+    optionals = [i for i, p in enumerate(d.params)
+                 if p["tensor"] is not None and p["optional"]]
+
+    def lowering(*args: Any, **kwargs: Any) -> Any:
+        values = d.bind(args, kwargs)
+        bits = sum(1 << k for k, i in enumerate(optionals)
+                   if values[i] is None)
+        inputs, constants = [], []
+        for i in by_absent[bits]:
+            index = d.params[i]["tensor"]
+            if index is None:
+                constants.append(values[i])
+            elif values[i] is not None:
+                box = ir.ExternKernel.realize_input(values[i])
+                if strides[index] != "any":
+                    box = ir.ExternKernel.require_contiguous(box)
+                inputs.append(box)
+        value = V.graph.current_node.meta["val"]
+        sizes = [s.node.expr if hasattr(s, "node") else s for s in value.shape]
+        layout = ir.FixedLayout(
+            inputs[0].get_device(), value.dtype, sizes, None
+        )
+        return ir.TensorBox.create(
+            ir.ExternKernelOut(
+                layout, inputs, constant_args=constants,
+                python_kernel_name=f"extern_kernels.{extern_name}_{bits}",
+            )
+        )
+
+    register_lowering(op, type_promotion_kind=None)(lowering)
+    undo.append(lambda: lowerings.pop(op, None))
+    say(f"{d.name}: lowered into Inductor graphs as a C call")

@@ -1,0 +1,631 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loaded module: its operators as Python functions and as torch.ops."""
+
+from __future__ import annotations
+
+import functools
+import keyword
+import os
+import sys
+import threading
+from typing import Any, Callable
+
+import torch
+
+from . import _C, _batch, _dynamo, _forms, _grad, _host, _inductor
+from ._log import say
+from ._rules import Description, arrange, infer
+
+VERSION = "0.1.0"
+
+_lock = threading.RLock()
+_by_hash: dict[str, "Module"] = {}
+_by_path: dict[str, "Module"] = {}
+
+
+def load(path: str | os.PathLike[str]) -> "Module":
+    """Loads a module that a C file with OG_MODULE was built to.
+
+    The same content gives the same Module. A file that changed since it was
+    loaded from this path replaces what it registered: new calls, and models
+    compiled from now on, reach the new kernels.
+    """
+    _host.prepare()
+    where = os.path.realpath(os.fspath(path))
+    with _lock:
+        handle = _C.load(where)
+        name, digest, texts = _C.module_info(handle)
+        known = _by_hash.get(digest)
+        if known is not None:
+            _by_path[where] = known
+            return known
+        old = _by_path.get(where)
+        if old is not None:
+            say(f"{where} changed: {name} is registered anew")
+            old._withdraw()
+        return Module(handle, where, name, digest, texts)
+
+
+def _load_operator(path: str, digest: str, name: str, kind: str) -> Any:
+    """What a pickled operator calls: the module must still be what it was."""
+    module = load(path)
+    if module.hash != digest:
+        raise RuntimeError(
+            f"{path} has changed since {name} was pickled: found content "
+            f"{module.hash[:12]}, wanted {digest[:12]}"
+        )
+    return module._states[kind, name]
+
+
+def _tag_caches() -> None:
+    """Keys every cache of torch.compile by what is loaded.
+
+    Those caches know operators by name, so that a kernel or rule that was
+    edited would be served what was compiled for its predecessor.
+    """
+    import torch.compiler.config as config
+
+    own = ",".join([VERSION, *sorted(h[:16] for h in _by_hash)])
+    theirs = [p for p in config.cache_key_tag.split(";")
+              if p and not p.startswith("opgraft=")]
+    config.cache_key_tag = ";".join([*theirs, f"opgraft={own}"])
+
+
+class _Live:
+    """What a module holds in torch: dropping it takes the operators away."""
+
+    def __init__(self, space: str) -> None:
+        self.space = space
+        self.library = torch.library.Library(space, "FRAGMENT")
+        self.kernels: list[Any] = []
+        self.names: list[str] = []
+        self.undo: list[Callable[[], None]] = []
+
+    def drop(self) -> None:
+        for undo in self.undo:
+            undo()
+        self.undo.clear()
+        self.kernels.clear()
+        self.library._destroy()
+        packets = getattr(torch.ops, self.space)
+        for name in self.names:
+            base = name.split(".")[0]
+            if base in packets.__dict__:
+                delattr(packets, base)
+
+
+class Module:
+    """The operators of one shared object, each an attribute.
+
+    Attributes beside them: `name`, `path`, `hash` (of the file's content),
+    `namespace` (in torch.ops: the name, unless another module has it).
+    """
+
+    def __init__(
+        self, handle: Any, path: str, name: str, digest: str, texts: list[str]
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.hash = digest
+        self._handle = handle
+        self._descriptions = {d.name: d for d in map(Description, texts)}
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._states: dict[tuple[str, str], Any] = {}
+        self._live: _Live | None = None
+        self.namespace = self._free_namespace()
+        self._announce()
+
+    def _announce(self) -> None:
+        """Registers every operator with torch."""
+        self._live = _Live(self.namespace)
+        try:
+            for d in self._ordered():
+                _register(self, d)
+        except BaseException:
+            self._live.drop()
+            self._live = None
+            raise
+        _by_hash[self.hash] = _by_path[self.path] = self
+        _tag_caches()
+
+    def _free_namespace(self) -> str:
+        """Another file's module of this name keeps its names; this one gets
+        its content's hash behind the name."""
+        taken = any(
+            m._live is not None and m.namespace == self.name
+            for m in _by_hash.values()
+        )
+        if not taken:
+            return self.name
+        say(f"another module is named {self.name}: operators of {self.path} "
+            f"are torch.ops.{self.name}_{self.hash[:8]}")
+        return f"{self.name}_{self.hash[:8]}"
+
+    def _ordered(self) -> list[Description]:
+        """Backward operators before those that name them."""
+        done: dict[str, Description] = {}
+
+        def visit(d: Description, above: tuple[str, ...]) -> None:
+            target = d.tables["grad"]["op"]
+            if target and target not in above and target not in done:
+                visit(self._descriptions[target], (*above, target))
+            done.setdefault(d.name, d)
+
+        for d in self._descriptions.values():
+            visit(d, (d.name,))
+        return list(done.values())
+
+    def __getattr__(self, name: str) -> Any:
+        functions = self.__dict__.get("_functions", {})
+        if name in functions:
+            return functions[name]
+        if self.__dict__.get("_live", True) is None:
+            raise AttributeError(f"module {self.name} was unloaded")
+        have = ", ".join(sorted(functions))
+        raise AttributeError(
+            f"module {self.__dict__.get('name')} has no operator {name!r}; "
+            f"it has {have}"
+        )
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._functions]
+
+    def __repr__(self) -> str:
+        return f"<opgraft module {self.name} ({len(self._functions)} functions)>"
+
+    def __reduce__(self) -> Any:
+        return load, (self.path,)
+
+    def __deepcopy__(self, memo: Any) -> "Module":
+        return self
+
+    def _withdraw(self) -> None:
+        """Takes the operators out of torch; functions that someone holds keep
+        their kernels."""
+        if self._live is not None:
+            self._live.drop()
+            self._live = None
+        if _by_hash.get(self.hash) is self:
+            del _by_hash[self.hash]
+        for key in [k for k, m in _by_path.items() if m is self]:
+            del _by_path[key]
+        dynamo = sys.modules.get("torch._dynamo")
+        if dynamo is not None:
+            dynamo.reset()
+
+    def unload(self) -> None:
+        """Takes the module out of the process.
+
+        Raises RuntimeError while anything can still call it: a function that
+        is held, a compiled graph.
+        """
+        import gc
+
+        with _lock:
+            self._withdraw()
+            self._functions, self._states = {}, {}
+            gc.collect()
+            try:
+                _C.module_unload(self._handle)
+            except RuntimeError as error:
+                self._announce()
+                raise RuntimeError(
+                    f"module {self.name} can still be called, by a function, "
+                    f"a model or a compiled graph that someone holds; drop "
+                    f"it, then unload ({error})"
+                ) from None
+            _tag_caches()
+
+
+# --- Registration -----------------------------------------------------------------
+
+
+def _new_state(
+    m: Module, d: Description, form: _forms.Form, *, raw: bool = False,
+    order: tuple[int, ...] | None = None,
+    results: tuple[tuple[int, int, int], ...] | None = None,
+) -> Any:
+    return _C.op_new(
+        m._handle, d.name, _forms.params_tuple(d, order),
+        form.results if results is None else results, len(d.fresh),
+        form.inplace_param, form.kind == "out", d.is_data_dependent, raw,
+    )
+
+
+def _user_results(d: Description, form: _forms.Form) -> Any:
+    """What the function that the user calls returns."""
+    if form.kind == "inplace":
+        return ((-1, form.inplace_param, 0),)
+    return tuple(
+        (-1, r["alias"], 0) if r["alias"] is not None
+        else (r["fresh"], -1, int(r["list"]))
+        for r in d.results
+    )
+
+
+def _key(d: Description) -> str:
+    has_tensor = any(p["tensor"] is not None and not p["optional"]
+                     for p in d.params)
+    return "CPU" if has_tensor else "CompositeExplicitAutograd"
+
+
+def _kernel(m: Module, d: Description, form: _forms.Form) -> None:
+    """The dispatcher's kernel: boxed C, or the unguarded builtin where the
+    stable ABI cannot carry an argument, or a result is a number."""
+    live = m._live
+    assert live is not None
+    if d.numbers or any(p["type"] == "Scalar" for p in d.params):
+        raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
+        live.library.impl(
+            form.name, _with_numbers(d, raw) if d.numbers else raw, _key(d)
+        )
+        return
+    state = _new_state(m, d, form)
+    live.kernels.append(
+        _C.boxed_register(state, live.space, form.name, _key(d))
+    )
+
+
+def _with_numbers(
+    d: Description, raw: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The kernel's tensors, and the int results that the rules give."""
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        made = raw(*args, **kwargs)
+        fresh = list(made) if len(d.fresh) > 1 else [made]
+        return arrange(d, fresh, d.bind(args, kwargs))
+
+    return kernel
+
+
+def _raw_function(
+    state: Any, d: Description, form: _forms.Form
+) -> Callable[..., Any]:
+    builtin = _C.op_bind(state, d.base_name, "", None)
+    if form.kind != "out":
+        return builtin
+    names = form.names
+
+    def with_out(*args: Any, **kwargs: Any) -> Any:
+        outs = tuple(kwargs.pop(name) for name in names)
+        return builtin(*args, out=outs[0] if len(outs) == 1 else outs, **kwargs)
+
+    return with_out
+
+
+def _fake(d: Description, form: _forms.Form) -> Callable[..., Any]:
+    out_count = len(d.fresh) if form.kind == "out" else 0
+
+    def fake(*args: Any, **kwargs: Any) -> Any:
+        if out_count:
+            names = [k for k in kwargs if k not in d.by_name]
+            outs = [kwargs.pop(k) for k in names]
+            for o, want in zip(outs, infer(d, d.bind(args, kwargs))):
+                torch._check(
+                    len(o.shape) == len(want.shape),
+                    lambda: f"{d.name}: out has another rank than the result",
+                )
+            return outs[0] if form.results else None
+        values = d.bind(args, kwargs)
+        made = infer(d, values)
+        if form.kind == "functional":
+            made += [_clone_empty(values[p]) for p in d.mutated]
+        elif form.kind == "inplace":
+            made = []
+        elif d.numbers:
+            return arrange(d, made, values)
+        if not made:
+            return None
+        return made[0] if len(made) == 1 else tuple(made)
+
+    return fake
+
+
+def _clone_empty(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [torch.empty_like(v) for v in value]
+    return torch.empty_like(value) if value is not None else None
+
+
+def _count_writes(
+    m: Module, d: Description, form: _forms.Form, op: Any
+) -> None:
+    """Version counters, and autograd's word on writing to what it watches."""
+    live = m._live
+    assert live is not None
+    written = d.mutated if form.kind == "base" else [form.inplace_param]
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        values = d.bind(args, kwargs)
+        for p in written:
+            value = values[p]
+            each = value if isinstance(value, (list, tuple)) else [value]
+            for tensor in each:
+                if tensor is None:
+                    continue
+                if tensor.requires_grad and torch.is_grad_enabled():
+                    raise RuntimeError(
+                        f"{d.name}: {d.params[p]['name']} requires grad and is "
+                        "written in place; use the functional form, or "
+                        "torch.no_grad()"
+                    )
+                torch.autograd.graph.increment_version(tensor)
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return op.redispatch(
+                keys & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs
+            )
+
+    live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
+
+
+def _count_outs(m: Module, form: _forms.Form) -> None:
+    """Version counters of the .out form's arguments."""
+    assert m._live is not None
+    if form.results:
+        m._live.library.m.register_ad_inplace_or_view_fallback(form.name)
+        return
+    base, overload = form.name.split(".")
+    op = getattr(getattr(getattr(torch.ops, m.namespace), base), overload)
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in form.names:
+            torch.autograd.graph.increment_version(kwargs[name])
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            return op.redispatch(
+                keys & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs
+            )
+
+    m._live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
+
+
+def _autocast(m: Module, d: Description, form: _forms.Form, op: Any) -> None:
+    """Under autocast, arguments that must have one type get one: the autocast
+    type where the operator takes it, else the widest among them."""
+    groups: dict[int, list[int]] = {}
+    for i, p in enumerate(d.params):
+        if p["tensor"] is None or p["list"] or p["mutated"]:
+            continue
+        variable = d.tables["types"][p["tensor"]]["variable"]
+        if variable is not None:
+            groups.setdefault(variable, []).append(i)
+    shared = [g for g in groups.values() if len(g) > 1]
+    live = m._live
+    if not shared or live is None:
+        return
+    from ._rules import NAMES, promote
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = d.bind(args, kwargs)
+        for group in shared:
+            given = [values[i] for i in group if values[i] is not None]
+            floats = all(t.is_floating_point() for t in given)
+            if len({t.dtype for t in given}) < 2 or not floats:
+                continue
+            wanted = torch.get_autocast_dtype("cpu")
+            tensor = d.params[group[0]]["tensor"]
+            if NAMES.get(wanted) not in d.tables["types"][tensor]["allowed"]:
+                wanted = promote(given)
+            for i in group:
+                if values[i] is not None:
+                    values[i] = values[i].to(wanted)
+        keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return _batch._invoke(d, op, values)
+
+    live.library.impl(form.name, kernel, "AutocastCPU")
+
+
+def _define(m: Module, d: Description, form: _forms.Form) -> Any:
+    live = m._live
+    assert live is not None
+    live.library.define(form.schema, tags=form.tags)
+    live.names.append(form.name)
+    qualified = f"{live.space}::{form.name}"
+    base, _, overload = form.name.partition(".")
+    packet = getattr(getattr(torch.ops, live.space), base)
+    op = getattr(packet, overload or "default")
+    _register_fake(live.library, qualified, form.name, _fake(d, form))
+    return op
+
+
+def _register_fake(
+    library: torch.library.Library, qualified: str, name: str,
+    fake: Callable[..., Any],
+) -> None:
+    """torch.library.register_fake without its look at the caller's source,
+    which takes a millisecond an operator; the public call where that moved."""
+    try:
+        from torch._library.simple_registry import singleton
+
+        handle = singleton.find(qualified).fake_impl.register(
+            fake, "opgraft", lib=library
+        )
+        library._registration_handles.append(handle)
+    except (ImportError, AttributeError, TypeError):
+        torch.library.register_fake(qualified, fake, lib=library)
+
+
+def _functional_kernel(
+    m: Module, d: Description, form: _forms.Form, op: Any
+) -> None:
+    def copy(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [v.clone() for v in value]
+        return value.clone() if value is not None else None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        values = d.bind(args, kwargs)
+        for p in d.mutated:
+            values[p] = copy(values[p])
+        made = _batch._invoke(d, op, values)
+        fresh = list(made) if isinstance(made, tuple) else [made]
+        fresh = fresh if d.fresh else []
+        out = fresh + [values[p] for p in d.mutated]
+        return out[0] if len(out) == 1 else tuple(out)
+
+    assert m._live is not None
+    m._live.library.impl(form.name, kernel, "CompositeExplicitAutograd")
+
+
+def _bind(
+    m: Module, d: Description, form: _forms.Form, name: str, op: Any,
+    op_out: Any,
+) -> Callable[..., Any]:
+    """The function that the user calls: the guarded builtin."""
+    assert m._live is not None
+    state = _new_state(m, d, form, results=_user_results(d, form))
+    reduce = (_load_operator, (m.path, m.hash, d.name, form.kind))
+    builtin = _C.op_bind(state, name, _doc(d, name), reduce)
+    stand_in = functools.cache(
+        lambda: _dynamo.stand_in(d, op, op_out, form.aliases)
+    )
+    # Where the dispatcher's form returns less than the user's, or there are
+    # outs to hand on, the slow road goes through the stand-in.
+    slow = op if not form.aliases and op_out is None else (
+        lambda *args, **kwargs: stand_in()(*args, **kwargs)
+    )
+    gradient = None
+    if form.kind == "base" and _grad.has_functions(d):
+        pair = functools.cache(lambda: _grad.functions(
+            d, builtin, _backward(m, d, builtin), _batch.rule(d, op)))
+
+        def gradient(*args: Any) -> Any:
+            # The first call: later ones reach autograd.Function at once.
+            _C.op_roads(state, slow, pair()[0])
+            return pair()[0](*args)
+
+        slow = _transformable(d, slow, lambda *args: pair()[1](*args))
+    _C.op_roads(state, slow, gradient)
+    m._states[form.kind, d.name] = state
+    _dynamo.register(builtin, stand_in, m._live.undo)
+    return builtin
+
+
+def _backward(
+    m: Module, d: Description, builtin: Callable[..., Any]
+) -> Callable[..., Any] | None:
+    """The function of the operator that the gradient map names."""
+    target = d.tables["grad"]["op"]
+    if target is None:
+        return None
+    named = m._descriptions[target]
+    if target == d.name:
+        return _by_position(named, builtin)
+    name = _function_name(named)
+    if name in m._functions:
+        return _by_position(named, m._functions[name])
+    # Operators that are each other's gradients: known when it is called.
+    functions = m._functions
+    return _by_position(named, lambda *args, **kwargs: functions[name](
+        *args, **kwargs))
+
+
+def _by_position(
+    d: Description, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The same, with keyword-only arguments taken by position: a gradient map
+    gives its arguments in order."""
+    names = [p["name"] for p in d.params if p["kwonly"]]
+    first = len(d.params) - len(names)
+    if not names:
+        return function
+    return lambda *args: function(
+        *args[:first], **dict(zip(names, args[first:], strict=False)))
+
+
+def _transformable(
+    d: Description, slow: Callable[..., Any], apply: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Under grad, vmap and the like the gradient map goes to functorch itself:
+    torch's road for custom operators stops there."""
+    functorch = torch._C._functorch
+
+    def is_active() -> bool:
+        top = functorch.peek_interpreter_stack()
+        return (top is not None
+                and top.key() != functorch.TransformType.Functionalize)
+
+    def road(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is not None:
+            return slow(*args, out=out, **kwargs)
+        if is_active():
+            return apply(*d.bind(args, kwargs))
+        return slow(*args, **kwargs)
+
+    return road
+
+
+def _doc(d: Description, name: str) -> str:
+    from ._generate import parameters
+
+    names = parameters(d)
+    for i, value in enumerate(d.defaults):
+        names = names.replace(f"=_default_{i}", f"={value!r}")
+    # inspect reads the first line; what it cannot read it must not see.
+    is_plain = all(
+        isinstance(v, (int, float, str, list, type(None))) for v in d.defaults
+    ) and not any(keyword.iskeyword(p["name"]) for p in d.params)
+    signature = f"$self, {names}" if names else "$self"
+    head = f"{name}({signature if is_plain else '$self, /, *args, **kwargs'})"
+    head += "\n--\n\n"
+    return head + f"{d.tables['schema']}\n\n{d.tables['doc'] or ''}"
+
+
+def _register(m: Module, d: Description) -> None:
+    """Everything torch wants to know of one operator."""
+    form = _forms.base(d)
+    op = _define(m, d, form)
+    _kernel(m, d, form)
+    if d.mutated:
+        _count_writes(m, d, form, op)
+    out_form = _forms.out(d)
+    op_out = None
+    if out_form is not None:
+        op_out = _define(m, d, out_form)
+        _kernel(m, d, out_form)
+        _count_outs(m, out_form)
+    qualified = f"{m.namespace}::{form.name}"
+    assert m._live is not None
+    if d.numbers:  # the fast road makes tensors only
+        builtin = _dynamo.stand_in(d, op, None, form.aliases)
+    else:
+        builtin = _bind(m, d, form, _function_name(d), op, op_out)
+    m._functions[_function_name(d)] = builtin
+    if not d.mutated:
+        _grad.register(d, form.name, op, _backward(m, d, builtin),
+                       m._live.library)
+    torch.library.register_vmap(
+        qualified, _batch.rule(d, op), lib=m._live.library
+    )
+    _autocast(m, d, form, op)
+    _derived(m, d, op)
+    if _inductor.can_lower(d):
+        _inductor.register(
+            d, op, f"opgraft_{m.namespace}_{d.base_name}_{m.hash[:8]}",
+            lambda order: _C.op_bind(
+                _new_state(m, d, form, raw=True, order=order),
+                d.base_name, "", None,
+            ),
+            m._live.undo,
+        )
+
+
+def _function_name(d: Description) -> str:
+    return f"{d.base_name}_{d.overload}" if d.overload else d.base_name
+
+
+def _derived(m: Module, d: Description, op: Any) -> None:
+    """The in-place form of a functional operator, and the other way round."""
+    assert m._live is not None
+    inplace = _forms.inplace(d)
+    if inplace is not None:
+        op_inplace = _define(m, d, inplace)
+        _kernel(m, d, inplace)
+        _count_writes(m, d, inplace, op_inplace)
+        base = inplace.name.replace(".", "_")
+        m._functions[base] = _bind(m, d, inplace, base, op_inplace, None)
+    functional = _forms.functional(d)
+    if functional is not None:
+        op_functional = _define(m, d, functional)
+        _functional_kernel(m, d, functional, op)
+        m._functions[functional.name.replace(".", "_")] = op_functional

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own checks on a module: `opgraft check --host torch`.
+
+    python -m opgraft.check_torch FILE.so [--json] [--op NAME] [--seed N]
+                                  [--limit S]
+
+For sampled calls of each operator: `torch.library.opcheck`, `gradcheck` where
+there is an f64 kernel, and equal values by every road: the fast road,
+torch.ops, the functional, in-place and .out forms, and compiled. Ends with 0
+when clean, 1 with findings, 2 when it could not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Iterator
+
+import torch
+
+from . import _C, load
+from ._batch import _invoke
+from ._module import Module
+from ._rules import Description
+
+SIZES = (3, 1, 8)
+TYPES = {(2, 32): torch.float32, (2, 64): torch.float64,
+         (2, 16): torch.float16, (4, 16): torch.bfloat16,
+         (0, 8): torch.int8, (0, 16): torch.int16, (0, 32): torch.int32,
+         (0, 64): torch.int64, (1, 8): torch.uint8, (1, 16): torch.uint16,
+         (1, 32): torch.uint32, (1, 64): torch.uint64, (6, 8): torch.bool,
+         (5, 64): torch.complex64, (5, 128): torch.complex128}
+
+
+@dataclass
+class Finding:
+    operator: str
+    kind: str
+    text: str
+    call: str
+
+
+def _tensor(item: Any) -> Any:
+    if item is None:
+        return None
+    if isinstance(item, list):
+        return [_tensor(i) for i in item]
+    code, bits, sizes, data = item
+    if not data:
+        return torch.empty(sizes, dtype=TYPES[code, bits])
+    flat = torch.frombuffer(bytearray(data), dtype=TYPES[code, bits])
+    return flat.reshape(sizes).clone()
+
+
+def _attr(item: Any, param: dict[str, Any]) -> Any:
+    if param["type"] == "ScalarType" and item is not None:
+        return TYPES[item]
+    return item
+
+
+def calls(m: Module, d: Description, seed: int) -> Iterator[tuple[str, list[Any]]]:
+    """Sampled calls: text, and the value of every parameter."""
+    state = m._states["base", d.name]
+    for size in SIZES:
+        for choice in range(64):
+            made = _C.sample_call(state, size, choice, seed)
+            if made is None:
+                break
+            text, tensors, attrs = made
+            values: list[Any] = []
+            for p in d.params:
+                if p["tensor"] is not None:
+                    values.append(_tensor(tensors[p["tensor"]]))
+                else:
+                    values.append(_attr(attrs[p["attr"]], p))
+            for i, p in enumerate(d.params):
+                if p["list"] and p["tensor"] is not None and values[i] is None:
+                    values[i] = []
+            yield text, values
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copy(v) for v in value]
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _flat(value: Any) -> list[torch.Tensor]:
+    if value is None:
+        return []
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _flat(v)]
+    return [value]
+
+
+def _equal(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
+    return len(a) == len(b) and all(
+        x.dtype == y.dtype and x.shape == y.shape
+        and torch.equal(torch.nan_to_num(x), torch.nan_to_num(y))
+        for x, y in zip(a, b)
+    )
+
+
+class Checker:
+    def __init__(self, m: Module, d: Description) -> None:
+        self.m, self.d = m, d
+        self.findings: list[Finding] = []
+        self.count = 0
+        space = getattr(torch.ops, m.namespace)
+        self.op = getattr(getattr(space, d.base_name), d.overload or "default")
+        name = f"{d.base_name}_{d.overload}" if d.overload else d.base_name
+        self.function = getattr(m, name)
+
+    def find(self, kind: str, text: str, call: str) -> None:
+        known = any(f.kind == kind for f in self.findings)
+        if not known:
+            self.findings.append(Finding(self.d.name, kind, text, call))
+
+    def state(self, f: Callable[..., Any], values: list[Any]) -> list[Any]:
+        """What a call leaves: results, then mutated arguments."""
+        own = [_copy(v) for v in values]
+        out = _flat(_invoke(self.d, f, own)) if f is not None else []
+        if self.d.mutated:
+            fresh = len(self.d.fresh)
+            out = out[:fresh] if not self.d.tables["has_lists"] else out
+        return out + [t for p in self.d.mutated for t in _flat(own[p])]
+
+    def roads(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+        d, m = self.d, self.m
+        yield "torch.ops", self.op
+        if d.mutated and not d.tables["has_lists"]:
+            base = d.base_name
+            name = base + "functional" if base.endswith("_") else (
+                base + "_functional")
+            functional = getattr(m, name)
+
+            def by_functional(*args: Any, **kwargs: Any) -> Any:
+                values = d.bind(args, kwargs)
+                out = _flat(_invoke(d, functional, values))
+                for p, new in zip(d.mutated, out[len(d.fresh):]):
+                    values[p].copy_(new)
+                return tuple(out[:len(d.fresh)])
+
+            yield "functional form", by_functional
+        inplace = d.tables["inplace"]
+        if inplace is not None and not d.mutated:
+            yield "in-place form", getattr(m, d.base_name + "_")
+        if hasattr(getattr(torch.ops, m.namespace).__getattr__(d.base_name),
+                   "out") and not d.overload:
+            yield "out form", self._out
+
+    def _out(self, *args: Any, **kwargs: Any) -> Any:
+        made = _flat(self.function(*args, **kwargs))
+        outs = tuple(torch.empty_like(t) for t in made)
+        return self.function(*args, **kwargs,
+                             out=outs[0] if len(outs) == 1 else outs)
+
+    def compare(self, text: str, values: list[Any]) -> None:
+        want = self.state(self.function, values)
+        if "random" in self.d.tables["flags"]:
+            return
+        for name, f in self.roads():
+            got = self.state(f, values)
+            if name == "in-place form":
+                got = got[:1]
+            if not _equal(got, want[:len(got)] if name == "in-place form"
+                          else want):
+                self.find("roads_differ",
+                          f"the {name} gives other values than the fast road",
+                          text)
+
+    def compiled(self, backend: str, text: str, values: list[Any]) -> None:
+        torch._dynamo.reset()
+        f = torch.compile(lambda *a, **k: self.function(*a, **k),
+                          backend=backend, fullgraph=True)
+        want = self.state(self.function, values)
+        if not _equal(self.state(f, values), want):
+            self.find("compiled_differs",
+                      f"compiled with {backend} it gives other values than "
+                      "eager", text)
+
+    def opcheck(self, text: str, values: list[Any]) -> None:
+        args = tuple(_copy(v) for v, p in zip(values, self.d.params)
+                     if not p["kwonly"])
+        kwargs = {p["name"]: _copy(v) for v, p in zip(values, self.d.params)
+                  if p["kwonly"]}
+        if self.d.tables["grad"]["kind"] == "operator":
+            for value in _flat(args):
+                if isinstance(value, torch.Tensor) and (
+                        value.is_floating_point()):
+                    value.requires_grad_()
+        torch.library.opcheck(self.op, args, kwargs)
+
+    def gradcheck(self, text: str, values: list[Any]) -> None:
+        targets = self.d.tables["grad"]["targets"] or []
+        places = [i for i in targets if isinstance(values[i], torch.Tensor)
+                  and values[i].dtype == torch.float64]
+        if self.d.tables["grad"]["kind"] != "operator" or not places:
+            return
+
+        def f(*tensors: Any) -> Any:
+            own = list(values)
+            for i, t in zip(places, tensors):
+                own[i] = t
+            out = _flat(_invoke(self.d, self.function, own))
+            return tuple(t for t in out if t.is_floating_point())
+
+        inputs = tuple(values[i].clone().requires_grad_() for i in places)
+        if all(t.numel() for t in inputs):
+            torch.autograd.gradcheck(f, inputs)
+
+    def run(self, seed: int, until: float) -> None:
+        steps: list[tuple[str, Callable[[str, list[Any]], None]]] = [
+            ("roads", self.compare), ("opcheck", self.opcheck),
+            ("gradcheck", self.gradcheck),
+        ]
+        for at, (text, values) in enumerate(calls(self.m, self.d, seed)):
+            if time.monotonic() > until:
+                return
+            try:
+                self.state(self.function, values)
+            except RuntimeError:
+                continue  # the kernel's own refusal
+            self.count += 1
+            extra = [("aot_eager", lambda t, v: self.compiled("aot_eager", t,
+                                                              v))]
+            if at == 0:
+                extra.append(("inductor",
+                              lambda t, v: self.compiled("inductor", t, v)))
+            for name, step in [*steps, *extra]:
+                try:
+                    step(text, values)
+                except Exception as error:  # a finding, whatever it is
+                    line = str(error).strip().splitlines() or [repr(error)]
+                    self.find(name, line[0][:300], text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="opgraft check --host torch", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--op")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=300.0,
+                        help="seconds in all")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    try:
+        m = load(options.file)
+    except (OSError, RuntimeError) as error:
+        print(f"check: {error}", file=sys.stderr)
+        return 2
+    names = [options.op] if options.op else list(m._descriptions)
+    if options.op and options.op not in m._descriptions:
+        print(f"check: {options.op}: no such operator; there are "
+              f"{', '.join(m._descriptions)}", file=sys.stderr)
+        return 2
+    until = time.monotonic() + options.limit
+    checkers = [Checker(m, m._descriptions[name]) for name in names]
+    for checker in checkers:
+        checker.run(options.seed, until)
+    findings = [f for c in checkers for f in c.findings]
+    if options.json:
+        print(json.dumps({
+            "torch": torch.__version__,
+            "operators": [{"operator": c.d.name, "calls": c.count}
+                          for c in checkers],
+            "findings": [asdict(f) for f in findings],
+        }))
+    else:
+        for c in checkers:
+            verdict = "clean" if not c.findings else (
+                f"{len(c.findings)} findings")
+            print(f"{c.d.name}: {verdict} in PyTorch, {c.count} calls")
+            for f in c.findings:
+                print(f"  {f.kind}: {f.text}\n    {f.call}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

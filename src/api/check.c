@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verifier's entry points: what the caller gave is checked here.
+
+#include "check/check.h"
+
+#include <string.h>
+
+#include "check/finding.h"
+
+// Copies min(theirs, ours) over zeros.
+static bool copy_sized(void *to, size_t to_bytes, const void *from,
+                       uint32_t from_bytes) {
+  memset(to, 0, to_bytes);
+  if (from == NULL) return true;
+  memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
+  for (size_t i = to_bytes; i < from_bytes; ++i)
+    if (((const char *)from)[i] != 0) return false;
+  return true;
+}
+
+og_status opgraft_check(const opgraft_module *module,
+                        const opgraft_check_options *options,
+                        const opgraft_check_sink *sink, int32_t *out_findings,
+                        opgraft_error *error) {
+  opgraft_check_options all;
+  opgraft_check_sink to;
+  if (out_findings != NULL) *out_findings = 0;
+  if (module == NULL)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "check: module is NULL; load one first");
+  if (!copy_sized(&all, sizeof all, options,
+                  options != NULL ? options->struct_size : 0) ||
+      !copy_sized(&to, sizeof to, sink, sink != NULL ? sink->struct_size : 0))
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "check: options or sink have fields that this library "
+                        "does not know; use the library they were built for");
+  return og_check(module, &all, &to, out_findings, error);
+}
+
+const char *opgraft_finding_name(int32_t kind) { return og_finding_name(kind); }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process allocator and arenas.
+//
+// Invariants: an arena block's payload starts 16-byte aligned, and what has
+// been handed out never moves.
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Allocations that still succeed; -1 is no limit. Written by tests only.
+static int64_t allocations_left = -1;
+
+static bool may_allocate(void) {
+  if (allocations_left < 0) return true;
+  if (allocations_left == 0) return false;
+  --allocations_left;
+  return true;
+}
+
+void og_alloc_fail_at(int64_t n) { allocations_left = n; }
+
+void *og_alloc(size_t size_bytes) {
+  if (!may_allocate()) return NULL;
+  return malloc(size_bytes > 0 ? size_bytes : 1);
+}
+
+void *og_alloc_zeroed(size_t count, size_t size_bytes) {
+  size_t total;
+  if (!og_size_mul(count, size_bytes, &total) || !may_allocate()) return NULL;
+  return calloc(1, total > 0 ? total : 1);
+}
+
+void *og_alloc_aligned(size_t alignment, size_t size_bytes) {
+  size_t total;
+  if (!og_size_add(size_bytes, alignment - 1, &total) || !may_allocate())
+    return NULL;
+  total = total / alignment * alignment;  // aligned_alloc wants a multiple
+  return aligned_alloc(alignment, total > 0 ? total : alignment);
+}
+
+void *og_realloc(void *memory, size_t size_bytes) {
+  if (!may_allocate()) return NULL;
+  return realloc(memory, size_bytes > 0 ? size_bytes : 1);
+}
+
+void og_free(void *memory) { free(memory); }
+
+// --- Arenas ------------------------------------------------------------------
+
+enum { ARENA_BLOCK_BYTES = 4096, ARENA_ALIGNMENT = 16 };
+
+struct og_arena_block {
+  og_arena_block *next;
+  size_t used;
+  size_t size;
+  size_t pad;  // keeps the payload aligned
+};
+
+void *og_arena_alloc(og_arena *arena, size_t size_bytes) {
+  size_t size;
+  if (!og_size_add(size_bytes, ARENA_ALIGNMENT - 1, &size)) return NULL;
+  size = size / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+  og_arena_block *block = arena->head;
+  if (block == NULL || block->size - block->used < size) {
+    const size_t payload = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
+    size_t total;
+    if (!og_size_add(payload, sizeof *block, &total)) return NULL;
+    block = og_alloc_zeroed(1, total);
+    if (block == NULL) return NULL;
+    block->size = payload;
+    block->next = arena->head;
+    arena->head = block;
+  }
+  void *memory = (char *)(block + 1) + block->used;
+  block->used += size;
+  return memory;
+}
+
+void *og_arena_array(og_arena *arena, size_t count, size_t size_bytes) {
+  size_t total;
+  if (!og_size_mul(count, size_bytes, &total)) return NULL;
+  return og_arena_alloc(arena, total);
+}
+
+char *og_arena_strndup(og_arena *arena, const char *text, size_t length) {
+  size_t size;
+  if (!og_size_add(length, 1, &size)) return NULL;
+  char *copy = og_arena_alloc(arena, size);
+  if (copy != NULL && length > 0) memcpy(copy, text, length);
+  return copy;
+}
+
+void og_arena_destroy(og_arena *arena) {
+  og_arena_block *block = arena->head;
+  while (block != NULL) {
+    og_arena_block *next = block->next;
+    og_free(block);
+    block = next;
+  }
+  arena->head = NULL;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked sizes, the process allocator, and arenas.
+
+#ifndef OG_BASE_MEMORY_H
+#define OG_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// false on overflow; *out is then unset. Inline, for they stand in every loop
+// over dims.
+#if defined(__GNUC__)
+#define OG_CHECKED(name, type, op, fits)                    \
+  static inline bool og_##name(type a, type b, type *out) { \
+    return !__builtin_##op##_overflow(a, b, out);           \
+  }
+#else
+#define OG_CHECKED(name, type, op, fits)                    \
+  static inline bool og_##name(type a, type b, type *out) { \
+    if (!(fits)) return false;                              \
+    *out = a OG_CHECKED_##op b;                             \
+    return true;                                            \
+  }
+#define OG_CHECKED_add +
+#define OG_CHECKED_sub -
+#define OG_CHECKED_mul *
+#endif
+OG_CHECKED(size_mul, size_t, mul, b == 0 || a <= SIZE_MAX / b)
+OG_CHECKED(size_add, size_t, add, a <= SIZE_MAX - b)
+OG_CHECKED(i64_add, int64_t, add,
+           b >= 0 ? a <= INT64_MAX - b : a >= INT64_MIN - b)
+OG_CHECKED(i64_sub, int64_t, sub,
+           b >= 0 ? a >= INT64_MIN + b : a <= INT64_MAX + b)
+OG_CHECKED(i64_mul, int64_t, mul,
+           a == 0 || b == 0 ||
+               (a > 0 ? (b > 0 ? a <= INT64_MAX / b : b >= INT64_MIN / a)
+                      : (b > 0 ? a >= INT64_MIN / b
+                               : a != INT64_MIN && b >= INT64_MAX / a)))
+#undef OG_CHECKED
+
+// Every allocation of the library goes through these, so that a test can make
+// the nth one fail: og_alloc_fail_at(n) fails allocation n (0 = the next) and
+// all later ones until og_alloc_fail_at(-1). For tests, one thread.
+void *og_alloc(size_t size_bytes);  // uninitialised
+void *og_alloc_zeroed(size_t count, size_t size_bytes);
+void *og_alloc_aligned(size_t alignment, size_t size_bytes);
+void *og_realloc(void *memory, size_t size_bytes);  // keeps `memory` on failure
+void og_free(void *memory);
+void og_alloc_fail_at(int64_t n);
+
+// Memory that is freed all at once. A zeroed og_arena is ready to use.
+typedef struct og_arena_block og_arena_block;
+typedef struct og_arena {
+  og_arena_block *head;
+} og_arena;
+
+// 16-byte aligned and zeroed; NULL when memory is short.
+void *og_arena_alloc(og_arena *arena, size_t size_bytes);
+void *og_arena_array(og_arena *arena, size_t count, size_t size_bytes);
+char *og_arena_strndup(og_arena *arena, const char *text, size_t length);
+void og_arena_destroy(og_arena *arena);
+
+#endif  // OG_BASE_MEMORY_H

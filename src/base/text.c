@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// A growing byte string, JSON escapes, numbers without a locale, dtype names.
+
+#include "base/text.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+// Room for `extra` more bytes and a NUL.
+static bool text_reserve(og_text *text, size_t extra) {
+  size_t wanted;
+  if (text->failed) return false;
+  if (!og_size_add(text->length, extra, &wanted) ||
+      !og_size_add(wanted, 1, &wanted)) {
+    text->failed = true;
+    return false;
+  }
+  if (wanted <= text->capacity) return true;
+  size_t capacity = text->capacity > 0 ? text->capacity : 64;
+  while (capacity < wanted)
+    if (!og_size_mul(capacity, 2, &capacity)) capacity = wanted;
+  char *data = og_realloc(text->data, capacity);
+  if (data == NULL) {
+    text->failed = true;
+    return false;
+  }
+  text->data = data;
+  text->capacity = capacity;
+  return true;
+}
+
+void og_text_add_n(og_text *text, const char *bytes, size_t length) {
+  if (!text_reserve(text, length)) return;
+  if (length > 0) memcpy(text->data + text->length, bytes, length);
+  text->length += length;
+  text->data[text->length] = '\0';
+}
+
+void og_text_add(og_text *text, const char *string) {
+  og_text_add_n(text, string, strlen(string));
+}
+
+void og_text_addf(og_text *text, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  va_list again;
+  va_copy(again, values);
+  const int length = vsnprintf(NULL, 0, format, values);
+  va_end(values);
+  if (length < 0) {
+    text->failed = true;
+  } else if (text_reserve(text, (size_t)length)) {
+    vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+    text->length += (size_t)length;
+  }
+  va_end(again);
+}
+
+void og_text_add_double(og_text *text, double value) {
+  char digits[32];
+  if (isnan(value) || isinf(value)) {
+    og_text_add(text, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    return;
+  }
+  // The shortest of the forms that read back as the same value.
+  for (int precision = 15; precision <= 17; ++precision) {
+    snprintf(digits, sizeof digits, "%.*g", precision, value);
+    if (strtod(digits, NULL) == value) break;
+  }
+  const char *point = localeconv()->decimal_point;
+  char *found = strstr(digits, point);
+  if (found != NULL && strcmp(point, ".") != 0) {
+    *found = '.';
+    memmove(found + 1, found + strlen(point),
+            strlen(found + strlen(point)) + 1);
+  }
+  og_text_add(text, digits);
+  if (strpbrk(digits, ".e") == NULL) og_text_add(text, ".0");
+}
+
+void og_text_reset(og_text *text) {
+  og_free(text->data);
+  *text = (og_text){0};
+}
+
+bool og_double_parse(const char *text, size_t length, double *out) {
+  const char *point = localeconv()->decimal_point;
+  char digits[80];
+  size_t used = 0;
+  for (size_t i = 0; i < length; ++i) {
+    const char *piece = text[i] == '.' ? point : &text[i];
+    const size_t size = text[i] == '.' ? strlen(point) : 1;
+    if (used + size >= sizeof digits) return false;
+    memcpy(digits + used, piece, size);
+    used += size;
+  }
+  digits[used] = '\0';
+  char *end;
+  *out = strtod(digits, &end);
+  return used > 0 && *end == '\0';
+}
+
+// --- JSON --------------------------------------------------------------------
+
+// The length of the UTF-8 character at `s`, 0 where there is none (overlong
+// forms, surrogates and what is above U+10FFFF are none).
+static size_t utf8_length(const unsigned char *s) {
+  if (s[0] < 0x80) return 1;
+  const size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+  if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((s[i] & 0xC0) != 0x80) return 0;
+  if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+      (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+    return 0;
+  return length;
+}
+
+static void json_escape(og_text *text, unsigned char c) {
+  switch (c) {
+    case '"':
+      og_text_add(text, "\\\"");
+      break;
+    case '\\':
+      og_text_add(text, "\\\\");
+      break;
+    case '\n':
+      og_text_add(text, "\\n");
+      break;
+    case '\t':
+      og_text_add(text, "\\t");
+      break;
+    default:
+      og_text_addf(text, "\\u%04x", c);
+  }
+}
+
+void og_text_add_json(og_text *text, const char *string) {
+  const unsigned char *s = (const unsigned char *)string;
+  og_text_add_n(text, "\"", 1);
+  while (*s != '\0') {
+    const size_t length = utf8_length(s);
+    if (length == 0) {
+      og_text_add(text, "\\ufffd");
+      ++s;
+    } else if (length == 1 && (*s < 0x20 || *s == '"' || *s == '\\')) {
+      json_escape(text, *s++);
+    } else {
+      og_text_add_n(text, (const char *)s, length);
+      s += length;
+    }
+  }
+  og_text_add_n(text, "\"", 1);
+}
+
+// --- Devices and types -------------------------------------------------------
+
+const char *og_device_name(int32_t type) {
+  static const struct {
+    int32_t type;
+    const char *name;
+  } rows[] = {{OG_CPU, "cpu"},
+              {OG_CUDA, "cuda"},
+              {OG_ROCM, "rocm"},
+              {OG_EXT_DEV, "ext"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    if (rows[i].type == type) return rows[i].name;
+  return NULL;
+}
+
+static const struct {
+  const char *name;
+  const char *long_name;
+  og_dtype dtype;
+} dtype_names[] = {
+    {"f16", "float16", {OG_CODE_FLOAT, 16, 1}},
+    {"bf16", "bfloat16", {OG_CODE_BFLOAT, 16, 1}},
+    {"f32", "float32", {OG_CODE_FLOAT, 32, 1}},
+    {"f64", "float64", {OG_CODE_FLOAT, 64, 1}},
+    {"i8", "int8", {OG_CODE_INT, 8, 1}},
+    {"i16", "int16", {OG_CODE_INT, 16, 1}},
+    {"i32", "int32", {OG_CODE_INT, 32, 1}},
+    {"i64", "int64", {OG_CODE_INT, 64, 1}},
+    {"u8", "uint8", {OG_CODE_UINT, 8, 1}},
+    {"u16", "uint16", {OG_CODE_UINT, 16, 1}},
+    {"u32", "uint32", {OG_CODE_UINT, 32, 1}},
+    {"u64", "uint64", {OG_CODE_UINT, 64, 1}},
+    {"bool", "bool", {OG_CODE_BOOL, 8, 1}},
+    {"c64", "complex64", {OG_CODE_COMPLEX, 64, 1}},
+    {"c128", "complex128", {OG_CODE_COMPLEX, 128, 1}},
+};
+enum { DTYPE_COUNT = sizeof dtype_names / sizeof *dtype_names };
+
+const char *og_dtype_name(og_dtype dtype) {
+  for (int i = 0; i < DTYPE_COUNT; ++i)
+    if (og_dtype_equal(dtype_names[i].dtype, dtype)) return dtype_names[i].name;
+  return "?";
+}
+
+static bool name_is(const char *name, const char *text, size_t length) {
+  return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
+bool og_dtype_parse(const char *name, size_t length, og_dtype *out) {
+  for (int i = 0; i < DTYPE_COUNT; ++i) {
+    if (!name_is(dtype_names[i].name, name, length) &&
+        !name_is(dtype_names[i].long_name, name, length))
+      continue;
+    *out = dtype_names[i].dtype;
+    return true;
+  }
+  return false;
+}

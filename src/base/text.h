@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A growing byte string, JSON escapes, dtype names, SHA-256.
+
+#ifndef OG_BASE_TEXT_H
+#define OG_BASE_TEXT_H
+
+#include <opgraft/op.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+// Zeroed is empty. Once memory was short `failed` stays set and further text
+// is dropped; the owner asks once, at the end. data is NUL-terminated or NULL.
+typedef struct og_text {
+  char *data;
+  size_t length;
+  size_t capacity;
+  bool failed;
+} og_text;
+
+void og_text_add(og_text *text, const char *string);
+void og_text_add_n(og_text *text, const char *bytes, size_t length);
+void og_text_addf(og_text *text, const char *format, ...) OG_PRINTF(2, 3);
+// A JSON string with quotes; bytes that are not UTF-8 become U+FFFD.
+void og_text_add_json(og_text *text, const char *string);
+// The shortest digits that read back as the same value, with a point or an
+// exponent; "inf", "-inf", "nan". Neither this nor the next asks the locale.
+void og_text_add_double(og_text *text, double value);
+void og_text_reset(og_text *text);
+
+// The whole of `text` as a decimal number; false if it is none.
+bool og_double_parse(const char *text, size_t length, double *out);
+
+// "cpu", "cuda", "rocm", "ext"; NULL for a code that has no name.
+const char *og_device_name(int32_t type);
+
+// "f32", "bf16", "i64", "bool", ...; "?" for a type that has no name.
+const char *og_dtype_name(og_dtype dtype);
+// Both spellings ("f32", "float32"); false if there is no such type.
+bool og_dtype_parse(const char *name, size_t length, og_dtype *out);
+static inline bool og_dtype_equal(og_dtype a, og_dtype b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+static inline size_t og_dtype_bytes(og_dtype dtype) {
+  return ((size_t)dtype.bits * dtype.lanes + 7) / 8;
+}
+
+// SHA-256 (FIPS 180-4) as 64 hexadecimal digits and a NUL.
+void og_sha256_hex(const void *data, size_t size_bytes, char out_hex[65]);
+
+#endif  // OG_BASE_TEXT_H

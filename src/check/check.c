@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parent: children for each operator, their records into findings, smaller
+// calls, the report.
+
+#define _POSIX_C_SOURCE 200809L
+#include "check/check.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "check/buffer.h"
+#include "check/finding.h"
+
+enum {
+  WORK_MS = 20,        // of processor time in a silence: it is alive
+  SILENCE_MS = 20000,  // a child that neither works nor speaks is blocked
+  CRASHES_MAX = 2,     // of one probe, then it is left out
+  BASE_CRASHES_MAX = 4,
+  SHRINK_CHILDREN = 40,
+  SHRINK_MS = 1500
+};
+
+// The state of one operator's check.
+typedef struct job_state {
+  og_job job;
+  og_findings found;
+  int32_t crashes[OG_PROBE_COUNT];
+  og_record call;  // the last call that began
+  og_record refusal;
+  int32_t probe;
+  int32_t counted_call;
+  bool has_ended;  // no more calls: too many crashes, or time is up
+  const opgraft_check_sink *sink;
+} job_state;
+
+static int64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static og_found_at place_of(const job_state *s) {
+  return (og_found_at){.call = s->call.index,
+                       .probe = s->probe,
+                       .numel = s->call.numel,
+                       .has_index_hazard = s->call.has_index_hazard,
+                       .call_text = s->call.text};
+}
+
+// --- Records -----------------------------------------------------------------
+
+static void count_type(og_findings *found, const char *name, bool is_refused) {
+  int32_t i = 0;
+  while (i < found->type_count && strcmp(found->type[i].name, name) != 0) ++i;
+  if (i == OG_TYPES_MAX || name[0] == '\0') return;
+  if (i == found->type_count) {
+    snprintf(found->type[i].name, sizeof found->type[i].name, "%.15s", name);
+    ++found->type_count;
+  }
+  found->type[i].count += !is_refused;
+  found->type[i].refused += is_refused;
+}
+
+static void take_call(job_state *s, const og_record *r) {
+  const bool is_again = s->counted_call == r->index;
+  s->counted_call = r->index;
+  s->call = *r;
+  s->probe = OG_PROBE_base_;
+  if (is_again) return;
+  ++s->found.call_count;
+  count_type(&s->found, r->name, false);
+  if (s->sink->progress != NULL)
+    s->sink->progress(s->sink->user, s->job.op->decl->name, r->index,
+                      s->job.call_end);
+}
+
+static void take_refusal(job_state *s, const og_record *r) {
+  const og_found_at at = place_of(s);
+  ++s->found.refused_count;
+  count_type(&s->found, s->call.name, true);
+  snprintf(s->found.refusal, sizeof s->found.refusal, "%s",
+           r->text[0] ? r->text : "no reason given");
+  if (r->status == OG_MEMORY)
+    og_findings_add(&s->found, OPGRAFT_MEMORY_LIMIT, false,
+                    s->job.op->decl->name, "", "the kernel ran out of memory",
+                    &at);
+}
+
+static void take_end(job_state *s, const og_record *r) {
+  s->found.run_count += r->run_count;
+  s->found.offset_count += r->offset_count;
+  for (int32_t i = 0; i < 4; ++i)
+    s->found.layout_count[i] += r->layout_count[i];
+}
+
+static void take(job_state *s, const og_record *r) {
+  const og_found_at at = place_of(s);
+  switch (r->kind) {
+    case OG_RECORD_BEGIN:
+      s->call = *r;
+      s->probe = OG_PROBE_base_;
+      break;
+    case OG_RECORD_CALL:
+    case OG_RECORD_SHRUNK:
+      take_call(s, r);
+      break;
+    case OG_RECORD_UNDRAWN:
+      snprintf(s->found.undrawn, sizeof s->found.undrawn, "%s", r->text);
+      s->call.index = r->index;
+      break;
+    case OG_RECORD_PROBE:
+      s->probe = r->probe;
+      break;
+    case OG_RECORD_FINDING:
+      og_findings_add(&s->found, r->finding, r->is_note, r->op->decl->name,
+                      r->name, r->text, &at);
+      break;
+    case OG_RECORD_REFUSED:
+      take_refusal(s, r);
+      break;
+    case OG_RECORD_END:
+      take_end(s, r);
+      break;
+    default:
+      break;
+  }
+}
+
+// --- Ends of children --------------------------------------------------------
+
+static void add_crash(job_state *s, const og_record *r) {
+  const og_found_at at = place_of(s);
+  og_finding f;
+  // The forward operator, run for a backward one: its own check says so.
+  if (r->op != s->job.op && s->call.kind == OG_RECORD_BEGIN) return;
+  og_finding_of_crash(r, &at, &f);
+  og_findings_add(&s->found, f.kind, f.is_note, f.op, f.name, f.text, &at);
+}
+
+static void add_end(job_state *s, int32_t kind, const char *text) {
+  const og_found_at at = place_of(s);
+  og_findings_add(&s->found, kind, false, s->job.op->decl->name, "", text, &at);
+}
+
+// Where the next child goes on: past the probe that ended this one.
+static void go_on(job_state *s) {
+  const int32_t probe = s->probe;
+  const int32_t limit =
+      probe == OG_PROBE_base_ ? BASE_CRASHES_MAX : CRASHES_MAX;
+  ++s->crashes[probe];
+  if (s->crashes[probe] >= limit) {
+    if (probe == OG_PROBE_base_) s->has_ended = true;
+    s->job.disabled |= 1u << probe;
+  }
+  s->job.call_begin = s->call.index + (probe == OG_PROBE_base_);
+  s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
+}
+
+// Waits for a record as long as the child works: on a busy machine it may be
+// slow to speak.
+static int32_t wait_for(og_child *child, og_record *out, int32_t *out_exit) {
+  int64_t used = og_child_cpu_ms(child);
+  for (;;) {
+    const int32_t got = og_child_read(child, SILENCE_MS, out, out_exit);
+    if (got != 0) return got;
+    const int64_t now = og_child_cpu_ms(child);
+    if (now < 0 || now - used < WORK_MS) return 0;
+    used = now;
+  }
+}
+
+// One child, to its end. *out_done: it did all it was to do.
+static og_status run_child(job_state *s, int64_t deadline, bool *out_done,
+                           opgraft_error *error) {
+  og_child child;
+  og_record r;
+  int32_t status = 0, got;
+  bool has_crash = false;
+  *out_done = false;
+  OG_TRY(og_child_start(&s->job, &child, error));
+  while ((got = wait_for(&child, &r, &status)) == 1) {
+    if (r.kind == OG_RECORD_DONE) *out_done = true;
+    if (r.kind == OG_RECORD_CRASH) {
+      has_crash = true;
+      add_crash(s, &r);
+      if (r.signal_number == SIGPROF) s->has_ended = true;
+    } else {
+      take(s, &r);
+    }
+    if (now_ms() <= deadline) continue;
+    s->has_ended = true;
+    og_child_stop(&child);
+    return OG_OK;
+  }
+  if (got == 0) {
+    og_child_stop(&child);
+    add_end(s, OPGRAFT_TIMEOUT, "the kernel blocks: it neither ends nor works");
+    s->has_ended = true;
+  } else if (!*out_done && !has_crash) {
+    const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    add_end(s, is_killed ? OPGRAFT_MEMORY_LIMIT : OPGRAFT_CRASH,
+            is_killed ? "the system ended the process, for want of memory"
+            : WIFSIGNALED(status)
+                ? "the process ended by a signal that could not be handled"
+                : "the kernel ended the process (exit)");
+  }
+  return OG_OK;
+}
+
+static og_status run_calls(job_state *s, int64_t deadline,
+                           opgraft_error *error) {
+  bool done = false;
+  while (!done && !s->has_ended && s->job.call_begin < s->job.call_end) {
+    s->call.index = s->job.call_begin;
+    s->probe = OG_PROBE_base_;
+    OG_TRY(run_child(s, deadline, &done, error));
+    if (!done) go_on(s);
+  }
+  return OG_OK;
+}
+
+// --- Smaller calls -----------------------------------------------------------
+
+static bool shows(const og_record *r, const og_finding *f, og_found_at at,
+                  og_finding *out) {
+  if (r->kind == OG_RECORD_CRASH) {
+    og_finding_of_crash(r, &at, out);
+  } else if (r->kind == OG_RECORD_FINDING) {
+    memset(out, 0, sizeof *out);
+    out->kind = r->finding;
+    out->is_note = r->is_note;
+    snprintf(out->name, sizeof out->name, "%s", r->name);
+    snprintf(out->text, sizeof out->text, "%s", r->text);
+  } else {
+    return false;
+  }
+  return out->kind == f->kind && strcmp(out->name, f->name) == 0 &&
+         out->is_note == f->is_note;
+}
+
+// One child that tries every smaller call from job->step on. *out_step is the
+// first that still shows the finding, or where a crash of another kind makes
+// the next child begin; -1: none is left.
+static og_status shrink_once(og_job *job, og_finding *f, bool *out_smaller,
+                             int32_t *out_step, opgraft_error *error) {
+  og_child child;
+  og_record r;
+  og_finding shown;
+  int32_t status;
+  int32_t step = -1, probe = OG_PROBE_base_;
+  char call[sizeof f->call_text] = "";
+  int64_t numel = 0;
+  *out_smaller = false;
+  *out_step = -1;
+  OG_TRY(og_child_start(job, &child, error));
+  while (wait_for(&child, &r, &status) == 1) {
+    if (r.kind == OG_RECORD_DONE) {
+      step = -1;
+    } else if (r.kind == OG_RECORD_SHRUNK) {
+      step = r.step;
+      numel = r.numel;
+      memcpy(call, r.text, sizeof call);
+    } else if (r.kind == OG_RECORD_PROBE) {
+      probe = r.probe;
+    }
+    const og_found_at at = {
+        .call = f->call, .probe = probe, .numel = numel, .call_text = call};
+    if (step < 0 || !shows(&r, f, at, &shown)) continue;
+    memcpy(f->text, shown.text, sizeof f->text);
+    memcpy(f->call_text, call, sizeof f->call_text);
+    f->numel = numel;
+    *out_smaller = true;
+    break;
+  }
+  og_child_stop(&child);
+  if (step >= 0) *out_step = *out_smaller ? step : step + 1;
+  return OG_OK;
+}
+
+static og_status shrink(const job_state *s, og_finding *f,
+                        opgraft_error *error) {
+  const int64_t deadline = now_ms() + SHRINK_MS;
+  og_job job = s->job;
+  job.call_begin = f->call;
+  job.probe = f->probe;
+  job.probe_begin = 0;
+  job.is_shrinking = true;
+  job.path_count = 0;
+  job.step = 0;
+  for (int32_t i = 0; i < SHRINK_CHILDREN && now_ms() < deadline; ++i) {
+    bool is_smaller;
+    int32_t step;
+    OG_TRY(shrink_once(&job, f, &is_smaller, &step, error));
+    if (step < 0) return OG_OK;
+    job.step = step;
+    if (!is_smaller) continue;
+    if (job.path_count == OG_SHRINKS_MAX) return OG_OK;
+    job.path[job.path_count++] = step;
+    job.step = 0;
+  }
+  return OG_OK;
+}
+
+static bool may_shrink(const og_finding *f) {
+  return !f->is_note && f->kind != OPGRAFT_TIMEOUT &&
+         f->kind != OPGRAFT_MEMORY_LIMIT && f->call_text[0] != '\0' &&
+         f->numel > 0;
+}
+
+// --- Operators ---------------------------------------------------------------
+
+static og_status check_operator(job_state *s, const opgraft_op *op,
+                                const opgraft_check_options *options,
+                                opgraft_error *error) {
+  s->job = (og_job){.op = op, .options = options, .call_end = options->calls};
+  s->found = (og_findings){.op = op};
+  memset(s->crashes, 0, sizeof s->crashes);
+  s->has_ended = false;
+  s->counted_call = -1;
+  OG_TRY(run_calls(s, now_ms() + options->operator_limit_ms, error));
+  s->found.ran_count = s->found.call_count - s->found.refused_count;
+  og_findings_settle(&s->found);
+  for (int32_t i = 0; i < s->found.count; ++i)
+    if (may_shrink(&s->found.entry[i]))
+      OG_TRY(shrink(s, &s->found.entry[i], error));
+  return OG_OK;
+}
+
+static void tell_findings(const job_state *s) {
+  const opgraft_check_sink *sink = s->sink;
+  for (int32_t i = 0; sink->finding != NULL && i < s->found.count; ++i) {
+    const og_finding *f = &s->found.entry[i];
+    const opgraft_finding out = {.struct_size = sizeof out,
+                                 .kind = f->kind,
+                                 .is_note = f->is_note,
+                                 .count = f->count,
+                                 .op = f->op,
+                                 .argument = f->name,
+                                 .text = f->text,
+                                 .call_text = f->call_text,
+                                 .fix = og_finding_fix(f->kind)};
+    sink->finding(sink->user, &out);
+  }
+}
+
+static void tell_operator(const job_state *s) {
+  const opgraft_check_sink *sink = s->sink;
+  if (sink->operator_done == NULL) return;
+  og_text types = {0}, layouts = {0};
+  og_report_coverage(&s->found, &types, &layouts);
+  const int32_t faults = og_findings_faults(&s->found);
+  const opgraft_check_operator out = {
+      .struct_size = sizeof out,
+      .finding_count = faults,
+      .note_count = s->found.count - faults,
+      .call_count = s->found.call_count,
+      .run_count = s->found.run_count,
+      .refused_count = s->found.refused_count,
+      .op = s->job.op->decl->name,
+      .dtypes = types.data ? types.data : "",
+      .layouts = layouts.data ? layouts.data : ""};
+  sink->operator_done(sink->user, &out);
+  og_text_reset(&types);
+  og_text_reset(&layouts);
+}
+
+static og_status write_text(const opgraft_check_sink *sink, og_text *text,
+                            opgraft_error *error) {
+  const bool failed = text->failed;
+  if (!failed && text->data != NULL && sink->write != NULL)
+    sink->write(sink->user, text->data, text->length);
+  og_text_reset(text);
+  return failed ? og_error_set(error, OG_MEMORY, NULL, NULL,
+                               "check: not enough memory for the report")
+                : OG_OK;
+}
+
+static bool has_cpu_kernel(const og_decl *decl) {
+  for (int32_t k = 0; k < decl->kernel_count; ++k)
+    if (decl->kernels[k].device == OG_CPU) return true;
+  return false;
+}
+
+static og_status check_all(job_state *s, const opgraft_module *module,
+                           const opgraft_check_options *options,
+                           int32_t *out_findings, opgraft_error *error) {
+  og_text text = {0};
+  int32_t operators = 0, notes = 0;
+  og_report_begin(&text, module, options);
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const opgraft_op *op = opgraft_module_op(module, i);
+    if (options->op != NULL && strcmp(options->op, op->decl->name) != 0)
+      continue;
+    if (!has_cpu_kernel(op->decl)) continue;
+    OG_TRY(check_operator(s, op, options, error));
+    tell_findings(s);
+    tell_operator(s);
+    og_report_operator(&text, &s->found, options, operators++ == 0);
+    const int32_t faults = og_findings_faults(&s->found);
+    *out_findings += faults;
+    notes += s->found.count - faults;
+    OG_TRY(write_text(s->sink, &text, error));
+  }
+  if (operators == 0 && options->op != NULL)
+    return og_error_set(error, OG_INVALID, options->op, NULL,
+                        "check: the module has no operator \"%s\" with a "
+                        "kernel for the CPU",
+                        options->op);
+  og_report_end(&text, operators, *out_findings, notes, options);
+  return write_text(s->sink, &text, error);
+}
+
+static og_status find_probe(const char *name, opgraft_error *error) {
+  if (name == NULL) return OG_OK;
+  for (int32_t p = 0; p < OG_PROBE_COUNT; ++p)
+    if (strcmp(og_probes[p].name, name) == 0) return OG_OK;
+  return og_error_set(error, OG_INVALID, NULL, NULL,
+                      "check: there is no probe \"%s\"", name);
+}
+
+og_status og_check(const opgraft_module *module,
+                   const opgraft_check_options *options,
+                   const opgraft_check_sink *sink, int32_t *out_findings,
+                   opgraft_error *error) {
+  opgraft_check_options all = *options;
+  if (all.calls <= 0) all.calls = 40;
+  if (all.run_limit_ms <= 0) all.run_limit_ms = 2000;
+  if (all.memory_limit_bytes <= 0) all.memory_limit_bytes = 1ll << 30;
+  if (all.operator_limit_ms <= 0) all.operator_limit_ms = 30000;
+  OG_TRY(find_probe(all.probe, error));
+  // Without it no call could run, and nothing found would mean nothing.
+  if (!og_buffer_reserve())
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "check: no 2 GiB of address space for guarded memory; "
+                        "raise the limit (ulimit -v)");
+  og_buffer_unreserve();
+  int32_t findings = 0;
+  job_state *s = og_alloc_zeroed(1, sizeof *s);
+  if (s == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "check: not enough memory");
+  s->sink = sink;
+  const og_status status = check_all(s, module, &all, &findings, error);
+  og_free(s);
+  if (out_findings != NULL) *out_findings = findings;
+  return status;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings: one of a kind for each argument, named crashes, what follows.
+
+#include "check/finding.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check/value.h"
+
+static const struct {
+  const char *name;
+  const char *fix;
+} kinds[OPGRAFT_FINDING_COUNT] = {
+#define OPGRAFT_FINDING_ROW(name, text, fix) {text, fix},
+    OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ROW)
+#undef OPGRAFT_FINDING_ROW
+};
+
+const char *og_finding_name(int32_t kind) {
+  return kind >= 0 && kind < OPGRAFT_FINDING_COUNT ? kinds[kind].name : NULL;
+}
+
+const char *og_finding_fix(int32_t kind) { return kinds[kind].fix; }
+
+// --- Adding ------------------------------------------------------------------
+
+static void set(og_finding *f, const char *op, const char *name,
+                const char *text, const og_found_at *at) {
+  f->call = at->call;
+  f->probe = at->probe;
+  f->numel = at->numel;
+  snprintf(f->op, sizeof f->op, "%s", op);
+  snprintf(f->name, sizeof f->name, "%s", name);
+  snprintf(f->text, sizeof f->text, "%s", text);
+  snprintf(f->call_text, sizeof f->call_text, "%s", at->call_text);
+}
+
+void og_findings_add(og_findings *all, int32_t kind, bool is_note,
+                     const char *op, const char *name, const char *text,
+                     const og_found_at *at) {
+  for (int32_t i = 0; i < all->count; ++i) {
+    og_finding *f = &all->entry[i];
+    if (f->kind != kind || f->is_note != is_note ||
+        strcmp(f->name, name) != 0 || strcmp(f->op, op) != 0)
+      continue;
+    f->count += f->last != at->call;
+    f->last = at->call;
+    if (at->numel < f->numel) set(f, op, name, text, at);
+    return;
+  }
+  if (all->count == OG_FINDINGS_MAX) return;
+  og_finding *f = &all->entry[all->count++];
+  *f = (og_finding){
+      .kind = kind, .is_note = is_note, .count = 1, .last = at->call};
+  set(f, op, name, text, at);
+}
+
+// --- Crashes -----------------------------------------------------------------
+
+static const char *signal_text(int32_t number) {
+  switch (number) {
+    case SIGSEGV:
+      return "a segmentation fault";
+    case SIGBUS:
+      return "a bus error";
+    case SIGFPE:
+      return "a division by zero or integer overflow (SIGFPE)";
+    case SIGILL:
+      return "an illegal instruction";
+    case SIGABRT:
+      return "an abort";
+    case SIGTRAP:
+      return "a trap";
+    case SIGSYS:
+      return "a forbidden system call";
+    default:
+      return "a signal";
+  }
+}
+
+static bool is_layout_probe(int32_t probe) {
+  return probe == OG_PROBE_offset_ || probe == OG_PROBE_loose_ ||
+         probe == OG_PROBE_strided_ || probe == OG_PROBE_expanded_;
+}
+
+static bool is_bounded(const og_record *r) {
+  const og_decl *decl = r->op->decl;
+  if (r->buffer_role != OG_BUFFER_RESULT) return false;
+  const og_shape_rule *rule = &decl->shapes[r->buffer_index];
+  return rule->kind == OG_SHAPE_ITEMS && rule->item_count > 0 &&
+         rule->items[0].kind == OG_ITEM_FOUND;
+}
+
+static int32_t fault_kind(const og_record *r, int32_t probe) {
+  const bool is_inside = r->before == 0 && r->after == 0;
+  if (r->is_released) return OPGRAFT_KEPT_POINTER;
+  if (r->buffer_role == OG_BUFFER_WORKSPACE) return OPGRAFT_WORKSPACE_OVERRUN;
+  if (is_inside && r->buffer_role == OG_BUFFER_INPUT)
+    return OPGRAFT_UNDECLARED_MUTATION;
+  if (is_layout_probe(probe)) return OPGRAFT_LAYOUT_DEPENDENT;
+  if (r->is_write)
+    return is_bounded(r) ? OPGRAFT_BOUND_EXCEEDED : OPGRAFT_OUT_OF_BOUNDS_WRITE;
+  return OPGRAFT_OUT_OF_BOUNDS_READ;
+}
+
+static void fault_text(const og_record *r, int32_t kind, const char *how,
+                       char *out, size_t size) {
+  const char *verb = r->is_write ? "writes" : "reads";
+  if (kind == OPGRAFT_KEPT_POINTER)
+    snprintf(out, size, "the kernel %s memory of an earlier call%s", verb, how);
+  else if (kind == OPGRAFT_UNDECLARED_MUTATION)
+    snprintf(out, size, "the kernel writes the argument%s", how);
+  else if (r->before > 0)
+    snprintf(out, size, "the kernel %s %lld bytes before its start%s", verb,
+             (long long)r->before, how);
+  else
+    snprintf(out, size, "the kernel %s byte %lld; it has %lld bytes%s", verb,
+             (long long)(r->bytes + r->after - 1), (long long)r->bytes, how);
+}
+
+static void crash_text(const og_record *r, const char *how, char *out,
+                       size_t size) {
+  if (r->is_near_stack)
+    snprintf(out, size,
+             "the stack is used up: recursion without end, or large local "
+             "arrays%s",
+             how);
+  else if (r->signal_number == SIGSEGV || r->signal_number == SIGBUS)
+    snprintf(out, size, "%s at address 0x%llx, which is in no argument%s",
+             signal_text(r->signal_number), (unsigned long long)r->address,
+             how);
+  else
+    snprintf(out, size, "%s%s", signal_text(r->signal_number), how);
+}
+
+// A fault of an aligned load or store has no address.
+static bool is_alignment_fault(const og_record *r) {
+  return r->signal_number == SIGBUS ||
+         (r->signal_number == SIGSEGV && r->address == 0 &&
+          r->signal_code == 128);
+}
+
+void og_finding_of_crash(const og_record *r, const og_found_at *at,
+                         og_finding *out) {
+  const char *how = og_probes[at->probe].crash_text;
+  char name[64] = "", text[420];
+  int32_t kind = OPGRAFT_CRASH;
+  if (r->buffer_role >= 0) {
+    kind = fault_kind(r, at->probe);
+    og_name_of(r->op, (og_buffer_role)r->buffer_role, r->buffer_index,
+               r->buffer_entry, name, sizeof name);
+    fault_text(r, kind, how, text, sizeof text);
+  } else if (r->signal_number == SIGPROF) {
+    kind = OPGRAFT_TIMEOUT;
+    snprintf(text, sizeof text, "the kernel does not end%s", how);
+  } else if (is_alignment_fault(r)) {
+    kind = OPGRAFT_ALIGNMENT_ASSUMED;
+    snprintf(text, sizeof text,
+             "an instruction that wants aligned memory met an argument that "
+             "is aligned to its element only%s",
+             how);
+  } else {
+    crash_text(r, how, text, sizeof text);
+  }
+  if (r->is_memory_short && !r->is_near_stack) {
+    kind = OPGRAFT_MEMORY_LIMIT;
+    snprintf(text, sizeof text, "the kernel allocated until memory ran out");
+  }
+  memset(out, 0, sizeof *out);
+  out->kind = kind;
+  const bool is_index = at->probe == OG_PROBE_index_range_ ||
+                        (at->has_index_hazard && kind != OPGRAFT_TIMEOUT);
+  if (is_index) {
+    out->kind = OPGRAFT_UNCHECKED_INDEX;
+    out->is_note = true;
+    snprintf(text, sizeof text,
+             "with an index out of range the kernel touches memory that is "
+             "not its own");
+    name[0] = '\0';
+  }
+  set(out, r->op->decl->name, name, text, at);
+}
+
+// --- What follows ------------------------------------------------------------
+
+static bool has(const og_findings *all, int32_t kind) {
+  for (int32_t i = 0; i < all->count; ++i)
+    if (all->entry[i].kind == kind && !all->entry[i].is_note) return true;
+  return false;
+}
+
+// Comparisons that mean nothing where a result changes by itself.
+static bool is_comparison(int32_t kind) {
+  return kind == OPGRAFT_THREAD_DEPENDENT || kind == OPGRAFT_THREAD_RACE ||
+         kind == OPGRAFT_CHUNK_ORDER_DEPENDENT ||
+         kind == OPGRAFT_LAYOUT_DEPENDENT ||
+         kind == OPGRAFT_ALIGNMENT_ASSUMED || kind == OPGRAFT_WRONG_IN_PLACE ||
+         kind == OPGRAFT_WRONG_BATCH_RULE || kind == OPGRAFT_WRONG_BROADCAST ||
+         kind == OPGRAFT_WRONG_VALUES_ACROSS_DTYPES ||
+         kind == OPGRAFT_WRONG_VALUES_ACROSS_KERNELS ||
+         kind == OPGRAFT_WRONG_GRADIENT || kind == OPGRAFT_MISSING_GRADIENT;
+}
+
+static bool follows(const og_findings *all, const og_finding *f) {
+  const bool is_erratic = has(all, OPGRAFT_NOT_REPEATABLE) ||
+                          has(all, OPGRAFT_UNINITIALISED) ||
+                          has(all, OPGRAFT_WORKSPACE_UNINITIALISED) ||
+                          has(all, OPGRAFT_OUTPUT_READ);
+  if (is_erratic && is_comparison(f->kind) && f->count < 3) return true;
+  // Adding zero to what was there looks like not writing it.
+  if (f->kind == OPGRAFT_OUTPUT_NOT_WRITTEN && has(all, OPGRAFT_OUTPUT_READ))
+    return true;
+  if (f->kind == OPGRAFT_NEVER_MUTATED && f->count < all->ran_count)
+    return true;
+  // Nothing is known only if nothing was known at most points.
+  return f->kind == OPGRAFT_GRADIENT_UNSURE && f->count < 4;
+}
+
+static void drop_followers(og_findings *all) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < all->count; ++i)
+    if (!follows(all, &all->entry[i])) all->entry[kept++] = all->entry[i];
+  all->count = kept;
+}
+
+static void add_whole(og_findings *all, int32_t kind, bool is_note,
+                      const char *text) {
+  const og_found_at at = {.call_text = ""};
+  og_findings_add(all, kind, is_note, all->op->decl->name, "", text, &at);
+}
+
+static void add_refusals(og_findings *all) {
+  char text[520];
+  if (all->call_count == 0) {
+    add_whole(all, OPGRAFT_NOT_SAMPLED, false,
+              all->undrawn[0] != '\0'
+                  ? all->undrawn
+                  : "no sizes were found for which its conditions hold");
+    return;
+  }
+  if (all->ran_count == 0 && all->refused_count > 0 && all->count == 0) {
+    snprintf(text, sizeof text,
+             "the kernel refused all %d sampled calls: \"%.300s\"",
+             all->refused_count, all->refusal);
+    add_whole(all, OPGRAFT_NEVER_RAN, false, text);
+    return;
+  }
+  for (int32_t i = 0; i < all->type_count; ++i) {
+    // Where many calls are refused anyway, a type may be refused by chance.
+    if (all->type[i].refused < all->type[i].count || all->type[i].count < 6 ||
+        all->count > 0 || 2 * all->refused_count > all->call_count)
+      continue;
+    snprintf(text, sizeof text,
+             "the kernel refused all %d sampled calls in %s: \"%.300s\"",
+             all->type[i].count, all->type[i].name, all->refusal);
+    add_whole(all, OPGRAFT_NEVER_RAN, false, text);
+  }
+  if (all->refused_count == 0) return;
+  snprintf(text, sizeof text,
+           "the kernel refused %d of %d sampled calls: \"%.300s\"",
+           all->refused_count, all->call_count, all->refusal);
+  add_whole(all, OPGRAFT_REFUSED_CALLS, true, text);
+}
+
+static void add_declaration_notes(og_findings *all) {
+  const og_decl *decl = all->op->decl;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (decl->shapes[i].kind == OG_SHAPE_CALLBACK) {
+      add_whole(all, OPGRAFT_STATIC_SHAPES, true,
+                "the shape rule is a C callback: a graph that holds the "
+                "operator has static shapes");
+      break;
+    }
+}
+
+void og_findings_settle(og_findings *all) {
+  drop_followers(all);
+  add_refusals(all);
+  add_declaration_notes(all);
+  // Faults first; otherwise in the order in which they were found.
+  for (int32_t i = 1; i < all->count; ++i)
+    for (int32_t j = i;
+         j > 0 && all->entry[j - 1].is_note && !all->entry[j].is_note; --j) {
+      const og_finding held = all->entry[j];
+      all->entry[j] = all->entry[j - 1];
+      all->entry[j - 1] = held;
+    }
+}
+
+int32_t og_findings_faults(const og_findings *all) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < all->count; ++i) count += !all->entry[i].is_note;
+  return count;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was found on one operator, each fault once, with its smallest call.
+
+#ifndef OG_CHECK_FINDING_H
+#define OG_CHECK_FINDING_H
+
+#include "check/child.h"
+
+typedef struct og_finding {
+  int32_t kind;
+  bool is_note;
+  int32_t count;  // calls that showed it
+  int32_t call;   // the smallest of them
+  int32_t last;   // the last of them
+  int32_t probe;
+  int64_t numel;
+  char op[64];
+  char name[64];
+  char text[520];
+  char call_text[420];
+} og_finding;
+
+enum { OG_FINDINGS_MAX = 64, OG_TYPES_MAX = 16 };
+
+// The verdict on one operator.
+typedef struct og_findings {
+  const opgraft_op *op;
+  og_finding entry[OG_FINDINGS_MAX];
+  int32_t count;
+  int32_t call_count;
+  int32_t run_count;
+  int32_t ran_count;  // calls that the kernel took
+  int32_t refused_count;
+  char refusal[420];
+  char undrawn[420];
+  int32_t layout_count[4];
+  int32_t offset_count;
+  struct {
+    char name[16];
+    int32_t count;
+    int32_t refused;
+  } type[OG_TYPES_MAX];
+  int32_t type_count;
+} og_findings;
+
+// A call's place in the report: what was running when something was found.
+typedef struct og_found_at {
+  int32_t call;
+  int32_t probe;
+  int64_t numel;
+  bool has_index_hazard;
+  const char *call_text;
+} og_found_at;
+
+void og_findings_add(og_findings *all, int32_t kind, bool is_note,
+                     const char *op, const char *name, const char *text,
+                     const og_found_at *at);
+// A finding's fields from the record of a crash.
+void og_finding_of_crash(const og_record *record, const og_found_at *at,
+                         og_finding *out);
+// What follows from all calls together; drops what only follows from other
+// findings; orders the rest.
+void og_findings_settle(og_findings *all);
+int32_t og_findings_faults(const og_findings *all);
+
+const char *og_finding_name(int32_t kind);
+const char *og_finding_fix(int32_t kind);
+
+// The report (report.c).
+void og_report_begin(og_text *out, const opgraft_module *module,
+                     const opgraft_check_options *options);
+void og_report_operator(og_text *out, const og_findings *all,
+                        const opgraft_check_options *options, bool is_first);
+void og_report_end(og_text *out, int32_t operators, int32_t faults,
+                   int32_t notes, const opgraft_check_options *options);
+void og_report_coverage(const og_findings *all, og_text *out_types,
+                        og_text *out_layouts);
+
+#endif  // OG_CHECK_FINDING_H

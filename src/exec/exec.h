@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replay: instances of plans, their steps, and what a kernel's preparation
+// may ask for.
+//
+// A kernel is a prepare function, one for each IR operator (ops.def). It
+// checks the node's shapes and types once, makes its state, and names the
+// function that replay calls. Nothing is checked or allocated afterwards.
+
+#ifndef OG_EXEC_EXEC_H
+#define OG_EXEC_EXEC_H
+
+#include <pthread.h>
+
+#include "base/team.h"
+#include "graph/element.h"
+#include "plan/plan.h"
+
+typedef struct og_run {
+  opgraft_executable *executable;
+  opgraft_error *error;
+} og_run;
+
+typedef og_status (*og_step_fn)(void *state, const og_run *run);
+
+typedef struct og_step {
+  og_step_fn run;
+  void *state;
+} og_step;
+
+// A place that holds a pointer to a value's memory.
+typedef struct og_reloc {
+  void **where;
+  int64_t offset_bytes;
+} og_reloc;
+
+typedef struct og_reloc_list {
+  og_reloc *relocs;
+  int32_t count, capacity;
+  void *bound;  // what they were last set for
+} og_reloc_list;
+
+// One set of argument tables of a plan. One call at a time uses it.
+typedef struct og_instance {
+  struct og_instance *next;  // in the plan's list of idle ones
+  struct og_plan_entry *entry;
+  og_tensor *tensors;  // by value
+  og_step *steps;
+  int32_t *step_nodes;
+  int32_t step_count;
+  og_reloc_list arena;
+  og_reloc_list *inputs;     // by input
+  og_reloc_list *storages;   // by output storage
+  struct og_hosted *hosted;  // states that the host made
+  struct og_framed *framed;  // frames of module operators
+  int32_t host_nodes;        // native nodes that the host took
+  struct og_lease *lease;
+  og_arena memory;
+} og_instance;
+
+// A plan in the executable's list, most recently used first.
+typedef struct og_plan_entry {
+  struct og_plan_entry *next;
+  struct opgraft_executable *executable;
+  og_plan *plan;
+  og_instance *idle;
+  int32_t users;  // calls in flight
+  bool is_evicted;
+} og_plan_entry;
+
+struct opgraft_executable {
+  opgraft_graph *graph;
+  opgraft_host host;
+  og_team *team;  // NULL where the host has its own
+  int32_t threads;
+  pthread_mutex_t mutex;  // guards what follows
+  og_plan_entry *plans;
+  int32_t plan_count;
+  int32_t references;
+  opgraft_stats stats;
+};
+
+// --- Preparation -------------------------------------------------------------
+
+typedef struct og_prep {
+  opgraft_executable *executable;
+  const og_plan *plan;
+  og_instance *instance;
+  const og_node *node;
+  og_tensor *const *in;  // NULL for an operand that is none
+  og_tensor *const *out;
+  og_step step;  // what prepare fills
+  opgraft_error *error;
+} og_prep;
+
+typedef og_status (*og_prepare_fn)(og_prep *prep);
+
+// Zeroed, lives as long as the instance; NULL when memory is short.
+void *og_prep_alloc(og_prep *prep, size_t size_bytes);
+// Fills the error with the node's name: what is wrong with it.
+og_status og_prep_wrong(og_prep *prep, const char *what);
+og_status og_prep_memory(og_prep *prep);
+// Has *where follow the tensor's memory.
+og_status og_prep_pointer(og_prep *prep, void **where, const og_tensor *tensor);
+
+// Attributes by index; the default where it is absent. A wrong kind fails.
+og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
+                      int64_t *out);
+og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
+                        double *out);
+og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,
+                       int32_t capacity, int32_t *out_count);
+// A dim, which may be negative, of a tensor with `rank` dims.
+og_status og_prep_dim(og_prep *prep, int32_t index, int32_t rank,
+                      int32_t *out_dim);
+
+bool og_same_shape(const og_tensor *a, const og_tensor *b);
+bool og_is_float(const og_tensor *tensor);
+bool og_is_int(const og_tensor *tensor);
+
+// Runs fn on shares of [0, total), on the host's threads or ours.
+og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
+                          og_task_fn fn, void *state);
+// Fills the run's error.
+og_status og_run_fail(const og_run *run, og_status code, const char *format,
+                      ...) OG_PRINTF(3, 4);
+
+// --- Instances ---------------------------------------------------------------
+
+og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
+                             opgraft_error *error);
+void og_instance_destroy(og_instance *instance);
+void og_relocs_set(og_reloc_list *list, void *base);
+
+// Gives the node to the host; *out_taken says whether it took it.
+og_status og_prepare_hosted(og_prep *prep, bool *out_taken);
+og_status og_prepare_module(og_prep *prep);
+// Results that start as an operand get its contents, unless they are it.
+void og_updates_start(og_tensor *const *in, og_tensor *const *out,
+                      int32_t out_count, const int32_t *update);
+// Frees what the two above made.
+void og_hosted_release(og_instance *instance);
+void og_framed_release(og_instance *instance);
+
+// --- The process's arenas ----------------------------------------------------
+
+typedef struct og_lease og_lease;
+
+// Memory of at least `size_bytes`, for one call; `wanted` is tried first (it
+// may be gone). Any thread.
+og_status og_lease_take(size_t size_bytes, og_lease *wanted,
+                        og_lease **out_lease, void **out_memory,
+                        opgraft_error *error);
+void og_lease_give(og_lease *lease);
+// While an executable lives, idle arenas are kept.
+void og_lease_users_add(int32_t change);
+int64_t og_lease_total_bytes(void);
+
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
+  og_status og_prepare_##kernel(og_prep *prep);
+#define OG_PW(id, arity, flags, rule, on_float, on_int)
+#include "graph/ops.def"
+#undef OG_OP
+#undef OG_PW
+og_status og_prepare_pointwise(og_prep *prep);
+
+#endif  // OG_EXEC_EXEC_H

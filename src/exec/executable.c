@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executables: plans for the sizes seen, instances for the calls in flight.
+//
+// Invariants: the mutex guards the list of plans, their idle instances and the
+// statistics; an instance that is in use belongs to its call alone; a plan
+// that is evicted while in use is freed by its last call.
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/exec.h"
+
+enum { PLAN_LIMIT = 16 };
+
+static int64_t now_ns(void) {
+  struct timespec time;
+  timespec_get(&time, TIME_UTC);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+og_status og_run_fail(const og_run *run, og_status code, const char *format,
+                      ...) {
+  char text[512];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  return og_error_set(run->error, code, NULL, NULL, "%s", text);
+}
+
+og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
+                          og_task_fn fn, void *state) {
+  opgraft_executable *executable = run->executable;
+  if (executable->team != NULL) {
+    og_team_run(executable->team, total, grain, fn, state);
+    return OG_OK;
+  }
+  if (executable->threads <= 1 || total <= grain) {
+    fn(state, 0, total, 0);
+    return OG_OK;
+  }
+  const og_call call = {.struct_size = sizeof call,
+                        .threads = executable->threads,
+                        .host = executable->host.context};
+  return executable->host.parallel_for(&call, total, grain, fn, state);
+}
+
+// --- Life --------------------------------------------------------------------
+
+static og_status executable_fill(opgraft_executable *executable,
+                                 const opgraft_host *host,
+                                 opgraft_error *error) {
+  if (host != NULL) {
+    const size_t size =
+        host->struct_size < sizeof *host ? host->struct_size : sizeof *host;
+    memcpy(&executable->host, host, size);
+  }
+  opgraft_host *own = &executable->host;
+  if (own->plan_limit <= 0) own->plan_limit = PLAN_LIMIT;
+  executable->threads = own->threads;
+  if (own->parallel_for == NULL) {
+    OG_TRY(og_team_create(own->threads, &executable->team, error));
+    executable->threads = og_team_threads(executable->team);
+  }
+  return OG_OK;
+}
+
+static void stats_from_graph(opgraft_executable *executable) {
+  const opgraft_graph *graph = executable->graph;
+  opgraft_stats *stats = &executable->stats;
+  stats->import_ns = graph->import_ns;
+  stats->passes_ns = graph->passes_ns;
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed) continue;
+    if (og_op_is(node, OG_OP_VIEW)) {
+      ++stats->views;
+      continue;
+    }
+    ++stats->nodes;
+    const bool is_fallback =
+        og_op_is(node, OG_OP_FOREIGN) && node->foreign->module_op == NULL;
+    ++*(is_fallback ? &stats->fallbacks : &stats->native);
+    for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
+      if (node->out[r] >= 0 && node->update[r] > 0 &&
+          graph->values[node->out[r]].root !=
+              graph->values[node->in[node->update[r] - 1]].root)
+        ++stats->clones;
+  }
+}
+
+og_status opgraft_executable_create(opgraft_graph *graph,
+                                    const opgraft_host *host,
+                                    opgraft_executable **out_executable,
+                                    opgraft_error *error) {
+  *out_executable = NULL;
+  if (!graph->is_finished)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s is not finished; call opgraft_graph_finish",
+                        graph->name);
+  opgraft_executable *executable = og_alloc_zeroed(1, sizeof *executable);
+  if (executable == NULL) return og_graph_no_memory(error);
+  const og_status status = executable_fill(executable, host, error);
+  if (status != OG_OK) {
+    og_free(executable);
+    return status;
+  }
+  opgraft_graph_retain(graph);
+  executable->graph = graph;
+  executable->references = 1;
+  pthread_mutex_init(&executable->mutex, NULL);
+  stats_from_graph(executable);
+  og_lease_users_add(1);
+  *out_executable = executable;
+  return OG_OK;
+}
+
+static void entry_destroy(og_plan_entry *entry) {
+  while (entry->idle != NULL) {
+    og_instance *instance = entry->idle;
+    entry->idle = instance->next;
+    og_instance_destroy(instance);
+  }
+  og_plan_destroy(entry->plan);
+  og_free(entry);
+}
+
+// A call in flight holds a reference, so this may run at the end of one.
+static void executable_destroy(opgraft_executable *executable) {
+  while (executable->plans != NULL) {
+    og_plan_entry *entry = executable->plans;
+    executable->plans = entry->next;
+    entry_destroy(entry);
+  }
+  og_team_destroy(executable->team);
+  pthread_mutex_destroy(&executable->mutex);
+  opgraft_graph_release(executable->graph);
+  og_free(executable);
+  og_lease_users_add(-1);
+}
+
+void opgraft_executable_release(opgraft_executable *executable) {
+  if (executable == NULL) return;
+  pthread_mutex_lock(&executable->mutex);
+  const bool is_last = --executable->references == 0;
+  pthread_mutex_unlock(&executable->mutex);
+  if (is_last) executable_destroy(executable);
+}
+
+// --- Plans -------------------------------------------------------------------
+
+static bool entry_has(const og_plan_entry *entry, const int64_t *symbols) {
+  const int32_t count = entry->plan->graph->sizes.symbol_count;
+  return count == 0 || memcmp(entry->plan->symbols, symbols,
+                              (size_t)count * sizeof *symbols) == 0;
+}
+
+// Moves a hit to the front. Under the mutex.
+static og_plan_entry *entry_find(opgraft_executable *executable,
+                                 const int64_t *symbols) {
+  for (og_plan_entry **at = &executable->plans; *at; at = &(*at)->next) {
+    og_plan_entry *entry = *at;
+    if (!entry_has(entry, symbols)) continue;
+    *at = entry->next;
+    entry->next = executable->plans;
+    executable->plans = entry;
+    return entry;
+  }
+  return NULL;
+}
+
+// Under the mutex. The list's last plan goes; in use, it is freed later.
+static void entry_evict(opgraft_executable *executable) {
+  og_plan_entry **at = &executable->plans;
+  while ((*at)->next != NULL) at = &(*at)->next;
+  og_plan_entry *entry = *at;
+  *at = NULL;
+  --executable->plan_count;
+  entry->is_evicted = true;
+  if (entry->users == 0) entry_destroy(entry);
+}
+
+static og_status entry_create(opgraft_executable *executable,
+                              const int64_t *symbols, og_plan_entry **out_entry,
+                              opgraft_error *error) {
+  og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
+  if (entry == NULL) return og_graph_no_memory(error);
+  entry->executable = executable;
+  const og_status status =
+      og_plan_create(executable->graph, symbols, &entry->plan, error);
+  if (status != OG_OK)
+    og_free(entry);
+  else
+    *out_entry = entry;
+  return status;
+}
+
+static void stats_from_plan(opgraft_executable *executable, const og_plan *plan,
+                            int64_t begun_ns) {
+  opgraft_stats *stats = &executable->stats;
+  stats->plan_ns = now_ns() - begun_ns;
+  stats->arena_bytes = (int64_t)plan->arena_bytes;
+  stats->lower_bound_bytes = (int64_t)plan->lower_bound_bytes;
+  stats->clone_bytes = plan->clone_bytes;
+  ++stats->replans_shape;
+}
+
+// Under the mutex, which also keeps two threads from making the same plan.
+static og_status entry_get(opgraft_executable *executable,
+                           const int64_t *symbols, og_plan_entry **out_entry,
+                           opgraft_error *error) {
+  *out_entry = entry_find(executable, symbols);
+  if (*out_entry != NULL) return OG_OK;
+  const int64_t begun_ns = now_ns();
+  OG_TRY(entry_create(executable, symbols, out_entry, error));
+  (*out_entry)->next = executable->plans;
+  executable->plans = *out_entry;
+  if (++executable->plan_count > executable->host.plan_limit)
+    entry_evict(executable);
+  stats_from_plan(executable, (*out_entry)->plan, begun_ns);
+  return OG_OK;
+}
+
+// --- Inputs ------------------------------------------------------------------
+
+static og_status input_wrong(const opgraft_graph *graph, int32_t index,
+                             og_status code, const char *what, int64_t found,
+                             int64_t wanted, opgraft_error *error) {
+  const char *name = graph->inputs[index].name;
+  return og_error_set(error, code, NULL, name,
+                      "graph %s: input %d (%s): its %s is %lld here, wanted "
+                      "%lld",
+                      graph->name, (int)index, name ? name : "unnamed", what,
+                      (long long)found, (long long)wanted);
+}
+
+// What holds for every size: count, types, ranks.
+static og_status inputs_check(const opgraft_graph *graph,
+                              const og_tensor *const *in, const int64_t *ints,
+                              int32_t count, opgraft_error *error) {
+  if (count != graph->input_count)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s: %d inputs here, wanted %d", graph->name,
+                        (int)count, (int)graph->input_count);
+  for (int32_t i = 0; i < count; ++i) {
+    const opgraft_value id = graph->inputs[i].value;
+    if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))
+      return og_error_set(error, OG_INVALID, NULL, graph->inputs[i].name,
+                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          (int)i, in[i] ? "a tensor" : "none or an integer",
+                          id < 0 ? "an integer" : "a tensor");
+    if (id < 0) continue;
+    const og_value *value = &graph->values[id];
+    if (OG_UNLIKELY(in[i]->device.type != OG_CPU))
+      return input_wrong(graph, i, OG_DEVICE, "device", in[i]->device.type,
+                         OG_CPU, error);
+    if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
+      return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
+                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          (int)i, og_dtype_name(in[i]->dtype),
+                          og_dtype_name(value->dtype));
+    if (OG_UNLIKELY(in[i]->ndim != value->ndim))
+      return input_wrong(graph, i, OG_SHAPE, "rank", in[i]->ndim, value->ndim,
+                         error);
+  }
+  return OG_OK;
+}
+
+static og_status tensor_check(const opgraft_graph *graph, int32_t index,
+                              const og_tensor *found, const og_tensor *wanted,
+                              opgraft_error *error) {
+  int64_t dense = 1;
+  bool is_empty = false;
+  for (int32_t d = 0; d < found->ndim; ++d) {
+    if (OG_UNLIKELY(found->shape[d] != wanted->shape[d]))
+      return input_wrong(graph, index, OG_SHAPE, "size", found->shape[d],
+                         wanted->shape[d], error);
+    is_empty |= found->shape[d] == 0;
+  }
+  for (int32_t d = found->ndim - 1; !is_empty && d >= 0; --d) {
+    const int64_t stride = found->strides ? found->strides[d] : dense;
+    dense *= found->shape[d];
+    if (found->shape[d] > 1 && OG_UNLIKELY(stride != wanted->strides[d]))
+      return input_wrong(graph, index, OG_SHAPE, "stride", stride,
+                         wanted->strides[d], error);
+  }
+  return OG_OK;
+}
+
+// That the inputs are what this plan was made for.
+static og_status plan_check(const og_plan *plan, const og_tensor *const *in,
+                            const int64_t *ints, opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  for (int32_t i = 0; i < graph->input_count; ++i) {
+    const og_input *input = &graph->inputs[i];
+    if (input->value >= 0) {
+      OG_TRY(
+          tensor_check(graph, i, in[i], &plan->tensors[input->value], error));
+    } else if (ints[i] != plan->sizes[input->size]) {
+      return input_wrong(graph, i, OG_SHAPE, "value", ints[i],
+                         plan->sizes[input->size], error);
+    }
+  }
+  return OG_OK;
+}
+
+static void inputs_bind(og_instance *instance, const og_tensor *const *in) {
+  const opgraft_graph *graph = instance->entry->plan->graph;
+  for (int32_t i = 0; i < graph->input_count; ++i) {
+    if (in[i] == NULL) continue;
+    void *data = (char *)in[i]->data + in[i]->byte_offset;
+    og_reloc_list *list = &instance->inputs[i];
+    if (list->bound == data) continue;
+    const opgraft_value id = graph->inputs[i].value;
+    if (list->bound != NULL &&
+        (graph->values[id].flags & OPGRAFT_INPUT_STATIC) != 0) {
+      opgraft_executable *executable = instance->entry->executable;
+      pthread_mutex_lock(&executable->mutex);
+      ++executable->stats.rebinds_input;
+      pthread_mutex_unlock(&executable->mutex);
+    }
+    og_relocs_set(list, data);
+  }
+}
+
+// --- Calls -------------------------------------------------------------------
+
+// Under the mutex: an idle instance, or NULL.
+static og_instance *instance_pop(og_plan_entry *entry) {
+  og_instance *instance = entry->idle;
+  if (instance != NULL) entry->idle = instance->next;
+  return instance;
+}
+
+static void entry_leave(og_plan_entry *entry, og_instance *instance) {
+  opgraft_executable *executable = entry->executable;
+  pthread_mutex_lock(&executable->mutex);
+  if (instance != NULL) {
+    instance->next = entry->idle;
+    entry->idle = instance;
+  }
+  const bool is_free = --entry->users == 0 && entry->is_evicted;
+  const bool is_last = --executable->references == 0;
+  pthread_mutex_unlock(&executable->mutex);
+  if (is_free) entry_destroy(entry);
+  if (is_last) executable_destroy(executable);
+}
+
+static og_status instance_lease(og_instance *instance, opgraft_error *error) {
+  void *memory;
+  og_lease *before = instance->lease;
+  OG_TRY(og_lease_take(instance->entry->plan->arena_bytes, before,
+                       &instance->lease, &memory, error));
+  if (instance->arena.bound == memory) return OG_OK;
+  if (instance->arena.bound != NULL) {
+    opgraft_executable *executable = instance->entry->executable;
+    pthread_mutex_lock(&executable->mutex);
+    ++executable->stats.rebinds_arena;
+    pthread_mutex_unlock(&executable->mutex);
+  }
+  og_relocs_set(&instance->arena, memory);
+  return OG_OK;
+}
+
+static og_status instance_get(og_plan_entry *entry, og_instance *idle,
+                              const og_tensor *const *in,
+                              og_instance **out_instance,
+                              opgraft_error *error) {
+  *out_instance = idle;
+  if (idle == NULL) {
+    OG_TRY(og_instance_create(entry, out_instance, error));
+    opgraft_executable *executable = entry->executable;
+    pthread_mutex_lock(&executable->mutex);
+    ++executable->stats.instances;
+    executable->stats.host_nodes = (*out_instance)->host_nodes;
+    pthread_mutex_unlock(&executable->mutex);
+  }
+  OG_TRY(instance_lease(*out_instance, error));
+  if (in != NULL) inputs_bind(*out_instance, in);
+  return OG_OK;
+}
+
+static og_status entry_enter(opgraft_executable *executable,
+                             const int64_t *symbols, og_plan_entry **out_entry,
+                             og_instance **out_idle, opgraft_error *error) {
+  pthread_mutex_lock(&executable->mutex);
+  const og_status status = entry_get(executable, symbols, out_entry, error);
+  if (status == OG_OK) {
+    ++(*out_entry)->users;
+    ++executable->references;
+    *out_idle = instance_pop(*out_entry);
+  }
+  pthread_mutex_unlock(&executable->mutex);
+  return status;
+}
+
+static og_status call_begin(opgraft_executable *executable,
+                            const og_tensor *const *in, const int64_t *ints,
+                            const int64_t *symbols, opgraft_call *out_call,
+                            opgraft_error *error) {
+  og_plan_entry *entry;
+  og_instance *idle, *instance = NULL;
+  OG_TRY(entry_enter(executable, symbols, &entry, &idle, error));
+  og_status status =
+      in != NULL ? plan_check(entry->plan, in, ints, error) : OG_OK;
+  if (status == OG_OK)
+    status = instance_get(entry, idle, in, &instance, error);
+  else
+    instance = idle;
+  if (status != OG_OK) {
+    entry_leave(entry, instance);
+    return status;
+  }
+  *out_call = (opgraft_call){.instance = instance,
+                             .storages = entry->plan->storages,
+                             .outputs = entry->plan->outputs,
+                             .storage_count = entry->plan->storage_count,
+                             .output_count = entry->plan->graph->output_count};
+  return OG_OK;
+}
+
+enum { SYMBOLS_ON_STACK = 64 };
+
+og_status opgraft_executable_begin(opgraft_executable *executable,
+                                   const og_tensor *const *in,
+                                   const int64_t *ints, int32_t count,
+                                   opgraft_call *out_call,
+                                   opgraft_error *error) {
+  const opgraft_graph *graph = executable->graph;
+  int64_t on_stack[SYMBOLS_ON_STACK];
+  int64_t *symbols = on_stack;
+  *out_call = (opgraft_call){0};
+  OG_TRY(inputs_check(graph, in, ints, count, error));
+  if (graph->sizes.symbol_count > SYMBOLS_ON_STACK) {
+    symbols =
+        og_alloc_zeroed((size_t)graph->sizes.symbol_count, sizeof *symbols);
+    if (symbols == NULL) return og_graph_no_memory(error);
+  }
+  og_status status = og_symbols_bind(graph, in, ints, symbols, error);
+  if (status == OG_OK)
+    status = call_begin(executable, in, ints, symbols, out_call, error);
+  if (symbols != on_stack) og_free(symbols);
+  return status;
+}
+
+static og_status step_failed(const og_instance *instance, int32_t step,
+                             og_status status, opgraft_error *error) {
+  const og_node *node =
+      &instance->entry->plan->graph->nodes[instance->step_nodes[step]];
+  const char *name =
+      node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+  char reason[sizeof error->text];
+  if (error == NULL) return status;
+  snprintf(reason, sizeof reason, "%s",
+           error->code != OG_OK ? error->text : opgraft_status_text(status));
+  return og_error_set(error, status, name, NULL, "%s (%s:%d): %s", name,
+                      node->file ? node->file : "?", (int)node->line, reason);
+}
+
+og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
+                           opgraft_error *error) {
+  og_instance *instance = call->instance;
+  const og_run run = {.executable = instance->entry->executable,
+                      .error = error};
+  for (int32_t i = 0; i < call->storage_count; ++i)
+    if (instance->storages[i].bound != storage_data[i])
+      og_relocs_set(&instance->storages[i], storage_data[i]);
+  const og_step *steps = instance->steps;
+  const int32_t count = instance->step_count;
+  if (error != NULL) error->code = OG_OK;
+  for (int32_t i = 0; i < count; ++i) {
+    const og_status status = steps[i].run(steps[i].state, &run);
+    if (OG_UNLIKELY(status != OG_OK))
+      return step_failed(instance, i, status, error);
+  }
+  __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
+  return OG_OK;
+}
+
+void opgraft_call_end(opgraft_call *call) {
+  og_instance *instance = call->instance;
+  if (instance == NULL) return;
+  call->instance = NULL;
+  og_lease_give(instance->lease);
+  entry_leave(instance->entry, instance);
+}
+
+og_status opgraft_executable_plan(opgraft_executable *executable,
+                                  const char *const *symbols,
+                                  const int64_t *values, int32_t count,
+                                  opgraft_error *error) {
+  const og_sizes *sizes = &executable->graph->sizes;
+  opgraft_call call;
+  int64_t *all = og_alloc_zeroed((size_t)sizes->symbol_count + 1, sizeof *all);
+  if (all == NULL) return og_graph_no_memory(error);
+  og_status status = OG_OK;
+  for (int32_t s = 0; s < sizes->symbol_count && status == OG_OK; ++s) {
+    int32_t i = 0;
+    while (i < count && strcmp(symbols[i], sizes->symbols[s]) != 0) ++i;
+    if (i == count)
+      status = og_error_set(error, OG_INVALID, NULL, sizes->symbols[s],
+                            "graph %s: no value is given for the size %s",
+                            executable->graph->name, sizes->symbols[s]);
+    else
+      all[s] = values[i];
+  }
+  if (status == OG_OK)
+    status = call_begin(executable, NULL, NULL, all, &call, error);
+  if (status == OG_OK) opgraft_call_end(&call);
+  og_free(all);
+  return status;
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that the host runs.
+//
+// Invariant: what the host is shown stays where it is for the life of the
+// instance; only the data pointers of the tensors change.
+
+#include <string.h>
+
+#include "exec/ref.h"
+
+typedef struct og_hosted {
+  struct og_hosted *next;
+  const opgraft_host *host;
+  void *state;
+  opgraft_node_call call;
+  og_tensor *const *in;
+  og_tensor *const *out;
+  const int32_t *update;  // of result r: 1 + the operand it starts as
+} og_hosted;
+
+// --- Arguments with numbers for sizes ----------------------------------------
+
+static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
+                              int32_t count, const opgraft_arg **out_args) {
+  *out_args = NULL;
+  if (count == 0) return OG_OK;
+  opgraft_arg *copy = og_prep_alloc(prep, (size_t)count * sizeof *copy);
+  if (copy == NULL) return og_prep_memory(prep);
+  for (int32_t i = 0; i < count; ++i) {
+    copy[i] = args[i];
+    if (args[i].kind == OPGRAFT_ARG_SIZE) {
+      copy[i].kind = OPGRAFT_ARG_INT;
+      copy[i].i = prep->plan->sizes[args[i].size];
+    } else if (args[i].kind == OPGRAFT_ARG_LIST) {
+      OG_TRY(args_resolve(prep, args[i].list, args[i].count, &copy[i].list));
+    }
+  }
+  *out_args = copy;
+  return OG_OK;
+}
+
+void og_updates_start(og_tensor *const *in, og_tensor *const *out,
+                      int32_t out_count, const int32_t *update) {
+  for (int32_t r = 0; update != NULL && r < out_count; ++r)
+    if (update[r] > 0 && out[r] != NULL)
+      og_copy_elements(out[r], in[update[r] - 1]);
+}
+
+// --- The host's nodes --------------------------------------------------------
+
+static og_status run_hosted(void *state, const og_run *run) {
+  og_hosted *hosted = state;
+  og_updates_start(hosted->in, hosted->out, hosted->call.out_count,
+                   hosted->update);
+  return hosted->host->run(hosted->host->context, hosted->state, &hosted->call,
+                           run->error);
+}
+
+// What the host sees as operands: one that a result starts as is that result,
+// so that an operator which writes its argument finds what it may write.
+static og_status operands_make(og_prep *prep, og_tensor *const **out_in) {
+  const og_node *node = prep->node;
+  *out_in = prep->in;
+  if (node->update == NULL) return OG_OK;
+  og_tensor **in =
+      og_prep_alloc(prep, ((size_t)node->in_count + 1) * sizeof *in);
+  if (in == NULL) return og_prep_memory(prep);
+  for (int32_t i = 0; i < node->in_count; ++i) in[i] = prep->in[i];
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->update[r] > 0 && prep->out[r] != NULL)
+      in[node->update[r] - 1] = prep->out[r];
+  *out_in = in;
+  return OG_OK;
+}
+
+static og_status hosted_make(og_prep *prep, og_hosted **out_hosted) {
+  const og_node *node = prep->node;
+  const og_foreign *foreign = node->foreign;
+  og_tensor *const *operands = NULL;
+  og_hosted *hosted = og_prep_alloc(prep, sizeof *hosted);
+  if (hosted == NULL) return og_prep_memory(prep);
+  OG_TRY(operands_make(prep, &operands));
+  *hosted = (og_hosted){.host = &prep->executable->host,
+                        .in = prep->in,
+                        .out = prep->out,
+                        .update = node->update,
+                        .call = {.struct_size = sizeof hosted->call,
+                                 .host_node = foreign->host_node,
+                                 .name = foreign->name,
+                                 .arg_count = foreign->arg_count,
+                                 .in_count = node->in_count,
+                                 .in = (const og_tensor *const *)operands,
+                                 .out = prep->out,
+                                 .out_count = node->out_count,
+                                 .line = node->line,
+                                 .file = node->file}};
+  *out_hosted = hosted;
+  return args_resolve(prep, foreign->args, foreign->arg_count,
+                      &hosted->call.args);
+}
+
+og_status og_prepare_hosted(og_prep *prep, bool *out_taken) {
+  const opgraft_host *host = &prep->executable->host;
+  og_hosted *hosted = NULL;
+  *out_taken = false;
+  if (host->prepare == NULL || host->run == NULL) return OG_OK;
+  OG_TRY(hosted_make(prep, &hosted));
+  const og_status status =
+      host->prepare(host->context, &hosted->call, &hosted->state, prep->error);
+  if (status == OG_UNSUPPORTED) return OG_OK;
+  if (status != OG_OK) return status;
+  hosted->next = prep->instance->hosted;
+  prep->instance->hosted = hosted;
+  prep->step = (og_step){run_hosted, hosted};
+  *out_taken = true;
+  return OG_OK;
+}
+
+void og_hosted_release(og_instance *instance) {
+  for (og_hosted *at = instance->hosted; at != NULL; at = at->next)
+    if (at->host->release != NULL)
+      at->host->release(at->host->context, at->state);
+}
+
+og_status og_prepare_foreign(og_prep *prep) {
+  bool is_taken;
+  const og_node *node = prep->node;
+  if (node->foreign->module_op != NULL) return og_prepare_module(prep);
+  OG_TRY(og_prepare_hosted(prep, &is_taken));
+  if (is_taken) return OG_OK;
+  return og_error_set(
+      prep->error, OG_UNSUPPORTED, node->foreign->name, NULL,
+      "%s (%s:%d) needs a host that runs it: %s", node->foreign->name,
+      node->file ? node->file : "?", (int)node->line,
+      node->foreign->reason ? node->foreign->reason
+                            : "it is no operator of the engine or of a module");
+}

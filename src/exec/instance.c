@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes instances: the flat table of steps and the lists of pointers that
+// move between calls.
+
+#include <string.h>
+
+#include "exec/exec.h"
+
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
+  [OG_IR_##id] = og_prepare_##kernel,
+#define OG_PW(id, arity, flags, rule, on_float, on_int) \
+  [OG_IR_##id] = og_prepare_pointwise,
+static const og_prepare_fn kernels[OG_IR_COUNT] = {
+#include "graph/ops.def"
+};
+#undef OG_OP
+#undef OG_PW
+
+og_status og_prepare_none(og_prep *prep) {
+  return og_prep_wrong(prep, "a view has no kernel");
+}
+
+// --- What prepare functions ask for ------------------------------------------
+
+void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
+  return og_arena_alloc(&prep->instance->memory, size_bytes);
+}
+
+static const char *node_name(const og_node *node) {
+  return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+}
+
+og_status og_prep_wrong(og_prep *prep, const char *what) {
+  const og_node *node = prep->node;
+  return og_error_set(prep->error, OG_SHAPE, node_name(node), NULL,
+                      "%s (%s:%d): %s", node_name(node),
+                      node->file ? node->file : "?", (int)node->line, what);
+}
+
+og_status og_prep_memory(og_prep *prep) {
+  return og_error_set(prep->error, OG_MEMORY, node_name(prep->node), NULL,
+                      "not enough memory to prepare %s", node_name(prep->node));
+}
+
+static og_status reloc_add(og_reloc_list *list, void **where,
+                           int64_t offset_bytes) {
+  if (list->count == list->capacity) {
+    const int32_t capacity = list->capacity ? list->capacity * 2 : 4;
+    og_reloc *relocs =
+        og_realloc(list->relocs, (size_t)capacity * sizeof *relocs);
+    if (relocs == NULL) return OG_MEMORY;
+    list->relocs = relocs;
+    list->capacity = capacity;
+  }
+  list->relocs[list->count++] = (og_reloc){where, offset_bytes};
+  return OG_OK;
+}
+
+void og_relocs_set(og_reloc_list *list, void *base) {
+  for (int32_t i = 0; i < list->count; ++i)
+    *list->relocs[i].where = (char *)base + list->relocs[i].offset_bytes;
+  list->bound = base;
+}
+
+static og_status pointer_add(og_instance *instance, const og_plan *plan,
+                             opgraft_value id, void **where) {
+  const og_place *place = &plan->places[id];
+  const og_value *source;
+  switch (place->kind) {
+    case OG_PLACE_ARENA:
+      return reloc_add(&instance->arena, where, place->offset_bytes);
+    case OG_PLACE_INPUT:
+      return reloc_add(&instance->inputs[place->index], where,
+                       place->offset_bytes);
+    case OG_PLACE_STORAGE:
+      return reloc_add(&instance->storages[place->index], where,
+                       place->offset_bytes);
+    case OG_PLACE_CONSTANT:
+      source = &plan->graph->values[place->index];
+      *where = (char *)(uintptr_t)(source->kind == OG_VALUE_LITERAL
+                                       ? (const void *)&source->number
+                                       : source->data) +
+               place->offset_bytes;
+      return OG_OK;
+    default:
+      return OG_OK;
+  }
+}
+
+og_status og_prep_pointer(og_prep *prep, void **where,
+                          const og_tensor *tensor) {
+  const opgraft_value id = (opgraft_value)(tensor - prep->instance->tensors);
+  if (pointer_add(prep->instance, prep->plan, id, where) == OG_OK) return OG_OK;
+  return og_prep_memory(prep);
+}
+
+// --- Attributes --------------------------------------------------------------
+
+static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
+                          int64_t *out) {
+  if (attr->kind == OPGRAFT_ARG_INT || attr->kind == OPGRAFT_ARG_BOOL)
+    *out = attr->i;
+  else if (attr->kind == OPGRAFT_ARG_SIZE)
+    *out = prep->plan->sizes[attr->size];
+  else
+    return og_prep_wrong(prep, "an attribute is not an integer");
+  return OG_OK;
+}
+
+og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
+                      int64_t *out) {
+  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  *out = otherwise;
+  return attr->kind == OPGRAFT_ARG_NONE ? OG_OK : attr_int(prep, attr, out);
+}
+
+og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
+                        double *out) {
+  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  int64_t number = 0;
+  *out = otherwise;
+  if (attr->kind == OPGRAFT_ARG_NONE) return OG_OK;
+  if (attr->kind == OPGRAFT_ARG_FLOAT) {
+    *out = attr->f;
+    return OG_OK;
+  }
+  OG_TRY(attr_int(prep, attr, &number));
+  *out = (double)number;
+  return OG_OK;
+}
+
+og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,
+                       int32_t capacity, int32_t *out_count) {
+  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  *out_count = 0;
+  if (attr->kind == OPGRAFT_ARG_NONE) return OG_OK;
+  if (attr->kind != OPGRAFT_ARG_LIST) {
+    *out_count = 1;
+    return attr_int(prep, attr, out);
+  }
+  if (attr->count > capacity)
+    return og_prep_wrong(prep, "a list of integers is too long");
+  for (; *out_count < attr->count; ++*out_count)
+    OG_TRY(attr_int(prep, &attr->list[*out_count], &out[*out_count]));
+  return OG_OK;
+}
+
+og_status og_prep_dim(og_prep *prep, int32_t index, int32_t rank,
+                      int32_t *out_dim) {
+  int64_t dim;
+  OG_TRY(og_prep_int(prep, index, -1, &dim));
+  if (dim < 0) dim += rank;
+  if (rank == 0 && (dim == 0 || dim == -1)) dim = 0;
+  if (dim < 0 || (dim >= rank && rank > 0))
+    return og_prep_wrong(prep, "a dim is out of range");
+  *out_dim = (int32_t)dim;
+  return OG_OK;
+}
+
+bool og_same_shape(const og_tensor *a, const og_tensor *b) {
+  bool same = a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = a->shape[d] == b->shape[d];
+  return same;
+}
+
+bool og_is_float(const og_tensor *tensor) {
+  const og_class of = og_dtype_class(tensor->dtype);
+  return of == OG_CLASS_F32 || of == OG_CLASS_F64;
+}
+
+bool og_is_int(const og_tensor *tensor) {
+  return og_dtype_class(tensor->dtype) == OG_CLASS_I64;
+}
+
+// --- Steps -------------------------------------------------------------------
+
+static bool is_step(const og_node *node) {
+  return !node->is_removed && !og_op_is(node, OG_OP_VIEW);
+}
+
+// The host is asked first where it may be faster, and last where the kernel
+// refuses the node's shapes or types: a model that the host can run, runs.
+static og_status step_prepare(og_prep *prep) {
+  bool is_taken = false;
+  const bool has_words =
+      prep->node->foreign != NULL && !og_op_is(prep->node, OG_OP_FOREIGN);
+  if (has_words && og_op_is(prep->node, OG_OP_HOST))
+    OG_TRY(og_prepare_hosted(prep, &is_taken));
+  og_status status = OG_OK;
+  if (!is_taken) status = kernels[prep->node->op](prep);
+  if (status == OG_SHAPE && has_words) {
+    opgraft_error kept;
+    if (prep->error != NULL) kept = *prep->error;
+    OG_TRY(og_prepare_hosted(prep, &is_taken));
+    if (is_taken) status = OG_OK;
+    if (!is_taken && prep->error != NULL) *prep->error = kept;
+  }
+  prep->instance->host_nodes += is_taken;
+  return status;
+}
+
+static og_status node_prepare(og_prep *prep, og_tensor **scratch) {
+  og_instance *instance = prep->instance;
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    scratch[i] = node->in[i] >= 0 ? &instance->tensors[node->in[i]] : NULL;
+  og_tensor **out = scratch + node->in_count;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    out[r] = node->out[r] >= 0 ? &instance->tensors[node->out[r]] : NULL;
+  prep->in = scratch;
+  prep->out = out;
+  prep->step = (og_step){0};
+  OG_TRY(step_prepare(prep));
+  if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
+  instance->steps[instance->step_count] = prep->step;
+  instance->step_nodes[instance->step_count++] =
+      (int32_t)(node - prep->plan->graph->nodes);
+  return OG_OK;
+}
+
+static og_status steps_make(og_instance *instance, const og_plan *plan,
+                            opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  og_prep prep = {.executable = instance->entry->executable,
+                  .plan = plan,
+                  .instance = instance,
+                  .error = error};
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    prep.node = &graph->nodes[n];
+    if (!is_step(prep.node)) continue;
+    // Kernels keep these arrays, so each node has its own.
+    og_tensor **scratch =
+        og_arena_array(&instance->memory,
+                       (size_t)(prep.node->in_count + prep.node->out_count) + 1,
+                       sizeof *scratch);
+    if (scratch == NULL) return og_prep_memory(&prep);
+    OG_TRY(node_prepare(&prep, scratch));
+  }
+  return OG_OK;
+}
+
+static og_status tensors_make(og_instance *instance, const og_plan *plan) {
+  for (int32_t v = 0; v < plan->graph->value_count; ++v) {
+    instance->tensors[v] = plan->tensors[v];
+    if (pointer_add(instance, plan, v, &instance->tensors[v].data) != OG_OK)
+      return OG_MEMORY;
+  }
+  return OG_OK;
+}
+
+static og_status instance_fill(og_instance *instance, opgraft_error *error) {
+  const og_plan *plan = instance->entry->plan;
+  const opgraft_graph *graph = plan->graph;
+  og_arena *memory = &instance->memory;
+  const size_t nodes = (size_t)graph->node_count + 1;
+  instance->tensors = og_arena_array(memory, (size_t)graph->value_count + 1,
+                                     sizeof *instance->tensors);
+  instance->steps = og_arena_array(memory, nodes, sizeof *instance->steps);
+  instance->step_nodes =
+      og_arena_array(memory, nodes, sizeof *instance->step_nodes);
+  instance->inputs = og_arena_array(memory, (size_t)graph->input_count + 1,
+                                    sizeof *instance->inputs);
+  instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
+                                      sizeof *instance->storages);
+  if (!instance->tensors || !instance->steps || !instance->step_nodes ||
+      !instance->inputs || !instance->storages)
+    return og_graph_no_memory(error);
+  if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
+  return steps_make(instance, plan, error);
+}
+
+og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
+                             opgraft_error *error) {
+  *out_instance = NULL;
+  og_instance *instance = og_alloc_zeroed(1, sizeof *instance);
+  if (instance == NULL) return og_graph_no_memory(error);
+  instance->entry = entry;
+  const og_status status = instance_fill(instance, error);
+  if (status != OG_OK)
+    og_instance_destroy(instance);
+  else
+    *out_instance = instance;
+  return status;
+}
+
+void og_instance_destroy(og_instance *instance) {
+  og_hosted_release(instance);
+  og_framed_release(instance);
+  const og_plan *plan = instance->entry->plan;
+  og_free(instance->arena.relocs);
+  for (int32_t i = 0; instance->inputs && i < plan->graph->input_count; ++i)
+    og_free(instance->inputs[i].relocs);
+  for (int32_t i = 0; instance->storages && i < plan->storage_count; ++i)
+    og_free(instance->storages[i].relocs);
+  og_arena_destroy(&instance->memory);
+  og_free(instance);
+}

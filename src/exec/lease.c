@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's arenas: each call leases one, so graphs that do not run at
+// once share memory.
+//
+// Invariant: an arena is in the list as long as it exists; only its lessee or,
+// when idle, a thread that holds the mutex touches it.
+
+#include "exec/exec.h"
+
+struct og_lease {
+  og_lease *next;
+  void *memory;
+  size_t size_bytes;
+  bool is_taken;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static og_lease *leases;
+static int32_t users;
+
+// The idle arena that fits best: `wanted`, else the smallest that is large
+// enough, else the largest, which then grows.
+static og_lease *lease_choose(size_t size_bytes, const og_lease *wanted) {
+  og_lease *best = NULL;
+  for (og_lease *at = leases; at != NULL; at = at->next) {
+    if (at->is_taken) continue;
+    if (at == wanted && at->size_bytes >= size_bytes) return at;
+    const bool fits = at->size_bytes >= size_bytes;
+    if (best == NULL)
+      best = at;
+    else if (best->size_bytes < size_bytes)
+      best = at->size_bytes > best->size_bytes ? at : best;
+    else if (fits && at->size_bytes < best->size_bytes)
+      best = at;
+  }
+  return best;
+}
+
+static og_status lease_find(size_t size_bytes, const og_lease *wanted,
+                            og_lease **out_lease) {
+  og_lease *lease = lease_choose(size_bytes, wanted);
+  if (lease == NULL) {
+    lease = og_alloc_zeroed(1, sizeof *lease);
+    if (lease == NULL) return OG_MEMORY;
+    lease->next = leases;
+    leases = lease;
+  }
+  if (lease->size_bytes < size_bytes) {
+    og_free(lease->memory);
+    lease->size_bytes = 0;
+    lease->memory = og_alloc_aligned(OG_PLAN_ALIGNMENT, size_bytes);
+    if (lease->memory == NULL) return OG_MEMORY;
+    lease->size_bytes = size_bytes;
+  }
+  lease->is_taken = true;
+  *out_lease = lease;
+  return OG_OK;
+}
+
+og_status og_lease_take(size_t size_bytes, og_lease *wanted,
+                        og_lease **out_lease, void **out_memory,
+                        opgraft_error *error) {
+  *out_lease = NULL;
+  *out_memory = NULL;
+  if (size_bytes == 0) return OG_OK;
+  pthread_mutex_lock(&mutex);
+  const og_status status = lease_find(size_bytes, wanted, out_lease);
+  if (status == OG_OK) *out_memory = (*out_lease)->memory;
+  pthread_mutex_unlock(&mutex);
+  if (status == OG_OK) return OG_OK;
+  return og_error_set(error, OG_MEMORY, NULL, NULL,
+                      "not enough memory for an arena of %zu bytes",
+                      size_bytes);
+}
+
+void og_lease_give(og_lease *lease) {
+  if (lease == NULL) return;
+  pthread_mutex_lock(&mutex);
+  lease->is_taken = false;
+  pthread_mutex_unlock(&mutex);
+}
+
+void og_lease_users_add(int32_t change) {
+  pthread_mutex_lock(&mutex);
+  users += change;
+  while (users == 0 && leases != NULL) {
+    og_lease *lease = leases;
+    leases = lease->next;
+    og_free(lease->memory);
+    og_free(lease);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+int64_t og_lease_total_bytes(void) {
+  int64_t total = 0;
+  pthread_mutex_lock(&mutex);
+  for (const og_lease *at = leases; at != NULL; at = at->next)
+    total += (int64_t)at->size_bytes;
+  pthread_mutex_unlock(&mutex);
+  return total;
+}

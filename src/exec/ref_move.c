@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference kernels that move elements: write-back, writes into a view,
+// concatenation, reversal, triangles, ranges.
+
+#include <string.h>
+
+#include "exec/ref.h"
+
+// --- copy_to and scatter_view ------------------------------------------------
+
+static og_status run_copy_to(void *state, const og_run *run) {
+  const og_ref *ref = state;
+  (void)run;
+  og_copy_elements(ref->out[0], ref->in[1]);
+  return OG_OK;
+}
+
+og_status og_prepare_copy_to(og_prep *prep) {
+  if (!og_same_shape(prep->out[0], prep->in[1]) ||
+      !og_dtype_equal(prep->out[0]->dtype, prep->in[1]->dtype))
+    return og_prep_wrong(prep, "it writes a tensor of equal shape and type");
+  return og_ref_begin(prep, sizeof(og_ref), run_copy_to) ? OG_OK : OG_MEMORY;
+}
+
+typedef struct scatter_view {
+  og_ref ref;
+  og_tensor window;  // where the second operand goes, in the result
+  int64_t offset_bytes;
+} scatter_view;
+
+static og_status run_scatter_view(void *state, const og_run *run) {
+  scatter_view *s = state;
+  (void)run;
+  og_update_start(&s->ref);
+  s->window.data = og_bytes(s->ref.out[0]) + s->offset_bytes;
+  og_copy_elements(&s->window, s->ref.in[1]);
+  return OG_OK;
+}
+
+// The window must lie inside the result: it is given as the position and the
+// strides that it has in a row-major tensor of the result's shape.
+static og_status window_check(og_prep *prep, const og_tensor *window,
+                              int64_t offset) {
+  int64_t low = offset, high = offset;
+  const int64_t count = og_numel(prep->out[0]);
+  if (og_numel(window) == 0) return OG_OK;
+  for (int32_t d = 0; d < window->ndim; ++d) {
+    int64_t reach;
+    if (window->strides[d] < 0 ||
+        !og_i64_mul(window->shape[d] - 1, window->strides[d], &reach) ||
+        !og_i64_add(high, reach, &high))
+      return og_prep_wrong(prep, "its window leaves the result");
+  }
+  if (low < 0 || high >= count)
+    return og_prep_wrong(prep, "its window leaves the result");
+  return OG_OK;
+}
+
+// From positions in a row-major tensor to those in the result's own strides:
+// each is a sum of whole steps along the result's dims.
+static bool stride_map(const og_tensor *result, int64_t dense, int64_t *out) {
+  int64_t step = og_numel(result);
+  *out = 0;
+  for (int32_t d = 0; d < result->ndim; ++d) {
+    step /= result->shape[d] > 0 ? result->shape[d] : 1;
+    if (step == 0) return true;
+    *out += dense / step * result->strides[d];
+    dense %= step;
+  }
+  return dense == 0;
+}
+
+og_status og_prepare_scatter_view(og_prep *prep) {
+  int64_t offset, strides[OPGRAFT_RANK_MAX];
+  int32_t count;
+  scatter_view *s = og_ref_begin(prep, sizeof *s, run_scatter_view);
+  if (s == NULL) return OG_MEMORY;
+  OG_TRY(og_prep_int(prep, 0, 0, &offset));
+  OG_TRY(og_prep_ints(prep, 1, strides, OPGRAFT_RANK_MAX, &count));
+  s->window = *prep->in[1];
+  if (count != s->window.ndim)
+    return og_prep_wrong(prep, "it needs one stride for each dim");
+  if (!og_same_shape(prep->out[0], prep->in[0]) ||
+      !og_dtype_equal(prep->out[0]->dtype, prep->in[0]->dtype) ||
+      !og_dtype_equal(prep->out[0]->dtype, prep->in[1]->dtype))
+    return og_prep_wrong(prep,
+                         "its operands and result differ in type or "
+                         "shape");
+  s->window.byte_offset = 0;
+  s->window.strides = og_prep_alloc(prep, (size_t)count * 8 + 8);
+  if (s->window.strides == NULL) return og_prep_memory(prep);
+  memcpy(s->window.strides, strides, (size_t)count * 8);
+  OG_TRY(window_check(prep, &s->window, offset));
+  bool maps = stride_map(prep->out[0], offset, &offset);
+  for (int32_t d = 0; maps && d < count; ++d)
+    maps = stride_map(prep->out[0], strides[d], &s->window.strides[d]);
+  if (!maps) return og_prep_wrong(prep, "its window does not follow the dims");
+  s->offset_bytes = offset * og_item_bytes(prep->out[0]);
+  return OG_OK;
+}
+
+// --- cat ---------------------------------------------------------------------
+
+typedef struct cat {
+  og_ref ref;
+  int64_t stride_bytes;  // of the result along the dim
+  int32_t dim;
+} cat;
+
+// A tensor of one dim without elements joins anything.
+static bool is_skipped(const og_tensor *part) {
+  return part->ndim == 1 && part->shape[0] == 0;
+}
+
+static og_status run_cat(void *state, const og_run *run) {
+  const cat *c = state;
+  int64_t at = 0;
+  (void)run;
+  for (int32_t i = 0; i < c->ref.in_count; ++i) {
+    const og_tensor *part = c->ref.in[i];
+    if (is_skipped(part)) continue;
+    og_tensor to = *part;
+    to.strides = c->ref.out[0]->strides;
+    to.data = og_bytes(c->ref.out[0]) + at * c->stride_bytes;
+    to.byte_offset = 0;
+    og_copy_elements(&to, part);
+    at += part->shape[c->dim];
+  }
+  return OG_OK;
+}
+
+og_status og_prepare_cat(og_prep *prep) {
+  const og_tensor *out = prep->out[0];
+  int64_t total = 0;
+  cat *c = og_ref_begin(prep, sizeof *c, run_cat);
+  if (c == NULL) return OG_MEMORY;
+  OG_TRY(og_prep_dim(prep, 0, out->ndim, &c->dim));
+  if (out->ndim == 0) return og_prep_wrong(prep, "its result has no dims");
+  for (int32_t i = 0; i < prep->node->in_count; ++i) {
+    const og_tensor *part = prep->in[i];
+    if (part == NULL || !og_dtype_equal(part->dtype, out->dtype))
+      return og_prep_wrong(prep, "its operands differ in type");
+    if (is_skipped(part)) continue;
+    bool fits = part->ndim == out->ndim;
+    for (int32_t d = 0; fits && d < out->ndim; ++d)
+      fits = d == c->dim || part->shape[d] == out->shape[d];
+    if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+    total += part->shape[c->dim];
+  }
+  if (total != out->shape[c->dim])
+    return og_prep_wrong(prep, "the shapes do not fit");
+  c->stride_bytes = out->strides[c->dim] * og_item_bytes(out);
+  return OG_OK;
+}
+
+// --- flip --------------------------------------------------------------------
+
+typedef struct flip {
+  og_ref ref;
+  og_tensor mirror;  // the operand, walked backwards
+  int64_t offset_bytes;
+} flip;
+
+static og_status run_flip(void *state, const og_run *run) {
+  flip *f = state;
+  (void)run;
+  f->mirror.data = og_bytes(f->ref.in[0]) + f->offset_bytes;
+  og_copy_elements(f->ref.out[0], &f->mirror);
+  return OG_OK;
+}
+
+og_status og_prepare_flip(og_prep *prep) {
+  int64_t dims[OPGRAFT_RANK_MAX];
+  int32_t count;
+  const og_tensor *in = prep->in[0];
+  flip *f = og_ref_begin(prep, sizeof *f, run_flip);
+  if (f == NULL) return OG_MEMORY;
+  OG_TRY(og_prep_ints(prep, 0, dims, OPGRAFT_RANK_MAX, &count));
+  if (!og_same_shape(in, prep->out[0]) ||
+      !og_dtype_equal(in->dtype, prep->out[0]->dtype))
+    return og_prep_wrong(prep, "its result differs from its operand");
+  f->mirror = *in;
+  f->mirror.byte_offset = 0;
+  f->mirror.strides = og_prep_alloc(prep, (size_t)in->ndim * 8 + 8);
+  if (f->mirror.strides == NULL) return og_prep_memory(prep);
+  memcpy(f->mirror.strides, in->strides, (size_t)in->ndim * 8);
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t dim = dims[i] < 0 ? dims[i] + in->ndim : dims[i];
+    if (dim < 0 || dim >= in->ndim || f->mirror.strides[dim] < 0)
+      return og_prep_wrong(prep, "a dim is out of range");
+    if (in->shape[dim] == 0) continue;
+    f->offset_bytes +=
+        (in->shape[dim] - 1) * in->strides[dim] * og_item_bytes(in);
+    f->mirror.strides[dim] = -in->strides[dim];
+  }
+  return OG_OK;
+}
+
+// --- triangle ----------------------------------------------------------------
+
+typedef struct triangle {
+  og_ref ref;
+  og_nest nest;
+  int64_t rows, columns, upper, diagonal;
+} triangle;
+
+static og_status run_triangle(void *state, const og_run *run) {
+  const triangle *t = state;
+  const og_tensor *out = t->ref.out[0];
+  const size_t item = (size_t)og_item_bytes(out);
+  (void)run;
+  og_copy_elements(out, t->ref.in[0]);
+  const int64_t matrices = og_numel(out) / (t->rows * t->columns);
+  for (int64_t m = 0; m < matrices; ++m) {
+    int64_t offset[OG_NEST_OPERANDS];
+    og_nest_point(&t->nest, m, offset);
+    for (int64_t r = 0; r < t->rows; ++r)
+      for (int64_t c = 0; c < t->columns; ++c) {
+        const bool keeps =
+            t->upper ? c - r >= t->diagonal : c - r <= t->diagonal;
+        if (!keeps)
+          memset(og_bytes(out) + offset[0] +
+                     (r * out->strides[out->ndim - 2] +
+                      c * out->strides[out->ndim - 1]) *
+                         (int64_t)item,
+                 0, item);
+      }
+  }
+  return OG_OK;
+}
+
+og_status og_prepare_triangle(og_prep *prep) {
+  const og_tensor *out = prep->out[0];
+  triangle *t = og_ref_begin(prep, sizeof *t, run_triangle);
+  if (t == NULL) return OG_MEMORY;
+  OG_TRY(og_prep_int(prep, 0, 0, &t->upper));
+  OG_TRY(og_prep_int(prep, 1, 0, &t->diagonal));
+  if (out->ndim < 2 || !og_same_shape(prep->in[0], out) ||
+      !og_dtype_equal(prep->in[0]->dtype, out->dtype))
+    return og_prep_wrong(prep, "it takes matrices and gives as many");
+  t->rows = out->shape[out->ndim - 2];
+  t->columns = out->shape[out->ndim - 1];
+  og_tensor outer = *out;
+  outer.ndim -= 2;
+  const og_tensor *tensors[1] = {&outer};
+  if (!og_nest_init(&t->nest, outer.ndim, outer.shape, tensors, 1))
+    return og_prep_wrong(prep, "the shapes do not fit");
+  if (og_numel(out) == 0) prep->step.run = NULL;
+  return OG_OK;
+}
+
+// --- iota and size -----------------------------------------------------------
+
+typedef struct iota {
+  og_ref ref;
+  bool is_int;
+  int64_t start, step;
+  double start_float, step_float;
+} iota;
+
+static og_status run_iota(void *state, const og_run *run) {
+  const iota *s = state;
+  const og_tensor *out = s->ref.out[0];
+  char *to = og_bytes(out);
+  (void)run;
+  for (int64_t i = 0; i < out->shape[0]; ++i) {
+    if (s->is_int)
+      og_element_set_int(out->dtype, to, s->start + i * s->step);
+    else
+      og_element_set_double(out->dtype, to,
+                            s->start_float + (double)i * s->step_float);
+    to += out->strides[0] * og_item_bytes(out);
+  }
+  return OG_OK;
+}
+
+og_status og_prepare_iota(og_prep *prep) {
+  iota *s = og_ref_begin(prep, sizeof *s, run_iota);
+  if (s == NULL) return OG_MEMORY;
+  if (prep->out[0]->ndim != 1 ||
+      og_dtype_class(prep->out[0]->dtype) == OG_CLASS_NONE)
+    return og_prep_wrong(prep, "its result is one dim of a real type");
+  s->is_int = og_node_attr(prep->node, 0)->kind != OPGRAFT_ARG_FLOAT &&
+              og_node_attr(prep->node, 1)->kind != OPGRAFT_ARG_FLOAT;
+  if (s->is_int) {
+    OG_TRY(og_prep_int(prep, 0, 0, &s->start));
+    return og_prep_int(prep, 1, 1, &s->step);
+  }
+  OG_TRY(og_prep_float(prep, 0, 0, &s->start_float));
+  return og_prep_float(prep, 1, 1, &s->step_float);
+}
+
+typedef struct size_tensor {
+  og_ref ref;
+  int64_t value;
+} size_tensor;
+
+static og_status run_size(void *state, const og_run *run) {
+  const size_tensor *s = state;
+  (void)run;
+  og_element_set_int(s->ref.out[0]->dtype, og_bytes(s->ref.out[0]), s->value);
+  return OG_OK;
+}
+
+og_status og_prepare_size(og_prep *prep) {
+  size_tensor *s = og_ref_begin(prep, sizeof *s, run_size);
+  if (s == NULL) return OG_MEMORY;
+  if (og_numel(prep->out[0]) != 1 ||
+      og_dtype_class(prep->out[0]->dtype) == OG_CLASS_NONE)
+    return og_prep_wrong(prep, "its result is one number of a real type");
+  return og_prep_int(prep, 0, 0, &s->value);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an executable did, as a struct and as JSON.
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "exec/exec.h"
+
+// Memory that plans would need if each had its own arena, less what there is.
+static int64_t shared_bytes(const opgraft_executable *executable) {
+  int64_t wanted = 0;
+  for (const og_plan_entry *at = executable->plans; at; at = at->next)
+    wanted += (int64_t)at->plan->arena_bytes;
+  const int64_t shared = wanted - og_lease_total_bytes();
+  return shared > 0 ? shared : 0;
+}
+
+void opgraft_executable_stats(const opgraft_executable *executable,
+                              opgraft_stats *stats) {
+  opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
+  const uint32_t size = stats->struct_size;
+  pthread_mutex_lock(&own->mutex);
+  own->stats.plans = own->plan_count;
+  own->stats.shared_bytes = shared_bytes(own);
+  opgraft_stats copy = own->stats;
+  copy.replays = __atomic_load_n(&own->stats.replays, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&own->mutex);
+  copy.struct_size = size;
+  memcpy(stats, &copy, size < sizeof copy ? size : sizeof copy);
+}
+
+static void site_add(const og_node *node, const char *reason, bool *is_first,
+                     og_text *out) {
+  og_text_add(out, *is_first ? "{\"operator\": " : ", {\"operator\": ");
+  *is_first = false;
+  og_text_add_json(out,
+                   node->foreign ? node->foreign->name : og_ops[node->op].name);
+  og_text_add(out, ", \"reason\": ");
+  og_text_add_json(out, reason);
+  og_text_add(out, ", \"file\": ");
+  og_text_add_json(out, node->file ? node->file : "");
+  og_text_addf(out, ", \"line\": %d}", (int)node->line);
+}
+
+static void fallbacks_add(const opgraft_graph *graph, og_text *out) {
+  bool is_first = true;
+  og_text_add(out, ", \"fallbacks\": [");
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN) ||
+        node->foreign->module_op != NULL)
+      continue;
+    site_add(node, node->foreign->reason ? node->foreign->reason : "no row",
+             &is_first, out);
+  }
+  og_text_add(out, "]");
+}
+
+static void clones_add(const opgraft_graph *graph, og_text *out) {
+  bool is_first = true;
+  og_text_add(out, ", \"clones\": [");
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    for (int32_t r = 0;
+         !node->is_removed && node->clone_reason != NULL && r < node->out_count;
+         ++r)
+      if (node->clone_reason[r] != NULL)
+        site_add(node, node->clone_reason[r], &is_first, out);
+  }
+  og_text_add(out, "]");
+}
+
+static void passes_add(const opgraft_graph *graph, og_text *out) {
+  og_text_add(out, ", \"passes\": [");
+  for (int32_t i = 0; i < graph->pass_stat_count; ++i) {
+    const og_pass_stat *stat = &graph->pass_stats[i];
+    og_text_addf(
+        out, "%s{\"name\": \"%s\", \"changes\": %d, \"time_ns\": %" PRId64 "}",
+        i > 0 ? ", " : "", stat->name, (int)stat->changes, stat->time_ns);
+  }
+  og_text_add(out, "]");
+}
+
+size_t opgraft_executable_describe(const opgraft_executable *executable,
+                                   char *buffer, size_t size) {
+  const opgraft_graph *graph = executable->graph;
+  opgraft_stats stats = {.struct_size = sizeof stats};
+  og_text out = {0};
+  opgraft_executable_stats(executable, &stats);
+  og_text_add(&out, "{\"graph\": ");
+  og_text_add_json(&out, graph->name);
+  const struct {
+    const char *name;
+    int64_t value;
+  } numbers[] = {
+      {"nodes", stats.nodes},
+      {"views", stats.views},
+      {"native", stats.native},
+      {"host_nodes", stats.host_nodes},
+      {"clone_bytes", stats.clone_bytes},
+      {"plans", stats.plans},
+      {"replays", stats.replays},
+      {"replans_shape", stats.replans_shape},
+      {"rebinds_input", stats.rebinds_input},
+      {"rebinds_arena", stats.rebinds_arena},
+      {"instances", stats.instances},
+      {"arena_bytes", stats.arena_bytes},
+      {"lower_bound_bytes", stats.lower_bound_bytes},
+      {"shared_bytes", stats.shared_bytes},
+      {"import_ns", stats.import_ns},
+      {"passes_ns", stats.passes_ns},
+      {"plan_ns", stats.plan_ns},
+  };
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    og_text_addf(&out, ", \"%s\": %" PRId64, numbers[i].name, numbers[i].value);
+  fallbacks_add(graph, &out);
+  clones_add(graph, &out);
+  passes_add(graph, &out);
+  og_text_add(&out, "}");
+  const size_t length = out.failed ? 0 : out.length;
+  if (size > 0) {
+    const size_t copied = length < size - 1 ? length : size - 1;
+    if (copied > 0) memcpy(buffer, out.data, copied);
+    buffer[copied] = '\0';
+  }
+  og_text_reset(&out);
+  return length;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of every type, as doubles and as integers.
+
+#include "graph/element.h"
+
+#include <string.h>
+
+og_class og_dtype_class(og_dtype dtype) {
+  if (dtype.lanes != 1) return OG_CLASS_NONE;
+  switch (dtype.code) {
+    case OG_CODE_FLOAT:
+      if (dtype.bits == 64) return OG_CLASS_F64;
+      return dtype.bits == 32 || dtype.bits == 16 ? OG_CLASS_F32
+                                                  : OG_CLASS_NONE;
+    case OG_CODE_BFLOAT:
+      return dtype.bits == 16 ? OG_CLASS_F32 : OG_CLASS_NONE;
+    case OG_CODE_INT:
+    case OG_CODE_UINT:
+    case OG_CODE_BOOL:
+      return dtype.bits == 8 || dtype.bits == 16 || dtype.bits == 32 ||
+                     dtype.bits == 64
+                 ? OG_CLASS_I64
+                 : OG_CLASS_NONE;
+    default:
+      return OG_CLASS_NONE;
+  }
+}
+
+int64_t og_double_to_int(double number) {
+  if (!(number >= -9223372036854775808.0)) return INT64_MIN;
+  if (number >= 9223372036854775808.0) return INT64_MAX;
+  return (int64_t)number;
+}
+
+int64_t og_element_int(og_dtype dtype, const void *at) {
+  uint64_t bits = 0;
+  if (og_dtype_class(dtype) != OG_CLASS_I64)
+    return og_double_to_int(og_element_double(dtype, at));
+  memcpy(&bits, at, dtype.bits / 8u);
+  if (dtype.code == OG_CODE_BOOL) return bits != 0;
+  if (dtype.code == OG_CODE_INT && dtype.bits < 64 &&
+      (bits >> (dtype.bits - 1) & 1) != 0)
+    bits |= ~(uint64_t)0 << dtype.bits;
+  int64_t number;
+  memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+double og_element_double(og_dtype dtype, const void *at) {
+  og_half half;
+  og_bfloat bfloat;
+  float single;
+  double number;
+  switch (og_dtype_class(dtype)) {
+    case OG_CLASS_I64:
+      return (double)og_element_int(dtype, at);
+    case OG_CLASS_F64:
+      memcpy(&number, at, sizeof number);
+      return number;
+    case OG_CLASS_F32:
+      break;
+    default:
+      return 0;
+  }
+  if (dtype.code == OG_CODE_BFLOAT) {
+    memcpy(&bfloat, at, sizeof bfloat);
+    return (double)og_bfloat_to_float(bfloat);
+  }
+  if (dtype.bits == 16) {
+    memcpy(&half, at, sizeof half);
+    return (double)og_half_to_float(half);
+  }
+  memcpy(&single, at, sizeof single);
+  return (double)single;
+}
+
+void og_element_set_int(og_dtype dtype, void *at, int64_t number) {
+  if (og_dtype_class(dtype) != OG_CLASS_I64) {
+    og_element_set_double(dtype, at, (double)number);
+    return;
+  }
+  if (dtype.code == OG_CODE_BOOL) number = number != 0;
+  memcpy(at, &number, dtype.bits / 8u);  // little-endian, as all hosts here
+}
+
+void og_element_set_double(og_dtype dtype, void *at, double number) {
+  const float single = (float)number;
+  switch (og_dtype_class(dtype)) {
+    case OG_CLASS_I64:
+      og_element_set_int(
+          dtype, at,
+          dtype.code == OG_CODE_BOOL ? number != 0 : og_double_to_int(number));
+      return;
+    case OG_CLASS_F64:
+      memcpy(at, &number, sizeof number);
+      return;
+    case OG_CLASS_F32:
+      break;
+    default:
+      return;
+  }
+  if (dtype.code == OG_CODE_BFLOAT) {
+    const og_bfloat bfloat = og_bfloat_from_float(single);
+    memcpy(at, &bfloat, sizeof bfloat);
+  } else if (dtype.bits == 16) {
+    const og_half half = og_half_from_float(single);
+    memcpy(at, &half, sizeof half);
+  } else {
+    memcpy(at, &single, sizeof single);
+  }
+}
+
+static bool is_float(og_dtype dtype) {
+  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
+}
+
+og_dtype og_dtype_promote(og_dtype a, og_dtype b) {
+  if (a.code == b.code) return a.bits >= b.bits ? a : b;
+  if (is_float(a) && is_float(b)) {
+    if (a.bits == 16 && b.bits == 16) return (og_dtype){OG_CODE_FLOAT, 32, 1};
+    return a.bits >= b.bits ? a : b;
+  }
+  if (is_float(a)) return a;
+  if (is_float(b)) return b;
+  if (a.code == OG_CODE_BOOL) return b;
+  if (b.code == OG_CODE_BOOL) return a;
+  // One signed, one unsigned: the signed type that holds both.
+  const og_dtype sign = a.code == OG_CODE_INT ? a : b;
+  const og_dtype plain = a.code == OG_CODE_INT ? b : a;
+  if (sign.bits > plain.bits) return sign;
+  const int bits = plain.bits < 64 ? plain.bits * 2 : 64;
+  return (og_dtype){OG_CODE_INT, (uint8_t)bits, 1};
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// The IR: values, nodes, and what they share.
+//
+// Invariants: ids are indices; nodes stand in execution order; a value is
+// defined once, before its uses. A value lies in the storage of its root: a
+// view has its base's root, a result written in place the root of the operand
+// that it overwrites, every other value is its own root. Offsets count
+// elements from the root's first. Reading a value whose storage a later node
+// has overwritten is an error that the verifier finds.
+
+#ifndef OG_GRAPH_GRAPH_H
+#define OG_GRAPH_GRAPH_H
+
+#include <opgraft/graph.h>
+#include <stdbool.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "graph/size.h"
+
+// --- Operators ---------------------------------------------------------------
+
+// What an operator is, one row of ops.def each.
+enum {
+  OG_OP_VIEW = 1,        // the result is the operand's storage; no work
+  OG_OP_POINTWISE = 2,   // element i of the result needs element i only
+  OG_OP_HOST = 4,        // the host may have a faster one: it is asked first
+  OG_OP_RANDOM = 8,      // ordered, never merged or removed
+  OG_OP_EFFECT = 16,     // ordered, never removed
+  OG_OP_UPDATE = 32,     // result 0 starts as operand 0, and may overwrite it
+  OG_OP_WRITE = 64,      // overwrites operand 0; the result is it, changed
+  OG_OP_FOREIGN = 128,   // the host's operator, or a module's
+  OG_OP_COMMUTES = 256,  // operands 0 and 1 may change places
+};
+
+enum { OG_OP_ATTR_MAX = 8 };
+
+typedef struct og_op_info {
+  const char *name;
+  int32_t in_min, in_max;  // in_max -1: any number
+  int32_t out_count;       // -1: any number
+  uint32_t flags;
+  const char *attrs;  // "dims keepdim"
+} og_op_info;
+
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, prepare) OG_IR_##id,
+#define OG_PW(id, arity, flags, rule, on_float, on_int) OG_IR_##id,
+enum {
+#include "graph/ops.def"
+  OG_IR_COUNT
+};
+#undef OG_OP
+#undef OG_PW
+
+extern const og_op_info og_ops[OG_IR_COUNT];
+// -1 if there is none.
+int32_t og_op_find(const char *name, size_t length);
+// The position of an attribute among the operator's, -1 if it has none such.
+int32_t og_op_attr_index(int32_t op, const char *name, size_t length);
+// The name of attribute `index` (with its length), NULL past the last.
+const char *og_op_attr_name(int32_t op, int32_t index, size_t *out_length);
+
+// --- Values and nodes --------------------------------------------------------
+
+typedef enum og_value_kind {
+  OG_VALUE_INPUT,
+  OG_VALUE_CONSTANT,  // a tensor that the graph holds
+  OG_VALUE_LITERAL,   // one number, written where it is used
+  OG_VALUE_RESULT,
+} og_value_kind;
+
+typedef struct og_value {
+  og_value_kind kind;
+  og_dtype dtype;
+  int32_t ndim;
+  const opgraft_size *shape;
+  const opgraft_size *strides;
+  opgraft_size offset;  // in its root's storage
+  opgraft_value root;
+  int32_t node;  // that makes it, else -1
+  // Which of the node's results; an input's position; of a literal, 1 + the
+  // next one.
+  int32_t result;
+  uint32_t flags;            // OPGRAFT_INPUT_*
+  opgraft_size host_offset;  // as the host gave it, to relate views
+  const char *name;          // NULL: its number
+  const void *data;          // of a constant, row-major as its strides say
+  size_t data_bytes;
+  union {
+    int64_t i;  // a literal's number: OG_CODE_INT and OG_CODE_BOOL
+    double f;   // OG_CODE_FLOAT
+  } number;
+} og_value;
+
+// A node's words in its host's graph. VALUE arguments hold positions among
+// the node's operands.
+typedef struct og_foreign {
+  const char *name;
+  const opgraft_arg *args;
+  int32_t arg_count;
+  int32_t host_node;
+  const opgraft_op *module_op;  // called directly where there is one
+  const char *reason;           // why the host must run it; NULL if it need not
+} og_foreign;
+
+typedef struct og_node {
+  int32_t op;
+  int32_t in_count, out_count;
+  uint32_t flags;  // OG_OP_RANDOM, OG_OP_EFFECT of a foreign operator
+  opgraft_value *in;
+  opgraft_value *out;
+  const opgraft_arg *attrs;  // by the operator's list; NULL if it has none
+  const og_foreign *foreign;
+  // Of result r: 1 + the operand whose old contents it starts from, 0 if none;
+  // NULL if no result does.
+  const int32_t *update;
+  // Of result r: why it could not be written in place. Set by the pass.
+  const char **clone_reason;
+  const char *file;
+  int32_t line;
+  bool is_removed;
+} og_node;
+
+typedef struct og_input {
+  const char *name;
+  opgraft_value value;  // -1: an integer
+  opgraft_size size;    // of an integer
+} og_input;
+
+typedef struct og_output {
+  opgraft_value value;  // -1: none or an integer
+  opgraft_size size;    // -1 if it is no integer
+} og_output;
+
+// What one pass did.
+typedef struct og_pass_stat {
+  const char *name;
+  int32_t changes;
+  int64_t time_ns;
+} og_pass_stat;
+
+enum { OG_PASS_MAX = 16, OG_MODULE_LIST_MAX = 32 };
+
+struct opgraft_graph {
+  int32_t references;  // atomic
+  bool is_finished;
+  bool is_text;  // read from text: views may not leave their storage
+  const char *name;
+  og_sizes sizes;
+  og_value *values;
+  int32_t value_count, value_capacity;
+  int32_t literal_head;  // 1 + the last literal
+  og_node *nodes;
+  int32_t node_count, node_capacity;
+  og_input *inputs;
+  int32_t input_count, input_capacity;
+  og_output *outputs;
+  int32_t output_count, output_capacity;
+  opgraft_module *modules[OG_MODULE_LIST_MAX];
+  int32_t module_count;
+  og_pass_stat pass_stats[OG_PASS_MAX];
+  int32_t pass_stat_count;
+  uint32_t option_flags;
+  int64_t import_ns, passes_ns;
+  const int16_t *import_slots;  // the importer's hash table
+  const char *last_file;        // of the record before
+  og_arena arena;
+};
+
+// --- Building ----------------------------------------------------------------
+
+og_status og_graph_no_memory(opgraft_error *error);
+
+// A new value that is its own root, row-major where `strides` is NULL. The
+// arrays are copied.
+og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
+                             og_dtype dtype, int32_t ndim,
+                             const opgraft_size *shape,
+                             const opgraft_size *strides,
+                             opgraft_value *out_value, opgraft_error *error);
+og_status og_graph_literal_int(opgraft_graph *graph, int64_t number,
+                               opgraft_value *out_value, opgraft_error *error);
+og_status og_graph_literal_bool(opgraft_graph *graph, bool number,
+                                opgraft_value *out_value, opgraft_error *error);
+og_status og_graph_literal_float(opgraft_graph *graph, double number,
+                                 opgraft_value *out_value,
+                                 opgraft_error *error);
+// Appends a node; operands, results and attributes are copied. Results must
+// be values without a node.
+og_status og_graph_append(opgraft_graph *graph, int32_t op,
+                          const opgraft_value *in, int32_t in_count,
+                          const opgraft_value *out, int32_t out_count,
+                          const opgraft_arg *attrs, int32_t *out_node,
+                          opgraft_error *error);
+// Copies an argument tree into the graph's arena.
+og_status og_graph_copy_args(opgraft_graph *graph, const opgraft_arg *args,
+                             int32_t count, const opgraft_arg **out_args,
+                             opgraft_error *error);
+const char *og_graph_string(opgraft_graph *graph, const char *text);
+
+// The row-major strides of a shape.
+og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
+                           int32_t ndim, opgraft_size *out_strides,
+                           opgraft_error *error);
+// Whether two values have equal shape (and strides and offset in one storage).
+bool og_value_same_shape(const og_value *a, const og_value *b);
+bool og_value_same_place(const og_value *a, const og_value *b);
+bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
+
+// A node's attribute by index; kind NONE if absent. Accessors with a default.
+const opgraft_arg *og_node_attr(const og_node *node, int32_t index);
+
+// --- Verifier and text -------------------------------------------------------
+
+// Failure: OG_INTERNAL with the node and what is wrong with it, OG_MEMORY.
+og_status og_graph_verify(const opgraft_graph *graph, opgraft_error *error);
+void og_graph_print(const opgraft_graph *graph, og_text *out);
+void og_value_print_type(const opgraft_graph *graph, const og_value *value,
+                         og_text *out);
+
+static inline bool og_op_is(const og_node *node, uint32_t flag) {
+  return (og_ops[node->op].flags & flag) != 0;
+}
+
+#endif  // OG_GRAPH_GRAPH_H

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATen operators whose translation is not one to one: pointwise ones with
+// modes, views, fills, reductions, norms, attention.
+
+#include <math.h>
+#include <string.h>
+
+#include "import/import.h"
+
+static og_status number(og_import *import, double value, opgraft_value *out) {
+  return og_graph_literal_float(import->graph, value, out, import->error);
+}
+
+static bool is_one(const og_import *import, opgraft_value value) {
+  const og_value *literal = &import->graph->values[value];
+  if (literal->kind != OG_VALUE_LITERAL) return false;
+  return literal->dtype.code == OG_CODE_FLOAT ? literal->number.f == 1
+                                              : literal->number.i == 1;
+}
+
+static const og_value *value_of(const og_import *import, opgraft_value id) {
+  return &import->graph->values[id];
+}
+
+// --- Pointwise ---------------------------------------------------------------
+
+// add(a, b, alpha) and sub(a, b, alpha); a - alpha b is a + (-alpha) b.
+og_status og_import_add(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  if (is_one(import, args.in[2]))
+    return og_emit(import, import->row->op, args.in, 2, NULL);
+  if (import->row->op == OG_IR_sub) {
+    const og_value alpha = *value_of(import, args.in[2]);
+    if (alpha.kind != OG_VALUE_LITERAL)
+      return og_give_up(import, "alpha depends on sizes");
+    if (alpha.dtype.code == OG_CODE_FLOAT)
+      OG_TRY(number(import, -alpha.number.f, &args.in[2]));
+    else
+      OG_TRY(og_graph_literal_int(import->graph, -alpha.number.i, &args.in[2],
+                                  import->error));
+  }
+  return og_emit(import, OG_IR_add_scaled, args.in, 3, NULL);
+}
+
+og_status og_import_div_mode(og_import *import) {
+  og_spec_args args;
+  const opgraft_arg *mode = og_arg_find(import, 2, "rounding_mode");
+  int32_t op = OG_IR_div;
+  OG_TRY(og_spec_read(import, &args));
+  if (mode != NULL && mode->kind == OPGRAFT_ARG_STR)
+    op = strcmp(mode->s, "floor") == 0 ? OG_IR_floor_div : OG_IR_trunc_div;
+  return og_emit(import, op, args.in, 2, NULL);
+}
+
+// x ** 2 as x * x, which is what PyTorch computes.
+og_status og_import_pow(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const og_value *power = value_of(import, args.in[1]);
+  const bool is_square =
+      power->kind == OG_VALUE_LITERAL &&
+      (power->dtype.code == OG_CODE_FLOAT ? power->number.f == 2
+                                          : power->number.i == 2);
+  if (!is_square) return og_emit(import, OG_IR_pow, args.in, 2, NULL);
+  args.in[1] = args.in[0];
+  return og_emit(import, OG_IR_mul, args.in, 2, NULL);
+}
+
+og_status og_import_bitwise_not(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const bool is_bool = import->record->results[0].dtype.code == OG_CODE_BOOL;
+  return og_emit(import, is_bool ? OG_IR_logical_not : OG_IR_bitwise_not,
+                 args.in, 1, NULL);
+}
+
+// A bound that is absent is the type's own.
+og_status og_import_clamp(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const bool is_int =
+      og_dtype_class(import->record->results[0].dtype) == OG_CLASS_I64;
+  for (int32_t i = 1; i < 3; ++i) {
+    if (args.in[i] >= 0) continue;
+    if (is_int)
+      OG_TRY(og_graph_literal_int(import->graph, i == 1 ? INT64_MIN : INT64_MAX,
+                                  &args.in[i], import->error));
+    else
+      OG_TRY(number(import, i == 1 ? -(double)INFINITY : (double)INFINITY,
+                    &args.in[i]));
+  }
+  return og_emit(import, OG_IR_clamp, args.in, 3, NULL);
+}
+
+og_status og_import_gelu(og_import *import) {
+  const bool is_backward = import->row->op == OG_IR_gelu_backward;
+  const opgraft_arg *form =
+      og_arg_find(import, is_backward ? 2 : 1, "approximate");
+  const opgraft_arg *x = og_arg_at(import, 0), *y = og_arg_at(import, 1);
+  const bool is_tanh = form != NULL && form->kind == OPGRAFT_ARG_STR &&
+                       strcmp(form->s, "tanh") == 0;
+  if (x == NULL || (is_backward && y == NULL))
+    return og_give_up(import, "an argument that it needs is missing");
+  const opgraft_value in[2] = {x->value, is_backward ? y->value : -1};
+  if (!is_backward)
+    return og_emit(import, is_tanh ? OG_IR_gelu_tanh : OG_IR_gelu, in, 1, NULL);
+  return og_emit(import,
+                 is_tanh ? OG_IR_gelu_tanh_backward : OG_IR_gelu_backward, in,
+                 2, NULL);
+}
+
+// --- Copies, fills, views ----------------------------------------------------
+
+// copy_(x, y): the result is x, changed. y is converted and broadcast first.
+og_status og_import_write_back(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const og_value to = *value_of(import, args.in[0]);
+  if (args.in[1] < 0 || to.kind == OG_VALUE_LITERAL)
+    return og_give_up(import, "it writes to no tensor");
+  const og_value *from = value_of(import, args.in[1]);
+  if (!og_dtype_equal(to.dtype, from->dtype) || !og_value_same_shape(&to, from))
+    OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, to.dtype,
+                       to.ndim, to.shape, &args.in[1]));
+  OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, to.dtype, to.ndim,
+                            to.shape, to.strides, &import->out[0],
+                            import->error));
+  og_value *result = &import->graph->values[import->out[0]];
+  result->root = to.root;
+  result->offset = to.offset;
+  result->host_offset = to.host_offset;
+  return og_append(import, OG_IR_copy_to, args.in, 2, import->out, 1, NULL);
+}
+
+// start and step; as floats if either is one.
+og_status og_import_arange(og_import *import) {
+  const opgraft_arg *first = og_arg_at(import, 0);
+  const char *name = import->record->name;
+  opgraft_arg attrs[OG_OP_ATTR_MAX] = {{.kind = OPGRAFT_ARG_NONE}};
+  const opgraft_arg *start = NULL, *step = NULL;
+  if (strstr(name, "iota") != NULL) {
+    start = og_arg_find(import, 99, "start");
+    step = og_arg_find(import, 99, "step");
+  } else if (strstr(name, "start") != NULL) {
+    start = first;
+    step = og_arg_at(import, 2);
+  }
+  if (start != NULL) attrs[0] = *start;
+  if (step != NULL) attrs[1] = *step;
+  attrs[0].name = attrs[1].name = NULL;
+  return og_emit(import, OG_IR_iota, NULL, 0, attrs);
+}
+
+og_status og_import_view(og_import *import) {
+  const opgraft_arg *base = og_arg_at(import, 0);
+  if (base == NULL || base->kind != OPGRAFT_ARG_VALUE)
+    return og_give_up(import, "it views no tensor");
+  for (int32_t r = 0; r < import->record->result_count; ++r)
+    OG_TRY(og_emit_view(import, base->value, r));
+  return OG_OK;
+}
+
+// Says that it is no view: where somebody could tell, it is a copy.
+og_status og_import_unsafe_view(og_import *import) {
+  opgraft_graph *graph = import->graph;
+  const opgraft_value_info *info = &import->record->results[0];
+  OG_TRY(og_import_view(import));
+  const opgraft_value view = import->out[0];
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, info->dtype, info->ndim,
+                            info->shape, info->strides, &import->out[0],
+                            import->error));
+  graph->values[import->out[0]].host_offset = info->offset;
+  return og_append(import, OG_IR_copy, &view, 1, import->out, 1, NULL);
+}
+
+// --- Reductions --------------------------------------------------------------
+
+// Without a dim the position counts over all elements, row-major.
+og_status og_import_arg_extreme(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  opgraft_graph *graph = import->graph;
+  const og_value x = *value_of(import, args.in[0]);
+  if (args.attrs[0].kind != OPGRAFT_ARG_NONE || x.ndim <= 1)
+    return og_emit(import, import->row->op, args.in, 1, args.attrs);
+  if (!og_value_is_dense(graph, &x) || import->record->results[0].ndim != 0)
+    return og_give_up(import, "an index over several dims");
+  opgraft_size count = OG_SIZE_ONE;
+  for (int32_t d = 0; d < x.ndim; ++d)
+    OG_TRY(og_size_make(&graph->sizes, OG_SIZE_MUL, count, x.shape[d], &count,
+                        import->error));
+  opgraft_value flat;
+  OG_TRY(og_emit_new(import, OG_IR_view, args.in, 1, NULL, x.dtype, 1, &count,
+                     &flat));
+  graph->values[flat].root = x.root;
+  graph->values[flat].offset = x.offset;
+  return og_emit(import, import->row->op, &flat, 1, args.attrs);
+}
+
+// --- Norms -------------------------------------------------------------------
+
+og_status og_import_layer_norm(og_import *import) {
+  og_spec_args args;
+  const bool is_backward = import->row->op == OG_IR_layer_norm_backward;
+  const opgraft_arg *shape = og_arg_at(import, is_backward ? 2 : 1);
+  OG_TRY(og_spec_read(import, &args));
+  if (shape == NULL || shape->kind != OPGRAFT_ARG_LIST)
+    return og_give_up(import, "normalized_shape is no list");
+  args.attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_INT, .i = shape->count};
+  return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
+}
+
+// A further result that PyTorch leaves empty.
+static og_status empty_result(og_import *import, int32_t index) {
+  opgraft_value zero;
+  OG_TRY(og_result_make(import, index));
+  if (import->out[index] < 0) return OG_OK;
+  OG_TRY(number(import, 0, &zero));
+  return og_append(import, OG_IR_copy, &zero, 1, &import->out[index], 1, NULL);
+}
+
+// y, and two results that are empty in evaluation.
+og_status og_import_batch_norm_fixed(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  OG_TRY(og_result_make(import, 0));
+  OG_TRY(og_append(import, OG_IR_batch_norm, args.in, 5, import->out, 1,
+                   args.attrs));
+  for (int32_t r = 1; r < import->record->result_count; ++r)
+    OG_TRY(empty_result(import, r));
+  return OG_OK;
+}
+
+static og_status one_result(og_import *import, int32_t op,
+                            const opgraft_value *in, int32_t in_count,
+                            int32_t index) {
+  OG_TRY(og_result_make(import, index));
+  return og_append(import, op, in, in_count, &import->out[index], 1, NULL);
+}
+
+// The running statistics after this batch; the variance is the unbiased one.
+static og_status running_update(og_import *import, const og_spec_args *args,
+                                const opgraft_value *stats, double momentum,
+                                double unbias) {
+  opgraft_value weight, factor, unbiased;
+  const og_value variance = *value_of(import, stats[1]);
+  OG_TRY(number(import, momentum, &weight));
+  OG_TRY(number(import, unbias, &factor));
+  const opgraft_value scaled[2] = {stats[1], factor};
+  OG_TRY(og_emit_new(import, OG_IR_mul, scaled, 2, NULL, variance.dtype, 1,
+                     variance.shape, &unbiased));
+  const opgraft_value mean[3] = {args->in[3], stats[0], weight};
+  const opgraft_value spread[3] = {args->in[4], unbiased, weight};
+  OG_TRY(one_result(import, OG_IR_lerp, mean, 3, 3));
+  return one_result(import, OG_IR_lerp, spread, 3, 4);
+}
+
+// Elements of each channel, if they are known.
+static bool channel_count(const og_import *import, const og_value *x,
+                          int64_t *out) {
+  int64_t size;
+  *out = 1;
+  for (int32_t d = 0; d < x->ndim; ++d) {
+    if (d == 1) continue;
+    if (!og_size_get(&import->graph->sizes, x->shape[d], &size) ||
+        !og_i64_mul(*out, size, out))
+      return false;
+  }
+  return *out > 1;
+}
+
+// stats -> y, saved mean, saved 1/std, and the new running statistics.
+og_status og_import_batch_norm_training(og_import *import) {
+  og_spec_args args;
+  const bool has_stats = import->record->result_count == 5;
+  const opgraft_arg *training = og_arg_at(import, has_stats ? 5 : 3);
+  const opgraft_arg *momentum = og_arg_at(import, has_stats ? 6 : 4);
+  const opgraft_arg *eps = og_arg_at(import, has_stats ? 7 : 5);
+  int64_t is_training, count = 0;
+  OG_TRY(og_spec_read(import, &args));
+  if (!og_arg_int(import, training, &is_training) || !is_training ||
+      eps == NULL || momentum == NULL || eps->kind != OPGRAFT_ARG_FLOAT ||
+      momentum->kind != OPGRAFT_ARG_FLOAT)
+    return og_give_up(import, "batch norm in a form that is not training");
+  const og_value x = *value_of(import, args.in[0]);
+  if (x.ndim < 2 || (has_stats && (!channel_count(import, &x, &count) ||
+                                   args.in[3] < 0 || args.in[4] < 0)))
+    return og_give_up(import, "the count of elements depends on sizes");
+  opgraft_arg attrs[OG_OP_ATTR_MAX] = {{.kind = OPGRAFT_ARG_NONE}};
+  attrs[0] = *eps;
+  attrs[0].name = NULL;
+  opgraft_graph *graph = import->graph;
+  OG_TRY(og_result_make(import, 1));
+  OG_TRY(og_result_make(import, 2));
+  const og_dtype dtype = import->record->results[1].dtype;
+  opgraft_value stats[3] = {import->out[1], -1, import->out[2]};
+  if (stats[0] < 0 || stats[2] < 0)
+    return og_give_up(import, "a saved statistic is None");
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, dtype, 1, &x.shape[1], NULL,
+                            &stats[1], import->error));
+  OG_TRY(
+      og_append(import, OG_IR_batch_norm_stats, args.in, 1, stats, 3, attrs));
+  OG_TRY(og_result_make(import, 0));
+  const opgraft_value in[5] = {args.in[0], args.in[1], args.in[2], stats[0],
+                               stats[1]};
+  OG_TRY(og_append(import, OG_IR_batch_norm, in, 5, import->out, 1, attrs));
+  if (!has_stats) return OG_OK;
+  return running_update(import, &args, stats, momentum->f,
+                        (double)count / (double)(count - 1));
+}
+
+// grad, x, weight, running mean and variance, saved mean and 1/std, training,
+// eps, mask.
+og_status og_import_batch_norm_backward(og_import *import) {
+  og_spec_args args;
+  int64_t training;
+  const opgraft_arg *flag = og_arg_at(import, 7);
+  OG_TRY(og_spec_read(import, &args));
+  if (!og_arg_int(import, flag, &training) || !training)
+    return og_give_up(import, "the gradient of batch norm in evaluation");
+  args.attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = 1};
+  return og_emit(import, OG_IR_batch_norm_backward, args.in, 5, args.attrs);
+}
+
+// --- Attention ---------------------------------------------------------------
+
+static bool has_dropout(const opgraft_arg *p) {
+  return p != NULL && p->kind == OPGRAFT_ARG_FLOAT && p->f != 0;
+}
+
+og_status og_import_attention(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  if (has_dropout(og_arg_at(import, 3)))
+    return og_give_up(import, "attention with dropout");
+  return og_emit(import, OG_IR_attention, args.in, 4, args.attrs);
+}
+
+og_status og_import_attention_backward(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  if (has_dropout(og_arg_at(import, 6)))
+    return og_give_up(import, "attention with dropout");
+  return og_emit(import, OG_IR_attention_backward, args.in, 7, args.attrs);
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// ATen operators that select, join and write parts of tensors.
+
+#include <string.h>
+
+#include "import/import.h"
+
+static const og_value *value_of(const og_import *import, opgraft_value id) {
+  return &import->graph->values[id];
+}
+
+// --- cat, triangle, embedding ------------------------------------------------
+
+// Parts of another type than the result are converted first.
+og_status og_import_cat(og_import *import) {
+  og_spec_args args;
+  const opgraft_arg *list = og_arg_at(import, 0);
+  const og_dtype dtype = import->record->results[0].dtype;
+  OG_TRY(og_spec_read(import, &args));
+  if (list == NULL || list->kind != OPGRAFT_ARG_LIST ||
+      list->count > OG_IMPORT_OPERANDS)
+    return og_give_up(import, "it joins no list of tensors, or too many");
+  for (int32_t i = 0; i < list->count; ++i) {
+    if (list->list[i].kind != OPGRAFT_ARG_VALUE)
+      return og_give_up(import, "it joins no list of tensors");
+    args.in[i] = list->list[i].value;
+    const og_value part = *value_of(import, args.in[i]);
+    if (!og_dtype_equal(part.dtype, dtype))
+      OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[i], 1, NULL, dtype,
+                         part.ndim, part.shape, &args.in[i]));
+  }
+  return og_emit(import, OG_IR_cat, args.in, list->count, args.attrs);
+}
+
+og_status og_import_triangle(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const bool upper = strncmp(import->row->name, "triu", 4) == 0;
+  args.attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = upper};
+  return og_emit(import, OG_IR_triangle, args.in, 1, args.attrs);
+}
+
+og_status og_import_embedding_backward(og_import *import) {
+  og_spec_args args;
+  int64_t scales = 0;
+  const opgraft_arg *flag = og_arg_at(import, 4);
+  OG_TRY(og_spec_read(import, &args));
+  if (flag != NULL && (!og_arg_int(import, flag, &scales) || scales != 0))
+    return og_give_up(import, "gradients scaled by frequency");
+  return og_emit(import, OG_IR_embedding_backward, args.in, 2, args.attrs);
+}
+
+// --- Indices -----------------------------------------------------------------
+
+// The value to write, as a view of one element that has the index's shape.
+og_status og_import_scatter_value(og_import *import) {
+  og_spec_args args;
+  opgraft_graph *graph = import->graph;
+  opgraft_value literal, one;
+  const opgraft_arg *value = og_arg_at(import, 3);
+  opgraft_size zeros[OPGRAFT_RANK_MAX] = {OG_SIZE_ZERO};
+  OG_TRY(og_spec_read(import, &args));
+  if (value == NULL || value->kind == OPGRAFT_ARG_VALUE)
+    return og_give_up(import, "it writes no number");
+  const og_value index = *value_of(import, args.in[1]);
+  OG_TRY(og_operand(import, value, &literal));
+  OG_TRY(og_emit_new(import, OG_IR_copy, &literal, 1, NULL,
+                     import->record->results[0].dtype, 0, NULL, &one));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT,
+                            import->record->results[0].dtype, index.ndim,
+                            index.shape, zeros, &args.in[2], import->error));
+  graph->values[args.in[2]].root = one;
+  OG_TRY(og_append(import, OG_IR_view, &one, 1, &args.in[2], 1, NULL));
+  return og_emit(import, OG_IR_scatter, args.in, 3, args.attrs);
+}
+
+// Indices are a list, in which None stands for a whole dim.
+og_status og_import_index(og_import *import) {
+  og_spec_args args;
+  bool has_index = false;
+  const opgraft_arg *list = og_arg_at(import, 1);
+  OG_TRY(og_spec_read(import, &args));
+  if (list == NULL || list->kind != OPGRAFT_ARG_LIST ||
+      list->count + args.in_count > OG_IMPORT_OPERANDS)
+    return og_give_up(import, "its indices are no list");
+  for (int32_t i = 0; i < list->count; ++i) {
+    const opgraft_arg *item = &list->list[i];
+    if (item->kind != OPGRAFT_ARG_VALUE && item->kind != OPGRAFT_ARG_NONE)
+      return og_give_up(import, "an index is no tensor");
+    const opgraft_value index =
+        item->kind == OPGRAFT_ARG_VALUE ? item->value : -1;
+    if (index >= 0 && value_of(import, index)->dtype.code != OG_CODE_INT)
+      return og_give_up(import, "an index is a mask");
+    has_index |= index >= 0;
+    args.in[args.in_count++] = index;
+  }
+  if (!has_index) return og_give_up(import, "it has no index");
+  return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
+}
+
+// --- Writes into a part ------------------------------------------------------
+// scatter_view takes the part's place in a row-major tensor of the result's
+// shape.
+
+typedef struct part {
+  opgraft_value whole, piece;
+  opgraft_size strides[OPGRAFT_RANK_MAX];  // of the result, row-major
+  opgraft_size offset;
+} part;
+
+static og_status multiply(og_import *import, opgraft_size a, opgraft_size b,
+                          opgraft_size *out) {
+  return og_size_make(&import->graph->sizes, OG_SIZE_MUL, a, b, out,
+                      import->error);
+}
+
+// The whole: an argument, or the number that fills it.
+static og_status part_begin(og_import *import, part *out) {
+  og_spec_args args;
+  const opgraft_value_info *info = &import->record->results[0];
+  OG_TRY(og_spec_read(import, &args));
+  out->whole = args.in[0];
+  out->piece = args.in[1];
+  out->offset = OG_SIZE_ZERO;
+  if (info->ndim < 0 || info->ndim > OPGRAFT_RANK_MAX)
+    return og_give_up(import, "its result has too many dims");
+  if (out->piece < 0 ||
+      value_of(import, out->piece)->kind == OG_VALUE_LITERAL ||
+      !og_dtype_equal(value_of(import, out->piece)->dtype, info->dtype))
+    return og_give_up(import, "what it writes has another type");
+  if (value_of(import, out->whole)->kind == OG_VALUE_LITERAL)
+    OG_TRY(og_emit_new(import, OG_IR_copy, &out->whole, 1, NULL, info->dtype,
+                       info->ndim, info->shape, &out->whole));
+  return og_graph_strides(import->graph, info->shape, info->ndim, out->strides,
+                          import->error);
+}
+
+static og_status part_emit(og_import *import, const part *p,
+                           const opgraft_size *strides, int32_t count) {
+  opgraft_arg items[OPGRAFT_RANK_MAX];
+  opgraft_arg attrs[OG_OP_ATTR_MAX] = {{.kind = OPGRAFT_ARG_NONE}};
+  const opgraft_value in[2] = {p->whole, p->piece};
+  for (int32_t d = 0; d < count; ++d)
+    items[d] = (opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = strides[d]};
+  attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = p->offset};
+  attrs[1] =
+      (opgraft_arg){.kind = OPGRAFT_ARG_LIST, .count = count, .list = items};
+  return og_emit(import, OG_IR_scatter_view, in, 2, attrs);
+}
+
+static og_status dim_read(og_import *import, const opgraft_arg *arg,
+                          int32_t rank, int32_t *out) {
+  int64_t dim = 0;
+  if (arg != NULL && !og_arg_int(import, arg, &dim))
+    return og_give_up(import, "its dim depends on sizes");
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank) return og_give_up(import, "its dim is wrong");
+  *out = (int32_t)dim;
+  return OG_OK;
+}
+
+// A position along a dim: negative ones count from the end, and none goes
+// beyond it. One that depends on sizes is taken as it is.
+static og_status position_read(og_import *import, const opgraft_arg *arg,
+                               opgraft_size length, opgraft_size *out) {
+  int64_t at, end;
+  *out = OG_SIZE_ZERO;
+  if (arg == NULL) return OG_OK;
+  OG_TRY(og_arg_size(import, arg, out));
+  if (!og_size_get(&import->graph->sizes, *out, &at)) return OG_OK;
+  if (at < 0)
+    OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, length, *out, out,
+                        import->error));
+  if (og_size_get(&import->graph->sizes, length, &end) &&
+      og_size_get(&import->graph->sizes, *out, &at) && (at > end || at < 0))
+    *out = at < 0 ? OG_SIZE_ZERO : length;
+  return OG_OK;
+}
+
+// slice_scatter(x, src, dim=0, start, end, step=1) and
+// slice_backward(grad, sizes, dim, start, end, step).
+og_status og_import_slice_scatter(og_import *import) {
+  part p;
+  int32_t dim = 0;
+  opgraft_size start, step = OG_SIZE_ONE;
+  const opgraft_value_info *info = &import->record->results[0];
+  OG_TRY(part_begin(import, &p));
+  OG_TRY(dim_read(import, og_arg_find(import, 2, "dim"), info->ndim, &dim));
+  OG_TRY(position_read(import, og_arg_find(import, 3, "start"),
+                       info->shape[dim], &start));
+  const opgraft_arg *given = og_arg_find(import, 5, "step");
+  if (given != NULL) OG_TRY(og_arg_size(import, given, &step));
+  OG_TRY(multiply(import, start, p.strides[dim], &p.offset));
+  OG_TRY(multiply(import, step, p.strides[dim], &p.strides[dim]));
+  return part_emit(import, &p, p.strides, info->ndim);
+}
+
+// select_scatter(x, src, dim, index), select_backward(grad, sizes, dim, index)
+og_status og_import_select_scatter(og_import *import) {
+  part p;
+  int32_t dim = 0;
+  opgraft_size index;
+  const opgraft_value_info *info = &import->record->results[0];
+  OG_TRY(part_begin(import, &p));
+  OG_TRY(dim_read(import, og_arg_at(import, 2), info->ndim, &dim));
+  OG_TRY(position_read(import, og_arg_at(import, 3), info->shape[dim], &index));
+  OG_TRY(multiply(import, index, p.strides[dim], &p.offset));
+  for (int32_t d = dim; d + 1 < info->ndim; ++d)
+    p.strides[d] = p.strides[d + 1];
+  return part_emit(import, &p, p.strides, info->ndim - 1);
+}
+
+// as_strided_scatter(x, src, size, stride, offset): only where x is row-major,
+// since its strides are those of the storage.
+og_status og_import_strided_scatter(og_import *import) {
+  part p;
+  const opgraft_arg *strides = og_arg_at(import, 3);
+  const opgraft_arg *offset = og_arg_find(import, 4, "storage_offset");
+  opgraft_size list[OPGRAFT_RANK_MAX];
+  OG_TRY(part_begin(import, &p));
+  if (strides == NULL || strides->kind != OPGRAFT_ARG_LIST ||
+      strides->count > OPGRAFT_RANK_MAX ||
+      !og_value_is_dense(import->graph, value_of(import, p.whole)))
+    return og_give_up(import, "it writes into a tensor that has gaps");
+  for (int32_t d = 0; d < strides->count; ++d)
+    OG_TRY(og_arg_size(import, &strides->list[d], &list[d]));
+  if (offset != NULL) OG_TRY(og_arg_size(import, offset, &p.offset));
+  return part_emit(import, &p, list, strides->count);
+}
+
+// constant_pad_nd(x, [before last, after last, before last but one, ...], v)
+og_status og_import_pad(og_import *import) {
+  part p;
+  const opgraft_arg *pads = og_arg_at(import, 1);
+  const opgraft_value_info *info = &import->record->results[0];
+  OG_TRY(part_begin(import, &p));
+  if (pads == NULL || pads->kind != OPGRAFT_ARG_LIST ||
+      pads->count > 2 * info->ndim)
+    return og_give_up(import, "its padding is no list");
+  for (int32_t i = 0; i < pads->count; ++i) {
+    const int32_t dim = info->ndim - 1 - i / 2;
+    int64_t known;
+    opgraft_size before, shift;
+    OG_TRY(og_arg_size(import, &pads->list[i], &before));
+    if (!og_size_get(&import->graph->sizes, before, &known) || known < 0)
+      return og_give_up(import, "padding that cuts off, or may");
+    if (i % 2 != 0) continue;
+    OG_TRY(multiply(import, before, p.strides[dim], &shift));
+    OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, p.offset, shift,
+                        &p.offset, import->error));
+  }
+  return part_emit(import, &p, p.strides, info->ndim);
+}

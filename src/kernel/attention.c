@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a plan of attention: each item's tiles, then the merges.
+//
+// Invariants: workers take items in plan order from one counter, so the
+// longest come first whatever the host's shares are. An item writes rows that
+// no other item writes. A row's result depends on its request and on how the
+// plan split its keys, not on the thread that computed it.
+
+#include "kernel/attention.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernel/tables.h"
+
+enum {
+  BLOCK = OG_ATTENTION_BLOCK,
+  DIRECT_BLOCK = 32,  // keys of a step where keys are read in place
+  PAD = 32,           // rows in scratch are padded to so many floats
+};
+
+static const float log2e = 1.44269504f, ln2 = 0.693147181f;
+
+typedef struct runner {
+  const og_call *call;
+  const og_attention_args *args;
+  og_plan_view view;
+  const og_attention_kernels *tiles;  // of the packed road
+  const og_attention_kernels *direct;
+  const float *turns_high, *turns_low;  // RoPE, in the shared workspace
+  char *scratch;
+  float *partial_out;  // [slot, kv_heads, dim_vo]
+  float *partial_lse;  // [slot, kv_heads]
+  int32_t group;
+  atomic_int next_item;
+} runner;
+
+// One worker's memory, carved by item_scratch.
+typedef struct scratch {
+  char *q;   // [rows, q_stride] of the tile's type
+  float *o;  // [rows, o_stride]
+  float *max, *sum;
+  char *keys, *values;  // packed
+  float *s;             // [tile rows, BLOCK]
+  uint16_t *p;          // the same as bf16
+  char *rotated;        // keys after RoPE, a panel's worth
+  float *cos, *sin;
+  const void **key_rows, **value_rows;
+  int64_t q_stride, o_stride;
+} scratch;
+
+static int64_t round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+static void *carve(char **at, int64_t bytes) {
+  void *out = *at;
+  *at += round_up(bytes, 64);
+  return out;
+}
+
+// Zeros for keys past the end of a block.
+static const float zero_row[OG_ATTENTION_MAX_DIM + 32];
+
+static scratch scratch_of(const runner *r, int32_t worker, int64_t rows,
+                          int packed) {
+  const og_attention_args *a = r->args;
+  const int bf16 = packed && r->tiles->is_bf16;
+  const int64_t width = bf16 ? 2 : 4;
+  char *at = r->scratch + (int64_t)worker * OG_ATTENTION_SCRATCH;
+  scratch s = {
+      .q_stride = round_up(a->dim_qk, PAD),
+      .o_stride = round_up(a->dim_vo, PAD),
+  };
+  s.q = carve(&at, rows * s.q_stride * width);
+  s.o = carve(&at, rows * s.o_stride * 4);
+  s.max = carve(&at, rows * 4);
+  s.sum = carve(&at, rows * 4);
+  s.key_rows = carve(&at, BLOCK * (int64_t)sizeof(void *));
+  s.value_rows = carve(&at, BLOCK * (int64_t)sizeof(void *));
+  s.cos = carve(&at, a->dim_qk * 4);
+  s.sin = carve(&at, a->dim_qk * 4);
+  s.rotated = carve(&at, 32 * s.q_stride * 4);
+  if (packed) {
+    const int64_t block =
+        a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
+    s.keys = carve(&at, block * (a->dim_qk + 1) * width);
+    s.values = carve(&at, BLOCK * s.o_stride * width);
+    s.s = carve(&at, r->tiles->tile_rows * BLOCK * 4);
+    s.p = carve(&at, bf16 ? r->tiles->tile_rows * BLOCK * 2 : 0);
+  } else {
+    s.s = carve(&at, rows * DIRECT_BLOCK * 4);
+  }
+  return s;
+}
+
+// --- Where keys and values lie
+
+// Pointers to keys [begin, end) of a request, at KV head `head`.
+static void rows_find(const runner *r, const og_plan_request *request,
+                      int32_t head, int64_t begin, int64_t end,
+                      const void **key_rows, const void **value_rows) {
+  const og_attention_args *a = r->args;
+  const int32_t page_size = r->view.header->page_size;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t k = request->kv_begin + i, v = k;
+    if (page_size > 0) {
+      const int64_t page = a->page_indices[request->kv_begin + i / page_size];
+      k = page * a->k_page + i % page_size * a->k_token;
+      v = page * a->v_page + i % page_size * a->v_token;
+    } else {
+      k *= a->k_token;
+      v *= a->v_token;
+    }
+    key_rows[i - begin] = og_at(a->k, k + head * a->k_head, a->element);
+    value_rows[i - begin] = og_at(a->v, v + head * a->v_head, a->element);
+  }
+}
+
+static void rotate_row(const runner *r, scratch *s, const void *x, void *y,
+                       int64_t position, int element) {
+  const int64_t half = r->args->dim_qk / 2;
+  og_rows()->angles((double)position, r->turns_high, r->turns_low, half, s->cos,
+                    s->sin);
+  og_rows()->rotate(x, y, half, s->cos, s->sin, 0, 1, element);
+}
+
+// --- Queries in, results out
+
+static const void *query_of(const runner *r, const og_plan_request *request,
+                            int64_t row, int32_t head) {
+  const og_attention_args *a = r->args;
+  const int64_t token = request->q_begin + row / r->group;
+  const int64_t q_head = head * r->group + row % r->group;
+  return og_at(a->q, token * a->q_row + q_head * a->q_head, a->element);
+}
+
+// Asks for rows that are read later, a few at a time so that the core never
+// waits for a free line buffer: hardware streams stop at pages.
+static void rows_prefetch(const void *const *rows, int64_t count, size_t offset,
+                          size_t bytes) {
+  for (int64_t i = 0; i < count; ++i)
+    for (size_t at = 0; at < bytes; at += 64)
+      __builtin_prefetch((const char *)rows[i] + offset + at, 0, 2);
+}
+
+static void queries_load(const runner *r, scratch *s,
+                         const og_plan_request *request, int64_t row_begin,
+                         int64_t rows, int32_t head, int64_t at, int bf16) {
+  enum { AHEAD = 12 };
+  const og_attention_args *a = r->args;
+  const int64_t width = bf16 ? 2 : 4;
+  const size_t rest = (size_t)((s->q_stride - a->dim_qk) * width);
+  const size_t bytes = (size_t)a->dim_qk * og_element_bytes(a->element);
+  const og_row_kernels *kernels = og_rows();
+  for (int64_t i = 0; i < rows; ++i) {
+    const void *q = query_of(r, request, row_begin + i, head);
+    if (i + AHEAD < rows) {
+      const void *later = query_of(r, request, row_begin + i + AHEAD, head);
+      rows_prefetch(&later, 1, 0, bytes);
+    }
+    char *to = s->q + (at + i) * s->q_stride * width;
+    if (bf16)
+      memcpy(to, q, bytes);
+    else
+      kernels->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
+    if (rest > 0) memset(to + a->dim_qk * width, 0, rest);
+    if (a->pos_mode == OG_POS_ROPE)
+      rotate_row(r, s, to, to,
+                 og_row_position(request, row_begin + i, r->group),
+                 bf16 ? OG_BF16 : OG_F32);
+    s->max[at + i] = -INFINITY;
+    s->sum[at + i] = 0;
+  }
+  memset(s->o + at * s->o_stride, 0, (size_t)(rows * s->o_stride) * 4);
+}
+
+static void row_store(const runner *r, const og_plan_request *request,
+                      int64_t row, int32_t head, const float *o, float lse) {
+  const og_attention_args *a = r->args;
+  const int64_t token = request->q_begin + row / r->group;
+  const int64_t q_head = head * r->group + row % r->group;
+  og_rows()->from_f32(
+      o, og_at(a->out, token * a->out_row + q_head * a->out_head, a->element),
+      a->dim_vo, a->element);
+  a->lse[token * a->q_heads + q_head] = a->natural_lse ? lse * ln2 : lse;
+}
+
+static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
+                          int32_t head, int64_t at) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const og_attention_args *a = r->args;
+  for (int64_t i = 0; i < unit->row_count; ++i) {
+    float *o = s->o + (at + i) * s->o_stride;
+    const float sum = s->sum[at + i];
+    const int is_empty = s->max[at + i] == -INFINITY;
+    const float lse = is_empty ? -INFINITY : s->max[at + i] + log2f(sum);
+    if (!is_empty) r->direct->scale(o, s->o_stride, 1 / sum);
+    if (unit->slot < 0) {
+      row_store(r, request, unit->row_begin + i, head, o, lse);
+      continue;
+    }
+    const int64_t slot = (unit->slot + i) * a->kv_heads + head;
+    memcpy(r->partial_out + slot * a->dim_vo, o, (size_t)a->dim_vo * 4);
+    r->partial_lse[slot] = lse;
+  }
+}
+
+// --- Logits to weights
+
+static float row_softmax(const runner *r, const og_attention_kernels *kernels,
+                         scratch *s, const og_plan_unit *unit, int64_t i,
+                         int32_t head, int64_t at, float *logits, uint16_t *p,
+                         int64_t key_begin, int64_t n, int64_t key_limit) {
+  const og_attention_args *a = r->args;
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t row = unit->row_begin + i;
+  const int64_t position = og_row_position(request, row, r->group);
+  int64_t lo, hi;
+  og_keys_visible(r->view.header, request, position, &lo, &hi);
+  if (lo < unit->kv_begin) lo = unit->kv_begin;
+  if (hi > key_limit) hi = key_limit;
+  og_softmax_row x = {
+      .s = logits,
+      .p = p,
+      .n = n,
+      .lo = lo > key_begin ? lo - key_begin : 0,
+      .hi = hi > key_begin ? hi - key_begin : 0,
+      .scale = a->sm_scale * log2e,
+      .soft_cap = a->soft_cap,
+      .sm_scale = a->sm_scale,
+      .max = s->max[at],
+      .sum = s->sum[at],
+  };
+  if (a->pos_mode == OG_POS_ALIBI) {
+    x.slope =
+        og_alibi_slope((int32_t)(head * r->group + row % r->group), a->q_heads);
+    x.distance = (float)(key_begin - position);
+  }
+  if (a->mask != NULL) {
+    x.bits = a->mask + request->mask_begin;
+    x.bit = row / r->group * request->kv_len + key_begin;
+  }
+  const float factor = kernels->softmax(&x);
+  s->max[at] = x.max;
+  s->sum[at] = x.sum;
+  return factor;
+}
+
+// --- Many rows: keys and values are packed
+
+// Packs keys [begin, end) of a block whose column 0 is key `origin`; begin is
+// at a panel.
+static void block_pack(const runner *r, scratch *s,
+                       const og_plan_request *request, int32_t head,
+                       int64_t origin, int64_t begin, int64_t end) {
+  const og_attention_args *a = r->args;
+  const og_attention_kernels *tiles = r->tiles;
+  const int64_t n = end - begin, padded = round_up(n, tiles->panel);
+  const int64_t first = begin - origin;
+  const size_t width = tiles->is_bf16 ? 2 : 4;
+  const int64_t key_bytes =
+      round_up(a->dim_qk, tiles->is_bf16 ? 2 : 1) * (int64_t)width;
+  rows_find(r, request, head, begin, end, s->key_rows, s->value_rows);
+  for (int64_t i = n; i < padded; ++i)
+    s->key_rows[i] = s->value_rows[i] = zero_row;
+  tiles->pack_values(s->value_rows, first, round_up(n, 2), a->dim_vo, s->values,
+                     a->element);
+  if (a->pos_mode != OG_POS_ROPE) {
+    tiles->pack_keys(s->key_rows, padded, a->dim_qk,
+                     s->keys + first * key_bytes, a->element);
+    return;
+  }
+  const size_t stride = (size_t)a->dim_qk * og_element_bytes(a->element);
+  for (int64_t i = 0; i < padded; i += tiles->panel) {
+    for (int64_t j = 0; j < tiles->panel; ++j) {
+      char *to = s->rotated + (size_t)j * stride;
+      rotate_row(r, s, s->key_rows[i + j], to, begin + i + j, a->element);
+      s->key_rows[i + j] = to;
+    }
+    tiles->pack_keys(s->key_rows + i, tiles->panel, a->dim_qk,
+                     s->keys + (first + i) * key_bytes, a->element);
+  }
+}
+
+// One tile of rows against the block: rows [i0, i0 + rows) of the unit.
+static void tile_step(const runner *r, scratch *s, const og_plan_unit *unit,
+                      int32_t head, int64_t i0, int64_t rows, int64_t origin,
+                      int64_t block_end) {
+  const og_attention_kernels *tiles = r->tiles;
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t panel = tiles->panel, dim = r->args->dim_qk;
+  const int64_t width = tiles->is_bf16 ? 2 : 4;
+  const int64_t key_bytes = round_up(dim, tiles->is_bf16 ? 2 : 1) * width;
+  int64_t lo, hi, ignored;
+  const int64_t first_row = unit->row_begin + i0;
+  og_keys_visible(r->view.header, request,
+                  og_row_position(request, first_row, r->group), &lo, &ignored);
+  og_keys_visible(r->view.header, request,
+                  og_row_position(request, first_row + rows - 1, r->group),
+                  &ignored, &hi);
+  if (lo < origin) lo = origin;
+  if (lo < unit->kv_begin) lo = unit->kv_begin;
+  if (hi > block_end) hi = block_end;
+  if (hi <= lo) return;
+  const int64_t first = (lo - origin) / panel * panel;
+  const int64_t last = round_up(hi - origin, panel);
+  for (int64_t c = first; c < last; c += panel)
+    tiles->tile(rows, s->q + i0 * s->q_stride * width, s->q_stride,
+                s->keys + c * key_bytes, dim, s->s + c, BLOCK, 0);
+  for (int64_t i = 0; i < rows; ++i) {
+    uint16_t *p = tiles->is_bf16 ? s->p + i * BLOCK + first : NULL;
+    const float factor = row_softmax(r, tiles, s, unit, i0 + i, head, i0 + i,
+                                     s->s + i * BLOCK + first, p,
+                                     origin + first, last - first, hi);
+    if (factor != 1)
+      tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
+  }
+  const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
+                                       : (const void *)(s->s + first);
+  for (int64_t d = 0; d < r->args->dim_vo; d += panel)
+    tiles->tile(
+        rows, weights, BLOCK, s->values + (d * BLOCK + first * panel) * width,
+        hi - origin - first, s->o + i0 * s->o_stride + d, s->o_stride, 1);
+}
+
+static void packed_item(const runner *r, const og_plan_unit *unit, int32_t head,
+                        int32_t worker) {
+  const og_attention_args *a = r->args;
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t rows = unit->row_count, panel = r->tiles->panel;
+  scratch s = scratch_of(r, worker, rows, 1);
+  const int64_t block = a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
+  const int64_t tiles = (rows + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
+  queries_load(r, &s, request, unit->row_begin, rows, head, 0,
+               r->tiles->is_bf16);
+  int64_t origin = unit->kv_begin / block * block;
+  for (; origin < unit->kv_end; origin += block) {
+    int64_t begin = origin > unit->kv_begin ? origin : unit->kv_begin;
+    const int64_t end =
+        origin + block < unit->kv_end ? origin + block : unit->kv_end;
+    begin = origin + (begin - origin) / panel * panel;
+    block_pack(r, &s, request, head, origin, begin, end);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t i0 = rows * t / tiles, i1 = rows * (t + 1) / tiles;
+      tile_step(r, &s, unit, head, i0, i1 - i0, origin, end);
+    }
+  }
+  results_store(r, &s, unit, head, 0);
+}
+
+// --- Few rows: keys and values where they lie
+
+// Keys of any type and RoPE come as f32 rows where that is cheaper or needed.
+static const void *const *keys_ready(const runner *r, scratch *s,
+                                     const void *const *keys, int32_t head,
+                                     int64_t position, int64_t rows,
+                                     size_t *offset, int *element,
+                                     const void **ready) {
+  const og_attention_args *a = r->args;
+  *offset = (size_t)(head * a->k_head) * og_element_bytes(a->element);
+  *element = a->element;
+  const int is_rope = a->pos_mode == OG_POS_ROPE;
+  if (!is_rope && (rows == 1 || a->element == OG_F32)) return keys;
+  for (int64_t j = 0; j < 4; ++j) {
+    float *to = (float *)(void *)s->rotated + j * s->q_stride;
+    og_rows()->to_f32((const char *)keys[j] + *offset, to, a->dim_qk,
+                      a->element);
+    if (is_rope) rotate_row(r, s, to, to, position + j, OG_F32);
+    ready[j] = to;
+  }
+  *offset = 0;
+  *element = OG_F32;
+  return ready;
+}
+
+static void direct_logits(const runner *r, scratch *s, const og_plan_unit *unit,
+                          int32_t head_begin, int32_t head_end, int64_t begin,
+                          int64_t n) {
+  const og_attention_args *a = r->args;
+  const int64_t rows = unit->row_count;
+  const size_t es = og_element_bytes(a->element);
+  for (int64_t k = 0; k < n; k += 4)
+    for (int32_t h = head_begin; h < head_end; ++h) {
+      rows_prefetch(s->value_rows + k, 4, (size_t)(h * a->v_head) * es,
+                    (size_t)a->dim_vo * es);
+      const void *ready[4];
+      size_t offset;
+      int element;
+      const void *const *keys = keys_ready(r, s, s->key_rows + k, h, begin + k,
+                                           rows, &offset, &element, ready);
+      const int64_t at = (h - head_begin) * rows;
+      r->direct->dots((const float *)(const void *)s->q + at * s->q_stride,
+                      s->q_stride, rows, keys, offset, a->dim_qk,
+                      s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK, element);
+    }
+}
+
+// Adds the weighted values; meanwhile the next block's keys are fetched.
+static void direct_values(const runner *r, scratch *s, const og_plan_unit *unit,
+                          int32_t head_begin, int32_t head_end, int64_t n,
+                          int64_t next_count) {
+  const og_attention_args *a = r->args;
+  const int64_t rows = unit->row_count;
+  const size_t es = og_element_bytes(a->element);
+  for (int64_t k = 0; k < n; k += 4) {
+    const int64_t left = next_count - k;
+    for (int32_t h = head_begin; h < head_end; ++h) {
+      const int64_t at = (h - head_begin) * rows;
+      rows_prefetch(s->key_rows + k, left < 4 ? left : 4,
+                    (size_t)(h * a->k_head) * es, (size_t)a->dim_qk * es);
+      r->direct->add_values(s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK, rows,
+                            s->value_rows + k, (size_t)(h * a->v_head) * es,
+                            a->dim_vo, s->o + at * s->o_stride, s->o_stride,
+                            a->element);
+    }
+  }
+}
+
+static void direct_block(const runner *r, scratch *s, const og_plan_unit *unit,
+                         int32_t head_begin, int32_t head_end, int64_t begin,
+                         int64_t end) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t rows = unit->row_count, n = end - begin;
+  const int64_t padded = round_up(n, 4);
+  rows_find(r, request, 0, begin, end, s->key_rows, s->value_rows);
+  for (int64_t i = n; i < padded; ++i) {
+    s->key_rows[i] = s->key_rows[n - 1];  // masked: any key of the request
+    s->value_rows[i] = s->value_rows[n - 1];
+  }
+  direct_logits(r, s, unit, head_begin, head_end, begin, padded);
+  for (int32_t h = head_begin; h < head_end; ++h)
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t at = (h - head_begin) * rows + i;
+      float *logits = s->s + at * DIRECT_BLOCK;
+      for (int64_t k = padded; k < DIRECT_BLOCK; ++k) logits[k] = 0;
+      const float factor = row_softmax(r, r->direct, s, unit, i, h, at, logits,
+                                       NULL, begin, DIRECT_BLOCK, end);
+      if (factor != 1)
+        r->direct->scale(s->o + at * s->o_stride, s->o_stride, factor);
+    }
+  const int64_t next_end =
+      end + DIRECT_BLOCK < unit->kv_end ? end + DIRECT_BLOCK : unit->kv_end;
+  rows_find(r, request, 0, end, next_end, s->key_rows, s->key_rows + BLOCK / 2);
+  direct_values(r, s, unit, head_begin, head_end, padded, next_end - end);
+}
+
+static void direct_item(const runner *r, const og_plan_unit *unit, int32_t head,
+                        int32_t worker) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t rows = unit->row_count;
+  int32_t head_end = head + unit->head_step;
+  if (head_end > r->args->kv_heads) head_end = r->args->kv_heads;
+  scratch s = scratch_of(r, worker, (head_end - head) * rows, 0);
+  for (int32_t h = head; h < head_end; ++h)
+    queries_load(r, &s, request, unit->row_begin, rows, h, (h - head) * rows,
+                 0);
+  int64_t begin = unit->kv_begin;
+  while (begin < unit->kv_end) {
+    const int64_t next = (begin / DIRECT_BLOCK + 1) * DIRECT_BLOCK;
+    const int64_t end = next < unit->kv_end ? next : unit->kv_end;
+    direct_block(r, &s, unit, head, head_end, begin, end);
+    begin = end;
+  }
+  for (int32_t h = head; h < head_end; ++h)
+    results_store(r, &s, unit, h, (h - head) * rows);
+}
+
+// --- The run
+
+static void items_run(void *state, int64_t begin, int64_t end, int32_t worker) {
+  runner *r = state;
+  (void)begin;
+  (void)end;
+  const int32_t count = r->view.header->item_count;
+  for (;;) {
+    const int32_t i =
+        atomic_fetch_add_explicit(&r->next_item, 1, memory_order_relaxed);
+    if (i >= count) return;
+    const og_plan_item *item = &r->view.items[i];
+    const og_plan_unit *unit = &r->view.units[item->unit];
+    const og_plan_request *request = &r->view.requests[unit->request];
+    const int64_t rows = (int64_t)request->q_len * r->group;
+    if (rows <= OG_ATTENTION_DIRECT_ROWS)
+      direct_item(r, unit, item->head, worker);
+    else
+      packed_item(r, unit, item->head, worker);
+  }
+}
+
+static void merge_row(const runner *r, const og_plan_merge *m, int64_t i,
+                      int32_t head) {
+  const og_attention_args *a = r->args;
+  float out[OG_ATTENTION_MAX_DIM] = {0};
+  float top = -INFINITY, sum = 0;
+  for (int32_t part = 0; part < m->split_count; ++part) {
+    const int64_t slot =
+        (m->slot + (int64_t)part * m->row_count + i) * a->kv_heads + head;
+    if (r->partial_lse[slot] > top) top = r->partial_lse[slot];
+  }
+  for (int32_t part = 0; part < m->split_count && top > -INFINITY; ++part) {
+    const int64_t slot =
+        (m->slot + (int64_t)part * m->row_count + i) * a->kv_heads + head;
+    const float weight = exp2f(r->partial_lse[slot] - top);
+    sum += weight;
+    og_rows()->accumulate(r->partial_out + slot * a->dim_vo, weight, out,
+                          a->dim_vo);
+  }
+  const float inverse = top > -INFINITY ? 1 / sum : 0;
+  for (int32_t d = 0; d < a->dim_vo; ++d) out[d] *= inverse;
+  row_store(r, &r->view.requests[m->request], m->row_begin + i, head, out,
+            top > -INFINITY ? top + log2f(sum) : top);
+}
+
+static void merges_run(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const runner *r = state;
+  (void)worker;
+  for (int64_t j = begin; j < end; ++j) {
+    const og_plan_merge *m = &r->view.merges[j];
+    for (int64_t i = 0; i < m->row_count; ++i)
+      for (int32_t h = 0; h < r->args->kv_heads; ++h) merge_row(r, m, i, h);
+  }
+}
+
+static og_status pages_check(const runner *r, char *text, size_t size) {
+  const og_attention_args *a = r->args;
+  const og_plan_header *h = r->view.header;
+  for (int32_t b = 0; h->page_size > 0 && b < h->batch; ++b) {
+    const og_plan_request *q = &r->view.requests[b];
+    const int64_t pages =
+        ((int64_t)q->kv_len + h->page_size - 1) / h->page_size;
+    for (int64_t i = q->kv_begin; i < q->kv_begin + pages; ++i) {
+      if (a->page_indices[i] >= 0 && a->page_indices[i] < a->kv_rows) continue;
+      snprintf(text, size,
+               "paged_kv_indices[%" PRId64 "] is %" PRId32
+               ", but the cache has %" PRId64 " pages",
+               i, a->page_indices[i], a->kv_rows);
+      return OG_INVALID;
+    }
+  }
+  return OG_OK;
+}
+
+og_status og_attention_run(const og_call *call, const og_attention_args *args) {
+  char text[256];
+  runner r = {
+      .call = call,
+      .args = args,
+      .tiles = og_attention(args->element),
+      .direct = og_attention(OG_F32),
+  };
+  og_status status = og_plan_check(args, &r.view, text, sizeof text);
+  if (status == OG_OK) status = pages_check(&r, text, sizeof text);
+  if (status != OG_OK) return og_fail(call, status, text);
+  const og_plan_header *h = r.view.header;
+  const size_t fixed =
+      OG_ATTENTION_SHARED + (size_t)call->threads * OG_ATTENTION_SCRATCH;
+  if (call->workspace_bytes < fixed + (size_t)h->split_bytes) {
+    snprintf(text, sizeof text,
+             "the plan splits keys and needs split_bytes=%" PRId64
+             ", which plan_info gives",
+             h->split_bytes);
+    return og_fail(call, OG_INVALID, text);
+  }
+  float *turns = call->workspace;
+  if (args->pos_mode == OG_POS_ROPE)
+    og_rope_turns(args->dim_qk, args->rope_theta, args->rope_scale, turns,
+                  turns + OG_ATTENTION_MAX_DIM);
+  r.turns_high = turns;
+  r.turns_low = turns + OG_ATTENTION_MAX_DIM;
+  r.scratch = (char *)call->workspace + OG_ATTENTION_SHARED;
+  r.partial_out = (float *)(void *)((char *)call->workspace + fixed);
+  r.partial_lse =
+      r.partial_out + (int64_t)h->slot_count * h->kv_heads * h->dim_vo;
+  r.group = h->q_heads / h->kv_heads;
+  atomic_init(&r.next_item, 0);
+  int64_t workers =
+      call->threads < h->item_count ? call->threads : h->item_count;
+  status = og_parallel_tasks(call, workers, 1, items_run, &r);
+  if (status != OG_OK || h->merge_count == 0) return status;
+  return og_parallel_tasks(call, h->merge_count, 1, merges_run, &r);
+}
+
+// --- Positions and choice
+
+float og_alibi_slope(int32_t head, int32_t heads) {
+  int32_t whole = 1;
+  while (whole * 2 <= heads) whole *= 2;
+  const float step = head < whole ? -8.0f / (float)whole : -4.0f / (float)whole;
+  const int32_t power = head < whole ? head + 1 : 2 * (head - whole) + 1;
+  return exp2f(step * (float)power);
+}
+
+void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
+                   float *out_low) {
+  for (int32_t i = 0; i < dim / 2; ++i) {
+    const double turns = pow(theta, -2.0 * i / dim) / scale / 6.283185307179586;
+    out_high[i] = (float)turns;
+    out_low[i] = (float)(turns - (double)out_high[i]);
+  }
+}
+
+const og_attention_kernels *og_attention(int element) {
+#if defined(__x86_64__)
+  const int isa = og_kernel_isa();
+  if (isa >= OG_KERNEL_AVX512_BF16 && element == OG_BF16)
+    return &og_attention_avx512_bf16;
+  if (isa >= OG_KERNEL_AVX512) return &og_attention_avx512;
+  if (isa >= OG_KERNEL_AVX2) return &og_attention_avx2;
+#endif
+  (void)element;
+  return &og_attention_scalar;
+}

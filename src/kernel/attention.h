@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over requests of any lengths: one plan, one run.
+//
+// A plan is a plain block of bytes that holds no pointers: it may be copied,
+// stored, and run by several threads at once. It lists units (a range of query
+// rows of one request against a range of its keys), the items of work that
+// they make (a unit and a range of KV heads, longest first), and the merges of
+// units that split the keys. Query rows of the heads that share a KV head are
+// packed: row r of a request is token r / group, head r % group.
+//
+// Source: the plan and run of FlashInfer (Ye et al., 2025), the online softmax
+// of FlashAttention (Dao et al., 2022), longest work first (Graham, 1969).
+
+#ifndef OG_KERNEL_ATTENTION_H
+#define OG_KERNEL_ATTENTION_H
+
+#include <opgraft/op.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  OG_ATTENTION_MAX_DIM = 256,
+  OG_ATTENTION_DIRECT_ROWS = 8,  // up to here keys are read where they lie
+  OG_ATTENTION_BLOCK = 256,      // keys that are packed at a time
+  // What one worker needs in `workspace`, and what the call needs besides.
+  OG_ATTENTION_SCRATCH = 832 * 1024,
+  OG_ATTENTION_SHARED = 4096,
+  OG_ATTENTION_GRAD_SCRATCH = 2 * 1024 * 1024,
+};
+
+typedef struct og_attention_problem {
+  int32_t batch;
+  int32_t page_size;             // 0: ragged
+  const int32_t *q_indptr;       // [batch + 1]; NULL: one row a request
+  const int32_t *kv_indptr;      // [batch + 1], in tokens or in pages
+  const int32_t *last_page_len;  // [batch] where there are pages
+  int32_t q_heads, kv_heads;
+  int32_t dim_qk, dim_vo;
+  int32_t causal;       // aligned at the last query and the last key
+  int32_t window_left;  // keys further back are masked; -1: none
+  int32_t threads;
+  // Keys of one unit: > 0 every so many, which depends on nothing else; 0 as
+  // balance asks; -1 never split.
+  int32_t fixed_split;
+  int32_t heads_apart;  // KV heads are not neighbours in memory (HND)
+} og_attention_problem;
+
+typedef struct og_plan_header {
+  uint32_t magic, version;
+  int64_t size_bytes;
+  int32_t batch, page_size;
+  int32_t q_heads, kv_heads;
+  int32_t dim_qk, dim_vo;
+  int32_t causal, window_left;
+  int32_t unit_count, item_count;
+  int32_t merge_count, slot_count;  // slots: rows of partial results
+  int32_t q_rows, kv_rows;          // what the indptrs reach
+  int64_t split_bytes;              // partial results, in `workspace`
+  int64_t mask_bytes;               // of a packed custom mask
+  float imbalance;                  // longest thread / mean, by the cost model
+  int32_t threads;
+  int32_t reserved[8];
+} og_plan_header;
+
+typedef struct og_plan_request {
+  int32_t q_begin, q_len;
+  int32_t kv_begin, kv_len;  // kv_begin: first token, or first page entry
+  int64_t mask_begin;        // byte of a packed custom mask
+} og_plan_request;
+
+typedef struct og_plan_unit {
+  int32_t request;
+  int32_t row_begin, row_count;  // packed rows
+  int32_t kv_begin, kv_end;
+  int32_t slot;       // first row of partial results, -1: final
+  int32_t head_step;  // KV heads of an item
+  float cost;         // of an item
+} og_plan_unit;
+
+typedef struct og_plan_item {
+  int32_t unit, head;
+} og_plan_item;
+
+typedef struct og_plan_merge {
+  int32_t request;
+  int32_t row_begin, row_count;
+  int32_t slot, split_count;
+} og_plan_merge;
+
+// The place of packed row `row` among the keys of its request.
+static inline int64_t og_row_position(const og_plan_request *request,
+                                      int64_t row, int64_t group) {
+  return row / group + request->kv_len - request->q_len;
+}
+
+// The keys that a query at `position` sees, as far as the plan says.
+static inline void og_keys_visible(const og_plan_header *h,
+                                   const og_plan_request *request,
+                                   int64_t position, int64_t *out_begin,
+                                   int64_t *out_end) {
+  *out_begin = h->window_left >= 0 && position > h->window_left
+                   ? position - h->window_left
+                   : 0;
+  *out_end = h->causal && position + 1 < request->kv_len ? position + 1
+                                                         : request->kv_len;
+}
+
+typedef struct og_plan_view {
+  const og_plan_header *header;
+  const og_plan_request *requests;
+  const og_plan_unit *units;
+  const og_plan_item *items;
+  const og_plan_merge *merges;
+} og_plan_view;
+
+// Bytes that the plan of this problem takes. A bad indptr is OG_INVALID and
+// `text` names its entry.
+og_status og_attention_plan_size(const og_attention_problem *problem,
+                                 int64_t *out_size, char *text,
+                                 size_t text_size);
+// Bytes that suffice for every batch of at most so many requests, query tokens
+// in all, and keys of one request.
+int64_t og_attention_plan_max(const og_attention_problem *problem,
+                              int64_t max_tokens, int64_t max_len);
+// Writes the plan into `plan`, which has `size` bytes; the rest is zeroed.
+og_status og_attention_plan(const og_attention_problem *problem, void *plan,
+                            int64_t size, char *text, size_t text_size);
+
+enum { OG_POS_NONE, OG_POS_ROPE, OG_POS_ALIBI };
+
+// Strides count elements.
+typedef struct og_attention_args {
+  const void *plan;
+  int64_t plan_bytes;
+  const void *q, *k, *v;
+  void *out;
+  float *lse;               // [rows, q_heads]
+  int64_t q_rows, kv_rows;  // kv_rows: tokens, or pages of the cache
+  int64_t q_row, q_head;
+  int64_t k_token, k_head, k_page;
+  int64_t v_token, v_head, v_page;
+  int64_t out_row, out_head;
+  const int32_t *page_indices;
+  int64_t page_index_count;
+  int32_t page_size;    // of the cache; 0: ragged
+  const uint8_t *mask;  // packed custom mask, or NULL
+  int64_t mask_bytes;
+  int32_t q_heads, kv_heads, dim_qk, dim_vo;
+  float sm_scale;
+  float soft_cap;  // 0: none
+  int32_t pos_mode;
+  float rope_scale, rope_theta;
+  int32_t natural_lse;  // base e instead of base 2
+  int32_t element;
+} og_attention_args;
+
+// Fills what the tensors q [NQ, HQ, DQK], k and v [NK, HK, D] (or pages
+// [P, page, HK, D]), out and lse of a call say, and its attributes from
+// `first_attr` on: sm_scale?, logits_soft_cap, pos_encoding_mode, rope_scale,
+// rope_theta, lse_base. `mask` may be NULL.
+og_status og_attention_args_read(const og_call *call, const og_tensor *q,
+                                 const og_tensor *k, const og_tensor *v,
+                                 const og_tensor *mask, int first_attr,
+                                 og_attention_args *out_args);
+
+// Runs a plan. Checks it against the tensors first. Uses call->workspace:
+// OG_ATTENTION_SHARED, OG_ATTENTION_SCRATCH for each thread, then the plan's
+// split_bytes. Rows outside the indptr are not touched.
+og_status og_attention_run(const og_call *call, const og_attention_args *args);
+
+// The gradients of q, k and v, contiguous ragged tensors; args->out and
+// args->lse are the results of the run. Uses OG_ATTENTION_GRAD_SCRATCH bytes
+// of workspace for each thread behind OG_ATTENTION_SHARED.
+og_status og_attention_grad(const og_call *call, const og_attention_args *args,
+                            const void *grad, void *grad_q, void *grad_k,
+                            void *grad_v);
+
+og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
+                        char *text, size_t text_size);
+// The usual slopes of ALiBi (Press et al., 2022) for head `head` of `heads`.
+float og_alibi_slope(int32_t head, int32_t heads);
+// 1 / (theta^(2i / dim) scale) in turns, as a high and a low float.
+void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
+                   float *out_low);
+
+// --- Kernels of one instruction set ------------------------------------------
+
+// Logits of one row against the keys of a block, in place into weights.
+typedef struct og_softmax_row {
+  float *s;        // [n]
+  uint16_t *p;     // where set, the weights go here as bf16
+  int64_t n;       // a multiple of the panel
+  int64_t lo, hi;  // visible columns
+  float scale;     // sm_scale * log2(e)
+  float soft_cap;  // 0: none
+  float sm_scale;
+  float slope;          // ALiBi
+  float distance;       // position of column 0 less that of the query
+  const uint8_t *bits;  // custom mask of this row, or NULL
+  int64_t bit;          // of column 0
+  float max, sum;       // running, in base 2; max is -inf at first
+} og_softmax_row;
+
+typedef struct og_attention_kernels {
+  int32_t panel;      // columns of a tile
+  int32_t tile_rows;  // rows of a tile at most
+  int32_t is_bf16;    // packs and multiplies bf16 pairs
+  int32_t reserved;
+  // Keys by pointer, `count` a multiple of the panel, transposed to panels
+  // [dim][panel].
+  void (*pack_keys)(const void *const *keys, int64_t count, int64_t dim,
+                    void *packed, int element);
+  // Values by pointer to panels [OG_ATTENTION_BLOCK][panel] of channels;
+  // `first` is the row of values[0]. Even `first` and `count`.
+  void (*pack_values)(const void *const *values, int64_t first, int64_t count,
+                      int64_t dim, void *packed, int element);
+  // c[rows, panel] (+)= a[rows, k] b[k, panel]
+  void (*tile)(int64_t rows, const void *a, int64_t a_stride, const void *b,
+               int64_t k, float *c, int64_t c_stride, int accumulate);
+  // Returns what earlier sums of this row are to be multiplied by.
+  float (*softmax)(og_softmax_row *row);
+  void (*scale)(float *x, int64_t n, float factor);
+  // s[r * s_stride + i] = q[r] . keys[i], i < 4; q padded with zeros to 16.
+  void (*dots)(const float *q, int64_t q_stride, int64_t rows,
+               const void *const *keys, size_t offset, int64_t dim, float *s,
+               int64_t s_stride, int element);
+  // o[r] += sum of p[r * p_stride + i] * values[i], i < 4; o padded to 16.
+  void (*add_values)(const float *p, int64_t p_stride, int64_t rows,
+                     const void *const *values, size_t offset, int64_t dim,
+                     float *o, int64_t o_stride, int element);
+} og_attention_kernels;
+const og_attention_kernels *og_attention(int element);
+
+#endif  // OG_KERNEL_ATTENTION_H

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention kernels on the bf16 dot product: tiles of bf16 pairs with f32
+// accumulators. Keys are packed as [dim / 2][32] pairs, values as
+// [keys / 2][32] pairs.
+
+#include "kernel/tables.h"
+
+#if defined(__x86_64__)
+#define OG_VEC 3
+#include "kernel/softmax.inc"
+#include "kernel/tile_rows.h"
+#include "kernel/vec.h"
+
+enum { PANEL = 32, TILE_ROWS = 14 };
+
+// --- Packing
+
+// The pairs of a row are 32-bit units, which the transpose moves as floats.
+OG_INLINE vf pair_load(const uint16_t *row, int64_t d, int64_t dim) {
+  const int64_t left = dim - d;  // of bf16 elements
+  if (left >= 32) return _mm512_loadu_ps((const void *)(row + d));
+  return _mm512_castsi512_ps(
+      _mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), row + d));
+}
+
+// How many rows ahead of their use rows are asked for.
+enum { AHEAD = 16 };
+
+OG_INLINE void row_prefetch(const void *row, int64_t dim) {
+  for (int64_t at = 0; at < 2 * dim; at += 64)
+    __builtin_prefetch((const char *)row + at, 0, 3);
+}
+
+OG_TARGET static void pack_keys(const void *const *keys, int64_t count,
+                                int64_t dim, void *packed, int element) {
+  (void)element;
+  const int64_t pairs = (dim + 1) / 2;
+  for (int64_t at = 0; at < count; at += VW) {
+    float *out = (float *)packed + at / PANEL * PANEL * pairs + at % PANEL;
+    for (int64_t j = at + AHEAD; j < at + AHEAD + VW && j < count; ++j)
+      row_prefetch(keys[j], dim);
+    for (int64_t d = 0; d < pairs; d += VW) {
+      vf r[VW];
+      for (int64_t j = 0; j < VW; ++j)
+        r[j] = pair_load(keys[at + j], 2 * d, dim);
+      v_transpose(r);
+      const int64_t rows = pairs - d < VW ? pairs - d : VW;
+      for (int64_t j = 0; j < rows; ++j) v_store(out + (d + j) * PANEL, r[j]);
+    }
+  }
+}
+
+OG_INLINE __m512i unit_load(const uint16_t *row, int64_t d, int64_t dim) {
+  if (dim - d >= VW)
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(row + d)));
+  if (dim <= d) return _mm512_setzero_si512();
+  return _mm512_cvtepu16_epi32(
+      _mm256_maskz_loadu_epi16(v_mask(dim - d), row + d));
+}
+
+OG_TARGET static void pack_values(const void *const *values, int64_t first,
+                                  int64_t count, int64_t dim, void *packed,
+                                  int element) {
+  (void)element;
+  for (int64_t i = 0; i < count; i += 2) {
+    uint32_t *out = (uint32_t *)packed + (first + i) / 2 * PANEL;
+    for (int64_t j = i + AHEAD; j < i + AHEAD + 2 && j < count; ++j)
+      row_prefetch(values[j], dim);
+    for (int64_t d = 0; d < dim; d += VW) {
+      const __m512i a = unit_load(values[i], d, dim);
+      const __m512i b = unit_load(values[i + 1], d, dim);
+      uint32_t *to =
+          out + d / PANEL * (OG_ATTENTION_BLOCK / 2) * PANEL + d % PANEL;
+      _mm512_storeu_si512(to, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+      if (d % PANEL == 0 && dim - d <= VW)
+        _mm512_storeu_si512(to + VW, _mm512_setzero_si512());
+    }
+  }
+}
+
+// --- Tiles
+
+#define TILE_ZERO(r) vf c##r = v_zero(), d##r = v_zero();
+#define TILE_STEP(r)                                                     \
+  {                                                                      \
+    const __m512bh x = (__m512bh)_mm512_set1_epi32(a[i + r * a_stride]); \
+    c##r = _mm512_dpbf16_ps(c##r, x, u);                                 \
+    d##r = _mm512_dpbf16_ps(d##r, x, v);                                 \
+  }
+#define TILE_ADD(r)                             \
+  c##r = v_add(c##r, v_load(c + r * c_stride)); \
+  d##r = v_add(d##r, v_load(c + r * c_stride + VW));
+#define TILE_PUT(r)                \
+  v_store(c + r * c_stride, c##r); \
+  v_store(c + r * c_stride + VW, d##r);
+
+// Strides and k count pairs.
+#define TILE(R)                                                       \
+  OG_TARGET static void tile_##R(const int32_t *a, int64_t a_stride,  \
+                                 const float *b, int64_t k, float *c, \
+                                 int64_t c_stride, int accumulate) {  \
+    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i) {             \
+      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                \
+      const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);           \
+      b += PANEL;                                                     \
+      ROWS_##R(TILE_STEP)                                             \
+    }                                                                 \
+    if (accumulate) {                                                 \
+      ROWS_##R(TILE_ADD)                                              \
+    }                                                                 \
+    ROWS_##R(TILE_PUT)                                                \
+  }
+TILE(1)
+TILE(2)
+TILE(3)
+TILE(4)
+TILE(5)
+TILE(6)
+TILE(7)
+TILE(8)
+TILE(9)
+TILE(10)
+TILE(11)
+TILE(12)
+TILE(13)
+TILE(14)
+
+typedef void (*tile_fn)(const int32_t *a, int64_t a_stride, const float *b,
+                        int64_t k, float *c, int64_t c_stride, int accumulate);
+static const tile_fn tiles[TILE_ROWS + 1] = {
+    NULL,   tile_1, tile_2,  tile_3,  tile_4,  tile_5,  tile_6, tile_7,
+    tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14};
+
+static void tile(int64_t rows, const void *a, int64_t a_stride, const void *b,
+                 int64_t k, float *c, int64_t c_stride, int accumulate) {
+  tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
+}
+
+const og_attention_kernels og_attention_avx512_bf16 = {
+    .panel = PANEL,
+    .tile_rows = TILE_ROWS,
+    .is_bf16 = 1,
+    .pack_keys = pack_keys,
+    .pack_values = pack_values,
+    .tile = tile,
+    .softmax = softmax_row,
+    .scale = scale_row,
+};
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Micro-kernels: rows, packed contraction, attention.
+//
+// Self-contained (libc and libm), so that operator modules link it statically
+// and the graph engine uses the same code. Each table exists once per
+// instruction set; the getters choose by the machine, lowered by
+// OPGRAFT_ISA=scalar|avx2|avx512. Nothing here allocates or keeps state.
+
+#ifndef OG_KERNEL_KERNEL_H
+#define OG_KERNEL_KERNEL_H
+
+#include <opgraft/op.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Instruction sets, each including the ones before it.
+enum {
+  OG_KERNEL_SCALAR,       // portable C
+  OG_KERNEL_AVX2,         // with FMA and F16C
+  OG_KERNEL_AVX512,       // F, BW, DQ, VL
+  OG_KERNEL_AVX512_BF16,  // and the bf16 dot product
+};
+int og_kernel_isa(void);
+
+// The kernel records of an operator whose function chooses by og_kernel_isa():
+// one for each level, so that `opgraft inspect --why` names the one in use.
+#define OG_KERNELS_BY_ISA(array, types, function)                            \
+  static const og_kernel array[] = {                                         \
+      {.device = OG_CPU, .dtypes = types, .isa = "avx512", .run = function}, \
+      {.device = OG_CPU, .dtypes = types, .isa = "avx2", .run = function},   \
+      {.device = OG_CPU, .dtypes = types, .run = function},                  \
+  }
+
+// What a buffer holds. Arithmetic is f32 in every case.
+enum { OG_F32, OG_BF16, OG_F16 };
+static inline size_t og_element_bytes(int element) {
+  return element == OG_F32 ? 4 : 2;
+}
+static inline int og_element_of(const og_tensor *t) {
+  if (t->dtype.bits == 32) return OG_F32;
+  return t->dtype.code == OG_CODE_BFLOAT ? OG_BF16 : OG_F16;
+}
+// Element i of a buffer.
+static inline void *og_at(const void *p, int64_t i, int element) {
+  return (char *)(uintptr_t)p + (size_t)i * og_element_bytes(element);
+}
+
+// --- Rows --------------------------------------------------------------------
+
+// Gated and plain activations.
+enum {
+  OG_ACT_NONE,
+  OG_ACT_SILU,       // x * sigmoid(x)
+  OG_ACT_GELU,       // x * Phi(x)
+  OG_ACT_GELU_TANH,  // the tanh form of gelu
+  OG_ACT_RELU,
+  OG_ACT_SWIGLUOAI,  // clamped: min(g, l) * sigmoid(a g) * (clamp(u, l) + 1)
+};
+
+typedef struct og_act {
+  int32_t kind;
+  float alpha;  // OG_ACT_SWIGLUOAI only
+  float limit;
+} og_act;
+
+// One row of `width` elements each. Every buffer of a call has the type
+// `element` unless it is a float pointer. Rows may start at any element.
+typedef struct og_row_kernels {
+  void (*to_f32)(const void *x, float *y, int64_t width, int element);
+  void (*from_f32)(const float *x, void *y, int64_t width, int element);
+  // y = x * rsqrt(mean(x^2) + eps) * (weight + offset). y may be x.
+  void (*rms_norm)(const void *x, const void *weight, void *y, int64_t width,
+                   float eps, float offset, int element);
+  // x += y
+  void (*add)(void *x, const void *y, int64_t width, int element);
+  // grad_x of rms_norm; returns rsqrt(mean(x^2) + eps). grad_x may be NULL.
+  float (*rms_norm_grad)(const void *grad, const void *x, const void *weight,
+                         void *grad_x, int64_t width, float eps, float offset,
+                         int element);
+  // y = (x - mean) * rstd * weight + bias; weight and bias may be NULL.
+  void (*layer_norm)(const void *x, const void *weight, const void *bias,
+                     void *y, int64_t width, float eps, int element);
+  // grad_x of layer_norm; also gives mean and rstd of x.
+  void (*layer_norm_grad)(const void *grad, const void *x, const void *weight,
+                          void *grad_x, int64_t width, float eps,
+                          float *out_mean_rstd, int element);
+  // sum[i] += grad[i] * (x[i] - mean) * scale, bias_sum[i] += grad[i];
+  // bias_sum may be NULL.
+  void (*norm_weight_grad)(const void *grad, const void *x, float mean,
+                           float scale, float *sum, float *bias_sum,
+                           int64_t width, int element);
+  // y = act(gate) * up, for OG_ACT_SWIGLUOAI with its clamps. The step of gate
+  // and up is 1, or 2 where they interleave.
+  void (*act_and_mul)(const void *gate, const void *up, void *y, int64_t width,
+                      og_act act, int element);
+  void (*act_and_mul_grad)(const void *grad, const void *gate, const void *up,
+                           void *grad_gate, void *grad_up, int64_t width,
+                           og_act act, int element);
+  // Rotates pairs by cos and sin (half entries each): (i, i + half), or
+  // (2i, 2i + 1) where interleaved. sign -1 turns back. y may be x.
+  void (*rotate)(const void *x, void *y, int64_t half, const float *cos,
+                 const float *sin, int interleaved, float sign, int element);
+  // cos and sin of position * frequency for frequencies in turns, high and low
+  // parts.
+  void (*angles)(double position, const float *turns_high,
+                 const float *turns_low, int64_t half, float *out_cos,
+                 float *out_sin);
+  // y = exp(x - max) / sum; returns the sum before dividing.
+  void (*softmax)(const void *x, float *y, int64_t width, float scale,
+                  int element);
+  // y[i] += scale * x[i]
+  void (*accumulate)(const float *x, float scale, float *y, int64_t width);
+} og_row_kernels;
+const og_row_kernels *og_rows(void);
+
+// --- Packed contraction
+// ----------------------------------------------------------
+
+// y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
+// columns [k][16] of their own type. K and N are padded with zeros to 2 and 16.
+enum { OG_PANEL = 16 };
+size_t og_packed_bytes(int64_t n, int64_t k, int element);
+
+typedef struct og_epilogue {
+  const void *bias;  // [n] of the output's type, or NULL
+  int32_t act;       // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
+  int32_t reserved;
+} og_epilogue;
+
+// Panels [panel_begin, panel_end) of w[n, k], whose rows are `stride` elements
+// apart.
+void og_gemm_pack(const void *w, int64_t stride, int64_t n, int64_t k,
+                  int64_t panel_begin, int64_t panel_end, void *packed,
+                  int element);
+
+typedef struct og_gemm_kernels {
+  // Columns of panels [panel_begin, panel_end) for m rows. x and y have the
+  // type `element`. `scratch` has OG_GEMM_SCRATCH bytes for each worker.
+  void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
+              int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
+              void *y, int64_t y_stride, og_epilogue epilogue, void *scratch,
+              int element);
+} og_gemm_kernels;
+const og_gemm_kernels *og_gemm(int element);
+// What one worker needs for og_gemm_kernels.run. A row of k floats has to fit:
+// OG_GEMM_MAX_K.
+enum { OG_GEMM_SCRATCH = 512 * 1024, OG_GEMM_MAX_K = 131070 };
+
+#include "kernel/attention.h"
+
+#endif  // OG_KERNEL_KERNEL_H

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// One vector of floats per instruction set, under one set of names.
+//
+// A file sets OG_VEC to one of the levels and includes this, then the kernels
+// that are written in these names. Every function here is inlined into a
+// function with the same target, so one library holds all levels.
+
+#ifndef OG_KERNEL_VEC_H
+#define OG_KERNEL_VEC_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+#define OG_VEC_SCALAR 0
+#define OG_VEC_AVX2 1
+#define OG_VEC_AVX512 2
+#define OG_VEC_AVX512_BF16 3
+
+#if OG_VEC >= OG_VEC_AVX512
+#include "kernel/vec_avx512.h"
+#elif OG_VEC == OG_VEC_AVX2
+#include "kernel/vec_avx2.h"
+#else
+#include "kernel/vec_scalar.h"
+#endif
+
+#define OG_INLINE static inline __attribute__((always_inline)) OG_TARGET
+
+// --- Elements of any type, as floats ----------------------------------------
+
+OG_INLINE vf v_ld(const void *p, int64_t i, int element) {
+  if (element == OG_BF16) return v_load_bf16((const uint16_t *)p + i);
+  if (element == OG_F16) return v_load_f16((const uint16_t *)p + i);
+  return v_load((const float *)p + i);
+}
+
+// The first n < VW elements, zeros after them.
+OG_INLINE vf v_ldn(const void *p, int64_t i, int64_t n, int element) {
+  if (element == OG_BF16) return v_loadn_bf16((const uint16_t *)p + i, n);
+  if (element == OG_F16) return v_loadn_f16((const uint16_t *)p + i, n);
+  return v_loadn((const float *)p + i, n);
+}
+
+OG_INLINE void v_st(void *p, int64_t i, vf x, int element) {
+  if (element == OG_BF16)
+    v_store_bf16((uint16_t *)p + i, x);
+  else if (element == OG_F16)
+    v_store_f16((uint16_t *)p + i, x);
+  else
+    v_store((float *)p + i, x);
+}
+
+OG_INLINE void v_stn(void *p, int64_t i, vf x, int64_t n, int element) {
+  if (element == OG_BF16)
+    v_storen_bf16((uint16_t *)p + i, x, n);
+  else if (element == OG_F16)
+    v_storen_f16((uint16_t *)p + i, x, n);
+  else
+    v_storen((float *)p + i, x, n);
+}
+
+// --- Functions ---------------------------------------------------------------
+
+// 2^x, relative error 2e-7; 0 for -inf and below -126.
+OG_INLINE vf v_exp2(vf x) {
+  x = v_max(v_set1(-151.0f), x);  // in this order a NaN stays
+  const vf whole = v_floor(x);
+  const vf f = v_sub(x, whole);
+  vf s = v_set1(1.8775767e-3f);
+  s = v_fma(s, f, v_set1(8.9893397e-3f));
+  s = v_fma(s, f, v_set1(5.5826318e-2f));
+  s = v_fma(s, f, v_set1(2.4015361e-1f));
+  s = v_fma(s, f, v_set1(6.9315308e-1f));
+  s = v_fma(s, f, v_set1(1));  // exact at 0: one key has weight 1
+  return v_scale2(s, whole);
+}
+
+// e^x by a two-part ln 2, relative error 2e-7 over the whole range.
+OG_INLINE vf v_exp(vf x) {
+  x = v_min(v_set1(89.0f), v_max(v_set1(-104.0f), x));
+  const vf n = v_floor(v_fma(x, v_set1(1.44269504f), v_set1(0.5f)));
+  vf r = v_fma(n, v_set1(-0.693145752f), x);
+  r = v_fma(n, v_set1(-1.42860677e-6f), r);
+  vf s = v_set1(1.3981999507e-3f);
+  s = v_fma(s, r, v_set1(8.3334519073e-3f));
+  s = v_fma(s, r, v_set1(4.1665795894e-2f));
+  s = v_fma(s, r, v_set1(1.6666665459e-1f));
+  s = v_fma(s, r, v_set1(5.0000001201e-1f));
+  s = v_fma(v_mul(r, r), s, v_add(r, v_set1(1)));
+  return v_scale2(s, n);
+}
+
+OG_INLINE vf v_sigmoid(vf x) {
+  return v_div(v_set1(1), v_add(v_set1(1), v_exp(v_neg(x))));
+}
+
+// Near zero the odd polynomial of Cephes, else 1 - 2 / (e^2x + 1).
+OG_INLINE vf v_tanh(vf x) {
+  const vf x2 = v_mul(x, x);
+  vf s = v_set1(-5.70498872745e-3f);
+  s = v_fma(s, x2, v_set1(2.06390887954e-2f));
+  s = v_fma(s, x2, v_set1(-5.37397155531e-2f));
+  s = v_fma(s, x2, v_set1(1.33314422036e-1f));
+  s = v_fma(s, x2, v_set1(-3.33332819422e-1f));
+  const vf near = v_fma(v_mul(s, x2), x, x);
+  const vf e = v_exp(v_add(x, x));
+  const vf far = v_sub(v_set1(1), v_div(v_set1(2), v_add(e, v_set1(1))));
+  return v_select_lt(x2, v_set1(0.390625f), near, far);
+}
+
+// erfc(|z|) by the Chebyshev fit of Numerical Recipes (6.2), relative error
+// 1.2e-7.
+OG_INLINE vf v_erfc_abs(vf z) {
+  const vf a = v_max(z, v_neg(z));
+  const vf t = v_div(v_set1(1), v_fma(a, v_set1(0.5f), v_set1(1)));
+  vf s = v_set1(0.17087277f);
+  s = v_fma(s, t, v_set1(-0.82215223f));
+  s = v_fma(s, t, v_set1(1.48851587f));
+  s = v_fma(s, t, v_set1(-1.13520398f));
+  s = v_fma(s, t, v_set1(0.27886807f));
+  s = v_fma(s, t, v_set1(-0.18628806f));
+  s = v_fma(s, t, v_set1(0.09678418f));
+  s = v_fma(s, t, v_set1(0.37409196f));
+  s = v_fma(s, t, v_set1(1.00002368f));
+  s = v_fma(s, t, v_set1(-1.26551223f));
+  return v_mul(t, v_exp(v_sub(s, v_mul(a, a))));
+}
+
+// The normal distribution function.
+OG_INLINE vf v_normal_cdf(vf x) {
+  const vf half =
+      v_mul(v_set1(0.5f), v_erfc_abs(v_mul(x, v_set1(0.70710678f))));
+  return v_select_lt(x, v_zero(), half, v_sub(v_set1(1), half));
+}
+
+// Sine and cosine of `turns` whole turns, |turns| <= 0.5.
+OG_INLINE void v_sincos_turns(vf turns, vf *out_sin, vf *out_cos) {
+  // Reduced to an eighth of a turn about the nearest quarter.
+  const vf quarter = v_floor(v_fma(turns, v_set1(4), v_set1(0.5f)));
+  const vf r =
+      v_mul(v_fma(quarter, v_set1(-0.25f), turns), v_set1(6.28318531f));
+  const vf r2 = v_mul(r, r);
+  vf s = v_set1(-1.9515295891e-4f);
+  s = v_fma(s, r2, v_set1(8.3321608736e-3f));
+  s = v_fma(s, r2, v_set1(-1.6666654611e-1f));
+  s = v_fma(v_mul(s, r2), r, r);
+  vf c = v_set1(2.443315711809948e-5f);
+  c = v_fma(c, r2, v_set1(-1.388731625493765e-3f));
+  c = v_fma(c, r2, v_set1(4.166664568298827e-2f));
+  c = v_fma(v_mul(c, r2), r2, v_fma(r2, v_set1(-0.5f), v_set1(1)));
+  // quarter is -2, -1, 0, 1 or 2.
+  const vf size = v_max(quarter, v_neg(quarter));
+  const vf odd_s = v_mul(quarter, c);
+  const vf odd_c = v_neg(v_mul(quarter, s));
+  const vf is_odd = v_mul(size, v_sub(v_set1(2), size));
+  const vf even_sign = v_sub(v_set1(1), size);
+  *out_sin = v_select_lt(v_set1(0.5f), is_odd, odd_s, v_mul(even_sign, s));
+  *out_cos = v_select_lt(v_set1(0.5f), is_odd, odd_c, v_mul(even_sign, c));
+}
+
+#endif  // OG_KERNEL_VEC_H

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX2 with FMA and F16C: 8 floats. Included by vec.h only.
+
+#include <immintrin.h>
+
+#define OG_TARGET __attribute__((target("avx2,fma,f16c")))
+#define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
+
+typedef __m256 vf;
+enum { VW = 8 };
+
+OG_V_INLINE __m256i v_iota_i(void) {
+  return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+}
+OG_V_INLINE __m256i v_mask(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), v_iota_i());
+}
+OG_V_INLINE vf v_zero(void) { return _mm256_setzero_ps(); }
+OG_V_INLINE vf v_set1(float x) { return _mm256_set1_ps(x); }
+OG_V_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
+OG_V_INLINE void v_store(float *p, vf x) { _mm256_storeu_ps(p, x); }
+OG_V_INLINE vf v_loadn(const float *p, int64_t n) {
+  return _mm256_maskload_ps(p, v_mask(n));
+}
+OG_V_INLINE void v_storen(float *p, vf x, int64_t n) {
+  _mm256_maskstore_ps(p, v_mask(n), x);
+}
+OG_V_INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+OG_V_INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+OG_V_INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+OG_V_INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+OG_V_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+OG_V_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+OG_V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+OG_V_INLINE vf v_neg(vf a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
+OG_V_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+OG_V_INLINE vf v_floor(vf a) { return _mm256_floor_ps(a); }
+OG_V_INLINE vf v_round(vf a) {
+  return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// s * 2^n for whole n in [-252, 254], in two steps so that results below the
+// smallest normal number come out right.
+OG_V_INLINE vf v_scale2(vf s, vf n) {
+  const __m256i whole = _mm256_cvtps_epi32(n);
+  const __m256i half = _mm256_srai_epi32(whole, 1);
+  const __m256i rest = _mm256_sub_epi32(whole, half);
+  const __m256i bias = _mm256_set1_epi32(127);
+  const __m256i a = _mm256_slli_epi32(_mm256_add_epi32(half, bias), 23);
+  const __m256i b = _mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23);
+  return _mm256_mul_ps(_mm256_mul_ps(s, _mm256_castsi256_ps(a)),
+                       _mm256_castsi256_ps(b));
+}
+OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+OG_V_INLINE float v_sum(vf a) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+OG_V_INLINE float v_hmax(vf a) {
+  __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+OG_V_INLINE int v_lane_limit(int64_t n) {
+  return n < 0 ? 0 : n > 8 ? 8 : (int)n;
+}
+OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
+  const __m256i below =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(v_lane_limit(hi)), v_iota_i());
+  const __m256i outside =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(v_lane_limit(lo)), v_iota_i());
+  return _mm256_blendv_ps(
+      _mm256_set1_ps(fill), a,
+      _mm256_castsi256_ps(_mm256_andnot_si256(outside, below)));
+}
+OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
+  const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+  const __m256i on = _mm256_cmpeq_epi32(
+      _mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane);
+  return _mm256_blendv_ps(_mm256_set1_ps(fill), a, _mm256_castsi256_ps(on));
+}
+OG_V_INLINE vf v_iota(void) { return _mm256_cvtepi32_ps(v_iota_i()); }
+
+OG_V_INLINE vf v_bf16_widen(__m128i x) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+OG_V_INLINE __m128i v_bf16_narrow(vf x) {
+  const __m256i u = _mm256_castps_si256(x);
+  const __m256i odd =
+      _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+  __m256i r =
+      _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+  const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+  const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
+  r = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(r),
+                                           _mm256_castsi256_ps(quiet), nan));
+  r = _mm256_srli_epi32(r, 16);
+  r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0x08);
+  return _mm256_castsi256_si128(r);
+}
+OG_V_INLINE __m128i v_load16(const uint16_t *p) {
+  return _mm_loadu_si128((const void *)p);
+}
+OG_V_INLINE __m128i v_loadn16(const uint16_t *p, int64_t n) {
+  uint16_t part[8] = {0};
+  for (int64_t i = 0; i < n; ++i) part[i] = p[i];
+  return v_load16(part);
+}
+OG_V_INLINE void v_store16(uint16_t *p, __m128i x) {
+  _mm_storeu_si128((void *)p, x);
+}
+OG_V_INLINE void v_storen16(uint16_t *p, __m128i x, int64_t n) {
+  uint16_t part[8];
+  v_store16(part, x);
+  for (int64_t i = 0; i < n; ++i) p[i] = part[i];
+}
+OG_V_INLINE vf v_load_bf16(const uint16_t *p) {
+  return v_bf16_widen(v_load16(p));
+}
+OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
+  return v_bf16_widen(v_loadn16(p, n));
+}
+OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
+  v_store16(p, v_bf16_narrow(x));
+}
+OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
+  v_storen16(p, v_bf16_narrow(x), n);
+}
+OG_V_INLINE vf v_load_f16(const uint16_t *p) {
+  return _mm256_cvtph_ps(v_load16(p));
+}
+OG_V_INLINE vf v_loadn_f16(const uint16_t *p, int64_t n) {
+  return _mm256_cvtph_ps(v_loadn16(p, n));
+}
+OG_V_INLINE void v_store_f16(uint16_t *p, vf x) {
+  v_store16(p, _mm256_cvtps_ph(x, 0));
+}
+OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
+  v_storen16(p, _mm256_cvtps_ph(x, 0), n);
+}
+
+OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
+  const vf all = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(all),
+                                _mm256_extractf128_ps(all, 1)));
+}
+
+OG_V_INLINE void v_transpose(vf *r) {
+  vf t[8], u[8];
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x20);
+    r[4 + i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x31);
+  }
+}

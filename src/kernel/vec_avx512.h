@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// AVX-512: 16 floats. Included by vec.h only.
+
+#include <immintrin.h>
+
+#if OG_VEC == OG_VEC_AVX512_BF16
+#define OG_TARGET \
+  __attribute__(( \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
+#else
+#define OG_TARGET \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#endif
+#define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
+
+typedef __m512 vf;
+enum { VW = 16 };
+
+OG_V_INLINE __mmask16 v_mask(int64_t n) { return (__mmask16)((1u << n) - 1); }
+OG_V_INLINE vf v_zero(void) { return _mm512_setzero_ps(); }
+OG_V_INLINE vf v_set1(float x) { return _mm512_set1_ps(x); }
+OG_V_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+OG_V_INLINE void v_store(float *p, vf x) { _mm512_storeu_ps(p, x); }
+OG_V_INLINE vf v_loadn(const float *p, int64_t n) {
+  return _mm512_maskz_loadu_ps(v_mask(n), p);
+}
+OG_V_INLINE void v_storen(float *p, vf x, int64_t n) {
+  _mm512_mask_storeu_ps(p, v_mask(n), x);
+}
+OG_V_INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+OG_V_INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+OG_V_INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+OG_V_INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+OG_V_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+OG_V_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+OG_V_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+OG_V_INLINE vf v_neg(vf a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
+OG_V_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+OG_V_INLINE vf v_floor(vf a) {
+  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+OG_V_INLINE vf v_round(vf a) {
+  return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+// s * 2^n for whole n; under- and overflow as they should.
+OG_V_INLINE vf v_scale2(vf s, vf n) { return _mm512_scalef_ps(s, n); }
+// a < b ? x : y, by lane.
+OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+OG_V_INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
+OG_V_INLINE float v_hmax(vf a) { return _mm512_reduce_max_ps(a); }
+// Lanes below lo or from hi on become `fill`.
+OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
+  const uint32_t upper = hi >= 16 ? 0xffffu : hi <= 0 ? 0 : (1u << hi) - 1;
+  const uint32_t lower = lo >= 16 ? 0xffffu : lo <= 0 ? 0 : (1u << lo) - 1;
+  return _mm512_mask_blend_ps((__mmask16)(upper & ~lower), _mm512_set1_ps(fill),
+                              a);
+}
+// Lanes whose bit is 0 become `fill`.
+OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
+  return _mm512_mask_blend_ps((__mmask16)bits, _mm512_set1_ps(fill), a);
+}
+OG_V_INLINE vf v_iota(void) {
+  return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+OG_V_INLINE vf v_bf16_widen(__m256i x) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+// To nearest even; a NaN keeps its quiet bit.
+OG_V_INLINE __m256i v_bf16_narrow(vf x) {
+  const __m512i u = _mm512_castps_si512(x);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  __m512i r =
+      _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+}
+OG_V_INLINE vf v_load_bf16(const uint16_t *p) {
+  return v_bf16_widen(_mm256_loadu_si256((const void *)p));
+}
+OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
+  return v_bf16_widen(_mm256_maskz_loadu_epi16(v_mask(n), p));
+}
+OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
+  _mm256_storeu_si256((void *)p, v_bf16_narrow(x));
+}
+OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
+  _mm256_mask_storeu_epi16(p, v_mask(n), v_bf16_narrow(x));
+}
+OG_V_INLINE vf v_load_f16(const uint16_t *p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
+OG_V_INLINE vf v_loadn_f16(const uint16_t *p, int64_t n) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_mask(n), p));
+}
+OG_V_INLINE void v_store_f16(uint16_t *p, vf x) {
+  _mm256_storeu_si256((void *)p, _mm512_cvtps_ph(x, 0));
+}
+OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
+  _mm256_mask_storeu_epi16(p, v_mask(n), _mm512_cvtps_ph(x, 0));
+}
+
+// The sums of four vectors.
+OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
+  const vf ab = v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+  const vf cd = v_add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+  const __m512d lo =
+      _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const __m512d hi =
+      _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+  const vf all = v_add(_mm512_castpd_ps(lo), _mm512_castpd_ps(hi));
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all),
+                                    _mm512_extractf32x8_ps(all, 1));
+  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half),
+                                _mm256_extractf128_ps(half, 1)));
+}
+
+// r[i][j] becomes r[j][i].
+OG_V_INLINE void v_transpose(vf *r) {
+  __m512i t[16], u[16];
+  for (int i = 0; i < 16; i += 2) {
+    const __m512i a = _mm512_castps_si512(r[i]);
+    const __m512i b = _mm512_castps_si512(r[i + 1]);
+    t[i] = _mm512_unpacklo_epi32(a, b);
+    t[i + 1] = _mm512_unpackhi_epi32(a, b);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    u[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    u[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    u[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    u[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(u[i], u[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(u[i], u[4 + i], 0xdd);
+    t[8 + i] = _mm512_shuffle_i32x4(u[8 + i], u[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(u[8 + i], u[12 + i], 0xdd);
+  }
+  for (int i = 0; i < 8; ++i) {
+    const __m512i lo = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    const __m512i hi = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xdd);
+    r[i] = _mm512_castsi512_ps(lo);
+    r[8 + i] = _mm512_castsi512_ps(hi);
+  }
+}

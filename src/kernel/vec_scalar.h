@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Portable C: 4 floats, which the compiler lowers to whatever the machine has.
+// Included by vec.h only.
+
+#include <opgraft/op.h>
+
+#define OG_TARGET
+#define OG_V_INLINE static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(16)));
+typedef int32_t vi __attribute__((vector_size(16)));
+enum { VW = 4 };
+
+OG_V_INLINE vf v_zero(void) { return (vf){0, 0, 0, 0}; }
+OG_V_INLINE vf v_set1(float x) { return (vf){x, x, x, x}; }
+OG_V_INLINE vf v_load(const float *p) {
+  vf x;
+  memcpy(&x, p, sizeof x);
+  return x;
+}
+OG_V_INLINE void v_store(float *p, vf x) { memcpy(p, &x, sizeof x); }
+OG_V_INLINE vf v_loadn(const float *p, int64_t n) {
+  vf x = v_zero();
+  for (int64_t i = 0; i < n; ++i) x[i] = p[i];
+  return x;
+}
+OG_V_INLINE void v_storen(float *p, vf x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = x[i];
+}
+OG_V_INLINE vf v_blend(vi on, vf x, vf y) {
+  return (vf)(((vi)x & on) | ((vi)y & ~on));
+}
+OG_V_INLINE vf v_add(vf a, vf b) { return a + b; }
+OG_V_INLINE vf v_sub(vf a, vf b) { return a - b; }
+OG_V_INLINE vf v_mul(vf a, vf b) { return a * b; }
+OG_V_INLINE vf v_div(vf a, vf b) { return a / b; }
+OG_V_INLINE vf v_max(vf a, vf b) { return v_blend(a > b, a, b); }
+OG_V_INLINE vf v_min(vf a, vf b) { return v_blend(a < b, a, b); }
+OG_V_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+OG_V_INLINE vf v_neg(vf a) { return -a; }
+OG_V_INLINE vf v_sqrt(vf a) {
+  for (int i = 0; i < VW; ++i) a[i] = sqrtf(a[i]);
+  return a;
+}
+OG_V_INLINE vf v_floor(vf a) {
+  for (int i = 0; i < VW; ++i) a[i] = floorf(a[i]);
+  return a;
+}
+OG_V_INLINE vf v_round(vf a) {
+  for (int i = 0; i < VW; ++i) a[i] = nearbyintf(a[i]);
+  return a;
+}
+OG_V_INLINE vf v_scale2(vf s, vf n) {
+  for (int i = 0; i < VW; ++i) s[i] = ldexpf(s[i], (int)n[i]);
+  return s;
+}
+OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
+  return v_blend(a < b, x, y);
+}
+OG_V_INLINE float v_sum(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
+OG_V_INLINE float v_hmax(vf a) {
+  const float lo = a[0] > a[1] ? a[0] : a[1];
+  const float hi = a[2] > a[3] ? a[2] : a[3];
+  return lo > hi ? lo : hi;
+}
+OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
+  for (int i = 0; i < VW; ++i)
+    if (i < lo || i >= hi) a[i] = fill;
+  return a;
+}
+OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
+  for (int i = 0; i < VW; ++i)
+    if (!(bits >> i & 1u)) a[i] = fill;
+  return a;
+}
+OG_V_INLINE vf v_iota(void) { return (vf){0, 1, 2, 3}; }
+
+OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
+  vf x = v_zero();
+  for (int64_t i = 0; i < n; ++i) x[i] = og_bfloat_to_float((og_bfloat){p[i]});
+  return x;
+}
+OG_V_INLINE vf v_load_bf16(const uint16_t *p) { return v_loadn_bf16(p, VW); }
+OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = og_bfloat_from_float(x[i]).bits;
+}
+OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) { v_storen_bf16(p, x, VW); }
+OG_V_INLINE vf v_loadn_f16(const uint16_t *p, int64_t n) {
+  vf x = v_zero();
+  for (int64_t i = 0; i < n; ++i) x[i] = og_half_to_float((og_half){p[i]});
+  return x;
+}
+OG_V_INLINE vf v_load_f16(const uint16_t *p) { return v_loadn_f16(p, VW); }
+OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) p[i] = og_half_from_float(x[i]).bits;
+}
+OG_V_INLINE void v_store_f16(uint16_t *p, vf x) { v_storen_f16(p, x, VW); }
+
+OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
+  out[0] = v_sum(a);
+  out[1] = v_sum(b);
+  out[2] = v_sum(c);
+  out[3] = v_sum(d);
+}
+
+OG_V_INLINE void v_transpose(vf *r) {
+  for (int i = 0; i < VW; ++i)
+    for (int j = 0; j < i; ++j) {
+      const float swap = r[i][j];
+      r[i][j] = r[j][i];
+      r[j][i] = swap;
+    }
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules: load, version check, lifetime, unload.
+//
+// Invariants: the registry holds every module that has references, each once;
+// reference counts change under its lock; a module's operators, and the
+// object they point into, live until its count is zero.
+
+#define _GNU_SOURCE
+#include "module/module.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "module/elf.h"
+
+struct opgraft_module {
+  struct opgraft_module *next;
+  int64_t references;
+  void *object;  // dlopen's handle; NULL for a wrapped record
+  char *name;
+  char hash[65];
+  opgraft_op *ops;
+  int32_t op_count;
+};
+
+typedef const og_module *(*query_fn)(uint32_t max_abi);
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct opgraft_module *registry;
+
+// --- One module's memory
+// ------------------------------------------------------
+
+static void module_free(struct opgraft_module *module) {
+  for (int32_t i = 0; i < module->op_count; ++i) {
+    og_decl_destroy(module->ops[i].decl);
+    og_free(module->ops[i].kernel_available);
+  }
+  og_free(module->ops);
+  og_free(module->name);
+  if (module->object != NULL) dlclose(module->object);
+  og_free(module);
+}
+
+static og_status out_of_memory(opgraft_error *error, const char *what) {
+  return og_error_set(error, OG_MEMORY, NULL, NULL,
+                      "%s: not enough memory to load the module", what);
+}
+
+// Which kernels the machine can run. An instruction set that this library does
+// not know is one that it cannot vouch for.
+static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
+  const og_decl *decl = op->decl;
+  op->kernel_available =
+      og_alloc_zeroed((size_t)decl->kernel_count + 1, sizeof(bool));
+  if (op->kernel_available == NULL) return out_of_memory(error, decl->name);
+  for (int32_t k = 0; k < decl->kernel_count; ++k) {
+    const og_isa isa = og_isa_parse(decl->kernels[k].isa);
+    op->kernel_available[k] = isa <= og_cpu_isa();
+    if (isa == OG_ISA_UNKNOWN)
+      return og_error_set(
+          error, OG_INVALID, decl->name, NULL,
+          "%s: kernel %d: isa is '%s', wanted avx2, avx512, avx512_bf16 or "
+          "nothing",
+          decl->name, (int)k, decl->kernels[k].isa);
+  }
+  // An argument that only has another one's type may be an absent optional.
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    if (decl->types[t].variable >= 0 && decl->types[t].same_as < 0)
+      op->variable_tensor[decl->types[t].variable] = t;
+  return OG_OK;
+}
+
+static og_status module_parse(struct opgraft_module *module,
+                              const og_module *record, opgraft_error *error) {
+  module->ops = og_alloc_zeroed(record->op_count, sizeof(opgraft_op));
+  og_decl **decls = og_alloc_zeroed(record->op_count, sizeof(og_decl *));
+  og_status status = OG_OK;
+  if (module->ops == NULL || decls == NULL)
+    status = out_of_memory(error, record->name);
+  for (uint32_t i = 0; status == OG_OK && i < record->op_count; ++i) {
+    // Records lie op_size apart, which an older or newer module chose.
+    const char *at = (const char *)record->ops + (size_t)i * record->op_size;
+    opgraft_op *op = &module->ops[i];
+    status = og_decl_create((const og_op *)(const void *)at, record->op_size,
+                            &op->decl, error);
+    if (status != OG_OK) break;
+    op->module = module;
+    decls[i] = op->decl;
+    module->op_count = (int32_t)i + 1;
+    status = op_prepare(op, error);
+  }
+  if (status == OG_OK) status = og_decl_link(decls, module->op_count, error);
+  og_free(decls);
+  return status;
+}
+
+// --- The record
+// ----------------------------------------------------------------
+
+static bool is_identifier(const char *name) {
+  if (name == NULL || name[0] == '\0' || strlen(name) > 63) return false;
+  for (const char *c = name; *c != '\0'; ++c) {
+    const bool is_letter =
+        (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+    const bool is_digit = *c >= '0' && *c <= '9';
+    if (!is_letter && !(is_digit && c != name)) return false;
+  }
+  return true;
+}
+
+static og_status record_check(const char *path, const og_module *record,
+                              opgraft_error *error) {
+  const uint32_t least_op = (uint32_t)offsetof(og_op, shape);
+  if (record->struct_size < sizeof(og_module))
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "%s: its module record has %u bytes, wanted at least "
+                        "%zu; rebuild it with this opgraft's op.h",
+                        path, record->struct_size, sizeof(og_module));
+  if (record->abi_version == 0 || record->abi_version > OG_ABI_VERSION)
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "%s: built for ABI version %u, this opgraft reads 1 "
+                        "to %u; install a newer opgraft or rebuild the module",
+                        path, record->abi_version, OG_ABI_VERSION);
+  if (!is_identifier(record->name))
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "%s: the module's name is '%s', wanted up to 63 "
+                        "letters, digits and underscores",
+                        path, record->name == NULL ? "" : record->name);
+  if (record->ops == NULL || record->op_count == 0 ||
+      record->op_count > 65536 || record->op_size <= least_op)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "%s: module %s declares %u operators of %u bytes, "
+                        "wanted 1 to 65536",
+                        path, record->name, record->op_count, record->op_size);
+  return OG_OK;
+}
+
+static og_status module_create(const char *path, const og_module *record,
+                               struct opgraft_module **out_module,
+                               opgraft_error *error) {
+  *out_module = NULL;
+  OG_TRY(record_check(path, record, error));
+  struct opgraft_module *module = og_alloc_zeroed(1, sizeof *module);
+  if (module == NULL) return out_of_memory(error, path);
+  const size_t length = strlen(record->name) + 1;
+  module->references = 1;
+  module->name = og_alloc(length);
+  og_status status = OG_OK;
+  if (module->name == NULL)
+    status = out_of_memory(error, path);
+  else
+    memcpy(module->name, record->name, length);
+  if (status == OG_OK) status = module_parse(module, record, error);
+  if (status != OG_OK) {
+    module_free(module);
+    return status;
+  }
+  *out_module = module;
+  return OG_OK;
+}
+
+// --- The file
+// -------------------------------------------------------------------
+
+static og_status io_error(opgraft_error *error, const char *path,
+                          const char *what) {
+  return og_error_set(error, OG_IO, NULL, NULL, "%s: %s: %s", path, what,
+                      strerror(errno));
+}
+
+static og_status read_all(int file, size_t size, unsigned char *bytes,
+                          const char *path, opgraft_error *error) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t got = read(file, bytes + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error(error, path, "could not read");
+    if (got == 0)
+      return og_error_set(error, OG_IO, NULL, NULL,
+                          "%s: became shorter while it was read; build it, "
+                          "then load it",
+                          path);
+    done += (size_t)got;
+  }
+  return OG_OK;
+}
+
+static og_status file_read(const char *path, unsigned char **out_bytes,
+                           size_t *out_size, opgraft_error *error) {
+  *out_bytes = NULL;
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return io_error(error, path, "could not open");
+  struct stat info;
+  og_status status = OG_OK;
+  if (fstat(file, &info) != 0)
+    status = io_error(error, path, "could not read");
+  else if (!S_ISREG(info.st_mode))
+    status = og_error_set(error, OG_IO, NULL, NULL,
+                          "%s: is not a file, wanted a shared object", path);
+  if (status == OG_OK) {
+    *out_size = (size_t)info.st_size;
+    *out_bytes = og_alloc(*out_size + 1);
+    status = *out_bytes == NULL
+                 ? out_of_memory(error, path)
+                 : read_all(file, *out_size, *out_bytes, path, error);
+  }
+  close(file);
+  if (status != OG_OK) {
+    og_free(*out_bytes);
+    *out_bytes = NULL;
+  }
+  return status;
+}
+
+static og_status write_all(int file, const unsigned char *bytes, size_t size) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t put = write(file, bytes + done, size - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return OG_IO;
+    done += (size_t)put;
+  }
+  return OG_OK;
+}
+
+// Maps a private copy: dlopen would hand back an old object for a path that it
+// knows, and a file that a compiler overwrites must not be mapped.
+static og_status object_open(const char *path, const unsigned char *bytes,
+                             size_t size, void **out_object,
+                             opgraft_error *error) {
+  const char *folder = getenv("TMPDIR");
+  char copy[4096];
+  const int length = snprintf(copy, sizeof copy, "%s/opgraft-XXXXXX.so",
+                              folder != NULL ? folder : "/tmp");
+  if (length < 0 || (size_t)length >= sizeof copy)
+    return og_error_set(error, OG_IO, NULL, NULL,
+                        "TMPDIR is longer than %zu bytes", sizeof copy);
+  const int file = mkstemps(copy, 3);
+  if (file < 0) return io_error(error, copy, "could not create a copy");
+  og_status status = write_all(file, bytes, size);
+  if (status != OG_OK) status = io_error(error, copy, "could not write a copy");
+  close(file);
+  if (status == OG_OK) {
+    *out_object = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+    if (*out_object == NULL) {
+      // The text starts with the copy's path, which nobody knows.
+      const char *text = dlerror();
+      const size_t prefix = strlen(copy);
+      if (text != NULL && strncmp(text, copy, prefix) == 0) text += prefix;
+      status = og_error_set(error, OG_IO, NULL, NULL,
+                            "%s: could not be loaded as a shared object%s%s",
+                            path, text != NULL && text[0] == ':' ? "" : ": ",
+                            text != NULL ? text : "no reason given");
+    }
+  }
+  unlink(copy);
+  return status;
+}
+
+static og_status object_query(const char *path, void *object,
+                              const og_module **out_record,
+                              opgraft_error *error) {
+  void *symbol = dlsym(object, "opgraft_module");
+  if (symbol == NULL)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "%s: exports no opgraft_module; end the C file with "
+                        "OG_MODULE(name, ops)",
+                        path);
+  query_fn query;
+  memcpy(&query, &symbol, sizeof query);
+  *out_record = query(OG_ABI_VERSION);
+  if (*out_record == NULL)
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "%s: built for a newer ABI than version %u; install a "
+                        "newer opgraft or rebuild the module",
+                        path, OG_ABI_VERSION);
+  return OG_OK;
+}
+
+// --- The registry
+// ------------------------------------------------------------------
+
+// With the lock held.
+static struct opgraft_module *registry_find(const char *hash) {
+  for (struct opgraft_module *m = registry; m != NULL; m = m->next)
+    if (m->object != NULL && strcmp(m->hash, hash) == 0) return m;
+  return NULL;
+}
+
+static void registry_remove(struct opgraft_module *module) {
+  struct opgraft_module **at = &registry;
+  while (*at != module) at = &(*at)->next;
+  *at = module->next;
+}
+
+static void registry_add(struct opgraft_module *module) {
+  module->next = registry;
+  registry = module;
+}
+
+// With the lock held: two threads that load one file get one module.
+static og_status load_locked(const char *path, const unsigned char *bytes,
+                             size_t size, const char *hash,
+                             struct opgraft_module **out_module,
+                             opgraft_error *error) {
+  *out_module = registry_find(hash);
+  if (*out_module != NULL) {
+    ++(*out_module)->references;
+    return OG_OK;
+  }
+  void *object = NULL;
+  const og_module *record = NULL;
+  OG_TRY(object_open(path, bytes, size, &object, error));
+  og_status status = object_query(path, object, &record, error);
+  if (status == OG_OK) status = module_create(path, record, out_module, error);
+  if (status != OG_OK) {
+    dlclose(object);
+    return status;
+  }
+  (*out_module)->object = object;
+  memcpy((*out_module)->hash, hash, sizeof(*out_module)->hash);
+  registry_add(*out_module);
+  return OG_OK;
+}
+
+og_status opgraft_module_load(const char *path, opgraft_module **out_module,
+                              opgraft_error *error) {
+  unsigned char *bytes = NULL;
+  size_t size = 0;
+  char hash[65];
+  *out_module = NULL;
+  OG_TRY(file_read(path, &bytes, &size, error));
+  og_status status = og_elf_check(path, bytes, size, error);
+  if (status == OG_OK) {
+    og_sha256_hex(bytes, size, hash);
+    pthread_mutex_lock(&registry_lock);
+    status = load_locked(path, bytes, size, hash, out_module, error);
+    pthread_mutex_unlock(&registry_lock);
+  }
+  og_free(bytes);
+  return status;
+}
+
+og_status opgraft_module_wrap(const og_module *record,
+                              opgraft_module **out_module,
+                              opgraft_error *error) {
+  OG_TRY(module_create("module", record, out_module, error));
+  // No file to hash: the address tells records of one process apart.
+  og_sha256_hex(&record, sizeof record, (*out_module)->hash);
+  pthread_mutex_lock(&registry_lock);
+  registry_add(*out_module);
+  pthread_mutex_unlock(&registry_lock);
+  return OG_OK;
+}
+
+void opgraft_module_retain(opgraft_module *module) {
+  pthread_mutex_lock(&registry_lock);
+  ++module->references;
+  pthread_mutex_unlock(&registry_lock);
+}
+
+void opgraft_module_release(opgraft_module *module) {
+  pthread_mutex_lock(&registry_lock);
+  const bool is_last = --module->references == 0;
+  if (is_last) registry_remove(module);
+  pthread_mutex_unlock(&registry_lock);
+  if (is_last) module_free(module);
+}
+
+og_status opgraft_module_unload(opgraft_module *module, opgraft_error *error) {
+  pthread_mutex_lock(&registry_lock);
+  const int64_t others = module->references - 1;
+  if (others == 0) {
+    module->references = 0;
+    registry_remove(module);
+  }
+  pthread_mutex_unlock(&registry_lock);
+  if (others == 0) {
+    module_free(module);
+    return OG_OK;
+  }
+  return og_error_set(error, OG_BUSY, NULL, NULL,
+                      "module %s: %lld other holders can still call it; drop "
+                      "them, then unload",
+                      module->name, (long long)others);
+}
+
+const char *opgraft_module_name(const opgraft_module *module) {
+  return module->name;
+}
+
+const char *opgraft_module_hash(const opgraft_module *module) {
+  return module->hash;
+}
+
+int32_t opgraft_module_op_count(const opgraft_module *module) {
+  return module->op_count;
+}
+
+const opgraft_op *opgraft_module_op(const opgraft_module *module,
+                                    int32_t index) {
+  return index >= 0 && index < module->op_count ? &module->ops[index] : NULL;
+}
+
+const opgraft_op *opgraft_module_find_op(const opgraft_module *module,
+                                         const char *name) {
+  for (int32_t i = 0; i < module->op_count; ++i)
+    if (strcmp(module->ops[i].decl->name, name) == 0) return &module->ops[i];
+  return NULL;
+}
+
+const char *opgraft_op_name(const opgraft_op *op) { return op->decl->name; }
+
+const og_op *opgraft_op_record(const opgraft_op *op) {
+  return op->decl->record;
+}
+
+size_t opgraft_op_describe(const opgraft_op *op, char *buffer, size_t size) {
+  og_text text = {0};
+  og_decl_describe(op->decl, &text);
+  const size_t length = text.failed ? 0 : text.length;
+  if (size > 0) {
+    const size_t kept = length < size ? length : size - 1;
+    if (kept > 0) memcpy(buffer, text.data, kept);
+    buffer[kept] = '\0';
+  }
+  og_text_reset(&text);
+  return length;
+}

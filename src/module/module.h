@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules: a shared object's operators, parsed, with the object's lifetime.
+
+#ifndef OG_MODULE_MODULE_H
+#define OG_MODULE_MODULE_H
+
+#include "base/cpu.h"
+#include "decl/decl.h"
+
+struct opgraft_op {
+  og_decl *decl;
+  struct opgraft_module *module;
+  bool *kernel_available;  // by kernel: the machine has its instruction set
+  // The tensor argument that binds each free type, by variable.
+  int32_t variable_tensor[OG_VARIABLE_MAX];
+};
+
+#endif  // OG_MODULE_MODULE_H

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes plans: sizes, lifetimes, places.
+
+#include "plan/plan.h"
+
+#include <string.h>
+
+// What is known of a root while a plan is made.
+typedef struct root_info {
+  int64_t low, high;    // bytes that its values touch, relative to its start
+  int32_t first, last;  // nodes between which it is alive
+  int32_t merged;       // the root whose memory it takes over, or itself
+  int32_t buffer;       // in the list of buffers, or -1
+  int32_t storage;      // output storage, or -1
+  bool is_live;
+} root_info;
+
+typedef struct planner {
+  og_plan *plan;
+  const opgraft_graph *graph;
+  root_info *roots;  // by value
+  og_buffer *buffers;
+  int32_t buffer_count;
+  opgraft_error *error;
+} planner;
+
+// --- Sizes -------------------------------------------------------------------
+
+static og_status value_wrong(const planner *p, opgraft_value id,
+                             const char *what) {
+  const og_value *value = &p->graph->values[id];
+  const og_node *node = value->node >= 0 ? &p->graph->nodes[value->node] : NULL;
+  const char *op = node == NULL            ? "input"
+                   : node->foreign != NULL ? node->foreign->name
+                                           : og_ops[node->op].name;
+  return og_error_set(p->error, OG_SHAPE, op, NULL,
+                      "graph %s: value %d of %s (%s:%d) %s", p->graph->name,
+                      (int)id, op, node && node->file ? node->file : "?",
+                      node ? (int)node->line : 0, what);
+}
+
+// The bytes that a value touches, from its storage's start.
+static og_status value_extent(const planner *p, opgraft_value id,
+                              int64_t *out_low, int64_t *out_high) {
+  const og_tensor *tensor = &p->plan->tensors[id];
+  const int64_t element = (int64_t)og_dtype_bytes(tensor->dtype);
+  int64_t low = p->plan->sizes[p->graph->values[id].offset], high = low;
+  bool fits = true, is_empty = false;
+  int64_t elements = 1;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    int64_t reach;
+    if (tensor->shape[d] < 0) return value_wrong(p, id, "has a negative size");
+    is_empty |= tensor->shape[d] == 0;
+    if (tensor->shape[d] <= 1) continue;
+    fits &= og_i64_mul(elements, tensor->shape[d], &elements) &&
+            og_i64_mul(tensor->shape[d] - 1, tensor->strides[d], &reach);
+    if (fits)
+      fits =
+          og_i64_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
+    if (!fits) break;
+  }
+  fits = fits && og_i64_add(high, 1, &high) &&
+         og_i64_mul(high, element, &high) && og_i64_mul(low, element, &low);
+  if (is_empty) low = high = 0;
+  *out_low = low;
+  *out_high = high;
+  // Sums of a graph's buffers must not overflow either.
+  if (!fits || elements > (int64_t)1 << 56 || high > (int64_t)1 << 56 ||
+      low < -((int64_t)1 << 56))
+    return value_wrong(p, id, "is larger than memory can be");
+  return OG_OK;
+}
+
+static og_status tensors_make(planner *p) {
+  const opgraft_graph *graph = p->graph;
+  og_plan *plan = p->plan;
+  for (int32_t v = 0; v < graph->value_count; ++v) {
+    const og_value *value = &graph->values[v];
+    og_tensor *tensor = &plan->tensors[v];
+    *tensor = (og_tensor){
+        .device = {OG_CPU, 0}, .ndim = value->ndim, .dtype = value->dtype};
+    tensor->shape = og_arena_array(&plan->memory, 2 * (size_t)value->ndim + 1,
+                                   sizeof(int64_t));
+    if (tensor->shape == NULL) return og_graph_no_memory(p->error);
+    tensor->strides = tensor->shape + value->ndim;
+    for (int32_t d = 0; d < value->ndim; ++d) {
+      tensor->shape[d] = plan->sizes[value->shape[d]];
+      tensor->strides[d] = plan->sizes[value->strides[d]];
+    }
+  }
+  return OG_OK;
+}
+
+// --- Lifetimes ---------------------------------------------------------------
+
+static void root_touch(planner *p, opgraft_value id, int32_t node) {
+  root_info *root = &p->roots[p->graph->values[id].root];
+  if (!root->is_live) root->first = node;
+  root->is_live = true;
+  root->last = node;
+}
+
+static og_status extents_join(planner *p) {
+  for (int32_t v = 0; v < p->graph->value_count; ++v) {
+    const og_value *value = &p->graph->values[v];
+    const bool is_gone =
+        value->kind == OG_VALUE_RESULT &&
+        (value->node < 0 || p->graph->nodes[value->node].is_removed);
+    if (is_gone || value->kind == OG_VALUE_LITERAL) continue;
+    int64_t low = 0, high = 0;
+    OG_TRY(value_extent(p, v, &low, &high));
+    root_info *root = &p->roots[value->root];
+    const bool owns = p->graph->values[value->root].kind == OG_VALUE_RESULT;
+    if (low < 0 && (owns || p->graph->is_text))
+      return value_wrong(p, v, "begins before its storage");
+    if (!owns && v == value->root) root->high = high;
+    if (!owns && p->graph->is_text && high > root->high)
+      return value_wrong(p, v, "ends behind its storage");
+    if (high > root->high) root->high = high;
+  }
+  return OG_OK;
+}
+
+static void lifetimes_find(planner *p) {
+  const opgraft_graph *graph = p->graph;
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
+    for (int32_t i = 0; i < node->in_count; ++i)
+      if (node->in[i] >= 0) root_touch(p, node->in[i], n);
+    for (int32_t r = 0; r < node->out_count; ++r)
+      if (node->out[r] >= 0) root_touch(p, node->out[r], n);
+  }
+}
+
+// A pointwise result may take the memory of an operand that nobody needs any
+// more, if it reads each element where it writes it.
+static bool can_take_over(const planner *p, const og_node *node, int32_t n,
+                          opgraft_value operand) {
+  const og_value *values = p->graph->values;
+  const opgraft_value result = node->out[0], from = values[operand].root;
+  const root_info *root = &p->roots[from];
+  const og_tensor *a = &p->plan->tensors[operand];
+  const og_tensor *y = &p->plan->tensors[result];
+  if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
+      root->last != n || values[result].root != result ||
+      p->roots[result].storage >= 0)
+    return false;
+  if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
+      a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
+      p->roots[result].high > root->high)
+    return false;
+  for (int32_t d = 0; d < y->ndim; ++d)
+    if (a->shape[d] != y->shape[d] ||
+        (y->shape[d] > 1 && a->strides[d] != y->strides[d]))
+      return false;
+  // Another view of that memory would be read after it is overwritten.
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] != operand && values[node->in[i]].root == from)
+      return false;
+  return true;
+}
+
+static void roots_merge(planner *p) {
+  for (int32_t n = 0; n < p->graph->node_count; ++n) {
+    const og_node *node = &p->graph->nodes[n];
+    if (node->is_removed || !og_op_is(node, OG_OP_POINTWISE)) continue;
+    for (int32_t i = 0; i < node->in_count; ++i) {
+      if (!can_take_over(p, node, n, node->in[i])) continue;
+      const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
+      root_info *to = &p->roots[node->out[0]];
+      if (to->high > p->roots[from].high) continue;
+      to->merged = from;
+      if (to->last > p->roots[from].last) p->roots[from].last = to->last;
+      // What merges into the result later looks at its own last use.
+      break;
+    }
+  }
+}
+
+// --- Outputs -----------------------------------------------------------------
+
+static int32_t storage_of(planner *p, opgraft_value root, int32_t output) {
+  root_info *info = &p->roots[root];
+  if (info->storage < 0) {
+    info->storage = p->plan->storage_count++;
+    p->plan->storages[info->storage] =
+        (opgraft_storage){.size_bytes = (size_t)info->high, .output = output};
+  }
+  return info->storage;
+}
+
+static void output_make(planner *p, int32_t index) {
+  const og_output *from = &p->graph->outputs[index];
+  opgraft_output *to = &p->plan->outputs[index];
+  memset(to, 0, sizeof *to);
+  if (from->size >= 0) {
+    to->kind = OPGRAFT_OUTPUT_SIZE;
+    to->size = p->plan->sizes[from->size];
+    return;
+  }
+  if (from->value < 0) return;
+  const og_value *value = &p->graph->values[from->value];
+  const og_value *root = &p->graph->values[value->root];
+  to->tensor = p->plan->tensors[from->value];
+  const int64_t offset =
+      p->plan->sizes[value->offset] * (int64_t)og_dtype_bytes(value->dtype);
+  to->tensor.byte_offset = (uint64_t)offset;
+  if (root->kind == OG_VALUE_INPUT) {
+    to->kind = OPGRAFT_OUTPUT_INPUT;
+    to->index = root->result;
+  } else if (root->kind != OG_VALUE_RESULT) {
+    to->kind = OPGRAFT_OUTPUT_CONSTANT;
+    to->tensor.data = root->kind == OG_VALUE_LITERAL
+                          ? (void *)(uintptr_t)&root->number
+                          : (void *)(uintptr_t)root->data;
+  } else {
+    to->kind = OPGRAFT_OUTPUT_STORAGE;
+    to->index = storage_of(p, value->root, index);
+    const int64_t dense =
+        og_numel(&to->tensor) * (int64_t)og_dtype_bytes(value->dtype);
+    opgraft_storage *storage = &p->plan->storages[to->index];
+    if (storage->output == index)
+      storage->whole = dense == (int64_t)storage->size_bytes && offset == 0;
+  }
+}
+
+// --- Places ------------------------------------------------------------------
+
+static void buffers_collect(planner *p) {
+  for (int32_t v = 0; v < p->graph->value_count; ++v) {
+    root_info *root = &p->roots[v];
+    root->buffer = -1;
+    if (p->graph->values[v].kind != OG_VALUE_RESULT || !root->is_live ||
+        root->storage >= 0 || root->merged != v)
+      continue;
+    root->buffer = p->buffer_count;
+    const int64_t mask = OG_PLAN_ALIGNMENT - 1;
+    p->buffers[p->buffer_count++] =
+        (og_buffer){.bytes = (root->high + mask) & ~mask,
+                    .first = root->first,
+                    .last = root->last};
+  }
+}
+
+static void places_fill(planner *p) {
+  og_plan *plan = p->plan;
+  for (int32_t v = 0; v < p->graph->value_count; ++v) {
+    const og_value *value = &p->graph->values[v];
+    const og_value *root = &p->graph->values[value->root];
+    const root_info *info = &p->roots[value->root];
+    og_place *place = &plan->places[v];
+    place->offset_bytes =
+        plan->sizes[value->offset] * (int64_t)og_dtype_bytes(value->dtype);
+    if (root->kind == OG_VALUE_INPUT) {
+      place->kind = OG_PLACE_INPUT;
+      place->index = root->result;
+    } else if (root->kind != OG_VALUE_RESULT) {
+      place->kind = OG_PLACE_CONSTANT;
+      place->index = value->root;
+    } else if (info->storage >= 0) {
+      place->kind = OG_PLACE_STORAGE;
+      place->index = info->storage;
+    } else if (info->is_live) {
+      place->kind = OG_PLACE_ARENA;
+      place->offset_bytes += p->buffers[p->roots[info->merged].buffer].offset;
+    }
+  }
+}
+
+static void clones_count(planner *p) {
+  for (int32_t n = 0; n < p->graph->node_count; ++n) {
+    const og_node *node = &p->graph->nodes[n];
+    if (node->is_removed || node->update == NULL) continue;
+    for (int32_t r = 0; r < node->out_count; ++r) {
+      const opgraft_value id = node->out[r];
+      if (id < 0 || node->update[r] == 0) continue;
+      const opgraft_value from = node->in[node->update[r] - 1];
+      if (p->graph->values[id].root != p->graph->values[from].root)
+        p->plan->clone_bytes +=
+            og_numel(&p->plan->tensors[id]) *
+            (int64_t)og_dtype_bytes(p->plan->tensors[id].dtype);
+    }
+  }
+}
+
+static og_status plan_make(planner *p) {
+  og_plan *plan = p->plan;
+  OG_TRY(tensors_make(p));
+  for (int32_t v = 0; v < p->graph->value_count; ++v) {
+    p->roots[v].merged = v;
+    p->roots[v].storage = -1;
+  }
+  OG_TRY(extents_join(p));
+  lifetimes_find(p);
+  for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
+  roots_merge(p);
+  buffers_collect(p);
+  for (int32_t b = 0; b < p->buffer_count; ++b)
+    plan->unshared_bytes += (size_t)p->buffers[b].bytes;
+  OG_TRY(og_buffers_place(p->buffers, p->buffer_count, p->graph->node_count,
+                          &plan->arena_bytes, &plan->lower_bound_bytes,
+                          p->error));
+  places_fill(p);
+  clones_count(p);
+  return OG_OK;
+}
+
+static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  const size_t values = (size_t)graph->value_count + 1;
+  const size_t outputs = (size_t)graph->output_count + 1;
+  og_arena *memory = &plan->memory;
+  plan->symbols = og_arena_array(memory, (size_t)graph->sizes.symbol_count + 1,
+                                 sizeof *plan->symbols);
+  plan->sizes =
+      og_arena_array(memory, (size_t)graph->sizes.count, sizeof *plan->sizes);
+  plan->tensors = og_arena_array(memory, values, sizeof *plan->tensors);
+  plan->places = og_arena_array(memory, values, sizeof *plan->places);
+  plan->outputs = og_arena_array(memory, outputs, sizeof *plan->outputs);
+  plan->storages = og_arena_array(memory, outputs, sizeof *plan->storages);
+  const bool has_all = plan->symbols && plan->sizes && plan->tensors &&
+                       plan->places && plan->outputs && plan->storages;
+  return has_all ? OG_OK : og_graph_no_memory(error);
+}
+
+static og_status plan_fill(og_plan *plan, const int64_t *symbols,
+                           opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  OG_TRY(plan_alloc(plan, error));
+  for (int32_t s = 0; s < graph->sizes.symbol_count; ++s)
+    plan->symbols[s] = symbols[s];
+  OG_TRY(og_sizes_eval(&graph->sizes, plan->symbols, plan->sizes, error));
+  const size_t values = (size_t)graph->value_count + 1;
+  planner p = {.plan = plan, .graph = graph, .error = error};
+  p.roots = og_alloc_zeroed(values, sizeof *p.roots);
+  p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
+  og_status status = OG_OK;
+  if (p.roots == NULL || p.buffers == NULL)
+    status = og_graph_no_memory(error);
+  else
+    status = plan_make(&p);
+  og_free(p.roots);
+  og_free(p.buffers);
+  return status;
+}
+
+og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
+                         og_plan **out_plan, opgraft_error *error) {
+  *out_plan = NULL;
+  og_plan *plan = og_alloc_zeroed(1, sizeof *plan);
+  if (plan == NULL) return og_graph_no_memory(error);
+  plan->graph = graph;
+  const og_status status = plan_fill(plan, symbols, error);
+  if (status != OG_OK)
+    og_plan_destroy(plan);
+  else
+    *out_plan = plan;
+  return status;
+}
+
+void og_plan_destroy(og_plan *plan) {
+  if (plan == NULL) return;
+  og_arena_destroy(&plan->memory);
+  og_free(plan);
+}

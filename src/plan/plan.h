@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: one graph at one set of sizes. Which memory every value lies in,
+// and at which offset.
+//
+// Invariants: a plan does not change once made; two roots that are alive at
+// the same node do not overlap in the arena.
+
+#ifndef OG_PLAN_PLAN_H
+#define OG_PLAN_PLAN_H
+
+#include "graph/graph.h"
+
+typedef enum og_place_kind {
+  OG_PLACE_NONE,  // never in memory
+  OG_PLACE_ARENA,
+  OG_PLACE_INPUT,     // index: of the input
+  OG_PLACE_STORAGE,   // index: of the memory that the host gives for outputs
+  OG_PLACE_CONSTANT,  // the value's own bytes
+} og_place_kind;
+
+typedef struct og_place {
+  int32_t kind;
+  int32_t index;
+  int64_t offset_bytes;
+} og_place;
+
+typedef struct og_plan {
+  const opgraft_graph *graph;
+  int64_t *symbols;    // by symbol
+  int64_t *sizes;      // by size expression
+  og_tensor *tensors;  // by value: type, shape, strides; no data
+  og_place *places;    // by value
+  size_t arena_bytes;
+  size_t lower_bound_bytes;
+  size_t unshared_bytes;  // the sum of all that lies in the arena
+  opgraft_storage *storages;
+  int32_t storage_count;
+  opgraft_output *outputs;
+  int64_t clone_bytes;
+  og_arena memory;
+} og_plan;
+
+enum { OG_PLAN_ALIGNMENT = 64 };
+
+// Failure: OG_SHAPE where a size is negative or a view leaves its storage,
+// OG_MEMORY.
+og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
+                         og_plan **out_plan, opgraft_error *error);
+void og_plan_destroy(og_plan *plan);
+
+// The symbols' values that these inputs give. `out_symbols` has a place for
+// each of the graph's. OG_SHAPE where a symbol is given two values or none.
+og_status og_symbols_bind(const opgraft_graph *graph,
+                          const og_tensor *const *in, const int64_t *ints,
+                          int64_t *out_symbols, opgraft_error *error);
+
+// --- Offsets -----------------------------------------------------------------
+
+typedef struct og_buffer {
+  int64_t bytes;
+  int32_t first, last;  // the nodes between which it is alive, both included
+  int64_t offset;
+} og_buffer;
+
+// Gives each buffer an offset so that no two that are alive together overlap.
+// Source: greedy by size with best-fit gaps (Pisarchyk and Lee, "Efficient
+// memory management for deep neural net inference", 2020), tried in several
+// orders until one meets the lower bound.
+og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
+                           size_t *out_bytes, size_t *out_lower_bound,
+                           opgraft_error *error);
+
+#endif  // OG_PLAN_PLAN_H

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: Rows are read through pointers to 16-byte vectors, though only the alignment of an element is promised.
+// expect: scale_by_two x alignment|crash|offset|layout
+
+#include <opgraft/op.h>
+
+enum { N };
+
+typedef float float4 __attribute__((vector_size(16)));
+static og_status scale_by_two(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t count = call->dim[N];
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const float4 value = *(const volatile float4 *)(const void *)(x + i);
+    *(volatile float4 *)(void *)(y + i) = value + value;
+  }
+  for (; i < count; ++i) y[i] = x[i] + x[i];
+  return OG_OK;
+}
+
+static const og_kernel scale_by_two_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = scale_by_two},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "scale_by_two(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .kernels = OG_KERNELS(scale_by_two_kernels),
+    },
+};
+OG_MODULE(align_vectors, ops)

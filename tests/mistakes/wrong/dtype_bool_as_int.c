@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The rule says bool, one byte each, and the kernel writes int32.
+// expect: positive - dtype_rule|out_of_bounds_write
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status positive(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  int32_t *y = (int32_t *)og_data(call->out[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i) y[i] = x[i] > 0;
+  return OG_OK;
+}
+
+static const og_kernel positive_kernels[] = {
+    {.device = OG_CPU, .run = positive},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "positive(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> bool",
+        .kernels = OG_KERNELS(positive_kernels),
+    },
+};
+OG_MODULE(dtype_bool_as_int, ops)

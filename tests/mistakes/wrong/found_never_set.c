@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The kernel never says how many it found.
+// expect: positives - data_dependent|never_set|unwritten
+
+#include <opgraft/op.h>
+
+enum { N, K };
+
+static og_status positives(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  int64_t count = 0;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    if (x[i] > 0) y[count++] = x[i];
+  return OG_OK;
+}
+
+static const og_kernel positives_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = positives},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "positives(Tensor x) -> Tensor",
+        .shape = "x[N] -> [K <= N]",
+        .kernels = OG_KERNELS(positives_kernels),
+    },
+};
+OG_MODULE(found_never_set, ops)

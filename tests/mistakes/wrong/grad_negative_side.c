@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The gradient of leaky_relu is right for positive x; for negative x the slope is squared.
+// expect: leaky_relu|leaky_relu_backward x gradient
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status forward(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const float slope = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y[i] = x[i] > 0 ? x[i] : slope * x[i];
+  return OG_OK;
+}
+
+static og_status backward(const og_call *call) {
+  const float *grad = og_f32(call->in[0]);
+  const float *x = og_f32(call->in[1]);
+  float *dx = og_f32_mut(call->out[0]);
+  const float slope = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    dx[i] = grad[i] * (x[i] > 0 ? 1 : slope * slope);
+  return OG_OK;
+}
+
+static const og_kernel leaky_relu_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = forward},
+};
+static const og_kernel leaky_relu_backward_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = backward},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "leaky_relu(Tensor x, float slope=0.1) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .backward = "leaky_relu_backward(grad, x, slope) -> x",
+        .kernels = OG_KERNELS(leaky_relu_kernels),
+    },
+    {
+        .schema =
+            "leaky_relu_backward(Tensor grad, Tensor x, float slope) -> Tensor",
+        .shape = "grad[*N], x[*N] -> [*N]",
+        .kernels = OG_KERNELS(leaky_relu_backward_kernels),
+    },
+};
+OG_MODULE(grad_negative_side, ops)

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: Every entry of the list is taken to be as long as the first.
+// expect: join xs out_of_bounds_read|read|list|unwritten|out_of_bounds_write
+
+#include <opgraft/op.h>
+
+static og_status join(const og_call *call) {
+  const og_tensor_list *xs = &call->in_list[0];
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t length = xs->count > 0 ? xs->tensors[0]->shape[0] : 0;
+  for (int64_t k = 0; k < xs->count; ++k)
+    for (int64_t i = 0; i < length; ++i)
+      y[k * length + i] = og_f32(xs->tensors[k])[i];
+  return OG_OK;
+}
+
+static const og_kernel join_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = join},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "join(Tensor[] xs) -> Tensor",
+        .shape = "xs[][D~] -> [sum(D~)]",
+        .kernels = OG_KERNELS(join_kernels),
+    },
+};
+OG_MODULE(list_unequal, ops)

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The tree reduction halves the width until it is one; an empty row never gets there.
+// expect: tree_sum - hang|timeout|endless|time
+
+#include <opgraft/op.h>
+
+enum { N, D };
+
+static og_status tree_sum(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t width = call->dim[D];
+  int levels = 0;
+  for (volatile int64_t left = width; left != 1; left = left / 2) ++levels;
+  for (int64_t r = 0; r < call->dim[N]; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < width; ++i) sum += (double)x[r * width + i];
+    y[r] = (float)sum / (float)(levels + 1) * (float)(levels + 1);
+  }
+  return OG_OK;
+}
+
+static const og_kernel tree_sum_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = tree_sum},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "tree_sum(Tensor x) -> Tensor",
+        .shape = "x[N, D] -> [N]",
+        .kernels = OG_KERNELS(tree_sum_kernels),
+    },
+};
+OG_MODULE(loop_empty, ops)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The input is read from its data pointer, without byte_offset.
+// expect: halve x byte_offset|offset|layout
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status halve(const og_call *call) {
+  const float *x = (const float *)call->in[0]->data;
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i) y[i] = x[i] * 0.5f;
+  return OG_OK;
+}
+
+static const og_kernel halve_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = halve},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "halve(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .kernels = OG_KERNELS(halve_kernels),
+    },
+};
+OG_MODULE(offset_ignored_input, ops)

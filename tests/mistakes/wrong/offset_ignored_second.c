@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: Only the second input is read without its byte_offset.
+// expect: add_bias bias byte_offset|offset|layout
+
+#include <opgraft/op.h>
+
+enum { N, D };
+
+static void add_rows(const og_call *call, int64_t begin, int64_t end) {
+  const float *x = og_f32(call->in[0]);
+  const float *bias = (const float *)call->in[1]->data;
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t width = call->dim[D];
+  for (int64_t r = begin; r < end; ++r)
+    for (int64_t i = 0; i < width; ++i)
+      y[r * width + i] = x[r * width + i] + bias[i];
+}
+
+static og_status add_bias(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 4, add_rows);
+}
+
+static const og_kernel add_bias_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = add_bias},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "add_bias(Tensor x, Tensor bias) -> Tensor",
+        .shape = "x[*N, D], bias[D] -> [*N, D]",
+        .kernels = OG_KERNELS(add_bias_kernels),
+    },
+};
+OG_MODULE(offset_ignored_second, ops)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The stencil reads one element behind the last row.
+// expect: forward_diff x out_of_bounds_read|read
+
+#include <opgraft/op.h>
+
+enum { D };
+
+static og_status forward_diff(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->dim[D]; ++i) y[i] = x[i + 1] - x[i];
+  return OG_OK;
+}
+
+static const og_kernel forward_diff_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = forward_diff},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "forward_diff(Tensor x) -> Tensor",
+        .shape = "x[D] -> [D]",
+        .kernels = OG_KERNELS(forward_diff_kernels),
+    },
+};
+OG_MODULE(read_after_end, ops)

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The rule gives D + 1 differences, but the kernel writes D - 1.
+// expect: diff - shape_rule|unwritten
+
+#include <opgraft/op.h>
+
+enum { D };
+
+static og_status diff(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i + 1 < call->dim[D]; ++i) y[i] = x[i + 1] - x[i];
+  return OG_OK;
+}
+
+static const og_kernel diff_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = diff},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "diff(Tensor x) -> Tensor",
+        .shape = "x[D] -> [D + 1]",
+        .kernels = OG_KERNELS(diff_kernels),
+    },
+};
+OG_MODULE(shape_too_big, ops)

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The scale of the first tensor ever seen is kept in a static variable and used for all later ones.
+// expect: quantize - state|repetition|nondeterministic
+
+#include <math.h>
+#include <opgraft/op.h>
+
+enum { N };
+
+static float kept_scale;
+static og_status quantize(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  if (kept_scale <= 0) {
+    for (int64_t i = 0; i < call->dim[N]; ++i)
+      kept_scale = fmaxf(kept_scale, fabsf(x[i]) / 127);
+  }
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y[i] = kept_scale > 0 ? floorf(x[i] / kept_scale + 0.5f) * kept_scale : 0;
+  return OG_OK;
+}
+
+static const og_kernel quantize_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = quantize},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "quantize(Tensor x) -> Tensor",
+        .shape = "x[N] -> [N]",
+        .kernels = OG_KERNELS(quantize_kernels),
+    },
+};
+OG_MODULE(state_first_scale, ops)

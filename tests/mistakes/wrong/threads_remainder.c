@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The kernel cuts the range into call->threads equal parts by hand and forgets the remainder.
+// expect: sum_all - threads|thread_count
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status sum_all(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t part = call->dim[N] / call->threads;
+  double sum = 0;
+  for (int32_t t = 0; t < call->threads; ++t)
+    for (int64_t i = t * part; i < (t + 1) * part; ++i) sum += (double)x[i];
+  y[0] = (float)sum;
+  return OG_OK;
+}
+
+static const og_kernel sum_all_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = sum_all},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "sum_all(Tensor x) -> Tensor",
+        .shape = "x[N] -> []",
+        .kernels = OG_KERNELS(sum_all_kernels),
+    },
+};
+OG_MODULE(threads_remainder, ops)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: The positions are computed and never stored.
+// expect: max_rows - unwritten
+
+#include <opgraft/op.h>
+
+enum { N, D };
+
+static og_status max_rows(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t width = call->dim[D];
+  for (int64_t r = 0; r < call->dim[N]; ++r) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < width; ++i)
+      if (x[r * width + i] > x[r * width + best]) best = i;
+    y[r] = x[r * width + best];
+  }
+  return OG_OK;
+}
+
+static const og_kernel max_rows_kernels[] = {
+    {.device = OG_CPU, .run = max_rows},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "max_rows(Tensor x) -> (Tensor values, Tensor indices)",
+        .shape = "x[*N, D] -> [*N], [*N]",
+        .where = "D > 0",
+        .dtype = "x: f32 -> x, i64",
+        .kernels = OG_KERNELS(max_rows_kernels),
+    },
+};
+OG_MODULE(unwritten_second_result, ops)

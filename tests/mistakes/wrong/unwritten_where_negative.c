@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: relu writes the positive elements and counts on the result to be zero elsewhere.
+// expect: relu - unwritten
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status relu(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    if (x[i] > 0) y[i] = x[i];
+  return OG_OK;
+}
+
+static const og_kernel relu_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = relu},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "relu(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .kernels = OG_KERNELS(relu_kernels),
+    },
+};
+OG_MODULE(unwritten_where_negative, ops)

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// One operator for each kind of finding; an operator's name is the kind that
+// check must name. All but one line of each would be right.
+
+#include <math.h>
+#include <opgraft/op.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N, K };
+
+static const float *x_of(const og_call *call) { return og_f32(call->in[0]); }
+static float *y_of(const og_call *call) { return og_f32_mut(call->out[0]); }
+
+static og_status copy_count(const og_call *call, int64_t count) {
+  const float *x = x_of(call);
+  float *y = y_of(call);
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i];
+  return OG_OK;
+}
+
+static og_status copy(const og_call *call) {
+  return copy_count(call, call->dim[N]);
+}
+
+static og_status writes_past(const og_call *call) {
+  y_of(call)[call->dim[N]] = 0;
+  return copy(call);
+}
+
+static og_status reads_past(const og_call *call) {
+  const float *x = x_of(call);
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = x[i + 1];
+  return OG_OK;
+}
+
+static og_status writes_argument(const og_call *call) {
+  float *x = (float *)og_data(call->in[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i) x[i] = 1;
+  return copy(call);
+}
+
+static og_status leaves_last(const og_call *call) {
+  return copy_count(call, call->dim[N] - 1);
+}
+
+static og_status adds_to_result(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] += x_of(call)[i];
+  return OG_OK;
+}
+
+static og_status moves_result(const og_call *call) {
+  call->out[0]->data = call->in[0]->data;
+  return OG_OK;
+}
+
+static og_status keeps_pointer(const og_call *call) {
+  static const float *first;
+  if (first == NULL) first = x_of(call);
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = first[0];
+  return OG_OK;
+}
+
+typedef float four __attribute__((vector_size(16)));
+
+static og_status wants_alignment(const og_call *call) {
+  int64_t i = 0;
+  for (; i + 4 <= call->dim[N]; i += 4)
+    *(four *)(void *)(y_of(call) + i) =
+        *(const four *)(const void *)(x_of(call) + i);
+  for (; i < call->dim[N]; ++i) y_of(call)[i] = x_of(call)[i];
+  return OG_OK;
+}
+
+static og_status scales_by_threads(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[i] * (float)call->threads;
+  return OG_OK;
+}
+
+static void running_sum(const og_call *call, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    y_of(call)[i] = x_of(call)[i] + (i > begin ? y_of(call)[i - 1] : 0);
+}
+
+static og_status sums_by_share(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 1, running_sum);
+}
+
+static void copy_and_next(const og_call *call, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y_of(call)[i] = x_of(call)[i];
+  if (end < call->dim[N]) y_of(call)[end] = 3;
+}
+
+static og_status shares_overlap(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 1, copy_and_next);
+}
+
+static og_status counts_calls(const og_call *call) {
+  static float calls;
+  calls += 1;
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = calls;
+  return OG_OK;
+}
+
+__attribute__((noinline)) static void take(float *to, const float *from) {
+  *to = *from;
+}
+
+static og_status reads_stack(const og_call *call) {
+  float scratch[8];
+  __asm__ volatile("" : : "r"(scratch) : "memory");
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    take(&y_of(call)[i], &scratch[i % 8]);
+  return OG_OK;
+}
+
+static og_status sums_in_workspace(const og_call *call) {
+  float *sum = (float *)call->workspace;
+  for (int64_t i = 0; i < call->dim[N]; ++i) sum[0] += x_of(call)[i];
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = sum[0];
+  return OG_OK;
+}
+
+static og_status fills_workspace(const og_call *call) {
+  float *w = (float *)call->workspace;
+  for (int64_t i = 0; i < call->dim[N]; ++i) w[i] = x_of(call)[i];
+  memcpy(y_of(call), w, (size_t)call->dim[N] * sizeof *w);
+  return OG_OK;
+}
+
+static og_status finds_too_many(const og_call *call) {
+  copy(call);
+  og_set_dim(call, K, call->dim[N] + 1);
+  return OG_OK;
+}
+
+static og_status square(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[i] * x_of(call)[i];
+  return OG_OK;
+}
+
+static og_status multiply(const og_call *call) {
+  const float *b = og_f32(call->in[1]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[i] * b[i];
+  return OG_OK;
+}
+
+static og_status subtracts_mean(const og_call *call) {
+  float sum = 0;
+  for (int64_t i = 0; i < call->dim[N]; ++i) sum += x_of(call)[i];
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[i] - sum;
+  return OG_OK;
+}
+
+static og_status adds_modulo(const og_call *call) {
+  const int64_t count = og_numel(call->out[0]);
+  const float *b = og_f32(call->in[1]);
+  for (int64_t i = 0; i < count; ++i)
+    y_of(call)[i] =
+        x_of(call)[i % og_numel(call->in[0])] + b[i % og_numel(call->in[1])];
+  return OG_OK;
+}
+
+static og_status copy_f64_badly(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f64_mut(call->out[0])[i] = og_f64(call->in[0])[i] * 2;
+  return OG_OK;
+}
+
+static og_status copy_negated(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = -x_of(call)[i];
+  return OG_OK;
+}
+
+static og_status reverses(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[call->dim[N] - 1 - i];
+  return OG_OK;
+}
+
+static og_status aborts_when_empty(const og_call *call) {
+  if (call->dim[N] == 0) abort();
+  return copy(call);
+}
+
+static og_status loops(const og_call *call) {
+  volatile int64_t i = call->dim[N];
+  while (i > 4) i = call->dim[N];
+  return copy(call);
+}
+
+static og_status allocates_all(const og_call *call) {
+  for (;;) {
+    void *block = malloc(1 << 20);
+    if (block == NULL) return og_fail(call, OG_MEMORY, "no memory");
+    memset(block, 1, 1 << 20);
+  }
+}
+
+static og_status leaks(const og_call *call) {
+  void *volatile block = malloc(100);
+  return block != NULL ? copy(call) : OG_MEMORY;
+}
+
+static og_status returns_length(const og_call *call) {
+  copy(call);
+  return call->dim[N] > 3 ? (og_status)(100 + call->dim[N]) : OG_OK;
+}
+
+static og_status refuses(const og_call *call) {
+  return og_fail(call, OG_UNSUPPORTED, "not today");
+}
+
+#define KERNEL(name, function, ...)                                     \
+  static const og_kernel name[] = {{.device = OG_CPU, .run = function}, \
+                                   __VA_ARGS__};
+KERNEL(past_kernels, writes_past)
+KERNEL(read_kernels, reads_past)
+KERNEL(argument_kernels, writes_argument)
+KERNEL(last_kernels, leaves_last)
+KERNEL(add_kernels, adds_to_result)
+KERNEL(move_kernels, moves_result)
+KERNEL(pointer_kernels, keeps_pointer)
+KERNEL(copy_kernels, copy)
+KERNEL(aligned_kernels, wants_alignment)
+KERNEL(thread_kernels, scales_by_threads)
+KERNEL(share_kernels, sums_by_share)
+KERNEL(overlap_kernels, shares_overlap)
+KERNEL(count_kernels, counts_calls)
+KERNEL(stack_kernels, reads_stack)
+KERNEL(sum_kernels, sums_in_workspace)
+KERNEL(fill_kernels, fills_workspace)
+KERNEL(found_kernels, finds_too_many)
+KERNEL(square_kernels, square)
+KERNEL(multiply_kernels, multiply)
+KERNEL(mean_kernels, subtracts_mean)
+KERNEL(modulo_kernels, adds_modulo)
+KERNEL(reverse_kernels, reverses)
+KERNEL(abort_kernels, aborts_when_empty)
+KERNEL(loop_kernels, loops)
+KERNEL(memory_kernels, allocates_all)
+KERNEL(leak_kernels, leaks)
+KERNEL(length_kernels, returns_length)
+KERNEL(refuse_kernels, refuses)
+KERNEL(two_kernels, copy, {.device = OG_CPU, .run = copy_negated})
+static const og_kernel type_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = copy},
+    {.device = OG_CPU, .dtypes = "f64", .run = copy_f64_badly},
+};
+
+#define SIMPLE(name, array)                                      \
+  .schema = name "(Tensor x) -> Tensor", .shape = "x[N] -> [N]", \
+  .dtype = "x: f32 -> x", .kernels = OG_KERNELS(array)
+
+static const og_op ops[] = {
+    {SIMPLE("out_of_bounds_write", past_kernels)},
+    {SIMPLE("out_of_bounds_read", read_kernels)},
+    {SIMPLE("undeclared_mutation", argument_kernels)},
+    {SIMPLE("output_not_written", last_kernels)},
+    {SIMPLE("output_read", add_kernels)},
+    {SIMPLE("output_alias", move_kernels)},
+    {SIMPLE("kept_pointer", pointer_kernels)},
+    {SIMPLE("layout_dependent", copy_kernels), .strides = "any"},
+    {SIMPLE("alignment_assumed", aligned_kernels)},
+    {SIMPLE("thread_dependent", thread_kernels)},
+    {SIMPLE("chunk_order_dependent", share_kernels)},
+    {SIMPLE("data_race", overlap_kernels)},
+    {SIMPLE("not_repeatable", count_kernels)},
+    {SIMPLE("uninitialised", stack_kernels)},
+    {SIMPLE("workspace_uninitialised", sum_kernels), .workspace = "4"},
+    {SIMPLE("workspace_overrun", fill_kernels), .workspace = "max(N, 1) * 2"},
+    {.schema = "bound_exceeded(Tensor x) -> Tensor",
+     .shape = "x[N] -> [K <= N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(found_kernels)},
+    {SIMPLE("wrong_gradient", square_kernels),
+     .backward = "multiply_backward(grad, x) -> x"},
+    {.schema = "multiply_backward(Tensor grad, Tensor x) -> Tensor",
+     .shape = "grad[N], x[N] -> [N]",
+     .dtype = "grad: f32, x: grad -> x",
+     .kernels = OG_KERNELS(multiply_kernels)},
+    {.schema = "gradient_shape(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[N], y[*M] -> [N]",
+     .dtype = "x: f32, y: x -> x",
+     .backward = "pass_backward(grad) -> y",
+     .kernels = OG_KERNELS(copy_kernels)},
+    {SIMPLE("pass_backward", copy_kernels)},
+    {.schema = "missing_gradient(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[N], y[N] -> [N]",
+     .dtype = "x: f32, y: x -> x",
+     .backward = "multiply_backward(grad, y) -> x",
+     .kernels = OG_KERNELS(multiply_kernels)},
+    {.schema = "wrong_batch_rule(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(mean_kernels)},
+    {.schema = "wrong_broadcast(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
+     .dtype = "x: f32, y: x -> x",
+     .kernels = OG_KERNELS(modulo_kernels)},
+    {.schema = "wrong_values_across_dtypes(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32|f64 -> x",
+     .kernels = OG_KERNELS(type_kernels)},
+    {SIMPLE("wrong_values_across_kernels", two_kernels)},
+    {SIMPLE("wrong_pointwise", square_kernels), .pointwise = "x * x * x"},
+    {SIMPLE("wrong_in_place", reverse_kernels), .inplace = "x"},
+    {SIMPLE("crash", abort_kernels)},
+    {SIMPLE("timeout", loop_kernels)},
+    {SIMPLE("memory_limit", memory_kernels)},
+    {SIMPLE("memory_leak", leak_kernels)},
+    {SIMPLE("bad_status", length_kernels)},
+    {SIMPLE("never_ran", refuse_kernels)},
+    {SIMPLE("not_sampled", copy_kernels), .where = "N > 3, N < 3"},
+};
+OG_MODULE(check_wrong, ops)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""linear and fused_moe, packed and not, against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import oracle
+import pytest
+import torch
+import torch.nn.functional as F
+from oracle import TOLERANCE, TYPES
+
+SIZES = [(1, 64, 48), (3, 65, 70), (5, 100, 33), (40, 257, 129), (130, 64, 17),
+         (0, 8, 8), (2, 0, 5), (16, 512, 96)]
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", SIZES)
+def test_linear(
+    ops: Any, covers: Any, dtype: torch.dtype, size: tuple[int, int, int]
+) -> None:
+    m, k, n = size
+    x, w, b = (torch.randn(*s).to(dtype) for s in ((m, k), (n, k), (n,)))
+    wanted = F.linear(x.double(), w.double(), b.double())
+    assert oracle.error(ops.linear(x, w, b), wanted) <= TOLERANCE[dtype]
+    packed = ops.linear_prepack(w)
+    for name, activation in ACTIVATIONS.items():
+        found = ops.linear_packed(
+            x, packed, b, out_features=n, activation=name)
+        assert oracle.error(found, activation(wanted)) <= TOLERANCE[dtype]
+    covers("linear", dtype, "sizes")
+    covers("linear_packed", dtype, "activations")
+    covers("linear_prepack", dtype, "sizes")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_linear_gradient(
+    ops: Any, covers: Any, dtype: torch.dtype, with_bias: bool
+) -> None:
+    given = [torch.randn(s).to(dtype) for s in ((7, 3, 50), (90, 50), (90,))]
+    given = given if with_bias else given[:2]
+    low = [t.clone().requires_grad_() for t in given]
+    high = [t.double().requires_grad_() for t in given]
+    y, z = ops.linear(*low), F.linear(*high)
+    grad = torch.randn(z.shape).to(dtype)
+    y.backward(grad)
+    z.backward(grad.double())
+    for a, b in zip(low, high, strict=True):
+        assert oracle.error(a.grad, b.grad) <= TOLERANCE[dtype]
+    covers("linear", dtype, "gradient")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("activation", ["silu", "gelu", "gelu_tanh",
+                                        "swigluoai"])
+@pytest.mark.parametrize("tokens, experts, topk", [(1, 8, 2), (7, 4, 2),
+                                                   (64, 5, 4)])
+def test_fused_moe(
+    ops: Any, covers: Any, dtype: torch.dtype, activation: str, tokens: int,
+    experts: int, topk: int
+) -> None:
+    width, inner = 50, 36
+    x = torch.randn(tokens, width).to(dtype)
+    w13 = (torch.randn(experts, 2 * inner, width) / 7).to(dtype)
+    w2 = (torch.randn(experts, width, inner) / 6).to(dtype)
+    b13 = torch.randn(experts, 2 * inner).to(dtype)
+    b2 = torch.randn(experts, width).to(dtype)
+    ids = torch.stack([torch.randperm(experts)[:topk] for _ in range(tokens)])
+    ids = ids.to(torch.int32)
+    if tokens == 7:
+        ids[2, 1] = -1
+    weights = torch.rand(tokens, topk)
+    packed = ops.fused_moe_prepack(w13), ops.fused_moe_prepack(w2)
+    for biases in ((b13, b2), (None, None)):
+        found = ops.fused_moe(x, *packed, weights, ids, *biases, inner=inner,
+                              activation=activation)
+        wanted = oracle.moe(x, w13, w2, weights, ids, *biases, activation)
+        assert oracle.error(found, wanted) <= 2 * TOLERANCE[dtype]
+    ids[0, 0] = experts
+    with pytest.raises(RuntimeError, match=r"topk_ids\[0, 0\] is"):
+        ops.fused_moe(x, *packed, weights, ids, inner=inner)
+    covers("fused_moe", dtype, "activations, biases, skipped ids")
+    covers("fused_moe_prepack", dtype, "sizes")

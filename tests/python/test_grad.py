@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients and batching, from the declaration alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.library import opcheck
+
+from opgraft import _batch
+
+
+def test_gradcheck(linear):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    b = torch.randn(4, dtype=torch.float64, requires_grad=True)
+    for f in (linear.custom_linear, torch.ops.custom_linear.custom_linear):
+        assert torch.autograd.gradcheck(f, (x, w, b))
+        assert torch.autograd.gradcheck(f, (x, w))
+        assert torch.autograd.gradgradcheck(f, (x, w, b))
+
+
+def test_only_what_needs_a_gradient_gets_one(linear):
+    x, w = torch.randn(2, 5), torch.randn(4, 5, requires_grad=True)
+    linear.custom_linear(x, w).sum().backward()
+    assert x.grad is None and w.grad.shape == (4, 5)
+
+
+def test_missing_gradient_raises(basics):
+    x = torch.ones(2, requires_grad=True)
+    for f in (basics.no_gradient, torch.ops.basics.no_gradient):
+        out = f(x)
+        with pytest.raises(RuntimeError, match="no_gradient: has no gradient"):
+            out.sum().backward()
+
+
+def test_declared_zero_gradient(basics):
+    x = torch.ones(2, requires_grad=True)
+    for f in (basics.zero_gradient, torch.ops.basics.zero_gradient):
+        y = f(x) + x
+        (g,) = torch.autograd.grad(y.sum(), x)
+        assert g.tolist() == [1, 1]
+
+
+def test_double_backward(basics):
+    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(
+        lambda a, b: basics.scale_add(a * b, b, 0.5), (x, y))
+
+
+SAMPLES = [
+    ("scale_add", lambda g: (torch.randn(3, requires_grad=g),
+                             torch.randn(3, requires_grad=g), 2.0)),
+    ("scale_add", lambda g: (torch.randn(3, 4).t(), torch.randn(4, 3), 2.0)),
+    ("scale_add", lambda g: (torch.randn(0), torch.randn(0), 2.0)),
+    ("scale_add_", lambda g: (torch.randn(3), torch.randn(3), 2.0)),
+    ("add_to_", lambda g: (torch.randn(3), 2.0)),
+    ("two_writes", lambda g: (torch.randn(3), torch.randn(3))),
+    ("scalar_mul", lambda g: (torch.randn(3), 2)),
+    ("iota", lambda g: (3,)),
+    ("positives", lambda g: (torch.randn(5),)),
+    ("halves", lambda g: (torch.randn(5), 2)),
+    ("strided_sum", lambda g: (torch.randn(5, 6).t(),)),
+    ("row_sums", lambda g: (torch.randn(2, 5, 6),)),
+    ("zero_gradient", lambda g: (torch.randn(2, requires_grad=g),)),
+]
+
+
+@pytest.mark.parametrize("name,make", SAMPLES,
+                         ids=[f"{n}-{i}" for i, (n, _) in enumerate(SAMPLES)])
+def test_opcheck(basics, name, make):
+    opcheck(getattr(torch.ops.basics, name).default, make(True))
+
+
+def test_opcheck_linear(linear):
+    op = torch.ops.custom_linear.custom_linear.default
+    g = {"requires_grad": True}
+    opcheck(op, (torch.randn(2, 5, **g), torch.randn(4, 5, **g)))
+    opcheck(op, (torch.randn(3, 2, 5, **g), torch.randn(4, 5, **g),
+                 torch.randn(4, **g)))
+
+
+@pytest.mark.parametrize("dims", [(0, None), (1, None), (0, 0), (None, 0)])
+def test_vmap_of_equal_packs_absorbs(basics, dims):
+    x = torch.randn(*([4] if dims[0] is not None else []), 3) if dims[
+        0] == 0 or dims[0] is None else torch.randn(3, 4)
+    y = torch.randn(4, 3) if dims[1] == 0 else torch.randn(3)
+    if dims[0] is None:
+        x = torch.randn(3)
+    before = _batch.loops["scale_add"]
+    got = torch.func.vmap(lambda a, b: basics.scale_add(a, b, 2.0), dims)(x, y)
+    want = torch.func.vmap(lambda a, b: a + 2 * b, dims)(x, y)
+    torch.testing.assert_close(got, want)
+    assert _batch.loops["scale_add"] == before
+
+
+def test_vmap_of_a_pack_absorbs_and_else_loops(linear):
+    x, w = torch.randn(3, 2, 5), torch.randn(4, 5)
+    before = _batch.loops["custom_linear"]
+    got = torch.func.vmap(lambda a: linear.custom_linear(a, w))(x)
+    torch.testing.assert_close(got, x @ w.t())
+    assert _batch.loops["custom_linear"] == before
+    ws = torch.randn(3, 4, 5)
+    got = torch.func.vmap(linear.custom_linear)(x, ws)
+    torch.testing.assert_close(got, torch.func.vmap(
+        torch.nn.functional.linear)(x, ws))
+    assert _batch.loops["custom_linear"] == before + 1
+
+
+def test_vmap_of_grad(linear):
+    w = torch.randn(4, 5)
+    x = torch.randn(6, 5)
+    got = torch.func.vmap(torch.func.grad(
+        lambda a: linear.custom_linear(a, w).pow(2).sum()))(x)
+    torch.testing.assert_close(got, 2 * (x @ w.t()) @ w)
+
+
+def test_vmap_of_an_inplace_operator(basics):
+    x, want = torch.zeros(3, 2), torch.ones(3, 2)
+    torch.func.vmap(lambda a: basics.add_to_(a, 1.0))(x)
+    assert torch.equal(x, want)

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked arithmetic, allocations that are made to fail, arenas.
+
+#include "base/memory.h"
+
+#include "unit/test.h"
+
+TEST(checked_i64) {
+  static const struct {
+    int64_t a, b;
+    bool add, sub, mul;  // which fit
+  } rows[] = {
+      {0, 0, true, true, true},
+      {INT64_MAX, 1, false, true, true},
+      {INT64_MIN, 1, true, false, true},
+      {INT64_MIN, -1, false, true, false},
+      {INT64_MAX, -1, true, false, true},
+      {INT64_MIN, INT64_MIN, false, true, false},
+      {3037000500, 3037000500, true, true, false},
+      {3037000499, 3037000499, true, true, true},
+      {-3037000500, 3037000500, true, true, false},
+      {0, INT64_MIN, true, false, true},
+      {2, INT64_MIN / 2, true, true, true},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    int64_t out;
+    CHECK_EQ(og_i64_add(rows[i].a, rows[i].b, &out), rows[i].add);
+    CHECK_EQ(og_i64_sub(rows[i].a, rows[i].b, &out), rows[i].sub);
+    CHECK_EQ(og_i64_mul(rows[i].a, rows[i].b, &out), rows[i].mul);
+  }
+}
+
+TEST(checked_size) {
+  size_t out;
+  CHECK(og_size_add(SIZE_MAX - 1, 1, &out) && out == SIZE_MAX);
+  CHECK(!og_size_add(SIZE_MAX, 1, &out));
+  CHECK(og_size_mul(SIZE_MAX / 2, 2, &out) && out == SIZE_MAX - 1);
+  CHECK(!og_size_mul(SIZE_MAX / 2 + 1, 2, &out));
+}
+
+TEST(too_much) {
+  CHECK(og_alloc_zeroed(SIZE_MAX, 2) == NULL);
+  CHECK(og_alloc_aligned(64, SIZE_MAX - 8) == NULL);
+  og_arena arena = {0};
+  CHECK(og_arena_array(&arena, SIZE_MAX, 8) == NULL);
+  CHECK(og_arena_alloc(&arena, SIZE_MAX - 4) == NULL);
+  og_arena_destroy(&arena);
+}
+
+TEST(fails_from_the_nth_on) {
+  og_alloc_fail_at(1);
+  void *first = og_alloc(8);
+  CHECK(first != NULL);
+  CHECK(og_alloc(8) == NULL);
+  CHECK(og_alloc_zeroed(1, 8) == NULL);
+  CHECK(og_realloc(first, 64) == NULL);
+  og_alloc_fail_at(-1);
+  og_free(first);
+  first = og_alloc_aligned(64, 100);
+  CHECK(first != NULL && (uintptr_t)first % 64 == 0);
+  og_free(first);
+}
+
+TEST(arena_keeps_and_zeroes) {
+  og_arena arena = {0};
+  char *names[200];
+  for (int i = 0; i < 200; ++i) {
+    names[i] = og_arena_strndup(&arena, "abcdefghij", (size_t)(i % 11));
+    REQUIRE(names[i] != NULL);
+    const unsigned char *block = og_arena_alloc(&arena, 100);
+    REQUIRE(block != NULL);
+    CHECK((uintptr_t)block % 16 == 0);
+    for (int k = 0; k < 100; ++k) CHECK_EQ(block[k], 0);
+  }
+  for (int i = 0; i < 200; ++i) CHECK_EQ(strlen(names[i]), i % 11);
+  CHECK(og_arena_alloc(&arena, 100000) != NULL);
+done:
+  og_arena_destroy(&arena);
+}
+
+TEST_MAIN("memory", CASE_NO_FAULTS(checked_i64), CASE_NO_FAULTS(checked_size),
+          CASE_NO_FAULTS(too_much), CASE_NO_FAULTS(fails_from_the_nth_on),
+          CASE(arena_keeps_and_zeroes))

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// check, whole: each operator of check_wrong is named by what it does wrong,
+// and nothing is said of those of check_right.
+
+#include <opgraft/check.h>
+
+#include "test.h"
+
+typedef struct seen {
+  char kind[64][48];
+  char op[64][64];
+  int32_t count;
+  int32_t operators;
+} seen;
+
+static void on_finding(void *user, const opgraft_finding *finding) {
+  seen *s = user;
+  if (finding->is_note || s->count == 64) return;
+  snprintf(s->kind[s->count], sizeof s->kind[0], "%s",
+           opgraft_finding_name(finding->kind));
+  snprintf(s->op[s->count++], sizeof s->op[0], "%s", finding->op);
+  if (finding->text[0] == '\0' || finding->fix[0] == '\0')
+    printf("%s: a finding without text or fix\n", finding->op);
+}
+
+static void on_operator(void *user, const opgraft_check_operator *done) {
+  seen *s = user;
+  s->operators += done->call_count >= 0;
+}
+
+static bool has(const seen *s, const char *op, const char *kind) {
+  for (int32_t i = 0; i < s->count; ++i)
+    if (strcmp(s->op[i], op) == 0 && strcmp(s->kind[i], kind) == 0) return true;
+  return false;
+}
+
+static og_status check(const char *name, seen *s, int32_t *out_findings,
+                       opgraft_module **out_module) {
+  char path[512];
+  opgraft_error error;
+  const opgraft_check_options options = {.struct_size = sizeof options,
+                                         .run_limit_ms = 500};
+  const opgraft_check_sink sink = {.struct_size = sizeof sink,
+                                   .user = s,
+                                   .finding = on_finding,
+                                   .operator_done = on_operator};
+  memset(s, 0, sizeof *s);
+  snprintf(path, sizeof path, "%s/%s.so", TEST_MODULE_DIR, name);
+  *out_module = NULL;
+  og_status status = opgraft_module_load(path, out_module, &error);
+  if (status == OG_OK)
+    status = opgraft_check(*out_module, &options, &sink, out_findings, &error);
+  if (status != OG_OK) printf("%s\n", error.text);
+  return status;
+}
+
+// AddressSanitizer keeps malloc and the stack to itself.
+static bool is_hidden(const char *kind) {
+#ifdef __SANITIZE_ADDRESS__
+  if (strcmp(kind, "memory_leak") != 0 && strcmp(kind, "uninitialised") != 0)
+    return false;
+  printf("check_findings: %s skipped under AddressSanitizer\n", kind);
+  return true;
+#else
+  (void)kind;
+  return false;
+#endif
+}
+
+static bool is_kind(const char *name) {
+  for (int32_t i = 0; i < OPGRAFT_FINDING_COUNT; ++i)
+    if (strcmp(opgraft_finding_name(i), name) == 0) return true;
+  return false;
+}
+
+TEST(names_each_mistake) {
+  static seen s;
+  int32_t findings = 0;
+  opgraft_module *module = NULL;
+  REQUIRE(check("check_wrong", &s, &findings, &module) == OG_OK);
+  CHECK(findings >= 30);
+  CHECK_EQ(s.operators, opgraft_module_op_count(module));
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const char *op = opgraft_op_name(opgraft_module_op(module, i));
+    // Operators that are there for another one's backward are right.
+    if (is_kind(op) && !is_hidden(op) && !CHECK(has(&s, op, op)))
+      printf("missed: %s\n", op);
+    if (!is_kind(op)) CHECK(!has(&s, op, "wrong_gradient"));
+  }
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
+TEST(finds_nothing_in_right_operators) {
+  static seen s;
+  int32_t findings = -1;
+  opgraft_module *module = NULL;
+  REQUIRE(check("check_right", &s, &findings, &module) == OG_OK);
+  CHECK_EQ(findings, 0);
+  for (int32_t i = 0; i < s.count; ++i) printf("%s: %s\n", s.op[i], s.kind[i]);
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
+TEST(refuses_what_it_does_not_know) {
+  opgraft_error error;
+  opgraft_module *module = NULL;
+  char path[512];
+  opgraft_check_options options = {.struct_size = sizeof options,
+                                   .op = "no_such_operator"};
+  snprintf(path, sizeof path, "%s/check_right.so", TEST_MODULE_DIR);
+  REQUIRE(opgraft_module_load(path, &module, &error) == OG_OK);
+  CHECK_EQ(opgraft_check(NULL, &options, NULL, NULL, &error), OG_INVALID);
+  CHECK_EQ(opgraft_check(module, &options, NULL, NULL, &error), OG_INVALID);
+  CHECK(strstr(error.text, "no_such_operator") != NULL);
+  options.op = "cat";
+  options.probe = "no_such_probe";
+  CHECK_EQ(opgraft_check(module, &options, NULL, NULL, &error), OG_INVALID);
+  CHECK(opgraft_finding_name(-1) == NULL);
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
+TEST_MAIN("check_findings", CASE_NO_FAULTS(names_each_mistake),
+          CASE_NO_FAULTS(finds_nothing_in_right_operators),
+          CASE_NO_FAULTS(refuses_what_it_does_not_know))

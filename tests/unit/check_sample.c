@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sampler: what it draws is allowed, varied, and the same for one seed.
+
+#include "check/sample.h"
+
+#include "test.h"
+
+static og_status nothing(const og_call *call) {
+  (void)call;
+  return OG_OK;
+}
+static const og_kernel kernels[] = {{.device = OG_CPU, .run = nothing}};
+
+#define OP(name, arguments, ...)                \
+  {                                             \
+    .schema = name "(" arguments ") -> Tensor", \
+    .kernels = OG_KERNELS(kernels), __VA_ARGS__ \
+  }
+
+// Each asks something else of the solver.
+static const og_op ops[] = {
+    OP("linear", "Tensor x, Tensor w, Tensor? b=None",
+       .shape = "x[*N, I], w[O, I], b?[O] -> [*N, O]", .where = "I > 0",
+       .dtype = "x: f32|f64, w: x, b: x -> x"),
+    OP("groups", "Tensor x, Tensor w, int groups",
+       .shape = "x[N, C], w[O, C // groups] -> [N, O]",
+       .where = "groups > 0, C % groups == 0, O % groups == 0",
+       .dtype = "x: f32, w: x -> x"),
+    OP("axis", "Tensor x, int dim", .shape = "x[*A, D@dim, *B] -> [*A, *B]",
+       .where = "D > 1", .dtype = "x: f32 -> x"),
+    OP("join", "Tensor[] xs, int dim",
+       .shape = "xs[][*A, D~@dim, *B] -> [*A, sum(D~), *B]",
+       .dtype = "xs: f32 -> xs"),
+    OP("view", "Tensor x, int[] sizes", .shape = "x[*N] -> [*sizes]",
+       .where = "prod(sizes) == prod(N)", .dtype = "x: f32 -> x"),
+    OP("turn", "Tensor x, int[] dims", .shape = "x[*N] -> [*permute(N, dims)]",
+       .where = "rank(N) > 1", .dtype = "x: f32 -> x"),
+    OP("window", "Tensor x, int k, int stride=1, int pad=0",
+       .shape = "x[*N, L] -> [*N, (L + 2 * pad - k) // stride + 1]",
+       .where = "k > 0, stride > 0, pad >= 0, 2 * pad <= k, L + 2 * pad >= k",
+       .dtype = "x: f32 -> x"),
+    OP("added", "Tensor x, Tensor y",
+       .shape = "x[*A], y[*B] -> [*broadcast(A, B)]",
+       .dtype = "x: f32, y: x -> x"),
+    OP("tight", "Tensor x, int n", .shape = "x[N, M] -> [n]",
+       .where = "n == N * M + 1, N < M, N + M == 9", .dtype = "x: f32 -> x"),
+    OP("last", "Tensor x, int[] sizes", .shape = "x[*N, D] -> [*sizes]",
+       .where = "len(sizes) == 2, sum(sizes) == D, D > 3",
+       .dtype = "x: f32 -> x"),
+};
+static const og_module record = {
+    sizeof(og_module),        OG_ABI_VERSION, "samples", ops,
+    sizeof ops / sizeof *ops, sizeof(og_op)};
+
+static const og_profile profiles[] = {
+    OG_PROFILE_TINY, OG_PROFILE_MIXED, OG_PROFILE_ZERO,  OG_PROFILE_ONES,
+    OG_PROFILE_EDGE, OG_PROFILE_LARGE, OG_PROFILE_SMOOTH};
+enum { PROFILES = sizeof profiles / sizeof *profiles };
+
+static int32_t draw_all(const opgraft_op *op, og_sample *sample) {
+  int32_t types[4][OG_VARIABLE_MAX];
+  int32_t drawn = 0;
+  opgraft_error error = {.code = OG_OK};
+  if (og_sample_types(op, 4, types) < 1) return 0;
+  for (int32_t p = 0; p < PROFILES; ++p)
+    for (uint64_t seed = 0; seed < 6; ++seed)
+      drawn += og_sample_draw(op, profiles[p], types[0], seed, sample, &error);
+  if (drawn < 6 * PROFILES && test_now.fault < 0)
+    printf("%s: %s\n", opgraft_op_name(op), error.text);
+  return drawn;
+}
+
+TEST(draws_what_the_rules_allow) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  og_sample *sample = og_alloc(sizeof *sample);
+  REQUIRE(sample != NULL);
+  REQUIRE(opgraft_module_wrap(&record, &module, &error) == OG_OK);
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i)
+    CHECK_EQ(draw_all(opgraft_module_op(module, i), sample), 6 * PROFILES);
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_free(sample);
+}
+
+TEST(draws_the_same_for_one_seed) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  og_text a = {0}, b = {0}, c = {0};
+  int32_t types[4][OG_VARIABLE_MAX] = {{0}};
+  og_sample *sample = og_alloc(sizeof *sample);
+  REQUIRE(sample != NULL);
+  REQUIRE(opgraft_module_wrap(&record, &module, &error) == OG_OK);
+  const opgraft_op *op = opgraft_module_find_op(module, "linear");
+  CHECK_EQ(og_sample_types(op, 4, types), 2);
+  const uint64_t seeds[] = {5, 5, 6};
+  og_text *const texts[] = {&a, &b, &c};
+  for (int32_t i = 0; i < 3; ++i) {
+    REQUIRE(og_sample_draw(op, OG_PROFILE_MIXED, types[1], seeds[i], sample,
+                           &error));
+    og_sample_describe(sample, texts[i]);
+  }
+  CHECK_STR(a.data, b.data);
+  CHECK(a.data != NULL && c.data != NULL && strcmp(a.data, c.data) != 0);
+  CHECK(a.data != NULL && strstr(a.data, "f64") != NULL);
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_text_reset(&a);
+  og_text_reset(&b);
+  og_text_reset(&c);
+  og_free(sample);
+}
+
+// Some sample of every kind that matters comes up.
+TEST(reaches_the_edges) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  int32_t types[4][OG_VARIABLE_MAX];
+  int32_t empty = 0, absent = 0, large = 0, negative = 0;
+  og_sample *s = og_alloc(sizeof *s);
+  REQUIRE(s != NULL);
+  REQUIRE(opgraft_module_wrap(&record, &module, &error) == OG_OK);
+  const opgraft_op *linear = opgraft_module_find_op(module, "linear");
+  const opgraft_op *axis = opgraft_module_find_op(module, "axis");
+  REQUIRE(og_sample_types(linear, 4, types) > 0);
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    REQUIRE(og_sample_draw(linear, profiles[seed % PROFILES], types[0], seed, s,
+                           &error));
+    empty += og_sample_numel(s) == 0 || s->dim[2] == 0;
+    absent += !s->is_given[2];
+    large += og_sample_numel(s) > 256;
+  }
+  REQUIRE(og_sample_types(axis, 4, types) > 0);
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    REQUIRE(og_sample_draw(axis, OG_PROFILE_MIXED, types[0], seed, s, &error));
+    negative += s->attr[0].i < 0;
+  }
+  CHECK(empty > 0);
+  CHECK(absent > 5 && absent < 35);
+  CHECK(large > 2);
+  CHECK(negative > 5 && negative < 35);
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_free(s);
+}
+
+TEST_MAIN("check_sample", CASE_NO_FAULTS(draws_what_the_rules_allow),
+          CASE(draws_the_same_for_one_seed), CASE_NO_FAULTS(reaches_the_edges))

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on an include that goes up the layers of docs/design.md."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# Lowest first; a folder includes itself and what stands before it.
+LAYERS = ["base", "decl", "module", "call", "check", "graph", "import", "pass",
+          "plan", "loop", "kernel", "exec", "trace", "report", "api"]
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")
+HEADER_LINES_MAX = 400
+
+
+def includes(path: pathlib.Path) -> list[tuple[int, str, str]]:
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            found.append((number, match[1], match[2]))
+    return found
+
+
+def sources(folder: str) -> list[pathlib.Path]:
+    return [p for p in sorted((ROOT / folder).rglob("*"))
+            if p.suffix in (".c", ".h", ".def", ".inc")]
+
+
+def is_libc(name: str) -> bool:
+    return not name.startswith(("opgraft/", "torch/", "ATen/", "c10/"))
+
+
+def check_src(path: pathlib.Path) -> list[str]:
+    own = path.relative_to(ROOT / "src").parts[0]
+    if own not in LAYERS:
+        return [f"{path.relative_to(ROOT)}: src/{own} is no layer"]
+    problems = []
+    for number, mark, name in includes(path):
+        if mark == "<" or PUBLIC.match(name):
+            continue
+        layer = name.split("/")[0]
+        where = f"{path.relative_to(ROOT)}:{number}"
+        if "/" not in name:
+            problems.append(f'{where}: "{name}" has no folder; '
+                            f'write "{own}/{name}"')
+        elif layer not in LAYERS:
+            problems.append(f'{where}: "{name}" is in no layer')
+        elif LAYERS.index(layer) > LAYERS.index(own):
+            problems.append(f'{where}: {own} includes "{name}", '
+                            "which stands above it")
+    return problems
+
+
+def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
+    """ops/, hosts/ and cli/: public headers and their own folder."""
+    problems = []
+    for number, mark, name in includes(path):
+        where = f"{path.relative_to(ROOT)}:{number}"
+        if mark == "<":
+            allowed = ("opgraft/op.h",) if only_op else ("opgraft/",)
+            if not is_libc(name) and not name.startswith(allowed):
+                problems.append(f"{where}: <{name}> is not for {own}")
+            continue
+        local = [path.parent / name, ROOT / own / name, ROOT / name]
+        here = any(p.exists() and (ROOT / own) in p.resolve().parents
+                   for p in local)
+        kernel = only_op and name.startswith("kernel/")
+        if not here and not kernel:
+            problems.append(f'{where}: "{name}" is not for {own}')
+    return problems
+
+
+def check_public(path: pathlib.Path) -> list[str]:
+    problems = []
+    lines = len(path.read_text().splitlines())
+    if lines > HEADER_LINES_MAX:
+        problems.append(f"{path.relative_to(ROOT)}: {lines} lines, "
+                        f"more than {HEADER_LINES_MAX}")
+    for number, mark, name in includes(path):
+        if mark == '"' or not is_libc(name) and not name.startswith("opgraft/"):
+            problems.append(f"{path.relative_to(ROOT)}:{number}: {name} "
+                            "in a public header")
+    return problems
+
+
+def main() -> int:
+    problems = []
+    count = 0
+    for path in sources("src"):
+        problems += check_src(path)
+        count += 1
+    for own, only_op in (("ops", True), ("hosts", False), ("cli", False)):
+        for path in sources(own):
+            problems += check_outside(path, own, only_op)
+            count += 1
+    for path in sources("include"):
+        problems += check_public(path)
+        count += 1
+    for problem in problems:
+        print(problem)
+    print(f"layers: {count} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

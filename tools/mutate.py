@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes mutants of correct operator files and counts how many check finds.
+
+A mutant is a file with one small change: an index, a bound, a constant, a
+comparison, an operator, a missing write, a swapped name in a declaration.
+Mutants that act as the original on all sampled calls (no other value, refusal
+or fault, with the original as the reference) are left out of the score, as are
+those that do not compile. What remains is "value-changing", and check should
+find it without seeing the original.
+
+    python tools/mutate.py --check build/tests/tools/check_main [--smoke]
+
+Writes docs/results/mutate.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIMEOUT_S = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    file: str
+    line: int
+    kind: str
+    before: str
+    after: str
+    text: str = dataclasses.field(repr=False)
+
+
+# --- Mutations ---------------------------------------------------------------
+
+# What is matched in code, and what may stand there instead.
+CODE_RULES: list[tuple[str, str, Callable[[re.Match[str]], list[str]]]] = [
+    ("index", r"\[(\w+)\]", lambda m: [f"[{m[1]} + 1]", "[0]"]),
+    ("index", r"\[(\w+) \* (\w+) \+ (\w+)\]",
+     lambda m: [f"[{m[3]} * {m[2]} + {m[1]}]", f"[{m[1]} * {m[2]}]"]),
+    ("index", r"\+ (\w+) \* (\w+);", lambda m: [f"+ {m[1]} * {m[2]} + 1;",
+                                                f"+ ({m[1]} + 1) * {m[2]};"]),
+    ("bound", r"< (\w+);", lambda m: [f"<= {m[1]};", f"< {m[1]} - 1;"]),
+    ("bound", r"(int64_t \w+) = 0;", lambda m: [f"{m[1]} = 1;"]),
+    ("bound", r"(int64_t \w+) = begin;", lambda m: [f"{m[1]} = begin + 1;"]),
+    ("constant", r"\b(\d+\.\d+)(f?)\b",
+     lambda m: [f"{float(m[1]) * 1.25 + 0.01:g}".replace("e", "0e")
+                if "." not in f"{float(m[1]) * 1.25 + 0.01:g}"
+                else f"{float(m[1]) * 1.25 + 0.01:g}{m[2]}"]),
+    ("constant", r"(?<=[-+*/] )([123])(?= [-+*/]|\)|;)",
+     lambda m: [str(int(m[1]) + 1)]),
+    ("constant", r"= 0;", lambda m: ["= 1;"]),
+    ("comparison", r" < (?=\w+\))", lambda m: [" >= ", " > "]),
+    ("comparison", r" > (?=\S)", lambda m: [" <= ", " < "]),
+    ("comparison", r" == ", lambda m: [" != "]),
+    ("operator", r" \+ ", lambda m: [" - "]),
+    ("operator", r" - ", lambda m: [" + "]),
+    ("operator", r" \* (?=[\w(])", lambda m: [" + "]),
+    ("operator", r" / ", lambda m: [" * "]),
+    ("operator", r" \+= ", lambda m: [" = ", " -= "]),
+    ("operator", r"\b(exp|log|tanh|sqrt|sin|cos|fmax|fmin)(f?)\(",
+     lambda m: [{"exp": "sinh", "log": "sqrt", "tanh": "sin", "sqrt": "cbrt",
+                 "sin": "cos", "cos": "sin", "fmax": "fmin",
+                 "fmin": "fmax"}[m[1]] + m[2] + "("]),
+    ("missing write", r"^\s+\w+\[[^\]]*\] [-+*]?= [^;]*;$", lambda m: [""]),
+    ("missing write", r"^\s+put\w*\([^;]*\);$", lambda m: [""]),
+    ("argument", r"call->in\[(\d)\]",
+     lambda m: [f"call->in[{int(m[1]) ^ 1}]"]),
+    ("argument", r"call->attr\[(\d)\]",
+     lambda m: [f"call->attr[{int(m[1]) ^ 1}]"]),
+    ("argument", r"call->dim\[(\w+)\]", lambda m: [f"(call->dim[{m[1]}] - 1)"]),
+]
+
+
+def swap_names(match: re.Match[str]) -> list[str]:
+    """Swaps neighbours in a backward rule, before and after its arrow."""
+    head, inside, targets = match[1], match[2], match[3]
+    found = []
+    for left in (True, False):
+        names = [n.strip() for n in (inside if left else targets).split(",")]
+        for i in range(len(names) - 1):
+            new = names.copy()
+            new[i], new[i + 1] = new[i + 1], new[i]
+            text = ", ".join(new)
+            found.append(f"{head}({text}) -> {targets}" if left
+                         else f"{head}({inside}) -> {text}")
+    return found
+
+
+def swap_dims(match: re.Match[str]) -> list[str]:
+    """Changes the sizes of a result in a shape rule."""
+    inside = match[1]
+    names = [n.strip() for n in inside.split(",")]
+    found = [f"-> [{inside} + 1]" if not names[-1].startswith("*")
+             else f"-> [{inside}, 1]"]
+    for i in range(len(names) - 1):
+        new = names.copy()
+        new[i], new[i + 1] = new[i + 1], new[i]
+        found.append("-> [" + ", ".join(new) + "]")
+    if len(names) > 1:
+        found.append("-> [" + ", ".join(names[:-1]) + "]")
+    return found
+
+
+STRING_RULES = [
+    ("backward", r"(\w+)\(([^()\"]*)\) -> ([\w, ]+)(?=\")", swap_names),
+    ("shape", r"-> \[([^\]\"]*)\]", swap_dims),
+    ("dtype", r"-> f32(?=\")", lambda m: ["-> f64"]),
+    ("dtype", r"-> i64(?=\")", lambda m: ["-> i32"]),
+    ("workspace", r"(\.workspace = \")([^\"]+)\"",
+     lambda m: [f'{m[1]}({m[2]}) // 2"']),
+]
+
+
+def is_declaration(line: str) -> bool:
+    return '"' in line
+
+
+def mutants_of(path: pathlib.Path) -> Iterator[Mutant]:
+    lines = path.read_text().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        code = line.split("//")[0]
+        if not code.strip() or code.lstrip().startswith(("#", "enum")):
+            continue
+        if "schema" in code:
+            continue
+        rules = STRING_RULES if is_declaration(code) else CODE_RULES
+        for kind, pattern, change in rules:
+            for match in re.finditer(pattern, code.rstrip("\n")):
+                for new in change(match):
+                    after = line[:match.start()] + new + line[match.end():]
+                    text = "".join([*lines[:number], after,
+                                    *lines[number + 1:]])
+                    yield Mutant(path.name, number + 1, kind, line.strip(),
+                                 after.strip(), text)
+
+
+def choose(mutants: list[Mutant], count: int, rng: random.Random
+           ) -> list[Mutant]:
+    """As evenly over files and kinds as they allow."""
+    groups: dict[tuple[str, str], list[Mutant]] = {}
+    for mutant in mutants:
+        groups.setdefault((mutant.file, mutant.kind), []).append(mutant)
+    for group in groups.values():
+        rng.shuffle(group)
+    chosen: list[Mutant] = []
+    while len(chosen) < count and any(groups.values()):
+        for key in sorted(groups):
+            if groups[key] and len(chosen) < count:
+                chosen.append(groups[key].pop())
+    return chosen
+
+
+# --- Judging -----------------------------------------------------------------
+
+
+class Judge:
+    def __init__(self, check: str, folder: pathlib.Path, calls: int) -> None:
+        self.check = check
+        self.folder = folder
+        self.calls = calls
+        self.originals: dict[str, pathlib.Path] = {}
+        self.known: dict[str, set[tuple[str, str, str]]] = {}
+        self.reference_findings: dict[
+            str, set[tuple[str, str, str]] | None] = {}
+
+    def build(self, source: pathlib.Path, text: str, out: pathlib.Path
+              ) -> bool:
+        inside = source.parent
+        copy = out.with_suffix(".c")
+        copy.write_text(text)
+        command = ["gcc", "-std=c11", "-O1", "-w", "-shared", "-fPIC",
+                   f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}",
+                   f"-I{inside}", str(copy), "-o", str(out), "-lm"]
+        if inside.name == "ops" and inside.parent == ROOT:
+            command[-1:-1] = [str(self.kernels())]
+        return subprocess.run(command, capture_output=True,
+                              check=False).returncode == 0
+
+    def kernels(self) -> pathlib.Path:
+        archive = self.folder / "libkernels.a"
+        if archive.exists():
+            return archive
+        objects = []
+        for source in sorted((ROOT / "src/kernel").rglob("*.c")):
+            out = self.folder / f"kernel_{source.stem}.o"
+            subprocess.run(["gcc", "-std=c11", "-O2", "-w", "-fPIC",
+                            f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}", "-c",
+                            str(source), "-o", str(out)], check=True)
+            objects.append(str(out))
+        subprocess.run(["ar", "rcs", str(archive), *objects], check=True)
+        return archive
+
+    def run(self, module: pathlib.Path, *flags: str
+            ) -> set[tuple[str, str, str]] | None:
+        """The findings; None where the module does not load."""
+        command = [self.check, str(module), "--json", "--calls",
+                   str(self.calls), *flags]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            return {("", "timeout", "")}
+        if done.returncode not in (0, 1):
+            return None
+        report = json.loads(done.stdout)
+        return {(f["op"], f["kind"], f["argument"])
+                for op in report["operators"] for f in op["findings"]
+                if not f["note"]}
+
+    def prepare(self, source: pathlib.Path) -> bool:
+        out = self.folder / f"{source.stem}.so"
+        if not self.build(source, source.read_text(), out):
+            return False
+        found = self.run(out)
+        if found is None:
+            return False
+        self.originals[source.name] = out
+        self.known[source.name] = found
+        return True
+
+    def judge(self, source: pathlib.Path, mutant: Mutant, number: int
+              ) -> dict[str, object]:
+        out = self.folder / f"mutant{number}.so"
+        result: dict[str, object] = {
+            "file": mutant.file, "line": mutant.line, "kind": mutant.kind,
+            "before": mutant.before, "after": mutant.after}
+        if not self.build(source, mutant.text, out):
+            return result | {"verdict": "does not compile"}
+        findings = self.run(out)
+        if findings is None:
+            return result | {"verdict": "found", "by": ["refused at load"]}
+        new = findings - self.known[mutant.file]
+        kinds = sorted({kind for _, kind, _ in new})
+        changes = self.changes_of(mutant.file, out)
+        out.unlink()
+        result["changes"] = sorted(changes)
+        if kinds:
+            return result | {"verdict": "found" if changes else
+                             "found, same values", "by": kinds}
+        return result | {"verdict": "missed" if changes else "same values"}
+
+    def changes_of(self, name: str, mutant: pathlib.Path) -> set[str]:
+        """How original and mutant differ on sampled calls of either."""
+        original = self.originals[name]
+        flags = ("--probe", "reference", "--reference")
+        known = self.reference_findings.setdefault(
+            name, self.run(original, *flags, str(original))) or set()
+        one = self.run(mutant, *flags, str(original)) or set()
+        two = self.run(original, *flags, str(mutant)) or set()
+        return {kind for _, kind, _ in (one | two) ^ known}
+
+
+# --- The whole ---------------------------------------------------------------
+
+
+def show_progress(done: int, total: int, found: int, missed: int) -> None:
+    if not sys.stderr.isatty():
+        return
+    width = 40
+    filled = width * done // max(total, 1)
+    bar = "#" * filled + "." * (width - filled)
+    end = "\n" if done == total else ""
+    print(f"\r[{bar}] {done}/{total}, {found} found, {missed} missed",
+          end=end, file=sys.stderr, flush=True)
+
+
+def default_sources() -> list[pathlib.Path]:
+    folders = ["tests/mistakes/right", "tests/ops", "ops"]
+    found = [p for f in folders for p in sorted((ROOT / f).glob("*.c"))]
+    return found + sorted((ROOT / "examples").rglob("*.c"))
+
+
+def judge_all(judge: Judge, sources: dict[str, pathlib.Path],
+              chosen: list[Mutant], jobs: int) -> list[dict[str, object]]:
+    results: list[dict[str, object]] = []
+    counts = {"found": 0, "missed": 0}
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(judge.judge, sources[m.file], m, i)
+                   for i, m in enumerate(chosen)]
+        for future in concurrent.futures.as_completed(waiting):
+            result = future.result()
+            results.append(result)
+            verdict = str(result["verdict"])
+            counts[verdict] = counts.get(verdict, 0) + 1
+            show_progress(len(results), len(chosen), counts["found"],
+                          counts["missed"])
+    return sorted(results, key=lambda r: (r["file"], r["line"], r["after"]))
+
+
+def summary(results: list[dict[str, object]]) -> dict[str, object]:
+    def count(verdict: str, kind: str | None = None) -> int:
+        return sum(r["verdict"] == verdict and kind in (None, r["kind"])
+                   for r in results)
+
+    changing = count("found") + count("missed")
+    kinds = sorted({str(r["kind"]) for r in results})
+    return {
+        "mutants": len(results),
+        "does_not_compile": count("does not compile"),
+        "same_values": count("same values"),
+        "found_with_same_values": count("found, same values"),
+        "value_changing": changing,
+        "found": count("found"),
+        "found_share": round(count("found") / max(changing, 1), 4),
+        "other_values": {
+            v: sum(r["verdict"] == v and
+                   "differs_from_reference" in str(r.get("changes", ""))
+                   for r in results) for v in ("found", "missed")},
+        "by_kind": {k: {"found": count("found", k),
+                        "missed": count("missed", k)} for k in kinds},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=pathlib.Path)
+    parser.add_argument("--check",
+                        default=str(ROOT / "build/tests/tools/check_main"),
+                        help="program that checks a module")
+    parser.add_argument("--count", type=int, default=260)
+    parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true",
+                        help="10 mutants, nothing written")
+    parser.add_argument("--out", type=pathlib.Path,
+                        default=ROOT / "docs/results/mutate.json")
+    args = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as folder:
+        judge = Judge(args.check, pathlib.Path(folder), args.calls)
+        files = [f.resolve() for f in args.files] or default_sources()
+        sources = {f.name: f for f in files if judge.prepare(f)}
+        mutants = [m for f in sources.values() for m in mutants_of(f)]
+        count = 10 if args.smoke else args.count
+        chosen = choose(mutants, count, random.Random(args.seed))
+        results = judge_all(judge, sources, chosen, args.jobs)
+    totals = summary(results)
+    print(json.dumps(totals, indent=2))
+    for result in results:
+        if result["verdict"] == "missed":
+            print(f"missed: {result['file']}:{result['line']}: "
+                  f"{result['before']}  ->  {result['after']}")
+    if not args.smoke:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(
+            {"seed": args.seed, "calls": args.calls, **totals,
+             "mutant": results}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

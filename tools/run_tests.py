@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the stages it is given and ends with `N passed, N failed`.
+
+Stages: unit, text, checks, python, full, threads, fuzz, bench, sweep, style.
+Each prints what it does; what is skipped is counted, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+COUNTS = re.compile(r"(\d+) passed, (\d+) failed\s*$")
+UNIT_TIMEOUT_S = 300
+PYTEST_TIMEOUT_S = 3600
+SCRIPT_TIMEOUT_S = 3 * 3600
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed = 0
+        self.skipped: list[str] = []
+        self.problems: list[str] = []
+
+    def add(self, name: str, passed: int, failed: int) -> None:
+        self.passed += passed
+        self.failed += failed
+        if failed:
+            self.problems.append(f"{name}: {failed} failed")
+
+    def add_status(self, name: str, status: int) -> None:
+        self.add(name, int(status == 0), int(status != 0))
+
+    def add_output(self, name: str, status: int, output: str) -> None:
+        """Counts from the last line of a program's output. A program that
+        dies, or reports no failure but a bad status, is a failure itself."""
+        match = COUNTS.search(output)
+        passed, failed = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not match or (status != 0 and failed == 0):
+            failed += 1
+            print(f"{name}: ended with status {status}")
+        self.add(name, passed, failed)
+
+
+def environment() -> dict[str, str]:
+    env = dict(os.environ)
+    env.setdefault("UBSAN_OPTIONS", "abort_on_error=1:print_stacktrace=1")
+    env.setdefault("TSAN_OPTIONS", "halt_on_error=1")
+    return env
+
+
+def start(words: list[str], timeout: float) -> tuple[int, str]:
+    """Runs a program in the root, shows its output, and returns it."""
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment(), text=True,
+                              errors="replace", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=timeout)
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as error:
+        held = error.stdout or b""
+        output = held.decode(errors="replace") if isinstance(held, bytes) \
+            else held
+        status, output = -1, output + f"\nstopped after {timeout:.0f} s\n"
+    except OSError as error:
+        status, output = -1, f"{error}\n"
+    print(output, end="", flush=True)
+    return status, output
+
+
+def wait(child: subprocess.Popen[bytes], timeout: float) -> int:
+    """The status of a child that leads its own group; after `timeout`, or a
+    break, the group is ended."""
+    try:
+        return child.wait(timeout)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        return -signal.SIGKILL
+
+
+class Stages:
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.tally = Tally()
+        self.build = args.build.resolve()
+
+    def run_units(self, build: pathlib.Path, has: str = "") -> None:
+        for source in sorted((ROOT / "tests" / "unit").glob("*.c")):
+            if has not in source.read_text():
+                continue
+            program = build / "tests" / "unit" / source.stem
+            status, output = start([str(program)], UNIT_TIMEOUT_S)
+            self.tally.add_output(f"unit {source.stem}", status, output)
+
+    def unit(self) -> None:
+        self.run_units(self.build)
+
+    def threads(self) -> None:
+        self.run_units(self.args.thread_build.resolve(), "<pthread.h>")
+
+    def text(self) -> None:
+        words = [sys.executable, "tests/text/run.py", "--build",
+                 str(self.build)]
+        if self.args.faults:
+            words.append("--faults")
+        self.tally.add_output("text", *start(words, SCRIPT_TIMEOUT_S))
+
+    def checks(self) -> None:
+        words = [sys.executable, "tools/abi.py", "--build", str(self.build)]
+        self.tally.add_output("abi", *start(words, UNIT_TIMEOUT_S))
+
+    def pytest(self, name: str, extra: list[str]) -> None:
+        """Each folder in a process of its own: helpers of one do not meet
+        those of another, and one that hangs is not the end of all."""
+        folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+        for folder in sorted(folders):
+            self.pytest_folder(f"{name} {folder.relative_to(ROOT)}", folder,
+                               extra)
+
+    def pytest_folder(self, name: str, folder: pathlib.Path,
+                      extra: list[str]) -> None:
+        print(f"--- {name}", flush=True)
+        with tempfile.TemporaryDirectory() as tmp:
+            report = pathlib.Path(tmp) / "report.xml"
+            words = [sys.executable, "-m", "pytest", "-q",
+                     f"--junitxml={report}", *extra, str(folder)]
+            status = wait(subprocess.Popen(words, cwd=ROOT,
+                                           start_new_session=True),
+                          PYTEST_TIMEOUT_S)
+            if status == 5:  # nothing was collected
+                return
+            if report.exists():
+                self.count_report(name, report)
+            if not report.exists() or status not in (0, 1):
+                print(f"{name}: ended with status {status}")
+                self.tally.add(name, 0, 1)
+
+    def count_report(self, name: str, report: pathlib.Path) -> None:
+        root = xml.etree.ElementTree.parse(report).getroot()
+        passed = failed = 0
+        for case in root.iter("testcase"):
+            skip = case.find("skipped")
+            if skip is not None:
+                self.tally.skipped.append(
+                    f"{case.get('classname')}.{case.get('name')}: "
+                    f"{skip.get('message')}")
+            elif case.find("failure") is None and case.find("error") is None:
+                passed += 1
+            else:
+                failed += 1
+        self.tally.add(name, passed, failed)
+
+    def python(self) -> None:
+        self.pytest("python", [])
+
+    def full(self) -> None:
+        self.pytest("python, full", ["-m", "full"])
+
+    def fuzz(self) -> None:
+        for source in sorted((ROOT / "tests" / "fuzz").glob("*.c")):
+            if source.stem == "driver":
+                continue
+            corpus = ROOT / "tests" / "fuzz" / "corpus" / source.stem
+            words = [str(self.build / "tests" / "fuzz" / source.stem),
+                     "--seconds", str(self.args.fuzz_seconds),
+                     "--seed", str(int(time.time())), str(corpus)]
+            status, _ = start(words, self.args.fuzz_seconds + 120)
+            self.tally.add_status(f"fuzz {source.stem}", status)
+
+    def scripts(self, folder: str) -> None:
+        for script in sorted((ROOT / folder).glob("*.py")):
+            if "__main__" not in script.read_text():
+                continue  # a part of the others
+            print(f"--- {script.relative_to(ROOT)}", flush=True)
+            words = [sys.executable, str(script)]
+            words += ["--smoke"] if self.args.smoke else []
+            status = subprocess.run(words, cwd=ROOT).returncode
+            self.tally.add_status(f"{folder}/{script.name}", status)
+
+    def bench(self) -> None:
+        self.scripts("bench")
+
+    def sweep(self) -> None:
+        self.scripts("tests/sweep")
+
+    def style(self) -> None:
+        files = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True,
+                               capture_output=True, check=True).stdout.split()
+        c_files = [f for f in files if f.endswith((".c", ".h"))]
+        text_files = [f for f in files if f.endswith(
+            (".c", ".h", ".py", ".md", ".txt", ".def", ".cmake", ".toml"))
+            and "/corpus/" not in f]
+        tools = pathlib.Path(sys.executable).parent
+        commands = {
+            "format": [str(tools / "clang-format"), "--dry-run", "-Werror",
+                       *c_files],
+            "layers": [sys.executable, "tools/layers.py"],
+            "measure": [sys.executable, "tools/measure.py"],
+            "spelling": [str(tools / "codespell"), "--ignore-words",
+                         "tools/spelling.txt", *text_files],
+            "ruff": [str(tools / "ruff"), "check", "-q", "."],
+            "types": [str(tools / "mypy"), "--no-error-summary"],
+        }
+        for name, words in commands.items():
+            status, _ = start(words, UNIT_TIMEOUT_S)
+            print(f"{name}: {'passed' if status == 0 else 'failed'}")
+            self.tally.add_status(name, status)
+
+
+STAGES = ["unit", "text", "checks", "python", "full", "threads", "fuzz",
+          "bench", "sweep", "style"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("stages", nargs="+", choices=STAGES)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--thread-build", type=pathlib.Path,
+                        default=ROOT / "build-tsan")
+    parser.add_argument("--faults", action="store_true",
+                        help="text tests with every allocation failing in turn")
+    parser.add_argument("--fuzz-seconds", type=int, default=30)
+    parser.add_argument("--smoke", action="store_true")
+    args = parser.parse_intermixed_args()
+    stages = Stages(args)
+    tally = stages.tally
+    for stage in args.stages:
+        begin = time.monotonic()
+        print(f"=== {stage}", flush=True)
+        getattr(stages, stage)()
+        print(f"=== {stage}: {time.monotonic() - begin:.1f} s", flush=True)
+    if tally.skipped:
+        print(f"{len(tally.skipped)} skipped:")
+        print("".join(f"  {reason}\n" for reason in tally.skipped), end="")
+    for problem in tally.problems:
+        print(problem)
+    print(f"{tally.passed} passed, {tally.failed} failed")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
