@@ -38,8 +38,11 @@ static og_status check(const char *name, seen *s, int32_t *out_findings,
                        opgraft_module **out_module) {
   char path[512];
   opgraft_error error;
+  // A kernel that takes memory without end meets that limit, not the clock:
+  // a machine's first touch of a page can cost microseconds.
   const opgraft_check_options options = {.struct_size = sizeof options,
-                                         .run_limit_ms = 500};
+                                         .run_limit_ms = 500,
+                                         .memory_limit_bytes = 64 << 20};
   const opgraft_check_sink sink = {.struct_size = sizeof sink,
                                    .user = s,
                                    .finding = on_finding,
