@@ -9,6 +9,7 @@
 #                   those with threads under TSan
 #   make fuzz       each fuzzer for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
+#   make results    which of docs/results are stale
 #   make style      format, layers, sizes, spelling; make format mends the first
 #
 # The slow ones accept SMOKE=1: the same path, a few seconds each.
@@ -31,7 +32,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full sanitize fuzz bench sweep style format build clean
+.PHONY: setup demo test test-full sanitize fuzz bench sweep results \
+  style format build clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.package $(VENV)/.rivals
@@ -84,6 +86,9 @@ bench: setup
 
 sweep: setup
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) sweep
+
+results:
+	$(PYTHON) tools/results.py
 
 style: setup
 	$(BIN)/python tools/run_tests.py style

@@ -10,12 +10,15 @@ processes held the cores is thrown away; when too few are left the answer is
 from __future__ import annotations
 
 import gc
-import json
 import os
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Iterable
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
+import results  # noqa: E402
 
 BLOCKS = 15
 LEAST_BLOCKS = 7
@@ -146,19 +149,7 @@ class Goals:
                            "verdict": verdict})
 
     def write(self, measured: Iterable[Path]) -> None:
-        """docs/results/NAME.json, with the hash of what was measured."""
-        import hashlib
-
-        digest = hashlib.sha256()
-        root = Path(__file__).resolve().parent.parent
-        files = sorted(str(p.relative_to(root)) for p in measured)
-        for file in files:
-            digest.update(file.encode() + (root / file).read_bytes())
-        path = root / "docs" / "results" / f"{self.name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({
-            "measured": files, "hash": digest.hexdigest(), "goals": self.lines,
-        }, indent=1) + "\n")
+        results.write(self.name, measured, {"goals": self.lines})
 
 
 def judged(

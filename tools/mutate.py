@@ -27,6 +27,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
+import results
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT_S = 120
 
@@ -283,30 +285,30 @@ def default_sources() -> list[pathlib.Path]:
 
 def judge_all(judge: Judge, sources: dict[str, pathlib.Path],
               chosen: list[Mutant], jobs: int) -> list[dict[str, object]]:
-    results: list[dict[str, object]] = []
+    judged: list[dict[str, object]] = []
     counts = {"found": 0, "missed": 0}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = [pool.submit(judge.judge, sources[m.file], m, i)
                    for i, m in enumerate(chosen)]
         for future in concurrent.futures.as_completed(waiting):
             result = future.result()
-            results.append(result)
+            judged.append(result)
             verdict = str(result["verdict"])
             counts[verdict] = counts.get(verdict, 0) + 1
-            show_progress(len(results), len(chosen), counts["found"],
+            show_progress(len(judged), len(chosen), counts["found"],
                           counts["missed"])
-    return sorted(results, key=lambda r: (r["file"], r["line"], r["after"]))
+    return sorted(judged, key=lambda r: (r["file"], r["line"], r["after"]))
 
 
-def summary(results: list[dict[str, object]]) -> dict[str, object]:
+def summary(judged: list[dict[str, object]]) -> dict[str, object]:
     def count(verdict: str, kind: str | None = None) -> int:
         return sum(r["verdict"] == verdict and kind in (None, r["kind"])
-                   for r in results)
+                   for r in judged)
 
     changing = count("found") + count("missed")
-    kinds = sorted({str(r["kind"]) for r in results})
+    kinds = sorted({str(r["kind"]) for r in judged})
     return {
-        "mutants": len(results),
+        "mutants": len(judged),
         "does_not_compile": count("does not compile"),
         "same_values": count("same values"),
         "found_with_same_values": count("found, same values"),
@@ -316,7 +318,7 @@ def summary(results: list[dict[str, object]]) -> dict[str, object]:
         "other_values": {
             v: sum(r["verdict"] == v and
                    "differs_from_reference" in str(r.get("changes", ""))
-                   for r in results) for v in ("found", "missed")},
+                   for r in judged) for v in ("found", "missed")},
         "by_kind": {k: {"found": count("found", k),
                         "missed": count("missed", k)} for k in kinds},
     }
@@ -334,8 +336,6 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--smoke", action="store_true",
                         help="10 mutants, nothing written")
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=ROOT / "docs/results/mutate.json")
     args = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -345,18 +345,18 @@ def main() -> int:
         mutants = [m for f in sources.values() for m in mutants_of(f)]
         count = 10 if args.smoke else args.count
         chosen = choose(mutants, count, random.Random(args.seed))
-        results = judge_all(judge, sources, chosen, args.jobs)
-    totals = summary(results)
+        judged = judge_all(judge, sources, chosen, args.jobs)
+    totals = summary(judged)
     print(json.dumps(totals, indent=2))
-    for result in results:
+    for result in judged:
         if result["verdict"] == "missed":
             print(f"missed: {result['file']}:{result['line']}: "
                   f"{result['before']}  ->  {result['after']}")
     if not args.smoke:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(
-            {"seed": args.seed, "calls": args.calls, **totals,
-             "mutant": results}, indent=1) + "\n")
+        results.write("mutate", ["src/check", *(f.relative_to(ROOT)
+                                               for f in files)],
+                      {"seed": args.seed, "calls": args.calls, **totals,
+                       "mutant": judged})
     return 0
 
 

@@ -27,8 +27,10 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.append(str(ROOT / "tools"))
+import results  # noqa: E402
+
 FIRST_RUN = HERE / "first_run.json"
-LAST_RUN = ROOT / "docs" / "results" / "mistakes.json"
 CHECK_FLAGS = ("-O2", "-fPIC", "-shared")
 # A checker that fails to stop a kernel must not take the machine with it.
 MEMORY_LIMIT_BYTES = 16 << 30
@@ -408,7 +410,9 @@ def keep_results(outcomes: list[Outcome], score: dict[str, Any]) -> None:
         for o in outcomes
     ]
     first = json.loads(FIRST_RUN.read_text(encoding="utf-8"))
-    write_json(LAST_RUN, {"first": first, "last": score, "cases": cases})
+    results.write("mistakes", [ROOT / "src" / "check", HERE / "wrong",
+                               HERE / "right"],
+                  {"first": first, "last": score, "cases": cases})
     print(f"first run: {score_line(first)}")
     print(f"last run: {score_line(score)}")
     for kind in ("wrong", "right"):
