@@ -53,11 +53,12 @@ print((loaded - begin) * 1e3, (end - loaded) * 1e3)
 
 
 def library_bytes(folder: Path) -> int | None:
-    """The stripped core library of the installed package."""
+    """The stripped libopgraft of the installed package: what loads, calls and
+    checks operators."""
     import opgraft
 
     package = Path(opgraft.__file__).parent
-    found = next(package.rglob("libopgraft.so*"), None)
+    found = next(package.rglob("libopgraft.so"), None)
     if found is None or shutil.which("strip") is None:
         return None
     copy = folder / "stripped.so"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# og_kernels, og_core (both static) and libopgraft.
+# og_kernels, og_core (both static), libopgraft and libopgraft_graph.
 
 # Micro-kernels: linked into operator modules and into the core. Each sets its
 # instruction set by a function attribute, so no file needs flags of its own.
@@ -22,44 +22,62 @@ set(opgraft_small "/src/(check|graph|import|pass|trace|report)/"
   "|/src/decl/(backward|decl|describe|dtype|expr|kernels|lexer|names|schema"
   "|shape|types)\\.c$")
 string(CONCAT opgraft_small ${opgraft_small})
-set(opgraft_core_sources)
-foreach(folder base decl module call check graph import pass plan loop exec
-    trace report api)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS
-    ${CMAKE_SOURCE_DIR}/src/${folder}/*.c)
-  list(APPEND opgraft_core_sources ${sources})
-endforeach()
-if(NOT OPGRAFT_SANITIZE)
-  set(sources ${opgraft_core_sources})
-  list(FILTER sources INCLUDE REGEX "${opgraft_small}")
-  set_source_files_properties(${sources} PROPERTIES
-    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
-endif()
+# The core declares, loads, calls and checks operators; the engine builds, plans
+# and replays graphs of them.
+set(opgraft_core_folders base decl module call check api)
+set(opgraft_engine_folders graph import pass plan loop exec trace report)
 
-add_library(og_objects OBJECT ${opgraft_core_sources})
-target_include_directories(og_objects PUBLIC ${CMAKE_SOURCE_DIR}/src)
-target_link_libraries(og_objects PUBLIC opgraft_headers)
-target_compile_options(og_objects PRIVATE -ffunction-sections -fdata-sections)
-if(OPGRAFT_COVERAGE_FEEDBACK)
-  target_compile_options(og_objects PRIVATE -fsanitize-coverage=trace-pc)
-endif()
+function(opgraft_add_objects target)
+  set(all)
+  foreach(folder IN LISTS ARGN)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS
+      ${CMAKE_SOURCE_DIR}/src/${folder}/*.c)
+    list(APPEND all ${sources})
+  endforeach()
+  if(NOT OPGRAFT_SANITIZE)
+    set(sources ${all})
+    list(FILTER sources INCLUDE REGEX "${opgraft_small}")
+    set_source_files_properties(${sources} PROPERTIES
+      COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+  endif()
+  add_library(${target} OBJECT ${all})
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${target} PUBLIC opgraft_headers)
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  if(OPGRAFT_COVERAGE_FEEDBACK)
+    target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)
+  endif()
+endfunction()
+opgraft_add_objects(og_objects ${opgraft_core_folders})
+opgraft_add_objects(og_engine_objects ${opgraft_engine_folders})
 
 # What the program, the Python extension and the C tests link.
-add_library(og_core STATIC $<TARGET_OBJECTS:og_objects>)
+add_library(og_core STATIC $<TARGET_OBJECTS:og_objects>
+  $<TARGET_OBJECTS:og_engine_objects>)
 target_include_directories(og_core PUBLIC ${CMAKE_SOURCE_DIR}/src)
 target_link_libraries(og_core PUBLIC opgraft_headers ${opgraft_kernel_libraries}
   Threads::Threads ${CMAKE_DL_LIBS} m)
 
-# What an embedder links: exports opgraft_* and nothing else.
-add_library(opgraft_shared SHARED $<TARGET_OBJECTS:og_objects>)
+# What an embedder links, one of the two: libopgraft has the core,
+# libopgraft_graph the core and the engine. They export opgraft_* and nothing
+# else; the engine's calls into the core are no interface, so it has its own.
+function(opgraft_add_shared target name)
+  add_library(${target} SHARED ${ARGN})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
+  if(NOT SKBUILD)  # a wheel holds no links, so there it is one plain file
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION}
+      SOVERSION 1)
+  endif()
+  target_link_libraries(${target} PUBLIC opgraft_headers
+    PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
+  target_link_options(${target} PRIVATE
+    -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+endfunction()
+opgraft_add_shared(opgraft_shared opgraft $<TARGET_OBJECTS:og_objects>)
+set_target_properties(opgraft_shared PROPERTIES EXPORT_NAME opgraft)
 add_library(opgraft::opgraft ALIAS opgraft_shared)
-set_target_properties(opgraft_shared PROPERTIES
-  OUTPUT_NAME opgraft EXPORT_NAME opgraft)
-if(NOT SKBUILD)  # a wheel holds no links, so there it is one plain file
-  set_target_properties(opgraft_shared PROPERTIES VERSION ${PROJECT_VERSION}
-    SOVERSION 1)
-endif()
-target_link_libraries(opgraft_shared PUBLIC opgraft_headers
-  PRIVATE ${opgraft_kernel_libraries} Threads::Threads ${CMAKE_DL_LIBS} m)
-target_link_options(opgraft_shared PRIVATE
-  -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+opgraft_add_shared(opgraft_graph opgraft_graph $<TARGET_OBJECTS:og_objects>
+  $<TARGET_OBJECTS:og_engine_objects>)
+target_link_libraries(opgraft_graph PRIVATE ${opgraft_kernel_libraries})
+set_target_properties(opgraft_graph PROPERTIES EXPORT_NAME graph)
+add_library(opgraft::graph ALIAS opgraft_graph)

@@ -4,7 +4,8 @@
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY include/opgraft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS opgraft_headers opgraft_shared EXPORT opgraft-targets
+install(TARGETS opgraft_headers opgraft_shared opgraft_graph
+  EXPORT opgraft-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT opgraft-targets NAMESPACE opgraft::
   DESTINATION ${OPGRAFT_INSTALL_CMAKEDIR})
@@ -21,9 +22,12 @@ install(FILES ${CMAKE_BINARY_DIR}/opgraft-config.cmake
 # Relative to the file itself, so that the folder can be moved.
 file(RELATIVE_PATH OPGRAFT_PC_TO_PREFIX
   /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(cmake/opgraft.pc.in ${CMAKE_BINARY_DIR}/opgraft.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/opgraft.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library opgraft opgraft_graph)
+  set(OPGRAFT_PC_NAME ${library})
+  configure_file(cmake/opgraft.pc.in ${CMAKE_BINARY_DIR}/${library}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${library}.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 if(TARGET opgraft_cli)
   install(TARGETS opgraft_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

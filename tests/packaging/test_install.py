@@ -130,13 +130,16 @@ def test_nothing_is_required() -> None:
 def test_extension_and_library_export_only_their_own(
         package: pathlib.Path) -> None:
     assert exported(package / "_C.abi3.so") == {"PyInit__C"}
-    library = exported(package / "lib" / "libopgraft.so")
-    assert library and all(n.startswith("opgraft_") for n in library)
+    core = exported(package / "lib" / "libopgraft.so")
+    whole = exported(package / "lib" / "libopgraft_graph.so")
+    assert "opgraft_module_load" in core and "opgraft_graph_parse" in whole
+    assert core < whole and all(n.startswith("opgraft_") for n in whole)
 
 
 def test_core_needs_libc_only(package: pathlib.Path) -> None:
     assert needed(package / "_C.abi3.so") <= LIBC
     assert needed(package / "lib" / "libopgraft.so") <= LIBC
+    assert needed(package / "lib" / "libopgraft_graph.so") <= LIBC
 
 
 def test_find_package(package: pathlib.Path, project: pathlib.Path) -> None:
@@ -150,10 +153,12 @@ def test_find_package(package: pathlib.Path, project: pathlib.Path) -> None:
     assert run(project / "build" / "host", module) == "doubles 1\n"
 
 
-def test_pkg_config(package: pathlib.Path, project: pathlib.Path) -> None:
+@pytest.mark.parametrize("library", ["opgraft", "opgraft_graph"])
+def test_pkg_config(package: pathlib.Path, project: pathlib.Path,
+                    library: str) -> None:
     env = os.environ | {
         "PKG_CONFIG_PATH": str(package / "lib" / "pkgconfig")}
-    flags = run(tool("pkg-config"), "--cflags", "--libs", "opgraft",
+    flags = run(tool("pkg-config"), "--cflags", "--libs", library,
                 env=env).split()
     host = project / "host"
     run("cc", "-std=c11", project / "host.c", *flags, "-o", host,
