@@ -40,6 +40,24 @@ static og_status batch_prefill_ragged_backward(const og_call *call) {
                            og_data(call->out[2]));
 }
 
+// A plan that fits the sizes drawn, for check and bench.
+static og_status sample(const og_sample_call *call) {
+  enum { P, NQ, HQ, DQK, NK, HK, DVO, M };
+  static const og_attention_sample in = {.plan = PLAN,
+                                         .plan_bytes = P,
+                                         .q_rows = NQ,
+                                         .q_heads = HQ,
+                                         .dim_qk = DQK,
+                                         .kv_rows = NK,
+                                         .kv_heads = HK,
+                                         .dim_vo = DVO,
+                                         .mask_bytes = M,
+                                         .pages = -1,
+                                         .page_size = -1,
+                                         .split_bytes = 6};
+  return og_attention_sample_draw(call, &in);
+}
+
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_ragged);
 OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16",
                   batch_prefill_ragged_backward);
@@ -72,6 +90,7 @@ static const og_op ops[] = {
             "is bit-packed, little-endian, each request begins at a byte. "
             "lse gets no gradient of its own.",
         .kernels = OG_KERNELS(kernels),
+        .sample = sample,
     },
     {
         .schema = "batch_prefill_ragged_backward(Tensor grad, Tensor found, "

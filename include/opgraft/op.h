@@ -9,6 +9,7 @@
 #ifndef OPGRAFT_OP_H
 #define OPGRAFT_OP_H
 
+#include <opgraft/float16.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -185,6 +186,24 @@ typedef struct og_infer_call {
   int32_t *ndim;
 } og_infer_call;
 
+// A call that check or bench makes up. `sample` shapes those that no random
+// draw would meet: a plan that has to fit the sizes, offsets that have to fit
+// each other. It is asked twice. First for sizes: dims and attributes are as
+// the declaration allows them and may be set; tensors have a type only. Then
+// for values: tensors have drawn elements, row-major, and may be written. It
+// may allocate. A status other than OG_OK refuses the sizes, and others follow.
+enum { OG_SAMPLE_SIZES = 0, OG_SAMPLE_VALUES = 1 };
+
+typedef struct og_sample_call {
+  uint32_t struct_size;
+  int32_t step;   // OG_SAMPLE_SIZES, then OG_SAMPLE_VALUES
+  uint64_t seed;  // of what `sample` chooses, the same in both steps
+  int64_t *dim;   // as in a call; a pack's entry is its product and stays
+  og_attr *attr;  // as in a call; what a new value points to is static
+  og_tensor *const *in;  // as in a call, NULL for an absent one and for a list
+  const og_tensor_list *in_list;
+} og_sample_call;
+
 // Flags. Zero is the safe answer to each.
 #define OG_DETERMINISTIC 1u       // same inputs, same bits, any thread count
 #define OG_RANDOM 2u              // ordered, never merged with an equal call
@@ -210,7 +229,8 @@ typedef struct og_op {
   uint32_t kernel_size;  // sizeof(og_kernel) in the module
   uint32_t flags;        // OG_DETERMINISTIC, ...
   uint32_t reserved;
-  og_status (*infer)(const og_infer_call *call);  // instead of `shape`
+  og_status (*infer)(const og_infer_call *call);    // instead of `shape`
+  og_status (*sample)(const og_sample_call *call);  // NULL: drawn at random
 } og_op;
 
 typedef struct og_module {
@@ -250,14 +270,6 @@ static inline void *og_data(const og_tensor *t) {
   return (char *)t->data + t->byte_offset;
 }
 
-// IEEE binary16, and the upper half of a binary32.
-typedef struct og_half {
-  uint16_t bits;
-} og_half;
-typedef struct og_bfloat {
-  uint16_t bits;
-} og_bfloat;
-
 #define OG_ACCESSOR(name, type)                             \
   static inline const type *og_##name(const og_tensor *t) { \
     return (const type *)og_data(t);                        \
@@ -285,67 +297,6 @@ static inline int64_t og_numel(const og_tensor *t) {
 
 static inline int og_is(const og_tensor *t, int code, int bits) {
   return t->dtype.code == code && t->dtype.bits == bits;
-}
-
-typedef union og_float_bits {
-  float f;
-  uint32_t u;
-} og_float_bits;
-
-static inline float og_bfloat_to_float(og_bfloat value) {
-  og_float_bits bits;
-  bits.u = (uint32_t)value.bits << 16;
-  return bits.f;
-}
-
-// Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
-static inline og_bfloat og_bfloat_from_float(float value) {
-  og_float_bits bits;
-  og_bfloat out;
-  bits.f = value;
-  if ((bits.u & 0x7fffffffu) > 0x7f800000u)
-    out.bits = (uint16_t)((bits.u >> 16) | 0x40u);
-  else
-    out.bits = (uint16_t)((bits.u + 0x7fffu + ((bits.u >> 16) & 1u)) >> 16);
-  return out;
-}
-
-static inline float og_half_to_float(og_half value) {
-  og_float_bits bits;
-  const uint32_t sign = (uint32_t)(value.bits & 0x8000u) << 16;
-  const uint32_t rest = (uint32_t)(value.bits & 0x7fffu) << 13;
-  const uint32_t exponent = rest & 0x0f800000u;
-  bits.u = rest + 0x38000000u;  // the bias from 15 to 127
-  if (exponent == 0x0f800000u) {
-    bits.u += 0x38000000u;  // infinity and NaN
-  } else if (exponent == 0) {
-    bits.u += 0x00800000u;  // zero and denormals, by a float subtraction
-    bits.f -= 6.103515625e-05f;
-  }
-  bits.u |= sign;
-  return bits.f;
-}
-
-// Rounds to nearest, ties to even; overflow gives infinity.
-static inline og_half og_half_from_float(float value) {
-  og_float_bits bits, magic;
-  og_half out;
-  uint32_t sign;
-  bits.f = value;
-  sign = bits.u & 0x80000000u;
-  bits.u ^= sign;
-  if (bits.u >= 0x47800000u) {  // >= 65536, infinity, NaN
-    out.bits = bits.u > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  } else if (bits.u < 0x38800000u) {  // denormal: let the adder round
-    magic.u = 0x3f000000u;
-    bits.f += magic.f;
-    out.bits = (uint16_t)(bits.u - magic.u);
-  } else {
-    bits.u += 0xc8000fffu + ((bits.u >> 13) & 1u);
-    out.bits = (uint16_t)(bits.u >> 13);
-  }
-  out.bits = (uint16_t)(out.bits | (sign >> 16));
-  return out;
 }
 
 // --- What a kernel may ask of its call ---------------------------------------

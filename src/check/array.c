@@ -15,6 +15,21 @@ bool og_array_create(og_array *array, og_dtype type, const og_sizes *sizes) {
   return array->data != NULL;
 }
 
+void og_array_as_tensor(const og_array *array, int64_t *strides,
+                        og_tensor *out) {
+  int64_t step = 1;
+  for (int32_t d = array->sizes.rank - 1; d >= 0; --d) {
+    strides[d] = step;
+    step *= array->sizes.size[d];
+  }
+  *out = (og_tensor){.data = array->data,
+                     .device = {OG_CPU, 0},
+                     .ndim = array->sizes.rank,
+                     .dtype = array->type,
+                     .shape = (int64_t *)(uintptr_t)array->sizes.size,
+                     .strides = strides};
+}
+
 void og_inputs_reset(og_inputs *inputs) {
   for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
@@ -138,6 +153,21 @@ static void fill(og_array *a, const og_sample *s, bool is_index,
     }
 }
 
+// What the operator itself has to say of its arguments' values.
+static bool offer(og_inputs *inputs, const og_sample *sample) {
+  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST] = {{NULL}};
+  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
+  for (int32_t t = 0; t < sample->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL) continue;
+      og_array_as_tensor(a, strides[t][e], &tensor[t][e]);
+      entry[t][e] = &tensor[t][e];
+    }
+  return og_sample_offer(sample, entry);
+}
+
 bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
   const og_decl *decl = sample->op->decl;
   memset(inputs, 0, sizeof *inputs);
@@ -151,7 +181,9 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
       fill(a, sample, is_index_argument(decl, t),
            og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e)));
     }
-  return true;
+  if (offer(inputs, sample)) return true;
+  og_inputs_reset(inputs);
+  return false;
 }
 
 // --- Expanded arguments ------------------------------------------------------

@@ -451,8 +451,8 @@ static void check_smaller(og_trial *trial, const og_job *job) {
   if (!follow_path(trial, job, &from)) return;
   og_sample *now = shrinkable(trial);
   for (int32_t step = job->step; og_sample_shrink(&from, step, now); ++step) {
-    if (memcmp(&from, now, sizeof from) == 0 ||
-        !og_sample_is_valid(now, INT64_MAX, &error) ||
+    if (!og_sample_is_valid(now, INT64_MAX, &error) ||
+        memcmp(&from, now, sizeof from) == 0 ||
         og_sample_numel(now) > og_sample_numel(&from))
       continue;
     trial->is_settled = trial->is_erratic = false;

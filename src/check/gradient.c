@@ -8,6 +8,7 @@
 // double; its own error is measured by a coarser one. A direction that crosses
 // a kink, or is lost in noise, is not counted.
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,44 @@ static bool is_differentiable(const og_array *a) {
   return a->data != NULL && og_is_floating(a->type);
 }
 
+static bool is_letter(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool has_word(const char *text, const char *word) {
+  const size_t length = strlen(word);
+  if (length == 0) return false;
+  for (const char *at = text; (at = strstr(at, word)) != NULL; ++at)
+    if ((at == text || !is_letter(at[-1])) && !is_letter(at[length]))
+      return true;
+  return false;
+}
+
+// The author may say in the operator's docs that an argument or a result, by
+// name, gets no gradient.
+static bool is_documented(const point *p, const char *name) {
+  const char *doc = p->decl->record->doc;
+  return doc != NULL && strstr(doc, "no gradient") != NULL &&
+         has_word(doc, name);
+}
+
+// A result whose gradient goes nowhere, as the docs say.
+static bool is_left_out(const point *p, const og_outputs *out, int32_t i) {
+  if (out->role[i] != OG_BUFFER_RESULT) return false;
+  const int32_t result = p->decl->fresh_results[out->index[i]];
+  for (int32_t a = 0; a < p->decl->grad.arg_count; ++a)
+    if (p->decl->grad.args[a].source == OG_GRAD_OF_RESULT &&
+        p->decl->grad.args[a].index == result)
+      return false;
+  return is_documented(p, p->decl->results[result].name);
+}
+
+static void leave_out(point *p) {
+  for (int32_t i = 0; i < p->value.count; ++i)
+    if (is_left_out(p, &p->value, i)) {
+      free(p->weight[i].data);
+      p->weight[i].data = NULL;
+    }
+}
+
 // --- A point -----------------------------------------------------------------
 
 static double weighted_sum(const point *p, const og_outputs *out,
@@ -59,9 +98,10 @@ static double weighted_sum(const point *p, const og_outputs *out,
   return sum;
 }
 
-static bool is_finite(const og_outputs *out) {
+static bool is_finite(const point *p, const og_outputs *out) {
   for (int32_t i = 0; i < out->count; ++i) {
     const og_array *a = &out->array[i];
+    if (is_left_out(p, out, i)) continue;
     for (int64_t j = 0; is_differentiable(a) && j < a->count; ++j)
       if (!isfinite(og_value_get(
               a->type, a->data + (size_t)j * og_dtype_bytes(a->type), 0)))
@@ -121,11 +161,13 @@ static point *point_create(og_trial *trial, uint64_t salt) {
     og_inputs_reset(&p->inputs);
     og_outputs_reset(&p->value);
     if (!og_trial_fill(trial, &p->sample, &p->inputs)) continue;
-    if (!evaluate(p, &p->inputs, &p->value) || !is_finite(&p->value)) continue;
+    if (!evaluate(p, &p->inputs, &p->value) || !is_finite(p, &p->value))
+      continue;
     if (has_coarse_output(&p->value)) break;
     set_precision(p);
     if (!og_weights_draw(&p->value, og_seed_mix(p->sample.seed, 31), p->weight))
       break;
+    leave_out(p);
     weighted_sum(p, &p->value, &p->total);
     return p;
   }
@@ -374,14 +416,6 @@ static void see_point(point *p, const opgraft_op *op, verdicts *v) {
     v->is_target[p->decl->params[p->decl->grad.targets[r]].index] = true;
   if (op != NULL) see_backward(p, op, v);
   if (!v->has_failed) see_others(p, v);
-}
-
-// The author may say in the operator's docs that an argument, by name, gets no
-// gradient.
-static bool is_documented(const point *p, const char *name) {
-  const char *doc = p->decl->record->doc;
-  return doc != NULL && strstr(doc, "no gradient") != NULL &&
-         strstr(doc, name) != NULL;
 }
 
 // Two index arguments of one shape may have to fit each other (a permutation

@@ -289,20 +289,6 @@ typedef struct plain_call {
   int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
 } plain_call;
 
-static void dense_tensor(const og_array *a, int64_t *strides, og_tensor *out) {
-  int64_t step = 1;
-  for (int32_t d = a->sizes.rank - 1; d >= 0; --d) {
-    strides[d] = step;
-    step *= a->sizes.size[d];
-  }
-  *out = (og_tensor){.data = a->data,
-                     .device = {OG_CPU, 0},
-                     .ndim = a->sizes.rank,
-                     .dtype = a->type,
-                     .shape = (int64_t *)(uintptr_t)a->sizes.size,
-                     .strides = strides};
-}
-
 static void plain_call_fill(plain_call *p, const og_sample *s,
                             const og_inputs *inputs) {
   const og_decl *decl = s->op->decl;
@@ -313,7 +299,8 @@ static void plain_call_fill(plain_call *p, const og_sample *s,
     p->frame.in_list[t] = (og_tensor_list){0};
     if (!s->is_given[t]) continue;
     for (int32_t e = 0; e < s->list_count[t]; ++e) {
-      dense_tensor(&inputs->tensor[t][e], p->strides[t][e], &p->tensor[t][e]);
+      og_array_as_tensor(&inputs->tensor[t][e], p->strides[t][e],
+                         &p->tensor[t][e]);
       p->entry[t][e] = &p->tensor[t][e];
     }
     if (decl->params[decl->tensor_params[t]].is_list)

@@ -206,6 +206,7 @@ static int64_t fresh_numel(const opgraft_frame *frame) {
 
 bool og_sample_is_valid(og_sample *sample, int64_t element_limit,
                         opgraft_error *error) {
+  if (!og_sample_settle(sample, error)) return false;
   if (!og_sample_build(sample)) {
     og_error_set(error, OG_SHAPE, sample->op->decl->name, NULL,
                  "the shape rule has no value for a sampled call");
@@ -239,6 +240,7 @@ bool og_sample_draw(const opgraft_op *op, og_profile profile,
     memset(out, 0, sizeof *out);
     out->op = op;
     out->seed = og_random_next(&random);
+    out->structure_seed = out->seed;
     og_sample_set_types(out, types);
     og_sample_randomize(out, profile, &random);
     if (og_sample_solve(out, profile, &random) &&

@@ -44,7 +44,8 @@ typedef enum og_float_values {
 
 typedef struct og_sample {
   const opgraft_op *op;
-  uint64_t seed;  // of the values
+  uint64_t seed;            // of the values
+  uint64_t structure_seed;  // of what the operator's own `sample` chooses
   og_index_values index_values;
   og_float_values float_values;
   bool is_given[OPGRAFT_ARG_MAX];  // by tensor argument
@@ -84,9 +85,16 @@ bool og_sample_draw(const opgraft_op *op, og_profile profile,
 // Sets each tensor's type from the free types.
 void og_sample_set_types(og_sample *sample,
                          const int32_t types[OG_VARIABLE_MAX]);
+// Lets the operator's own `sample`, if it has one, set sizes and arguments;
+// false where it refuses them.
+bool og_sample_settle(og_sample *sample, opgraft_error *error);
+// Lets it change the elements of tensors that have values by now.
+bool og_sample_offer(const og_sample *sample,
+                     og_tensor *tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST]);
 // Works out `shape` from the names; false if the sample contradicts itself.
 bool og_sample_build(og_sample *sample);
-// Builds, and asks og_infer whether the call is allowed and of bearable size.
+// Settles, builds, and asks og_infer whether the call is allowed and of
+// bearable size.
 bool og_sample_is_valid(og_sample *sample, int64_t element_limit,
                         opgraft_error *error);
 // Elements of all arguments.

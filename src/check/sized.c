@@ -236,6 +236,8 @@ void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
     for (int32_t e = 0; plan->is_given[t] && e < plan->list_count[t]; ++e)
       tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
+  // It took these sizes when they were chosen, so it takes them now.
+  og_sample_offer(plan, sample->entry);
 }
 
 static bool tensor_make(opgraft_sample *s, int32_t t, int32_t e) {

@@ -117,6 +117,9 @@ void og_inputs_reset(og_inputs *inputs);
 void og_outputs_reset(og_outputs *outputs);
 bool og_sizes_equal(const og_sizes *a, const og_sizes *b);
 bool og_array_create(og_array *array, og_dtype type, const og_sizes *sizes);
+// The array as a tensor; both borrow `strides` and the array's sizes.
+void og_array_as_tensor(const og_array *array, int64_t *strides,
+                        og_tensor *out);
 
 // Runs the sample on `inputs`. Where it returns OG_RAN, *out holds the results,
 // which the caller resets; else *out is empty.

@@ -126,6 +126,22 @@ int64_t og_attention_plan_max(const og_attention_problem *problem,
 og_status og_attention_plan(const og_attention_problem *problem, void *plan,
                             int64_t size, char *text, size_t text_size);
 
+// Where an attention operator has what a plan must fit; -1: it has none.
+typedef struct og_attention_sample {
+  int32_t plan;  // tensor argument
+  // Dims by their place in the shape rule. kv_rows are tokens, or entries of
+  // the page table.
+  int32_t plan_bytes, q_rows, q_heads, dim_qk, kv_rows, kv_heads, dim_vo;
+  int32_t mask_bytes, pages, page_size;
+  int32_t first_attr, split_bytes;  // sm_scale's place, and split_bytes'
+  int32_t is_decode;                // one query row for each request
+} og_attention_sample;
+
+// An attention operator's `sample`: draws requests that hold every query row,
+// and makes their plan.
+og_status og_attention_sample_draw(const og_sample_call *call,
+                                   const og_attention_sample *in);
+
 enum { OG_POS_NONE, OG_POS_ROPE, OG_POS_ALIBI };
 
 // Strides count elements.

@@ -192,6 +192,39 @@ KERNEL(sum)
 KERNEL(sum_backward)
 KERNEL(relu)
 KERNEL(relu_backward)
+// Takes no table but one that ends where x does.
+static og_status segment_sum(const og_call *call) {
+  enum { N, D, T };
+  const float *x = og_f32(call->in[0]);
+  const int32_t *end = og_i32(call->in[1]);
+  const int64_t width = call->dim[D], segments = call->dim[T];
+  for (int64_t i = 0; i < segments; ++i)
+    if (end[i] < (i > 0 ? end[i - 1] : 0) ||
+        (i + 1 == segments && end[i] != call->dim[N]))
+      return og_fail(call, OG_INVALID, "end does not cut x into segments");
+  for (int64_t i = 0; i < segments; ++i)
+    for (int64_t d = 0; d < width; ++d) {
+      float sum = 0;
+      for (int64_t n = i > 0 ? end[i - 1] : 0; n < end[i]; ++n)
+        sum += x[n * width + d];
+      og_f32_mut(call->out[0])[i * width + d] = sum;
+    }
+  return OG_OK;
+}
+
+static og_status segment_sample(const og_sample_call *call) {
+  enum { N, D, T };
+  const int64_t segments = 1 + (int64_t)(call->seed % 3);
+  if (call->step == OG_SAMPLE_SIZES) {
+    call->dim[T] = segments;
+    return OG_OK;
+  }
+  for (int64_t i = 0; i < segments; ++i)
+    og_i32_mut(call->in[1])[i] = (int32_t)(call->dim[N] * (i + 1) / segments);
+  return OG_OK;
+}
+
+KERNEL(segment_sum)
 KERNEL(put)
 KERNEL(positive)
 KERNEL(cat)
@@ -261,6 +294,11 @@ static const og_op ops[] = {
      .shape = "grad[*N], index[*N], x[*N, D] -> [*N, D]",
      .dtype = "grad: f32, index: i64, x: grad -> x",
      .kernels = OG_KERNELS(argmax_backward_kernels)},
+    {.schema = "segment_sum(Tensor x, Tensor end) -> Tensor",
+     .shape = "x[N, D], end[T] -> [T, D]",
+     .dtype = "x: f32, end: i32 -> x",
+     .kernels = OG_KERNELS(segment_sum_kernels),
+     .sample = segment_sample},
     {.schema = "square(Tensor x) -> Tensor",
      .shape = "x[*N] -> [*N]",
      .dtype = "x: f32 -> x",

@@ -3,6 +3,9 @@
 
 #include "check/sample.h"
 
+#include <opgraft/sample.h>
+
+#include "check/trial.h"
 #include "test.h"
 
 static og_status nothing(const og_call *call) {
@@ -48,6 +51,32 @@ static const og_op ops[] = {
        .where = "len(sizes) == 2, sum(sizes) == D, D > 3",
        .dtype = "x: f32 -> x"),
 };
+
+// What it says of its own samples: `code` is as long as x has elements, and
+// counts down from a number that the seed chose.
+static og_status countdown_sample(const og_sample_call *call) {
+  enum { N, D, P };
+  if (call->struct_size < sizeof *call || call->in[2] != NULL)
+    return OG_INTERNAL;
+  if (call->step == OG_SAMPLE_SIZES) {
+    if (call->dim[N] % 2 != 0) return OG_SHAPE;
+    call->dim[P] = call->dim[N] * call->dim[D];
+    call->attr[0].i = (int64_t)(call->seed % 1000);
+    return call->in[0]->data == NULL ? OG_OK : OG_INTERNAL;
+  }
+  for (int64_t i = 0; i < og_numel(call->in[1]); ++i)
+    og_i64_mut(call->in[1])[i] = call->attr[0].i - i;
+  return OG_OK;
+}
+static const og_op offering[] = {
+    OP("countdown", "Tensor x, Tensor code, Tensor[] more, *, int from_",
+       .shape = "x[N, D], code[P] -> [N]", .where = "N > 0",
+       .dtype = "x: f32, code: i64, more: f32 -> x",
+       .sample = countdown_sample),
+};
+static const og_module offering_record = {
+    sizeof(og_module), OG_ABI_VERSION, "offering", offering, 1, sizeof(og_op)};
+
 static const og_module record = {
     sizeof(og_module),        OG_ABI_VERSION, "samples", ops,
     sizeof ops / sizeof *ops, sizeof(og_op)};
@@ -144,5 +173,81 @@ done:
   og_free(s);
 }
 
+static bool counts_down(const og_array *code, int64_t from) {
+  for (int64_t i = 0; i < code->count; ++i)
+    if (((const int64_t *)(const void *)code->data)[i] != from - i)
+      return false;
+  return code->data != NULL;
+}
+
+// An operator's own sample function sets sizes and values, and refuses sizes.
+TEST(takes_what_the_operator_offers) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  int32_t types[4][OG_VARIABLE_MAX] = {{0}};
+  og_sample *s = og_alloc(sizeof *s), *smaller = og_alloc(sizeof *s);
+  og_inputs *inputs = og_alloc_zeroed(1, sizeof *inputs);
+  REQUIRE(s != NULL && smaller != NULL && inputs != NULL);
+  REQUIRE(opgraft_module_wrap(&offering_record, &module, &error) == OG_OK);
+  const opgraft_op *op = opgraft_module_find_op(module, "countdown");
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    REQUIRE(og_sample_draw(op, profiles[seed % PROFILES], types[0], seed, s,
+                           &error));
+    CHECK(s->dim[0] > 0 && s->dim[0] % 2 == 0);
+    CHECK_EQ(s->shape[1][0].size[0], s->dim[0] * s->dim[1]);
+    REQUIRE(og_inputs_fill(inputs, s));
+    CHECK(counts_down(&inputs->tensor[1][0], s->attr[0].i));
+    og_inputs_reset(inputs);
+    // What follows from a smaller size follows again.
+    REQUIRE(og_sample_shrink(s, 7, smaller));
+    if (og_sample_is_valid(smaller, INT64_MAX, &error))
+      CHECK_EQ(smaller->dim[2], smaller->dim[0] * smaller->dim[1]);
+  }
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_free(inputs);
+  og_free(smaller);
+  og_free(s);
+}
+
+static void bind_countdown(const opgraft_sample *sample, const opgraft_op *op) {
+  opgraft_frame frame;
+  opgraft_frame_init(&frame, op);
+  opgraft_sample_bind(sample, &frame);
+  const og_tensor *code = frame.in[1];
+  CHECK_EQ(code->shape[0], 8 * 6);
+  CHECK_EQ(og_i64(code)[0], frame.attr[0].i);
+  CHECK_EQ(og_i64(code)[47], frame.attr[0].i - 47);
+  opgraft_frame_reset(&frame);
+}
+
+// So do samples of a wanted size, and a size that it refuses is an error.
+TEST(offers_at_any_size) {
+  opgraft_module *module = NULL;
+  opgraft_sample *sample = NULL;
+  opgraft_error error;
+  static const char *const names[] = {"N", "D"};
+  int64_t sizes[] = {8, 6};
+  const opgraft_sample_options options = {.struct_size = sizeof options,
+                                          .dim_names = names,
+                                          .dim_sizes = sizes,
+                                          .dim_count = 2};
+  REQUIRE(opgraft_module_wrap(&offering_record, &module, &error) == OG_OK);
+  const opgraft_op *op = opgraft_module_find_op(module, "countdown");
+  REQUIRE(opgraft_sample_create(op, &options, &sample, &error) == OG_OK);
+  bind_countdown(sample, op);
+  opgraft_sample_refill(sample, OPGRAFT_INDEX_SORTED);
+  bind_countdown(sample, op);
+  opgraft_sample_destroy(sample);
+  sizes[0] = 7;
+  CHECK(opgraft_sample_create(op, &options, &sample, &error) == OG_SHAPE);
+  CHECK(sample == NULL);
+done:
+  opgraft_sample_destroy(sample);
+  if (module != NULL) opgraft_module_release(module);
+}
+
 TEST_MAIN("check_sample", CASE_NO_FAULTS(draws_what_the_rules_allow),
-          CASE(draws_the_same_for_one_seed), CASE_NO_FAULTS(reaches_the_edges))
+          CASE(draws_the_same_for_one_seed), CASE_NO_FAULTS(reaches_the_edges),
+          CASE_NO_FAULTS(takes_what_the_operator_offers),
+          CASE_NO_FAULTS(offers_at_any_size))

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples that the operator shapes itself, through og_op's `sample`.
+
+#include <string.h>
+
+#include "check/sample.h"
+
+typedef struct offered {
+  og_sample_call call;
+  int64_t dim[OPGRAFT_DIM_MAX];
+  og_attr attr[OPGRAFT_ATTR_MAX];
+  og_tensor *in[OPGRAFT_ARG_MAX];
+  og_tensor_list in_list[OPGRAFT_ARG_MAX];
+  og_tensor blank[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];  // a type and no shape yet
+  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+} offered;
+
+static int64_t pack_product(const og_sizes *pack) {
+  int64_t product = 1;
+  for (int32_t i = 0; i < pack->rank; ++i)
+    if (!og_i64_mul(product, pack->size[i], &product)) return 0;
+  return product;
+}
+
+// The sizes that a varying dim has in the list that first names it, together.
+static int64_t vary_sum(const og_sample *s, int32_t d) {
+  const og_decl *decl = s->op->decl;
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    for (int32_t i = 0; i < decl->patterns[p].item_count; ++i) {
+      const og_item *item = &decl->patterns[p].items[i];
+      if (item->kind != OG_ITEM_DIM || item->dim != d) continue;
+      int64_t sum = 0;
+      for (int32_t e = 0; e < s->list_count[decl->patterns[p].tensor]; ++e)
+        if (!og_i64_add(sum, s->vary[d][e], &sum)) return 0;
+      return sum;
+    }
+  return 0;
+}
+
+static int64_t dim_value(const og_sample *s, int32_t d) {
+  switch (s->op->decl->dims[d].kind) {
+    case OG_DIM_PACK:
+      return pack_product(&s->pack[d]);
+    case OG_DIM_VARY:
+      return vary_sum(s, d);
+    default:
+      return s->dim[d];
+  }
+}
+
+static void set_tensors(offered *o, const og_sample *s) {
+  const og_decl *decl = s->op->decl;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    if (!s->is_given[t]) continue;
+    if (decl->params[decl->tensor_params[t]].is_list)
+      o->in_list[t] = (og_tensor_list){s->list_count[t], o->entry[t]};
+    else
+      o->in[t] = o->entry[t][0];
+  }
+}
+
+static offered *offered_create(const og_sample *s, int32_t step) {
+  const og_decl *decl = s->op->decl;
+  offered *o = og_alloc_zeroed(1, sizeof *o);
+  if (o == NULL) return NULL;
+  o->call = (og_sample_call){.struct_size = sizeof o->call,
+                             .step = step,
+                             .seed = s->structure_seed,
+                             .dim = o->dim,
+                             .attr = o->attr,
+                             .in = o->in,
+                             .in_list = o->in_list};
+  for (int32_t d = 0; d < decl->dim_count; ++d) o->dim[d] = dim_value(s, d);
+  og_sample_attrs(s, o->attr);
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      o->blank[t][e] = (og_tensor){.device = {OG_CPU, 0}, .dtype = s->type[t]};
+      o->entry[t][e] = &o->blank[t][e];
+    }
+  return o;
+}
+
+// What the operator has set, into the sample; false where it does not fit.
+static bool take_attr(og_sample *s, int32_t k, const og_attr *now) {
+  const bool has_ints = now->kind == OG_ATTR_INTS || now->kind == OG_ATTR_BOOLS;
+  const bool has_floats = now->kind == OG_ATTR_FLOATS;
+  if ((has_ints || has_floats) && now->count > OG_SAMPLE_INTS) return false;
+  for (int64_t i = 0; has_ints && i < now->count; ++i)
+    s->ints[k][i] = now->ints[i];
+  for (int64_t i = 0; has_floats && i < now->count; ++i)
+    s->floats[k][i] = now->floats[i];
+  if (!has_ints && !has_floats) {
+    s->attr[k] = *now;
+  } else {  // its elements are the sample's own
+    s->attr[k].kind = now->kind;
+    s->attr[k].count = now->count;
+  }
+  return true;
+}
+
+static bool take(og_sample *s, const offered *o) {
+  const og_decl *decl = s->op->decl;
+  for (int32_t d = 0; d < decl->dim_count; ++d)
+    if (decl->dims[d].kind == OG_DIM_SIZE) s->dim[d] = o->dim[d];
+  for (int32_t k = 0; k < decl->attr_count; ++k)
+    if (!take_attr(s, k, &o->attr[k])) return false;
+  return true;
+}
+
+bool og_sample_settle(og_sample *sample, opgraft_error *error) {
+  const og_op *record = sample->op->decl->record;
+  if (record->sample == NULL) return true;
+  offered *o = offered_create(sample, OG_SAMPLE_SIZES);
+  if (o == NULL) {
+    og_error_set(error, OG_MEMORY, sample->op->decl->name, NULL,
+                 "not enough memory to sample calls");
+    return false;
+  }
+  set_tensors(o, sample);
+  const bool ok = record->sample(&o->call) == OG_OK && take(sample, o);
+  og_free(o);
+  if (!ok)
+    og_error_set(error, OG_SHAPE, sample->op->decl->name, NULL,
+                 "%s: its own sample function refuses every size drawn",
+                 sample->op->decl->name);
+  return ok;
+}
+
+bool og_sample_offer(const og_sample *sample,
+                     og_tensor *tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST]) {
+  const og_decl *decl = sample->op->decl;
+  if (decl->record->sample == NULL) return true;
+  offered *o = offered_create(sample, OG_SAMPLE_VALUES);
+  if (o == NULL) return false;
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (tensor[t][e] != NULL) o->entry[t][e] = tensor[t][e];
+  set_tensors(o, sample);
+  const bool ok = decl->record->sample(&o->call) == OG_OK;
+  og_free(o);
+  return ok;
+}
