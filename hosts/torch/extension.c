@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host.h"
+#include "graph.h"
 
 static PyObject *module_error(const opgraft_error *error) {
   PyObject *kind = error->code == OG_MEMORY ? PyExc_MemoryError
@@ -25,7 +25,7 @@ static void module_end(PyObject *capsule) {
   if (module != NULL) opgraft_module_release(module);
 }
 
-static opgraft_module *module_get(PyObject *capsule) {
+opgraft_module *module_get(PyObject *capsule) {
   return PyCapsule_GetPointer(capsule, module_capsule);
 }
 
@@ -339,6 +339,20 @@ static PyObject *symbols(PyObject *self, PyObject *arguments) {
   return list;
 }
 
+// The names of the importer's rows.
+static PyObject *graph_rows(PyObject *self, PyObject *none) {
+  (void)self;
+  (void)none;
+  PyObject *list = PyList_New(0);
+  const char *name;
+  for (int32_t i = 0; list != NULL && (name = opgraft_graph_row(i)); ++i) {
+    PyObject *text = PyUnicode_FromString(name);
+    if (text == NULL || PyList_Append(list, text) != 0) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  return list;
+}
+
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, "Finds torch's C functions."},
     {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
@@ -349,6 +363,10 @@ static PyMethodDef methods[] = {
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
     {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
+    {"graph_rows", graph_rows, METH_NOARGS, "What the importer knows."},
+    {"recipe_new", recipe_new, METH_VARARGS, "How an operator is called."},
+    {"graph_compile", graph_compile, METH_VARARGS,
+     "An FX graph as a callable."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
     {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
     {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
@@ -369,7 +387,7 @@ PyMODINIT_FUNC PyInit__C(void) {
   PyObject *module = PyModule_Create(&definition);
   if (module == NULL) return NULL;
   op_type = (PyTypeObject *)(void *)PyType_FromSpec(&op_spec);
-  if (op_type == NULL || threads_setup() != 0) {
+  if (op_type == NULL || compiled_setup() != 0 || threads_setup() != 0) {
     Py_DECREF(module);
     return NULL;
   }

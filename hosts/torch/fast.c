@@ -183,7 +183,7 @@ static bool handle_read(tensor_handle handle, og_tensor *out) {
   return true;
 }
 
-static bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
+bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
   tensor_handle handle = is_plain ? guard_handle(value) : NULL;
   if (LIKELY(handle != NULL)) {
     if (UNLIKELY(!handle_read(handle, out))) return false;
@@ -396,7 +396,7 @@ static PyObject *fresh_exchange(og_tensor *fresh) {
   return object;
 }
 
-static PyObject *fresh_make(og_tensor *fresh) {
+PyObject *fresh_make(og_tensor *fresh) {
   // The exchange API allocates row-major.
   if (LIKELY(guard_can_wrap())) return fresh_wrap(fresh);
   PyObject *object = fresh_exchange(fresh);

@@ -115,6 +115,7 @@ int types_setup(PyObject *torch_module);
 int dtype_to_shim(og_dtype dtype, int32_t *out);
 int dtype_from_shim(int32_t code, og_dtype *out);
 int dtype_from_object(PyObject *object, og_dtype *out);
+PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
 
 // --- guard.c: may the fast road be taken?
 // ------------------------------------------------
@@ -149,6 +150,13 @@ PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords);
 // Registers `op` with the dispatcher; a capsule that keeps it registered.
 PyObject *boxed_register(PyObject *self, PyObject *arguments);
+
+// A new tensor object of this type, shape and strides, whose memory fresh->data
+// then is; NULL with an exception set.
+PyObject *fresh_make(og_tensor *fresh);
+// Reads a tensor object; `is_plain`: the guard saw it. False refuses, an
+// exception may be set.
+bool tensor_read(PyObject *value, bool is_plain, og_tensor *out);
 
 PyObject *sample_call(PyObject *self, PyObject *arguments);
 

@@ -45,6 +45,15 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, aoti_torch_delete_tensor_object, (tensor_handle))           \
   X(shim_status, aoti_torch_new_tensor_handle,                               \
     (tensor_handle, tensor_handle *))                                        \
+  X(shim_status, aoti_torch_get_storage_offset, (tensor_handle, int64_t *))  \
+  X(shim_status, aoti_torch_create_tensor_from_blob_v2,                      \
+    (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t,    \
+     int32_t, int32_t, tensor_handle *, int32_t, const uint8_t *, int64_t))  \
+  X(shim_status, aoti_torch__reinterpret_tensor,                             \
+    (tensor_handle, int64_t, const int64_t *, const int64_t *, int64_t,      \
+     tensor_handle *))                                                       \
+  X(shim_status, aoti_torch_copy_, (tensor_handle, tensor_handle, int32_t))  \
+  X(shim_status, aoti_torch_is_defined, (tensor_handle, bool *))             \
   X(shim_status, aoti_torch_empty_strided,                                   \
     (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,   \
      tensor_handle *))                                                       \
@@ -68,8 +77,25 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, torch_get_thread_idx, (uint32_t *))
 
 // Used where they are there.
-#define SHIM_OPTIONAL(X)                                       \
-  X(shim_status, torch_delete_stable_ivalue, (stable_value *)) \
+#define SHIM_OPTIONAL(X)                                                 \
+  X(shim_status, torch_new_stable_ivalue, (stable_value **))             \
+  X(shim_status, torch_delete_stable_ivalue, (stable_value *))           \
+  X(shim_status, torch_new_string_handle,                                \
+    (const char *, size_t, string_handle *))                             \
+  X(int32_t, aoti_torch_memory_format_contiguous_format, (void))         \
+  X(int32_t, aoti_torch_memory_format_preserve_format, (void))           \
+  X(int32_t, aoti_torch_memory_format_channels_last, (void))             \
+  X(int32_t, aoti_torch_memory_format_channels_last_3d, (void))          \
+  X(shim_status, aoti_torch_cpu_mm_out,                                  \
+    (tensor_handle, tensor_handle, tensor_handle))                       \
+  X(shim_status, aoti_torch_cpu_bmm_out,                                 \
+    (tensor_handle, tensor_handle, tensor_handle))                       \
+  X(shim_status, aoti_torch_cpu_addmm_out,                               \
+    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double, \
+     double))                                                            \
+  X(shim_status, aoti_torch_cpu_baddbmm_out,                             \
+    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double, \
+     double))                                                            \
   X(const char *, torch_exception_get_what_without_backtrace, (void))
 
 // Not published: used only after the self-test in guard.c saw them work.

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "host.h"
+#include "graph.h"
 
 // torch's pool is OpenMP's, which a forked child has lost: the first parallel
 // region there would wait for threads that are not.
@@ -41,4 +41,27 @@ void threads_set(og_call *call, int64_t bytes) {
     return;
   call->threads = (int32_t)count;
   call->parallel_for = host_parallel_for;
+}
+
+// For a compiled graph, whose kernels were prepared for so many workers.
+static og_status graph_parallel_for(const og_call *call, int64_t total,
+                                    int64_t grain, og_task_fn fn, void *state) {
+  share s = {fn, state};
+  uint32_t count = 1;
+  if (is_forked || shim.torch_get_num_threads(&count) != 0 ||
+      (int32_t)count > call->threads) {
+    fn(state, 0, total, 0);
+    return OG_OK;
+  }
+  return shim.torch_parallel_for(0, total, grain > 0 ? grain : 1, share_run,
+                                 &s) == 0
+             ? OG_OK
+             : OG_INTERNAL;
+}
+
+void threads_host(opgraft_host *host) {
+  uint32_t count = 1;
+  shim.torch_get_num_threads(&count);
+  host->parallel_for = graph_parallel_for;
+  host->threads = (int32_t)count;
 }

@@ -87,3 +87,8 @@ int dtype_from_object(PyObject *object, og_dtype *out) {
     }
   return -1;
 }
+
+PyObject *dtype_to_object(og_dtype dtype) {
+  const type_row *row = row_find(dtype);
+  return row != NULL ? row->object : NULL;
+}

@@ -159,6 +159,9 @@ OPGRAFT_API og_status opgraft_graph_add_node(opgraft_graph *graph,
                                              const opgraft_record *record,
                                              opgraft_value *out_values,
                                              opgraft_error *error);
+// The names of the rows of src/import/aten.def, without "aten."; NULL past the
+// end.
+OPGRAFT_API const char *opgraft_graph_row(int32_t index);
 // In order; -1 for an output that is None.
 OPGRAFT_API og_status opgraft_graph_add_output(opgraft_graph *graph,
                                                opgraft_value value,

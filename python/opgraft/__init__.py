@@ -18,5 +18,6 @@ except ImportError as error:
 
 from ._module import VERSION as __version__
 from ._module import Module, load
+from ._stats import stats
 
-__all__ = ["Module", "load", "__version__"]
+__all__ = ["Module", "load", "stats", "__version__"]

@@ -46,6 +46,12 @@ def load(path: str | os.PathLike[str]) -> "Module":
         return Module(handle, where, name, digest, texts)
 
 
+def modules() -> "list[Module]":
+    """Those whose operators are registered now."""
+    with _lock:
+        return [m for m in _by_hash.values() if m._live is not None]
+
+
 def _load_operator(path: str, digest: str, name: str, kind: str) -> Any:
     """What a pickled operator calls: the module must still be what it was."""
     module = load(path)

@@ -49,6 +49,10 @@ static const og_aten_row *row_find(const int16_t *slots, const char *name) {
   return NULL;
 }
 
+const char *opgraft_graph_row(int32_t index) {
+  return index >= 0 && index < ROW_COUNT ? rows[index].name : NULL;
+}
+
 // --- Results and nodes -------------------------------------------------------
 
 og_status og_give_up(og_import *import, const char *reason) {

@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: Apache-2.0
+// The callable that Dynamo and AOTAutograd get for a graph: boxed (it takes
+// one list and empties it), one entry into C for the whole region.
+//
+// Invariants: the graph is replayed with the interpreter lock released where
+// it has enough to do; its tensors are read, and results made, under it.
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+PyTypeObject *compiled_type;
+
+typedef struct compiled {
+  PyObject_HEAD  //
+      opgraft_executable *executable;
+  opgraft_graph *graph;
+  walked walked;
+  graph_context context;
+  PyObject *resolve;  // (tensor) -> one that can be read
+  PyObject *below;    // () -> a guard that keeps autograd's keys out
+  bool is_heavy;      // give the interpreter lock back
+  bool has_host_nodes;
+  og_tensor *scratch;  // of one call at a time; NULL while it is lent
+} compiled;
+
+PyObject *graph_error(const opgraft_error *error) {
+  PyObject *kind = error->code == OG_MEMORY        ? PyExc_MemoryError
+                   : error->code == OG_UNSUPPORTED ? PyExc_NotImplementedError
+                                                   : PyExc_RuntimeError;
+  PyErr_SetString(kind, error->text);
+  return NULL;
+}
+
+// --- Inputs ------------------------------------------------------------------
+
+enum {
+  INPUT_BYTES = sizeof(og_tensor) + sizeof(og_tensor *) + sizeof(int64_t)
+};
+
+typedef struct inputs {
+  og_tensor *tensors;
+  const og_tensor **in;
+  int64_t *ints;
+  PyObject *kept;  // list: what was made for this call
+} inputs;
+
+static PyObject *list_get(PyObject *list, Py_ssize_t i) {
+  return PyList_Check(list) ? PyList_GetItem(list, i)
+                            : PyTuple_GetItem(list, i);
+}
+
+// A tensor whose memory is not what it shows (negated, conjugated, a
+// subclass): Python makes one that is.
+static int input_resolve(compiled *self, PyObject *object, inputs *in,
+                         og_tensor *out) {
+  PyErr_Clear();
+  PyObject *made =
+      PyObject_CallFunctionObjArgs(self->resolve, object, (PyObject *)NULL);
+  if (made == NULL) return -1;
+  if (in->kept == NULL) in->kept = PyList_New(0);
+  const int status = in->kept != NULL ? PyList_Append(in->kept, made) : -1;
+  Py_DECREF(made);  // the list has it
+  if (status != 0) return -1;
+  if (!tensor_read(made, false, out)) {
+    if (PyErr_Occurred() == NULL)
+      PyErr_SetString(PyExc_RuntimeError,
+                      "opgraft: an input of a compiled graph has no memory");
+    return -1;
+  }
+  return 0;
+}
+
+static int input_read(compiled *self, PyObject *object, inputs *in, int32_t i) {
+  in->in[i] = NULL;
+  in->ints[i] = 0;
+  if (LIKELY(guard_is_plain(object))) {
+    in->in[i] = &in->tensors[i];
+    if (LIKELY(tensor_read(object, true, &in->tensors[i]))) return 0;
+  } else if (PyLong_Check(object)) {
+    in->ints[i] = PyLong_AsLongLong(object);
+    return in->ints[i] == -1 && PyErr_Occurred() != NULL ? -1 : 0;
+  }
+  in->in[i] = &in->tensors[i];
+  return input_resolve(self, object, in, &in->tensors[i]);
+}
+
+static int inputs_read(compiled *self, PyObject *list, inputs *in) {
+  const walked *w = &self->walked;
+  for (int32_t i = 0; i < w->slot_count; ++i) {
+    const int32_t slot = w->slots[i];
+    PyObject *object = slot >= 0 ? list_get(list, slot)
+                                 : PyList_GetItem(w->captured, -1 - slot);
+    if (UNLIKELY(object == NULL || input_read(self, object, in, i) != 0))
+      return -1;
+  }
+  return 0;
+}
+
+// --- Outputs -----------------------------------------------------------------
+
+// A row-major stretch of one type, for storages that several outputs share.
+static PyObject *storage_make(const opgraft_storage *storage,
+                              const og_tensor *like, void **out_data) {
+  int64_t count = (int64_t)storage->size_bytes / ((like->dtype.bits + 7) / 8);
+  int64_t stride = 1;
+  og_tensor flat = {.device = {OG_CPU, 0},
+                    .ndim = 1,
+                    .dtype = like->dtype,
+                    .shape = &count,
+                    .strides = &stride};
+  PyObject *object = fresh_make(&flat);
+  *out_data = flat.data;
+  return object;
+}
+
+static PyObject *whole_make(const opgraft_output *output, void **out_data) {
+  og_tensor fresh = output->tensor;
+  fresh.byte_offset = 0;
+  PyObject *object = fresh_make(&fresh);
+  *out_data = (char *)fresh.data + fresh.byte_offset;
+  return object;
+}
+
+static PyObject *strided_view(PyObject *base, const og_tensor *view,
+                              int64_t offset) {
+  const tensor_handle handle = guard_handle(base);
+  tensor_handle made;
+  if (handle != NULL && guard_can_wrap() && guard_is_plain(base) &&
+      shim.aoti_torch__reinterpret_tensor(handle, view->ndim, view->shape,
+                                          view->strides, offset, &made) == 0) {
+    PyObject *object = shim.wrap_tensor(made);
+    shim.aoti_torch_delete_tensor_object(made);
+    return object;
+  }
+  PyObject *sizes = PyTuple_New(view->ndim), *strides = PyTuple_New(view->ndim);
+  PyObject *object = NULL;
+  for (int32_t d = 0; sizes && strides && d < view->ndim; ++d) {
+    PyTuple_SetItem(sizes, d, PyLong_FromLongLong(view->shape[d]));
+    PyTuple_SetItem(strides, d, PyLong_FromLongLong(view->strides[d]));
+  }
+  PyObject *start = PyObject_CallMethod(base, "storage_offset", NULL);
+  PyObject *plain = PyObject_CallMethod(base, "detach", NULL);
+  if (sizes && strides && start && plain)
+    object =
+        PyObject_CallMethod(plain, "as_strided", "OOL", sizes, strides,
+                            (long long)(PyLong_AsLongLong(start) + offset));
+  Py_XDECREF(sizes);
+  Py_XDECREF(strides);
+  Py_XDECREF(start);
+  Py_XDECREF(plain);
+  return object;
+}
+
+static int64_t element_offset(const og_tensor *tensor) {
+  return (int64_t)tensor->byte_offset / ((tensor->dtype.bits + 7) / 8);
+}
+
+static bool is_same(const og_tensor *a, const og_tensor *b) {
+  bool same = a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = a->shape[d] == b->shape[d] && a->strides[d] == b->strides[d];
+  return same;
+}
+
+static PyObject *constant_copy(const og_tensor *tensor) {
+  og_tensor fresh = *tensor;
+  fresh.byte_offset = 0;
+  PyObject *object = fresh_make(&fresh);
+  if (object != NULL)
+    memcpy(fresh.data, (const char *)tensor->data + tensor->byte_offset,
+           (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u));
+  return object;
+}
+
+static PyObject *output_make(compiled *self, const opgraft_output *output,
+                             const inputs *in, PyObject *list,
+                             PyObject *const *storages,
+                             const opgraft_storage *infos, int32_t position) {
+  PyObject *base;
+  switch (output->kind) {
+    case OPGRAFT_OUTPUT_STORAGE:
+      base = storages[output->index];
+      if (infos[output->index].whole && infos[output->index].output == position)
+        break;
+      return strided_view(base, &output->tensor,
+                          element_offset(&output->tensor));
+    case OPGRAFT_OUTPUT_INPUT: {
+      const int32_t slot = self->walked.slots[output->index];
+      base = slot >= 0 ? list_get(list, slot)
+                       : PyList_GetItem(self->walked.captured, -1 - slot);
+      if (output->tensor.byte_offset == 0 &&
+          is_same(&output->tensor, in->in[output->index]))
+        break;
+      return strided_view(base, &output->tensor,
+                          element_offset(&output->tensor));
+    }
+    case OPGRAFT_OUTPUT_CONSTANT:
+      return constant_copy(&output->tensor);
+    case OPGRAFT_OUTPUT_SIZE:
+      return PyLong_FromLongLong(output->size);
+    default:
+      base = Py_None;
+  }
+  Py_XINCREF(base);
+  return base;
+}
+
+static PyObject *outputs_make(compiled *self, const opgraft_call *call,
+                              const inputs *in, PyObject *list,
+                              PyObject *const *storages) {
+  PyObject *results = PyList_New(call->output_count);
+  for (int32_t i = 0; results != NULL && i < call->output_count; ++i) {
+    PyObject *object = output_make(self, &call->outputs[i], in, list, storages,
+                                   call->storages, i);
+    if (object == NULL)
+      Py_CLEAR(results);
+    else
+      PyList_SetItem(results, i, object);
+  }
+  return results;
+}
+
+// --- The call ----------------------------------------------------------------
+
+enum { STORAGES_ON_STACK = 32 };
+
+static PyObject *call_replay(compiled *self, opgraft_call *call,
+                             const inputs *in, PyObject *list,
+                             PyObject **storages, void **data) {
+  opgraft_error error;
+  PyObject *guard = NULL, *results = NULL;
+  for (int32_t i = 0; i < call->storage_count; ++i) {
+    const opgraft_storage *storage = &call->storages[i];
+    const opgraft_output *output = &call->outputs[storage->output];
+    storages[i] = storage->whole
+                      ? whole_make(output, &data[i])
+                      : storage_make(storage, &output->tensor, &data[i]);
+    if (storages[i] == NULL) return NULL;
+  }
+  if (self->has_host_nodes) {
+    guard = PyObject_CallObject(self->below, NULL);
+    if (guard == NULL) return NULL;
+  }
+  og_status status;
+  if (self->is_heavy) {
+    PyThreadState *thread = PyEval_SaveThread();
+    status = opgraft_call_run(call, data, &error);
+    PyEval_RestoreThread(thread);
+  } else {
+    status = opgraft_call_run(call, data, &error);
+  }
+  Py_XDECREF(guard);
+  if (LIKELY(status == OG_OK))
+    results = outputs_make(self, call, in, list, storages);
+  else if (!graph_error_restore())
+    graph_error(&error);
+  return results;
+}
+
+static PyObject *call_begun(compiled *self, opgraft_call *call,
+                            const inputs *in, PyObject *list) {
+  PyObject *on_stack[STORAGES_ON_STACK] = {NULL};
+  void *data_on_stack[STORAGES_ON_STACK];
+  PyObject **storages = on_stack, *results = NULL;
+  void **data = data_on_stack;
+  const size_t count = (size_t)call->storage_count;
+  if (UNLIKELY(count > STORAGES_ON_STACK)) {
+    storages = calloc(count, sizeof *storages + sizeof *data);
+    if (storages == NULL) return PyErr_NoMemory();
+    data = (void **)(void *)(storages + count);
+  }
+  results = call_replay(self, call, in, list, storages, data);
+  for (size_t i = 0; i < count; ++i) Py_XDECREF(storages[i]);
+  if (storages != on_stack) free(storages);
+  return results;
+}
+
+static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
+  opgraft_error error = {.code = OG_OK};
+  opgraft_call call;
+  if (UNLIKELY(inputs_read(self, list, in) != 0)) return NULL;
+  if (UNLIKELY(opgraft_executable_begin(self->executable, in->in, in->ints,
+                                        self->walked.slot_count, &call,
+                                        &error) != OG_OK)) {
+    if (!graph_error_restore()) graph_error(&error);
+    return NULL;
+  }
+  PyObject *results = call_begun(self, &call, in, list);
+  opgraft_call_end(&call);
+  return results;
+}
+
+static og_tensor *scratch_take(compiled *self) {
+  og_tensor *scratch = self->scratch;
+  self->scratch = NULL;
+  if (LIKELY(scratch != NULL)) return scratch;
+  return malloc(((size_t)self->walked.slot_count + 1) * INPUT_BYTES);
+}
+
+static void scratch_give(compiled *self, og_tensor *scratch) {
+  if (self->scratch == NULL)
+    self->scratch = scratch;
+  else
+    free(scratch);
+}
+
+static PyObject *call_list(compiled *self, PyObject *list) {
+  const size_t count = (size_t)self->walked.slot_count + 1;
+  og_tensor *scratch = scratch_take(self);
+  if (scratch == NULL) return PyErr_NoMemory();
+  inputs in = {.tensors = scratch,
+               .in = (const og_tensor **)(void *)(scratch + count)};
+  in.ints = (int64_t *)(void *)(in.in + count);
+  PyObject *results = call_with(self, list, &in);
+  Py_XDECREF(in.kept);
+  scratch_give(self, scratch);
+  graph_context_sweep(&self->context);
+  // Boxed: what the caller does not hold is freed.
+  if (PyList_Check(list) &&
+      PyList_SetSlice(list, 0, PyList_Size(list), NULL) != 0)
+    Py_CLEAR(results);
+  return results;
+}
+
+static PyObject *compiled_call(PyObject *object, PyObject *arguments,
+                               PyObject *keywords) {
+  compiled *self = (compiled *)(void *)object;
+  PyObject *list =
+      PyTuple_Size(arguments) == 1 ? PyTuple_GetItem(arguments, 0) : NULL;
+  if (list == NULL || keywords != NULL ||
+      (!PyList_Check(list) && !PyTuple_Check(list)))
+    return PyErr_Format(PyExc_TypeError,
+                        "a compiled graph takes one list of arguments");
+  const Py_ssize_t given =
+      PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
+  if (given != self->walked.argument_count)
+    return PyErr_Format(PyExc_TypeError,
+                        "a compiled graph got %zd arguments, wanted %d", given,
+                        (int)self->walked.argument_count);
+  Py_INCREF(object);
+  PyObject *results = call_list(self, list);
+  Py_DECREF(object);
+  return results;
+}
+
+// --- Making ------------------------------------------------------------------
+
+static void dump_call(void *context, const char *pass, const char *text) {
+  if (PyErr_Occurred() != NULL) return;
+  PyObject *result = PyObject_CallFunction(context, "ss", pass, text);
+  Py_XDECREF(result);  // an exception is seen when finish returns
+}
+
+static int compiled_finish(compiled *self, int flags, const char *disable,
+                           PyObject *dump, int plan_limit) {
+  opgraft_error error;
+  opgraft_host host;
+  const opgraft_options options = {
+      .struct_size = sizeof options,
+      .flags = (uint32_t)flags,
+      .disable = disable,
+      .dump = dump != Py_None ? dump_call : NULL,
+      .context = dump,
+  };
+  if (opgraft_graph_finish(self->graph, &options, &error) != OG_OK) {
+    graph_error(&error);
+    return -1;
+  }
+  if (PyErr_Occurred() != NULL) return -1;
+  graph_host_fill(&self->context, &host);
+  host.plan_limit = plan_limit;
+  if (opgraft_executable_create(self->graph, &host, &self->executable,
+                                &error) != OG_OK) {
+    graph_error(&error);
+    return -1;
+  }
+  opgraft_stats stats = {.struct_size = sizeof stats};
+  opgraft_executable_stats(self->executable, &stats);
+  const int64_t bytes = self->walked.result_bytes;
+  self->is_heavy = bytes < 0 || bytes > 1 << 15;
+  self->has_host_nodes = true;
+  return 0;
+}
+
+// graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
+// flags, disable, dump, plan_limit) -> callable. Raises NotImplementedError
+// for a graph that the engine cannot express.
+PyObject *graph_compile(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
+  PyObject *dump;
+  const char *disable;
+  int flags, plan_limit;
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOi", &name, &PyList_Type,
+                        &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
+                        &recipe_find, &resolve, &below, &flags, &disable, &dump,
+                        &plan_limit))
+    return NULL;
+  allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
+  compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
+  if (self == NULL) return NULL;
+  pthread_mutex_init(&self->context.lock, NULL);
+  self->context.targets = PyList_New(0);
+  self->context.others = others;
+  self->context.recipe_find = recipe_find;
+  self->resolve = resolve;
+  self->below = below;
+  Py_INCREF(others);
+  Py_INCREF(recipe_find);
+  Py_INCREF(resolve);
+  Py_INCREF(below);
+  int status =
+      self->context.targets != NULL
+          ? graph_walk(name, nodes, tools, &self->context, &self->walked)
+          : -1;
+  self->graph = self->walked.graph;
+  if (status == 0)
+    status = compiled_finish(self, flags, disable, dump, plan_limit);
+  if (status != 0) Py_CLEAR(self);
+  return (PyObject *)(void *)self;
+}
+
+// --- The object --------------------------------------------------------------
+
+static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
+  const compiled *self = (const compiled *)(const void *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->context.targets);
+  Py_VISIT(self->context.others);
+  Py_VISIT(self->context.recipe_find);
+  Py_VISIT(self->walked.captured);
+  Py_VISIT(self->resolve);
+  Py_VISIT(self->below);
+  return 0;
+}
+
+static void compiled_dealloc(PyObject *object) {
+  compiled *self = (compiled *)(void *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  opgraft_executable_release(self->executable);
+  if (self->graph != NULL) opgraft_graph_release(self->graph);
+  graph_context_sweep(&self->context);
+  pthread_mutex_destroy(&self->context.lock);
+  Py_XDECREF(self->context.targets);
+  Py_XDECREF(self->context.others);
+  Py_XDECREF(self->context.recipe_find);
+  Py_XDECREF(self->walked.captured);
+  Py_XDECREF(self->resolve);
+  Py_XDECREF(self->below);
+  free(self->walked.slots);
+  free(self->scratch);
+  PyObject_GC_Del(object);
+  Py_DECREF(type);
+}
+
+typedef size_t (*text_fn)(const void *, char *, size_t);
+
+static PyObject *text_get(text_fn print, const void *of) {
+  const size_t length = print(of, NULL, 0);
+  char *text = malloc(length + 1);
+  if (text == NULL) return PyErr_NoMemory();
+  print(of, text, length + 1);
+  PyObject *result = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+  free(text);
+  return result;
+}
+
+static size_t describe(const void *of, char *text, size_t size) {
+  return opgraft_executable_describe(of, text, size);
+}
+static size_t print_graph(const void *of, char *text, size_t size) {
+  return opgraft_graph_print(of, text, size);
+}
+
+static PyObject *compiled_stats(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(describe, ((compiled *)(void *)object)->executable);
+}
+
+static PyObject *compiled_text(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(print_graph, ((compiled *)(void *)object)->graph);
+}
+
+// plan({symbol: value}): plans these sizes beforehand.
+static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
+  compiled *self = (compiled *)(void *)object;
+  enum { SYMBOL_MAX = 64 };
+  const char *symbols[SYMBOL_MAX];
+  int64_t values[SYMBOL_MAX];
+  int32_t count = 0;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  opgraft_error error;
+  if (!PyDict_Check(sizes) || PyDict_Size(sizes) > SYMBOL_MAX)
+    return PyErr_Format(PyExc_TypeError, "plan: wanted a dict of sizes");
+  while (PyDict_Next(sizes, &at, &key, &value)) {
+    symbols[count] = PyUnicode_AsUTF8AndSize(key, NULL);
+    values[count] = PyLong_AsLongLong(value);
+    if (symbols[count] == NULL || PyErr_Occurred() != NULL) return NULL;
+    ++count;
+  }
+  if (opgraft_executable_plan(self->executable, symbols, values, count,
+                              &error) != OG_OK) {
+    if (graph_error_restore()) return NULL;
+    return graph_error(&error);
+  }
+  graph_context_sweep(&self->context);
+  Py_RETURN_NONE;
+}
+
+static PyObject *compiled_boxed(PyObject *object, void *none) {
+  (void)object;
+  (void)none;
+  Py_RETURN_TRUE;
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
+    {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
+    {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef compiled_getset[] = {
+    {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot compiled_slots[] = {
+    {Py_tp_dealloc, compiled_dealloc}, {Py_tp_traverse, compiled_traverse},
+    {Py_tp_call, compiled_call},       {Py_tp_methods, compiled_methods},
+    {Py_tp_getset, compiled_getset},   {0, NULL},
+};
+
+static PyType_Spec compiled_spec = {
+    .name = "opgraft._C.CompiledGraph",
+    .basicsize = sizeof(compiled),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = compiled_slots,
+};
+
+int compiled_setup(void) {
+  compiled_type = (PyTypeObject *)(void *)PyType_FromSpec(&compiled_spec);
+  return compiled_type != NULL ? 0 : -1;
+}

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that the host runs: contractions by the shim's own functions, the rest
+// by the dispatcher, in both cases over views of the plan's memory and without
+// Python; by Python where neither can say it.
+//
+// Invariants: a state's handles point to where its tensors were at their last
+// use; what a state holds of Python is dropped under the interpreter lock only,
+// so `release` puts states on a list that graph_context_sweep empties.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+typedef struct node_state node_state;
+typedef bool (*direct_fn)(const node_state *state);
+
+struct node_state {
+  node_state *next;  // in the list of dead ones
+  graph_context *context;
+  direct_fn direct;      // NULL: `recipe`
+  const recipe *recipe;  // NULL: Python
+  PyObject *recipe_capsule;
+  const opgraft_arg **args;  // by the recipe's parameter; NULL: absent
+  bool use_out;              // the results are the recipe's .out arguments
+  double beta, alpha;        // of a direct contraction
+  bound_tensor *in, *out;
+  int32_t in_count, out_count;
+  stable_value *stack;
+  pool memory;
+};
+
+// --- Handles -----------------------------------------------------------------
+
+static void bound_drop(bound_tensor *bound) {
+  if (bound->handle != NULL)
+    shim.aoti_torch_delete_tensor_object(bound->handle);
+  bound->handle = NULL;
+}
+
+static bool handle_make(const og_tensor *tensor, void *data,
+                        tensor_handle *out) {
+  int32_t code;
+  return dtype_to_shim(tensor->dtype, &code) == 0 &&
+         shim.aoti_torch_create_tensor_from_blob_v2(
+             data, tensor->ndim, tensor->shape, tensor->strides, 0, code,
+             shim.aoti_torch_device_type_cpu(), 0, out,
+             shim.aoti_torch_layout_strided(), NULL, 0) == 0;
+}
+
+static bool bound_refresh(bound_tensor *bound, const og_tensor *tensor) {
+  void *data = (char *)tensor->data + tensor->byte_offset;
+  if (LIKELY(bound->handle != NULL && bound->data == data)) return true;
+  bound_drop(bound);
+  bound->data = data;
+  return handle_make(tensor, data, &bound->handle);
+}
+
+static og_status fail(const opgraft_node_call *node, og_status code,
+                      const char *text, opgraft_error *error) {
+  if (error == NULL) return code;
+  *error = (opgraft_error){.code = code, .begin = -1, .end = -1};
+  strncpy(error->op, node->name, sizeof error->op - 1);
+  strncpy(error->text, text, sizeof error->text - 1);
+  return code;
+}
+
+static og_status fail_torch(const opgraft_node_call *node,
+                            opgraft_error *error) {
+  const char *text = shim.torch_exception_get_what_without_backtrace != NULL
+                         ? shim.torch_exception_get_what_without_backtrace()
+                         : "torch refused it; its log says why";
+  return fail(node, OG_KERNEL, text, error);
+}
+
+static bool all_refresh(node_state *state, const opgraft_node_call *node) {
+  for (int32_t i = 0; i < state->in_count; ++i)
+    if (node->in[i] != NULL && !bound_refresh(&state->in[i], node->in[i]))
+      return false;
+  for (int32_t i = 0; i < state->out_count; ++i)
+    if (node->out[i] != NULL && !bound_refresh(&state->out[i], node->out[i]))
+      return false;
+  return true;
+}
+
+// --- Contractions ------------------------------------------------------------
+
+static bool run_mm(const node_state *s) {
+  return shim.aoti_torch_cpu_mm_out(s->out[0].handle, s->in[0].handle,
+                                    s->in[1].handle) == 0;
+}
+
+static bool run_bmm(const node_state *s) {
+  return shim.aoti_torch_cpu_bmm_out(s->out[0].handle, s->in[0].handle,
+                                     s->in[1].handle) == 0;
+}
+
+static bool run_addmm(const node_state *s) {
+  return shim.aoti_torch_cpu_addmm_out(s->out[0].handle, s->in[0].handle,
+                                       s->in[1].handle, s->in[2].handle,
+                                       s->beta, s->alpha) == 0;
+}
+
+static bool run_baddbmm(const node_state *s) {
+  return shim.aoti_torch_cpu_baddbmm_out(s->out[0].handle, s->in[0].handle,
+                                         s->in[1].handle, s->in[2].handle,
+                                         s->beta, s->alpha) == 0;
+}
+
+static double scale_of(const opgraft_node_call *node, const char *name) {
+  for (int32_t i = 0; i < node->arg_count; ++i) {
+    const opgraft_arg *arg = &node->args[i];
+    if (arg->name != NULL && strcmp(arg->name, name) == 0)
+      return arg->kind == OPGRAFT_ARG_FLOAT ? arg->f : (double)arg->i;
+  }
+  return 1;
+}
+
+static direct_fn direct_find(const char *name) {
+  if (strcmp(name, "aten.mm.default") == 0)
+    return shim.aoti_torch_cpu_mm_out != NULL ? run_mm : NULL;
+  if (strcmp(name, "aten.bmm.default") == 0)
+    return shim.aoti_torch_cpu_bmm_out != NULL ? run_bmm : NULL;
+  if (strcmp(name, "aten.addmm.default") == 0)
+    return shim.aoti_torch_cpu_addmm_out != NULL ? run_addmm : NULL;
+  if (strcmp(name, "aten.baddbmm.default") == 0)
+    return shim.aoti_torch_cpu_baddbmm_out != NULL ? run_baddbmm : NULL;
+  return NULL;
+}
+
+// --- The dispatcher ----------------------------------------------------------
+
+static const opgraft_arg *arg_of(const opgraft_node_call *node,
+                                 const recipe_param *param, int32_t position) {
+  for (int32_t i = 0; i < node->arg_count; ++i) {
+    const opgraft_arg *arg = &node->args[i];
+    if (arg->name != NULL ? strcmp(arg->name, param->name) == 0 : i == position)
+      return arg;
+  }
+  return NULL;
+}
+
+static bool stack_fill(node_state *state, bool *out_is_full) {
+  const recipe *r = state->recipe;
+  *out_is_full = false;
+  for (int32_t p = 0; p < r->param_count; ++p)
+    if (!recipe_value(&r->params[p], state->args[p], state->in,
+                      &state->stack[p]))
+      return false;
+  for (int32_t i = 0; state->use_out && i < r->out_count; ++i) {
+    tensor_handle handle;
+    if (shim.aoti_torch_new_tensor_handle(state->out[i].handle, &handle) != 0)
+      return false;
+    state->stack[r->param_count + i] = tensor_value(handle);
+  }
+  *out_is_full = true;
+  return true;
+}
+
+static bool same_shape(tensor_handle handle, const og_tensor *wanted) {
+  int64_t rank, *sizes;
+  if (shim.aoti_torch_get_dim(handle, &rank) != 0 || rank != wanted->ndim ||
+      shim.aoti_torch_get_sizes(handle, &sizes) != 0)
+    return false;
+  for (int64_t d = 0; d < rank; ++d)
+    if (sizes[d] != wanted->shape[d]) return false;
+  return true;
+}
+
+// Takes the handle.
+static og_status result_put(node_state *state, const opgraft_node_call *node,
+                            int32_t index, tensor_handle handle,
+                            opgraft_error *error) {
+  og_status status = OG_OK;
+  const og_tensor *wanted = index < node->out_count ? node->out[index] : NULL;
+  if (wanted != NULL && !state->use_out) {
+    if (!same_shape(handle, wanted))
+      status = fail(node, OG_SHAPE,
+                    "a result has another shape than was inferred when the "
+                    "model was compiled: the operator's fake implementation "
+                    "disagrees with its kernel",
+                    error);
+    else if (shim.aoti_torch_copy_(state->out[index].handle, handle, 0) != 0)
+      status = fail_torch(node, error);
+  }
+  shim.aoti_torch_delete_tensor_object(handle);
+  return status;
+}
+
+static og_status results_take(node_state *state, const opgraft_node_call *node,
+                              opgraft_error *error) {
+  const recipe *r = state->recipe;
+  og_status status = OG_OK;
+  int32_t index = 0;
+  const int32_t count = state->use_out ? r->out_count : r->result_count;
+  for (int32_t i = 0; i < count; ++i) {
+    if (state->use_out || !r->result_list[i]) {
+      const og_status put = result_put(state, node, index++,
+                                       value_tensor(state->stack[i]), error);
+      if (status == OG_OK) status = put;
+      continue;
+    }
+    const list_handle list = (list_handle)(uintptr_t)state->stack[i];
+    size_t size = 0;
+    shim.torch_list_size(list, &size);
+    for (size_t k = 0; k < size; ++k) {
+      stable_value item;
+      if (shim.torch_list_get_item(list, k, &item) != 0) continue;
+      const og_status put =
+          result_put(state, node, index++, value_tensor(item), error);
+      if (status == OG_OK) status = put;
+    }
+    shim.torch_delete_list(list);
+  }
+  return status;
+}
+
+// Whether an .out operator gave its result other memory.
+static bool is_moved(const node_state *state) {
+  for (int32_t i = 0; i < state->recipe->out_count; ++i) {
+    void *data = NULL;
+    shim.aoti_torch_get_data_ptr(state->out[i].handle, &data);
+    if (data != state->out[i].data) return true;
+  }
+  return false;
+}
+
+static og_status run_dispatcher(node_state *state,
+                                const opgraft_node_call *node,
+                                opgraft_error *error) {
+  bool is_full;
+  if (!stack_fill(state, &is_full))
+    return fail(node, OG_MEMORY, "not enough memory for its arguments", error);
+  if (shim.torch_call_dispatcher(state->recipe->name, state->recipe->overload,
+                                 state->stack, SHIM_BUILD_VERSION) != 0)
+    return fail_torch(node, error);
+  const og_status status = results_take(state, node, error);
+  if (status == OG_OK && state->use_out && is_moved(state))
+    return fail(node, OG_SHAPE,
+                "a result has another shape than was inferred when the model "
+                "was compiled",
+                error);
+  return status;
+}
+
+// --- Python ------------------------------------------------------------------
+
+static _Thread_local PyObject *raised[3];
+
+bool graph_error_restore(void) {
+  if (raised[0] == NULL) return false;
+  PyErr_Restore(raised[0], raised[1], raised[2]);
+  raised[0] = raised[1] = raised[2] = NULL;
+  return true;
+}
+
+typedef struct foreign_memory {
+  dl_managed managed;
+  int64_t sizes[];
+} foreign_memory;
+
+static void foreign_free(dl_managed *managed) { free(managed); }
+
+// A tensor object over the plan's memory, by the published road.
+static PyObject *object_exchange(const og_tensor *tensor) {
+  void *object = NULL;
+  const size_t rank = (size_t)tensor->ndim;
+  foreign_memory *memory =
+      calloc(1, sizeof *memory + 2 * rank * sizeof *memory->sizes);
+  if (memory == NULL) return PyErr_NoMemory();
+  memory->managed = (dl_managed){
+      .major = 1, .minor = 2, .deleter = foreign_free, .tensor = *tensor};
+  memcpy(memory->sizes, tensor->shape, rank * sizeof *memory->sizes);
+  memcpy(memory->sizes + rank, tensor->strides, rank * sizeof *memory->sizes);
+  memory->managed.tensor.shape = memory->sizes;
+  memory->managed.tensor.strides = memory->sizes + rank;
+  if (exchange->managed_to_object(&memory->managed, &object) != 0) return NULL;
+  return object;
+}
+
+static PyObject *object_make(const og_tensor *tensor) {
+  if (!guard_can_wrap()) return object_exchange(tensor);
+  tensor_handle handle;
+  if (!handle_make(tensor, (char *)tensor->data + tensor->byte_offset,
+                   &handle)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "opgraft: no view of the plan's memory");
+    return NULL;
+  }
+  PyObject *object = shim.wrap_tensor(handle);
+  shim.aoti_torch_delete_tensor_object(handle);
+  return object;
+}
+
+static PyObject *arg_object(const node_state *state,
+                            const opgraft_node_call *node,
+                            const opgraft_arg *arg);
+
+static PyObject *list_object(const node_state *state,
+                             const opgraft_node_call *node,
+                             const opgraft_arg *arg) {
+  PyObject *list = PyList_New(arg->count);
+  for (int32_t i = 0; list != NULL && i < arg->count; ++i) {
+    PyObject *item = arg_object(state, node, &arg->list[i]);
+    if (item == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SetItem(list, i, item);
+  }
+  return list;
+}
+
+static PyObject *keep(PyObject *object) {
+  Py_XINCREF(object);
+  return object;
+}
+
+static PyObject *arg_object(const node_state *state,
+                            const opgraft_node_call *node,
+                            const opgraft_arg *arg) {
+  switch (arg->kind) {
+    case OPGRAFT_ARG_VALUE:
+      return object_make(node->in[arg->value]);
+    case OPGRAFT_ARG_INT:
+      return PyLong_FromLongLong(arg->i);
+    case OPGRAFT_ARG_BOOL:
+      return PyBool_FromLong(arg->i != 0);
+    case OPGRAFT_ARG_FLOAT:
+      return PyFloat_FromDouble(arg->f);
+    case OPGRAFT_ARG_STR:
+      return PyUnicode_FromString(arg->s);
+    case OPGRAFT_ARG_DTYPE:
+      return keep(dtype_to_object(arg->dtype));
+    case OPGRAFT_ARG_DEVICE:
+      return keep(PyDict_GetItemString(state->context->others, "device cpu"));
+    case OPGRAFT_ARG_LIST:
+      return list_object(state, node, arg);
+    case OPGRAFT_ARG_OTHER:
+      return keep(PyDict_GetItemString(state->context->others, arg->s));
+    default:
+      Py_RETURN_NONE;
+  }
+}
+
+static PyObject *python_call(const node_state *state,
+                             const opgraft_node_call *node) {
+  int32_t positional = 0;
+  PyObject *target = PyList_GetItem(state->context->targets, node->host_node);
+  PyObject *named = PyDict_New(), *tuple, *result = NULL;
+  for (int32_t i = 0; i < node->arg_count; ++i)
+    positional += node->args[i].name == NULL;
+  tuple = PyTuple_New(positional);
+  bool is_made = target != NULL && tuple != NULL && named != NULL;
+  for (int32_t i = 0, at = 0; is_made && i < node->arg_count; ++i) {
+    const opgraft_arg *arg = &node->args[i];
+    PyObject *object = arg_object(state, node, arg);
+    is_made = object != NULL;
+    if (is_made && arg->name == NULL) {
+      PyTuple_SetItem(tuple, at++, object);
+    } else if (is_made) {
+      is_made = PyDict_SetItemString(named, arg->name, object) == 0;
+      Py_DECREF(object);
+    }
+  }
+  if (is_made) result = PyObject_Call(target, tuple, named);
+  Py_XDECREF(tuple);
+  Py_XDECREF(named);
+  return result;
+}
+
+// Copies the tensors of a result, in the order of its nested lists.
+static bool python_put(const node_state *state, const opgraft_node_call *node,
+                       PyObject *result, int32_t *at) {
+  if (PyTuple_Check(result) || PyList_Check(result)) {
+    const bool is_tuple = PyTuple_Check(result);
+    const Py_ssize_t count =
+        is_tuple ? PyTuple_Size(result) : PyList_Size(result);
+    for (Py_ssize_t i = 0; i < count; ++i)
+      if (!python_put(
+              state, node,
+              is_tuple ? PyTuple_GetItem(result, i) : PyList_GetItem(result, i),
+              at))
+        return false;
+    return true;
+  }
+  const int32_t index = (*at)++;
+  if (index >= node->out_count || node->out[index] == NULL || result == Py_None)
+    return true;
+  PyObject *to = object_make(node->out[index]);
+  PyObject *copied =
+      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
+  Py_XDECREF(to);
+  Py_XDECREF(copied);
+  return copied != NULL;
+}
+
+static og_status run_python(const node_state *state,
+                            const opgraft_node_call *node,
+                            opgraft_error *error) {
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  int32_t at = 0;
+  PyObject *result = python_call(state, node);
+  const bool is_put = result != NULL && python_put(state, node, result, &at);
+  Py_XDECREF(result);
+  if (!is_put) PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+  PyGILState_Release(lock);
+  return is_put ? OG_OK : fail(node, OG_KERNEL, "it raised", error);
+}
+
+// --- The engine's questions --------------------------------------------------
+
+static void state_free(node_state *state) {
+  for (int32_t i = 0; i < state->in_count; ++i) bound_drop(&state->in[i]);
+  for (int32_t i = 0; i < state->out_count; ++i) bound_drop(&state->out[i]);
+  Py_XDECREF(state->recipe_capsule);
+  pool_free(&state->memory);
+  free(state);
+}
+
+void graph_context_sweep(graph_context *context) {
+  if (LIKELY(__atomic_load_n(&context->dead, __ATOMIC_RELAXED) == NULL)) return;
+  pthread_mutex_lock(&context->lock);
+  node_state *dead = context->dead;
+  context->dead = NULL;
+  pthread_mutex_unlock(&context->lock);
+  while (dead != NULL) {
+    node_state *state = dead;
+    dead = state->next;
+    state_free(state);
+  }
+}
+
+static void host_release(void *opaque, void *opaque_state) {
+  graph_context *context = opaque;
+  node_state *state = opaque_state;
+  pthread_mutex_lock(&context->lock);
+  state->next = context->dead;
+  context->dead = state;
+  pthread_mutex_unlock(&context->lock);
+}
+
+// Whether results can be given as .out arguments: all there, none updated.
+static bool can_give_out(const recipe *r, const opgraft_node_call *node) {
+  if (r->out_count == 0 || r->out_count != node->out_count) return false;
+  for (int32_t i = 0; i < node->out_count; ++i)
+    if (node->out[i] == NULL) return false;
+  return true;
+}
+
+static bool recipe_fits(node_state *state, const opgraft_node_call *node) {
+  const recipe *r = state->recipe;
+  int32_t known = 0;
+  state->args =
+      pool_alloc(&state->memory, (size_t)r->param_count + 1, sizeof(void *));
+  if (state->args == NULL) return false;
+  for (int32_t p = 0; p < r->param_count; ++p) {
+    state->args[p] = arg_of(node, &r->params[p], p);
+    known += state->args[p] != NULL;
+    if (!recipe_takes(&r->params[p], state->args[p])) return false;
+  }
+  return known == node->arg_count;
+}
+
+static og_status recipe_prepare(node_state *state,
+                                const opgraft_node_call *node) {
+  graph_context *context = state->context;
+  PyObject *target = PyList_GetItem(context->targets, node->host_node);
+  PyObject *capsule = target != NULL
+                          ? PyObject_CallFunctionObjArgs(
+                                context->recipe_find, target, (PyObject *)NULL)
+                          : NULL;
+  if (capsule == NULL) return OG_INTERNAL;
+  state->recipe_capsule = capsule;
+  if (capsule == Py_None) return OG_OK;
+  state->recipe = recipe_get(capsule);
+  if (!recipe_fits(state, node)) {
+    state->recipe = NULL;
+    return PyErr_Occurred() != NULL ? OG_MEMORY : OG_OK;
+  }
+  state->use_out = can_give_out(state->recipe, node);
+  const int32_t given = state->recipe->param_count + state->recipe->out_count;
+  const int32_t size =
+      given > state->recipe->result_count ? given : state->recipe->result_count;
+  state->stack =
+      pool_alloc(&state->memory, (size_t)size + 1, sizeof *state->stack);
+  return state->stack != NULL ? OG_OK : OG_MEMORY;
+}
+
+static og_status host_prepare(void *opaque, const opgraft_node_call *node,
+                              void **out_state, opgraft_error *error) {
+  *out_state = NULL;
+  node_state *state = calloc(1, sizeof *state);
+  if (state == NULL) return fail(node, OG_MEMORY, "out of memory", error);
+  state->context = opaque;
+  state->in_count = node->in_count;
+  state->out_count = node->out_count;
+  state->in =
+      pool_alloc(&state->memory, (size_t)node->in_count + 1, sizeof *state->in);
+  state->out = pool_alloc(&state->memory, (size_t)node->out_count + 1,
+                          sizeof *state->out);
+  og_status status =
+      state->in != NULL && state->out != NULL ? OG_OK : OG_MEMORY;
+  if (status == OG_OK) state->direct = direct_find(node->name);
+  if (state->direct != NULL) {
+    state->beta = scale_of(node, "beta");
+    state->alpha = scale_of(node, "alpha");
+  } else if (status == OG_OK) {
+    status = recipe_prepare(state, node);
+  }
+  if (status != OG_OK) {
+    if (PyErr_Occurred() != NULL)
+      PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    state_free(state);
+    return fail(node, status, "could not be prepared", error);
+  }
+  *out_state = state;
+  return OG_OK;
+}
+
+static og_status host_run(void *context, void *opaque,
+                          const opgraft_node_call *node, opgraft_error *error) {
+  (void)context;
+  node_state *state = opaque;
+  if (state->direct == NULL && state->recipe == NULL)
+    return run_python(state, node, error);
+  if (UNLIKELY(!all_refresh(state, node)))
+    return fail(node, OG_MEMORY, "no view of the plan's memory", error);
+  if (state->direct != NULL)
+    return state->direct(state) ? OG_OK : fail_torch(node, error);
+  return run_dispatcher(state, node, error);
+}
+
+void graph_host_fill(graph_context *context, opgraft_host *out) {
+  *out = (opgraft_host){.struct_size = sizeof *out,
+                        .context = context,
+                        .prepare = host_prepare,
+                        .run = host_run,
+                        .release = host_release};
+  threads_host(out);
+}

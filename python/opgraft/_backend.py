@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(model, backend="opgraft"): the graph engine's way in.
+
+Dynamo's graph goes through AOTAutograd; each graph that comes out is walked by
+C, which plans it once and replays it (hosts/torch/walk.c, docs/graph.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+
+import torch
+
+from . import _C, _host, _stats, _targets
+from ._log import say
+
+MODES = ("default", "reduce-overhead", "max-autotune",
+         "max-autotune-no-cudagraphs")
+
+FALLBACK_ERROR, CLONE_ERROR = 1, 2
+
+
+@dataclass
+class Options:
+    """What torch.compile's `options` may hold, with the defaults."""
+
+    mode: str = "default"
+    # "error": a node that only the host can run fails the compilation.
+    fallback: str = "allow"
+    # "error": a mutation that needs a copy fails it.
+    clone: str = "allow"
+    # A folder: the graph as text after import and after each pass.
+    dump: str | None = None
+    # Names of passes that do not run.
+    disable: tuple[str, ...] = ()
+    # Plans kept for different sizes; the least recently used one goes.
+    plan_limit: int = 16
+    # {"s0": [16, 32]}: sizes planned beforehand.
+    gears: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _read_options(mode: str | None, options: Mapping[str, Any] | None
+                  ) -> Options:
+    given = dict(options or {})
+    known = list(Options.__dataclass_fields__)
+    unknown = [k for k in given if k not in known]
+    if unknown:
+        raise ValueError(
+            f"backend opgraft has no option {unknown[0]!r}; it has "
+            f"{', '.join(known)}"
+        )
+    if mode is not None:
+        if given.get("mode", mode) != mode:
+            raise ValueError(
+                f"two modes: mode={mode!r} and options['mode']="
+                f"{given['mode']!r}; give one"
+            )
+        given["mode"] = mode
+    if isinstance(given.get("disable"), str):
+        given["disable"] = tuple(
+            n.strip() for n in given["disable"].split(","))
+    out = Options(**given)
+    _choose("mode", out.mode, MODES)
+    _choose("fallback", out.fallback, ("allow", "error"))
+    _choose("clone", out.clone, ("allow", "error"))
+    if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
+        raise ValueError(
+            f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
+    return out
+
+
+def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
+    if found not in wanted:
+        raise ValueError(
+            f"backend opgraft: {name} is {found!r}, wanted one of "
+            f"{', '.join(wanted)}"
+        )
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    return _targets.decompositions()
+
+
+def backend(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *,
+    mode: str | None = None, options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The entry that torch.compile looks up by the name "opgraft"."""
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    _host.prepare()
+    chosen = _read_options(mode, options)
+    region = _stats.region_begin()
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        def compile_one(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+            return compile_graph(graph, inputs, kind, chosen, region)
+
+        return compile_one
+
+    # Dynamo keeps out of the compiler by this; what it returns is C, which
+    # Dynamo cannot trace, so it needs no wrapper of torch's.
+    backward = torch._dynamo.disable(compiler("backward"))
+    backward._is_wrapped_bw_compiler = True
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=backward,
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=_decompositions(),
+        keep_inference_input_mutations=True,
+    )(gm, example_inputs)
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], kind: str,
+    options: Options, region: _stats.Region,
+) -> Callable[..., Any]:
+    """One graph of AOTAutograd's as a boxed callable."""
+    from . import _dump
+
+    begun = time.perf_counter_ns()
+    name = f"{region.name}_{kind}"
+    try:
+        compiled = _C.graph_compile(
+            name,
+            list(gm.graph.nodes),
+            _tools(gm, kind),
+            {},
+            _targets.recipe,
+            _resolve,
+            torch._C._AutoDispatchBelowADInplaceOrView,
+            (FALLBACK_ERROR if options.fallback == "error" else 0)
+            | (CLONE_ERROR if options.clone == "error" else 0),
+            ", ".join(options.disable) or None,
+            _dump.writer(options.dump, name) if options.dump else None,
+            options.plan_limit,
+        )
+    except NotImplementedError as error:
+        if options.fallback == "error":
+            raise
+        say(f"{name} runs as it came: {error}")
+        compiled = _as_it_came(gm)
+        region.add(kind, compiled, str(error),
+                   time.perf_counter_ns() - begun)
+        return compiled
+    region.add(kind, compiled, None, time.perf_counter_ns() - begun)
+    return compiled
+
+
+def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
+    from ._module import modules
+
+    attributes = {
+        node.target: _attribute(gm, node.target)
+        for node in gm.graph.nodes if node.op == "get_attr"
+    }
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.meta.get("unbacked_bindings"):
+            raise _targets.NotForTheEngine(
+                f"the size of {node.target}'s result depends on data")
+    return (
+        _targets.describe, _targets.functionalized, torch.fx.Node,
+        torch.SymInt, torch.device, torch.Tensor, _static_inputs(kind),
+        attributes,
+        tuple(m._handle for m in modules() if m.namespace == m.name),
+        _targets.known,
+    )
+
+
+def _attribute(gm: torch.fx.GraphModule, target: str) -> Any:
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _static_inputs(kind: str) -> frozenset[int]:
+    """Positions of parameters and buffers, whose memory rarely moves."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.fw_metadata is None or kind == "backward":
+        return frozenset()
+    return frozenset(context.fw_metadata.static_input_indices)
+
+
+def _as_it_came(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph, node by node, in Python: for what the engine has no form."""
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(gm.forward)
+
+
+def _resolve(tensor: Any) -> Any:
+    """A tensor whose memory holds what it shows."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(
+            f"an input of a compiled graph is {type(tensor).__name__}, wanted "
+            "a tensor or an int"
+        )
+    return tensor.detach().resolve_conj().resolve_neg()

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft.stats(f): what became of a compiled function or module.
+
+Which graphs belong to which call of torch.compile is read from the stack when
+the backend is called: Dynamo's wrapper is there, and the same object hangs on
+what torch.compile returned.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+_regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
+    weakref.WeakKeyDictionary())
+_count = 0
+
+
+@dataclass
+class Graph:
+    """One graph of AOTAutograd's."""
+
+    name: str
+    kind: str  # "forward", "backward", "inference"
+    compiled: Any
+    refused: str | None  # why it runs as it came, or None
+    backend_ns: int
+
+    def read(self) -> dict[str, Any]:
+        if self.refused is None:
+            out: dict[str, Any] = json.loads(self.compiled.stats())
+        else:
+            out = {"fallbacks": [{"operator": "the whole graph",
+                                  "reason": self.refused, "file": "",
+                                  "line": 0}]}
+        return {"name": self.name, "kind": self.kind,
+                "backend_ns": self.backend_ns, **out}
+
+
+@dataclass
+class Region:
+    """One graph of Dynamo's: a forward and perhaps a backward."""
+
+    name: str
+    graphs: list[Graph] = field(default_factory=list)
+
+    def add(self, kind: str, compiled: Any, refused: str | None,
+            backend_ns: int) -> None:
+        self.graphs.append(
+            Graph(f"{self.name}_{kind}", kind, compiled, refused, backend_ns))
+
+
+def region_begin() -> Region:
+    """A region of the torch.compile call that is under way."""
+    global _count
+    _count += 1
+    region = Region(f"graph_{_count}")
+    owner = _owner_on_stack()
+    if owner is not None:
+        _regions.setdefault(owner, []).append(region)
+    return region
+
+
+def _owner_on_stack() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "compile_wrapper":
+            owner = frame.f_locals.get("self")
+            if owner is not None:
+                return owner
+        frame = frame.f_back
+    return None
+
+
+def _owner_of(f: Any) -> Any:
+    found = getattr(f, "dynamo_ctx", None)
+    if found is not None:
+        return found
+    f = getattr(f, "__func__", f)
+    cells = dict(zip(
+        getattr(getattr(f, "__code__", None), "co_freevars", ()),
+        getattr(f, "__closure__", None) or (),
+    ))
+    if "self" in cells and hasattr(f, "_torchdynamo_orig_callable"):
+        return cells["self"].cell_contents
+    return None
+
+
+_SUMS = ("nodes", "views", "native", "host_nodes", "clone_bytes", "replays",
+         "plans", "instances")
+_LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes")
+
+
+class Stats:
+    """Attributes: `graphs` (a list of dicts, one for each graph), and over all
+    of them `nodes` (without views), `native`, `fallbacks` (a list of dicts:
+    operator, reason, file, line), `host_nodes` (native nodes that ATen ran),
+    `replays`, `replans` (by cause: shape, moved input, moved arena),
+    `clones` (a list of dicts) and `clone_bytes`, `arena_bytes`,
+    `lower_bound_bytes`, `shared_bytes`. str() is a table, json() all of it."""
+
+    def __init__(self, regions: list[Region]) -> None:
+        self.graphs = [g.read() for r in regions for g in r.graphs]
+        for name in _SUMS:
+            setattr(self, name, sum(g.get(name, 0) for g in self.graphs))
+        for name in _LARGEST:
+            setattr(self, name,
+                    max((g.get(name, 0) for g in self.graphs), default=0))
+        self.fallbacks = [f for g in self.graphs for f in g["fallbacks"]]
+        self.clones = [c for g in self.graphs for c in g.get("clones", ())]
+        self.replans = {
+            "shape": sum(g.get("replans_shape", 0) for g in self.graphs),
+            "moved_input": sum(g.get("rebinds_input", 0) for g in self.graphs),
+            "moved_arena": sum(g.get("rebinds_arena", 0) for g in self.graphs),
+        }
+
+    def json(self) -> str:
+        return json.dumps(vars(self), indent=1)
+
+    def __str__(self) -> str:
+        lines = []
+        for g in self.graphs:
+            lines.append(
+                f"{g['name']} ({g['kind']}): {g.get('nodes', 0)} nodes, "
+                f"{g.get('native', 0)} native, {len(g['fallbacks'])} "
+                f"fallbacks, {g.get('replays', 0)} replays, arena "
+                f"{g.get('arena_bytes', 0)} bytes (lower bound "
+                f"{g.get('lower_bound_bytes', 0)}), backend "
+                f"{g['backend_ns'] / 1e6:.2f} ms"
+            )
+            lines += [f"  fallback {f['operator']} ({f['file']}:{f['line']}): "
+                      f"{f['reason']}" for f in g["fallbacks"]]
+            lines += [f"  copy in {c['operator']} ({c['file']}:{c['line']}): "
+                      f"{c['reason']}" for c in g.get("clones", ())]
+        return "\n".join(lines) or "no graph was compiled"
+
+    __repr__ = __str__
+
+
+def stats(f: Any) -> Stats:
+    """What became of what torch.compile(..., backend="opgraft") returned."""
+    owner = _owner_of(f)
+    if owner is None:
+        raise TypeError(
+            f"opgraft.stats: {f!r} is not what torch.compile returned")
+    return Stats(_regions.get(owner, []))
