@@ -24,12 +24,14 @@ enum {
 
 // --- Names -------------------------------------------------------------------
 
-#define NAMES(X)                                                             \
-  X(op)                                                                      \
-  X(target)                                                                  \
-  X(args) X(kwargs) X(meta) X(name) X(val) X(stack_trace) X(shape) X(stride) \
-      X(storage_offset) X(dtype) X(fake_device) X(device)                    \
-          X(_has_symbolic_sizes_strides) X(type) X(layout)
+#define NAMES(X)                                                               \
+  X(op)                                                                        \
+  X(target)                                                                    \
+  X(args)                                                                      \
+  X(kwargs)                                                                    \
+  X(meta) X(name) X(val) X(stack_trace) X(shape) X(stride) X(storage_offset)   \
+      X(dtype) X(fake_device) X(device) X(_has_symbolic_sizes_strides) X(type) \
+          X(layout)
 static struct {
 #define X(n) PyObject *n;
   NAMES(X)
