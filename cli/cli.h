@@ -41,6 +41,8 @@ typedef enum cli_operand {
   CLI_OPERAND_NONE,
   CLI_OPERAND_C,       // C files
   CLI_OPERAND_MODULE,  // shared objects and C files
+  CLI_OPERAND_GRAPH,
+  CLI_OPERAND_INSPECT,  // modules, C files and graphs
   CLI_OPERAND_YAML,
   CLI_OPERAND_COMMAND,
   CLI_OPERAND_SHELL,

@@ -14,6 +14,10 @@ static const char *file_pattern(cli_operand operand) {
       return "c";
     case CLI_OPERAND_MODULE:
       return "so|c";
+    case CLI_OPERAND_GRAPH:
+      return "og";
+    case CLI_OPERAND_INSPECT:
+      return "so|c|og";
     case CLI_OPERAND_YAML:
       return "yaml|yml";
     default:

@@ -5,12 +5,17 @@
 #include <string.h>
 
 #include "bind.h"
+#include "graph.h"
+#include "inspect.h"
 
 static const cli_option options[] = {
     {"op", "NAME", "only this operator", 0},
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
     {"why", NULL, "say of every kernel why it runs the call or does not", 0},
     {"json", NULL, "print one JSON object", 0},
+    {"dot", NULL, "of a graph: a picture for Graphviz", 0},
+    {"passes", NULL, "of a graph: as the passes leave it", 0},
+    {"module", "FILE", "of a graph: a module with its operators", 'm'},
     {0},
 };
 
@@ -387,8 +392,15 @@ static int inspect_run(const cli_args *args) {
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
-        "inspect: wanted a module or C file; `opgraft help "
+        "inspect: wanted a module, C or graph file; `opgraft help "
         "inspect` shows how");
+  if (cli_is_graph(args->operands[0]))
+    return cli_graph_inspect(args, args->operands[0]);
+  if (cli_has(args, "dot") || cli_has(args, "passes"))
+    return cli_error(
+        "inspect: --dot and --passes are for graphs (*.og), %s "
+        "is none",
+        args->operands[0]);
   if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
   const int result = module_inspect(args, module.module);
   cli_module_close(&module);
@@ -397,21 +409,27 @@ static int inspect_run(const cli_args *args) {
 
 const cli_command cli_command_inspect = {
     .name = "inspect",
-    .summary = "print declarations, inferred shapes and the chosen kernel",
-    .usage = "FILE [--op NAME] [NAME=VALUE...] [--why] [--json]",
+    .summary = "print declarations, a call's shapes and kernel, or a graph",
+    .usage =
+        "FILE [--op NAME] [NAME=VALUE...] [--why] [--json] [--dot] [--passes]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "
         "call: the dims\nthat the shape rule binds, the results, the workspace "
         "and the kernel; --why says of\nthe other kernels why not. A tensor is "
         "NAME=SIZES or NAME:TYPE[SIZES], a list of them\nNAME='SIZES;SIZES'; "
         "an optional may be none; what is left out has its default.\nWithout "
-        "--op the call is of the module's first operator.",
+        "--op the call is of the module's first operator.\n\nOf a graph file "
+        "(*.og) "
+        "it prints the text, as it is or as the passes leave it\n(--passes), "
+        "or "
+        "a picture (--dot).",
     .examples =
         "  opgraft inspect norms.c\n"
         "  opgraft inspect norms.so --op rms_norm x=2,768 weight=768 "
         "eps=1e-6\n"
-        "  opgraft inspect norms.so x:bf16[2,768] weight:bf16[768] --why",
+        "  opgraft inspect norms.so x:bf16[2,768] weight:bf16[768] --why\n"
+        "  opgraft inspect m.og --dot | dot -Tsvg > m.svg",
     .options = options,
-    .operand = CLI_OPERAND_MODULE,
+    .operand = CLI_OPERAND_INSPECT,
     .run = inspect_run,
 };

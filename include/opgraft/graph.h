@@ -226,11 +226,16 @@ typedef struct opgraft_node_call {
   const char *file;
 } opgraft_node_call;
 
+enum {
+  // Every value in memory of its own: what sharing is compared with.
+  OPGRAFT_HOST_UNSHARED = 1u,
+};
+
 // What the engine asks of its host. `run` is called on the thread that runs
 // the call; `prepare` on the one that begins it, `release` on any.
 typedef struct opgraft_host {
   uint32_t struct_size;
-  uint32_t flags;
+  uint32_t flags;  // OPGRAFT_HOST_*
   void *context;
   // Gets a node ready for one instance of a plan. OG_UNSUPPORTED for a node
   // that the engine can run itself means that it should. Asked for nodes

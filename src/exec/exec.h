@@ -130,6 +130,10 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
                              opgraft_error *error);
 void og_instance_destroy(og_instance *instance);
 void og_relocs_set(og_reloc_list *list, void *base);
+void og_storages_bind(og_instance *instance, void *const *storage_data);
+// Names the step's operator and source line in front of what it said.
+og_status og_step_failed(const og_instance *instance, int32_t step,
+                         og_status status, opgraft_error *error);
 
 // Gives the node to the host; *out_taken says whether it took it.
 og_status og_prepare_hosted(og_prep *prep, bool *out_taken);

@@ -188,8 +188,9 @@ static og_status entry_create(opgraft_executable *executable,
   og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
   if (entry == NULL) return og_graph_no_memory(error);
   entry->executable = executable;
+  const bool shares = (executable->host.flags & OPGRAFT_HOST_UNSHARED) == 0;
   const og_status status =
-      og_plan_create(executable->graph, symbols, &entry->plan, error);
+      og_plan_create(executable->graph, symbols, shares, &entry->plan, error);
   if (status != OG_OK)
     og_free(entry);
   else
@@ -225,49 +226,6 @@ static og_status entry_get(opgraft_executable *executable,
 
 // --- Inputs ------------------------------------------------------------------
 
-static og_status input_wrong(const opgraft_graph *graph, int32_t index,
-                             og_status code, const char *what, int64_t found,
-                             int64_t wanted, opgraft_error *error) {
-  const char *name = graph->inputs[index].name;
-  return og_error_set(error, code, NULL, name,
-                      "graph %s: input %d (%s): its %s is %lld here, wanted "
-                      "%lld",
-                      graph->name, (int)index, name ? name : "unnamed", what,
-                      (long long)found, (long long)wanted);
-}
-
-// What holds for every size: count, types, ranks.
-static og_status inputs_check(const opgraft_graph *graph,
-                              const og_tensor *const *in, const int64_t *ints,
-                              int32_t count, opgraft_error *error) {
-  if (count != graph->input_count)
-    return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s: %d inputs here, wanted %d", graph->name,
-                        (int)count, (int)graph->input_count);
-  for (int32_t i = 0; i < count; ++i) {
-    const opgraft_value id = graph->inputs[i].value;
-    if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))
-      return og_error_set(error, OG_INVALID, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, wanted %s", graph->name,
-                          (int)i, in[i] ? "a tensor" : "none or an integer",
-                          id < 0 ? "an integer" : "a tensor");
-    if (id < 0) continue;
-    const og_value *value = &graph->values[id];
-    if (OG_UNLIKELY(in[i]->device.type != OG_CPU))
-      return input_wrong(graph, i, OG_DEVICE, "device", in[i]->device.type,
-                         OG_CPU, error);
-    if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
-      return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, wanted %s", graph->name,
-                          (int)i, og_dtype_name(in[i]->dtype),
-                          og_dtype_name(value->dtype));
-    if (OG_UNLIKELY(in[i]->ndim != value->ndim))
-      return input_wrong(graph, i, OG_SHAPE, "rank", in[i]->ndim, value->ndim,
-                         error);
-  }
-  return OG_OK;
-}
-
 static og_status tensor_check(const opgraft_graph *graph, int32_t index,
                               const og_tensor *found, const og_tensor *wanted,
                               opgraft_error *error) {
@@ -275,16 +233,16 @@ static og_status tensor_check(const opgraft_graph *graph, int32_t index,
   bool is_empty = false;
   for (int32_t d = 0; d < found->ndim; ++d) {
     if (OG_UNLIKELY(found->shape[d] != wanted->shape[d]))
-      return input_wrong(graph, index, OG_SHAPE, "size", found->shape[d],
-                         wanted->shape[d], error);
+      return og_input_wrong(graph, index, OG_SHAPE, "size", found->shape[d],
+                            wanted->shape[d], error);
     is_empty |= found->shape[d] == 0;
   }
   for (int32_t d = found->ndim - 1; !is_empty && d >= 0; --d) {
     const int64_t stride = found->strides ? found->strides[d] : dense;
     dense *= found->shape[d];
     if (found->shape[d] > 1 && OG_UNLIKELY(stride != wanted->strides[d]))
-      return input_wrong(graph, index, OG_SHAPE, "stride", stride,
-                         wanted->strides[d], error);
+      return og_input_wrong(graph, index, OG_SHAPE, "stride", stride,
+                            wanted->strides[d], error);
   }
   return OG_OK;
 }
@@ -299,8 +257,8 @@ static og_status plan_check(const og_plan *plan, const og_tensor *const *in,
       OG_TRY(
           tensor_check(graph, i, in[i], &plan->tensors[input->value], error));
     } else if (ints[i] != plan->sizes[input->size]) {
-      return input_wrong(graph, i, OG_SHAPE, "value", ints[i],
-                         plan->sizes[input->size], error);
+      return og_input_wrong(graph, i, OG_SHAPE, "value", ints[i],
+                            plan->sizes[input->size], error);
     }
   }
   return OG_OK;
@@ -432,7 +390,7 @@ og_status opgraft_executable_begin(opgraft_executable *executable,
   int64_t on_stack[SYMBOLS_ON_STACK];
   int64_t *symbols = on_stack;
   *out_call = (opgraft_call){0};
-  OG_TRY(inputs_check(graph, in, ints, count, error));
+  OG_TRY(og_inputs_check(graph, in, ints, count, error));
   if (graph->sizes.symbol_count > SYMBOLS_ON_STACK) {
     symbols =
         og_alloc_zeroed((size_t)graph->sizes.symbol_count, sizeof *symbols);
@@ -445,12 +403,11 @@ og_status opgraft_executable_begin(opgraft_executable *executable,
   return status;
 }
 
-static og_status step_failed(const og_instance *instance, int32_t step,
-                             og_status status, opgraft_error *error) {
+og_status og_step_failed(const og_instance *instance, int32_t step,
+                         og_status status, opgraft_error *error) {
   const og_node *node =
       &instance->entry->plan->graph->nodes[instance->step_nodes[step]];
-  const char *name =
-      node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+  const char *name = og_node_name(node);
   char reason[sizeof error->text];
   if (error == NULL) return status;
   snprintf(reason, sizeof reason, "%s",
@@ -459,21 +416,26 @@ static og_status step_failed(const og_instance *instance, int32_t step,
                       node->file ? node->file : "?", (int)node->line, reason);
 }
 
+void og_storages_bind(og_instance *instance, void *const *storage_data) {
+  const int32_t count = instance->entry->plan->storage_count;
+  for (int32_t i = 0; i < count; ++i)
+    if (instance->storages[i].bound != storage_data[i])
+      og_relocs_set(&instance->storages[i], storage_data[i]);
+}
+
 og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
                            opgraft_error *error) {
   og_instance *instance = call->instance;
   const og_run run = {.executable = instance->entry->executable,
                       .error = error};
-  for (int32_t i = 0; i < call->storage_count; ++i)
-    if (instance->storages[i].bound != storage_data[i])
-      og_relocs_set(&instance->storages[i], storage_data[i]);
+  og_storages_bind(instance, storage_data);
   const og_step *steps = instance->steps;
   const int32_t count = instance->step_count;
   if (error != NULL) error->code = OG_OK;
   for (int32_t i = 0; i < count; ++i) {
     const og_status status = steps[i].run(steps[i].state, &run);
     if (OG_UNLIKELY(status != OG_OK))
-      return step_failed(instance, i, status, error);
+      return og_step_failed(instance, i, status, error);
   }
   __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
   return OG_OK;

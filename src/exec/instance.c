@@ -26,20 +26,17 @@ void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
   return og_arena_alloc(&prep->instance->memory, size_bytes);
 }
 
-static const char *node_name(const og_node *node) {
-  return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
-}
-
 og_status og_prep_wrong(og_prep *prep, const char *what) {
   const og_node *node = prep->node;
-  return og_error_set(prep->error, OG_SHAPE, node_name(node), NULL,
-                      "%s (%s:%d): %s", node_name(node),
+  return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
+                      "%s (%s:%d): %s", og_node_name(node),
                       node->file ? node->file : "?", (int)node->line, what);
 }
 
 og_status og_prep_memory(og_prep *prep) {
-  return og_error_set(prep->error, OG_MEMORY, node_name(prep->node), NULL,
-                      "not enough memory to prepare %s", node_name(prep->node));
+  return og_error_set(prep->error, OG_MEMORY, og_node_name(prep->node), NULL,
+                      "not enough memory to prepare %s",
+                      og_node_name(prep->node));
 }
 
 static og_status reloc_add(og_reloc_list *list, void **where,

@@ -46,6 +46,7 @@ void opgraft_graph_release(opgraft_graph *graph) {
   og_free(graph->inputs);
   og_free(graph->outputs);
   og_arena_destroy(&graph->arena);
+  og_file_unmap(&graph->file);
   og_free(graph);
 }
 

@@ -14,6 +14,7 @@
 #include <opgraft/graph.h>
 #include <stdbool.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "graph/size.h"
@@ -162,6 +163,10 @@ struct opgraft_graph {
   int32_t pass_stat_count;
   uint32_t option_flags;
   int64_t import_ns, passes_ns;
+  // The file that it was read from; constants lie in `data`, a part of it.
+  og_mapping file;
+  const char *data;
+  size_t data_bytes;
   const int16_t *import_slots;  // the importer's hash table
   const char *last_file;        // of the record before
   og_arena arena;
@@ -215,8 +220,25 @@ const opgraft_arg *og_node_attr(const og_node *node, int32_t index);
 // Failure: OG_INTERNAL with the node and what is wrong with it, OG_MEMORY.
 og_status og_graph_verify(const opgraft_graph *graph, opgraft_error *error);
 void og_graph_print(const opgraft_graph *graph, og_text *out);
+// Constants are said as "data OFFSET": the offset of each value is given.
+void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
+                         og_text *out);
+// opgraft_graph_parse for text whose constants may lie in `data`, which stays
+// as long as the graph.
+og_status og_graph_parse_data(const char *text, size_t length, const char *data,
+                              size_t data_bytes, opgraft_graph **out_graph,
+                              opgraft_error *error);
+// A graph from a file's bytes, which stay as long as the graph and begin at a
+// multiple of 64. `path` is for messages.
+og_status og_graph_read(const char *bytes, size_t size_bytes, const char *path,
+                        opgraft_graph **out_graph, opgraft_error *error);
 void og_value_print_type(const opgraft_graph *graph, const og_value *value,
                          og_text *out);
+
+// The operator's name, as the host says it where there is one.
+static inline const char *og_node_name(const og_node *node) {
+  return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+}
 
 static inline bool og_op_is(const og_node *node, uint32_t flag) {
   return (og_ops[node->op].flags & flag) != 0;

@@ -27,6 +27,8 @@ typedef struct parser {
   size_t length;
   size_t at;
   opgraft_error *error;
+  const char *data;  // of the file; NULL for plain text
+  size_t data_bytes;
   name_slot *slots;
   uint32_t slot_count, name_count;
   // What the node being read has so far.
@@ -410,6 +412,30 @@ static og_status constant_define(parser *p, const char *name, size_t length,
   return name_define(p, name, length, value);
 }
 
+// "data OFFSET": the bytes stay where they are, in the file's mapping.
+static og_status read_data_constant(parser *p, const char *name, size_t length,
+                                    const value_type *type) {
+  int64_t offset = -1, size;
+  size_t bytes = og_dtype_bytes(type->dtype);
+  opgraft_value value;
+  skip_space(p);
+  if (p->data == NULL) return wrong(p, "numbers, for this text has no data");
+  const size_t digits = number_length(p);
+  for (int32_t i = 0; i < type->ndim; ++i)
+    if (!og_size_get(&p->graph->sizes, type->shape[i], &size) || size < 0 ||
+        !og_size_mul(bytes, (size_t)size, &bytes))
+      return wrong(p, "a constant of known sizes before this");
+  if (!parse_int(p->text + p->at, digits, &offset) || offset < 0 ||
+      offset % 64 != 0 || (uint64_t)offset > p->data_bytes ||
+      bytes > p->data_bytes - (size_t)offset)
+    return wrong(p, "a multiple of 64 that leaves room in the file's data");
+  p->at += digits;
+  OG_TRY(value_make(p, OG_VALUE_CONSTANT, type, &value));
+  p->graph->values[value].data = p->data + offset;
+  p->graph->values[value].data_bytes = bytes;
+  return name_define(p, name, length, value);
+}
+
 static og_status read_constant(parser *p) {
   const char *name;
   size_t length = 0, count = 1;
@@ -419,8 +445,11 @@ static og_status read_constant(parser *p) {
   OG_TRY(need(p, ":"));
   OG_TRY(read_type(p, &type));
   OG_TRY(need(p, "="));
-  if (type.has_strides || og_dtype_class(type.dtype) == OG_CLASS_NONE)
-    return wrong(p, "a row-major constant of a real type");
+  if (type.has_strides || type.offset != OG_SIZE_ZERO)
+    return wrong(p, "a row-major constant");
+  if (take(p, "data")) return read_data_constant(p, name, length, &type);
+  if (og_dtype_class(type.dtype) == OG_CLASS_NONE)
+    return wrong(p, "\"data\", or a constant of a real type");
   // Every element takes two characters, so the text bounds the size.
   for (int32_t i = type.ndim - 1; i >= 0; --i) {
     strides[i] = (int64_t)count;
@@ -819,6 +848,12 @@ static og_status read_graph(parser *p) {
 
 og_status opgraft_graph_parse(const char *text, size_t length,
                               opgraft_graph **out_graph, opgraft_error *error) {
+  return og_graph_parse_data(text, length, NULL, 0, out_graph, error);
+}
+
+og_status og_graph_parse_data(const char *text, size_t length, const char *data,
+                              size_t data_bytes, opgraft_graph **out_graph,
+                              opgraft_error *error) {
   *out_graph = NULL;
   // Names go into C strings; what they would lose must not be there.
   const char *nul = memchr(text, 0, length);
@@ -831,10 +866,14 @@ og_status opgraft_graph_parse(const char *text, size_t length,
   if (p == NULL) return og_graph_no_memory(error);
   p->text = text;
   p->length = length;
+  p->data = data;
+  p->data_bytes = data_bytes;
   p->error = error;
   og_status status = opgraft_graph_create("graph", &p->graph, error);
   if (status == OG_OK) {
     p->graph->is_text = true;
+    p->graph->data = data;
+    p->graph->data_bytes = data_bytes;
     status = read_graph(p);
   }
   if (status == OG_OK) status = og_graph_verify(p->graph, error);

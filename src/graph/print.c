@@ -2,6 +2,7 @@
 // A graph as text (docs/ir.md) and as a picture for Graphviz.
 
 #include <inttypes.h>
+#include <opgraft/graph_file.h>
 #include <string.h>
 
 #include "graph/element.h"
@@ -10,7 +11,8 @@
 typedef struct printer {
   const opgraft_graph *graph;
   og_text *out;
-  int32_t *number;  // by value: what an unnamed one is called
+  int32_t *number;         // by value: what an unnamed one is called
+  const int64_t *offsets;  // by value: where a constant is kept; may be NULL
 } printer;
 
 // Numbers in the order of definition, so that text read back prints the same.
@@ -222,12 +224,31 @@ static void print_node(const printer *p, const og_node *node) {
   og_text_add(out, "\n");
 }
 
+// Where a constant lies in the graph's file; false: it is the graph's own.
+static bool constant_offset(const printer *p, opgraft_value id,
+                            int64_t *out_offset) {
+  const opgraft_graph *graph = p->graph;
+  const char *at = graph->values[id].data;
+  if (p->offsets != NULL) {
+    *out_offset = p->offsets[id];
+    return true;
+  }
+  const uintptr_t distance = (uintptr_t)at - (uintptr_t)graph->data;
+  *out_offset = (int64_t)distance;
+  return graph->data != NULL && distance <= graph->data_bytes;
+}
+
 static void print_constant(const printer *p, opgraft_value id) {
   const og_value *value = &p->graph->values[id];
   og_text_add(p->out, "  constant ");
   print_value(p, id);
   og_text_add(p->out, ": ");
   og_value_print_type(p->graph, value, p->out);
+  int64_t offset;
+  if (constant_offset(p, id, &offset)) {
+    og_text_addf(p->out, " = data %" PRId64 "\n", offset);
+    return;
+  }
   og_text_add(p->out, " = [");
   const size_t element = og_dtype_bytes(value->dtype);
   const size_t count = element > 0 ? value->data_bytes / element : 0;
@@ -242,22 +263,25 @@ static void print_constant(const printer *p, opgraft_value id) {
   og_text_add(p->out, "]\n");
 }
 
-static void print_header(const printer *p) {
+static void print_input(const printer *p, const og_input *input) {
   const opgraft_graph *graph = p->graph;
-  og_text_addf(p->out, "graph %s(", graph->name);
-  for (int32_t i = 0; i < graph->input_count; ++i) {
-    const og_input *input = &graph->inputs[i];
+  if (input->value < 0) {
+    og_text_addf(p->out, "size %s = ", input->name ? input->name : "_");
+    og_size_print(&graph->sizes, input->size, p->out);
+    return;
+  }
+  const og_value *value = &graph->values[input->value];
+  print_value(p, input->value);
+  og_text_add(p->out, ": ");
+  og_value_print_type(graph, value, p->out);
+  if (value->flags & OPGRAFT_INPUT_STATIC) og_text_add(p->out, " static");
+}
+
+static void print_header(const printer *p) {
+  og_text_addf(p->out, "graph %s(", p->graph->name);
+  for (int32_t i = 0; i < p->graph->input_count; ++i) {
     if (i > 0) og_text_add(p->out, ", ");
-    if (input->value < 0) {
-      og_text_addf(p->out, "size %s = ", input->name ? input->name : "_");
-      og_size_print(&graph->sizes, input->size, p->out);
-      continue;
-    }
-    const og_value *value = &graph->values[input->value];
-    print_value(p, input->value);
-    og_text_add(p->out, ": ");
-    og_value_print_type(graph, value, p->out);
-    if (value->flags & OPGRAFT_INPUT_STATIC) og_text_add(p->out, " static");
+    print_input(p, &p->graph->inputs[i]);
   }
   og_text_add(p->out, ") {\n");
 }
@@ -278,7 +302,12 @@ static void print_return(const printer *p) {
 }
 
 void og_graph_print(const opgraft_graph *graph, og_text *out) {
-  const printer p = {graph, out, number_values(graph)};
+  og_graph_print_data(graph, NULL, out);
+}
+
+void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
+                         og_text *out) {
+  const printer p = {graph, out, number_values(graph), offsets};
   if (p.number == NULL) {
     out->failed = true;
     return;
@@ -307,6 +336,16 @@ size_t opgraft_graph_print(const opgraft_graph *graph, char *buffer,
                            size_t size) {
   og_text text = {0};
   og_graph_print(graph, &text);
+  return text_give(&text, buffer, size);
+}
+
+size_t opgraft_graph_print_input(const opgraft_graph *graph, int32_t index,
+                                 char *buffer, size_t size) {
+  og_text text = {0};
+  const printer p = {graph, &text, number_values(graph), NULL};
+  if (p.number == NULL) return 0;
+  print_input(&p, &graph->inputs[index]);
+  og_free(p.number);
   return text_give(&text, buffer, size);
 }
 
@@ -360,7 +399,7 @@ static void dot_body(const printer *p) {
 size_t opgraft_graph_print_dot(const opgraft_graph *graph, char *buffer,
                                size_t size) {
   og_text text = {0};
-  const printer p = {graph, &text, number_values(graph)};
+  const printer p = {graph, &text, number_values(graph), NULL};
   if (p.number == NULL) return 0;
   og_text_addf(&text, "digraph \"%s\" {\n  node [shape=box]\n", graph->name);
   dot_body(&p);

@@ -252,7 +252,7 @@ static const opgraft_op *module_op_find(const opgraft_graph *graph,
   return NULL;
 }
 
-static bool can_call(const opgraft_op *op, const opgraft_record *record,
+static bool can_call(const opgraft_op *op, int32_t result_count,
                      const char **out_reason) {
   const og_decl *decl = op->decl;
   *out_reason = NULL;
@@ -264,7 +264,7 @@ static bool can_call(const opgraft_op *op, const opgraft_record *record,
     *out_reason = "a result is one of its arguments";
   for (int32_t r = 0; r < decl->result_count; ++r)
     if (decl->results[r].is_list) *out_reason = "a result is a list";
-  if (record->result_count < decl->fresh_count)
+  if (result_count < decl->fresh_count)
     *out_reason = "the host names too few results";
   return *out_reason == NULL;
 }
@@ -274,6 +274,16 @@ static uint32_t module_flags(const opgraft_op *op) {
   if (op->decl->flags & OG_RANDOM) flags |= OG_OP_RANDOM;
   if (op->decl->flags & OG_SIDE_EFFECT) flags |= OG_OP_EFFECT;
   return flags;
+}
+
+void og_foreign_link(const opgraft_graph *graph, og_node *node,
+                     og_foreign *foreign) {
+  const char *reason;
+  const opgraft_op *op = module_op_find(graph, foreign->name);
+  if (op == NULL) return;
+  node->flags |= module_flags(op);
+  if (can_call(op, node->out_count, &reason)) foreign->module_op = op;
+  foreign->reason = reason;
 }
 
 // Results after the returns start as the arguments that are written, in order.
@@ -310,9 +320,7 @@ og_status og_import_fallback(og_import *import, const char *name,
     return og_error_set(import->error, OG_UNSUPPORTED, name, NULL,
                         "%s has more than %d operands", name,
                         (int)OG_IMPORT_OPERANDS);
-  const opgraft_op *op = module_op_find(graph, name);
-  if (op != NULL && can_call(op, record, &reason)) foreign->module_op = op;
-  foreign->reason = foreign->module_op != NULL ? NULL : reason;
+  foreign->reason = reason;
   OG_TRY(og_results(import));
   OG_TRY(og_append(import, OG_IR_foreign, w.in, w.in_count, import->out,
                    record->result_count, NULL));
@@ -321,7 +329,7 @@ og_status og_import_fallback(og_import *import, const char *name,
   if (record->flags & OPGRAFT_RECORD_RANDOM) node->flags |= OG_OP_RANDOM;
   if (record->flags & (OPGRAFT_RECORD_SIDE_EFFECT | OPGRAFT_RECORD_MUTATES))
     node->flags |= OG_OP_EFFECT;
-  if (op != NULL) node->flags |= module_flags(op);
+  og_foreign_link(graph, node, foreign);
   return updates_note(import, node, args, arg_count, foreign);
 }
 

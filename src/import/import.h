@@ -84,6 +84,10 @@ og_status og_emit_new(og_import *import, int32_t op, const opgraft_value *in,
 og_status og_emit_view(og_import *import, opgraft_value base, int32_t index);
 // Keeps the record's words with the node just added, for the host.
 og_status og_keep_words(og_import *import);
+// Has a node call its operator of one of the graph's modules, if there is one;
+// foreign->reason then says why not, or is NULL.
+void og_foreign_link(const opgraft_graph *graph, og_node *node,
+                     og_foreign *foreign);
 og_status og_import_fallback(og_import *import, const char *name,
                              const opgraft_arg *args, int32_t arg_count,
                              const char *reason);

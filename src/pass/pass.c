@@ -3,6 +3,7 @@
 
 #include "pass/pass.h"
 
+#include <opgraft/graph_file.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,6 +13,10 @@ static const og_pass *const passes[] = {
 };
 #undef OG_PASS
 enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
+
+const char *opgraft_pass_name(int32_t index) {
+  return index >= 0 && index < PASS_COUNT ? passes[index]->name : NULL;
+}
 
 // --- Uses --------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ typedef struct planner {
   root_info *roots;  // by value
   og_buffer *buffers;
   int32_t buffer_count;
+  bool shares;
   opgraft_error *error;
 } planner;
 
@@ -284,6 +285,16 @@ static void clones_count(planner *p) {
   }
 }
 
+// Memory of its own for every buffer: what sharing is compared with.
+static void buffers_unshare(planner *p) {
+  int64_t end = 0;
+  for (int32_t b = 0; b < p->buffer_count; ++b) {
+    p->buffers[b].offset = end;
+    end += p->buffers[b].bytes;
+  }
+  p->plan->arena_bytes = (size_t)end;
+}
+
 static og_status plan_make(planner *p) {
   og_plan *plan = p->plan;
   OG_TRY(tensors_make(p));
@@ -294,13 +305,14 @@ static og_status plan_make(planner *p) {
   OG_TRY(extents_join(p));
   lifetimes_find(p);
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
-  roots_merge(p);
+  if (p->shares) roots_merge(p);
   buffers_collect(p);
   for (int32_t b = 0; b < p->buffer_count; ++b)
     plan->unshared_bytes += (size_t)p->buffers[b].bytes;
   OG_TRY(og_buffers_place(p->buffers, p->buffer_count, p->graph->node_count,
                           &plan->arena_bytes, &plan->lower_bound_bytes,
                           p->error));
+  if (!p->shares) buffers_unshare(p);
   places_fill(p);
   clones_count(p);
   return OG_OK;
@@ -324,7 +336,7 @@ static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
   return has_all ? OG_OK : og_graph_no_memory(error);
 }
 
-static og_status plan_fill(og_plan *plan, const int64_t *symbols,
+static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
                            opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
   OG_TRY(plan_alloc(plan, error));
@@ -332,7 +344,7 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols,
     plan->symbols[s] = symbols[s];
   OG_TRY(og_sizes_eval(&graph->sizes, plan->symbols, plan->sizes, error));
   const size_t values = (size_t)graph->value_count + 1;
-  planner p = {.plan = plan, .graph = graph, .error = error};
+  planner p = {.plan = plan, .graph = graph, .shares = shares, .error = error};
   p.roots = og_alloc_zeroed(values, sizeof *p.roots);
   p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
   og_status status = OG_OK;
@@ -346,12 +358,13 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols,
 }
 
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         og_plan **out_plan, opgraft_error *error) {
+                         bool shares, og_plan **out_plan,
+                         opgraft_error *error) {
   *out_plan = NULL;
   og_plan *plan = og_alloc_zeroed(1, sizeof *plan);
   if (plan == NULL) return og_graph_no_memory(error);
   plan->graph = graph;
-  const og_status status = plan_fill(plan, symbols, error);
+  const og_status status = plan_fill(plan, symbols, shares, error);
   if (status != OG_OK)
     og_plan_destroy(plan);
   else

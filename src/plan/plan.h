@@ -42,11 +42,20 @@ typedef struct og_plan {
 
 enum { OG_PLAN_ALIGNMENT = 64 };
 
-// Failure: OG_SHAPE where a size is negative or a view leaves its storage,
-// OG_MEMORY.
+// Where `shares` is false every root has memory of its own. Failure: OG_SHAPE
+// where a size is negative or a view leaves its storage, OG_MEMORY.
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         og_plan **out_plan, opgraft_error *error);
+                         bool shares, og_plan **out_plan, opgraft_error *error);
 void og_plan_destroy(og_plan *plan);
+
+// Input `index` is not what the graph wants.
+og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
+                         og_status code, const char *what, int64_t found,
+                         int64_t wanted, opgraft_error *error);
+// What holds for every size: count, device, types, ranks.
+og_status og_inputs_check(const opgraft_graph *graph,
+                          const og_tensor *const *in, const int64_t *ints,
+                          int32_t count, opgraft_error *error);
 
 // The symbols' values that these inputs give. `out_symbols` has a place for
 // each of the graph's. OG_SHAPE where a symbol is given two values or none.

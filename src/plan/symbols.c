@@ -1,9 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values of a graph's symbols, from its inputs.
 
+#include <opgraft/graph_file.h>
 #include <string.h>
 
 #include "plan/plan.h"
+
+// --- What holds for every size
+// ------------------------------------------------
+
+og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
+                         og_status code, const char *what, int64_t found,
+                         int64_t wanted, opgraft_error *error) {
+  const char *name = graph->inputs[index].name;
+  return og_error_set(error, code, NULL, name,
+                      "graph %s: input %d (%s): its %s is %lld here, wanted "
+                      "%lld",
+                      graph->name, (int)index, name ? name : "unnamed", what,
+                      (long long)found, (long long)wanted);
+}
+
+og_status og_inputs_check(const opgraft_graph *graph,
+                          const og_tensor *const *in, const int64_t *ints,
+                          int32_t count, opgraft_error *error) {
+  if (count != graph->input_count)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s: %d inputs here, wanted %d", graph->name,
+                        (int)count, (int)graph->input_count);
+  for (int32_t i = 0; i < count; ++i) {
+    const opgraft_value id = graph->inputs[i].value;
+    if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))
+      return og_error_set(error, OG_INVALID, NULL, graph->inputs[i].name,
+                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          (int)i, in[i] ? "a tensor" : "none or an integer",
+                          id < 0 ? "an integer" : "a tensor");
+    if (id < 0) continue;
+    const og_value *value = &graph->values[id];
+    if (OG_UNLIKELY(in[i]->device.type != OG_CPU))
+      return og_input_wrong(graph, i, OG_DEVICE, "device", in[i]->device.type,
+                            OG_CPU, error);
+    if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
+      return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
+                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          (int)i, og_dtype_name(in[i]->dtype),
+                          og_dtype_name(value->dtype));
+    if (OG_UNLIKELY(in[i]->ndim != value->ndim))
+      return og_input_wrong(graph, i, OG_SHAPE, "rank", in[i]->ndim,
+                            value->ndim, error);
+  }
+  return OG_OK;
+}
+
+// --- Symbols -----------------------------------------------------------------
 
 // s + 3, s*2 and s // 2 tell s only in the first two forms.
 static void bind_solved(const og_sizes *sizes, opgraft_size size, int64_t found,
@@ -81,5 +129,48 @@ og_status og_symbols_bind(const opgraft_graph *graph,
                             "depends on data, which a plan cannot know",
                             graph->name, graph->sizes.symbols[s]);
   og_free(is_bound);
+  return status;
+}
+
+static void strides_give(const opgraft_graph *graph, const int64_t *sizes,
+                         int64_t *const *out_strides) {
+  for (int32_t i = 0; i < graph->input_count; ++i) {
+    if (graph->inputs[i].value < 0) continue;
+    const og_value *value = &graph->values[graph->inputs[i].value];
+    for (int32_t d = 0; d < value->ndim; ++d)
+      out_strides[i][d] = sizes[value->strides[d]];
+  }
+}
+
+og_status opgraft_graph_input_strides(const opgraft_graph *graph,
+                                      const og_tensor *const *in,
+                                      const int64_t *ints, int32_t count,
+                                      int64_t *const *out_strides,
+                                      opgraft_error *error) {
+  OG_TRY(og_inputs_check(graph, in, ints, count, error));
+  const size_t symbols = (size_t)graph->sizes.symbol_count;
+  const size_t inputs = (size_t)count;
+  int64_t *numbers =
+      og_alloc_zeroed(symbols + (size_t)graph->sizes.count, sizeof *numbers);
+  // Shapes alone: the strides that the tensors happen to have say nothing.
+  og_tensor *shapes = og_alloc_zeroed(inputs + 1, sizeof *shapes);
+  const og_tensor **pointers = og_alloc_zeroed(inputs + 1, sizeof *pointers);
+  og_status status = OG_OK;
+  if (numbers == NULL || shapes == NULL || pointers == NULL)
+    status = og_graph_no_memory(error);
+  for (size_t i = 0; status == OG_OK && i < inputs; ++i) {
+    if (in[i] == NULL) continue;
+    shapes[i] = *in[i];
+    shapes[i].strides = NULL;
+    pointers[i] = &shapes[i];
+  }
+  if (status == OG_OK)
+    status = og_symbols_bind(graph, pointers, ints, numbers, error);
+  if (status == OG_OK)
+    status = og_sizes_eval(&graph->sizes, numbers, numbers + symbols, error);
+  if (status == OG_OK) strides_give(graph, numbers + symbols, out_strides);
+  og_free(numbers);
+  og_free(shapes);
+  og_free(pointers);
   return status;
 }

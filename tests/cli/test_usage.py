@@ -52,7 +52,7 @@ def test_no_command_prints_usage_on_stderr(program):
         (["build", "x.c", "--debug=1"], "--debug takes no value"),
         (["build", "x.c", "-O", "9"], "--optimize is '9'"),
         (["new"], "wanted a name"),
-        (["inspect"], "wanted a module or C file"),
+        (["inspect"], "wanted a module, C or graph file"),
         (["bench"], "wanted a module or C file"),
         (["bench", "x.so", "--threads", "none"], "--threads is 'none', wanted a whole number"),
         (["bench", "x.so", "--size", "D=0"], "--size is 'D=0'"),

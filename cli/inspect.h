@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft inspect takes modules and graphs.
+
+#ifndef OPGRAFT_CLI_INSPECT_H
+#define OPGRAFT_CLI_INSPECT_H
+
+#include "cli.h"
+
+int cli_graph_inspect(const cli_args *args, const char *path);
+
+#endif  // OPGRAFT_CLI_INSPECT_H

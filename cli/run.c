@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft run: a graph file on inputs from .npy files, without a host.
+
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "graph.h"
+
+static const cli_option options[] = {
+    {"in", "[NAME=]FILE", "an input's .npy file, or NAME=NUMBER", 'i'},
+    {"out", "FILE", "the next output's .npy file", 'o'},
+    {"module", "FILE", "a module (or C file) with operators of the graph", 'm'},
+    {"threads", "N", "threads to use (as many as the machine has)", 't'},
+    {"repeat", "N", "run N times (1) and print the time of a call", 'n'},
+    {"profile", NULL, "print the nodes by time, with source lines", 0},
+    {"top", "N", "lines of the profile (20); 0: all", 0},
+    {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
+    {"bisect", NULL, "name the first pass that changes the results", 0},
+    {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
+    {"json", NULL, "print one JSON object", 0},
+    {0},
+};
+
+typedef struct job {
+  const cli_args *args;
+  const char *path;
+  opgraft_graph *graph;
+  opgraft_executable *executable;
+  cli_inputs inputs;
+  cli_replay replay;
+  int64_t repeat, top;
+  int64_t *call_ns;  // by call
+  int64_t *step_ns;  // by step, all calls together; NULL without --profile
+} job;
+
+static int64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// --- Outputs -----------------------------------------------------------------
+
+static void output_describe(int32_t index, const og_tensor *tensor) {
+  int64_t count, unordered = 0;
+  double *numbers = cli_tensor_doubles(tensor, &count);
+  double least = INFINITY, most = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    unordered += isnan(numbers[i]) != 0;
+    if (isnan(numbers[i])) continue;
+    least = fmin(least, numbers[i]);
+    most = fmax(most, numbers[i]);
+    sum += numbers[i];
+  }
+  printf("output %d: ", (int)index);
+  cli_tensor_print(stdout, tensor);
+  if (count == 1)
+    printf(" = %g", numbers[0]);
+  else if (count > unordered)
+    printf(", least %g, mean %g, most %g", least,
+           sum / (double)(count - unordered), most);
+  if (unordered > 0 && count > 1) printf(", %lld nan", (long long)unordered);
+  putchar('\n');
+  free(numbers);
+}
+
+// The files that --out names, in order; the others are described.
+static bool outputs_give(const job *j) {
+  const int32_t count = j->replay.call.output_count;
+  int32_t index = 0;
+  opgraft_error error;
+  for (int i = 0; i < j->args->given_count; ++i) {
+    int64_t number;
+    og_tensor tensor;
+    if (strcmp(j->args->given[i].option->name, "out") != 0) continue;
+    const char *path = j->args->given[i].value;
+    if (index == count) {
+      cli_error("run: --out %s is one too many: the graph has %d outputs", path,
+                (int)count);
+      return false;
+    }
+    if (!cli_replay_output(&j->replay, &j->inputs, index, &number, &tensor)) {
+      cli_error("run: output %d is none; nothing can be written to %s",
+                (int)index, path);
+      return false;
+    }
+    if (opgraft_npy_write(path, &tensor, &error) != OG_OK) {
+      cli_library_error(&error);
+      return false;
+    }
+    ++index;
+  }
+  for (; index < count && !cli_has(j->args, "json"); ++index) {
+    int64_t number;
+    og_tensor tensor;
+    if (cli_replay_output(&j->replay, &j->inputs, index, &number, &tensor))
+      output_describe(index, &tensor);
+    else
+      printf("output %d: none\n", (int)index);
+  }
+  return true;
+}
+
+// --- Times -------------------------------------------------------------------
+
+static int by_number(const void *x, const void *y) {
+  const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+  return (a > b) - (a < b);
+}
+
+static void times_print(job *j) {
+  qsort(j->call_ns, (size_t)j->repeat, sizeof *j->call_ns, by_number);
+  printf("%lld call%s: least ", (long long)j->repeat,
+         j->repeat == 1 ? "" : "s");
+  cli_print_time(stdout, (double)j->call_ns[0]);
+  fputs(", median ", stdout);
+  cli_print_time(stdout, (double)j->call_ns[j->repeat / 2]);
+  putchar('\n');
+}
+
+typedef struct row {
+  opgraft_step step;
+  int64_t time_ns;
+} row;
+
+static int by_time(const void *x, const void *y) {
+  const row *a = x, *b = y;
+  return (a->time_ns < b->time_ns) - (a->time_ns > b->time_ns);
+}
+
+static row *rows_make(const job *j, int32_t *out_count, int64_t *out_total) {
+  const opgraft_call *call = &j->replay.call;
+  *out_count = opgraft_call_step_count(call);
+  *out_total = 0;
+  row *rows = cli_alloc((size_t)*out_count, sizeof *rows);
+  for (int32_t i = 0; i < *out_count; ++i) {
+    rows[i].step.struct_size = sizeof rows[i].step;
+    opgraft_call_step(call, i, &rows[i].step);
+    rows[i].time_ns = j->step_ns[i];
+    *out_total += j->step_ns[i];
+  }
+  qsort(rows, (size_t)*out_count, sizeof *rows, by_time);
+  return rows;
+}
+
+static void row_print(const row *r, int64_t repeat, int64_t total) {
+  const double mean = (double)r->time_ns / (double)repeat;
+  const double share =
+      total > 0 ? 100.0 * (double)r->time_ns / (double)total : 0;
+  printf("%10.1f %6.1f %8.2f  %-24s", mean / 1000, share,
+         mean > 0 ? (double)r->step.bytes / mean : 0, r->step.name);
+  printf(" %%%-12s", r->step.result != NULL ? r->step.result : "");
+  if (r->step.file != NULL) printf(" %s:%d", r->step.file, (int)r->step.line);
+  putchar('\n');
+}
+
+static void profile_print(const job *j) {
+  int32_t count;
+  int64_t total, rest = 0;
+  row *rows = rows_make(j, &count, &total);
+  const int32_t shown = j->top > 0 && j->top < count ? (int32_t)j->top : count;
+  printf("%s%10s %6s %8s  %-24s %-13s %s%s\n", cli_paint(stdout, CLI_BOLD),
+         "us a call", "%", "GB/s", "node", "result", "source",
+         cli_paint(stdout, CLI_PLAIN));
+  for (int32_t i = 0; i < shown; ++i) row_print(&rows[i], j->repeat, total);
+  for (int32_t i = shown; i < count; ++i) rest += rows[i].time_ns;
+  if (shown < count)
+    printf("%10.1f %6.1f %8s  %d more\n",
+           (double)rest / (double)j->repeat / 1000,
+           total > 0 ? 100.0 * (double)rest / (double)total : 0, "",
+           (int)(count - shown));
+  free(rows);
+}
+
+static void profile_json(const job *j) {
+  int32_t count;
+  int64_t total;
+  row *rows = rows_make(j, &count, &total);
+  fputs(", \"steps\": [", stdout);
+  for (int32_t i = 0; i < count; ++i) {
+    const opgraft_step *step = &rows[i].step;
+    printf("%s\n{\"name\": ", i > 0 ? "," : "");
+    cli_json_string(stdout, step->name);
+    fputs(", \"result\": ", stdout);
+    cli_json_string(stdout, step->result != NULL ? step->result : "");
+    fputs(", \"file\": ", stdout);
+    cli_json_string(stdout, step->file != NULL ? step->file : "");
+    printf(", \"line\": %d, \"bytes\": %lld, \"time_ns\": %.1f}",
+           (int)step->line, (long long)step->bytes,
+           (double)rows[i].time_ns / (double)j->repeat);
+  }
+  fputs("]", stdout);
+  free(rows);
+}
+
+static void json_print(job *j) {
+  qsort(j->call_ns, (size_t)j->repeat, sizeof *j->call_ns, by_number);
+  printf("{\"calls\": %lld, \"min_ns\": %lld, \"median_ns\": %lld, \"stats\": ",
+         (long long)j->repeat, (long long)j->call_ns[0],
+         (long long)j->call_ns[j->repeat / 2]);
+  const size_t length = opgraft_executable_describe(j->executable, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  opgraft_executable_describe(j->executable, text, length + 1);
+  fputs(text, stdout);
+  free(text);
+  if (j->step_ns != NULL) profile_json(j);
+  puts("}");
+}
+
+// --- Running -----------------------------------------------------------------
+
+static bool call_once(job *j, int64_t index) {
+  opgraft_error error;
+  const int64_t begun = now_ns();
+  const og_status status =
+      j->step_ns != NULL
+          ? opgraft_call_profile(&j->replay.call, j->replay.storages,
+                                 j->step_ns, &error)
+          : opgraft_call_run(&j->replay.call, j->replay.storages, &error);
+  j->call_ns[index] = now_ns() - begun;
+  if (status != OG_OK) cli_library_error(&error);
+  return status == OG_OK;
+}
+
+// The outputs are those of the first call: a graph may write to its inputs.
+static bool calls_run(job *j) {
+  cli_progress bar = {.label = "run"};
+  if (!call_once(j, 0) || !outputs_give(j)) return false;
+  if (j->repeat > 1 && j->step_ns != NULL)  // the first call warmed up
+    memset(
+        j->step_ns, 0,
+        (size_t)opgraft_call_step_count(&j->replay.call) * sizeof *j->step_ns);
+  bool is_right = true;
+  for (int64_t i = j->repeat > 1 ? 0 : 1; is_right && i < j->repeat; ++i) {
+    is_right = call_once(j, i);
+    cli_progress_set(&bar, i, j->repeat);
+  }
+  cli_progress_clear(&bar);
+  return is_right;
+}
+
+static int job_report(job *j) {
+  if (cli_has(j->args, "json")) {
+    json_print(j);
+    return CLI_OK;
+  }
+  if (j->repeat > 1 || j->step_ns != NULL) times_print(j);
+  if (j->step_ns != NULL) profile_print(j);
+  return CLI_OK;
+}
+
+static int job_run(job *j) {
+  if (!cli_inputs_read(j->graph, j->args, &j->inputs)) return CLI_FAILED;
+  int result = CLI_FAILED;
+  if (cli_inputs_fresh(j->graph, &j->inputs) &&
+      cli_replay_begin(j->executable, &j->inputs, &j->replay)) {
+    j->call_ns = cli_alloc((size_t)j->repeat, sizeof *j->call_ns);
+    if (cli_has(j->args, "profile"))
+      j->step_ns = cli_alloc((size_t)opgraft_call_step_count(&j->replay.call),
+                             sizeof *j->step_ns);
+    if (calls_run(j)) result = job_report(j);
+    cli_replay_end(&j->replay);
+  }
+  cli_inputs_reset(&j->inputs);
+  free(j->call_ns);
+  free(j->step_ns);
+  return result;
+}
+
+static int run_run(const cli_args *args) {
+  job j = {.args = args};
+  int64_t threads;
+  j.path = cli_only_operand(args, "a graph file");
+  if (j.path == NULL) return CLI_FAILED;
+  if (cli_has(args, "bisect")) return cli_bisect(args, j.path);
+  if (!cli_number_of(args, "threads", 1, 1024, 0, &threads) ||
+      !cli_number_of(args, "repeat", 1, 1000000, 1, &j.repeat) ||
+      !cli_number_of(args, "top", 0, 1000000, 20, &j.top))
+    return CLI_FAILED;
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .threads = (int32_t)threads};
+  j.graph = cli_graph_open(j.path, args);
+  if (j.graph == NULL) return CLI_FAILED;
+  j.executable =
+      cli_executable_create(j.graph, cli_value_of(args, "disable"), &host);
+  const int result = j.executable != NULL ? job_run(&j) : CLI_FAILED;
+  opgraft_executable_release(j.executable);
+  opgraft_graph_release(j.graph);
+  return result;
+}
+
+const cli_command cli_command_run = {
+    .name = "run",
+    .summary = "run a graph file on .npy inputs, without a framework",
+    .usage = "FILE.og [--in X.npy]... [--out Y.npy]... [--profile] [--bisect]",
+    .text =
+        "Runs a graph that opgraft.export wrote, or that somebody wrote as "
+        "text, in plain C.\nInputs are taken in order or by name; outputs "
+        "without a file are summed up in a line.\nWith --repeat the outputs "
+        "are those of the first call, and the times those of all\nbut an "
+        "extra first one. A graph with operators that only a framework has is "
+        "an error\nthat names them.\n\n--bisect runs the graph without any "
+        "pass and without sharing memory, then adds\none pass after the other "
+        "(and last the plan's sharing, and threads), and names the\nfirst "
+        "that changes a result by more than --tolerance, or that fails.",
+    .examples =
+        "  opgraft run m.og --in x.npy --out y.npy\n"
+        "  opgraft run m.og --in mask=m.npy --in n=7 --repeat 100 --profile\n"
+        "  opgraft run m.og --in x.npy --bisect",
+    .options = options,
+    .operand = CLI_OPERAND_GRAPH,
+    .run = run_run,
+};

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a call, and the time of each.
+
+#define _POSIX_C_SOURCE 200809L
+#include <opgraft/graph_file.h>
+#include <string.h>
+#include <time.h>
+
+#include "exec/exec.h"
+
+int32_t opgraft_call_step_count(const opgraft_call *call) {
+  const og_instance *instance = call->instance;
+  return instance->step_count;
+}
+
+static int64_t tensor_bytes(const og_instance *instance, opgraft_value id) {
+  if (id < 0 ||
+      instance->entry->plan->graph->values[id].kind == OG_VALUE_LITERAL)
+    return 0;
+  const og_tensor *tensor = &instance->tensors[id];
+  return og_numel(tensor) * (int64_t)og_dtype_bytes(tensor->dtype);
+}
+
+void opgraft_call_step(const opgraft_call *call, int32_t index,
+                       opgraft_step *out_step) {
+  const og_instance *instance = call->instance;
+  const opgraft_graph *graph = instance->entry->plan->graph;
+  const og_node *node = &graph->nodes[instance->step_nodes[index]];
+  opgraft_step step = {.struct_size = out_step->struct_size,
+                       .line = node->line,
+                       .file = node->file,
+                       .name = og_node_name(node)};
+  for (int32_t i = 0; i < node->in_count; ++i)
+    step.bytes += tensor_bytes(instance, node->in[i]);
+  for (int32_t r = 0; r < node->out_count; ++r)
+    step.bytes += tensor_bytes(instance, node->out[r]);
+  if (node->out_count > 0 && node->out[0] >= 0)
+    step.result = graph->values[node->out[0]].name;
+  memcpy(out_step, &step,
+         step.struct_size < sizeof step ? step.struct_size : sizeof step);
+}
+
+static int64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
+                               int64_t *step_ns, opgraft_error *error) {
+  og_instance *instance = call->instance;
+  const og_run run = {.executable = instance->entry->executable,
+                      .error = error};
+  og_storages_bind(instance, storage_data);
+  if (error != NULL) error->code = OG_OK;
+  int64_t before = now_ns();
+  for (int32_t i = 0; i < instance->step_count; ++i) {
+    const og_step *step = &instance->steps[i];
+    const og_status status = step->run(step->state, &run);
+    if (OG_UNLIKELY(status != OG_OK))
+      return og_step_failed(instance, i, status, error);
+    const int64_t after = now_ns();
+    step_ns[i] += after - before;
+    before = after;
+  }
+  __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
+  return OG_OK;
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program may ask of a graph that it did not build.
+
+#include <opgraft/graph_file.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+int32_t opgraft_graph_input_count(const opgraft_graph *graph) {
+  return graph->input_count;
+}
+
+int32_t opgraft_graph_output_count(const opgraft_graph *graph) {
+  return graph->output_count;
+}
+
+void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
+                         opgraft_value_info *out_info) {
+  const og_input *input = &graph->inputs[index];
+  opgraft_value_info info = {.struct_size = out_info->struct_size, .ndim = -1};
+  if (input->value >= 0) {
+    const og_value *value = &graph->values[input->value];
+    info.flags = value->flags;
+    info.dtype = value->dtype;
+    info.ndim = value->ndim;
+    info.shape = value->shape;
+    info.strides = value->strides;
+  }
+  memcpy(out_info, &info,
+         info.struct_size < sizeof info ? info.struct_size : sizeof info);
+}
+
+const char *opgraft_graph_input_name(const opgraft_graph *graph,
+                                     int32_t index) {
+  return graph->inputs[index].name;
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft run, and opgraft inspect of graphs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from conftest import Program
+
+MLP = """\
+graph mlp(%x: f32[s0, 3], %b: f32[3], size n = s0) {
+  constant %c: f32[2, 2] = [1, 2.5, -inf, nan]
+  %y: f32[s0, 3] = add(%x, %b) @ model.py:3
+  %z: f32[s0, 3] = mul(%y, 2) @ model.py:4
+  %s: f32[s0] = sum(%z; dims=[1]) @ model.py:5
+  return %z, %s, size s0*2, %c, none
+}
+"""
+
+
+@pytest.fixture
+def mlp(program: Program) -> Program:
+    program.write("m.og", MLP)
+    np.save(program.folder / "x.npy", np.arange(6, dtype="f4").reshape(2, 3))
+    np.save(program.folder / "b.npy", np.ones(3, "f4"))
+    return program
+
+
+def test_results_are_arrays(mlp: Program) -> None:
+    mlp.ok("run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "2", "--out", "z.npy",
+           "-o", "s.npy", "-o", "n.npy", "-o", "c.npy", "--threads", "2")
+    z = (np.arange(6, dtype="f4").reshape(2, 3) + 1) * 2
+    load = lambda name: np.load(mlp.folder / f"{name}.npy")  # noqa: E731
+    assert np.array_equal(load("z"), z) and load("z").dtype == np.float32
+    assert np.array_equal(load("s"), z.sum(1))
+    assert load("n").shape == () and load("n") == 4
+    assert np.array_equal(load("c"), [[1, 2.5], [-np.inf, np.nan]], equal_nan=True)
+
+
+def test_inputs_by_name_and_in_fortran_order(mlp: Program) -> None:
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    np.save(mlp.folder / "t.npy", np.asfortranarray(x))
+    out = mlp.ok("run", "m.og", "--in", "n=2", "--in", "b=b.npy", "--in", "t.npy",
+                 "--out", "z.npy")
+    assert np.array_equal(np.load(mlp.folder / "z.npy"), (x + 1) * 2)
+    assert "output 1: f32[2], least 12, mean 21, most 30" in out
+    assert "output 2: i64[] = 4" in out and "1 nan" in out and "output 4: none" in out
+
+
+def test_every_type_passes_through(program: Program) -> None:
+    types = {"f16": "f2", "f32": "f4", "f64": "f8", "bf16": "V2", "bool": "?",
+             "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1",
+             "u16": "u2", "u32": "u4", "u64": "u8", "c64": "c8", "c128": "c16"}
+    rng = np.random.default_rng(1)
+    for name, code in types.items():
+        program.write("t.og", f"graph t(%x: {name}[2, 3]) {{\n  return %x\n}}\n")
+        size = np.dtype(code).itemsize
+        top = 2 if name == "bool" else 120
+        x = rng.integers(0, top, 6 * size, dtype="u1").view(code).reshape(2, 3)
+        np.save(program.folder / "x.npy", x)
+        program.ok("run", "t.og", "--in", "x.npy", "--out", "y.npy")
+        y = np.load(program.folder / "y.npy")
+        assert y.dtype == x.dtype and y.tobytes() == x.tobytes(), name
+
+
+def test_what_the_profile_shows(mlp: Program) -> None:
+    given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
+    out = mlp.ok("run", "m.og", *given, "--repeat", "50", "--profile", "--top", "2")
+    assert "50 calls: least" in out and "model.py:" in out and "1 more" in out
+    found = json.loads(mlp.ok("run", "m.og", *given, "--repeat", "9", "--profile", "--json"))
+    assert found["calls"] == 9 and found["min_ns"] <= found["median_ns"]
+    assert {s["name"] for s in found["steps"]} == {"add", "mul", "sum"}
+    assert {s["line"] for s in found["steps"]} == {3, 4, 5}
+    assert found["steps"] == sorted(found["steps"], key=lambda s: -s["time_ns"])
+    assert found["stats"]["nodes"] == 3
+
+
+def test_wrong_use_is_said(mlp: Program) -> None:
+    err = mlp.fails(2, "run", "m.og", "--in", "x.npy")
+    assert "no value is given for %b: f32[3], size n = s0" in err
+    err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "3")
+    assert "its value is 3 here, wanted 2" in err
+    err = mlp.fails(2, "run", "m.og", "--in", "b.npy")
+    assert "b.npy holds f32 with 1 dims, wanted %x: f32[s0, 3] for input 0" in err
+    err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "x=x.npy")
+    assert "given twice" in err
+    given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
+    assert "one too many" in mlp.fails(2, "run", "m.og", *given, "--in", "x.npy")
+    out = [word for i in range(6) for word in ("--out", f"{i}.npy")]
+    assert "output 4 is none" in mlp.fails(2, "run", "m.og", *given, *out)
+    assert "No such file" in mlp.fails(2, "run", "none.og")
+    assert "there is no pass" in mlp.fails(2, "run", "m.og", "--disable", "fuse")
+    mlp.write("broken.og", "graph g(%x: f32[2]) {\n  return %y\n}\n")
+    assert "broken.og: graph text, line 2" in mlp.fails(2, "run", "broken.og")
+
+
+def test_operators_that_need_a_host_are_named(program: Program) -> None:
+    program.write("h.og", """\
+graph h(%x: f32[4]) {
+  %a: f32[4] = foreign "aten.foo.default"(%x) {why "there is no row for it"} @ model.py:7
+  %b: f32[4] = foreign "norms.bar.default"(%a) @ model.py:8
+  return %b
+}
+""")
+    err = program.fails(2, "run", "h.og")
+    assert "2 operators of this graph need a host" in err
+    assert "aten.foo.default (model.py:7): there is no row for it" in err
+    assert "norms.bar.default (model.py:8)" in err
+
+
+def test_a_module_is_linked(program: Program) -> None:
+    program.ok("new", "gate")
+    program.write("g.og", """\
+graph g(%x: f32[2, 4]) {
+  %a: f32[2, 4] = foreign "gate.gate.default"(%x, beta=2.0) @ model.py:7
+  return %a
+}
+""")
+    x = np.linspace(-1, 1, 8, dtype="f4").reshape(2, 4)
+    np.save(program.folder / "x.npy", x)
+    given = ["run", "g.og", "--in", "x.npy", "--out", "y.npy"]
+    assert "1 operator of this graph needs a host" in program.fails(2, *given)
+    program.ok(*given, "--module", "gate/gate.c")
+    y = np.load(program.folder / "y.npy")
+    assert np.allclose(y, x / (1 + np.exp(-2 * x)), rtol=1e-6)
+
+
+def test_bisect_finds_nothing_in_a_right_graph(mlp: Program) -> None:
+    given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
+    assert "no pass changes a result" in mlp.ok("run", "m.og", *given, "--bisect")
+    assert "--tolerance is 'x'" in mlp.fails(
+        2, "run", "m.og", *given, "--bisect", "--tolerance", "x")
+
+
+def test_inspect_prints_graphs(mlp: Program) -> None:
+    shown = mlp.ok("inspect", "m.og")
+    assert shown.splitlines()[0] == MLP.splitlines()[0]
+    assert "%z: f32[s0, 3] = mul(%y, 2) @ model.py:4" in shown
+    assert mlp.ok("inspect", "m.og", "--dot").startswith('digraph "mlp" {')
+    mlp.write("v.og", """\
+graph v(%x: f32[4]) {
+  %a: f32[4] = neg(%x)
+  %b: f32[4] = neg(%x)
+  %c: f32[4] = mul(%a, %b)
+  return %c
+}
+""")
+    assert mlp.ok("inspect", "v.og", "--passes").count("neg(") == 1
+    assert "is for modules" in mlp.fails(2, "inspect", "m.og", "--why")
+    mlp.write("m.c", "")
+    assert "are for graphs" in mlp.fails(2, "inspect", "m.c", "--dot")
