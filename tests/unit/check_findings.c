@@ -40,7 +40,7 @@ static bool has(const seen *s, const char *op, const char *kind) {
 // blocks where memory is short.
 #ifdef __SANITIZE_ADDRESS__
 enum { run_limit_ms = 4000, memory_limit = 1 << 30 };
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";
 }
