@@ -71,3 +71,13 @@ def test_ids_are_in_the_registry() -> None:
         library = label.get("library", "")
         if library.startswith("torch/"):
             assert torch_file(library.removeprefix("torch/")).exists()
+
+
+def test_architectures_are_listed_once() -> None:
+    lines = [line.split(" | ")
+             for line in (HERE / "architectures.txt").read_text().splitlines()
+             if not line.startswith("#")]
+    assert len(lines) >= 60
+    assert len({fields[0] for fields in lines}) == len(lines)
+    for fields in lines:
+        assert len(fields) == 4 and isinstance(json.loads(fields[3]), dict)
