@@ -53,8 +53,9 @@ typedef struct recipe_param {
 } recipe_param;
 
 typedef struct recipe {
-  const char *name;      // "aten::cumsum"
-  const char *overload;  // "out"
+  const char *name;          // "aten::cumsum"
+  const char *overload;      // "" for the default one
+  const char *out_overload;  // that writes into given results; or NULL
   const recipe_param *params;
   int32_t param_count;
   int32_t out_count;           // .out arguments behind the parameters
@@ -63,7 +64,8 @@ typedef struct recipe {
   pool memory;
 } recipe;
 
-// recipe_new(name, overload, params, out count, is_list of each result)
+// recipe_new(name, overload, overload with .out arguments or None, params, out
+// count, is_list of each result)
 PyObject *recipe_new(PyObject *self, PyObject *arguments);
 const recipe *recipe_get(PyObject *capsule);
 

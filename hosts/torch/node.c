@@ -231,7 +231,9 @@ static og_status run_dispatcher(node_state *state,
   bool is_full;
   if (!stack_fill(state, &is_full))
     return fail(node, OG_MEMORY, "not enough memory for its arguments", error);
-  if (shim.torch_call_dispatcher(state->recipe->name, state->recipe->overload,
+  const recipe *r = state->recipe;
+  if (shim.torch_call_dispatcher(r->name,
+                                 state->use_out ? r->out_overload : r->overload,
                                  state->stack, SHIM_BUILD_VERSION) != 0)
     return fail_torch(node, error);
   const og_status status = results_take(state, node, error);

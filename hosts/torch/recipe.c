@@ -68,19 +68,22 @@ static int recipe_fill(recipe *r, PyObject *params, PyObject *results) {
 
 PyObject *recipe_new(PyObject *self, PyObject *arguments) {
   (void)self;
-  const char *name, *overload;
+  const char *name, *overload, *out_overload;
   PyObject *params, *results;
   int out_count;
-  if (!PyArg_ParseTuple(arguments, "ssO!iO!", &name, &overload, &PyTuple_Type,
-                        &params, &out_count, &PyTuple_Type, &results))
+  if (!PyArg_ParseTuple(arguments, "sszO!iO!", &name, &overload, &out_overload,
+                        &PyTuple_Type, &params, &out_count, &PyTuple_Type,
+                        &results))
     return NULL;
   recipe *r = calloc(1, sizeof *r);
   if (r == NULL) return PyErr_NoMemory();
   r->name = pool_string(&r->memory, name);
   r->overload = pool_string(&r->memory, overload);
+  if (out_overload != NULL)
+    r->out_overload = pool_string(&r->memory, out_overload);
   r->out_count = out_count;
   PyObject *capsule = NULL;
-  if (r->name != NULL && r->overload != NULL &&
+  if (PyErr_Occurred() == NULL && r->name != NULL && r->overload != NULL &&
       recipe_fill(r, params, results) == 0)
     capsule = PyCapsule_New(r, recipe_capsule, recipe_end);
   if (capsule == NULL) {

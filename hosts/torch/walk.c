@@ -24,14 +24,13 @@ enum {
 
 // --- Names -------------------------------------------------------------------
 
-#define NAMES(X)                                                               \
-  X(op)                                                                        \
-  X(target)                                                                    \
-  X(args)                                                                      \
-  X(kwargs)                                                                    \
-  X(meta) X(name) X(val) X(stack_trace) X(shape) X(stride) X(storage_offset)   \
-      X(dtype) X(fake_device) X(device) X(_has_symbolic_sizes_strides) X(type) \
-          X(layout)
+// clang-format off
+#define NAMES(X)                                           \
+  X(op) X(target) X(args) X(kwargs) X(meta) X(val)         \
+  X(stack_trace) X(shape) X(stride) X(storage_offset)      \
+  X(dtype) X(fake_device) X(device) X(type) X(layout)      \
+  X(_has_symbolic_sizes_strides)
+// clang-format on
 static struct {
 #define X(n) PyObject *n;
   NAMES(X)

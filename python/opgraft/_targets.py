@@ -228,9 +228,9 @@ def _recipe(target: OpOverload) -> Any:
     if any(p is None for p in params):
         return None
     out = _out_overload(target)
-    overload = schema.overload_name if out is None else out._schema.overload_name
     return _C.recipe_new(
-        schema.name, overload, tuple(params),
+        schema.name, schema.overload_name,
+        None if out is None else out._schema.overload_name, tuple(params),
         0 if out is None else len(schema.returns), tuple(results))
 
 
