@@ -40,6 +40,9 @@ def set_type(model: nn.Module, dtype: torch.dtype) -> nn.Module:
         config = getattr(module, "config", None)
         if config is not None and getattr(config, "torch_dtype", None):
             config.torch_dtype = dtype
+        if dtype == torch.float64 and hasattr(
+                config, "_experts_implementation"):
+            config._experts_implementation = "eager"  # the others lack it
     return out
 
 
