@@ -5,6 +5,7 @@
 // Invariants: the graph is replayed with the interpreter lock released where
 // it has enough to do; its tensors are read, and results made, under it.
 
+#include <opgraft/graph_file.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,11 @@ typedef struct compiled {
   opgraft_graph *graph;
   walked walked;
   graph_context context;
-  PyObject *resolve;  // (tensor) -> one that can be read
-  PyObject *below;    // () -> a guard that keeps autograd's keys out
-  bool is_heavy;      // give the interpreter lock back
-  bool has_host_nodes;
+  PyObject *resolve;   // (tensor) -> one that can be read
+  PyObject *below;     // () -> a guard that keeps autograd's keys out
+  PyObject *misfit;    // what inputs raise that do not fit; NULL: RuntimeError
+  char *repro;         // folder for a failing call; NULL
+  bool is_heavy;       // give the interpreter lock back
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
 } compiled;
 
@@ -240,7 +242,7 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
                       : storage_make(storage, &output->tensor, &data[i]);
     if (storages[i] == NULL) return NULL;
   }
-  if (self->has_host_nodes) {
+  if (call->host_step_count > 0) {
     guard = PyObject_CallObject(self->below, NULL);
     if (guard == NULL) return NULL;
   }
@@ -278,6 +280,25 @@ static PyObject *call_begun(compiled *self, opgraft_call *call,
   return results;
 }
 
+// A failing call is written for whoever looks at it; what failed is told to
+// the caller as ever, so trouble with the files is only noted.
+static void repro_write(const compiled *self, const inputs *in) {
+  PyObject *kind, *value, *trace;
+  opgraft_error error;
+  if (self->repro == NULL) return;
+  PyErr_Fetch(&kind, &value, &trace);
+  if (opgraft_repro_write(self->repro, in->in, in->ints,
+                          self->walked.slot_count, &error) != OG_OK)
+    PySys_WriteStderr("opgraft: the failing call could not be written: %s\n",
+                      error.text);
+  PyErr_Restore(kind, value, trace);
+}
+
+static bool is_misfit(og_status code) {
+  return code == OG_SHAPE || code == OG_DTYPE || code == OG_DEVICE ||
+         code == OG_INVALID;
+}
+
 static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
   opgraft_call call;
@@ -285,10 +306,17 @@ static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   if (UNLIKELY(opgraft_executable_begin(self->executable, in->in, in->ints,
                                         self->walked.slot_count, &call,
                                         &error) != OG_OK)) {
-    if (!graph_error_restore()) graph_error(&error);
+    if (graph_error_restore() || self->misfit == NULL ||
+        !is_misfit(error.code)) {
+      if (PyErr_Occurred() == NULL) graph_error(&error);
+      repro_write(self, in);
+    } else {
+      PyErr_SetString(self->misfit, error.text);
+    }
     return NULL;
   }
   PyObject *results = call_begun(self, &call, in, list);
+  if (UNLIKELY(results == NULL)) repro_write(self, in);
   opgraft_call_end(&call);
   return results;
 }
@@ -325,25 +353,36 @@ static PyObject *call_list(compiled *self, PyObject *list) {
   return results;
 }
 
+PyObject *compiled_run(PyObject *object, PyObject *arguments) {
+  compiled *self = (compiled *)(void *)object;
+  const Py_ssize_t given = PyList_Check(arguments) ? PyList_Size(arguments)
+                                                   : PyTuple_Size(arguments);
+  if (given != self->walked.argument_count)
+    return PyErr_Format(PyExc_TypeError,
+                        "a compiled graph got %zd arguments, wanted %d", given,
+                        (int)self->walked.argument_count);
+  Py_INCREF(object);
+  PyObject *results = call_list(self, arguments);
+  Py_DECREF(object);
+  return results;
+}
+
+void compiled_set_error(PyObject *object, PyObject *type) {
+  compiled *self = (compiled *)(void *)object;
+  Py_INCREF(type);
+  Py_XDECREF(self->misfit);
+  self->misfit = type;
+}
+
 static PyObject *compiled_call(PyObject *object, PyObject *arguments,
                                PyObject *keywords) {
-  compiled *self = (compiled *)(void *)object;
   PyObject *list =
       PyTuple_Size(arguments) == 1 ? PyTuple_GetItem(arguments, 0) : NULL;
   if (list == NULL || keywords != NULL ||
       (!PyList_Check(list) && !PyTuple_Check(list)))
     return PyErr_Format(PyExc_TypeError,
                         "a compiled graph takes one list of arguments");
-  const Py_ssize_t given =
-      PyList_Check(list) ? PyList_Size(list) : PyTuple_Size(list);
-  if (given != self->walked.argument_count)
-    return PyErr_Format(PyExc_TypeError,
-                        "a compiled graph got %zd arguments, wanted %d", given,
-                        (int)self->walked.argument_count);
-  Py_INCREF(object);
-  PyObject *results = call_list(self, list);
-  Py_DECREF(object);
-  return results;
+  return compiled_run(object, list);
 }
 
 // --- Making ------------------------------------------------------------------
@@ -352,6 +391,24 @@ static void dump_call(void *context, const char *pass, const char *text) {
   if (PyErr_Occurred() != NULL) return;
   PyObject *result = PyObject_CallFunction(context, "ss", pass, text);
   Py_XDECREF(result);  // an exception is seen when finish returns
+}
+
+// The graph as it was before its passes, beside the inputs that may come.
+static int repro_begin(compiled *self, const char *folder) {
+  opgraft_error error;
+  const size_t length = strlen(folder);
+  self->repro = malloc(length + sizeof "/graph.og");
+  if (self->repro == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(self->repro, folder, length);
+  memcpy(self->repro + length, "/graph.og", sizeof "/graph.og");
+  const og_status status = opgraft_graph_save(self->graph, self->repro, &error);
+  self->repro[length] = '\0';
+  if (status == OG_OK) return 0;
+  graph_error(&error);
+  return -1;
 }
 
 static int compiled_finish(compiled *self, int flags, const char *disable,
@@ -381,28 +438,30 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   opgraft_executable_stats(self->executable, &stats);
   const int64_t bytes = self->walked.result_bytes;
   self->is_heavy = bytes < 0 || bytes > 1 << 15;
-  self->has_host_nodes = true;
   return 0;
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
-// flags, disable, dump, plan_limit) -> callable. Raises NotImplementedError
+// flags, disable, dump, plan_limit, constant_bytes, repro) -> callable. Raises
+// NotImplementedError
 // for a graph that the engine cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
-  const char *disable;
+  const char *disable, *repro;
   int flags, plan_limit;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOi", &name, &PyList_Type,
+  long long constant_bytes;
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiLz", &name, &PyList_Type,
                         &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
                         &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit))
+                        &plan_limit, &constant_bytes, &repro))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
   if (self == NULL) return NULL;
   pthread_mutex_init(&self->context.lock, NULL);
+  self->context.constant_bytes = constant_bytes;
   self->context.targets = PyList_New(0);
   self->context.others = others;
   self->context.recipe_find = recipe_find;
@@ -417,6 +476,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
           ? graph_walk(name, nodes, tools, &self->context, &self->walked)
           : -1;
   self->graph = self->walked.graph;
+  if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)
     status = compiled_finish(self, flags, disable, dump, plan_limit);
   if (status != 0) Py_CLEAR(self);
@@ -434,6 +494,7 @@ static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->walked.captured);
   Py_VISIT(self->resolve);
   Py_VISIT(self->below);
+  Py_VISIT(self->misfit);
   return 0;
 }
 
@@ -451,6 +512,8 @@ static void compiled_dealloc(PyObject *object) {
   Py_XDECREF(self->walked.captured);
   Py_XDECREF(self->resolve);
   Py_XDECREF(self->below);
+  Py_XDECREF(self->misfit);
+  free(self->repro);
   free(self->walked.slots);
   free(self->scratch);
   PyObject_GC_Del(object);

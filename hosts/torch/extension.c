@@ -367,6 +367,8 @@ static PyMethodDef methods[] = {
     {"recipe_new", recipe_new, METH_VARARGS, "How an operator is called."},
     {"graph_compile", graph_compile, METH_VARARGS,
      "An FX graph as a callable."},
+    {"graph_export", graph_export, METH_VARARGS, "A graph as a file."},
+    {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
     {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
     {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
@@ -387,7 +389,8 @@ PyMODINIT_FUNC PyInit__C(void) {
   PyObject *module = PyModule_Create(&definition);
   if (module == NULL) return NULL;
   op_type = (PyTypeObject *)(void *)PyType_FromSpec(&op_spec);
-  if (op_type == NULL || compiled_setup() != 0 || threads_setup() != 0) {
+  if (op_type == NULL || compiled_setup() != 0 || frozen_setup() != 0 ||
+      threads_setup() != 0) {
     Py_DECREF(module);
     return NULL;
   }

@@ -102,6 +102,7 @@ typedef struct graph_context {
   PyObject *recipe_find;    // (target) -> capsule or None
   pthread_mutex_t lock;     // guards `dead`
   struct node_state *dead;  // states that wait for the interpreter lock
+  int64_t constant_bytes;   // a tensor of the graph's own up to this is copied
 } graph_context;
 
 void graph_host_fill(graph_context *context, opgraft_host *out);
@@ -130,6 +131,15 @@ int graph_walk(PyObject *name, PyObject *nodes, PyObject *tools,
 extern PyTypeObject *compiled_type;
 int compiled_setup(void);
 PyObject *graph_compile(PyObject *self, PyObject *arguments);
+// A call with a list (emptied) or tuple of all arguments; a list of results.
+PyObject *compiled_run(PyObject *compiled, PyObject *arguments);
+// What inputs raise that do not fit; NULL: RuntimeError. Keeps a reference.
+void compiled_set_error(PyObject *compiled, PyObject *type);
+
+extern PyTypeObject *frozen_type;
+int frozen_setup(void);
+PyObject *frozen_new(PyObject *self, PyObject *arguments);
+PyObject *graph_export(PyObject *self, PyObject *arguments);
 PyObject *graph_error(const opgraft_error *error);
 opgraft_module *module_get(PyObject *capsule);
 

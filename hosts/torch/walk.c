@@ -608,8 +608,6 @@ static int placeholder_add(walk *w, const fx_node *n) {
   return is_static < 0 ? -1 : tensor_input(w, n->val, name, slot, is_static, e);
 }
 
-enum { CONSTANT_BYTES = 256 };
-
 // A tensor of the graph's own: a small one becomes part of it, another an
 // input that the graph holds.
 static int constant_tensor(walk *w, PyObject *tensor, const char *name,
@@ -621,7 +619,7 @@ static int constant_tensor(walk *w, PyObject *tensor, const char *name,
     return walk_refuse(w, "the graph's tensor %R has no plain memory", tensor);
   }
   e->kind = ENTRY_VALUE;
-  if (og_numel(&view) * view.dtype.bits / 8 <= CONSTANT_BYTES)
+  if (og_numel(&view) * view.dtype.bits / 8 <= w->context->constant_bytes)
     return engine(w, opgraft_graph_add_constant(w->out->graph, name, &view,
                                                 &e->id, &w->error));
   const int32_t slot = -1 - (int32_t)PyList_Size(w->out->captured);

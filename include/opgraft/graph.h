@@ -288,6 +288,8 @@ typedef struct opgraft_call {
   const opgraft_output *outputs;
   int32_t storage_count;
   int32_t output_count;
+  int32_t host_step_count;  // steps that the host runs
+  int32_t reserved;
 } opgraft_call;
 
 // Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     import torch  # noqa: F401
 except ImportError as error:
@@ -20,4 +22,16 @@ from ._module import VERSION as __version__
 from ._module import Module, load
 from ._stats import stats
 
-__all__ = ["Module", "load", "stats", "__version__"]
+__all__ = ["GuardError", "Module", "export", "freeze", "load", "stats",
+           "__version__"]
+
+# They need torch.export, which takes its time to import.
+_LATER = ("GuardError", "export", "freeze")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'opgraft' has no attribute {name!r}")
+    from . import _freeze
+
+    return getattr(_freeze, name)

@@ -21,6 +21,7 @@ MODES = ("default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
 
 FALLBACK_ERROR, CLONE_ERROR = 1, 2
+CONSTANT_BYTES = 256
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Options:
     disable: tuple[str, ...] = ()
     # Plans kept for different sizes; the least recently used one goes.
     plan_limit: int = 16
+    # A folder: each graph as text, and the inputs of a call that failed.
+    repro: str | None = None
     # {"s0": [16, 32]}: sizes planned beforehand.
     gears: Mapping[str, Any] = field(default_factory=dict)
 
@@ -122,25 +125,10 @@ def compile_graph(
     options: Options, region: _stats.Region,
 ) -> Callable[..., Any]:
     """One graph of AOTAutograd's as a boxed callable."""
-    from . import _dump
-
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
     try:
-        compiled = _C.graph_compile(
-            name,
-            list(gm.graph.nodes),
-            _tools(gm, kind),
-            {},
-            _targets.recipe,
-            _resolve,
-            torch._C._AutoDispatchBelowADInplaceOrView,
-            (FALLBACK_ERROR if options.fallback == "error" else 0)
-            | (CLONE_ERROR if options.clone == "error" else 0),
-            ", ".join(options.disable) or None,
-            _dump.writer(options.dump, name) if options.dump else None,
-            options.plan_limit,
-        )
+        compiled = graph_new(name, gm, _tools(gm, kind), options)
     except NotImplementedError as error:
         if options.fallback == "error":
             raise
@@ -151,6 +139,32 @@ def compile_graph(
         return compiled
     region.add(kind, compiled, None, time.perf_counter_ns() - begun)
     return compiled
+
+
+def graph_new(
+    name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
+    options: Options, constant_bytes: int = CONSTANT_BYTES,
+) -> Any:
+    """The graph as C runs it; its own tensors up to `constant_bytes` are
+    copied into it, others are read where they are at each call."""
+    from . import _dump
+
+    return _C.graph_compile(
+        name,
+        list(gm.graph.nodes),
+        tools,
+        {},
+        _targets.recipe,
+        _resolve,
+        torch._C._AutoDispatchBelowADInplaceOrView,
+        (FALLBACK_ERROR if options.fallback == "error" else 0)
+        | (CLONE_ERROR if options.clone == "error" else 0),
+        ", ".join(options.disable) or None,
+        _dump.writer(options.dump, name) if options.dump else None,
+        options.plan_limit,
+        constant_bytes,
+        _dump.folder(options.repro, name) if options.repro else None,
+    )
 
 
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""options={"dump": folder}: the graph as text after each pass."""
+"""options={"dump": folder}: the graph as text after each pass, and
+options={"repro": folder}: where a failing call goes."""
 
 from __future__ import annotations
 
@@ -20,3 +21,10 @@ def writer(folder: str, name: str) -> Callable[[str, str], None]:
         count += 1
 
     return write
+
+
+def folder(where: str, name: str) -> str:
+    """A folder of the graph's own: graph.og, and what a failing call adds."""
+    path = Path(os.fspath(where)) / name
+    path.mkdir(parents=True, exist_ok=True)
+    return str(path)

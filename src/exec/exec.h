@@ -53,6 +53,7 @@ typedef struct og_instance {
   struct og_hosted *hosted;  // states that the host made
   struct og_framed *framed;  // frames of module operators
   int32_t host_nodes;        // native nodes that the host took
+  int32_t host_steps;        // all that it runs
   struct og_lease *lease;
   og_arena memory;
 } og_instance;

@@ -375,7 +375,8 @@ static og_status call_begin(opgraft_executable *executable,
                              .storages = entry->plan->storages,
                              .outputs = entry->plan->outputs,
                              .storage_count = entry->plan->storage_count,
-                             .output_count = entry->plan->graph->output_count};
+                             .output_count = entry->plan->graph->output_count,
+                             .host_step_count = instance->host_steps};
   return OG_OK;
 }
 

@@ -111,6 +111,7 @@ og_status og_prepare_hosted(og_prep *prep, bool *out_taken) {
   if (status != OG_OK) return status;
   hosted->next = prep->instance->hosted;
   prep->instance->hosted = hosted;
+  ++prep->instance->host_steps;
   prep->step = (og_step){run_hosted, hosted};
   *out_taken = true;
   return OG_OK;
