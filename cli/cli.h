@@ -44,6 +44,8 @@ typedef enum cli_operand {
   CLI_OPERAND_GRAPH,
   CLI_OPERAND_INSPECT,  // modules, C files and graphs
   CLI_OPERAND_YAML,
+  CLI_OPERAND_PYTHON,
+  CLI_OPERAND_EVENTS,
   CLI_OPERAND_COMMAND,
   CLI_OPERAND_SHELL,
 } cli_operand;
@@ -58,6 +60,7 @@ typedef struct cli_command {
   const char *examples;       // lines
   const cli_option *options;  // ended by one without a name; may be NULL
   cli_operand operand;
+  bool is_first_operand_last;  // what follows it is not ours: `rest`
   int (*run)(const cli_args *args);
 } cli_command;
 
@@ -72,7 +75,7 @@ struct cli_args {
   int given_count;
   const char **operands;
   int operand_count;
-  char **rest;  // what follows --
+  char **rest;  // what follows --, or the operand that is the last
   int rest_count;
 };
 

@@ -20,6 +20,10 @@ static const char *file_pattern(cli_operand operand) {
       return "so|c|og";
     case CLI_OPERAND_YAML:
       return "yaml|yml";
+    case CLI_OPERAND_PYTHON:
+      return "py";
+    case CLI_OPERAND_EVENTS:
+      return "events";
     default:
       return NULL;
   }

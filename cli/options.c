@@ -144,9 +144,12 @@ bool cli_args_parse(const cli_command *command, int argc, char **argv,
   bool is_right = true;
   for (; is_right && words.at < argc; ++words.at) {
     const char *word = argv[words.at];
-    if (strcmp(word, "--") == 0) {
-      out_args->rest = argv + words.at + 1;
-      out_args->rest_count = argc - words.at - 1;
+    const bool is_past =
+        command->is_first_operand_last && out_args->operand_count > 0;
+    if (is_past || strcmp(word, "--") == 0) {
+      const int skipped = is_past ? 0 : 1;
+      out_args->rest = argv + words.at + skipped;
+      out_args->rest_count = argc - words.at - skipped;
       break;
     }
     if (word[0] == '-' && word[1] == '-')

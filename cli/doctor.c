@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// opgraft doctor: runs a script with hooks in a Python of its own, then
+// reports on the events that they wrote.
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report.h"
+
+static const cli_option options[] = {
+    CLI_REPORT_OPTIONS,
+    {"events", "FILE", "keep the event file", 0},
+    {"runs", "N", "timed runs of a step; 20, and 0 times nothing", 0},
+    {"no-verify", NULL, "propose fixes without trying them", 0},
+    {0},
+};
+
+// The words of `python -m opgraft.doctor`, ended by NULL; freed by the caller.
+static char **words_make(const cli_args *args, const char *events) {
+  static const char *const passed[] = {"runs"};
+  const size_t most = (size_t)args->rest_count + (size_t)args->operand_count;
+  const char **words = cli_alloc(most + 16, sizeof *words);
+  int count = 0;
+  words[count++] = cli_python();
+  words[count++] = "-m";
+  words[count++] = "opgraft.doctor";
+  words[count++] = "--record";
+  words[count++] = events;
+  for (size_t i = 0; i < sizeof passed / sizeof *passed; ++i) {
+    static const char *const names[] = {"--runs"};
+    if (cli_value_of(args, passed[i]) == NULL) continue;
+    words[count++] = names[i];
+    words[count++] = cli_value_of(args, passed[i]);
+  }
+  if (cli_has(args, "no-verify")) words[count++] = "--no-verify";
+  words[count++] = "--";
+  for (int i = 0; i < args->operand_count; ++i)
+    words[count++] = args->operands[i];
+  for (int i = 0; i < args->rest_count; ++i) words[count++] = args->rest[i];
+  return (char **)(uintptr_t)words;
+}
+
+static int doctor_run(const cli_args *args) {
+  if (args->operand_count == 0 && args->rest_count == 0)
+    return cli_error(
+        "doctor: wanted a script; `opgraft help doctor` shows how");
+  if (cli_python() == NULL)
+    return cli_error(
+        "doctor: wants a Python with opgraft and torch; none is beside the "
+        "program or on PATH");
+  const char *kept = cli_value_of(args, "events");
+  char *temp = kept == NULL ? cli_temp_create(".events") : NULL;
+  if (kept == NULL && temp == NULL) return CLI_FAILED;
+  const char *events = kept != NULL ? kept : temp;
+  char **words = words_make(args, events);
+  fflush(NULL);
+  const int status = cli_process_run(words);
+  free(words);
+  int result = CLI_FAILED;
+  if (status < 0)
+    cli_error("%s: could not be started", cli_python());
+  else if (status == CLI_FAILED)
+    cli_error("doctor: the script could not be run; messages stand above");
+  else
+    result = cli_report(args, events);
+  if (temp != NULL) {
+    unlink(temp);
+    cli_temp_forget(temp);
+  }
+  return result;
+}
+
+const cli_command cli_command_doctor = {
+    .name = "doctor",
+    .summary = "what splits a compiled model, what it costs, what mends it",
+    .usage = "[OPTIONS] SCRIPT.py [ARGUMENTS]",
+    .text =
+        "Runs an unmodified Python script that uses torch.compile, and "
+        "reports where its\ngraphs break, frames are skipped or compiled "
+        "again, and backends fall back: the\nroot line, the cold and steady "
+        "cost, and a fix. Options stand before the script;\nwhat follows it "
+        "is the script's.",
+    .examples =
+        "  opgraft doctor train.py --steps 10\n"
+        "  opgraft doctor --json report.json --no-verify train.py",
+    .options = options,
+    .operand = CLI_OPERAND_PYTHON,
+    .is_first_operand_last = true,
+    .run = doctor_run,
+};

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m opgraft.doctor [OPTIONS] SCRIPT.py [ARGUMENTS]
+
+The same as `opgraft doctor`, which it starts; --record is what that program
+asks of Python: run the script with hooks, and write the event file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from . import _run
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    if words[:1] != ["--record"]:
+        program = _run.program()
+        os.environ["OPGRAFT_PYTHON"] = sys.executable
+        sys.stdout.flush()
+        os.execv(program, [program, "doctor", *words])
+    parser = argparse.ArgumentParser(prog="python -m opgraft.doctor")
+    parser.add_argument("--record", required=True)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--no-verify", action="store_true")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    args = parser.parse_args(words)
+    return _run.script(args.script, args.arguments, args.record,
+                       runs=args.runs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

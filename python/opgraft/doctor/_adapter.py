@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the hooks sit in each minor version of torch.
+
+An adapter is a table: name of the hook, module, attribute, wrapper. All act at
+compile time only; none is on the path of a compiled call. A hook whose place
+is gone, or that the self-test does not see fire, is named in the report, and
+the log parser (_logs.py) stands in for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _inductor
+from ._hook import Hook, Installed
+from ._record import Recorder, backend_name
+
+# --- Frames -------------------------------------------------------------------
+
+
+def _convert(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """ConvertFrame.__call__: every frame that Dynamo counts."""
+
+    @functools.wraps(inner)
+    def call(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        if recorder.is_paused:
+            return inner(self, frame, *args, **kwargs)
+        return _bracket(recorder, inner, self, frame, args, kwargs, True)
+
+    return call
+
+
+def _convert_whole(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """ConvertFrameAssert.__call__: inside the one above, or alone where the
+    whole function must be one graph. Here an error is still to be seen."""
+
+    @functools.wraps(inner)
+    def call(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        if recorder.is_paused:
+            return inner(self, frame, *args, **kwargs)
+        made = recorder.frame
+        if made is None or made.code is not frame.f_code or made.error:
+            return _bracket(recorder, inner, self, frame, args, kwargs, True)
+        try:
+            return inner(self, frame, *args, **kwargs)
+        except Exception as error:
+            made.error = error
+            raise
+
+    return call
+
+
+def _bracket(recorder: Recorder, inner: Callable[..., Any], self: Any,
+             frame: Any, args: Any, kwargs: Any, counted: bool) -> Any:
+    made = recorder.frame_begin(frame, sys._getframe(2), counted)
+    outcome, reason = "failed", ""
+    try:
+        result = inner(self, frame, *args, **kwargs)
+        if getattr(result, "guarded_code", result) is not None:
+            outcome = "compiled"
+        else:
+            reason = getattr(result, "skip_reason", None) or ""
+            outcome = "failed" if made.error else "skipped"
+        return result
+    except Exception as error:
+        made.error = made.error or error
+        raise
+    finally:
+        with recorder.cost():
+            if made.error is not None:
+                reason = str(made.error).strip().split("\n")[0]
+            recorder.frame_end(made, outcome, reason)
+
+
+def _catch(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """CatchErrorsWrapper._handle_skip: frames that are turned away before
+    Dynamo counts them."""
+
+    @functools.wraps(inner)
+    def call(self: Any, result: Any, frame: Any) -> Any:
+        if not recorder.is_paused and result.guarded_code is None:
+            reason = result.skip_reason or ""
+            if not _was_counted(reason):
+                with recorder.cost():
+                    recorder.frame_untried(frame.f_code, sys._getframe(2),
+                                           reason)
+        return inner(self, result, frame)
+
+    return call
+
+
+_UNCOUNTED = ("frame has already started executing", "frame is in the Dynamo",
+              "Dynamo tracing is disabled", "non-infra torch dispatch mode",
+              "frame is a namedtuple", "__init__ of a traceable wrapper")
+
+
+def _was_counted(reason: str) -> bool:
+    return not reason.startswith(_UNCOUNTED)
+
+
+# --- Breaks and recompiles ----------------------------------------------------
+
+
+def _log_break(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """InstructionTranslatorBase.log_graph_break: every break that is taken."""
+
+    @functools.wraps(inner)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        error = kwargs.get("exc", args[2] if len(args) > 2 else None)
+        if error is not None and not recorder.is_paused:
+            with recorder.cost():
+                recorder.broke(error)
+        return inner(self, *args, **kwargs)
+
+    return call
+
+
+def _recompile(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    @functools.wraps(inner)
+    def call(entries: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+        reasons = inner(entries, frame, *args, **kwargs)
+        if not recorder.is_paused:
+            with recorder.cost():
+                recorder.recompiled(frame, list(reasons))
+        return reasons
+
+    return call
+
+
+# --- Graphs -------------------------------------------------------------------
+
+
+def _call_backend(recorder: Recorder, inner: Callable[..., Any]) -> Any:
+    """OutputGraph.call_user_compiler: Dynamo's graph goes to the backend."""
+
+    @functools.wraps(inner)
+    def call(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
+        if recorder.is_paused:
+            return inner(self, gm, *args, **kwargs)
+        id = recorder.graph_begin(str(self.dynamo_compile_id))
+        ops = border = 0
+        with recorder.cost():
+            ops = _call_count(gm)
+            border = _result_bytes(gm)
+        begin = time.perf_counter_ns()
+        ours = recorder.hooks_ns
+        try:
+            return inner(self, gm, *args, **kwargs)
+        finally:
+            ns = time.perf_counter_ns() - begin - (recorder.hooks_ns - ours)
+            with recorder.cost():
+                recorder.graph(gm, self.global_scope, gm.meta["backend_id"],
+                               backend_name(self.compiler_fn), ops, border,
+                               ns, id)
+
+    return call
+
+
+def _call_count(gm: Any) -> int:
+    return sum(n.op in ("call_function", "call_method", "call_module")
+               for n in gm.graph.nodes)
+
+
+def _result_bytes(gm: Any) -> int:
+    """What a break after this graph keeps alive: the bytes of its results."""
+    total = 0
+    for node in next(n for n in gm.graph.nodes if n.op == "output"
+                     ).all_input_nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor):
+            count = value.numel()
+            hint = getattr(getattr(count, "node", None), "hint", count)
+            total += int(hint or 0) * value.element_size()
+    return total
+
+
+_SYMBOLIC = "torch._dynamo.symbolic_convert"
+_CONVERT = "torch._dynamo.convert_frame"
+_HOOKS_2_13 = (
+    Hook("frames", _CONVERT, "ConvertFrame.__call__", _convert),
+    Hook("whole frames", _CONVERT, "ConvertFrameAssert.__call__",
+         _convert_whole),
+    Hook("skips", _CONVERT, "CatchErrorsWrapper._handle_skip", _catch),
+    Hook("breaks", _SYMBOLIC, "InstructionTranslatorBase.log_graph_break",
+         _log_break),
+    Hook("recompiles", _CONVERT, "get_and_maybe_log_recompilation_reasons",
+         _recompile),
+    Hook("graphs", "torch._dynamo.output_graph",
+         "OutputGraph.call_user_compiler", _call_backend),
+)
+# 2.11 and 2.12 have the same places by their sources, but the self-test has
+# the last word; so it has for a torch that is newer than this table.
+ADAPTERS = {"2.11": _HOOKS_2_13, "2.12": _HOOKS_2_13, "2.13": _HOOKS_2_13}
+NEWEST = "2.13"
+
+
+def version() -> str:
+    return ".".join(torch.__version__.split(".")[:2])
+
+
+def install(recorder: Recorder) -> Installed:
+    installed = Installed()
+    for hook in ADAPTERS.get(version(), ADAPTERS[NEWEST]):
+        installed.put(hook, recorder)
+    for hook in _inductor.HOOKS:
+        installed.put_later(hook, recorder)
+    return installed

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times what a script compiled, after it ended: each entry is called again
+with the arguments of its last call that compiled something.
+
+Regions are bracketed by replacing the globals through which compiled frames
+call them, and put back afterwards; so nothing is measured, and nothing is
+paid, while the script itself runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ._events import Writer
+from ._record import Entry, Recorder
+
+BLOCK_NS = 2_000_000  # a timed block is at least this long
+BUDGET_S = 12.0  # for all of it
+
+
+def wrapper_of(entry: Entry) -> Callable[..., Any]:
+    """The function that torch.compile returned for this entry."""
+    for found in gc.get_referrers(entry.code):
+        if not isinstance(found, types.FunctionType) or not found.__closure__:
+            continue
+        cells = dict(zip(found.__code__.co_freevars, found.__closure__))
+        with contextlib.suppress(KeyError, ValueError):
+            if (cells["fn"].cell_contents == entry.fn
+                    and cells["self"].cell_contents is entry.context):
+                return found
+    return entry.context(entry.fn)  # it is gone: an equal one
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """What the model prints was printed once."""
+    sink = io.StringIO()
+    with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
+        yield
+
+
+class Step:
+    """One call of an entry, and its backward where it has one."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.compiled = wrapper_of(entry)
+        self.forward_ns = 0
+
+    def run(self) -> Any:
+        entry = self.entry
+        begin = time.perf_counter_ns()
+        with torch.set_grad_enabled(entry.grad):
+            result = self.compiled(*entry.args, **entry.kwargs)
+            self.forward_ns = time.perf_counter_ns() - begin
+            if entry.grad:
+                _backward(result)
+        return result
+
+    def eager(self) -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return self.run()
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of a result, in order."""
+    leaves, _ = torch.utils._pytree.tree_flatten(value)
+    found = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf)
+        elif hasattr(leaf, "__dict__"):
+            found += [v for v in vars(leaf).values()
+                      if isinstance(v, torch.Tensor)]
+    return found
+
+
+def _backward(result: Any) -> None:
+    ends = [t for t in tensors_of(result)
+            if t.requires_grad and t.is_floating_point()]
+    if ends:
+        torch.autograd.backward(ends, [torch.ones_like(t) for t in ends])
+
+
+def _time(call: Callable[[], Any], repeat: int) -> int:
+    begin = time.perf_counter_ns()
+    for _ in range(repeat):
+        call()
+    return (time.perf_counter_ns() - begin) // repeat
+
+
+def measure(recorder: Recorder, writer: Writer, runs: int) -> None:
+    """Writes the steps, marks and operator counts of every entry."""
+    entries = [e for e in recorder.entries if e.place.file or e.fn]
+    recorder.is_paused = True
+    try:
+        for entry in entries:
+            if runs > 0:
+                _measure_entry(recorder, writer, entry, runs,
+                               BUDGET_S / len(entries))
+    finally:
+        recorder.is_paused = False
+
+
+def _measure_entry(recorder: Recorder, writer: Writer, entry: Entry,
+                   runs: int, budget_s: float) -> None:
+    step = Step(entry)
+    try:
+        with quiet():
+            for _ in range(2):
+                step.eager()
+                step.run()
+            _steps(writer, step, runs, budget_s / 2)
+            _marks(recorder, writer, step, runs, budget_s / 4)
+            _operators(recorder, writer, step)
+    except Exception as error:  # whatever the user's code may raise
+        recorder.note(
+            f"{entry.place.function} could not be called again, so its times "
+            f"are missing: {type(error).__name__}: {error}")
+
+
+def _steps(writer: Writer, step: Step, runs: int, budget_s: float) -> None:
+    once = max(_time(step.eager, 1), _time(step.run, 1), 1)
+    repeat = max(1, min(200, BLOCK_NS // once))
+    most = max(3, int(budget_s * 1e9 / (2 * once * repeat)))
+    for run in range(1, min(runs, most) + 1):
+        # Interleaved, so that a slower minute of the machine meets both.
+        for mode, call in (("eager", step.eager), ("compiled", step.run)):
+            writer.line("step", entry=step.entry.id, run=run, mode=mode,
+                        ns=_time(call, repeat))
+
+
+@contextlib.contextmanager
+def _bracketed(recorder: Recorder, wrap: Callable[[int, Any], Any]
+               ) -> Iterator[None]:
+    """Every region's global replaced by wrap(id, function)."""
+    kept = []
+    for region in recorder.regions.values():
+        inner = region.scope.get(region.name)
+        if inner is not None:
+            kept.append((region, inner))
+            region.scope[region.name] = wrap(region.id, inner)
+    try:
+        yield
+    finally:
+        for region, inner in kept:
+            region.scope[region.name] = inner
+
+
+def _marks(recorder: Recorder, writer: Writer, step: Step, runs: int,
+           budget_s: float) -> None:
+    marks: list[tuple[int, int, int]] = []
+    now = time.perf_counter_ns
+
+    def wrap(id: int, inner: Any) -> Any:
+        def region(*args: Any) -> Any:
+            begin = now()
+            result = inner(*args)
+            marks.append((id, begin, now()))
+            return result
+
+        return torch._dynamo.disable(region)
+
+    with _bracketed(recorder, wrap):
+        step.run()
+        end = now() + int(budget_s * 1e9)
+        for run in range(1, runs + 1):
+            marks.clear()
+            begin = now()
+            step.run()
+            ns = now() - begin
+            for id, since, until in marks:
+                writer.line("mark", entry=step.entry.id, run=run, graph=id,
+                            begin=since - begin, end=until - begin)
+            writer.line("step", entry=step.entry.id, run=run, mode="marked",
+                        ns=ns, forward_ns=step.forward_ns)
+            if run >= 3 and now() > end:
+                break
+
+
+REGION = "opgraft::region"
+
+
+def _operators(recorder: Recorder, writer: Writer, step: Step) -> None:
+    """How many operators one step runs inside regions and outside them."""
+    inside = 0
+
+    def wrap(id: int, inner: Any) -> Any:
+        def region(*args: Any) -> Any:
+            nonlocal inside
+            inside += recorder.regions[id].ops
+            with torch.autograd.profiler.record_function(REGION):
+                return inner(*args)
+
+        return torch._dynamo.disable(region)
+
+    with _bracketed(recorder, wrap):
+        with torch.set_grad_enabled(step.entry.grad):
+            step.compiled(*step.entry.args, **step.entry.kwargs)
+            inside = 0
+            with torch.autograd.profiler.profile() as profile:
+                step.compiled(*step.entry.args, **step.entry.kwargs)
+    outside = sum(
+        "::" in event.name and event.name != REGION
+        and event.cpu_parent is None
+        for event in profile.function_events)
+    writer.line("ops", entry=step.entry.id, inside=inside, outside=outside)

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hooks see, as events. A Recorder knows nothing of where hooks sit."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from . import _places
+from ._events import Writer
+from ._places import Place, Site, absolute
+
+_EVAL_FRAME = "torch/_dynamo/eval_frame.py"
+
+
+@dataclasses.dataclass
+class Entry:
+    """A callable that was compiled, with the arguments of its last call that
+    compiled something."""
+
+    id: int
+    fn: Any
+    context: Any
+    code: types.CodeType  # of the wrapper that torch.compile returned
+    place: Place
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
+    grad: bool = True
+    is_captured: bool = False  # some graph is its
+    is_explained: bool = False  # some cause is its
+    skip_reason: str = ""
+
+
+@dataclasses.dataclass
+class Frame:
+    """One attempt at compiling one Python frame."""
+
+    id: int
+    code: types.CodeType
+    entry: int
+    begin_ns: int
+    counted: bool
+    after: int = 0
+    restart_ns: int = 0
+    backend_ns: int = 0
+    compile_id: str = ""
+    error: BaseException | None = None
+    causes: set[tuple[Any, ...]] = dataclasses.field(default_factory=set)
+
+
+@dataclasses.dataclass
+class Region:
+    """A compiled graph, and the global through which frames call it."""
+
+    id: int
+    scope: dict[str, Any]
+    name: str
+    ops: int
+
+
+class Recorder:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._counts = {"frame": 0, "graph": 0}
+        self._broken: dict[tuple[str, str, int], int] = {}
+        self._graph_of: dict[str, int] = {}  # compile id -> graph
+        self._seen_sources: set[tuple[str, int]] = set()
+        self.entries: list[Entry] = []
+        self.regions: dict[int, Region] = {}
+        self.hooks_ns = 0
+        self.compile_ns = 0
+        self.is_paused = False
+
+    # --- Bookkeeping ---------------------------------------------------------
+
+    @contextlib.contextmanager
+    def cost(self) -> Iterator[None]:
+        """What runs inside is our own time, not the compiler's; that it
+        fails is for the report to say, and not the script's affair."""
+        begin = time.perf_counter_ns()
+        try:
+            yield
+        except Exception as error:
+            self.note(f"a hook failed: {type(error).__name__}: {error}")
+        finally:
+            self.hooks_ns += time.perf_counter_ns() - begin
+
+    def _next(self, what: str) -> int:
+        with self._lock:
+            self._counts[what] += 1
+            return self._counts[what]
+
+    def _stack(self) -> list[Frame]:
+        if not hasattr(self._local, "frames"):
+            self._local.frames = []
+        return self._local.frames
+
+    @property
+    def frame(self) -> Frame | None:
+        stack = self._stack()
+        return stack[-1] if stack else None
+
+    def note(self, text: str) -> None:
+        self._writer.line("note", text=text)
+
+    # --- Frames --------------------------------------------------------------
+
+    def frame_begin(
+        self, frame: Any, caller: Any, counted: bool = True
+    ) -> Frame:
+        code = frame.f_code
+        made = Frame(self._next("frame"), code, 0, 0, counted)
+        with self.cost():
+            entry = self._entry(caller)
+            made.entry = entry.id if entry else 0
+            if _places.is_resume(code.co_name):
+                made.after = self._broken.get(_key(code), 0)
+        self._stack().append(made)
+        made.begin_ns = time.perf_counter_ns()
+        return made
+
+    def frame_end(self, made: Frame, outcome: str, reason: str) -> None:
+        self._stack().remove(made)
+        ns = time.perf_counter_ns() - made.begin_ns
+        if not self._stack():
+            self.compile_ns += ns
+        if made.error is not None and not made.causes:
+            self.broke(made.error, made)
+        place = _places.definition(made.code)
+        entry = self._entry_at(made.entry)
+        if entry is not None and outcome == "skipped":
+            entry.skip_reason = reason
+        if made.causes:
+            self._broken[_key(made.code)] = made.id
+        self._writer.line(
+            "frame", id=made.id, entry=made.entry, name=place.function,
+            file=absolute(place.file), line=place.line, compile=made.compile_id,
+            outcome=outcome, reason=reason, after=made.after,
+            counted=made.counted, ns=ns, restart_ns=made.restart_ns,
+            backend_ns=made.backend_ns,
+        )
+
+    def frame_untried(self, code: types.CodeType, caller: Any,
+                      reason: str) -> None:
+        """A frame that never came to Dynamo's counters."""
+        entry = self._entry(caller)
+        if entry is None or not _is_wrapper(caller):
+            return  # below the entry: a library's frame in a gap
+        entry.skip_reason = reason
+        place = _places.definition(code)
+        self._writer.line(
+            "frame", id=self._next("frame"), entry=entry.id,
+            name=place.function, file=absolute(place.file), line=place.line,
+            outcome="skipped", reason=reason,
+        )
+
+    # --- Entries -------------------------------------------------------------
+
+    def _entry(self, caller: Any) -> Entry | None:
+        """The outermost compiled callable on the stack, with its arguments."""
+        found = None
+        frame = caller
+        while frame is not None:
+            if _is_wrapper(frame):
+                found = frame
+            frame = frame.f_back
+        if found is None:
+            return None
+        values = found.f_locals
+        fn, context = values.get("fn"), values.get("self")
+        if fn is None or context is None:
+            return None
+        for entry in self.entries:
+            if entry.context is context and entry.fn == fn:
+                break
+        else:
+            entry = self._entry_add(fn, context, found)
+        entry.args = values.get("args", ())
+        entry.kwargs = values.get("kwargs", {})
+        import torch
+
+        entry.grad = torch.is_grad_enabled()
+        return entry
+
+    def _entry_at(self, id: int) -> Entry | None:
+        return self.entries[id - 1] if id else None
+
+    def _entry_add(self, fn: Any, context: Any, wrapper: Any) -> Entry:
+        place = _callable_place(fn)
+        entry = Entry(len(self.entries) + 1, fn, context, wrapper.f_code, place)
+        self.entries.append(entry)
+        self._writer.line(
+            "entry", id=entry.id, name=place.function, file=absolute(place.file),
+            line=place.line, owner=_places.owner(place.file),
+            backend=backend_name(context.callback),
+        )
+        return entry
+
+    def finish(self) -> None:
+        """Entries of which nothing was captured, and nothing said why."""
+        for entry in self.entries:
+            if entry.is_captured or entry.is_explained:
+                continue
+            reason = entry.skip_reason or "Dynamo never saw a frame of it"
+            self.cause(
+                "skip",
+                Site(entry.place, None, _places.owner(entry.place.file)),
+                title="nothing of this function is compiled", text=reason,
+                entry=entry.id,
+            )
+
+    # --- Causes --------------------------------------------------------------
+
+    def cause(
+        self, stage: str, site: Site | None, *, title: str, text: str = "",
+        id: str = "", frame: int = 0, graph: int = 0, entry: int = 0,
+        guard: str = "", op: str = "",
+    ) -> None:
+        of = self._entry_at(entry)
+        if of is not None:
+            of.is_explained = True
+        site = site or Site(Place("", 0, ""), None, _places.YOURS)
+        place, at, owner = site
+        self._writer.line(
+            "cause", frame=frame, graph=graph, entry=entry, stage=stage,
+            id=id, title=title, text=text, file=absolute(place.file), line=place.line,
+            function=place.function, code=_places.code(place), owner=owner,
+            at_file=absolute(at.file) if at else "", at_line=at.line if at else 0,
+            guard=guard, op=op,
+        )
+        self._source(place)
+
+    def _source(self, place: Place) -> None:
+        """The lines around a site, for the reports that show them."""
+        if (place.file, place.line) in self._seen_sources:
+            return
+        self._seen_sources.add((place.file, place.line))
+        for line in range(max(1, place.line - 4), place.line + 5):
+            text = _places.linecache.getline(place.file, line)
+            if text:
+                self._writer.line("source", file=absolute(place.file), line=line,
+                                  text=text.rstrip("\n"))
+
+    def broke(self, error: BaseException, frame: Frame | None = None) -> None:
+        """Dynamo stopped tracing at `error`, whatever it does about it."""
+        made = frame or self.frame
+        if made is None:
+            return
+        made.restart_ns = time.perf_counter_ns() - made.begin_ns
+        stack = _places.places(getattr(error, "real_stack", None) or [])
+        site = _places.site_of(stack)
+        if site is None:
+            place = _places.definition(made.code)
+            site = Site(place, None, _places.owner(place.file))
+        title, text = _title_and_text(error)
+        id = _registry_id(title) or _registry_id(
+            getattr(error, "gb_type", None) or "")
+        key = (site.place.file, site.place.line, id)
+        if key in made.causes:
+            return
+        made.causes.add(key)
+        self.cause(_stage(error, title), site, title=title, text=text, id=id,
+                   frame=made.id, entry=made.entry)
+
+    def recompiled(self, frame: Any, reasons: list[str]) -> None:
+        made = self.frame
+        place = _places.definition(frame.f_code)
+        guard = reasons[0] if reasons else ""
+        if made is not None:
+            made.causes.add(("recompile",))
+        self.cause(
+            "recompile", Site(place, None, _places.owner(place.file)),
+            title="a guard failed, and the function was compiled again",
+            text="\n".join(reasons), guard=guard,
+            frame=made.id if made else 0, entry=made.entry if made else 0,
+        )
+
+    # --- Graphs --------------------------------------------------------------
+
+    def graph(self, gm: Any, scope: dict[str, Any], name: str, backend: str,
+              ops: int, border_bytes: int, ns: int, id: int) -> None:
+        made = self.frame
+        if made is not None:
+            made.backend_ns += ns
+            entry = self._entry_at(made.entry)
+            if entry is not None and ops:
+                entry.is_captured = True
+        self.regions[id] = Region(id, scope, name, ops)
+        self._writer.line("graph", id=id, frame=made.id if made else 0,
+                          ops=ops, border_bytes=border_bytes, ns=ns,
+                          backend=backend)
+
+    def graph_begin(self, compile_id: str) -> int:
+        id = self._next("graph")
+        self._graph_of[compile_id] = id
+        if self.frame is not None:
+            self.frame.compile_id = compile_id
+        return id
+
+    def graph_of(self, compile_id: str) -> int:
+        return self._graph_of.get(compile_id, 0)
+
+    def lowered(self, graph: int, kind: str, nodes: int, kernels: int,
+                externs: int, ns: int = 0) -> None:
+        self._writer.line("lower", graph=graph, kind=kind, nodes=nodes,
+                          kernels=kernels, externs=externs, ns=ns)
+
+    def fell_back(self, graph: int, op: str, stack_trace: str, title: str,
+                  text: str) -> None:
+        self.cause("backend", _places.site_of(_places.places_of_text(
+            stack_trace)), title=title, text=text, op=op, graph=graph)
+
+
+def _key(code: types.CodeType) -> tuple[str, str, int]:
+    return code.co_filename, _places.base_name(code.co_name), \
+        code.co_firstlineno
+
+
+def _is_wrapper(frame: Any) -> bool:
+    code = frame.f_code
+    return code.co_name == "compile_wrapper" and \
+        code.co_filename.endswith(_EVAL_FRAME)
+
+
+def _callable_place(fn: Any) -> Place:
+    """Where the user's function is defined; of a module, its forward."""
+    import torch
+
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        fn = owner.forward
+    elif isinstance(fn, torch.nn.Module):
+        fn = fn.forward
+    inner = getattr(fn, "_torchdynamo_orig_callable", fn)
+    inner = getattr(inner, "__func__", inner)
+    inner = getattr(inner, "__wrapped__", inner)
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        return Place("", 0, getattr(fn, "__name__", type(fn).__name__))
+    return _places.definition(code)
+
+
+def backend_name(compiler: Any) -> str:
+    """What torch.compile was asked for: "inductor", or the function's name."""
+    from torch._dynamo.eval_frame import innermost_backend
+
+    fn = innermost_backend(compiler)
+    return str(getattr(fn, "compiler_name", None)
+               or getattr(fn, "__name__", type(fn).__name__))
+
+
+def _title_and_text(error: BaseException) -> tuple[str, str]:
+    """A break in a loop or a context manager repeats, first, the message of
+    the break that it hides, and that one is the cause."""
+    message = str(getattr(error, "msg", None) or error).strip()
+    title = message.split("\n")[0]
+    return title or type(error).__name__, message
+
+
+def _registry_id(title: str) -> str:
+    if not title:
+        return ""
+    from torch._dynamo import exc
+
+    return exc._load_gb_type_to_gb_id_map().get(title, "")
+
+
+def _stage(error: BaseException, title: str) -> str:
+    from torch._dynamo import exc
+
+    if "recompile limit" in title or "cache_size_limit" in title:
+        return "recompile"
+    if isinstance(error, exc.BackendCompilerFailed):
+        return "backend"
+    return "dynamo"

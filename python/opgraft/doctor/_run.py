@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a script, or a callable, under the hooks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import runpy
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import _adapter, _measure
+from ._events import Writer
+from ._record import Recorder
+
+CANNOT_RUN = 2
+
+
+def program() -> str:
+    """The `opgraft` program: $OPGRAFT_PROGRAM, beside Python, on PATH."""
+    wanted = os.environ.get("OPGRAFT_PROGRAM")
+    beside = Path(sys.executable).parent / "opgraft"
+    found = wanted or (str(beside) if beside.exists() else None) or \
+        shutil.which("opgraft")
+    if found is None:
+        raise SystemExit(
+            "opgraft.doctor: the program `opgraft`, which reports, is neither "
+            f"beside {sys.executable} nor on PATH; install opgraft, or set "
+            "OPGRAFT_PROGRAM")
+    return found
+
+
+@contextlib.contextmanager
+def recording(path: str | os.PathLike[str], runs: int, script: str = "",
+              arguments: str = "") -> Iterator[Recorder]:
+    """Hooks around the body; then the times; all in the event file `path`."""
+    # A graph that comes from a cache is not lowered, and so not seen.
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
+    os.environ.setdefault("TORCHINDUCTOR_AUTOGRAD_CACHE", "0")
+    writer = Writer(path)
+    writer.line(
+        "run", script=script, arguments=arguments, torch=torch.__version__,
+        python=platform.python_version(), adapter=_adapter.version(),
+        machine=platform.machine(), home=os.path.expanduser("~"),
+        threads=torch.get_num_threads(),
+    )
+    recorder = Recorder(writer)
+    installed = _adapter.install(recorder)
+    status, text = "ok", ""
+    total = ok = 0
+    try:
+        yield recorder
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            status, text = "exit", f"sys.exit({error.code})"
+        raise
+    except BaseException as error:
+        status, text = "raised", f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        with contextlib.suppress(KeyboardInterrupt):
+            recorder.finish()
+            total, ok = _frame_counters()
+            _measure.measure(recorder, writer, runs)
+        for name, state in installed.states.items():
+            writer.line("hook", name=name, state=state.split(":")[0],
+                        text=state)
+        installed.remove()
+        writer.line("counts", total=total, ok=ok, hooks_ns=recorder.hooks_ns,
+                    compile_ns=recorder.compile_ns)
+        writer.line("end", status=status, text=text)
+        writer.close()
+
+
+def _frame_counters() -> tuple[int, int]:
+    from torch._dynamo.utils import counters
+
+    return counters["frames"]["total"], counters["frames"]["ok"]
+
+
+def script(path: str, arguments: list[str], events: str, runs: int) -> int:
+    """Runs a script as Python would; 0, or 2 where there is none. What it
+    raises is printed and recorded."""
+    if not os.path.isfile(path):
+        print(f"opgraft doctor: {path}: there is no such script",
+              file=sys.stderr)
+        return CANNOT_RUN
+    sys.argv = [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    with _survived():
+        with recording(events, runs, script=os.path.abspath(path),
+                       arguments=shlex.join(arguments)):
+            # The names that the script defines must live as long as what is
+            # timed afterwards: compiled frames look globals up in them.
+            _run_kept(lambda: runpy.run_path(path, run_name="__main__"))
+    return 0
+
+
+_kept: list[Any] = []
+
+
+def _run_kept(call: Callable[[], Any]) -> None:
+    _kept.append(call())
+
+
+@contextlib.contextmanager
+def _survived() -> Iterator[None]:
+    try:
+        yield
+    except SystemExit:
+        pass
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        sys.excepthook(*sys.exc_info())

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forms of a report share.
+
+#ifndef OG_REPORT_REPORT_H
+#define OG_REPORT_REPORT_H
+
+#include <opgraft/report.h>
+
+#include "base/text.h"
+#include "trace/join.h"
+
+struct opgraft_report {
+  og_trace trace;
+  og_joined joined;
+};
+
+// A form adds itself to `out`, and looks at out->failed nowhere.
+typedef void og_report_form(og_text *out, const opgraft_report *report,
+                            const opgraft_report_options *options);
+#define FORM(name, code) og_report_form og_report_##name;
+#include "report/forms.def"
+#undef FORM
+
+// What may be done about a root, by registry id: rows of advice.def.
+typedef struct og_advice {
+  const char *class_;  // "flag", "adopt", "rewrite", "hoist", ...
+  const char *text;
+} og_advice;
+og_advice og_advice_find(const og_root *root);
+
+// A file as reports name it: the home folder becomes ~.
+const char *og_report_file(const opgraft_report *report, const char *file,
+                           og_text *scratch);
+// The site, "~/model.py:12", in `scratch`.
+const char *og_report_site(const opgraft_report *report, const og_root *root,
+                           og_text *scratch);
+// "found on a torch that has no hook ...", one sentence; "" when all is there.
+bool og_report_is_degraded(const opgraft_report *report);
+// "net loss" and the like: how eager, now and reachable stand to each other.
+bool og_report_is_loss(const opgraft_report *report);
+
+// An array element's or object member's comma.
+void og_json_comma(og_text *out, bool *is_first);
+void og_json_text(og_text *out, const char *key, const char *value);
+// `digits` after the point; null where the value is not finite.
+void og_json_number(og_text *out, const char *key, double value, int digits);
+void og_add_fixed(og_text *out, double value, int digits);
+
+#endif  // OG_REPORT_REPORT_H

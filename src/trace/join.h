@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace joined: frames to graphs to backend graphs, causes to root causes,
+// the time between compiled regions to the roots that made the gaps.
+
+#ifndef OG_TRACE_JOIN_H
+#define OG_TRACE_JOIN_H
+
+#include "trace/trace.h"
+
+// Median and quartiles of a quantity over the timed runs.
+typedef struct og_spread {
+  double median;
+  double low;
+  double high;
+  int32_t count;  // runs; 0: not measured
+} og_spread;
+
+// One root cause: everything that happened because of one place in the source.
+typedef struct og_root {
+  const og_trace_cause *cause;  // the first that named it
+  const char *stage;
+  const char *id;           // "" where the registry has none
+  const char *guard;        // of a recompile, or ""
+  const og_trace_fix *fix;  // the best one tried or proposed; NULL: none
+  int32_t hits;
+  double cold_ns;       // compile time that would not have been spent
+  double border_bytes;  // that the splits keep alive, the most at once
+  og_spread steady_ns;  // per step
+} og_root;
+
+typedef struct og_frames {
+  int64_t total;
+  int64_t compiled;
+  int64_t skipped;
+  int64_t unexplained;
+} og_frames;
+
+// The pointers stay valid as long as the trace.
+typedef struct og_joined {
+  const og_trace *trace;
+  og_root *root;  // by steady time, then cold time, then place
+  int32_t root_count;
+  og_frames frames;
+  int32_t fx_count;       // graphs that Dynamo captured
+  int32_t backend_count;  // graphs that backends made of them
+  int64_t kernel_count;
+  int64_t extern_count;
+  int64_t ops_inside;  // operators of one step in compiled regions
+  int64_t ops_outside;
+  bool has_ops;
+  og_spread eager_ns;  // of one step, all entries together
+  og_spread compiled_ns;
+  double reachable_ns;  // 0: not measured
+  double dynamo_ns;     // compile time without the backend's
+  double backend_ns;
+  double hooks_ns;
+  double compile_ns;
+} og_joined;
+
+// OG_MEMORY only. `joined` is to be reset in any case.
+og_status og_trace_join(const og_trace *trace, og_joined *out_joined,
+                        opgraft_error *error);
+void og_joined_reset(og_joined *joined);
+
+// The captured share of a step's operators, 0 to 1; -1 where not measured.
+double og_joined_captured(const og_joined *joined);
+// The largest number of milliseconds per step that one root is charged with.
+double og_joined_lost_ms(const og_joined *joined);
+
+#endif  // OG_TRACE_JOIN_H

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doctor from the outside: a script in, a report out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def doctor(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "opgraft.doctor", *map(str, words)],
+        capture_output=True, text=True, cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1"})
+
+
+def report_of(script: Path, tmp_path: Path, *options: str) -> dict[str, Any]:
+    done = doctor("--json", "report.json", "--no-verify", *options, script,
+                  cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return json.loads((tmp_path / "report.json").read_text())
+
+
+def line_of(script: Path, mark: str) -> int:
+    lines = script.read_text().splitlines()
+    return next(i for i, text in enumerate(lines, 1)
+                if text.endswith(f"# root: {mark}"))
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return report_of(HERE / "five_causes.py",
+                     tmp_path_factory.mktemp("five"), "--runs", "5")
+
+
+def test_five_causes(five: dict[str, Any]) -> None:
+    script = HERE / "five_causes.py"
+    found = {(r["line"], r["id"], r["stage"]) for r in five["roots"]}
+    assert found == {
+        (line_of(script, "break"), "GB0025", "dynamo"),
+        (line_of(script, "item"), "GB0124", "dynamo"),
+        (line_of(script, "loop"), "GB0170", "dynamo"),
+        (line_of(script, "recompile"), None, "recompile"),
+        (line_of(script, "fallback"), None, "backend"),
+    }
+    assert {Path(r["file"]).name for r in five["roots"]} == {script.name}
+    assert {r["owner"] for r in five["roots"]} == {"your code"}
+
+
+def test_frames_are_reconciled(five: dict[str, Any]) -> None:
+    frames = five["frames"]
+    assert frames["unexplained"] == 0
+    assert frames["total"] == frames["compiled"] + frames["skipped"]
+    assert frames["skipped"] == 1  # the loop's
+    assert [s["function"] for s in five["skipped"]] == ["looped"]
+
+
+def test_times_are_measured(five: dict[str, Any]) -> None:
+    verdict = five["verdict"]
+    assert verdict["eager_ms"] > 0 and verdict["compiled_ms"] > 0
+    by_stage = {r["stage"]: r for r in five["roots"]}
+    assert by_stage["recompile"]["cold_s"] > 0
+    assert all(r["steady_us"] > 0 for r in five["roots"]
+               if r["stage"] == "dynamo")
+    assert five["fallbacks"][0]["op"] == "aten::linalg_svdvals" or \
+        "svd" in five["fallbacks"][0]["op"]
+
+
+def test_the_script_is_its_own(tmp_path: Path) -> None:
+    """Its output, arguments and error are what Python alone would give."""
+    script = tmp_path / "raises.py"
+    script.write_text(
+        "import sys, torch\n"
+        "print(sys.argv[1:], __name__)\n"
+        "f = torch.compile(lambda x: x + 1, backend='eager')\n"
+        "f(torch.ones(3))\n"
+        "raise ValueError('on purpose')\n")
+    done = doctor("--runs", "3", script, "--flag", "value", cwd=tmp_path)
+    assert "['--flag', 'value'] __main__" in done.stdout
+    assert "ValueError: on purpose" in done.stderr
+    assert "the script ended early: ValueError: on purpose" in done.stdout
+    assert "nothing splits" in done.stdout
+
+
+def test_no_script(tmp_path: Path) -> None:
+    done = doctor("missing.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "missing.py: there is no such script" in done.stderr
+
+
+def test_inspect() -> None:
+    import torch
+
+    from opgraft import doctor as module
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    report = module.inspect(f, torch.ones(4), backend="eager", runs=3)
+    assert [r["id"] for r in report.roots] == ["GB0025"]
+    assert "GB0025" in str(report)
