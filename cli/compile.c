@@ -93,9 +93,9 @@ static int no_compiler(const char *wanted) {
 
 static bool command_make(const cli_compile_job *job, const char *output,
                          words *list) {
-  static const char *const always[] = {"-std=c11", "-fPIC",
-                                       "-shared",  "-fvisibility=hidden",
-                                       "-Wall",    "-Wextra"};
+  static const char *const always[] = {
+      "-std=c11",           "-fPIC", "-shared", "-fvisibility=hidden",
+      "-ffp-contract=fast", "-Wall", "-Wextra"};
   const char *include = cli_include_folder();
   if (include == NULL) return false;
   char **compiler = cli_compiler_find(job->compiler);

@@ -3,7 +3,8 @@
 
 Inductor's own road for a custom operator goes through Python and the
 dispatcher, some 2 µs a node. A lowering to ExternKernelOut calls the unguarded
-builtin with out=, and Inductor plans that buffer like its own.
+builtin with out=, and Inductor plans that buffer like its own; an operator with
+several results is called without out= and allocates them itself.
 """
 
 from __future__ import annotations
@@ -18,18 +19,17 @@ MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
 
 
 def can_lower(d: Description) -> bool:
-    """One plain, row-major result that nothing aliases."""
+    """Plain, row-major results that nothing aliases."""
     t = d.tables
     optionals = [p for p in d.params
                  if p["tensor"] is not None and p["optional"]]
     return (
-        len(d.results) == 1
-        and len(d.fresh) == 1
-        and not d.results[0]["list"]
+        len(d.results) == len(d.fresh) > 0
+        and not any(r["list"] for r in d.results)
         and not d.mutated
         and not d.is_data_dependent
         and not any(p["list"] for p in d.params if p["tensor"] is not None)
-        and t["shapes"][0]["kind"] == "items"
+        and all(s["kind"] == "items" for s in t["shapes"])
         and not {"random", "side_effect"} & set(t["flags"])
         and any(p["tensor"] is not None and not p["optional"]
                 for p in d.params)
@@ -62,7 +62,8 @@ def register(
 ) -> None:
     """`raw(order)` is an unguarded builtin with the parameters in that order.
 
-    The builtins are there before any lowering runs: code that comes from a
+    An operator that only has a tagged .out form is told of too, for
+    cpp_wrapper. The builtins are there before any lowering runs: code that comes from a
     cache calls them by name.
     """
 
@@ -88,7 +89,8 @@ def register(
                 f"({error}); operators go its normal road"
             )
 
-    when_imported("torch._inductor.select_algorithm", tell_kernels, undo)
+    if can_lower(d):
+        when_imported("torch._inductor.select_algorithm", tell_kernels, undo)
     when_imported("torch._inductor.lowering", tell_lowering, undo)
 
 
@@ -99,8 +101,32 @@ def _lower(
     undo: list[Callable[[], None]],
 ) -> None:
     from torch._inductor import ir
-    from torch._inductor.lowering import lowerings, register_lowering
+    from torch._inductor.lowering import (
+        fallback_handler,
+        lowerings,
+        register_lowering,
+    )
     from torch._inductor.virtualized import V
+
+    def layout(device: Any, value: Any) -> Any:
+        sizes = [s.node.expr if hasattr(s, "node") else s for s in value.shape]
+        return ir.FixedLayout(device, value.dtype, sizes, None)
+
+    def one(name: str, inputs: Any, constants: Any, value: Any) -> Any:
+        return ir.TensorBox.create(ir.ExternKernelOut(
+            layout(inputs[0].get_device(), value), inputs,
+            constant_args=constants, python_kernel_name=name))
+
+    def several(name: str, inputs: Any, constants: Any, values: Any) -> Any:
+        device = inputs[0].get_device()
+        made = ir.ExternKernelAlloc(
+            ir.MultiOutputLayout(device=device), inputs,
+            constant_args=constants, python_kernel_name=name)
+        made.outputs = [
+            ir.MultiOutput(layout(device, value), made, [(tuple, i)])
+            for i, value in enumerate(values)
+        ]
+        return tuple(ir.TensorBox.create(o) for o in made.outputs)
 
     strides = d.tables["strides"]
     by_absent = {bits: order for bits, order in orders(d)}
@@ -108,6 +134,11 @@ def _lower(
                  if p["tensor"] is not None and p["optional"]]
 
     def lowering(*args: Any, **kwargs: Any) -> Any:
+        if V.graph.cpp_wrapper:  # its code calls no Python
+            return _by_dispatcher(op, args, kwargs)
+        if not can_lower(d):
+            return fallback_handler(op, add_to_fallback_set=False)(
+                *args, **kwargs)
         values = d.bind(args, kwargs)
         bits = sum(1 << k for k, i in enumerate(optionals)
                    if values[i] is None)
@@ -121,18 +152,35 @@ def _lower(
                 if strides[index] != "any":
                     box = ir.ExternKernel.require_contiguous(box)
                 inputs.append(box)
+        name = f"extern_kernels.{extern_name}_{bits}"
         value = V.graph.current_node.meta["val"]
-        sizes = [s.node.expr if hasattr(s, "node") else s for s in value.shape]
-        layout = ir.FixedLayout(
-            inputs[0].get_device(), value.dtype, sizes, None
-        )
-        return ir.TensorBox.create(
-            ir.ExternKernelOut(
-                layout, inputs, constant_args=constants,
-                python_kernel_name=f"extern_kernels.{extern_name}_{bits}",
-            )
-        )
+        lower = several if isinstance(value, (tuple, list)) else one
+        return lower(name, inputs, constants, value)
 
     register_lowering(op, type_promotion_kind=None)(lowering)
     undo.append(lambda: lowerings.pop(op, None))
-    say(f"{d.name}: lowered into Inductor graphs as a C call")
+    if can_lower(d):
+        say(f"{d.name}: lowered into Inductor graphs as a C call")
+
+
+def _by_dispatcher(op: Any, args: Any, kwargs: Any) -> Any:
+    """FallbackKernel.create without its turn to the .out form: there
+    cpp_wrapper (2.13) calls a C shim that no operator of ours has."""
+    from torch._inductor import ir
+    from torch._inductor.virtualized import V
+
+    with V.graph.fake_mode:
+        result, tensors, others, unflatten, bindings = (
+            ir.FallbackKernel.process_kernel(op, *args, **kwargs))
+    is_one = not isinstance(result, (tuple, list))
+    results = [result] if is_one else result
+    made = ir.FallbackKernel(
+        ir.MultiOutputLayout(device=results[0].device), op, tensors, others,
+        unflatten, kwargs=kwargs, unbacked_bindings=bindings)
+    made.outputs = [
+        ir.MultiOutput(ir.FallbackKernel.tensor_to_layout(r), made,
+                       [] if is_one else [(tuple, i)])
+        for i, r in enumerate(results)
+    ]
+    boxes = tuple(ir.TensorBox.create(o) for o in made.outputs)
+    return boxes[0] if is_one else boxes

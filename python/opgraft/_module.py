@@ -605,7 +605,8 @@ def _register(m: Module, d: Description) -> None:
     )
     _autocast(m, d, form, op)
     _derived(m, d, op)
-    if _inductor.can_lower(d):
+    has_tag = out_form is not None and bool(out_form.results)
+    if _inductor.can_lower(d) or has_tag:
         _inductor.register(
             d, op, f"opgraft_{m.namespace}_{d.base_name}_{m.hash[:8]}",
             lambda order: _C.op_bind(

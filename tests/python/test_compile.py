@@ -177,6 +177,53 @@ def test_lowered_into_inductor(basics):
     assert "torch.ops.basics" not in code[0]
 
 
+def test_several_results_are_lowered(linear):
+    from torch._inductor.utils import run_fw_bw_and_get_code
+
+    w = torch.randn(4, 5, requires_grad=True)
+    b = torch.randn(4, requires_grad=True)
+    x = torch.randn(3, 5)
+    f = torch.compile(lambda x, w, b: linear.custom_linear(x, w, b).relu(),
+                      fullgraph=True)
+    got, code = run_fw_bw_and_get_code(lambda: f(x, w, b))
+    call = "= extern_kernels.opgraft_custom_linear_custom_linear_backward"
+    assert len(code) == 2 and call in code[1]
+    want = torch.relu(x @ w.t() + b)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(
+        torch.autograd.grad(f(x, w, b).sum(), (w, b)),
+        torch.autograd.grad(want.sum(), (w, b)))
+
+
+@pytest.mark.full
+def test_cpp_wrapper_calls_no_python(linear, basics):
+    w, x = torch.randn(4, 5, requires_grad=True), torch.randn(3, 5)
+    f = torch.compile(
+        lambda x, w: linear.custom_linear(x, w) + basics.strided_sum(x),
+        fullgraph=True, options={"cpp_wrapper": True})
+    torch.testing.assert_close(f(x, w), x @ w.t() + x.sum())
+    grad, = torch.autograd.grad(f(x, w).sum(), (w,))
+    torch.testing.assert_close(grad, x.sum(0).expand(4, 5))
+
+
+@pytest.mark.full
+def test_ahead_of_time_inductor(linear, tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            return linear.custom_linear(x, w) + 1
+
+    x, w = torch.randn(3, 5), torch.randn(4, 5)
+    dim = torch.export.Dim("n", min=2, max=64)
+    program = torch.export.export(Model(), (x, w),
+                                  dynamic_shapes=({0: dim}, None))
+    path = torch._inductor.aoti_compile_and_package(
+        program, package_path=str(tmp_path / "model.pt2"))
+    model = torch._inductor.aoti_load_package(path)
+    for n in (3, 9):
+        x = torch.randn(n, 5)
+        torch.testing.assert_close(model(x, w), x @ w.t() + 1)
+
+
 def test_lowering_takes_optionals_and_layouts(linear):
     def f(x, w, b):
         return linear.custom_linear(x, w, b) + linear.custom_linear(x, w)
