@@ -24,6 +24,7 @@ enum { SHARE = 1 << 18 };
 #else
 #define CLONES
 #endif
+#define INLINE static inline __attribute__((always_inline))
 
 // A matrix in memory: (row, column) is element row * down + column * across.
 typedef struct matrix {
@@ -31,7 +32,8 @@ typedef struct matrix {
   int64_t down, across;
 } matrix;
 
-// out[r, c] = plus[r, c] + sum_k a[r, k] b[k, c], where plus.data may be NULL.
+// out[r, c] = plus[r, c] + sum_k a[r, k] b[k, c]; plus.data may be NULL, and
+// plus.across is 1.
 typedef struct product {
   const og_call *call;
   matrix a, b, plus;
@@ -51,32 +53,36 @@ static inline og_bfloat store_bf16(float value) {
   return og_bfloat_from_float(value);
 }
 
-// Rows [begin, end) of a product, one vector of columns after another. Those
-// of b are packed side by side in the workspace, zeros after the last, and
-// every block of rows reads them from there. In a block that reaches past the
-// end the last row stands in for those that are not.
+// Packs columns [c, c + width) of b side by side, zeros after the last.
+#define PACK(name, type, real)                                                 \
+  INLINE void pack_##name(matrix b, int64_t c, int64_t width, int64_t inner,   \
+                          int64_t lanes, real *panel) {                        \
+    const type *from = (const type *)b.data + c * b.across;                    \
+    for (int64_t i = 0; width < lanes && i < inner * lanes; ++i) panel[i] = 0; \
+    for (int64_t k = 0; b.across == 1 && k < inner; ++k)                       \
+      for (int64_t l = 0; l < width; ++l)                                      \
+        panel[k * lanes + l] = load_##name(from[k * b.down + l]);              \
+    for (int64_t l = 0; b.across != 1 && l < width; ++l)                       \
+      for (int64_t k = 0; k < inner; ++k)                                      \
+        panel[k * lanes + l] = load_##name(from[k * b.down + l * b.across]);   \
+  }
+
+// Rows [begin, end) of a product, one vector of columns after another: b's are
+// packed in the workspace, and every block of rows reads them from there. In a
+// block that reaches past the end the last row stands in for those that are
+// not.
 #define PRODUCT(name, type, real)                                              \
   CLONES static void product_##name(void *state, int64_t begin, int64_t end,   \
                                     int32_t worker) {                          \
     typedef real vector __attribute__((vector_size(VECTOR_BYTES)));            \
     enum { LANES = VECTOR_BYTES / sizeof(real) };                              \
     const product *p = state;                                                  \
-    const matrix a = p->a, b = p->b, plus = p->plus;                           \
+    const matrix a = p->a, plus = p->plus;                                     \
     vector *panel = (vector *)p->call->workspace + worker * p->inner;          \
     for (int64_t c = 0; c < p->columns; c += LANES) {                          \
-      const int64_t left = p->columns - c;                                     \
-      const int64_t width = left < LANES ? left : LANES;                       \
-      real *lane = (real *)panel;                                              \
-      for (int64_t k = 0; width < LANES && k < p->inner; ++k)                  \
-        panel[k] = (vector){0};                                                \
-      for (int64_t k = 0; b.across == 1 && k < p->inner; ++k)                  \
-        for (int64_t l = 0; l < width; ++l)                                    \
-          lane[k * LANES + l] =                                                \
-              load_##name(((const type *)b.data)[k * b.down + c + l]);         \
-      for (int64_t l = 0; b.across != 1 && l < width; ++l)                     \
-        for (int64_t k = 0; k < p->inner; ++k)                                 \
-          lane[k * LANES + l] = load_##name(                                   \
-              ((const type *)b.data)[k * b.down + (c + l) * b.across]);        \
+      const int64_t left = p->columns - c,                                     \
+                    width = left < LANES ? left : LANES;                       \
+      pack_##name(p->b, c, width, p->inner, LANES, (real *)panel);             \
       for (int64_t r = begin; r < end; r += ROWS) {                            \
         const type *row[ROWS];                                                 \
         vector sum[ROWS] = {{0}};                                              \
@@ -86,14 +92,14 @@ static inline og_bfloat store_bf16(float value) {
         for (int64_t k = 0; k < p->inner; ++k)                                 \
           for (int i = 0; i < ROWS; ++i)                                       \
             sum[i] += load_##name(row[i][k * a.across]) * panel[k];            \
-        for (int64_t i = 0; i < ROWS && r + i < end; ++i)                      \
-          for (int64_t l = 0; l < width; ++l) {                                \
-            const int64_t at = (r + i) * plus.down + (c + l) * plus.across;    \
-            const real more =                                                  \
-                plus.data ? load_##name(((const type *)plus.data)[at]) : 0;    \
-            ((type *)p->out)[(r + i) * p->columns + c + l] =                   \
-                store_##name(sum[i][l] + more);                                \
-          }                                                                    \
+        for (int64_t i = 0; i < ROWS && r + i < end; ++i) {                    \
+          type *to = (type *)p->out + (r + i) * p->columns + c;                \
+          const type *more = plus.data;                                        \
+          if (more) more += (r + i) * plus.down + c;                           \
+          for (int64_t l = 0; l < width; ++l)                                  \
+            to[l] =                                                            \
+                store_##name(sum[i][l] + (more ? load_##name(more[l]) : 0));   \
+        }                                                                      \
       }                                                                        \
     }                                                                          \
   }
@@ -119,6 +125,7 @@ typedef struct element_type {
                       int64_t rows, int64_t columns);
 } element_type;
 #define ELEMENT_TYPE(name, type, real) \
+  PACK(name, type, real)               \
   PRODUCT(name, type, real)            \
   COLUMN_SUMS(name, type, real)        \
   static const element_type name = {product_##name, column_sums_##name};

@@ -9,6 +9,8 @@ several results is called without out= and allocates them itself.
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
 from typing import Any, Callable, Iterator
 
 from ._hooks import when_imported
@@ -16,6 +18,9 @@ from ._log import say, say_once
 from ._rules import Description
 
 MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
+# Part of the key of torch.compile's caches: the code that a lowering emitted
+# fits only what this file registers.
+LOWERING = f"{zlib.crc32(Path(__file__).read_bytes()):08x}"
 
 
 def can_lower(d: Description) -> bool:

@@ -71,7 +71,7 @@ def _tag_caches() -> None:
     """
     import torch.compiler.config as config
 
-    own = ",".join([VERSION, *sorted(h[:16] for h in _by_hash)])
+    own = ",".join([VERSION, _inductor.LOWERING, *sorted(h[:16] for h in _by_hash)])
     theirs = [p for p in config.cache_key_tag.split(";")
               if p and not p.startswith("opgraft=")]
     config.cache_key_tag = ";".join([*theirs, f"opgraft={own}"])
