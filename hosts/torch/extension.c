@@ -361,6 +361,7 @@ static PyMethodDef methods[] = {
     {"module_unload", module_unload, METH_O, "Gives a module back."},
     {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
+    {"op_infer", infer_call, METH_VARARGS, "Sizes, by the C callback."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
     {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
     {"graph_rows", graph_rows, METH_NOARGS, "What the importer knows."},

@@ -33,6 +33,7 @@ typedef struct fast_state {
   int32_t float_used;
   bool has_out;
   bool is_plain;                       // the guard saw every tensor
+  bool is_described;                   // there are no tensors: see infer_call
   PyObject *wrapped[OPGRAFT_OUT_MAX];  // fresh results, owned
 } fast_state;
 
@@ -199,6 +200,30 @@ bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
   return true;
 }
 
+// (code, bits, sizes, strides): a tensor without values. Sizes and strides are
+// bytes objects of int64, which the caller holds.
+static bool description_read(PyObject *value, og_tensor *out) {
+  PyObject *sizes, *strides;
+  int code, bits;
+  if (!PyArg_ParseTuple(value, "iiSS", &code, &bits, &sizes, &strides))
+    return false;
+  *out = (og_tensor){
+      .device = {OG_CPU, 0},
+      .ndim = (int32_t)((size_t)PyBytes_Size(sizes) / sizeof(int64_t)),
+      .dtype = {(uint8_t)code, (uint8_t)bits, 1},
+      .shape = (int64_t *)(void *)PyBytes_AsString(sizes),
+      .strides = (int64_t *)(void *)PyBytes_AsString(strides),
+  };
+  return PyBytes_Size(sizes) == PyBytes_Size(strides);
+}
+
+static bool argument_read(const fast_state *state, PyObject *value,
+                          og_tensor *out) {
+  return UNLIKELY(state->is_described)
+             ? description_read(value, out)
+             : tensor_read(value, state->is_plain, out);
+}
+
 static bool tensor_list_read(fast_state *state, const host_param *param,
                              PyObject *value) {
   const Py_ssize_t size = sequence_size(value);
@@ -208,7 +233,7 @@ static bool tensor_list_read(fast_state *state, const host_param *param,
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject *item = sequence_item(value, i);
     pointers[i] = item == Py_None ? NULL : &tensors[i];
-    if (item != Py_None && !tensor_read(item, state->is_plain, &tensors[i]))
+    if (item != Py_None && !argument_read(state, item, &tensors[i]))
       return false;
   }
   state->list_used += (int32_t)size;
@@ -337,7 +362,7 @@ static bool param_read(fast_state *state, const host_param *param,
     frame->in[param->index] = NULL;
     if (value == Py_None) return param->is_optional;
     frame->in[param->index] = &state->tensors[param->index];
-    return tensor_read(value, state->is_plain, &state->tensors[param->index]);
+    return argument_read(state, value, &state->tensors[param->index]);
   }
   og_attr *attr = &frame->attr[param->index];
   if (value == Py_None) {
@@ -652,12 +677,44 @@ static PyObject *raw_refuse(const host_op *op) {
   return NULL;
 }
 
+// infer(operator, values): the sizes of each fresh result of a call whose
+// tensors are described, for a rule that only C can evaluate.
+PyObject *infer_call(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *object, *values, *out = NULL;
+  fast_state state;
+  if (!PyArg_ParseTuple(arguments, "OO!", &object, &PyTuple_Type, &values))
+    return NULL;
+  const host_op *op = (const host_op *)(void *)object;
+  state.is_described = true;
+  if (PyTuple_Size(values) != op->param_count) return raw_refuse(op);
+  for (int32_t p = 0; p < op->param_count; ++p)
+    state.values[p] = PyTuple_GetItem(values, p);
+  if (!frame_fill(op, &state)) return raw_refuse(op);
+  opgraft_frame *frame = &state.frame;
+  if (opgraft_frame_infer(frame, &state.error) != OG_OK)
+    raise(&state.error);
+  else
+    out = PyList_New(op->fresh_count);
+  for (int32_t i = 0; out != NULL && i < op->fresh_count; ++i) {
+    const og_tensor *fresh = &frame->fresh[i];
+    PyObject *sizes = PyTuple_New(fresh->ndim);
+    for (int32_t k = 0; sizes != NULL && k < fresh->ndim; ++k)
+      PyTuple_SetItem(sizes, k, PyLong_FromLongLong(fresh->shape[k]));
+    if (sizes == NULL) Py_CLEAR(out);
+    if (out != NULL) PyList_SetItem(out, i, sizes);
+  }
+  opgraft_frame_reset(frame);
+  return out;
+}
+
 PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords) {
   const host_op *op = (const host_op *)(const void *)self;
   fast_state state;
   const bool are_read = values_read(op, &state, arguments, count, keywords);
   state.is_plain = !op->is_raw;
+  state.is_described = false;
   if (LIKELY(are_read)) {
     const road found = op->is_raw ? ROAD_FAST : call_road(op, &state);
     if (found == ROAD_GRADIENT && op->gradient != NULL && !state.has_out)

@@ -148,6 +148,7 @@ extern const dl_exchange *exchange;
 // The builtin of an operator.
 PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords);
+PyObject *infer_call(PyObject *self, PyObject *arguments);
 // Registers `op` with the dispatcher; a capsule that keeps it registered.
 PyObject *boxed_register(PyObject *self, PyObject *arguments);
 

@@ -175,7 +175,8 @@ typedef struct og_kernel {
 } og_kernel;
 
 // For a rule that the shape language cannot say. `shape[i]` has room for 64
-// dims of fresh result i; the callback writes the dims and ndim[i].
+// dims of fresh result i; the callback writes the dims and ndim[i]. It reads no
+// data: while a host traces there is none.
 typedef struct og_infer_call {
   uint32_t struct_size;
   uint32_t reserved;

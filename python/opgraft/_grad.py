@@ -28,10 +28,6 @@ def _needs(ctx: Any, param: int) -> bool:
     return any(need) if isinstance(need, (list, tuple)) else bool(need)
 
 
-def _result_name(d: Description, result: int) -> str:
-    return f"_result_{result}"
-
-
 class Map:
     """The gradient map's parts as source text."""
 
@@ -50,11 +46,17 @@ class Map:
     def is_tensor(self, param: int) -> bool:
         return self.d.params[param]["tensor"] is not None
 
-    def plain_tensors(self) -> list[int]:
-        return [
-            p for p in self.saved_params
-            if self.is_tensor(p) and not self.d.params[p]["list"]
-        ]
+    def saved(self, results: str) -> list[tuple[str, str, bool]]:
+        """Each tensor or list that backward needs: its name there, what it is
+        in forward, whether it is a list."""
+        d = self.d
+        rows = [(_generate.variable(d, p), _generate.variable(d, p),
+                 bool(d.params[p]["list"]))
+                for p in self.saved_params if self.is_tensor(p)]
+        rows += [(f"_result_{r}",
+                  results if len(d.results) == 1 else f"{results}[{r}]",
+                  bool(d.results[r]["list"])) for r in self.saved_results]
+        return rows
 
     def idle_lists(self) -> list[int]:
         """Tensor lists that get no gradient: autograd wants a None for each."""
@@ -64,19 +66,15 @@ class Map:
     def save(self, results: str) -> list[str]:
         """Statements of forward: what backward needs, and nothing else."""
         d, lines = self.d, []
-        tensors = [_generate.variable(d, p) for p in self.plain_tensors()]
-        plain = [r for r in self.saved_results if not d.results[r]["list"]]
-        tensors += [
-            results if len(d.results) == 1 else f"{results}[{r}]" for r in plain
-        ]
-        if tensors:
-            lines.append(f"ctx.save_for_backward({', '.join(tensors)})")
-        for p in self.saved_params:
-            name = _generate.variable(d, p)
-            if self.is_tensor(p) and d.params[p]["list"]:
-                lines.append(f"ctx._list_{p} = tuple({name})")
-            elif not self.is_tensor(p):
-                lines.append(f"ctx._value_{p} = {name}")
+        rows = self.saved(results)
+        if rows:
+            parts = [f"*{value}" if is_list else value
+                     for _, value, is_list in rows]
+            lines.append(f"ctx.save_for_backward({', '.join(parts)})")
+        lines += [f"ctx._len_{name} = len({value})"
+                  for name, value, is_list in rows if is_list]
+        lines += [f"ctx._value_{p} = {_generate.variable(d, p)}"
+                  for p in self.saved_params if not self.is_tensor(p)]
         for p in self.idle_lists():
             lines.append(f"ctx._count_{p} = len({_generate.variable(d, p)})")
         for p in self.targets:
@@ -86,14 +84,17 @@ class Map:
         return lines
 
     def load(self) -> list[str]:
-        tensors = [_generate.variable(self.d, p) for p in self.plain_tensors()]
-        tensors += [
-            _result_name(self.d, r) for r in self.saved_results
-            if not self.d.results[r]["list"]
-        ]
-        if not tensors:
+        rows = self.saved("")
+        if not rows:
             return []
-        return [f"{', '.join(tensors)}, = ctx.saved_tensors"]
+        if not any(is_list for _, _, is_list in rows):
+            names = ", ".join(name for name, _, _ in rows)
+            return [f"{names}, = ctx.saved_tensors"]
+        return ["_saved = iter(ctx.saved_tensors)"] + [
+            f"{name} = [next(_saved) for _ in range(ctx._len_{name})]"
+            if is_list else f"{name} = next(_saved)"
+            for name, _, is_list in rows
+        ]
 
     def call(self) -> str:
         parts = []
@@ -101,13 +102,11 @@ class Map:
             if s["source"] == "grad":
                 parts.append(f"_grad_{s['result']}")
             elif s["source"] == "result":
-                parts.append(_result_name(self.d, s["result"]))
+                parts.append(f"_result_{s['result']}")
             elif s["source"] == "needs":
                 parts.append(f"_needs(ctx, {s['param']})")
             elif not self.is_tensor(s["param"]):
                 parts.append(f"ctx._value_{s['param']}")
-            elif self.d.params[s["param"]]["list"]:
-                parts.append(f"list(ctx._list_{s['param']})")
             else:
                 parts.append(_generate.variable(self.d, s["param"]))
         return f"_backward({', '.join(parts)})"

@@ -580,6 +580,8 @@ def _doc(d: Description, name: str) -> str:
 def _register(m: Module, d: Description) -> None:
     """Everything torch wants to know of one operator."""
     form = _forms.base(d)
+    if d.has_callback:
+        d.callback = functools.partial(_C.op_infer, _new_state(m, d, form))
     op = _define(m, d, form)
     _kernel(m, d, form)
     if d.mutated:

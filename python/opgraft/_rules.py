@@ -9,6 +9,7 @@ src/decl/describe.c.
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any, Callable
 
 import torch
@@ -42,6 +43,12 @@ class Description:
         self.is_data_dependent: bool = t["has_data_dependent_result"]
         self.defaults = [default_value(p) for p in self.params]
         self.by_name = {p["name"]: i for i, p in enumerate(self.params)}
+        # Set where sizes come from a C callback: described values to sizes.
+        self.callback: Callable[[tuple[Any, ...]], list[Any]] | None = None
+
+    @property
+    def has_callback(self) -> bool:
+        return any(s["kind"] == "callback" for s in self.tables["shapes"])
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The value of every parameter, as a call with these gives it."""
@@ -58,7 +65,7 @@ def default_value(param: dict[str, Any]) -> Any:
             return DTYPES[value["dtype"]]
         if "float" in value:
             return float(value["float"])
-        return torch.device(value["device"])
+        return torch.device(value["device"], value["id"] or None)
     return value
 
 
@@ -191,7 +198,8 @@ class Scope:
         if op == "given_attr":
             return int(attr is not None)
         if op == "item_bytes":
-            return self.tensors[slot].element_size()
+            given = _each(self.tensors[slot])
+            return given[0].element_size() if given else 0
         if op == "index":
             return index
         raise AssertionError(op)
@@ -509,11 +517,37 @@ def _like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(tensor.shape, dtype=dtype, device=tensor.device)
 
 
-def _static_shapes(d: Description, values: list[Any]) -> list[list[int]]:
-    raise RuntimeError(
-        f"{d.name}: its shapes come from a C callback, which wants sizes that "
-        "are numbers; give it a shape rule to use it under tracing"
-    )
+# DLPack's type codes, as og_dtype has them.
+_CODES = {torch.bfloat16: 4, torch.bool: 6}
+
+
+def _code(dtype: torch.dtype) -> int:
+    if dtype in _CODES:
+        return _CODES[dtype]
+    if dtype.is_complex:
+        return 5
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype.is_signed else 1
+
+
+def _described(value: Any) -> Any:
+    """A value as op_infer takes it. Sizes that are symbols get the values that
+    they have here: a callback's shapes are static."""
+    if isinstance(value, (list, tuple)):
+        return [_described(v) for v in value]
+    if isinstance(value, torch.SymInt):
+        return int(value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    packed = [struct.pack(f"{value.dim()}q", *(int(n) for n in numbers))
+              for numbers in (value.shape, value.stride())]
+    return _code(value.dtype), value.dtype.itemsize * 8, *packed
+
+
+def _sizes_by_callback(d: Description, values: list[Any]) -> list[Any]:
+    assert d.callback is not None
+    return d.callback(tuple(_described(v) for v in values))
 
 
 def _scope(d: Description, values: list[Any]) -> Scope:
@@ -557,6 +591,7 @@ def infer(d: Description, values: list[Any]) -> list[Any]:
     tensors = scope.tensors
     device = _device(d, scope)
     out: list[Any] = []
+    found = _sizes_by_callback(d, values) if d.has_callback else []
     for rule, kind in zip(d.tables["shapes"], d.tables["out_types"], strict=False):
         dtype = _out_dtype(d, kind, scope, values)
         if rule["kind"] == "like":
@@ -572,6 +607,7 @@ def infer(d: Description, values: list[Any]) -> list[Any]:
             out.append(torch.empty(scope.sizes(rule["items"]), dtype=dtype,
                                    device=device))
         else:
-            _static_shapes(d, values)
+            out.append(torch.empty(found[len(out)], dtype=dtype,
+                                   device=device))
     return out
 

@@ -66,20 +66,20 @@ static og_status parse_entries(og_parser *parser, og_type_set *entries,
 }
 
 // One entry for each free type. Entries for every argument that has types of
-// its own, also where only one is possible, are taken too.
+// its own, also where only one is possible, are taken too; where none is free,
+// so is one entry, for the first argument.
 static og_status place_entries(const og_parser *parser,
                                const og_type_set *entries, int32_t count,
                                og_type_set *out_sets) {
   const og_decl *decl = parser->decl;
-  const bool by_variable = count == decl->type_variable_count;
-  int32_t at = 0;
+  const bool is_free = decl->type_variable_count > 0;
+  const bool by_variable = is_free && count == decl->type_variable_count;
+  int32_t at = 0, wanted = 0;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_type_rule *rule = &decl->types[t];
     if (rule->same_as >= 0 || (by_variable && rule->variable < 0)) continue;
-    if (at == count) {
-      ++at;
-      break;
-    }
+    ++wanted;
+    if (at == count) continue;
     const og_type_set set = entries[at++];
     if (rule->variable >= 0)
       out_sets[rule->variable] = set;
@@ -88,7 +88,12 @@ static og_status place_entries(const og_parser *parser,
                             "%s has another type in the dtype rule",
                             og_tensor_param(decl, t)->name);
   }
-  if (at == count) return OG_OK;
+  if (count == wanted || (!is_free && count == 1 && wanted > 0)) return OG_OK;
+  if (!is_free)
+    return og_parse_error(parser, 0, parser->length,
+                          "found %d entries, but no argument's type is free; "
+                          "leave .dtypes out",
+                          (int)count);
   return og_parse_error(parser, 0, parser->length,
                         "found %d entries, wanted %d: one for each argument "
                         "whose type is free",
