@@ -107,6 +107,17 @@ static bool run_baddbmm(const node_state *s) {
                                          s->beta, s->alpha) == 0;
 }
 
+// Conversions and changes of layout, whatever their name.
+static bool run_copy(const node_state *s) {
+  return shim.aoti_torch_copy_(s->out[0].handle, s->in[0].handle, 0) == 0;
+}
+
+static bool is_copy(const opgraft_node_call *node) {
+  return node->in_count == 1 && node->out_count == 1 &&
+         (strcmp(node->name, "aten.clone.default") == 0 ||
+          strcmp(node->name, "aten._to_copy.default") == 0);
+}
+
 static double scale_of(const opgraft_node_call *node, const char *name) {
   for (int32_t i = 0; i < node->arg_count; ++i) {
     const opgraft_arg *arg = &node->args[i];
@@ -502,12 +513,18 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
                           sizeof *state->out);
   og_status status =
       state->in != NULL && state->out != NULL ? OG_OK : OG_MEMORY;
-  if (status == OG_OK) state->direct = direct_find(node->name);
+  if (status == OG_OK)
+    state->direct = is_copy(node) ? run_copy : direct_find(node->name);
   if (state->direct != NULL) {
     state->beta = scale_of(node, "beta");
     state->alpha = scale_of(node, "alpha");
   } else if (status == OG_OK) {
     status = recipe_prepare(state, node);
+    // Python is slower than any kernel.
+    if (status == OG_OK && state->recipe == NULL && node->is_optional) {
+      state_free(state);
+      return OG_UNSUPPORTED;
+    }
   }
   if (status != OG_OK) {
     if (PyErr_Occurred() != NULL)

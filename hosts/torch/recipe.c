@@ -125,8 +125,9 @@ static bool one_fits(const recipe_param *param, const opgraft_arg *arg) {
                          arg->kind == OPGRAFT_ARG_BOOL ||
                          arg->kind == OPGRAFT_ARG_SIZE;
   switch (param->type) {
-    case VALUE_TENSOR:
-      return arg->kind == OPGRAFT_ARG_VALUE;
+    case VALUE_TENSOR:  // a number becomes a tensor without dims
+      return arg->kind == OPGRAFT_ARG_VALUE || is_number ||
+             arg->kind == OPGRAFT_ARG_FLOAT;
     case VALUE_INT:
     case VALUE_BOOL:
       return is_number;
@@ -186,6 +187,20 @@ static stable_value double_value(double number) {
   return bits;
 }
 
+static bool number_handle(const opgraft_arg *arg, tensor_handle *out) {
+  static const int64_t none = 0;
+  const og_dtype dtype =
+      arg->kind == OPGRAFT_ARG_FLOAT  ? (og_dtype){OG_CODE_FLOAT, 64, 1}
+      : arg->kind == OPGRAFT_ARG_BOOL ? (og_dtype){OG_CODE_BOOL, 8, 1}
+                                      : (og_dtype){OG_CODE_INT, 64, 1};
+  int32_t code;
+  return dtype_to_shim(dtype, &code) == 0 &&
+         shim.aoti_torch_create_tensor_from_blob_v2(
+             (void *)(uintptr_t)&arg->i, 0, &none, &none, 0, code,
+             shim.aoti_torch_device_type_cpu(), 0, out,
+             shim.aoti_torch_layout_strided(), NULL, 0) == 0;
+}
+
 static bool one_value(const recipe_param *param, const opgraft_arg *arg,
                       const bound_tensor *in, stable_value *out) {
   int32_t code = 0;
@@ -193,7 +208,10 @@ static bool one_value(const recipe_param *param, const opgraft_arg *arg,
   string_handle string;
   switch (param->type) {
     case VALUE_TENSOR:
-      if (shim.aoti_torch_new_tensor_handle(in[arg->value].handle, &handle))
+      if (arg->kind != OPGRAFT_ARG_VALUE) {
+        if (!number_handle(arg, &handle)) return false;
+      } else if (shim.aoti_torch_new_tensor_handle(in[arg->value].handle,
+                                                   &handle))
         return false;
       *out = tensor_value(handle);
       return true;

@@ -224,6 +224,10 @@ typedef struct opgraft_node_call {
   int32_t out_count;
   int32_t line;
   const char *file;
+  // The engine has a kernel of its own: the host takes the node only if it is
+  // quick to reach, and says OG_UNSUPPORTED otherwise.
+  int32_t is_optional;
+  int32_t reserved;
 } opgraft_node_call;
 
 enum {

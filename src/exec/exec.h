@@ -136,8 +136,9 @@ void og_storages_bind(og_instance *instance, void *const *storage_data);
 og_status og_step_failed(const og_instance *instance, int32_t step,
                          og_status status, opgraft_error *error);
 
-// Gives the node to the host; *out_taken says whether it took it.
-og_status og_prepare_hosted(og_prep *prep, bool *out_taken);
+// Gives the node to the host; *out_taken says whether it took it. `optional`:
+// the engine could run it as well.
+og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken);
 og_status og_prepare_module(og_prep *prep);
 // Results that start as an operand get its contents, unless they are it.
 void og_updates_start(og_tensor *const *in, og_tensor *const *out,

@@ -73,7 +73,8 @@ static og_status operands_make(og_prep *prep, og_tensor *const **out_in) {
   return OG_OK;
 }
 
-static og_status hosted_make(og_prep *prep, og_hosted **out_hosted) {
+static og_status hosted_make(og_prep *prep, bool is_optional,
+                             og_hosted **out_hosted) {
   const og_node *node = prep->node;
   const og_foreign *foreign = node->foreign;
   og_tensor *const *operands = NULL;
@@ -93,18 +94,19 @@ static og_status hosted_make(og_prep *prep, og_hosted **out_hosted) {
                                  .out = prep->out,
                                  .out_count = node->out_count,
                                  .line = node->line,
-                                 .file = node->file}};
+                                 .file = node->file,
+                                 .is_optional = is_optional}};
   *out_hosted = hosted;
   return args_resolve(prep, foreign->args, foreign->arg_count,
                       &hosted->call.args);
 }
 
-og_status og_prepare_hosted(og_prep *prep, bool *out_taken) {
+og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken) {
   const opgraft_host *host = &prep->executable->host;
   og_hosted *hosted = NULL;
   *out_taken = false;
   if (host->prepare == NULL || host->run == NULL) return OG_OK;
-  OG_TRY(hosted_make(prep, &hosted));
+  OG_TRY(hosted_make(prep, is_optional, &hosted));
   const og_status status =
       host->prepare(host->context, &hosted->call, &hosted->state, prep->error);
   if (status == OG_UNSUPPORTED) return OG_OK;
@@ -127,7 +129,7 @@ og_status og_prepare_foreign(og_prep *prep) {
   bool is_taken;
   const og_node *node = prep->node;
   if (node->foreign->module_op != NULL) return og_prepare_module(prep);
-  OG_TRY(og_prepare_hosted(prep, &is_taken));
+  OG_TRY(og_prepare_hosted(prep, false, &is_taken));
   if (is_taken) return OG_OK;
   return og_error_set(
       prep->error, OG_UNSUPPORTED, node->foreign->name, NULL,

@@ -176,20 +176,41 @@ static bool is_step(const og_node *node) {
   return !node->is_removed && !og_op_is(node, OG_OP_VIEW);
 }
 
+// Our kernels are simple; with this many elements a host's are worth the way
+// to them. Arithmetic is a plain loop, which needs more of them.
+enum { LARGE_ARITHMETIC = 65536, LARGE = 1024 };
+
+static int64_t most_elements(const og_prep *prep) {
+  int64_t most = 0;
+  for (int32_t i = 0; i < prep->node->in_count; ++i)
+    if (prep->in[i] != NULL && og_numel(prep->in[i]) > most)
+      most = og_numel(prep->in[i]);
+  for (int32_t i = 0; i < prep->node->out_count; ++i)
+    if (prep->out[i] != NULL && og_numel(prep->out[i]) > most)
+      most = og_numel(prep->out[i]);
+  return most;
+}
+
+static bool is_for_host(const og_prep *prep) {
+  if (og_op_is(prep->node, OG_OP_HOST)) return true;
+  return most_elements(prep) >=
+         (og_op_is(prep->node, OG_OP_PLAIN) ? LARGE_ARITHMETIC : LARGE);
+}
+
 // The host is asked first where it may be faster, and last where the kernel
 // refuses the node's shapes or types: a model that the host can run, runs.
 static og_status step_prepare(og_prep *prep) {
   bool is_taken = false;
   const bool has_words =
       prep->node->foreign != NULL && !og_op_is(prep->node, OG_OP_FOREIGN);
-  if (has_words && og_op_is(prep->node, OG_OP_HOST))
-    OG_TRY(og_prepare_hosted(prep, &is_taken));
+  if (has_words && is_for_host(prep))
+    OG_TRY(og_prepare_hosted(prep, true, &is_taken));
   og_status status = OG_OK;
   if (!is_taken) status = kernels[prep->node->op](prep);
   if (status == OG_SHAPE && has_words) {
     opgraft_error kept;
     if (prep->error != NULL) kept = *prep->error;
-    OG_TRY(og_prepare_hosted(prep, &is_taken));
+    OG_TRY(og_prepare_hosted(prep, false, &is_taken));
     if (is_taken) status = OG_OK;
     if (!is_taken && prep->error != NULL) *prep->error = kept;
   }

@@ -107,8 +107,8 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
 #define TO_F16(type, x) og_half_from_float((float)(x))
 
 #define LOAD(name, type, of, from_type)                                     \
-  static void load_##name##_##of(int64_t n, void *to, const char *from,     \
-                                 int64_t stride) {                          \
+  OG_LOOP_CLONES static void load_##name##_##of(                            \
+      int64_t n, void *to, const char *from, int64_t stride) {              \
     of##_type *out = to;                                                    \
     if (stride == (int64_t)sizeof(type)) {                                  \
       const type *in = (const type *)(const void *)from;                    \
@@ -118,17 +118,17 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
     for (int64_t i = 0; i < n; ++i, from += stride)                         \
       out[i] = (of##_type)from_type(*(const type *)(const void *)from);     \
   }
-#define STORE(name, type, of, to_type)                                 \
-  static void store_##name##_##of(int64_t n, char *to, int64_t stride, \
-                                  const void *from) {                  \
-    const of##_type *in = from;                                        \
-    if (stride == (int64_t)sizeof(type)) {                             \
-      type *out = (type *)(void *)to;                                  \
-      for (int64_t i = 0; i < n; ++i) out[i] = to_type(type, in[i]);   \
-      return;                                                          \
-    }                                                                  \
-    for (int64_t i = 0; i < n; ++i, to += stride)                      \
-      *(type *)(void *)to = to_type(type, in[i]);                      \
+#define STORE(name, type, of, to_type)                               \
+  OG_LOOP_CLONES static void store_##name##_##of(                    \
+      int64_t n, char *to, int64_t stride, const void *from) {       \
+    const of##_type *in = from;                                      \
+    if (stride == (int64_t)sizeof(type)) {                           \
+      type *out = (type *)(void *)to;                                \
+      for (int64_t i = 0; i < n; ++i) out[i] = to_type(type, in[i]); \
+      return;                                                        \
+    }                                                                \
+    for (int64_t i = 0; i < n; ++i, to += stride)                    \
+      *(type *)(void *)to = to_type(type, in[i]);                    \
   }
 
 typedef float f32_type;

@@ -49,10 +49,10 @@ typedef void (*loop_fn)(int64_t n, void *out, const void *const *in,
 
 #define T float
 #define F(name) name##f
-#define OG_PW(id, arity, flags, rule, on_float, on_int)             \
-  static void f32_##id(int64_t n, void *out, const void *const *in, \
-                       const int64_t *step) {                       \
-    LOOP(on_float)                                                  \
+#define OG_PW(id, arity, flags, rule, on_float, on_int)                   \
+  OG_LOOP_CLONES static void f32_##id(                                    \
+      int64_t n, void *out, const void *const *in, const int64_t *step) { \
+    LOOP(on_float)                                                        \
   }
 #include "graph/ops.def"
 #undef OG_PW

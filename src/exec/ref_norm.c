@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "call/call.h"
 #include "exec/ref.h"
 
 typedef struct norm {
@@ -197,8 +198,8 @@ static og_status run_group_norm(void *state, const og_run *run) {
   return OG_OK;
 }
 
-static og_status channels_prepare(og_prep *prep, norm *s, const og_tensor *x,
-                                  int64_t groups) {
+static og_status channels_read(og_prep *prep, norm *s, const og_tensor *x,
+                               int64_t groups) {
   if (x == NULL || x->ndim < 2)
     return og_prep_wrong(prep, "it takes a tensor of at least two dims");
   s->batch = x->shape[0];
@@ -209,6 +210,12 @@ static og_status channels_prepare(og_prep *prep, norm *s, const og_tensor *x,
   s->inner = 1;
   for (int32_t d = 2; d < x->ndim; ++d) s->inner *= x->shape[d];
   if (og_numel(x) == 0) prep->step.run = NULL;
+  return OG_OK;
+}
+
+static og_status channels_prepare(og_prep *prep, norm *s, const og_tensor *x,
+                                  int64_t groups) {
+  OG_TRY(channels_read(prep, s, x, groups));
   const int64_t stats = s->batch * groups;
   return norm_alloc(prep, s, og_numel(x), s->channels,
                     stats > s->channels ? stats : s->channels);
@@ -301,10 +308,118 @@ static og_status run_batch_norm(void *state, const og_run *run) {
   return OG_OK;
 }
 
+// Planes of floats as they lie: convolutional models spend their time here.
+
+static bool is_plane(const og_tensor *x) {
+  return x != NULL && x->dtype.code == OG_CODE_FLOAT && x->dtype.bits == 32 &&
+         og_numel(x) > 0 && og_tensor_is_contiguous(x);
+}
+
+static og_status planes_alloc(og_prep *prep, norm *s) {
+  s->weight = og_prep_doubles(prep, 5 * s->channels);
+  if (s->weight == NULL) return og_prep_memory(prep);
+  s->bias = s->weight + s->channels;
+  s->mean = s->bias + s->channels;
+  s->rstd = s->mean + s->channels;
+  s->grad_weight = s->rstd + s->channels;
+  return OG_OK;
+}
+
+OG_LOOP_CLONES static void plane_scale(int64_t n, const float *x, float *y,
+                                       float scale, float shift) {
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + shift;
+}
+
+static void share_planes(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const norm *s = state;
+  (void)worker;
+  for (int64_t p = begin; p < end; ++p) {
+    const int64_t c = p % s->channels;
+    const double scale = s->weight[c] / sqrt(s->rstd[c] + s->eps);
+    plane_scale(s->inner,
+                (const float *)(void *)og_bytes(s->ref.in[0]) + p * s->inner,
+                (float *)(void *)og_bytes(s->ref.out[0]) + p * s->inner,
+                (float)scale, (float)(s->bias[c] - s->mean[c] * scale));
+  }
+}
+
+static og_status run_planes(void *state, const og_run *run) {
+  const norm *s = state;
+  get_or(s->ref.in[1], 1, s->channels, s->weight);
+  get_or(s->ref.in[2], 0, s->channels, s->bias);
+  og_get_all(s->ref.in[3], s->mean);
+  og_get_all(s->ref.in[4], s->rstd);
+  return og_run_parallel(run, s->batch * s->channels, 16384 / s->inner + 1,
+                         share_planes, state);
+}
+
+// The sums of x - shift and of its square, in float blocks added in double.
+OG_LOOP_CLONES static void plane_sums(int64_t n, const float *x, float shift,
+                                      double *sum, double *squares) {
+  enum { LANES = 16, RUN = 1024 };
+  for (int64_t begin = 0; begin < n; begin += RUN) {
+    const int64_t end = begin + RUN < n ? begin + RUN : n;
+    float a[LANES] = {0}, b[LANES] = {0};
+    int64_t i = begin;
+    for (; i + LANES <= end; i += LANES)
+      for (int k = 0; k < LANES; ++k) {
+        const float d = x[i + k] - shift;
+        a[k] += d;
+        b[k] += d * d;
+      }
+    for (; i < end; ++i) {
+      const float d = x[i] - shift;
+      a[0] += d;
+      b[0] += d * d;
+    }
+    for (int k = 0; k < LANES; ++k) {
+      *sum += (double)a[k];
+      *squares += (double)b[k];
+    }
+  }
+}
+
+// Deviations are taken from the first element, so that a large mean does not
+// eat the variance.
+static void share_stats(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const norm *s = state;
+  const double n = (double)(s->batch * s->inner);
+  const float *x = (const float *)(void *)og_bytes(s->ref.in[0]);
+  (void)worker;
+  for (int64_t c = begin; c < end; ++c) {
+    const float shift = x[c * s->inner];
+    double sum = 0, squares = 0;
+    for (int64_t b = 0; b < s->batch; ++b)
+      plane_sums(s->inner, x + (b * s->channels + c) * s->inner, shift, &sum,
+                 &squares);
+    const double variance = (squares - sum * sum / n) / n;
+    s->mean[c] = (double)shift + sum / n;
+    s->grad_weight[c] = variance > 0 ? variance : 0;
+    s->rstd[c] = 1 / sqrt(s->grad_weight[c] + s->eps);
+  }
+}
+
+static og_status run_plane_stats(void *state, const og_run *run) {
+  const norm *s = state;
+  OG_TRY(og_run_parallel(run, s->channels,
+                         16384 / (s->batch * s->inner + 1) + 1, share_stats,
+                         state));
+  put_if(s->ref.out[0], s->mean);
+  put_if(s->ref.out[1], s->grad_weight);
+  put_if(s->ref.out[2], s->rstd);
+  return OG_OK;
+}
+
 og_status og_prepare_batch_norm(og_prep *prep) {
-  norm *s = og_ref_begin(prep, sizeof *s, run_batch_norm);
+  const bool is_plain = is_plane(prep->in[0]) && is_plane(prep->out[0]);
+  norm *s =
+      og_ref_begin(prep, sizeof *s, is_plain ? run_planes : run_batch_norm);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(channels_prepare(prep, s, prep->in[0], 1));
+  OG_TRY(is_plain ? channels_read(prep, s, prep->in[0], 1)
+                  : channels_prepare(prep, s, prep->in[0], 1));
+  if (is_plain) OG_TRY(planes_alloc(prep, s));
   const int64_t n = og_numel(prep->in[0]), c = s->channels;
   if (!prep->in[3] || !prep->in[4])
     return og_prep_wrong(prep, "an operand that it needs is none");
@@ -333,9 +448,13 @@ static og_status run_batch_norm_stats(void *state, const og_run *run) {
 }
 
 og_status og_prepare_batch_norm_stats(og_prep *prep) {
-  norm *s = og_ref_begin(prep, sizeof *s, run_batch_norm_stats);
+  const bool is_plain = is_plane(prep->in[0]);
+  norm *s = og_ref_begin(prep, sizeof *s,
+                         is_plain ? run_plane_stats : run_batch_norm_stats);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(channels_prepare(prep, s, prep->in[0], 1));
+  OG_TRY(is_plain ? channels_read(prep, s, prep->in[0], 1)
+                  : channels_prepare(prep, s, prep->in[0], 1));
+  if (is_plain) OG_TRY(planes_alloc(prep, s));
   const int64_t n = og_numel(prep->in[0]), c = s->channels;
   const og_tensor *tensors[] = {prep->in[0], prep->out[0], prep->out[1],
                                 prep->out[2]};

@@ -32,6 +32,7 @@ enum {
   OG_OP_WRITE = 64,      // overwrites operand 0; the result is it, changed
   OG_OP_FOREIGN = 128,   // the host's operator, or a module's
   OG_OP_COMMUTES = 256,  // operands 0 and 1 may change places
+  OG_OP_PLAIN = 512,     // arithmetic that the compiler makes vectors of
 };
 
 enum { OG_OP_ATTR_MAX = 8 };

@@ -53,17 +53,32 @@ og_status og_import_div_mode(og_import *import) {
   return og_emit(import, op, args.in, 2, NULL);
 }
 
-// x ** 2 as x * x, which is what PyTorch computes.
+// The powers that PyTorch computes without pow: x ** 2 as x * x, x ** 3 as
+// x * x * x, rounded once, x ** 0.5 and its inverse as roots.
 og_status og_import_pow(og_import *import) {
   og_spec_args args;
   OG_TRY(og_spec_read(import, &args));
+  const og_value x = *value_of(import, args.in[0]);
   const og_value *power = value_of(import, args.in[1]);
-  const bool is_square =
-      power->kind == OG_VALUE_LITERAL &&
-      (power->dtype.code == OG_CODE_FLOAT ? power->number.f == 2
-                                          : power->number.i == 2);
-  if (!is_square) return og_emit(import, OG_IR_pow, args.in, 2, NULL);
+  const opgraft_value_info *info = &import->record->results[0];
+  const og_class of = og_dtype_class(info->dtype);
+  const double exponent = power->kind != OG_VALUE_LITERAL ? 0
+                          : power->dtype.code == OG_CODE_FLOAT
+                              ? power->number.f
+                              : (double)power->number.i;
+  if (exponent == 0.5 && of != OG_CLASS_I64)
+    return og_emit(import, OG_IR_sqrt, args.in, 1, NULL);
+  if (exponent == -0.5 && of != OG_CLASS_I64)
+    return og_emit(import, OG_IR_rsqrt, args.in, 1, NULL);
+  if (exponent != 2 && exponent != 3)
+    return og_emit(import, OG_IR_pow, args.in, 2, NULL);
   args.in[1] = args.in[0];
+  if (exponent == 3) {
+    const og_dtype wide =
+        of == OG_CLASS_F32 ? (og_dtype){OG_CODE_FLOAT, 32, 1} : info->dtype;
+    OG_TRY(og_emit_new(import, OG_IR_mul, args.in, 2, NULL, wide, x.ndim,
+                       x.shape, &args.in[1]));
+  }
   return og_emit(import, OG_IR_mul, args.in, 2, NULL);
 }
 
