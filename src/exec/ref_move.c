@@ -8,18 +8,53 @@
 
 // --- copy_to and scatter_view ------------------------------------------------
 
+typedef struct copy_to {
+  og_ref ref;
+  og_tensor between;  // row-major; data NULL where none is needed
+} copy_to;
+
 static og_status run_copy_to(void *state, const og_run *run) {
-  const og_ref *ref = state;
+  const copy_to *s = state;
   (void)run;
-  og_copy_elements(ref->out[0], ref->in[1]);
+  if (s->between.data != NULL) {
+    og_copy_elements(&s->between, s->ref.in[1]);
+    og_copy_elements(s->ref.out[0], &s->between);
+  } else {
+    og_copy_elements(s->ref.out[0], s->ref.in[1]);
+  }
+  return OG_OK;
+}
+
+// Another view of the same storage: what is written is still to be read.
+static bool is_own_view(const og_prep *prep) {
+  const og_value *values = prep->plan->graph->values;
+  const og_value *to = &values[prep->node->in[0]];
+  const og_value *from = &values[prep->node->in[1]];
+  return to->root == from->root && !og_value_same_place(to, from);
+}
+
+static og_status between_make(og_prep *prep, copy_to *s) {
+  const og_tensor *from = prep->in[1];
+  s->between = *from;
+  s->between.byte_offset = 0;
+  s->between.strides = og_prep_alloc(prep, (size_t)from->ndim * 8 + 8);
+  s->between.data =
+      og_prep_alloc(prep, (size_t)(og_numel(from) * og_item_bytes(from)) + 1);
+  if (s->between.strides == NULL || s->between.data == NULL)
+    return og_prep_memory(prep);
+  int64_t stride = 1;
+  for (int32_t d = from->ndim - 1; d >= 0; stride *= from->shape[d--])
+    s->between.strides[d] = stride;
   return OG_OK;
 }
 
 og_status og_prepare_copy_to(og_prep *prep) {
-  if (!og_same_shape(prep->out[0], prep->in[1]) ||
+  if (prep->in[1] == NULL || !og_same_shape(prep->out[0], prep->in[1]) ||
       !og_dtype_equal(prep->out[0]->dtype, prep->in[1]->dtype))
     return og_prep_wrong(prep, "it writes a tensor of equal shape and type");
-  return og_ref_begin(prep, sizeof(og_ref), run_copy_to) ? OG_OK : OG_MEMORY;
+  copy_to *s = og_ref_begin(prep, sizeof *s, run_copy_to);
+  if (s == NULL) return OG_MEMORY;
+  return is_own_view(prep) ? between_make(prep, s) : OG_OK;
 }
 
 typedef struct scatter_view {

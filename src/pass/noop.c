@@ -23,8 +23,9 @@ static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
     case OG_IR_mul:
       if (is_number(graph, node->in[0], 1)) return node->in[1];
       return is_number(graph, node->in[1], 1) ? node->in[0] : -1;
+    // True division has no integer form.
     case OG_IR_div:
-      return is_number(graph, node->in[1], 1) ? node->in[0] : -1;
+      return !is_int && is_number(graph, node->in[1], 1) ? node->in[0] : -1;
     case OG_IR_pow:
       return is_number(graph, node->in[1], 1) ? node->in[0] : -1;
     // -0.0 + 0 is 0.0, so only integers.

@@ -85,6 +85,25 @@ static og_status root_move(placer *p, opgraft_value value,
 
 // --- Results that start as an operand ----------------------------------------
 
+// The first node after n that writes to the root, INT32_MAX if none does.
+static int32_t next_write(const placer *p, opgraft_value root, int32_t n) {
+  const opgraft_graph *graph = p->graph;
+  if (p->write_back[root] <= n) return INT32_MAX;
+  for (int32_t i = n + 1; i < p->write_back[root]; ++i)
+    if (!graph->nodes[i].is_removed &&
+        og_op_is(&graph->nodes[i], OG_OP_WRITE) &&
+        graph->values[graph->nodes[i].in[0]].root == root)
+      return i;
+  return p->write_back[root];
+}
+
+// Whether a root or a view of it is read after node n.
+static bool outlives(const placer *p, opgraft_value root, int32_t n) {
+  for (int32_t v = p->first_in_root[root]; v >= 0; v = p->next_in_root[v])
+    if (p->uses.last[v] > n) return true;
+  return false;
+}
+
 // Why result `value` cannot take the place of operand `from`; NULL if it can.
 static const char *update_blocked(const placer *p, const og_node *node,
                                   int32_t n, opgraft_value value,
@@ -114,6 +133,8 @@ static const char *update_blocked(const placer *p, const og_node *node,
     if (i != operand && node->in[i] >= 0 &&
         graph->values[node->in[i]].root == base->root)
       return "the same node also reads it by another argument";
+  if (outlives(p, value, next_write(p, base->root, n)))
+    return "the result is read after its place is written again";
   return is_read_after(p, base->root, n) ? "its old value is read later" : NULL;
 }
 

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs: what passes, shared memory and threads make of them is what
+they give without (tests/tools/graph_random.c)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(count: int, seed: int) -> None:
+    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+    tool = build / "tests" / "tools" / "graph_random"
+    if not tool.exists():
+        pytest.skip("the test tools are not built: make build")
+    done = subprocess.run(
+        [tool, f"--count={count}", f"--seed={seed}"],
+        capture_output=True, text=True, timeout=3000)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert done.stdout.endswith(f"{count} passed, 0 failed\n")
+
+
+def test_some_random_graphs() -> None:
+    run(5000, 1)
+
+
+@pytest.mark.full
+def test_many_random_graphs() -> None:
+    run(500_000, 1_000_000)
