@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.compile(..., backend="opgraft") costs beside the work itself.
+
+A chain of 200 tiny operators with a custom one every tenth, on 16 numbers and
+one thread, so that what is timed is the way in, the way from node to node and
+the way out; a region of one addition; and the time that the backend alone
+takes to compile graphs of up to 10,000 nodes, in CPU seconds.
+
+Rivals: eager, backends "eager" and "aot_eager", and Inductor with the operator
+registered in C++ (what an author writes without opgraft) and with our lowering.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable
+
+import call
+import harness
+import torch
+from harness import loop
+
+import opgraft
+from opgraft import _backend, _host, _stats
+
+NODES, EVERY = 200, 10
+
+CHAIN = "chain / inductor with a C++ operator"
+CHAIN_LOWERED = "chain / inductor with our lowering, empty region off both"
+REGION = "one-operator region - backend=eager (ns)"
+NODE = "replay of a tiny node (ns)"
+COMPILE = "backend's CPU time for a BERT-base graph (ms)"
+LINEAR = "CPU time a node, 10,000 nodes / 1,000 nodes"
+BOUNDS = {CHAIN: (0.2, True), CHAIN_LOWERED: (1 / 3, True),
+          REGION: (1000.0, True), NODE: (10.0, True), COMPILE: (20.0, True),
+          LINEAR: (1.3, True)}
+
+
+def chain(op: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """x through `count` operators; every tenth is the custom one."""
+    lines = ["def chain(x, y):"]
+    for i in range(count):
+        lines.append("    x = op(x, y, 0.5)" if i % EVERY == EVERY - 1 else
+                     ("    x = x * 0.75" if i % 2 else "    x = torch.relu(x)"))
+    space = {"op": op, "torch": torch}
+    exec("\n".join(lines + ["    return x"]), space)
+    return space["chain"]
+
+
+def empty(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x + y
+
+
+def built(f: Callable[..., Any], backend: str, x: Any, y: Any
+          ) -> Callable[..., Any]:
+    c = torch.compile(f, backend=backend, dynamic=False)
+    c(x, y)
+    return c
+
+
+def overhead_cases(m: Any, cxx: Any) -> dict[str, Any]:
+    x, y = torch.randn(16), torch.randn(16)
+    made: dict[str, Any] = {"eager, chain": chain(m.scale_add, NODES)}
+    for backend in ("eager", "aot_eager", "inductor", "opgraft"):
+        f = chain(m.scale_add, NODES)
+        made[f"{backend}, chain"] = built(f, backend, x, y)
+        made[f"{backend}, one operator"] = built(
+            lambda a, b: a + b, backend, x, y)
+    if cxx is not None:
+        op = torch.ops.og_bench_cxx.scale_add.default
+        torch.library.register_fake(
+            "og_bench_cxx::scale_add", lambda x, y, a: torch.empty_like(x))
+        made["inductor, chain with a C++ operator"] = built(
+            chain(op, NODES), "inductor", x, y)
+    return {name: loop("f(x, y)", f=f, x=x, y=y) for name, f in made.items()}
+
+
+def overhead(m: Any, cxx: Any, blocks: int) -> dict[str, float]:
+    rows = harness.measure(overhead_cases(m, cxx), blocks=blocks)
+    harness.print_table("a call", rows, 1e3, "us")
+    least = {k: v.least for k, v in rows.items()}
+    own, own_one = least["opgraft, chain"], least["opgraft, one operator"]
+    out = {
+        REGION: own_one - least["eager, one operator"],
+        NODE: (own - own_one) / (NODES - 1),
+        CHAIN_LOWERED: (own - own_one) / (
+            least["inductor, chain"] - least["inductor, one operator"]),
+    }
+    if cxx is not None:
+        out[CHAIN] = own / least["inductor, chain with a C++ operator"]
+    return out
+
+
+# --- Compilation --------------------------------------------------------------
+
+
+def cpu_ms(run: Callable[[], Any], times: int) -> float:
+    """The least CPU time of `times` runs."""
+    least = float("inf")
+    for _ in range(times):
+        begin = time.process_time_ns()
+        run()
+        least = min(least, time.process_time_ns() - begin)
+    return least / 1e6
+
+
+def graphs_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """What AOTAutograd gives the backend for f in inference."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    seen = []
+
+    def keep(gm: Any, inputs: Any) -> Any:
+        seen.append(gm)
+        return _backend.compile_graph(gm, inputs, "inference",
+                                      _backend.Options(),
+                                      _stats.Region("bench"))
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.compile(f, backend=aot_autograd(
+            fw_compiler=keep, decompositions=_backend._decompositions(),
+            keep_inference_input_mutations=True))(*args)
+    return seen[0]
+
+
+def compile_cpu_ms(gm: Any, times: int) -> float:
+    def run() -> None:
+        _backend.compile_graph(gm, [], "inference", _backend.Options(),
+                               _stats.Region("bench"))
+
+    return cpu_ms(run, times)
+
+
+class Bert(torch.nn.Module):
+    """BERT-base's twelve blocks, whose weights are never read here."""
+
+    def __init__(self, width: int = 768, layers: int = 12) -> None:
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.ModuleDict({
+                "q": torch.nn.Linear(width, width),
+                "k": torch.nn.Linear(width, width),
+                "v": torch.nn.Linear(width, width),
+                "o": torch.nn.Linear(width, width),
+                "one": torch.nn.LayerNorm(width),
+                "wide": torch.nn.Linear(width, 4 * width),
+                "narrow": torch.nn.Linear(4 * width, width),
+                "two": torch.nn.LayerNorm(width),
+            }) for _ in range(layers))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for b in self.blocks:
+            q, k, v = (b[n](x).unflatten(-1, (12, -1)).transpose(1, 2)
+                       for n in "qkv")
+            y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            x = b["one"](x + b["o"](y.transpose(1, 2).flatten(2)))
+            y = torch.nn.functional.gelu(b["wide"](x))
+            x = b["two"](x + b["narrow"](y))
+        return x
+
+
+def compilation_graphs(m: Any, smoke: bool) -> dict[str, Any]:
+    args = (torch.randn(16), torch.randn(16))
+    few, many = (200, 1000) if smoke else (1000, 10000)
+    return {
+        "BERT-base": graphs_of(Bert().eval(), (torch.randn(1, 16, 768),)),
+        "few": graphs_of(chain(m.scale_add, few), args),
+        "many": graphs_of(chain(m.scale_add, many), args),
+    }
+
+
+def compilation(graphs: dict[str, Any], times: int) -> dict[str, float]:
+    each = {}
+    print("\nthe backend alone (ms of CPU)")
+    for name, gm in graphs.items():
+        each[name] = compile_cpu_ms(gm, times)
+        print(f"  {name} ({len(gm.graph.nodes)} FX nodes) {each[name]:.2f}")
+    nodes = {name: len(gm.graph.nodes) for name, gm in graphs.items()}
+    return {COMPILE: each["BERT-base"],
+            LINEAR: each["many"] / nodes["many"] / each["few"] * nodes["few"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one short attempt, to see that it runs")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    _host.prepare()
+    blocks = harness.LEAST_BLOCKS if options.smoke else harness.BLOCKS
+    goals = harness.Goals("overhead")
+    with tempfile.TemporaryDirectory() as name, torch.no_grad():
+        folder = Path(name)
+        call.compile_c(call.PEERS / "scale_add.c", folder / "scale_add.so")
+        m = opgraft.load(folder / "scale_add.so")
+        cxx = None if options.smoke else call.rival(
+            "the C++ operator", call.load_cxx, folder)
+        graphs = compilation_graphs(m, options.smoke)
+
+        def attempt() -> dict[str, float]:
+            torch._dynamo.reset()
+            return (overhead(m, cxx, blocks)
+                    | compilation(graphs, 3 if options.smoke else 7))
+
+        harness.judged(attempt, BOUNDS, goals, attempts=1 if options.smoke
+                       else harness.ATTEMPTS)
+        if cxx is None:
+            goals.absent(CHAIN, "the C++ operator was not built")
+    if not options.smoke:
+        goals.write([*(call.ROOT / "hosts/torch").iterdir(),
+                     *(call.ROOT / "src/exec").iterdir(),
+                     *(call.ROOT / "src/import").iterdir()])
+
+
+if __name__ == "__main__":
+    main()
