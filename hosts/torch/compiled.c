@@ -582,7 +582,13 @@ static PyObject *compiled_boxed(PyObject *object, void *none) {
   Py_RETURN_TRUE;
 }
 
+static PyObject *compiled_count(PyObject *object, void *none) {
+  (void)none;
+  return PyLong_FromLong(((compiled *)(void *)object)->walked.argument_count);
+}
+
 static PyMethodDef compiled_methods[] = {
+    {"flat", compiled_run, METH_VARARGS, "A call with plain arguments."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
     {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
@@ -591,6 +597,7 @@ static PyMethodDef compiled_methods[] = {
 
 static PyGetSetDef compiled_getset[] = {
     {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
+    {"argument_count", compiled_count, NULL, "In that list.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

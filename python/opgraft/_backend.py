@@ -100,9 +100,14 @@ def backend(
     chosen = _read_options(mode, options)
     region = _stats.region_begin()
 
+    direct: list[Any] = []
+
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_one(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-            return compile_graph(graph, inputs, kind, chosen, region)
+            compiled = compile_graph(graph, inputs, kind, chosen, region)
+            if kind == "inference" and _needs_no_wrapper(compiled):
+                direct.append(compiled)
+            return compiled
 
         return compile_one
 
@@ -110,7 +115,7 @@ def backend(
     # Dynamo cannot trace, so it needs no wrapper of torch's.
     backward = torch._dynamo.disable(compiler("backward"))
     backward._is_wrapped_bw_compiler = True
-    return aot_autograd(
+    wrapped = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=backward,
         inference_compiler=compiler("inference"),
@@ -118,6 +123,36 @@ def backend(
         decompositions=_decompositions(),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
+    if len(direct) == 1 and direct[0].argument_count == len(example_inputs):
+        return direct[0].flat
+    return wrapped
+
+
+def _needs_no_wrapper(compiled: Any) -> bool:
+    """Whether AOTAutograd's wrapper of an inference graph would only hand
+    arguments and results through: none is written, none is an alias, all are
+    plain tensors, no mode is to be set."""
+    from torch._functorch._aot_autograd.schemas import OutputType
+
+    context = torch._guards.TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    if meta is None or not isinstance(compiled, _C.CompiledGraph):
+        return False
+    return (
+        not torch._C._is_any_autocast_enabled()
+        and not meta.tokens
+        and meta.num_intermediate_bases == 0
+        and meta.grad_enabled_mutation is None
+        and not any(i.mutates_data or i.mutates_metadata
+                    or i.mutates_storage_metadata for i in meta.input_info)
+        and all(o.output_type is OutputType.non_alias
+                and not o.requires_grad
+                and issubclass(o.raw_type, (torch.Tensor, int, type(None)))
+                for o in meta.output_info)
+        and all(type(m).__name__ == "PlainTensorMeta"
+                for m in (*meta.subclass_inp_meta,
+                          *meta.subclass_fw_graph_out_meta))
+    )
 
 
 def compile_graph(
