@@ -341,7 +341,8 @@ typedef struct opgraft_stats {
   int64_t instances;          // argument tables made: most calls at once
   int64_t arena_bytes;        // of the last plan
   int64_t lower_bound_bytes;  // of the last plan
-  int64_t shared_bytes;       // of arenas that other plans use too
+  // What the process's plans would need besides, had each its own arena.
+  int64_t shared_bytes;
   int64_t import_ns, passes_ns, plan_ns;  // the last of each
 } opgraft_stats;
 

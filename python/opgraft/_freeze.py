@@ -15,7 +15,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind, OutputKind
 
-from . import _backend, _C, _host, _targets
+from . import _C, _backend, _host, _targets
 
 
 class GuardError(RuntimeError):

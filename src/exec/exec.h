@@ -159,7 +159,10 @@ og_status og_lease_take(size_t size_bytes, og_lease *wanted,
 void og_lease_give(og_lease *lease);
 // While an executable lives, idle arenas are kept.
 void og_lease_users_add(int32_t change);
-int64_t og_lease_total_bytes(void);
+// A plan that wants an arena of this size was made, or (negative) is gone.
+void og_lease_want(int64_t change_bytes);
+// What the process's plans would need besides, had each an arena of its own.
+int64_t og_lease_shared_bytes(void);
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
   og_status og_prepare_##kernel(og_prep *prep);

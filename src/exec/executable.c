@@ -123,6 +123,7 @@ static void entry_destroy(og_plan_entry *entry) {
     entry->idle = instance->next;
     og_instance_destroy(instance);
   }
+  og_lease_want(-(int64_t)entry->plan->arena_bytes);
   og_plan_destroy(entry->plan);
   og_free(entry);
 }
@@ -191,10 +192,12 @@ static og_status entry_create(opgraft_executable *executable,
   const bool shares = (executable->host.flags & OPGRAFT_HOST_UNSHARED) == 0;
   const og_status status =
       og_plan_create(executable->graph, symbols, shares, &entry->plan, error);
-  if (status != OG_OK)
+  if (status != OG_OK) {
     og_free(entry);
-  else
+  } else {
+    og_lease_want((int64_t)entry->plan->arena_bytes);
     *out_entry = entry;
+  }
   return status;
 }
 

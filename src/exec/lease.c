@@ -17,6 +17,7 @@ struct og_lease {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static og_lease *leases;
 static int32_t users;
+static int64_t wanted_bytes;  // by all plans together
 
 // The idle arena that fits best: `wanted`, else the smallest that is large
 // enough, else the largest, which then grows.
@@ -92,11 +93,17 @@ void og_lease_users_add(int32_t change) {
   pthread_mutex_unlock(&mutex);
 }
 
-int64_t og_lease_total_bytes(void) {
-  int64_t total = 0;
+void og_lease_want(int64_t change_bytes) {
   pthread_mutex_lock(&mutex);
-  for (const og_lease *at = leases; at != NULL; at = at->next)
-    total += (int64_t)at->size_bytes;
+  wanted_bytes += change_bytes;
   pthread_mutex_unlock(&mutex);
-  return total;
+}
+
+int64_t og_lease_shared_bytes(void) {
+  pthread_mutex_lock(&mutex);
+  int64_t shared = wanted_bytes;
+  for (const og_lease *at = leases; at != NULL; at = at->next)
+    shared -= (int64_t)at->size_bytes;
+  pthread_mutex_unlock(&mutex);
+  return shared > 0 ? shared : 0;
 }

@@ -6,22 +6,13 @@
 
 #include "exec/exec.h"
 
-// Memory that plans would need if each had its own arena, less what there is.
-static int64_t shared_bytes(const opgraft_executable *executable) {
-  int64_t wanted = 0;
-  for (const og_plan_entry *at = executable->plans; at; at = at->next)
-    wanted += (int64_t)at->plan->arena_bytes;
-  const int64_t shared = wanted - og_lease_total_bytes();
-  return shared > 0 ? shared : 0;
-}
-
 void opgraft_executable_stats(const opgraft_executable *executable,
                               opgraft_stats *stats) {
   opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
   const uint32_t size = stats->struct_size;
   pthread_mutex_lock(&own->mutex);
   own->stats.plans = own->plan_count;
-  own->stats.shared_bytes = shared_bytes(own);
+  own->stats.shared_bytes = og_lease_shared_bytes();
   opgraft_stats copy = own->stats;
   copy.replays = __atomic_load_n(&own->stats.replays, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&own->mutex);

@@ -208,6 +208,55 @@ done:
   machine_free(&m);
 }
 
+// Two regions that do not run at once, and the bytes that this saves.
+TEST(two_graphs_share_one_arena) {
+  static const char small[] =
+      "graph small(%x: f32[2000]) {\n"
+      "  %a: f32[2000] = flip(%x; dims=[0])\n"
+      "  %b: f32[] = sum(%a; dims=[])\n"
+      "  return %b\n"
+      "}\n";
+  static const char large[] =
+      "graph large(%x: f32[2000]) {\n"
+      "  %a: f32[2000] = flip(%x; dims=[0])\n"
+      "  %b: f32[2000] = flip(%a; dims=[0])\n"
+      "  %c: f32[2000] = cumsum(%a; dim=0)\n"
+      "  %d: f32[2000] = mul(%c, %b)\n"
+      "  %e: f32[] = sum(%d; dims=[])\n"
+      "  return %e\n"
+      "}\n";
+  machine m[2] = {{0}};
+  static float x[2000];
+  float y[2] = {0};
+  int64_t size = 2000;
+  for (int i = 0; i < 2000; ++i) x[i] = 1;
+  REQUIRE(machine_make(&m[0], small, &one_thread));
+  REQUIRE(machine_make(&m[1], large, &one_thread));
+  for (int i = 0; i < 6; ++i) {
+    opgraft_call call;
+    const og_tensor tensor = vector(x, &size);
+    const og_tensor *in[1] = {&tensor};
+    void *storage[1] = {&y[i % 2]};
+    machine *own = &m[i % 2];
+    REQUIRE(opgraft_executable_begin(own->executable, in, NULL, 1, &call,
+                                     &own->error) == OG_OK);
+    const og_status status = opgraft_call_run(&call, storage, &own->error);
+    opgraft_call_end(&call);
+    REQUIRE(status == OG_OK);
+  }
+  CHECK(y[0] == 2000 && y[1] == 2000.0f * 2001 / 2);
+  const int64_t needs[2] = {stats_of(&m[0]).arena_bytes,
+                            stats_of(&m[1]).arena_bytes};
+  CHECK(needs[0] >= 8000 && needs[1] >= 2 * needs[0]);
+  CHECK_EQ(needs[1], stats_of(&m[1]).lower_bound_bytes);
+  // One arena of the larger size serves both.
+  CHECK_EQ(stats_of(&m[0]).shared_bytes, needs[0]);
+  CHECK_EQ(stats_of(&m[1]).shared_bytes, needs[0]);
+done:
+  machine_free(&m[0]);
+  machine_free(&m[1]);
+}
+
 // --- Threads -----------------------------------------------------------------
 
 enum { THREADS = 8, ROUNDS = 400 };
@@ -245,5 +294,5 @@ done:
 TEST_MAIN("exec_replay", CASE(replays_at_new_addresses_and_sizes),
           CASE(an_empty_call), CASE(wrong_inputs_are_errors),
           CASE(calls_overlap), CASE(a_call_keeps_its_executable),
-          CASE(gears_are_planned_beforehand),
+          CASE(gears_are_planned_beforehand), CASE(two_graphs_share_one_arena),
           CASE_NO_FAULTS(eight_threads_replay_one_graph))
