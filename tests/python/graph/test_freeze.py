@@ -153,6 +153,21 @@ def test_buffers_and_arguments_are_written_back() -> None:
     assert torch.equal(model.seen, torch.full((3,), 2.0))
 
 
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_the_host_learns_in_any_mode(mode: str) -> None:
+    code = (
+        "import torch, opgraft\n"
+        "from opgraft import _C\n"
+        f"with torch.{mode}():\n"
+        "    f = opgraft.freeze(lambda a: a + 1, (torch.ones(2),))\n"
+        "inside = _C.guard_state()\n"
+        "print(inside['keys'] and inside['bump'] and inside['words'])\n"
+        "print(f(torch.ones(2)).tolist())\n")
+    done = subprocess.run([sys.executable, "-c", code], text=True,
+                          capture_output=True, timeout=120)
+    assert done.stdout == "True\n[2.0, 2.0]\n", done.stdout + done.stderr
+
+
 # --- Guards ------------------------------------------------------------------
 
 
