@@ -19,11 +19,11 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-import call
 import harness
 import torch
 from harness import loop
 
+import call
 import opgraft
 from opgraft import _backend, _host, _stats
 

@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a backend must do with memory and time, value by value: replay at the
+same and at other addresses, aliases, mutation, sizes, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any, Callable
+
+import pytest
+import torch
+from compare import check, compiled, same
+from torch import nn
+
+import opgraft
+
+T = torch.Tensor
+
+
+# --- Replay -------------------------------------------------------------------
+
+
+def test_replay_at_the_same_and_other_addresses() -> None:
+    def f(x: T, y: T) -> T:
+        return (x @ y).relu() + x.sum()
+
+    c = compiled(f)
+    x, y = torch.randn(4, 4), torch.randn(4, 4)
+    for i in range(6):
+        if i < 3:  # in place: the same memory, new values
+            x.normal_()
+            y.normal_()
+        else:
+            x, y = torch.randn(4, 4), torch.randn(4, 4)
+        same(c(x, y), f(x, y), rtol=1e-5, atol=1e-6)
+
+
+def test_output_held_across_replays() -> None:
+    def f(x: T) -> T:
+        return x * 2 + 1
+
+    c = compiled(f)
+    held = [c(torch.full((5,), float(i))) for i in range(8)]
+    for i, out in enumerate(held):
+        assert torch.equal(out, torch.full((5,), 2.0 * i + 1))
+
+
+def test_moved_parameter() -> None:
+    model = nn.Linear(3, 2)
+    c = compiled(model)
+    x = torch.randn(4, 3)
+    with torch.no_grad():
+        same(c(x), model(x))
+        model.weight.data = torch.randn(2, 3)
+        same(c(x), model(x))
+        model.weight.data.mul_(2)
+        same(c(x), model(x))
+    assert opgraft.stats(c).replans["moved_input"] == 1
+
+
+def test_two_graphs_share_the_arena() -> None:
+    def f(x: T) -> T:
+        return (x.exp() @ x.exp().t()).sum(0)
+
+    def g(x: T) -> T:
+        return (x.cos() @ x.sin().t()).amax(0)
+
+    one, two = compiled(f), compiled(g)
+    x = torch.randn(40, 40)
+    for _ in range(3):
+        same(one(x), f(x), rtol=1e-4, atol=1e-4)
+        same(two(x), g(x), rtol=1e-4, atol=1e-4)
+
+
+def test_host_argument_changes() -> None:
+    def f(x: T, n: int) -> T:
+        return x * n + x[: n]
+
+    c = compiled(f, dynamic=True)
+    x = torch.randn(1, 8)
+    for n in (1, 2, 3, 7, 100, 2):
+        same(c(x, n), f(x, n))
+
+
+def test_plan_limit() -> None:
+    def f(x: T) -> T:
+        return x.cumsum(0) * 2
+
+    c = compiled(f, dynamic=True, options={"plan_limit": 2})
+    for n in (3, 4, 5, 6, 3, 4, 5, 6):
+        x = torch.randn(n)
+        same(c(x), f(x))
+    found = opgraft.stats(c)
+    assert found.plans == 2 and found.replans["shape"] == 8
+
+
+# --- Inputs and outputs -------------------------------------------------------
+
+
+def test_repeated_outputs_and_unused_inputs() -> None:
+    def f(x: T, y: T, z: T | None) -> Any:
+        a = x + 1
+        return a, a, x, {"again": a, "none": z}
+
+    check(f, torch.randn(3), torch.randn(2), None)
+    c = compiled(f)
+    x = torch.randn(3)
+    a, b, same_x, rest = c(x, torch.randn(2), None)
+    assert a is b or a.data_ptr() == b.data_ptr()
+    assert same_x is x and rest["none"] is None
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
+def test_empty(shape: tuple[int, ...]) -> None:
+    check(lambda x: (x.relu() + 1, x.sum(), x.reshape(-1)), torch.randn(shape))
+
+
+def test_layouts() -> None:
+    def f(x: T) -> Any:
+        return x + 1, x.sum(-1), x @ x.transpose(-1, -2), x.softmax(0)
+
+    base = torch.randn(6, 8)
+    for x in (base.t(), base[::2, 1::3], base[1:2].expand(4, 8),
+              base.as_strided((3, 4), (2, 5), 3), base[:, 3:4]):
+        c = compiled(f)
+        same(c(x), f(x), rtol=1e-5, atol=1e-5)
+        torch._dynamo.reset()
+
+
+def test_no_input_no_output() -> None:
+    check(lambda: torch.arange(6.0).reshape(2, 3) * 2)
+    seen = []
+
+    def f(x: T) -> None:
+        x.add_(1)
+        seen.append(1)
+
+    check(f, torch.zeros(3))
+
+
+def test_views_of_one_storage_as_outputs() -> None:
+    def f(x: T) -> Any:
+        y = x * 2
+        a, b = y.split(2)
+        return y, a, b, y.t(), y[1]
+
+    with torch.no_grad():
+        c = check(f, torch.randn(4, 3))
+        y, a, b, t, row = c(torch.randn(4, 3))
+        y.fill_(7)
+        assert all(bool((v == 7).all()) for v in (a, b, t, row))
+
+
+def test_view_of_input_as_output() -> None:
+    def f(x: T) -> Any:
+        return x[1:], x.t(), x.view(-1)
+
+    for grad in (False, True):
+        c = compiled(f)
+        x = torch.randn(3, 4, requires_grad=grad)
+        out = c(x)
+        same(out, f(x))
+        with torch.no_grad():
+            x.fill_(3)
+        assert all(bool((o == 3).all()) for o in out)
+        torch._dynamo.reset()
+
+
+def test_inputs_that_overlap() -> None:
+    def f(x: T, y: T) -> T:
+        x.add_(1)
+        return x * y
+
+    base = torch.randn(8)
+    other = base.clone()
+    c = compiled(f)
+    same(c(base[:6], base[2:]), f(other[:6], other[2:]))
+    same(base, other)
+    # Apart in one storage: no copy is wanted, and values are right.
+    base, other = torch.randn(8), torch.empty(8)
+    other.copy_(base)
+    same(c(base[:4], base[4:]), f(other[:4], other[4:]))
+    same(base, other)
+
+
+def test_tied_weights() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(7, 4)
+            self.head = nn.Linear(4, 7, bias=False)
+            self.head.weight = self.words.weight
+
+        def forward(self, i: T) -> T:
+            return self.head(self.words(i))
+
+    model = Tied()
+    c = compiled(model)
+    i = torch.tensor([1, 3, 3])
+    c(i).sum().backward()
+    found = model.words.weight.grad.clone()
+    model.zero_grad()
+    model(i).sum().backward()
+    same(found, model.words.weight.grad)
+
+
+# --- Mutation -----------------------------------------------------------------
+
+
+def two_inputs(x: T, y: T) -> T:
+    x.add_(y)
+    y.mul_(2)
+    return x - y
+
+
+def later_reader(x: T) -> T:
+    y = x * 2
+    x.fill_(0)
+    return y + x
+
+
+def old_value_returned(x: T) -> Any:
+    y = x.clone()
+    x.add_(1)
+    return y
+
+
+def self_copy(x: T) -> T:
+    x.copy_(x)
+    return x + 1
+
+
+def overlapping_copy(x: T) -> T:
+    x[1:].copy_(x[:-1].clone())
+    return x.sum()
+
+
+def thrice(x: T) -> T:
+    x.add_(1)
+    x.mul_(2)
+    x.sub_(3)
+    return x * 1
+
+
+def view_before_and_after(x: T) -> Any:
+    a = x[1:3]
+    x.add_(1)
+    b = x[1:3]
+    a.mul_(2)
+    return a + b
+
+
+def no_output(x: T) -> None:
+    x[0] = 5
+
+
+def returned_itself(x: T) -> T:
+    return x.add_(1)
+
+
+def swapped(x: T, y: T) -> None:
+    a = x.clone()
+    x.copy_(y)
+    y.copy_(a)
+
+
+def indexed(x: T, i: T) -> T:
+    x[i] = 1.0
+    x.index_add_(0, i, torch.ones(2, 4))
+    return x.sum()
+
+
+def metadata(x: T) -> T:
+    x.t_()
+    return x + 1
+
+
+@pytest.mark.parametrize("f, args", [
+    (two_inputs, (torch.randn(4), torch.randn(4))),
+    (later_reader, (torch.randn(4),)),
+    (old_value_returned, (torch.randn(4),)),
+    (self_copy, (torch.randn(4),)),
+    (overlapping_copy, (torch.randn(6),)),
+    (thrice, (torch.randn(4, 3),)),
+    (view_before_and_after, (torch.randn(4, 3),)),
+    (no_output, (torch.randn(4, 3),)),
+    (returned_itself, (torch.randn(4),)),
+    (swapped, (torch.randn(4), torch.randn(4))),
+    (indexed, (torch.randn(5, 4), torch.tensor([0, 3]))),
+    (metadata, (torch.randn(2, 3),)),
+], ids=lambda v: getattr(v, "__name__", ""))
+def test_mutation(f: Callable[..., Any], args: Any) -> None:
+    before = [a._version for a in args]
+    check(f, *args)
+    assert [a._version for a in args] == before
+    mine = [a.clone() for a in args]
+    start = [a._version for a in mine]
+    compiled(f)(*mine)
+    theirs = [a.clone() for a in args]
+    f(*theirs)
+    for a, b, v in zip(mine, theirs, start, strict=True):
+        assert (a._version > v) == (b._version > v)
+
+
+def test_batch_norm_statistics() -> None:
+    a, b = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
+    c = compiled(a)
+    for mode in (True, False, True):
+        a.train(mode)
+        b.train(mode)
+        x = torch.randn(5, 3)
+        same(c(x), b(x), rtol=1e-5, atol=1e-5)
+        same(list(a.buffers()), list(b.buffers()))
+
+
+# --- Random numbers -----------------------------------------------------------
+
+
+def test_the_generator_advances_as_in_eager() -> None:
+    def f(x: T) -> Any:
+        return (torch.nn.functional.dropout(x, 0.4), torch.rand(3),
+                torch.randn_like(x), torch.randint(0, 9, (4,)),
+                torch.bernoulli(x.sigmoid()))
+
+    c = compiled(f)
+    x = torch.randn(6, 7)
+    for _ in range(2):
+        torch.manual_seed(5)
+        wanted = (f(x), torch.rand(2))
+        torch.manual_seed(5)
+        same((c(x), torch.rand(2)), wanted)
+
+
+# --- Values beside tensors ----------------------------------------------------
+
+
+def test_types() -> None:
+    def f(x: T) -> Any:
+        return x + 1, x * x, (x > 1).sum(), x.to(torch.float64)
+
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32,
+                  torch.int64, torch.float16, torch.bfloat16, torch.float64,
+                  torch.bool):
+        check(f, torch.tensor([0, 1, 2, 3]).to(dtype))
+        torch._dynamo.reset()
+
+
+def test_complex_runs() -> None:
+    def f(x: T) -> Any:
+        y = torch.fft.fft(x)
+        return y.conj() * y, y.imag, y.abs()
+
+    check(f, torch.randn(8))
+
+
+def test_data_dependent_sizes_run() -> None:
+    def f(x: T) -> Any:
+        return x[x > 0] * 2, torch.nonzero(x), x.sum().item() + 1
+
+    c = compiled(f)
+    for _ in range(3):
+        x = torch.randn(9)
+        same(c(x), f(x))
+
+
+def test_control_flow() -> None:
+    def f(x: T) -> T:
+        return torch.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, (x,))
+
+    c = compiled(f)
+    for x in (torch.ones(3), -torch.ones(3)):
+        same(c(x), f(x))
+
+
+# --- Gates --------------------------------------------------------------------
+
+
+def test_fallback_gate() -> None:
+    def f(x: T) -> T:
+        return torch.special.i0(x)
+
+    same(compiled(f)(torch.ones(3)), f(torch.ones(3)))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match=r"i0.*test_behaviours\.py"):
+        compiled(f, options={"fallback": "error"})(torch.ones(3))
+
+
+def test_fallbacks_are_listed() -> None:
+    def f(x: T) -> T:
+        return torch.special.i0(x) + 1
+
+    c = compiled(f)
+    c(torch.ones(3))
+    (one,) = opgraft.stats(c).fallbacks
+    assert one["operator"] == "aten.i0.default"
+    assert one["file"].endswith("test_behaviours.py") and one["line"] > 0
+
+
+# --- Threads and lifetime -----------------------------------------------------
+
+
+def test_eight_threads() -> None:
+    model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32),
+                          nn.Linear(32, 4)).eval()
+    c = compiled(model)
+    inputs = [torch.randn(8, 16) for _ in range(8)]
+    with torch.no_grad():
+        wanted = [model(x) for x in inputs]
+        c(inputs[0])
+    wrong: list[Any] = []
+
+    def work(i: int) -> None:
+        with torch.no_grad():
+            for _ in range(200):
+                out = c(inputs[i])
+                if not torch.allclose(out, wanted[i], rtol=1e-4, atol=1e-5):
+                    wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    assert opgraft.stats(c).replays >= 1600
+
+
+def test_nothing_leaks() -> None:
+    import resource
+
+    def f(x: T) -> Any:
+        return (x @ x).relu(), torch.special.i0(x), x[1:]
+
+    c = compiled(f)
+    x = torch.randn(64, 64)
+    for _ in range(50):
+        c(x)
+    gc.collect()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3000):
+        c(x)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 8192, f"{after - before} KiB more"
+
+
+def test_python_error_keeps_its_type() -> None:
+    lib = torch.library.Library("og_test_raises", "DEF")
+    lib.define("one(Tensor x, Scalar s) -> Tensor")
+
+    def kernel(x: T, s: Any) -> T:
+        if x.sum() > 10:
+            raise KeyError("too much")
+        return x + s
+
+    lib.impl("one", kernel, "CPU")
+    torch.library.register_fake("og_test_raises::one",
+                                lambda x, s: torch.empty_like(x), lib=lib)
+
+    def f(x: T) -> T:
+        return torch.ops.og_test_raises.one(x, 2) * 2
+
+    c = compiled(f)
+    same(c(torch.ones(3)), f(torch.ones(3)))
+    with pytest.raises(KeyError, match="too much"):
+        c(torch.full((3,), 9.0))
+    same(c(torch.ones(3)), f(torch.ones(3)))
