@@ -12,8 +12,10 @@ too; `plan` is timed by itself.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
@@ -28,6 +30,7 @@ from opgraft import ops  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADS = [(8, 8, 64), (32, 8, 128)]
+SLOW = 8  # times ours
 
 
 @dataclass
@@ -79,15 +82,18 @@ class Work:
         self.v = torch.randn(sum(case.kv), hk, size).to(dtype)
         self.q_indptr, self.kv_indptr = indptr(case.q), indptr(case.kv)
         self.plan = self.make_plan()
+        self.out = torch.empty_like(self.q)
+        self.lse = torch.empty(self.q.shape[:2])
 
     def make_plan(self) -> Any:
         return ops.plan_attention(
             self.kv_indptr, self.q_indptr, *self.heads, causal=True)
 
-    def ours(self) -> torch.Tensor:
+    def ours(self) -> Any:
+        """Into one output, as the loop of SDPA."""
         return ops.batch_prefill_ragged(
             self.plan.plan, self.q, self.k, self.v,
-            split_bytes=self.plan.split_bytes)[0]
+            split_bytes=self.plan.split_bytes, out=(self.out, self.lse))
 
     def loop(self) -> Callable[[], Any]:
         """SDPA request by request, into one output."""
@@ -156,19 +162,37 @@ class Work:
         return lambda: run(*views, block_mask=block, enable_gqa=True)
 
 
-def contenders(work: Work, with_flex: bool) -> dict[str, Callable[[], Any]]:
+def contenders(
+    work: Work, with_flex: bool
+) -> tuple[dict[str, Callable[[], Any]], dict[str, float]]:
+    """Calls to interleave, and seconds of the rivals' calls that took many
+    times as long as ours: those are not repeated."""
     found: dict[str, Callable[[], Any]] = {"opgraft": work.ours}
+    slow: dict[str, float] = {}
     makers = {"SDPA loop": work.loop, "SDPA padded": work.padded}
     if with_flex:
         makers["flex compiled"] = work.flex
+    ours = min(once(work.ours) for _ in range(3))
     for name, make in makers.items():
         try:
             call = make()
-            call()
-            found[name] = call
+            if name == "flex compiled":
+                call()  # compiles
+            seconds = once(call)
         except Exception as error:  # a rival that does not run is left out
             print(f"  {name} left out: {str(error).splitlines()[0][:120]}")
-    return found
+            continue
+        if seconds > SLOW * ours:
+            slow[name] = seconds
+        else:
+            found[name] = call
+    return found, slow
+
+
+def once(call: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
 
 
 def repeat(call: Callable[[], Any]) -> Callable[[int], Any]:
@@ -182,7 +206,7 @@ def repeat(call: Callable[[], Any]) -> Callable[[int], Any]:
 def measure_case(
     work: Work, limits: dict[str, float], with_flex: bool, blocks: int
 ) -> dict[str, float]:
-    calls = contenders(work, with_flex)
+    calls, slow = contenders(work, with_flex)
     timings = harness.measure(
         {n: repeat(c) for n, c in calls.items()}, block_ns=1, blocks=blocks)
     hq, hk, size = work.heads
@@ -199,8 +223,11 @@ def measure_case(
               f"{timing.median / 1e6:9.2f} ms {rate:8.1f} {unit:<8}"
               f"{100 * rate / limit:5.0f} % "
               f"{'?' if peak is None else f'{peak:.0f}'} MB")
+    for name, seconds in slow.items():
+        print(f"  {name:<14} {1e3 * seconds:9.2f} ms, one call")
     ours = timings["opgraft"].least
     rivals = [t.least for n, t in timings.items() if n != "opgraft"]
+    rivals += [1e9 * seconds for seconds in slow.values()]
     share = (data / ours / limits["read"] if work.case.is_decode
              else flops / ours / limits["fma"])
     return {"share": share, "ours": ours,
@@ -231,12 +258,17 @@ def run_threads(
     limit = machine.Machine(threads)
     read = limit.bandwidth()
     times: dict[tuple[str, tuple[int, int, int], str], float] = {}
+    chosen = [h for h in HEADS[:1] if options.smoke] or HEADS
     for dtype in (torch.float32, torch.bfloat16):
-        limits = {"fma": limit.flops(dtype), "read": read}
         kind = str(dtype).removeprefix("torch.")
+        if options.dtype not in (None, kind):
+            continue
+        limits = {"fma": limit.flops(dtype), "read": read}
         print(f"\n{kind}, {threads} threads, {limit.isa}: "
               f"{limits['fma']:.0f} GFLOP/s, {read:.1f} GB/s")
-        for heads in HEADS[:1] if options.smoke else HEADS:
+        for heads in chosen:
+            if options.heads not in (None, "/".join(map(str, heads))):
+                continue
             for case in cases(options.smoke):
                 name = f"{case.name} {'/'.join(map(str, heads))}"
                 label = f"{kind} {name}, {threads} threads"
@@ -244,7 +276,7 @@ def run_threads(
                 try:
                     figures = measure_case(
                         Work(case, heads, dtype), limits, options.flex,
-                        7 if options.smoke else 9)
+                        harness.LEAST_BLOCKS)
                 except harness.TooNoisy:
                     goals.noisy(label)
                     continue
@@ -272,14 +304,26 @@ def judge(
                   at_most=False)
 
 
+def part_name(options: argparse.Namespace) -> str:
+    """attention, or with what this run is restricted to."""
+    words = ["attention", os.environ.get("OPGRAFT_ISA"), options.dtype,
+             options.heads and options.heads.replace("/", "-"),
+             len(options.threads) == 1 and f"{options.threads[0]}t"]
+    return "_".join(w for w in words if w)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--flex", action="store_true",
                         help="also flex_attention (compiles for minutes)")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--heads", choices=["8/8/64", "32/8/128"],
+                        help="query heads, KV heads, size: only these")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"],
+                        help="only this one")
     options = parser.parse_args()
-    goals = harness.Goals("attention")
+    goals = harness.Goals(part_name(options))
     for threads in options.threads:
         run_threads(threads, options, goals)
         plan_time(goals, threads)

@@ -58,9 +58,9 @@ class Machine:
         self._lib.read_memory.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
     def _together(self, run: Callable[[int], Any]) -> float:
-        """Seconds until all threads are done, the best of five."""
+        """Seconds until all threads are done, the best of twenty."""
         best = float("inf")
-        for _ in range(5):
+        for _ in range(20):
             crew = [threading.Thread(target=run, args=(i,))
                     for i in range(self.threads)]
             begin = time.perf_counter()

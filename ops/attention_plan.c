@@ -27,9 +27,8 @@ static int32_t clamp32(int64_t i) {
   return i > INT32_MAX ? INT32_MAX : i < INT32_MIN ? INT32_MIN : (int32_t)i;
 }
 
-static og_attention_problem problem_of(const og_call *call,
-                                       const og_attr *attr) {
-  og_attention_problem p = {
+static og_attention_problem problem_read(const og_attr *attr) {
+  return (og_attention_problem){
       .page_size = clamp32(attr[PAGE_SIZE].i),
       .q_heads = clamp32(attr[QO_HEADS].i),
       .kv_heads = clamp32(attr[KV_HEADS].i),
@@ -41,6 +40,11 @@ static og_attention_problem problem_of(const og_call *call,
       .fixed_split = clamp32(attr[FIXED_SPLIT].i),
       .heads_apart = attr[HEADS_APART].i != 0,
   };
+}
+
+static og_attention_problem problem_of(const og_call *call,
+                                       const og_attr *attr) {
+  og_attention_problem p = problem_read(attr);
   if (p.threads <= 0) p.threads = call->threads;
   // A split that balances depends on the thread count.
   if ((call->flags & OG_CALL_DETERMINISTIC) && p.fixed_split == 0)
@@ -114,6 +118,68 @@ static og_status plan_info(const og_call *call) {
   return OG_OK;
 }
 
+// --- Samples, for check and bench
+
+enum { SAMPLE_QUERIES = 8, SAMPLE_KEYS = 40, SAMPLE_THREADS = 16 };
+
+static void indptr_write(const og_tensor *t, uint64_t seed, int32_t most) {
+  int32_t *x = og_data(t);
+  for (int64_t i = 0; i < og_numel(t); ++i) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    x[i] = i == 0 ? 0 : x[i - 1] + (int32_t)((seed >> 33) % (uint64_t)most);
+  }
+}
+
+// A batch whose plan fits: `size` is what plan_max says of any such batch.
+static og_status plan_sample(const og_sample_call *call) {
+  enum { B1 };
+  og_attention_problem p = problem_read(call->attr);
+  if (call->step == OG_SAMPLE_SIZES) {
+    const int64_t keys = SAMPLE_KEYS * (p.page_size > 0 ? p.page_size : 1);
+    p.batch = clamp32(call->dim[B1] - 1);
+    // 0 asks for the caller's threads, so the plan may depend on their number.
+    if (p.threads <= 0) p.threads = SAMPLE_THREADS;
+    call->attr[THREADS].i = p.threads;
+    call->attr[SIZE].i =
+        og_attention_plan_max(&p, (int64_t)p.batch * SAMPLE_QUERIES, keys);
+    return OG_OK;
+  }
+  indptr_write(call->in[0], call->seed, SAMPLE_KEYS);
+  if (call->in[1] != NULL)
+    indptr_write(call->in[1], call->seed + 1, SAMPLE_QUERIES);
+  if (call->in[2] == NULL) return OG_OK;
+  int32_t *last = og_data(call->in[2]);
+  for (int64_t i = 0; i < og_numel(call->in[2]); ++i)
+    last[i] = p.page_size > 0 ? 1 + (int32_t)(i % p.page_size) : 0;
+  return OG_OK;
+}
+
+// The bytes of a plan.
+static og_status info_sample(const og_sample_call *call) {
+  char text[128];
+  int64_t size;
+  const int32_t length = 1 + (int32_t)(call->seed % 700);
+  const int32_t indptr[] = {0, length, length, 2 * length};
+  const og_attention_problem p = {
+      .batch = 3,
+      .q_indptr = indptr,
+      .kv_indptr = indptr,
+      .q_heads = 4,
+      .kv_heads = 2,
+      .dim_qk = 64,
+      .dim_vo = 32,
+      .causal = (int32_t)(call->seed >> 32 & 1),
+      .window_left = -1,
+      .threads = 4,
+  };
+  if (call->step == OG_SAMPLE_VALUES)
+    return og_attention_plan(&p, og_data(call->in[0]), call->in[0]->shape[0],
+                             text, sizeof text);
+  const og_status status = og_attention_plan_size(&p, &size, text, sizeof text);
+  call->dim[0] = size;
+  return status;
+}
+
 static const og_kernel size_kernels[] = {{.device = OG_CPU, .run = plan_size}};
 static const og_kernel plan_kernels[] = {{.device = OG_CPU, .run = plan}};
 static const og_kernel max_kernels[] = {{.device = OG_CPU, .run = plan_max}};
@@ -160,6 +226,7 @@ static const og_op ops[] = {
             "depend on the thread count or on the rest of the batch. "
             "heads_apart says that KV heads are not neighbours in memory.",
         .kernels = OG_KERNELS(plan_kernels),
+        .sample = plan_sample,
     },
     {
         .schema = "attention_plan_max(int batch, int tokens, int max_len, "  //
@@ -181,6 +248,7 @@ static const og_op ops[] = {
                "query rows, keys or page entries, and a million times its "
                "imbalance (longest thread over the mean).",
         .kernels = OG_KERNELS(info_kernels),
+        .sample = info_sample,
     },
 };
 OG_MODULE(attention_plan, ops)

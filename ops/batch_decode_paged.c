@@ -25,6 +25,25 @@ static og_status batch_decode_paged(const og_call *call) {
   return status == OG_OK ? og_attention_run(call, &args) : status;
 }
 
+// A plan that fits the sizes drawn, for check and bench.
+static og_status sample(const og_sample_call *call) {
+  enum { P, B, HQ, DQK, PAGES, PS, HK, DVO, I };
+  static const og_attention_sample in = {.plan = PLAN,
+                                         .plan_bytes = P,
+                                         .q_rows = B,
+                                         .q_heads = HQ,
+                                         .dim_qk = DQK,
+                                         .kv_rows = I,
+                                         .kv_heads = HK,
+                                         .dim_vo = DVO,
+                                         .mask_bytes = -1,
+                                         .pages = PAGES,
+                                         .page_size = PS,
+                                         .is_decode = 1,
+                                         .split_bytes = 6};
+  return og_attention_sample_draw(call, &in);
+}
+
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_paged);
 
 static const og_op ops[] = {
@@ -46,6 +65,7 @@ static const og_op ops[] = {
         .doc = "As batch_decode_ragged, with keys and values in pages "
                "[page, token, head, size].",
         .kernels = OG_KERNELS(kernels),
+        .sample = sample,
     },
 };
 OG_MODULE(batch_decode_paged, ops)

@@ -21,6 +21,25 @@ static og_status batch_decode_ragged(const og_call *call) {
   return status == OG_OK ? og_attention_run(call, &args) : status;
 }
 
+// A plan that fits the sizes drawn, for check and bench.
+static og_status sample(const og_sample_call *call) {
+  enum { P, B, HQ, DQK, NK, HK, DVO };
+  static const og_attention_sample in = {.plan = PLAN,
+                                         .plan_bytes = P,
+                                         .q_rows = B,
+                                         .q_heads = HQ,
+                                         .dim_qk = DQK,
+                                         .kv_rows = NK,
+                                         .kv_heads = HK,
+                                         .dim_vo = DVO,
+                                         .mask_bytes = -1,
+                                         .pages = -1,
+                                         .page_size = -1,
+                                         .is_decode = 1,
+                                         .split_bytes = 6};
+  return og_attention_sample_draw(call, &in);
+}
+
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_ragged);
 
 static const og_op ops[] = {
@@ -41,6 +60,7 @@ static const og_op ops[] = {
                "qo_indptr says where each request's keys begin. Row i of q is "
                "request i's, behind all its keys.",
         .kernels = OG_KERNELS(kernels),
+        .sample = sample,
     },
 };
 OG_MODULE(batch_decode_ragged, ops)

@@ -25,6 +25,24 @@ static og_status batch_prefill_paged(const og_call *call) {
   return status == OG_OK ? og_attention_run(call, &args) : status;
 }
 
+// A plan that fits the sizes drawn, for check and bench.
+static og_status sample(const og_sample_call *call) {
+  enum { P, NQ, HQ, DQK, PAGES, PS, HK, DVO, I, M };
+  static const og_attention_sample in = {.plan = PLAN,
+                                         .plan_bytes = P,
+                                         .q_rows = NQ,
+                                         .q_heads = HQ,
+                                         .dim_qk = DQK,
+                                         .kv_rows = I,
+                                         .kv_heads = HK,
+                                         .dim_vo = DVO,
+                                         .mask_bytes = M,
+                                         .pages = PAGES,
+                                         .page_size = PS,
+                                         .split_bytes = 6};
+  return og_attention_sample_draw(call, &in);
+}
+
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_prefill_paged);
 
 static const og_op ops[] = {
@@ -50,6 +68,7 @@ static const og_op ops[] = {
             "view. paged_kv_indices lists the pages of all requests, in the "
             "order of the plan.",
         .kernels = OG_KERNELS(kernels),
+        .sample = sample,
     },
 };
 OG_MODULE(batch_prefill_paged, ops)

@@ -5,25 +5,18 @@
 #include <opgraft/op.h>
 
 #include "kernel/kernel.h"
-
-enum { N, D };  // dims of the shape rule
-
-static void gemma_rows(const og_call *call, int64_t begin, int64_t end) {
-  const int element = og_element_of(call->in[0]);
-  const int64_t width = call->dim[D];
-  for (int64_t r = begin; r < end; ++r)
-    og_rows()->rms_norm(og_at(og_data(call->in[0]), r * width, element),
-                        og_data(call->in[1]),
-                        og_at(og_data(call->out[0]), r * width, element), width,
-                        (float)call->attr[0].f, 1, element);
-}
+#include "kernel/norm.h"
 
 static og_status gemma_rms_norm(const og_call *call) {
-  return og_parallel_for(call, call->dim[N], 1 + 16384 / call->dim[D],
-                         gemma_rows);
+  return og_rms_norm_run(call, 1);
+}
+
+static og_status gemma_rms_norm_backward(const og_call *call) {
+  return og_rms_norm_grad_run(call, 1);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", gemma_rms_norm);
+OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16", gemma_rms_norm_backward);
 
 static const og_op ops[] = {
     {
@@ -32,10 +25,24 @@ static const og_op ops[] = {
         .shape = "x[*N, D], weight[D] -> [*N, D]",
         .where = "D > 0",
         .dtype = "x: f32|bf16|f16, weight: x -> x",
+        .backward = "gemma_rms_norm_backward(grad, x, weight, eps) "
+                    "-> x, weight",
         .inplace = "x",
         .flags = OG_DETERMINISTIC,
         .doc = "rms_norm with weight + 1 for weight.",
         .kernels = OG_KERNELS(kernels),
+    },
+    {
+        .schema = "gemma_rms_norm_backward(Tensor grad, Tensor x, "
+                  "Tensor weight, float eps) "
+                  "-> (Tensor grad_x, Tensor grad_weight)",
+        .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
+        .where = "D > 0",
+        .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x",
+        .workspace = "prod(N) * 4",
+        .flags = OG_DETERMINISTIC,
+        .doc = "The gradient of gemma_rms_norm for x and weight.",
+        .kernels = OG_KERNELS(backward_kernels),
     },
 };
 OG_MODULE(gemma_rms_norm, ops)

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints operator x type x instruction set x feature, each with its test.
 
-    tools/ops_table.py [--isa scalar avx2 avx512 avx512_bf16]
+    tools/ops_table.py [--isa scalar avx2 avx512 avx512_bf16] [--out FILE]
 
 Runs tests/python/ops once for each instruction set that the machine has and
-collects what the tests say they cover. An operator of the library without a
-cell for a type that its declaration takes falls short, and the table fails.
+collects what the tests say they cover. A feature that is covered for one type
+or set of an operator has to be for all that it takes: an empty cell falls
+short, and the table fails.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = ["scalar", "avx2", "avx512", "avx512_bf16"]
+ANY = "any type"
 TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
 
@@ -47,47 +49,76 @@ def collect(isa: str) -> list[dict[str, str]]:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def takes() -> dict[str, set[str]]:
+def takes() -> dict[str, list[str]]:
     """The types that each operator of the library is declared for."""
     from opgraft import ops
 
-    found: dict[str, set[str]] = {}
+    found: dict[str, list[str]] = {}
     for module in ops._modules.values():
         for name, description in module._descriptions.items():
             if name.endswith("_backward"):
                 continue
-            sets = [t["allowed"] for t in description.tables["types"]]
-            found[name] = {TYPES[t] for s in sets for t in s or ()
-                           if t in TYPES and len(s) > 1}
+            sets = [t["allowed"] or () for t in description.tables["types"]]
+            chosen = {TYPES[t] for s in sets for t in s
+                      if t in TYPES and len(s) > 1}
+            found[name] = [t for t in TYPES.values() if t in chosen] or [ANY]
     return found
+
+
+def cell(row: dict[str, str] | None, sets: list[str]) -> tuple[str, int]:
+    """What stands in a cell, and how many sets it lacks."""
+    missing = [isa for isa in sets if isa not in (row or {})]
+    if row is None or missing:
+        return f"FALLS SHORT: {', '.join(missing)}", len(missing)
+    return next(iter(row.values())).split("/")[-1], 0
+
+
+def tables(cells: dict[tuple[str, str, str], dict[str, str]],
+           sets: list[str]) -> tuple[list[str], int]:
+    """The lines of the page, and how many cells fall short."""
+    lines = ["# What the tests of the operator library cover", "",
+             "Written by tools/ops_table.py: for each operator, feature and "
+             "type the test that covers it, run with each of these "
+             f"instruction sets: {', '.join(sets)}.", ""]
+    short = 0
+    for operator, types in sorted(takes().items()):
+        features = sorted({f for o, _, f in cells if o == operator})
+        lines += [f"## {operator}", ""]
+        if not features:
+            lines += ["FALLS SHORT: no test", ""]
+            short += 1
+            continue
+        lines += ["| Feature | " + " | ".join(types) + " |",
+                  "|---" * (len(types) + 1) + "|"]
+        for feature in features:
+            plain = cells.get((operator, ANY, feature))
+            row = []
+            for dtype in types:
+                text, lacking = cell(
+                    plain or cells.get((operator, dtype, feature)), sets)
+                row.append(text)
+                short += lacking
+            lines.append(f"| {feature} | " + " | ".join(row) + " |")
+        lines.append("")
+    return lines, short
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--isa", nargs="*", choices=SETS)
+    parser.add_argument("--out", type=Path, help="also write the page here")
     options = parser.parse_args()
     sets = options.isa or machine_sets()
     cells: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for isa in sets:
         for e in collect(isa):
-            cells[e["operator"], e["dtype"], e["feature"]][isa] = e["test"]
-    print("| Operator | Type | Feature | " + " | ".join(sets) + " | Test |")
-    print("|---" * (len(sets) + 4) + "|")
-    short = 0
-    for (operator, dtype, feature), row in sorted(cells.items()):
-        marks = ["yes" if isa in row else "FALLS SHORT" for isa in sets]
-        short += marks.count("FALLS SHORT")
-        test = next(iter(row.values())).removeprefix("tests/python/ops/")
-        print(f"| {operator} | {dtype} | {feature} | {' | '.join(marks)} | "
-              f"{test} |")
-    covered = {(o, d) for o, d, _ in cells}
-    for operator, types in sorted(takes().items()):
-        for dtype in sorted(types):
-            if (operator, dtype) not in covered:
-                print(f"| {operator} | {dtype} | FALLS SHORT |"
-                      + " |" * (len(sets) + 1))
-                short += 1
-    print(f"\n{len(cells)} rows, {short} cells fall short")
+            dtype = ANY if e["dtype"] in ("None", "bool") else e["dtype"]
+            cells[e["operator"], dtype, e["feature"]][isa] = e["test"]
+    lines, short = tables(cells, sets)
+    print("\n".join(lines))
+    print(f"{len(cells)} rows, {short} cells fall short")
+    if options.out is not None:
+        options.out.write_text("\n".join(lines).rstrip() + "\n")
     return short > 0
 
 

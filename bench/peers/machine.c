@@ -49,7 +49,8 @@ __attribute__((target("avx512f"))) double fma_avx512(int64_t rounds) {
 }
 
 __attribute__((target("avx512f,avx512bf16"))) double dot_bf16(int64_t rounds) {
-#define START(i) __m512 c##i = _mm512_setzero_ps();
+#define START(i) \
+  __m512 c##i = _mm512_set1_ps(i + 1.0f);  // equal ones would be one chain
 #define STEP(i) c##i = _mm512_dpbf16_ps(c##i, (__m512bh)a, (__m512bh)b);
 #define FOLD(i) sum = _mm512_add_ps(sum, c##i);
   __m512i a = _mm512_set1_epi16(0x3f80), b = _mm512_set1_epi16(0x3c00);

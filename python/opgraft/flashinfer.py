@@ -7,8 +7,11 @@ accepted and have no effect; the float workspace may be empty. One that would
 change the result and is not supported raises NotImplementedError. The type
 comes from q at `run`; where `plan` names one, q must have it.
 
-Differences: LSE is in base 2, as FlashInfer's. ALiBi's distance is counted from
-the query's place among the keys, aligned at the last of both.
+LSE is in base 2, as FlashInfer's. One difference: ALiBi's distance is counted
+from the query's place among the keys, aligned at the last of both as a causal
+mask is, where FlashInfer counts from the query's index in its request. Without
+a soft cap that moves a row's LSE by slope * (kv_len - qo_len) and nothing else;
+with one, ours is the paper's.
 """
 
 from __future__ import annotations

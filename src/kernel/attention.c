@@ -28,8 +28,9 @@ typedef struct runner {
   const og_call *call;
   const og_attention_args *args;
   og_plan_view view;
-  const og_attention_kernels *tiles;  // of the packed road
-  const og_attention_kernels *direct;
+  const og_attention_kernels *tiles;   // of many rows
+  const og_attention_kernels *direct;  // of few
+  const og_row_kernels *rows;
   const float *turns_high, *turns_low;  // RoPE, in the shared workspace
   char *scratch;
   float *partial_out;  // [slot, kv_heads, dim_vo]
@@ -40,12 +41,13 @@ typedef struct runner {
 
 // One worker's memory, carved by item_scratch.
 typedef struct scratch {
+  const og_attention_kernels *kernels;
   char *q;   // [rows, q_stride] of the tile's type
   float *o;  // [rows, o_stride]
   float *max, *sum;
   char *keys, *values;  // packed
-  float *s;             // [tile rows, BLOCK]
-  uint16_t *p;          // the same as bf16
+  float *s;             // [tile rows, BLOCK], or [rows, DIRECT_BLOCK]
+  uint16_t *p;          // the same as bf16, where tiles are
   char *rotated;        // keys after RoPE, a panel's worth
   float *cos, *sin;
   const void **key_rows, **value_rows;
@@ -65,13 +67,20 @@ static void *carve(char **at, int64_t bytes) {
 // Zeros for keys past the end of a block.
 static const float zero_row[OG_ATTENTION_MAX_DIM + 32];
 
+// Keys that are packed at a time.
+static int64_t block_keys(const og_attention_args *a) {
+  return a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
+}
+
 static scratch scratch_of(const runner *r, int32_t worker, int64_t rows,
                           int packed) {
   const og_attention_args *a = r->args;
-  const int bf16 = packed && r->tiles->is_bf16;
+  const og_attention_kernels *kernels = packed ? r->tiles : r->direct;
+  const int bf16 = kernels->is_bf16;
   const int64_t width = bf16 ? 2 : 4;
   char *at = r->scratch + (int64_t)worker * OG_ATTENTION_SCRATCH;
   scratch s = {
+      .kernels = kernels,
       .q_stride = round_up(a->dim_qk, PAD),
       .o_stride = round_up(a->dim_vo, PAD),
   };
@@ -85,47 +94,51 @@ static scratch scratch_of(const runner *r, int32_t worker, int64_t rows,
   s.sin = carve(&at, a->dim_qk * 4);
   s.rotated = carve(&at, 32 * s.q_stride * 4);
   if (packed) {
-    const int64_t block =
-        a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
-    s.keys = carve(&at, block * (a->dim_qk + 1) * width);
+    s.keys = carve(&at, block_keys(a) * (a->dim_qk + 1) * width);
     s.values = carve(&at, BLOCK * s.o_stride * width);
     s.s = carve(&at, r->tiles->tile_rows * BLOCK * 4);
     s.p = carve(&at, bf16 ? r->tiles->tile_rows * BLOCK * 2 : 0);
   } else {
     s.s = carve(&at, rows * DIRECT_BLOCK * 4);
+    s.p = carve(&at, bf16 ? rows * DIRECT_BLOCK * 2 : 0);
   }
   return s;
 }
 
 // --- Where keys and values lie
 
-// Pointers to keys [begin, end) of a request, at KV head `head`.
+// Key and value i of a request, at KV head `head`.
+static void row_find(const runner *r, const og_plan_request *request,
+                     int32_t head, int64_t i, const void **out_key,
+                     const void **out_value) {
+  const og_attention_args *a = r->args;
+  const int32_t page_size = r->view.header->page_size;
+  int64_t k = request->kv_begin + i, v = k;
+  if (page_size > 0) {
+    const int64_t page = a->page_indices[request->kv_begin + i / page_size];
+    k = page * a->k_page + i % page_size * a->k_token;
+    v = page * a->v_page + i % page_size * a->v_token;
+  } else {
+    k *= a->k_token;
+    v *= a->v_token;
+  }
+  *out_key = og_at(a->k, k + head * a->k_head, a->element);
+  *out_value = og_at(a->v, v + head * a->v_head, a->element);
+}
+
 static void rows_find(const runner *r, const og_plan_request *request,
                       int32_t head, int64_t begin, int64_t end,
                       const void **key_rows, const void **value_rows) {
-  const og_attention_args *a = r->args;
-  const int32_t page_size = r->view.header->page_size;
-  for (int64_t i = begin; i < end; ++i) {
-    int64_t k = request->kv_begin + i, v = k;
-    if (page_size > 0) {
-      const int64_t page = a->page_indices[request->kv_begin + i / page_size];
-      k = page * a->k_page + i % page_size * a->k_token;
-      v = page * a->v_page + i % page_size * a->v_token;
-    } else {
-      k *= a->k_token;
-      v *= a->v_token;
-    }
-    key_rows[i - begin] = og_at(a->k, k + head * a->k_head, a->element);
-    value_rows[i - begin] = og_at(a->v, v + head * a->v_head, a->element);
-  }
+  for (int64_t i = begin; i < end; ++i)
+    row_find(r, request, head, i, &key_rows[i - begin], &value_rows[i - begin]);
 }
 
 static void rotate_row(const runner *r, scratch *s, const void *x, void *y,
                        int64_t position, int element) {
   const int64_t half = r->args->dim_qk / 2;
-  og_rows()->angles((double)position, r->turns_high, r->turns_low, half, s->cos,
-                    s->sin);
-  og_rows()->rotate(x, y, half, s->cos, s->sin, 0, 1, element);
+  r->rows->angles((double)position, r->turns_high, r->turns_low, half, s->cos,
+                  s->sin);
+  r->rows->rotate(x, y, half, s->cos, s->sin, 0, 1, element);
 }
 
 // --- Queries in, results out
@@ -133,8 +146,9 @@ static void rotate_row(const runner *r, scratch *s, const void *x, void *y,
 static const void *query_of(const runner *r, const og_plan_request *request,
                             int64_t row, int32_t head) {
   const og_attention_args *a = r->args;
-  const int64_t token = request->q_begin + row / r->group;
-  const int64_t q_head = head * r->group + row % r->group;
+  const int64_t at = og_row_token(row, r->group);
+  const int64_t token = request->q_begin + at;
+  const int64_t q_head = (head - at) * r->group + row;
   return og_at(a->q, token * a->q_row + q_head * a->q_head, a->element);
 }
 
@@ -149,13 +163,13 @@ static void rows_prefetch(const void *const *rows, int64_t count, size_t offset,
 
 static void queries_load(const runner *r, scratch *s,
                          const og_plan_request *request, int64_t row_begin,
-                         int64_t rows, int32_t head, int64_t at, int bf16) {
+                         int64_t rows, int32_t head, int64_t at) {
   enum { AHEAD = 12 };
   const og_attention_args *a = r->args;
+  const int bf16 = s->kernels->is_bf16;
   const int64_t width = bf16 ? 2 : 4;
   const size_t rest = (size_t)((s->q_stride - a->dim_qk) * width);
   const size_t bytes = (size_t)a->dim_qk * og_element_bytes(a->element);
-  const og_row_kernels *kernels = og_rows();
   for (int64_t i = 0; i < rows; ++i) {
     const void *q = query_of(r, request, row_begin + i, head);
     if (i + AHEAD < rows) {
@@ -166,7 +180,7 @@ static void queries_load(const runner *r, scratch *s,
     if (bf16)
       memcpy(to, q, bytes);
     else
-      kernels->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
+      r->rows->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
     if (rest > 0) memset(to + a->dim_qk * width, 0, rest);
     if (a->pos_mode == OG_POS_ROPE)
       rotate_row(r, s, to, to,
@@ -178,14 +192,22 @@ static void queries_load(const runner *r, scratch *s,
   memset(s->o + at * s->o_stride, 0, (size_t)(rows * s->o_stride) * 4);
 }
 
+static void *result_of(const runner *r, const og_plan_request *request,
+                       int64_t row, int32_t head) {
+  const og_attention_args *a = r->args;
+  const int64_t at = og_row_token(row, r->group);
+  const int64_t token = request->q_begin + at;
+  const int64_t q_head = (head - at) * r->group + row;
+  return og_at(a->out, token * a->out_row + q_head * a->out_head, a->element);
+}
+
 static void row_store(const runner *r, const og_plan_request *request,
                       int64_t row, int32_t head, const float *o, float lse) {
   const og_attention_args *a = r->args;
-  const int64_t token = request->q_begin + row / r->group;
-  const int64_t q_head = head * r->group + row % r->group;
-  og_rows()->from_f32(
-      o, og_at(a->out, token * a->out_row + q_head * a->out_head, a->element),
-      a->dim_vo, a->element);
+  const int64_t at = og_row_token(row, r->group);
+  const int64_t token = request->q_begin + at;
+  const int64_t q_head = (head - at) * r->group + row;
+  r->rows->from_f32(o, result_of(r, request, row, head), a->dim_vo, a->element);
   a->lse[token * a->q_heads + q_head] = a->natural_lse ? lse * ln2 : lse;
 }
 
@@ -198,7 +220,7 @@ static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
     const float sum = s->sum[at + i];
     const int is_empty = s->max[at + i] == -INFINITY;
     const float lse = is_empty ? -INFINITY : s->max[at + i] + log2f(sum);
-    if (!is_empty) r->direct->scale(o, s->o_stride, 1 / sum);
+    if (!is_empty) s->kernels->scale(o, s->o_stride, 1 / sum);
     if (unit->slot < 0) {
       row_store(r, request, unit->row_begin + i, head, o, lse);
       continue;
@@ -211,10 +233,10 @@ static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
 
 // --- Logits to weights
 
-static float row_softmax(const runner *r, const og_attention_kernels *kernels,
-                         scratch *s, const og_plan_unit *unit, int64_t i,
-                         int32_t head, int64_t at, float *logits, uint16_t *p,
-                         int64_t key_begin, int64_t n, int64_t key_limit) {
+static float row_softmax(const runner *r, scratch *s, const og_plan_unit *unit,
+                         int64_t i, int32_t head, int64_t at, float *logits,
+                         uint16_t *p, int64_t key_begin, int64_t n,
+                         int64_t key_limit) {
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t row = unit->row_begin + i;
@@ -236,15 +258,16 @@ static float row_softmax(const runner *r, const og_attention_kernels *kernels,
       .sum = s->sum[at],
   };
   if (a->pos_mode == OG_POS_ALIBI) {
+    const int64_t token = og_row_token(row, r->group);
     x.slope =
-        og_alibi_slope((int32_t)(head * r->group + row % r->group), a->q_heads);
+        og_alibi_slope((int32_t)((head - token) * r->group + row), a->q_heads);
     x.distance = (float)(key_begin - position);
   }
   if (a->mask != NULL) {
     x.bits = a->mask + request->mask_begin;
-    x.bit = row / r->group * request->kv_len + key_begin;
+    x.bit = og_row_token(row, r->group) * request->kv_len + key_begin;
   }
-  const float factor = kernels->softmax(&x);
+  const float factor = s->kernels->softmax(&x);
   s->max[at] = x.max;
   s->sum[at] = x.sum;
   return factor;
@@ -313,9 +336,9 @@ static void tile_step(const runner *r, scratch *s, const og_plan_unit *unit,
                 s->keys + c * key_bytes, dim, s->s + c, BLOCK, 0);
   for (int64_t i = 0; i < rows; ++i) {
     uint16_t *p = tiles->is_bf16 ? s->p + i * BLOCK + first : NULL;
-    const float factor = row_softmax(r, tiles, s, unit, i0 + i, head, i0 + i,
-                                     s->s + i * BLOCK + first, p,
-                                     origin + first, last - first, hi);
+    const float factor =
+        row_softmax(r, s, unit, i0 + i, head, i0 + i, s->s + i * BLOCK + first,
+                    p, origin + first, last - first, hi);
     if (factor != 1)
       tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
   }
@@ -327,16 +350,79 @@ static void tile_step(const runner *r, scratch *s, const og_plan_unit *unit,
         hi - origin - first, s->o + i0 * s->o_stride + d, s->o_stride, 1);
 }
 
-static void packed_item(const runner *r, const og_plan_unit *unit, int32_t head,
-                        int32_t worker) {
+// What a worker will read next: keys and values, and queries where they are of
+// another item. Asked for while tiles are computed, so that packing does not
+// wait for memory.
+typedef struct upcoming {
+  const og_plan_request *request;
+  int32_t head;
+  int64_t key_begin, key_end;
+  int64_t row_begin, row_end;
+} upcoming;
+
+static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
+                              int32_t head, int64_t begin) {
+  const int64_t end = begin + block_keys(r->args);
+  return (upcoming){
+      .request = &r->view.requests[unit->request],
+      .head = head,
+      .key_begin = begin,
+      .key_end = end < unit->kv_end ? end : unit->kv_end,
+  };
+}
+
+// The item that is taken next, by this worker or another on the same cache.
+static upcoming upcoming_item(runner *r) {
+  const int32_t i = atomic_load_explicit(&r->next_item, memory_order_relaxed);
+  if (i >= r->view.header->item_count) return (upcoming){0};
+  const og_plan_unit *unit = &r->view.units[r->view.items[i].unit];
+  upcoming next = upcoming_keys(r, unit, r->view.items[i].head, unit->kv_begin);
+  next.row_begin = unit->row_begin;
+  next.row_end = unit->row_begin + unit->row_count;
+  return next;
+}
+
+// Part `part` of `parts`.
+static void upcoming_fetch(const runner *r, const upcoming *next, int64_t part,
+                           int64_t parts) {
   const og_attention_args *a = r->args;
+  const size_t es = og_element_bytes(a->element);
+  const int64_t keys = next->key_end - next->key_begin;
+  const int64_t rows = next->row_end - next->row_begin;
+  const void *key, *value;
+  for (int64_t i = keys * part / parts; i < keys * (part + 1) / parts; ++i) {
+    row_find(r, next->request, next->head, next->key_begin + i, &key, &value);
+    rows_prefetch(&key, 1, 0, (size_t)a->dim_qk * es);
+    rows_prefetch(&value, 1, 0, (size_t)a->dim_vo * es);
+  }
+  for (int64_t i = rows * part / parts; i < rows * (part + 1) / parts; ++i) {
+    const void *q = query_of(r, next->request, next->row_begin + i, next->head);
+    rows_prefetch(&q, 1, 0, (size_t)a->dim_qk * es);
+  }
+}
+
+// Asks for the lines that rows [begin, end) of a unit are stored to.
+static void results_fetch(const runner *r, const og_plan_unit *unit,
+                          int32_t head, int64_t begin, int64_t end) {
+  const og_attention_args *a = r->args;
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t bytes = a->dim_vo * (int64_t)og_element_bytes(a->element);
+  if (unit->slot >= 0) return;
+  for (int64_t i = begin; i < end; ++i) {
+    const char *out = result_of(r, request, unit->row_begin + i, head);
+    for (int64_t at = 0; at < bytes; at += 64)
+      __builtin_prefetch(out + at, 1, 2);
+  }
+}
+
+static void packed_item(runner *r, const og_plan_unit *unit, int32_t head,
+                        int32_t worker) {
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t rows = unit->row_count, panel = r->tiles->panel;
   scratch s = scratch_of(r, worker, rows, 1);
-  const int64_t block = a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
+  const int64_t block = block_keys(r->args);
   const int64_t tiles = (rows + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
-  queries_load(r, &s, request, unit->row_begin, rows, head, 0,
-               r->tiles->is_bf16);
+  queries_load(r, &s, request, unit->row_begin, rows, head, 0);
   int64_t origin = unit->kv_begin / block * block;
   for (; origin < unit->kv_end; origin += block) {
     int64_t begin = origin > unit->kv_begin ? origin : unit->kv_begin;
@@ -344,8 +430,12 @@ static void packed_item(const runner *r, const og_plan_unit *unit, int32_t head,
         origin + block < unit->kv_end ? origin + block : unit->kv_end;
     begin = origin + (begin - origin) / panel * panel;
     block_pack(r, &s, request, head, origin, begin, end);
+    const upcoming next = end < unit->kv_end ? upcoming_keys(r, unit, head, end)
+                                             : upcoming_item(r);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t i0 = rows * t / tiles, i1 = rows * (t + 1) / tiles;
+      upcoming_fetch(r, &next, t, tiles);
+      if (end == unit->kv_end) results_fetch(r, unit, head, i0, i1);
       tile_step(r, &s, unit, head, i0, i1 - i0, origin, end);
     }
   }
@@ -364,11 +454,11 @@ static const void *const *keys_ready(const runner *r, scratch *s,
   *offset = (size_t)(head * a->k_head) * og_element_bytes(a->element);
   *element = a->element;
   const int is_rope = a->pos_mode == OG_POS_ROPE;
-  if (!is_rope && (rows == 1 || a->element == OG_F32)) return keys;
+  const int is_ready = rows == 1 || s->kernels->is_bf16 || a->element == OG_F32;
+  if (is_ready && !is_rope) return keys;
   for (int64_t j = 0; j < 4; ++j) {
     float *to = (float *)(void *)s->rotated + j * s->q_stride;
-    og_rows()->to_f32((const char *)keys[j] + *offset, to, a->dim_qk,
-                      a->element);
+    r->rows->to_f32((const char *)keys[j] + *offset, to, a->dim_qk, a->element);
     if (is_rope) rotate_row(r, s, to, to, position + j, OG_F32);
     ready[j] = to;
   }
@@ -383,6 +473,7 @@ static void direct_logits(const runner *r, scratch *s, const og_plan_unit *unit,
   const og_attention_args *a = r->args;
   const int64_t rows = unit->row_count;
   const size_t es = og_element_bytes(a->element);
+  const int64_t q_bytes = s->q_stride * (s->kernels->is_bf16 ? 2 : 4);
   for (int64_t k = 0; k < n; k += 4)
     for (int32_t h = head_begin; h < head_end; ++h) {
       rows_prefetch(s->value_rows + k, 4, (size_t)(h * a->v_head) * es,
@@ -393,9 +484,9 @@ static void direct_logits(const runner *r, scratch *s, const og_plan_unit *unit,
       const void *const *keys = keys_ready(r, s, s->key_rows + k, h, begin + k,
                                            rows, &offset, &element, ready);
       const int64_t at = (h - head_begin) * rows;
-      r->direct->dots((const float *)(const void *)s->q + at * s->q_stride,
-                      s->q_stride, rows, keys, offset, a->dim_qk,
-                      s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK, element);
+      s->kernels->dots(s->q + at * q_bytes, s->q_stride, rows, keys, offset,
+                       a->dim_qk, s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK,
+                       element);
     }
 }
 
@@ -403,19 +494,22 @@ static void direct_logits(const runner *r, scratch *s, const og_plan_unit *unit,
 static void direct_values(const runner *r, scratch *s, const og_plan_unit *unit,
                           int32_t head_begin, int32_t head_end, int64_t n,
                           int64_t next_count) {
+  enum { STEP = 8 };
   const og_attention_args *a = r->args;
   const int64_t rows = unit->row_count;
   const size_t es = og_element_bytes(a->element);
-  for (int64_t k = 0; k < n; k += 4) {
-    const int64_t left = next_count - k;
+  for (int64_t k = 0; k < n; k += STEP) {
+    const int64_t left = next_count - k, count = n - k < STEP ? n - k : STEP;
     for (int32_t h = head_begin; h < head_end; ++h) {
-      const int64_t at = (h - head_begin) * rows;
-      rows_prefetch(s->key_rows + k, left < 4 ? left : 4,
+      const int64_t at = (h - head_begin) * rows * DIRECT_BLOCK + k;
+      const void *weights = s->kernels->is_bf16 ? (const void *)(s->p + at)
+                                                : (const void *)(s->s + at);
+      rows_prefetch(s->key_rows + k, left < STEP ? left : STEP,
                     (size_t)(h * a->k_head) * es, (size_t)a->dim_qk * es);
-      r->direct->add_values(s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK, rows,
-                            s->value_rows + k, (size_t)(h * a->v_head) * es,
-                            a->dim_vo, s->o + at * s->o_stride, s->o_stride,
-                            a->element);
+      s->kernels->add_values(weights, DIRECT_BLOCK, rows, s->value_rows + k,
+                             count, (size_t)(h * a->v_head) * es, a->dim_vo,
+                             s->o + (h - head_begin) * rows * s->o_stride,
+                             s->o_stride, a->element);
     }
   }
 }
@@ -437,10 +531,11 @@ static void direct_block(const runner *r, scratch *s, const og_plan_unit *unit,
       const int64_t at = (h - head_begin) * rows + i;
       float *logits = s->s + at * DIRECT_BLOCK;
       for (int64_t k = padded; k < DIRECT_BLOCK; ++k) logits[k] = 0;
-      const float factor = row_softmax(r, r->direct, s, unit, i, h, at, logits,
-                                       NULL, begin, DIRECT_BLOCK, end);
+      uint16_t *p = s->kernels->is_bf16 ? s->p + at * DIRECT_BLOCK : NULL;
+      const float factor = row_softmax(r, s, unit, i, h, at, logits, p, begin,
+                                       DIRECT_BLOCK, end);
       if (factor != 1)
-        r->direct->scale(s->o + at * s->o_stride, s->o_stride, factor);
+        s->kernels->scale(s->o + at * s->o_stride, s->o_stride, factor);
     }
   const int64_t next_end =
       end + DIRECT_BLOCK < unit->kv_end ? end + DIRECT_BLOCK : unit->kv_end;
@@ -456,8 +551,7 @@ static void direct_item(const runner *r, const og_plan_unit *unit, int32_t head,
   if (head_end > r->args->kv_heads) head_end = r->args->kv_heads;
   scratch s = scratch_of(r, worker, (head_end - head) * rows, 0);
   for (int32_t h = head; h < head_end; ++h)
-    queries_load(r, &s, request, unit->row_begin, rows, h, (h - head) * rows,
-                 0);
+    queries_load(r, &s, request, unit->row_begin, rows, h, (h - head) * rows);
   int64_t begin = unit->kv_begin;
   while (begin < unit->kv_end) {
     const int64_t next = (begin / DIRECT_BLOCK + 1) * DIRECT_BLOCK;
@@ -506,8 +600,8 @@ static void merge_row(const runner *r, const og_plan_merge *m, int64_t i,
         (m->slot + (int64_t)part * m->row_count + i) * a->kv_heads + head;
     const float weight = exp2f(r->partial_lse[slot] - top);
     sum += weight;
-    og_rows()->accumulate(r->partial_out + slot * a->dim_vo, weight, out,
-                          a->dim_vo);
+    r->rows->accumulate(r->partial_out + slot * a->dim_vo, weight, out,
+                        a->dim_vo);
   }
   const float inverse = top > -INFINITY ? 1 / sum : 0;
   for (int32_t d = 0; d < a->dim_vo; ++d) out[d] *= inverse;
@@ -551,7 +645,11 @@ og_status og_attention_run(const og_call *call, const og_attention_args *args) {
       .call = call,
       .args = args,
       .tiles = og_attention(args->element),
-      .direct = og_attention(OG_F32),
+      // Turned queries and keys have more than bf16's bits, and so few rows
+      // need not lose them.
+      .direct =
+          og_attention(args->pos_mode == OG_POS_ROPE ? OG_F32 : args->element),
+      .rows = og_rows(),
   };
   og_status status = og_plan_check(args, &r.view, text, sizeof text);
   if (status == OG_OK) status = pages_check(&r, text, sizeof text);

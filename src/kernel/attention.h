@@ -87,10 +87,16 @@ typedef struct og_plan_merge {
   int32_t slot, split_count;
 } og_plan_merge;
 
+// The token of packed row `row` in its request. Once for each row and block,
+// so 64-bit divisions would be felt.
+static inline int64_t og_row_token(int64_t row, int64_t group) {
+  return group == 1 ? row : (int64_t)((uint32_t)row / (uint32_t)group);
+}
+
 // The place of packed row `row` among the keys of its request.
 static inline int64_t og_row_position(const og_plan_request *request,
                                       int64_t row, int64_t group) {
-  return row / group + request->kv_len - request->q_len;
+  return og_row_token(row, group) + request->kv_len - request->q_len;
 }
 
 // The keys that a query at `position` sees, as far as the plan says.
@@ -236,14 +242,16 @@ typedef struct og_attention_kernels {
   // Returns what earlier sums of this row are to be multiplied by.
   float (*softmax)(og_softmax_row *row);
   void (*scale)(float *x, int64_t n, float factor);
-  // s[r * s_stride + i] = q[r] . keys[i], i < 4; q padded with zeros to 16.
-  void (*dots)(const float *q, int64_t q_stride, int64_t rows,
+  // s[r * s_stride + i] = q[r] . keys[i], i < 4; q, of the tile's type, padded
+  // with zeros to 32.
+  void (*dots)(const void *q, int64_t q_stride, int64_t rows,
                const void *const *keys, size_t offset, int64_t dim, float *s,
                int64_t s_stride, int element);
-  // o[r] += sum of p[r * p_stride + i] * values[i], i < 4; o padded to 16.
-  void (*add_values)(const float *p, int64_t p_stride, int64_t rows,
-                     const void *const *values, size_t offset, int64_t dim,
-                     float *o, int64_t o_stride, int element);
+  // o[r] += sum of p[r * p_stride + i] * values[i], i < count, a multiple of
+  // 4; p of the tile's type, o padded to 32.
+  void (*add_values)(const void *p, int64_t p_stride, int64_t rows,
+                     const void *const *values, int64_t count, size_t offset,
+                     int64_t dim, float *o, int64_t o_stride, int element);
 } og_attention_kernels;
 const og_attention_kernels *og_attention(int element);
 

@@ -136,6 +136,108 @@ static void tile(int64_t rows, const void *a, int64_t a_stride, const void *b,
   tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
 }
 
+// --- Few rows: keys and values where they lie
+
+// Four keys' pairs from d on, against those of a row.
+#define DOTS_ROW(r)                                                      \
+  {                                                                      \
+    const __m512bh x =                                                   \
+        (__m512bh)_mm512_loadu_ps((const void *)(q + (r)*q_stride + d)); \
+    a##r = _mm512_dpbf16_ps(a##r, x, k0);                                \
+    b##r = _mm512_dpbf16_ps(b##r, x, k1);                                \
+    c##r = _mm512_dpbf16_ps(c##r, x, k2);                                \
+    e##r = _mm512_dpbf16_ps(e##r, x, k3);                                \
+  }
+#define DOTS_ZERO(r) \
+  vf a##r = v_zero(), b##r = v_zero(), c##r = v_zero(), e##r = v_zero();
+#define DOTS_SUM(r) v_sum4(a##r, b##r, c##r, e##r, s + (r)*s_stride);
+#define DOTS(R)                                                               \
+  OG_INLINE void dots_##R(const uint16_t *q, int64_t q_stride,                \
+                          const uint16_t *const *keys, int64_t dim, float *s, \
+                          int64_t s_stride) {                                 \
+    ROWS_##R(DOTS_ZERO) for (int64_t d = 0; d < dim; d += 2 * VW) {           \
+      const __m512bh k0 = (__m512bh)pair_load(keys[0], d, dim);               \
+      const __m512bh k1 = (__m512bh)pair_load(keys[1], d, dim);               \
+      const __m512bh k2 = (__m512bh)pair_load(keys[2], d, dim);               \
+      const __m512bh k3 = (__m512bh)pair_load(keys[3], d, dim);               \
+      ROWS_##R(DOTS_ROW)                                                      \
+    }                                                                         \
+    ROWS_##R(DOTS_SUM)                                                        \
+  }
+DOTS(1)
+DOTS(2)
+DOTS(4)
+
+OG_TARGET static void dots(const void *queries, int64_t q_stride, int64_t rows,
+                           const void *const *keys, size_t offset, int64_t dim,
+                           float *s, int64_t s_stride, int element) {
+  const uint16_t *q = queries, *at[4];
+  (void)element;
+  for (int64_t i = 0; i < 4; ++i)
+    at[i] = (const uint16_t *)(const void *)((const char *)keys[i] + offset);
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4)
+    dots_4(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
+  for (; r + 2 <= rows; r += 2)
+    dots_2(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
+  if (r < rows)
+    dots_1(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
+}
+
+// Channels d to d + 31 of two values as pairs, the first and last 16.
+#define PAIRS(i)                                                               \
+  const __m512i x##i = (__m512i)pair_load(v[2 * i], d, dim);                   \
+  const __m512i y##i = (__m512i)pair_load(v[2 * i + 1], d, dim);               \
+  const __m512bh lo##i = (__m512bh)_mm512_permutex2var_epi16(x##i, low, y##i); \
+  const __m512bh hi##i = (__m512bh)_mm512_permutex2var_epi16(x##i, high, y##i);
+#define PAIRS_ADD(i)                                            \
+  {                                                             \
+    const __m512bh w = (__m512bh)_mm512_set1_epi32(weights[i]); \
+    sum0 = _mm512_dpbf16_ps(sum0, w, lo##i);                    \
+    sum1 = _mm512_dpbf16_ps(sum1, w, hi##i);                    \
+  }
+#define ADD_PAIRS(N)                                                      \
+  OG_INLINE void add_pairs_##N(const uint16_t *p, int64_t p_stride,       \
+                               int64_t rows, const uint16_t *const *v,    \
+                               int64_t dim, float *o, int64_t o_stride) { \
+    const __m512i low = _mm512_loadu_si512(pair_order);                   \
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));    \
+    for (int64_t d = 0; d < dim; d += 2 * VW) {                           \
+      ROWS_##N(PAIRS) for (int64_t r = 0; r < rows; ++r) {                \
+        int32_t weights[N];                                               \
+        memcpy(weights, p + r * p_stride, sizeof weights);                \
+        float *to = o + r * o_stride + d;                                 \
+        vf sum0 = v_load(to), sum1 = v_load(to + VW);                     \
+        ROWS_##N(PAIRS_ADD) v_store(to, sum0);                            \
+        v_store(to + VW, sum1);                                           \
+      }                                                                   \
+    }                                                                     \
+  }
+static const uint16_t pair_order[32] = {
+    0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+    8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47};
+ADD_PAIRS(2)
+ADD_PAIRS(4)
+
+OG_TARGET static void add_values(const void *weights, int64_t p_stride,
+                                 int64_t rows, const void *const *values,
+                                 int64_t count, size_t offset, int64_t dim,
+                                 float *o, int64_t o_stride, int element) {
+  const uint16_t *p = weights;
+  (void)element;
+  for (int64_t i = 0; i < count; i += 8) {
+    const int64_t n = count - i < 8 ? 4 : 8;
+    const uint16_t *v[8];
+    for (int64_t j = 0; j < n; ++j)
+      v[j] = (const uint16_t *)(const void *)((const char *)values[i + j] +
+                                              offset);
+    if (n == 8)
+      add_pairs_4(p + i, p_stride, rows, v, dim, o, o_stride);
+    else
+      add_pairs_2(p + i, p_stride, rows, v, dim, o, o_stride);
+  }
+}
+
 const og_attention_kernels og_attention_avx512_bf16 = {
     .panel = PANEL,
     .tile_rows = TILE_ROWS,
@@ -145,5 +247,7 @@ const og_attention_kernels og_attention_avx512_bf16 = {
     .tile = tile,
     .softmax = softmax_row,
     .scale = scale_row,
+    .dots = dots,
+    .add_values = add_values,
 };
 #endif

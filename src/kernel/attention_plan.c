@@ -38,9 +38,9 @@ static tiling tiling_of(const og_attention_problem *p) {
   const int32_t group = p->q_heads / p->kv_heads;
   return (tiling){
       .group = group,
-      .tile_rows = dim <= 64    ? 320
-                   : dim <= 128 ? 192
-                                : 112,
+      .tile_rows = dim <= 64    ? 504
+                   : dim <= 128 ? 350
+                                : 168,
       .head_step_max = p->kv_heads,
   };
 }

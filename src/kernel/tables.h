@@ -12,6 +12,7 @@ extern const og_gemm_kernels og_gemm_scalar;
 #if defined(__x86_64__)
 extern const og_row_kernels og_rows_avx2;
 extern const og_row_kernels og_rows_avx512;
+extern const og_row_kernels og_rows_avx512_bf16;
 extern const og_attention_kernels og_attention_avx2;
 extern const og_gemm_kernels og_gemm_avx2;
 extern const og_attention_kernels og_attention_avx512;

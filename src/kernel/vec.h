@@ -64,18 +64,18 @@ OG_INLINE void v_stn(void *p, int64_t i, vf x, int64_t n, int element) {
 
 // --- Functions ---------------------------------------------------------------
 
-// 2^x, relative error 2e-7; 0 for -inf and below -126.
+// 2^x, relative error 2e-7; 0 for -inf. Without AVX-512, x < 128, and 0 below
+// -126.
 OG_INLINE vf v_exp2(vf x) {
-  x = v_max(v_set1(-151.0f), x);  // in this order a NaN stays
-  const vf whole = v_floor(x);
-  const vf f = v_sub(x, whole);
+  vf f;
+  const vf whole = v_exp2_split(x, &f);
   vf s = v_set1(1.8775767e-3f);
   s = v_fma(s, f, v_set1(8.9893397e-3f));
   s = v_fma(s, f, v_set1(5.5826318e-2f));
   s = v_fma(s, f, v_set1(2.4015361e-1f));
   s = v_fma(s, f, v_set1(6.9315308e-1f));
   s = v_fma(s, f, v_set1(1));  // exact at 0: one key has weight 1
-  return v_scale2(s, whole);
+  return v_exp2_join(s, whole);
 }
 
 // e^x by a two-part ln 2, relative error 2e-7 over the whole range.
@@ -94,7 +94,12 @@ OG_INLINE vf v_exp(vf x) {
 }
 
 OG_INLINE vf v_sigmoid(vf x) {
-  return v_div(v_set1(1), v_add(v_set1(1), v_exp(v_neg(x))));
+#if OG_VEC >= OG_VEC_AVX512
+  const vf e = v_exp2(v_mul(x, v_set1(-1.44269504f)));
+#else
+  const vf e = v_exp(v_neg(x));
+#endif
+  return v_div(v_set1(1), v_add(v_set1(1), e));
 }
 
 // Near zero the odd polynomial of Cephes, else 1 - 2 / (e^2x + 1).

@@ -50,6 +50,19 @@ OG_V_INLINE vf v_scale2(vf s, vf n) {
   return _mm256_mul_ps(_mm256_mul_ps(s, _mm256_castsi256_ps(a)),
                        _mm256_castsi256_ps(b));
 }
+// Splits x < 128 into its floor, -127 at least, and a rest in [0, 1).
+OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
+  x = v_max(v_set1(-127.0f), x);  // in this order a NaN stays
+  const vf whole = v_floor(x);
+  *out_rest = v_sub(x, whole);
+  return whole;
+}
+// s * 2^n for whole n in [-127, 127]; 0 for -127.
+OG_V_INLINE vf v_exp2_join(vf s, vf n) {
+  const __m256i biased =
+      _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+  return _mm256_mul_ps(s, _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23)));
+}
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }

@@ -44,6 +44,13 @@ OG_V_INLINE vf v_round(vf a) {
 }
 // s * 2^n for whole n; under- and overflow as they should.
 OG_V_INLINE vf v_scale2(vf s, vf n) { return _mm512_scalef_ps(s, n); }
+// Splits x into what v_exp2_join scales by and a rest in [0, 1). Any x: scalef
+// takes the floor itself, and the rest of an infinite x is 0.
+OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
+  *out_rest = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF);
+  return x;
+}
+OG_V_INLINE vf v_exp2_join(vf s, vf x) { return _mm512_scalef_ps(s, x); }
 // a < b ? x : y, by lane.
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
@@ -70,6 +77,9 @@ OG_V_INLINE vf v_bf16_widen(__m256i x) {
 }
 // To nearest even; a NaN keeps its quiet bit.
 OG_V_INLINE __m256i v_bf16_narrow(vf x) {
+#if OG_VEC == OG_VEC_AVX512_BF16
+  return (__m256i)_mm512_cvtneps_pbh(x);
+#else
   const __m512i u = _mm512_castps_si512(x);
   const __m512i odd =
       _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -78,6 +88,7 @@ OG_V_INLINE __m256i v_bf16_narrow(vf x) {
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
   r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+#endif
 }
 OG_V_INLINE vf v_load_bf16(const uint16_t *p) {
   return v_bf16_widen(_mm256_loadu_si256((const void *)p));

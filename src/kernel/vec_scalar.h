@@ -54,6 +54,23 @@ OG_V_INLINE vf v_scale2(vf s, vf n) {
   for (int i = 0; i < VW; ++i) s[i] = ldexpf(s[i], (int)n[i]);
   return s;
 }
+// Splits x < 128 into its floor, -127 at least, and a rest in [0, 1).
+OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
+  x = v_max(v_set1(-127.0f), x);  // in this order a NaN stays
+  const vf whole = v_floor(x);
+  *out_rest = v_sub(x, whole);
+  return whole;
+}
+// s * 2^n for whole n in [-127, 127]; 0 for -127.
+OG_V_INLINE vf v_exp2_join(vf s, vf n) {
+  for (int i = 0; i < VW; ++i) {
+    // The comparison gives a NaN a number that may be converted.
+    const int32_t power = n[i] > -127 ? (int32_t)n[i] : -127;
+    const og_float_bits scale = {.u = (uint32_t)(power + 127) << 23};
+    s[i] *= scale.f;
+  }
+  return s;
+}
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return v_blend(a < b, x, y);
 }

@@ -9,7 +9,7 @@
 #include "kernel/kernel.h"
 #include "tests/unit/test.h"
 
-enum { CALLERS = 2, THREADS = 4, HEADS = 4, KV_HEADS = 2, DIM = 32 };
+enum { CALLERS = 2, THREADS = 8, HEADS = 4, KV_HEADS = 2, DIM = 32 };
 
 typedef struct share {
   og_task_fn fn;

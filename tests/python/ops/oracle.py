@@ -11,12 +11,22 @@ import torch
 import torch.nn.functional as F
 
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
-# Error relative to the largest entry of a row, or of the whole result.
-TOLERANCE = {
-    torch.float32: 1e-5,
-    torch.bfloat16: 2e-2,
-    torch.float16: 2.5e-3,
-}
+# Error relative to the largest entry of a row, or of the whole result. The
+# 16-bit types have no number of their own: twice what torch's own result in
+# that type is off.
+TOLERANCE = 1e-5
+
+
+def bound(dtype: torch.dtype, own: float) -> float:
+    """What an error may be, where torch's own is `own`."""
+    return TOLERANCE if dtype == torch.float32 else 2 * own + TOLERANCE
+
+
+def close(
+    found: torch.Tensor, wanted: torch.Tensor, own: torch.Tensor
+) -> None:
+    """found against float64, where own is torch's result in the same type."""
+    assert error(found, wanted) <= bound(found.dtype, error(own, wanted))
 
 
 def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -51,7 +61,7 @@ def rope_neox(
     frequency = theta ** (-torch.arange(half).double() / half) / scale
     angle = positions.double()[:, None, None] * frequency
     low, high = x[..., :half], x[..., half:]
-    cos, sin = angle.cos(), angle.sin()
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     return torch.cat([low * cos - high * sin, high * cos + low * sin], -1)
 
 
@@ -114,6 +124,19 @@ def make_batch(
     )
 
 
+def _visible(
+    distance: torch.Tensor, mask: torch.Tensor | None, s: dict[str, Any]
+) -> torch.Tensor:
+    seen = torch.ones_like(distance, dtype=torch.bool)
+    if s.get("causal"):
+        seen &= distance <= 0
+    if s.get("window_left", -1) >= 0:
+        seen &= distance >= -s["window_left"]
+    if mask is not None:
+        seen &= mask
+    return seen
+
+
 def _request(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -138,17 +161,68 @@ def _request(
     cap = s.get("logits_soft_cap", 0.0)
     if cap:
         logits = cap * torch.tanh(logits / cap)
-    seen = torch.ones_like(distance, dtype=torch.bool)
-    if s.get("causal"):
-        seen &= distance <= 0
-    if s.get("window_left", -1) >= 0:
-        seen &= distance >= -s["window_left"]
-    if mask is not None:
-        seen &= mask
+    seen = _visible(distance, mask, s)
     logits = logits.masked_fill(~seen, -math.inf)
     lse = torch.logsumexp(logits, -1)
     weights = torch.exp(logits - lse[..., None]).nan_to_num(0)
     return torch.einsum("hqk,khd->qhd", weights, v), lse.T
+
+
+def _own_request(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: torch.Tensor | None,
+    s: dict[str, Any],
+    is_plain: bool,
+) -> torch.Tensor:
+    """As a torch user writes it, in the type of q; 0 where a row sees none."""
+    place = torch.arange(q.shape[0]) + k.shape[0] - q.shape[0]
+    keys = torch.arange(k.shape[0])
+    mode = s.get("pos_encoding_mode", "NONE")
+    if mode == "ROPE_LLAMA":
+        settings = (s.get("rope_theta", 1e4), s.get("rope_scale", 1.0))
+        q = rope_neox(q, place, *settings).to(q.dtype)
+        k = rope_neox(k, keys, *settings).to(k.dtype)
+    distance = keys[None] - place[:, None]
+    seen = _visible(distance, mask, s)
+    scale = s.get("sm_scale", q.shape[-1] ** -0.5)
+    bias = torch.zeros(q.shape[1], *seen.shape, dtype=q.dtype)
+    if mode == "ALIBI":
+        slopes = alibi_slopes(q.shape[1])[:, None, None]
+        bias = (slopes * distance).to(q.dtype)
+    bias = bias.masked_fill(~seen, -math.inf)
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
+    q, k, v = (t.transpose(0, 1) for t in (q, k, v))
+    cap = s.get("logits_soft_cap", 0.0)
+    if cap or is_plain:
+        logits = (q @ k.transpose(1, 2)) * scale + bias.nan_to_num(neginf=0)
+        if cap:
+            logits = cap * torch.tanh(logits / cap)
+        logits = logits.masked_fill(~seen, -math.inf)
+        out = torch.softmax(logits, -1) @ v
+    else:
+        out = F.scaled_dot_product_attention(
+            q[None], k[None], v[None], attn_mask=bias[None], scale=scale)[0]
+    empty = ~seen.any(1)
+    return out.transpose(0, 1).masked_fill(empty[:, None, None], 0)
+
+
+def attention_by_torch(
+    batch: Batch, is_plain: bool = False, **settings: Any
+) -> torch.Tensor:
+    """Every request's output by torch, in the batch's own type: by SDPA where
+    it can, or by plain operators."""
+    q, k, v = batch.q, batch.k, batch.v
+    qi, ki = batch.qo_indptr.tolist(), batch.kv_indptr.tolist()
+    return torch.cat([
+        _own_request(
+            q[qi[i]:qi[i + 1]], k[ki[i]:ki[i + 1]], v[ki[i]:ki[i + 1]],
+            batch.masks[i] if batch.masks is not None else None, settings,
+            is_plain)
+        for i in range(len(qi) - 1)
+    ])
 
 
 def attention(
@@ -213,19 +287,21 @@ def rope_frequencies(
 
 
 def rope(
-    x: torch.Tensor, angle: torch.Tensor, interleave: bool
+    x: torch.Tensor, angle: torch.Tensor, interleave: bool,
+    dtype: torch.dtype = torch.float64,
 ) -> torch.Tensor:
     """Rotates the first 2 * angle.shape[-1] entries of each head."""
     rotary = 2 * angle.shape[-1]
-    cos, sin = angle.cos()[:, None], angle.sin()[:, None]
-    y = x.double().clone()
+    cos, sin = (t[:, None].to(dtype) for t in (angle.cos(), angle.sin()))
+    x = x.to(dtype)
+    y = x.clone()
     if interleave:
-        a, b = x[..., 0:rotary:2].double(), x[..., 1:rotary:2].double()
+        a, b = x[..., 0:rotary:2], x[..., 1:rotary:2]
         y[..., 0:rotary:2], y[..., 1:rotary:2] = (
             a * cos - b * sin, b * cos + a * sin)
     else:
-        a = x[..., :rotary // 2].double()
-        b = x[..., rotary // 2:rotary].double()
+        a = x[..., :rotary // 2]
+        b = x[..., rotary // 2:rotary]
         y[..., :rotary // 2] = a * cos - b * sin
         y[..., rotary // 2:rotary] = b * cos + a * sin
     return y
@@ -240,20 +316,22 @@ def moe(
     b13: torch.Tensor | None,
     b2: torch.Tensor | None,
     activation: str,
+    dtype: torch.dtype = torch.float64,
 ) -> torch.Tensor:
     name = {"silu": "silu_and_mul", "gelu": "gelu_and_mul",
             "gelu_tanh": "gelu_tanh_and_mul",
             "swigluoai": "swigluoai_and_mul"}[activation]
-    y = torch.zeros(x.shape, dtype=torch.float64)
+    y = torch.zeros(x.shape, dtype=dtype)
+    x, w13, w2 = x.to(dtype), w13.to(dtype), w2.to(dtype)
     for token in range(x.shape[0]):
         for slot, expert in enumerate(ids[token].tolist()):
             if expert < 0:
                 continue
-            h = w13[expert].double() @ x[token].double()
+            h = w13[expert] @ x[token]
             if b13 is not None:
-                h = h + b13[expert].double()
-            out = w2[expert].double() @ GATED[name](h)
+                h = h + b13[expert].to(dtype)
+            out = w2[expert] @ GATED[name](h)
             if b2 is not None:
-                out = out + b2[expert].double()
-            y[token] += weights[token, slot].double() * out
+                out = out + b2[expert].to(dtype)
+            y[token] += weights[token, slot].to(dtype) * out
     return y

@@ -11,31 +11,39 @@ import oracle
 import pytest
 import torch
 import torch.nn.functional as F
-from oracle import TOLERANCE, TYPES
+from oracle import TYPES
 
 SHAPES = [(1, 111), (19, 500), (3, 1024), (0, 64), (2, 3, 40), (7, 3)]
 
 
+Triple = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
 def gradients(
-    call: Any, wanted: Any, inputs: list[torch.Tensor]
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(found, wanted): the result, then the gradient of each input."""
+    call: Any, wanted: Any, inputs: list[torch.Tensor], own: Any = None
+) -> list[Triple]:
+    """(found, in float64, torch's own): the result, then the gradient of each
+    input. torch's own is the same formula in the type of the inputs."""
     low = [x.detach().clone().requires_grad_() for x in inputs]
     high = [x.detach().double().requires_grad_() for x in inputs]
-    y, z = call(*low), wanted(*high)
-    grad = torch.randn(z.shape, generator=torch.Generator().manual_seed(5))
-    y.backward(grad.to(y.dtype))
-    z.backward(grad.to(y.dtype).double())
-    pairs = [(y.detach(), z.detach())]
-    for a, b in zip(low, high, strict=True):
+    same = [x.detach().clone().requires_grad_() for x in inputs]
+    results = call(*low), wanted(*high), (own or wanted)(*same)
+    grad = torch.randn(results[1].shape,
+                       generator=torch.Generator().manual_seed(5))
+    grad = grad.to(inputs[0].dtype)
+    for result in results:
+        result.backward(grad.to(result.dtype))
+    triples = [tuple(r.detach() for r in results)]
+    for a, b, c in zip(low, high, same, strict=True):
         assert a.grad is not None and b.grad is not None
-        pairs.append((a.grad, b.grad))
-    return pairs
+        assert c.grad is not None
+        triples.append((a.grad, b.grad, c.grad))
+    return triples
 
 
-def close(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    for found, wanted in pairs:
-        assert oracle.error(found, wanted) <= TOLERANCE[found.dtype]
+def close(triples: list[Triple]) -> None:
+    for found, wanted, own in triples:
+        oracle.close(found, wanted, own)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -51,13 +59,14 @@ def test_norms(
     close(gradients(
         lambda x, w, b: ops.layer_norm(x, w, b),
         lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), [x, w, b]))
-    plain = F.layer_norm(x.double(), x.shape[-1:])
-    close([(ops.layer_norm(x), plain)])
-    close([(ops.gemma_rms_norm(x, w),
-            oracle.rms_norm(x.double(), w.double() + 1, 1e-6))])
+    close([(ops.layer_norm(x), F.layer_norm(x.double(), x.shape[-1:]),
+            F.layer_norm(x, x.shape[-1:]))])
+    close(gradients(
+        lambda x, w: ops.gemma_rms_norm(x, w),
+        lambda x, w: oracle.rms_norm(x, w + 1, 1e-6), [x, w]))
     covers("rms_norm", dtype, "gradient")
     covers("layer_norm", dtype, "gradient")
-    covers("gemma_rms_norm", dtype, "shapes")
+    covers("gemma_rms_norm", dtype, "gradient")
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -73,7 +82,7 @@ def test_fused_add(
     assert back[0] is x and back[1] is residual
     assert torch.equal(residual, total)
     wanted = oracle.rms_norm(total.double(), w.double() + offset, 1e-6)
-    close([(x, wanted)])
+    close([(x, wanted, oracle.rms_norm(total, w + offset, 1e-6))])
     covers(name, dtype, "in place")
 
 
@@ -117,13 +126,17 @@ def test_rope(
         lambda q, k: torch.cat(ops.apply_rope(q, k, positions, **settings), 1),
         lambda q, k: torch.cat(
             [oracle.rope(q, angle, interleave),
-             oracle.rope(k, angle, interleave)], 1), [q, k]))
+             oracle.rope(k, angle, interleave)], 1), [q, k],
+        own=lambda q, k: torch.cat(
+            [oracle.rope(q, angle, interleave, dtype),
+             oracle.rope(k, angle, interleave, dtype)], 1)))
     for operator in ("apply_rope", "apply_rope_inplace"):
         covers(operator, dtype, "partial, interleaved, Llama 3.1")
     wanted = oracle.rope(q, angle, interleave)
+    own = oracle.rope(q, angle, interleave, dtype)
     back = ops.apply_rope_inplace(q, k, positions, **settings)
     assert back[0] is q
-    close([(q, wanted)])
+    close([(q, wanted, own)])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -138,9 +151,10 @@ def test_rope_table(
     table = torch.cat([all_angles.cos(), all_angles.sin()], -1).float()
     positions = torch.tensor([49, 0, 7, 7])
     wanted = oracle.rope(q, all_angles[positions], not is_neox)
+    own = oracle.rope(q, all_angles[positions], not is_neox, dtype)
     y, _ = ops.apply_rope_with_cos_sin_cache(
         q, k, positions, table, is_neox=is_neox)
-    close([(y, wanted)])
+    close([(y, wanted, own)])
     ops.apply_rope_with_cos_sin_cache_inplace(
         q, k, positions, table, is_neox=is_neox)
     assert torch.equal(qkv[:, :4], y)
