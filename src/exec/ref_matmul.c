@@ -2,6 +2,8 @@
 // Reference matrix products: [.., M, K] x [.., K, N] -> [.., M, N], alone or as
 // beta * c + alpha * a b. Floats accumulate in double, integers in int64.
 
+#include <string.h>
+
 #include "exec/ref.h"
 
 typedef struct matmul {
@@ -12,8 +14,11 @@ typedef struct matmul {
   int64_t batches;
   double alpha, beta;
   bool is_whole;
-  og_tensor bias;  // c broadcast to the result's shape
+  og_tensor bias;   // c broadcast to the result's shape
+  double *scratch;  // for each worker, ROWS + 1 rows of the result
 } matmul;
+
+enum { ROWS = 16 };
 
 static const char *at(const og_tensor *t, int64_t offset, int64_t row,
                       int64_t column) {
@@ -22,19 +27,36 @@ static const char *at(const og_tensor *t, int64_t offset, int64_t row,
              og_item_bytes(t);
 }
 
-static void real_element(const matmul *s, const int64_t *offset, int64_t row,
-                         int64_t column) {
-  double sum = 0;
-  for (int64_t k = 0; k < s->k; ++k)
-    sum += og_element_double(s->a->dtype, at(s->a, offset[1], row, k)) *
-           og_element_double(s->b->dtype, at(s->b, offset[2], k, column));
-  sum *= s->alpha;
-  if (s->c != NULL && s->beta != 0)
-    sum += s->beta *
-           og_element_double(s->c->dtype, at(&s->bias, offset[3], row, column));
-  og_element_set_double(
-      s->ref.out[0]->dtype,
-      (char *)(uintptr_t)at(s->ref.out[0], offset[0], row, column), sum);
+// Rows of one batch: each row of b is converted once for all of them, and its
+// products are added up in the order of k, as one element alone would.
+static void real_rows(const matmul *s, const int64_t *offset, int64_t row,
+                      int64_t rows, double *scratch) {
+  const og_tensor *out = s->ref.out[0];
+  double *line = scratch, *sums = line + s->n;
+  memset(sums, 0, (size_t)(rows * s->n) * sizeof *sums);
+  for (int64_t k = 0; k < s->k; ++k) {
+    og_get_doubles(s->b, at(s->b, offset[2], k, 0),
+                   s->b->strides[s->b->ndim - 1] * og_item_bytes(s->b), s->n,
+                   line);
+    for (int64_t r = 0; r < rows; ++r) {
+      const double a =
+          og_element_double(s->a->dtype, at(s->a, offset[1], row + r, k));
+      double *sum = sums + r * s->n;
+      for (int64_t i = 0; i < s->n; ++i) sum[i] += a * line[i];
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    double *sum = sums + r * s->n;
+    for (int64_t i = 0; i < s->n; ++i) {
+      sum[i] *= s->alpha;
+      if (s->c != NULL && s->beta != 0)
+        sum[i] +=
+            s->beta *
+            og_element_double(s->c->dtype, at(&s->bias, offset[3], row + r, i));
+    }
+    og_put_doubles(out, (char *)(uintptr_t)at(out, offset[0], row + r, 0),
+                   out->strides[out->ndim - 1] * og_item_bytes(out), s->n, sum);
+  }
 }
 
 static void whole_element(const matmul *s, const int64_t *offset, int64_t row,
@@ -59,16 +81,18 @@ static void whole_element(const matmul *s, const int64_t *offset, int64_t row,
 static void share_rows(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   matmul *s = state;
-  (void)worker;
-  for (int64_t i = begin; i < end; ++i) {
+  double *scratch = s->scratch + worker * (ROWS + 1) * s->n;
+  for (int64_t i = begin; i < end;) {
     int64_t offset[OG_NEST_OPERANDS];
+    const int64_t row = i % s->m;
+    int64_t rows = s->m - row < end - i ? s->m - row : end - i;
+    if (rows > ROWS) rows = ROWS;
     og_nest_point(&s->batch, i / s->m, offset);
-    for (int64_t column = 0; column < s->n; ++column) {
-      if (s->is_whole)
-        whole_element(s, offset, i % s->m, column);
-      else
-        real_element(s, offset, i % s->m, column);
-    }
+    if (!s->is_whole) real_rows(s, offset, row, rows, scratch);
+    for (int64_t r = 0; s->is_whole && r < rows; ++r)
+      for (int64_t column = 0; column < s->n; ++column)
+        whole_element(s, offset, row + r, column);
+    i += rows;
   }
 }
 
@@ -78,7 +102,9 @@ static og_status run_matmul(void *state, const og_run *run) {
     s->bias.data = s->c->data;
     s->bias.byte_offset = s->c->byte_offset;
   }
-  const int64_t grain = 1 + 16384 / (s->n * (s->k + 1));
+  int64_t grain = 1 + 65536 / (s->n * (s->k + 1));
+  // A share of few rows converts b for few.
+  if (grain < ROWS && s->m >= ROWS) grain = ROWS;
   return og_run_parallel(run, s->batches * s->m, grain, share_rows, state);
 }
 
@@ -140,6 +166,13 @@ og_status og_prepare_matmul(og_prep *prep) {
     OG_TRY(og_prep_float(prep, 0, 1, &s->beta));
     OG_TRY(og_prep_float(prep, 1, 1, &s->alpha));
   }
-  if (og_numel(prep->out[0]) == 0) prep->step.run = NULL;
-  return OG_OK;
+  if (og_numel(prep->out[0]) == 0) {
+    prep->step.run = NULL;
+    return OG_OK;
+  }
+  if (s->is_whole) return OG_OK;
+  const int64_t threads = prep->executable->threads;
+  s->scratch =
+      og_prep_doubles(prep, (threads > 0 ? threads : 1) * (ROWS + 1) * s->n);
+  return s->scratch != NULL ? OG_OK : og_prep_memory(prep);
 }
