@@ -252,7 +252,9 @@ typedef struct opgraft_host {
   // As og_call.parallel_for; NULL: the engine's own threads.
   og_status (*parallel_for)(const og_call *call, int64_t total, int64_t grain,
                             og_task_fn fn, void *state);
-  int32_t threads;     // that parallel_for may use; 0: as the machine has
+  // That parallel_for may use; 0: one, and for the engine's own threads as many
+  // as the machine has.
+  int32_t threads;
   int32_t plan_limit;  // plans kept for different sizes; 0: 16
 } opgraft_host;
 

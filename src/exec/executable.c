@@ -59,7 +59,8 @@ static og_status executable_fill(opgraft_executable *executable,
   }
   opgraft_host *own = &executable->host;
   if (own->plan_limit <= 0) own->plan_limit = PLAN_LIMIT;
-  executable->threads = own->threads;
+  // Kernels keep scratch for each worker, so there is one at least.
+  executable->threads = own->threads > 0 ? own->threads : 1;
   if (own->parallel_for == NULL) {
     OG_TRY(og_team_create(own->threads, &executable->team, error));
     executable->threads = og_team_threads(executable->team);

@@ -171,8 +171,7 @@ og_status og_prepare_matmul(og_prep *prep) {
     return OG_OK;
   }
   if (s->is_whole) return OG_OK;
-  const int64_t threads = prep->executable->threads;
   s->scratch =
-      og_prep_doubles(prep, (threads > 0 ? threads : 1) * (ROWS + 1) * s->n);
+      og_prep_doubles(prep, prep->executable->threads * (ROWS + 1) * s->n);
   return s->scratch != NULL ? OG_OK : og_prep_memory(prep);
 }
