@@ -8,8 +8,10 @@ C, which plans it once and replays it (hosts/torch/walk.c, docs/graph.md).
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 import torch
@@ -41,8 +43,9 @@ class Options:
     plan_limit: int = 16
     # A folder: each graph as text, and the inputs of a call that failed.
     repro: str | None = None
-    # {"s0": [16, 32]}: sizes planned beforehand.
-    gears: Mapping[str, Any] = field(default_factory=dict)
+    # [16, 32]: sizes planned beforehand, for graphs with one size that varies;
+    # {"s77": [16, 32], ...} by symbol for others.
+    gears: Any = ()
 
 
 def _read_options(mode: str | None, options: Mapping[str, Any] | None
@@ -72,7 +75,44 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
         raise ValueError(
             f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
+    _gears_check(out.gears)
     return out
+
+
+GEARS_MAX = 100
+
+
+def _gears_check(gears: Any) -> None:
+    lists = list(gears.values()) if isinstance(gears, Mapping) else [gears]
+    for sizes in lists:
+        if not isinstance(sizes, (list, tuple)) or not all(
+                isinstance(n, int) and not isinstance(n, bool) and n >= 0
+                for n in sizes):
+            raise ValueError(
+                f"option gears holds {sizes!r}, wanted a list of sizes, or a "
+                "dict of such lists by symbol")
+    count = math.prod(len(set(sizes)) for sizes in lists)
+    if count > GEARS_MAX:
+        raise ValueError(
+            f"option gears asks for {count} plans, at most {GEARS_MAX}")
+
+
+def _gears_plan(compiled: Any, inputs: list[Any], gears: Any) -> None:
+    """Plans the listed sizes of a graph's symbols, every combination."""
+    from torch.fx.experimental.symbolic_shapes import free_symbols
+
+    symbols = sorted({str(s) for x in inputs for s in free_symbols(x)})
+    if not gears or not symbols:
+        return
+    by_symbol = (gears if isinstance(gears, Mapping)
+                 else {symbols[0]: gears} if len(symbols) == 1 else {})
+    if set(by_symbol) != set(symbols):
+        say(f"gears name {sorted(by_symbol)}, the graph has {symbols}: "
+            "nothing is planned beforehand")
+        return
+    for sizes in itertools.product(*(
+            sorted(set(by_symbol[s])) for s in symbols)):
+        compiled.plan(dict(zip(symbols, sizes)))
 
 
 def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
@@ -172,6 +212,7 @@ def compile_graph(
         region.add(kind, compiled, str(error),
                    time.perf_counter_ns() - begun)
         return compiled
+    _gears_plan(compiled, example_inputs, options.gears)
     region.add(kind, compiled, None, time.perf_counter_ns() - begun)
     return compiled
 

@@ -95,6 +95,25 @@ def test_plan_limit() -> None:
     assert found.plans == 2 and found.replans["shape"] == 8
 
 
+def test_gears() -> None:
+    def f(x: T) -> T:
+        return x.cumsum(0) * 2
+
+    c = compiled(f, dynamic=True, options={"gears": [3, 8, 8, 5]})
+    x = torch.randn(4)
+    same(c(x), f(x))
+    assert opgraft.stats(c).replans["shape"] == 4  # three gears, and this one
+    for n in (8, 3, 5, 4):
+        x = torch.randn(n)
+        same(c(x), f(x))
+    found = opgraft.stats(c)
+    assert found.replans["shape"] == 4 and len(found.graphs) == 1
+    for wrong in ([1.5], "no", {"s0": 3}, list(range(101)), [-1]):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="option gears"):
+            compiled(f, options={"gears": wrong})(x)
+
+
 # --- Inputs and outputs -------------------------------------------------------
 
 
