@@ -17,11 +17,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/python/graph"))
 
-import models  # noqa: E402
+import models  # type: ignore[import-not-found]  # noqa: E402
 import torch  # noqa: E402
 
 import opgraft  # noqa: E402
-from opgraft import _backend, _C  # noqa: E402
+from opgraft import _C, _backend  # noqa: E402
 
 seen: dict[str, set[str]] = collections.defaultdict(set)
 
@@ -37,7 +37,7 @@ def watch(name: str) -> Any:
                 seen[str(node.target)].add(name)
         return plain(gm, *args)
 
-    _backend.compile_graph = compile_graph
+    _backend.compile_graph = compile_graph  # type: ignore[assignment]
     return plain
 
 
