@@ -166,9 +166,11 @@ def out(d: Description) -> Form | None:
     star = "" if any(p["kwonly"] for p in d.params) else "*, "
     outs = ", ".join(f"Tensor({_LETTERS[i]}!) {n}" for i, n in enumerate(names))
     # With Tag.out Inductor may take the form for the functional one. It gets
-    # lists and unused results wrong there (2.13), so those return nothing.
+    # lists, several results, and a result that is unused while the call must
+    # stay wrong there (2.13), so those return nothing.
     lists = any(p["list"] for p in d.params if p["tensor"] is not None)
-    is_tagged = _HAS_OUT_TAG and len(names) == 1 and not lists
+    is_tagged = (_HAS_OUT_TAG and len(names) == 1 and not lists
+                 and "side_effect" not in d.tables["flags"])
     returns = "Tensor(a!)" if is_tagged else "()"
     schema = (f"{d.base_name}.out({_params_text(d, {})}, {star}{outs}) -> "
               f"{returns}")

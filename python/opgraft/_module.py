@@ -13,7 +13,7 @@ from typing import Any, Callable
 import torch
 
 from . import _C, _batch, _dynamo, _forms, _grad, _host, _inductor
-from ._log import say
+from ._log import say, say_once
 from ._rules import Description, arrange, infer
 
 VERSION = "0.1.0"
@@ -384,6 +384,19 @@ def _count_outs(m: Module, form: _forms.Form) -> None:
     m._live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
 
 
+def _order(m: Module, form: _forms.Form) -> None:
+    """Compilers keep every call of an operator with a side effect, in order."""
+    assert m._live is not None
+    try:
+        from torch._library.effects import EffectType
+
+        m._live.library._register_effectful_op(
+            f"{m._live.space}::{form.name}", EffectType.ORDERED)
+    except (ImportError, AttributeError) as error:
+        say_once("this torch cannot order side effects in compiled graphs "
+                 f"({error}): calls may be merged or left out there")
+
+
 def _autocast(m: Module, d: Description, form: _forms.Form, op: Any) -> None:
     """Under autocast, arguments that must have one type get one: the autocast
     type where the operator takes it, else the widest among them."""
@@ -586,6 +599,8 @@ def _register(m: Module, d: Description) -> None:
     _kernel(m, d, form)
     if d.mutated:
         _count_writes(m, d, form, op)
+    elif "side_effect" in d.tables["flags"]:
+        _order(m, form)
     out_form = _forms.out(d)
     op_out = None
     if out_form is not None:

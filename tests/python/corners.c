@@ -63,12 +63,26 @@ static og_status zeros_f32(const og_call *call) {
   return OG_OK;
 }
 
+// tick: counts its calls. noise: stands for a random operator.
+static int64_t tick_count;
+static og_status tick_run(const og_call *call) {
+  *og_i64_mut(call->out[0]) = ++tick_count;
+  return OG_OK;
+}
+static og_status noise_f32(const og_call *call) {
+  memcpy(og_data(call->out[0]), og_data(call->in[0]),
+         (size_t)og_numel(call->in[0]) * sizeof(float));
+  return OG_OK;
+}
+
 static const og_kernel repeat[] = {
     {OG_CPU, .dtypes = "f32", .run = repeat_f32}};
 static const og_kernel dots[] = {{OG_CPU, .dtypes = "f32", .run = dots_f32}};
 static const og_kernel dots_backward[] = {
     {OG_CPU, .dtypes = "f32", .run = dots_backward_f32}};
 static const og_kernel pick[] = {{OG_CPU, .dtypes = "f32", .run = pick_f32}};
+static const og_kernel tick[] = {{OG_CPU, .run = tick_run}};
+static const og_kernel noise[] = {{OG_CPU, .dtypes = "f32", .run = noise_f32}};
 static const og_kernel zeros[] = {{OG_CPU, .run = zeros_f32}};
 
 static const og_op ops[] = {
@@ -93,6 +107,19 @@ static const og_op ops[] = {
      .dtype = "x: f32, index: i64 -> x",
      .backward = "none",
      .kernels = OG_KERNELS(pick)},
+    {.schema = "tick(Tensor x) -> Tensor",
+     .shape = "x[*N] -> []",
+     .dtype = "x: f32 -> i64",
+     .backward = "none",
+     .kernels = OG_KERNELS(tick),
+     .flags = OG_SIDE_EFFECT},
+    {.schema = "noise(Tensor x) -> Tensor",
+     .shape = "x[*N] -> [*N]",
+     .dtype = "x: f32 -> x",
+     .strides = "x: last",
+     .backward = "none",
+     .kernels = OG_KERNELS(noise),
+     .flags = OG_RANDOM | OG_CAPTURE_NEVER},
     {.schema = "zeros(SymInt n, Device device=\"cuda:1\") -> Tensor",
      .shape = "-> [n]",
      .where = "n >= 0",

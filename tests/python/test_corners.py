@@ -105,3 +105,33 @@ def test_no_tensor_argument_in_every_wrapper(corners):
     assert got.tolist() == [[1] * 3] * 2
     graph = torch.fx.experimental.proxy_tensor.make_fx(f)(3)
     assert graph(3).tolist() == [1] * 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_side_effects_are_kept_in_order(corners, backend):
+    def f(x):
+        first = corners.tick(x)
+        corners.tick(x)
+        return first, corners.tick(x)
+
+    x = torch.ones(2)
+    before = corners.tick(x)
+    first, last = torch.compile(f, backend=backend, fullgraph=True)(x)
+    assert (first - before, last - before) == (1, 3)
+
+
+def test_tags(corners, basics):
+    def tags(op):
+        return {str(t).removeprefix("Tag.") for t in op.tags}
+
+    own = torch.ops.corners
+    assert tags(own.noise.default) == {
+        "pt2_compliant_tag", "nondeterministic_seeded", "cudagraph_unsafe",
+        "needs_exact_strides"}
+    assert tags(own.pick.default) == {"pt2_compliant_tag",
+                                      "needs_contiguous_strides"}
+    assert tags(torch.ops.basics.positives.default) == {
+        "pt2_compliant_tag", "needs_contiguous_strides",
+        "dynamic_output_shape"}
+    if hasattr(torch.Tag, "out"):
+        assert "out" in tags(own.pick.out)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a torch lacks: another right way is taken, or said in one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+
+def run(code, path, **variables):
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], text=True,
+        env=os.environ | {"OPGRAFT_LOG": "1"} | variables,
+        capture_output=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+CALL = """
+import sys, torch, opgraft
+{before}
+m = opgraft.load(sys.argv[1])
+x = torch.ones(3)
+print(m.scale_add(x, x, 2.0).tolist())
+{after}
+"""
+
+
+def test_no_lowering(basics):
+    """Inductor without what our lowering needs: its own road, said once."""
+    before = """
+import torch._inductor.lowering as lowering
+register = lowering.register_lowering
+def other(op, **options):
+    if sys._getframe(1).f_globals["__name__"] == "opgraft._inductor":
+        raise TypeError("other parameters")
+    return register(op, **options)
+lowering.register_lowering = other
+"""
+    after = """
+f = torch.compile(lambda x: m.scale_add(x, x, 2.0) + 1, fullgraph=True)
+print(f(x).tolist())
+"""
+    status, out, log = run(CALL.format(before=before, after=after),
+                           basics.path, TORCHINDUCTOR_FORCE_DISABLE_CACHES="1")
+    assert status == 0, log
+    assert out.split("\n")[:2] == ["[3.0, 3.0, 3.0]", "[4.0, 4.0, 4.0]"]
+    assert log.count("Inductor of this torch lacks what our lowering") == 1
+
+
+@pytest.mark.parametrize("before", [
+    "del torch.Tensor.__dlpack_c_exchange_api__",
+    "del torch._C._len_torch_dispatch_stack",
+])
+def test_old_torch_is_named(basics, before):
+    status, _, log = run(CALL.format(before=before, after=""), basics.path)
+    last = log.strip().splitlines()[-1]
+    assert status == 1
+    assert last.startswith("ImportError: opgraft needs torch 2.11 or newer")
+    assert f"found {torch.__version__}" in last
+
+
+@pytest.mark.parametrize("value,said", [
+    ("published", "published calls only"), ("", "unpublished words")])
+def test_published_guard_by_variable(basics, value, said):
+    status, out, log = run(CALL.format(before="", after=""), basics.path,
+                           OPGRAFT_GUARD=value)
+    assert status == 0, log
+    assert said in log and out.strip() == "[3.0, 3.0, 3.0]"
+
+
+def test_old_torch_has_no_out_tag(basics):
+    """2.12 and older: the .out form returns nothing, the function its out."""
+    before = "from opgraft import _forms; _forms._HAS_OUT_TAG = False"
+    after = """
+o = torch.empty(3)
+version = o._version
+assert m.scale_add(x, x, 2.0, out=o) is o and o.tolist() == [3.0] * 3
+torch.ops.basics.scale_add.out(x, x, 1.0, out=o)
+assert o.tolist() == [2.0] * 3 and o._version == version + 2
+g = torch.compile(lambda x, o: m.scale_add(x, x, 2.0, out=o) + 1,
+                  backend="aot_eager", fullgraph=True)
+assert g(x, o).tolist() == [4.0] * 3 and o.tolist() == [3.0] * 3
+"""
+    status, _, log = run(CALL.format(before=before, after=after), basics.path)
+    assert status == 0, log
