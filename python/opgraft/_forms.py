@@ -151,6 +151,17 @@ def inplace(d: Description) -> Form | None:
                 inplace_param=param, aliases=[param])
 
 
+def _has_tensors_first(d: Description) -> bool:
+    """Whether the given tensors and then all the rest, by position, is the
+    order of the parameters, as Inductor (2.13) calls a tagged .out form."""
+    kinds = [0 if p["tensor"] is not None and not p["optional"] else
+             1 if p["tensor"] is not None else 2 for p in d.params]
+    return (kinds == sorted(kinds) and kinds.count(1) <= 1
+            and not any(p["kwonly"] for p in d.params)
+            and not any(p["list"] and p["tensor"] is not None
+                        for p in d.params))
+
+
 def out(d: Description) -> Form | None:
     """`f.out`, with one keyword argument for each result."""
     if (d.mutated or d.numbers or not d.fresh or d.is_data_dependent
@@ -166,10 +177,9 @@ def out(d: Description) -> Form | None:
     star = "" if any(p["kwonly"] for p in d.params) else "*, "
     outs = ", ".join(f"Tensor({_LETTERS[i]}!) {n}" for i, n in enumerate(names))
     # With Tag.out Inductor may take the form for the functional one. It gets
-    # lists, several results, and a result that is unused while the call must
-    # stay wrong there (2.13), so those return nothing.
-    lists = any(p["list"] for p in d.params if p["tensor"] is not None)
-    is_tagged = (_HAS_OUT_TAG and len(names) == 1 and not lists
+    # several results, and a result that is unused while the call must stay,
+    # wrong there (2.13), so those return nothing.
+    is_tagged = (_HAS_OUT_TAG and len(names) == 1 and _has_tensors_first(d)
                  and "side_effect" not in d.tables["flags"])
     returns = "Tensor(a!)" if is_tagged else "()"
     schema = (f"{d.base_name}.out({_params_text(d, {})}, {star}{outs}) -> "

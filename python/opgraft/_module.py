@@ -610,6 +610,7 @@ def _register(m: Module, d: Description) -> None:
     qualified = f"{m.namespace}::{form.name}"
     assert m._live is not None
     if d.numbers:  # the fast road makes tensors only
+        m._states["base", d.name] = _new_state(m, d, form)
         builtin = _dynamo.stand_in(d, op, None, form.aliases)
     else:
         builtin = _bind(m, d, form, _function_name(d), op, op_out)

@@ -120,7 +120,7 @@ def test_side_effects_are_kept_in_order(corners, backend):
     assert (first - before, last - before) == (1, 3)
 
 
-def test_tags(corners, basics):
+def test_tags(corners, basics, build):
     def tags(op):
         return {str(t).removeprefix("Tag.") for t in op.tags}
 
@@ -135,3 +135,6 @@ def test_tags(corners, basics):
         "dynamic_output_shape"}
     if hasattr(torch.Tag, "out"):
         assert "out" in tags(own.pick.out)
+        # Inductor would call it with the tensors before the int.
+        opgraft.load(build("tests/ops/index.c"))
+        assert "out" not in tags(torch.ops.indexing.index_select.out)
