@@ -18,9 +18,11 @@ from ._log import say, say_once
 from ._rules import Description
 
 MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
-# Part of the key of torch.compile's caches: the code that a lowering emitted
-# fits only what this file registers.
-LOWERING = f"{zlib.crc32(Path(__file__).read_bytes()):08x}"
+# Part of the key of torch.compile's caches: the code that Inductor emitted fits
+# only what these files register.
+LOWERING = "-".join(
+    f"{zlib.crc32(Path(__file__).with_name(name).read_bytes()):08x}"
+    for name in ("_forms.py", "_inductor.py"))
 
 
 def can_lower(d: Description) -> bool:

@@ -74,7 +74,10 @@ def calls(m: Module, d: Description, seed: int) -> Iterator[tuple[str, list[Any]
         made = [_C.sample_call(state, size, choice, seed) for size in SIZES]
         if not any(made):
             return
-        for text, tensors, attrs in filter(None, made):
+        for one in made:
+            if one is None:
+                continue
+            text, tensors, attrs = one
             values: list[Any] = []
             for p in d.params:
                 if p["tensor"] is not None:
@@ -131,7 +134,8 @@ class Checker:
         out = _flat(_invoke(self.d, f, own)) if f is not None else []
         if self.d.mutated:
             fresh = len(self.d.fresh)
-            out = out[:fresh] if not self.d.tables["has_lists"] else out
+            if not any(r["list"] for r in self.d.fresh):
+                out = out[:fresh]
         return out + [t for p in self.d.mutated for t in _flat(own[p])]
 
     def roads(

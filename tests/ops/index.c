@@ -318,7 +318,8 @@ static const og_op ops[] = {
         .schema = "gather_backward(Tensor g, Tensor x, int dim, Tensor index)"
                   " -> Tensor",
         .shape = "g[*M], x[*N], index[*M] -> [*N]",
-        .where = "rank(N) == rank(M)",
+        .where = "rank(N) == rank(M), -max(rank(N), 1) <= dim, "
+                 "dim < max(rank(N), 1)",
         .dtype = "g: " FLOATS ", x: g, index: i32|i64 -> g",
         .backward = "gather(grad, dim, index) -> g",
         RUN(gather_backward),
