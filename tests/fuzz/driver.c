@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ enum {
   EDGE_COUNT = 1 << 16,
   INPUT_MAX = 1 << 14,
   CORPUS_MAX = 1 << 14,
-  HANG_SECONDS = 10,
+  HANG_SECONDS = 10,  // of processor time: a busy machine is no hang
+  BLOCK_SECONDS = 120,
 };
 
 typedef struct input {
@@ -96,11 +98,12 @@ static void write_crash(void) {
 }
 
 static void on_signal(int number) {
+  const bool is_late = number == SIGALRM || number == SIGPROF;
   fprintf(stderr, "%s: %s\n", fuzzer_name,
-          number == SIGALRM ? "an input takes too long" : strsignal(number));
+          is_late ? "an input takes too long" : strsignal(number));
   write_crash();
-  signal(number == SIGALRM ? SIGABRT : number, SIG_DFL);
-  raise(number == SIGALRM ? SIGABRT : number);
+  signal(is_late ? SIGABRT : number, SIG_DFL);
+  raise(is_late ? SIGABRT : number);
 }
 
 static void *checked(void *memory) {
@@ -133,15 +136,23 @@ static uint8_t count_class(uint8_t count) {
   return class_index;
 }
 
+// SIGPROF after so many seconds of processor time; 0: never.
+static void clock_limit(int seconds) {
+  const struct itimerval limit = {.it_value = {.tv_sec = seconds}};
+  setitimer(ITIMER_PROF, &limit, NULL);
+}
+
 // Runs one input; true if it reached an edge, or a count class, not seen yet.
 static bool run_input(const uint8_t *bytes, size_t size) {
   current_bytes = bytes;
   current_size = size;
   memset(edges_now, 0, sizeof edges_now);
   edge_before = 0;
-  alarm(HANG_SECONDS);
+  clock_limit(HANG_SECONDS);
+  alarm(BLOCK_SECONDS);
   LLVMFuzzerTestOneInput(bytes, size);
   alarm(0);
+  clock_limit(0);
   bool is_new = false;
   for (size_t i = 0; i < EDGE_COUNT; ++i) {
     if (edges_now[i] == 0) continue;
@@ -341,6 +352,7 @@ int main(int argc, char **argv) {
   }
   signal(SIGABRT, on_signal);
   signal(SIGALRM, on_signal);
+  signal(SIGPROF, on_signal);
   struct stat info;
   if (stat(argv[i], &info) == 0 && S_ISREG(info.st_mode))
     return run_files(argv + i, argc - i);
