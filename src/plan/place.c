@@ -98,6 +98,28 @@ static void try_order(og_buffer *buffers, og_buffer **order, og_buffer **placed,
   for (int32_t i = 0; i < count; ++i) best[i] = buffers[i].offset;
 }
 
+// Puts the buffer that reaches highest before all others and tries again: what
+// an order had left for last finds no gap. As long as a plan may take.
+static void improve(og_buffer *buffers, og_buffer **order, og_buffer **placed,
+                    int64_t *best, int32_t count, int64_t bound, int64_t *top) {
+  enum { WORK_MAX = 1 << 18, TRIES_MAX = 64 };
+  const int64_t work = (int64_t)count * count;
+  for (int32_t i = 0; i < count; ++i) order[i] = &buffers[i];
+  qsort(order, (size_t)count, sizeof *order, by_size);
+  for (int64_t t = 0; t < TRIES_MAX && t * work<WORK_MAX && * top> bound; ++t) {
+    const int64_t end = place_all(order, placed, count);
+    if (end < *top) {
+      *top = end;
+      for (int32_t i = 0; i < count; ++i) best[i] = buffers[i].offset;
+    }
+    int32_t highest = 0;
+    while (order[highest]->offset + order[highest]->bytes < end) ++highest;
+    og_buffer *moved = order[highest];
+    memmove(order + 1, order, (size_t)highest * sizeof *order);
+    order[0] = moved;
+  }
+}
+
 og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
                            size_t *out_bytes, size_t *out_lower_bound,
                            opgraft_error *error) {
@@ -116,6 +138,7 @@ og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
     int64_t top = INT64_MAX;
     for (size_t i = 0; i < sizeof orders / sizeof *orders && top > bound; ++i)
       try_order(buffers, pointers, pointers + n, best, count, orders[i], &top);
+    improve(buffers, pointers, pointers + n, best, count, bound, &top);
     for (int32_t i = 0; i < count; ++i) buffers[i].offset = best[i];
     *out_bytes = (size_t)top;
     *out_lower_bound = (size_t)bound;

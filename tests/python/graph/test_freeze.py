@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -166,6 +167,33 @@ def test_the_host_learns_in_any_mode(mode: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], text=True,
                           capture_output=True, timeout=120)
     assert done.stdout == "True\n[2.0, 2.0]\n", done.stdout + done.stderr
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(16, 32)
+
+    def forward(self, x: Any, h: Any, c: Any) -> Any:
+        for step in x:
+            h, c = self.cell(step, (h, c))
+        return h, c
+
+
+def test_arenas_are_as_small_as_they_can_be() -> None:
+    conv = nn.Sequential(
+        nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(),
+        nn.Conv2d(16, 32, 3, 1, 1), nn.GroupNorm(4, 32), nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10)).eval()
+    states = torch.randn(2, 32), torch.randn(2, 32)
+    for model, args in (encoder(), (conv, (torch.randn(2, 3, 32, 32),)),
+                        (Recurrent(), (torch.randn(6, 2, 16), *states))):
+        f = opgraft.freeze(model, args)
+        with torch.no_grad():
+            f(*args)
+        stats = json.loads(f.graph.stats())
+        assert stats["arena_bytes"] <= 1.03 * stats["lower_bound_bytes"]
+        assert stats["fallbacks"] == []
 
 
 # --- Guards ------------------------------------------------------------------
