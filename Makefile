@@ -7,6 +7,7 @@
 #   make test-full  the slow Python tests
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
+#   make valgrind   C tests under valgrind, with AVX2 at most
 #   make fuzz       each fuzzer for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
 #   make results    which of docs/results are stale
@@ -32,7 +33,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full sanitize fuzz bench sweep results \
+.PHONY: setup demo test test-full sanitize valgrind fuzz bench sweep results \
   style format build clean
 .DELETE_ON_ERROR:
 
@@ -73,6 +74,9 @@ sanitize: setup
 	cmake --build build-tsan -j $(JOBS) --target unit_programs test_modules
 	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
 	  --thread-build build-tsan threads
+
+valgrind: setup build
+	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind
 
 fuzz: setup
 	$(CONFIGURE) -B build-fuzz -DOPGRAFT_SANITIZE=address \

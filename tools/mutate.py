@@ -26,11 +26,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import results
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMEOUT_S = 120
+# The goal: so many mutants that change a value, and per cent of them found.
+MUTANTS_MIN, FOUND_MIN = 200, 90
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,28 +242,34 @@ class Judge:
             "before": mutant.before, "after": mutant.after}
         if not self.build(source, mutant.text, out):
             return result | {"verdict": "does not compile"}
-        findings = self.run(out)
-        if findings is None:
-            return result | {"verdict": "found", "by": ["refused at load"]}
-        new = findings - self.known[mutant.file]
-        kinds = sorted({kind for _, kind, _ in new})
         changes = self.changes_of(mutant.file, out)
+        if changes is None:
+            return result | {"verdict": "found", "by": ["refused at load"]}
+        result["changes"] = sorted({kind for _, kind, _ in changes})
+        kinds: set[str] = set()
+        # Operators that act as before have the findings that they had.
+        for op in sorted({op for op, _, _ in changes}):
+            new = (self.run(out, *(("--op", op) if op else ()))
+                   or set()) - self.known[mutant.file]
+            kinds |= {kind for _, kind, _ in new}
         out.unlink()
-        result["changes"] = sorted(changes)
         if kinds:
-            return result | {"verdict": "found" if changes else
-                             "found, same values", "by": kinds}
+            return result | {"verdict": "found", "by": sorted(kinds)}
         return result | {"verdict": "missed" if changes else "same values"}
 
-    def changes_of(self, name: str, mutant: pathlib.Path) -> set[str]:
-        """How original and mutant differ on sampled calls of either."""
+    def changes_of(self, name: str, mutant: pathlib.Path
+                   ) -> set[tuple[str, str, str]] | None:
+        """How original and mutant differ on sampled calls of either; None
+        where the mutant does not load."""
         original = self.originals[name]
         flags = ("--probe", "reference", "--reference")
         known = self.reference_findings.setdefault(
             name, self.run(original, *flags, str(original))) or set()
-        one = self.run(mutant, *flags, str(original)) or set()
+        one = self.run(mutant, *flags, str(original))
+        if one is None:
+            return None
         two = self.run(original, *flags, str(mutant)) or set()
-        return {kind for _, kind, _ in (one | two) ^ known}
+        return (one | two) ^ known
 
 
 # --- The whole ---------------------------------------------------------------
@@ -300,7 +309,7 @@ def judge_all(judge: Judge, sources: dict[str, pathlib.Path],
     return sorted(judged, key=lambda r: (r["file"], r["line"], r["after"]))
 
 
-def summary(judged: list[dict[str, object]]) -> dict[str, object]:
+def summary(judged: list[dict[str, object]]) -> dict[str, Any]:
     def count(verdict: str, kind: str | None = None) -> int:
         return sum(r["verdict"] == verdict and kind in (None, r["kind"])
                    for r in judged)
@@ -311,7 +320,6 @@ def summary(judged: list[dict[str, object]]) -> dict[str, object]:
         "mutants": len(judged),
         "does_not_compile": count("does not compile"),
         "same_values": count("same values"),
-        "found_with_same_values": count("found, same values"),
         "value_changing": changing,
         "found": count("found"),
         "found_share": round(count("found") / max(changing, 1), 4),
@@ -322,6 +330,14 @@ def summary(judged: list[dict[str, object]]) -> dict[str, object]:
         "by_kind": {k: {"found": count("found", k),
                         "missed": count("missed", k)} for k in kinds},
     }
+
+
+def goal_line(totals: dict[str, Any]) -> str:
+    changing, share = totals["value_changing"], 100 * totals["found_share"]
+    holds = changing >= MUTANTS_MIN and share >= FOUND_MIN
+    return (f"goal: mutants that change a value, found: {share:.1f} % of "
+            f"{changing} (>= {FOUND_MIN} % of >= {MUTANTS_MIN}) "
+            + ("holds" if holds else "falls short"))
 
 
 def main() -> int:
@@ -348,6 +364,7 @@ def main() -> int:
         judged = judge_all(judge, sources, chosen, args.jobs)
     totals = summary(judged)
     print(json.dumps(totals, indent=2))
+    print(goal_line(totals))
     for result in judged:
         if result["verdict"] == "missed":
             print(f"missed: {result['file']}:{result['line']}: "

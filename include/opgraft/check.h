@@ -110,7 +110,13 @@ extern "C" {
   X(REFUSED_CALLS, "refused_calls",                                            \
     "say in .where what the kernel refuses, so that hosts can know")           \
   X(STATIC_DATA, "static_data",                                                \
-    "keep nothing in static variables: calls may run at once")
+    "keep nothing in static variables: calls may run at once")                 \
+  X(NOT_FINITE, "not_finite",                                                  \
+    "give a row that the mask hides whole a value, or say in .doc that it "    \
+    "becomes NaN")                                                             \
+  X(UNUSED_ARGUMENT, "unused_argument",                                        \
+    "use the argument, drop it, or say in .doc, with its name, that it has "   \
+    "no effect")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };

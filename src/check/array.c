@@ -92,10 +92,11 @@ int64_t og_index_bound(const og_sample *s) {
   const og_decl *decl = s->op->decl;
   int64_t bound = 8;
   for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; s->is_given[t] && e < s->list_count[t]; ++e)
-      for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
-        if (!is_index_argument(decl, t) && s->shape[t][e].size[d] < bound)
-          bound = s->shape[t][e].size[d];
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(s, t, e))
+        for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
+          if (!is_index_argument(decl, t) && s->shape[t][e].size[d] < bound)
+            bound = s->shape[t][e].size[d];
   bound = attr_bound(s, bound);
   return bound < 1 ? 1 : bound;
 }
@@ -132,6 +133,16 @@ static double float_value(const og_sample *s, og_random *r) {
   }
 }
 
+static double int_value(const og_sample *s, og_dtype type, og_random *r) {
+  if (s->int_values == OG_INT_SMALL)
+    return (double)og_random_between(r, type.code == OG_CODE_UINT ? 0 : -4, 9);
+  if (s->int_values == OG_INT_FEW || og_random_chance(r, 50))
+    return (double)og_random_below(r, 10);
+  // Doubles hold integers of 52 bits.
+  const int bits = type.bits > 52 ? 52 : type.bits - (type.code == OG_CODE_INT);
+  return (double)og_random_below(r, (int64_t)1 << bits);
+}
+
 static void fill(og_array *a, const og_sample *s, bool is_index,
                  uint64_t seed) {
   og_random r = {seed};
@@ -147,8 +158,7 @@ static void fill(og_array *a, const og_sample *s, bool is_index,
       else if (is_index)
         v = index_value(s, bound, i, a->count, &r);
       else
-        v = (double)og_random_between(&r, a->type.code == OG_CODE_UINT ? 0 : -4,
-                                      9);
+        v = int_value(s, a->type, &r);
       og_value_set(a->type, a->data + (size_t)i * bytes, p, v);
     }
 }
@@ -172,7 +182,8 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
   const og_decl *decl = sample->op->decl;
   memset(inputs, 0, sizeof *inputs);
   for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; sample->is_given[t] && e < sample->list_count[t]; ++e) {
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      if (!og_sample_has(sample, t, e)) continue;
       og_array *a = &inputs->tensor[t][e];
       if (!og_array_create(a, sample->type[t], &sample->shape[t][e])) {
         og_inputs_reset(inputs);
@@ -288,6 +299,7 @@ static bool pair_differs(const og_array *a, const og_array *b, double slack,
                                  slack);
   if (d.count == 0) return false;
   out->is_integral = og_is_integral(a->type);
+  out->is_same_type = og_dtype_equal(a->type, b->type);
   out->count = d.count;
   out->total = a->count;
   char where[96];

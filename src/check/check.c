@@ -121,6 +121,9 @@ static void take(job_state *s, const og_record *r) {
     case OG_RECORD_REFUSED:
       take_refusal(s, r);
       break;
+    case OG_RECORD_USE:
+      og_findings_count_use(&s->found, r->name, r->is_used);
+      break;
     case OG_RECORD_END:
       take_end(s, r);
       break;
@@ -159,15 +162,16 @@ static void go_on(job_state *s) {
   s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
 }
 
-// Waits for a record as long as the child works: on a busy machine it may be
-// slow to speak.
+// Waits for a record as long as the child works, or would if it got a
+// processor: on a busy machine it may be slow to speak.
 static int32_t wait_for(og_child *child, og_record *out, int32_t *out_exit) {
   int64_t used = og_child_cpu_ms(child);
   for (;;) {
     const int32_t got = og_child_read(child, SILENCE_MS, out, out_exit);
     if (got != 0) return got;
     const int64_t now = og_child_cpu_ms(child);
-    if (now < 0 || now - used < WORK_MS) return 0;
+    if (now < 0 || (now - used < WORK_MS && !og_child_is_runnable(child)))
+      return 0;
     used = now;
   }
 }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "check/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -22,6 +23,7 @@
 
 #include "check/derive.h"
 #include "check/value.h"
+#include "check/watch.h"
 
 // The child's own; a signal handler has nothing else.
 static struct {
@@ -57,6 +59,13 @@ void og_trial_report(og_trial *trial, int32_t kind, bool is_note,
   va_start(args, format);
   vsnprintf(record.text, sizeof record.text, format, args);
   va_end(args);
+  send(&record);
+}
+
+void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used) {
+  og_record record = {
+      .kind = OG_RECORD_USE, .is_used = is_used, .op = trial->op};
+  snprintf(record.name, sizeof record.name, "%s", argument);
   send(&record);
 }
 
@@ -117,6 +126,7 @@ static void describe_fault(og_record *r, const siginfo_t *info,
 }
 
 static void on_signal(int number, siginfo_t *info, void *context) {
+  if (og_watch_on_signal(number, (uintptr_t)info->si_addr, context)) return;
   og_record *r = &child_state.crash;
   *r = (og_record){.kind = OG_RECORD_CRASH,
                    .signal_number = number,
@@ -211,7 +221,8 @@ static bool has_index_hazard(const og_sample *s) {
   const og_decl *decl = s->op->decl;
   bool has_index = false, has_empty = false;
   for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; s->is_given[t] && e < s->list_count[t]; ++e) {
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      if (!og_sample_has(s, t, e)) continue;
       int64_t n = 1;
       for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
         n *= s->shape[t][e].size[d];
@@ -473,6 +484,7 @@ static void child_main(const og_job *job) {
   catch_signals();
   og_trial *trial = calloc(1, sizeof *trial);
   if (trial == NULL) _exit(4);
+  og_statics_begin(job->op);
   if (job->is_shrinking)
     check_smaller(trial, job);
   else
@@ -544,6 +556,33 @@ int64_t og_child_cpu_ms(const og_child *child) {
       clock_gettime(clock, &used) != 0)
     return -1;
   return (int64_t)used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+// 'R' in the third field of a thread's stat, behind its name in parentheses.
+static bool is_task_runnable(const og_child *child, const char *task) {
+  char path[96], text[512];
+  snprintf(path, sizeof path, "/proc/%lld/task/%.16s/stat",
+           (long long)child->pid, task);
+  const int fd = open(path, O_RDONLY);
+  if (fd < 0) return false;
+  const ssize_t size = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[size > 0 ? size : 0] = '\0';
+  const char *name_end = strrchr(text, ')');
+  return name_end != NULL && strncmp(name_end, ") R", 3) == 0;
+}
+
+bool og_child_is_runnable(const og_child *child) {
+  char path[64];
+  bool is_runnable = false;
+  snprintf(path, sizeof path, "/proc/%lld/task", (long long)child->pid);
+  DIR *tasks = opendir(path);
+  if (tasks == NULL) return false;
+  for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
+    if (task->d_name[0] != '.')
+      is_runnable |= is_task_runnable(child, task->d_name);
+  closedir(tasks);
+  return is_runnable;
 }
 
 void og_child_stop(og_child *child) {

@@ -20,6 +20,7 @@ typedef enum og_record_kind {
   OG_RECORD_FINDING,  // finding, is_note, name, text
   OG_RECORD_REFUSED,  // the kernel refused: status, text
   OG_RECORD_CRASH,    // signal_number and where
+  OG_RECORD_USE,      // of an argument: name, is_used
   OG_RECORD_END,      // of a call: counts
   OG_RECORD_DONE,
 } og_record_kind;
@@ -31,6 +32,7 @@ typedef struct og_record {
   int32_t probe;
   int32_t finding;  // OPGRAFT_*
   int32_t is_note;
+  int32_t is_used;
   int32_t status;
   int32_t signal_number;
   int32_t signal_code;
@@ -85,6 +87,9 @@ og_status og_child_start(const og_job *job, og_child *out_child,
 int32_t og_child_read(og_child *child, int32_t timeout_ms, og_record *out,
                       int32_t *out_exit);
 void og_child_stop(og_child *child);
+// Whether a thread of the child runs or waits for a processor, and for nothing
+// else.
+bool og_child_is_runnable(const og_child *child);
 // Processor time that the child has used so far; -1 if that is not known.
 int64_t og_child_cpu_ms(const og_child *child);
 

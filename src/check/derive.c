@@ -35,9 +35,7 @@ const opgraft_op *og_forward_of(const opgraft_op *op, int32_t index) {
   if (!looks_backward(op->decl->name)) return NULL;
   for (int32_t i = 0; i < opgraft_module_op_count(op->module); ++i) {
     const opgraft_op *other = opgraft_module_op(op->module, i);
-    if (is_backward_of(other, op) && other->decl->mutated_count == 0 &&
-        count < 8)
-      found[count++] = other;
+    if (is_backward_of(other, op) && count < 8) found[count++] = other;
   }
   return count > 0 ? found[index % count] : NULL;
 }
@@ -83,15 +81,21 @@ static bool give_array(target *b, int32_t t, int32_t e, const og_array *a) {
   return true;
 }
 
+bool og_is_result(const og_decl *decl, const og_outputs *out, int32_t i,
+                  int32_t result) {
+  return out->role[i] == OG_BUFFER_RESULT
+             ? decl->fresh_results[out->index[i]] == result
+             : decl->tensor_params[out->index[i]] ==
+                   decl->results[result].alias_param;
+}
+
 static bool give_results(const og_saved *s, target *b, int32_t t,
                          const og_grad_arg *arg) {
   const og_decl *decl = s->sample->op->decl;
   const bool is_grad = arg->source == OG_GRAD_OF_RESULT;
   int32_t entry = 0;
   for (int32_t i = 0; i < s->value->count; ++i) {
-    if (s->value->role[i] != OG_BUFFER_RESULT ||
-        decl->fresh_results[s->value->index[i]] != arg->index)
-      continue;
+    if (!og_is_result(decl, s->value, i, arg->index)) continue;
     const og_array *a = is_grad ? &s->weight[i] : &s->value->array[i];
     if (a->data == NULL || entry == OG_SAMPLE_LIST ||
         !give_array(b, t, entry++, a))
@@ -104,6 +108,9 @@ static bool give_tensor(const og_saved *s, target *b, int32_t t,
                         const og_grad_arg *arg) {
   if (arg->source != OG_GRAD_PARAM) return give_results(s, b, t, arg);
   const int32_t from = s->sample->op->decl->params[arg->index].index;
+  b->sample->is_given[t] = s->sample->is_given[from];
+  b->sample->list_count[t] = s->sample->list_count[from];
+  b->sample->absent[t] = s->sample->absent[from];
   for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
     if (!give_array(b, t, e, &s->inputs->tensor[from][e])) return false;
   return true;
@@ -211,8 +218,9 @@ void og_sample_bind(og_sample *sample) {
   bool is_bound[OPGRAFT_DIM_MAX] = {false};
   for (int32_t p = 0; p < decl->pattern_count; ++p) {
     const int32_t t = decl->patterns[p].tensor;
-    for (int32_t e = 0; sample->is_given[t] && e < sample->list_count[t]; ++e)
-      bind_pattern(sample, &decl->patterns[p], e, is_bound);
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(sample, t, e))
+        bind_pattern(sample, &decl->patterns[p], e, is_bound);
   }
 }
 

@@ -22,6 +22,10 @@ typedef struct og_saved {
   const og_array *weight;
 } og_saved;
 
+// Whether output i is the operator's result of this number: a fresh one, or
+// the mutated argument that is returned.
+bool og_is_result(const og_decl *decl, const og_outputs *out, int32_t i,
+                  int32_t result);
 // Random gradients for all outputs that have one; false if memory is short.
 bool og_weights_draw(const og_outputs *value, uint64_t seed, og_array *out);
 void og_weights_reset(og_array *weight);  // OG_ARRAYS_MAX of them

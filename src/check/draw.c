@@ -243,13 +243,38 @@ static void align_items(og_sample *s, const og_item *items, int32_t count,
 
 // --- Tensors -----------------------------------------------------------------
 
-static void draw_presence(og_sample *s, og_random *r) {
+static bool is_varying(const og_decl *decl, int32_t tensor) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    for (int32_t i = 0; i < decl->patterns[p].item_count; ++i)
+      if (decl->patterns[p].tensor == tensor &&
+          decl->patterns[p].items[i].kind == OG_ITEM_DIM &&
+          decl->dims[decl->patterns[p].items[i].dim].kind == OG_DIM_VARY)
+        return true;
+  return false;
+}
+
+// Lists may be empty, and those of optional tensors have holes.
+static void draw_list(og_sample *s, int32_t t, og_profile profile,
+                      og_random *r) {
+  const og_decl *decl = s->op->decl;
+  const bool is_odd = profile != OG_PROFILE_SMOOTH;
+  s->list_count[t] = is_odd && og_random_chance(r, 10)
+                         ? 0
+                         : (int32_t)og_random_between(r, 1, OG_SAMPLE_LIST);
+  if (!decl->params[decl->tensor_params[t]].is_element_optional ||
+      is_varying(decl, t) || !is_odd)
+    return;
+  for (int32_t e = 0; e < s->list_count[t]; ++e)
+    if (og_random_chance(r, 25)) s->absent[t] |= 1u << e;
+}
+
+static void draw_presence(og_sample *s, og_profile profile, og_random *r) {
   const og_decl *decl = s->op->decl;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_param *param = &decl->params[decl->tensor_params[t]];
     s->is_given[t] = !param->is_optional || og_random_chance(r, 65);
-    s->list_count[t] =
-        param->is_list ? (int32_t)og_random_between(r, 1, OG_SAMPLE_LIST) : 1;
+    s->list_count[t] = 1;
+    if (param->is_list) draw_list(s, t, profile, r);
   }
 }
 
@@ -259,12 +284,22 @@ static bool has_pattern(const og_decl *decl, int32_t tensor) {
   return false;
 }
 
+// The end of a shape, with some dims 1: it broadcasts to the whole.
+static void cut_shape(og_sizes *shape, og_random *r) {
+  const int32_t cut = (int32_t)og_random_between(r, 0, shape->rank);
+  shape->rank -= cut;
+  for (int32_t d = 0; d < shape->rank; ++d)
+    shape->size[d] = og_random_chance(r, 20) ? 1 : shape->size[d + cut];
+}
+
 // Arguments without a pattern may have any shape. Mostly they belong together,
-// so they get one shape; in a pointwise operator parts of it.
+// so they get one shape, or such as broadcast to it; in a pointwise operator
+// parts of it.
 static void draw_free_shapes(og_sample *s, og_profile profile, og_random *r) {
   const og_decl *decl = s->op->decl;
   const bool is_pointwise = decl->pointwise != NULL;
-  const bool is_apart = !is_pointwise && og_random_chance(r, 30);
+  const int64_t way = is_pointwise ? 100 : og_random_below(r, 100);
+  const bool is_apart = way < 25, is_cut = way >= 25 && way < 45;
   og_sizes base;
   draw_pack(&base, profile, r);
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
@@ -273,6 +308,7 @@ static void draw_free_shapes(og_sample *s, og_profile profile, og_random *r) {
       og_sizes *shape = &s->shape[t][e];
       *shape = base;
       if (is_apart) draw_pack(shape, profile, r);
+      if (is_cut && og_random_chance(r, 50)) cut_shape(shape, r);
       for (int32_t d = 0; is_pointwise && d < shape->rank; ++d)
         if (og_random_chance(r, 15)) shape->size[d] = 1;
     }
@@ -313,7 +349,7 @@ static void draw_special(og_sample *s, og_profile profile, og_random *r) {
 void og_sample_randomize(og_sample *sample, og_profile profile,
                          og_random *random) {
   const og_decl *decl = sample->op->decl;
-  draw_presence(sample, random);
+  draw_presence(sample, profile, random);
   for (int32_t p = 0; p < decl->param_count; ++p)
     if (decl->params[p].type != OG_TYPE_TENSOR)
       draw_attr(sample, &decl->params[p], random);

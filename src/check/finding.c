@@ -3,6 +3,7 @@
 
 #include "check/finding.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,17 @@ const char *og_finding_name(int32_t kind) {
 }
 
 const char *og_finding_fix(int32_t kind) { return kinds[kind].fix; }
+
+static bool is_letter(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+bool og_has_word(const char *text, const char *word) {
+  const size_t length = strlen(word);
+  if (length == 0) return false;
+  for (const char *at = text; (at = strstr(at, word)) != NULL; ++at)
+    if ((at == text || !is_letter(at[-1])) && !is_letter(at[length]))
+      return true;
+  return false;
+}
 
 // --- Adding ------------------------------------------------------------------
 
@@ -55,6 +67,18 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
   *f = (og_finding){
       .kind = kind, .is_note = is_note, .count = 1, .last = at->call};
   set(f, op, name, text, at);
+}
+
+void og_findings_count_use(og_findings *all, const char *name, bool is_used) {
+  int32_t i = 0;
+  while (i < all->use_count && strcmp(all->use[i].name, name) != 0) ++i;
+  if (i == OG_USES_MAX) return;
+  if (i == all->use_count) {
+    snprintf(all->use[i].name, sizeof all->use[i].name, "%.63s", name);
+    ++all->use_count;
+  }
+  ++all->use[i].tried;
+  all->use[i].used += is_used;
 }
 
 // --- Crashes -----------------------------------------------------------------
@@ -264,6 +288,25 @@ static void add_refusals(og_findings *all) {
   add_whole(all, OPGRAFT_REFUSED_CALLS, true, text);
 }
 
+enum { TRIED_MIN = 8 };
+
+// An argument that no call has read.
+static void add_unused(og_findings *all) {
+  char text[160];
+  const char *doc = all->op->decl->record->doc;
+  for (int32_t i = 0; i < all->use_count; ++i) {
+    if (all->use[i].tried < TRIED_MIN || all->use[i].used > 0) continue;
+    const bool is_documented = doc != NULL &&
+                               strstr(doc, "no effect") != NULL &&
+                               og_has_word(doc, all->use[i].name);
+    const og_found_at at = {.call_text = ""};
+    snprintf(text, sizeof text, "none of %d calls read it",
+             (int)all->use[i].tried);
+    og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT, is_documented,
+                    all->op->decl->name, all->use[i].name, text, &at);
+  }
+}
+
 static void add_declaration_notes(og_findings *all) {
   const og_decl *decl = all->op->decl;
   for (int32_t i = 0; i < decl->fresh_count; ++i)
@@ -278,6 +321,7 @@ static void add_declaration_notes(og_findings *all) {
 void og_findings_settle(og_findings *all) {
   drop_followers(all);
   add_refusals(all);
+  add_unused(all);
   add_declaration_notes(all);
   // Faults first; otherwise in the order in which they were found.
   for (int32_t i = 1; i < all->count; ++i)

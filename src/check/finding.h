@@ -20,7 +20,7 @@ typedef struct og_finding {
   char call_text[420];
 } og_finding;
 
-enum { OG_FINDINGS_MAX = 64, OG_TYPES_MAX = 16 };
+enum { OG_FINDINGS_MAX = 64, OG_TYPES_MAX = 16, OG_USES_MAX = 32 };
 
 // The verdict on one operator.
 typedef struct og_findings {
@@ -41,6 +41,12 @@ typedef struct og_findings {
     int32_t refused;
   } type[OG_TYPES_MAX];
   int32_t type_count;
+  struct {
+    char name[64];
+    int32_t tried;  // calls in which the argument was watched
+    int32_t used;   // of those, calls that read it
+  } use[OG_USES_MAX];
+  int32_t use_count;
 } og_findings;
 
 // A call's place in the report: what was running when something was found.
@@ -55,6 +61,7 @@ typedef struct og_found_at {
 void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const char *op, const char *name, const char *text,
                      const og_found_at *at);
+void og_findings_count_use(og_findings *all, const char *name, bool is_used);
 // A finding's fields from the record of a crash.
 void og_finding_of_crash(const og_record *record, const og_found_at *at,
                          og_finding *out);

@@ -8,7 +8,6 @@
 // double; its own error is measured by a coarser one. A direction that crosses
 // a kink, or is lost in noise, is not counted.
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,6 @@
 #include "check/value.h"
 
 enum { DIRECTIONS = 5, ELEMENTS_MAX = 1500, STEPS = 3, POINTS = 2 };
-
-bool og_sample_widen(const og_sample *sample, og_sample *out);
 
 // One point at which the gradient is looked at.
 typedef struct point {
@@ -39,34 +36,24 @@ static bool is_differentiable(const og_array *a) {
   return a->data != NULL && og_is_floating(a->type);
 }
 
-static bool is_letter(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-static bool has_word(const char *text, const char *word) {
-  const size_t length = strlen(word);
-  if (length == 0) return false;
-  for (const char *at = text; (at = strstr(at, word)) != NULL; ++at)
-    if ((at == text || !is_letter(at[-1])) && !is_letter(at[length]))
-      return true;
-  return false;
-}
-
 // The author may say in the operator's docs that an argument or a result, by
 // name, gets no gradient.
 static bool is_documented(const point *p, const char *name) {
   const char *doc = p->decl->record->doc;
   return doc != NULL && strstr(doc, "no gradient") != NULL &&
-         has_word(doc, name);
+         og_has_word(doc, name);
 }
 
-// A result whose gradient goes nowhere, as the docs say.
+// A result whose gradient goes nowhere, as the docs say, or a mutated argument
+// that is no result.
 static bool is_left_out(const point *p, const og_outputs *out, int32_t i) {
-  if (out->role[i] != OG_BUFFER_RESULT) return false;
-  const int32_t result = p->decl->fresh_results[out->index[i]];
   for (int32_t a = 0; a < p->decl->grad.arg_count; ++a)
     if (p->decl->grad.args[a].source == OG_GRAD_OF_RESULT &&
-        p->decl->grad.args[a].index == result)
+        og_is_result(p->decl, out, i, p->decl->grad.args[a].index))
       return false;
-  return is_documented(p, p->decl->results[result].name);
+  if (out->role[i] != OG_BUFFER_RESULT) return true;
+  return is_documented(
+      p, p->decl->results[p->decl->fresh_results[out->index[i]]].name);
 }
 
 static void leave_out(point *p) {
@@ -286,6 +273,7 @@ static int32_t gradients_of(const point *p, const opgraft_op *op,
 static bool shape_is_right(const point *p, const gradient *g) {
   for (int32_t e = 0; e < p->sample.list_count[g->tensor]; ++e) {
     const og_array *x = &p->inputs.tensor[g->tensor][e];
+    if (!og_sample_has(&p->sample, g->tensor, e)) continue;
     if (g->array[e].data != NULL &&
         og_sizes_equal(&x->sizes, &g->array[e].sizes) &&
         g->array[e].type.code == x->type.code)
@@ -356,9 +344,7 @@ typedef struct verdicts {
 } verdicts;
 
 static bool may_have_gradient(const point *p, int32_t t) {
-  const og_param *param = &p->decl->params[p->decl->tensor_params[t]];
-  return p->sample.is_given[t] && !param->is_mutated &&
-         is_differentiable(&p->inputs.tensor[t][0]);
+  return p->sample.is_given[t] && is_differentiable(&p->inputs.tensor[t][0]);
 }
 
 static void see_targets(point *p, const opgraft_op *op, const og_outputs *out,
@@ -381,7 +367,9 @@ static void see_targets(point *p, const opgraft_op *op, const og_outputs *out,
 // Arguments that get no gradient: wrong where the result changes with them.
 static void see_others(point *p, verdicts *v) {
   for (int32_t t = 0; t < p->decl->tensor_count; ++t) {
-    if (v->is_target[t] || !may_have_gradient(p, t)) continue;
+    if (v->is_target[t] || !may_have_gradient(p, t) ||
+        p->decl->params[p->decl->tensor_params[t]].is_mutated)
+      continue;
     v->tally[t] = look(p, t, NULL);
     v->is_wrong[t] = is_wrong(&v->tally[t]);
   }
@@ -447,13 +435,16 @@ static void report(const point *p, const verdicts *v, int32_t t) {
                     "it gets no gradient, but the result changes with it "
                     "(%.6g along a random direction)",
                     s->value);
+  else if (p->decl->grad.kind == OG_GRAD_NONE)
+    og_trial_report(trial, OPGRAFT_MISSING_GRADIENT, is_documented(p, name),
+                    name,
+                    "its gradient is declared as zero, but the result changes "
+                    "with it (%.6g along a random direction)",
+                    s->value);
   else
     og_trial_report(trial, OPGRAFT_NO_GRADIENT, true, name,
-                    "%s, but the result changes with it (%.6g along a random "
-                    "direction)",
-                    p->decl->grad.kind == OG_GRAD_NONE
-                        ? "its gradient is declared as zero"
-                        : "no gradient is declared",
+                    "no gradient is declared, but the result changes with it "
+                    "(%.6g along a random direction)",
                     s->value);
 }
 
@@ -475,7 +466,11 @@ static bool is_too_coarse(const og_trial *trial) {
 void og_probe_gradient(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   const opgraft_op *op = NULL;
-  if (!og_is_comparable(trial) || decl->mutated_count > 0 ||
+  // A write to what needs a gradient is an error in every host, so that only a
+  // declared gradient of it means anything.
+  const bool is_silent =
+      decl->mutated_count > 0 && decl->grad.kind != OG_GRAD_OPERATOR;
+  if (!og_is_comparable(trial) || is_silent ||
       og_sample_numel(&trial->sample) > ELEMENTS_MAX || is_too_coarse(trial))
     return;
   if (decl->grad.kind == OG_GRAD_OPERATOR)

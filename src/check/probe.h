@@ -29,7 +29,10 @@
   X(pointwise, 10, "")                                              \
   X(index_range, 2, "")                                             \
   X(gradient, 10, " (in the gradient's check)")                     \
-  X(reference, 10, "")
+  X(reference, 10, "")                                              \
+  X(first, 3, " (as the first call of a process)")                  \
+  X(masked, 10, " (a mask that hides everything)")                  \
+  X(unused, 10, " (while its arguments were watched)")
 
 #define OG_PROBE_ENUM(name, share, text) OG_PROBE_##name##_,
 enum { OG_PROBE_LIST(OG_PROBE_ENUM) OG_PROBE_COUNT };
@@ -48,6 +51,13 @@ extern const og_probe og_probes[OG_PROBE_COUNT];
 OG_PROBE_LIST(OG_PROBE_DECLARE)
 #undef OG_PROBE_DECLARE
 
+// The sample with every floating type as wide as may be; false if it is so
+// already.
+bool og_sample_widen(const og_sample *sample, og_sample *out);
+
+// Whether `text` holds the word, whole.
+bool og_has_word(const char *text, const char *word);
+
 // Whether the operator's values may be compared from run to run.
 static inline bool og_is_comparable(const og_trial *trial) {
   return trial->has_base && !trial->is_settled && !trial->is_erratic;
@@ -60,6 +70,14 @@ static inline bool og_has_flag(const og_trial *trial, uint32_t flag) {
 // if it ran and differs, with the verdict. *out_ran may be NULL.
 bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
                       og_verdict *out_verdict, og_ran *out_ran);
+
+// Another call of the same operator with other values.
+void og_run_another(og_trial *trial);
+// Keeps the module's static data as it is before anything ran.
+void og_statics_begin(const opgraft_op *op);
+// Whether a call with other values changes the module's static data, and the
+// first call changes it again: what is set up once does not.
+bool og_writes_statics(og_trial *trial);
 
 // Whether the plain run still gives what it gave at first, time and again.
 // Asked before a difference is put down to anything else; if not, that is

@@ -218,6 +218,7 @@ void og_probe_strided(og_trial *trial) {
     mode.seed = og_seed_mix(trial->sample.seed, i);
     mode.is_left = i == 1;
     mode.has_offset = i == 1;
+    mode.is_packed = i == 2;
     layout_probe(trial, &mode, "with strided arguments the result differs");
   }
 }

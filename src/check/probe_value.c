@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes that compare an operator with itself: in other types, by other
-// kernels, row by row, expanded; and with a reference module.
+// Probes that compare an operator with itself: by other kernels, row by row,
+// expanded; and with a reference module.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,97 +9,6 @@
 #include "check/derive.h"
 #include "check/probe.h"
 #include "check/value.h"
-
-// --- Types -------------------------------------------------------------------
-
-// The widest type of the same family that the free type may have.
-static int32_t widest(const opgraft_op *op, int32_t v, int32_t type) {
-  const og_type_set set = op->decl->types[op->variable_tensor[v]].set;
-  const og_dtype now = og_dtype_at(type);
-  int32_t best = type;
-  for (int32_t i = 0; i < og_dtype_table_count(); ++i) {
-    const og_dtype other = og_dtype_at(i);
-    const bool is_family = (og_is_floating(now) && og_is_floating(other)) ||
-                           (now.code == OG_CODE_INT &&
-                            other.code == OG_CODE_INT && now.bits >= 32);
-    if ((set >> i & 1u) && is_family && other.bits > og_dtype_at(best).bits)
-      best = i;
-  }
-  return best;
-}
-
-static bool combination_exists(const opgraft_op *op, const int32_t *types) {
-  int32_t all[32][OG_VARIABLE_MAX];
-  const int32_t count = og_sample_types(op, 32, all);
-  const size_t bytes = (size_t)op->decl->type_variable_count * sizeof(int32_t);
-  for (int32_t i = 0; i < count; ++i)
-    if (memcmp(all[i], types, bytes) == 0) return true;
-  return false;
-}
-
-// The sample with every free type as wide as may be; false if it is so already.
-bool og_sample_widen(const og_sample *sample, og_sample *out) {
-  const opgraft_op *op = sample->op;
-  int32_t types[OG_VARIABLE_MAX] = {0};
-  bool is_wider = false;
-  for (int32_t v = 0; v < op->decl->type_variable_count; ++v) {
-    const int32_t now = og_dtype_index(sample->type[op->variable_tensor[v]]);
-    types[v] = widest(op, v, now);
-    is_wider |= types[v] != now;
-  }
-  if (!is_wider || !combination_exists(op, types)) return false;
-  *out = *sample;
-  og_sample_set_types(out, types);
-  return true;
-}
-
-// Runs `narrow` and `wide` on the same values; true if the results differ.
-static bool types_differ(og_trial *trial, og_sample *narrow, og_sample *wide,
-                         uint64_t seed, og_verdict *out_verdict) {
-  og_inputs a, b;
-  og_outputs x, y;
-  bool differs = false;
-  narrow->float_values = wide->float_values = OG_FLOAT_COARSE;
-  narrow->seed = wide->seed = seed;
-  if (!og_trial_fill(trial, narrow, &a)) return false;
-  if (!og_inputs_copy(&b, &a)) goto done_a;
-  if (!og_inputs_convert(&b, wide)) goto done_a;
-  if (og_trial_run(trial, wide, &b, &og_mode_plain, &y) != OG_RAN) goto done_b;
-  if (og_trial_run(trial, narrow, &a, &og_mode_plain, &x) == OG_RAN) {
-    *out_verdict = og_outputs_compare(trial->op, &x, &y, -1);
-    // A rounded number may fall on the other side of a border.
-    differs =
-        out_verdict->differs && !(out_verdict->is_integral &&
-                                  out_verdict->count * 5 <= out_verdict->total);
-    og_outputs_reset(&x);
-  }
-  og_outputs_reset(&y);
-done_b:
-  og_inputs_reset(&b);
-done_a:
-  og_inputs_reset(&a);
-  return differs;
-}
-
-void og_probe_types(og_trial *trial) {
-  og_sample narrow = trial->sample, wide;
-  og_verdict verdict;
-  if (!og_is_comparable(trial) || !og_sample_widen(&trial->sample, &wide))
-    return;
-  for (uint64_t i = 0; i < 2; ++i)
-    if (!types_differ(trial, &narrow, &wide, og_seed_mix(trial->sample.seed, i),
-                      &verdict))
-      return;
-  const int32_t t = trial->op->variable_tensor[0];
-  const char *doc = trial->op->decl->record->doc;
-  // A packed layout may differ by type; then the docs say so.
-  const bool is_documented =
-      doc != NULL && strstr(doc, "depends on the type") != NULL;
-  og_trial_report(trial, OPGRAFT_WRONG_VALUES_ACROSS_DTYPES, is_documented,
-                  verdict.name, "in %s rather than %s, %s %s",
-                  og_dtype_name(narrow.type[t]), og_dtype_name(wide.type[t]),
-                  verdict.name, verdict.text);
-}
 
 // --- Kernels -----------------------------------------------------------------
 

@@ -12,6 +12,7 @@
 #include "check/child.h"
 #include "check/trial.h"
 #include "check/value.h"
+#include "check/watch.h"
 
 enum { GAP = 0xc7, STACK_BYTES = 1 << 15, OFFSET_ITEMS = 3 };
 
@@ -73,8 +74,9 @@ static void dense_strides(placed *p) {
   }
 }
 
-// Dims in any order in memory, with gaps.
-static void loose_strides(placed *p, og_stride_rule rule, og_random *r) {
+// Dims in any order in memory, with gaps unless they are to be packed.
+static void loose_strides(placed *p, og_stride_rule rule, bool is_packed,
+                          og_random *r) {
   const int32_t rank = p->tensor.ndim;
   int32_t axis[OG_SAMPLE_RANK];
   for (int32_t d = 0; d < rank; ++d) axis[d] = d;
@@ -84,11 +86,12 @@ static void loose_strides(placed *p, og_stride_rule rule, og_random *r) {
     axis[d] = axis[j];
     axis[j] = held;
   }
-  int64_t step = rule == OG_STRIDES_ANY ? og_random_between(r, 1, 2) : 1;
+  int64_t step =
+      rule == OG_STRIDES_ANY && !is_packed ? og_random_between(r, 1, 2) : 1;
   for (int32_t d = rank - 1; d >= 0; --d) {
     p->strides[axis[d]] = step;
     step = step * (p->shape[axis[d]] > 0 ? p->shape[axis[d]] : 1) +
-           og_random_between(r, 0, 3);
+           (is_packed ? 0 : og_random_between(r, 0, 3));
   }
 }
 
@@ -96,7 +99,7 @@ static void choose_strides(const run *c, placed *p, og_stride_rule rule,
                            const int32_t *expanded, og_random *r) {
   dense_strides(p);
   if (c->mode->layout == OG_LAYOUT_STRIDED && rule != OG_STRIDES_CONTIGUOUS)
-    loose_strides(p, rule, r);
+    loose_strides(p, rule, c->mode->is_packed, r);
   if (c->mode->layout == OG_LAYOUT_EXPANDED && expanded[p->index] >= 0)
     p->strides[expanded[p->index]] = 0;
   for (int32_t d = 0; c->mode->layout == OG_LAYOUT_LOOSE && d < p->tensor.ndim;
@@ -201,6 +204,7 @@ static bool place_arguments(run *c, const og_inputs *inputs) {
     c->frame.in_list[t] = (og_tensor_list){0};
     if (!c->sample->is_given[t]) continue;
     for (int32_t e = 0; e < c->sample->list_count[t]; ++e) {
+      if (!og_sample_has(c->sample, t, e)) continue;
       if (!place_argument(c, t, e, &inputs->tensor[t][e], expanded, &r))
         return false;
       c->in_entry[t][e] = &c->in[t][e].tensor;
@@ -532,6 +536,18 @@ static og_ran refuse(run *c, og_status status) {
   return OG_RAN_WRONG;
 }
 
+// From here on what is read of the arguments that are no tensors is noted; what
+// chooses the kernel counts.
+static bool watch_arguments(run *c) {
+  const og_decl *decl = c->sample->op->decl;
+  c->frame.call.attr = og_watch_begin(c->frame.attr, decl->attr_count);
+  if (c->frame.call.attr == NULL) return false;
+  for (int32_t k = 0; k < decl->kernel_count; ++k)
+    if (decl->kernels[k].supports != NULL)
+      decl->kernels[k].supports(&c->frame.call);
+  return true;
+}
+
 static og_ran run_call(run *c, og_outputs *out) {
   og_trial *trial = c->trial;
   opgraft_error error = {.code = OG_OK};
@@ -555,8 +571,10 @@ static og_ran run_call(run *c, og_outputs *out) {
   ++trial->layout_count[c->mode->layout];
   trial->offset_count += c->mode->has_offset;
   og_child_watch(c->sample->op);
+  if (c->mode->watches_arguments && !watch_arguments(c)) return OG_RAN_FAILED;
   poison_stack(c->mode->stack_poison);
   const og_status status = c->frame.kernel->run(&c->frame.call);
+  if (c->mode->watches_arguments) trial->arguments_read = og_watch_end();
   see_all(c);
   if (status != OG_OK) return c->is_wrong ? OG_RAN_WRONG : refuse(c, status);
   if (c->is_wrong) return OG_RAN_WRONG;

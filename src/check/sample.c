@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { ELEMENT_LIMIT = 1 << 17, DRAW_TRIES = 60 };
+enum {
+  ELEMENT_LIMIT = 1 << 17,
+  DRAW_TRIES = 60,
+  LOOKED_MAX = 1 << 12,  // combinations of types
+};
 
 // --- Shapes from names -------------------------------------------------------
 
@@ -122,9 +126,10 @@ static int64_t sizes_numel(const og_sizes *sizes) {
 int64_t og_sample_numel(const og_sample *sample) {
   int64_t n = 0;
   for (int32_t t = 0; t < sample->op->decl->tensor_count; ++t)
-    for (int32_t e = 0; sample->is_given[t] && e < sample->list_count[t]; ++e)
-      if (!og_i64_add(n, sizes_numel(&sample->shape[t][e]), &n))
-        return INT64_MAX;
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(sample, t, e))
+        if (!og_i64_add(n, sizes_numel(&sample->shape[t][e]), &n))
+          return INT64_MAX;
   return n;
 }
 
@@ -177,6 +182,8 @@ static void sketch_fill(sketch *k, const og_sample *s) {
     k->frame.in_list[t] = (og_tensor_list){0};
     if (!s->is_given[t]) continue;
     for (int32_t e = 0; e < s->list_count[t]; ++e) {
+      k->entry[t][e] = NULL;
+      if (!og_sample_has(s, t, e)) continue;
       tensor_sketch(s, t, e, k->strides[t][e], &k->tensor[t][e]);
       k->entry[t][e] = &k->tensor[t][e];
     }
@@ -284,26 +291,71 @@ static int32_t next_type(const opgraft_op *op, int32_t v, int32_t from) {
   return from;
 }
 
+bool og_sample_has_types(const opgraft_op *op, const int32_t *types) {
+  for (int32_t v = 0; v < op->decl->type_variable_count; ++v)
+    if (!variable_accepts(op, v, types[v])) return false;
+  return has_kernel(op, types);
+}
+
+// The next combination in the order of the type table; false behind the last.
+static bool next_types(const opgraft_op *op, int32_t *now) {
+  for (int32_t v = 0; v < op->decl->type_variable_count; ++v) {
+    now[v] = next_type(op, v, now[v] + 1);
+    if (now[v] < og_dtype_table_count()) return true;
+    now[v] = next_type(op, v, 0);
+  }
+  return false;
+}
+
+static bool is_one_type(const opgraft_op *op, const int32_t *types) {
+  for (int32_t v = 1; v < op->decl->type_variable_count; ++v)
+    if (types[v] != types[0]) return false;
+  return true;
+}
+
+// How many combinations there are with one type, and with several.
+static bool count_types(const opgraft_op *op, int32_t *first,
+                        int32_t *out_one_type, int32_t *out_mixed) {
+  const int32_t variables = op->decl->type_variable_count;
+  *out_one_type = *out_mixed = 0;
+  for (int32_t v = 0; v < variables; ++v) {
+    first[v] = next_type(op, v, 0);
+    if (first[v] == og_dtype_table_count()) return false;
+  }
+  int32_t now[OG_VARIABLE_MAX];
+  memcpy(now, first, sizeof now);
+  int32_t looked = 0;
+  do {
+    if (has_kernel(op, now))
+      ++*(is_one_type(op, now) ? out_one_type : out_mixed);
+  } while (++looked < LOOKED_MAX && next_types(op, now));
+  return true;
+}
+
 int32_t og_sample_types(const opgraft_op *op, int32_t max,
                         int32_t (*out_types)[OG_VARIABLE_MAX]) {
-  const int32_t variables = op->decl->type_variable_count;
-  const int32_t end = og_dtype_table_count();
   int32_t now[OG_VARIABLE_MAX] = {0};
-  int32_t count = 0;
-  for (int32_t v = 0; v < variables; ++v) {
-    now[v] = next_type(op, v, 0);
-    if (now[v] == end) return 0;
-  }
-  for (;;) {
-    if (has_kernel(op, now)) memcpy(out_types[count++], now, sizeof now);
-    int32_t v = 0;
-    for (; v < variables; ++v) {
-      now[v] = next_type(op, v, now[v] + 1);
-      if (now[v] < end) break;
-      now[v] = next_type(op, v, 0);
+  int32_t one_type, mixed;
+  if (!count_types(op, now, &one_type, &mixed)) return 0;
+  // Where there are too many, those with one type come first, and of the
+  // others so many as there is room for, evenly.
+  const int32_t kept_one =
+      one_type + mixed <= max || one_type < max / 2 ? one_type : max / 2;
+  const int32_t room = max - kept_one < mixed ? max - kept_one : mixed;
+  int32_t count = 0, ones = 0, others = 0, looked = 0;
+  do {
+    if (!has_kernel(op, now)) continue;
+    bool is_kept = false;
+    if (is_one_type(op, now)) {
+      is_kept = ones++ < kept_one;
+    } else {
+      is_kept =
+          (int64_t)(others + 1) * room / mixed > (int64_t)others * room / mixed;
+      ++others;
     }
-    if (v == variables || count == max) return count;
-  }
+    if (is_kept) memcpy(out_types[count++], now, sizeof now);
+  } while (++looked < LOOKED_MAX && next_types(op, now));
+  return count;
 }
 
 static int32_t first_type(og_type_set set) {
@@ -340,7 +392,10 @@ static void describe_tensor(const og_sample *s, int32_t t, bool is_list,
   if (is_list) og_text_add(out, "{");
   for (int32_t e = 0; e < s->list_count[t]; ++e) {
     if (e > 0) og_text_add(out, ", ");
-    describe_sizes(&s->shape[t][e], out);
+    if (og_sample_has(s, t, e))
+      describe_sizes(&s->shape[t][e], out);
+    else
+      og_text_add(out, "None");
   }
   if (is_list) og_text_add(out, "}");
 }

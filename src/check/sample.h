@@ -42,14 +42,23 @@ typedef enum og_float_values {
   OG_FLOAT_COARSE,  // what every floating type can hold
 } og_float_values;
 
+// What the elements of integer arguments are that are no indices.
+typedef enum og_int_values {
+  OG_INT_SMALL,    // from -4 to 9, or from 0
+  OG_INT_FEW,      // from 0 to 9
+  OG_INT_NATURAL,  // from 0, some of them as large as the type allows
+} og_int_values;
+
 typedef struct og_sample {
   const opgraft_op *op;
   uint64_t seed;            // of the values
   uint64_t structure_seed;  // of what the operator's own `sample` chooses
   og_index_values index_values;
   og_float_values float_values;
+  og_int_values int_values;
   bool is_given[OPGRAFT_ARG_MAX];  // by tensor argument
   int32_t list_count[OPGRAFT_ARG_MAX];
+  uint32_t absent[OPGRAFT_ARG_MAX];  // bits of a Tensor?[]'s entries
   og_dtype type[OPGRAFT_ARG_MAX];
   int64_t dim[OPGRAFT_DIM_MAX];
   og_sizes pack[OPGRAFT_DIM_MAX];
@@ -59,6 +68,13 @@ typedef struct og_sample {
   double floats[OPGRAFT_ATTR_MAX][OG_SAMPLE_INTS];
   og_sizes shape[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
 } og_sample;
+
+// Whether entry e of tensor argument t (0 where it is no list) is there.
+static inline bool og_sample_has(const og_sample *sample, int32_t t,
+                                 int32_t e) {
+  return sample->is_given[t] && e < sample->list_count[t] &&
+         !(sample->absent[t] >> e & 1u);
+}
 
 // How large and how odd a sample is to be.
 typedef enum og_profile {
@@ -75,6 +91,7 @@ typedef enum og_profile {
 // returns their number. types[i][v] is an index into the type table.
 int32_t og_sample_types(const opgraft_op *op, int32_t max,
                         int32_t (*out_types)[OG_VARIABLE_MAX]);
+bool og_sample_has_types(const opgraft_op *op, const int32_t *types);
 
 // Draws a sample that og_infer accepts; false if none was found, with the last
 // refusal in *error.

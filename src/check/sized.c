@@ -196,11 +196,12 @@ static og_status plan_make(opgraft_sample *s, const opgraft_op *op,
 static int64_t smallest_dim(const og_sample *plan) {
   int64_t least = INT64_MAX;
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
-    for (int32_t e = 0; plan->is_given[t] && e < plan->list_count[t]; ++e)
-      for (int32_t i = 0; i < plan->shape[t][e].rank; ++i) {
-        const int64_t size = plan->shape[t][e].size[i];
-        if (size > 0 && size < least) least = size;
-      }
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(plan, t, e))
+        for (int32_t i = 0; i < plan->shape[t][e].rank; ++i) {
+          const int64_t size = plan->shape[t][e].size[i];
+          if (size > 0 && size < least) least = size;
+        }
   return least == INT64_MAX ? 1 : least;
 }
 
@@ -234,8 +235,9 @@ void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
   og_random random = {plan->seed};
   const int64_t index_end = smallest_dim(plan);
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
-    for (int32_t e = 0; plan->is_given[t] && e < plan->list_count[t]; ++e)
-      tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(plan, t, e))
+        tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
   // It took these sizes when they were chosen, so it takes them now.
   og_sample_offer(plan, sample->entry);
 }
@@ -265,8 +267,8 @@ static og_status memory_make(opgraft_sample *s, opgraft_error *error) {
   const og_sample *plan = &s->plan;
   bool is_made = true;
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
-    for (int32_t e = 0; plan->is_given[t] && e < plan->list_count[t]; ++e)
-      is_made = is_made && tensor_make(s, t, e);
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(plan, t, e)) is_made = is_made && tensor_make(s, t, e);
   og_sample_attrs(plan, s->attr);
   og_sample_describe(plan, &s->text);
   if (!is_made || s->text.failed)

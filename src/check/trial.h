@@ -57,12 +57,14 @@ typedef struct og_mode {
   bool tracks_writes;  // which share wrote what
   og_layout layout;
   uint64_t seed;      // of layout and shares
+  bool is_packed;     // strided: dims in any order, but no gaps
   bool is_left;       // buffers border the unreadable page at their start
   bool has_offset;    // byte_offset is not 0, and `data` is unreadable
   bool is_read_only;  // arguments that are not mutated
   bool is_in_place;   // the first result lies where the inplace argument does
-  bool is_quiet;      // what the run does wrong is not reported
-  uint8_t poison;     // of results
+  bool watches_arguments;  // which of those that are no tensors are read
+  bool is_quiet;           // what the run does wrong is not reported
+  uint8_t poison;          // of results
   uint8_t workspace_poison;
   uint8_t stack_poison;
   const og_kernel *kernel;  // NULL: the one that a host would choose
@@ -102,6 +104,7 @@ typedef struct og_trial {
   og_status refusal_status;
   int32_t layout_count[4];  // runs by og_layout
   int32_t offset_count;
+  uint32_t arguments_read;  // bits, of the last run that watched them
 } og_trial;
 
 // Values of index arguments lie below this.
@@ -132,6 +135,9 @@ void og_trial_report(og_trial *trial, int32_t kind, bool is_note,
                      const char *argument, const char *format, ...)
     OG_PRINTF(5, 6);
 
+// Tells whether the kernel read the argument.
+void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used);
+
 // A buffer's or an output's name for people: "x", "xs[1]", "result".
 void og_name_of(const opgraft_op *op, og_buffer_role role, int32_t index,
                 int32_t entry, char *out, size_t size);
@@ -142,6 +148,7 @@ void og_name_of(const opgraft_op *op, og_buffer_role role, int32_t index,
 typedef struct og_verdict {
   bool differs;
   bool is_integral;
+  bool is_same_type;
   int64_t count;  // elements that differ
   int64_t total;
   char name[64];

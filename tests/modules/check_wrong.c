@@ -256,6 +256,102 @@ static const og_kernel type_kernels[] = {
   .schema = name "(Tensor x) -> Tensor", .shape = "x[N] -> [N]", \
   .dtype = "x: f32 -> x", .kernels = OG_KERNELS(array)
 
+// The mean of what the mask lets through: 0 / 0 where that is nothing.
+static og_status masked_mean(const og_call *call) {
+  enum { ROWS, WIDTH };
+  const int64_t width = call->dim[WIDTH];
+  for (int64_t r = 0; r < call->dim[ROWS]; ++r) {
+    float sum = 0, count = 0;
+    for (int64_t i = r * width; i < (r + 1) * width; ++i)
+      if (og_bool(call->in[1])[i]) sum += x_of(call)[i], ++count;
+    y_of(call)[r] = sum / count;
+  }
+  return OG_OK;
+}
+
+// The integer kernel does not look at what is below zero.
+static og_status magnitude(const og_call *call) {
+  const int is_float = og_is(call->in[0], OG_CODE_FLOAT, 32);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    if (is_float)
+      y_of(call)[i] = fabsf(x_of(call)[i]);
+    else
+      og_i32_mut(call->out[0])[i] = og_i32(call->in[0])[i];
+  return OG_OK;
+}
+
+// Bytes from 128 on become negative.
+static og_status widen(const og_call *call) {
+  const int is_byte = og_is(call->in[0], OG_CODE_UINT, 8);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_i64_mut(call->out[0])[i] =
+        is_byte ? og_i8(call->in[0])[i] : og_i64(call->in[0])[i];
+  return OG_OK;
+}
+
+static og_status first_wins(const og_call *call) {
+  static float offset;
+  if (offset == 0 && call->dim[N] > 0) offset = 1 + fabsf(x_of(call)[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = x_of(call)[i] + offset;
+  return OG_OK;
+}
+
+// Written row by row, wherever the strides of the result lead.
+static og_status like_row_major(const og_call *call) {
+  const int64_t *step = call->in[0]->strides, *shape = call->in[0]->shape;
+  for (int64_t i = 0; i < shape[0] * shape[1]; ++i)
+    y_of(call)[i] =
+        -x_of(call)[i / shape[1] * step[0] + i % shape[1] * step[1]];
+  return OG_OK;
+}
+
+static og_status first_count(const og_call *call) {
+  og_i64_mut(call->out[0])[0] = og_numel(call->in_list[0].tensors[0]);
+  return OG_OK;
+}
+
+static og_status sum_entries(const og_call *call) {
+  float sum = 0;
+  for (int64_t k = 0; k < call->in_list[0].count; ++k)
+    if (og_numel(call->in_list[0].tensors[k]) > 0)
+      sum += og_f32(call->in_list[0].tensors[k])[0];
+  y_of(call)[0] = sum;
+  return OG_OK;
+}
+
+static og_status add_twice_(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] += 2 * og_f32(call->in[1])[i];
+  return OG_OK;
+}
+
+// Says that y is added once.
+static og_status add_twice_backward(const og_call *call) {
+  const float *grad = og_f32(call->in[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32_mut(call->out[1])[i] = grad[i];
+  return OG_OK;
+}
+
+static const og_kernel masked_mean_kernels[] = {
+    {.device = OG_CPU, .run = masked_mean}};
+static const og_kernel magnitude_kernels[] = {
+    {.device = OG_CPU, .run = magnitude}};
+static const og_kernel widen_kernels[] = {{.device = OG_CPU, .run = widen}};
+static const og_kernel first_wins_kernels[] = {
+    {.device = OG_CPU, .run = first_wins}};
+static const og_kernel like_row_major_kernels[] = {
+    {.device = OG_CPU, .run = like_row_major}};
+static const og_kernel first_count_kernels[] = {
+    {.device = OG_CPU, .run = first_count}};
+static const og_kernel sum_entries_kernels[] = {
+    {.device = OG_CPU, .run = sum_entries}};
+static const og_kernel add_twice__kernels[] = {
+    {.device = OG_CPU, .run = add_twice_}};
+static const og_kernel add_twice_backward_kernels[] = {
+    {.device = OG_CPU, .run = add_twice_backward}};
+
 static const og_op ops[] = {
     {SIMPLE("out_of_bounds_write", past_kernels)},
     {SIMPLE("out_of_bounds_read", read_kernels)},
@@ -316,5 +412,46 @@ static const og_op ops[] = {
     {SIMPLE("bad_status", length_kernels)},
     {SIMPLE("never_ran", refuse_kernels)},
     {SIMPLE("not_sampled", copy_kernels), .where = "N > 3, N < 3"},
+    {.schema = "not_finite(Tensor x, Tensor mask) -> Tensor",
+     .shape = "x[R, D], mask[R, D] -> [R]",
+     .dtype = "x: f32, mask: bool -> x",
+     .kernels = OG_KERNELS(masked_mean_kernels)},
+    {.schema = "unused_argument(Tensor x, float scale=1.0) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(copy_kernels)},
+    // Found as what the table in unit/check_findings.c says.
+    {.schema = "magnitude(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32|i32 -> x",
+     .kernels = OG_KERNELS(magnitude_kernels)},
+    {.schema = "widen(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: u8|i64 -> i64",
+     .kernels = OG_KERNELS(widen_kernels)},
+    {SIMPLE("first_wins", first_wins_kernels)},
+    {.schema = "like_row_major(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> like x",
+     .dtype = "x: f32 -> x",
+     .strides = "any",
+     .kernels = OG_KERNELS(like_row_major_kernels)},
+    {SIMPLE("claims_zero", square_kernels), .backward = "none"},
+    {.schema = "first_count(Tensor[] xs) -> Tensor",
+     .shape = "-> [1]",
+     .dtype = "xs: f32 -> i64",
+     .kernels = OG_KERNELS(first_count_kernels)},
+    {.schema = "sum_entries(Tensor?[] xs) -> Tensor",
+     .shape = "-> []",
+     .dtype = "xs: f32 -> f32",
+     .kernels = OG_KERNELS(sum_entries_kernels)},
+    {.schema = "add_twice_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
+     .shape = "x[N], y[N]",
+     .dtype = "x: f32, y: x",
+     .backward = "add_twice_backward(grad) -> x, y",
+     .kernels = OG_KERNELS(add_twice__kernels)},
+    {.schema = "add_twice_backward(Tensor grad) -> (Tensor, Tensor)",
+     .shape = "grad[N] -> [N], [N]",
+     .dtype = "grad: f32 -> grad, grad",
+     .kernels = OG_KERNELS(add_twice_backward_kernels)},
 };
 OG_MODULE(check_wrong, ops)

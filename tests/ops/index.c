@@ -331,6 +331,7 @@ static const og_op ops[] = {
         .dtype = "weight: any, indices: i32|i64 -> weight",
         .backward = "embedding_backward(grad, weight, indices, padding_idx)"
                     " -> weight",
+        .doc = "The row padding_idx of weight gets no gradient.",
         RUN(embedding),
     },
     {

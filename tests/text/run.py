@@ -97,9 +97,11 @@ def render(head: str, cases: list[Case]) -> str:
 
 
 class Runner:
-    def __init__(self, build: pathlib.Path, faults: bool) -> None:
+    def __init__(self, build: pathlib.Path, faults: bool,
+                 under: list[str]) -> None:
         self.build = build
         self.faults = faults
+        self.under = under
 
     def command(self, case: Case, tmp: pathlib.Path) -> tuple[list[str], bool]:
         """The argument vector, and whether allocations can be made to fail."""
@@ -119,7 +121,7 @@ class Runner:
             tool = self.build / "bin" / "opgraft"
         if not tool.exists():
             raise FileNotFoundError(f"no program {words[0]} in the build")
-        return [str(tool), *words[1:]], is_tool
+        return [*self.under, str(tool), *words[1:]], is_tool
 
     def start(self, words: list[str], case: Case,
               fault: int | None = None) -> subprocess.CompletedProcess[str]:
@@ -191,6 +193,8 @@ def main() -> int:
                         help="write what was found as the expectation")
     parser.add_argument("--faults", action="store_true",
                         help="also make every allocation fail in turn")
+    parser.add_argument("--under", default="", metavar="COMMAND",
+                        help="run each program under it, say valgrind -q")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
 
@@ -201,7 +205,8 @@ def main() -> int:
     cases = [case for _, _, found in parsed for case in found]
     empty = [path for path, _, found in parsed if not found]
 
-    runner = Runner(args.build.resolve(), args.faults and not args.update)
+    runner = Runner(args.build.resolve(), args.faults and not args.update,
+                    shlex.split(args.under))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(runner.run, cases))
     if args.update:

@@ -69,10 +69,11 @@ static og_status check(const char *name, seen *s, int32_t *out_findings,
   return status;
 }
 
-// AddressSanitizer keeps malloc and the stack to itself.
+// AddressSanitizer keeps malloc, the stack and static data to itself.
 static bool is_hidden(const char *kind) {
 #ifdef __SANITIZE_ADDRESS__
-  if (strcmp(kind, "memory_leak") != 0 && strcmp(kind, "uninitialised") != 0)
+  if (strcmp(kind, "memory_leak") != 0 && strcmp(kind, "uninitialised") != 0 &&
+      strcmp(kind, "first_wins") != 0)
     return false;
   printf("check_findings: %s skipped under AddressSanitizer\n", kind);
   return true;
@@ -88,6 +89,24 @@ static bool is_kind(const char *name) {
   return false;
 }
 
+// Operators of check_wrong that are not called after their finding.
+static const char *const more[][2] = {
+    {"magnitude", "wrong_values_across_dtypes"},
+    {"widen", "wrong_values_across_dtypes"},
+    {"first_wins", "not_repeatable"},
+    {"like_row_major", "layout_dependent"},
+    {"claims_zero", "missing_gradient"},
+    {"first_count", "crash"},
+    {"sum_entries", "crash"},
+    {"add_twice_", "wrong_gradient"},
+};
+
+static bool is_in_more(const char *op) {
+  for (size_t i = 0; i < sizeof more / sizeof *more; ++i)
+    if (strcmp(more[i][0], op) == 0) return true;
+  return false;
+}
+
 TEST(names_each_mistake) {
   static seen s;
   int32_t findings = 0;
@@ -100,8 +119,11 @@ TEST(names_each_mistake) {
     // Operators that are there for another one's backward are right.
     if (is_kind(op) && !is_hidden(op) && !CHECK(has(&s, op, op)))
       printf("missed: %s\n", op);
-    if (!is_kind(op)) CHECK(!has(&s, op, "wrong_gradient"));
+    if (!is_kind(op) && !is_in_more(op)) CHECK(!has(&s, op, "wrong_gradient"));
   }
+  for (size_t i = 0; i < sizeof more / sizeof *more; ++i)
+    if (!is_hidden(more[i][0]) && !CHECK(has(&s, more[i][0], more[i][1])))
+      printf("missed: %s\n", more[i][0]);
 done:
   if (module != NULL) opgraft_module_release(module);
 }

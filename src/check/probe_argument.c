@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes of what arguments do: a mask that hides everything, an argument that
+// no kernel reads.
+
+#include <math.h>
+#include <string.h>
+
+#include "check/child.h"
+#include "check/probe.h"
+#include "check/value.h"
+#include "check/watch.h"
+
+// --- Masks -------------------------------------------------------------------
+
+typedef enum mask { MASK_ALL, MASK_NO_FIRST_ROW, MASK_NONE } mask;
+
+// Sets every bool argument; false if there is none.
+static bool set_masks(og_inputs *inputs, const og_sample *s, mask kind) {
+  bool any = false;
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL || a->type.code != OG_CODE_BOOL || a->count == 0)
+        continue;
+      const int64_t row =
+          a->sizes.rank > 0 ? a->sizes.size[a->sizes.rank - 1] : 1;
+      memset(a->data, kind != MASK_NONE, (size_t)a->count);
+      if (kind == MASK_NO_FIRST_ROW) memset(a->data, 0, (size_t)row);
+      any = true;
+    }
+  return any;
+}
+
+static int64_t first_nan(const og_array *a) {
+  if (!og_is_floating(a->type)) return -1;
+  for (int64_t i = 0; i < a->count; ++i)
+    if (isnan(og_value_get(a->type,
+                           a->data + (size_t)i * og_dtype_bytes(a->type), 0)))
+      return i;
+  return -1;
+}
+
+// The first output that holds a NaN, and where; -1: none does.
+static int32_t output_with_nan(og_trial *trial, const og_inputs *inputs,
+                               char *name, size_t size, int64_t *out_at) {
+  og_outputs out;
+  int32_t found = -1;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  if (og_trial_run(trial, &trial->sample, inputs, &mode, &out) != OG_RAN)
+    return -1;
+  for (int32_t i = 0; i < out.count && found < 0; ++i) {
+    *out_at = first_nan(&out.array[i]);
+    if (*out_at >= 0) found = i;
+  }
+  if (found >= 0)
+    og_name_of(trial->op, out.role[found], out.index[found], out.entry[found],
+               name, size);
+  og_outputs_reset(&out);
+  return found;
+}
+
+// NaN where a mask hides a whole row, and nowhere with nothing hidden.
+void og_probe_masked(og_trial *trial) {
+  static const mask kinds[] = {MASK_NO_FIRST_ROW, MASK_NONE};
+  og_inputs inputs;
+  char name[64];
+  int64_t at;
+  const char *doc = trial->op->decl->record->doc;
+  const bool is_documented = doc != NULL && strstr(doc, "NaN") != NULL;
+  if (!og_is_comparable(trial) || trial->forward != NULL ||
+      !og_inputs_copy(&inputs, &trial->inputs))
+    return;
+  if (!set_masks(&inputs, &trial->sample, MASK_ALL) ||
+      output_with_nan(trial, &inputs, name, sizeof name, &at) >= 0)
+    goto done;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    set_masks(&inputs, &trial->sample, kinds[i]);
+    if (output_with_nan(trial, &inputs, name, sizeof name, &at) < 0) continue;
+    og_trial_report(trial, OPGRAFT_NOT_FINITE, is_documented, name,
+                    "with %s hidden by the mask, element %lld is NaN; with "
+                    "nothing hidden none is",
+                    kinds[i] == MASK_NONE ? "everything" : "a row",
+                    (long long)at);
+    break;
+  }
+done:
+  og_inputs_reset(&inputs);
+}
+
+// --- Arguments that are not read ---------------------------------------------
+
+static bool expr_has_attr(const og_expr *expr, int32_t k) {
+  for (int32_t i = 0; i < expr->count; ++i)
+    if (expr->code[i].slot == k && (expr->code[i].op == OG_CODE_ATTR_ ||
+                                    expr->code[i].op == OG_CODE_GIVEN_ATTR_))
+      return true;
+  return false;
+}
+
+static bool items_have_attr(const og_item *items, int32_t count, int32_t k) {
+  for (int32_t i = 0; i < count; ++i)
+    if (items[i].attr == k || expr_has_attr(&items[i].expr, k)) return true;
+  return false;
+}
+
+// Whether a rule of the declaration or the gradient uses the argument: it has
+// a meaning then.
+static bool is_in_rules(const og_decl *decl, int32_t k) {
+  if (expr_has_attr(&decl->workspace, k)) return true;
+  for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
+    const og_grad_arg *arg = &decl->grad.args[a];
+    if (arg->source != OG_GRAD_PARAM) continue;
+    const og_param *param = &decl->params[arg->index];
+    if (param->type != OG_TYPE_TENSOR && param->index == k) return true;
+  }
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (items_have_attr(decl->patterns[p].items, decl->patterns[p].item_count,
+                        k))
+      return true;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (items_have_attr(decl->shapes[i].items, decl->shapes[i].item_count, k))
+      return true;
+  return false;
+}
+
+static bool is_empty(const og_outputs *out) {
+  for (int32_t i = 0; i < out->count; ++i)
+    if (out->array[i].count > 0) return false;
+  return true;
+}
+
+// Values that a kernel may treat apart, here and there.
+static void set_special(og_inputs *inputs, const og_decl *decl) {
+  static const double special[] = {NAN, INFINITY, -INFINITY, 0};
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL || !og_is_floating(a->type)) continue;
+      for (int64_t i = 0; i < a->count && i < 4; ++i)
+        og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+                     special[i]);
+    }
+}
+
+// Bits of the arguments that a run on these inputs reads; false if there was
+// no run.
+static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read) {
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = mode.watches_arguments = true;
+  if (og_trial_run(trial, &trial->sample, inputs, &mode, &out) != OG_RAN)
+    return false;
+  og_outputs_reset(&out);
+  *read |= trial->arguments_read;
+  return true;
+}
+
+static bool is_watched(const og_decl *decl, const og_param *param) {
+  return param->type != OG_TYPE_TENSOR && param->type != OG_TYPE_SCALAR_TYPE &&
+         param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
+}
+
+void og_probe_unused(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  uint32_t read = 0, wanted = 0;
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (is_watched(decl, &decl->params[p]))
+      wanted |= 1u << decl->params[p].index;
+  if (wanted == 0 || !trial->has_base || trial->forward != NULL ||
+      is_empty(&trial->base) || !og_watch_works() ||
+      !read_by(trial, &trial->inputs, &read))
+    return;
+  og_inputs special;
+  if ((wanted & ~read) != 0 && og_inputs_copy(&special, &trial->inputs)) {
+    set_special(&special, decl);
+    read_by(trial, &special, &read);
+    og_inputs_reset(&special);
+  }
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (is_watched(decl, &decl->params[p]))
+      og_trial_tell_use(trial, decl->params[p].name,
+                        read >> decl->params[p].index & 1u);
+}
