@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import keyword
 import os
 import sys
@@ -43,7 +44,15 @@ def load(path: str | os.PathLike[str]) -> "Module":
         if old is not None:
             say(f"{where} changed: {name} is registered anew")
             old._withdraw()
-        return Module(handle, where, name, digest, texts)
+        # What registering makes stays alive, and with torch there a full
+        # collection takes 80 ms: it may come after.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return Module(handle, where, name, digest, texts)
+        finally:
+            if was_enabled:
+                gc.enable()
 
 
 def modules() -> "list[Module]":
@@ -205,8 +214,6 @@ class Module:
         Raises RuntimeError while anything can still call it: a function that
         is held, a compiled graph.
         """
-        import gc
-
         with _lock:
             self._withdraw()
             self._functions, self._states = {}, {}
