@@ -169,6 +169,15 @@ static og_status serial_for(const og_call *call, int64_t total, int64_t grain,
   return OG_OK;
 }
 
+static char refusal[256];
+
+static og_status keep_refusal(const og_call *call, og_status code,
+                              const char *text) {
+  (void)call;
+  snprintf(refusal, sizeof refusal, "%s", text);
+  return code;
+}
+
 static int64_t keys_of(const subject *s) {
   return s->kv_indptr[s->problem.batch];
 }
@@ -318,13 +327,21 @@ static void run(bytes *in, subject *s, char *plan, int64_t size) {
   const og_plan_header header = *(const og_plan_header *)(const void *)plan;
   plan_damage(in, s, plan, &size);
   a.plan_bytes = size;
-  og_call call = {.threads = s->problem.threads, .parallel_for = serial_for};
-  call.workspace_bytes =
-      OG_ATTENTION_SHARED + (size_t)call.threads * OG_ATTENTION_SCRATCH +
-      (size_t)(header.split_bytes < 1 << 20 ? header.split_bytes : 0);
+  og_call call = {.threads = s->problem.threads,
+                  .parallel_for = serial_for,
+                  .fail = keep_refusal};
+  const int64_t fixed =
+      OG_ATTENTION_SHARED + (int64_t)call.threads * OG_ATTENTION_SCRATCH;
+  int64_t split_bytes = header.split_bytes;
+  if (split_bytes > REGION_BYTES - 64 - fixed) {
+    split_bytes = 0;  // too much for a region, so the run has to refuse
+    s->is_honest = false;
+  }
+  call.workspace_bytes = (size_t)(fixed + split_bytes);
   call.workspace = buffer(WORK, (int64_t)call.workspace_bytes, 64);
   inputs_protect();
   const og_status status = og_attention_run(&call, &a);
+  if (status != OG_OK && s->is_honest) fprintf(stderr, "%s\n", refusal);
   require(status == OG_OK || !s->is_honest, "an honest plan was refused");
   if (s->is_honest) outside_check(s, &a);
   const bool is_rowwise = a.k_head == a.dim_qk;  // what gradients ask for
