@@ -54,6 +54,7 @@ $(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
 
 demo: setup
 	$(BIN)/python examples/custom_linear/demo.py $(SMOKE_FLAG)
+	$(BIN)/python examples/custom_linear/compiled.py $(SMOKE_FLAG)
 
 build:
 	$(CONFIGURE) -B $(BUILD) -DCMAKE_C_FLAGS="-O2 -g" > /dev/null

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's own samples for every imported operator, forward and backward.
+
+Each sample is traced as AOTAutograd traces it and run by the engine beside
+eager. CI runs a few samples of some operators, the full set all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from compare import values
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
+from torch.testing._internal.common_methods_invocations import op_db
+
+from opgraft import _C, _backend, _host, _stats
+
+_host.prepare()
+ROWS = {name.split(".")[0].lstrip("_") for name in _C.graph_rows()}
+# Operators of op_db whose ATen name is another one.
+ALSO = {"nn.functional." + n for n in (
+    "gelu", "silu", "mish", "relu", "leaky_relu", "elu", "softplus", "hardtanh",
+    "hardswish", "hardsigmoid", "threshold", "layer_norm", "group_norm",
+    "batch_norm", "linear", "conv1d", "conv2d", "conv_transpose2d",
+    "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "nll_loss",
+    "cross_entropy", "embedding", "pad", "scaled_dot_product_attention",
+    "softmin", "mse_loss", "logsigmoid", "glu", "normalize", "rms_norm",
+    "interpolate", "pixel_shuffle", "one_hot", "huber_loss", "l1_loss")}
+ALSO |= {"softmax", "log_softmax", "addmm", "baddbmm", "matmul", "einsum",
+         "var_mean", "std", "chunk", "split", "stack", "masked_fill", "norm",
+         "index_put", "index_fill", "masked_select", "roll", "repeat", "outer",
+         "logsumexp", "diff", "cumsum", "clamp", "where", "tile", "rot90",
+         "__getitem__", "movedim", "unflatten", "vstack", "take_along_dim"}
+# Results that nobody promises: another draw, memory as it was.
+RANDOM = {"empty", "empty_permuted", "empty_strided", "new_empty",
+          "new_empty_strided", "nn.functional.dropout", "bernoulli", "multinomial", "normal",
+          "rand_like", "empty_like", "randn_like", "randint_like", "uniform", "exponential"}
+
+INFOS = [i for i in op_db
+         if (i.name in ROWS or i.name in ALSO) and i.name not in RANDOM
+         and i.dtypes]
+
+
+def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The tensors go through AOTAutograd, wherever they stand."""
+    from functorch.compile import aot_function
+
+    region = _stats.Region("op_db")
+    options = _backend.Options()
+    flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
+    places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
+
+    def over_tensors(*tensors: torch.Tensor) -> Any:
+        full = list(flat)
+        for i, x in zip(places, tensors, strict=True):
+            full[i] = x
+        a, k = torch.utils._pytree.tree_unflatten(full, spec)
+        return f(*a, **k)
+
+    def compiler(kind: str) -> Any:
+        return lambda gm, inputs: _backend.compile_graph(
+            gm, inputs, kind, options, region)
+
+    return aot_function(
+        over_tensors, fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        decompositions=_backend._decompositions(),
+    )(*[flat[i] for i in places])
+
+
+def scaled(out: torch.Tensor, exact: torch.Tensor) -> None:
+    # Attention's gradients are summed in another order than eager's.
+    torch.testing.assert_close(out, exact, rtol=1e-4, atol=3e-5,
+                               equal_nan=True)
+
+
+def leaves(tree: Any) -> list[torch.Tensor]:
+    flat, _ = torch.utils._pytree.tree_flatten(tree)
+    return [x for x in flat if isinstance(x, torch.Tensor)]
+
+
+def gradients(out: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    outs = [o for o in leaves(out) if o.requires_grad]
+    if not outs:
+        return []
+    found = torch.autograd.grad([o.sum() for o in outs], inputs,
+                                allow_unused=True)
+    return [g for g in found if g is not None]
+
+
+def check(info: Any, sample: Any, grad: bool) -> None:
+    args = (sample.input, *sample.args)
+    inputs = [x for x in leaves(args) if x.requires_grad]
+    try:
+        wanted = info.op(*args, **sample.kwargs)
+        wanted_grads = gradients(wanted, inputs) if grad else []
+    except Exception as error:  # eager refuses the sample
+        pytest.skip(f"eager: {error}")
+    try:
+        found = run_compiled(info.op, args, sample.kwargs)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        pytest.skip(f"its sizes depend on data: {error}")
+    for a, b in zip(values(found), values(wanted), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        scaled(a, b)
+    if grad and wanted_grads:
+        for a, b in zip(gradients(found, inputs), wanted_grads, strict=True):
+            scaled(a, b)
+
+
+def samples(info: Any, dtype: torch.dtype, grad: bool, most: int) -> Any:
+    torch.manual_seed(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i, sample in enumerate(
+                info.sample_inputs("cpu", dtype, requires_grad=grad)):
+            if i >= most:
+                return
+            if isinstance(sample.input, (torch.Tensor, list, tuple)):
+                yield sample
+
+
+def run(info: Any, most: int) -> None:
+    dtype = (torch.float32 if torch.float32 in info.dtypes
+             else sorted(info.dtypes, key=str)[0])
+    grad = dtype.is_floating_point and info.supports_autograd
+    seen = 0
+    for sample in samples(info, dtype, grad, most):
+        check(info, sample, grad)
+        seen += 1
+    if not seen:
+        pytest.skip("no sample has a tensor")
+
+
+def label(info: Any) -> str:
+    return f"{info.name}-{info.variant_test_name}".rstrip("-")
+
+
+@pytest.mark.parametrize("info", INFOS[::6], ids=label)
+def test_some(info: Any) -> None:
+    run(info, 2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("info", INFOS, ids=label)
+def test_all(info: Any) -> None:
+    run(info, 40)
