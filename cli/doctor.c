@@ -11,6 +11,7 @@
 static const cli_option options[] = {
     CLI_REPORT_OPTIONS,
     {"events", "FILE", "keep the event file", 0},
+    {"compare", NULL, "compare two event files instead of running", 0},
     {"runs", "N", "timed runs of a step; 20, and 0 times nothing", 0},
     {"no-verify", NULL, "propose fixes without trying them", 0},
     {0},
@@ -41,7 +42,14 @@ static char **words_make(const cli_args *args, const char *events) {
   return (char **)(uintptr_t)words;
 }
 
+static int compare_run(const cli_args *args) {
+  if (args->operand_count + args->rest_count != 2 || args->operand_count == 0)
+    return cli_error("doctor: --compare wants two event files");
+  return cli_report_compare(args->operands[0], args->rest[0]);
+}
+
 static int doctor_run(const cli_args *args) {
+  if (cli_has(args, "compare")) return compare_run(args);
   if (args->operand_count == 0 && args->rest_count == 0)
     return cli_error(
         "doctor: wanted a script; `opgraft help doctor` shows how");

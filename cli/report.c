@@ -55,6 +55,9 @@ static bool forms_write(const opgraft_report *report, const cli_args *args) {
     int32_t form;
   } forms[] = {
       {"json", OPGRAFT_REPORT_JSON},
+      {"sarif", OPGRAFT_REPORT_SARIF},
+      {"html", OPGRAFT_REPORT_HTML},
+      {"row", OPGRAFT_REPORT_ROW},
   };
   bool is_text_wanted = true;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i) {
@@ -79,11 +82,86 @@ static opgraft_report *report_open(const char *path) {
   return report;
 }
 
+// --- Limits ------------------------------------------------------------------
+
+static bool number_of(const cli_args *args, const char *option,
+                      double *out_number, int32_t *out_is_given) {
+  const char *text = cli_value_of(args, option);
+  char *end;
+  *out_is_given = text != NULL;
+  if (text == NULL) return true;
+  *out_number = strtod(text, &end);
+  // Neither a name nor less than nothing: also no NaN, no infinity.
+  if (end != text && *end == '\0' && *out_number >= 0 && *out_number < 1e15)
+    return true;
+  cli_error("%s: --%s is '%s', wanted a number from 0 on", args->command->name,
+            option, text);
+  return false;
+}
+
+static bool gate_read(const cli_args *args, opgraft_gate *out_gate) {
+  *out_gate = (opgraft_gate){.struct_size = sizeof *out_gate};
+  out_gate->has_max_roots = cli_has(args, "max-roots");
+  out_gate->has_max_recompiles = cli_has(args, "max-recompiles");
+  return cli_number_of(args, "max-roots", 0, INT32_MAX, 0,
+                       &out_gate->max_roots) &&
+         cli_number_of(args, "max-recompiles", 0, INT32_MAX, 0,
+                       &out_gate->max_recompiles) &&
+         number_of(args, "max-lost-ms", &out_gate->max_lost_ms,
+                   &out_gate->has_max_lost_ms) &&
+         number_of(args, "min-captured", &out_gate->min_captured,
+                   &out_gate->has_min_captured);
+}
+
+// Findings go to stderr, so that a report on stdout stays one.
+static void on_finding(void *user, const char *text, size_t length) {
+  (void)user;
+  fwrite(text, 1, length, stderr);
+}
+
+static int gate_check(const opgraft_report *report, const opgraft_gate *gate) {
+  int32_t findings;
+  opgraft_error error;
+  fflush(stdout);
+  if (opgraft_report_gate(report, gate, on_finding, NULL, &findings, &error) !=
+      OG_OK)
+    return cli_library_error(&error);
+  return findings > 0 ? CLI_FINDINGS : CLI_OK;
+}
+
 int cli_report(const cli_args *args, const char *events) {
+  const char *path = cli_value_of(args, "baseline");
+  opgraft_gate gate;
+  if (!gate_read(args, &gate)) return CLI_FAILED;
   opgraft_report *report = report_open(events);
   if (report == NULL) return CLI_FAILED;
-  const int result = forms_write(report, args) ? CLI_OK : CLI_FAILED;
+  opgraft_report *baseline = path != NULL ? report_open(path) : NULL;
+  gate.baseline = baseline;
+  int result = CLI_FAILED;
+  if ((path == NULL || baseline != NULL) && forms_write(report, args))
+    result = gate_check(report, &gate);
+  opgraft_report_release(baseline);
   opgraft_report_release(report);
+  return result;
+}
+
+static void on_text(void *user, const char *text, size_t length) {
+  (void)user;
+  fwrite(text, 1, length, stdout);
+}
+
+int cli_report_compare(const char *before, const char *after) {
+  int result = CLI_FAILED;
+  opgraft_error error;
+  opgraft_report *a = report_open(before);
+  opgraft_report *b = a != NULL ? report_open(after) : NULL;
+  if (a != NULL && b != NULL) {
+    result = CLI_OK;
+    if (opgraft_report_compare(a, b, on_text, NULL, &error) != OG_OK)
+      result = cli_library_error(&error);
+  }
+  opgraft_report_release(a);
+  opgraft_report_release(b);
   return result;
 }
 
@@ -98,7 +176,8 @@ const cli_command cli_command_report = {
     .usage = "FILE.events [OPTIONS]",
     .text =
         "Reads what `opgraft doctor --events FILE` recorded, and reports on "
-        "it. Neither\nPython nor PyTorch is needed.",
+        "it. Neither\nPython nor PyTorch is needed. Exit 0: within the limits "
+        "given, 1: beyond one,\n2: could not run.",
     .examples =
         "  opgraft report run.events\n"
         "  opgraft report run.events --json report.json",

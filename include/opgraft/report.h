@@ -44,10 +44,8 @@ typedef struct opgraft_gate {
   int64_t max_recompiles;
   double max_lost_ms;   // per step, of all roots together
   double min_captured;  // percent of a step's operators
-  // A baseline as opgraft_report_baseline wrote it: a root that is not in it
-  // is a finding. NULL: none.
-  const char *baseline;
-  size_t baseline_size;
+  // A root that is not in this report too, by site and id, is a finding.
+  const opgraft_report *baseline;  // NULL: none
 } opgraft_gate;
 
 typedef void (*opgraft_report_write_fn)(void *user, const char *text,
@@ -63,6 +61,18 @@ OPGRAFT_API void opgraft_report_release(opgraft_report *report);
 OPGRAFT_API og_status opgraft_report_write(
     const opgraft_report *report, const opgraft_report_options *options,
     opgraft_report_write_fn write, void *user, opgraft_error *error);
+// Writes a line for every limit that the report is beyond; *out_findings is
+// their number. OG_INVALID, OG_VERSION, OG_MEMORY.
+OPGRAFT_API og_status opgraft_report_gate(const opgraft_report *report,
+                                          const opgraft_gate *gate,
+                                          opgraft_report_write_fn write,
+                                          void *user, int32_t *out_findings,
+                                          opgraft_error *error);
+// Writes what became of each root of `before` in `after`, and of the times.
+OPGRAFT_API og_status opgraft_report_compare(const opgraft_report *before,
+                                             const opgraft_report *after,
+                                             opgraft_report_write_fn write,
+                                             void *user, opgraft_error *error);
 OPGRAFT_API int32_t opgraft_report_root_count(const opgraft_report *report);
 
 #ifdef __cplusplus

@@ -7,15 +7,23 @@
 #include <stdio.h>
 #include <string.h>
 
-// Copies min(theirs, ours) over zeros.
-static bool copy_sized(void *to, size_t to_bytes, const void *from,
-                       uint32_t from_bytes) {
+bool og_report_copy_sized(void *to, size_t to_bytes, const void *from,
+                          uint32_t from_bytes) {
   memset(to, 0, to_bytes);
   if (from == NULL) return true;
   memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
   for (size_t i = to_bytes; i < from_bytes; ++i)
     if (((const char *)from)[i] != 0) return false;
   return true;
+}
+
+og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
+                          void *user, opgraft_error *error) {
+  const bool failed = out->failed;
+  if (!failed && out->length > 0) write(user, out->data, out->length);
+  og_text_reset(out);
+  if (!failed) return OG_OK;
+  return og_error_set(error, OG_MEMORY, NULL, NULL, "report: out of memory");
 }
 
 og_status opgraft_report_read(const char *bytes, size_t size,
@@ -70,8 +78,8 @@ og_status opgraft_report_write(const opgraft_report *report,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "report: an argument is NULL; give a report and where "
                         "its text goes");
-  if (!copy_sized(&all, sizeof all, options,
-                  options != NULL ? options->struct_size : 0))
+  if (!og_report_copy_sized(&all, sizeof all, options,
+                            options != NULL ? options->struct_size : 0))
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "report: options have fields that this library does "
                         "not know; use the library they were built for");
@@ -80,11 +88,7 @@ og_status opgraft_report_write(const opgraft_report *report,
     if (forms[i].code != all.form) continue;
     og_text out = {0};
     forms[i].write(&out, report, &all);
-    const bool failed = out.failed;
-    if (!failed && out.length > 0) write(user, out.data, out.length);
-    og_text_reset(&out);
-    if (!failed) return OG_OK;
-    return og_error_set(error, OG_MEMORY, NULL, NULL, "report: out of memory");
+    return og_report_flush(&out, write, user, error);
   }
   return og_error_set(error, OG_INVALID, NULL, NULL,
                       "report: form is %d, wanted one of OPGRAFT_REPORT_TEXT "

@@ -21,6 +21,19 @@ typedef void og_report_form(og_text *out, const opgraft_report *report,
 #include "report/forms.def"
 #undef FORM
 
+// Copies min(theirs, ours) over zeros; false where theirs has more than zeros
+// beyond ours.
+bool og_report_copy_sized(void *to, size_t to_bytes, const void *from,
+                          uint32_t from_bytes);
+// Gives the text away, or says that memory was short; resets it.
+og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
+                          void *user, opgraft_error *error);
+
+// The root of `in` with the same site and id: the same file, and the same line
+// or, where the file has changed, the same code in the same function. NULL:
+// none.
+const og_root *og_root_match(const og_joined *in, const og_root *root);
+
 // What may be done about a root, by registry id: rows of advice.def.
 typedef struct og_advice {
   const char *class_;  // "flag", "adopt", "rewrite", "hoist", ...

@@ -53,7 +53,8 @@ static int32_t root_add(og_joined *joined, const og_trace_cause *cause) {
   ++root->hits;
   if (root->id[0] == '\0') root->id = cause->id;
   if (root->guard[0] == '\0') root->guard = cause->guard;
-  if (is_stage(root->stage, "skip")) root->stage = cause->stage;
+  // A break that splits one frame and leaves another eager is the worse.
+  if (is_stage(cause->stage, "skip")) root->stage = cause->stage;
   return index;
 }
 
@@ -310,9 +311,8 @@ double og_joined_captured(const og_joined *joined) {
 }
 
 double og_joined_lost_ms(const og_joined *joined) {
-  double most = 0;
+  double sum = 0;
   for (int32_t i = 0; i < joined->root_count; ++i)
-    if (joined->root[i].steady_ns.median > most)
-      most = joined->root[i].steady_ns.median;
-  return most / 1e6;
+    sum += joined->root[i].steady_ns.median;
+  return sum / 1e6;
 }

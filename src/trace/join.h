@@ -64,7 +64,7 @@ void og_joined_reset(og_joined *joined);
 
 // The captured share of a step's operators, 0 to 1; -1 where not measured.
 double og_joined_captured(const og_joined *joined);
-// The largest number of milliseconds per step that one root is charged with.
+// Milliseconds per step that the roots are charged with, all together.
 double og_joined_lost_ms(const og_joined *joined);
 
 #endif  // OG_TRACE_JOIN_H

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["new", "gen", "build", "check", "inspect", "bench", "info", "completion", "help"]
+COMMANDS = ["new", "gen", "build", "check", "inspect", "bench", "doctor", "report", "info",
+            "completion", "help"]
 
 
 def test_version_names_the_abi(program):

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
+import re
 import threading
 import time
+import traceback
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -132,7 +135,11 @@ class Recorder:
         if not self._stack():
             self.compile_ns += ns
         if made.error is not None and not made.causes:
-            self.broke(made.error, made)
+            if self._is_consequence(made):
+                outcome = "skipped"
+                reason = f"called between compiled regions: {reason}"
+            else:
+                self.broke(made.error, made, stage="skip")
         place = _places.definition(made.code)
         entry = self._entry_at(made.entry)
         if entry is not None and outcome == "skipped":
@@ -203,6 +210,18 @@ class Recorder:
         )
         return entry
 
+    def raised(self, error: BaseException) -> None:
+        """What ended the script, where compiling is what made it an error."""
+        text = str(error)
+        if not self.entries or not _AUTOGRAD.search(text):
+            return
+        stack = _places.places(traceback.extract_tb(error.__traceback__))
+        if any(e.is_explained for e in self.entries):
+            return  # Dynamo said why already
+        self.cause("autograd", _places.site_of(stack),
+                   title=text.split("\n")[0], text=text,
+                   entry=self.entries[-1].id)
+
     def finish(self) -> None:
         """Entries of which nothing was captured, and nothing said why."""
         for entry in self.entries:
@@ -248,8 +267,19 @@ class Recorder:
                 self._writer.line("source", file=absolute(place.file), line=line,
                                   text=text.rstrip("\n"))
 
-    def broke(self, error: BaseException, frame: Frame | None = None) -> None:
-        """Dynamo stopped tracing at `error`, whatever it does about it."""
+    def _is_consequence(self, made: Frame) -> bool:
+        """A frame that Dynamo tried only because a frame above it is split
+        already: a generator, or code of PyTorch's or Python's own."""
+        entry = self._entry_at(made.entry)
+        if entry is None or not entry.is_explained:
+            return False
+        return bool(made.code.co_flags & _GENERATORS) or _places.owner(
+            made.code.co_filename) in (_places.PYTORCH, _places.PYTHON)
+
+    def broke(self, error: BaseException, frame: Frame | None = None,
+              stage: str = "dynamo") -> None:
+        """Dynamo stopped tracing at `error`; the frame is split there, or
+        (stage "skip") left as it is."""
         made = frame or self.frame
         if made is None:
             return
@@ -266,7 +296,7 @@ class Recorder:
         if key in made.causes:
             return
         made.causes.add(key)
-        self.cause(_stage(error, title), site, title=title, text=text, id=id,
+        self.cause(_stage(error, title, stage), site, title=title, text=text, id=id,
                    frame=made.id, entry=made.entry)
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
@@ -276,7 +306,9 @@ class Recorder:
         if made is not None:
             made.causes.add(("recompile",))
         self.cause(
-            "recompile", Site(place, None, _places.owner(place.file)),
+            "recompile",
+            _guard_site(guard, frame.f_code)
+            or Site(place, None, _places.owner(place.file)),
             title="a guard failed, and the function was compiled again",
             text="\n".join(reasons), guard=guard,
             frame=made.id if made else 0, entry=made.entry if made else 0,
@@ -372,11 +404,33 @@ def _registry_id(title: str) -> str:
     return exc._load_gb_type_to_gb_id_map().get(title, "")
 
 
-def _stage(error: BaseException, title: str) -> str:
+def _stage(error: BaseException, title: str, stage: str) -> str:
     from torch._dynamo import exc
 
     if "recompile limit" in title or "cache_size_limit" in title:
         return "recompile"
     if isinstance(error, exc.BackendCompilerFailed):
-        return "backend"
-    return "dynamo"
+        text = str(error)
+        return "autograd" if _AUTOGRAD.search(text) else "backend"
+    return stage
+
+
+# What the compiled forward and backward refuse to do together.
+_AUTOGRAD = re.compile(
+    "double backward|donated buffer|inplace operation|backward formula|"
+    "register_autograd|saved_tensors_hooks|does not require grad|"
+    "derivative for .* is not implemented|Trying to backward")
+_GUARD_LINE = re.compile(r"# ([^#\n]+?):(\d+) in (\w+)")
+_GENERATORS = (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+               | inspect.CO_COROUTINE)
+
+
+def _guard_site(reason: str, code: types.CodeType) -> Site | None:
+    """Where the value that failed its guard is read, if the guard says so.
+    It names the end of the path only, so the function's own file is asked."""
+    for file, line, function in _GUARD_LINE.findall(reason):
+        if code.co_filename.endswith(file):
+            place = Place(code.co_filename, int(line),
+                          _places.base_name(function))
+            return Site(place, None, _places.owner(place.file))
+    return None

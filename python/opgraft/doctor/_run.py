@@ -63,6 +63,7 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
         raise
     except BaseException as error:
         status, text = "raised", f"{type(error).__name__}: {error}"
+        recorder.raised(error)
         raise
     finally:
         with contextlib.suppress(KeyboardInterrupt):

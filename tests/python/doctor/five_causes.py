@@ -31,8 +31,8 @@ def looped(x):
 
 
 @torch.compile(backend="aot_eager")
-def scaled(x, n):  # root: recompile
-    return x * n
+def scaled(x, n):
+    return x * n  # root: recompile
 
 
 @torch.compile
