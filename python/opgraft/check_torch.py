@@ -104,6 +104,7 @@ def _flat(value: Any) -> list[torch.Tensor]:
 
 def _equal(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     return len(a) == len(b) and all(
+        x == y if isinstance(x, int) else  # of an int result
         x.dtype == y.dtype and x.shape == y.shape
         and torch.equal(torch.nan_to_num(x), torch.nan_to_num(y))
         for x, y in zip(a, b)

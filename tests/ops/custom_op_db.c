@@ -260,6 +260,8 @@ static og_status split_backward(const og_call *call) {
   for (int64_t n = 0; n < grads->count; ++n) {
     const lines part = lines_of(grads->tensors[n], call->attr[1].i);
     const int64_t first = split_at(&call->attr[0], l.length, n);
+    if (first + part.length > l.length)
+      return og_fail(call, OG_SHAPE, "a part is longer than its split");
     for (int64_t j = 0; j < part.count; ++j)
       for (int64_t i = 0; i < part.length; ++i) {
         const int64_t to = line_begin(&l, j) + (first + i) * l.step;
