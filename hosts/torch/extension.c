@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adopt.h"
 #include "graph.h"
 
-static PyObject *module_error(const opgraft_error *error) {
+PyObject *module_error(const opgraft_error *error) {
   PyObject *kind = error->code == OG_MEMORY ? PyExc_MemoryError
                    : error->code == OG_IO   ? PyExc_OSError
                                             : PyExc_RuntimeError;
@@ -29,6 +30,12 @@ opgraft_module *module_get(PyObject *capsule) {
   return PyCapsule_GetPointer(capsule, module_capsule);
 }
 
+PyObject *module_capsule_new(opgraft_module *module) {
+  PyObject *capsule = PyCapsule_New(module, module_capsule, module_end);
+  if (capsule == NULL) opgraft_module_release(module);
+  return capsule;
+}
+
 static PyObject *load(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *path;
@@ -40,7 +47,7 @@ static PyObject *load(PyObject *self, PyObject *arguments) {
       opgraft_module_load(PyBytes_AsString(path), &module, &error);
   Py_DECREF(path);
   if (status != OG_OK) return module_error(&error);
-  return PyCapsule_New(module, module_capsule, module_end);
+  return module_capsule_new(module);
 }
 
 // module_info(handle) -> (name, hash, [description of each operator])
@@ -205,6 +212,7 @@ static PyObject *op_new(PyObject *self, PyObject *arguments) {
   host_op *op = (host_op *)(void *)allocate(op_type, 0);
   if (op == NULL) return NULL;
   op->op = found;
+  op->adopted = adopt_find(found);
   op->fresh_count = fresh_count;
   op->inplace_param = inplace_param;
   op->has_out_params = has_out != 0;
@@ -363,6 +371,9 @@ static PyMethodDef methods[] = {
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
     {"op_infer", infer_call, METH_VARARGS, "Sizes, by the C callback."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
+    {"adopt", adopt_make, METH_VARARGS, "A module of others' functions."},
+    {"library_open", library_open, METH_O, "A C library, kept mapped."},
+    {"library_find", library_find, METH_VARARGS, "A symbol's address."},
     {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
     {"graph_rows", graph_rows, METH_NOARGS, "What the importer knows."},
     {"recipe_new", recipe_new, METH_VARARGS, "How an operator is called."},

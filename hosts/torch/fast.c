@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "host.h"
+#include "adopt.h"
 
 const dl_exchange *exchange;
 
@@ -598,19 +598,48 @@ static PyObject *results_build(const host_op *op, const fast_state *state) {
   return tuple;
 }
 
-static PyObject *frame_finish(const host_op *op, fast_state *state,
-                              int64_t bytes) {
+static PyObject *frame_end(const host_op *op, fast_state *state, bool is_run) {
   PyObject *results = NULL;
-  if (fresh_allocate(op, state) != 0) return NULL;
-  const bool is_given = state->has_out || op->inplace_param >= 0;
-  if ((is_given && given_set(op, state) != OG_OK) ||
-      kernel_run(state, bytes) != OG_OK)
-    raise(&state->error);
-  else if ((op->is_raw || versions_bump(op, state) == 0) &&
-           (!op->has_found_dim || found_cut(op, state) == 0))
+  if (is_run && (op->is_raw || versions_bump(op, state) == 0) &&
+      (!op->has_found_dim || found_cut(op, state) == 0))
     results = results_build(op, state);
   for (int32_t i = 0; i < op->fresh_count; ++i) Py_DECREF(state->wrapped[i]);
   return results;
+}
+
+// A Python callable gets the objects as they came.
+static PyObject *adopted_finish(const host_op *op, fast_state *state) {
+  const og_call *call = &state->frame.call;
+  const bool is_given = state->has_out || op->inplace_param >= 0;
+  if (!is_given && adopt_python_returns(op->adopted)) {
+    if (adopt_python_finish(op->adopted, call, state->values, state->wrapped))
+      return NULL;
+    return frame_end(op, state, true);
+  }
+  if (fresh_allocate(op, state) != 0) return NULL;
+  bool is_run = false;
+  if (is_given && given_set(op, state) != OG_OK)
+    raise(&state->error);
+  else
+    is_run = adopt_python_fill(op->adopted, call, state->values,
+                               state->wrapped) == 0;
+  return frame_end(op, state, is_run);
+}
+
+static PyObject *frame_finish(const host_op *op, fast_state *state,
+                              int64_t bytes) {
+  if (UNLIKELY(op->adopted != NULL) &&
+      adopt_python_takes(op->adopted, &state->frame.call))
+    return adopted_finish(op, state);
+  if (fresh_allocate(op, state) != 0) return NULL;
+  const bool is_given = state->has_out || op->inplace_param >= 0;
+  bool is_run = false;
+  if ((is_given && given_set(op, state) != OG_OK) ||
+      kernel_run(state, bytes) != OG_OK)
+    raise(&state->error);
+  else
+    is_run = true;
+  return frame_end(op, state, is_run);
 }
 
 static PyObject *frame_call(const host_op *op, fast_state *state) {

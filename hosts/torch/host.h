@@ -80,6 +80,7 @@ typedef struct host_op {
   PyObject_HEAD                //
       opgraft_module *module;  // retained
   const opgraft_op *op;
+  const struct adopted *adopted;  // the Python callable behind it, or NULL
   host_param params[HOST_PARAM_MAX];
   int32_t param_count;
   int32_t tensor_count;
@@ -107,6 +108,14 @@ static inline bool fresh_is_list(const host_op *op, int32_t fresh) {
   return false;
 }
 
+// --- extension.c: what every file needs of it
+// ---------------------------------------------
+
+// Sets the exception that an error stands for; NULL.
+PyObject *module_error(const opgraft_error *error);
+// Takes the reference; the capsule gives it back.
+PyObject *module_capsule_new(opgraft_module *module);
+
 // --- types.c: torch's types and ours
 // --------------------------------------------------
 
@@ -116,6 +125,7 @@ int dtype_to_shim(og_dtype dtype, int32_t *out);
 int dtype_from_shim(int32_t code, og_dtype *out);
 int dtype_from_object(PyObject *object, og_dtype *out);
 PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
+PyObject *device_object(void);              // new; NULL with an exception set
 
 // --- guard.c: may the fast road be taken?
 // ------------------------------------------------
@@ -159,6 +169,8 @@ PyObject *fresh_make(og_tensor *fresh);
 // exception may be set.
 bool tensor_read(PyObject *value, bool is_plain, og_tensor *out);
 
+// An attribute as a Python object; a type as (code, bits).
+PyObject *attr_object(const og_attr *attr);
 PyObject *sample_call(PyObject *self, PyObject *arguments);
 
 // The host's threads, for a frame whose arguments have `bytes` in all: a call
@@ -166,5 +178,12 @@ PyObject *sample_call(PyObject *self, PyObject *arguments);
 void threads_set(og_call *call, int64_t bytes);
 int threads_setup(void);  // once a process
 int64_t frame_bytes(const opgraft_frame *frame, int32_t tensor_count);
+
+// --- adopt.c: modules made at run time
+// ---------------------------------------------------
+
+PyObject *adopt_make(PyObject *self, PyObject *arguments);
+PyObject *library_open(PyObject *self, PyObject *argument);
+PyObject *library_find(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_HOST_H

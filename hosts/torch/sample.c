@@ -48,7 +48,7 @@ static PyObject *numbers_object(const og_attr *attr) {
   return out;
 }
 
-static PyObject *attr_object(const og_attr *attr) {
+PyObject *attr_object(const og_attr *attr) {
   switch (attr->kind) {
     case OG_ATTR_INT:
       return PyLong_FromLongLong(attr->i);

@@ -92,3 +92,13 @@ PyObject *dtype_to_object(og_dtype dtype) {
   const type_row *row = row_find(dtype);
   return row != NULL ? row->object : NULL;
 }
+
+PyObject *device_object(void) {
+  PyObject *torch_module = PyImport_ImportModule("torch");
+  PyObject *device =
+      torch_module != NULL
+          ? PyObject_CallMethod(torch_module, "device", "s", "cpu")
+          : NULL;
+  Py_XDECREF(torch_module);
+  return device;
+}

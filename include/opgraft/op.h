@@ -152,8 +152,8 @@ struct og_call {
                             og_task_fn fn, void *state);
   og_status (*fail)(const og_call *call, og_status code, const char *text);
   void *host;  // the host's own
-  // What the library made the kernel from, where it did: a `pointwise` operator
-  // without kernels. NULL for a module's own.
+  // What the kernel was made from, where the library made it (`pointwise`) or
+  // the embedder (opgraft_module_make). NULL for a module's own.
   const void *derived;
 };
 

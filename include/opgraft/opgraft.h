@@ -51,6 +51,27 @@ OPGRAFT_API og_status opgraft_module_load(const char *path,
 OPGRAFT_API og_status opgraft_module_wrap(const og_module *record,
                                           opgraft_module **out_module,
                                           opgraft_error *error);
+
+// A module that the embedder makes at run time: declarations, and kernels that
+// call something which only the embedder knows.
+typedef struct opgraft_made {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const og_module *record;  // with all that it points to, outlives the module
+  // By operator: what its kernels find in call->derived. May hold NULLs.
+  const void *const *derived;
+  const char
+      *key;  // hashed, for opgraft_module_hash: equal contents, equal key
+  // Called once, after the last reference is gone, by whichever thread gave it
+  // back; NULL: nothing to do.
+  void (*release)(void *owner);
+  void *owner;
+} opgraft_made;
+
+// Every call makes a module of its own. Where it fails, release is not called.
+OPGRAFT_API og_status opgraft_module_make(const opgraft_made *made,
+                                          opgraft_module **out_module,
+                                          opgraft_error *error);
 OPGRAFT_API void opgraft_module_retain(opgraft_module *module);
 OPGRAFT_API void opgraft_module_release(opgraft_module *module);
 // Gives back the caller's reference if it is the last one, else OG_BUSY.

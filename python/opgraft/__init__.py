@@ -18,12 +18,13 @@ except ImportError as error:
         "pip install torch"
     ) from error
 
+from ._adopt import adopt, unadopt
 from ._module import VERSION as __version__
 from ._module import Module, load
 from ._stats import stats
 
-__all__ = ["GuardError", "Module", "export", "freeze", "load", "stats",
-           "__version__"]
+__all__ = ["GuardError", "Module", "adopt", "export", "freeze", "load", "stats",
+           "unadopt", "__version__"]
 
 # They need torch.export, which takes its time to import.
 _LATER = ("GuardError", "export", "freeze")

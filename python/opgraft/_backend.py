@@ -246,6 +246,8 @@ def graph_new(
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
     from ._module import modules
 
+    names = {node.target._schema.name for node in gm.graph.nodes
+             if isinstance(node.target, torch._ops.OpOverload)}
     attributes = {
         node.target: _attribute(gm, node.target)
         for node in gm.graph.nodes if node.op == "get_attr"
@@ -258,7 +260,8 @@ def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
         _targets.describe, _targets.functionalized, torch.fx.Node,
         torch.SymInt, torch.device, torch.Tensor, _static_inputs(kind),
         attributes,
-        tuple(m._handle for m in modules() if m.namespace == m.name),
+        tuple(m._handle for m in modules()
+              if m.namespace == m.name and m.has_any(names)),
         _targets.known,
     )
 

@@ -156,6 +156,20 @@ class Module:
             f"are torch.ops.{self.name}_{self.hash[:8]}")
         return f"{self.name}_{self.hash[:8]}"
 
+    def has_any(self, names: set[str]) -> bool:
+        """Whether one of these, "namespace::operator", is its."""
+        live = self._live
+        return live is not None and any(
+            f"{live.space}::{name.partition('.')[0]}" in names
+            for name in live.names)
+
+    def _calls_python(self, d: Description) -> bool:
+        return False
+
+    def _reduce(self, d: Description, kind: str) -> Any:
+        """What an operator pickles as."""
+        return (_load_operator, (self.path, self.hash, d.name, kind))
+
     def _ordered(self) -> list[Description]:
         """Backward operators before those that name them."""
         done: dict[str, Description] = {}
@@ -264,10 +278,12 @@ def _key(d: Description) -> str:
 
 def _kernel(m: Module, d: Description, form: _forms.Form) -> None:
     """The dispatcher's kernel: boxed C, or the unguarded builtin where the
-    stable ABI cannot carry an argument, or a result is a number."""
+    stable ABI cannot carry an argument, a result is a number, or a Python
+    callable is behind it."""
     live = m._live
     assert live is not None
-    if d.numbers or any(p["type"] == "Scalar" for p in d.params):
+    if (d.numbers or m._calls_python(d)
+            or any(p["type"] == "Scalar" for p in d.params)):
         raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
         live.library.impl(
             form.name, _with_numbers(d, raw) if d.numbers else raw, _key(d)
@@ -500,8 +516,7 @@ def _bind(
     """The function that the user calls: the guarded builtin."""
     assert m._live is not None
     state = _new_state(m, d, form, results=_user_results(d, form))
-    reduce = (_load_operator, (m.path, m.hash, d.name, form.kind))
-    builtin = _C.op_bind(state, name, _doc(d, name), reduce)
+    builtin = _C.op_bind(state, name, _doc(d, name), m._reduce(d, form.kind))
     stand_in = functools.cache(
         lambda: _dynamo.stand_in(d, op, op_out, form.aliases)
     )

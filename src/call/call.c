@@ -58,7 +58,7 @@ void opgraft_frame_init(opgraft_frame *frame, const opgraft_op *op) {
       .dim = frame->dim,
       .threads = 1,
       .fail = frame_fail,
-      .derived = op->decl->pointwise,
+      .derived = op->derived,
   };
 }
 

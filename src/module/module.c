@@ -23,7 +23,9 @@
 struct opgraft_module {
   struct opgraft_module *next;
   int64_t references;
-  void *object;  // dlopen's handle; NULL for a wrapped record
+  void *object;  // dlopen's handle; NULL for a record of the process
+  void (*release)(void *owner);  // of a made record; NULL: none
+  void *owner;
   char *name;
   char hash[65];
   opgraft_op *ops;
@@ -46,6 +48,7 @@ static void module_free(struct opgraft_module *module) {
   og_free(module->ops);
   og_free(module->name);
   if (module->object != NULL) dlclose(module->object);
+  if (module->release != NULL) module->release(module->owner);
   og_free(module);
 }
 
@@ -58,6 +61,7 @@ static og_status out_of_memory(opgraft_error *error, const char *what) {
 // not know is one that it cannot vouch for.
 static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
   const og_decl *decl = op->decl;
+  op->derived = decl->pointwise;
   op->kernel_available =
       og_alloc_zeroed((size_t)decl->kernel_count + 1, sizeof(bool));
   if (op->kernel_available == NULL) return out_of_memory(error, decl->name);
@@ -356,6 +360,25 @@ og_status opgraft_module_wrap(const og_module *record,
   pthread_mutex_lock(&registry_lock);
   registry_add(*out_module);
   pthread_mutex_unlock(&registry_lock);
+  return OG_OK;
+}
+
+og_status opgraft_module_make(const opgraft_made *made,
+                              opgraft_module **out_module,
+                              opgraft_error *error) {
+  *out_module = NULL;
+  if (made->struct_size < sizeof *made)
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "opgraft_made has %u bytes, wanted at least %zu; "
+                        "rebuild with this opgraft's header",
+                        made->struct_size, sizeof *made);
+  OG_TRY(opgraft_module_wrap(made->record, out_module, error));
+  struct opgraft_module *module = *out_module;
+  og_sha256_hex(made->key, strlen(made->key), module->hash);
+  for (int32_t i = 0; i < module->op_count; ++i)
+    if (made->derived[i] != NULL) module->ops[i].derived = made->derived[i];
+  module->release = made->release;
+  module->owner = made->owner;
   return OG_OK;
 }
 

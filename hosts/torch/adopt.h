@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adopted operators: declarations made at run time, whose kernels call what
+// someone else wrote.
+//
+// A kind of callable is one adopt_kind: how its payload is read, and the
+// kernel that calls it. What the kernel needs is a struct of the kind's own
+// that starts with `adopted`; it is what the kernel finds in call->derived.
+
+#ifndef OG_TORCH_ADOPT_H
+#define OG_TORCH_ADOPT_H
+
+#include "host.h"
+
+typedef struct adopt_kind adopt_kind;
+
+typedef struct adopted {
+  const adopt_kind *kind;
+  char name[64];  // the operator's, for messages
+} adopted;
+
+struct adopt_kind {
+  const char *name;
+  size_t size_bytes;  // of the kind's own struct
+  // Reads the payload that Python gave; -1 with an exception set. What it took
+  // until then is given back by `reset`.
+  int (*read)(adopted *self, PyObject *payload);
+  void (*reset)(adopted *self);
+  og_status (*run)(const og_call *call);
+};
+
+extern const adopt_kind adopt_python, adopt_c, adopt_tvm;
+
+// The Python callable behind an operator; NULL where there is none.
+const adopted *adopt_find(const opgraft_op *op);
+
+// --- adopt_python.c: callables that take Python objects
+// -----------------------------------------------
+
+// Whether the callable makes its results itself.
+bool adopt_python_returns(const adopted *self);
+// Whether it takes the arguments with the strides that they have.
+bool adopt_python_takes(const adopted *self, const og_call *call);
+// Calls it with the caller's own objects, `values` by parameter, once the call
+// is inferred. Where it makes its results, fills `fresh` with new references,
+// else it writes those in `fresh`. -1 with an exception set.
+int adopt_python_finish(const adopted *self, const og_call *call,
+                        PyObject *const *values, PyObject **fresh);
+// The same into the tensors in `fresh` in any case.
+int adopt_python_fill(const adopted *self, const og_call *call,
+                      PyObject *const *values, PyObject *const *fresh);
+
+#endif  // OG_TORCH_ADOPT_H

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adopted Python callables: pybind11 and nanobind functions, builtins, plain
+// Python, launchers.
+//
+// The fast road and the dispatcher's kernel hand the caller's own objects on
+// (adopt_python_finish); where only memory is known, as in a replay or in a
+// check, tensors are made that borrow it for the length of the call.
+//
+// Invariant: what the callable answers is looked at before anyone else sees
+// it: type, shape, new memory, no hidden gradient. A rule that is not kept is
+// an error at the first call, not a wrong number in a compiled graph.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adopt.h"
+
+typedef struct python_param {
+  PyObject *name;  // owned
+  int32_t index;   // among the tensors, or among the others
+  bool is_tensor;
+  bool is_list;
+  bool is_mutated;
+  bool is_dense;  // its strides must be row-major
+} python_param;
+
+typedef struct adopted_python {
+  adopted base;
+  PyObject *callable;
+  PyObject *keywords;  // names of the last items, a tuple
+  // What the callable takes, in order: a parameter, or -1 - fresh result.
+  int32_t items[HOST_PARAM_MAX + OPGRAFT_OUT_MAX];
+  int32_t item_count;
+  python_param params[HOST_PARAM_MAX];
+  int32_t param_count;
+  // Where the fresh results stand in its answer; result_count is 1: they are
+  // the answer itself.
+  int32_t places[OPGRAFT_OUT_MAX];
+  int32_t fresh_count;
+  int32_t mutated_count;
+  int32_t result_count;
+  bool returns;
+} adopted_python;
+
+static const adopted_python *python_of(const adopted *self) {
+  return (const adopted_python *)(const void *)self;
+}
+
+// --- Reading the payload
+// ------------------------------------------------------------------
+
+static int ints_read(PyObject *tuple, int32_t *out, int32_t most,
+                     int32_t *out_count) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  if (count < 0 || count > most) {
+    if (count > most) PyErr_SetString(PyExc_ValueError, "too many arguments");
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i)
+    out[i] = (int32_t)PyLong_AsLong(PyTuple_GetItem(tuple, i));
+  *out_count = (int32_t)count;
+  return PyErr_Occurred() != NULL ? -1 : 0;
+}
+
+static int param_read(adopted_python *self, PyObject *tuple) {
+  python_param *param = &self->params[self->param_count];
+  int is_tensor, is_list, is_mutated, is_dense;
+  if (!PyArg_ParseTuple(tuple, "Uipppp", &param->name, &param->index,
+                        &is_tensor, &is_list, &is_mutated, &is_dense))
+    return -1;
+  Py_INCREF(param->name);
+  param->is_tensor = is_tensor != 0;
+  param->is_list = is_list != 0;
+  param->is_mutated = is_mutated != 0;
+  param->is_dense = is_dense != 0;
+  self->mutated_count += param->is_mutated;
+  ++self->param_count;
+  return 0;
+}
+
+// (callable, items, keyword names, params, places, result count, returns)
+static int payload_read(adopted *base, PyObject *payload) {
+  adopted_python *self = (adopted_python *)(void *)base;
+  PyObject *items, *params, *places;
+  int returns;
+  if (!PyArg_ParseTuple(payload, "OO!O!O!O!ip", &self->callable, &PyTuple_Type,
+                        &items, &PyTuple_Type, &self->keywords, &PyTuple_Type,
+                        &params, &PyTuple_Type, &places, &self->result_count,
+                        &returns)) {
+    self->callable = self->keywords = NULL;
+    return -1;
+  }
+  Py_INCREF(self->callable);
+  Py_INCREF(self->keywords);
+  self->returns = returns != 0;
+  if (ints_read(items, self->items, HOST_PARAM_MAX + OPGRAFT_OUT_MAX,
+                &self->item_count) != 0 ||
+      ints_read(places, self->places, OPGRAFT_OUT_MAX, &self->fresh_count) != 0)
+    return -1;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(params); ++i)
+    if (i >= HOST_PARAM_MAX ||
+        param_read(self, PyTuple_GetItem(params, i)) != 0)
+      return -1;
+  return 0;
+}
+
+static void payload_reset(adopted *base) {
+  adopted_python *self = (adopted_python *)(void *)base;
+  Py_CLEAR(self->callable);
+  Py_CLEAR(self->keywords);
+  for (int32_t p = 0; p < self->param_count; ++p)
+    Py_CLEAR(self->params[p].name);
+}
+
+// --- The call
+// -----------------------------------------------------------------------------
+
+static PyObject *callable_call(const adopted_python *self,
+                               PyObject *const *values,
+                               PyObject *const *fresh) {
+  const Py_ssize_t named = PyTuple_Size(self->keywords);
+  const Py_ssize_t plain = self->item_count - named;
+  PyObject *tuple = PyTuple_New(plain);
+  PyObject *dict = named > 0 ? PyDict_New() : NULL;
+  PyObject *answer = NULL;
+  if (tuple != NULL && (named == 0 || dict != NULL)) {
+    for (int32_t i = 0; i < self->item_count; ++i) {
+      const int32_t item = self->items[i];
+      PyObject *value = item >= 0 ? values[item] : fresh[-1 - item];
+      if (i >= plain) {
+        PyDict_SetItem(dict, PyTuple_GetItem(self->keywords, i - plain), value);
+        continue;
+      }
+      Py_INCREF(value);
+      PyTuple_SetItem(tuple, i, value);
+    }
+    answer = PyObject_Call(self->callable, tuple, dict);
+  }
+  Py_XDECREF(tuple);
+  Py_XDECREF(dict);
+  return answer;
+}
+
+// Fresh result `index` in the answer, borrowed.
+static PyObject *answer_get(const adopted_python *self, PyObject *answer,
+                            int32_t index) {
+  if (self->result_count == 1) return answer;
+  const bool is_tuple = PyTuple_Check(answer);
+  const Py_ssize_t count = is_tuple               ? PyTuple_Size(answer)
+                           : PyList_Check(answer) ? PyList_Size(answer)
+                                                  : -1;
+  if (count != self->result_count) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s: its schema has %d results, the callable returned %s%R; "
+                 "mend the schema",
+                 self->base.name, (int)self->result_count,
+                 count < 0 ? "" : "a sequence of another length: ",
+                 (PyObject *)Py_TYPE(answer));
+    return NULL;
+  }
+  return is_tuple ? PyTuple_GetItem(answer, self->places[index])
+                  : PyList_GetItem(answer, self->places[index]);
+}
+
+// --- Looking at results
+// ----------------------------------------------------------------------
+
+static bool is_dense(const og_tensor *tensor) {
+  int64_t wanted = 1;
+  if (tensor->strides == NULL) return true;
+  for (int32_t i = tensor->ndim - 1; i >= 0; --i) {
+    if (tensor->shape[i] == 0) return true;
+    if (tensor->shape[i] > 1 && tensor->strides[i] != wanted) return false;
+    wanted *= tensor->shape[i];
+  }
+  return true;
+}
+
+static void span(const og_tensor *tensor, uintptr_t *begin, uintptr_t *end) {
+  int64_t extent = 1;
+  for (int32_t i = 0; i < tensor->ndim; ++i) {
+    if (tensor->shape[i] == 0) extent = 0;
+    if (extent == 0) break;
+    extent += (tensor->shape[i] - 1) *
+              (tensor->strides != NULL ? tensor->strides[i] : 0);
+  }
+  if (tensor->strides == NULL) extent = og_numel(tensor);
+  *begin = (uintptr_t)og_data(tensor);
+  *end = *begin + (uintptr_t)(extent * tensor->dtype.bits / 8);
+}
+
+static bool overlaps(const og_tensor *a, const og_tensor *b) {
+  uintptr_t a_begin, a_end, b_begin, b_end;
+  span(a, &a_begin, &a_end);
+  span(b, &b_begin, &b_end);
+  return a_begin < b_end && b_begin < a_end;
+}
+
+static void tensor_print(const og_tensor *tensor, char *out, size_t size) {
+  static const char *const codes[] = {"i", "u", "f", "?", "bf", "c", "bool"};
+  const char *code = tensor->dtype.code < 7 ? codes[tensor->dtype.code] : "?";
+  int used = tensor->dtype.code == OG_CODE_BOOL
+                 ? PyOS_snprintf(out, size, "bool[")
+                 : PyOS_snprintf(out, size, "%s%d[", code, tensor->dtype.bits);
+  for (int32_t i = 0; i < tensor->ndim && used + 24 < (int)size; ++i)
+    used += PyOS_snprintf(out + used, size - (size_t)used, "%s%lld",
+                          i > 0 ? ", " : "", (long long)tensor->shape[i]);
+  PyOS_snprintf(out + used, size - (size_t)used, "]");
+}
+
+static bool is_as_declared(const adopted_python *self, int32_t index,
+                           const og_tensor *found, const og_tensor *wanted) {
+  bool is_equal = found->ndim == wanted->ndim &&
+                  found->dtype.code == wanted->dtype.code &&
+                  found->dtype.bits == wanted->dtype.bits;
+  for (int32_t i = 0; is_equal && i < found->ndim; ++i)
+    is_equal = found->shape[i] == wanted->shape[i];
+  if (is_equal) return true;
+  char is[256], should[256];
+  tensor_print(found, is, sizeof is);
+  tensor_print(wanted, should, sizeof should);
+  PyErr_Format(PyExc_RuntimeError,
+               "%s: result %d is %s here, its rules say %s; mend the shape or "
+               "dtype rule, or the callable",
+               self->base.name, (int)self->places[index], is, should);
+  return false;
+}
+
+static bool is_new(const adopted_python *self, const og_call *call,
+                   int32_t index, const og_tensor *found) {
+  for (int32_t p = 0; p < self->param_count; ++p) {
+    const python_param *param = &self->params[p];
+    if (!param->is_tensor) continue;
+    const og_tensor *given = call->in[param->index];
+    const og_tensor_list *list = &call->in_list[param->index];
+    bool is_shared = given != NULL && overlaps(found, given);
+    for (int64_t i = 0; given == NULL && i < list->count; ++i)
+      is_shared |=
+          list->tensors[i] != NULL && overlaps(found, list->tensors[i]);
+    if (!is_shared) continue;
+    PyErr_Format(PyExc_RuntimeError,
+                 "%s: result %d shares memory with argument %U, wanted a "
+                 "tensor of its own: return a copy, or declare "
+                 "Tensor(a!) %U -> Tensor(a!) where it is written in place",
+                 self->base.name, (int)self->places[index], param->name,
+                 param->name);
+    return false;
+  }
+  return true;
+}
+
+// One tensor of the answer as the operator's result: a new reference, or NULL.
+static PyObject *result_take(const adopted_python *self, const og_call *call,
+                             int32_t index, PyObject *found,
+                             const og_tensor *wanted) {
+  og_tensor view;
+  if (!guard_is_plain(found) || exchange->tensor_from_object(found, &view)) {
+    PyErr_Clear();
+    return PyErr_Format(
+        PyExc_RuntimeError, "%s: result %d is a %R, wanted a plain CPU tensor",
+        self->base.name, (int)self->places[index], (PyObject *)Py_TYPE(found));
+  }
+  if (!is_as_declared(self, index, &view, wanted) ||
+      !is_new(self, call, index, &view))
+    return NULL;
+  if (guard_requires_grad(found))
+    return PyErr_Format(PyExc_RuntimeError,
+                        "%s: result %d requires grad, which the callable "
+                        "keeps to itself; make what it learns from an "
+                        "argument",
+                        self->base.name, (int)self->places[index]);
+  if (!is_dense(&view)) return PyObject_CallMethod(found, "contiguous", NULL);
+  Py_INCREF(found);
+  return found;
+}
+
+static PyObject *list_take(const adopted_python *self, const og_call *call,
+                           int32_t index, PyObject *found,
+                           const og_tensor_list *wanted) {
+  const bool is_tuple = PyTuple_Check(found);
+  const Py_ssize_t count = is_tuple              ? PyTuple_Size(found)
+                           : PyList_Check(found) ? PyList_Size(found)
+                                                 : -1;
+  if (count != (Py_ssize_t)wanted->count)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "%s: result %d is a list of %zd tensors here, its "
+                        "shape rule says %lld",
+                        self->base.name, (int)self->places[index], count,
+                        (long long)wanted->count);
+  PyObject *list = PyList_New(count);
+  for (Py_ssize_t i = 0; list != NULL && i < count; ++i) {
+    PyObject *item =
+        is_tuple ? PyTuple_GetItem(found, i) : PyList_GetItem(found, i);
+    PyObject *taken = result_take(self, call, index, item, wanted->tensors[i]);
+    if (taken == NULL) {
+      Py_DECREF(list);
+      return NULL;
+    }
+    PyList_SetItem(list, i, taken);
+  }
+  return list;
+}
+
+static PyObject *fresh_take(const adopted_python *self, const og_call *call,
+                            int32_t index, PyObject *answer) {
+  PyObject *found = answer_get(self, answer, index);
+  if (found == NULL) return NULL;
+  const og_tensor_list *list = &call->out_list[self->mutated_count + index];
+  if (call->out[self->mutated_count + index] == NULL)
+    return list_take(self, call, index, found, list);
+  return result_take(self, call, index, found,
+                     call->out[self->mutated_count + index]);
+}
+
+// --- With the caller's objects
+// ----------------------------------------------------------------
+
+bool adopt_python_returns(const adopted *self) {
+  return python_of(self)->returns;
+}
+
+bool adopt_python_takes(const adopted *base, const og_call *call) {
+  const adopted_python *self = python_of(base);
+  for (int32_t p = 0; p < self->param_count; ++p) {
+    const python_param *param = &self->params[p];
+    if (!param->is_dense) continue;
+    const og_tensor *given = call->in[param->index];
+    const og_tensor_list *list = &call->in_list[param->index];
+    if (given != NULL && !is_dense(given)) return false;
+    for (int64_t i = 0; given == NULL && i < list->count; ++i)
+      if (list->tensors[i] != NULL && !is_dense(list->tensors[i])) return false;
+  }
+  return true;
+}
+
+int adopt_python_finish(const adopted *base, const og_call *call,
+                        PyObject *const *values, PyObject **fresh) {
+  const adopted_python *self = python_of(base);
+  PyObject *answer = callable_call(self, values, fresh);
+  if (answer == NULL) return -1;
+  int status = 0;
+  for (int32_t i = 0; self->returns && i < self->fresh_count; ++i) {
+    fresh[i] = fresh_take(self, call, i, answer);
+    if (fresh[i] != NULL) continue;
+    while (--i >= 0) Py_CLEAR(fresh[i]);
+    status = -1;
+    break;
+  }
+  Py_DECREF(answer);
+  return status;
+}
+
+// --- With memory only
+// -------------------------------------------------------------------------
+
+typedef struct borrowed {
+  dl_managed managed;
+  int64_t sizes[];  // shape, then strides
+} borrowed;
+
+static void borrowed_end(dl_managed *managed) { free(managed->context); }
+
+// A tensor over memory that outlives the call.
+static PyObject *tensor_borrow(const og_tensor *tensor) {
+  if (tensor == NULL) Py_RETURN_NONE;
+  const size_t rank = (size_t)tensor->ndim;
+  borrowed *b = malloc(sizeof *b + 2 * rank * sizeof(int64_t) + 1);
+  void *object = NULL;
+  if (b == NULL) return PyErr_NoMemory();
+  b->managed = (dl_managed){
+      .major = exchange->major,
+      .minor = exchange->minor,
+      .context = b,
+      .deleter = borrowed_end,
+      .tensor = *tensor,
+  };
+  memcpy(b->sizes, tensor->shape, rank * sizeof(int64_t));
+  int64_t dense = 1;
+  for (size_t i = rank; i-- > 0;) {
+    b->sizes[rank + i] = tensor->strides != NULL ? tensor->strides[i] : dense;
+    dense *= tensor->shape[i];
+  }
+  b->managed.tensor.shape = b->sizes;
+  b->managed.tensor.strides = b->sizes + rank;
+  if (exchange->managed_to_object(&b->managed, &object) != 0) return NULL;
+  return object;
+}
+
+static PyObject *list_borrow(const og_tensor_list *list) {
+  PyObject *out = PyList_New((Py_ssize_t)list->count);
+  for (int64_t i = 0; out != NULL && i < list->count; ++i) {
+    PyObject *item = tensor_borrow(list->tensors[i]);
+    if (item == NULL) {
+      Py_DECREF(out);
+      return NULL;
+    }
+    PyList_SetItem(out, (Py_ssize_t)i, item);
+  }
+  return out;
+}
+
+static PyObject *attr_make(const og_attr *attr) {
+  if (attr->kind == OG_ATTR_DTYPE) {
+    PyObject *type = dtype_to_object(attr->dtype);
+    Py_XINCREF(type);
+    return type != NULL ? type
+                        : PyErr_Format(PyExc_TypeError,
+                                       "torch has no type of code %d, %d bits",
+                                       attr->dtype.code, attr->dtype.bits);
+  }
+  if (attr->kind == OG_ATTR_DEVICE) return device_object();
+  return attr_object(attr);
+}
+
+static PyObject *value_make(const python_param *param, const og_call *call) {
+  if (!param->is_tensor) return attr_make(&call->attr[param->index]);
+  if (param->is_list) return list_borrow(&call->in_list[param->index]);
+  return tensor_borrow(call->in[param->index]);
+}
+
+static int copy_into(PyObject *to, PyObject *from) {
+  PyObject *done = PyObject_CallMethod(to, "copy_", "O", from);
+  Py_XDECREF(done);
+  return done != NULL ? 0 : -1;
+}
+
+static int fresh_copy(PyObject *to, PyObject *from) {
+  if (!PyList_Check(to)) return copy_into(to, from);
+  for (Py_ssize_t i = 0; i < PyList_Size(to); ++i)
+    if (copy_into(PyList_GetItem(to, i), PyList_GetItem(from, i)) != 0)
+      return -1;
+  return 0;
+}
+
+int adopt_python_fill(const adopted *base, const og_call *call,
+                      PyObject *const *values, PyObject *const *fresh) {
+  const adopted_python *self = python_of(base);
+  PyObject *made[OPGRAFT_OUT_MAX];
+  memcpy(made, fresh, (size_t)self->fresh_count * sizeof *made);
+  if (adopt_python_finish(base, call, values, made) != 0) return -1;
+  int status = 0;
+  for (int32_t i = 0; self->returns && i < self->fresh_count; ++i) {
+    if (status == 0) status = fresh_copy(fresh[i], made[i]);
+    Py_DECREF(made[i]);
+  }
+  return status;
+}
+
+// The exception that is set becomes the call's reason.
+static og_status exception_tell(const og_call *call) {
+  PyObject *type, *value, *trace;
+  char text[512] = "the callable raised an exception without a text";
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *line = value != NULL ? PyUnicode_FromFormat("%R", value) : NULL;
+  const char *found = line != NULL ? PyUnicode_AsUTF8AndSize(line, NULL) : NULL;
+  if (found != NULL)
+    PyOS_snprintf(text, sizeof text, "the callable raised %.480s", found);
+  PyErr_Clear();
+  Py_XDECREF(line);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return og_fail(call, OG_KERNEL, text);
+}
+
+static int objects_make(const adopted_python *self, const og_call *call,
+                        PyObject **values, PyObject **fresh) {
+  for (int32_t p = 0; p < self->param_count; ++p) {
+    values[p] = value_make(&self->params[p], call);
+    if (values[p] == NULL) return -1;
+  }
+  for (int32_t i = 0; i < self->fresh_count; ++i) {
+    const int32_t at = self->mutated_count + i;
+    fresh[i] = call->out[at] != NULL ? tensor_borrow(call->out[at])
+                                     : list_borrow(&call->out_list[at]);
+    if (fresh[i] == NULL) return -1;
+  }
+  return 0;
+}
+
+static og_status python_run(const og_call *call) {
+  const adopted_python *self = call->derived;
+  PyObject *values[HOST_PARAM_MAX] = {NULL};
+  PyObject *fresh[OPGRAFT_OUT_MAX] = {NULL};
+  const PyGILState_STATE state = PyGILState_Ensure();
+  og_status status = OG_OK;
+  if (objects_make(self, call, values, fresh) != 0 ||
+      adopt_python_fill(&self->base, call, values, fresh) != 0)
+    status = exception_tell(call);
+  for (int32_t p = 0; p < self->param_count; ++p) Py_XDECREF(values[p]);
+  for (int32_t i = 0; i < self->fresh_count; ++i) Py_XDECREF(fresh[i]);
+  PyGILState_Release(state);
+  return status;
+}
+
+const adopt_kind adopt_python = {
+    .name = "python",
+    .size_bytes = sizeof(adopted_python),
+    .read = payload_read,
+    .reset = payload_reset,
+    .run = python_run,
+};

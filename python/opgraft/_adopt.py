@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft.adopt: an opaque callable becomes an operator like any other.
+
+The declaration goes through the same parser as an operator file's, and the
+callable becomes the kernel; so what torch wants beside it (fake, functional,
+in-place and out forms, autograd, vmap) is derived as for every operator.
+docs/adopt.md says what may be adopted, and how.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+from . import (
+    _adopt_backward,
+    _adopt_c,
+    _adopt_torch,
+    _adopt_tvm,
+    _adopted,
+)
+from ._adopt_map import result_names
+from ._adopted import Fields
+from ._rules import Description
+
+FLAGS = {"deterministic": 1, "random": 2, "side_effect": 4,
+         "capture_same_shape": 8, "capture_never": 16, "batch_loop": 32}
+
+
+def adopt(
+    fn: Any,
+    schema: str | None = None,
+    shape: str | None = None,
+    dtype: str | None = None,
+    backward: Any = None,
+    samples: Sequence[Any] | None = None,
+    name: str | None = None,
+    *,
+    where: str | None = None,
+    strides: str | None = None,
+    inplace: str | None = None,
+    library: Any = None,
+    prototype: str | None = None,
+    call: str | None = None,
+    returns: str | None = None,
+    flags: Sequence[str] = (),
+    doc: str | None = None,
+    strict: bool = True,
+) -> Callable[..., Any]:
+    """Makes `fn` an operator, and returns the function to call instead.
+
+    fn: a Python callable; a C prototype ("void f(float *out, const float *x,
+        int64_t n)") whose symbol is in `library`; a ctypes function; a
+        PyCapsule of a C function, with `prototype`; a TVM-FFI function; or an
+        operator of torch.ops, which gets what it lacks.
+    schema, shape, dtype, where, strides, inplace: as in an operator file
+        (docs/shape-rules.md). A prototype that names its parameters says the
+        schema and the types by itself.
+    backward: a callable that takes the gradients and then the arguments, or
+        (callable, "(grad, x) -> x") to say what it takes and gives; "none"
+        where the gradient is zero. Without it, asking for a gradient raises.
+    samples: calls to learn the declaration from, each a tuple of arguments;
+        what is learned is proposed as text, and registered only with
+        strict=False (docs/adopt.md).
+    call: what `fn` takes, by names of arguments and results: "x, out",
+        "out.data, x.data, x.numel". Python callables get the arguments in
+        order and return the results that `call` does not name.
+    returns: what a C function's number is: "out", "status" or "ignored".
+    name: "operator" or "namespace::operator"; the default is the schema's name
+        in a namespace of the callable's module or library.
+    """
+    if samples is not None:
+        from . import _adopt_infer
+
+        learned = _adopt_infer.propose(fn, samples, name=name)
+        learned.raise_unless_confirmed(strict, schema, shape)
+        schema, shape = schema or learned.schema, shape or learned.shape
+        dtype = dtype or learned.dtype
+        where = where or learned.where
+    if _adopt_torch.is_operator(fn):
+        return _adopt_torch.complete(fn, shape, dtype, backward, where)
+    target = _target(fn, library, prototype, call, returns)
+    if shape is not None and target.prototype is not None:
+        own = _adopt_c.declare(target.prototype, shape, call, returns,
+                               target.name)
+        dtype = dtype or (own[1] if schema is None else None)
+        schema = schema or own[0]
+    if schema is None or shape is None:
+        raise ValueError(
+            f"{target.name}: wanted a schema and a shape rule, e.g. "
+            f'schema="{target.name}(Tensor x) -> Tensor", '
+            'shape="x[*N] -> [*N]"; samples=[...] proposes them'
+        )
+    space, schema = _place(target.space, schema, name)
+    fields: Fields = {
+        "schema": schema, "shape": shape, "dtype": dtype, "where": where,
+        "strides": strides, "inplace": inplace, "doc": doc or target.doc,
+        "flags": _flags(flags),
+    }
+    operators = [(fields, target.payload, target.origin)]
+    key = target.origin
+    if backward is not None:
+        text, second = _adopt_backward.plan(
+            _adopted.describe([dict(fields)])[0], backward)
+        fields["backward"] = text
+        if second is not None:
+            other = _target(second[0], library, None, None, None)
+            operators.append((second[1], other.payload, other.origin))
+            key += other.origin
+    m = _adopted.make(space, operators, key)
+    return m._functions[_function_name(m)]
+
+
+@dataclass
+class Target:
+    """What stands behind an operator."""
+
+    name: str
+    space: str  # the namespace, unless one is given
+    origin: str
+    payload: Callable[[Description], tuple[str, Any]]
+    prototype: Any = None
+    doc: str | None = None
+
+
+def _target(
+    fn: Any, library: Any, prototype: str | None, call: str | None,
+    returns: str | None,
+) -> Target:
+    if isinstance(fn, str) or prototype is not None:
+        return _c_target(fn, library, prototype, call, returns)
+    if isinstance(fn, ctypes._CFuncPtr):
+        text = _adopt_c.ctypes_prototype(fn)
+        return _c_target(fn, library, text, call, returns)
+    if _adopt_tvm.is_function(fn):
+        return Target(
+            _adopt_tvm.name_of(fn), "tvm_ffi", f"tvm_ffi:{id(fn)}",
+            lambda d: _adopt_tvm.payload(d, fn, fn.__chandle__(), 0, call))
+    if not callable(fn):
+        raise TypeError(
+            f"{fn!r} cannot be called; wanted a callable, a C prototype, or a "
+            "PyCapsule with prototype="
+        )
+    if returns is not None:
+        raise ValueError(f"{_name_of(fn)}: returns is for C functions")
+    return Target(_name_of(fn), getattr(fn, "__module__", None) or "adopted",
+                  _origin(fn), lambda d: python_payload(fn, d, call),
+                  doc=_doc(fn))
+
+
+def _c_target(
+    fn: Any, library: Any, prototype: str | None, call: str | None,
+    returns: str | None,
+) -> Target:
+    text = prototype if prototype is not None else fn
+    found = _adopt_c.parse(text)
+    space, holder = "adopted", fn
+    if isinstance(fn, str):
+        if library is None:
+            raise ValueError(
+                f"{found.name}: wanted the library that has it: "
+                'library="libx.so"'
+            )
+        holder = _adopt_c.library(library)
+        address = holder.address(found.name)
+        space = Path(holder.path).name.partition(".")[0]
+    elif isinstance(fn, ctypes._CFuncPtr):
+        address = _adopt_c.ctypes_address(fn)
+    elif type(fn).__name__ == "PyCapsule":
+        address = _adopt_c.capsule_address(fn)
+    else:
+        raise TypeError(
+            f"{found.name}: {fn!r} has no address; prototype= is for "
+            "PyCapsules and ctypes functions"
+        )
+    return Target(
+        found.name, space, f"{space}:{found.text}",
+        lambda d: _adopt_c.payload(d, found, address, holder, call, returns),
+        found)
+
+
+def _function_name(m: _adopted.AdoptedModule) -> str:
+    d = next(iter(m._descriptions.values()))
+    return f"{d.base_name}_{d.overload}" if d.overload else d.base_name
+
+
+def unadopt(function: Callable[..., Any]) -> None:
+    """Takes an adopted operator out of torch; `function` itself, where it is
+    held, still calls what it called. Of an operator of torch's, takes away
+    what adoption added."""
+    if _adopt_torch.is_operator(function):
+        _adopt_torch.undo(function)
+        return
+    _adopted.module_of(function)._withdraw()
+
+
+# --- Names ------------------------------------------------------------------------
+
+
+def _name_of(fn: Any) -> str:
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _origin(fn: Any) -> str:
+    """Where a callable comes from: equal for a function that is defined again."""
+    where = getattr(fn, "__module__", None) or type(fn).__module__
+    what = getattr(fn, "__qualname__", None) or _name_of(fn)
+    return f"{where}.{what}"
+
+
+def _doc(fn: Any) -> str | None:
+    return inspect.getdoc(fn) if inspect.isroutine(fn) else None
+
+
+def _place(space: str, schema: str, name: str | None) -> tuple[str, str]:
+    """(namespace, schema without one)"""
+    head, paren, rest = schema.partition("(")
+    given, _, own = head.strip().rpartition("::")
+    if name is not None:
+        named, _, own = name.rpartition("::")
+        given = named or given
+    default = re.sub(r"\W", "_", space.rpartition(".")[2]) or "adopted"
+    if default.startswith("__") or default == "builtins":
+        default = "adopted"
+    return given or default, own + paren + rest
+
+
+def _flags(flags: Sequence[str]) -> int:
+    names = [flags] if isinstance(flags, str) else list(flags)
+    for flag in names:
+        if flag not in FLAGS:
+            raise ValueError(
+                f"flags has {flag!r}, wanted some of {', '.join(FLAGS)}")
+    return sum(FLAGS[f] for f in set(names))
+
+
+# --- Python callables -------------------------------------------------------------
+
+
+def python_payload(
+    fn: Callable[..., Any], d: Description, call: str | None
+) -> tuple[str, Any]:
+    """What hosts/torch/adopt_python.c reads."""
+    if not callable(fn):
+        raise TypeError(f"{d.name}: {fn!r} cannot be called")
+    if d.numbers:
+        raise ValueError(
+            f"{d.name}: a result that is an int is computed by its rule, so a "
+            "callable has none to give; leave it out of the schema"
+        )
+    if d.is_data_dependent:
+        raise ValueError(
+            f"{d.name}: a data-dependent result wants a C kernel, which says "
+            "what it found; see docs/authors-guide.md"
+        )
+    items, keywords, returns = _items(d, call)
+    strides = d.tables["strides"]
+    params = tuple(
+        (p["name"], p["tensor"] if p["tensor"] is not None else p["attr"],
+         p["tensor"] is not None, p["list"], p["mutated"],
+         p["tensor"] is not None and strides[p["tensor"]] != "any")
+        for p in d.params
+    )
+    places = tuple(i for i, r in enumerate(d.results)
+                   if r["fresh"] is not None)
+    return "python", (fn, items, keywords, params, places, len(d.results),
+                      returns)
+
+
+def _items(
+    d: Description, call: str | None
+) -> tuple[tuple[int, ...], tuple[str, ...], bool]:
+    """(what is passed, names of the last ones, whether `fn` returns)"""
+    if call is None:
+        order = sorted(range(len(d.params)), key=lambda i: d.params[i]["kwonly"])
+        names = tuple(p["name"] for p in d.params if p["kwonly"])
+        return tuple(order), names, bool(d.fresh)
+    fresh = {name: -1 - i for i, name in enumerate(result_names(d))}
+    known = {**{p["name"]: i for i, p in enumerate(d.params)}, **fresh}
+    items: list[int] = []
+    keywords: list[str] = []
+    for part in filter(None, (p.strip() for p in call.split(","))):
+        keyword, equals, what = part.rpartition("=")
+        what, keyword = what.strip(), keyword.strip()
+        if what not in known:
+            raise ValueError(
+                f"{d.name}: call names {what!r}, wanted an argument or a result "
+                f"({', '.join(known)}); for anything else adopt a Python "
+                "function that makes the call"
+            )
+        if keywords and not equals:
+            raise ValueError(f"{d.name}: call: {part!r} stands after a keyword")
+        items.append(known[what])
+        keywords += [keyword] if equals else []
+    written = {i for i in items if i < 0}
+    if written and len(written) < len(fresh):
+        raise ValueError(
+            f"{d.name}: call names some results and not others; `fn` writes "
+            "all of them or returns all of them"
+        )
+    return tuple(items), tuple(keywords), bool(d.fresh) and not written

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gradient of an adopted operator: a callable becomes the operator that the
+gradient map names, with rules that follow from the forward's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, Callable
+
+from ._adopted import Fields
+from ._rules import Description
+
+Second = tuple[Callable[..., Any], Fields]
+
+
+def plan(d: Description, backward: Any) -> tuple[str, Second | None]:
+    """(the gradient map, the second operator if there is one)"""
+    if isinstance(backward, str):
+        return backward, None
+    fn, text = backward if isinstance(backward, tuple) else (backward, None)
+    if not callable(fn):
+        raise TypeError(
+            f"{d.name}: backward is {backward!r}, wanted a callable, "
+            '(callable, "(grad, x) -> x"), or "none"'
+        )
+    takes, targets = _map(d, fn, text)
+    name = f"{d.base_name}{d.overload and '_' + d.overload}_backward"
+    fields = _declare(d, name, takes, targets)
+    return f"{name}({', '.join(takes)}) -> {', '.join(targets)}", (fn, fields)
+
+
+def grad_names(d: Description) -> list[str]:
+    if len(d.results) == 1:
+        return ["grad"]
+    return [f"grad_{r['name'] or i}" for i, r in enumerate(d.results)]
+
+
+def _result_names(d: Description) -> dict[str, int]:
+    one = len(d.results) == 1
+    return {r["name"] or ("result" if one else f"result_{i}"): i
+            for i, r in enumerate(d.results)}
+
+
+def _map(
+    d: Description, fn: Callable[..., Any], text: str | None
+) -> tuple[list[str], list[str]]:
+    """What the callable takes and to whom its results go."""
+    params = [p["name"] for p in d.params]
+    if text is not None:
+        match = re.fullmatch(r"\s*\w*\s*\((.*)\)\s*->\s*(.*)", text, re.S)
+        if match is None:
+            raise ValueError(
+                f"{d.name}: backward's map is {text!r}, wanted "
+                '"(grad, x) -> x"'
+            )
+        return _words(match[1]), _words(match[2])
+    known = {*grad_names(d), *params, *_result_names(d)}
+    takes = grad_names(d) + params
+    try:
+        named = list(inspect.signature(fn).parameters)
+    except (ValueError, TypeError):
+        named = []  # a builtin without one: the default order
+    if named and set(named) <= known:
+        takes = named
+    return takes, [p["name"] for p in d.params if _has_gradient(d, p)]
+
+
+def _words(text: str) -> list[str]:
+    return [w.strip() for w in text.split(",") if w.strip()]
+
+
+def _has_gradient(d: Description, p: dict[str, Any]) -> bool:
+    if p["tensor"] is None or p["list"]:
+        return False
+    allowed = d.tables["types"][p["tensor"]]["allowed"]
+    return any(t[0] in "fbc" and t != "bool" for t in allowed)
+
+
+def _declare(
+    d: Description, name: str, takes: list[str], targets: list[str]
+) -> Fields:
+    grads = {g: i for i, g in enumerate(grad_names(d))}
+    saved = _result_names(d)
+    arguments, patterns, types = [], [], []
+    given = {w for w in takes if w in d.by_name}
+    for word in takes:
+        if word in grads or word in saved:
+            r = d.results[grads.get(word, saved.get(word, 0))]
+            arguments.append(f"Tensor {word}")
+            pattern = _result_pattern(d, r)
+            patterns += [f"{word}{pattern}"] if pattern else []
+            types.append(f"{word}: {_result_type(d, r, given)}")
+        elif word in d.by_name:
+            p = d.params[d.by_name[word]]
+            arguments.append(_argument(p))
+            patterns += [t["text"] for t in d.tables["patterns"]
+                         if t["tensor"] == p["tensor"] is not None]
+            if p["tensor"] is not None:
+                types.append(f"{word}: {_type(d, p['tensor'], given)}")
+        else:
+            raise ValueError(
+                f"{d.name}: backward takes {word!r}, wanted gradients "
+                f"({', '.join(grads)}), arguments or results "
+                f"({', '.join(saved)})"
+            )
+    outs = [_target(d, t, given) for t in targets]
+    shapes, out_types = ", ".join(o[0] for o in outs), [o[1] for o in outs]
+    returns = ", ".join("Tensor" for _ in targets)
+    # Results may only copy the type of an argument that stands before them,
+    # and an argument only that of an earlier one.
+    return {
+        "schema": f"{name}({', '.join(arguments)}) -> "
+                  + (returns if len(targets) == 1 else f"({returns})"),
+        "shape": f"{', '.join(patterns)} -> {shapes}",
+        "dtype": f"{', '.join(_ordered(types))} -> {', '.join(out_types)}",
+        "backward": None,
+        "doc": f"The gradient of {d.name}.",
+    }
+
+
+def _ordered(types: list[str]) -> list[str]:
+    """Entries that name another argument after those that name types."""
+    words = {t.partition(":")[0] for t in types}
+    return sorted(types, key=lambda t: t.partition(": ")[2] in words)
+
+
+def _argument(p: dict[str, Any]) -> str:
+    text = p["type"]
+    if p["list"]:
+        text += ("?" if p["element_optional"] else "") + "[]"
+    return f"{text}{'?' if p['optional'] else ''} {p['name']}"
+
+
+def _bracket(text: str) -> str:
+    return text[text.index("["):]
+
+
+def _result_pattern(d: Description, r: dict[str, Any]) -> str:
+    """The bracket of a result as an argument's pattern."""
+    if r["alias"] is not None:
+        tensor = d.params[r["alias"]]["tensor"]
+        return next((_bracket(t["text"]) for t in d.tables["patterns"]
+                     if t["tensor"] == tensor), "")
+    rule = d.tables["shapes"][r["fresh"]]
+    if rule["kind"] == "like":
+        return next((_bracket(t["text"]) for t in d.tables["patterns"]
+                     if t["tensor"] == rule["tensor"]), "")
+    return rule["text"] if rule["kind"] == "items" else ""
+
+
+def _type(d: Description, tensor: int, given: set[str]) -> str:
+    entry = d.tables["types"][tensor]
+    names = [p["name"] for p in d.params if p["tensor"] is not None]
+    if entry["variable"] is not None:
+        # The first argument of this free type that is passed names it.
+        peers = [t for t, e in enumerate(d.tables["types"])
+                 if e["variable"] == entry["variable"] and names[t] in given]
+        if peers and peers[0] != tensor:
+            return names[peers[0]]
+    return "|".join(entry["allowed"])
+
+
+def _result_type(d: Description, r: dict[str, Any], given: set[str]) -> str:
+    if r["alias"] is not None:
+        return _type_or_name(d, d.params[r["alias"]]["tensor"], given)
+    rule = d.tables["out_types"][r["fresh"]]
+    if rule["kind"] == "fixed":
+        return rule["dtype"]
+    if rule["kind"] == "same":
+        return _type_or_name(d, rule["tensor"], given)
+    return "floating"
+
+
+def _type_or_name(d: Description, tensor: int, given: set[str]) -> str:
+    names = [p["name"] for p in d.params if p["tensor"] is not None]
+    if names[tensor] in given:
+        return names[tensor]
+    return _type(d, tensor, given)
+
+
+def _target(d: Description, name: str, given: set[str]) -> tuple[str, str]:
+    """(shape, type) of an argument's gradient"""
+    if name not in d.by_name or d.params[d.by_name[name]]["tensor"] is None:
+        raise ValueError(
+            f"{d.name}: backward gives a gradient for {name!r}, wanted tensor "
+            f"arguments: {', '.join(p['name'] for p in d.params if p['tensor'] is not None)}"
+        )
+    tensor = d.params[d.by_name[name]]["tensor"]
+    pattern = next((_bracket(t["text"]) for t in d.tables["patterns"]
+                    if t["tensor"] == tensor), None)
+    if pattern is None:
+        raise ValueError(
+            f"{d.name}: the shape rule has no pattern for {name}, so its "
+            f"gradient's shape is not known; add {name}[*M]"
+        )
+    kind = _type_or_name(d, tensor, given)
+    if "|" in kind:
+        kind = next((g for g, r in zip(grad_names(d), d.results)
+                     if _result_type(d, r, given) == kind), kind)
+    return pattern, kind

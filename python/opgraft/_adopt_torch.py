@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that torch.ops has already: what they lack is added, and their
+kernels stay.
+
+A shape rule becomes the fake kernel, a gradient the autograd formula, and a
+mutating operator gets its functional form. Nothing is rebuilt, and nothing
+that is there is replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from . import _adopt_backward, _adopted, _batch, _forms, _grad
+from ._module import (
+    _fake,
+    _functional_kernel,
+    _Live,
+    _register_fake,
+)
+from ._rules import Description
+
+_completed: dict[str, "Completion"] = {}
+
+
+class Completion:
+    """What was added to one operator; drop() takes it away again."""
+
+    def __init__(self, op: Any, d: Description) -> None:
+        self.op = op
+        self.namespace = op._schema.name.partition("::")[0]
+        self._live: Any = _Live(self.namespace)
+        self.added: list[str] = []
+        self.d = d
+
+    def drop(self) -> None:
+        self._live.drop()
+
+
+def is_operator(fn: Any) -> bool:
+    return isinstance(fn, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+
+
+def _schema_text(op: Any) -> str:
+    text = str(op._schema).partition("::")[2]
+    return text
+
+
+def _has_fake(op: Any) -> bool:
+    from torch._library.simple_registry import singleton
+
+    name = op._schema.name
+    if singleton.find(name).fake_impl.kernel is not None:
+        return True
+    keys = ("Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k)
+               for k in keys)
+
+
+def _has_gradient(op: Any) -> bool:
+    return any(
+        torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), k)
+        for k in ("Autograd", "AutogradCPU", "CompositeImplicitAutograd"))
+
+
+def complete(
+    fn: Any, shape: str | None, dtype: str | None, backward: Any,
+    where: str | None,
+) -> Callable[..., Any]:
+    """Adds to torch.ops.ns.op what its declaration says and it lacks."""
+    op = fn.default if isinstance(fn, torch._ops.OpOverloadPacket) else fn
+    known = _completed.pop(op.name(), None)
+    if known is not None:
+        known.drop()
+    if shape is None:
+        raise ValueError(
+            f"{op.name()}: wanted a shape rule for "
+            f"{_schema_text(op)}: shape=\"x[*N] -> [*N]\""
+        )
+    fields = {"schema": _schema_text(op), "shape": shape, "dtype": dtype,
+              "where": where}
+    plain = _adopted.describe([dict(fields)])[0]
+    second = None
+    if backward is not None:
+        fields["backward"], second = _adopt_backward.plan(plain, backward)
+    described = _adopted.describe(
+        [fields, second[1]] if second is not None else [fields])
+    d = described[0]
+    made = Completion(op, d)
+    try:
+        _add(made, op, d, second[0] if second is not None else None, backward)
+    except BaseException:
+        made.drop()
+        raise
+    _completed[op.name()] = made
+    return op
+
+
+def _add(
+    made: Completion, op: Any, d: Description, backward: Any, wanted: Any
+) -> None:
+    live, form = made._live, _forms.base(d)
+    if not _has_fake(op):
+        _register_fake(live.library, op._schema.name, form.name, _fake(d, form))
+        made.added.append("shape function")
+    if wanted is not None:
+        if _has_gradient(op):
+            raise ValueError(
+                f"{op.name()}: has a gradient already; leave backward= out"
+            )
+        name = op.name().partition("::")[2]
+        _grad.register(d, name, op, backward, live.library)
+        made.added.append("gradient")
+    functional = _forms.functional(d)
+    space = getattr(torch.ops, made.namespace)
+    if functional is not None and not hasattr(space, functional.name):
+        live.library.define(functional.schema, tags=functional.tags)
+        live.names.append(functional.name)
+        _register_fake(live.library, f"{made.namespace}::{functional.name}",
+                       functional.name, _fake(d, functional))
+        _functional_kernel(made, d, functional, op)  # type: ignore[arg-type]
+        made.added.append(f"functional form {functional.name}")
+    if not d.mutated and not torch._C._dispatch_has_kernel_for_dispatch_key(
+            op.name(), "FuncTorchBatched"):
+        torch.library.register_vmap(op.name(), _batch.rule(d, op),
+                                    lib=live.library)
+        made.added.append("batch rule")
+
+
+def undo(op: Any) -> None:
+    """Takes away what `complete` added."""
+    one = op.default if isinstance(op, torch._ops.OpOverloadPacket) else op
+    made = _completed.pop(one.name(), None)
+    if made is None:
+        raise ValueError(f"{one.name()} was not completed by opgraft.adopt")
+    made.drop()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of adopted operators: how they are named, kept and taken back."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Callable
+
+from . import _C, _host
+from ._log import say
+from ._module import Module, _lock
+from ._rules import Description
+
+# One operator as it goes to C: its texts, which kind of callable stands behind
+# it, and what that kind's reader takes.
+Fields = dict[str, Any]
+Payload = Callable[[Description], tuple[str, Any]]
+
+_live: dict[tuple[str, str], "AdoptedModule"] = {}  # by namespace and operator
+_functions: dict[int, "AdoptedModule"] = {}  # by the id of what adopt returned
+
+
+class AdoptedModule(Module):
+    """Operators whose kernels call what someone else wrote.
+
+    Like a loaded module, but that several share a namespace, and that what
+    they call lives as long as they do.
+    """
+
+    def __init__(
+        self, handle: Any, space: str, origins: dict[str, str],
+        texts: list[str], digest: str, calls_python: set[str],
+    ) -> None:
+        self._origins = origins
+        self._python_ops = calls_python
+        super().__init__(handle, f"<adopted {space}:{digest[:12]}>", space,
+                         digest, texts)
+
+    def _calls_python(self, d: Description) -> bool:
+        return d.name in self._python_ops
+
+    def _free_namespace(self) -> str:
+        return self.name
+
+    def _reduce(self, d: Description, kind: str) -> Any:
+        return (_find, (self.namespace, d.name, kind, self.hash))
+
+    def _announce(self) -> None:
+        for name, origin in self._origins.items():
+            known = _live.get((self.name, name))
+            if known is None or known is self:
+                continue
+            if known._origins.get(name) != origin:
+                raise ValueError(
+                    f"{self.name}::{name} is an operator already, adopted from "
+                    f"{known._origins.get(name)}; give this one another name: "
+                    f'name="{self.name}::{name}_2"'
+                )
+            say(f"{self.name}::{name} is adopted anew")
+            known._withdraw()
+        super()._announce()
+        for name in self._origins:
+            _live[self.name, name] = self
+        for function in self._functions.values():
+            _functions[id(function)] = self
+
+    def _withdraw(self) -> None:
+        super()._withdraw()
+        for key in [k for k, m in _live.items() if m is self]:
+            del _live[key]
+        for at in [k for k, m in _functions.items() if m is self]:
+            del _functions[at]
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self!r} cannot be pickled: what it calls lives in this process; "
+            "adopt it there as well"
+        )
+
+
+def _find(space: str, name: str, kind: str, digest: str) -> Any:
+    """What a pickled operator calls: the same adoption must be there."""
+    m = _live.get((space, name))
+    if m is None or m.hash != digest:
+        state = "another one is" if m is not None else "none is"
+        raise RuntimeError(
+            f"{space}::{name} was adopted where it was pickled, and {state} "
+            "here; run the same adoption before unpickling"
+        )
+    return m._states[kind, name]
+
+
+def describe(fields: list[Fields]) -> list[Description]:
+    """The declarations as the C library reads them; RuntimeError with its
+    sentence where they are wrong."""
+    handle = _C.adopt("declared", "", [(f,) for f in fields])
+    return [Description(text) for text in _C.module_info(handle)[2]]
+
+
+def make(
+    space: str, operators: list[tuple[Fields, Payload, str]], key: str
+) -> AdoptedModule:
+    """Registers operators, each (declaration, its payload, its origin)."""
+    _host.prepare()
+    if not re.fullmatch(r"[A-Za-z_]\w{0,62}", space):
+        raise ValueError(
+            f"the namespace is {space!r}, wanted letters, digits and "
+            'underscores: name="namespace::operator"'
+        )
+    with _lock:
+        described = describe([fields for fields, _, _ in operators])
+        payloads = [p(d) for d, (_, p, _) in zip(described, operators)]
+        texts = repr([sorted(f.items()) for f, _, _ in operators])
+        digest = hashlib.sha256(f"{space}{texts}{key}".encode()).hexdigest()
+        handle = _C.adopt(space, digest, [
+            (fields, kind, payload)
+            for (fields, _, _), (kind, payload) in zip(operators, payloads)
+        ])
+        _, digest, texts_out = _C.module_info(handle)
+        return AdoptedModule(
+            handle, space,
+            {d.name: o for d, (_, _, o) in zip(described, operators)},
+            texts_out, digest,
+            {d.name for d, (kind, _) in zip(described, payloads)
+             if kind == "python"},
+        )
+
+
+def module_of(function: Any) -> AdoptedModule:
+    found = _functions.get(id(function))
+    if found is None:
+        raise ValueError(f"{function!r} is not what opgraft.adopt returned")
+    return found

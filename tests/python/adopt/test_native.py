@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C symbols, ctypes functions, PyCapsules and TVM-FFI functions."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import shutil
+import zlib
+
+import pytest
+import torch
+from conftest import build_library  # type: ignore[import-not-found]
+
+import opgraft
+
+SILU = "void silu_mul(float *out, const float *x, const float *gate, int64_t n)"
+MAP = dict(call="out.data, x.data, gate.data, x.numel",
+           shape="x[*N], gate[*N] -> [*N]")
+
+
+def reference(x, gate):
+    return torch.nn.functional.silu(x) * gate
+
+
+def pair(*sizes):
+    torch.manual_seed(0)
+    return torch.randn(*sizes), torch.randn(*sizes)
+
+
+def full(f, *args):
+    return torch.compile(f, fullgraph=True, backend="aot_eager")(*args)
+
+
+def test_a_symbol_by_prototype(native):
+    f = opgraft.adopt(SILU, library=native, **MAP)
+    x, gate = pair(3, 5)
+    torch.testing.assert_close(f(x, gate), reference(x, gate))
+    out = torch.empty(3, 5)
+    assert f(x, gate, out=out) is out
+    torch.testing.assert_close(out, reference(x, gate))
+    torch.testing.assert_close(full(lambda x, g: f(x + 1, g) * 2, x, gate),
+                               reference(x + 1, gate) * 2)
+    torch.testing.assert_close(f(x.t(), gate.t()), reference(x, gate).t())
+    torch.library.opcheck(torch.ops.libnative.silu_mul.default, (x, gate))
+    assert "silu_mul(Tensor x, Tensor gate) -> Tensor" in f.__doc__
+    with pytest.raises(RuntimeError, match="x.*f32"):
+        f(x.double(), gate.double())
+
+
+def test_a_symbol_in_the_graph_engine(native):
+    f = opgraft.adopt(SILU, library=native, **MAP)
+    x, gate = pair(4, 4)
+    model = torch.compile(lambda x, g: f(f(x, g) + 1, g), backend="opgraft",
+                          fullgraph=True)
+    for _ in range(3):
+        torch.testing.assert_close(
+            model(x, gate), reference(reference(x, gate) + 1, gate))
+
+
+def test_a_status_and_a_type_of_its_own(native):
+    f = opgraft.adopt(
+        "int row_sums(double *out, const float *x, int rows, int width)",
+        library=native, shape="x[R, W] -> [R]", returns="status",
+        call="out.data, x.data, R, W")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(f(x), x.double().sum(1))
+    with pytest.raises(RuntimeError, match="row_sums: the C function returned 7"):
+        f(torch.empty(3, 0))
+
+
+def test_a_mutated_argument(native):
+    f = opgraft.adopt(
+        "void scale_(float *x, double factor, size_t count)", library=native,
+        shape="x[*N] ->", call="x.data, factor, x.numel",
+        schema="scale_(Tensor(a!) x, float factor=3.0) -> ()", dtype="x: f32 ->")
+    x = torch.ones(4)
+    f(x)
+    assert x.tolist() == [3.0] * 4
+
+    def model(x):
+        y = x + 1
+        f(y, 2.0)
+        return y * x
+
+    torch.testing.assert_close(full(model, torch.ones(2)),
+                               torch.full((2,), 4.0))
+
+
+def test_more_arguments_than_registers(native):
+    f = opgraft.adopt(
+        "void nine(float *out, int8_t a, int16_t b, int32_t c, int64_t d, "
+        "uint8_t e, uint16_t f, float g, uint32_t h, double i)",
+        library=native, shape="x[N] -> [1]", dtype="x: f32 -> f32",
+        schema="nine(Tensor x, int a, float g) -> Tensor",
+        call="out.data, a, -300, -70000, 2 * N + x.size(0), 200, 60000, g, "
+             "4000000000, 0.5")
+    x = torch.empty(5)
+    want = -7 - 300 - 70000 + 15 + 200 + 60000 + 2.25 + 4000000000 + 0.5
+    assert f(x, -7, 2.25).item() == torch.tensor(want).item()
+    with pytest.raises(RuntimeError, match="argument 2 of its call does not fit"):
+        f(x, 128, 0.0)
+
+
+def test_every_element(native):
+    f = opgraft.adopt("float softsign(float x, double scale)", library=native,
+                      shape="x[*N] -> [*N]", call="x[i], scale",
+                      returns="out[i]")
+    x = torch.randn(300, 100)
+    torch.testing.assert_close(f(x, 2.0),
+                               torch.nn.functional.softsign(x) * 2)
+    assert f(torch.empty(0), 1.0).shape == (0,)
+
+
+def test_libm_and_zlib():
+    erf = opgraft.adopt("double erf(double x)", library="libm.so.6",
+                        shape="x[*N] -> [*N]", call="x[i]", returns="out[i]")
+    x = torch.randn(7, dtype=torch.float64)
+    torch.testing.assert_close(erf(x), torch.erf(x))
+    crc = opgraft.adopt(
+        "unsigned long crc32(unsigned long crc, const unsigned char *data, "
+        "unsigned int size)", library="libz.so.1", shape="x[*N] -> []",
+        call="0, x.data, x.numel", returns="out", dtype="x: u8 -> i64")
+    data = torch.arange(200, dtype=torch.uint8)
+    assert crc(data).item() == zlib.crc32(bytes(range(200)))
+    assert full(lambda d: crc(d) + 1, data).item() == zlib.crc32(
+        bytes(range(200))) + 1
+
+
+def test_ctypes_and_capsules(native):
+    library = ctypes.CDLL(str(native))
+    fn = library.add_bytes
+    fn.restype, fn.argtypes = ctypes.c_uint32, [ctypes.c_void_p, ctypes.c_size_t]
+    f = opgraft.adopt(fn, schema="add_bytes(Tensor x) -> Tensor",
+                      shape="x[*N] -> []", dtype="x: u8 -> i32",
+                      call="x.data, x.numel", returns="out")
+    assert f(torch.full((3,), 5, dtype=torch.uint8)).item() == 15
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    address = ctypes.cast(library.silu_mul, ctypes.c_void_p).value
+    capsule = new(address, b"kernels.silu_mul", None)
+    g = opgraft.adopt(capsule, prototype=SILU, name="capsules::silu_mul", **MAP)
+    x, gate = pair(6)
+    torch.testing.assert_close(full(g, x, gate), reference(x, gate))
+
+
+def test_tvm_ffi_functions(tvm_library):
+    import tvm_ffi
+
+    m = tvm_ffi.load_module(str(tvm_library))
+    scale = opgraft.adopt(
+        m.get_function("scale"), dtype="x: f32 -> x", shape="x[*N] -> [*N]",
+        schema="scale(Tensor x, float factor) -> Tensor")
+    count = opgraft.adopt(
+        m.get_function("count"), schema="count(Tensor x) -> Tensor",
+        shape="x[*N] -> []", dtype="x: f32 -> i64", call="x")
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(scale(x, 2.0), x * 2)
+    torch.testing.assert_close(full(lambda x: scale(x + 1, 0.5) + count(x), x),
+                               (x + 1) * 0.5 + 3)
+    with pytest.raises(RuntimeError,
+                       match="scale: the TVM-FFI function raised ValueError: "
+                             "factor is negative"):
+        scale(x, -1.0)
+    replayed = torch.compile(lambda x: scale(scale(x, 2.0), 3.0),
+                             backend="opgraft", fullgraph=True)
+    torch.testing.assert_close(replayed(x), x * 6)
+
+
+# --- Prototypes and libraries that are wrong --------------------------------------
+
+
+@pytest.mark.parametrize("prototype, more, text", [
+    ("void missing(float *out)", {}, "exports no missing"),
+    ("void silu_mul(float out", {}, "is no C prototype"),
+    ("void silu_mul(uLong n)", {}, "has the type 'uLong'"),
+    ("void silu_mul(void (*f)(int))", {}, "functions and variable"),
+    ("char *silu_mul(int n)", {}, "returns a pointer"),
+    (SILU, dict(call="out.data, x.data, x.numel"), "3 arguments.*takes 4"),
+    (SILU, dict(call="out.data, x.data, gate.data, x.data"),
+     "found a pointer, wanted a number"),
+    (SILU, dict(call="out.data, x.numel, gate.data, 1"),
+     "found a number, wanted a pointer"),
+    (SILU, dict(dtype="x: f64, gate: x -> x"), "may be f64, wanted f32"),
+    (SILU, dict(call="out.data, x.data, gate.data, x.columns"),
+     "asks x for its columns"),
+    (SILU, dict(schema="f(Tensor x, Tensor gate) -> Tensor",
+                call="x.data, x.data, gate.data, 1", dtype="x: f32, gate: x -> x"),
+     "not const.*nobody writes it"),
+    ("int row_sums(double *out, const float *x, int r, int w)",
+     dict(call="out.data, x.data, 1, 1"), "returns a number; say what it is"),
+    (SILU, dict(returns="out"), "returns nothing"),
+])
+def test_wrong_prototypes(native, prototype, more, text):
+    arguments = {**MAP, **more}
+    with pytest.raises((ValueError, AttributeError), match=text):
+        opgraft.adopt(prototype, library=native, **arguments)
+
+
+def test_a_library_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such library"):
+        opgraft.adopt(SILU, library=tmp_path / "libno.so", **MAP)
+    with pytest.raises(OSError, match="libnowhere.so"):
+        opgraft.adopt(SILU, library="libnowhere.so", **MAP)
+
+
+def test_a_library_lives_as_long_as_its_operators(native, tmp_path):
+    path = tmp_path / "libown.so"
+    shutil.copy(native, path)
+
+    def is_mapped():
+        with open("/proc/self/maps") as maps:
+            return any(str(path) in line for line in maps)
+
+    f = opgraft.adopt(SILU, library=path, **MAP)
+    x, gate = pair(4)
+    opgraft.unadopt(f)
+    torch.testing.assert_close(f(x, gate), reference(x, gate))
+    assert is_mapped()
+    del f
+    gc.collect()
+    assert not is_mapped()
+
+
+def test_a_changed_library(native, tmp_path):
+    path = tmp_path / "libown.so"
+    shutil.copy(native, path)
+    f = opgraft.adopt(SILU, library=path, **MAP)
+    part = build_library(tmp_path / "part.so", "-Dsilu_mul=other",
+                         "-Dnothing=silu_mul")
+    part.replace(path)
+    with pytest.raises(RuntimeError, match="changed since it was loaded"):
+        opgraft.adopt(SILU, library=path, name="again::silu_mul", **MAP)
+    opgraft.unadopt(f)
+    del f
+    gc.collect()
+    with pytest.raises(AttributeError, match="exports no nothing"):
+        opgraft.adopt("void nothing(float *out, const float *x, int64_t n)",
+                      library=path, shape="x[*N] -> [*N]",
+                      call="out.data, x.data, x.numel")
+
+
+def test_operators_of_torch_are_completed():
+    library = torch.library.Library("adopt_test", "DEF")
+    library.define("mul2(Tensor x) -> Tensor")
+    library.define("fill_(Tensor(a!) x, float value) -> ()")
+    library.impl("mul2", lambda x: torch.from_numpy(x.numpy() * 2), "CPU")
+    library.impl("fill_", lambda x, value: x.numpy().fill(value), "CPU")
+    mul2 = opgraft.adopt(torch.ops.adopt_test.mul2, shape="x[*N] -> [*N]",
+                         dtype="x: f32 -> x", backward=lambda grad: grad * 2)
+    opgraft.adopt(torch.ops.adopt_test.fill_, shape="x[*N] ->",
+                  dtype="x: f32 ->")
+    x = torch.randn(3, requires_grad=True)
+    y = full(lambda x: mul2(x + 1), x)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full((3,), 2.0))
+    torch.library.opcheck(mul2, (torch.randn(4, requires_grad=True),))
+    assert torch.ops.adopt_test.fill_functional(
+        torch.ones(2), 5.0).tolist() == [5.0, 5.0]
+
+    def model(x):
+        y = x * 1
+        torch.ops.adopt_test.fill_(y, 4.0)
+        return y
+
+    assert full(model, torch.ones(2)).tolist() == [4.0, 4.0]
+    opgraft.unadopt(torch.ops.adopt_test.mul2)
+    opgraft.unadopt(torch.ops.adopt_test.fill_)
+    library._destroy()
