@@ -9,9 +9,9 @@ docs/adopt.md says what may be adopted, and how.
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import re
+from _ctypes import CFuncPtr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Sequence
@@ -37,7 +37,6 @@ def adopt(
     shape: str | None = None,
     dtype: str | None = None,
     backward: Any = None,
-    samples: Sequence[Any] | None = None,
     name: str | None = None,
     *,
     where: str | None = None,
@@ -49,7 +48,6 @@ def adopt(
     returns: str | None = None,
     flags: Sequence[str] = (),
     doc: str | None = None,
-    strict: bool = True,
 ) -> Callable[..., Any]:
     """Makes `fn` an operator, and returns the function to call instead.
 
@@ -63,9 +61,6 @@ def adopt(
     backward: a callable that takes the gradients and then the arguments, or
         (callable, "(grad, x) -> x") to say what it takes and gives; "none"
         where the gradient is zero. Without it, asking for a gradient raises.
-    samples: calls to learn the declaration from, each a tuple of arguments;
-        what is learned is proposed as text, and registered only with
-        strict=False (docs/adopt.md).
     call: what `fn` takes, by names of arguments and results: "x, out",
         "out.data, x.data, x.numel". Python callables get the arguments in
         order and return the results that `call` does not name.
@@ -73,14 +68,6 @@ def adopt(
     name: "operator" or "namespace::operator"; the default is the schema's name
         in a namespace of the callable's module or library.
     """
-    if samples is not None:
-        from . import _adopt_infer
-
-        learned = _adopt_infer.propose(fn, samples, name=name)
-        learned.raise_unless_confirmed(strict, schema, shape)
-        schema, shape = schema or learned.schema, shape or learned.shape
-        dtype = dtype or learned.dtype
-        where = where or learned.where
     if _adopt_torch.is_operator(fn):
         return _adopt_torch.complete(fn, shape, dtype, backward, where)
     target = _target(fn, library, prototype, call, returns)
@@ -93,7 +80,7 @@ def adopt(
         raise ValueError(
             f"{target.name}: wanted a schema and a shape rule, e.g. "
             f'schema="{target.name}(Tensor x) -> Tensor", '
-            'shape="x[*N] -> [*N]"; samples=[...] proposes them'
+            'shape="x[*N] -> [*N]"'
         )
     space, schema = _place(target.space, schema, name)
     fields: Fields = {
@@ -133,7 +120,7 @@ def _target(
 ) -> Target:
     if isinstance(fn, str) or prototype is not None:
         return _c_target(fn, library, prototype, call, returns)
-    if isinstance(fn, ctypes._CFuncPtr):
+    if isinstance(fn, CFuncPtr):
         text = _adopt_c.ctypes_prototype(fn)
         return _c_target(fn, library, text, call, returns)
     if _adopt_tvm.is_function(fn):
@@ -168,7 +155,7 @@ def _c_target(
         holder = _adopt_c.library(library)
         address = holder.address(found.name)
         space = Path(holder.path).name.partition(".")[0]
-    elif isinstance(fn, ctypes._CFuncPtr):
+    elif isinstance(fn, CFuncPtr):
         address = _adopt_c.ctypes_address(fn)
     elif type(fn).__name__ == "PyCapsule":
         address = _adopt_c.capsule_address(fn)

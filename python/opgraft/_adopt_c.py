@@ -176,11 +176,7 @@ def payload(
     """What hosts/torch/adopt_c.c reads."""
     refuse_lists(d)
     texts = parts(call) if call is not None else _by_name(d, prototype)
-    if len(texts) != len(prototype.parameters):
-        raise ValueError(
-            f"{d.name}: call has {len(texts)} arguments, {prototype.name} "
-            f"takes {len(prototype.parameters)}: {prototype.text}"
-        )
+    _check_count(d.name, prototype, texts)
     names = Names(d, "data")
     arguments = []
     for text, p in zip(texts, prototype.parameters):
@@ -198,6 +194,14 @@ def payload(
         )
     return "c", (holder, address, arguments, prototype.result, mode, out,
                  is_each)
+
+
+def _check_count(name: str, prototype: Prototype, texts: list[str]) -> None:
+    if len(texts) != len(prototype.parameters):
+        raise ValueError(
+            f"{name}: call has {len(texts)} arguments, {prototype.name} "
+            f"takes {len(prototype.parameters)}: {prototype.text}"
+        )
 
 
 def refuse_lists(d: Description) -> None:
@@ -342,6 +346,7 @@ def declare(
     dims = set(re.findall(r"[*]?(\w+)", re.sub(r"\w+\??\s*(?=\[)", "", shape)))
     texts = parts(call) if call is not None else [
         p.name for p in prototype.parameters]
+    _check_count(name, prototype, texts)
     arguments: list[str] = []
     types: dict[str, str] = {}
     results: dict[str, str] = {}

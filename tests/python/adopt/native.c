@@ -7,10 +7,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT void silu_mul(float *out, const float *x, const float *gate,
-                     int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    out[i] = x[i] / (1 + expf(-x[i])) * gate[i];
+EXPORT void silu_mul(float *out, const float *x, const float *gate, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] / (1 + expf(-x[i])) * gate[i];
 }
 
 EXPORT void nothing(float *out, const float *x, int64_t n) {
