@@ -45,6 +45,11 @@ static tiling tiling_of(const og_attention_problem *p) {
   };
 }
 
+// A slot: one row of partial results and its logarithm, for each KV head.
+static int64_t slot_bytes(int32_t kv_heads, int32_t dim_vo) {
+  return (int64_t)kv_heads * (dim_vo + 1) * 4;
+}
+
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
@@ -281,8 +286,9 @@ static void cutter_init(cutter *c, const og_attention_problem *p) {
     batch_cut(c);
   }
   if (p->fixed_split == 0) {
-    const int64_t row_bytes = (int64_t)p->kv_heads * (p->dim_vo + 1) * 4;
-    c->slot_limit = threads > 1 ? threads * (int64_t)SPLIT_ROOM / row_bytes : 0;
+    c->slot_limit = threads > 1 ? threads * (int64_t)SPLIT_ROOM /
+                                      slot_bytes(p->kv_heads, p->dim_vo)
+                                : 0;
     c->longest = (float)(c->total / (double)wanted);
     batch_cut(c);
   }
@@ -329,9 +335,8 @@ int64_t og_attention_plan_max(const og_attention_problem *problem,
   int64_t merges = problem->fixed_split > 0 ? tiles : 0;
   if (problem->fixed_split == 0) {
     // No more slots than their room, and a part has at least one.
-    const int64_t row_bytes =
-        (int64_t)problem->kv_heads * (problem->dim_vo + 1) * 4;
-    const int64_t slots = threads * (int64_t)SPLIT_ROOM / row_bytes;
+    const int64_t slots = threads * (int64_t)SPLIT_ROOM /
+                          slot_bytes(problem->kv_heads, problem->dim_vo);
     units += slots;
     merges = slots;
   }
@@ -401,7 +406,6 @@ static float imbalance_of(const og_plan_unit *units, const og_plan_item *items,
 
 static void header_fill(const cutter *c, og_plan_header *header) {
   const og_attention_problem *p = c->problem;
-  const int64_t row_bytes = (int64_t)p->kv_heads * (p->dim_vo + 1) * 4;
   *header = (og_plan_header){
       .magic = PLAN_MAGIC,
       .version = PLAN_VERSION,
@@ -421,7 +425,7 @@ static void header_fill(const cutter *c, og_plan_header *header) {
       .slot_count = (int32_t)c->slot_count,
       .q_rows = p->q_indptr != NULL ? p->q_indptr[p->batch] : p->batch,
       .kv_rows = p->kv_indptr[p->batch],
-      .split_bytes = c->slot_count * row_bytes,
+      .split_bytes = c->slot_count * slot_bytes(p->kv_heads, p->dim_vo),
       .threads = thread_count(p),
   };
 }
@@ -496,7 +500,7 @@ static int requests_fit(const og_attention_args *a, const og_plan_view *v) {
             : r->kv_len;
     if (keys > (int64_t)h->kv_rows - r->kv_begin) return 0;
     const int64_t bits = (int64_t)r->q_len * r->kv_len;
-    if (a->mask != NULL && r->mask_begin + (bits + 7) / 8 > h->mask_bytes)
+    if (a->mask != NULL && (bits + 7) / 8 > h->mask_bytes - r->mask_begin)
       return 0;
   }
   return 1;
@@ -593,6 +597,7 @@ og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
     return plan_bad(text, text_size, "it is not aligned to 8 bytes");
   if (h->batch < 0 || h->unit_count < 0 || h->item_count < 0 ||
       h->merge_count < 0 || h->slot_count < 0 || h->kv_heads < 1 ||
+      h->q_rows < 0 || h->kv_rows < 0 || h->mask_bytes < 0 ||
       h->size_bytes > args->plan_bytes || h->page_size < 0 ||
       layout_bytes(h->batch, h->unit_count, h->item_count, h->merge_count) !=
           h->size_bytes)
@@ -607,7 +612,8 @@ og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
       (const og_plan_item *)(const void *)(out_view->units + h->unit_count);
   out_view->merges =
       (const og_plan_merge *)(const void *)(out_view->items + h->item_count);
-  if (!requests_fit(args, out_view) ||
+  if (h->split_bytes != h->slot_count * slot_bytes(h->kv_heads, h->dim_vo) ||
+      !requests_fit(args, out_view) ||
       !units_fit(out_view, h->q_heads / h->kv_heads))
     return plan_bad(text, text_size, "it was changed after it was made");
   return OG_OK;
