@@ -135,6 +135,13 @@ def _lower(
         ]
         return tuple(ir.TensorBox.create(o) for o in made.outputs)
 
+    def has_dense_rows(box: Any) -> bool:
+        """Memory that is laid out already, say a part of a cache."""
+        layout = box.maybe_get_layout()
+        return (isinstance(layout, ir.FixedLayout) and bool(layout.stride)
+                and V.graph.sizevars.statically_known_equals(
+                    layout.stride[-1], 1))
+
     strides = d.tables["strides"]
     by_absent = {bits: order for bits, order in orders(d)}
     optionals = [i for i, p in enumerate(d.params)
@@ -156,7 +163,8 @@ def _lower(
                 constants.append(values[i])
             elif values[i] is not None:
                 box = ir.ExternKernel.realize_input(values[i])
-                if strides[index] != "any":
+                if strides[index] != "any" and not (
+                        strides[index] == "last" and has_dense_rows(box)):
                     box = ir.ExternKernel.require_contiguous(box)
                 inputs.append(box)
         name = f"extern_kernels.{extern_name}_{bits}"

@@ -30,5 +30,5 @@ def test_some_random_graphs() -> None:
 
 
 @pytest.mark.full
-def test_many_random_graphs() -> None:
-    run(500_000, 1_000_000)
+def test_many_random_graphs(portion: float) -> None:
+    run(int(500_000 * portion), 1_000_000)

@@ -117,15 +117,16 @@ def test_fifty_batches_compile_once(ops: Any, backend: str) -> None:
     the cache and attend in one graph, whatever the batch."""
     torch._dynamo.reset()
     sizes, most = (2, 2, 32, 32), 4096
-    cache = torch.zeros(64, 2, 16, 2, 32)
+    # Two tensors: Inductor (2.13) loses the symbolic offset of a view that a
+    # custom operator writes to, cache[:, 1] (docs/pytorch.md).
+    keys, values = torch.zeros(64, 16, 2, 32), torch.zeros(64, 16, 2, 32)
 
     def model(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, slots: torch.Tensor,
         qo_indptr: torch.Tensor, kv_indptr: torch.Tensor, last: torch.Tensor,
         pages: torch.Tensor,
     ) -> torch.Tensor:
-        k_cache, v_cache = ops.reshape_and_cache(
-            k, v, cache[:, 0], cache[:, 1], slots)
+        k_cache, v_cache = ops.reshape_and_cache(k, v, keys, values, slots)
         plan = ops.attention_plan(
             kv_indptr, qo_indptr, last, *sizes, 16, causal=True,
             fixed_split=-1, size=most)
@@ -192,7 +193,7 @@ def test_no_clone_of_a_cache(ops: Any, backend: str) -> None:
     found = compiled(cache, key)
     assert resident("VmHWM") - before < 32 * 1024
     # One key each: attention gives its value.
-    assert torch.equal(found, key * 2 + 1)
+    torch.testing.assert_close(found, key * 2 + 1)
     assert torch.equal(cache[77, 0, 0], key[1])
     assert torch.equal(cache[8191, 1, 0], key[3] * 2)
 

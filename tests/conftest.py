@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make test-full SMOKE=1` runs one case of each slow test, so that none rots
+unseen; a test that counts takes its share from `portion`."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+IS_SMOKE = bool(os.environ.get("OPGRAFT_SMOKE"))
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    if not IS_SMOKE:
+        return
+    seen: set[str] = set()
+    kept, left = [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        is_more = item.get_closest_marker("full") is not None and name in seen
+        seen.add(name)
+        (left if is_more else kept).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+@pytest.fixture
+def portion() -> float:
+    """What part of its work a slow test does: 1, or little in a smoke run."""
+    return 0.002 if IS_SMOKE else 1.0
