@@ -169,7 +169,12 @@ def test_compiled_without_a_break() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [
+    "inductor",
+    pytest.param("opgraft", marks=pytest.mark.xfail(
+        strict=True, reason="an operator that writes to two views of one "
+        "tensor makes the engine copy it (docs/graph.md)")),
+])
 def test_no_clone_of_a_cache(ops: Any, backend: str) -> None:
     """Writing to a cache of 1 GiB inside a compiled region, and reading it
     there, copies none of it."""
