@@ -137,7 +137,10 @@ def test_extension_and_library_export_only_their_own(
 
 
 def test_core_needs_libc_only(package: pathlib.Path) -> None:
-    assert needed(package / "_C.abi3.so") <= LIBC
+    # The host calls adopted C functions through libffi where the build has it.
+    host = {name for name in needed(package / "_C.abi3.so")
+            if not name.startswith("libffi.so")}
+    assert host <= LIBC
     assert needed(package / "lib" / "libopgraft.so") <= LIBC
     assert needed(package / "lib" / "libopgraft_graph.so") <= LIBC
 
