@@ -246,8 +246,10 @@ def graph_new(
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
     from ._module import modules
 
-    names = {node.target._schema.name for node in gm.graph.nodes
-             if isinstance(node.target, torch._ops.OpOverload)}
+    # auto_functionalized has its operator as an argument.
+    names = {op._schema.name for node in gm.graph.nodes
+             for op in (node.target, *node.args[:1])
+             if isinstance(op, torch._ops.OpOverload)}
     attributes = {
         node.target: _attribute(gm, node.target)
         for node in gm.graph.nodes if node.op == "get_attr"
