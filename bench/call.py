@@ -8,7 +8,6 @@ promises of docs/design.md: calls, gradients, nodes inside Inductor graphs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -154,14 +153,8 @@ def ratios_call(rows: dict[str, harness.Timing], can_wrap: bool) -> dict[str, fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true",
-                        help="one short attempt, to see that it runs")
-    options = parser.parse_args()
+    is_smoke, blocks, attempts, goals = harness.start(__doc__, "call")
     torch.set_num_threads(1)
-    blocks = harness.LEAST_BLOCKS if options.smoke else harness.BLOCKS
-    attempts = 1 if options.smoke else harness.ATTEMPTS
-    goals = harness.Goals("call")
     keep = custom_op_scale_add()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -215,7 +208,7 @@ def main() -> None:
 
             harness.judged(slope, {what: (0.2, True)}, goals, attempts)
     del keep
-    if not options.smoke:
+    if not is_smoke:
         goals.write([*PEERS.iterdir(), *(ROOT / "hosts/torch").iterdir(),
                      *(ROOT / "src/call").iterdir()])
 

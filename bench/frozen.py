@@ -8,7 +8,6 @@ is the way in and out.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 from typing import Any, Callable
@@ -45,14 +44,8 @@ def aotinductor(args: tuple[Any, ...], folder: Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true",
-                        help="one short attempt, to see that it runs")
-    options = parser.parse_args()
+    is_smoke, blocks, attempts, goals = harness.start(__doc__, "frozen")
     torch.set_num_threads(1)
-    blocks = harness.LEAST_BLOCKS if options.smoke else harness.BLOCKS
-    attempts = 1 if options.smoke else harness.ATTEMPTS
-    goals = harness.Goals("frozen")
     args = (torch.randn(8), torch.randn(8))
     with tempfile.TemporaryDirectory() as name, torch.no_grad():
         frozen = opgraft.freeze(Tiny(), args)
@@ -81,7 +74,7 @@ def main() -> None:
             del bounds[RATIO]
             goals.absent(RATIO, "AOTInductor could not be built")
         harness.judged(attempt, bounds, goals, attempts)
-    if not options.smoke:
+    if not is_smoke:
         goals.write([*(ROOT / "hosts/torch").iterdir(),
                      *(ROOT / "src/exec").iterdir(),
                      ROOT / "python/opgraft/_freeze.py"])

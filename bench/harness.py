@@ -9,6 +9,7 @@ processes held the cores is thrown away; when too few are left the answer is
 
 from __future__ import annotations
 
+import argparse
 import gc
 import os
 import sys
@@ -119,6 +120,16 @@ def print_table(title: str, rows: dict[str, Timing], unit: float = 1,
     for label, timing in rows.items():
         print(f"  {label:<46} {timing.least / unit:10.1f} "
               f"/ {timing.median / unit:10.1f}")
+
+
+def start(doc: str | None, name: str) -> tuple[bool, int, int, Goals]:
+    """Reads --smoke: whether it is given, blocks, attempts, and the goals."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one short attempt, to see that it runs")
+    if parser.parse_args().smoke:
+        return True, LEAST_BLOCKS, 1, Goals(name)
+    return False, BLOCKS, ATTEMPTS, Goals(name)
 
 
 @dataclass

@@ -13,7 +13,6 @@ registered in C++ (what an author writes without opgraft) and with our lowering.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -186,32 +185,26 @@ def compilation(graphs: dict[str, Any], times: int) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true",
-                        help="one short attempt, to see that it runs")
-    options = parser.parse_args()
+    is_smoke, blocks, attempts, goals = harness.start(__doc__, "overhead")
     torch.set_num_threads(1)
     _host.prepare()
-    blocks = harness.LEAST_BLOCKS if options.smoke else harness.BLOCKS
-    goals = harness.Goals("overhead")
     with tempfile.TemporaryDirectory() as name, torch.no_grad():
         folder = Path(name)
         call.compile_c(call.PEERS / "scale_add.c", folder / "scale_add.so")
         m = opgraft.load(folder / "scale_add.so")
-        cxx = None if options.smoke else call.rival(
+        cxx = None if is_smoke else call.rival(
             "the C++ operator", call.load_cxx, folder)
-        graphs = compilation_graphs(m, options.smoke)
+        graphs = compilation_graphs(m, is_smoke)
 
         def attempt() -> dict[str, float]:
             torch._dynamo.reset()
             return (overhead(m, cxx, blocks)
-                    | compilation(graphs, 3 if options.smoke else 7))
+                    | compilation(graphs, 3 if is_smoke else 7))
 
-        harness.judged(attempt, BOUNDS, goals, attempts=1 if options.smoke
-                       else harness.ATTEMPTS)
+        harness.judged(attempt, BOUNDS, goals, attempts)
         if cxx is None:
             goals.absent(CHAIN, "the C++ operator was not built")
-    if not options.smoke:
+    if not is_smoke:
         goals.write([*(call.ROOT / "hosts/torch").iterdir(),
                      *(call.ROOT / "src/exec").iterdir(),
                      *(call.ROOT / "src/import").iterdir()])

@@ -22,16 +22,7 @@ if(opgraft_torch_sources)
     ${Python3_INCLUDE_DIRS})
   target_include_directories(opgraft_python PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
   # Adopted C functions with more arguments than go by register need libffi.
-  find_path(OPGRAFT_FFI_INCLUDE ffi.h
-    PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
-  find_library(OPGRAFT_FFI_LIBRARY ffi)
-  mark_as_advanced(OPGRAFT_FFI_INCLUDE OPGRAFT_FFI_LIBRARY)
-  if(OPGRAFT_FFI_INCLUDE AND OPGRAFT_FFI_LIBRARY)
-    target_compile_definitions(opgraft_python PRIVATE OG_HAVE_FFI)
-    target_include_directories(opgraft_python SYSTEM PRIVATE
-      ${OPGRAFT_FFI_INCLUDE})
-    target_link_libraries(opgraft_python PRIVATE ${OPGRAFT_FFI_LIBRARY})
-  endif()
+  opgraft_link_optional(opgraft_python ffi ffi.h OG_HAVE_FFI)
   target_link_libraries(opgraft_python PRIVATE og_core)
   target_link_options(opgraft_python PRIVATE -Wl,--exclude-libs,ALL)
 endif()

@@ -3,20 +3,8 @@
 
 #include "check/check.h"
 
-#include <string.h>
-
+#include "base/memory.h"
 #include "check/finding.h"
-
-// Copies min(theirs, ours) over zeros.
-static bool copy_sized(void *to, size_t to_bytes, const void *from,
-                       uint32_t from_bytes) {
-  memset(to, 0, to_bytes);
-  if (from == NULL) return true;
-  memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
-  for (size_t i = to_bytes; i < from_bytes; ++i)
-    if (((const char *)from)[i] != 0) return false;
-  return true;
-}
 
 og_status opgraft_check(const opgraft_module *module,
                         const opgraft_check_options *options,
@@ -28,9 +16,10 @@ og_status opgraft_check(const opgraft_module *module,
   if (module == NULL)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "check: module is NULL; load one first");
-  if (!copy_sized(&all, sizeof all, options,
-                  options != NULL ? options->struct_size : 0) ||
-      !copy_sized(&to, sizeof to, sink, sink != NULL ? sink->struct_size : 0))
+  if (!og_copy_sized(&all, sizeof all, options,
+                     options != NULL ? options->struct_size : 0) ||
+      !og_copy_sized(&to, sizeof to, sink,
+                     sink != NULL ? sink->struct_size : 0))
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "check: options or sink have fields that this library "
                         "does not know; use the library they were built for");

@@ -158,6 +158,12 @@ void og_text_add_json(og_text *text, const char *string) {
   og_text_add_n(text, "\"", 1);
 }
 
+void og_text_add_json_field(og_text *text, const char *key, const char *value) {
+  og_text_add_json(text, key);
+  og_text_add(text, ": ");
+  og_text_add_json(text, value);
+}
+
 // --- Devices and types -------------------------------------------------------
 
 const char *og_device_name(int32_t type) {

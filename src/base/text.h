@@ -25,6 +25,8 @@ void og_text_add_n(og_text *text, const char *bytes, size_t length);
 void og_text_addf(og_text *text, const char *format, ...) OG_PRINTF(2, 3);
 // A JSON string with quotes; bytes that are not UTF-8 become U+FFFD.
 void og_text_add_json(og_text *text, const char *string);
+// "key": "value"
+void og_text_add_json_field(og_text *text, const char *key, const char *value);
 // The shortest digits that read back as the same value, with a point or an
 // exponent; "inf", "-inf", "nan". Neither this nor the next asks the locale.
 void og_text_add_double(og_text *text, double value);

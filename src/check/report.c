@@ -55,24 +55,19 @@ static void text_operator(og_text *out, const og_findings *all,
 
 // --- JSON --------------------------------------------------------------------
 
-static void json_field(og_text *out, const char *name, const char *value) {
-  og_text_addf(out, "\"%s\": ", name);
-  og_text_add_json(out, value);
-}
-
 static void json_finding(og_text *out, const og_finding *f, bool is_first) {
   og_text_add(out, is_first ? "\n      {" : ",\n      {");
-  json_field(out, "kind", og_finding_name(f->kind));
+  og_text_add_json_field(out, "kind", og_finding_name(f->kind));
   og_text_addf(out, ", \"note\": %s, ", f->is_note ? "true" : "false");
-  json_field(out, "op", f->op);
+  og_text_add_json_field(out, "op", f->op);
   og_text_add(out, ", ");
-  json_field(out, "argument", f->name);
+  og_text_add_json_field(out, "argument", f->name);
   og_text_add(out, ", ");
-  json_field(out, "text", f->text);
+  og_text_add_json_field(out, "text", f->text);
   og_text_add(out, ", ");
-  json_field(out, "call", f->call_text);
+  og_text_add_json_field(out, "call", f->call_text);
   og_text_add(out, ", ");
-  json_field(out, "fix", og_finding_fix(f->kind));
+  og_text_add_json_field(out, "fix", og_finding_fix(f->kind));
   og_text_addf(out, ", \"calls\": %d}", (int)f->count);
 }
 
@@ -80,14 +75,14 @@ static void json_operator(og_text *out, const og_findings *all, bool is_first) {
   og_text types = {0}, layouts = {0};
   og_report_coverage(all, &types, &layouts);
   og_text_add(out, is_first ? "\n    {" : ",\n    {");
-  json_field(out, "op", all->op->decl->name);
+  og_text_add_json_field(out, "op", all->op->decl->name);
   og_text_addf(
       out, ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, ",
       og_findings_faults(all) == 0 ? "true" : "false", (int)all->call_count,
       (int)all->run_count, (int)all->refused_count);
-  json_field(out, "types", types.data ? types.data : "");
+  og_text_add_json_field(out, "types", types.data ? types.data : "");
   og_text_add(out, ", ");
-  json_field(out, "layouts", layouts.data ? layouts.data : "");
+  og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");
   og_text_add(out, ", \"findings\": [");
   for (int32_t i = 0; i < all->count; ++i)
     json_finding(out, &all->entry[i], i == 0);
@@ -102,7 +97,7 @@ void og_report_begin(og_text *out, const opgraft_module *module,
                      const opgraft_check_options *options) {
   if (!is_json(options)) return;
   og_text_add(out, "{");
-  json_field(out, "module", opgraft_module_name(module));
+  og_text_add_json_field(out, "module", opgraft_module_name(module));
   og_text_addf(out, ", \"seed\": %llu,\n  \"operators\": [",
                (unsigned long long)options->seed);
 }

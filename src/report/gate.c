@@ -119,8 +119,8 @@ og_status opgraft_report_gate(const opgraft_report *report,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "gate: an argument is NULL; give a report, and where "
                         "findings and their number go");
-  if (!og_report_copy_sized(&all, sizeof all, gate,
-                            gate != NULL ? gate->struct_size : 0))
+  if (!og_copy_sized(&all, sizeof all, gate,
+                     gate != NULL ? gate->struct_size : 0))
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "gate: it has fields that this library does not know; "
                         "use the library it was built for");

@@ -18,14 +18,14 @@ static void integer(og_text *out, const char *key, int64_t value) {
 static void file_text(og_text *out, const opgraft_report *report,
                       const char *key, const char *file) {
   og_text scratch = {0};
-  og_json_text(out, key, og_report_file(report, file, &scratch));
+  og_text_add_json_field(out, key, og_report_file(report, file, &scratch));
   out->failed |= scratch.failed;
   og_text_reset(&scratch);
 }
 
 static void text_or_null(og_text *out, const char *key, const char *value) {
   if (value[0] != '\0') {
-    og_json_text(out, key, value);
+    og_text_add_json_field(out, key, value);
     return;
   }
   og_text_add_json(out, key);
@@ -74,15 +74,15 @@ static void fix(og_text *out, const og_root *root) {
   const og_advice advice = og_advice_find(root);
   const og_trace_fix *f = root->fix;
   og_text_add(out, "\"fix\": {");
-  og_json_text(out, "class", f != NULL ? f->class_ : advice.class_);
+  og_text_add_json_field(out, "class", f != NULL ? f->class_ : advice.class_);
   og_text_add(out, ", ");
-  og_json_text(out, "title", f != NULL ? f->title : advice.text);
+  og_text_add_json_field(out, "title", f != NULL ? f->title : advice.text);
   og_text_add(out, ", ");
   text_or_null(out, "diff", f != NULL ? f->diff : "");
   og_text_add(out, ", ");
-  og_json_text(out, "status", f != NULL ? f->status : "proposed");
+  og_text_add_json_field(out, "status", f != NULL ? f->status : "proposed");
   og_text_add(out, ", ");
-  og_json_text(out, "text", f != NULL ? f->text : "");
+  og_text_add_json_field(out, "text", f != NULL ? f->text : "");
   og_text_add(out, ", ");
   const bool is_timed = f != NULL && strcmp(f->status, "verified") == 0;
   og_json_number(out, "gain_ms",
@@ -116,17 +116,17 @@ static void root_add(og_text *out, const opgraft_report *report,
   og_text_add(out, ", ");
   text_or_null(out, "id", root->id);
   og_text_add(out, ", ");
-  og_json_text(out, "stage", root->stage);
+  og_text_add_json_field(out, "stage", root->stage);
   og_text_add(out, ", ");
-  og_json_text(out, "title", cause->title);
+  og_text_add_json_field(out, "title", cause->title);
   og_text_add(out, ", ");
-  og_json_text(out, "text", cause->text);
+  og_text_add_json_field(out, "text", cause->text);
   og_text_add(out, ", ");
-  og_json_text(out, "function", cause->function);
+  og_text_add_json_field(out, "function", cause->function);
   og_text_add(out, ", ");
-  og_json_text(out, "code", cause->code);
+  og_text_add_json_field(out, "code", cause->code);
   og_text_add(out, ", ");
-  og_json_text(out, "owner", cause->owner);
+  og_text_add_json_field(out, "owner", cause->owner);
   og_text_addf(out, ", \"hits\": %d, ", (int)root->hits);
   costs(out, root);
   if (cause->at_file[0] != '\0') {
@@ -166,14 +166,14 @@ static void causes(og_text *out, const opgraft_report *report, const char *name,
     integer(out, "line", cause->line);
     og_text_add(out, ", ");
     if (strcmp(stage, "recompile") == 0) {
-      og_json_text(out, "function", cause->function);
+      og_text_add_json_field(out, "function", cause->function);
       og_text_add(out, ", ");
-      og_json_text(out, "guard", cause->guard);
+      og_text_add_json_field(out, "guard", cause->guard);
     } else {
-      og_json_text(out, "op", cause->operator_);
+      og_text_add_json_field(out, "op", cause->operator_);
     }
     og_text_add(out, ", ");
-    og_json_text(out, "reason", cause->text);
+    og_text_add_json_field(out, "reason", cause->text);
     og_text_add(out, "}");
   }
   og_text_add(out, is_first ? "],\n" : "\n  ],\n");
@@ -187,13 +187,13 @@ static void skips(og_text *out, const opgraft_report *report) {
     if (strcmp(frame->outcome, "compiled") == 0) continue;
     og_text_add(out, is_first ? "\n    {" : ",\n    {");
     is_first = false;
-    og_json_text(out, "function", frame->name);
+    og_text_add_json_field(out, "function", frame->name);
     og_text_add(out, ", ");
     file_text(out, report, "file", frame->file);
     og_text_add(out, ", ");
     integer(out, "line", frame->line);
     og_text_add(out, ", ");
-    og_json_text(out, "reason", frame->reason);
+    og_text_add_json_field(out, "reason", frame->reason);
     og_text_add(out, "}");
   }
   og_text_add(out, is_first ? "],\n" : "\n  ],\n");
@@ -209,27 +209,27 @@ static void run(og_text *out, const opgraft_report *report) {
   og_text_add(out, "  \"run\": {");
   file_text(out, report, "script", r->script);
   og_text_add(out, ", ");
-  og_json_text(out, "arguments", r->arguments);
+  og_text_add_json_field(out, "arguments", r->arguments);
   og_text_add(out, ", ");
-  og_json_text(out, "torch", r->torch);
+  og_text_add_json_field(out, "torch", r->torch);
   og_text_add(out, ", ");
-  og_json_text(out, "python", r->python);
+  og_text_add_json_field(out, "python", r->python);
   og_text_add(out, ", ");
-  og_json_text(out, "adapter", r->adapter);
+  og_text_add_json_field(out, "adapter", r->adapter);
   og_text_addf(out, ", \"threads\": %lld, ", (long long)r->threads);
-  og_json_text(
+  og_text_add_json_field(
       out, "status",
       ends > 0 ? og_trace_end_at(trace, ends - 1)->status : "cut short");
   og_text_add(out, ", ");
-  og_json_text(out, "error",
-               ends > 0 ? og_trace_end_at(trace, ends - 1)->text : "");
+  og_text_add_json_field(
+      out, "error", ends > 0 ? og_trace_end_at(trace, ends - 1)->text : "");
   og_text_add(out, ", \"hooks\": [");
   for (int32_t i = 0; i < og_trace_hook_count(trace); ++i) {
     const og_trace_hook *hook = og_trace_hook_at(trace, i);
     og_text_add(out, i > 0 ? ", {" : "{");
-    og_json_text(out, "name", hook->name);
+    og_text_add_json_field(out, "name", hook->name);
     og_text_add(out, ", ");
-    og_json_text(out, "state", hook->state);
+    og_text_add_json_field(out, "state", hook->state);
     og_text_add(out, "}");
   }
   og_text_add(out, "], \"notes\": [");

@@ -7,16 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-bool og_report_copy_sized(void *to, size_t to_bytes, const void *from,
-                          uint32_t from_bytes) {
-  memset(to, 0, to_bytes);
-  if (from == NULL) return true;
-  memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
-  for (size_t i = to_bytes; i < from_bytes; ++i)
-    if (((const char *)from)[i] != 0) return false;
-  return true;
-}
-
 og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
                           void *user, opgraft_error *error) {
   const bool failed = out->failed;
@@ -78,8 +68,8 @@ og_status opgraft_report_write(const opgraft_report *report,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "report: an argument is NULL; give a report and where "
                         "its text goes");
-  if (!og_report_copy_sized(&all, sizeof all, options,
-                            options != NULL ? options->struct_size : 0))
+  if (!og_copy_sized(&all, sizeof all, options,
+                     options != NULL ? options->struct_size : 0))
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "report: options have fields that this library does "
                         "not know; use the library they were built for");
@@ -159,12 +149,6 @@ bool og_report_is_loss(const opgraft_report *report) {
 void og_json_comma(og_text *out, bool *is_first) {
   if (!*is_first) og_text_add(out, ", ");
   *is_first = false;
-}
-
-void og_json_text(og_text *out, const char *key, const char *value) {
-  og_text_add_json(out, key);
-  og_text_add(out, ": ");
-  og_text_add_json(out, value);
 }
 
 void og_add_fixed(og_text *out, double value, int digits) {

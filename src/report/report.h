@@ -6,6 +6,7 @@
 
 #include <opgraft/report.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "trace/join.h"
 
@@ -21,10 +22,6 @@ typedef void og_report_form(og_text *out, const opgraft_report *report,
 #include "report/forms.def"
 #undef FORM
 
-// Copies min(theirs, ours) over zeros; false where theirs has more than zeros
-// beyond ours.
-bool og_report_copy_sized(void *to, size_t to_bytes, const void *from,
-                          uint32_t from_bytes);
 // Gives the text away, or says that memory was short; resets it.
 og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
                           void *user, opgraft_error *error);
@@ -54,7 +51,6 @@ bool og_report_is_loss(const opgraft_report *report);
 
 // An array element's or object member's comma.
 void og_json_comma(og_text *out, bool *is_first);
-void og_json_text(og_text *out, const char *key, const char *value);
 // `digits` after the point; null where the value is not finite.
 void og_json_number(og_text *out, const char *key, double value, int digits);
 void og_add_fixed(og_text *out, double value, int digits);

@@ -33,9 +33,9 @@ static void rules(og_text *out, const og_joined *j) {
     if (is_said) continue;
     og_text_add(out, is_first ? "{" : ",\n        {");
     is_first = false;
-    og_json_text(out, "id", rule_of(&j->root[i]));
+    og_text_add_json_field(out, "id", rule_of(&j->root[i]));
     og_text_add(out, ", \"shortDescription\": {");
-    og_json_text(out, "text", j->root[i].cause->title);
+    og_text_add_json_field(out, "text", j->root[i].cause->title);
     og_text_add(out, "}}");
   }
 }
@@ -53,7 +53,7 @@ static void message(og_text *out, const og_root *root) {
   og_text_add(&text, root->fix != NULL ? root->fix->class_ : advice.class_);
   og_text_add(&text, "): ");
   og_text_add(&text, root->fix != NULL ? root->fix->title : advice.text);
-  og_json_text(out, "text", text.data != NULL ? text.data : "");
+  og_text_add_json_field(out, "text", text.data != NULL ? text.data : "");
   out->failed |= text.failed;
   og_text_reset(&text);
 }
@@ -62,7 +62,7 @@ static void result(og_text *out, const opgraft_report *report,
                    const og_root *root) {
   og_text file = {0};
   og_text_add(out, "{");
-  og_json_text(out, "ruleId", rule_of(root));
+  og_text_add_json_field(out, "ruleId", rule_of(root));
   og_text_add(out, ", \"level\": \"warning\", \"message\": {");
   message(out, root);
   og_text_add(out,
@@ -73,9 +73,9 @@ static void result(og_text *out, const opgraft_report *report,
   og_text_addf(out, "}, \"region\": {\"startLine\": %lld}}}], ",
                (long long)(root->cause->line > 0 ? root->cause->line : 1));
   og_text_add(out, "\"properties\": {");
-  og_json_text(out, "stage", root->stage);
+  og_text_add_json_field(out, "stage", root->stage);
   og_text_addf(out, ", \"hits\": %d, ", (int)root->hits);
-  og_json_text(out, "owner", root->cause->owner);
+  og_text_add_json_field(out, "owner", root->cause->owner);
   og_text_add(out, ", ");
   og_json_number(out, "cold_s", root->cold_ns / 1e9, 6);
   og_text_add(out, ", ");

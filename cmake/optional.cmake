@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# opgraft_link_optional(TARGET LIBRARY HEADER DEFINITION): links LIBRARY and
+# defines DEFINITION where the machine has it; nothing where it has not.
+function(opgraft_link_optional target library header definition)
+  string(TOUPPER ${library} name)
+  find_path(OPGRAFT_${name}_INCLUDE ${header}
+    PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+  find_library(OPGRAFT_${name}_LIBRARY ${library})
+  mark_as_advanced(OPGRAFT_${name}_INCLUDE OPGRAFT_${name}_LIBRARY)
+  if(OPGRAFT_${name}_INCLUDE AND OPGRAFT_${name}_LIBRARY)
+    target_compile_definitions(${target} PRIVATE ${definition})
+    target_include_directories(${target} SYSTEM PRIVATE
+      ${OPGRAFT_${name}_INCLUDE})
+    target_link_libraries(${target} PRIVATE ${OPGRAFT_${name}_LIBRARY})
+  endif()
+endfunction()
