@@ -393,8 +393,7 @@ def _count_outs(m: Module, form: _forms.Form) -> None:
     if form.results:
         m._live.library.m.register_ad_inplace_or_view_fallback(form.name)
         return
-    base, overload = form.name.split(".")
-    op = getattr(getattr(getattr(torch.ops, m.namespace), base), overload)
+    op = _operator(m, form)
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         for name in form.names:
@@ -457,17 +456,52 @@ def _autocast(m: Module, d: Description, form: _forms.Form, op: Any) -> None:
     live.library.impl(form.name, kernel, "AutocastCPU")
 
 
-def _define(m: Module, d: Description, form: _forms.Form) -> Any:
+def _define(m: Module, *forms: _forms.Form | None) -> None:
+    """Tells the dispatcher the schemas, all of them before any Python object
+    of the operator is made."""
     live = m._live
     assert live is not None
-    live.library.define(form.schema, tags=form.tags)
-    live.names.append(form.name)
-    qualified = f"{live.space}::{form.name}"
+    for form in forms:
+        if form is not None:
+            _define_schema(live.library, form)
+            live.names.append(form.name)
+
+
+def _define_schema(library: torch.library.Library, form: _forms.Form) -> None:
+    """Library.define without its look for other overloads, which makes the
+    operator's Python object and makes it anew for each overload that follows;
+    the public call where its parts moved."""
+    space = getattr(torch.ops, library.ns)
+    try:
+        define, own, known = (library.m.define, library._op_defs,
+                              torch.library._defs)
+    except AttributeError:
+        define = None
+    if define is None or form.name.partition(".")[0] in vars(space):
+        library.define(form.schema, tags=form.tags)
+        return
+    define(form.schema, "", tuple(form.tags))
+    qualified = f"{library.ns}::{form.name}"
+    own.add(qualified)
+    known.add(qualified)
+
+
+def _infer_fake(m: Module, d: Description, form: _forms.Form) -> None:
+    """What the form gives for tensors without data, from the rules."""
+    assert m._live is not None
+    library, fake = m._live.library, _fake(d, form)
+    if form.kind == "out":
+        # It makes nothing up, so the kernel of meta tensors does: an entry in
+        # torch's registry of fakes costs as much as all the rest of the form.
+        library.impl(form.name, fake, "Meta")
+        return
+    _register_fake(library, f"{m.namespace}::{form.name}", form.name, fake)
+
+
+def _operator(m: Module, form: _forms.Form) -> Any:
     base, _, overload = form.name.partition(".")
-    packet = getattr(getattr(torch.ops, live.space), base)
-    op = getattr(packet, overload or "default")
-    _register_fake(live.library, qualified, form.name, _fake(d, form))
-    return op
+    return getattr(getattr(getattr(torch.ops, m.namespace), base),
+                   overload or "default")
 
 
 def _register_fake(
@@ -511,18 +545,19 @@ def _functional_kernel(
 
 def _bind(
     m: Module, d: Description, form: _forms.Form, name: str, op: Any,
-    op_out: Any,
+    out_form: _forms.Form | None = None,
 ) -> Callable[..., Any]:
     """The function that the user calls: the guarded builtin."""
     assert m._live is not None
     state = _new_state(m, d, form, results=_user_results(d, form))
     builtin = _C.op_bind(state, name, _doc(d, name), m._reduce(d, form.kind))
     stand_in = functools.cache(
-        lambda: _dynamo.stand_in(d, op, op_out, form.aliases)
+        lambda: _dynamo.stand_in(
+            d, op, _operator(m, out_form) if out_form else None, form.aliases)
     )
     # Where the dispatcher's form returns less than the user's, or there are
     # outs to hand on, the slow road goes through the stand-in.
-    slow = op if not form.aliases and op_out is None else (
+    slow = op if not form.aliases and out_form is None else (
         lambda *args, **kwargs: stand_in()(*args, **kwargs)
     )
     gradient = None
@@ -617,16 +652,18 @@ def _register(m: Module, d: Description) -> None:
     form = _forms.base(d)
     if d.has_callback:
         d.callback = functools.partial(_C.op_infer, _new_state(m, d, form))
-    op = _define(m, d, form)
+    out_form, inplace, functional = (
+        _forms.out(d), _forms.inplace(d), _forms.functional(d))
+    _define(m, form, out_form, inplace, functional)
+    op = _operator(m, form)
+    _infer_fake(m, d, form)
     _kernel(m, d, form)
     if d.mutated:
         _count_writes(m, d, form, op)
     elif "side_effect" in d.tables["flags"]:
         _order(m, form)
-    out_form = _forms.out(d)
-    op_out = None
     if out_form is not None:
-        op_out = _define(m, d, out_form)
+        _infer_fake(m, d, out_form)
         _kernel(m, d, out_form)
         _count_outs(m, out_form)
     qualified = f"{m.namespace}::{form.name}"
@@ -635,7 +672,7 @@ def _register(m: Module, d: Description) -> None:
         m._states["base", d.name] = _new_state(m, d, form)
         builtin = _dynamo.stand_in(d, op, None, form.aliases)
     else:
-        builtin = _bind(m, d, form, _function_name(d), op, op_out)
+        builtin = _bind(m, d, form, _function_name(d), op, out_form)
     m._functions[_function_name(d)] = builtin
     if not d.mutated:
         _grad.register(d, form.name, op, _backward(m, d, builtin),
@@ -644,7 +681,10 @@ def _register(m: Module, d: Description) -> None:
         qualified, _batch.rule(d, op), lib=m._live.library
     )
     _autocast(m, d, form, op)
-    _derived(m, d, op)
+    if inplace is not None:
+        _inplace(m, d, inplace)
+    if functional is not None:
+        _functional(m, d, functional, op)
     has_tag = out_form is not None and bool(out_form.results)
     if _inductor.can_lower(d) or has_tag:
         _inductor.register(
@@ -661,18 +701,20 @@ def _function_name(d: Description) -> str:
     return f"{d.base_name}_{d.overload}" if d.overload else d.base_name
 
 
-def _derived(m: Module, d: Description, op: Any) -> None:
-    """The in-place form of a functional operator, and the other way round."""
-    assert m._live is not None
-    inplace = _forms.inplace(d)
-    if inplace is not None:
-        op_inplace = _define(m, d, inplace)
-        _kernel(m, d, inplace)
-        _count_writes(m, d, inplace, op_inplace)
-        base = inplace.name.replace(".", "_")
-        m._functions[base] = _bind(m, d, inplace, base, op_inplace, None)
-    functional = _forms.functional(d)
-    if functional is not None:
-        op_functional = _define(m, d, functional)
-        _functional_kernel(m, d, functional, op)
-        m._functions[functional.name.replace(".", "_")] = op_functional
+def _inplace(m: Module, d: Description, form: _forms.Form) -> None:
+    """The in-place form of a functional operator."""
+    op = _operator(m, form)
+    _infer_fake(m, d, form)
+    _kernel(m, d, form)
+    _count_writes(m, d, form, op)
+    name = form.name.replace(".", "_")
+    m._functions[name] = _bind(m, d, form, name, op)
+
+
+def _functional(
+    m: Module, d: Description, form: _forms.Form, op: Any
+) -> None:
+    """The functional form of one that mutates."""
+    _infer_fake(m, d, form)
+    _functional_kernel(m, d, form, op)
+    m._functions[form.name.replace(".", "_")] = _operator(m, form)
