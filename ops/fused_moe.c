@@ -25,8 +25,8 @@ typedef struct moe {
   int32_t *first;     // [experts + 1], the first slot of each expert
   int32_t *slot_of;   // [tokens * topk], -1 where the id is negative
   int32_t *token_of;  // [slots]
-  char *rows;         // [slots, width], then the results of the second product
-  char *hidden;       // [slots, 2 inner]
+  float *hidden;      // [slots, 2 inner], then [slots, width]: the products
+  char *rows;         // [slots, width], gathered
   char *activated;    // [slots, inner]
   char *scratch;      // of each worker
   atomic_llong next;
@@ -100,7 +100,7 @@ static void rows_gather(void *state, int64_t begin, int64_t end,
 typedef struct step {
   moe *m;
   const char *x, *packed;
-  char *y;
+  float *y;
   const og_tensor *bias;
   int64_t n, k;
 } step;
@@ -116,15 +116,15 @@ static void panels_run(const step *s, int64_t expert, int64_t panel,
       .bias = s->bias != NULL
                   ? og_at(og_data(s->bias), expert * s->n, m->element)
                   : NULL,
+      .wide = 1,
   };
   og_gemm(m->element)
       ->run(
           og_at(s->x, begin * s->k, m->element), s->k,
           s->packed + (size_t)expert * og_packed_bytes(s->n, s->k, m->element),
           rows, s->n, s->k, panel,
-          panel + CHUNK < panels ? panel + CHUNK : panels,
-          og_at(s->y, begin * s->n, m->element), s->n, e,
-          m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element);
+          panel + CHUNK < panels ? panel + CHUNK : panels, s->y + begin * s->n,
+          s->n, e, m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element);
 }
 
 // Workers take chunks from one counter, whatever the host's shares are.
@@ -157,24 +157,22 @@ static void slots_activate(void *state, int64_t begin, int64_t end,
   float *line =
       (float *)(void *)(m->scratch + (int64_t)worker * OG_GEMM_SCRATCH);
   enum { PART = 512 };
+  float *gates = line, *ups = line + PART;
   for (int64_t slot = begin; slot < end; ++slot) {
-    char *h = og_at(m->hidden, slot * 2 * m->inner, m->element);
+    const float *h = m->hidden + slot * 2 * m->inner;
     char *to = og_at(m->activated, slot * m->inner, m->element);
-    if (m->act.kind != OG_ACT_SWIGLUOAI) {
-      og_rows()->act_and_mul(h, og_at(h, m->inner, m->element), to, m->inner,
-                             m->act, m->element);
-      continue;
-    }
     for (int64_t c = 0; c < m->inner; c += PART) {
       const int64_t count = m->inner - c < PART ? m->inner - c : PART;
-      float *gates = line + 2 * PART, *ups = line + 3 * PART;
-      og_rows()->to_f32(og_at(h, 2 * c, m->element), line, 2 * count,
-                        m->element);
-      for (int64_t i = 0; i < count; ++i) {
-        gates[i] = line[2 * i];
-        ups[i] = line[2 * i + 1];
+      const float *gate = h + c, *up = h + m->inner + c;
+      if (m->act.kind == OG_ACT_SWIGLUOAI) {
+        for (int64_t i = 0; i < count; ++i) {
+          gates[i] = h[2 * (c + i)];
+          ups[i] = h[2 * (c + i) + 1];
+        }
+        gate = gates;
+        up = ups;
       }
-      og_rows()->act_and_mul(gates, ups, gates, count, m->act, OG_F32);
+      og_rows()->act_and_mul(gate, up, gates, count, m->act, OG_F32);
       og_rows()->from_f32(gates, og_at(to, c, m->element), count, m->element);
     }
   }
@@ -187,7 +185,6 @@ static void tokens_sum(void *state, int64_t begin, int64_t end,
   float *sum =
       (float *)(void *)(m->scratch + (int64_t)worker * OG_GEMM_SCRATCH);
   enum { PART = 1024 };
-  float *line = sum + PART;
   for (int64_t t = begin; t < end; ++t)
     for (int64_t c = 0; c < m->width; c += PART) {
       const int64_t count = m->width - c < PART ? m->width - c : PART;
@@ -195,9 +192,8 @@ static void tokens_sum(void *state, int64_t begin, int64_t end,
       for (int64_t k = 0; k < m->topk; ++k) {
         const int32_t slot = m->slot_of[t * m->topk + k];
         if (slot < 0) continue;
-        og_rows()->to_f32(og_at(m->rows, slot * m->width + c, m->element), line,
-                          count, m->element);
-        og_rows()->accumulate(line, weights[t * m->topk + k], sum, count);
+        og_rows()->accumulate(m->hidden + slot * m->width + c,
+                              weights[t * m->topk + k], sum, count);
       }
       og_rows()->from_f32(
           sum, og_at(og_data(m->call->out[0]), t * m->width + c, m->element),
@@ -208,14 +204,16 @@ static void tokens_sum(void *state, int64_t begin, int64_t end,
 static void workspace_carve(moe *m) {
   const int64_t pairs = m->tokens * m->topk;
   const int64_t bytes = (int64_t)og_element_bytes(m->element);
+  const int64_t widest = 2 * m->inner > m->width ? 2 * m->inner : m->width;
   char *at = m->call->workspace;
   m->scratch = at;
   at += (int64_t)m->call->threads * OG_GEMM_SCRATCH;
+  m->hidden = (float *)(void *)at;
+  at += round_up(pairs * widest * 4, 64);
   m->rows = at;
   at += round_up(pairs * m->width * bytes, 64);
-  m->hidden = at;
-  m->activated = at + pairs * 2 * m->inner * bytes;
-  at += round_up(pairs * 3 * m->inner * bytes, 64);
+  m->activated = at;
+  at += round_up(pairs * m->inner * bytes, 64);
   m->first = (int32_t *)(void *)at;
   m->slot_of = m->first + m->experts + 1;
   m->token_of = m->slot_of + pairs;
@@ -250,7 +248,7 @@ static og_status fused_moe(const og_call *call) {
       .m = &m,
       .x = m.activated,
       .packed = og_data(call->in[W2]),
-      .y = m.rows,
+      .y = m.hidden,
       .bias = call->in[B2],
       .n = m.width,
       .k = m.inner,
@@ -319,10 +317,11 @@ static const og_op ops[] = {
                  "K2 == ceildiv(inner, 2) * 2, K <= 131070, inner <= 131070",
         .dtype = "x: f32|bf16|f16, w13: x, w2: x, topk_weights: f32, "
                  "topk_ids: i32, b13: x, b2: x -> x",
-        // Scratch; gathered rows; both halves and their product; the routing.
-        .workspace =
-            "threads * 524288 + M * T * K * itemsize(x) + 64 + "
-            "M * T * inner * 3 * itemsize(x) + 64 + (E + 1 + 2 * M * T) * 4",
+        // Scratch; both products in f32; rows gathered and activated; the
+        // routing.
+        .workspace = "threads * 524288 + M * T * max(2 * inner, K) * 4 + 64 + "
+                     "M * T * (K + inner) * itemsize(x) + 128 + "
+                     "(E + 1 + 2 * M * T) * 4",
         .flags = OG_DETERMINISTIC,
         .doc = "For each token the weighted sum of its experts' outputs: "
                "w2 (act(gate) * up), where w13's rows are first the gates and "

@@ -122,9 +122,9 @@ enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
 typedef struct og_epilogue {
-  const void *bias;  // [n] of the output's type, or NULL
+  const void *bias;  // [n] of the type of x, or NULL
   int32_t act;       // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
-  int32_t reserved;
+  int32_t wide;      // y is f32 whatever x is: what comes next adds it up
 } og_epilogue;
 
 // Panels [panel_begin, panel_end) of w[n, k], whose rows are `stride` elements
@@ -134,8 +134,9 @@ void og_gemm_pack(const void *w, int64_t stride, int64_t n, int64_t k,
                   int element);
 
 typedef struct og_gemm_kernels {
-  // Columns of panels [panel_begin, panel_end) for m rows. x and y have the
-  // type `element`. `scratch` has OG_GEMM_SCRATCH bytes for each worker.
+  // Columns of panels [panel_begin, panel_end) for m rows. x has the type
+  // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
+  // each worker.
   void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
               int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
               void *y, int64_t y_stride, og_epilogue epilogue, void *scratch,
