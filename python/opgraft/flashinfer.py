@@ -16,7 +16,7 @@ with one, ours is the paper's.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -30,6 +30,14 @@ def _refuse(where: str, **given: Any) -> None:
             continue
         raise NotImplementedError(
             f"{where}: {name} is not supported; leave it out"
+        )
+
+
+def _refuse_variants(where: str, arguments: tuple[Any, ...]) -> None:
+    if arguments:
+        raise NotImplementedError(
+            f"{where}: arguments of JIT variants are not supported; leave "
+            "them out"
         )
 
 
@@ -71,6 +79,8 @@ def _pack_mask(
 
 class _Wrapper:
     """What the three wrappers share."""
+
+    run: Callable[..., Any]
 
     def __init__(self, kv_layout: str, use_cuda_graph: bool) -> None:
         self._heads_first = _layout(kv_layout)
@@ -205,6 +215,9 @@ class _Wrapper:
             result.mul_(v_scale / o_scale)
         return (result, log_sum) if return_lse else result
 
+    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, return_lse=True, **kwargs)
+
     def _cache_pair(self, cache: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values as [page, token, head, size], whatever the layout."""
         if isinstance(cache, torch.Tensor):
@@ -317,11 +330,7 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
         enable_pdl: bool | None = None,
         window_left: int | None = None,
     ) -> Any:
-        if args:
-            raise NotImplementedError(
-                f"{type(self).__name__}.run: arguments of JIT variants are "
-                "not supported; leave them out"
-            )
+        _refuse_variants(type(self).__name__ + ".run", args)
         if self._heads_first:
             k, v = k.transpose(0, 1), v.transpose(0, 1)
         return self._run(
@@ -330,12 +339,50 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
             return_lse=return_lse, window_left=window_left,
         )
 
-    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
-        return self.run(*args, return_lse=True, **kwargs)
+
+class _PagedWrapper(_Wrapper):
+    """Keys and values in pages."""
+
+    _operator: str
+
+    def __init__(self, kv_layout: str, use_cuda_graph: bool) -> None:
+        super().__init__(kv_layout, use_cuda_graph)
+        self._indices = torch.zeros(0, dtype=torch.int32)
+
+    def _masks(self) -> tuple[torch.Tensor | None, ...]:
+        """What the operator takes behind the page table."""
+        return ()
+
+    def run(
+        self,
+        q: torch.Tensor,
+        paged_kv_cache: Any,
+        *args: Any,
+        q_scale: Any = None,
+        k_scale: Any = None,
+        v_scale: Any = None,
+        out: torch.Tensor | None = None,
+        lse: torch.Tensor | None = None,
+        return_lse: bool = False,
+        enable_pdl: bool | None = None,
+        window_left: int | None = None,
+        sinks: torch.Tensor | None = None,
+    ) -> Any:
+        where = type(self).__name__ + ".run"
+        _refuse(where, sinks=None if sinks is None else True)
+        _refuse_variants(where, args)
+        k, v = self._cache_pair(paged_kv_cache)
+        return self._run(
+            self._operator, q, k, v, self._indices, *self._masks(),
+            scales=(q_scale, k_scale, v_scale, None), out=out, lse=lse,
+            return_lse=return_lse, window_left=window_left,
+        )
 
 
-class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
+class BatchPrefillWithPagedKVCacheWrapper(_PagedWrapper):
     """Attention of packed requests, keys and values in pages of a cache."""
+
+    _operator = "batch_prefill_paged"
 
     def __init__(
         self,
@@ -354,7 +401,6 @@ class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
     ) -> None:
         super().__init__(kv_layout, use_cuda_graph)
         _refuse(type(self).__name__, jit_args=jit_args, jit_kwargs=jit_kwargs)
-        self._indices = torch.zeros(0, dtype=torch.int32)
 
     def plan(
         self,
@@ -432,41 +478,14 @@ class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
 
     begin_forward = plan
 
-    def run(
-        self,
-        q: torch.Tensor,
-        paged_kv_cache: Any,
-        *args: Any,
-        q_scale: Any = None,
-        k_scale: Any = None,
-        v_scale: Any = None,
-        out: torch.Tensor | None = None,
-        lse: torch.Tensor | None = None,
-        return_lse: bool = False,
-        enable_pdl: bool | None = None,
-        window_left: int | None = None,
-        sinks: torch.Tensor | None = None,
-    ) -> Any:
-        where = type(self).__name__ + ".run"
-        _refuse(where, sinks=None if sinks is None else True)
-        if args:
-            raise NotImplementedError(
-                f"{where}: arguments of JIT variants are not supported; "
-                "leave them out"
-            )
-        k, v = self._cache_pair(paged_kv_cache)
-        return self._run(
-            "batch_prefill_paged", q, k, v, self._indices, self._mask,
-            scales=(q_scale, k_scale, v_scale, None), out=out, lse=lse,
-            return_lse=return_lse, window_left=window_left,
-        )
-
-    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
-        return self.run(*args, return_lse=True, **kwargs)
+    def _masks(self) -> tuple[torch.Tensor | None, ...]:
+        return (self._mask,)
 
 
-class BatchDecodeWithPagedKVCacheWrapper(_Wrapper):
+class BatchDecodeWithPagedKVCacheWrapper(_PagedWrapper):
     """Attention of one query for each request, keys and values in pages."""
+
+    _operator = "batch_decode_paged"
 
     def __init__(
         self,
@@ -482,7 +501,6 @@ class BatchDecodeWithPagedKVCacheWrapper(_Wrapper):
     ) -> None:
         super().__init__(kv_layout, use_cuda_graph)
         _refuse(type(self).__name__, jit_args=jit_args)
-        self._indices = torch.zeros(0, dtype=torch.int32)
 
     def plan(
         self,
@@ -536,35 +554,3 @@ class BatchDecodeWithPagedKVCacheWrapper(_Wrapper):
         )
 
     begin_forward = plan
-
-    def run(
-        self,
-        q: torch.Tensor,
-        paged_kv_cache: Any,
-        *args: Any,
-        q_scale: Any = None,
-        k_scale: Any = None,
-        v_scale: Any = None,
-        out: torch.Tensor | None = None,
-        lse: torch.Tensor | None = None,
-        return_lse: bool = False,
-        enable_pdl: bool | None = None,
-        window_left: int | None = None,
-        sinks: torch.Tensor | None = None,
-    ) -> Any:
-        where = type(self).__name__ + ".run"
-        _refuse(where, sinks=None if sinks is None else True)
-        if args:
-            raise NotImplementedError(
-                f"{where}: arguments of JIT variants are not supported; "
-                "leave them out"
-            )
-        k, v = self._cache_pair(paged_kv_cache)
-        return self._run(
-            "batch_decode_paged", q, k, v, self._indices,
-            scales=(q_scale, k_scale, v_scale, None), out=out, lse=lse,
-            return_lse=return_lse, window_left=window_left,
-        )
-
-    def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
-        return self.run(*args, return_lse=True, **kwargs)
