@@ -42,7 +42,9 @@ bool adopt_python_returns(const adopted *self);
 bool adopt_python_takes(const adopted *self, const og_call *call);
 // Calls it with the caller's own objects, `values` by parameter, once the call
 // is inferred. Where it makes its results, fills `fresh` with new references,
-// else it writes those in `fresh`. -1 with an exception set.
+// else it writes those in `fresh`. With an exception set: -1, or ADOPT_BROKEN
+// where what it gave is not as its rules say.
+enum { ADOPT_BROKEN = -2 };
 int adopt_python_finish(const adopted *self, const og_call *call,
                         PyObject *const *values, PyObject **fresh);
 // The same into the tensors in `fresh` in any case.

@@ -122,10 +122,13 @@ static og_status returned(const adopted_c *self, const og_call *call,
 
 static og_status once(const adopted_c *self, const og_call *call) {
   map_word values[MAP_ARG_MAX];
+  og_tensor folded[MAP_ARG_MAX];
   for (int32_t i = 0; i < self->arg_count; ++i) {
     const map_arg *arg = &self->args[i];
     const og_status status = map_eval_typed(arg, i, call, 0, &values[i]);
     if (UNLIKELY(status != OG_OK)) return status;
+    if (arg->steps[0].code == MAP_dl)
+      values[i].p = (void *)(uintptr_t)map_fold(values[i].p, &folded[i]);
   }
   const map_word word = function_call(self, values);
   return self->returns == RETURNS_IGNORED ? OG_OK

@@ -100,6 +100,16 @@ og_status map_eval(const map_arg *arg, const og_call *call, int64_t element,
 // The same, as the C type wants it: a number that does not fit is an error.
 og_status map_eval_typed(const map_arg *arg, int32_t position,
                          const og_call *call, int64_t element, map_word *out);
+// The tensor itself, or its copy in *slot where it has a byte_offset, which
+// many functions do not look at.
+static inline const og_tensor *map_fold(const og_tensor *tensor,
+                                        og_tensor *slot) {
+  if (tensor == NULL || tensor->byte_offset == 0) return tensor;
+  *slot = *tensor;
+  slot->data = (char *)tensor->data + tensor->byte_offset;
+  slot->byte_offset = 0;
+  return slot;
+}
 // Stores a C result as element `element` of a tensor.
 og_status map_store(const og_call *call, const og_tensor *to, int64_t element,
                     map_type type, map_word word);

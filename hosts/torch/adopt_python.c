@@ -343,7 +343,7 @@ int adopt_python_finish(const adopted *base, const og_call *call,
     fresh[i] = fresh_take(self, call, i, answer);
     if (fresh[i] != NULL) continue;
     while (--i >= 0) Py_CLEAR(fresh[i]);
-    status = -1;
+    status = ADOPT_BROKEN;
     break;
   }
   Py_DECREF(answer);
@@ -380,6 +380,8 @@ static PyObject *tensor_borrow(const og_tensor *tensor) {
     b->sizes[rank + i] = tensor->strides != NULL ? tensor->strides[i] : dense;
     dense *= tensor->shape[i];
   }
+  b->managed.tensor.data = og_data(tensor);  // torch reads no byte_offset
+  b->managed.tensor.byte_offset = 0;
   b->managed.tensor.shape = b->sizes;
   b->managed.tensor.strides = b->sizes + rank;
   if (exchange->managed_to_object(&b->managed, &object) != 0) return NULL;
@@ -437,8 +439,8 @@ int adopt_python_fill(const adopted *base, const og_call *call,
   const adopted_python *self = python_of(base);
   PyObject *made[OPGRAFT_OUT_MAX];
   memcpy(made, fresh, (size_t)self->fresh_count * sizeof *made);
-  if (adopt_python_finish(base, call, values, made) != 0) return -1;
-  int status = 0;
+  int status = adopt_python_finish(base, call, values, made);
+  if (status != 0) return status;
   for (int32_t i = 0; self->returns && i < self->fresh_count; ++i) {
     if (status == 0) status = fresh_copy(fresh[i], made[i]);
     Py_DECREF(made[i]);
@@ -446,22 +448,26 @@ int adopt_python_fill(const adopted *base, const og_call *call,
   return status;
 }
 
-// The exception that is set becomes the call's reason.
-static og_status exception_tell(const og_call *call) {
+// The exception that is set becomes the call's reason. A rule that is not kept
+// is no refusal: the verifier tells the two apart by the status.
+static og_status exception_tell(const og_call *call, bool is_broken) {
   PyObject *type, *value, *trace;
   char text[512] = "the callable raised an exception without a text";
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
-  PyObject *line = value != NULL ? PyUnicode_FromFormat("%R", value) : NULL;
+  PyObject *line = value == NULL ? NULL
+                   : is_broken   ? PyObject_Str(value)
+                                 : PyUnicode_FromFormat("%R", value);
   const char *found = line != NULL ? PyUnicode_AsUTF8AndSize(line, NULL) : NULL;
   if (found != NULL)
-    PyOS_snprintf(text, sizeof text, "the callable raised %.480s", found);
+    PyOS_snprintf(text, sizeof text, "%s%.480s",
+                  is_broken ? "" : "the callable raised ", found);
   PyErr_Clear();
   Py_XDECREF(line);
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);
-  return og_fail(call, OG_KERNEL, text);
+  return og_fail(call, is_broken ? OG_INTERNAL : OG_KERNEL, text);
 }
 
 static int objects_make(const adopted_python *self, const og_call *call,
@@ -484,14 +490,14 @@ static og_status python_run(const og_call *call) {
   PyObject *values[HOST_PARAM_MAX] = {NULL};
   PyObject *fresh[OPGRAFT_OUT_MAX] = {NULL};
   const PyGILState_STATE state = PyGILState_Ensure();
-  og_status status = OG_OK;
-  if (objects_make(self, call, values, fresh) != 0 ||
-      adopt_python_fill(&self->base, call, values, fresh) != 0)
-    status = exception_tell(call);
+  int status = objects_make(self, call, values, fresh);
+  if (status == 0) status = adopt_python_fill(&self->base, call, values, fresh);
+  const og_status told =
+      status == 0 ? OG_OK : exception_tell(call, status == ADOPT_BROKEN);
   for (int32_t p = 0; p < self->param_count; ++p) Py_XDECREF(values[p]);
   for (int32_t i = 0; i < self->fresh_count; ++i) Py_XDECREF(fresh[i]);
   PyGILState_Release(state);
-  return status;
+  return told;
 }
 
 const adopt_kind adopt_python = {

@@ -78,7 +78,7 @@ static int library_find_functions(void) {
 // ----------------------------------------------------------------------------
 
 static og_status argument_make(const map_arg *arg, const og_call *call,
-                               tvm_any *out) {
+                               og_tensor *slot, tvm_any *out) {
   map_value value;
   const og_status status = map_eval(arg, call, 0, &value);
   if (UNLIKELY(status != OG_OK)) return status;
@@ -88,7 +88,8 @@ static og_status argument_make(const map_arg *arg, const og_call *call,
     out->type_index = TVM_FLOAT;
     out->f = value.word.f64;
   } else if (value.kind == MAP_IS_POINTER) {
-    out->p = value.word.p;
+    out->p = code == MAP_dl ? (void *)(uintptr_t)map_fold(value.word.p, slot)
+                            : value.word.p;
     out->type_index = out->p == NULL     ? TVM_NONE
                       : code == MAP_dl   ? TVM_DL_TENSOR
                       : code == MAP_attr ? TVM_RAW_STR
@@ -141,11 +142,11 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
     dense *= from->shape[i];
   }
   if (!is_equal)
-    return og_fail(call, OG_SHAPE,
+    return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned has another shape or type than "
                    "its rules say; mend the shape or dtype rule");
   if (!is_dense && dense > 1)
-    return og_fail(call, OG_SHAPE,
+    return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned is not "
                    "row-major");
   memcpy(og_data(to), og_data(from), (size_t)(dense * to->dtype.bits / 8));
@@ -181,9 +182,11 @@ static og_status result_take(const adopted_tvm *self, const og_call *call,
 static og_status tvm_run(const og_call *call) {
   const adopted_tvm *self = call->derived;
   tvm_any arguments[MAP_ARG_MAX];
+  og_tensor folded[MAP_ARG_MAX];
   tvm_any result = {.type_index = TVM_NONE};
   for (int32_t i = 0; i < self->arg_count; ++i) {
-    const og_status status = argument_make(&self->args[i], call, &arguments[i]);
+    const og_status status =
+        argument_make(&self->args[i], call, &folded[i], &arguments[i]);
     if (UNLIKELY(status != OG_OK)) return status;
   }
   const int failed =

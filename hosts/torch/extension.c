@@ -372,6 +372,7 @@ static PyMethodDef methods[] = {
     {"op_infer", infer_call, METH_VARARGS, "Sizes, by the C callback."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
     {"adopt", adopt_make, METH_VARARGS, "A module of others' functions."},
+    {"module_check", module_check, METH_VARARGS, "The verifier's report."},
     {"library_open", library_open, METH_O, "A C library, kept mapped."},
     {"library_find", library_find, METH_VARARGS, "A symbol's address."},
     {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},

@@ -186,4 +186,9 @@ PyObject *adopt_make(PyObject *self, PyObject *arguments);
 PyObject *library_open(PyObject *self, PyObject *argument);
 PyObject *library_find(PyObject *self, PyObject *arguments);
 
+// --- check.c: the verifier over a module of this process
+// ------------------------------------------------------
+
+PyObject *module_check(PyObject *self, PyObject *arguments);
+
 #endif  // OG_TORCH_HOST_H

@@ -159,7 +159,16 @@ typedef struct opgraft_check_sink {
   void (*progress)(void *user, const char *op, int32_t done, int32_t total);
   // The report, in the form that the options ask for.
   void (*write)(void *user, const char *text, size_t length);
+  // Around each fork, with one of the phases below: a host whose kernels need
+  // more than a fork leaves, as an interpreter does, makes it ready here.
+  void (*fork)(void *user, int32_t phase);
 } opgraft_check_sink;
+
+enum {
+  OPGRAFT_FORK_BEFORE = 0,
+  OPGRAFT_FORK_PARENT = 1,  // also where the fork failed
+  OPGRAFT_FORK_CHILD = 2,
+};
 
 enum { OPGRAFT_CHECK_TEXT = 0, OPGRAFT_CHECK_JSON = 1 };
 

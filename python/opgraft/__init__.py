@@ -19,12 +19,13 @@ except ImportError as error:
     ) from error
 
 from ._adopt import adopt, unadopt
+from ._check import check
 from ._module import VERSION as __version__
 from ._module import Module, load
 from ._stats import stats
 
-__all__ = ["GuardError", "Module", "adopt", "export", "freeze", "load", "stats",
-           "unadopt", "__version__"]
+__all__ = ["GuardError", "Module", "adopt", "check", "export", "freeze", "load",
+           "stats", "unadopt", "__version__"]
 
 # They need torch.export, which takes its time to import.
 _LATER = ("GuardError", "export", "freeze")

@@ -319,7 +319,10 @@ static bool may_shrink(const og_finding *f) {
 static og_status check_operator(job_state *s, const opgraft_op *op,
                                 const opgraft_check_options *options,
                                 opgraft_error *error) {
-  s->job = (og_job){.op = op, .options = options, .call_end = options->calls};
+  s->job = (og_job){.op = op,
+                    .options = options,
+                    .sink = s->sink,
+                    .call_end = options->calls};
   s->found = (og_findings){.op = op};
   memset(s->crashes, 0, sizeof s->crashes);
   s->has_ended = false;

@@ -496,6 +496,10 @@ static void child_main(const og_job *job) {
 
 // --- The parent's side -------------------------------------------------------
 
+static void tell_fork(const og_job *job, int32_t phase) {
+  if (job->sink->fork != NULL) job->sink->fork(job->sink->user, phase);
+}
+
 og_status og_child_start(const og_job *job, og_child *out_child,
                          opgraft_error *error) {
   int ends[2];
@@ -503,7 +507,9 @@ og_status og_child_start(const og_job *job, og_child *out_child,
     return og_error_set(error, OG_IO, NULL, NULL, "check: no pipe: %s",
                         strerror(errno));
   fflush(NULL);  // a kernel that calls exit() would write it again
+  tell_fork(job, OPGRAFT_FORK_BEFORE);
   const pid_t pid = fork();
+  tell_fork(job, pid == 0 ? OPGRAFT_FORK_CHILD : OPGRAFT_FORK_PARENT);
   if (pid < 0) {
     close(ends[0]);
     close(ends[1]);

@@ -63,6 +63,7 @@ enum { OG_SHRINKS_MAX = 24 };
 typedef struct og_job {
   const opgraft_op *op;
   const opgraft_check_options *options;
+  const opgraft_check_sink *sink;  // told of forks
   int32_t call_begin;
   int32_t call_end;
   int32_t probe_begin;  // of the first call

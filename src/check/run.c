@@ -528,8 +528,13 @@ static void run_reset(run *c) {
 static og_ran refuse(run *c, og_status status) {
   og_trial *trial = c->trial;
   trial->refusal_status = status;
-  if (status >= OG_OK && status <= OG_INTERNAL) return OG_RAN_REFUSED;
-  if (!c->mode->is_quiet)
+  if (status >= OG_OK && status < OG_INTERNAL) return OG_RAN_REFUSED;
+  if (c->mode->is_quiet) return OG_RAN_WRONG;
+  if (status == OG_INTERNAL)  // not a call that it refuses: it is at odds
+    og_trial_report(trial, OPGRAFT_RULE_DISAGREES, false, "", "%s",
+                    trial->refusal[0] != '\0' ? trial->refusal
+                                              : "the kernel says OG_INTERNAL");
+  else
     og_trial_report(trial, OPGRAFT_BAD_STATUS, false, "",
                     "the kernel returned %d, which is no og_status",
                     (int)status);

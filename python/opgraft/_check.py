@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft.check: the verifier on operators of this process.
+
+What `opgraft check` does with a module's file, for what has none: adopted
+operators. The same C code samples the calls, guards the memory and names what
+it finds; PyTorch's own tests and the comparison of roads come from
+check_torch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from . import _C, _adopted
+from ._module import Module
+
+_BAR = 30  # columns
+
+
+@dataclass
+class Finding:
+    """What is wrong; `is_note`: worth knowing, no fault."""
+
+    operator: str
+    kind: str
+    argument: str
+    text: str
+    call: str
+    fix: str
+    is_note: bool = False
+
+    def __str__(self) -> str:
+        what = ": ".join(filter(None, (self.kind, self.argument, self.text)))
+        lines = [("note " if self.is_note else "") + what]
+        lines += [f"  call: {self.operator}({self.call})"] if self.call else []
+        lines += [f"  fix:  {self.fix}"] if self.fix else []
+        return "\n".join(lines)
+
+
+@dataclass
+class Report:
+    """What a check found. True where nothing is wrong; `str` is its text."""
+
+    module: str
+    tried: dict[str, str] = field(default_factory=dict)  # by operator
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def faults(self) -> list[Finding]:
+        return [f for f in self.findings if not f.is_note]
+
+    def __bool__(self) -> bool:
+        return not self.faults
+
+    def __str__(self) -> str:
+        lines = []
+        for name, tried in self.tried.items():
+            own = [f for f in self.findings if f.operator == name]
+            faults = sum(not f.is_note for f in own)
+            verdict = "right" if not faults else (
+                f"{faults} finding{'s' if faults > 1 else ''}")
+            lines.append(f"{name}: {verdict} ({tried})")
+            lines += ["  " + line for f in own for line in str(f).split("\n")]
+        return "\n".join(lines)
+
+    def json(self) -> str:
+        return json.dumps({
+            "module": self.module,
+            "operators": [{"op": name, "tried": tried}
+                          for name, tried in self.tried.items()],
+            "findings": [vars(f) for f in self.findings],
+        }, indent=2)
+
+
+def check(
+    function: Callable[..., Any] | Module, *, seed: int = 0, calls: int = 40,
+    limit: float = 30.0, torch: bool = True,
+) -> Report:
+    """Tries an adopted operator, or a module's, and says what is wrong.
+
+    Sampled shapes, types and layouts by its rules, each call in a process of
+    its own with guarded memory: undeclared mutation, aliasing, what is read or
+    written out of bounds or not at all, state between calls, a wrong gradient
+    or batch rule. Equal seeds sample equal calls. `limit` is in seconds, for
+    one operator. `torch`: also PyTorch's opcheck and gradcheck, and equal
+    values by every road, eager and compiled.
+    """
+    m = function if isinstance(function, Module) else (
+        _adopted.module_of(function))
+    report = Report(m.name)
+    bar = _Bar()
+    try:
+        _core(m, report, seed, calls, limit, bar)
+        if torch:
+            _by_torch(m, report, seed, limit)
+    finally:
+        bar.clear()
+    return report
+
+
+def _core(
+    m: Module, report: Report, seed: int, calls: int, limit: float,
+    bar: "_Bar",
+) -> None:
+    found = json.loads(
+        _C.module_check(m._handle, None, seed, calls, limit, bar.set))
+    for op in found["operators"]:
+        report.tried[op["op"]] = f"{op['calls']} calls, {op['runs']} runs"
+        report.findings += [
+            Finding(f["op"], f["kind"], f["argument"], f["text"], f["call"],
+                    f["fix"], f["note"])
+            for f in op["findings"]
+        ]
+
+
+def _by_torch(m: Module, report: Report, seed: int, limit: float) -> None:
+    from .check_torch import Checker
+
+    for d in m._descriptions.values():
+        if any(f.operator == d.name for f in report.faults):
+            continue  # what follows from a fault is no news
+        checker = Checker(m, d)
+        checker.run(seed, time.monotonic() + limit)
+        report.tried[d.name] += f", {checker.count} calls in PyTorch"
+        report.findings += [
+            Finding(f.operator, f.kind, "", f.text, f.call, "")
+            for f in checker.findings
+        ]
+
+
+class _Bar:
+    """Progress on a terminal; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.is_drawn = False
+        self.is_wanted = sys.stderr.isatty()
+
+    def set(self, name: str, done: int, total: int) -> None:
+        if not self.is_wanted:
+            return
+        filled = _BAR * done // max(total, 1)
+        sys.stderr.write(f"\r\x1b[K{name} [{'#' * filled:{_BAR}}]")
+        sys.stderr.flush()
+        self.is_drawn = True
+
+    def clear(self) -> None:
+        if self.is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            self.is_drawn = False
