@@ -16,7 +16,7 @@ static const cli_option options[] = {
     {"op", "NAME", "check only this operator", 0},
     {"seed", "N", "sample other calls; equal seeds sample equal calls", 0},
     {"calls", "N", "calls sampled per operator; 40", 0},
-    {"limit", "SECONDS", "time for one operator's calls; 30", 0},
+    {"limit", "SECONDS", "processor time for one operator's calls; 30", 0},
     {"reference", "FILE",
      "a module whose operators of the same names are "
      "right",

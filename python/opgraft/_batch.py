@@ -48,7 +48,7 @@ def _computed_from(items: list[dict[str, Any]]) -> set[int]:
     """The packs that items look into."""
     found: set[int] = set()
     for item in items:
-        if item["kind"] in ("permute", "drop", "keep"):
+        if item["kind"] in ("permute", "drop", "keep", "insert"):
             found.add(item["pack"])
         elif item["kind"] == "broadcast":
             found |= set(item["packs"])

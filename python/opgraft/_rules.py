@@ -358,7 +358,16 @@ class Scope:
             found.append(axis % rank)
         return pack, found
 
-    def _pack(self, item: dict[str, Any]) -> tuple[Size, ...]:
+    def _inserted(self, item: dict[str, Any], index: Size) -> tuple[Size, ...]:
+        pack = tuple(self.dims.get(item["pack"], ()))
+        at, rank = self.attrs[item["attr"]], len(pack)
+        if not -rank - 1 <= at <= rank:
+            self._fail(f"place {at} among {rank} dims")
+        at %= rank + 1
+        size = _as_int(self.value(item["expr"], index))
+        return (*pack[:at], size, *pack[at:])
+
+    def _pack(self, item: dict[str, Any], index: Size = 0) -> tuple[Size, ...]:
         kind = item["kind"]
         if kind == "attr_pack":
             return tuple(self.attrs[item["attr"]] or ())
@@ -367,6 +376,8 @@ class Scope:
 
             packs = [self.dims.get(p, ()) for p in item["packs"]]
             return tuple(_broadcast_shapes(*packs) or ())
+        if kind == "insert":
+            return self._inserted(item, index)
         pack, axes = self._axes(item)
         if kind == "permute":
             if len(axes) != len(pack):
@@ -390,7 +401,7 @@ class Scope:
             elif kind == "found":
                 out.append(self._found(item))
             else:
-                out.extend(self._pack(item))
+                out.extend(self._pack(item, index))
         return out
 
     def _found(self, item: dict[str, Any]) -> Size:

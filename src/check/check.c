@@ -20,8 +20,16 @@ enum {
   CRASHES_MAX = 2,     // of one probe, then it is left out
   BASE_CRASHES_MAX = 4,
   SHRINK_CHILDREN = 40,
-  SHRINK_MS = 1500
+  SHRINK_MS = 1500,
+  CLOCK_FACTOR = 10  // by the clock, of what is allowed of processor time
 };
+
+// What children may still use: processor time, so that a busy machine tries as
+// much as an idle one, and time by the clock for what mostly sleeps.
+typedef struct allowance {
+  int64_t work_ms;
+  int64_t deadline_ms;
+} allowance;
 
 // The state of one operator's check.
 typedef struct job_state {
@@ -42,12 +50,21 @@ static int64_t now_ms(void) {
   return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+static allowance allow(int64_t ms) {
+  return (allowance){ms, now_ms() + CLOCK_FACTOR * ms};
+}
+
+static bool is_over(const allowance *left, int64_t used_ms) {
+  return used_ms > left->work_ms || now_ms() > left->deadline_ms;
+}
+
 static og_found_at place_of(const job_state *s) {
   return (og_found_at){.call = s->call.index,
                        .probe = s->probe,
                        .numel = s->call.numel,
                        .has_index_hazard = s->call.has_index_hazard,
-                       .call_text = s->call.text};
+                       .call_text = s->call.text,
+                       .missing = s->call.missing};
 }
 
 // --- Records -----------------------------------------------------------------
@@ -177,11 +194,12 @@ static int32_t wait_for(og_child *child, og_record *out, int32_t *out_exit) {
 }
 
 // One child, to its end. *out_done: it did all it was to do.
-static og_status run_child(job_state *s, int64_t deadline, bool *out_done,
+static og_status run_child(job_state *s, allowance *left, bool *out_done,
                            opgraft_error *error) {
   og_child child;
   og_record r;
   int32_t status = 0, got;
+  int64_t used_ms = 0;
   bool has_crash = false;
   *out_done = false;
   OG_TRY(og_child_start(&s->job, &child, error));
@@ -194,11 +212,15 @@ static og_status run_child(job_state *s, int64_t deadline, bool *out_done,
     } else {
       take(s, &r);
     }
-    if (now_ms() <= deadline) continue;
+    const int64_t now_used_ms = og_child_cpu_ms(&child);
+    if (now_used_ms > used_ms) used_ms = now_used_ms;
+    if (!is_over(left, used_ms)) continue;
     s->has_ended = true;
+    s->found.is_cut_short = true;
     og_child_stop(&child);
     return OG_OK;
   }
+  left->work_ms -= used_ms;
   if (got == 0) {
     og_child_stop(&child);
     add_end(s, OPGRAFT_TIMEOUT, "the kernel blocks: it neither ends nor works");
@@ -214,13 +236,13 @@ static og_status run_child(job_state *s, int64_t deadline, bool *out_done,
   return OG_OK;
 }
 
-static og_status run_calls(job_state *s, int64_t deadline,
-                           opgraft_error *error) {
+static og_status run_calls(job_state *s, opgraft_error *error) {
+  allowance left = allow(s->job.options->operator_limit_ms);
   bool done = false;
   while (!done && !s->has_ended && s->job.call_begin < s->job.call_end) {
     s->call.index = s->job.call_begin;
     s->probe = OG_PROBE_base_;
-    OG_TRY(run_child(s, deadline, &done, error));
+    OG_TRY(run_child(s, &left, &done, error));
     if (!done) go_on(s);
   }
   return OG_OK;
@@ -248,30 +270,37 @@ static bool shows(const og_record *r, const og_finding *f, og_found_at at,
 // One child that tries every smaller call from job->step on. *out_step is the
 // first that still shows the finding, or where a crash of another kind makes
 // the next child begin; -1: none is left.
-static og_status shrink_once(og_job *job, og_finding *f, bool *out_smaller,
-                             int32_t *out_step, opgraft_error *error) {
+static og_status shrink_once(og_job *job, og_finding *f, allowance *left,
+                             bool *out_smaller, int32_t *out_step,
+                             opgraft_error *error) {
   og_child child;
   og_record r;
   og_finding shown;
   int32_t status;
   int32_t step = -1, probe = OG_PROBE_base_;
-  char call[sizeof f->call_text] = "";
-  int64_t numel = 0;
+  char call[sizeof f->call_text] = "", missing[sizeof r.missing] = "";
+  int64_t numel = 0, used_ms = 0;
   *out_smaller = false;
   *out_step = -1;
   OG_TRY(og_child_start(job, &child, error));
   while (wait_for(&child, &r, &status) == 1) {
+    const int64_t now_used_ms = og_child_cpu_ms(&child);
+    if (now_used_ms > used_ms) used_ms = now_used_ms;
     if (r.kind == OG_RECORD_DONE) {
       step = -1;
     } else if (r.kind == OG_RECORD_SHRUNK) {
       step = r.step;
       numel = r.numel;
       memcpy(call, r.text, sizeof call);
+      memcpy(missing, r.missing, sizeof missing);
     } else if (r.kind == OG_RECORD_PROBE) {
       probe = r.probe;
     }
-    const og_found_at at = {
-        .call = f->call, .probe = probe, .numel = numel, .call_text = call};
+    const og_found_at at = {.call = f->call,
+                            .probe = probe,
+                            .numel = numel,
+                            .call_text = call,
+                            .missing = missing};
     if (step < 0 || !shows(&r, f, at, &shown)) continue;
     memcpy(f->text, shown.text, sizeof f->text);
     memcpy(f->call_text, call, sizeof f->call_text);
@@ -280,13 +309,14 @@ static og_status shrink_once(og_job *job, og_finding *f, bool *out_smaller,
     break;
   }
   og_child_stop(&child);
+  left->work_ms -= used_ms;
   if (step >= 0) *out_step = *out_smaller ? step : step + 1;
   return OG_OK;
 }
 
 static og_status shrink(const job_state *s, og_finding *f,
                         opgraft_error *error) {
-  const int64_t deadline = now_ms() + SHRINK_MS;
+  allowance left = allow(SHRINK_MS);
   og_job job = s->job;
   job.call_begin = f->call;
   job.probe = f->probe;
@@ -294,10 +324,10 @@ static og_status shrink(const job_state *s, og_finding *f,
   job.is_shrinking = true;
   job.path_count = 0;
   job.step = 0;
-  for (int32_t i = 0; i < SHRINK_CHILDREN && now_ms() < deadline; ++i) {
+  for (int32_t i = 0; i < SHRINK_CHILDREN && !is_over(&left, 0); ++i) {
     bool is_smaller;
     int32_t step;
-    OG_TRY(shrink_once(&job, f, &is_smaller, &step, error));
+    OG_TRY(shrink_once(&job, f, &left, &is_smaller, &step, error));
     if (step < 0) return OG_OK;
     job.step = step;
     if (!is_smaller) continue;
@@ -327,7 +357,7 @@ static og_status check_operator(job_state *s, const opgraft_op *op,
   memset(s->crashes, 0, sizeof s->crashes);
   s->has_ended = false;
   s->counted_call = -1;
-  OG_TRY(run_calls(s, now_ms() + options->operator_limit_ms, error));
+  OG_TRY(run_calls(s, error));
   s->found.ran_count = s->found.call_count - s->found.refused_count;
   og_findings_settle(&s->found);
   for (int32_t i = 0; i < s->found.count; ++i)

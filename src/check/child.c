@@ -98,6 +98,17 @@ void og_child_watch(const opgraft_op *op) {
   setitimer(ITIMER_PROF, &limit, NULL);
 }
 
+#if defined(__x86_64__)
+// Whether the fault is a return to no address: at the instruction, or behind
+// it.
+static bool is_lost_return(uintptr_t at) {
+  const int64_t shifted = (int64_t)((uint64_t)at << 16) >> 16;
+  if ((uint64_t)shifted != at) return true;
+  const unsigned char code = *(const unsigned char *)at;
+  return code == 0xc3 || code == 0xc2;
+}
+#endif
+
 static void describe_fault(og_record *r, const siginfo_t *info,
                            const ucontext_t *context) {
   const uintptr_t address = (uintptr_t)info->si_addr;
@@ -106,6 +117,9 @@ static void describe_fault(og_record *r, const siginfo_t *info,
 #if defined(__x86_64__)
   r->is_write = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
   const uintptr_t sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+  if (info->si_code == SI_KERNEL)  // no page is at fault
+    r->is_return =
+        is_lost_return((uintptr_t)context->uc_mcontext.gregs[REG_RIP]);
 #elif defined(__aarch64__)
   const uintptr_t sp = (uintptr_t)context->uc_mcontext.sp;
 #else
@@ -261,6 +275,18 @@ static void send_undrawn(const og_job *job, int32_t index,
   send(&record);
 }
 
+// The only argument that is absent, an empty list, or one with holes.
+static void name_missing(const og_sample *s, char *out, size_t size) {
+  const og_decl *decl = s->op->decl;
+  int32_t found = 0;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    if (s->is_given[t] && s->list_count[t] > 0 && s->absent[t] == 0) continue;
+    snprintf(out, size, "%.63s", decl->params[decl->tensor_params[t]].name);
+    ++found;
+  }
+  if (found != 1) out[0] = '\0';
+}
+
 static void send_call(const og_trial *trial, og_record_kind kind, int32_t index,
                       int32_t step) {
   og_record record = {.kind = kind,
@@ -278,6 +304,7 @@ static void send_call(const og_trial *trial, og_record_kind kind, int32_t index,
     snprintf(record.name, sizeof record.name, "%s",
              og_dtype_name(trial->sample.type[0]));
   og_text_reset(&text);
+  name_missing(&trial->sample, record.missing, sizeof record.missing);
   send(&record);
 }
 

@@ -38,6 +38,7 @@ typedef struct og_record {
   int32_t signal_code;
   int32_t is_write;
   int32_t is_near_stack;
+  int32_t is_return;  // to an address that cannot be: the stack is overwritten
   int32_t is_memory_short;
   int32_t is_released;
   int32_t has_index_hazard;  // an index that no empty dim can hold
@@ -54,6 +55,7 @@ typedef struct og_record {
   uint64_t address;
   const opgraft_op *op;  // whose kernel ran
   char name[64];
+  char missing[64];  // of a call: the only argument that is not all there
   char text[420];
 } og_record;
 

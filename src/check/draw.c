@@ -174,14 +174,21 @@ static void shuffled_axes(int32_t rank, int64_t *axes, og_random *r) {
   for (int32_t i = 0; i < rank; ++i) axes[i] = og_sample_axis(axes[i], rank, r);
 }
 
-// A permutation, or for drop and keep a subset, of a pack's dims.
+// A permutation, or for drop and keep a subset, of a pack's dims; a place for a
+// new one.
 static void follow_result(og_sample *s, const og_item *item, og_random *r) {
   if (item->kind != OG_ITEM_PERMUTE && item->kind != OG_ITEM_DROP &&
-      item->kind != OG_ITEM_KEEP)
+      item->kind != OG_ITEM_KEEP && item->kind != OG_ITEM_INSERT)
     return;
   if (s->attr[item->attr].kind == OG_ATTR_NONE) return;
   int64_t axes[OG_SAMPLE_RANK];
   const int32_t rank = s->pack[item->packs[0]].rank;
+  if (item->kind == OG_ITEM_INSERT) {
+    s->attr[item->attr] = (og_attr){
+        .kind = OG_ATTR_INT,
+        .i = og_sample_axis(og_random_between(r, 0, rank), rank + 1, r)};
+    return;
+  }
   shuffled_axes(rank, axes, r);
   const int64_t count =
       item->kind == OG_ITEM_PERMUTE ? rank : og_random_between(r, 0, rank);

@@ -144,9 +144,24 @@ static void fault_text(const og_record *r, int32_t kind, const char *how,
              (long long)(r->bytes + r->after - 1), (long long)r->bytes, how);
 }
 
-static void crash_text(const og_record *r, const char *how, char *out,
-                       size_t size) {
-  if (r->is_near_stack)
+// What an argument that is not there would have at its address.
+static bool is_null_fault(const og_record *r) {
+  return r->signal_number == SIGSEGV && r->address < 4096;
+}
+
+static void crash_text(const og_record *r, const og_found_at *at,
+                       const char *how, char *out, size_t size) {
+  if (is_null_fault(r) && at->missing[0] != '\0')
+    snprintf(out, size,
+             "segmentation fault at address 0x%llx, in a call in which %s is "
+             "not all there%s",
+             (unsigned long long)r->address, at->missing, how);
+  else if (r->is_return)
+    snprintf(out, size,
+             "the kernel wrote past the end of a local array: where it should "
+             "return to is lost%s",
+             how);
+  else if (r->is_near_stack)
     snprintf(out, size,
              "the stack is used up: recursion without end, or large local "
              "arrays%s",
@@ -163,7 +178,7 @@ static void crash_text(const og_record *r, const char *how, char *out,
 static bool is_alignment_fault(const og_record *r) {
   return r->signal_number == SIGBUS ||
          (r->signal_number == SIGSEGV && r->address == 0 &&
-          r->signal_code == 128);
+          r->signal_code == 128 && !r->is_return);
 }
 
 void og_finding_of_crash(const og_record *r, const og_found_at *at,
@@ -186,7 +201,8 @@ void og_finding_of_crash(const og_record *r, const og_found_at *at,
              "is aligned to its element only%s",
              how);
   } else {
-    crash_text(r, how, text, sizeof text);
+    crash_text(r, at, how, text, sizeof text);
+    if (is_null_fault(r)) snprintf(name, sizeof name, "%s", at->missing);
   }
   if (r->is_memory_short && !r->is_near_stack) {
     kind = OPGRAFT_MEMORY_LIMIT;

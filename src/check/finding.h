@@ -47,6 +47,7 @@ typedef struct og_findings {
     int32_t used;   // of those, calls that read it
   } use[OG_USES_MAX];
   int32_t use_count;
+  bool is_cut_short;  // time was up before all calls were tried
 } og_findings;
 
 // A call's place in the report: what was running when something was found.
@@ -56,6 +57,7 @@ typedef struct og_found_at {
   int64_t numel;
   bool has_index_hazard;
   const char *call_text;
+  const char *missing;  // "", or the only argument that is not all there
 } og_found_at;
 
 void og_findings_add(og_findings *all, int32_t kind, bool is_note,

@@ -91,10 +91,18 @@ done:
 // --- Arguments that are not read ---------------------------------------------
 
 static bool expr_has_attr(const og_expr *expr, int32_t k) {
-  for (int32_t i = 0; i < expr->count; ++i)
-    if (expr->code[i].slot == k && (expr->code[i].op == OG_CODE_ATTR_ ||
-                                    expr->code[i].op == OG_CODE_GIVEN_ATTR_))
-      return true;
+  for (int32_t i = 0; i < expr->count; ++i) switch (expr->code[i].op) {
+      case OG_CODE_ATTR_:
+      case OG_CODE_ATTR_AT_:
+      case OG_CODE_ATTR_LEN_:
+      case OG_CODE_ATTR_PROD_:
+      case OG_CODE_ATTR_SUM_:
+      case OG_CODE_GIVEN_ATTR_:
+        if (expr->code[i].slot == k) return true;
+        break;
+      default:
+        break;
+    }
   return false;
 }
 
@@ -119,7 +127,8 @@ static bool is_in_rules(const og_decl *decl, int32_t k) {
                         k))
       return true;
   for (int32_t i = 0; i < decl->fresh_count; ++i)
-    if (items_have_attr(decl->shapes[i].items, decl->shapes[i].item_count, k))
+    if (items_have_attr(decl->shapes[i].items, decl->shapes[i].item_count, k) ||
+        expr_has_attr(&decl->shapes[i].list_count, k))
       return true;
   return false;
 }

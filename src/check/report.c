@@ -40,8 +40,9 @@ static void text_operator(og_text *out, const og_findings *all,
     og_text_add(out, "right");
   else
     og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
-  og_text_addf(out, " (%d calls, %d runs)\n", (int)all->call_count,
-               (int)all->run_count);
+  og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
+               (int)all->run_count,
+               all->is_cut_short ? "; then the time was up" : "");
   for (int32_t i = 0; i < all->count; ++i) text_finding(out, &all->entry[i]);
   if (!options->is_verbose) return;
   og_text types = {0}, layouts = {0};
@@ -76,10 +77,12 @@ static void json_operator(og_text *out, const og_findings *all, bool is_first) {
   og_report_coverage(all, &types, &layouts);
   og_text_add(out, is_first ? "\n    {" : ",\n    {");
   og_text_add_json_field(out, "op", all->op->decl->name);
-  og_text_addf(
-      out, ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, ",
-      og_findings_faults(all) == 0 ? "true" : "false", (int)all->call_count,
-      (int)all->run_count, (int)all->refused_count);
+  og_text_addf(out,
+               ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
+               "\"cut_short\": %s, ",
+               og_findings_faults(all) == 0 ? "true" : "false",
+               (int)all->call_count, (int)all->run_count,
+               (int)all->refused_count, all->is_cut_short ? "true" : "false");
   og_text_add_json_field(out, "types", types.data ? types.data : "");
   og_text_add(out, ", ");
   og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");

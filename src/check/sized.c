@@ -45,9 +45,9 @@ static bool is_pack_rearranged(const og_decl *decl, int32_t d) {
   for (int32_t i = 0; i < decl->fresh_count; ++i)
     for (int32_t j = 0; j < decl->shapes[i].item_count; ++j) {
       const og_item *item = &decl->shapes[i].items[j];
-      const bool rearranges = item->kind == OG_ITEM_PERMUTE ||
-                              item->kind == OG_ITEM_DROP ||
-                              item->kind == OG_ITEM_KEEP;
+      const bool rearranges =
+          item->kind == OG_ITEM_PERMUTE || item->kind == OG_ITEM_DROP ||
+          item->kind == OG_ITEM_KEEP || item->kind == OG_ITEM_INSERT;
       if (rearranges && item->packs[0] == d) return true;
     }
   return false;

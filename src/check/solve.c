@@ -28,7 +28,9 @@ static bool holds(const og_sample *s, const og_expr *expr) {
 // Sizes of results must not be negative, nor fail.
 static bool result_holds(const og_sample *s, const og_item *item) {
   int64_t value;
-  if (item->kind != OG_ITEM_EXPR && item->kind != OG_ITEM_FOUND) return true;
+  if (item->kind != OG_ITEM_EXPR && item->kind != OG_ITEM_FOUND &&
+      item->kind != OG_ITEM_INSERT)
+    return true;
   return og_sample_eval(s, &item->expr, &value) && value >= 0;
 }
 

@@ -149,9 +149,11 @@ typedef enum og_item_kind {
   OG_ITEM_PERMUTE,    // packs[0], attr: *permute(N, dims)
   OG_ITEM_DROP,       // packs[0], attr: *drop(N, dims): without those dims
   OG_ITEM_KEEP,       // packs[0], attr: *keep(N, dims): those dims become 1
+  OG_ITEM_INSERT,     // packs[0], attr, expr: *insert(N, dim, size): one more
+                      // dim there (results only)
 } og_item_kind;
-// The last five may also stand in an argument's pattern, where they are
-// compared, once what they are computed from is bound.
+// The five before the last may also stand in an argument's pattern, where they
+// are compared, once what they are computed from is bound.
 
 typedef struct og_item {
   og_item_kind kind;

@@ -38,6 +38,7 @@
 //                  "attr_pack" {attr}     *sizes
 //                  "broadcast" {packs}    packs: list of dims
 //                  "permute", "drop", "keep" {pack, attr}
+//                  "insert" {pack, attr, expr}
 //   shapes       by fresh: {kind: "items", items}, {kind: "like", tensor},
 //                {kind: "list", count: expr, items}, {kind: "callback"}; each
 //                with text
@@ -297,6 +298,11 @@ static void put_item(const writer *w, const og_item *item) {
     case OG_ITEM_BROADCAST:
       put(w, "\"broadcast\"");
       put_packs(w, item);
+      break;
+    case OG_ITEM_INSERT:
+      og_text_addf(w->out, "\"insert\", \"pack\": %d, \"attr\": %d, \"expr\": ",
+                   (int)item->packs[0], (int)item->attr);
+      put_expr(w, &item->expr);
       break;
     default:
       og_text_addf(w->out, "\"%s\", \"pack\": %d, \"attr\": %d",

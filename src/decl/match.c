@@ -287,7 +287,7 @@ static og_status item_lengths(const matcher *m, const subject *s,
       unknown = i;
       lengths[i] = 0;
     } else if (item->kind != OG_ITEM_DIM && item->kind != OG_ITEM_EXPR) {
-      OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, scratch,
+      OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, 0, scratch,
                           &lengths[i], m->error));
     }
     total += lengths[i];
@@ -309,7 +309,7 @@ static og_status compare_computed(const matcher *m, const subject *s,
   int64_t wanted[OPGRAFT_RANK_MAX];
   char here[100], there[100];
   int32_t rank;
-  OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, wanted, &rank,
+  OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, 0, wanted, &rank,
                       m->error));
   if (dims_equal(shape, wanted, rank)) return OG_OK;
   const char *text = m->decl->record->shape;

@@ -55,10 +55,12 @@ void og_expr_values(const og_decl *decl, const og_expr *expr,
                     const opgraft_frame *frame, const og_binding *binding,
                     char *buffer, size_t size);
 
-// Writes a pack item's dims to `dims`, which has room for OPGRAFT_RANK_MAX.
+// Writes a pack item's dims to `dims`, which has room for OPGRAFT_RANK_MAX;
+// `index` is that of a list result's entry.
 og_status og_pack_dims(const og_decl *decl, const og_item *item,
                        const opgraft_frame *frame, const og_binding *binding,
-                       int64_t *dims, int32_t *out_rank, opgraft_error *error);
+                       int64_t index, int64_t *dims, int32_t *out_rank,
+                       opgraft_error *error);
 
 // Sizes the fresh results, whose types and device are set.
 og_status og_size_results(const og_decl *decl, opgraft_frame *frame,

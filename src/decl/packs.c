@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dims of packs: bound, given by an int list, broadcast, permuted, dropped.
+// The dims of packs: bound, given by an int list, broadcast, permuted, dropped,
+// inserted.
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@ typedef struct pack_call {
   const og_item *item;
   const opgraft_frame *frame;
   const og_binding *binding;
+  int64_t index;  // of a list result's entry
   opgraft_error *error;
 } pack_call;
 
@@ -165,10 +167,34 @@ static og_status drop(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   return OG_OK;
 }
 
+// The pack with one more dim, which then stands where the argument says.
+static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
+  int32_t rank;
+  int64_t size;
+  const int64_t *sizes = pack(c, 0, &rank);
+  const int64_t dim = c->frame->attr[c->item->attr].i;
+  const int64_t at = dim < 0 ? dim + rank + 1 : dim;
+  if (rank == OPGRAFT_RANK_MAX)
+    return refuse(c, "a dim more than %d, wanted %d or fewer", (int)rank,
+                  OPGRAFT_RANK_MAX);
+  if (at < 0 || at > rank)
+    return refuse(c, "place %lld among %d dims, wanted %d to %d",
+                  (long long)dim, (int)rank, (int)-rank - 1, (int)rank);
+  OG_TRY(og_eval_or_refuse(c->decl, &c->item->expr, c->frame, c->binding,
+                           c->index, &size, c->error));
+  if (size < 0)
+    return refuse(c, "the new dim is %lld, wanted 0 or more", (long long)size);
+  for (int32_t i = 0; i < rank; ++i) dims[i < at ? i : i + 1] = sizes[i];
+  dims[at] = size;
+  *out_rank = rank + 1;
+  return OG_OK;
+}
+
 og_status og_pack_dims(const og_decl *decl, const og_item *item,
                        const opgraft_frame *frame, const og_binding *binding,
-                       int64_t *dims, int32_t *out_rank, opgraft_error *error) {
-  const pack_call c = {decl, item, frame, binding, error};
+                       int64_t index, int64_t *dims, int32_t *out_rank,
+                       opgraft_error *error) {
+  const pack_call c = {decl, item, frame, binding, index, error};
   switch (item->kind) {
     case OG_ITEM_ATTR_PACK:
       return attr_dims(&c, dims, out_rank);
@@ -179,6 +205,8 @@ og_status og_pack_dims(const og_decl *decl, const og_item *item,
     case OG_ITEM_DROP:
     case OG_ITEM_KEEP:
       return drop(&c, dims, out_rank);
+    case OG_ITEM_INSERT:
+      return insert(&c, dims, out_rank);
     default:
       *out_rank = (int32_t)og_pack_rank(binding, item->dim);
       if (*out_rank > 0)

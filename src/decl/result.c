@@ -131,7 +131,8 @@ static og_status refuse_room(const og_decl *decl, int32_t i,
 
 static og_status add_pack(const og_decl *decl, const og_item *item,
                           const opgraft_frame *frame, const og_binding *binding,
-                          dims_out *out, int32_t i, opgraft_error *error) {
+                          int64_t index, dims_out *out, int32_t i,
+                          opgraft_error *error) {
   int64_t scratch[OPGRAFT_RANK_MAX];
   const int64_t *dims = scratch;
   int32_t rank;
@@ -139,7 +140,8 @@ static og_status add_pack(const og_decl *decl, const og_item *item,
     rank = (int32_t)og_pack_rank(binding, item->dim);
     dims = binding->at[item->dim].pack.dims;
   } else {
-    OG_TRY(og_pack_dims(decl, item, frame, binding, scratch, &rank, error));
+    OG_TRY(
+        og_pack_dims(decl, item, frame, binding, index, scratch, &rank, error));
   }
   if (OG_UNLIKELY(rank > out->room - out->rank))
     return refuse_room(decl, i, error);
@@ -183,7 +185,7 @@ static og_status add_item(const og_decl *decl, const og_item *item,
       if (item->kind == OG_ITEM_FOUND) frame->dim[item->dim] = size;
       break;
     default:
-      return add_pack(decl, item, frame, binding, out, i, error);
+      return add_pack(decl, item, frame, binding, index, out, i, error);
   }
   if (OG_UNLIKELY(size < 0))
     return refuse_negative(decl, item, expr, frame, binding, size, error);

@@ -112,6 +112,32 @@ static og_status parse_broadcast(shape_parser *s, og_item *item) {
   return og_parser_expect(&s->p, ')', "',' or ')'");
 }
 
+static og_status parse_int_attr(shape_parser *s, int32_t *out_attr) {
+  const og_param *param = find_param(&s->p, s->p.token);
+  if (param == NULL || param->is_list || param->is_optional ||
+      (param->type != OG_TYPE_INT && param->type != OG_TYPE_SYM_INT))
+    return og_parse_wanted(&s->p, "the name of an int argument");
+  *out_attr = param->index;
+  og_parser_advance(&s->p);
+  return OG_OK;
+}
+
+// In a pattern [*A, D@dim, *B] says the same, and binds D.
+static og_status parse_insert(shape_parser *s, og_token name, og_item *item) {
+  if (s->p.pattern >= 0)
+    return og_parse_error_token(&s->p, name,
+                                "insert stands only in a result; wanted "
+                                "[*A, D@dim, *B] here");
+  item->kind = OG_ITEM_INSERT;
+  item->pack_count = 1;
+  OG_TRY(parse_pack_name(s, &item->packs[0]));
+  OG_TRY(og_parser_expect(&s->p, ',', "',' and the new dim's place"));
+  OG_TRY(parse_int_attr(s, &item->attr));
+  OG_TRY(og_parser_expect(&s->p, ',', "',' and the new dim's size"));
+  OG_TRY(og_parse_expr(&s->p, &item->expr));
+  return og_parser_expect(&s->p, ')', "')'");
+}
+
 static og_status parse_pack_function(shape_parser *s, og_item *item) {
   static const struct {
     const char *name;
@@ -123,6 +149,7 @@ static og_status parse_pack_function(shape_parser *s, og_item *item) {
   og_parser_advance(&s->p);
   og_parser_advance(&s->p);  // the '(' that the caller saw
   if (og_token_is(&s->p, name, "broadcast")) return parse_broadcast(s, item);
+  if (og_token_is(&s->p, name, "insert")) return parse_insert(s, name, item);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     if (!og_token_is(&s->p, name, rows[i].name)) continue;
     item->kind = rows[i].kind;
@@ -134,7 +161,7 @@ static og_status parse_pack_function(shape_parser *s, og_item *item) {
   }
   return og_parse_error_token(&s->p, name,
                               "unknown function '%.*s' of packs; wanted "
-                              "broadcast, permute, drop or keep",
+                              "broadcast, permute, drop, keep or insert",
                               (int)og_token_length(name),
                               og_token_text(&s->p, name));
 }
@@ -166,14 +193,7 @@ static og_status parse_pack(shape_parser *s, og_item *item) {
 // --- Items -------------------------------------------------------------------
 
 static og_status parse_pick(shape_parser *s, og_item *item) {
-  if (!og_parser_take(&s->p, '@')) return OG_OK;
-  const og_param *param = find_param(&s->p, s->p.token);
-  if (param == NULL || param->is_list || param->is_optional ||
-      (param->type != OG_TYPE_INT && param->type != OG_TYPE_SYM_INT))
-    return og_parse_wanted(&s->p, "the name of an int argument");
-  item->attr = param->index;
-  og_parser_advance(&s->p);
-  return OG_OK;
+  return og_parser_take(&s->p, '@') ? parse_int_attr(s, &item->attr) : OG_OK;
 }
 
 // D, D@dim, D~, D~@dim; leaves *out_is_name false, and the parser where it was,

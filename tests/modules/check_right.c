@@ -238,6 +238,34 @@ static const og_kernel swish_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = swish_f32},
 };
 
+// The sizes are read by the shape rule only: the parts have them.
+static og_status cut(const og_call *call) {
+  const og_tensor_list *parts = &call->out_list[0];
+  const float *x = og_f32(call->in[0]);
+  for (int64_t p = 0; p < parts->count; ++p)
+    for (int64_t i = 0; i < parts->tensors[p]->shape[0]; ++i)
+      og_f32_mut(parts->tensors[p])[i] = *x++;
+  return OG_OK;
+}
+static const og_kernel cut_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = cut}};
+
+// A result with a new dim, whose place is an argument.
+static og_status spread(const og_call *call) {
+  const og_tensor *y = call->out[0];
+  const int64_t dim = call->attr[1].i;
+  const int64_t at = dim < 0 ? dim + y->ndim : dim;
+  int64_t inner = 1;
+  for (int32_t d = (int32_t)at + 1; d < y->ndim; ++d) inner *= y->shape[d];
+  const int64_t count = y->shape[at];
+  for (int64_t i = 0; i < call->dim[0] * count; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i / (inner * count) * inner + i % inner];
+  return OG_OK;
+}
+static const og_kernel spread_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = spread}};
+
 static const og_op ops[] = {
     {.schema = "sum(Tensor x) -> Tensor",
      .shape = "x[*N] -> []",
@@ -308,5 +336,14 @@ static const og_op ops[] = {
      .shape = "x[*N] -> [*N]",
      .dtype = "x: bf16|f32 -> x",
      .kernels = OG_KERNELS(swish_kernels)},
+    {.schema = "cut(Tensor x, int[] sizes) -> Tensor[]",
+     .shape = "x[N] -> {i < len(sizes): [sizes[i]]}",
+     .where = "sum(sizes) == N",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(cut_kernels)},
+    {.schema = "spread(Tensor x, int count, int dim) -> Tensor",
+     .shape = "x[*N] -> [*insert(N, dim, count)]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(spread_kernels)},
 };
 OG_MODULE(check_right, ops)

@@ -52,21 +52,6 @@ static og_status split_with_sizes(const og_call *call) {
   return split(call, call->attr[1].i);
 }
 
-// A new dim, whose place is an argument: the rule language has no such item.
-static og_status stack_infer(const og_infer_call *call) {
-  const og_tensor_list *xs = &call->in_list[0];
-  int64_t dim = call->attr[0].i;
-  if (xs->count == 0) return OG_SHAPE;
-  const og_tensor *first = xs->tensors[0];
-  if (dim < 0) dim += first->ndim + 1;
-  if (dim < 0 || dim > first->ndim) return OG_SHAPE;
-  for (int32_t d = 0; d < first->ndim; ++d)
-    call->shape[0][d < dim ? d : d + 1] = first->shape[d];
-  call->shape[0][dim] = xs->count;
-  call->ndim[0] = first->ndim + 1;
-  return OG_OK;
-}
-
 static og_status stack(const og_call *call) {
   const og_tensor_list *xs = &call->in_list[0];
   const lines l = lines_of(call->out[0], call->attr[0].i);
@@ -77,7 +62,7 @@ static og_status stack(const og_call *call) {
   return OG_OK;
 }
 
-// in: the gradient of the stack, xs.
+// in: the gradient of the stack.
 static og_status stack_backward(const og_call *call) {
   const og_tensor_list *parts = &call->out_list[0];
   const lines l = lines_of(call->in[0], call->attr[0].i);
@@ -405,16 +390,14 @@ static const og_op ops[] = {
     },
     {
         .schema = "stack(Tensor[] xs, int dim=0) -> Tensor",
-        .shape = "xs[][*N]",
-        .backward = "stack_backward(grad, xs, dim) -> xs",
+        .shape = "xs[][*N] -> [*insert(N, dim, len(xs))]",
+        .backward = "stack_backward(grad, dim) -> xs",
         .strides = "any",
-        .infer = stack_infer,
         RUN(stack),
     },
     {
-        .schema = "stack_backward(Tensor g, Tensor[] xs, int dim) -> Tensor[]",
-        .shape = "g[*G], xs[][*N] -> {i < len(xs): [*N]}",
-        .where = "prod(G) == len(xs) * prod(N), rank(G) == rank(N) + 1",
+        .schema = "stack_backward(Tensor g, int dim) -> Tensor[]",
+        .shape = "g[*A, D@dim, *B] -> {i < D: [*A, *B]}",
         .backward = "stack(grad, dim) -> g",
         RUN(stack_backward),
     },
