@@ -3,11 +3,15 @@
 """Prints operator x type x instruction set x feature, each with its test.
 
     tools/ops_table.py [--isa scalar avx2 avx512 avx512_bf16] [--out FILE]
+    tools/ops_table.py --check docs/operators/coverage.md
 
 Runs tests/python/ops once for each instruction set that the machine has and
 collects what the tests say they cover. A feature that is covered for one type
 or set of an operator has to be for all that it takes: an empty cell falls
 short, and the table fails.
+
+--check runs no test: the page has to name the operators and types that are
+declared now, only tests that exist, and nothing that falls short.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -103,11 +108,43 @@ def tables(cells: dict[tuple[str, str, str], dict[str, str]],
     return lines, short
 
 
+def check(page: Path) -> int:
+    """How many lines of the page are not true of this tree; says which."""
+    text = page.read_text()
+    tests = {name for path in (ROOT / "tests/python/ops").glob("test_*.py")
+             for name in re.findall(r"^def (test_\w+)", path.read_text(),
+                                    flags=re.M)}
+    found = {}
+    wrong = []
+    for part in text.split("\n## ")[1:]:
+        operator, *lines = part.splitlines()
+        rows = [[c.strip() for c in line.split("|")[1:-1]]
+                for line in lines if line.startswith("| ")]
+        found[operator] = rows[0][1:] if rows else []
+        for feature, *cells in rows[1:]:
+            wrong += [f"{operator}, {feature}: {c}" for c in cells
+                      if c.split("::")[-1] not in tests]
+    for operator, types in takes().items():
+        if found.get(operator) != types:
+            wrong.append(f"{operator}: the page has {found.get(operator)}, "
+                         f"but {types} are declared")
+    wrong += [f"{o}: not declared" for o in found.keys() - takes().keys()]
+    for line in wrong:
+        print(f"{page.name}: {line}")
+    if wrong:
+        print(f"write it anew: tools/ops_table.py --out {page}")
+    return len(wrong)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--isa", nargs="*", choices=SETS)
     parser.add_argument("--out", type=Path, help="also write the page here")
+    parser.add_argument("--check", type=Path, metavar="FILE",
+                        help="only say whether this page is true of the tree")
     options = parser.parse_args()
+    if options.check is not None:
+        return check(options.check) > 0
     sets = options.isa or machine_sets()
     cells: dict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
     for isa in sets:

@@ -189,7 +189,6 @@ static void queries_load(const runner *r, scratch *s,
     s->max[at + i] = -INFINITY;
     s->sum[at + i] = 0;
   }
-  memset(s->o + at * s->o_stride, 0, (size_t)(rows * s->o_stride) * 4);
 }
 
 static void *result_of(const runner *r, const og_plan_request *request,
@@ -201,32 +200,39 @@ static void *result_of(const runner *r, const og_plan_request *request,
   return og_at(a->out, token * a->out_row + q_head * a->out_head, a->element);
 }
 
+// o * factor is the row's result.
 static void row_store(const runner *r, const og_plan_request *request,
-                      int64_t row, int32_t head, const float *o, float lse) {
+                      int64_t row, int32_t head, const float *o, float factor,
+                      float lse) {
   const og_attention_args *a = r->args;
   const int64_t at = og_row_token(row, r->group);
   const int64_t token = request->q_begin + at;
   const int64_t q_head = (head - at) * r->group + row;
-  r->rows->from_f32(o, result_of(r, request, row, head), a->dim_vo, a->element);
+  r->tiles->store(o, a->dim_vo, factor, result_of(r, request, row, head),
+                  a->element);
   a->lse[token * a->q_heads + q_head] = a->natural_lse ? lse * ln2 : lse;
 }
 
+// Rows [begin, end) of a unit, which lie in scratch from row `at` on.
 static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
-                          int32_t head, int64_t at) {
+                          int32_t head, int64_t begin, int64_t end,
+                          int64_t at) {
   const og_plan_request *request = &r->view.requests[unit->request];
   const og_attention_args *a = r->args;
-  for (int64_t i = 0; i < unit->row_count; ++i) {
+  for (int64_t i = begin; i < end; ++i) {
     float *o = s->o + (at + i) * s->o_stride;
     const float sum = s->sum[at + i];
     const int is_empty = s->max[at + i] == -INFINITY;
     const float lse = is_empty ? -INFINITY : s->max[at + i] + log2f(sum);
-    if (!is_empty) s->kernels->scale(o, s->o_stride, 1 / sum);
+    const float factor = is_empty ? 0 : 1 / sum;
+    if (is_empty) memset(o, 0, (size_t)a->dim_vo * 4);
     if (unit->slot < 0) {
-      row_store(r, request, unit->row_begin + i, head, o, lse);
+      row_store(r, request, unit->row_begin + i, head, o, factor, lse);
       continue;
     }
     const int64_t slot = (unit->slot + i) * a->kv_heads + head;
-    memcpy(r->partial_out + slot * a->dim_vo, o, (size_t)a->dim_vo * 4);
+    r->tiles->store(o, a->dim_vo, factor, r->partial_out + slot * a->dim_vo,
+                    OG_F32);
     r->partial_lse[slot] = lse;
   }
 }
@@ -309,55 +315,16 @@ static void block_pack(const runner *r, scratch *s,
   }
 }
 
-// One tile of rows against the block: rows [i0, i0 + rows) of the unit.
-static void tile_step(const runner *r, scratch *s, const og_plan_unit *unit,
-                      int32_t head, int64_t i0, int64_t rows, int64_t origin,
-                      int64_t block_end) {
-  const og_attention_kernels *tiles = r->tiles;
-  const og_plan_request *request = &r->view.requests[unit->request];
-  const int64_t panel = tiles->panel, dim = r->args->dim_qk;
-  const int64_t width = tiles->is_bf16 ? 2 : 4;
-  const int64_t key_bytes = round_up(dim, tiles->is_bf16 ? 2 : 1) * width;
-  int64_t lo, hi, ignored;
-  const int64_t first_row = unit->row_begin + i0;
-  og_keys_visible(r->view.header, request,
-                  og_row_position(request, first_row, r->group), &lo, &ignored);
-  og_keys_visible(r->view.header, request,
-                  og_row_position(request, first_row + rows - 1, r->group),
-                  &ignored, &hi);
-  if (lo < origin) lo = origin;
-  if (lo < unit->kv_begin) lo = unit->kv_begin;
-  if (hi > block_end) hi = block_end;
-  if (hi <= lo) return;
-  const int64_t first = (lo - origin) / panel * panel;
-  const int64_t last = round_up(hi - origin, panel);
-  for (int64_t c = first; c < last; c += panel)
-    tiles->tile(rows, s->q + i0 * s->q_stride * width, s->q_stride,
-                s->keys + c * key_bytes, dim, s->s + c, BLOCK, 0);
-  for (int64_t i = 0; i < rows; ++i) {
-    uint16_t *p = tiles->is_bf16 ? s->p + i * BLOCK + first : NULL;
-    const float factor =
-        row_softmax(r, s, unit, i0 + i, head, i0 + i, s->s + i * BLOCK + first,
-                    p, origin + first, last - first, hi);
-    if (factor != 1)
-      tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
-  }
-  const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
-                                       : (const void *)(s->s + first);
-  for (int64_t d = 0; d < r->args->dim_vo; d += panel)
-    tiles->tile(
-        rows, weights, BLOCK, s->values + (d * BLOCK + first * panel) * width,
-        hi - origin - first, s->o + i0 * s->o_stride + d, s->o_stride, 1);
-}
-
 // What a worker will read next: keys and values, and queries where they are of
 // another item. Asked for while tiles are computed, so that packing does not
-// wait for memory.
+// wait for memory; a little after each panel, since a core that asks for more
+// lines than it can wait for stands still.
 typedef struct upcoming {
   const og_plan_request *request;
   int32_t head;
   int64_t key_begin, key_end;
   int64_t row_begin, row_end;
+  int64_t step, step_count;  // panels of this block that are done, and all
 } upcoming;
 
 static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
@@ -371,24 +338,30 @@ static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
   };
 }
 
-// The item that is taken next, by this worker or another on the same cache.
-static upcoming upcoming_item(runner *r) {
-  const int32_t i = atomic_load_explicit(&r->next_item, memory_order_relaxed);
-  if (i >= r->view.header->item_count) return (upcoming){0};
-  const og_plan_unit *unit = &r->view.units[r->view.items[i].unit];
-  upcoming next = upcoming_keys(r, unit, r->view.items[i].head, unit->kv_begin);
+// Head `head` of a unit, from its first keys on.
+static upcoming upcoming_head(const runner *r, const og_plan_unit *unit,
+                              int32_t head) {
+  upcoming next = upcoming_keys(r, unit, head, unit->kv_begin);
   next.row_begin = unit->row_begin;
   next.row_end = unit->row_begin + unit->row_count;
   return next;
 }
 
-// Part `part` of `parts`.
-static void upcoming_fetch(const runner *r, const upcoming *next, int64_t part,
-                           int64_t parts) {
+// The item that is taken next, by this worker or another on the same cache.
+static upcoming upcoming_item(runner *r) {
+  const int32_t i = atomic_load_explicit(&r->next_item, memory_order_relaxed);
+  if (i >= r->view.header->item_count) return (upcoming){0};
+  const og_plan_item *item = &r->view.items[i];
+  return upcoming_head(r, &r->view.units[item->unit], item->head);
+}
+
+// Asks for one step's share.
+static void upcoming_fetch(const runner *r, upcoming *next) {
   const og_attention_args *a = r->args;
   const size_t es = og_element_bytes(a->element);
   const int64_t keys = next->key_end - next->key_begin;
   const int64_t rows = next->row_end - next->row_begin;
+  const int64_t part = next->step++, parts = next->step_count;
   const void *key, *value;
   for (int64_t i = keys * part / parts; i < keys * (part + 1) / parts; ++i) {
     row_find(r, next->request, next->head, next->key_begin + i, &key, &value);
@@ -401,45 +374,163 @@ static void upcoming_fetch(const runner *r, const upcoming *next, int64_t part,
   }
 }
 
-// Asks for the lines that rows [begin, end) of a unit are stored to.
-static void results_fetch(const runner *r, const og_plan_unit *unit,
-                          int32_t head, int64_t begin, int64_t end) {
+// Rows [i0, i0 + rows) of a unit against a block of keys that begins at
+// `origin`.
+typedef struct tile_work {
+  int64_t i0, rows;
+  int64_t origin;
+  int64_t first, last;  // columns: panels that some row sees
+  int64_t end;          // past the last column that some row sees; 0: none
+  int is_first;         // of these rows: there are no sums yet
+  int is_last;
+} tile_work;
+
+static tile_work tile_of(const runner *r, const og_plan_unit *unit, int64_t i0,
+                         int64_t rows, int64_t origin, int64_t block_end) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t panel = r->tiles->panel;
+  const int64_t first_row = unit->row_begin + i0;
+  int64_t lo, hi, ignored;
+  og_keys_visible(r->view.header, request,
+                  og_row_position(request, first_row, r->group), &lo, &ignored);
+  og_keys_visible(r->view.header, request,
+                  og_row_position(request, first_row + rows - 1, r->group),
+                  &ignored, &hi);
+  if (lo < unit->kv_begin) lo = unit->kv_begin;
+  const int is_first = lo >= origin;
+  if (lo < origin) lo = origin;
+  if (hi > block_end) hi = block_end;
+  if (hi <= lo) return (tile_work){.i0 = i0, .rows = rows};
+  return (tile_work){
+      .i0 = i0,
+      .rows = rows,
+      .origin = origin,
+      .first = (lo - origin) / panel * panel,
+      .last = round_up(hi - origin, panel),
+      .end = hi - origin,
+      .is_first = is_first,
+      .is_last = block_end == unit->kv_end,
+  };
+}
+
+static int64_t tile_step_count(const runner *r, const tile_work *t) {
+  const int64_t panel = r->tiles->panel;
+  if (t->end == 0) return 0;
+  return (t->last - t->first + round_up(r->args->dim_vo, panel)) / panel;
+}
+
+// Asks for the line of results that a row is stored to.
+static void result_fetch(const runner *r, const og_plan_unit *unit,
+                         int32_t head, int64_t i) {
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t bytes = a->dim_vo * (int64_t)og_element_bytes(a->element);
   if (unit->slot >= 0) return;
-  for (int64_t i = begin; i < end; ++i) {
-    const char *out = result_of(r, request, unit->row_begin + i, head);
-    for (int64_t at = 0; at < bytes; at += 64)
-      __builtin_prefetch(out + at, 1, 2);
+  const char *out = result_of(r, request, unit->row_begin + i, head);
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(out + at, 1, 2);
+}
+
+static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
+                     int32_t head, const tile_work *t, upcoming *next) {
+  const og_attention_kernels *tiles = r->tiles;
+  const int64_t panel = tiles->panel, half = panel / 2, dim = r->args->dim_qk;
+  const int64_t width = tiles->is_bf16 ? 2 : 4;
+  const int64_t key_bytes = round_up(dim, tiles->is_bf16 ? 2 : 1) * width;
+  const int64_t i0 = t->i0, first = t->first;
+  const char *q = s->q + i0 * s->q_stride * width;
+  for (int64_t c = first; c < t->last; c += panel) {
+    (t->end - c > half ? tiles->tile : tiles->half_tile)(
+        t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
+        0);
+    upcoming_fetch(r, next);
+  }
+  const int64_t n = round_up(t->end - first, half);
+  for (int64_t i = 0; i < t->rows; ++i) {
+    uint16_t *p = tiles->is_bf16 ? s->p + i * BLOCK + first : NULL;
+    const float factor =
+        row_softmax(r, s, unit, i0 + i, head, i0 + i, s->s + i * BLOCK + first,
+                    p, t->origin + first, n, t->origin + t->end);
+    if (factor != 1)
+      tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
+    if (t->is_last) result_fetch(r, unit, head, i0 + i);
+  }
+  const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
+                                       : (const void *)(s->s + first);
+  const int64_t dim_vo = r->args->dim_vo;
+  for (int64_t d = 0; d < dim_vo; d += panel) {
+    (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
+        t->rows, weights, BLOCK,
+        s->values + (d * BLOCK + first * panel) * width, t->end - first,
+        s->o + i0 * s->o_stride + d, s->o_stride, !t->is_first);
+    upcoming_fetch(r, next);
   }
 }
 
-static void packed_item(runner *r, const og_plan_unit *unit, int32_t head,
-                        int32_t worker) {
+// Tile k of a unit against a block.
+static tile_work tile_at(const runner *r, const og_plan_unit *unit, int64_t k,
+                         int64_t origin, int64_t block_end) {
+  const int64_t rows = unit->row_count, most = r->tiles->tile_rows;
+  const int64_t tiles = (rows + most - 1) / most;
+  const int64_t i0 = rows * k / tiles, i1 = rows * (k + 1) / tiles;
+  return tile_of(r, unit, i0, i1 - i0, origin, block_end);
+}
+
+// Keys [origin, end) of a head; `next` is what is read after it.
+static void block_run(const runner *r, scratch *s, const og_plan_unit *unit,
+                      int32_t head, int64_t origin, int64_t end,
+                      upcoming next) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t tiles =
+      (unit->row_count + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
+  const int is_first = origin <= unit->kv_begin, is_last = end == unit->kv_end;
+  for (int64_t k = 0; k < tiles; ++k) {
+    const tile_work t = tile_at(r, unit, k, origin, end);
+    next.step_count += tile_step_count(r, &t);
+  }
+  for (int64_t k = 0; k < tiles; ++k) {
+    const tile_work t = tile_at(r, unit, k, origin, end);
+    if (is_first)
+      queries_load(r, s, request, unit->row_begin + t.i0, t.rows, head, t.i0);
+    if (t.end > 0) tile_run(r, s, unit, head, &t, &next);
+    if (is_last) results_store(r, s, unit, head, t.i0, t.i0 + t.rows, 0);
+  }
+}
+
+static void packed_head(runner *r, scratch *s, const og_plan_unit *unit,
+                        int32_t head, int32_t head_end) {
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t rows = unit->row_count, panel = r->tiles->panel;
-  scratch s = scratch_of(r, worker, rows, 1);
   const int64_t block = block_keys(r->args);
-  const int64_t tiles = (rows + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
-  queries_load(r, &s, request, unit->row_begin, rows, head, 0);
   int64_t origin = unit->kv_begin / block * block;
   for (; origin < unit->kv_end; origin += block) {
     int64_t begin = origin > unit->kv_begin ? origin : unit->kv_begin;
     const int64_t end =
         origin + block < unit->kv_end ? origin + block : unit->kv_end;
     begin = origin + (begin - origin) / panel * panel;
-    block_pack(r, &s, request, head, origin, begin, end);
+    block_pack(r, s, request, head, origin, begin, end);
     const upcoming next = end < unit->kv_end ? upcoming_keys(r, unit, head, end)
-                                             : upcoming_item(r);
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t i0 = rows * t / tiles, i1 = rows * (t + 1) / tiles;
-      upcoming_fetch(r, &next, t, tiles);
-      if (end == unit->kv_end) results_fetch(r, unit, head, i0, i1);
-      tile_step(r, &s, unit, head, i0, i1 - i0, origin, end);
-    }
+                          : head + 1 < head_end
+                              ? upcoming_head(r, unit, head + 1)
+                              : upcoming_item(r);
+    block_run(r, s, unit, head, origin, end, next);
   }
-  results_store(r, &s, unit, head, 0);
+  if (unit->kv_begin < unit->kv_end) return;
+  queries_load(r, s, request, unit->row_begin, rows, head, 0);
+  results_store(r, s, unit, head, 0, rows, 0);
+}
+
+static int32_t head_end_of(const runner *r, const og_plan_unit *unit,
+                           int32_t head) {
+  const int32_t end = head + unit->head_step;
+  return end < r->args->kv_heads ? end : r->args->kv_heads;
+}
+
+static void packed_item(runner *r, const og_plan_unit *unit, int32_t head,
+                        int32_t worker) {
+  scratch s = scratch_of(r, worker, unit->row_count, 1);
+  const int32_t head_end = head_end_of(r, unit, head);
+  for (int32_t h = head; h < head_end; ++h)
+    packed_head(r, &s, unit, h, head_end);
 }
 
 // --- Few rows: keys and values where they lie
@@ -547,11 +638,11 @@ static void direct_item(const runner *r, const og_plan_unit *unit, int32_t head,
                         int32_t worker) {
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t rows = unit->row_count;
-  int32_t head_end = head + unit->head_step;
-  if (head_end > r->args->kv_heads) head_end = r->args->kv_heads;
+  const int32_t head_end = head_end_of(r, unit, head);
   scratch s = scratch_of(r, worker, (head_end - head) * rows, 0);
   for (int32_t h = head; h < head_end; ++h)
     queries_load(r, &s, request, unit->row_begin, rows, h, (h - head) * rows);
+  memset(s.o, 0, (size_t)((head_end - head) * rows * s.o_stride) * 4);
   int64_t begin = unit->kv_begin;
   while (begin < unit->kv_end) {
     const int64_t next = (begin / DIRECT_BLOCK + 1) * DIRECT_BLOCK;
@@ -560,7 +651,7 @@ static void direct_item(const runner *r, const og_plan_unit *unit, int32_t head,
     begin = end;
   }
   for (int32_t h = head; h < head_end; ++h)
-    results_store(r, &s, unit, h, (h - head) * rows);
+    results_store(r, &s, unit, h, 0, rows, (h - head) * rows);
 }
 
 // --- The run
@@ -603,9 +694,8 @@ static void merge_row(const runner *r, const og_plan_merge *m, int64_t i,
     r->rows->accumulate(r->partial_out + slot * a->dim_vo, weight, out,
                         a->dim_vo);
   }
-  const float inverse = top > -INFINITY ? 1 / sum : 0;
-  for (int32_t d = 0; d < a->dim_vo; ++d) out[d] *= inverse;
   row_store(r, &r->view.requests[m->request], m->row_begin + i, head, out,
+            top > -INFINITY ? 1 / sum : 0,
             top > -INFINITY ? top + log2f(sum) : top);
 }
 

@@ -211,7 +211,7 @@ void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
 typedef struct og_softmax_row {
   float *s;        // [n]
   uint16_t *p;     // where set, the weights go here as bf16
-  int64_t n;       // a multiple of the panel
+  int64_t n;       // a multiple of half a panel
   int64_t lo, hi;  // visible columns
   float scale;     // sm_scale * log2(e)
   float soft_cap;  // 0: none
@@ -239,9 +239,16 @@ typedef struct og_attention_kernels {
   // c[rows, panel] (+)= a[rows, k] b[k, panel]
   void (*tile)(int64_t rows, const void *a, int64_t a_stride, const void *b,
                int64_t k, float *c, int64_t c_stride, int accumulate);
+  // The same for the first panel / 2 columns.
+  void (*half_tile)(int64_t rows, const void *a, int64_t a_stride,
+                    const void *b, int64_t k, float *c, int64_t c_stride,
+                    int accumulate);
   // Returns what earlier sums of this row are to be multiplied by.
   float (*softmax)(og_softmax_row *row);
   void (*scale)(float *x, int64_t n, float factor);
+  // out = x * factor
+  void (*store)(const float *x, int64_t n, float factor, void *out,
+                int element);
   // s[r * s_stride + i] = q[r] . keys[i], i < 4; q, of the tile's type, padded
   // with zeros to 32.
   void (*dots)(const void *q, int64_t q_stride, int64_t rows,

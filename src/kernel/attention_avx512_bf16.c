@@ -95,45 +95,58 @@ OG_TARGET static void pack_values(const void *const *values, int64_t first,
   v_store(c + r * c_stride + VW, d##r);
 
 // Strides and k count pairs.
-#define TILE(R)                                                       \
-  OG_TARGET static void tile_##R(const int32_t *a, int64_t a_stride,  \
-                                 const float *b, int64_t k, float *c, \
-                                 int64_t c_stride, int accumulate) {  \
-    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i) {             \
-      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                \
-      const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);           \
-      b += PANEL;                                                     \
-      ROWS_##R(TILE_STEP)                                             \
-    }                                                                 \
-    if (accumulate) {                                                 \
-      ROWS_##R(TILE_ADD)                                              \
-    }                                                                 \
-    ROWS_##R(TILE_PUT)                                                \
+#define TILE_DEFINE(R, name)                                            \
+  OG_TARGET static void name##_##R(const int32_t *a, int64_t a_stride,  \
+                                   const float *b, int64_t k, float *c, \
+                                   int64_t c_stride, int accumulate) {  \
+    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {   \
+      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                  \
+      const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);             \
+      ROWS_##R(TILE_STEP)                                               \
+    }                                                                   \
+    if (accumulate) {                                                   \
+      ROWS_##R(TILE_ADD)                                                \
+    }                                                                   \
+    ROWS_##R(TILE_PUT)                                                  \
   }
-TILE(1)
-TILE(2)
-TILE(3)
-TILE(4)
-TILE(5)
-TILE(6)
-TILE(7)
-TILE(8)
-TILE(9)
-TILE(10)
-TILE(11)
-TILE(12)
-TILE(13)
-TILE(14)
+EACH_TILE_14(TILE_DEFINE, tile)
+
+// The first of a tile's two vectors.
+#define HALF_ZERO(r) vf c##r = v_zero();
+#define HALF_STEP(r)       \
+  c##r = _mm512_dpbf16_ps( \
+      c##r, (__m512bh)_mm512_set1_epi32(a[i + r * a_stride]), u);
+#define HALF_ADD(r) c##r = v_add(c##r, v_load(c + r * c_stride));
+#define HALF_PUT(r) v_store(c + r * c_stride, c##r);
+#define HALF_DEFINE(R, name)                                            \
+  OG_TARGET static void name##_##R(const int32_t *a, int64_t a_stride,  \
+                                   const float *b, int64_t k, float *c, \
+                                   int64_t c_stride, int accumulate) {  \
+    ROWS_##R(HALF_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {   \
+      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                  \
+      ROWS_##R(HALF_STEP)                                               \
+    }                                                                   \
+    if (accumulate) {                                                   \
+      ROWS_##R(HALF_ADD)                                                \
+    }                                                                   \
+    ROWS_##R(HALF_PUT)                                                  \
+  }
+EACH_TILE_14(HALF_DEFINE, half)
 
 typedef void (*tile_fn)(const int32_t *a, int64_t a_stride, const float *b,
                         int64_t k, float *c, int64_t c_stride, int accumulate);
-static const tile_fn tiles[TILE_ROWS + 1] = {
-    NULL,   tile_1, tile_2,  tile_3,  tile_4,  tile_5,  tile_6, tile_7,
-    tile_8, tile_9, tile_10, tile_11, tile_12, tile_13, tile_14};
+static const tile_fn tiles[TILE_ROWS + 1] = TILE_LIST_14(tile);
+static const tile_fn halves[TILE_ROWS + 1] = TILE_LIST_14(half);
 
 static void tile(int64_t rows, const void *a, int64_t a_stride, const void *b,
                  int64_t k, float *c, int64_t c_stride, int accumulate) {
   tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
+}
+
+static void half_tile(int64_t rows, const void *a, int64_t a_stride,
+                      const void *b, int64_t k, float *c, int64_t c_stride,
+                      int accumulate) {
+  halves[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
 }
 
 // --- Few rows: keys and values where they lie
@@ -245,8 +258,10 @@ const og_attention_kernels og_attention_avx512_bf16 = {
     .pack_keys = pack_keys,
     .pack_values = pack_values,
     .tile = tile,
+    .half_tile = half_tile,
     .softmax = softmax_row,
     .scale = scale_row,
+    .store = store_row,
     .dots = dots,
     .add_values = add_values,
 };

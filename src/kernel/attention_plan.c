@@ -170,8 +170,12 @@ typedef struct cutter {
   int32_t unit_count, merge_count;
   int64_t item_count, slot_count;
   float longest;  // an item's cost above which a unit is split; 0: none
-  double total;
+  double total, expected;  // cost so far, and of the whole batch; 0: not known
 } cutter;
+
+static int32_t thread_count(const og_attention_problem *p) {
+  return most(1, least(p->threads, MAX_THREADS));
+}
 
 static int32_t head_step_of(const cutter *c, int32_t rows) {
   const og_attention_problem *p = c->problem;
@@ -181,13 +185,27 @@ static int32_t head_step_of(const cutter *c, int32_t rows) {
   return most(1, least(c->tiling.head_step_max, DIRECT_ROOM / bytes));
 }
 
+// Heads of an item of many rows. One worker takes neighbours, whose lines of
+// keys, queries and logarithms lie in the same pages, and knows what it reads
+// next; fewer at a time as work runs out (guided self-scheduling:
+// Polychronopoulos and Kuck, 1987).
+static int32_t heads_together(const cutter *c, float cost) {
+  const double share =
+      (c->expected - c->total) / (thread_count(c->problem) * ITEMS_PER_THREAD);
+  int32_t heads = c->problem->kv_heads;
+  while (heads > 1 && (double)cost * heads > share) heads = (heads + 1) / 2;
+  return heads;
+}
+
 static void unit_add(cutter *c, int32_t request, int32_t row_begin,
                      int32_t rows, int32_t kv_begin, int32_t kv_end,
                      int32_t slot) {
   const og_attention_problem *p = c->problem;
-  const int32_t step = head_step_of(c, rows);
-  const float cost =
-      unit_cost(p, c->tiling.group, rows, kv_begin, kv_end) * (float)step;
+  const float head_cost = unit_cost(p, c->tiling.group, rows, kv_begin, kv_end);
+  const int32_t step = rows > OG_ATTENTION_DIRECT_ROWS
+                           ? heads_together(c, head_cost)
+                           : head_step_of(c, rows);
+  const float cost = head_cost * (float)step;
   if (c->units != NULL)
     c->units[c->unit_count] = (og_plan_unit){
         .request = request,
@@ -200,9 +218,8 @@ static void unit_add(cutter *c, int32_t request, int32_t row_begin,
         .cost = cost,
     };
   ++c->unit_count;
-  const int32_t items = (p->kv_heads + step - 1) / step;
-  c->item_count += items;
-  c->total += (double)cost * items;
+  c->item_count += (p->kv_heads + step - 1) / step;
+  c->total += (double)head_cost * p->kv_heads;
 }
 
 // How many keys a part of [kv_begin, kv_end) has; 0: do not split.
@@ -270,10 +287,6 @@ static void batch_cut(cutter *c) {
   }
 }
 
-static int32_t thread_count(const og_attention_problem *p) {
-  return most(1, least(p->threads, MAX_THREADS));
-}
-
 // Cuts once to learn the total, then with the sizes that balance asks for.
 // Neither smaller tiles nor fewer heads in an item change any result.
 static void cutter_init(cutter *c, const og_attention_problem *p) {
@@ -292,6 +305,8 @@ static void cutter_init(cutter *c, const og_attention_problem *p) {
     c->longest = (float)(c->total / (double)wanted);
     batch_cut(c);
   }
+  c->expected = c->total;
+  batch_cut(c);
   while (c->item_count < 2 * threads && c->tiling.head_step_max > 1) {
     c->tiling.head_step_max = (c->tiling.head_step_max + 1) / 2;
     batch_cut(c);
@@ -528,10 +543,12 @@ static int units_fit(const og_plan_view *v, int32_t group) {
     if (u->slot < -1 ||
         (u->slot >= 0 && u->row_count > h->slot_count - u->slot))
       return 0;
+    // Heads of few rows are in scratch together.
     const int64_t room =
         4 * (int64_t)u->row_count * (h->dim_qk + h->dim_vo + 32);
-    if (u->head_step > 1 && (u->row_count > OG_ATTENTION_DIRECT_ROWS ||
-                             u->head_step * room > DIRECT_ROOM))
+    if (u->head_step > 1 &&
+        r->q_len * (int64_t)group <= OG_ATTENTION_DIRECT_ROWS &&
+        u->head_step * room > DIRECT_ROOM)
       return 0;
   }
   for (int32_t i = 0; i < h->item_count; ++i)
