@@ -29,6 +29,10 @@ static bool is_same_root(const og_root *root, const og_trace_cause *cause) {
       !is_stage(stage_group(root->stage), stage_group(cause->stage)))
     return false;
   if (is_stage(cause->stage, "recompile")) return true;
+  // One line of yours may call a library that breaks in many places.
+  if (root->cause->at_line != cause->at_line ||
+      strcmp(root->cause->at_file, cause->at_file) != 0)
+    return false;
   return strcmp(root->id, cause->id) == 0 &&
          strcmp(root->cause->operator_, cause->operator_) == 0;
 }
@@ -39,8 +43,24 @@ static int32_t root_find(const og_joined *joined, const og_trace_cause *cause) {
   return -1;
 }
 
-// The array has room for every cause.
-static int32_t root_add(og_joined *joined, const og_trace_cause *cause) {
+// Leaving a frame eager is worse than splitting one. But where the break lies
+// in a function that the skipped frame calls, that function is then compiled by
+// itself, and what happens to it there is what the root does.
+static void stage_add(og_root *root, const og_trace_cause *cause,
+                      const og_trace_frame *frame) {
+  const bool is_own =
+      frame != NULL && strcmp(frame->name, cause->function) == 0;
+  if (is_stage(cause->stage, "skip") && is_own) {
+    root->is_frame_eager = true;
+    root->stage = cause->stage;
+  } else if (is_stage(cause->stage, "dynamo") && !root->is_frame_eager) {
+    root->stage = cause->stage;
+  }
+}
+
+// The array has room for every cause. `frame` is NULL where it has none.
+static int32_t root_add(og_joined *joined, const og_trace_cause *cause,
+                        const og_trace_frame *frame) {
   int32_t index = root_find(joined, cause);
   if (index < 0) {
     index = joined->root_count++;
@@ -53,8 +73,7 @@ static int32_t root_add(og_joined *joined, const og_trace_cause *cause) {
   ++root->hits;
   if (root->id[0] == '\0') root->id = cause->id;
   if (root->guard[0] == '\0') root->guard = cause->guard;
-  // A break that splits one frame and leaves another eager is the worse.
-  if (is_stage(cause->stage, "skip")) root->stage = cause->stage;
+  stage_add(root, cause, frame);
   return index;
 }
 
@@ -108,8 +127,9 @@ static void causes_read(og_joined *joined, og_places *places) {
   const og_trace *trace = joined->trace;
   for (int32_t i = 0; i < og_trace_cause_count(trace); ++i) {
     const og_trace_cause *cause = og_trace_cause_at(trace, i);
-    const int32_t root = root_add(joined, cause);
     const int32_t frame = og_id_find(&places->frames, cause->frame);
+    const int32_t root = root_add(
+        joined, cause, frame >= 0 ? og_trace_frame_at(trace, frame) : NULL);
     if (frame < 0) continue;
     places->explained[frame] = true;
     if (splits(cause) || is_stage(cause->stage, "recompile"))
@@ -149,8 +169,9 @@ static void frames_read(og_joined *joined, const og_places *places) {
     failed += strcmp(frame->outcome, "failed") == 0;
     if (strcmp(frame->outcome, "compiled") == 0)
       ++frames->compiled;
-    else if (!places->explained[i] && (frame->reason[0] == '\0' ||
-                                       strcmp(frame->outcome, "failed") == 0))
+    else if (!places->explained[i] && !frame->is_between &&
+             (frame->reason[0] == '\0' ||
+              strcmp(frame->outcome, "failed") == 0))
       ++frames->unexplained;
   }
   counters_read(joined, frames->total, failed);

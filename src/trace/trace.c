@@ -60,6 +60,7 @@ static const field frame_fields[] = {
     TEXT(og_trace_frame, reason),
     INT(og_trace_frame, after),
     {"counted", FIELD_INT, offsetof(og_trace_frame, is_counted)},
+    {"between", FIELD_INT, offsetof(og_trace_frame, is_between)},
     INT(og_trace_frame, ns),
     INT(og_trace_frame, restart_ns),
     INT(og_trace_frame, backend_ns),

@@ -56,6 +56,7 @@ typedef struct og_trace_frame {
   const char *reason;   // of what is not compiled
   int64_t after;        // the frame whose break it continues; 0: none
   int64_t is_counted;   // Dynamo's own frame counter saw it
+  int64_t is_between;   // tried only because a frame above it is split
   int64_t ns;
   int64_t restart_ns;  // of it, spent on analysis that a break threw away
   int64_t backend_ns;  // of it, spent in the backend

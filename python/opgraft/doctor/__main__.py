@@ -2,7 +2,8 @@
 """python -m opgraft.doctor [OPTIONS] SCRIPT.py [ARGUMENTS]
 
 The same as `opgraft doctor`, which it starts; --record is what that program
-asks of Python: run the script with hooks, and write the event file.
+asks of Python: run the script with hooks, and write the event file; with
+--verify, try fixes for what stands in it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from . import _run
 
@@ -23,11 +25,18 @@ def main() -> int:
         os.execv(program, [program, "doctor", *words])
     parser = argparse.ArgumentParser(prog="python -m opgraft.doctor")
     parser.add_argument("--record", required=True)
+    parser.add_argument("--verify", action="store_true",
+                        help="try fixes for the roots that are recorded")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--no-verify", action="store_true")
+    parser.add_argument("--apply", help="write verified fixes to a patch file")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     args = parser.parse_args(words)
+    if args.verify:
+        from . import _verify
+
+        return _verify.verify(Path(args.record), args.script, args.arguments,
+                              args.runs, args.apply)
     return _run.script(args.script, args.arguments, args.record,
                        runs=args.runs)
 

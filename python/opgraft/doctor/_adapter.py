@@ -69,7 +69,7 @@ def _bracket(recorder: Recorder, inner: Callable[..., Any], self: Any,
             outcome = "failed" if made.error else "skipped"
         return result
     except Exception as error:
-        made.error = made.error or error
+        made.error, made.is_raised = made.error or error, True
         raise
     finally:
         with recorder.cost():
@@ -152,6 +152,10 @@ def _call_backend(recorder: Recorder, inner: Callable[..., Any]) -> Any:
         ours = recorder.hooks_ns
         try:
             return inner(self, gm, *args, **kwargs)
+        except Exception as error:
+            with recorder.cost():
+                recorder.graph_failed(gm, error)
+            raise
         finally:
             ns = time.perf_counter_ns() - begin - (recorder.hooks_ns - ours)
             with recorder.cost():

@@ -28,6 +28,23 @@ def _encode(value: Value) -> bytes:
     return text.translate(_ESCAPES).encode("utf-8", "surrogateescape")
 
 
+def _line(kind: str, fields: dict[str, Value | None]) -> bytes:
+    """A field whose value is None or "" is left out; so is 0, which is what a
+    missing number means."""
+    parts = [kind.encode()]
+    for key, value in fields.items():
+        if value or isinstance(value, float):
+            parts.append(key.rstrip("_").encode() + b"=" + _encode(value))
+    return b"\t".join(parts) + b"\n"
+
+
+def append(path: str | os.PathLike[str], kind: str, /,
+           **fields: Value | None) -> None:
+    """One more line of a file that its writer has closed."""
+    with open(path, "ab") as file:
+        file.write(_line(kind, fields))
+
+
 class Writer:
     """What is written is flushed at once, so that a crash loses nothing."""
 
@@ -38,15 +55,9 @@ class Writer:
         self._file.flush()
 
     def line(self, kind: str, /, **fields: Value | None) -> None:
-        """A field whose value is None or "" is left out; so is 0, which is
-        what a missing number means."""
-        parts = [kind.encode()]
-        for key, value in fields.items():
-            if value or isinstance(value, float):
-                parts.append(key.rstrip("_").encode() + b"=" + _encode(value))
         with self._lock:
             if not self._file.closed:
-                self._file.write(b"\t".join(parts) + b"\n")
+                self._file.write(_line(kind, fields))
                 self._file.flush()
 
     def close(self) -> None:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import functools
+import importlib.metadata
 import linecache
 import os
 import re
-import site
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
@@ -27,14 +27,10 @@ _STDLIB = tuple(
     for p in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
     if p
 )
-_PACKAGES = tuple(
-    os.path.realpath(p) + os.sep
-    for p in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"),
-              *site.getsitepackages(), site.getusersitepackages()}
-    if p
-)
+# Wherever it is installed: a script may bring its packages along.
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _STACK_LINE = re.compile(r'File "([^"\n]*)", line (\d+), in ([^\n]*)')
-_RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 
 class Place(NamedTuple):
@@ -65,10 +61,9 @@ def owner(file: str) -> str:
         return PYTORCH
     if path.startswith(_OURS):
         return "library opgraft"
-    for folder in _PACKAGES:
-        if path.startswith(folder):
-            name = path[len(folder):].split(os.sep)[0]
-            return f"library {name.removesuffix('.py')}"
+    package = _PACKAGE.search(path)
+    if package:
+        return f"library {package[1].removesuffix('.py')}"
     if path.startswith(_STDLIB):
         return PYTHON
     return YOURS
@@ -80,25 +75,57 @@ def base_name(function: str) -> str:
     return base_name(match[1]) if match else function
 
 
-def is_resume(function: str) -> bool:
-    return _RESUME.match(function) is not None
+def resumed_at(function: str) -> int:
+    """The line of the break that a resume function continues; 0: it is none."""
+    match = _RESUME.match(function)
+    return int(match[2]) if match else 0
 
 
-def _is_blamed(file: str) -> bool:
-    return owner(file) not in (PYTORCH, PYTHON)
+@functools.lru_cache(maxsize=1)
+def _beneath() -> frozenset[str]:
+    """The packages that PyTorch is built on, and those beneath them."""
+    found: set[str] = set()
+    waiting = ["torch"]
+    while waiting:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            for line in importlib.metadata.requires(waiting.pop()) or []:
+                name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+                if "extra ==" not in line and name not in found:
+                    found.add(name)
+                    waiting.append(name)
+    return frozenset("library " + n.replace("-", "_") for n in found)
+
+
+def is_machinery(file: str) -> bool:
+    """Code that PyTorch runs for its own ends, not for the user's."""
+    whose = owner(file)
+    return whose in (PYTORCH, PYTHON) or whose in _beneath()
+
+
+def _blamed(stack: Sequence[Place]) -> Place | None:
+    """Your innermost line, which is where you would mend it; without one, a
+    library's."""
+    whose = [owner(place.file) for place in stack]
+    for is_it in (lambda o: o == YOURS,
+                  lambda o: o not in (PYTORCH, PYTHON)):
+        for place, of in zip(reversed(stack), reversed(whose)):
+            if is_it(of):
+                return place
+    return None
 
 
 def site_of(stack: Sequence[Place]) -> Site | None:
-    """Of a stack, innermost last: the innermost line that is neither
-    PyTorch's nor Python's own."""
+    """Of a stack, innermost last: the line to blame, and whose the code is
+    that it calls into (PyTorch's and Python's own are called by someone)."""
     if not stack:
         return None
     last = stack[-1]
-    for place in reversed(stack):
-        if _is_blamed(place.file):
-            at = None if place is last else last
-            return Site(place, at, owner(place.file))
-    return Site(last, None, owner(last.file))
+    place = _blamed(stack)
+    if place is None:
+        return Site(last, None, owner(last.file))
+    whose = next(o for o in (owner(p.file) for p in reversed(stack))
+                 if o not in (PYTORCH, PYTHON))
+    return Site(place, None if place is last else last, whose)
 
 
 def places(stack: Iterable[Any]) -> list[Place]:
@@ -111,38 +138,39 @@ def places_of_text(text: str) -> list[Place]:
             for file, line, name in _STACK_LINE.findall(text)]
 
 
-def callers(frame: Any) -> list[Place]:
-    """The stack that ends in `frame`, without our own files."""
-    found = []
+def calling(frame: Any, end: Any = None) -> Place | None:
+    """The innermost line on a live stack, up to one of its frames, that is
+    not PyTorch's or Python's."""
     for f, line in traceback.walk_stack(frame):
-        if not f.f_code.co_filename.startswith(_OURS):
-            found.append(Place(f.f_code.co_filename, line,
-                               base_name(f.f_code.co_name)))
-    found.reverse()
-    return found
+        if f is end:
+            return None
+        if owner(f.f_code.co_filename) not in (PYTORCH, PYTHON):
+            return Place(f.f_code.co_filename, line,
+                         base_name(f.f_code.co_name))
+    return None
 
 
 def code(place: Place) -> str:
     return linecache.getline(place.file, place.line).strip()
 
 
-@functools.lru_cache(maxsize=256)
-def _definitions(file: str) -> dict[int, int]:
-    """First line of each function, decorators included -> line of its def."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return {}
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found[first] = node.lineno
-    return found
+_DEF = re.compile(r"\s*(async\s+)?def\s")
+_FAR = 100  # lines that decorators may take
+
+
+@functools.lru_cache(maxsize=4096)
+def _def_line(file: str, first: int) -> int:
+    lines = linecache.getlines(file)
+    for line in range(first, min(first + _FAR, len(lines)) + 1):
+        if _DEF.match(lines[line - 1]):
+            return line
+    return first
 
 
 def definition(code_object: Any) -> Place:
     """Where a function is defined: its `def`, not its decorators."""
     file, line = code_object.co_filename, code_object.co_firstlineno
-    return Place(file, _definitions(file).get(line, line),
-                 base_name(code_object.co_name))
+    name = code_object.co_name
+    if not name.startswith("<") and not resumed_at(name):
+        line = _def_line(file, line)
+    return Place(file, line, base_name(name))

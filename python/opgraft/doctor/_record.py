@@ -31,12 +31,26 @@ class Entry:
     context: Any
     code: types.CodeType  # of the wrapper that torch.compile returned
     place: Place
+    caller: Place | None = None  # the line that called it last
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     grad: bool = True
     is_captured: bool = False  # some graph is its
     is_explained: bool = False  # some cause is its
     skip_reason: str = ""
+
+
+@dataclasses.dataclass
+class Break:
+    """A break, held until its frame ends: only then is it known whether it
+    splits the frame or leaves all of it eager."""
+
+    site: Site
+    line: int  # of the frame itself
+    title: str
+    text: str
+    id: str
+    stage: str  # "" where the frame's end says it
 
 
 @dataclasses.dataclass
@@ -53,6 +67,10 @@ class Frame:
     backend_ns: int = 0
     compile_id: str = ""
     error: BaseException | None = None
+    is_raised: bool = False  # the error went on to the caller
+    called_at: Place | None = None  # your line that called it
+    failed_at: Site | None = None  # the operator that a backend refused
+    breaks: list[Break] = dataclasses.field(default_factory=list)
     causes: set[tuple[Any, ...]] = dataclasses.field(default_factory=set)
 
 
@@ -73,6 +91,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._counts = {"frame": 0, "graph": 0}
         self._broken: dict[tuple[str, str, int], int] = {}
+        self._break_sites: dict[int, Site] = {}  # by frame
         self._graph_of: dict[str, int] = {}  # compile id -> graph
         self._seen_sources: set[tuple[str, int]] = set()
         self.entries: list[Entry] = []
@@ -123,8 +142,10 @@ class Recorder:
         with self.cost():
             entry = self._entry(caller)
             made.entry = entry.id if entry else 0
-            if _places.is_resume(code.co_name):
-                made.after = self._broken.get(_key(code), 0)
+            line = _places.resumed_at(code.co_name)
+            if line:
+                made.after = self._broken.get(_key(code, line), 0)
+            made.called_at = self._called_at(caller)
         self._stack().append(made)
         made.begin_ns = time.perf_counter_ns()
         return made
@@ -134,24 +155,24 @@ class Recorder:
         ns = time.perf_counter_ns() - made.begin_ns
         if not self._stack():
             self.compile_ns += ns
-        if made.error is not None and not made.causes:
-            if self._is_consequence(made):
-                outcome = "skipped"
-                reason = f"called between compiled regions: {reason}"
-            else:
-                self.broke(made.error, made, stage="skip")
+        if made.error is not None and not made.breaks:
+            self.broke(made.error, made)
+        is_between = False
+        if made.breaks and self._is_consequence(made):
+            made.causes.clear()
+            is_between = True
+        else:
+            self._breaks_end(made, outcome)
         place = _places.definition(made.code)
         entry = self._entry_at(made.entry)
         if entry is not None and outcome == "skipped":
             entry.skip_reason = reason
-        if made.causes:
-            self._broken[_key(made.code)] = made.id
         self._writer.line(
             "frame", id=made.id, entry=made.entry, name=place.function,
             file=absolute(place.file), line=place.line, compile=made.compile_id,
             outcome=outcome, reason=reason, after=made.after,
             counted=made.counted, ns=ns, restart_ns=made.restart_ns,
-            backend_ns=made.backend_ns,
+            backend_ns=made.backend_ns, between=is_between,
         )
 
     def frame_untried(self, code: types.CodeType, caller: Any,
@@ -167,6 +188,16 @@ class Recorder:
             name=place.function, file=absolute(place.file), line=place.line,
             outcome="skipped", reason=reason,
         )
+
+    def _called_at(self, caller: Any) -> Place | None:
+        """Your line, below the entry, from which a frame is called."""
+        end = caller
+        while end is not None and not _is_wrapper(end):
+            end = end.f_back
+        place = _places.calling(caller, end) if end is not None else None
+        if place and _places.owner(place.file) == _places.YOURS:
+            return place
+        return None
 
     # --- Entries -------------------------------------------------------------
 
@@ -189,6 +220,7 @@ class Recorder:
                 break
         else:
             entry = self._entry_add(fn, context, found)
+        entry.caller = _places.calling(found.f_back)
         entry.args = values.get("args", ())
         entry.kwargs = values.get("kwargs", {})
         import torch
@@ -246,6 +278,8 @@ class Recorder:
         if of is not None:
             of.is_explained = True
         site = site or Site(Place("", 0, ""), None, _places.YOURS)
+        if of is not None and of.caller and _is_not_yours(site):
+            site = Site(of.caller, site.place, site.owner)
         place, at, owner = site
         self._writer.line(
             "cause", frame=frame, graph=graph, entry=entry, stage=stage,
@@ -269,26 +303,27 @@ class Recorder:
 
     def _is_consequence(self, made: Frame) -> bool:
         """A frame that Dynamo tried only because a frame above it is split
-        already: a generator, or code of PyTorch's or Python's own."""
+        already: a generator, code of PyTorch's or Python's own, or of what
+        PyTorch is built on."""
         entry = self._entry_at(made.entry)
         if entry is None or not entry.is_explained:
             return False
-        return bool(made.code.co_flags & _GENERATORS) or _places.owner(
-            made.code.co_filename) in (_places.PYTORCH, _places.PYTHON)
+        return bool(made.code.co_flags & _GENERATORS) or _places.is_machinery(
+            made.code.co_filename)
 
-    def broke(self, error: BaseException, frame: Frame | None = None,
-              stage: str = "dynamo") -> None:
-        """Dynamo stopped tracing at `error`; the frame is split there, or
-        (stage "skip") left as it is."""
+    def broke(self, error: BaseException, frame: Frame | None = None) -> None:
+        """Dynamo stopped tracing at `error`."""
         made = frame or self.frame
         if made is None:
             return
         made.restart_ns = time.perf_counter_ns() - made.begin_ns
         stack = _places.places(getattr(error, "real_stack", None) or [])
-        site = _places.site_of(stack)
+        site = _places.site_of(stack) or made.failed_at
         if site is None:
             place = _places.definition(made.code)
             site = Site(place, None, _places.owner(place.file))
+        if site.owner != _places.YOURS and made.called_at is not None:
+            site = Site(made.called_at, site.at or site.place, site.owner)
         title, text = _title_and_text(error)
         id = _registry_id(title) or _registry_id(
             getattr(error, "gb_type", None) or "")
@@ -296,23 +331,41 @@ class Recorder:
         if key in made.causes:
             return
         made.causes.add(key)
-        self.cause(_stage(error, title, stage), site, title=title, text=text, id=id,
-                   frame=made.id, entry=made.entry)
+        made.breaks.append(Break(site, stack[0].line if stack else 0, title,
+                                 text, id, _stage(error, title)))
+
+    def _breaks_end(self, made: Frame, outcome: str) -> None:
+        is_whole = outcome != "compiled" and not made.is_raised
+        for held in made.breaks:
+            self._broken[_key(made.code, held.line)] = made.id
+            self._break_sites[made.id] = held.site
+            self.cause(held.stage or ("skip" if is_whole else "dynamo"),
+                       held.site, title=held.title, text=held.text, id=held.id,
+                       frame=made.id, entry=made.entry)
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
         made = self.frame
-        place = _places.definition(frame.f_code)
         guard = reasons[0] if reasons else ""
         if made is not None:
             made.causes.add(("recompile",))
         self.cause(
-            "recompile",
-            _guard_site(guard, frame.f_code)
-            or Site(place, None, _places.owner(place.file)),
+            "recompile", self._recompile_site(made, guard, frame.f_code),
             title="a guard failed, and the function was compiled again",
             text="\n".join(reasons), guard=guard,
             frame=made.id if made else 0, entry=made.entry if made else 0,
         )
+
+    def _recompile_site(self, made: Frame | None, guard: str,
+                        code: types.CodeType) -> Site:
+        """Where the guarded value is read; where a break made it, the break."""
+        before = self._break_sites.get(made.after) if made else None
+        if before is not None and _FROM_BREAK.search(guard):
+            return before
+        found = _guard_site(guard, code)
+        if found is not None:
+            return found
+        place = _places.definition(code)
+        return Site(place, None, _places.owner(place.file))
 
     # --- Graphs --------------------------------------------------------------
 
@@ -328,6 +381,15 @@ class Recorder:
         self._writer.line("graph", id=id, frame=made.id if made else 0,
                           ops=ops, border_bytes=border_bytes, ns=ns,
                           backend=backend)
+
+    def graph_failed(self, gm: Any, error: BaseException) -> None:
+        """The backend raised: the site of the operator that it names."""
+        text = str(error)
+        named = [n for n in gm.graph.nodes if n.op == "call_function"
+                 and "." in str(n.target) and str(n.target) in text]
+        if named and self.frame is not None:
+            self.frame.failed_at = _places.site_of(_places.places_of_text(
+                named[0].meta.get("stack_trace") or ""))
 
     def graph_begin(self, compile_id: str) -> int:
         id = self._next("graph")
@@ -349,10 +411,24 @@ class Recorder:
         self.cause("backend", _places.site_of(_places.places_of_text(
             stack_trace)), title=title, text=text, op=op, graph=graph)
 
+    def refused(self, graph: int, title: str, text: str) -> None:
+        """The backend refuses a mode: at the line that its reason names, else
+        of the whole function that is being compiled."""
+        site = _places.site_of(_places.places_of_text(text))
+        if site is None and self.frame is not None:
+            place = _places.definition(self.frame.code)
+            site = Site(place, None, _places.owner(place.file))
+        self.cause("backend", site, title=title, text=text, op="CUDA graphs",
+                   graph=graph)
 
-def _key(code: types.CodeType) -> tuple[str, str, int]:
-    return code.co_filename, _places.base_name(code.co_name), \
-        code.co_firstlineno
+
+def _is_not_yours(site: Site) -> bool:
+    """Nobody would mend it there: PyTorch's or Python's own code."""
+    return site.at is None and site.owner in (_places.PYTORCH, _places.PYTHON)
+
+
+def _key(code: types.CodeType, line: int) -> tuple[str, str, int]:
+    return code.co_filename, _places.base_name(code.co_name), line
 
 
 def _is_wrapper(frame: Any) -> bool:
@@ -389,10 +465,15 @@ def backend_name(compiler: Any) -> str:
 
 
 def _title_and_text(error: BaseException) -> tuple[str, str]:
-    """A break in a loop or a context manager repeats, first, the message of
-    the break that it hides, and that one is the cause."""
+    """The first line, which names the cause: a break in a loop or a context
+    manager repeats, first, the message of the break that it hides. Of a
+    backend's error it is the second; the first names the backend."""
+    from torch._dynamo import exc
+
     message = str(getattr(error, "msg", None) or error).strip()
-    title = message.split("\n")[0]
+    lines = message.split("\n")
+    is_wrapped = isinstance(error, exc.BackendCompilerFailed)
+    title = lines[1] if is_wrapped and len(lines) > 1 else lines[0]
     return title or type(error).__name__, message
 
 
@@ -404,7 +485,8 @@ def _registry_id(title: str) -> str:
     return exc._load_gb_type_to_gb_id_map().get(title, "")
 
 
-def _stage(error: BaseException, title: str, stage: str) -> str:
+def _stage(error: BaseException, title: str) -> str:
+    """The stage that an error names itself, or "": the frame's end says it."""
     from torch._dynamo import exc
 
     if "recompile limit" in title or "cache_size_limit" in title:
@@ -412,7 +494,7 @@ def _stage(error: BaseException, title: str, stage: str) -> str:
     if isinstance(error, exc.BackendCompilerFailed):
         text = str(error)
         return "autograd" if _AUTOGRAD.search(text) else "backend"
-    return stage
+    return ""
 
 
 # What the compiled forward and backward refuse to do together.
@@ -420,6 +502,7 @@ _AUTOGRAD = re.compile(
     "double backward|donated buffer|inplace operation|backward formula|"
     "register_autograd|saved_tensors_hooks|does not require grad|"
     "derivative for .* is not implemented|Trying to backward")
+_FROM_BREAK = re.compile(r"\b___stack\d+\b")  # what a break left behind
 _GUARD_LINE = re.compile(r"# ([^#\n]+?):(\d+) in (\w+)")
 _GENERATORS = (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
                | inspect.CO_COROUTINE)

@@ -10,7 +10,8 @@ import runpy
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import torch
 from . import _adapter, _measure
 from ._events import Writer
 from ._record import Recorder
+from ._source import Texts
 
 CANNOT_RUN = 2
 
@@ -37,13 +39,17 @@ def program() -> str:
     return found
 
 
+def leave_caches_out() -> None:
+    """A graph that comes from a cache is not lowered, and so not seen."""
+    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
+    os.environ.setdefault("TORCHINDUCTOR_AUTOGRAD_CACHE", "0")
+
+
 @contextlib.contextmanager
 def recording(path: str | os.PathLike[str], runs: int, script: str = "",
               arguments: str = "") -> Iterator[Recorder]:
     """Hooks around the body; then the times; all in the event file `path`."""
-    # A graph that comes from a cache is not lowered, and so not seen.
-    os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
-    os.environ.setdefault("TORCHINDUCTOR_AUTOGRAD_CACHE", "0")
+    leave_caches_out()
     writer = Writer(path)
     writer.line(
         "run", script=script, arguments=arguments, torch=torch.__version__,
@@ -86,9 +92,11 @@ def _frame_counters() -> tuple[int, int]:
     return counters["frames"]["total"], counters["frames"]["ok"]
 
 
-def script(path: str, arguments: list[str], events: str, runs: int) -> int:
+def script(path: str, arguments: list[str], events: str, runs: int,
+           texts: Texts | None = None, outputs: Any = None) -> int:
     """Runs a script as Python would; 0, or 2 where there is none. What it
-    raises is printed and recorded."""
+    raises is printed and recorded. `texts` stand in for files; `outputs` gets
+    what training left in the modules that were compiled."""
     if not os.path.isfile(path):
         print(f"opgraft doctor: {path}: there is no such script",
               file=sys.stderr)
@@ -97,18 +105,33 @@ def script(path: str, arguments: list[str], events: str, runs: int) -> int:
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     with _survived():
         with recording(events, runs, script=os.path.abspath(path),
-                       arguments=shlex.join(arguments)):
-            # The names that the script defines must live as long as what is
-            # timed afterwards: compiled frames look globals up in them.
-            _run_kept(lambda: runpy.run_path(path, run_name="__main__"))
+                       arguments=shlex.join(arguments)) as recorder:
+            _run_main(path, (texts or {}).get(os.path.abspath(path)))
+            for entry in recorder.entries if outputs is not None else ():
+                module = getattr(entry.fn, "__self__", None)
+                if isinstance(module, torch.nn.Module):
+                    outputs.add_module(module)
     return 0
 
 
+# The names that the script defines must live as long as what is timed
+# afterwards: compiled frames look globals up in them.
 _kept: list[Any] = []
 
 
-def _run_kept(call: Callable[[], Any]) -> None:
-    _kept.append(call())
+def _run_main(path: str, text: str | None) -> None:
+    if text is None:
+        _kept.append(runpy.run_path(path, run_name="__main__"))
+        return
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    before, sys.modules["__main__"] = sys.modules["__main__"], main
+    _kept.append(main)
+    try:
+        exec(compile(text, os.path.abspath(path), "exec", dont_inherit=True),
+             main.__dict__)
+    finally:
+        sys.modules["__main__"] = before
 
 
 @contextlib.contextmanager

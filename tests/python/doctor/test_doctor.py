@@ -47,7 +47,7 @@ def test_five_causes(five: dict[str, Any]) -> None:
     assert found == {
         (line_of(script, "break"), "GB0025", "dynamo"),
         (line_of(script, "item"), "GB0124", "dynamo"),
-        (line_of(script, "loop"), "GB0170", "dynamo"),
+        (line_of(script, "loop"), "GB0170", "skip"),
         (line_of(script, "recompile"), None, "recompile"),
         (line_of(script, "fallback"), None, "backend"),
     }

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be done about a root cause: edits of the source, best first.
+
+A proposal is only that: whether it changes numbers, mends anything or gains
+time is for a trial to find (_verify.py). So a form is proposed wherever it
+parses.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from . import _adoption, _source
+from ._source import Texts, replaced, segment, statement_at, tree_of
+
+
+class Root(NamedTuple):
+    """A root of a report, as far as fixes ask."""
+
+    file: str
+    line: int
+    id: str
+    stage: str
+    function: str
+    code: str
+    text: str
+    named: tuple[str, int]  # the file and line that the report gives
+
+
+class Proposal(NamedTuple):
+    class_: str  # "flag", "rewrite", "hoist", "adopt"
+    title: str
+    texts: dict[str, str]  # whole files, as they would be
+
+
+class Context(NamedTuple):
+    """Where a root stands: the script that runs, what its files hold now, and
+    what was seen of the calls that could be adopted."""
+
+    script: str
+    texts: Texts
+    seen: dict[str, Any]
+
+
+def proposals(root: Root, context: Context) -> Iterator[Proposal]:
+    text = _source.text_of(root.file, context.texts)
+    tree = tree_of(text) if text is not None else None
+    statement = statement_at(tree, root.line) if tree else None
+    yield from _flags(root, context)
+    if text is None or tree is None or statement is None:
+        return
+    for make in REWRITES.get(root.id, ()) + ANY:
+        for class_, title, new in make(root, text, tree, statement):
+            if new != text and tree_of(new) is not None:
+                yield Proposal(class_, title, {root.file: new})
+    for title, new in _adoption.proposed(root, text, tree, statement,
+                                         context.seen):
+        yield Proposal("adopt", title, {root.file: new})
+
+
+# --- Flags --------------------------------------------------------------------
+
+_CONFIG = "torch._dynamo.config."
+_SCALARS = [_CONFIG + "capture_scalar_outputs = True"]
+_SHAPES = _SCALARS + [_CONFIG + "capture_dynamic_output_shape_ops = True"]
+_FLAGS: dict[str, list[list[str]]] = {
+    "GB0124": [_SCALARS], "GB0109": [_SCALARS],
+    "GB0036": [_SHAPES], "GB0033": [_SHAPES],
+    "GB0059": [[_CONFIG + "reorderable_logging_functions.add(print)"]],
+}
+_GUARDS = (  # a part of the guard that failed -> flags
+    ("size mismatch", [_CONFIG + "assume_static_by_default = False"]),
+    ("self.", [_CONFIG + "allow_unspec_int_on_nn_module = True"]),
+)
+
+
+def _flags(root: Root, context: Context) -> Iterator[Proposal]:
+    """Switches are set in the script, after its imports."""
+    wanted = list(_FLAGS.get(root.id, ()))
+    if root.stage == "recompile":
+        wanted += [lines for part, lines in _GUARDS if part in root.text]
+    if "warnings.warn(" in root.code:
+        wanted.append(["import warnings", _CONFIG +
+                       "reorderable_logging_functions.add(warnings.warn)"])
+    if root.id == "GB0291":
+        method = root.code.split("(")[0].split(".")[-1]
+        wanted.append(["import logging", _CONFIG + "ignore_logging_functions"
+                       f".add(logging.Logger.{method})"])
+    text = _source.text_of(context.script, context.texts)
+    for lines in wanted if text is not None else ():
+        new = _source.after_imports(text or "", ["import torch._dynamo",
+                                                 *lines])
+        if new is not None and tree_of(new) is not None:
+            yield Proposal("flag", "; ".join(
+                line.removeprefix("torch._dynamo.") for line in lines
+                if "=" in line or ".add(" in line), {context.script: new})
+
+
+# --- Rewrites -----------------------------------------------------------------
+
+Made = Iterator[tuple[str, str, str]]  # class, title, text
+Maker = Callable[[Root, str, ast.Module, ast.stmt], Made]
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Call)]
+
+
+def _leave_out(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+               ) -> Made:
+    """A statement whose value nobody takes."""
+    if isinstance(statement, ast.Expr):
+        yield ("rewrite", "leave the statement out",
+               replaced(text, statement, "pass"))
+
+
+def _gate(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
+    """What only looks: not while compiling."""
+    gate = "not torch.compiler.is_compiling()"
+    if isinstance(statement, ast.Expr):
+        inner = segment(text, statement).replace("\n", "\n    ")
+        yield ("rewrite", "only when it is not compiled", replaced(
+            text, statement, f"if {gate}:\n{_source.indent_of(text, statement)}"
+            f"    {inner}"))
+    if isinstance(statement, (ast.If, ast.Assert)) and not getattr(
+            statement, "orelse", None) and (isinstance(
+                statement, ast.Assert) or isinstance(
+                    statement.body[-1], ast.Raise)):
+        test = segment(text, statement.test)
+        new = f"{gate} and ({test})" if isinstance(statement, ast.If) else \
+            f"torch.compiler.is_compiling() or ({test})"
+        yield ("rewrite", "check only when it is not compiled",
+               replaced(text, statement.test, new))
+
+
+def _keep_tensor(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+                 ) -> Made:
+    """x.item(), float(x) -> x."""
+    for call in _calls(_head(statement)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "item" \
+                and not call.args:
+            yield ("rewrite", "keep the value a tensor",
+                   replaced(text, call, segment(text, call.func.value)))
+        if isinstance(call.func, ast.Name) and call.func.id == "float" \
+                and len(call.args) == 1:
+            yield ("rewrite", "keep the value a tensor",
+                   replaced(text, call, segment(text, call.args[0])))
+
+
+def _head(statement: ast.stmt) -> ast.AST:
+    """What of a compound statement runs on its own line."""
+    return getattr(statement, "test", getattr(statement, "iter", statement))
+
+
+def _target_of(block: list[ast.stmt]) -> tuple[ast.expr, ast.expr] | None:
+    """(target, value) of a block that is one assignment."""
+    if len(block) == 1 and isinstance(block[0], ast.Assign) and len(
+            block[0].targets) == 1:
+        return block[0].targets[0], block[0].value
+    return None
+
+
+def _condition(text: str, test: ast.expr) -> str:
+    """A test on tensors as one tensor."""
+    if isinstance(test, ast.BoolOp):
+        sign = " | " if isinstance(test.op, ast.Or) else " & "
+        return sign.join(f"({_condition(text, v)})" for v in test.values)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return f"~({_condition(text, test.operand)})"
+    return segment(text, test)
+
+
+def _where(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
+    """An `if` that chooses a value: torch.where takes the choice into the
+    graph, and computes both."""
+    if isinstance(statement, ast.If):
+        then, other = _where_parts(text, tree, statement)
+        if then is not None:
+            yield ("rewrite", "select with torch.where", replaced(
+                text, statement, f"{then[0]}torch.where("
+                f"{_condition(text, statement.test)}, {then[1]}, {other})"))
+    for node in ast.walk(statement):
+        if isinstance(node, ast.IfExp):
+            yield ("rewrite", "select with torch.where", replaced(
+                text, node, f"torch.where({_condition(text, node.test)}, "
+                f"{segment(text, node.body)}, {segment(text, node.orelse)})"))
+
+
+def _where_parts(text: str, tree: ast.Module, statement: ast.If
+                 ) -> tuple[tuple[str, str] | None, str]:
+    taken = _target_of(statement.body)
+    if taken is not None:
+        target = segment(text, taken[0])
+        refused = _target_of(statement.orelse)
+        if not statement.orelse:
+            return (f"{target} = ", segment(text, taken[1])), target
+        if refused is not None and segment(text, refused[0]) == target:
+            return (f"{target} = ", segment(text, taken[1])), segment(
+                text, refused[1])
+    first = statement.body[0]
+    if len(statement.body) == 1 and isinstance(first, ast.Return) \
+            and first.value is not None:
+        block = statement.orelse or _source.block_of(tree, statement)[
+            _source.block_of(tree, statement).index(statement) + 1:]
+        if len(block) >= 1 and isinstance(block[0], ast.Return) \
+                and block[0].value is not None:
+            return ("return ", segment(text, first.value)), segment(
+                text, block[0].value)
+    return None, ""
+
+
+def _clone(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
+    for call in _calls(statement):
+        if segment(text, call.func).split(".")[-1] == "deepcopy" and call.args:
+            yield ("rewrite", "clone the tensor",
+                   replaced(text, call, segment(text, call.args[0])
+                            + ".clone()"))
+
+
+def _hoist(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
+    """A call whose arguments are all known when the file is loaded: its value
+    is made there, once."""
+    known = {n.targets[0].id for n in tree.body
+             if isinstance(n, ast.Assign) and isinstance(
+                 n.targets[0], ast.Name)}
+    for call in _calls(statement):
+        names = {n.id for a in call.args for n in ast.walk(a)
+                 if isinstance(n, ast.Name)}
+        if names <= known and call.args and not call.keywords:
+            top = next((n for n in tree.body if n.lineno <= statement.lineno
+                        <= (n.end_lineno or 0)), None)
+            if top is None or top is statement:
+                continue
+            new = replaced(text, call, "_HOISTED")
+            lines = new.splitlines()
+            first = min([top.lineno, *(d.lineno for d in getattr(
+                top, "decorator_list", []))])
+            lines[first - 1:first - 1] = [
+                f"_HOISTED = {segment(text, call)}", ""]
+            yield ("hoist", "make the value when the file is loaded",
+                   "\n".join(lines) + "\n")
+
+
+ANY: tuple[Maker, ...] = (_gate,)
+REWRITES: dict[str, tuple[Maker, ...]] = {
+    "GB0025": (_leave_out,), "GB4297": (_leave_out,),
+    "GB0124": (_keep_tensor,), "GB0170": (_where,),
+    "GB0179": (_clone,), "GB4198": (_clone,),
+    "GB0007": (_hoist,), "GB0156": (_hoist,),
+}

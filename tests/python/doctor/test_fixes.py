@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixes: what is proposed as text, and what a trial makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from opgraft.doctor import _adoption, _outputs, _propose, _source
+from opgraft.doctor._propose import Context, Root
+
+SCRIPT = """\
+import torch
+
+
+@torch.compiler.disable
+def opaque(x):
+    return torch.tensor(x.numpy() * 2)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = opaque(x + 1)
+        if y.mean() > 0:
+            y = y * 3
+        return y - 1
+
+
+model = torch.compile(Model(), backend="aot_eager")
+with torch.no_grad():
+    for _ in range(2):
+        model(torch.ones(4, 3))
+"""
+
+
+def root(text: str, line: int, id: str, stage: str = "dynamo",
+         why: str = "") -> Root:
+    return Root("/m.py", line, id, stage, "f", text.splitlines()[line - 1],
+                why, ("/m.py", line))
+
+
+def proposed(text: str, line: int, id: str, **more: Any) -> list[str]:
+    """The texts that are proposed for the file, best first."""
+    made = _propose.proposals(root(text, line, id, **more),
+                              Context("/m.py", {"/m.py": text}, {}))
+    return [p.texts["/m.py"] for p in made]
+
+
+@pytest.mark.parametrize("before, line, id, after", [
+    ("def f(x):\n    if x.sum() > 0:\n        x = x * 2\n    return x\n", 2,
+     "GB0170",
+     "def f(x):\n    x = torch.where(x.sum() > 0, x * 2, x)\n    return x\n"),
+    ("def f(x):\n    if a or not b:\n        return x\n    return y\n", 2,
+     "GB0170", "def f(x):\n    return torch.where((a) | (~(b)), x, y)\n"
+     "    return y\n"),
+    ("def f(x):\n    n = x.sum().item()\n", 2, "GB0124",
+     "def f(x):\n    n = x.sum()\n"),
+    ("def f(x):\n    é = 'é'; y = copy.deepcopy(x)\n", 2, "GB4198",
+     "def f(x):\n    é = 'é'; y = x.clone()\n"),
+    ("def f(x):\n    torch._dynamo.graph_break()\n", 2, "GB0025",
+     "def f(x):\n    pass\n"),
+    ("def f(x):\n    print(x)\n", 2, "GB0059",
+     "def f(x):\n    if not torch.compiler.is_compiling():\n"
+     "        print(x)\n"),
+    ("def f(x):\n    if x.isnan().any():\n        raise E\n", 2, "GB0170",
+     "def f(x):\n    if not torch.compiler.is_compiling() and "
+     "(x.isnan().any()):\n        raise E\n"),
+    ("N = 3\n\ndef f(x):\n    return x + g(N)\n", 4, "GB0007",
+     "N = 3\n\n_HOISTED = g(N)\n\ndef f(x):\n    return x + _HOISTED\n"),
+    ("import torch\n\ndef f(x):\n    return x.item()\n", 4, "GB0124",
+     "import torch\nimport torch._dynamo\ntorch._dynamo.config."
+     "capture_scalar_outputs = True\n\ndef f(x):\n    return x.item()\n"),
+])
+def test_rewrites(before: str, line: int, id: str, after: str) -> None:
+    assert after in proposed(before, line, id)
+
+
+@pytest.mark.parametrize("text", ["", "def f(:\n", "x = 1\n", "\n" * 9])
+def test_what_cannot_be_read_is_left_alone(text: str) -> None:
+    for id in ("GB0170", "GB0124", "GB0007", ""):
+        found = Root("/m.py", 7, id, "dynamo", "f", "", "", ("/m.py", 7))
+        for made in _propose.proposals(found, Context(
+                "/m.py", {"/m.py": text}, {})):
+            compile(made.texts["/m.py"], "m.py", "exec")
+
+
+def told(shapes: list[list[int]], result: list[int]) -> dict[str, Any]:
+    return {"is_plain": True, "is_tuple": False, "args": [
+        {"type": "Tensor", "shape": s, "dtype": "float32"} for s in shapes],
+        "results": [{"type": "Tensor", "shape": result,
+                     "dtype": "float32"}]}
+
+
+def test_declaration_of_what_was_seen() -> None:
+    words = _adoption.declaration(
+        [told([[2, 3], [5, 3]], [2, 5]), told([[4, 3], [5, 3]], [4, 5])],
+        "linear", ["x", "w"])
+    assert words == (
+        'schema="linear(Tensor x, Tensor w) -> Tensor", '
+        'shape="x[D0_0, D0_1], w[D1_0, D1_1] -> [D0_0, D1_0]", '
+        'dtype="x: f32, w: f32 -> x", name="doctor::linear"')
+    same = _adoption.declaration([told([[2, 3]], [2, 3])], "f", ["x"])
+    assert same is not None and 'shape="x[*P0] -> [*P0]"' in same
+    # A size that follows from nothing that is passed is not declared.
+    assert _adoption.declaration(
+        [told([[2]], [7]), told([[2]], [8])], "f", ["x"]) is None
+    assert _adoption.declaration([], "f", ["x"]) is None
+
+
+def test_numbers_are_compared() -> None:
+    x = torch.arange(4.0)
+    same = _outputs.difference
+    assert not same(["tuple", x, 1.0], ["tuple", x + 1e-7, 1.0])
+    assert "differ by" in same(x, x + 0.01)
+    assert same(x, x.double()) and same(x, x[:3]) and same([x], [x, x])
+    assert same(x / 0, x) and not same(x / 0, x / 0)
+    assert same({"a": x}, {"b": x}) and same(1.0, x)
+
+
+def test_diff_applies(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("a\nb\nc")
+    patch = _source.diff({str(file): "a\nB\nc"})
+    (tmp_path / "p").write_text(patch.replace(str(file).lstrip("/"), "m.py"))
+    subprocess.run(["patch", "-p1", "-i", "p"], cwd=tmp_path, check=True,
+                   stdout=subprocess.DEVNULL)
+    assert file.read_text() == "a\nB\nc"
+
+
+def test_from_break_to_one_graph(tmp_path: Path) -> None:
+    """Two roots, one of them opaque, are fixed, compared and timed; the script
+    is as it was, and the patch makes it one graph."""
+    script = tmp_path / "model.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
+         "report.json", "--apply", "fixes.patch", "model.py"], cwd=tmp_path,
+        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    assert script.read_text() == SCRIPT
+    report = json.loads((tmp_path / "report.json").read_text())
+    fixes = {r["id"]: r["fix"] for r in report["roots"]}
+    assert {f["status"] for f in fixes.values()} == {"verified"}, fixes
+    assert all(f["diff"] and f["gain_ms"] is not None
+               for f in fixes.values())
+    assert report["verdict"]["reachable_ms"] > 0
+    subprocess.run(["patch", "-p1", "-i", "fixes.patch"], cwd=tmp_path,
+                   check=True, stdout=subprocess.DEVNULL)
+    text = script.read_text()
+    assert "opgraft.adopt(" in text and "torch.where(" in text
+    compile(text, "model.py", "exec")
