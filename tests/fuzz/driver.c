@@ -7,8 +7,8 @@
 // A fuzzer is a file of this folder that defines LLVMFuzzerTestOneInput, so it
 // also links with libFuzzer. The corpus is the folder's files; a file `dict`
 // in it holds one token a line, which mutations insert. --grow writes each
-// input that reached new code into the folder. An input that crashes, or takes
-// ten seconds, is written to ./crash-NAME.
+// input that reached new code into the folder. An input that crashes, blocks,
+// or takes ten seconds of processor time is written to ./crash-NAME.
 //
 // Coverage comes from -fsanitize-coverage=trace-pc in the code under test
 // (OPGRAFT_COVERAGE_FEEDBACK); without it, mutation is blind.
@@ -32,7 +32,8 @@ enum {
   INPUT_MAX = 1 << 14,
   CORPUS_MAX = 1 << 14,
   HANG_SECONDS = 10,  // of processor time: a busy machine is no hang
-  BLOCK_SECONDS = 120,
+  TICK_SECONDS = 10,
+  IDLE_TICKS = 12,  // in a row without work: an input that blocks
 };
 
 typedef struct input {
@@ -58,6 +59,8 @@ static uint64_t random_state;
 static const char *fuzzer_name;
 static const uint8_t *current_bytes;
 static size_t current_size;
+static volatile int64_t used_at_tick;
+static volatile int idle_ticks;
 static corpus inputs;
 static corpus tokens;
 
@@ -106,6 +109,22 @@ static void on_signal(int number) {
   raise(is_late ? SIGABRT : number);
 }
 
+static int64_t used_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+// Ten seconds by the clock are over: one that waits for a processor still
+// works a little, and one that is stopped hears of one tick only.
+static void on_tick(int number) {
+  const int64_t now = used_us();
+  idle_ticks = now - used_at_tick < 200 ? idle_ticks + 1 : 0;
+  used_at_tick = now;
+  if (idle_ticks == IDLE_TICKS) on_signal(number);
+  alarm(TICK_SECONDS);
+}
+
 static void *checked(void *memory) {
   if (memory == NULL) {
     fprintf(stderr, "%s: out of memory\n", fuzzer_name);
@@ -149,7 +168,8 @@ static bool run_input(const uint8_t *bytes, size_t size) {
   memset(edges_now, 0, sizeof edges_now);
   edge_before = 0;
   clock_limit(HANG_SECONDS);
-  alarm(BLOCK_SECONDS);
+  idle_ticks = 0;
+  alarm(TICK_SECONDS);
   LLVMFuzzerTestOneInput(bytes, size);
   alarm(0);
   clock_limit(0);
@@ -351,7 +371,7 @@ int main(int argc, char **argv) {
     signal(SIGFPE, on_signal);
   }
   signal(SIGABRT, on_signal);
-  signal(SIGALRM, on_signal);
+  signal(SIGALRM, on_tick);
   signal(SIGPROF, on_signal);
   struct stat info;
   if (stat(argv[i], &info) == 0 && S_ISREG(info.st_mode))

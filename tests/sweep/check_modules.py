@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import importlib.util
 import json
 import os
 import pathlib
@@ -75,9 +76,9 @@ def subjects(names: list[str]) -> list[Subject]:
 def module_of(subject: Subject, folder: pathlib.Path) -> pathlib.Path:
     """The library's as the package has it; others are built as a user would."""
     if subject.is_library:
-        import opgraft
-
-        return (pathlib.Path(opgraft.__file__).parent / "modules"
+        package = importlib.util.find_spec("opgraft")
+        assert package is not None and package.origin is not None
+        return (pathlib.Path(package.origin).parent / "modules"
                 / f"{subject.name}.so")
     out = folder / subject.source.parent.name / f"{subject.name}.so"
     out.parent.mkdir(exist_ok=True)
@@ -140,8 +141,8 @@ def show(outcome: Outcome, done: int, total: int) -> None:
         if line:
             print(f"    {line}")
     for f in outcome.findings:
-        print(f"    {f['op']}: {f['kind']}: {f['text']}\n      {f['call']}",
-              flush=True)
+        print(f"    {f['op']}: {f['kind']}: {f.get('argument', '')}: "
+              f"{f['text']}\n      {f['call']}", flush=True)
 
 
 def run(options: argparse.Namespace) -> list[Outcome]:
