@@ -171,8 +171,9 @@ class Goals:
         self.lines.append({"what": what, "figure": value, "bound": bound,
                            "verdict": verdict})
 
-    def write(self, measured: Iterable[Path]) -> None:
-        results.write(self.name, measured, {"goals": self.lines})
+    def write(self, measured: Iterable[Path | str],
+              more: dict[str, Any] | None = None) -> None:
+        results.write(self.name, measured, {"goals": self.lines, **(more or {})})
 
 
 def judged(

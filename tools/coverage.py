@@ -3,25 +3,32 @@
 """Writes docs/coverage.md: which operators the test models use, and how each
 runs: in the engine, by ATen's kernels on the plan's memory, or fallen back.
 
-Models are tests/python/graph/models.py, small, in training and inference.
+Models are tests/python/graph/models.py, small, in training and inference. Ends
+with a line for each goal; contractions, which ATen computes, are counted apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/python/graph"))
+sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "bench")]
 
+import harness  # noqa: E402
 import models  # type: ignore[import-not-found]  # noqa: E402
 import torch  # noqa: E402
 
 import opgraft  # noqa: E402
-from opgraft import _C, _backend  # noqa: E402
+from opgraft import _C, _backend, _stats  # noqa: E402
+
+NATIVE_MIN = 0.95
+CONTRACTIONS = ("matmul", "addmm", "convolution", "convolution_backward",
+                "attention", "attention_backward")
 
 seen: dict[str, set[str]] = collections.defaultdict(set)
 
@@ -41,6 +48,14 @@ def watch(name: str) -> Any:
     return plain
 
 
+def contractions(compiled: Any) -> int:
+    """Nodes of the graphs that were compiled."""
+    return sum(
+        len(re.findall(rf" = ({'|'.join(CONTRACTIONS)})\(", g.compiled.text()))
+        for r in _stats._regions[_stats._owner_of(compiled)]
+        for g in r.graphs if g.refused is None)
+
+
 def run(name: str, entry: models.Model) -> Any:
     torch._dynamo.reset()
     torch.manual_seed(1)
@@ -55,7 +70,7 @@ def run(name: str, entry: models.Model) -> Any:
             compiled(*args, **kwargs)
     finally:
         _backend.compile_graph = plain
-    return opgraft.stats(compiled)
+    return opgraft.stats(compiled), contractions(compiled)
 
 
 def main() -> None:
@@ -65,23 +80,33 @@ def main() -> None:
     options = parser.parse_args()
     rows = {f"aten.{name}" for name in _C.graph_rows()}
     fallbacks: dict[str, str] = {}
+    goals = harness.Goals("coverage")
     table = []
     for name, entry in models.ALL.items():
-        found = run(name, entry)
+        found, of_aten = run(name, entry)
         for f in found.fallbacks:
             fallbacks[f["operator"]] = f["reason"]
-        table.append(f"| {name} | {found.nodes} | {found.native} | "
-                     f"{found.host_nodes} | {len(found.fallbacks)} |")
+        own = found.nodes - of_aten
+        share = (found.native - of_aten) / own
+        table.append(f"| {name} | {found.nodes} | {of_aten} | {share:.1%} | "
+                     f"{found.host_nodes} | {len(found.fallbacks)} | "
+                     f"{', '.join(found.in_python)} |")
+        goals.add(f"{name}: native share of {own} nodes", share, NATIVE_MIN,
+                  at_most=False)
+        goals.add(f"{name}: operators that Python runs",
+                  len(found.in_python), 0)
     lines = [
         "# Coverage",
         "",
         "Written by `tools/coverage.py`: the models of "
         "tests/python/graph/models.py, small, in training and inference. "
-        "Nodes do not count views; native ones include those that ATen's "
-        "kernels ran on the plan's memory.",
+        "Nodes do not count views. The native share is that of nodes that are "
+        "no contractions; native ones include those that ATen's kernels ran "
+        "on the plan's memory.",
         "",
-        "| model | nodes | native | of these by ATen | fallbacks |",
-        "|---|---|---|---|---|",
+        "| model | nodes | contractions | native | by ATen's kernels "
+        "| fallbacks | through Python |",
+        "|---|---|---|---|---|---|---|",
         *table, "",
         "| operator | status | models |",
         "|---|---|---|",

@@ -463,6 +463,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   pthread_mutex_init(&self->context.lock, NULL);
   self->context.constant_bytes = constant_bytes;
   self->context.targets = PyList_New(0);
+  self->context.in_python = PySet_New(NULL);
   self->context.others = others;
   self->context.recipe_find = recipe_find;
   self->resolve = resolve;
@@ -472,7 +473,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   Py_INCREF(resolve);
   Py_INCREF(below);
   int status =
-      self->context.targets != NULL
+      self->context.targets != NULL && self->context.in_python != NULL
           ? graph_walk(name, nodes, tools, &self->context, &self->walked)
           : -1;
   self->graph = self->walked.graph;
@@ -489,6 +490,7 @@ static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   const compiled *self = (const compiled *)(const void *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->context.targets);
+  Py_VISIT(self->context.in_python);
   Py_VISIT(self->context.others);
   Py_VISIT(self->context.recipe_find);
   Py_VISIT(self->walked.captured);
@@ -507,6 +509,7 @@ static void compiled_dealloc(PyObject *object) {
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   Py_XDECREF(self->context.targets);
+  Py_XDECREF(self->context.in_python);
   Py_XDECREF(self->context.others);
   Py_XDECREF(self->context.recipe_find);
   Py_XDECREF(self->walked.captured);
@@ -587,6 +590,11 @@ static PyObject *compiled_count(PyObject *object, void *none) {
   return PyLong_FromLong(((compiled *)(void *)object)->walked.argument_count);
 }
 
+static PyObject *compiled_in_python(PyObject *object, void *none) {
+  (void)none;
+  return PySequence_List(((compiled *)(void *)object)->context.in_python);
+}
+
 static PyMethodDef compiled_methods[] = {
     {"flat", compiled_run, METH_VARARGS, "A call with plain arguments."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
@@ -598,6 +606,8 @@ static PyMethodDef compiled_methods[] = {
 static PyGetSetDef compiled_getset[] = {
     {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
     {"argument_count", compiled_count, NULL, "In that list.", NULL},
+    {"in_python", compiled_in_python, NULL, "Operators that Python runs.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -56,6 +56,7 @@ typedef struct recipe {
   const char *name;          // "aten::cumsum"
   const char *overload;      // "" for the default one
   const char *out_overload;  // that writes into given results; or NULL
+  const char *inplace_name;  // "aten::index_put_", of this overload; or NULL
   const recipe_param *params;
   int32_t param_count;
   int32_t out_count;           // .out arguments behind the parameters
@@ -64,8 +65,9 @@ typedef struct recipe {
   pool memory;
 } recipe;
 
-// recipe_new(name, overload, overload with .out arguments or None, params, out
-// count, is_list of each result)
+// recipe_new(name, overload, overload with .out arguments or None, name of the
+// operator that writes its first argument instead or None, params, out count,
+// is_list of each result)
 PyObject *recipe_new(PyObject *self, PyObject *arguments);
 const recipe *recipe_get(PyObject *capsule);
 
@@ -100,6 +102,7 @@ typedef struct graph_context {
   PyObject *targets;        // list: by host node, what Python calls
   PyObject *others;         // dict: text -> object
   PyObject *recipe_find;    // (target) -> capsule or None
+  PyObject *in_python;      // set: names of operators that Python runs
   pthread_mutex_t lock;     // guards `dead`
   struct node_state *dead;  // states that wait for the interpreter lock
   int64_t constant_bytes;   // a tensor of the graph's own up to this is copied

@@ -23,6 +23,7 @@ struct node_state {
   PyObject *recipe_capsule;
   const opgraft_arg **args;  // by the recipe's parameter; NULL: absent
   bool use_out;              // the results are the recipe's .out arguments
+  bool in_place;             // its first argument is the result, to be written
   double beta, alpha;        // of a direct contraction
   bound_tensor *in, *out;
   int32_t in_count, out_count;
@@ -184,7 +185,7 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
                             opgraft_error *error) {
   og_status status = OG_OK;
   const og_tensor *wanted = index < node->out_count ? node->out[index] : NULL;
-  if (wanted != NULL && !state->use_out) {
+  if (wanted != NULL && !state->use_out && !state->in_place) {
     if (!same_shape(handle, wanted))
       status = fail(node, OG_SHAPE,
                     "a result has another shape than was inferred when the "
@@ -243,7 +244,7 @@ static og_status run_dispatcher(node_state *state,
   if (!stack_fill(state, &is_full))
     return fail(node, OG_MEMORY, "not enough memory for its arguments", error);
   const recipe *r = state->recipe;
-  if (shim.torch_call_dispatcher(r->name,
+  if (shim.torch_call_dispatcher(state->in_place ? r->inplace_name : r->name,
                                  state->use_out ? r->out_overload : r->overload,
                                  state->stack, SHIM_BUILD_VERSION) != 0)
     return fail_torch(node, error);
@@ -460,6 +461,15 @@ static bool can_give_out(const recipe *r, const opgraft_node_call *node) {
   return true;
 }
 
+// Whether the first argument is where the result is to be, and holds what it
+// starts as: .out would copy a whole cache for the sake of one row.
+static bool can_write_first(const recipe *r, const opgraft_node_call *node,
+                            const opgraft_arg *first) {
+  return r->inplace_name != NULL && node->out_count == 1 && first != NULL &&
+         first->kind == OPGRAFT_ARG_VALUE && node->out[0] != NULL &&
+         node->in[first->value] == node->out[0];
+}
+
 static bool recipe_fits(node_state *state, const opgraft_node_call *node) {
   const recipe *r = state->recipe;
   int32_t known = 0;
@@ -490,13 +500,22 @@ static og_status recipe_prepare(node_state *state,
     state->recipe = NULL;
     return PyErr_Occurred() != NULL ? OG_MEMORY : OG_OK;
   }
-  state->use_out = can_give_out(state->recipe, node);
+  state->in_place = can_write_first(state->recipe, node, state->args[0]);
+  state->use_out = !state->in_place && can_give_out(state->recipe, node);
   const int32_t given = state->recipe->param_count + state->recipe->out_count;
   const int32_t size =
       given > state->recipe->result_count ? given : state->recipe->result_count;
   state->stack =
       pool_alloc(&state->memory, (size_t)size + 1, sizeof *state->stack);
   return state->stack != NULL ? OG_OK : OG_MEMORY;
+}
+
+static bool python_note(const graph_context *context, const char *name) {
+  PyObject *text = PyUnicode_FromString(name);
+  const bool is_noted =
+      text != NULL && PySet_Add(context->in_python, text) == 0;
+  Py_XDECREF(text);
+  return is_noted;
 }
 
 static og_status host_prepare(void *opaque, const opgraft_node_call *node,
@@ -526,6 +545,9 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
       return OG_UNSUPPORTED;
     }
   }
+  if (status == OG_OK && state->direct == NULL && state->recipe == NULL &&
+      !python_note(state->context, node->name))
+    status = OG_MEMORY;
   if (status != OG_OK) {
     if (PyErr_Occurred() != NULL)
       PyErr_Fetch(&raised[0], &raised[1], &raised[2]);

@@ -68,12 +68,12 @@ static int recipe_fill(recipe *r, PyObject *params, PyObject *results) {
 
 PyObject *recipe_new(PyObject *self, PyObject *arguments) {
   (void)self;
-  const char *name, *overload, *out_overload;
+  const char *name, *overload, *out_overload, *inplace_name;
   PyObject *params, *results;
   int out_count;
-  if (!PyArg_ParseTuple(arguments, "sszO!iO!", &name, &overload, &out_overload,
-                        &PyTuple_Type, &params, &out_count, &PyTuple_Type,
-                        &results))
+  if (!PyArg_ParseTuple(arguments, "sszzO!iO!", &name, &overload, &out_overload,
+                        &inplace_name, &PyTuple_Type, &params, &out_count,
+                        &PyTuple_Type, &results))
     return NULL;
   recipe *r = calloc(1, sizeof *r);
   if (r == NULL) return PyErr_NoMemory();
@@ -81,6 +81,8 @@ PyObject *recipe_new(PyObject *self, PyObject *arguments) {
   r->overload = pool_string(&r->memory, overload);
   if (out_overload != NULL)
     r->out_overload = pool_string(&r->memory, out_overload);
+  if (inplace_name != NULL)
+    r->inplace_name = pool_string(&r->memory, inplace_name);
   r->out_count = out_count;
   PyObject *capsule = NULL;
   if (PyErr_Occurred() == NULL && r->name != NULL && r->overload != NULL &&

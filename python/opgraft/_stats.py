@@ -32,10 +32,12 @@ class Graph:
     def read(self) -> dict[str, Any]:
         if self.refused is None:
             out: dict[str, Any] = json.loads(self.compiled.stats())
+            out["in_python"] = sorted(self.compiled.in_python)
         else:
             out = {"fallbacks": [{"operator": "the whole graph",
                                   "reason": self.refused, "file": "",
-                                  "line": 0}]}
+                                  "line": 0}],
+                   "in_python": ["the whole graph"]}
         return {"name": self.name, "kind": self.kind,
                 "backend_ns": self.backend_ns, **out}
 
@@ -97,7 +99,8 @@ _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes")
 class Stats:
     """Attributes: `graphs` (a list of dicts, one for each graph), and over all
     of them `nodes` (without views), `native`, `fallbacks` (a list of dicts:
-    operator, reason, file, line), `host_nodes` (native nodes that ATen ran),
+    operator, reason, file, line), `in_python` (operators that Python runs),
+    `host_nodes` (native nodes that ATen ran),
     `replays`, `replans` (by cause: shape, moved input, moved arena),
     `clones` (a list of dicts) and `clone_bytes`, `arena_bytes`,
     `lower_bound_bytes`, `shared_bytes`. str() is a table, json() all of it."""
@@ -110,6 +113,8 @@ class Stats:
             setattr(self, name,
                     max((g.get(name, 0) for g in self.graphs), default=0))
         self.fallbacks = [f for g in self.graphs for f in g["fallbacks"]]
+        self.in_python = sorted({n for g in self.graphs
+                                 for n in g["in_python"]})
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
         self.replans = {
             "shape": sum(g.get("replans_shape", 0) for g in self.graphs),

@@ -230,7 +230,8 @@ def _recipe(target: OpOverload) -> Any:
     out = _out_overload(target)
     return _C.recipe_new(
         schema.name, schema.overload_name,
-        None if out is None else out._schema.overload_name, tuple(params),
+        None if out is None else out._schema.overload_name,
+        _inplace_name(target), tuple(params),
         0 if out is None else len(schema.returns), tuple(results))
 
 
@@ -259,6 +260,23 @@ def _param(argument: Any) -> Any:
         if number == 5 and isinstance(default, int):
             return None
     return argument.name, number, flags, size, default
+
+
+def _inplace_name(target: OpOverload) -> str | None:
+    """The operator that writes this one's first argument and returns it."""
+    schema = target._schema
+    packet = getattr(getattr(torch.ops, target.namespace),
+                     schema.name.split("::")[1] + "_", None)
+    other = getattr(packet, schema.overload_name or "default", None)
+    if other is None or len(schema.returns) != 1:
+        return None
+    given = other._schema.arguments
+    same = [(a.name, str(a.real_type)) for a in given] == [
+        (a.name, str(a.real_type)) for a in schema.arguments]
+    first = given[0].alias_info if given else None
+    if not same or first is None or not first.is_write:
+        return None
+    return str(other._schema.name)
 
 
 def _out_overload(target: OpOverload) -> OpOverload | None:

@@ -20,6 +20,12 @@ og_status og_prepare_none(og_prep *prep) {
   return og_prep_wrong(prep, "a view has no kernel");
 }
 
+og_status og_prepare_host_only(og_prep *prep) {
+  return og_prep_wrong(prep,
+                       "it draws from the host's random numbers; run it "
+                       "where the host is");
+}
+
 // --- What prepare functions ask for ------------------------------------------
 
 void *og_prep_alloc(og_prep *prep, size_t size_bytes) {

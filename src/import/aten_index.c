@@ -145,7 +145,9 @@ static og_status part_emit(og_import *import, const part *p,
   attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = p->offset};
   attrs[1] =
       (opgraft_arg){.kind = OPGRAFT_ARG_LIST, .count = count, .list = items};
-  return og_emit(import, OG_IR_scatter_view, in, 2, attrs);
+  // The host's operator would copy the whole first: its words are not kept.
+  OG_TRY(og_results(import));
+  return og_append(import, OG_IR_scatter_view, in, 2, import->out, 1, attrs);
 }
 
 static og_status dim_read(og_import *import, const opgraft_arg *arg,

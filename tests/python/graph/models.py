@@ -8,8 +8,11 @@ layers. `trained` says whether a training step makes sense.
 
 from __future__ import annotations
 
-import math
+import functools
+import subprocess
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Callable
 
 import torch
@@ -26,6 +29,7 @@ class Model:
     needs: str | None = None  # a package
 
 
+ROOT = Path(__file__).resolve().parents[3]
 ALL: dict[str, Model] = {}
 
 
@@ -83,6 +87,60 @@ def gpt2(full: bool) -> Built:
     ids = tokens(2, 64 if full else 11, config.vocab_size)
     return First(GPT2LMHeadModel(config), "logits"), (ids,), {
         "use_cache": False}
+
+
+@model(trained=False, needs="transformers")
+def gpt2_decode(full: bool) -> Built:
+    """One new token beside a cache that is written in place."""
+    from transformers import Cache, GPT2Config, GPT2LMHeadModel
+
+    kept = kept_rows_type()
+    config = GPT2Config(
+        n_layer=2, n_embd=768 if full else 32, n_head=12 if full else 4,
+        vocab_size=50257 if full else 99, bos_token_id=0, eos_token_id=0)
+    length, at = (256, 100) if full else (16, 9)
+
+    class Decode(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = GPT2LMHeadModel(config)
+
+        def forward(self, ids: torch.Tensor, place: torch.Tensor,
+                    *rows: torch.Tensor) -> torch.Tensor:
+            layers = [kept(k, v, place)
+                      for k, v in zip(rows[::2], rows[1::2], strict=True)]
+            is_past = torch.arange(length) <= place[:, None]
+            return self.inner(
+                ids, past_key_values=Cache(layers=layers),
+                position_ids=place[:, None],
+                attention_mask=is_past[:, None, None]).logits
+
+    head = config.n_embd // config.n_head
+    rows = [torch.randn(1, config.n_head, length, head)
+            for _ in range(2 * config.n_layer)]
+    return Decode(), (tokens(1, 1, config.vocab_size), torch.tensor([at]),
+                      *rows), {}
+
+
+@functools.cache
+def kept_rows_type() -> Any:
+    """A layer of transformers' cache over tensors that the caller owns."""
+    from transformers.cache_utils import DynamicLayer
+
+    class Kept(DynamicLayer):  # type: ignore[misc]
+        def __init__(self, keys: torch.Tensor, values: torch.Tensor,
+                     place: torch.Tensor) -> None:
+            super().__init__()
+            self.keys, self.values, self.place = keys, values, place
+            self.is_initialized = True
+
+        def update(self, keys: torch.Tensor, values: torch.Tensor,
+                   *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            for kept, new in ((self.keys, keys), (self.values, values)):
+                kept.index_copy_(2, self.place, new.to(kept.dtype))
+            return self.keys, self.values
+
+    return Kept
 
 
 @model(needs="transformers")
@@ -261,6 +319,37 @@ def mlp_dropout(full: bool) -> Built:
     ), (torch.randn(7, width),), {}
 
 
+@functools.cache
+def custom_linear() -> Callable[..., torch.Tensor]:
+    """The example's operator, compiled."""
+    import opgraft
+
+    out = Path(tempfile.mkdtemp(prefix="opgraft-models-")) / "linear.so"
+    subprocess.run(
+        ["cc", "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+         f"-I{ROOT / 'include'}", "-o", str(out),
+         str(ROOT / "examples/custom_linear/custom_linear.c"), "-lm"],
+        check=True)
+    return opgraft.load(out).custom_linear  # type: ignore[no-any-return]
+
+
+@model()
+def mlp_custom_linear(full: bool) -> Built:
+    op = custom_linear()
+
+    class Ours(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.dtype == torch.float64:  # the oracle's own
+                return super().forward(x)
+            return op(x, self.weight, self.bias)
+
+    width = 512 if full else 24
+    return nn.Sequential(
+        Ours(width, 2 * width), nn.ReLU(), nn.Dropout(0.1),
+        Ours(2 * width, width), nn.GELU(), Ours(width, 10),
+    ), (torch.randn(32 if full else 7, width),), {}
+
+
 @model()
 def llama_with_our_operators(full: bool) -> Built:
     """RMSNorm and rotary embedding from opgraft.ops."""
@@ -289,20 +378,30 @@ def llama_with_our_operators(full: bool) -> Built:
             self.up = nn.Linear(width, 2 * width, bias=False)
             self.down = nn.Linear(2 * width, width, bias=False)
 
-        def forward(self, x: torch.Tensor, cos: torch.Tensor,
-                    sin: torch.Tensor) -> torch.Tensor:
-            q, k, v = (t.unflatten(-1, (heads, head)).transpose(1, 2)
+        def forward(self, x: torch.Tensor, place: torch.Tensor
+                    ) -> torch.Tensor:
+            q, k, v = (t.unflatten(-1, (heads, head))
                        for t in self.qkv(self.norms[0](x)).chunk(3, -1))
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            q, k = rotate(q, k, place)
+            y = F.scaled_dot_product_attention(
+                *(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
             x = x + self.out(y.transpose(1, 2).flatten(2))
             y = self.norms[1](x)
             return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
-    def rotate(x: torch.Tensor, cos: torch.Tensor,
-               sin: torch.Tensor) -> torch.Tensor:
-        a, b = x.chunk(2, -1)
-        return x * cos + torch.cat([-b, a], -1) * sin
+    def rotate(q: torch.Tensor, k: torch.Tensor, place: torch.Tensor
+               ) -> list[torch.Tensor]:
+        if q.dtype != torch.float64:
+            return [t.view_as(q) for t in ops.apply_rope(
+                q.flatten(0, 1), k.flatten(0, 1), place.flatten())]
+        rate = 1e4 ** (-torch.arange(0, head, 2) / head).double()  # the oracle
+        angle = (place[..., None, None] * rate).repeat(1, 1, 1, 2)
+        turned = []
+        for x in (q, k):
+            a, b = x.chunk(2, -1)
+            turned.append(
+                x * angle.cos() + torch.cat([-b, a], -1) * angle.sin())
+        return turned
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -313,13 +412,9 @@ def llama_with_our_operators(full: bool) -> Built:
 
         def forward(self, ids: torch.Tensor) -> torch.Tensor:
             x = self.words(ids)
-            place = torch.arange(ids.shape[1], device=ids.device)
-            rate = torch.exp(torch.arange(0, head, 2) * (-math.log(1e4) / head))
-            angle = place[:, None] * rate
-            angle = torch.cat([angle, angle], -1)
-            cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+            place = torch.arange(ids.shape[1]).expand_as(ids)
             for block in self.blocks:
-                x = block(x, cos, sin)
+                x = block(x, place)
             return self.norm(x) @ self.words.weight.t()
 
     return Net(), (tokens(2, 64 if full else 11, 99),), {}

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How long the first result of a compiled model takes, cold: each model and
+backend in a fresh process with empty caches, the backends in turn.
+
+Wall time and the CPU time of the process and its children, from the call of
+torch.compile to the result, in inference and for a training step. Dynamo and
+AOTAutograd are the same for all, so aot_eager is what a backend can come near.
+The backend's own time is bench/overhead.py's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests/python/graph")]
+
+import each  # noqa: E402
+import harness  # noqa: E402
+import models  # type: ignore[import-not-found]  # noqa: E402
+import torch  # noqa: E402
+
+import opgraft  # noqa: E402
+
+BACKENDS = ("aot_eager", "opgraft", "inductor")
+
+
+def cpu_s() -> float:
+    t = os.times()
+    return t.user + t.system + t.children_user + t.children_system
+
+
+def run_one(name: str, backend: str, width: str) -> dict[str, Any]:
+    torch.manual_seed(1)
+    entry = models.ALL[name]
+    model, args, kwargs = entry.build(width == "full")
+    found: dict[str, Any] = {}
+    for kind in ("inference", "training") if entry.trained else ("inference",):
+        torch._dynamo.reset()
+        model.train(kind == "training")
+        begun, used = time.perf_counter(), cpu_s()
+        compiled = torch.compile(model, backend=backend)
+        if kind == "training":
+            compiled(*args, **kwargs).float().square().mean().backward()
+        else:
+            with torch.no_grad():
+                compiled(*args, **kwargs)
+        found[kind] = {"wall_s": time.perf_counter() - begun,
+                       "cpu_s": cpu_s() - used}
+        if backend == "opgraft":
+            found[kind]["backend_s"] = sum(
+                g["backend_ns"] for g in opgraft.stats(compiled).graphs) / 1e9
+    return found
+
+
+def show(name: str, row: dict[str, Any]) -> None:
+    for kind in ("inference", "training"):
+        if any(kind in r for r in row.values()):
+            print(f"{name:<26}{kind:<10}" + "".join(
+                f"{r[kind]['wall_s']:>9.2f}{r[kind]['cpu_s']:>8.2f}"
+                if kind in r else f"  {r.get('error', '-'):<15.15}"
+                for r in row.values()), flush=True)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        each.report(run_one(*sys.argv[2:]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one small model, to see that it runs")
+    parser.add_argument("--model", action="append", choices=list(models.ALL))
+    options = parser.parse_args()
+    goals = harness.Goals("compile_time")
+    rows: dict[str, Any] = {}
+    print("cold, wall and CPU seconds: " + ", ".join(BACKENDS))
+    for name in (["lstm_cell"] if options.smoke
+                 else options.model or list(models.ALL)):
+        rows[name] = {}
+        for backend in BACKENDS:
+            with tempfile.TemporaryDirectory() as cache:
+                os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+                rows[name][backend] = each.one(Path(__file__), [
+                    name, backend, "small" if options.smoke else "full"])
+        show(name, rows[name])
+    for kind in ("inference", "training"):
+        for rival, bound in (("aot_eager", 1.1), ("inductor", 1.0)):
+            ratios = {n: r["opgraft"][kind]["cpu_s"] / r[rival][kind]["cpu_s"]
+                      for n, r in rows.items()
+                      if kind in r["opgraft"] and kind in r[rival]}
+            what = f"{kind}: CPU time to the first result / {rival}'s, worst"
+            if not ratios:
+                goals.absent(what, "nothing ran")
+                continue
+            worst = max(ratios, key=lambda n: ratios[n])
+            goals.add(f"{what} ({worst})", ratios[worst], bound)
+    if not options.smoke and not options.model:
+        goals.write(["bench/compile_time.py", "hosts/torch", "src/import",
+                     "src/pass", "src/plan", "python/opgraft"], {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory: the arena beside its lower bound on every model, the peak of a process
+that trains and runs it beside Inductor's, a cache of 1 GB that is written in
+place, and what regions share.
+
+Each figure comes from a fresh process. The peak is the kernel's own count of
+what was resident (VmHWM), after the compiler's own needs: a peak of compiling
+is one that a user has too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests/python/graph")]
+
+import each  # noqa: E402
+import harness  # noqa: E402
+import models  # type: ignore[import-not-found]  # noqa: E402
+import torch  # noqa: E402
+
+import opgraft  # noqa: E402
+
+CACHE_BYTES = 1 << 30
+# Code, stacks and what allocators keep; a copy would be a gigabyte.
+CACHE_SLACK_BYTES = 64 << 20
+BACKENDS = ("opgraft", "inductor")
+
+
+def status_bytes(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) << 10
+    raise OSError(f"/proc/self/status has no {name}")
+
+
+def peak_restart() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+# --- Children -----------------------------------------------------------------
+
+
+def run_model(name: str, backend: str, width: str) -> dict[str, Any]:
+    """Inference, and three training steps where it trains."""
+    torch.manual_seed(1)
+    entry = models.ALL[name]
+    model, args, kwargs = entry.build(width == "full")
+    compiled = torch.compile(model, backend=backend)
+    for _ in range(3 if entry.trained else 0):
+        model.train().zero_grad()
+        compiled(*args, **kwargs).float().square().mean().backward()
+    model.eval().zero_grad()
+    with torch.no_grad():
+        for _ in range(2):
+            compiled(*args, **kwargs)
+    found: dict[str, Any] = {"peak": status_bytes("VmHWM")}
+    if backend == "opgraft":
+        s = opgraft.stats(compiled)
+        found["arenas"] = [(g["kind"], g.get("arena_bytes", 0),
+                            g.get("lower_bound_bytes", 0)) for g in s.graphs]
+        found["shared"] = s.shared_bytes
+    return found
+
+
+APPEND = r"""
+// append: writes a row of new numbers into a cache.
+#include <opgraft/op.h>
+#include <string.h>
+static og_status append_f32(const og_call *call) {
+  memcpy(og_f32_mut(call->in[0]) + call->attr[0].i * call->dim[1],
+         og_f32(call->in[1]), (size_t)call->dim[1] * sizeof(float));
+  return OG_OK;
+}
+static const og_kernel kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = append_f32}};
+static const og_op ops[] = {{
+    .schema = "append(Tensor(a!) cache, Tensor row, int place) -> ()",
+    .shape = "cache[N, D], row[D] ->",
+    .dtype = "cache: f32, row: f32 ->",
+    .kernels = OG_KERNELS(kernels)}};
+OG_MODULE(bench_append, ops)
+"""
+
+
+def append_custom(folder: Path) -> Callable[..., Any]:
+    import call
+
+    (folder / "append.c").write_text(APPEND)
+    call.compile_c(folder / "append.c", folder / "append.so")
+    op = opgraft.load(folder / "append.so").append
+
+    def step(cache: torch.Tensor, row: torch.Tensor, place: Any) -> Any:
+        op(cache, row * 2, 7)
+        return cache[7].sum()
+
+    return step
+
+
+def append_index_put(_: Path) -> Callable[..., Any]:
+    def step(cache: torch.Tensor, row: torch.Tensor, place: Any) -> Any:
+        cache.index_put_((place,), (row * 2)[None])
+        return cache[7].sum()
+
+    return step
+
+
+CACHES = {"a custom operator": append_custom, "index_put_": append_index_put}
+
+
+def run_cache(how: str) -> dict[str, Any]:
+    cache = torch.full((CACHE_BYTES // 4096, 1024), 3.0)
+    row, place = torch.randn(1024), torch.tensor([7])
+    with tempfile.TemporaryDirectory() as name, torch.no_grad():
+        step = torch.compile(CACHES[how](Path(name)), backend="opgraft")
+        gc.collect()
+        before = status_bytes("VmRSS")
+        peak_restart()
+        address = cache.data_ptr()
+        sums = [step(cache, row, place).item() for _ in range(3)]
+        grown = status_bytes("VmHWM") - before
+    right = (cache.data_ptr() == address and torch.equal(cache[7], row * 2)
+             and bool((cache[6] == 3).all()) and bool((cache[8] == 3).all())
+             and all(abs(s - 2 * row.sum().item()) < 1e-2 for s in sums))
+    found = opgraft.stats(step)
+    return {"grown": grown, "right": right, "clone_bytes": found.clone_bytes,
+            "fallbacks": [f["operator"] for f in found.fallbacks]}
+
+
+def run_shared() -> dict[str, Any]:
+    """Two regions and their backward, in one thread: one arena."""
+    torch.manual_seed(1)
+    stats = []
+    for name in ("mlp_dropout", "unet"):
+        model, args, kwargs = models.ALL[name].build(False)
+        compiled = torch.compile(model, backend="opgraft")
+        compiled(*args, **kwargs).square().mean().backward()
+        stats.append(opgraft.stats(compiled))
+    graphs = [g["arena_bytes"] for s in stats for g in s.graphs]
+    return {"arenas": graphs, "shared": stats[-1].shared_bytes}
+
+
+def run_one(words: list[str]) -> dict[str, Any]:
+    if words[0] == "cache":
+        return run_cache(words[1])
+    if words[0] == "shared":
+        return run_shared()
+    return run_model(*words)
+
+
+# --- The parent ---------------------------------------------------------------
+
+
+def figures_arenas(rows: dict[str, Any], goals: harness.Goals) -> None:
+    worst, where = 0.0, "none"
+    for name, row in rows.items():
+        for kind, arena, bound in row["opgraft"].get("arenas", ()):
+            ratio = arena / bound if bound else 1.0
+            if ratio > worst:
+                worst, where = ratio, f"{name} {kind}"
+    goals.add(f"arena / lower bound, worst ({where})", worst, 1.03)
+
+
+def figures_peaks(rows: dict[str, Any], goals: harness.Goals) -> None:
+    for name, row in rows.items():
+        ours, theirs = (row[b].get("peak") for b in BACKENDS)
+        if ours is None or theirs is None:
+            goals.absent(f"{name}: peak / inductor's", " ".join(
+                row[b]["error"] for b in BACKENDS if "error" in row[b]))
+        else:
+            goals.add(f"{name}: peak / inductor's", ours / theirs, 1.0)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        each.report(run_one(sys.argv[2:]))
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one small model, to see that it runs")
+    is_smoke = parser.parse_args().smoke
+    goals = harness.Goals("memory")
+    script = Path(__file__)
+    width = "small" if is_smoke else "full"
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as cache:  # a cold compiler
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+        for name in ["lstm_cell"] if is_smoke else models.ALL:
+            rows[name] = {b: each.one(script, [name, b, width])
+                          for b in BACKENDS}
+            print(name, "".join(
+                f"  {b} " + (r.get("error") or f"{r['peak'] >> 20} MiB")
+                for b, r in rows[name].items()), flush=True)
+    caches = {how: each.one(script, ["cache", how]) for how in CACHES}
+    shared = each.one(script, ["shared"])
+    print(f"caches {caches}\nshared {shared}")
+    figures_arenas(rows, goals)
+    figures_peaks(rows, goals)
+    for how, row in caches.items():
+        what = f"1 GB cache written by {how}: peak grows by (MiB)"
+        if not row.get("right"):
+            goals.absent(what, row.get("error", "wrong values"))
+        else:
+            goals.add(what, row["grown"] / (1 << 20), CACHE_SLACK_BYTES >> 20)
+    if "error" in shared:
+        goals.absent("bytes that four graphs share", shared["error"])
+    else:
+        total = sum(shared["arenas"])
+        goals.add(f"arena of four graphs that ask for {total} bytes / the "
+                  "largest of them",
+                  (total - shared["shared"]) / max(shared["arenas"]), 1.0)
+    if not is_smoke:
+        goals.write(["bench/memory.py", "hosts/torch", "src/exec", "src/plan",
+                     "src/pass"], {"rows": rows, "caches": caches,
+                                   "shared": shared})
+
+
+if __name__ == "__main__":
+    main()

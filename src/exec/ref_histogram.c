@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference histogram: how many numbers fall into each of equal parts of
+// [least, most], its upper end included. NaN falls into none.
+
+#include "exec/ref.h"
+
+typedef struct histogram {
+  og_ref ref;
+  double least, most;
+  int64_t count;
+  double *numbers, *bins;
+} histogram;
+
+// The position is rounded as ATen rounds it: in the operand's own type.
+static int64_t position_f32(float x, float least, float most, int64_t bins) {
+  return (int64_t)((x - least) * (float)bins / (most - least));
+}
+
+static int64_t position_f64(double x, double least, double most, int64_t bins) {
+  return (int64_t)((x - least) * (double)bins / (most - least));
+}
+
+static og_status run_histogram(void *state, const og_run *run) {
+  const histogram *h = state;
+  const bool is_f32 = og_dtype_class(h->ref.in[0]->dtype) == OG_CLASS_F32;
+  const int64_t bins = h->ref.out[0]->shape[0];
+  (void)run;
+  og_get_all(h->ref.in[0], h->numbers);
+  for (int64_t b = 0; b < bins; ++b) h->bins[b] = 0;
+  for (int64_t i = 0; i < h->count; ++i) {
+    const double x = h->numbers[i];
+    if (!(x >= h->least && x <= h->most)) continue;
+    const int64_t at =
+        is_f32 ? position_f32((float)x, (float)h->least, (float)h->most, bins)
+               : position_f64(x, h->least, h->most, bins);
+    h->bins[at < bins ? at : bins - 1] += 1;
+  }
+  og_put_all(h->ref.out[0], h->bins);
+  return OG_OK;
+}
+
+og_status og_prepare_histogram(og_prep *prep) {
+  histogram *h = og_ref_begin(prep, sizeof *h, run_histogram);
+  if (h == NULL) return OG_MEMORY;
+  OG_TRY(og_need_float(prep, prep->in[0]));
+  OG_TRY(og_need_float(prep, prep->out[0]));
+  OG_TRY(og_prep_float(prep, 0, 0, &h->least));
+  OG_TRY(og_prep_float(prep, 1, 0, &h->most));
+  if (!(h->least < h->most) || prep->out[0]->ndim != 1 ||
+      prep->out[0]->shape[0] < 1)
+    return og_prep_wrong(prep, "it needs bins, and bounds that rise");
+  h->count = og_numel(prep->in[0]);
+  h->numbers = og_prep_doubles(prep, h->count + 1);
+  h->bins = og_prep_doubles(prep, prep->out[0]->shape[0]);
+  return h->numbers != NULL && h->bins != NULL ? OG_OK : og_prep_memory(prep);
+}
