@@ -77,8 +77,8 @@ def timed(f: Any, args: Any) -> tuple[float, Any]:
 def plan_us(compiled: Any, lengths: list[int]) -> list[float]:
     """What it takes to plan each length, none of which has a plan."""
     graph = _stats._regions[_stats._owner_of(compiled)][-1].graphs[0].compiled
-    (symbol,) = set(re.findall(r"\bs\d+\b", graph.text()))
-    return [timed(graph.plan, ({symbol: n},))[0] for n in lengths]
+    symbols = set(re.findall(r"\bs\d+\b", graph.text()))  # keys', values'
+    return [timed(graph.plan, (dict.fromkeys(symbols, n),))[0] for n in lengths]
 
 
 def attempt(lengths: list[int]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "bench")]
 
-import harness  # noqa: E402
+import harness  # type: ignore[import-not-found]  # noqa: E402
 import models  # type: ignore[import-not-found]  # noqa: E402
 import torch  # noqa: E402
 

@@ -6,7 +6,9 @@
 
 #include "graph.h"
 
-enum { BLOCK_BYTES = 16384 };
+// A node of a plan has a pool of its own, and is made anew for each size: the
+// first block is small, each further one twice the last.
+enum { FIRST_BYTES = 512, BLOCK_BYTES = 16384 };
 
 typedef struct pool_block {
   struct pool_block *next;
@@ -21,7 +23,9 @@ void *pool_alloc(pool *p, size_t count, size_t size) {
   const size_t bytes = (count * size + 15) & ~(size_t)15;
   pool_block *block = p->blocks;
   if (block == NULL || block->size - block->used < bytes) {
-    const size_t room = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t room = block != NULL ? 2 * block->size : FIRST_BYTES;
+    if (room > BLOCK_BYTES) room = BLOCK_BYTES;
+    if (room < bytes) room = bytes;
     const size_t head = (sizeof *block + 15) & ~(size_t)15;
     block = calloc(1, head + room);
     if (block == NULL) {
