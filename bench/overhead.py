@@ -4,8 +4,10 @@
 
 A chain of 200 tiny operators with a custom one every tenth, on 16 numbers and
 one thread, so that what is timed is the way in, the way from node to node and
-the way out; a region of one addition; and the time that the backend alone
-takes to compile graphs of up to 10,000 nodes, in CPU seconds.
+the way out; a region of one addition; two independent branches of operators of
+some 50 us each (bound by arithmetic, and by memory), on two threads, in lanes
+and without; and the time that the
+backend alone takes to compile graphs of up to 10,000 nodes, in CPU seconds.
 
 Rivals: eager, backends "eager" and "aot_eager", Inductor with the operator
 registered in C++ (what an author writes without opgraft), with our lowering and
@@ -35,6 +37,8 @@ CHAIN_LOWERED = "chain / inductor with our lowering, empty region off both"
 REGION = "one-operator region - backend=eager (ns)"
 NODE = "replay of a tiny node (ns)"
 COMPILE = "backend's CPU time for a BERT-base graph (ms)"
+DYNAMIC = "the same with symbolic sizes (ms)"
+LANES = "two branches of 50 us operators, without lanes / with"
 LINEAR = "CPU time a node, 10,000 nodes / 1,000 nodes"
 # What the issue sets no figure for must at least be no slower.
 CPP_WRAPPER = "chain / inductor cpp_wrapper"
@@ -42,7 +46,8 @@ AOTI = "chain, frozen / AOTInductor"
 ORT = "chain, frozen / ONNX Runtime"
 OPENVINO = "chain, frozen / OpenVINO"
 BOUNDS = {CHAIN: (0.2, True), CHAIN_LOWERED: (1 / 3, True),
-          REGION: (1000.0, True), NODE: (10.0, True), COMPILE: (20.0, True),
+          REGION: (1000.0, True), LANES: (1.6, False),
+          NODE: (10.0, True), COMPILE: (20.0, True), DYNAMIC: (20.0, True),
           LINEAR: (1.3, True), CPP_WRAPPER: (1.0, True), AOTI: (1.0, True),
           ORT: (1.0, True), OPENVINO: (1.0, True)}
 
@@ -130,6 +135,56 @@ def overhead(cases: dict[str, Any], rivals: dict[str, Any], blocks: int
     return out
 
 
+# --- Lanes --------------------------------------------------------------------
+
+BRANCH, TRIAL = 4, 40
+
+
+def branches(op: Callable[..., Any]) -> Callable[..., Any]:
+    """Two chains of operators that meet at the end."""
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        a, b = x, y
+        for _ in range(BRANCH):
+            a, b = op(a, y), op(b, x)
+        return a[:16] + b[:16]
+
+    return run
+
+
+def lane_cases(m: Any) -> dict[str, tuple[Callable[..., Any], int]]:
+    """An operator, and a size at which it takes some 50 us on one thread."""
+    return {
+        "arithmetic": (lambda a, _: torch.erfinv(a), 1 << 13),
+        "memory": (lambda a, b: m.scale_add(a, b, 0.5), 1 << 18),
+    }
+
+
+def lanes(m: Any, blocks: int) -> dict[str, float]:
+    made, one = {}, {}
+    torch.set_num_threads(2)
+    try:
+        for name, (op, size) in lane_cases(m).items():
+            x, y = (torch.rand(size) * 0.5 for _ in range(2))
+            one[name] = loop("f(x, y)", f=op, x=x, y=y)
+            for lane in ("off", "auto"):
+                c = torch.compile(branches(op), backend="opgraft",
+                                  dynamic=False, options={"lanes": lane})
+                for _ in range(TRIAL):
+                    c(x, y)
+                made[f"{name}, lanes {lane}"] = loop("f(x, y)", f=c, x=x, y=y)
+                if lane == "auto":
+                    print(f"{name}: {opgraft.stats(c)}")
+        rows = harness.measure(made, blocks=blocks)
+        harness.print_table("one operator", harness.measure(
+            one, blocks=blocks), 1e3, "us")
+    finally:
+        torch.set_num_threads(1)
+    harness.print_table("two branches of four operators", rows, 1e3, "us")
+    least = {k: v.least for k, v in rows.items()}
+    return {LANES: least["arithmetic, lanes off"]
+            / least["arithmetic, lanes auto"]}
+
+
 # --- Compilation --------------------------------------------------------------
 
 
@@ -143,7 +198,8 @@ def cpu_ms(run: Callable[[], Any], times: int) -> float:
     return least / 1e6
 
 
-def graphs_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def graphs_of(f: Callable[..., Any], args: tuple[Any, ...],
+              dynamic: bool = False) -> Any:
     """What AOTAutograd gives the backend for f in inference."""
     from torch._dynamo.backends.common import aot_autograd
 
@@ -157,7 +213,7 @@ def graphs_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
     torch._dynamo.reset()
     with torch.no_grad():
-        torch.compile(f, backend=aot_autograd(
+        torch.compile(f, dynamic=dynamic, backend=aot_autograd(
             fw_compiler=keep, decompositions=_backend._decompositions(),
             keep_inference_input_mutations=True))(*args)
     return seen[0]
@@ -204,6 +260,8 @@ def compilation_graphs(m: Any, smoke: bool) -> dict[str, Any]:
     few, many = (200, 1000) if smoke else (1000, 10000)
     return {
         "BERT-base": graphs_of(Bert().eval(), (torch.randn(1, 16, 768),)),
+        "BERT-base, dynamic": graphs_of(
+            Bert().eval(), (torch.randn(2, 16, 768),), dynamic=True),
         "few": graphs_of(chain(m.scale_add, few), args),
         "many": graphs_of(chain(m.scale_add, many), args),
     }
@@ -216,7 +274,7 @@ def compilation(graphs: dict[str, Any], times: int) -> dict[str, float]:
         each[name] = compile_cpu_ms(gm, times)
         print(f"  {name} ({len(gm.graph.nodes)} FX nodes) {each[name]:.2f}")
     nodes = {name: len(gm.graph.nodes) for name, gm in graphs.items()}
-    return {COMPILE: each["BERT-base"],
+    return {COMPILE: each["BERT-base"], DYNAMIC: each["BERT-base, dynamic"],
             LINEAR: each["many"] / nodes["many"] / each["few"] * nodes["few"]}
 
 
@@ -240,7 +298,7 @@ def main() -> None:
         cases = overhead_cases(m, args, rivals)
 
         def attempt() -> dict[str, float]:
-            return (overhead(cases, rivals, blocks)
+            return (overhead(cases, rivals, blocks) | lanes(m, blocks)
                     | compilation(graphs, 3 if is_smoke else 7))
 
         harness.judged(attempt, BOUNDS, goals, attempts)

@@ -3,7 +3,7 @@
 //
 // The stages are: nothing (no pass, memory not shared, one thread), then each
 // pass in its order on top of those before it, then the plan's sharing of
-// memory, then threads.
+// memory, then threads, then lanes.
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ enum { STAGES_MAX = 64 };
 
 typedef struct stage {
   const char *name;
-  char *disable;  // passes that do not run yet
-  bool shares_memory;
+  char *disable;   // passes that do not run yet
+  uint32_t flags;  // OPGRAFT_HOST_*
   bool has_threads;
 } stage;
 
@@ -54,16 +54,20 @@ static void stage_add(bisection *b, stage added) {
 
 static void stages_make(bisection *b) {
   int32_t i = 0;
-  stage_add(b, (stage){.name = "no pass", .disable = passes_from(0)});
+  stage_add(b, (stage){.name = "no pass",
+                       .disable = passes_from(0),
+                       .flags = OPGRAFT_HOST_UNSHARED});
   for (; opgraft_pass_name(i) != NULL; ++i)
     stage_add(b, (stage){.name = opgraft_pass_name(i),
-                         .disable = passes_from(i + 1)});
-  stage_add(b, (stage){.name = "sharing of memory",
-                       .disable = passes_from(i),
-                       .shares_memory = true});
+                         .disable = passes_from(i + 1),
+                         .flags = OPGRAFT_HOST_UNSHARED});
+  stage_add(b, (stage){.name = "sharing of memory", .disable = passes_from(i)});
   stage_add(b, (stage){.name = "threads",
                        .disable = passes_from(i),
-                       .shares_memory = true,
+                       .has_threads = true});
+  stage_add(b, (stage){.name = "lanes",
+                       .disable = passes_from(i),
+                       .flags = OPGRAFT_HOST_LANES_NOW,
                        .has_threads = true});
 }
 
@@ -105,10 +109,9 @@ static bool executable_run(bisection *b, opgraft_graph *graph,
 }
 
 static bool stage_run(bisection *b, const stage *s, results *out) {
-  const opgraft_host host = {
-      .struct_size = sizeof host,
-      .flags = s->shares_memory ? 0 : OPGRAFT_HOST_UNSHARED,
-      .threads = s->has_threads ? 0 : 1};
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .flags = s->flags,
+                             .threads = s->has_threads ? 0 : 1};
   *out = (results){0};
   opgraft_graph *graph = cli_graph_open(b->path, b->args);
   if (graph == NULL) return false;

@@ -14,6 +14,8 @@ static const cli_option options[] = {
     {"out", "FILE", "the next output's .npy file", 'o'},
     {"module", "FILE", "a module (or C file) with operators of the graph", 'm'},
     {"threads", "N", "threads to use (as many as the machine has)", 't'},
+    {"lanes", "N", "run independent parts at once in up to N lanes; 1: never",
+     0},
     {"repeat", "N", "run N times (1) and print the time of a call", 'n'},
     {"profile", NULL, "print the nodes by time, with source lines", 0},
     {"top", "N", "lines of the profile (20); 0: all", 0},
@@ -272,16 +274,18 @@ static int job_run(job *j) {
 
 static int run_run(const cli_args *args) {
   job j = {.args = args};
-  int64_t threads;
+  int64_t threads, lanes;
   j.path = cli_only_operand(args, "a graph file");
   if (j.path == NULL) return CLI_FAILED;
   if (cli_has(args, "bisect")) return cli_bisect(args, j.path);
   if (!cli_number_of(args, "threads", 1, 1024, 0, &threads) ||
+      !cli_number_of(args, "lanes", 1, 1024, 0, &lanes) ||
       !cli_number_of(args, "repeat", 1, 1000000, 1, &j.repeat) ||
       !cli_number_of(args, "top", 0, 1000000, 20, &j.top))
     return CLI_FAILED;
   const opgraft_host host = {.struct_size = sizeof host,
-                             .threads = (int32_t)threads};
+                             .threads = (int32_t)threads,
+                             .lanes = (int32_t)lanes};
   j.graph = cli_graph_open(j.path, args);
   if (j.graph == NULL) return CLI_FAILED;
   j.executable =

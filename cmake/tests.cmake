@@ -28,6 +28,20 @@ endfunction()
 opgraft_add_test_programs(unit)
 opgraft_add_test_programs(tools)
 
+# The program with one pass more, which is wrong: what `run --bisect` must name.
+# Its passes.def is found before the engine's; the engine's pass.c stays out.
+if(TARGET opgraft_cli)
+  add_executable(opgraft_wrong_pass $<TARGET_OBJECTS:opgraft_cli>
+    ${CMAKE_SOURCE_DIR}/tests/wrong_pass/wrong.c
+    ${CMAKE_SOURCE_DIR}/src/pass/pass.c)
+  set_target_properties(opgraft_wrong_pass PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/wrong_pass)
+  target_include_directories(opgraft_wrong_pass BEFORE PRIVATE
+    ${CMAKE_SOURCE_DIR}/tests/wrong_pass ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(opgraft_wrong_pass PRIVATE og_core
+    $<TARGET_PROPERTY:opgraft_cli,LINK_LIBRARIES>)
+endif()
+
 file(GLOB opgraft_test_modules CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/tests/modules/*.c)
 foreach(source IN LISTS opgraft_test_modules)

@@ -247,7 +247,8 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
     if (guard == NULL) return NULL;
   }
   og_status status;
-  if (self->is_heavy) {
+  // In a lane an operator of ATen's may turn out to be Python.
+  if (self->is_heavy || call->section_count > 0) {
     PyThreadState *thread = PyEval_SaveThread();
     status = opgraft_call_run(call, data, &error);
     PyEval_RestoreThread(thread);
@@ -412,7 +413,7 @@ static int repro_begin(compiled *self, const char *folder) {
 }
 
 static int compiled_finish(compiled *self, int flags, const char *disable,
-                           PyObject *dump, int plan_limit) {
+                           PyObject *dump, int plan_limit, int lanes) {
   opgraft_error error;
   opgraft_host host;
   const opgraft_options options = {
@@ -429,33 +430,31 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   if (PyErr_Occurred() != NULL) return -1;
   graph_host_fill(&self->context, &host);
   host.plan_limit = plan_limit;
+  host.lanes = lanes;
   if (opgraft_executable_create(self->graph, &host, &self->executable,
                                 &error) != OG_OK) {
     graph_error(&error);
     return -1;
   }
-  opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(self->executable, &stats);
   const int64_t bytes = self->walked.result_bytes;
   self->is_heavy = bytes < 0 || bytes > 1 << 15;
   return 0;
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
-// flags, disable, dump, plan_limit, constant_bytes, repro) -> callable. Raises
-// NotImplementedError
-// for a graph that the engine cannot express.
+// flags, disable, dump, plan_limit, lanes, constant_bytes, repro) -> callable.
+// Raises NotImplementedError for a graph that the engine cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
   const char *disable, *repro;
-  int flags, plan_limit;
+  int flags, plan_limit, lanes;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiLz", &name, &PyList_Type,
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLz", &name, &PyList_Type,
                         &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
                         &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit, &constant_bytes, &repro))
+                        &plan_limit, &lanes, &constant_bytes, &repro))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
@@ -479,7 +478,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->graph = self->walked.graph;
   if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)
-    status = compiled_finish(self, flags, disable, dump, plan_limit);
+    status = compiled_finish(self, flags, disable, dump, plan_limit, lanes);
   if (status != 0) Py_CLEAR(self);
   return (PyObject *)(void *)self;
 }

@@ -4,8 +4,9 @@
 // Python; by Python where neither can say it.
 //
 // Invariants: a state's handles point to where its tensors were at their last
-// use; what a state holds of Python is dropped under the interpreter lock only,
-// so `release` puts states on a list that graph_context_sweep empties.
+// use, and were made on the thread that used them, whose modes (inference) they
+// have; what a state holds of Python is dropped under the interpreter lock
+// only, so `release` puts states on a list that graph_context_sweep empties.
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct node_state {
   bound_tensor *in, *out;
   int32_t in_count, out_count;
   stable_value *stack;
+  pthread_t owner;  // whose handles these are
   pool memory;
 };
 
@@ -74,7 +76,17 @@ static og_status fail_torch(const opgraft_node_call *node,
   return fail(node, OG_KERNEL, text, error);
 }
 
+static void handles_drop(node_state *state) {
+  for (int32_t i = 0; i < state->in_count; ++i) bound_drop(&state->in[i]);
+  for (int32_t i = 0; i < state->out_count; ++i) bound_drop(&state->out[i]);
+}
+
 static bool all_refresh(node_state *state, const opgraft_node_call *node) {
+  const pthread_t self = pthread_self();
+  if (UNLIKELY(!pthread_equal(state->owner, self))) {
+    handles_drop(state);
+    state->owner = self;
+  }
   for (int32_t i = 0; i < state->in_count; ++i)
     if (node->in[i] != NULL && !bound_refresh(&state->in[i], node->in[i]))
       return false;
@@ -424,8 +436,7 @@ static og_status run_python(const node_state *state,
 // --- The engine's questions --------------------------------------------------
 
 static void state_free(node_state *state) {
-  for (int32_t i = 0; i < state->in_count; ++i) bound_drop(&state->in[i]);
-  for (int32_t i = 0; i < state->out_count; ++i) bound_drop(&state->out[i]);
+  handles_drop(state);
   Py_XDECREF(state->recipe_capsule);
   pool_free(&state->memory);
   free(state);
@@ -571,11 +582,20 @@ static og_status host_run(void *context, void *opaque,
   return run_dispatcher(state, node, error);
 }
 
+// Python's nodes need its lock; the others nothing of the thread, since their
+// handles are its own.
+static int32_t host_is_free(void *context, void *opaque) {
+  (void)context;
+  const node_state *state = opaque;
+  return state->direct != NULL || state->recipe != NULL;
+}
+
 void graph_host_fill(graph_context *context, opgraft_host *out) {
   *out = (opgraft_host){.struct_size = sizeof *out,
                         .context = context,
                         .prepare = host_prepare,
                         .run = host_run,
-                        .release = host_release};
+                        .release = host_release,
+                        .is_free = host_is_free};
   threads_host(out);
 }

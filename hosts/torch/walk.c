@@ -29,7 +29,7 @@ enum {
   X(op) X(target) X(args) X(kwargs) X(meta) X(val)         \
   X(stack_trace) X(shape) X(stride) X(storage_offset)      \
   X(dtype) X(fake_device) X(device) X(type) X(layout)      \
-  X(_has_symbolic_sizes_strides)
+  X(_has_symbolic_sizes_strides) X(node) X(_expr)
 // clang-format on
 static struct {
 #define X(n) PyObject *n;
@@ -66,27 +66,45 @@ static int size_number(walk *w, int64_t number, opgraft_size *out) {
   return engine(w, opgraft_graph_size(w->out->graph, number, out, &w->error));
 }
 
+// `text`: what sympy prints.
+static int size_parse(walk *w, PyObject *text, opgraft_size *out) {
+  const char *bytes = PyUnicode_AsUTF8AndSize(text, NULL);
+  if (bytes == NULL) return -1;
+  if (opgraft_graph_size_parse(w->out->graph, bytes, out, &w->error) == OG_OK)
+    return 0;
+  return walk_refuse(w, "a size is %U, which has no form in the engine", text);
+}
+
+// The expression behind a SymInt, which is quick to compare; a new reference,
+// or NULL where this kind has none.
+static PyObject *size_expression(PyObject *object) {
+  PyObject *node = PyObject_GetAttr(object, names.node);
+  PyObject *expression =
+      node != NULL ? PyObject_GetAttr(node, names._expr) : NULL;
+  Py_XDECREF(node);
+  if (expression == NULL) PyErr_Clear();
+  return expression;
+}
+
+// Printing an expression takes sympy 20 us, so each is printed once.
 static int size_text(walk *w, PyObject *object, opgraft_size *out) {
-  PyObject *text = PyObject_Str(object);
-  if (text == NULL) return -1;
-  PyObject *known = PyDict_GetItem(w->sizes, text);
-  int status = 0;
-  if (known != NULL) {
-    *out = (opgraft_size)PyLong_AsLong(known);
-  } else {
-    const char *bytes = PyUnicode_AsUTF8AndSize(text, NULL);
-    status = bytes == NULL ? -1 : 0;
-    if (status == 0 &&
-        opgraft_graph_size_parse(w->out->graph, bytes, out, &w->error) != OG_OK)
-      status =
-          walk_refuse(w, "a size is %U, which has no form in the engine", text);
-    PyObject *id = status == 0 ? PyLong_FromLong(*out) : NULL;
-    if (status == 0 && (id == NULL || PyDict_SetItem(w->sizes, text, id) != 0))
-      status = -1;
-    Py_XDECREF(id);
-  }
-  Py_DECREF(text);
+  PyObject *key = size_expression(object);
+  PyObject *known = key != NULL ? PyDict_GetItem(w->sizes, key) : NULL;
   w->out->result_bytes = -1;
+  if (known != NULL) {
+    Py_DECREF(key);
+    *out = (opgraft_size)PyLong_AsLong(known);
+    return 0;
+  }
+  PyObject *text = PyObject_Str(object);
+  int status = text != NULL ? size_parse(w, text, out) : -1;
+  PyObject *id = status == 0 ? PyLong_FromLong(*out) : NULL;
+  if (status == 0 &&
+      (id == NULL || (key != NULL && PyDict_SetItem(w->sizes, key, id) != 0)))
+    status = -1;
+  Py_XDECREF(id);
+  Py_XDECREF(text);
+  Py_XDECREF(key);
   return status;
 }
 
@@ -180,17 +198,25 @@ static int info_from_handle(walk *w, tensor_handle handle,
   return sizes_from_numbers(w, strides, rank, &info->strides);
 }
 
+static int layout_check(walk *w, PyObject *layout) {
+  if (layout == w->strided) return 0;
+  PyObject *text = PyObject_Str(layout);
+  if (text == NULL) return -1;
+  const bool is_strided =
+      PyUnicode_CompareWithASCIIString(text, "torch.strided") == 0;
+  Py_DECREF(text);
+  if (!is_strided) return walk_refuse(w, "a tensor has the layout %S", layout);
+  w->strided = layout;  // torch keeps it
+  return 0;
+}
+
 static int info_from_attributes(walk *w, PyObject *val,
                                 opgraft_value_info *info) {
   PyObject *dtype = PyObject_GetAttr(val, names.dtype);
   PyObject *layout = PyObject_GetAttr(val, names.layout);
-  PyObject *text = layout != NULL ? PyObject_Str(layout) : NULL;
   PyObject *offset = NULL;
   int32_t rank;
-  int status = dtype != NULL && text != NULL ? 0 : -1;
-  if (status == 0 &&
-      PyUnicode_CompareWithASCIIString(text, "torch.strided") != 0)
-    status = walk_refuse(w, "a tensor has the layout %S", layout);
+  int status = dtype != NULL && layout != NULL ? layout_check(w, layout) : -1;
   if (status == 0 && dtype_from_object(dtype, &info->dtype) != 0)
     status = walk_refuse(w, "a tensor has the type %S, which the engine lacks",
                          dtype);
@@ -207,7 +233,6 @@ static int info_from_attributes(walk *w, PyObject *val,
   Py_XDECREF(offset);
   Py_XDECREF(dtype);
   Py_XDECREF(layout);
-  Py_XDECREF(text);
   return status;
 }
 

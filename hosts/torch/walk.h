@@ -23,7 +23,8 @@ typedef struct walk {
   PyObject *known;           // dict: target -> description
   PyObject *functionalized;  // (node) -> see _targets.py
   PyObject *entries;         // dict: node -> index + 1 into `table`
-  PyObject *sizes;           // dict: text -> id + 1
+  PyObject *sizes;           // dict: expression -> size
+  PyObject *strided;         // the layout that all tensors have
   PyObject *symint_type, *node_type, *device_type;
   PyObject *tensor_type;
   PyObject *statics;  // set of positions

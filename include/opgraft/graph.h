@@ -141,6 +141,12 @@ typedef struct opgraft_record {
 } opgraft_record;
 
 enum {
+  OPGRAFT_WRITTEN = 1,   // a result replaces it
+  OPGRAFT_WRITTEN_PART,  // a view of a base: that is replaced
+  OPGRAFT_WRITTEN_BASE,  // no argument of the operator's, behind those
+};
+
+enum {
   OPGRAFT_RECORD_RANDOM = 1u,       // ordered, never merged
   OPGRAFT_RECORD_SIDE_EFFECT = 2u,  // ordered, never removed
   OPGRAFT_RECORD_MUTATES = 4u,      // writes arguments that it does not name
@@ -152,9 +158,10 @@ enum {
 //
 // Two names carry mutation. "auto_functionalized" stands for a mutating
 // operator made functional: args[0] is its name as STR, then come its
-// arguments in schema order; results are its returns, then one new value for
-// each argument whose opgraft_arg.count is 1 (VALUE arguments that it writes),
-// in order. "aten.copy_.default" on an input is the write-back at the end.
+// arguments in schema order, then the bases of those that are views. Written
+// VALUE arguments say so in opgraft_arg.count (OPGRAFT_WRITTEN_*); results are
+// the returns, then one new value for each written argument and base, in
+// order. "aten.copy_.default" on an input is the write-back at the end.
 OPGRAFT_API og_status opgraft_graph_add_node(opgraft_graph *graph,
                                              const opgraft_record *record,
                                              opgraft_value *out_values,
@@ -233,10 +240,13 @@ typedef struct opgraft_node_call {
 enum {
   // Every value in memory of its own: what sharing is compared with.
   OPGRAFT_HOST_UNSHARED = 1u,
+  // Lanes wherever the graph allows them, from the first call on: a test's.
+  OPGRAFT_HOST_LANES_NOW = 2u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs
-// the call; `prepare` on the one that begins it, `release` on any.
+// the call, but for states that are free; `prepare` on the one that begins it,
+// `release` on any.
 typedef struct opgraft_host {
   uint32_t struct_size;
   uint32_t flags;  // OPGRAFT_HOST_*
@@ -256,6 +266,12 @@ typedef struct opgraft_host {
   // as the machine has.
   int32_t threads;
   int32_t plan_limit;  // plans kept for different sizes; 0: 16
+  // Independent parts of a graph run at once where the first replays show that
+  // it pays: in so many lanes at most; 0: as many as threads, 1: never.
+  int32_t lanes;
+  int32_t reserved;
+  // Whether this state may run on any thread, beside other nodes. NULL: none.
+  int32_t (*is_free)(void *context, void *state);
 } opgraft_host;
 
 // Keeps a reference to the finished graph. The context outlives it.
@@ -295,7 +311,7 @@ typedef struct opgraft_call {
   int32_t storage_count;
   int32_t output_count;
   int32_t host_step_count;  // steps that the host runs
-  int32_t reserved;
+  int32_t section_count;    // stretches of it that run on several threads
 } opgraft_call;
 
 // Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the
@@ -346,6 +362,11 @@ typedef struct opgraft_stats {
   // What the process's plans would need besides, had each its own arena.
   int64_t shared_bytes;
   int64_t import_ns, passes_ns, plan_ns;  // the last of each
+  int64_t replans_lanes;  // a plan was made again with lanes, or without
+  int32_t lanes;          // most at once in the last plan; 1: none
+  int32_t sections;       // stretches of the last plan that have lanes
+  // A replay of the last plan that got lanes: without them, and with.
+  int64_t serial_ns, lanes_ns;
 } opgraft_stats;
 
 OPGRAFT_API void opgraft_executable_stats(const opgraft_executable *executable,

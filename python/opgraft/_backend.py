@@ -41,6 +41,9 @@ class Options:
     disable: tuple[str, ...] = ()
     # Plans kept for different sizes; the least recently used one goes.
     plan_limit: int = 16
+    # Independent parts of a graph on separate threads: "auto" (where the first
+    # replays show that it pays), "off", or in how many lanes at most.
+    lanes: str | int = "auto"
     # A folder: each graph as text, and the inputs of a call that failed.
     repro: str | None = None
     # [16, 32]: sizes planned beforehand, for graphs with one size that varies;
@@ -75,8 +78,21 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
         raise ValueError(
             f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
+    if out.lanes not in ("auto", "off") and not (
+            isinstance(out.lanes, int) and out.lanes >= 1):
+        raise ValueError(
+            f"option lanes is {out.lanes!r}, wanted \"auto\", \"off\" or a "
+            "number from 1")
     _gears_check(out.gears)
     return out
+
+
+def _lanes(chosen: str | int) -> int:
+    """As opgraft_host.lanes has it. In a lane ATen's kernels have one thread,
+    which may change their last bits, and lanes begin after a few calls."""
+    if chosen == "off" or torch.are_deterministic_algorithms_enabled():
+        return 1
+    return 0 if chosen == "auto" else int(chosen)
 
 
 GEARS_MAX = 100
@@ -204,6 +220,8 @@ def compile_graph(
     name = f"{region.name}_{kind}"
     try:
         compiled = graph_new(name, gm, _tools(gm, kind), options)
+    except _targets.DependsOnData:
+        return _in_segments(gm, kind, options, region)
     except NotImplementedError as error:
         if options.fallback == "error":
             raise
@@ -214,6 +232,25 @@ def compile_graph(
         return compiled
     _gears_plan(compiled, example_inputs, options.gears)
     region.add(kind, compiled, None, time.perf_counter_ns() - begun)
+    return compiled
+
+
+def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
+                 region: _stats.Region) -> Callable[..., Any]:
+    """A graph with sizes that depend on data."""
+    from . import _segments
+
+    def one(part: torch.fx.GraphModule, number: int) -> Callable[..., Any]:
+        return compile_graph(part, [], f"{kind}_{number}", options, region)
+
+    begun = time.perf_counter_ns()
+    compiled = _segments.Segments(gm, one)
+    calls = compiled.calls()
+    if options.fallback == "error" and calls:
+        raise NotImplementedError(
+            f"{calls[0].target} falls back to the host: the size of a result "
+            "depends on data")
+    region.add_calls(kind, calls, time.perf_counter_ns() - begun)
     return compiled
 
 
@@ -238,6 +275,7 @@ def graph_new(
         ", ".join(options.disable) or None,
         _dump.writer(options.dump, name) if options.dump else None,
         options.plan_limit,
+        _lanes(options.lanes),
         constant_bytes,
         _dump.folder(options.repro, name) if options.repro else None,
     )
@@ -246,18 +284,19 @@ def graph_new(
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
     from ._module import modules
 
-    # auto_functionalized has its operator as an argument.
-    names = {op._schema.name for node in gm.graph.nodes
-             for op in (node.target, *node.args[:1])
-             if isinstance(op, torch._ops.OpOverload)}
-    attributes = {
-        node.target: _attribute(gm, node.target)
-        for node in gm.graph.nodes if node.op == "get_attr"
-    }
+    names: set[str] = set()
+    attributes: dict[str, Any] = {}
     for node in gm.graph.nodes:
-        if node.op == "call_function" and node.meta.get("unbacked_bindings"):
-            raise _targets.NotForTheEngine(
-                f"the size of {node.target}'s result depends on data")
+        if node.op == "get_attr":
+            attributes[node.target] = _attribute(gm, node.target)
+        elif node.op == "call_function":
+            if node.meta.get("unbacked_bindings"):
+                raise _targets.DependsOnData(
+                    f"the size of {node.target}'s result depends on data")
+            # auto_functionalized has its operator as an argument.
+            for op in (node.target, *node.args[:1]):
+                if isinstance(op, torch._ops.OpOverload):
+                    names.add(op._schema.name)
     return (
         _targets.describe, _targets.functionalized, torch.fx.Node,
         torch.SymInt, torch.device, torch.Tensor, _static_inputs(kind),
@@ -278,7 +317,8 @@ def _attribute(gm: torch.fx.GraphModule, target: str) -> Any:
 def _static_inputs(kind: str) -> frozenset[int]:
     """Positions of parameters and buffers, whose memory rarely moves."""
     context = torch._guards.TracingContext.try_get()
-    if context is None or context.fw_metadata is None or kind == "backward":
+    if (context is None or context.fw_metadata is None
+            or kind not in ("forward", "inference")):
         return frozenset()
     return frozenset(context.fw_metadata.static_input_indices)
 

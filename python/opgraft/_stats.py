@@ -9,6 +9,7 @@ what torch.compile returned.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import weakref
 from dataclasses import dataclass, field
@@ -24,14 +25,22 @@ class Graph:
     """One graph of AOTAutograd's."""
 
     name: str
-    kind: str  # "forward", "backward", "inference"
+    # "forward", "backward", "inference"; a segment's number behind it, where
+    # sizes depend on data
+    kind: str
     compiled: Any
     refused: str | None  # why it runs as it came, or None
     backend_ns: int
+    # Operators that run between segments.
+    calls: list[dict[str, Any]] | None = None
 
     def read(self) -> dict[str, Any]:
-        if self.refused is None:
-            out: dict[str, Any] = json.loads(self.compiled.stats())
+        out: dict[str, Any]
+        if self.calls is not None:
+            out = {"fallbacks": self.calls,
+                   "in_python": sorted({c["operator"] for c in self.calls})}
+        elif self.refused is None:
+            out = json.loads(self.compiled.stats())
             out["in_python"] = sorted(self.compiled.in_python)
         else:
             out = {"fallbacks": [{"operator": "the whole graph",
@@ -53,6 +62,24 @@ class Region:
             backend_ns: int) -> None:
         self.graphs.append(
             Graph(f"{self.name}_{kind}", kind, compiled, refused, backend_ns))
+
+
+    def add_calls(self, kind: str, nodes: list[Any], backend_ns: int) -> None:
+        """Nodes that run between segments, as fallbacks."""
+        calls = []
+        for node in nodes:
+            file, line = _source(node.meta.get("stack_trace") or "")
+            calls.append({
+                "operator": str(node.target), "file": file, "line": line,
+                "reason": "the size of a result depends on data"})
+        self.graphs.append(Graph(f"{self.name}_{kind}", kind, None, None,
+                                 backend_ns, calls))
+
+
+def _source(trace: str) -> tuple[str, int]:
+    """The innermost place of a stack trace's text."""
+    places = re.findall(r'File "([^"]*)", line (\d+)', trace)
+    return (places[-1][0], int(places[-1][1])) if places else ("", 0)
 
 
 def region_begin() -> Region:
@@ -93,7 +120,7 @@ def _owner_of(f: Any) -> Any:
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "clone_bytes", "replays",
          "plans", "instances")
-_LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes")
+_LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
 class Stats:
@@ -101,7 +128,9 @@ class Stats:
     of them `nodes` (without views), `native`, `fallbacks` (a list of dicts:
     operator, reason, file, line), `in_python` (operators that Python runs),
     `host_nodes` (native nodes that ATen ran),
-    `replays`, `replans` (by cause: shape, moved input, moved arena),
+    `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
+    `lanes` (most that run at once; each graph has its `sections`, and the time
+    of a replay without lanes and with: `serial_ns`, `lanes_ns`),
     `clones` (a list of dicts) and `clone_bytes`, `arena_bytes`,
     `lower_bound_bytes`, `shared_bytes`. str() is a table, json() all of it."""
 
@@ -118,6 +147,7 @@ class Stats:
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
         self.replans = {
             "shape": sum(g.get("replans_shape", 0) for g in self.graphs),
+            "lanes": sum(g.get("replans_lanes", 0) for g in self.graphs),
             "moved_input": sum(g.get("rebinds_input", 0) for g in self.graphs),
             "moved_arena": sum(g.get("rebinds_arena", 0) for g in self.graphs),
         }
@@ -136,6 +166,11 @@ class Stats:
                 f"{g.get('lower_bound_bytes', 0)}), backend "
                 f"{g['backend_ns'] / 1e6:.2f} ms"
             )
+            if g.get("lanes", 1) > 1:
+                lines.append(
+                    f"  {g['sections']} sections in up to {g['lanes']} lanes: "
+                    f"{g['lanes_ns'] / 1e3:.1f} us a replay, "
+                    f"{g['serial_ns'] / 1e3:.1f} without")
             lines += [f"  fallback {f['operator']} ({f['file']}:{f['line']}): "
                       f"{f['reason']}" for f in g["fallbacks"]]
             lines += [f"  copy in {c['operator']} ({c['file']}:{c['line']}): "

@@ -38,6 +38,10 @@ class NotForTheEngine(NotImplementedError):
     """This graph cannot be expressed; the text says what stands in the way."""
 
 
+class DependsOnData(NotForTheEngine):
+    """A size in it does; it runs in segments (_segments.py)."""
+
+
 def describe(target: Any) -> Description:
     if isinstance(target, OpOverload):
         return _operator(target)
@@ -116,14 +120,15 @@ def _higher_order(target: HigherOrderOperator) -> Description:
 
 
 def functionalized(node: Any) -> Any:
-    """(operator, its name, arguments, bases, result values, scatter).
+    """(operator, its name, arguments, bases, result values, view operator).
 
-    arguments: (name, object, base index or -1, fake view or None) in schema
-    order. None where the engine cannot say it: lists that are written, two
-    written arguments of one base, results that are new.
+    arguments: (name, object, is written, what) in schema order; what is
+    written is (base index, fake view or None for all of it), a list of these,
+    or None. bases: (node, whether one argument is all of it, and no other is a
+    part). None where the engine cannot say it: results that are lists, bases
+    that change their layout.
     """
     from torch._higher_order_ops.auto_functionalize import (
-        NotView,
         get_mutable_args,
         read_view_information_from_args,
     )
@@ -133,40 +138,50 @@ def functionalized(node: Any) -> Any:
         return None
     kwargs = dict(node.kwargs)
     bases = kwargs.pop("_all_bases", ())
+    fakes = [b.meta["val"] for b in bases]
     names, types = get_mutable_args(op)
-    views = read_view_information_from_args(names, types, kwargs, bases)
-    written = [v for v in views.values() if v is not None]
-    if any(isinstance(v, list) for v in written):
-        return None
-    indices = [v.base_index for v in written]
-    if len(set(indices)) != len(indices) or len(indices) != len(bases):
-        return None
+    # Sizes of views are nodes where they vary.
+    resolved = dict(torch.fx.node.map_arg(
+        kwargs, lambda n: n.meta.get("val")))
+    views = read_view_information_from_args(names, types, resolved, bases)
     values = node.meta["val"]
     if not isinstance(values, tuple) or len(values) < len(bases):
         return None
     returns = len(values) - len(bases)
     if any(isinstance(v, (list, tuple)) for v in values[:returns]):
         return None
+    parts: list[list[Any]] = [[] for _ in bases]
+
+    def written(view: Any) -> Any:
+        if view is None:
+            return None
+        if isinstance(view, list):
+            return [written(v) for v in view]
+        fake = _view_of(view, fakes)
+        if _same_place(fake, fakes[view.base_index]):
+            fake = None
+        parts[view.base_index].append(fake)
+        return view.base_index, fake
+
     arguments = []
+    in_lists: set[int] = set()
     for argument in op._schema.arguments:
         name = argument.name
-        if name not in views:
-            if name in kwargs:
-                arguments.append((name, kwargs[name], -1, None))
-            continue
-        view = views[name]
-        if view is None:
-            arguments.append((name, None, -1, None))
-            continue
-        fake = None
-        if not isinstance(view, NotView):
-            fake = _view_of(view, [b.meta["val"] for b in bases])
-            if _same_place(fake, bases[view.base_index].meta["val"]):
-                fake = None
-        arguments.append((name, None, view.base_index, fake))
-    description = describe_inner(op)
-    return (op, description, tuple(arguments), tuple(bases), tuple(values),
-            torch.ops.aten.as_strided_scatter.default)
+        if name in views:
+            what = written(views[name])
+            if isinstance(what, list):
+                in_lists |= {w[0] for w in what if w is not None}
+            arguments.append((name, None, True, what))
+        elif name in resolved:
+            arguments.append((name, kwargs[name], False, None))
+    are_whole = [parts[b] == [None] and b not in in_lists
+                 for b in range(len(bases))]
+    for fake, new, is_whole in zip(fakes, values[returns:], are_whole):
+        if not is_whole and not _same_strides(fake, new):
+            return None
+    return (op, describe_inner(op), tuple(arguments),
+            tuple(zip(bases, are_whole)), tuple(values),
+            torch.ops.aten.as_strided.default)
 
 
 def describe_inner(op: OpOverload) -> str:
@@ -181,7 +196,7 @@ def _view_of(view: Any, values: list[Any]) -> Any:
         return view.regenerate_view(values)
 
 
-def _same_place(a: Any, b: Any) -> bool:
+def _same_strides(a: Any, b: Any) -> bool:
     from torch.fx.experimental.symbolic_shapes import (
         statically_known_true as known_true,
     )
@@ -190,8 +205,16 @@ def _same_place(a: Any, b: Any) -> bool:
         return len(x) == len(y) and all(known_true(p == q)
                                         for p, q in zip(x, y))
 
-    return (same(a.shape, b.shape) and same(a.stride(), b.stride())
-            and known_true(a.storage_offset() == b.storage_offset()))
+    return same(a.shape, b.shape) and same(a.stride(), b.stride())
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    from torch.fx.experimental.symbolic_shapes import (
+        statically_known_true as known_true,
+    )
+
+    return _same_strides(a, b) and known_true(
+        a.storage_offset() == b.storage_offset())
 
 
 # --- The dispatcher -----------------------------------------------------------

@@ -46,7 +46,10 @@ typedef struct og_instance {
   og_tensor *tensors;  // by value
   og_step *steps;
   int32_t *step_nodes;
+  bool *step_pinned;  // runs on the thread that calls
   int32_t step_count;
+  og_section *sections;  // in steps
+  int32_t section_count;
   og_reloc_list arena;
   og_reloc_list *inputs;     // by input
   og_reloc_list *storages;   // by output storage
@@ -66,6 +69,8 @@ typedef struct og_plan_entry {
   og_instance *idle;
   int32_t users;  // calls in flight
   bool is_evicted;
+  bool is_tried;  // atomic: its replays are timed (lane_trial.c)
+  struct og_lane_trial *trial;
 } og_plan_entry;
 
 struct opgraft_executable {
@@ -73,6 +78,7 @@ struct opgraft_executable {
   opgraft_host host;
   og_team *team;  // NULL where the host has its own
   int32_t threads;
+  int32_t lanes;          // most in a section; 1: no sections
   pthread_mutex_t mutex;  // guards what follows
   og_plan_entry *plans;
   int32_t plan_count;
@@ -89,7 +95,9 @@ typedef struct og_prep {
   const og_node *node;
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
-  og_step step;  // what prepare fills
+  // What prepare fills.
+  og_step step;
+  bool is_pinned;
   opgraft_error *error;
 } og_prep;
 
@@ -124,6 +132,38 @@ og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
 // Fills the run's error.
 og_status og_run_fail(const og_run *run, og_status code, const char *format,
                       ...) OG_PRINTF(3, 4);
+
+// --- Steps -------------------------------------------------------------------
+
+int64_t og_now_ns(void);
+// All steps. section_ns, which may be NULL, gets the time of each section. An
+// error names the step.
+og_status og_steps_run(const og_instance *instance, const og_run *run,
+                       int64_t *section_ns);
+// One after the other, and the time of each.
+og_status og_steps_run_timed(const og_instance *instance, const og_run *run,
+                             int64_t *step_ns);
+
+// --- Lanes that pay (lane_trial.c)
+// ------------------------------------------------
+
+// Under the mutex: a new entry's replays are timed, if lanes are wanted.
+void og_lane_trial_begin(og_plan_entry *entry);
+// A replay of an entry that is tried.
+og_status og_lane_trial_run(const og_instance *instance, const og_run *run);
+void og_lane_trial_destroy(struct og_lane_trial *trial);
+
+// --- Plans -------------------------------------------------------------------
+
+// Under the mutex. Not in the executable's list yet.
+og_status og_entry_create(opgraft_executable *executable,
+                          const int64_t *symbols,
+                          const og_lane_request *request,
+                          og_plan_entry **out_entry, opgraft_error *error);
+void og_entry_destroy(og_plan_entry *entry);
+// Under the mutex: `made` takes the place of `entry`, which goes when its last
+// call does.
+void og_entry_replace(og_plan_entry *entry, og_plan_entry *made);
 
 // --- Instances ---------------------------------------------------------------
 

@@ -8,17 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "exec/exec.h"
 
 enum { PLAN_LIMIT = 16 };
-
-static int64_t now_ns(void) {
-  struct timespec time;
-  timespec_get(&time, TIME_UTC);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 og_status og_run_fail(const og_run *run, og_status code, const char *format,
                       ...) {
@@ -65,6 +58,9 @@ static og_status executable_fill(opgraft_executable *executable,
     OG_TRY(og_team_create(own->threads, &executable->team, error));
     executable->threads = og_team_threads(executable->team);
   }
+  const int32_t most =
+      executable->threads < OG_LANES_MAX ? executable->threads : OG_LANES_MAX;
+  executable->lanes = own->lanes > 0 && own->lanes < most ? own->lanes : most;
   return OG_OK;
 }
 
@@ -86,6 +82,7 @@ static void stats_from_graph(opgraft_executable *executable) {
     ++*(is_fallback ? &stats->fallbacks : &stats->native);
     for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
       if (node->out[r] >= 0 && node->update[r] > 0 &&
+          !og_result_is_part(graph, node, r) &&
           graph->values[node->out[r]].root !=
               graph->values[node->in[node->update[r] - 1]].root)
         ++stats->clones;
@@ -118,13 +115,14 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   return OG_OK;
 }
 
-static void entry_destroy(og_plan_entry *entry) {
+void og_entry_destroy(og_plan_entry *entry) {
   while (entry->idle != NULL) {
     og_instance *instance = entry->idle;
     entry->idle = instance->next;
     og_instance_destroy(instance);
   }
   og_lease_want(-(int64_t)entry->plan->arena_bytes);
+  og_lane_trial_destroy(entry->trial);
   og_plan_destroy(entry->plan);
   og_free(entry);
 }
@@ -134,7 +132,7 @@ static void executable_destroy(opgraft_executable *executable) {
   while (executable->plans != NULL) {
     og_plan_entry *entry = executable->plans;
     executable->plans = entry->next;
-    entry_destroy(entry);
+    og_entry_destroy(entry);
   }
   og_team_destroy(executable->team);
   pthread_mutex_destroy(&executable->mutex);
@@ -181,18 +179,19 @@ static void entry_evict(opgraft_executable *executable) {
   *at = NULL;
   --executable->plan_count;
   entry->is_evicted = true;
-  if (entry->users == 0) entry_destroy(entry);
+  if (entry->users == 0) og_entry_destroy(entry);
 }
 
-static og_status entry_create(opgraft_executable *executable,
-                              const int64_t *symbols, og_plan_entry **out_entry,
-                              opgraft_error *error) {
+og_status og_entry_create(opgraft_executable *executable,
+                          const int64_t *symbols,
+                          const og_lane_request *request,
+                          og_plan_entry **out_entry, opgraft_error *error) {
   og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
   if (entry == NULL) return og_graph_no_memory(error);
   entry->executable = executable;
   const bool shares = (executable->host.flags & OPGRAFT_HOST_UNSHARED) == 0;
-  const og_status status =
-      og_plan_create(executable->graph, symbols, shares, &entry->plan, error);
+  const og_status status = og_plan_create(executable->graph, symbols, shares,
+                                          request, &entry->plan, error);
   if (status != OG_OK) {
     og_free(entry);
   } else {
@@ -202,14 +201,57 @@ static og_status entry_create(opgraft_executable *executable,
   return status;
 }
 
-static void stats_from_plan(opgraft_executable *executable, const og_plan *plan,
-                            int64_t begun_ns) {
+static void stats_from_plan(opgraft_executable *executable,
+                            const og_plan *plan) {
   opgraft_stats *stats = &executable->stats;
-  stats->plan_ns = now_ns() - begun_ns;
   stats->arena_bytes = (int64_t)plan->arena_bytes;
   stats->lower_bound_bytes = (int64_t)plan->lower_bound_bytes;
   stats->clone_bytes = plan->clone_bytes;
-  ++stats->replans_shape;
+  stats->sections = plan->lanes.section_count;
+  stats->lanes = 1;
+  for (int32_t k = 0; k < plan->lanes.section_count; ++k)
+    if (plan->lanes.sections[k].lane_count > stats->lanes)
+      stats->lanes = plan->lanes.sections[k].lane_count;
+}
+
+void og_entry_replace(og_plan_entry *entry, og_plan_entry *made) {
+  opgraft_executable *executable = entry->executable;
+  og_plan_entry **at = &executable->plans;
+  while (*at != entry) at = &(*at)->next;
+  made->next = entry->next;
+  *at = made;
+  entry->is_evicted = true;
+  stats_from_plan(executable, made->plan);
+  ++executable->stats.replans_lanes;
+  if (entry->users == 0) og_entry_destroy(entry);
+}
+
+// Sections from the first call on, with equal costs for all nodes: what tests
+// and --bisect want. A host's nodes stay on the thread that calls.
+static og_status entry_create_now(opgraft_executable *executable,
+                                  const int64_t *symbols,
+                                  og_plan_entry **out_entry,
+                                  opgraft_error *error) {
+  const opgraft_graph *graph = executable->graph;
+  const size_t nodes = (size_t)graph->node_count + 1;
+  int64_t *cost_ns = og_alloc_zeroed(nodes, sizeof *cost_ns);
+  uint8_t *flags = og_alloc_zeroed(nodes, 1);
+  og_status status = OG_MEMORY;
+  if (cost_ns != NULL && flags != NULL) {
+    for (int32_t n = 0; n < graph->node_count; ++n) {
+      cost_ns[n] = 1000;
+      if (executable->host.prepare != NULL && graph->nodes[n].foreign != NULL)
+        flags[n] = OG_STEP_PINNED;
+    }
+    const og_lane_request request = {
+        .cost_ns = cost_ns, .flags = flags, .lanes = executable->lanes};
+    status = og_entry_create(executable, symbols, &request, out_entry, error);
+  } else {
+    og_graph_no_memory(error);
+  }
+  og_free(cost_ns);
+  og_free(flags);
+  return status;
 }
 
 // Under the mutex, which also keeps two threads from making the same plan.
@@ -218,13 +260,20 @@ static og_status entry_get(opgraft_executable *executable,
                            opgraft_error *error) {
   *out_entry = entry_find(executable, symbols);
   if (*out_entry != NULL) return OG_OK;
-  const int64_t begun_ns = now_ns();
-  OG_TRY(entry_create(executable, symbols, out_entry, error));
+  const int64_t begun_ns = og_now_ns();
+  const bool has_lanes = executable->lanes > 1 &&
+                         (executable->host.flags & OPGRAFT_HOST_LANES_NOW) != 0;
+  OG_TRY(has_lanes
+             ? entry_create_now(executable, symbols, out_entry, error)
+             : og_entry_create(executable, symbols, NULL, out_entry, error));
+  if (!has_lanes) og_lane_trial_begin(*out_entry);
   (*out_entry)->next = executable->plans;
   executable->plans = *out_entry;
   if (++executable->plan_count > executable->host.plan_limit)
     entry_evict(executable);
-  stats_from_plan(executable, (*out_entry)->plan, begun_ns);
+  stats_from_plan(executable, (*out_entry)->plan);
+  executable->stats.plan_ns = og_now_ns() - begun_ns;
+  ++executable->stats.replans_shape;
   return OG_OK;
 }
 
@@ -306,7 +355,7 @@ static void entry_leave(og_plan_entry *entry, og_instance *instance) {
   const bool is_free = --entry->users == 0 && entry->is_evicted;
   const bool is_last = --executable->references == 0;
   pthread_mutex_unlock(&executable->mutex);
-  if (is_free) entry_destroy(entry);
+  if (is_free) og_entry_destroy(entry);
   if (is_last) executable_destroy(executable);
 }
 
@@ -380,7 +429,8 @@ static og_status call_begin(opgraft_executable *executable,
                              .outputs = entry->plan->outputs,
                              .storage_count = entry->plan->storage_count,
                              .output_count = entry->plan->graph->output_count,
-                             .host_step_count = instance->host_steps};
+                             .host_step_count = instance->host_steps,
+                             .section_count = instance->section_count};
   return OG_OK;
 }
 
@@ -434,14 +484,11 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   const og_run run = {.executable = instance->entry->executable,
                       .error = error};
   og_storages_bind(instance, storage_data);
-  const og_step *steps = instance->steps;
-  const int32_t count = instance->step_count;
   if (error != NULL) error->code = OG_OK;
-  for (int32_t i = 0; i < count; ++i) {
-    const og_status status = steps[i].run(steps[i].state, &run);
-    if (OG_UNLIKELY(status != OG_OK))
-      return og_step_failed(instance, i, status, error);
-  }
+  const bool is_tried =
+      __atomic_load_n(&instance->entry->is_tried, __ATOMIC_RELAXED);
+  OG_TRY(OG_UNLIKELY(is_tried) ? og_lane_trial_run(instance, &run)
+                               : og_steps_run(instance, &run, NULL));
   __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
   return OG_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "call/call.h"
 #include "exec/ref.h"
+#include "module/module.h"
 
 typedef struct og_framed {
   struct og_framed *next;
@@ -267,6 +268,8 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   memcpy(framed->kept_list, frame->in_list, sizeof frame->in_list);
   memcpy(framed->kept_out, frame->out, sizeof frame->out);
   prep->step = (og_step){framed->is_direct ? run_direct : run_fitted, framed};
+  // What was adopted may need its host's lock.
+  prep->is_pinned = op->derived != NULL;
   return OG_OK;
 }
 

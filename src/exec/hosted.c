@@ -115,6 +115,8 @@ og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken) {
   prep->instance->hosted = hosted;
   ++prep->instance->host_steps;
   prep->step = (og_step){run_hosted, hosted};
+  prep->is_pinned =
+      host->is_free == NULL || !host->is_free(host->context, hosted->state);
   *out_taken = true;
   return OG_OK;
 }

@@ -178,10 +178,6 @@ bool og_is_int(const og_tensor *tensor) {
 
 // --- Steps -------------------------------------------------------------------
 
-static bool is_step(const og_node *node) {
-  return !node->is_removed && !og_op_is(node, OG_OP_VIEW);
-}
-
 // Our kernels are simple; with this many elements a host's are worth the way
 // to them. Arithmetic is a plain loop, which needs more of them.
 enum { LARGE_ARITHMETIC = 65536, LARGE = 1024 };
@@ -235,24 +231,44 @@ static og_status node_prepare(og_prep *prep, og_tensor **scratch) {
   prep->in = scratch;
   prep->out = out;
   prep->step = (og_step){0};
+  prep->is_pinned = false;
   OG_TRY(step_prepare(prep));
   if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
   instance->steps[instance->step_count] = prep->step;
+  instance->step_pinned[instance->step_count] = prep->is_pinned;
   instance->step_nodes[instance->step_count++] =
       (int32_t)(node - prep->plan->graph->nodes);
   return OG_OK;
 }
 
+// The plan's sections, in steps; `step_at` says where each node's began. None
+// where a step outside of lane 0 has to run on the thread that calls.
+static void sections_make(og_instance *instance, const og_plan *plan,
+                          const int32_t *step_at) {
+  bool is_right = true;
+  for (int32_t k = 0; k < plan->lanes.section_count; ++k) {
+    const og_section *from = &plan->lanes.sections[k];
+    og_section *to = &instance->sections[k];
+    *to = (og_section){.first = step_at[from->first],
+                       .lane_count = from->lane_count};
+    for (int32_t l = 0; l < from->lane_count; ++l)
+      to->end[l] = step_at[from->end[l]];
+    for (int32_t i = to->end[0]; i < og_section_end(to); ++i)
+      is_right &= !instance->step_pinned[i];
+  }
+  instance->section_count = is_right ? plan->lanes.section_count : 0;
+}
+
 static og_status steps_make(og_instance *instance, const og_plan *plan,
-                            opgraft_error *error) {
+                            int32_t *step_at, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
   og_prep prep = {.executable = instance->entry->executable,
                   .plan = plan,
                   .instance = instance,
                   .error = error};
-  for (int32_t n = 0; n < graph->node_count; ++n) {
-    prep.node = &graph->nodes[n];
-    if (!is_step(prep.node)) continue;
+  for (int32_t s = 0; s < plan->lanes.count; ++s) {
+    prep.node = &graph->nodes[plan->lanes.order[s]];
+    step_at[s] = instance->step_count;
     // Kernels keep these arrays, so each node has its own.
     og_tensor **scratch =
         og_arena_array(&instance->memory,
@@ -261,6 +277,8 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
     if (scratch == NULL) return og_prep_memory(&prep);
     OG_TRY(node_prepare(&prep, scratch));
   }
+  step_at[plan->lanes.count] = instance->step_count;
+  sections_make(instance, plan, step_at);
   return OG_OK;
 }
 
@@ -283,15 +301,22 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   instance->steps = og_arena_array(memory, nodes, sizeof *instance->steps);
   instance->step_nodes =
       og_arena_array(memory, nodes, sizeof *instance->step_nodes);
+  instance->step_pinned =
+      og_arena_array(memory, nodes, sizeof *instance->step_pinned);
+  instance->sections =
+      og_arena_array(memory, (size_t)plan->lanes.section_count + 1,
+                     sizeof *instance->sections);
+  int32_t *step_at = og_arena_array(memory, nodes, sizeof *step_at);
   instance->inputs = og_arena_array(memory, (size_t)graph->input_count + 1,
                                     sizeof *instance->inputs);
   instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                       sizeof *instance->storages);
   if (!instance->tensors || !instance->steps || !instance->step_nodes ||
+      !instance->step_pinned || !instance->sections || !step_at ||
       !instance->inputs || !instance->storages)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
-  return steps_make(instance, plan, error);
+  return steps_make(instance, plan, step_at, error);
 }
 
 og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,

@@ -54,6 +54,9 @@ typedef void (*loop_fn)(int64_t n, void *out, const void *const *in,
       int64_t n, void *out, const void *const *in, const int64_t *step) { \
     LOOP(on_float)                                                        \
   }
+#define OG_PW_FLOAT(id, arity, flags, rule, on_float) \
+  OG_PW(id, arity, flags, rule, on_float, )
+#define OG_PW_INT(id, arity, flags, rule, on_int)
 #include "graph/ops.def"
 #undef OG_PW
 #undef F
@@ -66,6 +69,9 @@ typedef void (*loop_fn)(int64_t n, void *out, const void *const *in,
                        const int64_t *step) {                       \
     LOOP(on_float)                                                  \
   }
+#define OG_PW_FLOAT(id, arity, flags, rule, on_float) \
+  OG_PW(id, arity, flags, rule, on_float, )
+#define OG_PW_INT(id, arity, flags, rule, on_int)
 #include "graph/ops.def"
 #undef OG_PW
 #undef F
@@ -77,6 +83,9 @@ typedef void (*loop_fn)(int64_t n, void *out, const void *const *in,
                        const int64_t *step) {                       \
     LOOP(on_int)                                                    \
   }
+#define OG_PW_FLOAT(id, arity, flags, rule, on_float)
+#define OG_PW_INT(id, arity, flags, rule, on_int) \
+  OG_PW(id, arity, flags, rule, , on_int)
 #include "graph/ops.def"
 #undef OG_PW
 #undef T
@@ -87,11 +96,15 @@ typedef enum class_rule { RESULT, OPERANDS_RULE } class_rule;
 
 typedef struct pointwise_row {
   class_rule rule;
-  loop_fn loop[OG_CLASS_NONE];
+  loop_fn loop[OG_CLASS_NONE];  // NULL: it has no form for the type
 } pointwise_row;
 
 #define OG_PW(id, arity, flags, rule_name, on_float, on_int) \
   [OG_IR_##id] = {RULE_##rule_name, {f32_##id, f64_##id, i64_##id}},
+#define OG_PW_FLOAT(id, arity, flags, rule_name, on_float) \
+  [OG_IR_##id] = {RULE_##rule_name, {f32_##id, f64_##id, NULL}},
+#define OG_PW_INT(id, arity, flags, rule_name, on_int) \
+  [OG_IR_##id] = {RULE_##rule_name, {NULL, NULL, i64_##id}},
 static const pointwise_row rows[OG_IR_COUNT] = {
 #include "graph/ops.def"
 };
@@ -309,6 +322,10 @@ og_status og_prepare_pointwise(og_prep *prep) {
   if (p->of == OG_CLASS_NONE)
     return og_prep_wrong(prep, "it cannot compute with this type");
   p->loop = row->loop[p->of];
+  if (p->loop == NULL)
+    return og_prep_wrong(prep, p->of == OG_CLASS_I64
+                                   ? "it cannot compute with integers"
+                                   : "it computes with integers only");
   p->rows = og_nest_rows(&nest);
   p->width = og_nest_width(&nest);
   OG_TRY(choose_conversions(prep, &nest, p));

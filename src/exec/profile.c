@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a call, and the time of each.
 
-#define _POSIX_C_SOURCE 200809L
 #include <opgraft/graph_file.h>
 #include <string.h>
-#include <time.h>
 
 #include "exec/exec.h"
 
@@ -40,12 +38,6 @@ void opgraft_call_step(const opgraft_call *call, int32_t index,
          step.struct_size < sizeof step ? step.struct_size : sizeof step);
 }
 
-static int64_t now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
                                int64_t *step_ns, opgraft_error *error) {
   og_instance *instance = call->instance;
@@ -53,16 +45,14 @@ og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
                       .error = error};
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
-  int64_t before = now_ns();
-  for (int32_t i = 0; i < instance->step_count; ++i) {
-    const og_step *step = &instance->steps[i];
-    const og_status status = step->run(step->state, &run);
-    if (OG_UNLIKELY(status != OG_OK))
-      return og_step_failed(instance, i, status, error);
-    const int64_t after = now_ns();
-    step_ns[i] += after - before;
-    before = after;
-  }
-  __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
-  return OG_OK;
+  const size_t count = (size_t)instance->step_count + 1;
+  int64_t *times = og_alloc_zeroed(count, sizeof *times);
+  if (times == NULL) return og_graph_no_memory(error);
+  const og_status status = og_steps_run_timed(instance, &run, times);
+  for (int32_t i = 0; status == OG_OK && i < instance->step_count; ++i)
+    step_ns[i] += times[i];
+  og_free(times);
+  if (status == OG_OK)
+    __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
+  return status;
 }

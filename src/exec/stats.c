@@ -92,6 +92,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
       {"plans", stats.plans},
       {"replays", stats.replays},
       {"replans_shape", stats.replans_shape},
+      {"replans_lanes", stats.replans_lanes},
       {"rebinds_input", stats.rebinds_input},
       {"rebinds_arena", stats.rebinds_arena},
       {"instances", stats.instances},
@@ -101,6 +102,10 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
       {"import_ns", stats.import_ns},
       {"passes_ns", stats.passes_ns},
       {"plan_ns", stats.plan_ns},
+      {"lanes", stats.lanes},
+      {"sections", stats.sections},
+      {"serial_ns", stats.serial_ns},
+      {"lanes_ns", stats.lanes_ns},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     og_text_addf(&out, ", \"%s\": %" PRId64, numbers[i].name, numbers[i].value);

@@ -114,7 +114,8 @@ typedef struct og_node {
   const opgraft_arg *attrs;  // by the operator's list; NULL if it has none
   const og_foreign *foreign;
   // Of result r: 1 + the operand whose old contents it starts from, 0 if none;
-  // NULL if no result does.
+  // NULL if no result does. A result may lie in another one's storage: an
+  // operator that writes parts of a base gives the base, then the parts.
   const int32_t *update;
   // Of result r: why it could not be written in place. Set by the pass.
   const char **clone_reason;
@@ -239,6 +240,16 @@ void og_value_print_type(const opgraft_graph *graph, const og_value *value,
 // The operator's name, as the host says it where there is one.
 static inline const char *og_node_name(const og_node *node) {
   return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+}
+
+// Whether result r lies in the storage of another result of its node.
+static inline bool og_result_is_part(const opgraft_graph *graph,
+                                     const og_node *node, int32_t r) {
+  if (node->out[r] < 0) return false;
+  const og_value *value = &graph->values[node->out[r]];
+  const og_value *root = &graph->values[value->root];
+  return value->root != node->out[r] && root->kind == OG_VALUE_RESULT &&
+         root->node == value->node;
 }
 
 static inline bool og_op_is(const og_node *node, uint32_t flag) {

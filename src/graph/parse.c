@@ -7,19 +7,13 @@
 
 #include "graph/element.h"
 #include "graph/graph.h"
+#include "graph/names.h"
 
 enum {
   NAME_MAX_BYTES = 200,
   LIST_MAX = 4096,  // operands, results or arguments of one node
   NEST_MAX = 8      // lists in lists
 };
-
-// Names of values, open addressing.
-typedef struct name_slot {
-  const char *name;  // in the text
-  int32_t length;
-  opgraft_value value;
-} name_slot;
 
 typedef struct parser {
   opgraft_graph *graph;
@@ -29,8 +23,7 @@ typedef struct parser {
   opgraft_error *error;
   const char *data;  // of the file; NULL for plain text
   size_t data_bytes;
-  name_slot *slots;
-  uint32_t slot_count, name_count;
+  og_names names;
   // What the node being read has so far.
   opgraft_value in[LIST_MAX];
   int32_t in_count;
@@ -180,36 +173,6 @@ static og_status read_size(parser *p, opgraft_size *out) {
 
 // --- Names -------------------------------------------------------------------
 
-static uint32_t name_hash(const char *name, size_t length) {
-  uint32_t hash = 2166136261u;
-  for (size_t i = 0; i < length; ++i)
-    hash = (hash ^ (unsigned char)name[i]) * 16777619u;
-  return hash;
-}
-
-static name_slot *name_slot_find(name_slot *slots, uint32_t count,
-                                 const char *name, size_t length) {
-  uint32_t at = name_hash(name, length) & (count - 1);
-  while (slots[at].name != NULL && !((size_t)slots[at].length == length &&
-                                     memcmp(slots[at].name, name, length) == 0))
-    at = (at + 1) & (count - 1);
-  return &slots[at];
-}
-
-static og_status names_grow(parser *p) {
-  const uint32_t count = p->slot_count ? p->slot_count * 2 : 256;
-  name_slot *slots = og_alloc_zeroed(count, sizeof *slots);
-  if (slots == NULL) return og_graph_no_memory(p->error);
-  for (uint32_t i = 0; i < p->slot_count; ++i)
-    if (p->slots[i].name != NULL)
-      *name_slot_find(slots, count, p->slots[i].name,
-                      (size_t)p->slots[i].length) = p->slots[i];
-  og_free(p->slots);
-  p->slots = slots;
-  p->slot_count = count;
-  return OG_OK;
-}
-
 // Reads "%name"; a number is a name that is not kept.
 static og_status read_value_name(parser *p, const char **out_name,
                                  size_t *out_length) {
@@ -223,14 +186,13 @@ static og_status read_value_name(parser *p, const char **out_name,
 
 static og_status name_define(parser *p, const char *name, size_t length,
                              opgraft_value value) {
-  if ((p->name_count + 1) * 2 > p->slot_count) OG_TRY(names_grow(p));
-  name_slot *slot = name_slot_find(p->slots, p->slot_count, name, length);
-  if (slot->name != NULL) {
+  opgraft_value known;
+  if (og_names_find(&p->names, name, length, &known)) {
     p->at = (size_t)(name - p->text);
     return wrong(p, "a name that is not defined yet");
   }
-  *slot = (name_slot){name, (int32_t)length, value};
-  ++p->name_count;
+  if (!og_names_add(&p->names, name, length, value))
+    return og_graph_no_memory(p->error);
   if (name[0] >= '0' && name[0] <= '9') return OG_OK;
   const char *copy = og_arena_strndup(&p->graph->arena, name, length);
   if (copy == NULL) return og_graph_no_memory(p->error);
@@ -244,14 +206,7 @@ static og_status read_value_use(parser *p, opgraft_value *out) {
   skip_space(p);
   const size_t begin = p->at;
   OG_TRY(read_value_name(p, &name, &length));
-  if (p->slot_count > 0) {
-    const name_slot *slot =
-        name_slot_find(p->slots, p->slot_count, name, length);
-    if (slot->name != NULL) {
-      *out = slot->value;
-      return OG_OK;
-    }
-  }
+  if (og_names_find(&p->names, name, length, out)) return OG_OK;
   p->at = begin;
   return wrong(p, "a value that is defined before its use");
 }
@@ -685,6 +640,14 @@ static og_status read_foreign(parser *p, int32_t *out_node) {
   OG_TRY(read_string(p, &foreign->name));
   OG_TRY(need(p, "("));
   OG_TRY(read_args(p, ")", 0, &foreign->args, &foreign->arg_count));
+  if (take(p, "of")) {
+    do {
+      opgraft_value base;
+      skip_space(p);
+      OG_TRY(read_value_use(p, &base));
+      OG_TRY(operand_add(p, base));
+    } while (take(p, ","));
+  }
   OG_TRY(node_append(p, OG_IR_foreign, NULL, out_node));
   og_node *node = &p->graph->nodes[*out_node];
   node->foreign = foreign;
@@ -729,8 +692,28 @@ typedef struct pending {
   bool has_root;
 } pending;
 
-static og_status read_result(parser *p, pending *out_pending) {
+// What a result lies in: an earlier result of this node, or a value before it.
+static og_status read_root(parser *p, const pending *names, int32_t count,
+                           opgraft_value *out) {
+  const char *name;
+  size_t length;
+  skip_space(p);
+  const size_t begin = p->at;
+  OG_TRY(read_value_name(p, &name, &length));
+  for (int32_t r = 0; r < count; ++r)
+    if (names[r].name != NULL && names[r].length == length &&
+        memcmp(names[r].name, name, length) == 0) {
+      *out = p->out[r];
+      return OG_OK;
+    }
+  p->at = begin;
+  return read_value_use(p, out);
+}
+
+static og_status read_result(parser *p, pending *names) {
   value_type type;
+  const int32_t before = p->out_count;
+  pending *out_pending = &names[before];
   *out_pending = (pending){NULL, 0, false};
   if (p->out_count == LIST_MAX) return wrong(p, "at most 4096 results");
   opgraft_value *out = &p->out[p->out_count++];
@@ -743,7 +726,7 @@ static og_status read_result(parser *p, pending *out_pending) {
   out_pending->has_root = take(p, "in");
   if (!out_pending->has_root) return OG_OK;
   opgraft_value root;
-  OG_TRY(read_value_use(p, &root));
+  OG_TRY(read_root(p, names, before, &root));
   p->graph->values[*out].root = p->graph->values[root].root;
   return OG_OK;
 }
@@ -784,7 +767,7 @@ static og_status read_node(parser *p) {
     if (peek(p) != '%') p->at -= 4;
     do {
       if (p->out_count == 64) return wrong(p, "at most 64 results");
-      OG_TRY(read_result(p, &names[p->out_count]));
+      OG_TRY(read_result(p, names));
     } while (take(p, ","));
     OG_TRY(need(p, "="));
   }
@@ -881,7 +864,7 @@ og_status og_graph_parse_data(const char *text, size_t length, const char *data,
     *out_graph = p->graph;
   else
     opgraft_graph_release(p->graph);
-  og_free(p->slots);
+  og_names_reset(&p->names);
   og_free(p);
   return status;
 }

@@ -155,6 +155,15 @@ static void print_arg(const printer *p, const og_node *node,
   }
 }
 
+static int32_t values_count(const opgraft_arg *args, int32_t count) {
+  int32_t values = 0;
+  for (int32_t i = 0; i < count; ++i)
+    values += args[i].kind == OPGRAFT_ARG_LIST
+                  ? values_count(args[i].list, args[i].count)
+                  : args[i].kind == OPGRAFT_ARG_VALUE;
+  return values;
+}
+
 static void print_foreign(const printer *p, const og_node *node) {
   const og_foreign *foreign = node->foreign;
   og_text *out = p->out;
@@ -165,7 +174,14 @@ static void print_foreign(const printer *p, const og_node *node) {
     if (i > 0) og_text_add(out, ", ");
     print_arg(p, node, &foreign->args[i]);
   }
-  og_text_addf(out, ") {node %d", (int)foreign->host_node);
+  og_text_add(out, ")");
+  // What parts of are written: operands that no argument names.
+  const int32_t named = values_count(foreign->args, foreign->arg_count);
+  for (int32_t i = named; i < node->in_count; ++i) {
+    og_text_add(out, i == named ? " of " : ", ");
+    print_value(p, node->in[i]);
+  }
+  og_text_addf(out, " {node %d", (int)foreign->host_node);
   if (node->flags & OG_OP_RANDOM) og_text_add(out, ", random");
   if (node->flags & OG_OP_EFFECT) og_text_add(out, ", effect");
   for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)

@@ -69,8 +69,9 @@ static int32_t overwritten(const verifier *v, const og_node *node, int32_t r) {
   if (id < 0 || v->graph->values[id].root == id) return -1;
   const uint32_t flags = og_ops[node->op].flags;
   if ((flags & (OG_OP_VIEW | OG_OP_WRITE)) != 0) return 0;
+  if (og_result_is_part(v->graph, node, r)) return -2;
   if (node->update != NULL && node->update[r] > 0) return node->update[r] - 1;
-  return -2;  // placed in a storage by a pass: any root
+  return -2;  // a part, or placed in a storage by a pass: any root
 }
 
 static og_status check_place(const verifier *v, const og_node *node, int32_t r,

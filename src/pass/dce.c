@@ -15,7 +15,8 @@ static bool is_read(const opgraft_graph *graph, const og_node *node,
     const opgraft_value value = node->out[r];
     if (value < 0) continue;
     if (is_needed[value]) return true;
-    if (!og_op_is(node, OG_OP_VIEW) && graph->values[value].root != value)
+    if (!og_op_is(node, OG_OP_VIEW) && graph->values[value].root != value &&
+        !og_result_is_part(graph, node, r))
       return true;
   }
   return false;

@@ -251,7 +251,9 @@ static bool is_functional(const opgraft_graph *graph) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed || og_op_is(node, OG_OP_VIEW | OG_OP_WRITE)) continue;
     for (int32_t r = 0; r < node->out_count; ++r)
-      if (node->out[r] >= 0 && graph->values[node->out[r]].root != node->out[r])
+      if (node->out[r] >= 0 &&
+          graph->values[node->out[r]].root != node->out[r] &&
+          !og_result_is_part(graph, node, r))
         return false;
   }
   return true;

@@ -16,6 +16,7 @@ typedef struct placer {
   int32_t *next_in_root;  // values of one root, chained; -1 ends
   int32_t *first_in_root;
   int32_t *write_back;  // by root: the last copy_to on it, or -1
+  bool *is_part;        // by value: it came as a part of another result
   int32_t changes;
   opgraft_error *error;
 } placer;
@@ -38,7 +39,10 @@ static void chains_fill(placer *p) {
   }
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
-    if (!node->is_removed && og_op_is(node, OG_OP_WRITE))
+    if (node->is_removed) continue;
+    for (int32_t r = 0; r < node->out_count; ++r)
+      if (og_result_is_part(graph, node, r)) p->is_part[node->out[r]] = true;
+    if (og_op_is(node, OG_OP_WRITE))
       p->write_back[graph->values[node->in[0]].root] = n;
   }
 }
@@ -104,6 +108,17 @@ static bool outlives(const placer *p, opgraft_value root, int32_t n) {
   return false;
 }
 
+// Whether operand i is a part of what result `value` starts as, and written
+// too.
+static bool is_part(const placer *p, const og_node *node, opgraft_value value,
+                    int32_t i) {
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->out[r] >= 0 && node->update[r] == i + 1 &&
+        p->graph->values[node->out[r]].root == value)
+      return true;
+  return false;
+}
+
 // Why result `value` cannot take the place of operand `from`; NULL if it can.
 static const char *update_blocked(const placer *p, const og_node *node,
                                   int32_t n, opgraft_value value,
@@ -131,7 +146,8 @@ static const char *update_blocked(const placer *p, const og_node *node,
   }
   for (int32_t i = 0; i < node->in_count; ++i)
     if (i != operand && node->in[i] >= 0 &&
-        graph->values[node->in[i]].root == base->root)
+        graph->values[node->in[i]].root == base->root &&
+        !is_part(p, node, value, i))
       return "the same node also reads it by another argument";
   if (outlives(p, value, next_write(p, base->root, n)))
     return "the result is read after its place is written again";
@@ -149,16 +165,30 @@ static og_status note_reason(placer *p, og_node *node, int32_t r,
   return OG_OK;
 }
 
+// Parts that moved with their base are where their operands were.
+static void parts_follow(placer *p, const og_node *node, opgraft_value root) {
+  og_value *values = p->graph->values;
+  for (int32_t r = 0; r < node->out_count; ++r) {
+    if (node->out[r] < 0 || node->update[r] == 0) continue;
+    const og_value *operand = &values[node->in[node->update[r] - 1]];
+    if (values[node->out[r]].root == root && operand->root == root)
+      values[node->out[r]].offset = operand->offset;
+  }
+}
+
 static og_status updates_place(placer *p, int32_t n) {
   og_node *node = &p->graph->nodes[n];
   for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r) {
-    if (node->out[r] < 0 || node->update[r] == 0) continue;
+    if (node->out[r] < 0 || node->update[r] == 0 || p->is_part[node->out[r]])
+      continue;
     const int32_t operand = node->update[r] - 1;
     const char *reason = update_blocked(p, node, n, node->out[r], operand);
     if (reason != NULL)
       OG_TRY(note_reason(p, node, r, reason));
     else
       OG_TRY(root_move(p, node->out[r], node->in[operand]));
+    if (reason == NULL)
+      parts_follow(p, node, p->graph->values[node->out[r]].root);
   }
   return OG_OK;
 }
@@ -240,8 +270,9 @@ static og_status reinplace_run(opgraft_graph *graph, int32_t *out_changes,
   const size_t count = (size_t)graph->value_count + 1;
   OG_TRY(og_uses_init(&p.uses, graph, error));
   int32_t *memory = og_alloc_zeroed(count, 3 * sizeof *memory);
+  p.is_part = og_alloc_zeroed(count, sizeof *p.is_part);
   og_status status;
-  if (memory == NULL) {
+  if (memory == NULL || p.is_part == NULL) {
     status = og_graph_no_memory(error);
   } else {
     p.next_in_root = memory;
@@ -251,6 +282,7 @@ static og_status reinplace_run(opgraft_graph *graph, int32_t *out_changes,
   }
   *out_changes = p.changes;
   og_free(memory);
+  og_free(p.is_part);
   og_uses_reset(&p.uses);
   return status;
 }

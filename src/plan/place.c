@@ -34,7 +34,7 @@ static int64_t place_one(og_buffer *const *placed, int32_t count,
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
   for (int32_t i = 0; i < count; ++i) {
     const og_buffer *other = placed[i];
-    if (other->last < buffer->first || buffer->last < other->first) continue;
+    if (!og_buffers_meet(other, buffer)) continue;
     const int64_t gap = other->offset - end;
     if (gap >= buffer->bytes && gap < best_gap) {
       best = end;
@@ -70,17 +70,42 @@ static int64_t place_all(og_buffer **order, og_buffer **placed, int32_t count) {
   return top;
 }
 
-// The most that is alive at one node. `change` has steps + 2 places.
-static int64_t lower_bound(const og_buffer *buffers, int32_t count,
-                           int32_t steps, int64_t *change) {
-  for (int32_t i = 0; i < count; ++i) {
-    change[buffers[i].first] += buffers[i].bytes;
-    change[buffers[i].last + 1] -= buffers[i].bytes;
+static void change_add(int64_t *change, const og_buffer *buffer) {
+  change[buffer->first] += buffer->bytes;
+  change[buffer->last + 1] -= buffer->bytes;
+}
+
+// What is alive while a section runs: what is so all the time, and the most of
+// each lane's own.
+static int64_t section_most(const og_section *section, const int64_t *live,
+                            const int64_t *own) {
+  int64_t sum = live[section->first] - own[section->first];
+  for (int32_t l = 0, t = section->first; l < section->lane_count; ++l) {
+    int64_t most = 0;
+    for (; t < section->end[l]; ++t)
+      if (own[t] > most) most = own[t];
+    sum += most;
   }
-  int64_t live = 0, most = 0;
+  return sum;
+}
+
+// The most that is alive at once. `live` has 2 * (steps + 2) places.
+static int64_t lower_bound(const og_buffer *buffers, int32_t count,
+                           int32_t steps, const og_lanes *lanes,
+                           int64_t *live) {
+  int64_t *own = live + steps + 2, most = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    change_add(live, &buffers[i]);
+    if (buffers[i].section > 0) change_add(own, &buffers[i]);
+  }
   for (int32_t t = 0; t <= steps; ++t) {
-    live += change[t];
-    if (live > most) most = live;
+    if (t > 0) live[t] += live[t - 1];
+    if (t > 0) own[t] += own[t - 1];
+    if (live[t] > most) most = live[t];
+  }
+  for (int32_t s = 0; lanes != NULL && s < lanes->section_count; ++s) {
+    const int64_t bytes = section_most(&lanes->sections[s], live, own);
+    if (bytes > most) most = bytes;
   }
   return most;
 }
@@ -121,20 +146,20 @@ static void improve(og_buffer *buffers, og_buffer **order, og_buffer **placed,
 }
 
 og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
-                           size_t *out_bytes, size_t *out_lower_bound,
-                           opgraft_error *error) {
+                           const og_lanes *lanes, size_t *out_bytes,
+                           size_t *out_lower_bound, opgraft_error *error) {
   static int (*const orders[])(const void *, const void *) = {by_size, by_area,
                                                               by_time};
   *out_bytes = *out_lower_bound = 0;
   if (count == 0) return OG_OK;
   const size_t n = (size_t)count;
   og_buffer **pointers = og_alloc_zeroed(2 * n, sizeof *pointers);
-  int64_t *best = og_alloc_zeroed(n + (size_t)steps + 2, sizeof *best);
+  int64_t *best = og_alloc_zeroed(n + 2 * ((size_t)steps + 2), sizeof *best);
   og_status status = OG_OK;
   if (pointers == NULL || best == NULL) {
     status = og_graph_no_memory(error);
   } else {
-    const int64_t bound = lower_bound(buffers, count, steps, best + n);
+    const int64_t bound = lower_bound(buffers, count, steps, lanes, best + n);
     int64_t top = INT64_MAX;
     for (size_t i = 0; i < sizeof orders / sizeof *orders && top > bound; ++i)
       try_order(buffers, pointers, pointers + n, best, count, orders[i], &top);

@@ -8,12 +8,19 @@
 // What is known of a root while a plan is made.
 typedef struct root_info {
   int64_t low, high;    // bytes that its values touch, relative to its start
-  int32_t first, last;  // nodes between which it is alive
-  int32_t merged;       // the root whose memory it takes over, or itself
-  int32_t buffer;       // in the list of buffers, or -1
-  int32_t storage;      // output storage, or -1
+  int32_t first, last;  // steps between which it is alive
+  // The lane whose steps alone touch it; LANE_NONE where there is no such.
+  int32_t lane;
+  // The section that touched it last, and by which of its lanes; LANE_SEVERAL.
+  int32_t last_section, last_lane;
+  int32_t merged;   // the root whose memory it takes over, or itself
+  int32_t buffer;   // in the list of buffers, or -1
+  int32_t storage;  // output storage, or -1
   bool is_live;
 } root_info;
+
+// A lane's number is that of its section * OG_LANES_MAX + its own.
+enum { LANE_UNSET = -1, LANE_NONE = -2, LANE_SEVERAL = -3 };
 
 typedef struct planner {
   og_plan *plan;
@@ -21,6 +28,8 @@ typedef struct planner {
   root_info *roots;  // by value
   og_buffer *buffers;
   int32_t buffer_count;
+  int32_t *lane_at;  // by step: its lane, LANE_NONE outside of sections
+  const og_lane_request *request;
   bool shares;
   opgraft_error *error;
 } planner;
@@ -94,11 +103,20 @@ static og_status tensors_make(planner *p) {
 
 // --- Lifetimes ---------------------------------------------------------------
 
-static void root_touch(planner *p, opgraft_value id, int32_t node) {
+static void root_touch(planner *p, opgraft_value id, int32_t step) {
   root_info *root = &p->roots[p->graph->values[id].root];
-  if (!root->is_live) root->first = node;
+  const int32_t lane = p->lane_at[step];
+  if (!root->is_live) root->first = step;
+  if (root->lane == LANE_UNSET) root->lane = lane;
+  if (root->lane != lane) root->lane = LANE_NONE;
+  if (lane >= 0) {
+    const int32_t section = lane / OG_LANES_MAX;
+    if (root->last_section != section) root->last_lane = lane;
+    if (root->last_lane != lane) root->last_lane = LANE_SEVERAL;
+    root->last_section = section;
+  }
   root->is_live = true;
-  root->last = node;
+  root->last = step;
 }
 
 static og_status extents_join(planner *p) {
@@ -122,21 +140,38 @@ static og_status extents_join(planner *p) {
   return OG_OK;
 }
 
+static void lanes_mark(planner *p) {
+  const og_lanes *lanes = &p->plan->lanes;
+  for (int32_t s = 0; s < lanes->count; ++s) p->lane_at[s] = LANE_NONE;
+  for (int32_t k = 0; k < lanes->section_count; ++k) {
+    const og_section *section = &lanes->sections[k];
+    for (int32_t l = 0, s = section->first; l < section->lane_count; ++l)
+      for (; s < section->end[l]; ++s) p->lane_at[s] = k * OG_LANES_MAX + l;
+  }
+}
+
 static void lifetimes_find(planner *p) {
   const opgraft_graph *graph = p->graph;
-  for (int32_t n = 0; n < graph->node_count; ++n) {
-    const og_node *node = &graph->nodes[n];
-    if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
+  const og_lanes *lanes = &p->plan->lanes;
+  for (int32_t s = 0; s < lanes->count; ++s) {
+    const og_node *node = &graph->nodes[lanes->order[s]];
     for (int32_t i = 0; i < node->in_count; ++i)
-      if (node->in[i] >= 0) root_touch(p, node->in[i], n);
+      if (node->in[i] >= 0) root_touch(p, node->in[i], s);
     for (int32_t r = 0; r < node->out_count; ++r)
-      if (node->out[r] >= 0) root_touch(p, node->out[r], n);
+      if (node->out[r] >= 0) root_touch(p, node->out[r], s);
   }
+}
+
+// Whether nothing that runs beside this step touches the root.
+static bool is_ours(const planner *p, const root_info *root, int32_t step) {
+  const int32_t lane = p->lane_at[step];
+  return lane < 0 || root->last_section != lane / OG_LANES_MAX ||
+         root->last_lane == lane;
 }
 
 // A pointwise result may take the memory of an operand that nobody needs any
 // more, if it reads each element where it writes it.
-static bool can_take_over(const planner *p, const og_node *node, int32_t n,
+static bool can_take_over(const planner *p, const og_node *node, int32_t step,
                           opgraft_value operand) {
   const og_value *values = p->graph->values;
   const opgraft_value result = node->out[0], from = values[operand].root;
@@ -144,8 +179,8 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t n,
   const og_tensor *a = &p->plan->tensors[operand];
   const og_tensor *y = &p->plan->tensors[result];
   if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
-      root->last != n || values[result].root != result ||
-      p->roots[result].storage >= 0)
+      root->last != step || !is_ours(p, root, step) ||
+      values[result].root != result || p->roots[result].storage >= 0)
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
@@ -163,16 +198,18 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t n,
 }
 
 static void roots_merge(planner *p) {
-  for (int32_t n = 0; n < p->graph->node_count; ++n) {
-    const og_node *node = &p->graph->nodes[n];
-    if (node->is_removed || !og_op_is(node, OG_OP_POINTWISE)) continue;
+  const og_lanes *lanes = &p->plan->lanes;
+  for (int32_t s = 0; s < lanes->count; ++s) {
+    const og_node *node = &p->graph->nodes[lanes->order[s]];
+    if (!og_op_is(node, OG_OP_POINTWISE)) continue;
     for (int32_t i = 0; i < node->in_count; ++i) {
-      if (!can_take_over(p, node, n, node->in[i])) continue;
+      if (!can_take_over(p, node, s, node->in[i])) continue;
       const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
       root_info *to = &p->roots[node->out[0]];
       if (to->high > p->roots[from].high) continue;
       to->merged = from;
       if (to->last > p->roots[from].last) p->roots[from].last = to->last;
+      if (to->lane != p->roots[from].lane) p->roots[from].lane = LANE_NONE;
       // What merges into the result later looks at its own last use.
       break;
     }
@@ -228,6 +265,29 @@ static void output_make(planner *p, int32_t index) {
 
 // --- Places ------------------------------------------------------------------
 
+// The first (or last) step of the section that the step is in.
+static int32_t section_edge(const planner *p, int32_t step, bool is_last) {
+  const int32_t lane = p->lane_at[step];
+  if (lane < 0) return step;
+  const og_section *section = &p->plan->lanes.sections[lane / OG_LANES_MAX];
+  return is_last ? og_section_end(section) - 1 : section->first;
+}
+
+static og_buffer buffer_make(const planner *p, const root_info *root) {
+  const int64_t mask = OG_PLAN_ALIGNMENT - 1;
+  og_buffer buffer = {.bytes = (root->high + mask) & ~mask,
+                      .first = root->first,
+                      .last = root->last};
+  if (root->lane >= 0) {
+    buffer.section = 1 + root->lane / OG_LANES_MAX;
+    buffer.lane = root->lane % OG_LANES_MAX;
+  } else {
+    buffer.first = section_edge(p, root->first, false);
+    buffer.last = section_edge(p, root->last, true);
+  }
+  return buffer;
+}
+
 static void buffers_collect(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     root_info *root = &p->roots[v];
@@ -236,11 +296,7 @@ static void buffers_collect(planner *p) {
         root->storage >= 0 || root->merged != v)
       continue;
     root->buffer = p->buffer_count;
-    const int64_t mask = OG_PLAN_ALIGNMENT - 1;
-    p->buffers[p->buffer_count++] =
-        (og_buffer){.bytes = (root->high + mask) & ~mask,
-                    .first = root->first,
-                    .last = root->last};
+    p->buffers[p->buffer_count++] = buffer_make(p, root);
   }
 }
 
@@ -275,7 +331,9 @@ static void clones_count(planner *p) {
     if (node->is_removed || node->update == NULL) continue;
     for (int32_t r = 0; r < node->out_count; ++r) {
       const opgraft_value id = node->out[r];
-      if (id < 0 || node->update[r] == 0) continue;
+      if (id < 0 || node->update[r] == 0 ||
+          og_result_is_part(p->graph, node, r))
+        continue;
       const opgraft_value from = node->in[node->update[r] - 1];
       if (p->graph->values[id].root != p->graph->values[from].root)
         p->plan->clone_bytes +=
@@ -301,17 +359,22 @@ static og_status plan_make(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     p->roots[v].merged = v;
     p->roots[v].storage = -1;
+    p->roots[v].lane = LANE_UNSET;
+    p->roots[v].last_section = LANE_UNSET;
   }
   OG_TRY(extents_join(p));
+  OG_TRY(og_lanes_find(p->graph, p->request, &plan->memory, &plan->lanes,
+                       p->error));
+  lanes_mark(p);
   lifetimes_find(p);
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
   if (p->shares) roots_merge(p);
   buffers_collect(p);
   for (int32_t b = 0; b < p->buffer_count; ++b)
     plan->unshared_bytes += (size_t)p->buffers[b].bytes;
-  OG_TRY(og_buffers_place(p->buffers, p->buffer_count, p->graph->node_count,
-                          &plan->arena_bytes, &plan->lower_bound_bytes,
-                          p->error));
+  OG_TRY(og_buffers_place(p->buffers, p->buffer_count, plan->lanes.count,
+                          &plan->lanes, &plan->arena_bytes,
+                          &plan->lower_bound_bytes, p->error));
   if (!p->shares) buffers_unshare(p);
   places_fill(p);
   clones_count(p);
@@ -337,6 +400,7 @@ static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
 }
 
 static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
+                           const og_lane_request *request,
                            opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
   OG_TRY(plan_alloc(plan, error));
@@ -344,27 +408,33 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
     plan->symbols[s] = symbols[s];
   OG_TRY(og_sizes_eval(&graph->sizes, plan->symbols, plan->sizes, error));
   const size_t values = (size_t)graph->value_count + 1;
-  planner p = {.plan = plan, .graph = graph, .shares = shares, .error = error};
+  planner p = {.plan = plan,
+               .graph = graph,
+               .request = request,
+               .shares = shares,
+               .error = error};
   p.roots = og_alloc_zeroed(values, sizeof *p.roots);
   p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
+  p.lane_at = og_alloc_zeroed((size_t)graph->node_count + 1, sizeof *p.lane_at);
   og_status status = OG_OK;
-  if (p.roots == NULL || p.buffers == NULL)
+  if (p.roots == NULL || p.buffers == NULL || p.lane_at == NULL)
     status = og_graph_no_memory(error);
   else
     status = plan_make(&p);
   og_free(p.roots);
   og_free(p.buffers);
+  og_free(p.lane_at);
   return status;
 }
 
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         bool shares, og_plan **out_plan,
-                         opgraft_error *error) {
+                         bool shares, const og_lane_request *lanes,
+                         og_plan **out_plan, opgraft_error *error) {
   *out_plan = NULL;
   og_plan *plan = og_alloc_zeroed(1, sizeof *plan);
   if (plan == NULL) return og_graph_no_memory(error);
   plan->graph = graph;
-  const og_status status = plan_fill(plan, symbols, shares, error);
+  const og_status status = plan_fill(plan, symbols, shares, lanes, error);
   if (status != OG_OK)
     og_plan_destroy(plan);
   else

@@ -3,12 +3,13 @@
 // and at which offset.
 //
 // Invariants: a plan does not change once made; two roots that are alive at
-// the same node do not overlap in the arena.
+// once, at one node or in two lanes, do not overlap in the arena.
 
 #ifndef OG_PLAN_PLAN_H
 #define OG_PLAN_PLAN_H
 
 #include "graph/graph.h"
+#include "plan/lanes.h"
 
 typedef enum og_place_kind {
   OG_PLACE_NONE,  // never in memory
@@ -37,15 +38,18 @@ typedef struct og_plan {
   int32_t storage_count;
   opgraft_output *outputs;
   int64_t clone_bytes;
+  og_lanes lanes;  // the order of the nodes, and its sections
   og_arena memory;
 } og_plan;
 
 enum { OG_PLAN_ALIGNMENT = 64 };
 
-// Where `shares` is false every root has memory of its own. Failure: OG_SHAPE
-// where a size is negative or a view leaves its storage, OG_MEMORY.
+// Where `shares` is false every root has memory of its own; `lanes`, NULL for
+// none, is what sections are made from. Failure: OG_SHAPE where a size is
+// negative or a view leaves its storage, OG_MEMORY.
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         bool shares, og_plan **out_plan, opgraft_error *error);
+                         bool shares, const og_lane_request *lanes,
+                         og_plan **out_plan, opgraft_error *error);
 void og_plan_destroy(og_plan *plan);
 
 // Input `index` is not what the graph wants.
@@ -67,16 +71,26 @@ og_status og_symbols_bind(const opgraft_graph *graph,
 
 typedef struct og_buffer {
   int64_t bytes;
-  int32_t first, last;  // the nodes between which it is alive, both included
+  int32_t first, last;  // the steps between which it is alive, both included
+  // Where all of these belong to one lane: 1 + its section, and its lane.
+  int32_t section, lane;
   int64_t offset;
 } og_buffer;
 
+// Whether the two are alive together: at one step, or in lanes that may run at
+// once. A buffer that is alive outside of its lane is so in the whole section.
+static inline bool og_buffers_meet(const og_buffer *a, const og_buffer *b) {
+  return (a->first <= b->last && b->first <= a->last) ||
+         (a->section > 0 && a->section == b->section && a->lane != b->lane);
+}
+
 // Gives each buffer an offset so that no two that are alive together overlap.
+// `lanes`, which may be NULL, says what the lower bound is with its sections.
 // Source: greedy by size with best-fit gaps (Pisarchyk and Lee, "Efficient
 // memory management for deep neural net inference", 2020), tried in several
 // orders until one meets the lower bound.
 og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
-                           size_t *out_bytes, size_t *out_lower_bound,
-                           opgraft_error *error);
+                           const og_lanes *lanes, size_t *out_bytes,
+                           size_t *out_lower_bound, opgraft_error *error);
 
 #endif  // OG_PLAN_PLAN_H

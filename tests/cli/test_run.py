@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -132,6 +133,45 @@ def test_bisect_finds_nothing_in_a_right_graph(mlp: Program) -> None:
     assert "no pass changes a result" in mlp.ok("run", "m.og", *given, "--bisect")
     assert "--tolerance is 'x'" in mlp.fails(
         2, "run", "m.og", *given, "--bisect", "--tolerance", "x")
+
+
+def test_bisect_names_a_wrong_pass(mlp: Program) -> None:
+    """The same program with one pass more, which makes sums differences."""
+    wrong = pathlib.Path(mlp.path).parent.parent / "tests/wrong_pass/opgraft_wrong_pass"
+    if not wrong.exists():
+        pytest.skip("no test programs beside the program")
+    given = ["run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "2"]
+    bad = Program(str(wrong), mlp.folder)
+    assert bad.ok(*given) != mlp.ok(*given)
+    found = bad.run(*given, "--bisect")
+    assert found.returncode == 1
+    assert found.stdout == "wrong: changes output 0 by 4\n"
+    assert bad.ok(*given, "--disable", "wrong") == mlp.ok(*given)
+    assert "no pass changes a result by more than 20" in bad.ok(
+        *given, "--bisect", "--tolerance", "20")
+
+
+def test_lanes_change_nothing(mlp: Program) -> None:
+    mlp.write("w.og", """\
+graph wide(%x: f32[8, 64]) {
+  %a: f32[8, 64] = softmax(%x; dim=1)
+  %b: f32[8, 64] = cumsum(%x; dim=0)
+  %c: f32[8, 64] = cumsum(%a; dim=1)
+  %d: f32[8, 64] = softmax(%b; dim=0)
+  %y: f32[8, 64] = add(%c, %d)
+  return %y
+}
+""")
+    x = np.random.default_rng(0).standard_normal((8, 64)).astype("f4")
+    np.save(mlp.folder / "x.npy", x)
+    results = []
+    for lanes in ([], ["--lanes", "1"], ["--lanes", "2"]):
+        shown = mlp.ok("run", "w.og", "--in", "x.npy", "--out", "y.npy", "--threads", "2",
+                       "--repeat", "60", "--json", *lanes)
+        assert json.loads(shown)["stats"]["lanes"] in (1, 2)
+        results.append(np.load(mlp.folder / "y.npy"))
+    assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
+    assert "--lanes is '0'" in mlp.fails(2, "run", "w.og", "--lanes", "0")
 
 
 def test_inspect_prints_graphs(mlp: Program) -> None:

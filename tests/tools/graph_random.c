@@ -2,8 +2,8 @@
 // graph_random [--count=N] [--seed=N] [--print]: random graphs from the IR's
 // operators, shapes and types. Each runs without passes, without sharing
 // memory and on one thread; what it gives then must be, bit for bit, what it
-// gives with random passes, with shared memory and with threads, twice, and
-// with all of them. A graph that differs is printed with its seed.
+// gives with random passes, with shared memory, with threads and with lanes,
+// twice, and with all of them. A graph that differs is printed with its seed.
 
 #include <inttypes.h>
 #include <opgraft/graph_file.h>
@@ -166,10 +166,13 @@ static bool is_number(const value *v) {
 // --- Operators ---------------------------------------------------------------
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
-#define OG_PW(id, arity, flags, rule, on_float, on_int) {#id, arity},
+#define OG_PW(id, arity, flags, rule, on_float, on_int) {#id, arity, 1, 1},
+#define OG_PW_FLOAT(id, arity, flags, rule, on_float) {#id, arity, 1, 0},
+#define OG_PW_INT(id, arity, flags, rule, on_int) {#id, arity, 0, 1},
 static const struct {
   const char *name;
   int arity;
+  bool has_float, has_int;
 } pointwise[] = {
 #include "graph/ops.def"
 };
@@ -207,6 +210,9 @@ static void add_pointwise(maker *m) {
   if (like < 0) return;
   const value v = fresh(chance(m, 3) ? any_dtype(m) : m->values[like].dtype,
                         m->values[like].ndim, m->values[like].shape);
+  // Its rows say which types an operator has; those that compare have both.
+  if (!(is_float(v.dtype) ? pointwise[at].has_float : pointwise[at].has_int))
+    return;
   result_begin(m, &v);
   og_text_addf(&m->text, " = %s(%%v%d", pointwise[at].name, (int)like);
   for (int i = 1; i < pointwise[at].arity; ++i) {
@@ -651,15 +657,14 @@ static og_status call_once(opgraft_executable *executable, maker *m,
 }
 
 // The second call, with other numbers, finds the memory as the first left it.
-static void graph_run(maker *m, uint64_t seed, const char *disable, bool shares,
-                      int32_t threads, outcome *out) {
+static void graph_run(maker *m, uint64_t seed, const char *disable,
+                      uint32_t flags, int32_t threads, outcome *out) {
   opgraft_graph *graph;
   opgraft_executable *executable = NULL;
   const opgraft_options options = {.struct_size = sizeof options,
                                    .disable = disable};
-  const opgraft_host host = {.struct_size = sizeof host,
-                             .flags = shares ? 0 : OPGRAFT_HOST_UNSHARED,
-                             .threads = threads};
+  const opgraft_host host = {
+      .struct_size = sizeof host, .flags = flags, .threads = threads};
   *out = (outcome){0};
   out->status =
       opgraft_graph_parse(m->text.data, m->text.length, &graph, &out->error);
@@ -694,7 +699,7 @@ static void passes_without(maker *m, og_text *out) {
 static void graph_try(uint64_t seed, bool prints, tally *count) {
   static maker m;
   og_text all = {0}, some = {0};
-  outcome wanted, found[3];
+  outcome wanted, found[4];
   memset(&m, 0, sizeof m);
   graph_make(&m, seed);
   if (m.text.failed) {
@@ -707,18 +712,20 @@ static void graph_try(uint64_t seed, bool prints, tally *count) {
     og_text_addf(&all, "%s ", opgraft_pass_name(i));
   passes_without(&m, &some);
   og_text_add(&some, "");
-  graph_run(&m, seed, all.data, false, 1, &wanted);
-  graph_run(&m, seed, "", true, 1, &found[0]);
-  graph_run(&m, seed, some.data, true, 2, &found[1]);
-  graph_run(&m, seed, "", true, 2, &found[2]);
+  graph_run(&m, seed, all.data, OPGRAFT_HOST_UNSHARED, 1, &wanted);
+  graph_run(&m, seed, "", 0, 1, &found[0]);
+  graph_run(&m, seed, some.data, 0, 2, &found[1]);
+  graph_run(&m, seed, "", 0, 2, &found[2]);
+  graph_run(&m, seed, some.data, OPGRAFT_HOST_LANES_NOW, 3, &found[3]);
   bool is_right = true;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     // What the passes remove cannot fail any more.
     const bool fits = wanted.status != OG_OK || same(&wanted, &found[i]);
     if (!fits)
       printf("seed %" PRIu64 ", %s: differs (%s)\n%s", seed,
              i == 0              ? "all passes"
              : i == 2            ? "threads"
+             : i == 3            ? "lanes"
              : some.data != NULL ? some.data
                                  : "",
              found[i].status != OG_OK ? found[i].error.text : "numbers",

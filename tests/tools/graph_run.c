@@ -8,9 +8,10 @@
 // A line `run` starts a call: values of the inputs in order, a tensor's as
 // "sizes: numbers" ("2x3: 1 2 3 4 5 6"; one number fills it), an integer's
 // plainly. Options: --print (the graph after its passes), --disable=PASSES,
-// --clone-error, --fallback-error, --stats. Foreign operators named
-// test.* are run here: test.double(x) and test.add_to(x, y), which adds y to
-// the copy of x that its result starts as.
+// --clone-error, --fallback-error, --stats, --lanes=N (wherever the graph
+// allows them; they are printed, by the nodes' results). Foreign operators
+// named test.* are run here: test.double(x) and test.add_to(x, y), which adds y
+// to the copy of x that its result starts as.
 
 #include <inttypes.h>
 #include <opgraft/graph.h>
@@ -19,12 +20,14 @@
 #include "base/text.h"
 #include "graph/element.h"
 #include "graph/graph.h"
+#include "plan/lanes.h"
 #include "tools/tool.h"
 
 typedef struct options {
   bool print, stats;
   const char *disable;
   uint32_t flags;
+  int32_t lanes;
 } options;
 
 // --- Tensors of the test -----------------------------------------------------
@@ -90,6 +93,16 @@ static og_status host_prepare(void *context, const opgraft_node_call *node,
   return strncmp(node->name, "test.", 5) == 0 ? OG_OK : OG_UNSUPPORTED;
 }
 
+static void tensor_add(const og_tensor *to, const og_tensor *from) {
+  for (int64_t i = 0; i < og_numel(to); ++i) {
+    char *at = (char *)to->data + element_at(to, i);
+    const char *add = (const char *)from->data + element_at(from, i);
+    og_element_set_double(
+        to->dtype, at,
+        og_element_double(to->dtype, at) + og_element_double(from->dtype, add));
+  }
+}
+
 static og_status host_run(void *context, void *state,
                           const opgraft_node_call *node, opgraft_error *error) {
   (void)context;
@@ -97,6 +110,10 @@ static og_status host_run(void *context, void *state,
   const bool adds = strcmp(node->name, "test.add_to") == 0;
   if (strcmp(node->name, "test.fail") == 0)
     return og_error_set(error, OG_KERNEL, NULL, NULL, "it was asked to fail");
+  if (strcmp(node->name, "test.add_both") == 0) {
+    for (int32_t k = 0; k < 2; ++k) tensor_add(node->in[k], node->in[2]);
+    return OG_OK;
+  }
   og_tensor *out = node->out[0];
   const og_tensor *in = adds ? node->in[1] : node->in[0];
   for (int64_t i = 0; i < og_numel(out); ++i) {
@@ -284,13 +301,62 @@ static void stats_print(const opgraft_executable *executable) {
          stats.arena_bytes, stats.lower_bound_bytes);
 }
 
+static void node_print(const opgraft_graph *graph, int32_t node) {
+  const opgraft_value id =
+      graph->nodes[node].out_count > 0 ? graph->nodes[node].out[0] : -1;
+  printf(" %%%s", id >= 0 && graph->values[id].name != NULL
+                      ? graph->values[id].name
+                      : "");
+}
+
+// One line for what runs one after the other, and one for each lane.
+static bool lanes_print(const opgraft_graph *graph, int32_t lanes) {
+  opgraft_error error;
+  og_arena memory = {0};
+  og_lanes found;
+  const size_t nodes = (size_t)graph->node_count + 1;
+  int64_t *cost_ns = calloc(nodes, sizeof *cost_ns);
+  uint8_t *flags = calloc(nodes, 1);
+  for (int32_t n = 0; cost_ns && flags && n < graph->node_count; ++n) {
+    cost_ns[n] = 1000;
+    flags[n] = graph->nodes[n].foreign != NULL ? OG_STEP_PINNED : 0;
+  }
+  const og_lane_request request = {
+      .cost_ns = cost_ns, .flags = flags, .lanes = lanes};
+  const bool is_found =
+      cost_ns != NULL && flags != NULL &&
+      og_lanes_find(graph, &request, &memory, &found, &error) == OG_OK;
+  for (int32_t s = 0, at = 0; is_found && s <= found.section_count; ++s) {
+    const bool is_last = s == found.section_count;
+    const int32_t end = is_last ? found.count : found.sections[s].first;
+    if (at < end) {
+      printf("serial:");
+      for (; at < end; ++at) node_print(graph, found.order[at]);
+      printf("\n");
+    }
+    for (int32_t l = 0; !is_last && l < found.sections[s].lane_count; ++l) {
+      printf("lane %d:", (int)l);
+      for (; at < found.sections[s].end[l]; ++at)
+        node_print(graph, found.order[at]);
+      printf("\n");
+    }
+  }
+  free(cost_ns);
+  free(flags);
+  og_arena_destroy(&memory);
+  return is_found;
+}
+
 static int run_all(opgraft_graph *graph, char *lines, const options *wanted) {
   opgraft_error error = {0};
   opgraft_executable *executable;
+  const bool has_lanes = wanted->lanes > 1;
   const opgraft_host host = {.struct_size = sizeof host,
+                             .flags = has_lanes ? OPGRAFT_HOST_LANES_NOW : 0,
                              .prepare = host_prepare,
                              .run = host_run,
-                             .threads = 1};
+                             .threads = has_lanes ? wanted->lanes : 1};
+  if (has_lanes && !lanes_print(graph, wanted->lanes)) return 1;
   if (opgraft_executable_create(graph, &host, &executable, &error) != OG_OK) {
     printf("error: %s\n", error.text);
     return 1;
@@ -354,6 +420,8 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--print") == 0) wanted.print = true;
     if (strcmp(argv[i], "--stats") == 0) wanted.stats = true;
     if (strncmp(argv[i], "--disable=", 10) == 0) wanted.disable = argv[i] + 10;
+    if (strncmp(argv[i], "--lanes=", 8) == 0)
+      wanted.lanes = (int32_t)strtol(argv[i] + 8, NULL, 10);
     if (strcmp(argv[i], "--clone-error") == 0)
       wanted.flags |= OPGRAFT_OPTION_CLONE_ERROR;
     if (strcmp(argv[i], "--fallback-error") == 0)

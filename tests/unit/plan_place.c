@@ -46,8 +46,8 @@ TEST(random_lifetimes) {
                                .first = i,
                                .last = i + life};
     }
-    if (og_buffers_place(buffers, COUNT, COUNT + 40, &bytes, &bound, &error) !=
-        OG_OK)
+    if (og_buffers_place(buffers, COUNT, COUNT + 40, NULL, &bytes, &bound,
+                         &error) != OG_OK)
       return;
     check_all(buffers, COUNT, bytes, bound);
     CHECK(bytes <= bound + bound / 5);
@@ -60,11 +60,12 @@ TEST(a_chain_needs_two) {
   size_t bytes = 0, bound = 0;
   for (int32_t i = 0; i < 10; ++i)
     buffers[i] = (og_buffer){.bytes = 64, .first = i, .last = i + 1};
-  if (og_buffers_place(buffers, 10, 11, &bytes, &bound, &error) != OG_OK)
+  if (og_buffers_place(buffers, 10, 11, NULL, &bytes, &bound, &error) != OG_OK)
     return;
   CHECK_EQ(bytes, 128);
   CHECK_EQ(bound, 128);
-  CHECK_EQ(og_buffers_place(buffers, 0, 0, &bytes, &bound, &error), OG_OK);
+  CHECK_EQ(og_buffers_place(buffers, 0, 0, NULL, &bytes, &bound, &error),
+           OG_OK);
   CHECK_EQ(bytes, 0);
 }
 

@@ -4,6 +4,7 @@ same and at other addresses, aliases, mutation, sizes, threads."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 from typing import Any, Callable
@@ -333,6 +334,89 @@ def test_batch_norm_statistics() -> None:
         same(list(a.buffers()), list(b.buffers()))
 
 
+@pytest.fixture(scope="module")
+def writer() -> Any:
+    """An operator that writes two tensors, and one that writes a list."""
+    lib = torch.library.Library("graph_writer", "DEF")
+    lib.define("two(Tensor(a!) a, Tensor(b!) b, Tensor x) -> ()")
+    lib.define("all(Tensor(a!)[] to, Tensor x) -> Tensor")
+
+    def two(a: T, b: T, x: T) -> None:
+        a.copy_(x)
+        b.copy_(x * 2)
+
+    def all_(to: list[T], x: T) -> T:
+        for i, t in enumerate(to):
+            t.copy_(x + i)
+        return x + 1
+
+    lib.impl("two", two, "CPU")
+    lib.impl("all", all_, "CPU")
+    torch.library.register_fake("graph_writer::two", lambda a, b, x: None)
+    torch.library.register_fake(
+        "graph_writer::all", lambda to, x: torch.empty_like(x))
+    yield torch.ops.graph_writer
+    lib._destroy()
+
+
+def _cache(w: Any, c: T, x: T) -> Any:
+    w.two(c[:, 0], c[:, 1], x)
+    return c.sum() + x
+
+
+def _list(w: Any, c: T, x: T) -> Any:
+    y = w.all([c[:, 1], c[:, 0]], x)
+    return y * 2, c + 1
+
+
+def _intermediate(w: Any, c: T, x: T) -> Any:
+    d = c * 2
+    w.two(d[:, 0], d[:, 1], x)
+    return d
+
+
+def _overlap(w: Any, c: T, x: T) -> Any:
+    w.two(c[:, 0], c[1:, 0], x[:1])
+    return c + 1
+
+
+def _whole_and_part(w: Any, c: T, x: T) -> Any:
+    w.all([c, c[:, 0]], x[0, 0])
+    return c.cos()
+
+
+def _whole(w: Any, c: T, x: T) -> Any:
+    w.two(x, c[:, 1], x.cos())
+    return c.sum() + x
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "f", [_cache, _list, _intermediate, _overlap, _whole_and_part, _whole])
+def test_views_of_one_tensor_are_written_in_place(
+        f: Any, dynamic: bool, writer: Any) -> None:
+    c = check(functools.partial(f, writer), torch.randn(4, 2, 3),
+              torch.randn(4, 3), dynamic=dynamic, options={"clone": "error"})
+    found = opgraft.stats(c)
+    assert not found.clones and found.clone_bytes == 0
+    assert all("tensor" not in f["reason"] for f in found.fallbacks)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_base_that_is_read_later_is_copied_once(
+        dynamic: bool, writer: Any) -> None:
+    def f(c: T, x: T) -> Any:
+        d = c.exp()
+        e = d.cumsum(0)
+        writer.two(d[:, 0], d[:, 1], x)
+        return d, e + c.exp()
+
+    c = check(f, torch.randn(4, 2, 3), torch.randn(4, 3), dynamic=dynamic)
+    found = opgraft.stats(c)
+    assert [s["reason"] for s in found.clones] == ["its old value is read later"]
+    assert found.clone_bytes == 4 * 2 * 3 * 4
+
+
 # --- Random numbers -----------------------------------------------------------
 
 
@@ -390,6 +474,35 @@ def test_control_flow() -> None:
     c = compiled(f)
     for x in (torch.ones(3), -torch.ones(3)):
         same(c(x), f(x))
+
+
+INTEGER_FUNCTIONS = [
+    torch.exp, torch.sigmoid, torch.sqrt, torch.reciprocal, torch.erf,
+    torch.tanh, torch.log1p, torch.atan, torch.isnan, torch.isinf,
+    torch.floor, torch.round, torch.sign, torch.abs, torch.neg, torch.relu,
+    torch.bitwise_not, torch.logical_not, torch.square,
+    lambda x: torch.div(x, x + 1), lambda x: x // 3, lambda x: x % 3,
+    lambda x: torch.div(x, 3, rounding_mode="trunc"),
+    lambda x: torch.atan2(x, x + 2), lambda x: torch.copysign(x, -x),
+    lambda x: x.clamp(1, 3), lambda x: torch.addcmul(x, x, x, value=2),
+    lambda x: torch.nn.functional.relu6(x),
+    lambda x: torch.nn.functional.hardtanh(x, 0, 2),
+    lambda x: torch.nn.functional.threshold(x, 0, 7),
+    lambda x: torch.where(x > 0, x, 5), lambda x: torch.maximum(x, -x),
+    lambda x: torch.pow(x, 2), lambda x: 2.5 * x, lambda x: x << 1,
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_integers_have_a_value_or_an_error(dtype: torch.dtype) -> None:
+    """What eager computes with integers is computed, never left at 0."""
+    x = torch.tensor([1, 2, 3, 5, 0, 4]).to(dtype)
+    wanted = [f(x) for f in INTEGER_FUNCTIONS]
+
+    def all_of(x: T) -> list[T]:
+        return [f(x) for f in INTEGER_FUNCTIONS]
+
+    same(compiled(all_of)(x), wanted, equal_nan=True)
 
 
 # --- Gates --------------------------------------------------------------------

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Independent parts of a graph on separate threads: options={"lanes": ...}."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import pytest
+import torch
+from compare import compiled, same
+
+import opgraft
+
+T = torch.Tensor
+
+NAP = r"""
+#define _POSIX_C_SOURCE 200809L
+#include <opgraft/op.h>
+#include <time.h>
+
+static og_status nap_f32(const og_call *call) {
+  const struct timespec time = {.tv_nsec = 10000000};
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  nanosleep(&time, 0);
+  for (int64_t i = 0; i < call->dim[0]; ++i) y[i] = 2 * x[i];
+  return OG_OK;
+}
+
+static const og_kernel kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = nap_f32}};
+static const og_op ops[] = {{
+    .schema = "nap(Tensor x) -> Tensor",
+    .shape = "x[*N] -> [*N]",
+    .dtype = "x: f32 -> x",
+    .backward = "none",
+    .kernels = OG_KERNELS(kernels),
+}};
+OG_MODULE(lane_naps, ops)
+"""
+
+CALLS = 20  # a trial is over by then
+
+
+def with_lanes(f: Callable[..., T]) -> Any:
+    """f compiled, after its trial. On a busy machine a trial may find that a
+    second thread comes too late; then there is another."""
+    for _ in range(4):
+        torch._dynamo.reset()
+        c = compiled(f)
+        for i in range(CALLS):
+            x = torch.full((16,), float(i))
+            same(c(x), f(x))
+        if opgraft.stats(c).lanes == 2:
+            return c
+    raise AssertionError(str(opgraft.stats(c)))
+
+
+@pytest.fixture(scope="module")
+def nap(tmp_path_factory: pytest.TempPathFactory,
+        build: Callable[..., Path]) -> Any:
+    """An operator that takes ten milliseconds on no processor."""
+    source = tmp_path_factory.mktemp("lanes") / "lane_naps.c"
+    source.write_text(NAP)
+    return opgraft.load(build(source)).nap
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_branches_that_wait_run_at_once(nap: Any) -> None:
+    def f(x: T) -> T:
+        return nap(nap(x) + 1) - nap(nap(x) - 1)
+
+    found = opgraft.stats(with_lanes(f))
+    (graph,) = found.graphs
+    assert graph["sections"] == 1
+    assert found.replans["shape"] == 1 and found.replans["lanes"] == 1
+    assert 0 < graph["lanes_ns"] < graph["serial_ns"]
+    assert "1 sections in up to 2 lanes" in str(found)
+
+
+@pytest.mark.parametrize("lanes", ["off", 1])
+def test_lanes_can_be_switched_off(nap: Any, lanes: Any) -> None:
+    def f(x: T) -> T:
+        return nap(x) + nap(x + 1)
+
+    c = compiled(f, options={"lanes": lanes})
+    x = torch.ones(16)
+    for _ in range(CALLS):
+        same(c(x), f(x))
+    assert opgraft.stats(c).lanes == 1
+
+
+def test_no_lanes_where_results_must_not_vary(nap: Any) -> None:
+    def f(x: T) -> T:
+        return nap(x) + nap(x + 1)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        c = compiled(f)
+        for _ in range(CALLS):
+            c(torch.ones(16))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert opgraft.stats(c).lanes == 1
+
+
+@pytest.mark.parametrize("lanes", ["on", 0, -1, 1.5])
+def test_a_wrong_option_is_refused(lanes: Any) -> None:
+    with pytest.raises(Exception, match="option lanes is"):
+        compiled(lambda x: x + 1, options={"lanes": lanes})(torch.ones(2))
+
+
+def test_a_training_step_with_lanes(nap: Any) -> None:
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Linear(32, 32)
+            self.b = torch.nn.Linear(32, 32)
+
+        def forward(self, x: T) -> T:
+            with torch.no_grad():
+                slow = nap(x) - nap(x + 1)
+            return self.a(x).relu() * self.b(x).sigmoid() + slow
+
+    model = Two()
+    c = compiled(model)
+    for _ in range(CALLS):
+        x = torch.randn(8, 32)
+        grads = []
+        for run in (model, c):
+            model.zero_grad()
+            run(x).square().sum().backward()
+            grads.append([p.grad.clone() for p in model.parameters()])
+        same(grads[1], grads[0], rtol=1e-4, atol=1e-4)
+
+
+def test_lanes_in_calls_from_many_threads(nap: Any) -> None:
+    def f(x: T) -> T:
+        return nap(nap(x) + 1) - nap(x - 1)
+
+    c = with_lanes(f)
+    wrong: list[int] = []
+
+    def many(seed: int) -> None:
+        for i in range(10):
+            x = torch.full((16,), float(seed * 100 + i))
+            if not torch.equal(c(x), f(x)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=many, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes: calls from many threads, failures, forks, and the trial that finds
+// out whether they pay.
+
+#define _DEFAULT_SOURCE
+#include <opgraft/graph.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test.h"
+
+// Four branches, and what joins them.
+static const char branches[] =
+    "graph branches(%x: f32[64]) {\n"
+    "  %h: f32[64] = mul(%x, 2)\n"
+    "  %a: f32[64] = cumsum(%h; dim=0)\n"
+    "  %b: f32[64] = flip(%a; dims=[0])\n"
+    "  %c: f32[64] = flip(%h; dims=[0])\n"
+    "  %d: f32[64] = cumsum(%c; dim=0)\n"
+    "  %e: f32[64] = add(%h, 1)\n"
+    "  %f: f32[64] = cumsum(%e; dim=0)\n"
+    "  %g: f32[64] = sub(%h, 1)\n"
+    "  %i: f32[64] = flip(%g; dims=[0])\n"
+    "  %j: f32[64] = add(%b, %d)\n"
+    "  %k: f32[64] = add(%f, %i)\n"
+    "  %y: f32[64] = add(%j, %k)\n"
+    "  return %y\n"
+    "}\n";
+
+// Two branches of two nodes that the host runs.
+static const char naps[] =
+    "graph naps(%x: f32[64]) {\n"
+    "  %a: f32[64] = foreign \"nap\"(%x)\n"
+    "  %b: f32[64] = foreign \"nap\"(%a)\n"
+    "  %c: f32[64] = foreign \"nap\"(%x)\n"
+    "  %d: f32[64] = foreign \"nap\"(%c)\n"
+    "  %y: f32[64] = add(%b, %d)\n"
+    "  return %y\n"
+    "}\n";
+
+enum { N = 64 };
+
+typedef struct machine {
+  opgraft_graph *graph;
+  opgraft_executable *executable;
+  opgraft_error error;
+} machine;
+
+static bool machine_make(machine *m, const char *text,
+                         const opgraft_host *host) {
+  memset(m, 0, sizeof *m);
+  return opgraft_graph_parse(text, strlen(text), &m->graph, &m->error) ==
+             OG_OK &&
+         opgraft_graph_finish(m->graph, NULL, &m->error) == OG_OK &&
+         opgraft_executable_create(m->graph, host, &m->executable, &m->error) ==
+             OG_OK;
+}
+
+static void machine_free(machine *m) {
+  opgraft_executable_release(m->executable);
+  opgraft_graph_release(m->graph);
+}
+
+static og_status machine_run(machine *m, float *x, float *y) {
+  int64_t size = N, one = 1;
+  const og_tensor tensor = {.data = x,
+                            .device = {OG_CPU, 0},
+                            .ndim = 1,
+                            .dtype = {OG_CODE_FLOAT, 32, 1},
+                            .shape = &size,
+                            .strides = &one};
+  const og_tensor *in[1] = {&tensor};
+  void *storage[1] = {y};
+  opgraft_call call;
+  og_status status =
+      opgraft_executable_begin(m->executable, in, NULL, 1, &call, &m->error);
+  if (status != OG_OK) return status;
+  status = opgraft_call_run(&call, storage, &m->error);
+  opgraft_call_end(&call);
+  return status;
+}
+
+static opgraft_stats stats_of(const machine *m) {
+  opgraft_stats stats = {.struct_size = sizeof stats};
+  opgraft_executable_stats(m->executable, &stats);
+  return stats;
+}
+
+// Element i of `branches` for x[j] = v everywhere.
+static bool branches_right(const float *y, float v) {
+  bool is_right = true;
+  for (int i = 0; i < N; ++i) {
+    const float h = 2 * v, n = (float)(i + 1);
+    const float wanted = (float)(N - i) * h + n * h + n * (h + 1) + (h - 1);
+    is_right &= y[i] > wanted - 1e-2f && y[i] < wanted + 1e-2f;
+  }
+  return is_right;
+}
+
+// --- Right numbers -----------------------------------------------------------
+
+enum { THREADS = 8, ROUNDS = 200 };
+
+static void *branches_many(void *state) {
+  machine own = *(machine *)state;  // its own error
+  float x[N], y[N];
+  for (int i = 0; i < ROUNDS; ++i) {
+    const float v = (float)(i % 7);
+    for (int j = 0; j < N; ++j) x[j] = v;
+    if (machine_run(&own, x, y) != OG_OK || !branches_right(y, v)) return state;
+  }
+  return NULL;
+}
+
+TEST(many_threads_replay_lanes) {
+  machine m;
+  pthread_t threads[THREADS];
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .flags = OPGRAFT_HOST_LANES_NOW,
+                             .threads = 4};
+  REQUIRE(machine_make(&m, branches, &host));
+  for (int i = 0; i < THREADS; ++i)
+    REQUIRE(pthread_create(&threads[i], NULL, branches_many, &m) == 0);
+  for (int i = 0; i < THREADS; ++i) {
+    void *failed = &m;
+    pthread_join(threads[i], &failed);
+    CHECK(failed == NULL);
+  }
+  CHECK_EQ(stats_of(&m).lanes, 4);
+  CHECK_EQ(stats_of(&m).sections, 2);  // the branches; their first sums
+done:
+  machine_free(&m);
+}
+
+TEST(lanes_after_a_fork) {
+#ifdef __SANITIZE_THREAD__
+  printf("exec_lanes: fork skipped: ThreadSanitizer ends such a child\n");
+#else
+  machine m;
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .flags = OPGRAFT_HOST_LANES_NOW,
+                             .threads = 3};
+  REQUIRE(machine_make(&m, branches, &host));
+  CHECK(branches_many(&m) == NULL);
+  const pid_t child = fork();
+  if (child == 0) _exit(branches_many(&m) == NULL ? 0 : 1);
+  int status = -1;
+  REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(branches_many(&m) == NULL);
+done:
+  machine_free(&m);
+#endif
+}
+
+TEST(lanes_may_be_limited) {
+  machine m = {0};
+  const opgraft_host none = {.struct_size = sizeof none,
+                             .flags = OPGRAFT_HOST_LANES_NOW,
+                             .threads = 4,
+                             .lanes = 1};
+  const opgraft_host two = {.struct_size = sizeof two,
+                            .flags = OPGRAFT_HOST_LANES_NOW,
+                            .threads = 4,
+                            .lanes = 2};
+  float x[N] = {0}, y[N];
+  REQUIRE(machine_make(&m, branches, &none));
+  REQUIRE(machine_run(&m, x, y) == OG_OK && branches_right(y, 0));
+  CHECK_EQ(stats_of(&m).lanes, 1);
+  machine_free(&m);
+  REQUIRE(machine_make(&m, branches, &two));
+  REQUIRE(machine_run(&m, x, y) == OG_OK && branches_right(y, 0));
+  CHECK_EQ(stats_of(&m).lanes, 2);
+done:
+  machine_free(&m);
+}
+
+// --- The trial ---------------------------------------------------------------
+
+// Nodes that take five milliseconds without a processor, so that the trial
+// comes to its end on any machine; `gate` lets only one of them pass at a time.
+typedef struct napper {
+  bool is_gated, fails;
+  pthread_mutex_t gate;
+} napper;
+
+static og_status nap_prepare(void *context, const opgraft_node_call *node,
+                             void **out_state, opgraft_error *error) {
+  (void)context, (void)node, (void)error;
+  *out_state = NULL;
+  return OG_OK;
+}
+
+static og_status nap_run(void *context, void *state,
+                         const opgraft_node_call *node, opgraft_error *error) {
+  napper *n = context;
+  (void)state;
+  const struct timespec time = {.tv_nsec = 5000000};
+  if (n->is_gated) pthread_mutex_lock(&n->gate);
+  nanosleep(&time, NULL);
+  if (n->is_gated) pthread_mutex_unlock(&n->gate);
+  memcpy(node->out[0]->data, node->in[0]->data, N * sizeof(float));
+  if (!n->fails) return OG_OK;
+  if (error != NULL) {
+    *error = (opgraft_error){.code = OG_KERNEL, .begin = -1, .end = -1};
+    snprintf(error->text, sizeof error->text, "it woke up badly");
+  }
+  return OG_KERNEL;
+}
+
+static int32_t nap_is_free(void *context, void *state) {
+  (void)context, (void)state;
+  return 1;
+}
+
+static opgraft_host nap_host(napper *n) {
+  return (opgraft_host){.struct_size = sizeof(opgraft_host),
+                        .context = n,
+                        .prepare = nap_prepare,
+                        .run = nap_run,
+                        .is_free = nap_is_free,
+                        .threads = 2};
+}
+
+enum { TRIAL = 20 };  // replays after which it is over
+
+static bool is_tried(machine *m) {
+  float x[N], y[N] = {0};
+  for (int i = 0; i < N; ++i) x[i] = (float)i;
+  for (int i = 0; i < TRIAL; ++i) {
+    if (machine_run(m, x, y) != OG_OK) return false;
+    CHECK(y[0] == 0 && y[N - 1] == 2 * (N - 1));
+  }
+  return true;
+}
+
+// On a busy machine a thread may come too late, every time: another trial.
+TEST(a_trial_finds_lanes_that_pay) {
+  machine m = {0};
+  napper n = {0};
+  const opgraft_host host = nap_host(&n);
+  float x[N] = {0}, y[N];
+  for (int i = 0; i < 5 && (i == 0 || stats_of(&m).lanes < 2); ++i) {
+    machine_free(&m);
+    REQUIRE(machine_make(&m, naps, &host));
+    REQUIRE(is_tried(&m));
+  }
+  const opgraft_stats stats = stats_of(&m);
+  CHECK_EQ(stats.lanes, 2);
+  CHECK_EQ(stats.sections, 1);
+  CHECK_EQ(stats.replans_shape, 1);
+  CHECK_EQ(stats.replans_lanes, 1);
+  CHECK_EQ(stats.plans, 1);
+  CHECK(stats.lanes_ns > 0 && stats.lanes_ns < stats.serial_ns);
+  // What fails in a lane is named, and the next call is whole again.
+  n.fails = true;
+  CHECK_EQ(machine_run(&m, x, y), OG_KERNEL);
+  CHECK_STR(m.error.text, "nap (?:0): it woke up badly");
+  n.fails = false;
+  CHECK_EQ(machine_run(&m, x, y), OG_OK);
+done:
+  machine_free(&m);
+}
+
+TEST(a_trial_drops_lanes_that_do_not) {
+  machine m;
+  napper n = {.is_gated = true};
+  const opgraft_host host = nap_host(&n);
+  pthread_mutex_init(&n.gate, NULL);
+  REQUIRE(machine_make(&m, naps, &host));
+  REQUIRE(is_tried(&m));
+  CHECK_EQ(stats_of(&m).lanes, 1);
+  CHECK_EQ(stats_of(&m).sections, 0);
+  CHECK_EQ(stats_of(&m).replans_lanes, 2);
+done:
+  machine_free(&m);
+  pthread_mutex_destroy(&n.gate);
+}
+
+TEST_MAIN("exec_lanes", CASE_NO_FAULTS(many_threads_replay_lanes),
+          CASE_NO_FAULTS(lanes_after_a_fork), CASE(lanes_may_be_limited),
+          CASE_NO_FAULTS(a_trial_finds_lanes_that_pay),
+          CASE_NO_FAULTS(a_trial_drops_lanes_that_do_not))
