@@ -181,7 +181,7 @@ typedef struct opgraft_check_options {
   int32_t run_limit_ms;        // processor time of one kernel run, 2000
   int64_t memory_limit_bytes;  // that a child may allocate, 1 GiB
   int32_t operator_limit_ms;   // processor time of an operator's calls, 30000;
-                               // by the clock ten times as much
+                               // by the clock 30 times as much
   int32_t is_verbose;          // the text report lists coverage as well
   const char *op;              // only this operator
   // Operators of the same name and schema whose values are right.

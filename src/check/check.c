@@ -21,7 +21,7 @@ enum {
   BASE_CRASHES_MAX = 4,
   SHRINK_CHILDREN = 40,
   SHRINK_MS = 1500,
-  CLOCK_FACTOR = 10  // by the clock, of what is allowed of processor time
+  CLOCK_FACTOR = 30  // by the clock, of what is allowed of processor time
 };
 
 // What children may still use: processor time, so that a busy machine tries as
