@@ -81,7 +81,7 @@ def index(pages: dict[str, str]) -> str:
     rows = ["# The operator library", "",
             "Written by tools/operator_docs.py from the declarations. "
             "examples/ragged_serving serves a model with them; "
-            "tools/ops_table.py says which test covers what.", "",
+            "[coverage.md](coverage.md) says which test covers what.", "",
             "| Module | Operators |", "|---|---|"]
     for module, text in pages.items():
         names = re.findall(r"^## (\w+)$", text, flags=re.M)

@@ -33,6 +33,10 @@ VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
 VALGRIND_LEFT_OUT = ("check_findings",)
 VALGRIND_TIMEOUT_S = 3600
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
+# Fuzzers of other code than the rest: result file, and what they measure.
+FUZZ_KEPT_APART = {
+    "attention": ("fuzz_attention", ["src/kernel", "tests/fuzz/attention.c"]),
+}
 
 
 class Tally:
@@ -105,14 +109,15 @@ def counts_of(output: str) -> dict[str, int]:
 
 
 def keep_fuzz(name: str, found: dict[str, object]) -> None:
-    """A long run of one fuzzer, into docs/results/fuzz.json. What was said of
-    other code than this is dropped."""
-    measured = ["src/base", "src/decl", "tests/fuzz"]
-    path = results.RESULTS / "fuzz.json"
+    """A long run of one fuzzer, into docs/results/fuzz.json, or the file of
+    what it fuzzes. What was said of other code than this is dropped."""
+    file, measured = FUZZ_KEPT_APART.get(
+        name, ("fuzz", ["src/base", "src/decl", "tests/fuzz"]))
+    path = results.RESULTS / f"{file}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     if known.get("hash") != results.hash_of(measured):
         known = {}
-    results.write("fuzz", measured,
+    results.write(file, measured,
                   {"fuzzers": {**known.get("fuzzers", {}), name: found}})
 
 
@@ -165,6 +170,16 @@ class Stages:
     def checks(self) -> None:
         words = [sys.executable, "tools/abi.py", "--build", str(self.build)]
         self.tally.add_output("abi", *start(words, UNIT_TIMEOUT_S))
+        pages = {
+            "operator pages": ["tools/operator_docs.py", "--build",
+                               str(self.build), "--check"],
+            "operator coverage": ["tools/ops_table.py", "--check",
+                                  "docs/operators/coverage.md"],
+        }
+        for name, script in pages.items():
+            status, _ = start([sys.executable, *script], UNIT_TIMEOUT_S)
+            print(f"{name}: {'passed' if status == 0 else 'failed'}")
+            self.tally.add_status(name, status)
 
     def pytest(self, name: str, extra: list[str]) -> None:
         """Each folder in a process of its own: helpers of one do not meet
