@@ -78,9 +78,9 @@ static void trial_end(og_plan_entry *entry) {
 
 // Branches that run at once need memory at once.
 static size_t most_growth(const og_lane_trial *trial) {
-  const size_t half = trial->serial_bytes / 2;
-  if (half < 1 << 16) return 1 << 16;
-  return half < 1 << 25 ? half : 1 << 25;
+  const size_t again = trial->serial_bytes;
+  if (again < 1 << 16) return 1 << 16;
+  return again < 1 << 25 ? again : 1 << 25;
 }
 
 // The entry's place goes to one with sections, or (NULL) without; the trial
