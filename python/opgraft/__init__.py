@@ -22,10 +22,12 @@ from ._adopt import adopt, unadopt
 from ._check import check
 from ._module import VERSION as __version__
 from ._module import Module, load
+from ._propose import Doubt, Proposal, propose
 from ._stats import stats
 
-__all__ = ["GuardError", "Module", "adopt", "check", "export", "freeze", "load",
-           "stats", "unadopt", "__version__"]
+__all__ = ["Doubt", "GuardError", "Module", "Proposal", "adopt", "check",
+           "export", "freeze", "load", "propose", "stats", "unadopt",
+           "__version__"]
 
 # They need torch.export, which takes its time to import.
 _LATER = ("GuardError", "export", "freeze")

@@ -22,9 +22,11 @@ from . import (
     _adopt_torch,
     _adopt_tvm,
     _adopted,
+    _propose,
 )
 from ._adopt_map import result_names
 from ._adopted import Fields
+from ._log import say
 from ._rules import Description
 
 FLAGS = {"deterministic": 1, "random": 2, "side_effect": 4,
@@ -39,6 +41,8 @@ def adopt(
     backward: Any = None,
     name: str | None = None,
     *,
+    samples: Sequence[Any] | None = None,
+    strict: bool = False,
     where: str | None = None,
     strides: str | None = None,
     inplace: str | None = None,
@@ -65,6 +69,12 @@ def adopt(
         "out.data, x.data, x.numel". Python callables get the arguments in
         order and return the results that `call` does not name.
     returns: what a C function's number is: "out", "status" or "ignored".
+    samples: calls that `fn` takes, each a tuple of arguments, a dict by name
+        or (tuple, dict). Without a schema or shape rule they are inferred from
+        these and from trials in child processes (opgraft.propose); what is not
+        certain is a Doubt, whose text can be pasted. With them, the samples
+        are held against them.
+    strict: what was inferred is a Doubt in any case: it wants your word.
     name: "operator" or "namespace::operator"; the default is the schema's name
         in a namespace of the callable's module or library.
     """
@@ -76,11 +86,20 @@ def adopt(
                                target.name)
         dtype = dtype or (own[1] if schema is None else None)
         schema = schema or own[0]
+    if samples is not None and target.prototype is not None:
+        raise ValueError(
+            f"{target.name}: samples are for callables; its prototype says the "
+            "schema, and opgraft.check tries it")
+    if samples is not None and (schema is None or shape is None):
+        schema, shape, dtype, where = _inferred(
+            fn, samples, name, strict, (schema, shape, dtype, where))
+    elif samples is not None:
+        _propose.hold(fn, samples, (schema, shape, dtype, where), call)
     if schema is None or shape is None:
         raise ValueError(
             f"{target.name}: wanted a schema and a shape rule, e.g. "
             f'schema="{target.name}(Tensor x) -> Tensor", '
-            'shape="x[*N] -> [*N]"'
+            'shape="x[*N] -> [*N]", or samples=[…] to infer them from'
         )
     space, schema = _place(target.space, schema, name)
     fields: Fields = {
@@ -100,6 +119,25 @@ def adopt(
             key += other.origin
     m = _adopted.make(space, operators, key)
     return m._functions[_function_name(m)]
+
+
+_Texts = tuple["str | None", "str | None", "str | None", "str | None"]
+
+
+def _inferred(
+    fn: Any, samples: Sequence[Any], name: str | None, strict: bool,
+    said: _Texts,
+) -> _Texts:
+    """(schema, shape, dtype, where), each as it was said, else inferred."""
+    found = _propose.propose(fn, samples, name)
+    schema, shape, dtype, where = said
+    found.schema = schema or found.schema
+    found.shape, found.dtype = shape or found.shape, dtype or found.dtype
+    found.where = where or found.where
+    if strict or not found.is_certain:
+        raise _propose.Doubt(found)
+    say(f"inferred:\n{found}")
+    return found.schema, found.shape, found.dtype, found.where or None
 
 
 @dataclass
