@@ -238,6 +238,26 @@ const adopt_kind adopt_c = {
     .run = c_run,
 };
 
+// What this build calls: HAS_FFI, and REGISTERS (words, floats).
+int adopt_c_setup(PyObject *module) {
+#ifdef OG_HAVE_FFI
+  const bool has_ffi = true;
+#else
+  const bool has_ffi = false;
+#endif
+  PyObject *registers =
+      Py_BuildValue("(ii)", (int)WORD_REGISTERS, (int)REAL_REGISTERS);
+  const int status =
+      registers == NULL ||
+              PyModule_AddObjectRef(module, "REGISTERS", registers) != 0 ||
+              PyModule_AddObjectRef(module, "HAS_FFI",
+                                    has_ffi ? Py_True : Py_False) != 0
+          ? -1
+          : 0;
+  Py_XDECREF(registers);
+  return status;
+}
+
 // --- Libraries
 // -----------------------------------------------------------------------------
 

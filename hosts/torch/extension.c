@@ -403,7 +403,7 @@ PyMODINIT_FUNC PyInit__C(void) {
   if (module == NULL) return NULL;
   op_type = (PyTypeObject *)(void *)PyType_FromSpec(&op_spec);
   if (op_type == NULL || compiled_setup() != 0 || frozen_setup() != 0 ||
-      threads_setup() != 0 ||
+      threads_setup() != 0 || adopt_c_setup(module) != 0 ||
       PyModule_AddObjectRef(module, "CompiledGraph",
                             (PyObject *)(void *)compiled_type) != 0) {
     Py_DECREF(module);

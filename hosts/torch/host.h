@@ -183,6 +183,7 @@ int64_t frame_bytes(const opgraft_frame *frame, int32_t tensor_count);
 // ---------------------------------------------------
 
 PyObject *adopt_make(PyObject *self, PyObject *arguments);
+int adopt_c_setup(PyObject *module);  // once; -1 with an exception set
 PyObject *library_open(PyObject *self, PyObject *argument);
 PyObject *library_find(PyObject *self, PyObject *arguments);
 

@@ -19,15 +19,17 @@ except ImportError as error:
     ) from error
 
 from ._adopt import adopt, unadopt
+from ._adopt_module import adopt_module
+from ._adopt_spec import Adoption, adopt_spec
 from ._check import check
 from ._module import VERSION as __version__
 from ._module import Module, load
 from ._propose import Doubt, Proposal, propose
 from ._stats import stats
 
-__all__ = ["Doubt", "GuardError", "Module", "Proposal", "adopt", "check",
-           "export", "freeze", "load", "propose", "stats", "unadopt",
-           "__version__"]
+__all__ = ["Adoption", "Doubt", "GuardError", "Module", "Proposal", "adopt",
+           "adopt_module", "adopt_spec", "check", "export", "freeze", "load",
+           "propose", "stats", "unadopt", "__version__"]
 
 # They need torch.export, which takes its time to import.
 _LATER = ("GuardError", "export", "freeze")

@@ -9,6 +9,8 @@ docs/adopt.md says what may be adopted, and how.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 import re
 from _ctypes import CFuncPtr
@@ -49,6 +51,7 @@ def adopt(
     library: Any = None,
     prototype: str | None = None,
     call: str | None = None,
+    grid: str | None = None,
     returns: str | None = None,
     flags: Sequence[str] = (),
     doc: str | None = None,
@@ -67,7 +70,9 @@ def adopt(
         where the gradient is zero. Without it, asking for a gradient raises.
     call: what `fn` takes, by names of arguments and results: "x, out",
         "out.data, x.data, x.numel". Python callables get the arguments in
-        order and return the results that `call` does not name.
+        order and return the results that `call` does not name; for them it
+        may hold any expression over arguments and results.
+    grid: of a launcher, what stands in fn[grid](...), such an expression.
     returns: what a C function's number is: "out", "status" or "ignored".
     samples: calls that `fn` takes, each a tuple of arguments, a dict by name
         or (tuple, dict). Without a schema or shape rule they are inferred from
@@ -80,7 +85,7 @@ def adopt(
     """
     if _adopt_torch.is_operator(fn):
         return _adopt_torch.complete(fn, shape, dtype, backward, where)
-    target = _target(fn, library, prototype, call, returns)
+    target = _target(fn, library, prototype, call, returns, grid)
     if shape is not None and target.prototype is not None:
         own = _adopt_c.declare(target.prototype, shape, call, returns,
                                target.name)
@@ -154,7 +159,7 @@ class Target:
 
 def _target(
     fn: Any, library: Any, prototype: str | None, call: str | None,
-    returns: str | None,
+    returns: str | None, grid: str | None = None,
 ) -> Target:
     if isinstance(fn, str) or prototype is not None:
         return _c_target(fn, library, prototype, call, returns)
@@ -165,15 +170,15 @@ def _target(
         return Target(
             _adopt_tvm.name_of(fn), "tvm_ffi", f"tvm_ffi:{id(fn)}",
             lambda d: _adopt_tvm.payload(d, fn, fn.__chandle__(), 0, call))
-    if not callable(fn):
+    if not callable(fn) and grid is None:
         raise TypeError(
-            f"{fn!r} cannot be called; wanted a callable, a C prototype, or a "
-            "PyCapsule with prototype="
+            f"{fn!r} cannot be called; wanted a callable, a C prototype, a "
+            "PyCapsule with prototype=, or a launcher with grid="
         )
     if returns is not None:
         raise ValueError(f"{_name_of(fn)}: returns is for C functions")
     return Target(_name_of(fn), getattr(fn, "__module__", None) or "adopted",
-                  _origin(fn), lambda d: python_payload(fn, d, call),
+                  _origin(fn), lambda d: python_payload(fn, d, call, grid),
                   doc=_doc(fn))
 
 
@@ -267,11 +272,10 @@ def _flags(flags: Sequence[str]) -> int:
 
 
 def python_payload(
-    fn: Callable[..., Any], d: Description, call: str | None
+    fn: Callable[..., Any], d: Description, call: str | None,
+    grid: str | None = None,
 ) -> tuple[str, Any]:
     """What hosts/torch/adopt_python.c reads."""
-    if not callable(fn):
-        raise TypeError(f"{d.name}: {fn!r} cannot be called")
     if d.numbers:
         raise ValueError(
             f"{d.name}: a result that is an int is computed by its rule, so a "
@@ -282,6 +286,8 @@ def python_payload(
             f"{d.name}: a data-dependent result wants a C kernel, which says "
             "what it found; see docs/authors-guide.md"
         )
+    if grid is not None or (call is not None and not _is_plain(call)):
+        fn, call = _written_out(fn, d, call, grid)
     items, keywords, returns = _items(d, call)
     strides = d.tables["strides"]
     params = tuple(
@@ -294,6 +300,36 @@ def python_payload(
                    if r["fresh"] is not None)
     return "python", (fn, items, keywords, params, places, len(d.results),
                       returns)
+
+
+def _is_plain(call: str) -> bool:
+    """Names and name=name only: what C passes without a Python frame."""
+    return re.fullmatch(r"\s*(\w+\s*=\s*)?[A-Za-z_]\w*\s*(,\s*(\w+\s*=\s*)?"
+                        r"[A-Za-z_]\w*\s*)*,?\s*", call) is not None
+
+
+def _written_out(
+    fn: Any, d: Description, call: str | None, grid: str | None
+) -> tuple[Callable[..., Any], str]:
+    """(a function that makes the call as it is written, what it takes)"""
+    known = [*(p["name"] for p in d.params), *result_names(d)]
+    if call is None:
+        call = ", ".join(known)
+    target = "_fn" if grid is None else f"_fn[{grid}]"
+    text = f"{target}({call})"
+    try:
+        used = {n.id for n in ast.walk(ast.parse(text, mode="eval"))
+                if isinstance(n, ast.Name)}
+    except SyntaxError as error:
+        raise ValueError(f"{d.name}: call: {text[3:]!r} is no expression: "
+                         f"{error.msg}") from None
+    unknown = used - {*known, "_fn", *dir(builtins)}
+    if unknown:
+        raise ValueError(
+            f"{d.name}: call names {', '.join(map(repr, sorted(unknown)))}, "
+            f"wanted arguments and results ({', '.join(known)})")
+    names = ", ".join(n for n in known if n in used)
+    return eval(f"lambda {names}: {text}", {"_fn": fn}), names
 
 
 def _items(
@@ -314,8 +350,7 @@ def _items(
         if what not in known:
             raise ValueError(
                 f"{d.name}: call names {what!r}, wanted an argument or a result "
-                f"({', '.join(known)}); for anything else adopt a Python "
-                "function that makes the call"
+                f"({', '.join(known)})"
             )
         if keywords and not equals:
             raise ValueError(f"{d.name}: call: {part!r} stands after a keyword")

@@ -10,10 +10,11 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from . import _C
+from . import _C, _adopt_ctypes
 from ._adopt_map import Names, parts
 from ._rules import Description
 
+HAS_FFI: bool = _C.HAS_FFI
 _LONG = 8 * ctypes.sizeof(ctypes.c_long)
 _TYPES = {
     "void": "void", "float": "f32", "double": "f64", "char": "i8",
@@ -192,8 +193,20 @@ def payload(
             "call, or say returns="
             f'"{unused[0]}" where the function returns it'
         )
+    if not HAS_FFI and not _goes_by_register(arguments) and (
+            prototype.result != "ptr") and not any(
+            step[0] == "dl" for _, steps in arguments for step in steps):
+        return _adopt_ctypes.payload(d, _adopt_ctypes.Function(
+            d, holder, address, arguments, prototype.result, mode, out,
+            is_each))
     return "c", (holder, address, arguments, prototype.result, mode, out,
                  is_each)
+
+
+def _goes_by_register(arguments: list[Any]) -> bool:
+    words, reals = _C.REGISTERS
+    count = sum(kind in ("f32", "f64") for kind, _ in arguments)
+    return count <= reals and len(arguments) - count <= words
 
 
 def _check_count(name: str, prototype: Prototype, texts: list[str]) -> None:

@@ -111,7 +111,8 @@ def _add(
                 f"{op.name()}: has a gradient already; leave backward= out"
             )
         name = op.name().partition("::")[2]
-        _grad.register(d, name, op, backward, live.library)
+        live.undo.append(
+            _grad.register(d, name, op, backward, live.library))
         made.added.append("gradient")
     functional = _forms.functional(d)
     space = getattr(torch.ops, made.namespace)

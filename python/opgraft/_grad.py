@@ -192,10 +192,12 @@ def register(
     op: Any,
     backward: Callable[..., Any] | None,
     library: torch.library.Library,
-) -> None:
+) -> Callable[[], None]:
     """The same for the slow road: torch.library's own autograd formula, made
-    when a call first needs it (making one takes a millisecond)."""
+    when a call first needs it (making one takes a millisecond). What comes back
+    lets go of it: torch keeps a Python kernel beyond its library's end."""
     made: list[Callable[..., Any]] = []
+    held = [backward]
 
     below = torch._C._after_autograd_keyset
 
@@ -205,10 +207,15 @@ def register(
         if not made:
             from torch._library.autograd import Info, make_autograd_impl
 
-            made.append(make_autograd_impl(op, Info(*_formula(d, backward))))
+            made.append(make_autograd_impl(op, Info(*_formula(d, held[0]))))
         return made[0](keys, *args, **kwargs)
 
+    def release() -> None:
+        made.clear()
+        held.clear()
+
     library.impl(name, kernel, "Autograd", with_keyset=True)
+    return release
 
 
 def _formula(

@@ -286,13 +286,29 @@ def _kernel(m: Module, d: Description, form: _forms.Form) -> None:
             or any(p["type"] == "Scalar" for p in d.params)):
         raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
         live.library.impl(
-            form.name, _with_numbers(d, raw) if d.numbers else raw, _key(d)
+            form.name,
+            _released(live, _with_numbers(d, raw) if d.numbers else raw),
+            _key(d),
         )
         return
     state = _new_state(m, d, form)
     live.kernels.append(
         _C.boxed_register(state, live.space, form.name, _key(d))
     )
+
+
+def _released(
+    live: _Live, kernel: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The kernel as torch may hold it: torch keeps a Python kernel beyond its
+    library's end, and would keep the module with it."""
+    slot = [kernel]
+    live.undo.append(slot.clear)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return slot[0](*args, **kwargs)
+
+    return call
 
 
 def _with_numbers(
@@ -675,8 +691,8 @@ def _register(m: Module, d: Description) -> None:
         builtin = _bind(m, d, form, _function_name(d), op, out_form)
     m._functions[_function_name(d)] = builtin
     if not d.mutated:
-        _grad.register(d, form.name, op, _backward(m, d, builtin),
-                       m._live.library)
+        m._live.undo.append(_grad.register(
+            d, form.name, op, _backward(m, d, builtin), m._live.library))
     torch.library.register_vmap(
         qualified, _batch.rule(d, op), lib=m._live.library
     )

@@ -105,6 +105,26 @@ def test_more_arguments_than_registers(native):
         f(x, 128, 0.0)
 
 
+def test_without_libffi_ctypes_calls_it(native, monkeypatch):
+    from opgraft import _adopt_c
+
+    monkeypatch.setattr(_adopt_c, "HAS_FFI", False)
+    with pytest.warns(RuntimeWarning, match="no libffi: ctypes calls it"):
+        f = opgraft.adopt(
+            "void nine(float *out, int8_t a, int16_t b, int32_t c, int64_t d, "
+            "uint8_t e, uint16_t f, float g, uint32_t h, double i)",
+            library=native, shape="x[N] -> [1]", dtype="x: f32 -> f32",
+            schema="nine(Tensor x, int a, float g) -> Tensor",
+            call="out.data, a, 1, 2, 2 * N + x.size(0), 3, 4, g, 5, 0.5",
+            name="fallback::nine")
+    # a + 1 + 2 + (2 * 5 + 5) + 3 + 4 + g + 5 + 0.5
+    assert f(torch.empty(5), -7, 2.25).item() == 25.75
+    assert full(lambda x: f(x + 1, 3, 0.5), torch.empty(5)).item() == f(
+        torch.empty(5), 3, 0.5).item()
+    with pytest.raises(OverflowError, match="argument 2 of its call"):
+        f(torch.empty(5), 128, 0.0)
+
+
 def test_every_element(native):
     f = opgraft.adopt("float softsign(float x, double scale)", library=native,
                       shape="x[*N] -> [*N]", call="x[i], scale",
