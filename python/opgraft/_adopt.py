@@ -112,6 +112,15 @@ def adopt(
         "strides": strides, "inplace": inplace, "doc": doc or target.doc,
         "flags": _flags(flags),
     }
+    m = _adopted.make(space, *_operators(fields, target, backward, library))
+    return m._functions[_function_name(m)]
+
+
+def _operators(
+    fields: Fields, target: "Target", backward: Any, library: Any
+) -> tuple[list[tuple[Fields, _adopted.Payload, str]], str]:
+    """The operator and, where a callable gives its gradient, that one; with
+    what tells their origin."""
     operators = [(fields, target.payload, target.origin)]
     key = target.origin
     if backward is not None:
@@ -122,8 +131,7 @@ def adopt(
             other = _target(second[0], library, None, None, None)
             operators.append((second[1], other.payload, other.origin))
             key += other.origin
-    m = _adopted.make(space, operators, key)
-    return m._functions[_function_name(m)]
+    return operators, key
 
 
 _Texts = tuple["str | None", "str | None", "str | None", "str | None"]

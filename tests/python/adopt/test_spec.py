@@ -120,7 +120,7 @@ def test_unload_and_reload(write, native, tmp_path):
     ("float *out", "double *out", None),
     ("libown.so", "libgone.so", "spec.yaml:1: .*no such library"),
     ("shape:", "shapes:", "6: 'shapes' means nothing here"),
-    ("library:", "libary:", "'libary' means nothing here"),
+    ("library:", "shared:", "'shared' means nothing here"),
     ("    shape", "  shape", "spec.yaml:[0-9]+: "),
     ("x.data, gate", "x.data, gates", "unknown tensor argument 'gate'"),
 ])
