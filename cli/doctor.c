@@ -2,7 +2,9 @@
 // opgraft doctor: runs a script with hooks in a Python of its own, then
 // reports on the events that they wrote.
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "report.h"
@@ -10,6 +12,7 @@
 static const cli_option options[] = {
     CLI_REPORT_OPTIONS,
     {"events", "FILE", "keep the event file", 0},
+    {"suite", "FILE", "a table over the scripts that a file lists", 0},
     {"compare", NULL, "compare two event files instead of running", 0},
     {"runs", "N", "timed runs of a step; 20, and 0 times nothing", 0},
     {"no-verify", NULL, "propose fixes without trying them", 0},
@@ -50,8 +53,8 @@ static char **words_make(const cli_args *args, const char *events,
 }
 
 // Runs the script with hooks, then again for each fix that is tried.
-static bool events_record(const cli_args *args, const char *events) {
-  const bool is_verifying = !cli_has(args, "no-verify");
+static bool events_record(const cli_args *args, const char *events,
+                          bool is_verifying) {
   for (int pass = 0; pass < (is_verifying ? 2 : 1); ++pass) {
     char **words = words_make(args, events, pass == 1);
     fflush(NULL);
@@ -77,8 +80,74 @@ static int compare_run(const cli_args *args) {
   return cli_report_compare(args->operands[0], args->rest[0]);
 }
 
+// --- A suite ----------------------------------------------------------------
+
+enum { SUITE_WORDS = 64 };
+
+// One line of a suite: a script, or module:function, and its arguments.
+static bool suite_line(const cli_args *args, char *line, const char *events) {
+  const char *words[SUITE_WORDS];
+  cli_args one = *args;
+  one.operands = words;
+  one.operand_count = one.rest_count = 0;
+  for (char *word = strtok(line, " \t\r"); word != NULL;
+       word = strtok(NULL, " \t\r")) {
+    if (one.operand_count == SUITE_WORDS) {
+      cli_error("doctor: %s: more than %d words", words[0], SUITE_WORDS);
+      return false;
+    }
+    words[one.operand_count++] = word;
+  }
+  if (one.operand_count == 0 || words[0][0] == '#') return true;
+  printf("%-32.32s ", words[0]);
+  fflush(stdout);
+  return events_record(&one, events, false) && cli_report_row(events);
+}
+
+static bool suite_options_fit(const cli_args *args) {
+  for (int i = 0; i < args->given_count; ++i) {
+    const char *name = args->given[i].option->name;
+    if (strcmp(name, "suite") == 0 || strcmp(name, "runs") == 0 ||
+        strcmp(name, "no-verify") == 0)
+      continue;
+    cli_error("doctor: --suite prints one table, and takes no --%s", name);
+    return false;
+  }
+  if (args->operand_count + args->rest_count == 0) return true;
+  cli_error("doctor: --suite names the scripts; found %s besides",
+            args->operand_count > 0 ? args->operands[0] : args->rest[0]);
+  return false;
+}
+
+static int suite_run(const cli_args *args) {
+  if (!suite_options_fit(args)) return CLI_FAILED;
+  size_t size;
+  char *text = cli_file_read(cli_value_of(args, "suite"), &size);
+  char *events = text != NULL ? cli_temp_create(".events") : NULL;
+  int result = events != NULL ? CLI_OK : CLI_FAILED;
+  if (events != NULL)
+    printf(
+        "%-32s  frames skipped      fx backend  breaks  roots captured "
+        "eager       now   compile\n",
+        "script");
+  for (char *line = text, *next; events != NULL && line < text + size;
+       line = next) {
+    char *end = memchr(line, '\n', size - (size_t)(line - text));
+    next = end != NULL ? end + 1 : text + size;
+    if (end != NULL) *end = '\0';
+    if (!suite_line(args, line, events)) result = CLI_FAILED;
+  }
+  if (events != NULL) {
+    unlink(events);
+    cli_temp_forget(events);
+  }
+  free(text);
+  return result;
+}
+
 static int doctor_run(const cli_args *args) {
   if (cli_has(args, "compare")) return compare_run(args);
+  if (cli_has(args, "suite")) return suite_run(args);
   if (args->operand_count == 0 && args->rest_count == 0)
     return cli_error(
         "doctor: wanted a script; `opgraft help doctor` shows how");
@@ -92,8 +161,9 @@ static int doctor_run(const cli_args *args) {
   char *temp = kept == NULL ? cli_temp_create(".events") : NULL;
   if (kept == NULL && temp == NULL) return CLI_FAILED;
   const char *events = kept != NULL ? kept : temp;
-  const int result =
-      events_record(args, events) ? cli_report(args, events) : CLI_FAILED;
+  const int result = events_record(args, events, !cli_has(args, "no-verify"))
+                         ? cli_report(args, events)
+                         : CLI_FAILED;
   if (temp != NULL) {
     unlink(temp);
     cli_temp_forget(temp);
@@ -113,7 +183,8 @@ const cli_command cli_command_doctor = {
         "is the script's.",
     .examples =
         "  opgraft doctor train.py --steps 10\n"
-        "  opgraft doctor --json report.json --no-verify train.py",
+        "  opgraft doctor --json report.json --no-verify train.py\n"
+        "  opgraft doctor --suite models.txt",
     .options = options,
     .operand = CLI_OPERAND_PYTHON,
     .is_first_operand_last = true,

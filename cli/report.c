@@ -145,6 +145,14 @@ int cli_report(const cli_args *args, const char *events) {
   return result;
 }
 
+bool cli_report_row(const char *events) {
+  opgraft_report *report = report_open(events);
+  const bool is_done =
+      report != NULL && form_write(report, OPGRAFT_REPORT_ROW, NULL);
+  opgraft_report_release(report);
+  return is_done;
+}
+
 static void on_text(void *user, const char *text, size_t length) {
   (void)user;
   fwrite(text, 1, length, stdout);

@@ -23,6 +23,8 @@
 // Reports on an event file as the options of CLI_REPORT_OPTIONS ask. Prints;
 // CLI_FINDINGS where a limit is not kept.
 int cli_report(const cli_args *args, const char *events);
+// One row of the table of `opgraft doctor --suite`. Prints; says what failed.
+bool cli_report_row(const char *events);
 // `opgraft doctor --compare`: what changed between two event files. Prints.
 int cli_report_compare(const char *before, const char *after);
 

@@ -25,7 +25,7 @@ class Installed:
 
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], Any]] = []
 
     def put(self, hook: Hook, recorder: Recorder) -> None:
         try:
@@ -46,6 +46,9 @@ class Installed:
         self.states[hook.name] = "unused"
         when_imported(hook.module, lambda: self.put(hook, recorder),
                       self._undo)
+
+    def on_remove(self, undo: Callable[[], Any]) -> None:
+        self._undo.append(undo)
 
     def remove(self) -> None:
         for undo in reversed(self._undo):

@@ -129,6 +129,9 @@ class Recorder:
         stack = self._stack()
         return stack[-1] if stack else None
 
+    def write_to(self, writer: Any) -> None:
+        self._writer = writer
+
     def note(self, text: str) -> None:
         self._writer.line("note", text=text)
 
@@ -334,6 +337,22 @@ class Recorder:
         made.breaks.append(Break(site, stack[0].line if stack else 0, title,
                                  text, id, _stage(error, title)))
 
+    def broke_in_log(self, stack: list[Place], title: str, id: str) -> None:
+        """A break that only the log tells of."""
+        made = self.frame
+        site = _places.site_of(stack)
+        if made is None or site is None:
+            self.cause("dynamo", site, title=title, id=id)
+            return
+        key = (site.place.file, site.place.line, id)
+        if key not in made.causes:
+            made.causes.add(key)
+            made.breaks.append(Break(site, stack[0].line, title, title, id, ""))
+
+    def recompiled_in_log(self, reasons: list[str]) -> None:
+        if self.frame is not None:
+            self._recompile(self.frame.code, reasons)
+
     def _breaks_end(self, made: Frame, outcome: str) -> None:
         is_whole = outcome != "compiled" and not made.is_raised
         for held in made.breaks:
@@ -344,12 +363,15 @@ class Recorder:
                        frame=made.id, entry=made.entry)
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
+        self._recompile(frame.f_code, reasons)
+
+    def _recompile(self, code: types.CodeType, reasons: list[str]) -> None:
         made = self.frame
         guard = reasons[0] if reasons else ""
         if made is not None:
             made.causes.add(("recompile",))
         self.cause(
-            "recompile", self._recompile_site(made, guard, frame.f_code),
+            "recompile", self._recompile_site(made, guard, code),
             title="a guard failed, and the function was compiled again",
             text="\n".join(reasons), guard=guard,
             frame=made.id if made else 0, entry=made.entry if made else 0,

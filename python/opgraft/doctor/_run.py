@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import platform
+import re
 import runpy
 import shlex
 import shutil
@@ -17,7 +19,7 @@ from typing import Any
 
 import torch
 
-from . import _adapter, _measure
+from . import _adapter, _logs, _measure, _selftest
 from ._events import Writer
 from ._record import Recorder
 from ._source import Texts
@@ -59,6 +61,8 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
     )
     recorder = Recorder(writer)
     installed = _adapter.install(recorder)
+    _selftest.run(installed, recorder)
+    _logs.stand_in(installed, recorder)
     status, text = "ok", ""
     total = ok = 0
     try:
@@ -97,12 +101,13 @@ def script(path: str, arguments: list[str], events: str, runs: int,
     """Runs a script as Python would; 0, or 2 where there is none. What it
     raises is printed and recorded. `texts` stand in for files; `outputs` gets
     what training left in the modules that were compiled."""
-    if not os.path.isfile(path):
+    if not os.path.isfile(path) and not _CALLABLE.fullmatch(path):
         print(f"opgraft doctor: {path}: there is no such script",
               file=sys.stderr)
         return CANNOT_RUN
     sys.argv = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.path[0] = os.path.dirname(os.path.abspath(path)) if os.path.isfile(
+        path) else os.getcwd()
     with _survived():
         with recording(events, runs, script=os.path.abspath(path),
                        arguments=shlex.join(arguments)) as recorder:
@@ -119,7 +124,14 @@ def script(path: str, arguments: list[str], events: str, runs: int,
 _kept: list[Any] = []
 
 
+_CALLABLE = re.compile(r"[\w.]+:\w+")  # module:function, called with nothing
+
+
 def _run_main(path: str, text: str | None) -> None:
+    if _CALLABLE.fullmatch(path) and not os.path.isfile(path):
+        module, name = path.split(":")
+        _kept.append(getattr(importlib.import_module(module), name)())
+        return
     if text is None:
         _kept.append(runpy.run_path(path, run_name="__main__"))
         return

@@ -23,7 +23,7 @@ from ._trial import Outcome
 
 BUDGET_S = 600.0  # for all trials; what is left then stays proposed
 SLOWEST = 5.0  # a trial may take so many times what the first run took
-FEWEST_S = 120.0
+FEWEST_S = 120.0  # of processor time
 ROUNDS = 3  # roots that a fix uncovers are tried in the next
 
 _TRIED = ("dynamo", "skip", "recompile", "autograd")
@@ -171,8 +171,11 @@ class Search:
         had = Counter(site(r) for r in _worth(self.now.roots))
         if have[site(root)] >= max(had[site(root)], 1):
             return "refuted", "the root is still there"
-        if len(left) > len(_worth(self.now.roots)):
-            return "refuted", "other roots came in its place"
+        others = [r for r in left if have[site(r)] > had[site(r)]]
+        if others:
+            return "refuted", (
+                f"another came in its place: {others[0].id or others[0].stage}"
+                f" at {os.path.basename(others[0].file)}:{others[0].line}")
         if after.report["graphs"]["fx"] == 0:
             return "refuted", "nothing is compiled any more"
         if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
