@@ -319,6 +319,13 @@ bool adopt_python_returns(const adopted *self) {
   return python_of(self)->returns;
 }
 
+int32_t adopt_python_place(const adopted *base, PyObject *name) {
+  const adopted_python *self = python_of(base);
+  for (int32_t p = 0; p < self->param_count; ++p)
+    if (PyUnicode_Compare(self->params[p].name, name) == 0) return p;
+  return -1;
+}
+
 bool adopt_python_takes(const adopted *base, const og_call *call) {
   const adopted_python *self = python_of(base);
   for (int32_t p = 0; p < self->param_count; ++p) {

@@ -224,6 +224,8 @@ static PyObject *op_new(PyObject *self, PyObject *arguments) {
     Py_DECREF(op);
     return NULL;
   }
+  for (int32_t p = 0; op->adopted != NULL && p < op->param_count; ++p)
+    op->params[p].place = adopt_python_place(op->adopted, op->params[p].name);
   return (PyObject *)(void *)op;
 }
 

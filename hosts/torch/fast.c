@@ -610,9 +610,12 @@ static PyObject *frame_end(const host_op *op, fast_state *state, bool is_run) {
 // A Python callable gets the objects as they came.
 static PyObject *adopted_finish(const host_op *op, fast_state *state) {
   const og_call *call = &state->frame.call;
+  PyObject *values[HOST_PARAM_MAX];
+  for (int32_t p = 0; p < op->param_count; ++p)
+    values[op->params[p].place] = state->values[p];
   const bool is_given = state->has_out || op->inplace_param >= 0;
   if (!is_given && adopt_python_returns(op->adopted)) {
-    if (adopt_python_finish(op->adopted, call, state->values, state->wrapped))
+    if (adopt_python_finish(op->adopted, call, values, state->wrapped))
       return NULL;
     return frame_end(op, state, true);
   }
@@ -621,8 +624,7 @@ static PyObject *adopted_finish(const host_op *op, fast_state *state) {
   if (is_given && given_set(op, state) != OG_OK)
     raise(&state->error);
   else
-    is_run = adopt_python_fill(op->adopted, call, state->values,
-                               state->wrapped) == 0;
+    is_run = adopt_python_fill(op->adopted, call, values, state->wrapped) == 0;
   return frame_end(op, state, is_run);
 }
 

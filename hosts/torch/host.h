@@ -65,6 +65,7 @@ typedef struct host_param {
   bool is_keyword_only;
   bool is_mutated;
   int32_t index;  // among the tensor arguments, or among the others
+  int32_t place;  // in the schema of an adopted operator
 } host_param;
 
 // Each result: a fresh one, or the parameter that it is.

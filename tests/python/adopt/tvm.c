@@ -28,15 +28,23 @@ typedef struct any {
 
 void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message);
 
+// A DLTensor, or a tensor object, which has it behind a header of 24 bytes.
+static const tensor *tensor_of(const any *argument) {
+  if (argument->type == 7) return argument->p;
+  if (argument->type == 70) return (const tensor *)((char *)argument->p + 24);
+  return 0;
+}
+
 EXPORT int __tvm_ffi_scale(void *handle, const any *args, int32_t count,
                            any *result) {
   (void)handle;
   (void)result;
-  if (count != 3 || args[0].type != 7 || args[1].type != 3) {
+  if (count != 3 || !tensor_of(&args[0]) || !tensor_of(&args[2]) ||
+      args[1].type != 3) {
     TVMFFIErrorSetRaisedFromCStr("TypeError", "scale(x, factor, out)");
     return -1;
   }
-  const tensor *x = args[0].p, *out = args[2].p;
+  const tensor *x = tensor_of(&args[0]), *out = tensor_of(&args[2]);
   if (args[1].f < 0) {
     TVMFFIErrorSetRaisedFromCStr("ValueError", "factor is negative");
     return -1;
