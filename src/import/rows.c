@@ -160,6 +160,31 @@ static og_status attr_read(og_import *import, const char *at,
   return OG_OK;
 }
 
+static bool dtype_holds(og_dtype dtype, int64_t number) {
+  if (dtype.code != OG_CODE_INT && dtype.code != OG_CODE_UINT) return true;
+  if (dtype.code == OG_CODE_UINT && number < 0) return false;
+  const int bits = dtype.bits - (dtype.code == OG_CODE_INT);
+  return bits >= 63 ||
+         (number >= -(INT64_C(1) << bits) && number < (INT64_C(1) << bits));
+}
+
+// Numbers that an integer tensor's type lacks wrap around in some of ATen's
+// operators and are errors in others: the host knows which.
+static og_status numbers_fit(og_import *import, const og_spec_args *args) {
+  const og_value *values = import->graph->values;
+  for (int32_t i = 0; i < args->in_count; ++i) {
+    const og_value *number = args->in[i] >= 0 ? &values[args->in[i]] : NULL;
+    if (number == NULL || number->kind != OG_VALUE_LITERAL ||
+        number->dtype.code != OG_CODE_INT)
+      continue;
+    for (int32_t j = 0; j < args->in_count; ++j)
+      if (args->in[j] >= 0 && values[args->in[j]].kind != OG_VALUE_LITERAL &&
+          !dtype_holds(values[args->in[j]].dtype, number->number.i))
+        return og_give_up(import, "a number does not fit its tensor's type");
+  }
+  return OG_OK;
+}
+
 og_status og_spec_read(og_import *import, og_spec_args *out) {
   const char *at = import->row->spec;
   bool is_attr = false;
@@ -172,7 +197,7 @@ og_status og_spec_read(og_import *import, og_spec_args *out) {
       ++at;
       continue;
     }
-    if (*at == '\0') return OG_OK;
+    if (*at == '\0') return numbers_fit(import, out);
     if (is_attr)
       OG_TRY(attr_read(import, at, out->attrs));
     else

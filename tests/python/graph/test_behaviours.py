@@ -505,6 +505,16 @@ def test_integers_have_a_value_or_an_error(dtype: torch.dtype) -> None:
     same(compiled(all_of)(x), wanted, equal_nan=True)
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: x.clamp(-1, 2), lambda x: x.clamp_min(-1), lambda x: x < -1,
+    lambda x: x > -1, lambda x: x == -1, lambda x: x // -3, lambda x: x % -3,
+    lambda x: torch.fmod(x, -3), lambda x: x + 300, lambda x: x * -3])
+def test_numbers_that_a_type_lacks(f: Callable[[T], T]) -> None:
+    """They wrap around in eager."""
+    x = torch.tensor([0, 1, 5, 200, 255], dtype=torch.uint8)
+    same(compiled(f)(x), f(x))
+
+
 # --- Gates --------------------------------------------------------------------
 
 
