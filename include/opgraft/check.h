@@ -116,7 +116,10 @@ extern "C" {
     "becomes NaN")                                                             \
   X(UNUSED_ARGUMENT, "unused_argument",                                        \
     "use the argument, drop it, or say in .doc, with its name, that it has "   \
-    "no effect")
+    "no effect")                                                               \
+  X(UNUSED_END, "unused_end",                                                  \
+    "let the loop begin at the first and end behind the last element, or say " \
+    "in .doc, with the argument's name, that a part of it has no effect")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };

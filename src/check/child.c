@@ -69,6 +69,13 @@ void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used) {
   send(&record);
 }
 
+void og_trial_tell_ends(og_trial *trial, const char *argument, uint32_t used) {
+  og_record record = {
+      .kind = OG_RECORD_ENDS, .is_used = (int32_t)used, .op = trial->op};
+  snprintf(record.name, sizeof record.name, "%s", argument);
+  send(&record);
+}
+
 // --- Limits and signals ------------------------------------------------------
 
 // Pages of data and stack, from /proc/self/statm, without allocating.

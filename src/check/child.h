@@ -21,6 +21,7 @@ typedef enum og_record_kind {
   OG_RECORD_REFUSED,  // the kernel refused: status, text
   OG_RECORD_CRASH,    // signal_number and where
   OG_RECORD_USE,      // of an argument: name, is_used
+  OG_RECORD_ENDS,     // of an argument: name, is_used as bits of OG_END_*
   OG_RECORD_END,      // of a call: counts
   OG_RECORD_DONE,
 } og_record_kind;

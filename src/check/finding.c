@@ -81,6 +81,19 @@ void og_findings_count_use(og_findings *all, const char *name, bool is_used) {
   all->use[i].used += is_used;
 }
 
+void og_findings_count_ends(og_findings *all, const char *name, uint32_t used) {
+  int32_t i = 0;
+  while (i < all->ends_count && strcmp(all->ends[i].name, name) != 0) ++i;
+  if (i == OG_USES_MAX) return;
+  if (i == all->ends_count) {
+    snprintf(all->ends[i].name, sizeof all->ends[i].name, "%.63s", name);
+    ++all->ends_count;
+  }
+  ++all->ends[i].tried;
+  for (int32_t e = 0; e < OG_END_COUNT; ++e)
+    all->ends[i].used[e] += (int32_t)(used >> e & 1u);
+}
+
 // --- Crashes -----------------------------------------------------------------
 
 static const char *signal_text(int32_t number) {
@@ -306,20 +319,45 @@ static void add_refusals(og_findings *all) {
 
 enum { TRIED_MIN = 8 };
 
+static bool has_no_effect_by_doc(const og_findings *all, const char *name) {
+  const char *doc = all->op->decl->record->doc;
+  return doc != NULL && strstr(doc, "no effect") != NULL &&
+         og_has_word(doc, name);
+}
+
 // An argument that no call has read.
 static void add_unused(og_findings *all) {
   char text[160];
-  const char *doc = all->op->decl->record->doc;
   for (int32_t i = 0; i < all->use_count; ++i) {
     if (all->use[i].tried < TRIED_MIN || all->use[i].used > 0) continue;
-    const bool is_documented = doc != NULL &&
-                               strstr(doc, "no effect") != NULL &&
-                               og_has_word(doc, all->use[i].name);
     const og_found_at at = {.call_text = ""};
     snprintf(text, sizeof text, "none of %d calls read it",
              (int)all->use[i].tried);
-    og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT, is_documented,
+    og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT,
+                    has_no_effect_by_doc(all, all->use[i].name),
                     all->op->decl->name, all->use[i].name, text, &at);
+  }
+}
+
+enum { EFFECTS_MIN = 12 };  // that one end has none by chance: e^-12
+
+// An end of an argument that nothing depends on, while places between matter.
+static void add_ends(og_findings *all) {
+  char text[160];
+  for (int32_t i = 0; i < all->ends_count; ++i) {
+    const int32_t *used = all->ends[i].used;
+    const bool is_first = used[OG_END_FIRST] == 0;
+    if (used[OG_END_NONE] < EFFECTS_MIN || (!is_first && used[OG_END_LAST] > 0))
+      continue;
+    const og_found_at at = {.call_text = ""};
+    snprintf(text, sizeof text,
+             "its %s element changes nothing in %d calls; one between does in "
+             "%d of them",
+             is_first ? "first" : "last", (int)all->ends[i].tried,
+             (int)used[OG_END_NONE]);
+    og_findings_add(all, OPGRAFT_UNUSED_END,
+                    has_no_effect_by_doc(all, all->ends[i].name),
+                    all->op->decl->name, all->ends[i].name, text, &at);
   }
 }
 
@@ -338,6 +376,7 @@ void og_findings_settle(og_findings *all) {
   drop_followers(all);
   add_refusals(all);
   add_unused(all);
+  add_ends(all);
   add_declaration_notes(all);
   // Faults first; otherwise in the order in which they were found.
   for (int32_t i = 1; i < all->count; ++i)

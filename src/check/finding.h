@@ -47,6 +47,12 @@ typedef struct og_findings {
     int32_t used;   // of those, calls that read it
   } use[OG_USES_MAX];
   int32_t use_count;
+  struct {
+    char name[64];
+    int32_t tried;               // calls in which the argument's ends were
+    int32_t used[OG_END_COUNT];  // of those, calls that depend on them
+  } ends[OG_USES_MAX];
+  int32_t ends_count;
   bool is_cut_short;  // time was up before all calls were tried
 } og_findings;
 
@@ -64,6 +70,7 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const char *op, const char *name, const char *text,
                      const og_found_at *at);
 void og_findings_count_use(og_findings *all, const char *name, bool is_used);
+void og_findings_count_ends(og_findings *all, const char *name, uint32_t used);
 // A finding's fields from the record of a crash.
 void og_finding_of_crash(const og_record *record, const og_found_at *at,
                          og_finding *out);

@@ -32,7 +32,8 @@
   X(reference, 10, "")                                              \
   X(first, 3, " (as the first call of a process)")                  \
   X(masked, 10, " (a mask that hides everything)")                  \
-  X(unused, 10, " (while its arguments were watched)")
+  X(unused, 10, " (while its arguments were watched)")              \
+  X(ends, 10, " (with another value at one place)")
 
 #define OG_PROBE_ENUM(name, share, text) OG_PROBE_##name##_,
 enum { OG_PROBE_LIST(OG_PROBE_ENUM) OG_PROBE_COUNT };

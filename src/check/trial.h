@@ -138,6 +138,11 @@ void og_trial_report(og_trial *trial, int32_t kind, bool is_note,
 // Tells whether the kernel read the argument.
 void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used);
 
+// Elements of an argument: the first, one between, the last. Tells which of
+// them something depends on, as bits.
+enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_COUNT };
+void og_trial_tell_ends(og_trial *trial, const char *argument, uint32_t used);
+
 // A buffer's or an output's name for people: "x", "xs[1]", "result".
 void og_name_of(const opgraft_op *op, og_buffer_role role, int32_t index,
                 int32_t entry, char *out, size_t size);
