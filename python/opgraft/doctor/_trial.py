@@ -2,7 +2,9 @@
 """Runs a script, as it is or changed, in a forked child, and says what came of
 it: the roots that are left, the times, and what its compiled functions gave.
 
-The parent has imported torch and run nothing, so that a child starts at once.
+The parent has imported torch and run nothing on several threads, so that a
+child starts at once: a team of OpenMP's that was there before a fork is waited
+for in the child for ever.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ._source import Texts
 
 _IMPORTED = ("torch._dynamo", "torch._inductor.compile_fx",
              "torch._functorch.aot_autograd")
+THREADS = torch.get_num_threads()  # what a child has
 PATIENCE = 10  # wall time for each second of processor time
 
 
@@ -47,6 +50,8 @@ class Outcome:
 
 
 def prepare() -> None:
+    """Makes this process one to fork from."""
+    torch.set_num_threads(1)
     _run.leave_caches_out()
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # forked children
     for name in _IMPORTED:
@@ -111,6 +116,7 @@ def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
             os.dup2(nil.fileno(), 0)
             os.dup2(out.fileno(), 1)
             os.dup2(out.fileno(), 2)
+        torch.set_num_threads(THREADS)
         _same_numbers()
         outputs = Outputs()
         with _source.instead(texts), outputs.recorded():
