@@ -125,8 +125,7 @@ def _add(
         made.added.append(f"functional form {functional.name}")
     if not d.mutated and not torch._C._dispatch_has_kernel_for_dispatch_key(
             op.name(), "FuncTorchBatched"):
-        torch.library.register_vmap(op.name(), _batch.rule(d, op),
-                                    lib=live.library)
+        _batch.register(d, op.name().partition("::")[2], op, live.library)
         made.added.append("batch rule")
 
 

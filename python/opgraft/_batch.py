@@ -166,6 +166,29 @@ def _invoke(d: Description, op: Callable[..., Any], values: list[Any]) -> Any:
     return op(*args, **kwargs)
 
 
+def register(
+    d: Description, name: str, op: Any, library: torch.library.Library
+) -> None:
+    """torch.library.register_vmap without its look for the operator and the
+    library; the public call where its parts moved."""
+    batched = rule(d, op)
+    try:
+        from torch._functorch.autograd_function import (
+            custom_function_call_vmap_helper as call,
+        )
+        from torch._functorch.pyfunctorch import (
+            retrieve_current_functorch_interpreter as current,
+        )
+    except ImportError:
+        torch.library.register_vmap(op, batched, lib=library)
+        return
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(current(), batched, op, *args, **kwargs)
+
+    library.impl(name, kernel, "FuncTorchBatched", with_keyset=True)
+
+
 def rule(d: Description, op: Callable[..., Any]) -> Callable[..., Any]:
     """The function that torch.library.register_vmap takes."""
     made = functools.cache(lambda: Absorb(d))

@@ -682,7 +682,6 @@ def _register(m: Module, d: Description) -> None:
         _infer_fake(m, d, out_form)
         _kernel(m, d, out_form)
         _count_outs(m, out_form)
-    qualified = f"{m.namespace}::{form.name}"
     assert m._live is not None
     if d.numbers:  # the fast road makes tensors only
         m._states["base", d.name] = _new_state(m, d, form)
@@ -693,9 +692,7 @@ def _register(m: Module, d: Description) -> None:
     if not d.mutated:
         m._live.undo.append(_grad.register(
             d, form.name, op, _backward(m, d, builtin), m._live.library))
-    torch.library.register_vmap(
-        qualified, _batch.rule(d, op), lib=m._live.library
-    )
+    _batch.register(d, form.name, op, m._live.library)
     _autocast(m, d, form, op)
     if inplace is not None:
         _inplace(m, d, inplace)
