@@ -28,7 +28,8 @@ static PyObject *experts(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OOO", &x, &weight, &choice)) return NULL;
   PyObject *out = PyObject_CallMethod(x, "clone", NULL);
   if (out == NULL) return NULL;
-  const Py_ssize_t rows = size(x, 0), width = size(x, 1), count = size(weight, 0);
+  const Py_ssize_t rows = size(x, 0), width = size(x, 1),
+                   count = size(weight, 0);
   float *to = pointer(out);
   const float *from = pointer(x), *w = pointer(weight);
   const int64_t *at = pointer(choice);
@@ -52,7 +53,14 @@ static PyObject *experts(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"experts", experts, METH_VARARGS, "experts(x, weight, choice)"},
     {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "moe_kernel", NULL,
-                                    -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                                    "moe_kernel",
+                                    NULL,
+                                    -1,
+                                    methods,
+                                    NULL,
+                                    NULL,
+                                    NULL,
+                                    NULL};
 
 PyMODINIT_FUNC PyInit_moe_kernel(void) { return PyModule_Create(&module); }
