@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 try:
     import torch  # noqa: F401
@@ -18,26 +19,38 @@ except ImportError as error:
         "pip install torch"
     ) from error
 
-from ._adopt import adopt, unadopt
-from ._adopt_module import adopt_module
-from ._adopt_spec import Adoption, adopt_spec
-from ._check import check
 from ._module import VERSION as __version__
 from ._module import Module, load
-from ._propose import Doubt, Proposal, propose
 from ._stats import stats
+
+if TYPE_CHECKING:
+    from ._adopt import adopt, unadopt
+    from ._adopt_module import adopt_module
+    from ._adopt_spec import Adoption, adopt_spec
+    from ._check import check
+    from ._freeze import GuardError, export, freeze
+    from ._propose import Doubt, Proposal, propose
 
 __all__ = ["Adoption", "Doubt", "GuardError", "Module", "Proposal", "adopt",
            "adopt_module", "adopt_spec", "check", "export", "freeze", "load",
            "propose", "stats", "unadopt", "__version__"]
 
-# They need torch.export, which takes its time to import.
-_LATER = ("GuardError", "export", "freeze")
+# Whoever loads a module need not wait for what these import.
+_LATER = {
+    "adopt": "_adopt", "unadopt": "_adopt", "adopt_module": "_adopt_module",
+    "Adoption": "_adopt_spec", "adopt_spec": "_adopt_spec", "check": "_check",
+    "GuardError": "_freeze", "export": "_freeze", "freeze": "_freeze",
+    "Doubt": "_propose", "Proposal": "_propose", "propose": "_propose",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'opgraft' has no attribute {name!r}")
-    from . import _freeze
+    value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = value
+    return value
 
-    return getattr(_freeze, name)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -507,8 +507,8 @@ def _infer_fake(m: Module, d: Description, form: _forms.Form) -> None:
     assert m._live is not None
     library, fake = m._live.library, _fake(d, form)
     if form.kind == "out":
-        # It makes nothing up, so the kernel of meta tensors does: an entry in
-        # torch's registry of fakes costs as much as all the rest of the form.
+        # It makes nothing up, so the kernel of meta tensors does: no entry in
+        # torch's registry of fakes, which takes its time at every load.
         library.impl(form.name, fake, "Meta")
         return
     _register_fake(library, f"{m.namespace}::{form.name}", form.name, fake)

@@ -139,10 +139,10 @@ static void take(job_state *s, const og_record *r) {
       take_refusal(s, r);
       break;
     case OG_RECORD_USE:
-      og_findings_count_use(&s->found, r->name, r->is_used);
+      og_uses_count(&s->found.uses, r->name, (uint32_t)r->is_used);
       break;
     case OG_RECORD_ENDS:
-      og_findings_count_ends(&s->found, r->name, (uint32_t)r->is_used);
+      og_uses_count(&s->found.ends, r->name, (uint32_t)r->is_used);
       break;
     case OG_RECORD_END:
       take_end(s, r);

@@ -69,29 +69,17 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
   set(f, op, name, text, at);
 }
 
-void og_findings_count_use(og_findings *all, const char *name, bool is_used) {
+void og_uses_count(og_uses *uses, const char *name, uint32_t used) {
   int32_t i = 0;
-  while (i < all->use_count && strcmp(all->use[i].name, name) != 0) ++i;
+  while (i < uses->count && strcmp(uses->entry[i].name, name) != 0) ++i;
   if (i == OG_USES_MAX) return;
-  if (i == all->use_count) {
-    snprintf(all->use[i].name, sizeof all->use[i].name, "%.63s", name);
-    ++all->use_count;
+  if (i == uses->count) {
+    snprintf(uses->entry[i].name, sizeof uses->entry[i].name, "%.63s", name);
+    ++uses->count;
   }
-  ++all->use[i].tried;
-  all->use[i].used += is_used;
-}
-
-void og_findings_count_ends(og_findings *all, const char *name, uint32_t used) {
-  int32_t i = 0;
-  while (i < all->ends_count && strcmp(all->ends[i].name, name) != 0) ++i;
-  if (i == OG_USES_MAX) return;
-  if (i == all->ends_count) {
-    snprintf(all->ends[i].name, sizeof all->ends[i].name, "%.63s", name);
-    ++all->ends_count;
-  }
-  ++all->ends[i].tried;
-  for (int32_t e = 0; e < OG_END_COUNT; ++e)
-    all->ends[i].used[e] += (int32_t)(used >> e & 1u);
+  ++uses->entry[i].tried;
+  for (int32_t k = 0; k < OG_END_COUNT; ++k)
+    uses->entry[i].used[k] += (int32_t)(used >> k & 1u);
 }
 
 // --- Crashes -----------------------------------------------------------------
@@ -328,14 +316,15 @@ static bool has_no_effect_by_doc(const og_findings *all, const char *name) {
 // An argument that no call has read.
 static void add_unused(og_findings *all) {
   char text[160];
-  for (int32_t i = 0; i < all->use_count; ++i) {
-    if (all->use[i].tried < TRIED_MIN || all->use[i].used > 0) continue;
+  for (int32_t i = 0; i < all->uses.count; ++i) {
+    if (all->uses.entry[i].tried < TRIED_MIN || all->uses.entry[i].used[0] > 0)
+      continue;
     const og_found_at at = {.call_text = ""};
     snprintf(text, sizeof text, "none of %d calls read it",
-             (int)all->use[i].tried);
+             (int)all->uses.entry[i].tried);
     og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT,
-                    has_no_effect_by_doc(all, all->use[i].name),
-                    all->op->decl->name, all->use[i].name, text, &at);
+                    has_no_effect_by_doc(all, all->uses.entry[i].name),
+                    all->op->decl->name, all->uses.entry[i].name, text, &at);
   }
 }
 
@@ -344,8 +333,8 @@ enum { EFFECTS_MIN = 12 };  // that one end has none by chance: e^-12
 // An end of an argument that nothing depends on, while places between matter.
 static void add_ends(og_findings *all) {
   char text[160];
-  for (int32_t i = 0; i < all->ends_count; ++i) {
-    const int32_t *used = all->ends[i].used;
+  for (int32_t i = 0; i < all->ends.count; ++i) {
+    const int32_t *used = all->ends.entry[i].used;
     const bool is_first = used[OG_END_FIRST] == 0;
     if (used[OG_END_NONE] < EFFECTS_MIN || (!is_first && used[OG_END_LAST] > 0))
       continue;
@@ -353,11 +342,11 @@ static void add_ends(og_findings *all) {
     snprintf(text, sizeof text,
              "its %s element changes nothing in %d calls; one between does in "
              "%d of them",
-             is_first ? "first" : "last", (int)all->ends[i].tried,
+             is_first ? "first" : "last", (int)all->ends.entry[i].tried,
              (int)used[OG_END_NONE]);
     og_findings_add(all, OPGRAFT_UNUSED_END,
-                    has_no_effect_by_doc(all, all->ends[i].name),
-                    all->op->decl->name, all->ends[i].name, text, &at);
+                    has_no_effect_by_doc(all, all->ends.entry[i].name),
+                    all->op->decl->name, all->ends.entry[i].name, text, &at);
   }
 }
 

@@ -23,6 +23,17 @@ typedef struct og_finding {
 enum { OG_FINDINGS_MAX = 64, OG_TYPES_MAX = 16, OG_USES_MAX = 32 };
 
 // The verdict on one operator.
+// Arguments by name: how many calls tried something of them, and in how many
+// of those each of a few things had an effect.
+typedef struct og_uses {
+  struct {
+    char name[64];
+    int32_t tried;
+    int32_t used[OG_END_COUNT];
+  } entry[OG_USES_MAX];
+  int32_t count;
+} og_uses;
+
 typedef struct og_findings {
   const opgraft_op *op;
   og_finding entry[OG_FINDINGS_MAX];
@@ -41,18 +52,8 @@ typedef struct og_findings {
     int32_t refused;
   } type[OG_TYPES_MAX];
   int32_t type_count;
-  struct {
-    char name[64];
-    int32_t tried;  // calls in which the argument was watched
-    int32_t used;   // of those, calls that read it
-  } use[OG_USES_MAX];
-  int32_t use_count;
-  struct {
-    char name[64];
-    int32_t tried;               // calls in which the argument's ends were
-    int32_t used[OG_END_COUNT];  // of those, calls that depend on them
-  } ends[OG_USES_MAX];
-  int32_t ends_count;
+  og_uses uses;       // used[0]: calls that read the argument
+  og_uses ends;       // used[OG_END_*]: calls that depend on that element
   bool is_cut_short;  // time was up before all calls were tried
 } og_findings;
 
@@ -69,8 +70,8 @@ typedef struct og_found_at {
 void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const char *op, const char *name, const char *text,
                      const og_found_at *at);
-void og_findings_count_use(og_findings *all, const char *name, bool is_used);
-void og_findings_count_ends(og_findings *all, const char *name, uint32_t used);
+// One more call for the argument; bit i of `used`: used[i] had an effect.
+void og_uses_count(og_uses *uses, const char *name, uint32_t used);
 // A finding's fields from the record of a crash.
 void og_finding_of_crash(const og_record *record, const og_found_at *at,
                          og_finding *out);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "machine.h"
 #include "test.h"
 
 // Four branches, and what joins them.
@@ -43,27 +44,6 @@ static const char naps[] =
 
 enum { N = 64 };
 
-typedef struct machine {
-  opgraft_graph *graph;
-  opgraft_executable *executable;
-  opgraft_error error;
-} machine;
-
-static bool machine_make(machine *m, const char *text,
-                         const opgraft_host *host) {
-  memset(m, 0, sizeof *m);
-  return opgraft_graph_parse(text, strlen(text), &m->graph, &m->error) ==
-             OG_OK &&
-         opgraft_graph_finish(m->graph, NULL, &m->error) == OG_OK &&
-         opgraft_executable_create(m->graph, host, &m->executable, &m->error) ==
-             OG_OK;
-}
-
-static void machine_free(machine *m) {
-  opgraft_executable_release(m->executable);
-  opgraft_graph_release(m->graph);
-}
-
 static og_status machine_run(machine *m, float *x, float *y) {
   int64_t size = N, one = 1;
   const og_tensor tensor = {.data = x,
@@ -81,12 +61,6 @@ static og_status machine_run(machine *m, float *x, float *y) {
   status = opgraft_call_run(&call, storage, &m->error);
   opgraft_call_end(&call);
   return status;
-}
-
-static opgraft_stats stats_of(const machine *m) {
-  opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(m->executable, &stats);
-  return stats;
 }
 
 // Element i of `branches` for x[j] = v everywhere.

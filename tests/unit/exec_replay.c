@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "machine.h"
 #include "test.h"
 
 static const char chain[] =
@@ -18,27 +19,6 @@ static const char chain[] =
     "  %y: f32[s0] = add(%l, %s)\n"
     "  return %y, %x, size s0 + 1\n"
     "}\n";
-
-typedef struct machine {
-  opgraft_graph *graph;
-  opgraft_executable *executable;
-  opgraft_error error;
-} machine;
-
-static bool machine_make(machine *m, const char *text,
-                         const opgraft_host *host) {
-  memset(m, 0, sizeof *m);
-  return opgraft_graph_parse(text, strlen(text), &m->graph, &m->error) ==
-             OG_OK &&
-         opgraft_graph_finish(m->graph, NULL, &m->error) == OG_OK &&
-         opgraft_executable_create(m->graph, host, &m->executable, &m->error) ==
-             OG_OK;
-}
-
-static void machine_free(machine *m) {
-  opgraft_executable_release(m->executable);
-  opgraft_graph_release(m->graph);
-}
 
 static const opgraft_host one_thread = {
     .struct_size = sizeof one_thread, .threads = 1, .plan_limit = 2};
@@ -77,12 +57,6 @@ static og_status chain_run(machine *m, float *x, int64_t n, float *w,
   status = opgraft_call_run(&call, storage, &m->error);
   opgraft_call_end(&call);
   return status;
-}
-
-static opgraft_stats stats_of(const machine *m) {
-  opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(m->executable, &stats);
-  return stats;
 }
 
 TEST(replays_at_new_addresses_and_sizes) {
