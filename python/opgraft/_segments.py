@@ -112,6 +112,7 @@ class _Call:
     """A node that Python calls."""
 
     node: Node
+    bindings: dict[Any, Any]  # symbol -> where its result has it
 
     def reads(self) -> list[Any]:
         return list(self.node.all_input_nodes)
@@ -122,7 +123,7 @@ class _Call:
             (node.args, node.kwargs), env.__getitem__)
         result = node.target(*args, **kwargs)
         env[node] = result
-        for symbol, path in _bindings(node).items():
+        for symbol, path in self.bindings.items():
             env[symbol] = int(pytree.key_get(result, path))
 
 
@@ -156,9 +157,6 @@ class _Segment:
             env[node] = result
 
 
-Step = "_Call | _Size | _Segment"
-
-
 # --- Cutting ------------------------------------------------------------------
 
 
@@ -190,16 +188,16 @@ class _Cutter:
             self._alone(node)
 
     def _alone(self, node: Node) -> None:
-        symbol = _symbol(node.meta.get("val"))
-        if symbol in self.symbols and not _bindings(node):
+        symbol, bindings = _symbol(node.meta.get("val")), _bindings(node)
+        if symbol in self.symbols and not bindings:
             self.steps.append(_Size(node, symbol))
             return
         is_ordered = bool(getattr(node.target, "_schema", None)) and (
             torch.Tag.nondeterministic_seeded in node.target.tags)
         if is_ordered or any(n in self.members for n in node.all_input_nodes):
             self._close()
-        self.steps.append(_Call(node))
-        self.symbols |= set(_bindings(node))
+        self.steps.append(_Call(node, bindings))
+        self.symbols |= set(bindings)
 
     def _close(self) -> None:
         if self.open.nodes:
@@ -254,7 +252,8 @@ class Segments:
                  compile_one: Callable[[GraphModule, int], Any]) -> None:
         cut = _Cutter(gm)
         self._steps = cut.steps
-        self._inputs = cut.inputs
+        self._inputs = [(n, _symbol(n.meta.get("val")), list(_dims(n)))
+                        for n in cut.inputs]
         self._output = cut.output
         last = self._kept(cut)
         number = 0
@@ -298,13 +297,12 @@ class Segments:
 
     def _begin(self, args: list[Any]) -> Env:
         env: Env = {}
-        for node, value in zip(self._inputs, args, strict=True):
+        for (node, symbol, dims), value in zip(self._inputs, args, strict=True):
             env[node] = value
-            for symbol, d in _dims(node):
-                env[symbol] = value.shape[d]
-            symbol = _symbol(node.meta.get("val"))
             if symbol is not None:
                 env[symbol] = value
+            for size, d in dims:
+                env[size] = value.shape[d]
         args.clear()
         return env
 
