@@ -12,6 +12,13 @@ if(opgraft_kernel_sources)
   if(NOT OPGRAFT_SANITIZE)
     target_compile_options(og_kernels PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
   endif()
+  # Not the tiles: their loops take the same way for every input.
+  if(OPGRAFT_COVERAGE_FEEDBACK)
+    set(plans ${opgraft_kernel_sources})
+    list(FILTER plans INCLUDE REGEX "/attention(_call|_grad|_plan|)\\.c$")
+    set_source_files_properties(${plans} PROPERTIES
+      COMPILE_OPTIONS -fsanitize-coverage=trace-pc)
+  endif()
   target_link_libraries(og_kernels PUBLIC opgraft_headers m)
   set(opgraft_kernel_libraries og_kernels)
 endif()

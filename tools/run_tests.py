@@ -10,7 +10,6 @@ Each prints what it does; what is skipped is counted, with the reason.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pathlib
 import re
@@ -33,9 +32,18 @@ VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
 VALGRIND_LEFT_OUT = ("check_findings",)
 VALGRIND_TIMEOUT_S = 3600
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
-# Fuzzers of other code than the rest: result file, and what they measure.
-FUZZ_KEPT_APART = {
-    "attention": ("fuzz_attention", ["src/kernel", "tests/fuzz/attention.c"]),
+# What each fuzzer reads with, beside src/base.
+FUZZ_MEASURES = {
+    "attention": ["src/kernel"],
+    "dtype": ["src/decl"],
+    "events": ["src/trace", "src/report"],
+    "graph_file": ["src/decl", "src/graph", "src/plan"],
+    "graph_text": ["src/decl", "src/graph", "src/plan"],
+    "module": ["src/decl", "src/module"],
+    "npy": [],
+    "pointwise": ["src/decl"],
+    "schema": ["src/decl"],
+    "shape": ["src/decl"],
 }
 
 
@@ -109,16 +117,10 @@ def counts_of(output: str) -> dict[str, int]:
 
 
 def keep_fuzz(name: str, found: dict[str, object]) -> None:
-    """A long run of one fuzzer, into docs/results/fuzz.json, or the file of
-    what it fuzzes. What was said of other code than this is dropped."""
-    file, measured = FUZZ_KEPT_APART.get(
-        name, ("fuzz", ["src/base", "src/decl", "tests/fuzz"]))
-    path = results.RESULTS / f"{file}.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    if known.get("hash") != results.hash_of(measured):
-        known = {}
-    results.write(file, measured,
-                  {"fuzzers": {**known.get("fuzzers", {}), name: found}})
+    """A long run of one fuzzer, into docs/results/fuzz_NAME.json."""
+    results.write(f"fuzz_{name}",
+                  ["src/base", f"tests/fuzz/{name}.c", *FUZZ_MEASURES[name]],
+                  found)
 
 
 class Stages:
