@@ -227,10 +227,20 @@ static void graphs_read(og_joined *joined, const og_places *places) {
 
 static int fix_rank(const og_trace_fix *fix) {
   static const char *const order[] = {"failed", "refuted", "proposed",
-                                      "verified"};
-  for (int i = 0; i < 4; ++i)
+                                      "unverified", "verified"};
+  for (int i = 0; i < 5; ++i)
     if (strcmp(fix->status, order[i]) == 0) return i;
   return 0;
+}
+
+static bool is_fix_of(const og_trace_fix *fix, const og_root *root) {
+  const og_trace_cause *cause = root->cause;
+  if (cause->line != fix->line || strcmp(cause->file, fix->file) != 0 ||
+      strcmp(root->id, fix->id) != 0)
+    return false;
+  // One line of yours may call a library that breaks in many places.
+  return fix->at_file[0] == '\0' || (cause->at_line == fix->at_line &&
+                                     strcmp(cause->at_file, fix->at_file) == 0);
 }
 
 static void fixes_read(og_joined *joined) {
@@ -238,10 +248,7 @@ static void fixes_read(og_joined *joined) {
     const og_trace_fix *fix = og_trace_fix_at(joined->trace, i);
     for (int32_t r = 0; r < joined->root_count; ++r) {
       og_root *root = &joined->root[r];
-      if (root->cause->line != fix->line ||
-          strcmp(root->cause->file, fix->file) != 0 ||
-          strcmp(root->id, fix->id) != 0)
-        continue;
+      if (!is_fix_of(fix, root)) continue;
       if (root->fix == NULL || fix_rank(fix) > fix_rank(root->fix))
         root->fix = fix;
     }

@@ -116,6 +116,8 @@ static const field spent_fields[] = {
 static const field fix_fields[] = {
     TEXT(og_trace_fix, file),
     INT(og_trace_fix, line),
+    TEXT(og_trace_fix, at_file),
+    INT(og_trace_fix, at_line),
     TEXT(og_trace_fix, id),
     {"class", FIELD_TEXT, offsetof(og_trace_fix, class_)},
     TEXT(og_trace_fix, title),

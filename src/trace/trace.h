@@ -141,11 +141,13 @@ typedef struct og_trace_spent {
 typedef struct og_trace_fix {
   const char *file;
   int64_t line;
+  const char *at_file;  // as the cause has them; "" where it has none
+  int64_t at_line;
   const char *id;
   const char *class_;  // "flag", "adopt", "rewrite", "hoist", ...
   const char *title;
   const char *diff;
-  const char *status;  // "proposed", "verified", "refuted", "failed"
+  const char *status;  // "proposed", "verified", "unverified", ...
   const char *text;    // what the trial found
   double before_ms;
   double after_ms;

@@ -143,7 +143,7 @@ def _call_backend(recorder: Recorder, inner: Callable[..., Any]) -> Any:
     def call(self: Any, gm: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.is_paused:
             return inner(self, gm, *args, **kwargs)
-        id = recorder.graph_begin(str(self.dynamo_compile_id))
+        id = recorder.graph_begin(str(self.dynamo_compile_id), self)
         ops = border = 0
         with recorder.cost():
             ops = _call_count(gm)
@@ -173,15 +173,28 @@ def _call_count(gm: Any) -> int:
 
 def _result_bytes(gm: Any) -> int:
     """What a break after this graph keeps alive: the bytes of its results."""
-    total = 0
+    storages: dict[int, int] = {}
     for node in next(n for n in gm.graph.nodes if n.op == "output"
                      ).all_input_nodes:
         value = node.meta.get("example_value")
         if isinstance(value, torch.Tensor):
-            count = value.numel()
-            hint = getattr(getattr(count, "node", None), "hint", count)
-            total += int(hint or 0) * value.element_size()
-    return total
+            key, size = _storage(value)
+            storages[key] = max(storages.get(key, 0), size)
+    return sum(storages.values())
+
+
+def _storage(value: torch.Tensor) -> tuple[int, int]:
+    """What a tensor lies in, and its bytes: a view keeps all of it alive."""
+    try:
+        storage = value.untyped_storage()
+        return storage._cdata, _number(storage.nbytes())
+    except (NotImplementedError, RuntimeError):  # sparse, a subclass
+        return id(value), _number(value.numel()) * value.element_size()
+
+
+def _number(size: Any) -> int:
+    """A size, or what a symbolic one was when it was traced."""
+    return int(getattr(getattr(size, "node", None), "hint", size) or 0)
 
 
 _SYMBOLIC = "torch._dynamo.symbolic_convert"

@@ -97,6 +97,20 @@ def _time(call: Callable[[], Any], repeat: int) -> int:
     return (time.perf_counter_ns() - begin) // repeat
 
 
+def block_ns(steps: list[Step]) -> int:
+    """One step of a whole script: a call of each of its functions, from a
+    block that is long enough to time. 0 where one cannot be called."""
+    total = 0
+    for step in steps:
+        try:
+            with quiet():
+                once = max(_time(step.run, 1), 1)
+                total += _time(step.run, max(1, min(200, BLOCK_NS // once)))
+        except Exception:  # whatever the user's code may raise
+            return 0
+    return total
+
+
 def measure(recorder: Recorder, writer: Writer, runs: int) -> None:
     """Writes the steps, marks and operator counts of every entry."""
     entries = [e for e in recorder.entries if e.place.file or e.fn]

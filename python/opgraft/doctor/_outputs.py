@@ -21,6 +21,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2,
 class Outputs:
     def __init__(self) -> None:
         self.values: list[Any] = []
+        self.entries: list[Any] = []  # what was compiled
         self._bytes = 0
 
     @contextlib.contextmanager
@@ -61,7 +62,10 @@ class Outputs:
         """What a training step leaves behind."""
         for name, p in module.named_parameters():
             self.add((name, p, p.grad))
-        self.add(list(module.named_buffers()))
+        parameters = dict(module.named_parameters())
+        # A buffer that is not saved is no result.
+        self.add({k: v for k, v in module.state_dict().items()
+                  if k not in parameters})
 
     def _kept(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

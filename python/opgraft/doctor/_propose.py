@@ -26,7 +26,7 @@ class Root(NamedTuple):
     function: str
     code: str
     text: str
-    named: tuple[str, int]  # the file and line that the report gives
+    named: tuple[str, int, str, int]  # the report's file, line, and `at`
 
 
 class Proposal(NamedTuple):

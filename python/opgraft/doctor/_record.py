@@ -71,6 +71,11 @@ class Frame:
     called_at: Place | None = None  # your line that called it
     failed_at: Site | None = None  # the operator that a backend refused
     breaks: list[Break] = dataclasses.field(default_factory=list)
+    # Graphs of its attempts, and the lines that speak of them: Dynamo may
+    # begin again after a backend ran, and then only the last attempt counts.
+    graphs: list[tuple[Any, int]] = dataclasses.field(default_factory=list)
+    held: list[tuple[int, str, dict[str, Any]]] = dataclasses.field(
+        default_factory=list)
     causes: set[tuple[Any, ...]] = dataclasses.field(default_factory=set)
 
 
@@ -166,6 +171,7 @@ class Recorder:
             is_between = True
         else:
             self._breaks_end(made, outcome)
+        self._graphs_end(made)
         place = _places.definition(made.code)
         entry = self._entry_at(made.entry)
         if entry is not None and outcome == "skipped":
@@ -284,10 +290,11 @@ class Recorder:
         if of is not None and of.caller and _is_not_yours(site):
             site = Site(of.caller, site.place, site.owner)
         place, at, owner = site
-        self._writer.line(
-            "cause", frame=frame, graph=graph, entry=entry, stage=stage,
-            id=id, title=title, text=text, file=absolute(place.file), line=place.line,
-            function=place.function, code=_places.code(place), owner=owner,
+        self._graph_line(
+            graph, "cause", frame=frame, entry=entry, stage=stage,
+            id=id, title=title, text=text, file=absolute(place.file),
+            line=place.line, function=place.function, code=_places.code(place),
+            owner=owner,
             at_file=absolute(at.file) if at else "", at_line=at.line if at else 0,
             guard=guard, op=op,
         )
@@ -400,9 +407,9 @@ class Recorder:
             if entry is not None and ops:
                 entry.is_captured = True
         self.regions[id] = Region(id, scope, name, ops)
-        self._writer.line("graph", id=id, frame=made.id if made else 0,
-                          ops=ops, border_bytes=border_bytes, ns=ns,
-                          backend=backend)
+        self._graph_line(id, "graph", id=id, frame=made.id if made else 0,
+                         ops=ops, border_bytes=border_bytes, ns=ns,
+                         backend=backend)
 
     def graph_failed(self, gm: Any, error: BaseException) -> None:
         """The backend raised: the site of the operator that it names."""
@@ -413,20 +420,50 @@ class Recorder:
             self.frame.failed_at = _places.site_of(_places.places_of_text(
                 named[0].meta.get("stack_trace") or ""))
 
-    def graph_begin(self, compile_id: str) -> int:
+    def graph_begin(self, compile_id: str, attempt: Any) -> int:
+        """A new graph's id. `attempt` is what one analysis of a frame and no
+        other has."""
         id = self._next("graph")
         self._graph_of[compile_id] = id
         if self.frame is not None:
             self.frame.compile_id = compile_id
+            self.frame.graphs.append((attempt, id))
         return id
+
+    def _graph_line(self, graph: int, kind: str, /, **fields: Any) -> None:
+        """A line that stands only where its graph does. 0: it always does."""
+        if kind != "graph":
+            fields["graph"] = graph
+        made = self.frame
+        if made is not None and any(id == graph for _, id in made.graphs):
+            made.held.append((graph, kind, fields))
+        else:
+            self._writer.line(kind, **fields)
+
+    def _graphs_end(self, made: Frame) -> None:
+        """The frame's last attempt is what runs; the time that the backend
+        took for others stays in the sum."""
+        last = made.graphs[-1][0] if made.graphs else None
+        stand = {id for attempt, id in made.graphs if attempt is last}
+        lost = sum(fields["ns"] for id, kind, fields in made.held
+                   if kind == "graph" and id not in stand)
+        for id, kind, fields in made.held:
+            if id not in stand:
+                continue
+            if kind == "graph":
+                fields["ns"] += lost
+                lost = 0
+            self._writer.line(kind, **fields)
+        made.graphs.clear()
+        made.held.clear()
 
     def graph_of(self, compile_id: str) -> int:
         return self._graph_of.get(compile_id, 0)
 
     def lowered(self, graph: int, kind: str, nodes: int, kernels: int,
                 externs: int, ns: int = 0) -> None:
-        self._writer.line("lower", graph=graph, kind=kind, nodes=nodes,
-                          kernels=kernels, externs=externs, ns=ns)
+        self._graph_line(graph, "lower", kind=kind, nodes=nodes,
+                         kernels=kernels, externs=externs, ns=ns)
 
     def fell_back(self, graph: int, op: str, stack_trace: str, title: str,
                   text: str) -> None:

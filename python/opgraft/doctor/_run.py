@@ -100,7 +100,7 @@ def script(path: str, arguments: list[str], events: str, runs: int,
            texts: Texts | None = None, outputs: Any = None) -> int:
     """Runs a script as Python would; 0, or 2 where there is none. What it
     raises is printed and recorded. `texts` stand in for files; `outputs` gets
-    what training left in the modules that were compiled."""
+    what was compiled, and what training left in its modules."""
     if not os.path.isfile(path) and not _CALLABLE.fullmatch(path):
         print(f"opgraft doctor: {path}: there is no such script",
               file=sys.stderr)
@@ -112,6 +112,8 @@ def script(path: str, arguments: list[str], events: str, runs: int,
         with recording(events, runs, script=os.path.abspath(path),
                        arguments=shlex.join(arguments)) as recorder:
             _run_main(path, (texts or {}).get(os.path.abspath(path)))
+            if outputs is not None:
+                outputs.entries = recorder.entries
             for entry in recorder.entries if outputs is not None else ():
                 module = getattr(entry.fn, "__self__", None)
                 if isinstance(module, torch.nn.Module):

@@ -4,7 +4,8 @@ it: the roots that are left, the times, and what its compiled functions gave.
 
 The parent has imported torch and run nothing on several threads, so that a
 child starts at once: a team of OpenMP's that was there before a fork is waited
-for in the child for ever.
+for in the child for ever. A child whose script has ended waits, and times a
+step whenever it is asked, so that two of them can be timed in turns.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import importlib
 import json
 import os
 import random
+import select
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -23,7 +27,7 @@ from typing import Any
 
 import torch
 
-from . import _run, _source
+from . import _measure, _run, _source
 from ._outputs import Outputs
 from ._source import Texts
 
@@ -33,12 +37,57 @@ THREADS = torch.get_num_threads()  # what a child has
 PATIENCE = 10  # wall time for each second of processor time
 
 
+BLOCKS = 7  # near the least one, of either side, before two are compared
+NEAR = 1.1
+ROUNDS = 60
+ROUNDS_S = 30.0
+_ANSWER = struct.Struct("<q")
+
+
+class Child:
+    """A forked process, and the socket on which it is asked for a block."""
+
+    def __init__(self, pid: int, line: socket.socket) -> None:
+        self.pid, self._line = pid, line
+
+    def answer(self, timeout_s: float) -> int | None:
+        """What the child says next; None where it ended, or says nothing for
+        so long."""
+        if not select.select([self._line], [], [], max(timeout_s, 0))[0]:
+            return None
+        try:
+            said = self._line.recv(_ANSWER.size, socket.MSG_WAITALL)
+        except OSError:
+            return None
+        return _ANSWER.unpack(said)[0] if len(said) == _ANSWER.size else None
+
+    def block_ns(self, timeout_s: float) -> int | None:
+        try:
+            self._line.sendall(b"t")
+        except OSError:
+            return None
+        ns = self.answer(timeout_s)
+        return ns if ns is not None and ns > 0 else None
+
+    def end(self) -> int:
+        """Ends the process; its exit code, negative for a signal."""
+        self._line.close()
+        for _ in range(100):
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        os.kill(self.pid, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
 @dataclasses.dataclass
 class Outcome:
     error: str  # "" where the script ended well
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
     outputs: list[Any] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    child: Child | None = None  # it waits, to be timed
 
     @property
     def roots(self) -> list[dict[str, Any]]:
@@ -47,6 +96,33 @@ class Outcome:
     @property
     def compiled_ms(self) -> float:
         return self.report.get("verdict", {}).get("compiled_ms") or 0.0
+
+    def close(self) -> None:
+        if self.child is not None:
+            self.child.end()
+            self.child = None
+
+
+def compared_ms(before: Outcome, after: Outcome) -> tuple[float, float] | None:
+    """One step of each, in turns: the least of at least BLOCKS blocks that
+    are all near it. None where the machine is too noisy for that."""
+    sides: list[list[int]] = [[], []]
+    end = time.monotonic() + ROUNDS_S
+    for _ in range(ROUNDS):
+        for side, child in zip(sides, (before.child, after.child)):
+            ns = child.block_ns(ROUNDS_S) if child is not None else None
+            if ns is None:
+                return None
+            side.append(ns)
+        if all(_is_clear(side) for side in sides):
+            return min(sides[0]) / 1e6, min(sides[1]) / 1e6
+        if time.monotonic() > end:
+            break
+    return None
+
+
+def _is_clear(blocks: list[int]) -> bool:
+    return sum(ns <= NEAR * min(blocks) for ns in blocks) >= BLOCKS
 
 
 def prepare() -> None:
@@ -67,49 +143,47 @@ def report_of(events: Path) -> dict[str, Any] | None:
 
 def attempt(script: str, arguments: list[str], texts: Texts, runs: int,
             timeout_s: float, eager_seen: Path | None = None) -> Outcome:
-    """One run, of `timeout_s` processor time at most. With `eager_seen`
-    nothing is compiled, and calls that _adoption watches are told to that
-    file."""
+    """One run, of `timeout_s` processor time at most; the outcome's owner
+    closes it. With `eager_seen` nothing is compiled, and calls that _adoption
+    watches are told to that file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        begin = time.monotonic()
-        child = os.fork()
-        if child == 0:
+        ours, its = socket.socketpair()
+        child = Child(os.fork(), ours)
+        if child.pid == 0:
+            ours.close()
             # Of processor time, since others may hold the machine; a child
             # that waits for ever is ended in the end.
             signal.setitimer(signal.ITIMER_PROF, timeout_s)
-            _in_child(script, arguments, texts, runs, folder, eager_seen)
-        error = _wait(child, begin + PATIENCE * timeout_s)
-        outcome = Outcome(error, seconds=time.monotonic() - begin)
-        if not error and eager_seen is None:
-            _read(folder, outcome)
-        return outcome
+            _in_child(script, arguments, texts, runs, folder, eager_seen, its)
+        its.close()
+        return _outcome(child, folder, timeout_s, eager_seen is None)
 
 
-def _read(folder: Path, outcome: Outcome) -> None:
+def _outcome(child: Child, folder: Path, timeout_s: float, is_read: bool
+             ) -> Outcome:
+    end = time.monotonic() + PATIENCE * timeout_s
+    used = child.answer(end - time.monotonic())
+    if used is None or not is_read:
+        is_late = time.monotonic() >= end
+        if is_late:
+            os.kill(child.pid, signal.SIGKILL)
+        code = child.end()
+        if is_late or code == -signal.SIGPROF:
+            return Outcome("it took too long", seconds=timeout_s)
+        return Outcome("" if used is not None and code == 0
+                       else f"it ended with status {code}")
+    outcome = Outcome("", seconds=used / 1e9, child=child)
     outcome.report = report_of(folder / "run.events") or {}
-    ended = outcome.report.get("run", {})
-    outcome.error = ended.get("error", "no report")
+    outcome.error = outcome.report.get("run", {}).get("error", "no report")
     if (folder / "outputs").exists():
         outcome.outputs = torch.load(folder / "outputs", weights_only=True)
-
-
-def _wait(child: int, end: float) -> str:
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            if code == -signal.SIGPROF:
-                return "it took too long"
-            return "" if code == 0 else f"it ended with status {code}"
-        time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "it took too long"
+    return outcome
 
 
 def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
-              folder: Path, eager_seen: Path | None) -> None:
+              folder: Path, eager_seen: Path | None, line: socket.socket
+              ) -> None:
     status = 1
     try:
         with open(folder / "log", "wb") as out, open(os.devnull, "rb") as nil:
@@ -130,8 +204,20 @@ def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
                                  str(folder / "run.events"), runs, texts,
                                  outputs)
         torch.save(outputs.values, folder / "outputs")
+        outputs.values.clear()
+        _serve(line, outputs.entries if runs > 0 else [])
     finally:
         os._exit(status)
+
+
+def _serve(line: socket.socket, entries: list[Any]) -> None:
+    """Says that the script has ended; then times a block when asked."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    line.sendall(_ANSWER.pack(time.process_time_ns()))
+    steps: list[_measure.Step] = []
+    while line.recv(1):
+        steps = steps or [_measure.Step(entry) for entry in entries]
+        line.sendall(_ANSWER.pack(_measure.block_ns(steps)))
 
 
 def _same_numbers() -> None:

@@ -2,9 +2,10 @@
 """Tries the proposals: each in a child process, compared and timed.
 
 A fix is verified when the script runs as before, its compiled functions give
-the same numbers, the root is gone, no other came in its place, and a step was
-timed before and after. What is verified is kept while the next root is tried,
-so that the last time is that of all fixes together.
+the same numbers, the root is gone, no other came in its place, and a step takes
+no longer, timed in turns. What an edit uncovers is edited too. What is verified
+is kept while the next root is tried, so that the last time is that of all fixes
+together; a root that is gone with another's fix is verified with it.
 """
 
 from __future__ import annotations
@@ -12,19 +13,21 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _adoption, _events, _outputs, _propose, _source, _trial
 from ._propose import Context, Proposal, Root
 from ._trial import Outcome
 
-BUDGET_S = 600.0  # for all trials; what is left then stays proposed
+BUDGET_S = 600.0  # of processor time, for all trials; the rest stays proposed
 SLOWEST = 5.0  # a trial may take so many times what the first run took
 FEWEST_S = 120.0  # of processor time
-ROUNDS = 3  # roots that a fix uncovers are tried in the next
+ROUNDS = 2  # what could not be mended is tried again when something else was
+DEPTH = 3  # edits that mend one root together, each what the last uncovered
+TRIALS = 16  # for one root
+SLOWER = 1.1  # a step that takes so many times as long is no remedy
 
 _TRIED = ("dynamo", "skip", "recompile", "autograd")
 
@@ -61,7 +64,9 @@ def root_of(found: dict[str, Any]) -> Root:
     return Root(os.path.expanduser(where["file"]), where["line"],
                 found["id"] or "", found["stage"], found["function"],
                 found["code"], found["text"],
-                (os.path.expanduser(found["file"]), found["line"]))
+                (os.path.expanduser(found["file"]), found["line"],
+                 os.path.expanduser(at["file"]) if at else "",
+                 at["line"] if at else 0))
 
 
 def site(root: Root) -> tuple[str, ...]:
@@ -77,6 +82,14 @@ def _worth(found: list[dict[str, Any]]) -> list[Root]:
     return [root_of(r) for r in found if r["stage"] in _TRIED]
 
 
+class Verdict(NamedTuple):
+    status: str
+    text: str
+    uncovered: tuple[Root, ...] = ()  # what came in the root's place
+    before_ms: float = 0.0
+    after_ms: float = 0.0
+
+
 class Search:
     def __init__(self, events: Path, script: str, arguments: list[str],
                  runs: int) -> None:
@@ -86,40 +99,63 @@ class Search:
         self.runs = runs
         self.texts: dict[str, str] = {}  # with every fix that is verified
         self.now = Outcome("not run")
-        self._end = time.monotonic() + BUDGET_S
+        self._spent_s = 0.0
+        self._trials = 0
         self._seen: dict[str, Any] = {}
-        self._done: set[tuple[str, ...]] = set()
+        self._left: list[Root] = []  # reported, and not mended
 
     def go(self, report: dict[str, Any]) -> None:
-        first = _worth(report["roots"])
-        if not first:
+        # A frame that a break leaves eager may make others compile again.
+        self._left = sorted(_worth(report["roots"]),
+                            key=lambda root: root.stage == "recompile")
+        if not self._left:
             return
         self.now = self._attempt({})
-        if self.now.error != report["run"]["error"] or not self.now.outputs:
-            self._note("fixes were not tried: run again, the script "
-                       + (f"ended with {self.now.error}" if self.now.error
-                          else "called nothing that is compiled"))
-            return
-        before = self.now.compiled_ms
-        known = {(r.file, r.line, r.id) for r in first}
-        roots = first
+        try:
+            if self.now.error != report["run"]["error"] \
+                    or not self.now.outputs:
+                self._note("fixes were not tried: run again, the script "
+                           + (f"ended with {self.now.error}" if self.now.error
+                              else "called nothing that is compiled"))
+                return
+            self._rounds()
+        finally:
+            self.now.close()
+
+    def _rounds(self) -> None:
+        best: dict[Root, tuple[Proposal, Verdict]] = {}
+        reached = 0.0
         for _ in range(ROUNDS):
-            self._observe(roots)
-            for root in roots:
-                self._fix(root, (root.file, root.line, root.id) in known)
-            roots = [r for r in _worth(self.now.roots)
-                     if site(r) not in self._done]
-            if not roots:
+            before = len(self._left)
+            self._observe([r for r in map(self._moved, self._left) if r])
+            for root in list(self._left):
+                here = self._moved(root)
+                if here is None:  # gone with the one before
+                    continue
+                self._trials = 0
+                tried = self._fix(here, {}, 0, here)
+                if tried is None:
+                    continue
+                best[root] = tried
+                if tried[1].status == "verified":
+                    reached = tried[1].after_ms
+                    self._keep(root, *tried)
+            if not self._left or len(self._left) == before:
                 break
-        if self.texts and self.now.compiled_ms > 0:
-            self._reachable(min(before, self.now.compiled_ms))
+        for root in self._left:
+            if root in best:
+                self._line(root, *best[root])
+        if reached > 0:
+            self._reachable(reached)
 
     def _attempt(self, texts: dict[str, str],
                  seen: Path | None = None) -> Outcome:
         timeout = max(FEWEST_S, SLOWEST * self.now.seconds)
-        return _trial.attempt(self.script, self.arguments,
-                              {**self.texts, **texts}, self.runs, timeout,
-                              seen)
+        outcome = _trial.attempt(self.script, self.arguments,
+                                 {**self.texts, **texts}, self.runs, timeout,
+                                 seen)
+        self._spent_s += outcome.seconds
+        return outcome
 
     def _observe(self, roots: list[Root]) -> None:
         """What calls near the roots take and give, from one eager run."""
@@ -132,77 +168,106 @@ class Search:
                 self._attempt({file: text}, path)
                 self._seen[file] = _adoption.read(str(path))
 
-    def _fix(self, root: Root, is_reported: bool) -> None:
-        self._done.add(site(root))
-        best: tuple[str, Proposal, str] | None = None
-        context = Context(self.script, self.texts, self._seen)
-        for proposal in _propose.proposals(self._moved(root), context):
-            if time.monotonic() > self._end:
-                best = best or ("proposed", proposal, "not tried: time was up")
-                break
+    def _fix(self, root: Root, texts: dict[str, str], depth: int, first: Root
+             ) -> tuple[Proposal, Verdict] | None:
+        """The first edit of `root`, on top of `texts`, that mends `first`,
+        with what it uncovers; else what was made of the best one tried."""
+        best: tuple[Proposal, Verdict] | None = None
+        context = Context(self.script, {**self.texts, **texts}, self._seen)
+        for proposal in _propose.proposals(root, context):
+            if self._spent_s > BUDGET_S or self._trials >= TRIALS:
+                return best or (proposal, Verdict(
+                    "proposed", "not tried: time was up"))
+            self._trials += 1
             _say(f"{os.path.basename(root.file)}:{root.line}: "
                  f"{proposal.title}")
-            after = self._attempt(proposal.texts)
-            status, text = self._judge(root, after)
-            if status == "verified":
-                self._keep(root, proposal, after, text, is_reported)
-                return
+            whole = {**texts, **proposal.texts}
+            made = proposal._replace(texts=whole)
+            after = self._attempt(whole)
+            verdict = self._judge(first, after)
+            if verdict.status == "verified":
+                self.now.close()
+                self.now = after
+                return made, verdict
+            after.close()
+            if verdict.uncovered and depth + 1 < DEPTH:
+                deeper = self._fix(verdict.uncovered[0], whole, depth + 1,
+                                   first)
+                if deeper is not None and deeper[1].status == "verified":
+                    return deeper[0]._replace(
+                        title=f"{made.title}; {deeper[0].title}"), deeper[1]
             if best is None:
-                best = (status, proposal, text)
-        if best is not None and is_reported:
-            status, proposal, text = best
-            self._line(root, proposal, status, text, 0.0, 0.0)
+                best = made, verdict
+        return best
 
-    def _moved(self, root: Root) -> Root:
-        """The root's line in the text that other fixes have changed."""
-        for found in _worth(self.now.roots):
-            if site(found) == site(root) and found.code == root.code:
-                return found
-        return root
+    def _moved(self, root: Root) -> Root | None:
+        """The root in the text that other fixes have changed; None where it
+        is gone."""
+        found = [r for r in _worth(self.now.roots)
+                 if site(r) == site(root) and r.code == root.code]
+        return min(found, key=lambda r: abs(r.line - root.line)
+                   ) if found else None
 
-    def _judge(self, root: Root, after: Outcome) -> tuple[str, str]:
+    def _judge(self, root: Root, after: Outcome) -> Verdict:
         if after.error and after.error != self.now.error:
-            return "failed", after.error
+            return Verdict("failed", after.error)
         changed = _outputs.difference(self.now.outputs, after.outputs)
         if changed:
-            return "refuted", f"the results are not the same: {changed}"
+            return Verdict("refuted",
+                           f"the results are not the same: {changed}")
         left = _worth(after.roots)
         have = Counter(site(r) for r in left)
         had = Counter(site(r) for r in _worth(self.now.roots))
         if have[site(root)] >= max(had[site(root)], 1):
-            return "refuted", "the root is still there"
-        others = [r for r in left if have[site(r)] > had[site(r)]]
+            return Verdict("refuted", "the root is still there")
+        others = tuple(r for r in left if have[site(r)] > had[site(r)])
         if others:
-            return "refuted", (
-                f"another came in its place: {others[0].id or others[0].stage}"
-                f" at {os.path.basename(others[0].file)}:{others[0].line}")
+            return Verdict("refuted", "another came in its place: "
+                           f"{others[0].id or others[0].stage} at "
+                           f"{os.path.basename(others[0].file)}:"
+                           f"{others[0].line}", others)
         if after.report["graphs"]["fx"] == 0:
-            return "refuted", "nothing is compiled any more"
-        if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
-            return "proposed", "the results are the same; no step was timed"
-        return "verified", "the results are the same, and the root is gone"
+            return Verdict("refuted", "nothing is compiled any more")
+        return self._timed(after)
 
-    def _keep(self, root: Root, proposal: Proposal, after: Outcome, text: str,
-              is_reported: bool) -> None:
-        if is_reported:
-            self._line(root, proposal, "verified", text, self.now.compiled_ms,
-                       after.compiled_ms)
-        else:
-            self._note(f"fixed with it: {os.path.basename(root.file)}:"
-                       f"{root.line}, {proposal.title}")
+    def _timed(self, after: Outcome) -> Verdict:
+        same = "the results are the same, and the root is gone"
+        if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
+            return Verdict("proposed", f"{same}; no step was timed")
+        times = _trial.compared_ms(self.now, after)
+        if times is None:
+            return Verdict("unverified", f"too noisy: {same}, but whether a "
+                           "step takes longer could not be told")
+        before_ms, after_ms = times
+        if after_ms > SLOWER * before_ms:
+            return Verdict("refuted", f"{same}, but a step takes longer: "
+                           f"{before_ms:.3g} ms became {after_ms:.3g} ms")
+        return Verdict("verified", same, (), before_ms, after_ms)
+
+    def _keep(self, root: Root, proposal: Proposal, verdict: Verdict) -> None:
+        self._line(root, proposal, verdict)
+        self._left.remove(root)
         self.texts |= proposal.texts
-        self.now = after
+        mended = f"gone with the fix of {os.path.basename(root.file)}:" \
+                 f"{root.line}"
+        for other in list(self._left):
+            if self._moved(other) is None:
+                self._left.remove(other)
+                self._line(other, Proposal(proposal.class_, mended, {}),
+                           Verdict("verified", mended, (), verdict.after_ms,
+                                   verdict.after_ms))
 
     # --- Events --------------------------------------------------------------
 
-    def _line(self, root: Root, proposal: Proposal, status: str, text: str,
-              before: float, after: float) -> None:
+    def _line(self, root: Root, proposal: Proposal, verdict: Verdict) -> None:
+        file, line, at_file, at_line = root.named
         _events.append(
-            self.events, "fix", file=root.named[0], line=root.named[1],
-            id=root.id,
-            class_=proposal.class_, title=proposal.title,
-            diff=_source.diff(proposal.texts, self.texts), status=status,
-            text=text, before_ms=before, after_ms=after)
+            self.events, "fix", file=file, line=line, at_file=at_file,
+            at_line=at_line, id=root.id, class_=proposal.class_,
+            title=proposal.title,
+            diff=_source.diff(proposal.texts, self.texts),
+            status=verdict.status, text=verdict.text,
+            before_ms=verdict.before_ms, after_ms=verdict.after_ms)
 
     def _note(self, text: str) -> None:
         _events.append(self.events, "note", text=text)

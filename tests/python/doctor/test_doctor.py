@@ -109,3 +109,51 @@ def test_inspect() -> None:
     report = module.inspect(f, torch.ones(4), backend="eager", runs=3)
     assert [r["id"] for r in report.roots] == ["GB0025"]
     assert "GB0025" in str(report)
+
+
+def test_border_bytes() -> None:
+    """What a split keeps alive: each storage that is needed after it, once."""
+    import torch
+
+    from opgraft import doctor as module
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2  # 4000 bytes
+        z = x.double()  # 8000 bytes
+        row, _dropped = y[0], x + 3
+        torch._dynamo.graph_break()
+        return y.sum() + z.sum() + row.sum()
+
+    def view(x: torch.Tensor) -> torch.Tensor:
+        row = (x * 2)[0]  # 40 bytes, of 4000 that live
+        torch._dynamo.graph_break()
+        return row + 1
+
+    for fn, wanted in (f, 12_000), (view, 4_000):
+        torch._dynamo.reset()
+        report = module.inspect(fn, torch.ones(100, 10), backend="eager",
+                                runs=0)
+        assert [r["border_bytes"] for r in report.roots] == [wanted]
+
+
+def test_a_graph_of_another_attempt_is_left_out(tmp_path: Path) -> None:
+    """Dynamo may analyse a frame again after a backend ran."""
+    from opgraft.doctor._events import Writer
+    from opgraft.doctor._record import Frame, Recorder
+
+    events = tmp_path / "run.events"
+    recorder = Recorder(Writer(events))
+    made = Frame(1, doctor.__code__, 0, 0, True)
+    recorder._stack().append(made)
+    attempts = object(), object()
+    for attempt in attempts:
+        id = recorder.graph_begin("0/0", attempt)
+        recorder.lowered(id, "forward", 3, 2, 1)
+        recorder.fell_back(id, "aten::x", "", "a title", "a text")
+        recorder.graph(None, {}, "name", "inductor", 5, 64, 1000, id)
+    recorder.frame_end(made, "compiled", "")
+    lines = events.read_text().splitlines()
+    kinds = [line.split("\t")[0] for line in lines]
+    assert [kinds.count(k) for k in ("graph", "lower", "cause")] == [1, 1, 1]
+    graph = next(line for line in lines if line.startswith("graph"))
+    assert "id=2" in graph and "ns=2000" in graph

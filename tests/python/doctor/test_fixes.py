@@ -43,7 +43,7 @@ with torch.no_grad():
 def root(text: str, line: int, id: str, stage: str = "dynamo",
          why: str = "") -> Root:
     return Root("/m.py", line, id, stage, "f", text.splitlines()[line - 1],
-                why, ("/m.py", line))
+                why, ("/m.py", line, "", 0))
 
 
 def proposed(text: str, line: int, id: str, **more: Any) -> list[str]:
@@ -85,7 +85,8 @@ def test_rewrites(before: str, line: int, id: str, after: str) -> None:
 @pytest.mark.parametrize("text", ["", "def f(:\n", "x = 1\n", "\n" * 9])
 def test_what_cannot_be_read_is_left_alone(text: str) -> None:
     for id in ("GB0170", "GB0124", "GB0007", ""):
-        found = Root("/m.py", 7, id, "dynamo", "f", "", "", ("/m.py", 7))
+        found = Root("/m.py", 7, id, "dynamo", "f", "", "",
+                     ("/m.py", 7, "", 0))
         for made in _propose.proposals(found, Context(
                 "/m.py", {"/m.py": text}, {})):
             compile(made.texts["/m.py"], "m.py", "exec")

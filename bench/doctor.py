@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What doctor measures, and what it costs.
+
+Breaks of known cost are planted in scripts, whose cost the script times by
+itself before anything is compiled; `opgraft doctor` must find it again. Then
+the time inside the hooks beside that of compiling, and a compiled step with
+hooks installed beside one without.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import harness  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+WITHIN = 0.10  # of the planted cost
+HOOKS_SHARE = 0.02
+STEADY = 1.02
+# name: what a call costs, as source; `n` calls of it are one break each.
+PLANTED = {
+    "sleep 0.5 ms": "time.sleep(5e-4)",
+    "sleep 2 ms": "time.sleep(2e-3)",
+    "sleep 10 ms": "time.sleep(1e-2)",
+    "copy 16 MiB": "big[:1 << 22].clone()",
+    "copy 128 MiB": "big.clone()",
+    "Python loop": "sum(range(100_000))",
+}
+# Every break has a line of its own, so that a report can tell them apart.
+SCRIPT = """\
+import json, sys, time
+import torch
+
+big = torch.ones(1 << 25)
+times = {{}}
+
+{functions}
+
+def step(x):
+{lines}
+    return x
+
+def alone(call):
+    took = []
+    for _ in range({runs}):
+        begin = time.perf_counter_ns()
+        call()
+        took.append(time.perf_counter_ns() - begin)
+    return sorted(took)[len(took) // 2] / 1e3
+
+compiled = torch.compile(step, backend="eager")
+with torch.no_grad():
+    for name, call in list(globals().items()):
+        if name.startswith("planted_"):
+            call()
+            times[name] = alone(call)
+    compiled(torch.ones(64))
+with open(sys.argv[1], "w") as file:
+    json.dump(times, file)
+"""
+MLP = """\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(*[m for _ in range(6) for m in (
+    torch.nn.Linear(256, 256), torch.nn.LayerNorm(256), torch.nn.GELU())])
+x = torch.randn(32, 256)
+"""
+BERT = """\
+import torch
+class Bert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(1000, 128)
+        self.layers = torch.nn.ModuleList([torch.nn.TransformerEncoderLayer(
+            128, 4, 512, 0.1, "gelu", batch_first=True) for _ in range(4)])
+    def forward(self, x):
+        x = self.words(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+torch.manual_seed(0)
+model = Bert()
+x = torch.randint(0, 1000, (2, 64))
+"""
+SPLIT = """\
+import torch
+class Split(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ModuleList(
+            [torch.nn.Linear(64, 64) for _ in range(4)])
+    def forward(self, x):
+""" + "".join(f"""\
+        x = self.parts[{i}](x).relu()
+        torch._dynamo.graph_break()
+""" for i in range(4)) + """\
+        return x
+torch.manual_seed(0)
+model = Split()
+x = torch.randn(8, 64)
+"""
+MODELS = {"MLP, training": MLP, "BERT, 4 layers, training": BERT,
+          "4 breaks, training": SPLIT}
+TRAIN = """
+import json, os, time
+compiled = torch.compile(model)
+begin = time.perf_counter()
+compiled(x).float().pow(2).mean().backward()
+took = time.perf_counter() - begin
+if "TOOK" in os.environ:
+    with open(os.environ["TOOK"], "w") as file:
+        json.dump(took, file)
+"""
+# A graph that comes from a cache is not compiled.
+NO_CACHE = {"TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+            "TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
+
+
+def run(words: list[str], environment: dict[str, str] | None = None) -> None:
+    # Nor is a kernel that lies in the compiler's own cache.
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True,
+            env={**os.environ, **NO_CACHE, "TORCHINDUCTOR_CACHE_DIR": cache,
+                 **(environment or {})})
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(words)}\n{done.stderr}")
+
+
+def report(folder: Path, script: Path, *words: str, runs: int,
+           environment: dict[str, str] | None = None) -> dict[str, Any]:
+    out = folder / "report.json"
+    run(["-m", "opgraft.doctor", "--no-verify", "--runs", str(runs), "--json",
+         str(out), str(script), *words], environment)
+    return json.loads(out.read_text())
+
+
+# --- Planted costs ------------------------------------------------------------
+
+
+def planted(folder: Path, names: list[str], runs: int
+            ) -> list[tuple[str, float, float]]:
+    """(name, known µs, µs found) of breaks that stand in one function."""
+    functions, lines = "", ""
+    for i, name in enumerate(names):
+        functions += (f"@torch.compiler.disable\ndef planted_{i}():\n"
+                      f"    {PLANTED[name]}\n\n")
+        lines += f"    x = x + 1\n    planted_{i}()\n    x = x * 2\n"
+    script, known = folder / "planted.py", folder / "known.json"
+    script.write_text(SCRIPT.format(functions=functions, lines=lines,
+                                    runs=runs))
+    found = report(folder, script, str(known), runs=runs)
+    times = json.loads(known.read_text())
+    by_code = {r["code"]: r["steady_us"] for r in found["roots"]}
+    return [(name, times[f"planted_{i}"], by_code.get(f"planted_{i}()", 0.0))
+            for i, name in enumerate(names)]
+
+
+def recover(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
+    names = list(PLANTED)
+    scripts = [names[1:2]] if is_smoke else [[n] for n in names] + [names]
+    worst: dict[str, float] = {}
+    print("\nplanted breaks (us a step)"
+          f"\n  {'':<34}{'known':>12}{'found':>12}{'off':>8}")
+    for wanted in scripts:
+        for name, known, found in planted(folder, wanted,
+                                          11 if is_smoke else 31):
+            error = abs(found - known) / known
+            where = "alone" if len(wanted) == 1 else f"of {len(wanted)}"
+            print(f"  {name + ', ' + where:<34}{known:12.1f}{found:12.1f}"
+                  f"{100 * error:7.1f}%")
+            worst[where] = max(worst.get(where, 0), error)
+    for where, error in worst.items():
+        goals.add(f"planted cost found again, worst {where}", error, WITHIN)
+
+
+# --- Hooks while compiling ----------------------------------------------------
+
+
+def hooks(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
+    pairs = 1 if is_smoke else 3
+    print("\nthe first step (s: least of alternating processes)"
+          f"\n  {'':<34}{'without':>10}{'doctor':>10}{'ratio':>8}"
+          f"{'in hooks':>12}")
+    shares, ratios = {}, {}
+    for name, model in MODELS.items():
+        if is_smoke and model is not SPLIT:
+            continue
+        script, took = folder / "model.py", folder / "took.json"
+        script.write_text(model + TRAIN)
+        plain, under, share = [], [], []
+        for _ in range(pairs):
+            run([str(script)], {"TOOK": str(took)})
+            plain.append(json.loads(took.read_text()))
+            counts = report(folder, script, runs=0,
+                            environment={"TOOK": str(took)})["compile"]
+            under.append(json.loads(took.read_text()))
+            share.append(counts["hooks_s"]
+                         / (counts["dynamo_s"] + counts["backend_s"]))
+        shares[name], ratios[name] = min(share), min(under) / min(plain)
+        print(f"  {name:<34}{min(plain):10.2f}{min(under):10.2f}"
+              f"{ratios[name]:8.3f}{100 * shares[name]:11.2f}%")
+    for name, value in shares.items():
+        goals.add(f"time inside hooks of compile time, {name}", value,
+                  HOOKS_SHARE)
+    # Two processes differ by more than the hooks take: a check, no figure.
+    for name, value in ratios.items():
+        goals.limit(f"first step under doctor over one without, {name}", value)
+
+
+# --- Nothing in steady state --------------------------------------------------
+
+
+def steady(folder: Path, goals: harness.Goals, blocks: int) -> None:
+    import torch
+
+    from opgraft.doctor import _adapter, _run
+    from opgraft.doctor._events import Writer
+    from opgraft.doctor._record import Recorder
+
+    def make(name: str) -> Any:
+        """A function of its own, so that no two share compiled code."""
+        space: dict[str, Any] = {"torch": torch}
+        exec(compile("def f(x):\n    y = x + 1\n    torch._dynamo."
+                     "graph_break()\n    return y * 2\n", name, "exec"), space)
+        return torch.compile(space["f"], backend="eager")
+
+    x = torch.ones(16)
+    bare, hooked, measured = (make(f"<{n}>") for n in "abc")
+    recorder = Recorder(Writer(folder / "steady.events"))
+    with torch.no_grad():
+        bare(x)
+        with _run.recording(folder / "measured.events", 3):
+            measured(x)  # its regions were bracketed, and put back
+        installed = _adapter.install(recorder)
+        hooked(x)
+        installed.remove()
+
+        def under(count: int) -> None:
+            inside = _adapter.install(recorder)
+            for _ in range(count):
+                hooked(x)
+            inside.remove()
+
+        def after(fn: Any) -> Any:
+            return harness.loop("fn(x)", fn=fn, x=x)
+
+        cases = {"without hooks": after(bare), "hooks installed": under,
+                 "after doctor measured": after(measured)}
+
+        def attempt() -> dict[str, float]:
+            timed = harness.measure(cases, block_ns=2e7, blocks=blocks)
+            harness.print_table("a step of two regions", timed)
+            base = timed["without hooks"].least
+            return {name: timed[name].least / base for name in list(cases)[1:]}
+
+        harness.judged(lambda: {
+            f"step, {k}, over one without": v for k, v in attempt().items()},
+            {f"step, {k}, over one without": (STEADY, True)
+             for k in list(cases)[1:]}, goals)
+
+
+def main() -> None:
+    is_smoke, blocks, _, goals = harness.start(__doc__, "doctor")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        begin = time.monotonic()
+        recover(folder, goals, is_smoke)
+        steady(folder, goals, blocks)
+        hooks(folder, goals, is_smoke)
+    print(f"{time.monotonic() - begin:.0f} s")
+    if not is_smoke:
+        goals.write([ROOT / "python/opgraft/doctor", ROOT / "src/trace"])
+
+
+if __name__ == "__main__":
+    main()
