@@ -462,6 +462,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   pthread_mutex_init(&self->context.lock, NULL);
   self->context.constant_bytes = constant_bytes;
   self->context.targets = PyList_New(0);
+  self->context.recipes = PyList_New(0);
   self->context.in_python = PySet_New(NULL);
   self->context.others = others;
   self->context.recipe_find = recipe_find;
@@ -472,7 +473,8 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   Py_INCREF(resolve);
   Py_INCREF(below);
   int status =
-      self->context.targets != NULL && self->context.in_python != NULL
+      self->context.targets != NULL && self->context.recipes != NULL &&
+              self->context.in_python != NULL
           ? graph_walk(name, nodes, tools, &self->context, &self->walked)
           : -1;
   self->graph = self->walked.graph;
@@ -489,6 +491,7 @@ static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   const compiled *self = (const compiled *)(const void *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->context.targets);
+  Py_VISIT(self->context.recipes);
   Py_VISIT(self->context.in_python);
   Py_VISIT(self->context.others);
   Py_VISIT(self->context.recipe_find);
@@ -508,6 +511,7 @@ static void compiled_dealloc(PyObject *object) {
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   Py_XDECREF(self->context.targets);
+  Py_XDECREF(self->context.recipes);
   Py_XDECREF(self->context.in_python);
   Py_XDECREF(self->context.others);
   Py_XDECREF(self->context.recipe_find);

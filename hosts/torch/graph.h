@@ -102,6 +102,7 @@ typedef struct graph_context {
   PyObject *targets;        // list: by host node, what Python calls
   PyObject *others;         // dict: text -> object
   PyObject *recipe_find;    // (target) -> capsule or None
+  PyObject *recipes;        // list: by host node, what that said; None: unasked
   PyObject *in_python;      // set: names of operators that Python runs
   pthread_mutex_t lock;     // guards `dead`
   struct node_state *dead;  // states that wait for the interpreter lock

@@ -438,8 +438,8 @@ static og_status run_python(const node_state *state,
 static void state_free(node_state *state) {
   handles_drop(state);
   Py_XDECREF(state->recipe_capsule);
-  pool_free(&state->memory);
-  free(state);
+  pool memory = state->memory;  // which the state lies in
+  pool_free(&memory);
 }
 
 void graph_context_sweep(graph_context *context) {
@@ -495,17 +495,39 @@ static bool recipe_fits(node_state *state, const opgraft_node_call *node) {
   return known == node->arg_count;
 }
 
+// The node's recipe, or False; a new reference, NULL with an exception set.
+// Python is asked once: a node is prepared anew for each size.
+static PyObject *recipe_of(const graph_context *context, int32_t host_node) {
+  PyObject *recipes = context->recipes;
+  while (PyList_Size(recipes) <= host_node)
+    if (PyList_Append(recipes, Py_None) != 0) return NULL;
+  PyObject *known = PyList_GetItem(recipes, host_node);
+  if (known == NULL) return NULL;
+  Py_INCREF(known);
+  if (known != Py_None) return known;
+  Py_DECREF(known);
+  PyObject *target = PyList_GetItem(context->targets, host_node);
+  if (target == NULL) return NULL;
+  PyObject *found = PyObject_CallFunctionObjArgs(context->recipe_find, target,
+                                                 (PyObject *)NULL);
+  if (found == NULL) return NULL;
+  if (found == Py_None) {
+    Py_DECREF(found);
+    found = Py_False;
+    Py_INCREF(found);
+  }
+  Py_INCREF(found);  // the list keeps one, the caller has one
+  if (PyList_SetItem(recipes, host_node, found) == 0) return found;
+  Py_DECREF(found);
+  return NULL;
+}
+
 static og_status recipe_prepare(node_state *state,
                                 const opgraft_node_call *node) {
-  graph_context *context = state->context;
-  PyObject *target = PyList_GetItem(context->targets, node->host_node);
-  PyObject *capsule = target != NULL
-                          ? PyObject_CallFunctionObjArgs(
-                                context->recipe_find, target, (PyObject *)NULL)
-                          : NULL;
+  PyObject *capsule = recipe_of(state->context, node->host_node);
   if (capsule == NULL) return OG_INTERNAL;
   state->recipe_capsule = capsule;
-  if (capsule == Py_None) return OG_OK;
+  if (capsule == Py_False) return OG_OK;
   state->recipe = recipe_get(capsule);
   if (!recipe_fits(state, node)) {
     state->recipe = NULL;
@@ -532,8 +554,13 @@ static bool python_note(const graph_context *context, const char *name) {
 static og_status host_prepare(void *opaque, const opgraft_node_call *node,
                               void **out_state, opgraft_error *error) {
   *out_state = NULL;
-  node_state *state = calloc(1, sizeof *state);
-  if (state == NULL) return fail(node, OG_MEMORY, "out of memory", error);
+  pool memory = {0};
+  node_state *state = pool_alloc(&memory, 1, sizeof *state);
+  if (state == NULL) {
+    PyErr_Clear();
+    return fail(node, OG_MEMORY, "out of memory", error);
+  }
+  state->memory = memory;
   state->context = opaque;
   state->in_count = node->in_count;
   state->out_count = node->out_count;

@@ -59,7 +59,12 @@ void og_free(void *memory) { free(memory); }
 
 // --- Arenas ------------------------------------------------------------------
 
-enum { ARENA_BLOCK_BYTES = 4096, ARENA_ALIGNMENT = 16 };
+// Each block is twice the one before it, up to a limit.
+enum {
+  ARENA_BLOCK_BYTES = 4096,
+  ARENA_BLOCK_MOST_BYTES = 16384,
+  ARENA_ALIGNMENT = 16
+};
 
 struct og_arena_block {
   og_arena_block *next;
@@ -68,13 +73,19 @@ struct og_arena_block {
   size_t pad;  // keeps the payload aligned
 };
 
+static size_t payload_next(const og_arena_block *last, size_t size) {
+  size_t payload = last == NULL ? ARENA_BLOCK_BYTES : 2 * last->size;
+  if (payload > ARENA_BLOCK_MOST_BYTES) payload = ARENA_BLOCK_MOST_BYTES;
+  return size > payload ? size : payload;
+}
+
 void *og_arena_alloc(og_arena *arena, size_t size_bytes) {
   size_t size;
   if (!og_size_add(size_bytes, ARENA_ALIGNMENT - 1, &size)) return NULL;
   size = size / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
   og_arena_block *block = arena->head;
   if (block == NULL || block->size - block->used < size) {
-    const size_t payload = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
+    const size_t payload = payload_next(block, size);
     size_t total;
     if (!og_size_add(payload, sizeof *block, &total)) return NULL;
     block = og_alloc_zeroed(1, total);

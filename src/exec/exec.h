@@ -33,11 +33,18 @@ typedef struct og_reloc {
   int64_t offset_bytes;
 } og_reloc;
 
+// In the instance's arena.
 typedef struct og_reloc_list {
   og_reloc *relocs;
   int32_t count, capacity;
   void *bound;  // what they were last set for
 } og_reloc_list;
+
+// What kernels of one lane write while they run, one after the other.
+typedef struct og_scratch {
+  void *memory;
+  size_t bytes;
+} og_scratch;
 
 // One set of argument tables of a plan. One call at a time uses it.
 typedef struct og_instance {
@@ -57,6 +64,7 @@ typedef struct og_instance {
   struct og_framed *framed;  // frames of module operators
   int32_t host_nodes;        // native nodes that the host took
   int32_t host_steps;        // all that it runs
+  og_scratch scratch[OG_LANES_MAX];
   struct og_lease *lease;
   og_arena memory;
 } og_instance;
@@ -93,6 +101,7 @@ typedef struct og_prep {
   const og_plan *plan;
   og_instance *instance;
   const og_node *node;
+  int32_t lane;          // in which the node runs
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
   // What prepare fills.
@@ -105,6 +114,9 @@ typedef og_status (*og_prepare_fn)(og_prep *prep);
 
 // Zeroed, lives as long as the instance; NULL when memory is short.
 void *og_prep_alloc(og_prep *prep, size_t size_bytes);
+// Memory whose contents count during one call of the kernel only: the lane's
+// other kernels write it too. Once a node. NULL when memory is short.
+void *og_prep_scratch(og_prep *prep, size_t size_bytes);
 // Fills the error with the node's name: what is wrong with it.
 og_status og_prep_wrong(og_prep *prep, const char *what);
 og_status og_prep_memory(og_prep *prep);

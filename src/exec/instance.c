@@ -32,6 +32,15 @@ void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
   return og_arena_alloc(&prep->instance->memory, size_bytes);
 }
 
+void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
+  og_scratch *scratch = &prep->instance->scratch[prep->lane];
+  if (scratch->memory == NULL || scratch->bytes < size_bytes) {
+    scratch->memory = og_prep_alloc(prep, size_bytes);
+    scratch->bytes = size_bytes;
+  }
+  return scratch->memory;
+}
+
 og_status og_prep_wrong(og_prep *prep, const char *what) {
   const og_node *node = prep->node;
   return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
@@ -45,13 +54,15 @@ og_status og_prep_memory(og_prep *prep) {
                       og_node_name(prep->node));
 }
 
-static og_status reloc_add(og_reloc_list *list, void **where,
-                           int64_t offset_bytes) {
+static og_status reloc_add(og_instance *instance, og_reloc_list *list,
+                           void **where, int64_t offset_bytes) {
   if (list->count == list->capacity) {
     const int32_t capacity = list->capacity ? list->capacity * 2 : 4;
     og_reloc *relocs =
-        og_realloc(list->relocs, (size_t)capacity * sizeof *relocs);
+        og_arena_array(&instance->memory, (size_t)capacity, sizeof *relocs);
     if (relocs == NULL) return OG_MEMORY;
+    if (list->count > 0)
+      memcpy(relocs, list->relocs, (size_t)list->count * sizeof *relocs);
     list->relocs = relocs;
     list->capacity = capacity;
   }
@@ -71,12 +82,12 @@ static og_status pointer_add(og_instance *instance, const og_plan *plan,
   const og_value *source;
   switch (place->kind) {
     case OG_PLACE_ARENA:
-      return reloc_add(&instance->arena, where, place->offset_bytes);
+      return reloc_add(instance, &instance->arena, where, place->offset_bytes);
     case OG_PLACE_INPUT:
-      return reloc_add(&instance->inputs[place->index], where,
+      return reloc_add(instance, &instance->inputs[place->index], where,
                        place->offset_bytes);
     case OG_PLACE_STORAGE:
-      return reloc_add(&instance->storages[place->index], where,
+      return reloc_add(instance, &instance->storages[place->index], where,
                        place->offset_bytes);
     case OG_PLACE_CONSTANT:
       source = &plan->graph->values[place->index];
@@ -259,6 +270,20 @@ static void sections_make(og_instance *instance, const og_plan *plan,
   instance->section_count = is_right ? plan->lanes.section_count : 0;
 }
 
+// In which lane a position of the order runs; `section` is the first that may
+// hold it, and goes on with the positions.
+static int32_t lane_at(const og_lanes *lanes, int32_t *section,
+                       int32_t position) {
+  while (*section < lanes->section_count &&
+         og_section_end(&lanes->sections[*section]) <= position)
+    ++*section;
+  if (*section == lanes->section_count) return 0;
+  const og_section *at = &lanes->sections[*section];
+  int32_t lane = 0;
+  while (position >= at->first && position >= at->end[lane]) ++lane;
+  return lane;
+}
+
 static og_status steps_make(og_instance *instance, const og_plan *plan,
                             int32_t *step_at, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
@@ -266,7 +291,9 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
                   .plan = plan,
                   .instance = instance,
                   .error = error};
+  int32_t section = 0;
   for (int32_t s = 0; s < plan->lanes.count; ++s) {
+    prep.lane = lane_at(&plan->lanes, &section, s);
     prep.node = &graph->nodes[plan->lanes.order[s]];
     step_at[s] = instance->step_count;
     // Kernels keep these arrays, so each node has its own.
@@ -336,12 +363,6 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
 void og_instance_destroy(og_instance *instance) {
   og_hosted_release(instance);
   og_framed_release(instance);
-  const og_plan *plan = instance->entry->plan;
-  og_free(instance->arena.relocs);
-  for (int32_t i = 0; instance->inputs && i < plan->graph->input_count; ++i)
-    og_free(instance->inputs[i].relocs);
-  for (int32_t i = 0; instance->storages && i < plan->storage_count; ++i)
-    og_free(instance->storages[i].relocs);
   og_arena_destroy(&instance->memory);
   og_free(instance);
 }

@@ -149,5 +149,5 @@ og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
 double *og_prep_doubles(og_prep *prep, int64_t count) {
   size_t bytes;
   if (!og_size_mul((size_t)count, sizeof(double), &bytes)) return NULL;
-  return og_prep_alloc(prep, bytes);
+  return og_prep_scratch(prep, bytes);
 }

@@ -65,7 +65,7 @@ og_status og_need_int(og_prep *prep, const og_tensor *tensor);
 og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
                         const int64_t *shape);
 
-// Scratch of one call of a kernel: doubles for each worker.
+// Scratch of one call of a kernel (og_prep_scratch), in doubles.
 double *og_prep_doubles(og_prep *prep, int64_t count);
 
 #endif  // OG_EXEC_REF_H

@@ -50,7 +50,8 @@ og_status og_prepare_histogram(og_prep *prep) {
       prep->out[0]->shape[0] < 1)
     return og_prep_wrong(prep, "it needs bins, and bounds that rise");
   h->count = og_numel(prep->in[0]);
-  h->numbers = og_prep_doubles(prep, h->count + 1);
-  h->bins = og_prep_doubles(prep, prep->out[0]->shape[0]);
-  return h->numbers != NULL && h->bins != NULL ? OG_OK : og_prep_memory(prep);
+  h->numbers = og_prep_doubles(prep, h->count + prep->out[0]->shape[0]);
+  if (h->numbers == NULL) return og_prep_memory(prep);
+  h->bins = h->numbers + h->count;
+  return OG_OK;
 }

@@ -39,7 +39,7 @@ static og_status between_make(og_prep *prep, copy_to *s) {
   s->between.byte_offset = 0;
   s->between.strides = og_prep_alloc(prep, (size_t)from->ndim * 8 + 8);
   s->between.data =
-      og_prep_alloc(prep, (size_t)(og_numel(from) * og_item_bytes(from)) + 1);
+      og_prep_scratch(prep, (size_t)(og_numel(from) * og_item_bytes(from)) + 1);
   if (s->between.strides == NULL || s->between.data == NULL)
     return og_prep_memory(prep);
   int64_t stride = 1;

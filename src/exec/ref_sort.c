@@ -110,7 +110,7 @@ static og_status sort_prepare(og_prep *prep, int64_t default_descending) {
   size_t bytes;
   if (!og_size_mul((size_t)s->lines.length[0], 2 * sizeof(entry), &bytes))
     return og_prep_memory(prep);
-  s->entries = og_prep_alloc(prep, bytes);
+  s->entries = og_prep_scratch(prep, bytes);
   return s->entries != NULL ? OG_OK : og_prep_memory(prep);
 }
 

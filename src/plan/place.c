@@ -28,13 +28,46 @@ static int by_area(const void *x, const void *y) {
   return (a->first > b->first) - (a->first < b->first);
 }
 
-// Puts one buffer into the smallest gap that holds it; returns its end.
-static int64_t place_one(og_buffer *const *placed, int32_t count,
-                         og_buffer *buffer) {
+typedef struct span {
+  int32_t first, last;
+} span;
+
+// One attempt after the other works in the same memory.
+typedef struct placer {
+  og_buffer *buffers;
+  int32_t count;
+  og_buffer **order;
+  const og_buffer **placed;
+  span *spans;  // when those are alive
+  const og_buffer **met;
+  int64_t *best;  // offsets of the attempt that needs least
+  int64_t top;    // what that one needs
+} placer;
+
+// Those of the first `count` that are alive together with the buffer. All pairs
+// come by here, so there is no branch, and little memory to look at.
+static int32_t met_find(const placer *p, int32_t count,
+                        const og_buffer *buffer) {
+  int32_t met = 0;
+  for (int32_t i = 0; buffer->section == 0 && i < count; ++i) {
+    p->met[met] = p->placed[i];
+    met += (p->spans[i].first <= buffer->last) &
+           (p->spans[i].last >= buffer->first);
+  }
+  for (int32_t i = 0; buffer->section > 0 && i < count; ++i) {
+    p->met[met] = p->placed[i];
+    met += og_buffers_meet(p->placed[i], buffer);
+  }
+  return met;
+}
+
+// Puts one buffer into the smallest gap that holds it among the first `count`
+// that are placed; returns its end.
+static int64_t place_one(const placer *p, int32_t count, og_buffer *buffer) {
   int64_t best = -1, best_gap = INT64_MAX, end = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    const og_buffer *other = placed[i];
-    if (!og_buffers_meet(other, buffer)) continue;
+  const int32_t met_count = met_find(p, count, buffer);
+  for (int32_t i = 0; i < met_count; ++i) {
+    const og_buffer *other = p->met[i];
     const int64_t gap = other->offset - end;
     if (gap >= buffer->bytes && gap < best_gap) {
       best = end;
@@ -46,26 +79,35 @@ static int64_t place_one(og_buffer *const *placed, int32_t count,
   return buffer->offset + buffer->bytes;
 }
 
-static void keep_sorted(og_buffer **placed, int32_t count, og_buffer *buffer) {
+static void keep_sorted(const placer *p, int32_t count,
+                        const og_buffer *buffer) {
   int32_t low = 0, high = count;
   while (low < high) {
     const int32_t middle = low + (high - low) / 2;
-    if (placed[middle]->offset <= buffer->offset)
+    if (p->placed[middle]->offset <= buffer->offset)
       low = middle + 1;
     else
       high = middle;
   }
-  memmove(placed + low + 1, placed + low,
-          (size_t)(count - low) * sizeof *placed);
-  placed[low] = buffer;
+  const size_t behind = (size_t)(count - low);
+  memmove(p->placed + low + 1, p->placed + low, behind * sizeof *p->placed);
+  memmove(p->spans + low + 1, p->spans + low, behind * sizeof *p->spans);
+  p->placed[low] = buffer;
+  p->spans[low] = (span){buffer->first, buffer->last};
 }
 
-static int64_t place_all(og_buffer **order, og_buffer **placed, int32_t count) {
+// In the order that stands: what it needs. Its offsets are kept where that is
+// less than before.
+static int64_t place_all(placer *p) {
   int64_t top = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    const int64_t end = place_one(placed, i, order[i]);
-    keep_sorted(placed, i, order[i]);
+  for (int32_t i = 0; i < p->count; ++i) {
+    const int64_t end = place_one(p, i, p->order[i]);
+    keep_sorted(p, i, p->order[i]);
     if (end > top) top = end;
+  }
+  if (top < p->top) {
+    p->top = top;
+    for (int32_t i = 0; i < p->count; ++i) p->best[i] = p->buffers[i].offset;
   }
   return top;
 }
@@ -110,38 +152,26 @@ static int64_t lower_bound(const og_buffer *buffers, int32_t count,
   return most;
 }
 
-// One order: its offsets are kept in `best` where they need less.
-static void try_order(og_buffer *buffers, og_buffer **order, og_buffer **placed,
-                      int64_t *best, int32_t count,
-                      int (*compare)(const void *, const void *),
-                      int64_t *top) {
-  for (int32_t i = 0; i < count; ++i) order[i] = &buffers[i];
-  qsort(order, (size_t)count, sizeof *order, compare);
-  const int64_t end = place_all(order, placed, count);
-  if (end >= *top) return;
-  *top = end;
-  for (int32_t i = 0; i < count; ++i) best[i] = buffers[i].offset;
+static void order_by(placer *p, int (*compare)(const void *, const void *)) {
+  for (int32_t i = 0; i < p->count; ++i) p->order[i] = &p->buffers[i];
+  qsort(p->order, (size_t)p->count, sizeof *p->order, compare);
 }
 
 // Puts the buffer that reaches highest before all others and tries again: what
 // an order had left for last finds no gap. As long as a plan may take.
-static void improve(og_buffer *buffers, og_buffer **order, og_buffer **placed,
-                    int64_t *best, int32_t count, int64_t bound, int64_t *top) {
+static void improve(placer *p, int64_t bound) {
   enum { WORK_MAX = 1 << 18, TRIES_MAX = 64 };
-  const int64_t work = (int64_t)count * count;
-  for (int32_t i = 0; i < count; ++i) order[i] = &buffers[i];
-  qsort(order, (size_t)count, sizeof *order, by_size);
-  for (int64_t t = 0; t < TRIES_MAX && t * work<WORK_MAX && * top> bound; ++t) {
-    const int64_t end = place_all(order, placed, count);
-    if (end < *top) {
-      *top = end;
-      for (int32_t i = 0; i < count; ++i) best[i] = buffers[i].offset;
-    }
+  const int64_t work = (int64_t)p->count * p->count;
+  order_by(p, by_size);
+  for (int64_t t = 0; t < TRIES_MAX && t * work < WORK_MAX && p->top > bound;
+       ++t) {
+    const int64_t end = place_all(p);
     int32_t highest = 0;
-    while (order[highest]->offset + order[highest]->bytes < end) ++highest;
-    og_buffer *moved = order[highest];
-    memmove(order + 1, order, (size_t)highest * sizeof *order);
-    order[0] = moved;
+    while (p->order[highest]->offset + p->order[highest]->bytes < end)
+      ++highest;
+    og_buffer *moved = p->order[highest];
+    memmove(p->order + 1, p->order, (size_t)highest * sizeof *p->order);
+    p->order[0] = moved;
   }
 }
 
@@ -153,22 +183,31 @@ og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
   *out_bytes = *out_lower_bound = 0;
   if (count == 0) return OG_OK;
   const size_t n = (size_t)count;
-  og_buffer **pointers = og_alloc_zeroed(2 * n, sizeof *pointers);
-  int64_t *best = og_alloc_zeroed(n + 2 * ((size_t)steps + 2), sizeof *best);
+  placer p = {.buffers = buffers, .count = count, .top = INT64_MAX};
+  p.order = og_alloc_zeroed(n, sizeof *p.order);
+  p.placed = og_alloc_zeroed(2 * n, sizeof *p.placed);
+  p.spans = og_alloc_zeroed(n, sizeof *p.spans);
+  p.best = og_alloc_zeroed(n + 2 * ((size_t)steps + 2), sizeof *p.best);
   og_status status = OG_OK;
-  if (pointers == NULL || best == NULL) {
+  if (p.order == NULL || p.placed == NULL || p.spans == NULL ||
+      p.best == NULL) {
     status = og_graph_no_memory(error);
   } else {
-    const int64_t bound = lower_bound(buffers, count, steps, lanes, best + n);
-    int64_t top = INT64_MAX;
-    for (size_t i = 0; i < sizeof orders / sizeof *orders && top > bound; ++i)
-      try_order(buffers, pointers, pointers + n, best, count, orders[i], &top);
-    improve(buffers, pointers, pointers + n, best, count, bound, &top);
-    for (int32_t i = 0; i < count; ++i) buffers[i].offset = best[i];
-    *out_bytes = (size_t)top;
+    const int64_t bound = lower_bound(buffers, count, steps, lanes, p.best + n);
+    p.met = p.placed + n;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders && p.top > bound;
+         ++i) {
+      order_by(&p, orders[i]);
+      place_all(&p);
+    }
+    improve(&p, bound);
+    for (int32_t i = 0; i < count; ++i) buffers[i].offset = p.best[i];
+    *out_bytes = (size_t)p.top;
     *out_lower_bound = (size_t)bound;
   }
-  og_free(pointers);
-  og_free(best);
+  og_free(p.order);
+  og_free(p.placed);
+  og_free(p.spans);
+  og_free(p.best);
   return status;
 }
