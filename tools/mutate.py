@@ -9,8 +9,10 @@ those that do not compile. What remains is "value-changing", and check should
 find it without seeing the original.
 
     python tools/mutate.py --check build/tests/tools/check_main [--smoke]
+    python tools/mutate.py --survivors    only those that were missed last time
+    python tools/mutate.py --only ops/linear.c:41    one line's mutants
 
-Writes docs/results/mutate.json.
+The first form writes docs/results/mutate.json.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from typing import Any
 import results
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+RECORDED = ROOT / "docs/results/mutate.json"
 TIMEOUT_S = 3600  # check ends by itself; this is for one that does not
 # The goal: so many mutants that change a value, and per cent of them found.
 MUTANTS_MIN, FOUND_MIN = 200, 90
@@ -137,6 +140,7 @@ def is_declaration(line: str) -> bool:
 
 def mutants_of(path: pathlib.Path) -> Iterator[Mutant]:
     lines = path.read_text().splitlines(keepends=True)
+    seen = {"".join(lines)}  # two rules may make the same change
     for number, line in enumerate(lines):
         code = line.split("//")[0]
         if not code.strip() or code.lstrip().startswith(("#", "enum")):
@@ -150,6 +154,9 @@ def mutants_of(path: pathlib.Path) -> Iterator[Mutant]:
                     after = line[:match.start()] + new + line[match.end():]
                     text = "".join([*lines[:number], after,
                                     *lines[number + 1:]])
+                    if text in seen:
+                        continue
+                    seen.add(text)
                     yield Mutant(path, number + 1, kind, line.strip(),
                                  after.strip(), text)
 
@@ -170,6 +177,28 @@ def choose(mutants: list[Mutant], count: int, rng: random.Random
             if groups[key] and len(chosen) < count:
                 chosen.append(groups[key].pop())
     return chosen
+
+
+def survivors(mutants: list[Mutant], path: pathlib.Path) -> list[Mutant]:
+    """Those that the recorded run missed, as far as they are still made."""
+    if not path.exists():
+        raise SystemExit(f"{path}: there is no recorded run")
+    missed = {(r["file"], r["line"], r["before"], r["after"])
+              for r in json.loads(path.read_text())["mutant"]
+              if r["verdict"] == "missed"}
+    found = [m for m in mutants
+             if (m.file, m.line, m.before, m.after) in missed]
+    print(f"{len(found)} of {len(missed)} recorded survivors are still made",
+          file=sys.stderr)
+    return found
+
+
+def only(mutants: list[Mutant], places: list[str]) -> list[Mutant]:
+    """Those of FILE:LINE."""
+    found = [m for m in mutants if f"{m.file}:{m.line}" in places]
+    if not found:
+        raise SystemExit(f"no mutant is made at {', '.join(places)}")
+    return found
 
 
 # --- Judging -----------------------------------------------------------------
@@ -275,7 +304,8 @@ class Judge:
             return result | {"verdict": "found", "by": ["refused at load"]}
         result["changes"] = sorted({kind for _, kind, _ in changes})
         kinds: set[str] = set()
-        for op in self.touched(mutant, {op for op, _, _ in changes}):
+        changed = {op for op, _, _ in changes}
+        for op in self.touched(mutant, changed):
             kinds |= self.new_findings(source, out, op)
         out.unlink()
         if kinds:
@@ -325,7 +355,8 @@ def show_progress(done: int, total: int, found: int, missed: int) -> None:
 def default_sources() -> list[pathlib.Path]:
     folders = ["tests/mistakes/right", "tests/ops", "ops"]
     found = [p for f in folders for p in sorted((ROOT / f).glob("*.c"))]
-    return found + sorted((ROOT / "examples").rglob("*.c"))
+    return found + [p for p in sorted((ROOT / "examples").rglob("*.c"))
+                    if "OG_MODULE(" in p.read_text()]
 
 
 def judge_all(judge: Judge, chosen: list[Mutant], jobs: int) -> list[dict[str, object]]:
@@ -385,8 +416,15 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--smoke", action="store_true",
-                        help="10 mutants, nothing written")
+    some = parser.add_mutually_exclusive_group()
+    some.add_argument("--smoke", action="store_true",
+                      help="10 mutants, nothing written")
+    some.add_argument("--survivors", action="store_true",
+                      help="the mutants that docs/results/mutate.json calls "
+                           "missed, nothing written")
+    some.add_argument("--only", metavar="FILE:LINE", action="append",
+                      help="the mutants of one line, nothing written; may be "
+                           "repeated")
     args = parser.parse_args()
 
     files = [f.resolve() for f in args.files] or default_sources()
@@ -394,7 +432,12 @@ def main() -> int:
     if args.smoke:
         files, count = files[:3], 10
     mutants = [m for f in files for m in mutants_of(f)]
-    chosen = choose(mutants, count, random.Random(args.seed))
+    if args.survivors:
+        chosen = survivors(mutants, RECORDED)
+    elif args.only:
+        chosen = only(mutants, args.only)
+    else:
+        chosen = choose(mutants, count, random.Random(args.seed))
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge(args.check, pathlib.Path(folder), args.calls)
         judge.kernels()
@@ -403,13 +446,18 @@ def main() -> int:
                 raise SystemExit(f"{source} does not build")
         judged = judge_all(judge, chosen, args.jobs)
     totals = summary(judged)
-    print(json.dumps(totals, indent=2))
-    print(goal_line(totals))
+    is_part = args.survivors or bool(args.only)
+    if not is_part:
+        print(json.dumps(totals, indent=2))
+        print(goal_line(totals))
     for result in judged:
-        if result["verdict"] == "missed":
-            print(f"missed: {result['file']}:{result['line']}: "
-                  f"{result['before']}  ->  {result['after']}")
-    if not args.smoke:
+        if result["verdict"] == "missed" or is_part:
+            by = result.get("by")
+            how = f" by {', '.join(by)}" if isinstance(by, list) else ""
+            print(f"{result['verdict']}{how}: {result['file']}:"
+                  f"{result['line']}: {result['before']}  ->  "
+                  f"{result['after']}")
+    if not (args.smoke or is_part):
         results.write("mutate", ["src/check", *(f.relative_to(ROOT)
                                                for f in files)],
                       {"seed": args.seed, "calls": args.calls, **totals,

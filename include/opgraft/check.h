@@ -102,7 +102,8 @@ extern "C" {
   X(NO_GRADIENT, "no_gradient",                                                \
     "declare .backward, or \"none\" where the gradient is zero")               \
   X(NEVER_MUTATED, "never_mutated",                                            \
-    "drop the (a!): a host copies what an operator is said to write")          \
+    "write the argument, drop the (a!) (a host copies what an operator is "    \
+    "said to write), or say in .doc that it stays as it is")                   \
   X(UNCHECKED_INDEX, "unchecked_index",                                        \
     "refuse an index that is out of range with og_fail")                       \
   X(GRADIENT_UNSURE, "gradient_unsure",                                        \
@@ -119,7 +120,9 @@ extern "C" {
     "no effect")                                                               \
   X(UNUSED_END, "unused_end",                                                  \
     "let the loop begin at the first and end behind the last element, or say " \
-    "in .doc, with the argument's name, that a part of it has no effect")
+    "in .doc, with the argument's name, that a part of it has no effect")      \
+  X(WRONG_ORDER, "wrong_order",                                                \
+    "write the result's dims in the order in which the shape rule names them")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };

@@ -236,8 +236,21 @@ bool og_inputs_expand(og_inputs *inputs, const og_sample *sample, uint64_t seed,
 void og_name_of(const opgraft_op *op, og_buffer_role role, int32_t index,
                 int32_t entry, char *out, size_t size) {
   const og_decl *decl = op->decl;
+  static const char *const arrays[OG_ARRAY_COUNT] = {
+      [OG_ARRAY_IN] = "in",           [OG_ARRAY_OUT] = "out",
+      [OG_ARRAY_IN_LIST] = "in_list", [OG_ARRAY_OUT_LIST] = "out_list",
+      [OG_ARRAY_ATTR] = "attr",       [OG_ARRAY_DIM] = "dim"};
   if (role == OG_BUFFER_WORKSPACE) {
     snprintf(out, size, "workspace");
+    return;
+  }
+  if (role == OG_BUFFER_ARRAY) {
+    snprintf(out, size, "call->%s", arrays[index]);
+    return;
+  }
+  if (role == OG_BUFFER_ATTR_LIST) {
+    snprintf(out, size, "%s",
+             op->decl->params[op->decl->attr_params[index]].name);
     return;
   }
   const bool is_result = role == OG_BUFFER_RESULT;

@@ -18,7 +18,20 @@ typedef enum og_buffer_role {
   OG_BUFFER_MUTATED,
   OG_BUFFER_RESULT,
   OG_BUFFER_WORKSPACE,
+  OG_BUFFER_ARRAY,      // of the call itself; index: OG_ARRAY_*
+  OG_BUFFER_ATTR_LIST,  // what an int[] or float[] points to; index: attr
 } og_buffer_role;
+
+// What the arrays of an og_call are.
+enum {
+  OG_ARRAY_IN,
+  OG_ARRAY_OUT,
+  OG_ARRAY_IN_LIST,
+  OG_ARRAY_OUT_LIST,
+  OG_ARRAY_ATTR,
+  OG_ARRAY_DIM,
+  OG_ARRAY_COUNT,
+};
 
 typedef struct og_buffer {
   char *map;  // NULL: not mapped

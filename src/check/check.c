@@ -144,6 +144,9 @@ static void take(job_state *s, const og_record *r) {
     case OG_RECORD_ENDS:
       og_uses_count(&s->found.ends, r->name, (uint32_t)r->is_used);
       break;
+    case OG_RECORD_ORDER:
+      og_orders_count(&s->found, r->index, r->step, (uint32_t)r->is_used);
+      break;
     case OG_RECORD_END:
       take_end(s, r);
       break;
@@ -239,16 +242,29 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
   return OG_OK;
 }
 
-static og_status run_calls(job_state *s, opgraft_error *error) {
-  allowance left = allow(s->job.options->operator_limit_ms);
+static og_status run_range(job_state *s, allowance *left,
+                           opgraft_error *error) {
   bool done = false;
   while (!done && !s->has_ended && s->job.call_begin < s->job.call_end) {
     s->call.index = s->job.call_begin;
     s->probe = OG_PROBE_base_;
-    OG_TRY(run_child(s, &left, &done, error));
+    OG_TRY(run_child(s, left, &done, error));
     if (!done) go_on(s);
   }
   return OG_OK;
+}
+
+// Another call for each that the kernel refused, where it took any.
+static og_status run_calls(job_state *s, opgraft_error *error) {
+  allowance left = allow(s->job.options->operator_limit_ms);
+  OG_TRY(run_range(s, &left, error));
+  const int32_t refused = s->found.refused_count;
+  if (s->has_ended || refused == 0 || refused == s->found.call_count)
+    return OG_OK;
+  s->job.call_begin = s->job.call_end;
+  s->job.call_end += refused;
+  s->job.probe_begin = 0;
+  return run_range(s, &left, error);
 }
 
 // --- Smaller calls -----------------------------------------------------------

@@ -76,6 +76,16 @@ void og_trial_tell_ends(og_trial *trial, const char *argument, uint32_t used) {
   send(&record);
 }
 
+void og_trial_tell_order(og_trial *trial, int32_t fresh, int32_t item,
+                         uint32_t fits) {
+  og_record record = {.kind = OG_RECORD_ORDER,
+                      .index = fresh,
+                      .step = item,
+                      .is_used = (int32_t)fits,
+                      .op = trial->op};
+  send(&record);
+}
+
 // --- Limits and signals ------------------------------------------------------
 
 // Pages of data and stack, from /proc/self/statm, without allocating.
@@ -399,6 +409,14 @@ static void end_trial(og_trial *trial) {
   trial->has_base = false;
 }
 
+// What is tried where a single run takes long.
+static bool is_for_slow(int32_t probe) {
+  return probe == OG_PROBE_arrays_ || probe == OG_PROBE_left_ ||
+         probe == OG_PROBE_poison_ || probe == OG_PROBE_shares_ ||
+         probe == OG_PROBE_strided_ || probe == OG_PROBE_reference_ ||
+         probe == OG_PROBE_ends_ || probe == OG_PROBE_order_;
+}
+
 static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,
                       int32_t index) {
   if (job->is_shrinking)
@@ -407,10 +425,7 @@ static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,
   if (job->disabled >> probe & 1u) return false;
   if (job->options->probe != NULL)
     return strcmp(job->options->probe, og_probes[probe].name) == 0;
-  if (trial->is_slow && probe != OG_PROBE_left_ && probe != OG_PROBE_poison_ &&
-      probe != OG_PROBE_shares_ && probe != OG_PROBE_strided_ &&
-      probe != OG_PROBE_reference_)
-    return false;
+  if (trial->is_slow && !is_for_slow(probe)) return false;
   return (index * 7 + probe) % 10 < og_probes[probe].share;
 }
 

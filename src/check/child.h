@@ -22,6 +22,7 @@ typedef enum og_record_kind {
   OG_RECORD_CRASH,    // signal_number and where
   OG_RECORD_USE,      // of an argument: name, is_used
   OG_RECORD_ENDS,     // of an argument: name, is_used as bits of OG_END_*
+  OG_RECORD_ORDER,    // of a result: index, step (its item), is_used as bits
   OG_RECORD_END,      // of a call: counts
   OG_RECORD_DONE,
 } og_record_kind;

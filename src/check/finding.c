@@ -4,6 +4,7 @@
 #include "check/finding.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -118,12 +119,19 @@ static bool is_bounded(const og_record *r) {
          rule->items[0].kind == OG_ITEM_FOUND;
 }
 
+// What belongs to the call itself, and to no tensor.
+static bool is_array(const og_record *r) {
+  return r->buffer_role == OG_BUFFER_ARRAY ||
+         r->buffer_role == OG_BUFFER_ATTR_LIST;
+}
+
 static int32_t fault_kind(const og_record *r, int32_t probe) {
   const bool is_inside = r->before == 0 && r->after == 0;
   if (r->is_released) return OPGRAFT_KEPT_POINTER;
   if (r->buffer_role == OG_BUFFER_WORKSPACE) return OPGRAFT_WORKSPACE_OVERRUN;
   if (is_inside && r->buffer_role == OG_BUFFER_INPUT)
     return OPGRAFT_UNDECLARED_MUTATION;
+  if (is_inside && is_array(r)) return OPGRAFT_OUTPUT_ALIAS;
   if (is_layout_probe(probe)) return OPGRAFT_LAYOUT_DEPENDENT;
   if (r->is_write)
     return is_bounded(r) ? OPGRAFT_BOUND_EXCEEDED : OPGRAFT_OUT_OF_BOUNDS_WRITE;
@@ -137,6 +145,11 @@ static void fault_text(const og_record *r, int32_t kind, const char *how,
     snprintf(out, size, "the kernel %s memory of an earlier call%s", verb, how);
   else if (kind == OPGRAFT_UNDECLARED_MUTATION)
     snprintf(out, size, "the kernel writes the argument%s", how);
+  else if (is_array(r))
+    snprintf(out, size,
+             "the kernel %s byte %lld of the call's array, which has %lld%s",
+             verb, (long long)(r->bytes + r->after - 1), (long long)r->bytes,
+             how);
   else if (r->before > 0)
     snprintf(out, size, "the kernel %s %lld bytes before its start%s", verb,
              (long long)r->before, how);
@@ -328,25 +341,126 @@ static void add_unused(og_findings *all) {
   }
 }
 
-enum { EFFECTS_MIN = 12 };  // that one end has none by chance: e^-12
+// An element that has an effect as often as another one has it by chance in
+// none of the calls only once in e^12 operators.
+enum { EFFECTS_MIN = 6, CHANCE = 12 };
 
-// An end of an argument that nothing depends on, while places between matter.
+static bool is_never_used(const og_uses *uses, int32_t i, int32_t end,
+                          int32_t other) {
+  const int32_t tried = uses->entry[i].tried;
+  const int32_t *used = uses->entry[i].used;
+  if (used[end] > 0 || used[other] < EFFECTS_MIN) return false;
+  const double without = (tried - used[other] + 0.5) / (tried + 1);
+  return tried * log(without) < -CHANCE;
+}
+
+static void add_end(og_findings *all, int32_t i, int32_t end, int32_t other) {
+  static const char *const places[OG_END_COUNT] = {
+      [OG_END_FIRST] = "first element",
+      [OG_END_NONE] = "elements but the first and the last",
+      [OG_END_LAST] = "last element"};
+  static const char *const others[OG_END_COUNT] = {
+      [OG_END_FIRST] = "the first",
+      [OG_END_NONE] = "one between",
+      [OG_END_LAST] = "the last"};
+  const og_found_at at = {.call_text = ""};
+  const char *name = all->ends.entry[i].name;
+  char text[200];
+  snprintf(text, sizeof text,
+           "its %s changed nothing in %d calls; %s did in %d of them",
+           places[end], (int)all->ends.entry[i].tried, others[other],
+           (int)all->ends.entry[i].used[other]);
+  og_findings_add(all, OPGRAFT_UNUSED_END, has_no_effect_by_doc(all, name),
+                  all->op->decl->name, name, text, &at);
+}
+
+// An end of an argument that nothing depends on, while places between matter;
+// or the ends matter, and nothing between.
 static void add_ends(og_findings *all) {
-  char text[160];
-  for (int32_t i = 0; i < all->ends.count; ++i) {
-    const int32_t *used = all->ends.entry[i].used;
-    const bool is_first = used[OG_END_FIRST] == 0;
-    if (used[OG_END_NONE] < EFFECTS_MIN || (!is_first && used[OG_END_LAST] > 0))
-      continue;
-    const og_found_at at = {.call_text = ""};
-    snprintf(text, sizeof text,
-             "its %s element changes nothing in %d calls; one between does in "
-             "%d of them",
-             is_first ? "first" : "last", (int)all->ends.entry[i].tried,
-             (int)used[OG_END_NONE]);
-    og_findings_add(all, OPGRAFT_UNUSED_END,
-                    has_no_effect_by_doc(all, all->ends.entry[i].name),
-                    all->op->decl->name, all->ends.entry[i].name, text, &at);
+  static const int32_t pairs[][2] = {{OG_END_FIRST, OG_END_NONE},
+                                     {OG_END_LAST, OG_END_NONE},
+                                     {OG_END_NONE, OG_END_FIRST},
+                                     {OG_END_NONE, OG_END_LAST}};
+  for (int32_t i = 0; i < all->ends.count; ++i)
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; ++k) {
+      if (!is_never_used(&all->ends, i, pairs[k][0], pairs[k][1])) continue;
+      add_end(all, i, pairs[k][0], pairs[k][1]);
+      break;
+    }
+}
+
+// --- The order of a result's dims --------------------------------------------
+
+int32_t og_order_count(int32_t items) {
+  int32_t count = 1;
+  for (int32_t i = 2; i <= items; ++i) count *= i;
+  return count;
+}
+
+void og_order_get(int32_t items, int32_t which, int32_t out[OG_ORDER_ITEMS]) {
+  int32_t left[OG_ORDER_ITEMS];
+  for (int32_t i = 0; i < items; ++i) left[i] = i;
+  for (int32_t i = 0; i < items; ++i) {
+    const int32_t below = og_order_count(items - 1 - i);
+    const int32_t pick = which / below;
+    which %= below;
+    out[i] = left[pick];
+    for (int32_t k = pick; k + 1 < items - i; ++k) left[k] = left[k + 1];
+  }
+}
+
+void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
+                     uint32_t fits) {
+  all->order[fresh][item].wrong += !(fits & 1u);
+  all->order[fresh][item].misfit |= ~fits;
+}
+
+// "[T, topk]": the items as the rule has them, in another order.
+static void order_text(const og_decl *decl, int32_t fresh, int32_t which,
+                       char *out, size_t size) {
+  const og_shape_rule *rule = &decl->shapes[fresh];
+  const char *shape = decl->record->shape;
+  int32_t order[OG_ORDER_ITEMS];
+  size_t used = (size_t)snprintf(out, size, "[");
+  og_order_get(rule->item_count, which, order);
+  for (int32_t i = 0; i < rule->item_count && used < size; ++i) {
+    const og_item *item = &rule->items[order[i]];
+    used +=
+        (size_t)snprintf(out + used, size - used, "%s%.*s", i > 0 ? ", " : "",
+                         (int)(item->end - item->begin), shape + item->begin);
+  }
+  if (used < size) snprintf(out + used, size - used, "]");
+}
+
+enum { WRONG_MIN = 6 };
+
+static void add_order(og_findings *all, int32_t fresh, int32_t which) {
+  const og_found_at at = {.call_text = ""};
+  const og_decl *decl = all->op->decl;
+  char name[64], order[120], text[300];
+  og_name_of(all->op, OG_BUFFER_RESULT, fresh, 0, name, sizeof name);
+  order_text(decl, fresh, which, order, sizeof order);
+  snprintf(text, sizeof text,
+           "where an argument changes, it changes as if its dims were %s in "
+           "memory",
+           order);
+  og_findings_add(all, OPGRAFT_WRONG_ORDER, false, decl->name, name, text, &at);
+}
+
+static void add_orders(og_findings *all) {
+  const og_decl *decl = all->op->decl;
+  for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    const og_shape_rule *rule = &decl->shapes[r];
+    bool is_told = false;
+    for (int32_t i = 0; i < OG_ORDER_ITEMS && !is_told; ++i) {
+      if (decl->record->shape == NULL || all->order[r][i].wrong < WRONG_MIN)
+        continue;
+      for (int32_t k = 1; k < og_order_count(rule->item_count) && !is_told; ++k)
+        if (!(all->order[r][i].misfit >> k & 1u)) {
+          add_order(all, r, k);
+          is_told = true;
+        }
+    }
   }
 }
 
@@ -366,6 +480,7 @@ void og_findings_settle(og_findings *all) {
   add_refusals(all);
   add_unused(all);
   add_ends(all);
+  add_orders(all);
   add_declaration_notes(all);
   // Faults first; otherwise in the order in which they were found.
   for (int32_t i = 1; i < all->count; ++i)

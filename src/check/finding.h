@@ -52,8 +52,12 @@ typedef struct og_findings {
     int32_t refused;
   } type[OG_TYPES_MAX];
   int32_t type_count;
-  og_uses uses;       // used[0]: calls that read the argument
-  og_uses ends;       // used[OG_END_*]: calls that depend on that element
+  og_uses uses;  // used[0]: calls that read the argument
+  og_uses ends;  // used[OG_END_*]: calls that depend on that element
+  struct {
+    int32_t wrong;    // calls in which the declared order did not fit
+    uint32_t misfit;  // orders that did not fit in some call
+  } order[OPGRAFT_OUT_MAX][OG_ORDER_ITEMS];
   bool is_cut_short;  // time was up before all calls were tried
 } og_findings;
 
@@ -72,6 +76,10 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const og_found_at *at);
 // One more call for the argument; bit i of `used`: used[i] had an effect.
 void og_uses_count(og_uses *uses, const char *name, uint32_t used);
+// One more call for an item of a fresh result's shape: bits of the orders of
+// its items that fit.
+void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
+                     uint32_t fits);
 // A finding's fields from the record of a crash.
 void og_finding_of_crash(const og_record *record, const og_found_at *at,
                          og_finding *out);

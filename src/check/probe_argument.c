@@ -3,9 +3,11 @@
 // no kernel reads.
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check/child.h"
+#include "check/derive.h"
 #include "check/probe.h"
 #include "check/value.h"
 #include "check/watch.h"
@@ -112,16 +114,9 @@ static bool items_have_attr(const og_item *items, int32_t count, int32_t k) {
   return false;
 }
 
-// Whether a rule of the declaration or the gradient uses the argument: it has
-// a meaning then.
+// Whether a rule of the declaration uses the argument: it has a meaning then.
 static bool is_in_rules(const og_decl *decl, int32_t k) {
   if (expr_has_attr(&decl->workspace, k)) return true;
-  for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
-    const og_grad_arg *arg = &decl->grad.args[a];
-    if (arg->source != OG_GRAD_PARAM) continue;
-    const og_param *param = &decl->params[arg->index];
-    if (param->type != OG_TYPE_TENSOR && param->index == k) return true;
-  }
   for (int32_t p = 0; p < decl->pattern_count; ++p)
     if (items_have_attr(decl->patterns[p].items, decl->patterns[p].item_count,
                         k))
@@ -150,6 +145,43 @@ static void set_special(og_inputs *inputs, const og_decl *decl) {
         og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
                      special[i]);
     }
+}
+
+// Adds the bits of the arguments that the backward operator is given and reads.
+static void read_by_backward(og_trial *trial, uint32_t *read) {
+  const og_decl *decl = trial->op->decl;
+  const opgraft_op *op =
+      decl->grad.kind == OG_GRAD_OPERATOR
+          ? opgraft_module_find_op(trial->op->module, decl->grad.op_name)
+          : NULL;
+  og_array weight[OG_ARRAYS_MAX] = {{.data = NULL}};
+  const og_saved saved = {&trial->sample, &trial->inputs, &trial->base, weight};
+  og_sample *sample = malloc(sizeof *sample);
+  og_inputs inputs;
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = mode.watches_arguments = true;
+  if (sample == NULL || op == NULL ||
+      !og_weights_draw(&trial->base, og_seed_mix(trial->sample.seed, 31),
+                       weight) ||
+      !og_backward_fill(&saved, op, sample, &inputs))
+    goto done;
+  if (og_trial_run(trial, sample, &inputs, &mode, &out) == OG_RAN) {
+    for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
+      const og_grad_arg *arg = &decl->grad.args[a];
+      if (arg->source != OG_GRAD_PARAM) continue;
+      const og_param *from = &decl->params[arg->index];
+      if (from->type != OG_TYPE_TENSOR &&
+          (is_in_rules(op->decl, op->decl->params[a].index) ||
+           trial->arguments_read >> op->decl->params[a].index & 1u))
+        *read |= 1u << from->index;
+    }
+    og_outputs_reset(&out);
+  }
+  og_inputs_reset(&inputs);
+done:
+  og_weights_reset(weight);
+  free(sample);
 }
 
 // Bits of the arguments that a run on these inputs reads; false if there was
@@ -186,6 +218,7 @@ void og_probe_unused(og_trial *trial) {
     read_by(trial, &special, &read);
     og_inputs_reset(&special);
   }
+  if ((wanted & ~read) != 0) read_by_backward(trial, &read);
   for (int32_t p = 0; p < decl->param_count; ++p)
     if (is_watched(decl, &decl->params[p]))
       og_trial_tell_use(trial, decl->params[p].name,

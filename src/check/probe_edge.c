@@ -20,8 +20,12 @@ static char *at(const og_array *a, int64_t element) {
   return a->data + (size_t)element * og_dtype_bytes(a->type);
 }
 
-// Another value, of the other sign and not small.
-static double other_than(double value) {
+// Other values to try: of the other sign and not small; zero, which a kernel
+// may treat apart.
+enum { OTHERS = 2 };
+
+static double other_than(double value, int32_t which) {
+  if (which == 1) return value == 0 ? 2 : 0;
   return value < 0 ? 1.5 - value : -1.5 - value;
 }
 
@@ -43,7 +47,8 @@ static bool is_written(og_trial *trial, const place *p) {
 }
 
 // Whether another value there changes anything but the element itself.
-static og_ran changes_results(og_trial *trial, const place *p, bool *out) {
+static og_ran changes_results(og_trial *trial, const place *p, int32_t which,
+                              bool *out) {
   og_inputs inputs;
   og_outputs got;
   og_mode mode = og_mode_plain;
@@ -52,7 +57,7 @@ static og_ran changes_results(og_trial *trial, const place *p, bool *out) {
   const og_array *a = &inputs.tensor[p->tensor][p->entry];
   char *element = at(a, p->element);
   og_value_set(a->type, element, 0,
-               other_than(og_value_get(a->type, element, 0)));
+               other_than(og_value_get(a->type, element, 0), which));
   const og_ran ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &got);
   if (ran == OG_RAN) {
     const og_array *own = result_of(&got, p);
@@ -68,21 +73,78 @@ static og_ran changes_results(og_trial *trial, const place *p, bool *out) {
   return ran;
 }
 
+// --- Padding -----------------------------------------------------------------
+
+static bool has_code(const og_expr *expr, int32_t op, int32_t slot) {
+  for (int32_t i = 0; i < expr->count; ++i)
+    if (expr->code[i].op == op && (slot < 0 || expr->code[i].slot == slot))
+      return true;
+  return false;
+}
+
+static bool is_rounding(const og_expr *expr) {
+  return has_code(expr, OG_CODE_CEIL_DIV_, -1) ||
+         has_code(expr, OG_CODE_FLOOR_DIV_, -1);
+}
+
+// Whether a size of the argument is rounded up to a multiple: what it ends with
+// may be padding.
+static bool may_be_padded(const og_decl *decl, int32_t tensor) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p) {
+    const og_pattern *pattern = &decl->patterns[p];
+    for (int32_t i = 0; pattern->tensor == tensor && i < pattern->item_count;
+         ++i) {
+      const og_item *item = &pattern->items[i];
+      if (item->kind == OG_ITEM_EXPR && is_rounding(&item->expr)) return true;
+      for (int32_t c = 0;
+           item->kind == OG_ITEM_DIM && c < decl->condition_count; ++c)
+        if (is_rounding(&decl->conditions[c].expr) &&
+            has_code(&decl->conditions[c].expr, OG_CODE_DIM_, item->dim))
+          return true;
+    }
+  }
+  return false;
+}
+
+// --- Ends --------------------------------------------------------------------
+
+// Values of an index or of a list of positions have to fit each other, so that
+// only floating ones are changed.
+static bool may_change(const og_array *a) {
+  return og_is_floating(a->type) || og_is_complex(a->type);
+}
+
+// Whether anything depends on the element, or it is written; false where the
+// changed calls do not run.
+static bool see_place(og_trial *trial, const place *p, bool *out) {
+  const og_array *a = &trial->inputs.tensor[p->tensor][p->entry];
+  *out = is_written(trial, p);
+  for (int32_t i = 0; i < OTHERS && !*out && may_change(a); ++i)
+    if (changes_results(trial, p, i, out) != OG_RAN) return false;
+  return true;
+}
+
 static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
   const og_array *a = &trial->inputs.tensor[tensor][entry];
   og_random r = {og_seed_mix(trial->sample.seed, (uint64_t)tensor + 1)};
-  const int64_t element[OG_END_COUNT] = {
-      [OG_END_FIRST] = 0,
-      [OG_END_NONE] = og_random_between(&r, 1, a->count - 2),
-      [OG_END_LAST] = a->count - 1};
-  uint32_t used = 0;
-  for (int32_t e = 0; e < OG_END_COUNT; ++e) {
-    const place p = {tensor, entry, element[e]};
-    bool is_used = is_written(trial, &p);
-    if (!is_used && changes_results(trial, &p, &is_used) != OG_RAN) return;
-    used |= (uint32_t)is_used << e;
-  }
+  // Those next to the ends are used where only the first or last row is.
+  const struct {
+    int32_t end;
+    int64_t element;
+  } tries[] = {{OG_END_FIRST, 0},
+               {OG_END_LAST, a->count - 1},
+               {OG_END_NONE, og_random_between(&r, 1, a->count - 2)},
+               {OG_END_NONE, 1},
+               {OG_END_NONE, a->count - 2}};
   const og_decl *decl = trial->op->decl;
+  uint32_t used = may_be_padded(decl, tensor) ? 1u << OG_END_LAST : 0;
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
+    const place p = {tensor, entry, tries[i].element};
+    bool is_used;
+    if (used >> tries[i].end & 1u) continue;
+    if (!see_place(trial, &p, &is_used)) return;
+    used |= (uint32_t)is_used << tries[i].end;
+  }
   og_trial_tell_ends(trial, decl->params[decl->tensor_params[tensor]].name,
                      used);
 }
@@ -93,7 +155,9 @@ void og_probe_ends(og_trial *trial) {
   for (int32_t t = 0; t < decl->tensor_count; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       const og_array *a = &trial->inputs.tensor[t][e];
-      if (a->data == NULL || a->count < COUNT_MIN || !og_is_floating(a->type))
+      const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;
+      if (a->data == NULL || a->count < COUNT_MIN ||
+          !(may_change(a) || is_mutated))
         continue;
       try_ends(trial, t, e);
       break;  // the entries of a list are alike

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes that compare an operator with itself: by other kernels, row by row,
-// expanded; and with a reference module.
+// expanded, by the pointwise expression.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -393,42 +393,6 @@ void og_probe_index_range(og_trial *trial) {
       og_trial_run(trial, &trial->sample, &inputs, &mode, &out) == OG_RAN)
     og_outputs_reset(&out);
   og_inputs_reset(&inputs);
-}
-
-// --- A reference module ------------------------------------------------------
-
-static void report_reference(og_trial *trial, const char *name,
-                             const char *format, const char *text) {
-  og_trial_report(trial, OPGRAFT_DIFFERS_FROM_REFERENCE, false, name, format,
-                  text);
-}
-
-void og_probe_reference(og_trial *trial) {
-  if (trial->options->reference == NULL) return;
-  const opgraft_op *other = opgraft_module_find_op(trial->options->reference,
-                                                   opgraft_op_name(trial->op));
-  if (other == NULL || other->decl->param_count != trial->op->decl->param_count)
-    return;
-  og_sample s = trial->sample;
-  og_outputs out;
-  s.op = other;
-  const og_ran ran =
-      og_trial_run(trial, &s, &trial->inputs, &og_mode_plain, &out);
-  if (ran == OG_RAN_REFUSED && trial->has_base)
-    report_reference(trial, "", "the reference refuses the call: %s",
-                     trial->refusal);
-  if (ran != OG_RAN) return;
-  if (!trial->has_base) {
-    report_reference(trial, "", "%s", "the reference takes the call");
-  } else if (!trial->is_settled && !trial->is_erratic) {
-    const og_verdict verdict =
-        og_outputs_compare(trial->op, &trial->base, &out, -1);
-    if (out.count != trial->base.count)
-      report_reference(trial, "", "%s", "the reference has other results");
-    else if (verdict.differs)
-      report_reference(trial, verdict.name, "%s", verdict.text);
-  }
-  og_outputs_reset(&out);
 }
 
 // --- The pointwise expression ------------------------------------------------

@@ -541,6 +541,62 @@ static og_ran refuse(run *c, og_status status) {
   return OG_RAN_WRONG;
 }
 
+// --- The arrays of the call
+// ---------------------------------------------------
+
+typedef struct call_array {
+  void *field;  // the call's pointer to it
+  const void *from;
+  size_t bytes;
+} call_array;
+
+// What an argument that is a list of numbers points to.
+static bool guard_list(og_attr *attr, int32_t k) {
+  if (attr->kind != OG_ATTR_INTS && attr->kind != OG_ATTR_BOOLS &&
+      attr->kind != OG_ATTR_FLOATS)
+    return true;
+  const size_t bytes = (size_t)attr->count * sizeof(int64_t);
+  og_buffer *b = og_buffer_create(bytes, 8, false, OG_BUFFER_ATTR_LIST, k, 0);
+  if (b == NULL) return false;
+  if (bytes > 0) memcpy(b->data, attr->ints, bytes);
+  og_buffer_protect(b, true);
+  attr->ints = (const int64_t *)(const void *)b->data;
+  return true;
+}
+
+// Moves them between unreadable pages: none has more entries than the
+// declaration says. *out_dim is where the dims are now.
+static bool guard_arrays(run *c, int64_t **out_dim) {
+  const og_decl *decl = c->sample->op->decl;
+  og_call *call = &c->frame.call;
+  const size_t tensors = (size_t)decl->tensor_count;
+  const size_t dims = (size_t)decl->dim_count;
+  const size_t attrs = (size_t)decl->attr_count;
+  const size_t outs = (size_t)(decl->mutated_count + decl->fresh_count);
+  const call_array arrays[OG_ARRAY_COUNT] = {
+      [OG_ARRAY_IN] = {&call->in, call->in, tensors * sizeof *call->in},
+      [OG_ARRAY_OUT] = {&call->out, call->out, outs * sizeof *call->out},
+      [OG_ARRAY_IN_LIST] = {&call->in_list, call->in_list,
+                            tensors * sizeof *call->in_list},
+      [OG_ARRAY_OUT_LIST] = {&call->out_list, call->out_list,
+                             outs * sizeof *call->out_list},
+      [OG_ARRAY_ATTR] = {&call->attr, call->attr, attrs * sizeof *call->attr},
+      [OG_ARRAY_DIM] = {&call->dim, call->dim, dims * sizeof *call->dim}};
+  for (int32_t k = 0; k < decl->attr_count; ++k)
+    if (!guard_list(&c->frame.attr[k], k)) return false;
+  for (int32_t i = 0; i < OG_ARRAY_COUNT; ++i) {
+    const call_array *a = &arrays[i];
+    og_buffer *b = og_buffer_create(a->bytes, 8, false, OG_BUFFER_ARRAY, i, 0);
+    if (b == NULL) return false;
+    if (a->bytes > 0) memcpy(b->data, a->from, a->bytes);
+    void *data = b->data;
+    memcpy(a->field, &data, sizeof data);
+    if (i != OG_ARRAY_DIM) og_buffer_protect(b, true);
+  }
+  *out_dim = call->dim;
+  return true;
+}
+
 // From here on what is read of the arguments that are no tensors is noted; what
 // chooses the kernel counts.
 static bool watch_arguments(run *c) {
@@ -578,7 +634,12 @@ static og_ran run_call(run *c, og_outputs *out) {
   og_child_watch(c->sample->op);
   if (c->mode->watches_arguments && !watch_arguments(c)) return OG_RAN_FAILED;
   poison_stack(c->mode->stack_poison);
+  int64_t *dim = NULL;
+  if (c->mode->guards_arrays && !guard_arrays(c, &dim)) return OG_RAN_FAILED;
   const og_status status = c->frame.kernel->run(&c->frame.call);
+  if (dim != NULL)  // a kernel sets those that it finds
+    memcpy(c->frame.dim, dim,
+           (size_t)c->sample->op->decl->dim_count * sizeof *dim);
   if (c->mode->watches_arguments) trial->arguments_read = og_watch_end();
   see_all(c);
   if (status != OG_OK) return c->is_wrong ? OG_RAN_WRONG : refuse(c, status);

@@ -56,12 +56,13 @@ typedef struct og_mode {
   int32_t threads;
   bool tracks_writes;  // which share wrote what
   og_layout layout;
-  uint64_t seed;      // of layout and shares
-  bool is_packed;     // strided: dims in any order, but no gaps
-  bool is_left;       // buffers border the unreadable page at their start
-  bool has_offset;    // byte_offset is not 0, and `data` is unreadable
-  bool is_read_only;  // arguments that are not mutated
-  bool is_in_place;   // the first result lies where the inplace argument does
+  uint64_t seed;       // of layout and shares
+  bool is_packed;      // strided: dims in any order, but no gaps
+  bool is_left;        // buffers border the unreadable page at their start
+  bool has_offset;     // byte_offset is not 0, and `data` is unreadable
+  bool is_read_only;   // arguments that are not mutated
+  bool is_in_place;    // the first result lies where the inplace argument does
+  bool guards_arrays;  // those of the call: in, out, attr, dim, the lists
   bool watches_arguments;  // which of those that are no tensors are read
   bool is_quiet;           // what the run does wrong is not reported
   uint8_t poison;          // of results
@@ -142,6 +143,16 @@ void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used);
 // them something depends on, as bits.
 enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_COUNT };
 void og_trial_tell_ends(og_trial *trial, const char *argument, uint32_t used);
+
+// The orders in which memory may have the items of a result's shape: 0 is the
+// declared one.
+enum { OG_ORDER_ITEMS = 4, OG_ORDERS_MAX = 24 };
+int32_t og_order_count(int32_t items);
+void og_order_get(int32_t items, int32_t which, int32_t out[OG_ORDER_ITEMS]);
+// Tells in which of them (bits) a change of an argument lies where it should
+// along an item of a fresh result.
+void og_trial_tell_order(og_trial *trial, int32_t fresh, int32_t item,
+                         uint32_t fits);
 
 // A buffer's or an output's name for people: "x", "xs[1]", "result".
 void og_name_of(const opgraft_op *op, og_buffer_role role, int32_t index,

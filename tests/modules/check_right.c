@@ -266,6 +266,59 @@ static og_status spread(const og_call *call) {
 static const og_kernel spread_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = spread}};
 
+static og_status transpose(const og_call *call) {
+  enum { R, C };
+  const int64_t rows = call->dim[R], columns = call->dim[C];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      og_f32_mut(call->out[0])[c * rows + r] =
+          og_f32(call->in[0])[r * columns + c];
+  return OG_OK;
+}
+static const og_kernel transpose_kernels[] = {
+    {.device = OG_CPU, .run = transpose}};
+
+// What is behind `count` is padding.
+static og_status sum_padded(const og_call *call) {
+  float sum = 0;
+  for (int64_t i = 0; i < call->attr[0].i; ++i) sum += og_f32(call->in[0])[i];
+  og_f32_mut(call->out[0])[0] = sum;
+  return OG_OK;
+}
+static const og_kernel sum_padded_kernels[] = {
+    {.device = OG_CPU, .run = sum_padded}};
+
+static og_status last_row(const og_call *call) {
+  enum { R, C };
+  const float *row = og_f32(call->in[0]) + (call->dim[R] - 1) * call->dim[C];
+  for (int64_t c = 0; c < call->dim[C]; ++c)
+    og_f32_mut(call->out[0])[c] = row[c];
+  return OG_OK;
+}
+static const og_kernel last_row_kernels[] = {
+    {.device = OG_CPU, .run = last_row}};
+
+static og_status through(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel through_kernels[] = {{.device = OG_CPU, .run = through}};
+
+static og_status scaled(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] * (float)call->attr[0].f;
+  return OG_OK;
+}
+static const og_kernel scaled_kernels[] = {{.device = OG_CPU, .run = scaled}};
+
+static og_status look(const og_call *call) {
+  (void)call;
+  return OG_OK;
+}
+static const og_kernel look_kernels[] = {{.device = OG_CPU, .run = look}};
+
 static const og_op ops[] = {
     {.schema = "sum(Tensor x) -> Tensor",
      .shape = "x[*N] -> []",
@@ -345,5 +398,35 @@ static const og_op ops[] = {
      .shape = "x[*N] -> [*insert(N, dim, count)]",
      .dtype = "x: f32 -> x",
      .kernels = OG_KERNELS(spread_kernels)},
+    {.schema = "transpose(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> [C, R]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(transpose_kernels)},
+    {.schema = "sum_padded(Tensor x, int count) -> Tensor",
+     .shape = "x[P, 16] -> []",
+     .where = "count >= 0, P == ceildiv(count, 16)",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(sum_padded_kernels)},
+    {.schema = "last_row(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> [C]",
+     .where = "R > 0",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(last_row_kernels)},
+    // What the forward operator does not look at, the gradient does.
+    {.schema = "through(Tensor x, float scale) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .backward = "through_backward(grad, scale) -> x",
+     .doc = "x gets no gradient of its own: what comes back is scaled.",
+     .kernels = OG_KERNELS(through_kernels)},
+    {.schema = "through_backward(Tensor grad, float scale) -> Tensor",
+     .shape = "grad[N] -> [N]",
+     .dtype = "grad: f32 -> grad",
+     .kernels = OG_KERNELS(scaled_kernels)},
+    {.schema = "look(Tensor(a!) x) -> Tensor(a!)",
+     .shape = "x[N]",
+     .dtype = "x: f32",
+     .doc = "A place to stop at: x stays as it is.",
+     .kernels = OG_KERNELS(look_kernels)},
 };
 OG_MODULE(check_right, ops)

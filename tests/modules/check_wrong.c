@@ -362,6 +362,64 @@ static og_status sum_short(const og_call *call) {
 static const og_kernel sum_short_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = sum_short}};
 
+// The rule says [C, R]; rows are written one after the other.
+static og_status row_by_row(const og_call *call) {
+  for (int64_t i = 0; i < og_numel(call->in[0]); ++i)
+    og_f32_mut(call->out[0])[i] = 2 * og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel row_by_row_kernels[] = {
+    {.device = OG_CPU, .run = row_by_row}};
+
+// Declares that it writes x, and writes nothing.
+static og_status untouched(const og_call *call) {
+  (void)call;
+  return OG_OK;
+}
+static const og_kernel untouched_kernels[] = {
+    {.device = OG_CPU, .run = untouched}};
+
+// The operator has one argument that is no tensor, and the list has `count`
+// entries.
+static og_status read_second(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] * (float)call->attr[1].f;
+  return OG_OK;
+}
+static const og_kernel read_second_kernels[] = {
+    {.device = OG_CPU, .run = read_second}};
+
+static og_status sum_past_list(const og_call *call) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i <= call->attr[0].count; ++i)
+    sum += call->attr[0].ints[i];
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i] + (float)sum;
+  return OG_OK;
+}
+static const og_kernel sum_past_list_kernels[] = {
+    {.device = OG_CPU, .run = sum_past_list}};
+
+// Adds y[0] everywhere.
+static og_status add_first(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] + og_f32(call->in[1])[0];
+  return OG_OK;
+}
+static const og_kernel add_first_kernels[] = {
+    {.device = OG_CPU, .run = add_first}};
+
+// Neither the operator nor its backward operator looks at `scale`.
+static og_status identity(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel identity_kernels[] = {
+    {.device = OG_CPU, .run = identity}};
+
 static const og_op ops[] = {
     {SIMPLE("out_of_bounds_write", past_kernels)},
     {SIMPLE("out_of_bounds_read", read_kernels)},
@@ -434,7 +492,36 @@ static const og_op ops[] = {
      .shape = "x[N] -> []",
      .dtype = "x: f32 -> x",
      .kernels = OG_KERNELS(sum_short_kernels)},
+    {.schema = "wrong_order(Tensor x) -> Tensor",
+     .shape = "x[R, C] -> [C, R]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(row_by_row_kernels)},
+    {.schema = "never_mutated(Tensor(a!) x) -> Tensor(a!)",
+     .shape = "x[N]",
+     .dtype = "x: f32",
+     .kernels = OG_KERNELS(untouched_kernels)},
     // Found as what the table in unit/check_findings.c says.
+    {.schema = "read_second(Tensor x, float scale) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(read_second_kernels)},
+    {.schema = "sum_past_list(Tensor x, int[] terms) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(sum_past_list_kernels)},
+    {.schema = "add_first(Tensor x, Tensor y) -> Tensor",
+     .shape = "x[N], y[N] -> [N]",
+     .dtype = "x: f32, y: x -> x",
+     .kernels = OG_KERNELS(add_first_kernels)},
+    {.schema = "unscaled(Tensor x, float scale) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .backward = "unscaled_backward(grad, scale) -> x",
+     .kernels = OG_KERNELS(identity_kernels)},
+    {.schema = "unscaled_backward(Tensor grad, float scale) -> Tensor",
+     .shape = "grad[N] -> [N]",
+     .dtype = "grad: f32 -> grad",
+     .kernels = OG_KERNELS(identity_kernels)},
     {.schema = "magnitude(Tensor x) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32|i32 -> x",

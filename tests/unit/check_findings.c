@@ -99,6 +99,10 @@ static const char *const more[][2] = {
     {"first_count", "crash"},
     {"sum_entries", "crash"},
     {"add_twice_", "wrong_gradient"},
+    {"read_second", "out_of_bounds_read"},
+    {"sum_past_list", "out_of_bounds_read"},
+    {"add_first", "unused_end"},
+    {"unscaled", "unused_argument"},
 };
 
 static bool is_in_more(const char *op) {
