@@ -430,7 +430,7 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   if (PyErr_Occurred() != NULL) return -1;
   graph_host_fill(&self->context, &host);
   host.plan_limit = plan_limit;
-  host.lanes = lanes;
+  if (host.lanes == 0) host.lanes = lanes;
   if (opgraft_executable_create(self->graph, &host, &self->executable,
                                 &error) != OG_OK) {
     graph_error(&error);

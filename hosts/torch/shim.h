@@ -96,7 +96,10 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, aoti_torch_cpu_baddbmm_out,                             \
     (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double, \
      double))                                                            \
-  X(const char *, torch_exception_get_what_without_backtrace, (void))
+  X(const char *, torch_exception_get_what_without_backtrace, (void))    \
+  /* Of the OpenMP that torch is linked with. */                         \
+  X(int, omp_get_max_threads, (void))                                    \
+  X(void, omp_set_num_threads, (int))
 
 // Not published: used only after the self-test in guard.c saw them work.
 #define SHIM_UNPUBLISHED(X)                            \

@@ -43,6 +43,21 @@ void threads_set(og_call *call, int64_t bytes) {
   call->parallel_for = host_parallel_for;
 }
 
+// A share of a compiled graph may call ATen, and so oneDNN: that splits its
+// work by as many threads as OpenMP gives outside of a parallel region, gets
+// one inside, and waits for the others for ever. So a share's own number is
+// one.
+static void share_run_alone(int64_t begin, int64_t end, void *context) {
+  const int before = shim.omp_get_max_threads();
+  shim.omp_set_num_threads(1);
+  share_run(begin, end, context);
+  shim.omp_set_num_threads(before);
+}
+
+static bool can_run_alone(void) {
+  return shim.omp_get_max_threads != NULL && shim.omp_set_num_threads != NULL;
+}
+
 // For a compiled graph, whose kernels were prepared for so many workers.
 static og_status graph_parallel_for(const og_call *call, int64_t total,
                                     int64_t grain, og_task_fn fn, void *state) {
@@ -53,7 +68,8 @@ static og_status graph_parallel_for(const og_call *call, int64_t total,
     fn(state, 0, total, 0);
     return OG_OK;
   }
-  return shim.torch_parallel_for(0, total, grain > 0 ? grain : 1, share_run,
+  return shim.torch_parallel_for(0, total, grain > 0 ? grain : 1,
+                                 can_run_alone() ? share_run_alone : share_run,
                                  &s) == 0
              ? OG_OK
              : OG_INTERNAL;
@@ -64,4 +80,5 @@ void threads_host(opgraft_host *host) {
   shim.torch_get_num_threads(&count);
   host->parallel_for = graph_parallel_for;
   host->threads = (int32_t)count;
+  if (!can_run_alone()) host->lanes = 1;
 }
