@@ -16,6 +16,7 @@ typedef struct adoption {
   og_op *ops;
   og_kernel *kernels;
   const void **derived;
+  const opgraft_prepared **prepared;
   int32_t count;
   char name[64];
   og_module record;
@@ -66,6 +67,7 @@ static void adoption_free(adoption *a) {
   free(a->ops);
   free(a->kernels);
   free(a->derived);
+  free(a->prepared);
   free(a);
 }
 
@@ -85,8 +87,10 @@ static adoption *adoption_new(const char *name, PyObject *operators) {
     a->ops = calloc((size_t)count, sizeof *a->ops);
     a->kernels = calloc((size_t)count, sizeof *a->kernels);
     a->derived = calloc((size_t)count, sizeof *a->derived);
+    a->prepared = calloc((size_t)count, sizeof *a->prepared);
   }
-  if (a == NULL || a->ops == NULL || a->kernels == NULL || a->derived == NULL) {
+  if (a == NULL || a->ops == NULL || a->kernels == NULL || a->derived == NULL ||
+      a->prepared == NULL) {
     if (a != NULL) adoption_free(a);
     PyErr_NoMemory();
     return NULL;
@@ -145,7 +149,9 @@ static int operator_read(adoption *a, int32_t i, PyObject *item) {
   PyOS_snprintf(self->name, sizeof self->name, "%.*s",
                 schema != NULL ? (int)strcspn(schema, "( ") : 0, schema);
   a->kernels[i].run = kind->run;
-  return kind->read(self, payload);
+  if (kind->read(self, payload) != 0) return -1;
+  if (self->prepared.run != NULL) a->prepared[i] = &self->prepared;
+  return 0;
 }
 
 // adopt(module name, key, [(declaration, kind, payload)]) -> module handle
@@ -169,6 +175,7 @@ PyObject *adopt_make(PyObject *self, PyObject *arguments) {
       .struct_size = sizeof made,
       .record = &a->record,
       .derived = a->derived,
+      .prepared = a->prepared,
       .key = key,
       .release = adoption_release,
       .owner = a,
@@ -178,6 +185,15 @@ PyObject *adopt_make(PyObject *self, PyObject *arguments) {
     return module_error(&error);
   }
   return module_capsule_new(module);
+}
+
+og_status adopt_fail(const adopted *self, opgraft_error *error, og_status code,
+                     const char *text) {
+  if (error == NULL) return code;
+  *error = (opgraft_error){.code = code, .begin = -1, .end = -1};
+  PyOS_snprintf(error->op, sizeof error->op, "%s", self->name);
+  PyOS_snprintf(error->text, sizeof error->text, "%s: %s", self->name, text);
+  return code;
 }
 
 const adopted *adopt_find(const opgraft_op *op) {

@@ -118,8 +118,7 @@ static og_status element_get(const og_call *call, const og_tensor *tensor,
 
 static og_status tensor_step(const map_step *step, const og_call *call,
                              int64_t element, map_value *out) {
-  const og_tensor *t =
-      step->is_out ? call->out[step->index] : call->in[step->index];
+  const og_tensor *t = map_tensor(step, call);
   const bool is_pointer = step->code <= MAP_strides;
   out->kind = is_pointer ? MAP_IS_POINTER : MAP_IS_INT;
   out->word.i = 0;
@@ -284,26 +283,41 @@ static bool is_real(map_type type) {
   return type == MAP_TYPE_f32 || type == MAP_TYPE_f64;
 }
 
-og_status map_store(const og_call *call, const og_tensor *to, int64_t element,
-                    map_type type, map_word word) {
+og_status map_storable(const og_call *call, og_dtype to, map_type type) {
+  if (is_real(type) ? to.code == OG_CODE_FLOAT && to.bits >= 32
+                    : to.code <= OG_CODE_UINT)
+    return OG_OK;
+  return og_fail(call, OG_DTYPE,
+                 "what the C function returns is no number of the result's "
+                 "type; mend the dtype rule or the prototype");
+}
+
+// Of a number that its type holds, in 64 bits.
+static bool is_narrow(uint64_t whole, bool is_signed, og_dtype to) {
+  const int64_t number = (int64_t)whole;
+  if (is_signed && number < 0)
+    return to.code == OG_CODE_INT && number >= -(INT64_C(1) << (to.bits - 1));
+  return whole >> (to.code == OG_CODE_INT ? to.bits - 1 : to.bits) == 0;
+}
+
+const char *map_store(void *at, og_dtype to, map_type type, map_word word) {
   const int bits = types[type].bits;
-  char *at = (char *)og_data(to) + element * to->dtype.bits / 8;
-  if (to->dtype.code == OG_CODE_FLOAT && is_real(type)) {
+  if (to.code == OG_CODE_FLOAT) {
     const double real = type == MAP_TYPE_f32 ? (double)word.f32 : word.f64;
     const float narrow = (float)real;
-    if (to->dtype.bits == 32) memcpy(at, &narrow, sizeof narrow);
-    if (to->dtype.bits == 64) memcpy(at, &real, sizeof real);
-    return OG_OK;
+    if (to.bits == 32)
+      memcpy(at, &narrow, sizeof narrow);
+    else
+      memcpy(at, &real, sizeof real);
+    return NULL;
   }
-  if (to->dtype.code > OG_CODE_UINT || is_real(type))
-    return og_fail(call, OG_DTYPE,
-                   "what the C function returns is no number of the result's "
-                   "type; mend the dtype rule or the prototype");
   // A register's upper bits are not the callee's to set.
   const int shift = 64 - bits;
-  const int64_t whole = types[type].is_signed
-                            ? (int64_t)(word.u << shift) >> shift
-                            : (int64_t)(word.u << shift >> shift);
-  memcpy(at, &whole, to->dtype.bits / 8);
-  return OG_OK;
+  const uint64_t whole = types[type].is_signed
+                             ? (uint64_t)((int64_t)(word.u << shift) >> shift)
+                             : word.u << shift >> shift;
+  if (to.bits < bits && !is_narrow(whole, types[type].is_signed, to))
+    return "what the C function returned does not fit the result's type";
+  memcpy(at, &whole, to.bits / 8);
+  return NULL;
 }

@@ -95,6 +95,18 @@ typedef struct map_value {
 // exception set.
 int map_read(PyObject *list, map_arg *args, int32_t *out_count);
 int map_type_find(const char *name, map_type *out);
+// The tensor that a step is of; NULL for an absent optional.
+static inline const og_tensor *map_tensor(const map_step *step,
+                                          const og_call *call) {
+  return step->is_out ? call->out[step->index] : call->in[step->index];
+}
+// What a program leaves but for where tensors lie is the same in every call of
+// a plan's node. A first element is the whole program, and is followed: the
+// word then is where the tensor lies whenever the node runs.
+static inline bool map_is_followed(const map_arg *arg, const og_call *call) {
+  return arg->steps[0].code == MAP_data &&
+         map_tensor(&arg->steps[0], call) != NULL;
+}
 og_status map_eval(const map_arg *arg, const og_call *call, int64_t element,
                    map_value *out);
 // The same, as the C type wants it: a number that does not fit is an error.
@@ -110,8 +122,10 @@ static inline const og_tensor *map_fold(const og_tensor *tensor,
   slot->byte_offset = 0;
   return slot;
 }
-// Stores a C result as element `element` of a tensor.
-og_status map_store(const og_call *call, const og_tensor *to, int64_t element,
-                    map_type type, map_word word);
+// Whether a C result can be an element of this type.
+og_status map_storable(const og_call *call, og_dtype to, map_type type);
+// Stores one that can. NULL, or why not: an integer may be too large for a
+// narrower element.
+const char *map_store(void *at, og_dtype to, map_type type, map_word word);
 
 #endif  // OG_TORCH_ADOPT_MAP_H

@@ -107,11 +107,12 @@ static og_status argument_make(const map_arg *arg, const og_call *call,
 
 // The function's own text, from an error object: {kind, message} after its
 // header, each a pointer and a length.
-static og_status error_tell(const og_call *call) {
-  char text[512] = "the TVM-FFI function failed without a reason";
+static const char *error_text(char *text, size_t text_bytes) {
   char *error = NULL;
+  PyOS_snprintf(text, text_bytes,
+                "the TVM-FFI function failed without a reason");
   tvm.error_take((void **)&error);
-  if (error == NULL) return og_fail(call, OG_KERNEL, text);
+  if (error == NULL) return text;
   struct {
     const char *data;
     size_t size;
@@ -121,11 +122,11 @@ static og_status error_tell(const og_call *call) {
   memcpy(parts, error + TVM_HEADER_BYTES, sizeof parts);
   if (type == TVM_ERROR && parts[0].size < 64 && parts[1].data != NULL) {
     const int most = parts[1].size < 400 ? (int)parts[1].size : 400;
-    PyOS_snprintf(text, sizeof text, "the TVM-FFI function raised %.*s: %.*s",
+    PyOS_snprintf(text, text_bytes, "the TVM-FFI function raised %.*s: %.*s",
                   (int)parts[0].size, parts[0].data, most, parts[1].data);
   }
   tvm.release(error);
-  return og_fail(call, OG_KERNEL, text);
+  return text;
 }
 
 static og_status result_copy(const og_call *call, const og_tensor *to,
@@ -153,6 +154,14 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
   return OG_OK;
 }
 
+static og_status number_store(const og_call *call, const og_tensor *to,
+                              map_type type, map_word word) {
+  const og_status status = map_storable(call, to->dtype, type);
+  if (status != OG_OK) return status;
+  const char *why = map_store(og_data(to), to->dtype, type, word);
+  return why == NULL ? OG_OK : og_fail(call, OG_KERNEL, why);
+}
+
 static og_status result_take(const adopted_tvm *self, const og_call *call,
                              tvm_any *result) {
   og_status status = OG_OK;
@@ -166,10 +175,10 @@ static og_status result_take(const adopted_tvm *self, const og_call *call,
     else if (result->type_index == TVM_DL_TENSOR)
       status = result_copy(call, to, result->p);
     else if (result->type_index == TVM_INT)
-      status = map_store(call, to, 0, MAP_TYPE_i64, (map_word){.i = result->i});
+      status = number_store(call, to, MAP_TYPE_i64, (map_word){.i = result->i});
     else if (result->type_index == TVM_FLOAT)
       status =
-          map_store(call, to, 0, MAP_TYPE_f64, (map_word){.f64 = result->f});
+          number_store(call, to, MAP_TYPE_f64, (map_word){.f64 = result->f});
     else
       status = og_fail(call, OG_KERNEL,
                        "it returned no tensor; name the result in call where "
@@ -177,6 +186,13 @@ static og_status result_take(const adopted_tvm *self, const og_call *call,
   }
   if (result->type_index >= TVM_OBJECTS) tvm.release(result->p);
   return status;
+}
+
+static int function_call(const adopted_tvm *self, const tvm_any *arguments,
+                         tvm_any *result) {
+  return self->symbol != NULL
+             ? self->symbol(NULL, arguments, self->arg_count, result)
+             : tvm.call(self->handle, arguments, self->arg_count, result);
 }
 
 static og_status tvm_run(const og_call *call) {
@@ -189,14 +205,51 @@ static og_status tvm_run(const og_call *call) {
         argument_make(&self->args[i], call, &folded[i], &arguments[i]);
     if (UNLIKELY(status != OG_OK)) return status;
   }
-  const int failed =
-      self->symbol != NULL
-          ? self->symbol(NULL, arguments, self->arg_count, &result)
-          : tvm.call(self->handle, arguments, self->arg_count, &result);
-  if (UNLIKELY(failed != 0)) return error_tell(call);
+  char text[512];
+  if (UNLIKELY(function_call(self, arguments, &result) != 0))
+    return og_fail(call, OG_KERNEL, error_text(text, sizeof text));
   if (LIKELY(result.type_index == TVM_NONE && self->result_out < 0))
     return OG_OK;
   return result_take(self, call, &result);
+}
+
+// --- A node of a plan
+// ---------------------------------------------------------------------
+
+// Of a function that writes its results: DLTensors stay where they are, and
+// what they point to is the plan's to keep true.
+typedef struct ready_tvm {
+  const adopted_tvm *self;
+  tvm_any arguments[];
+} ready_tvm;
+
+static og_status ready_prepare(const opgraft_prepare_call *prepare) {
+  const og_call *call = prepare->call;
+  const adopted_tvm *self = call->derived;
+  ready_tvm *ready = prepare->state;
+  og_status status = OG_OK;
+  ready->self = self;
+  for (int32_t i = 0; i < self->arg_count && status == OG_OK; ++i) {
+    const map_arg *arg = &self->args[i];
+    tvm_any *value = &ready->arguments[i];
+    status = argument_make(arg, call, NULL, value);
+    if (status != OG_OK || !map_is_followed(arg, call)) continue;
+    value->type_index = TVM_POINTER;
+    status = prepare->follow(prepare, &value->p, map_tensor(arg->steps, call));
+  }
+  return status;
+}
+
+static og_status ready_run(void *state, opgraft_error *error) {
+  const ready_tvm *ready = state;
+  const adopted_tvm *self = ready->self;
+  tvm_any result = {.type_index = TVM_NONE};
+  char text[512];
+  if (UNLIKELY(function_call(self, ready->arguments, &result) != 0))
+    return adopt_fail(&self->base, error, OG_KERNEL,
+                      error_text(text, sizeof text));
+  if (result.type_index >= TVM_OBJECTS) tvm.release(result.p);
+  return OG_OK;
 }
 
 // --- Reading the payload
@@ -215,8 +268,17 @@ static int tvm_read(adopted *base, PyObject *payload) {
   const uintptr_t object = (uintptr_t)handle, address = (uintptr_t)symbol;
   memcpy(&self->handle, &object, sizeof object);
   memcpy(&self->symbol, &address, sizeof address);
-  if (library_find_functions() != 0) return -1;
-  return map_read(args, self->args, &self->arg_count);
+  if (library_find_functions() != 0 ||
+      map_read(args, self->args, &self->arg_count) != 0)
+    return -1;
+  if (self->result_out < 0)
+    self->base.prepared = (opgraft_prepared){
+        .state_bytes =
+            sizeof(ready_tvm) + (size_t)self->arg_count * sizeof(tvm_any),
+        .prepare = ready_prepare,
+        .run = ready_run,
+    };
+  return 0;
 }
 
 static void tvm_reset(adopted *base) {

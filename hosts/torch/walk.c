@@ -435,13 +435,14 @@ void walk_results_name(entry *e, const opgraft_value *ids) {
 
 // --- Records -----------------------------------------------------------------
 
-// The last frame of the node's stack trace: 'File "model.py", line 12, in'.
+// The last frame of the node's stack trace that someone wrote: 'File
+// "model.py", line 12, in'. An operator's own Python function is generated.
 void walk_source_read(walk *w, PyObject *meta, opgraft_record *record) {
   PyObject *trace = PyDict_GetItem(meta, names.stack_trace);
   if (trace == NULL || !PyUnicode_Check(trace)) return;
   const char *text = PyUnicode_AsUTF8AndSize(trace, NULL), *found = NULL;
   for (const char *at = text; at != NULL && (at = strstr(at, "File \"")); ++at)
-    found = at + 6;
+    if (strncmp(at + 6, "<opgraft ", 9) != 0) found = at + 6;
   const char *end = found != NULL ? strchr(found, '"') : NULL;
   if (end == NULL) return;
   char *file = pool_alloc(&w->memory, (size_t)(end - found) + 1, 1);

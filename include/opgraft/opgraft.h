@@ -52,6 +52,33 @@ OPGRAFT_API og_status opgraft_module_wrap(const og_module *record,
                                           opgraft_module **out_module,
                                           opgraft_error *error);
 
+// One node of a plan, whose calls differ only in where its tensors lie. What
+// the node's state follows from the call is set once, here.
+typedef struct opgraft_prepare_call opgraft_prepare_call;
+struct opgraft_prepare_call {
+  uint32_t struct_size;
+  uint32_t reserved;
+  // Inferred. Its tensors have no memory yet and byte_offset 0; they and all
+  // else that it points to stay where they are for as long as the state.
+  const og_call *call;
+  void *state;  // zeroed, 16-byte aligned
+  // Has *where be the tensor's first element whenever `run` is called. `tensor`
+  // is one of the call's.
+  og_status (*follow)(const opgraft_prepare_call *prepare, void **where,
+                      const og_tensor *tensor);
+  void *host;  // the library's own
+};
+
+// A kernel that is made ready for a plan's node. `prepare` fails through
+// og_fail(prepare->call, ...). `run` then takes the kernel's place; it fills
+// the error's text, which may be NULL. Arguments have the strides that the
+// declaration accepts; there is no parallel_for.
+typedef struct opgraft_prepared {
+  size_t state_bytes;
+  og_status (*prepare)(const opgraft_prepare_call *prepare);
+  og_status (*run)(void *state, opgraft_error *error);
+} opgraft_prepared;
+
 // A module that the embedder makes at run time: declarations, and kernels that
 // call something which only the embedder knows.
 typedef struct opgraft_made {
@@ -66,6 +93,9 @@ typedef struct opgraft_made {
   // back; NULL: nothing to do.
   void (*release)(void *owner);
   void *owner;
+  // By operator: how its kernel is made ready for a plan. NULL, or an entry
+  // that is NULL: plans call the kernel.
+  const opgraft_prepared *const *prepared;
 } opgraft_made;
 
 // Every call makes a module of its own. Where it fails, release is not called.

@@ -302,6 +302,14 @@ def _types_of(d: Description, is_out: bool, index: int) -> list[str]:
     return []
 
 
+def check_returns(prototype: Prototype, returns: str | None) -> None:
+    if prototype.result != "void" and returns is None:
+        raise ValueError(
+            f"{prototype.name} returns a number; say what it is: "
+            'returns="out" (the result), "status" (0 is right) or "ignored"'
+        )
+
+
 def _result(
     d: Description, names: Names, prototype: Prototype, returns: str | None,
     is_each: bool,
@@ -315,11 +323,8 @@ def _result(
             raise ValueError(f"{d.name}: {prototype.name} takes elements "
                              "(x[i]), and returns nothing")
         return 0, -1, is_each
-    if returns is None:
-        raise ValueError(
-            f"{d.name}: {prototype.name} returns a number; say what it is: "
-            'returns="out" (the result), "status" (0 is right) or "ignored"'
-        )
+    check_returns(prototype, returns)
+    assert returns is not None
     if is_each and returns in ("ignored", "status"):
         raise ValueError(
             f"{d.name}: a function that is called for every element (x[i]) "
@@ -352,6 +357,7 @@ def declare(
 ) -> tuple[str, str]:
     """(schema, dtype) that follow: arguments are what the shape rule has left
     of the arrow, results are what else is written, the rest are numbers."""
+    check_returns(prototype, returns)
     left, _, right = shape.partition("->")
     shaped = re.findall(r"(\w+)(\??)\s*(?=\[)", left)
     optional = {n for n, mark in shaped if mark}

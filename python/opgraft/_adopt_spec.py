@@ -257,9 +257,15 @@ def _facts(name: str, f: Callable[..., Any]) -> dict[str, Any]:
     m = _adopted.module_of(f)
     d = next(iter(m._descriptions.values()))
     return {"op": name, "schema": f"{m.namespace}::{d.tables['schema']}",
-            "shape": d.tables.get("shape"),
+            "shape": _shape_text(d.tables),
             "calls": "Python" if m._calls_python(d) else
                      "C, without Python"}
+
+
+def _shape_text(tables: dict[str, Any]) -> str:
+    left, right = (", ".join(p["text"] for p in tables[key])
+                   for key in ("patterns", "shapes"))
+    return f"{left} -> {right}"
 
 
 def main() -> int:
@@ -284,7 +290,10 @@ def main() -> int:
                           "checks": [json.loads(r.json()) for r in reports]}))
     else:
         for fact in facts:
-            print(f"{fact['schema']}\n  calls {fact['calls']}")
+            print(fact["schema"])
+            if "shape" in fact:
+                print(f"  shape {fact['shape']}")
+            print(f"  calls {fact['calls']}")
         for report in reports:
             print(report)
     return 0 if all(reports) else 1

@@ -77,8 +77,8 @@ class Region:
 
 
 def _source(trace: str) -> tuple[str, int]:
-    """The innermost place of a stack trace's text."""
-    places = re.findall(r'File "([^"]*)", line (\d+)', trace)
+    """The innermost place of a stack trace's text that is not generated."""
+    places = re.findall(r'File "((?!<opgraft )[^"]*)", line (\d+)', trace)
     return (places[-1][0], int(places[-1][1])) if places else ("", 0)
 
 

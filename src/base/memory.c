@@ -59,7 +59,8 @@ void og_free(void *memory) { free(memory); }
 
 // --- Arenas ------------------------------------------------------------------
 
-// Each block is twice the one before it, up to a limit.
+// Each block is twice the one before it, up to a limit; what is larger than the
+// first has one of its own.
 enum {
   ARENA_BLOCK_BYTES = 4096,
   ARENA_BLOCK_MOST_BYTES = 16384,
@@ -73,10 +74,10 @@ struct og_arena_block {
   size_t pad;  // keeps the payload aligned
 };
 
-static size_t payload_next(const og_arena_block *last, size_t size) {
-  size_t payload = last == NULL ? ARENA_BLOCK_BYTES : 2 * last->size;
-  if (payload > ARENA_BLOCK_MOST_BYTES) payload = ARENA_BLOCK_MOST_BYTES;
-  return size > payload ? size : payload;
+static size_t payload_next(const og_arena_block *last) {
+  if (last == NULL) return ARENA_BLOCK_BYTES;
+  return last->size < ARENA_BLOCK_MOST_BYTES / 2 ? 2 * last->size
+                                                 : ARENA_BLOCK_MOST_BYTES;
 }
 
 void *og_arena_alloc(og_arena *arena, size_t size_bytes) {
@@ -84,15 +85,20 @@ void *og_arena_alloc(og_arena *arena, size_t size_bytes) {
   if (!og_size_add(size_bytes, ARENA_ALIGNMENT - 1, &size)) return NULL;
   size = size / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
   og_arena_block *block = arena->head;
-  if (block == NULL || block->size - block->used < size) {
-    const size_t payload = payload_next(block, size);
+  const bool is_large = size > ARENA_BLOCK_BYTES;
+  if (is_large || block == NULL || block->size - block->used < size) {
+    const size_t payload = is_large ? size : payload_next(block);
     size_t total;
     if (!og_size_add(payload, sizeof *block, &total)) return NULL;
     block = og_alloc_zeroed(1, total);
     if (block == NULL) return NULL;
     block->size = payload;
-    block->next = arena->head;
-    arena->head = block;
+    // A large one is full at once: small ones go on sharing the head, side by
+    // side, which is where replay reads them.
+    og_arena_block **at =
+        is_large && arena->head != NULL ? &arena->head->next : &arena->head;
+    block->next = *at;
+    *at = block;
   }
   void *memory = (char *)(block + 1) + block->used;
   block->used += size;

@@ -2,9 +2,10 @@
 // Operators of modules, called directly: a frame that is matched, inferred and
 // given its kernel when the instance is made.
 //
-// Invariant: a replay finds the frame's tables as preparation left them; where
+// Invariants: a replay finds the frame's tables as preparation left them; where
 // a run may change them (arguments whose strides the kernel does not take)
-// they are put back first.
+// they are put back first. A frame is long, and a replay of what its embedder
+// prepared reads none of it.
 
 #include <string.h>
 
@@ -55,6 +56,21 @@ static og_status run_fitted(void *state, const og_run *run) {
   const og_status status = opgraft_frame_run(frame, run->error);
   opgraft_frame_reset(frame);
   return status;
+}
+
+// What a replay reads of a node that its embedder prepared; the state follows.
+typedef struct og_prepared {
+  og_status (*run)(void *state, opgraft_error *error);
+  const og_framed *updates;  // NULL where no result starts as an operand
+} og_prepared;
+
+static og_status run_prepared(void *state, const og_run *run) {
+  og_prepared *prepared = state;
+  const og_framed *framed = prepared->updates;
+  if (OG_UNLIKELY(framed != NULL))
+    og_updates_start(framed->in, framed->out, framed->out_count,
+                     framed->update);
+  return prepared->run(prepared + 1, run->error);
 }
 
 // --- Arguments ---------------------------------------------------------------
@@ -216,6 +232,39 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
+// --- What the embedder prepares ----------------------------------------------
+
+// A result is followed as the plan has it: the frame's own record of one is a
+// copy.
+static og_status state_follow(const opgraft_prepare_call *prepare, void **where,
+                              const og_tensor *tensor) {
+  og_prep *prep = prepare->host;
+  const opgraft_frame *frame =
+      (const opgraft_frame *)(const void *)prepare->call;
+  for (int32_t i = 0; i < frame->fresh_count; ++i)
+    if (tensor == &frame->fresh[i]) tensor = prep->out[i];
+  return og_prep_pointer(prep, where, tensor);
+}
+
+static og_status embedder_prepare(og_prep *prep, og_framed *framed,
+                                  const opgraft_prepared *by) {
+  opgraft_frame *frame = &framed->frame;
+  og_prepared *prepared =
+      og_prep_alloc(prep, sizeof *prepared + by->state_bytes);
+  if (prepared == NULL) return og_prep_memory(prep);
+  prepared->run = by->run;
+  prepared->updates = framed->update != NULL ? framed : NULL;
+  const opgraft_prepare_call call = {.struct_size = sizeof call,
+                                     .call = &frame->call,
+                                     .state = prepared + 1,
+                                     .follow = state_follow,
+                                     .host = prep};
+  frame->error = prep->error;
+  if (prep->error != NULL) prep->error->code = OG_OK;
+  prep->step = (og_step){run_prepared, prepared};
+  return by->prepare(&call);
+}
+
 // --- Preparing ---------------------------------------------------------------
 
 static bool takes(const og_decl *decl, int32_t t, const og_tensor *tensor) {
@@ -267,9 +316,11 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   memcpy(framed->kept_in, frame->in, sizeof frame->in);
   memcpy(framed->kept_list, frame->in_list, sizeof frame->in_list);
   memcpy(framed->kept_out, frame->out, sizeof frame->out);
-  prep->step = (og_step){framed->is_direct ? run_direct : run_fitted, framed};
   // What was adopted may need its host's lock.
   prep->is_pinned = op->derived != NULL;
+  if (framed->is_direct && op->prepared != NULL)
+    return embedder_prepare(prep, framed, op->prepared);
+  prep->step = (og_step){framed->is_direct ? run_direct : run_fitted, framed};
   return OG_OK;
 }
 

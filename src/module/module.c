@@ -375,8 +375,10 @@ og_status opgraft_module_make(const opgraft_made *made,
   OG_TRY(opgraft_module_wrap(made->record, out_module, error));
   struct opgraft_module *module = *out_module;
   og_sha256_hex(made->key, strlen(made->key), module->hash);
-  for (int32_t i = 0; i < module->op_count; ++i)
+  for (int32_t i = 0; i < module->op_count; ++i) {
     if (made->derived[i] != NULL) module->ops[i].derived = made->derived[i];
+    if (made->prepared != NULL) module->ops[i].prepared = made->prepared[i];
+  }
   module->release = made->release;
   module->owner = made->owner;
   return OG_OK;

@@ -78,6 +78,21 @@ done:
   og_arena_destroy(&arena);
 }
 
+// What replay reads lies side by side, whatever large tables come between.
+TEST(arena_keeps_small_ones_together) {
+  og_arena arena = {0};
+  const char *before = NULL;
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(og_arena_alloc(&arena, 10000) != NULL);
+    const char *small = og_arena_alloc(&arena, 64);
+    REQUIRE(small != NULL);
+    if (before != NULL) CHECK_EQ(small - before, 64);
+    before = small;
+  }
+done:
+  og_arena_destroy(&arena);
+}
+
 TEST_MAIN("memory", CASE_NO_FAULTS(checked_i64), CASE_NO_FAULTS(checked_size),
           CASE_NO_FAULTS(too_much), CASE_NO_FAULTS(fails_from_the_nth_on),
-          CASE(arena_keeps_and_zeroes))
+          CASE(arena_keeps_and_zeroes), CASE(arena_keeps_small_ones_together))

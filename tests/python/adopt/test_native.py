@@ -58,6 +58,77 @@ def test_a_symbol_in_the_graph_engine(native):
             model(x, gate), reference(reference(x, gate) + 1, gate))
 
 
+def replayed(f, dynamic=False):
+    return torch.compile(f, backend="opgraft", fullgraph=True, dynamic=dynamic)
+
+
+def test_a_plan_s_numbers_are_its_own(native):
+    f = opgraft.adopt(SILU, library=native, **MAP)
+    model = replayed(lambda x, g: f(f(x, g) + 1, g), dynamic=True)
+    for size in (3, 5, 3, 0, 7, 5, 3):
+        x, gate = torch.randn(2, size, 2)  # memory of its own each time
+        torch.testing.assert_close(
+            model(x, gate), reference(reference(x, gate) + 1, gate))
+    stats = opgraft.stats(model)
+    assert stats.fallbacks == [] and stats.in_python == []
+
+
+def test_a_plan_says_what_a_function_said(native):
+    f = opgraft.adopt(
+        "int row_sums(double *out, const float *x, int rows, int width)",
+        library=native, shape="x[R, W] -> [R]", returns="status",
+        call="out.data, x.data, R, W")
+    model = replayed(lambda x: f(x) + 1, dynamic=True)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(model(x), x.double().sum(1) + 1)
+    with pytest.raises(RuntimeError, match=r"row_sums.*test_native.py:\d+.*: "
+                       "row_sums: the C function returned 7, wanted 0"):
+        model(torch.empty(3, 0))
+    torch.testing.assert_close(model(x), x.double().sum(1) + 1)
+
+
+def test_a_plan_s_numbers_are_held_against_their_types(native):
+    nine = opgraft.adopt(
+        "void nine(float *out, int8_t a, int16_t b, int32_t c, int64_t d, "
+        "uint8_t e, uint16_t f, float g, uint32_t h, double i)",
+        library=native, shape="x[N] -> [1]", dtype="x: f32 -> f32",
+        schema="nine(Tensor x, float g) -> Tensor",
+        call="out.data, x.numel, 1, 2, N, 3, 4, g, 5, 0.5")
+    model = replayed(lambda x: nine(x, 2.0) + nine(x + 1, 3.0), dynamic=True)
+    for size in (5, 100, 5):
+        assert model(torch.empty(size)).item() == 4 * size + 36
+    with pytest.raises(RuntimeError, match="argument 2 of its call does not "
+                                           "fit its C type"):
+        model(torch.empty(200))
+    softsign = opgraft.adopt(
+        "float softsign(float x, double scale)", library=native,
+        shape="x[*N] -> [*N]", call="x[i], scale", returns="out[i]")
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(replayed(lambda x: softsign(x + 0, 2.0))(x),
+                               torch.nn.functional.softsign(x) * 2)
+
+
+def test_what_a_function_returns_must_fit(native):
+    rules = dict(library=native, shape="x[*N] -> []", call="x.data, x.numel",
+                 returns="out")
+    prototype = "uint32_t add_bytes(const uint8_t *data, size_t size)"
+    x = torch.full((3,), 100, dtype=torch.uint8)
+    small = opgraft.adopt(prototype, dtype="x: u8 -> u8", name="small::add",
+                          **rules)
+    assert small(x[:2]).item() == 200
+    model = replayed(lambda x: small(x) + 0, dynamic=True)
+    assert model(x[:2]).item() == 200
+    text = "add: what the C function returned does not fit"
+    for call in (small, model):
+        with pytest.raises(RuntimeError, match=text):
+            call(x)
+    real = opgraft.adopt(prototype, dtype="x: u8 -> f32", name="real::add",
+                         **rules)
+    for call in (real, replayed(lambda x: real(x) + 0)):
+        with pytest.raises(RuntimeError, match="no number of the result's type"):
+            call(x)
+
+
 def test_a_status_and_a_type_of_its_own(native):
     f = opgraft.adopt(
         "int row_sums(double *out, const float *x, int rows, int width)",
@@ -187,9 +258,15 @@ def test_tvm_ffi_functions(tvm_library):
                        match="scale: the TVM-FFI function raised ValueError: "
                              "factor is negative"):
         scale(x, -1.0)
-    replayed = torch.compile(lambda x: scale(scale(x, 2.0), 3.0),
-                             backend="opgraft", fullgraph=True)
-    torch.testing.assert_close(replayed(x), x * 6)
+    model = replayed(lambda x: scale(scale(x, 2.0), 3.0) + count(x), True)
+    for size in (3, 6, 3):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(model(x), x * 6 + size)
+    wrong = replayed(lambda x: scale(x, -1.0))
+    with pytest.raises(RuntimeError,
+                       match=r"scale.*test_native.py:\d+.*: scale: the TVM-FFI "
+                             "function raised ValueError: factor is negative"):
+        wrong(x)
 
 
 # --- Prototypes and libraries that are wrong --------------------------------------
