@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import _adoption, _source
+from . import _adoption, _opaque, _source
 from ._source import Texts, replaced, segment, statement_at, tree_of
 
 
@@ -42,6 +42,7 @@ class Context(NamedTuple):
     script: str
     texts: Texts
     seen: dict[str, Any]
+    around: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
 
 
 def proposals(root: Root, context: Context) -> Iterator[Proposal]:
@@ -58,6 +59,11 @@ def proposals(root: Root, context: Context) -> Iterator[Proposal]:
     for title, new in _adoption.proposed(root, text, tree, statement,
                                          context.seen):
         yield Proposal("adopt", title, {root.file: new})
+    at = _opaque.around(root.file, root.line, context.texts)
+    candidates, told = context.around
+    for title, file, new in _opaque.proposed(
+            candidates.get(at, []), told, context.texts):
+        yield Proposal("adopt", title, {file: new})
 
 
 # --- Flags --------------------------------------------------------------------
@@ -67,6 +73,7 @@ _SCALARS = [_CONFIG + "capture_scalar_outputs = True"]
 _SHAPES = _SCALARS + [_CONFIG + "capture_dynamic_output_shape_ops = True"]
 _FLAGS: dict[str, list[list[str]]] = {
     "GB0124": [_SCALARS], "GB0109": [_SCALARS],
+    "GB0014": [[_CONFIG + "allow_rnn = True"]],
     "GB0036": [_SHAPES], "GB0033": [_SHAPES],
     "GB0059": [[_CONFIG + "reorderable_logging_functions.add(print)"]],
 }
@@ -243,10 +250,66 @@ def _hoist(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
                    "\n".join(lines) + "\n")
 
 
+def _constant(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+              ) -> Made:
+    """A helper of the file whose result the statement uses, taken as a
+    constant: what it gives may follow from a configuration alone."""
+    helpers = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)
+               and not n.decorator_list}
+    used = {n.id for n in ast.walk(_head(statement))
+            if isinstance(n, ast.Name)}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Assign) and isinstance(
+                node.value, ast.Call) and isinstance(
+                    node.value.func, ast.Name)):
+            continue
+        made = {t.id for t in node.targets if isinstance(t, ast.Name)}
+        helper = helpers.get(node.value.func.id)
+        if helper is not None and made & used:
+            lines = text.splitlines()
+            lines.insert(helper.lineno - 1,
+                         '@__import__("torch")._dynamo.assume_constant_result')
+            yield ("rewrite", f"take what {helper.name} gives as a constant",
+                   "\n".join(lines) + "\n")
+
+
+_NUMPY_RANDOM = {"np.random.uniform": "uniform", "np.random.rand": "random",
+                 "np.random.random": "random"}
+
+
+def _python_random(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+                   ) -> Made:
+    """One number of NumPy's generator: Dynamo knows Python's."""
+    for call in _calls(statement):
+        name = _NUMPY_RANDOM.get(segment(text, call.func))
+        if name is not None and len(call.args) == 2 * (name == "uniform") \
+                and not call.keywords:
+            values = ", ".join(segment(text, a) for a in call.args)
+            yield ("rewrite", "draw the number from Python's generator",
+                   replaced(text, call, f'__import__("random").{name}'
+                            f"({values})"))
+
+
+_BUILTINS = {"np.sum": "sum", "np.max": "max", "np.min": "min",
+             "np.prod": "math.prod"}
+
+
+def _python_reduction(_: Root, text: str, tree: ast.Module,
+                      statement: ast.stmt) -> Made:
+    """NumPy's sum of a list is a tensor to Dynamo; Python's is a number."""
+    for call in _calls(statement):
+        name = _BUILTINS.get(segment(text, call.func))
+        if name is not None and len(call.args) == 1 and not call.keywords:
+            name = name.replace("math.", '__import__("math").')
+            yield ("rewrite", "reduce the list in Python", replaced(
+                text, call.func, name))
+
+
 ANY: tuple[Maker, ...] = (_gate,)
 REWRITES: dict[str, tuple[Maker, ...]] = {
     "GB0025": (_leave_out,), "GB4297": (_leave_out,),
-    "GB0124": (_keep_tensor,), "GB0170": (_where,),
+    "GB0124": (_keep_tensor,), "GB0170": (_where, _constant),
     "GB0179": (_clone,), "GB4198": (_clone,),
     "GB0007": (_hoist,), "GB0156": (_hoist,),
+    "GB0033": (_python_reduction, _python_random, _constant),
 }

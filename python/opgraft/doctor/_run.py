@@ -49,8 +49,10 @@ def leave_caches_out() -> None:
 
 @contextlib.contextmanager
 def recording(path: str | os.PathLike[str], runs: int, script: str = "",
-              arguments: str = "") -> Iterator[Recorder]:
-    """Hooks around the body; then the times; all in the event file `path`."""
+              arguments: str = "", is_tested: bool = False
+              ) -> Iterator[Recorder]:
+    """Hooks around the body; then the times; all in the event file `path`.
+    The hooks test themselves first, unless a run before did."""
     leave_caches_out()
     writer = Writer(path)
     writer.line(
@@ -61,7 +63,8 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
     )
     recorder = Recorder(writer)
     installed = _adapter.install(recorder)
-    _selftest.run(installed, recorder)
+    if not is_tested:
+        _selftest.run(installed, recorder)
     _logs.stand_in(installed, recorder)
     status, text = "ok", ""
     total = ok = 0
@@ -110,7 +113,8 @@ def script(path: str, arguments: list[str], events: str, runs: int,
         path) else os.getcwd()
     with _survived():
         with recording(events, runs, script=os.path.abspath(path),
-                       arguments=shlex.join(arguments)) as recorder:
+                       arguments=shlex.join(arguments),
+                       is_tested=outputs is not None) as recorder:
             _run_main(path, (texts or {}).get(os.path.abspath(path)))
             if outputs is not None:
                 outputs.entries = recorder.entries

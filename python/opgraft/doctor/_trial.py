@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -37,9 +38,8 @@ THREADS = torch.get_num_threads()  # what a child has
 PATIENCE = 10  # wall time for each second of processor time
 
 
-BLOCKS = 7  # near the least one, of either side, before two are compared
-NEAR = 1.1
-ROUNDS = 60
+BLOCKS = 7  # of either side, in each of two halves, before they are compared
+ROUNDS = 280
 ROUNDS_S = 30.0
 _ANSWER = struct.Struct("<q")
 
@@ -87,6 +87,7 @@ class Outcome:
     report: dict[str, Any] = dataclasses.field(default_factory=dict)
     outputs: list[Any] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    captured: int = 0  # operators of one step that run inside regions
     child: Child | None = None  # it waits, to be timed
 
     @property
@@ -103,26 +104,33 @@ class Outcome:
             self.child = None
 
 
-def compared_ms(before: Outcome, after: Outcome) -> tuple[float, float] | None:
-    """One step of each, in turns: the least of at least BLOCKS blocks that
-    are all near it. None where the machine is too noisy for that."""
-    sides: list[list[int]] = [[], []]
+def compared_ms(before: Outcome, after: Outcome, slower: float
+                ) -> tuple[float, float] | None:
+    """One step of each: the least of blocks that were timed in turns. None
+    where the machine is too noisy to say whether `after` takes `slower` times
+    as long: the least of even and of odd rounds and the middle of all must
+    agree on that."""
+    sides: tuple[list[int], list[int]] = [], []
     end = time.monotonic() + ROUNDS_S
-    for _ in range(ROUNDS):
+    for count in range(1, ROUNDS + 1):
         for side, child in zip(sides, (before.child, after.child)):
             ns = child.block_ns(ROUNDS_S) if child is not None else None
             if ns is None:
                 return None
             side.append(ns)
-        if all(_is_clear(side) for side in sides):
+        if count % BLOCKS == 0 and count >= 2 * BLOCKS and len(
+                {ratio > slower for ratio in _ratios(*sides)}) == 1:
             return min(sides[0]) / 1e6, min(sides[1]) / 1e6
         if time.monotonic() > end:
             break
     return None
 
 
-def _is_clear(blocks: list[int]) -> bool:
-    return sum(ns <= NEAR * min(blocks) for ns in blocks) >= BLOCKS
+def _ratios(before: list[int], after: list[int]) -> list[float]:
+    middle = len(before) // 2
+    return [min(after[::2]) / min(before[::2]),
+            min(after[1::2]) / min(before[1::2]),
+            sorted(after)[middle] / sorted(before)[middle]]
 
 
 def prepare() -> None:
@@ -145,7 +153,7 @@ def attempt(script: str, arguments: list[str], texts: Texts, runs: int,
             timeout_s: float, eager_seen: Path | None = None) -> Outcome:
     """One run, of `timeout_s` processor time at most; the outcome's owner
     closes it. With `eager_seen` nothing is compiled, and calls that _adoption
-    watches are told to that file."""
+    and _opaque watch are told to that file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ours, its = socket.socketpair()
@@ -176,9 +184,18 @@ def _outcome(child: Child, folder: Path, timeout_s: float, is_read: bool
     outcome = Outcome("", seconds=used / 1e9, child=child)
     outcome.report = report_of(folder / "run.events") or {}
     outcome.error = outcome.report.get("run", {}).get("error", "no report")
+    outcome.captured = _captured(folder / "run.events")
     if (folder / "outputs").exists():
         outcome.outputs = torch.load(folder / "outputs", weights_only=True)
     return outcome
+
+
+_INSIDE = re.compile(rb"^ops\t.*\binside=(\d+)", re.MULTILINE)
+
+
+def _captured(events: Path) -> int:
+    return sum(map(int, _INSIDE.findall(events.read_bytes()))
+               ) if events.exists() else 0
 
 
 def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
@@ -195,9 +212,10 @@ def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
         outputs = Outputs()
         with _source.instead(texts), outputs.recorded():
             if eager_seen is not None:
-                from . import _adoption
+                from . import _adoption, _opaque
 
                 os.environ[_adoption.SEEN] = str(eager_seen)
+                os.environ[_opaque.SEEN] = str(eager_seen)
                 torch.compiler.set_stance("force_eager")
                 runs = 0
             status = _run.script(script, arguments,

@@ -17,7 +17,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import _adoption, _events, _outputs, _propose, _source, _trial
+from . import (
+    _adoption,
+    _events,
+    _opaque,
+    _outputs,
+    _propose,
+    _source,
+    _trial,
+)
 from ._propose import Context, Proposal, Root
 from ._trial import Outcome
 
@@ -26,7 +34,8 @@ SLOWEST = 5.0  # a trial may take so many times what the first run took
 FEWEST_S = 120.0  # of processor time
 ROUNDS = 2  # what could not be mended is tried again when something else was
 DEPTH = 3  # edits that mend one root together, each what the last uncovered
-TRIALS = 16  # for one root
+TRIALS = 12  # for one root
+KEPT = 0.5  # of the operators that are compiled must be so afterwards
 SLOWER = 1.1  # a step that takes so many times as long is no remedy
 
 _TRIED = ("dynamo", "skip", "recompile", "autograd")
@@ -102,6 +111,8 @@ class Search:
         self._spent_s = 0.0
         self._trials = 0
         self._seen: dict[str, Any] = {}
+        self._around: Any = ({}, {})
+        self._known: dict[Any, Outcome] = {}  # runs since the last such fix
         self._left: list[Root] = []  # reported, and not mended
 
     def go(self, report: dict[str, Any]) -> None:
@@ -159,21 +170,30 @@ class Search:
 
     def _observe(self, roots: list[Root]) -> None:
         """What calls near the roots take and give, from one eager run."""
-        texts = _adoption.observed([(r.file, r.line) for r in roots],
-                                   self.texts)
+        places = [(r.file, r.line) for r in roots]
         self._seen = {}
-        for file, text in texts.items():
-            with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
+            for file, text in _adoption.observed(places, self.texts).items():
                 path = Path(folder) / "seen"
+                path.unlink(missing_ok=True)
                 self._attempt({file: text}, path)
                 self._seen[file] = _adoption.read(str(path))
+
+            def run(texts: dict[str, str], name: str) -> str:
+                path = Path(folder) / name
+                path.unlink(missing_ok=True)
+                self._attempt(texts, path)
+                return str(path)
+
+            self._around = _opaque.explored(places, self.texts, run)
 
     def _fix(self, root: Root, texts: dict[str, str], depth: int, first: Root
              ) -> tuple[Proposal, Verdict] | None:
         """The first edit of `root`, on top of `texts`, that mends `first`,
         with what it uncovers; else what was made of the best one tried."""
         best: tuple[Proposal, Verdict] | None = None
-        context = Context(self.script, {**self.texts, **texts}, self._seen)
+        context = Context(self.script, {**self.texts, **texts}, self._seen,
+                          self._around)
         for proposal in _propose.proposals(root, context):
             if self._spent_s > BUDGET_S or self._trials >= TRIALS:
                 return best or (proposal, Verdict(
@@ -183,8 +203,7 @@ class Search:
                  f"{proposal.title}")
             whole = {**texts, **proposal.texts}
             made = proposal._replace(texts=whole)
-            after = self._attempt(whole)
-            verdict = self._judge(first, after)
+            after, verdict = self._tried(whole, first)
             if verdict.status == "verified":
                 self.now.close()
                 self.now = after
@@ -199,6 +218,18 @@ class Search:
             if best is None:
                 best = made, verdict
         return best
+
+    def _tried(self, texts: dict[str, str], root: Root
+               ) -> tuple[Outcome, Verdict]:
+        """A run with `texts`; that for another root is asked again."""
+        key = tuple(sorted(texts.items()))
+        after = self._known.get(key)
+        if after is not None:
+            verdict = self._judge(root, after)
+            if verdict.status != "unverified":  # its child has ended
+                return after, verdict
+        after = self._known[key] = self._attempt(texts)
+        return after, self._judge(root, after)
 
     def _moved(self, root: Root) -> Root | None:
         """The root in the text that other fixes have changed; None where it
@@ -228,13 +259,16 @@ class Search:
                            f"{others[0].line}", others)
         if after.report["graphs"]["fx"] == 0:
             return Verdict("refuted", "nothing is compiled any more")
+        if after.captured < KEPT * self.now.captured:
+            return Verdict("refuted", f"of {self.now.captured} operators that "
+                           f"are compiled {after.captured} still are")
         return self._timed(after)
 
     def _timed(self, after: Outcome) -> Verdict:
         same = "the results are the same, and the root is gone"
         if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
             return Verdict("proposed", f"{same}; no step was timed")
-        times = _trial.compared_ms(self.now, after)
+        times = _trial.compared_ms(self.now, after, SLOWER)
         if times is None:
             return Verdict("unverified", f"too noisy: {same}, but whether a "
                            "step takes longer could not be told")
@@ -248,6 +282,7 @@ class Search:
         self._line(root, proposal, verdict)
         self._left.remove(root)
         self.texts |= proposal.texts
+        self._known.clear()
         mended = f"gone with the fix of {os.path.basename(root.file)}:" \
                  f"{root.line}"
         for other in list(self._left):

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from opgraft.doctor import _adoption, _outputs, _propose, _source
+from opgraft.doctor import (
+    _adoption,
+    _opaque,
+    _outputs,
+    _propose,
+    _source,
+    _trial,
+)
 from opgraft.doctor._propose import Context, Root
 
 SCRIPT = """\
@@ -157,3 +164,108 @@ def test_from_break_to_one_graph(tmp_path: Path) -> None:
     text = script.read_text()
     assert "opgraft.adopt(" in text and "torch.where(" in text
     compile(text, "model.py", "exec")
+
+
+LOOP = """\
+import torch
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4, 256, 256) / 256)
+
+    def forward(self, x, index):
+        out = torch.zeros_like(x)
+        for expert in index.unique():
+            rows, = torch.where(index == expert)
+            out.index_add_(0, rows, x[rows] @ self.weight[expert])
+        return out
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = Experts()
+
+    def forward(self, x, index):
+        x = x.sin() * 2 + 1
+        return self.experts(x, index).cos() + 1
+
+
+torch.manual_seed(0)
+model = torch.compile(Model(), backend="aot_eager")
+with torch.no_grad():
+    for _ in range(2):
+        model(torch.randn(2048, 256), torch.randint(0, 4, (2048,)))
+"""
+
+
+def test_a_method_becomes_one_opaque_call(tmp_path: Path) -> None:
+    """A loop over data in a module with parameters; what follows from it is
+    gone with it."""
+    script = tmp_path / "model.py"
+    script.write_text(LOOP)
+    done = subprocess.run(
+        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
+         "report.json", "--apply", "fixes.patch", "model.py"], cwd=tmp_path,
+        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+    # Whether a step takes longer is the machine's to say, not this test's.
+    assert {r["fix"]["status"] for r in report["roots"]} <= {
+        "verified", "unverified"}, report["roots"]
+    if all(r["fix"]["status"] == "verified" for r in report["roots"]):
+        text = (tmp_path / "fixes.patch").read_text()
+        assert "+@torch._dynamo.decorators.leaf_function" in text
+        assert "x.new_empty([x.shape[0], x.shape[1]]" in text
+
+
+def test_sizes_of_an_opaque_call() -> None:
+    def call(x: list[int], y: list[int], result: Any) -> dict[str, Any]:
+        def one(shape: list[int]) -> dict[str, Any]:
+            return {"shape": shape, "dtype": "torch.float32",
+                    "is_dense": True}
+
+        return {"is_plain": True, "self": True, "arguments": {
+            "x": one(x), "y": one(y), "flag": "bool"},
+            "result": [result[0], *[one(r) for r in result[1:]], "None"]}
+
+    calls = [call([2, 3], [5], ["tuple", [2, 5], [6, 7]]),
+             call([4, 3], [6], ["tuple", [4, 6], [12, 7]])]
+    assert _opaque._result(calls, True) == (
+        "(x.new_empty([x.shape[0], y.shape[0]], dtype=torch.float32), "
+        "x.new_empty([x.shape[0] * x.shape[1], 7], dtype=torch.float32), "
+        "None,)")
+    assert _opaque._result(calls, False) is None
+    calls[1]["result"][1]["shape"] = [4, 9]  # follows from nothing
+    assert _opaque._result(calls, True) is None
+    calls[0]["arguments"]["flag"] = ""  # an object that cannot cross
+    assert _opaque._result(calls[:1], True) is None
+    assert _opaque._result([], True) is None
+
+
+def block(*ns: int) -> Any:
+    """The child of an outcome, which takes these times in turn."""
+    times = iter(ns)
+
+    class Child:
+        def block_ns(self, timeout_s: float) -> int | None:
+            return next(times, None)
+
+    return _trial.Outcome("", child=Child())  # type: ignore[arg-type]
+
+
+def test_steps_are_compared_by_blocks_that_agree() -> None:
+    def compared(before: list[int], after: list[int]) -> Any:
+        return _trial.compared_ms(block(*before), block(*after), 1.1)
+
+    noisy = [30] * 3 + [20] * 11
+    assert compared(noisy, [10] * 14) == (20e-6, 10e-6)
+    assert compared([10] * 14, noisy) == (10e-6, 20e-6)
+    assert compared([10] * 14, [10] * 14) == (10e-6, 10e-6)
+    # Even rounds say another thing than odd ones.
+    assert compared([10, 10] * 140, [10, 20] * 140) is None
+    # Too few, or a child that died.
+    assert compared([10] * 13, [10] * 13) is None
+    assert _trial.compared_ms(_trial.Outcome(""), block(1), 1.1) is None
