@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What doctor measures, and what it costs.
 
-Breaks of known cost are planted in scripts, whose cost the script times by
-itself before anything is compiled; `opgraft doctor` must find it again. Then
+Breaks of known cost are planted in scripts: sleeps, copies and loops that time
+themselves; `opgraft doctor`, which does not know, must find it again. Then
 the time inside the hooks beside that of compiling, and a compiled step with
 hooks installed beside one without.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -25,22 +26,26 @@ import harness  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 WITHIN = 0.10  # of the planted cost
 HOOKS_SHARE = 0.02
+MEASURED = [ROOT / "python/opgraft/doctor", ROOT / "src/trace"]
 STEADY = 1.02
 # name: what a call costs, as source; `n` calls of it are one break each.
 PLANTED = {
     "sleep 0.5 ms": "time.sleep(5e-4)",
     "sleep 2 ms": "time.sleep(2e-3)",
     "sleep 10 ms": "time.sleep(1e-2)",
-    "copy 16 MiB": "big[:1 << 22].clone()",
-    "copy 128 MiB": "big.clone()",
+    "copy 16 MiB": "there[:1 << 22].copy_(big[:1 << 22])",
+    "copy 128 MiB": "there.copy_(big)",
     "Python loop": "sum(range(100_000))",
 }
-# Every break has a line of its own, so that a report can tell them apart.
+# Every break has a line of its own, so that a report can tell them apart. A
+# call times itself: a machine's speed, and what a cache holds, change between
+# the step that doctor times and any other.
 SCRIPT = """\
-import json, sys, time
+import atexit, json, sys, time
 import torch
 
 big = torch.ones(1 << 25)
+there = torch.zeros(1 << 25)
 times = {{}}
 
 {functions}
@@ -49,23 +54,27 @@ def step(x):
 {lines}
     return x
 
-def alone(call):
-    took = []
-    for _ in range({runs}):
-        begin = time.perf_counter_ns()
-        call()
-        took.append(time.perf_counter_ns() - begin)
-    return sorted(took)[len(took) // 2] / 1e3
+def last(took):
+    took = sorted(took[-{runs}:])
+    return took[len(took) // 2] / 1e3
+
+@atexit.register
+def tell():
+    with open(sys.argv[1], "w") as file:
+        json.dump({{name: last(took) for name, took in times.items()}}, file)
 
 compiled = torch.compile(step, backend="eager")
 with torch.no_grad():
-    for name, call in list(globals().items()):
-        if name.startswith("planted_"):
-            call()
-            times[name] = alone(call)
     compiled(torch.ones(64))
-with open(sys.argv[1], "w") as file:
-    json.dump(times, file)
+"""
+FUNCTION = """\
+@torch.compiler.disable
+def planted_{i}():
+    begin = time.perf_counter_ns()
+    {work}
+    took = time.perf_counter_ns() - begin
+    times.setdefault("planted_{i}", []).append(took)
+
 """
 MLP = """\
 import torch
@@ -149,8 +158,7 @@ def planted(folder: Path, names: list[str], runs: int
     """(name, known µs, µs found) of breaks that stand in one function."""
     functions, lines = "", ""
     for i, name in enumerate(names):
-        functions += (f"@torch.compiler.disable\ndef planted_{i}():\n"
-                      f"    {PLANTED[name]}\n\n")
+        functions += FUNCTION.format(i=i, work=PLANTED[name])
         lines += f"    x = x + 1\n    planted_{i}()\n    x = x * 2\n"
     script, known = folder / "planted.py", folder / "known.json"
     script.write_text(SCRIPT.format(functions=functions, lines=lines,
@@ -222,7 +230,7 @@ def hooks(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
 # --- Nothing in steady state --------------------------------------------------
 
 
-def steady(folder: Path, goals: harness.Goals, blocks: int) -> None:
+def steady(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
     import torch
 
     from opgraft.doctor import _adapter, _run
@@ -260,7 +268,8 @@ def steady(folder: Path, goals: harness.Goals, blocks: int) -> None:
                  "after doctor measured": after(measured)}
 
         def attempt() -> dict[str, float]:
-            timed = harness.measure(cases, block_ns=2e7, blocks=blocks)
+            timed = harness.measure(cases, block_ns=2e7, blocks=(
+                harness.LEAST_BLOCKS if is_smoke else harness.BLOCKS))
             harness.print_table("a step of two regions", timed)
             base = timed["without hooks"].least
             return {name: timed[name].least / base for name in list(cases)[1:]}
@@ -271,17 +280,38 @@ def steady(folder: Path, goals: harness.Goals, blocks: int) -> None:
              for k in list(cases)[1:]}, goals)
 
 
+def keep_others(goals: harness.Goals) -> None:
+    """Lines of parts that were not run now, of the same doctor."""
+    path = harness.results.RESULTS / "doctor.json"
+    names = [str(p.relative_to(ROOT)) for p in MEASURED]
+    before = json.loads(path.read_text()) if path.exists() else {}
+    if before.get("hash") == harness.results.hash_of(names):
+        have = {line["what"] for line in goals.lines}
+        goals.lines += [line for line in before["goals"]
+                        if line["what"] not in have]
+
+
+PARTS = {"planted": recover, "steady": steady, "hooks": hooks}
+
+
 def main() -> None:
-    is_smoke, blocks, _, goals = harness.start(__doc__, "doctor")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one short attempt, to see that it runs")
+    parser.add_argument("--part", choices=PARTS, action="append",
+                        help="only this; what is known of others is kept")
+    options = parser.parse_args()
+    parts = options.part or list(PARTS)
+    goals = harness.Goals("doctor")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         begin = time.monotonic()
-        recover(folder, goals, is_smoke)
-        steady(folder, goals, blocks)
-        hooks(folder, goals, is_smoke)
+        for part in parts:
+            PARTS[part](folder, goals, options.smoke)
     print(f"{time.monotonic() - begin:.0f} s")
-    if not is_smoke:
-        goals.write([ROOT / "python/opgraft/doctor", ROOT / "src/trace"])
+    if not options.smoke:
+        keep_others(goals)
+        goals.write(MEASURED)
 
 
 if __name__ == "__main__":
