@@ -135,7 +135,8 @@ def main() -> None:
     if not is_smoke:
         goals.write([*(call.PEERS / n for n in ("adopted.c", "pybind.cpp")),
                      *(call.ROOT / "hosts/torch").iterdir(),
-                     *(call.ROOT / "src/call").iterdir()])
+                     *(call.ROOT / "src/call").iterdir(),
+                     *(call.ROOT / "src/exec").iterdir()])
 
 
 if __name__ == "__main__":

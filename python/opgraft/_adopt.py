@@ -101,11 +101,7 @@ def adopt(
     elif samples is not None:
         _propose.hold(fn, samples, (schema, shape, dtype, where), call)
     if schema is None or shape is None:
-        raise ValueError(
-            f"{target.name}: wanted a schema and a shape rule, e.g. "
-            f'schema="{target.name}(Tensor x) -> Tensor", '
-            'shape="x[*N] -> [*N]", or samples=[…] to infer them from'
-        )
+        raise ValueError(f"{target.name}: wanted {_wanted(target)}")
     space, schema = _place(target.space, schema, name)
     fields: Fields = {
         "schema": schema, "shape": shape, "dtype": dtype, "where": where,
@@ -132,6 +128,15 @@ def _operators(
             operators.append((second[1], other.payload, other.origin))
             key += other.origin
     return operators, key
+
+
+def _wanted(target: "Target") -> str:
+    """What is missing where nothing says the schema or the shapes."""
+    if target.prototype is not None:
+        return 'a shape rule, e.g. shape="x[*N] -> [*N]"'
+    name = target.name if target.name.isidentifier() else "f"
+    return (f'a schema and a shape rule, e.g. schema="{name}(Tensor x) -> '
+            'Tensor", shape="x[*N] -> [*N]", or samples=[…] to infer them from')
 
 
 _Texts = tuple["str | None", "str | None", "str | None", "str | None"]

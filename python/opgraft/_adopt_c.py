@@ -372,6 +372,12 @@ def declare(
     seen: set[str] = set()
     for text, p in zip(texts, prototype.parameters):
         element = p.element if p.element not in (None, "DLTensor") else None
+        if text in tensors and p.type != "ptr":
+            raise ValueError(
+                f"{name}: call: {text!r} for {p.text!r}: found a tensor, "
+                f"wanted a number: {text}[i] for a call with every element, "
+                f"{text}.numel, {text}.size(0), …"
+            )
         bare = text.replace("[i]", "")
         for word in re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare):
             if word in ("len", "NULL", "None", "stream") or word in dims:
@@ -444,9 +450,10 @@ _CTYPES = {
 
 def ctypes_prototype(fn: Any) -> str:
     """The prototype that a ctypes function's argtypes and restype say."""
+    name = getattr(fn, "__name__", "callback")  # a Python function's has none
     if fn.argtypes is None:
         raise ValueError(
-            f"{fn.__name__}: a ctypes function without argtypes; set argtypes "
+            f"{name}: a ctypes function without argtypes; set argtypes "
             "and restype, or adopt it by prototype="
         )
 
@@ -455,11 +462,11 @@ def ctypes_prototype(fn: Any) -> str:
             return _CTYPES[t]
         if hasattr(t, "_type_") and t._type_ in _CTYPES:
             return f"{_CTYPES[t._type_]} *"
-        raise ValueError(f"{fn.__name__}: {t} has no C type that is known here; "
+        raise ValueError(f"{name}: {t} has no C type that is known here; "
                          "adopt it by prototype=")
 
     listed = ", ".join(text(t) for t in fn.argtypes) or "void"
-    return f"{text(fn.restype)} {fn.__name__}({listed})"
+    return f"{text(fn.restype)} {name}({listed})"
 
 
 def ctypes_address(fn: Any) -> int:

@@ -240,7 +240,15 @@ def _module(name: str) -> _Find:
 
 def _torch(name: str) -> _Find:
     space = getattr(torch.ops, name)
-    return lambda what: (getattr(space, what), {})
+
+    def find(what: str) -> tuple[Any, dict[str, Any]]:
+        if not hasattr(space, what):
+            raise AttributeError(
+                f"torch.ops.{name} has no operator {what}; import what "
+                "registers it first (a module: part may)")
+        return getattr(space, what), {}
+
+    return find
 
 
 _FIND: dict[str, Callable[[str], _Find]] = {
@@ -253,7 +261,8 @@ _FIND: dict[str, Callable[[str], _Find]] = {
 def _facts(name: str, f: Callable[..., Any]) -> dict[str, Any]:
     if _is_torch(f):
         return {"op": name, "schema": str(f._schema),  # type: ignore[attr-defined]
-                "calls": "what it called; completed"}
+                "calls": "what it called; completed, and not tried here: "
+                         "torch.library.opcheck does"}
     m = _adopted.module_of(f)
     d = next(iter(m._descriptions.values()))
     return {"op": name, "schema": f"{m.namespace}::{d.tables['schema']}",

@@ -37,6 +37,12 @@ class Completion:
 
     def drop(self) -> None:
         self._live.drop()
+        self.forget()
+
+    def forget(self) -> None:
+        """What torch's Python dispatcher found before: a graph that broke on
+        the operator left there that it has no gradient."""
+        self.op._dispatch_cache.clear()
 
 
 def is_operator(fn: Any) -> bool:
@@ -94,6 +100,7 @@ def complete(
     except BaseException:
         made.drop()
         raise
+    made.forget()
     _completed[op.name()] = made
     return op
 

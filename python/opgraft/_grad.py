@@ -15,7 +15,7 @@ def _missing(d: Description) -> Callable[..., Any]:
     def backward(*_: Any) -> Any:
         raise RuntimeError(
             f"{d.name}: has no gradient; declare .backward in its C file, or "
-            '.backward = "none" where the gradient is zero'
+            "backward= where it is adopted; \"none\" where the gradient is zero"
         )
 
     return backward

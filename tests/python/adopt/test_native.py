@@ -230,6 +230,13 @@ def test_ctypes_and_capsules(native):
                       shape="x[*N] -> []", dtype="x: u8 -> i32",
                       call="x.data, x.numel", returns="out")
     assert f(torch.full((3,), 5, dtype=torch.uint8)).item() == 15
+    kind = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)
+    g = opgraft.adopt(kind(lambda v: v * 3), shape="x[*N] -> [*N]",
+                      call="x[i]", returns="out[i]")
+    assert full(g, torch.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match="erf: a ctypes function without "
+                                         "argtypes"):
+        opgraft.adopt(ctypes.CDLL("libm.so.6").erf, shape="x[*N] -> [*N]")
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -293,6 +300,10 @@ def test_tvm_ffi_functions(tvm_library):
     ("int row_sums(double *out, const float *x, int r, int w)",
      dict(call="out.data, x.data, 1, 1", shape="x[R] -> [R]"), "returns a number; say what it is"),
     (SILU, dict(returns="out"), "returns nothing"),
+    (SILU, dict(shape=None), r'silu_mul: wanted a shape rule, e.g. shape="x'),
+    ("float softsign(float x, double scale)",
+     dict(call=None, shape="x[*N] -> [*N]", returns="out[i]"),
+     r"'x' for 'float x': found a tensor, wanted a number: x\[i\]"),
 ])
 def test_wrong_prototypes(native, prototype, more, text):
     arguments = {**MAP, **more}
@@ -340,6 +351,25 @@ def test_a_changed_library(native, tmp_path):
         opgraft.adopt("void nothing(float *out, const float *x, int64_t n)",
                       library=path, shape="x[*N] -> [*N]",
                       call="out.data, x.data, x.numel")
+
+
+def test_an_operator_of_torch_goes_from_break_to_one_graph():
+    library = torch.library.Library("adopt_break", "DEF")
+    library.define("mul2(Tensor x) -> Tensor")
+    library.impl("mul2", lambda x: torch.from_numpy(x.numpy() * 2), "CPU")
+    mul2 = torch.ops.adopt_break.mul2
+    for _ in range(2):  # and again, once it was taken back
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="fake tensors"):
+            full(lambda x: mul2(x + 1), torch.ones(3))
+        torch._dynamo.reset()
+        opgraft.adopt(mul2, shape="x[*N] -> [*N]", dtype="x: f32 -> x",
+                      backward=lambda grad: grad * 2)
+        x = torch.ones(3, requires_grad=True)
+        full(lambda x: mul2(x + 1), x).sum().backward()
+        assert x.grad.tolist() == [2.0] * 3
+        opgraft.unadopt(mul2)
+    library._destroy()
 
 
 def test_operators_of_torch_are_completed():

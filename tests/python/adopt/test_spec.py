@@ -89,6 +89,21 @@ def test_a_library_of_tvm_ffi(write, tvm_library, tmp_path):
         opgraft.adopt_spec(write(TVM.replace("scale: {", "nowhere: {")))
 
 
+def test_operators_of_torch_are_completed_by_a_file(write):
+    library = torch.library.Library("adopt_spec_test", "DEF")
+    library.define("mul2(Tensor x) -> Tensor")
+    library.impl("mul2", lambda x: torch.from_numpy(x.numpy() * 2), "CPU")
+    text = ("torch: adopt_spec_test\noperators:\n  mul2: {shape: "
+            '"x[*N] -> [*N]", dtype: "x: f32 -> x", backward: "none"}\n')
+    with opgraft.adopt_spec(write(text)):
+        assert full(lambda x: torch.ops.adopt_spec_test.mul2(x) + 1,
+                    torch.ones(2)).tolist() == [3.0, 3.0]
+    with pytest.raises(ValueError, match=r"spec.yaml:3: torch.ops.adopt_spec_"
+                                         "test has no operator mul3; import"):
+        opgraft.adopt_spec(write(text.replace("mul2:", "mul3:")))
+    library._destroy()
+
+
 def is_mapped(path):
     with open("/proc/self/maps") as maps:
         return any(str(path) in line for line in maps)
