@@ -340,12 +340,36 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
     rows = set(_C.graph_rows())
     table = dict(core_aten_decompositions().items())
-    return {
+    kept = {
         op: function for op, function in table.items()
         if isinstance(op, OpOverload)
         and str(op).removeprefix("aten.") not in rows
         and op not in _whole()
     }
+    aten = torch.ops.aten
+    return kept | {op: _norm_mixed(op, count) for op, count in (
+        (aten._native_batch_norm_legit_functional.default, 1),
+        (aten._native_batch_norm_legit_no_training.default, 1),
+        (aten._native_batch_norm_legit.no_stats, 1),
+        (aten.native_group_norm.default, 1),
+        (aten.native_group_norm_backward.default, 2),
+        (aten.native_layer_norm.default, 1))}
+
+
+def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
+    """A norm of bf16 with parameters in f32, as under autocast: the CPU's
+    kernels save mean and scale in f32, and their backward wants them so;
+    torch's own shape functions say otherwise. The first `count` arguments have
+    the type of the first result."""
+    def run(*args: Any) -> Any:
+        data, rest = args[:count], args[count:]
+        types = {p.dtype for p in rest if isinstance(p, torch.Tensor)}
+        if len(types) != 1 or data[-1].dtype in types:
+            return NotImplemented
+        y, *others = op(*(x.to(*types) for x in data), *rest)
+        return None if y is None else y.to(data[-1].dtype), *others
+
+    return run
 
 
 def _whole() -> set[Any]:

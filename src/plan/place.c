@@ -159,10 +159,12 @@ static void order_by(placer *p, int (*compare)(const void *, const void *)) {
 
 // Puts the buffer that reaches highest before all others and tries again: what
 // an order had left for last finds no gap. As long as a plan may take.
-static void improve(placer *p, int64_t bound) {
-  enum { WORK_MAX = 1 << 18, TRIES_MAX = 64 };
+// From one order it leads where it does not from another.
+static void improve(placer *p, int (*compare)(const void *, const void *),
+                    int64_t bound) {
+  enum { WORK_MAX = (1 << 18) / 3, TRIES_MAX = 64 };
   const int64_t work = (int64_t)p->count * p->count;
-  order_by(p, by_size);
+  order_by(p, compare);
   for (int64_t t = 0; t < TRIES_MAX && t * work < WORK_MAX && p->top > bound;
        ++t) {
     const int64_t end = place_all(p);
@@ -195,12 +197,13 @@ og_status og_buffers_place(og_buffer *buffers, int32_t count, int32_t steps,
   } else {
     const int64_t bound = lower_bound(buffers, count, steps, lanes, p.best + n);
     p.met = p.placed + n;
-    for (size_t i = 0; i < sizeof orders / sizeof *orders && p.top > bound;
-         ++i) {
+    const size_t order_count = sizeof orders / sizeof *orders;
+    for (size_t i = 0; i < order_count && p.top > bound; ++i) {
       order_by(&p, orders[i]);
       place_all(&p);
     }
-    improve(&p, bound);
+    for (size_t i = 0; i < order_count && p.top > bound; ++i)
+      improve(&p, orders[i], bound);
     for (int32_t i = 0; i < count; ++i) buffers[i].offset = p.best[i];
     *out_bytes = (size_t)p.top;
     *out_lower_bound = (size_t)bound;

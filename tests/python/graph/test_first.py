@@ -113,6 +113,26 @@ def test_autocast() -> None:
     no_worse(found, wanted, step(exact, exact, tokens))
 
 
+@pytest.mark.parametrize("norm", [
+    lambda: nn.BatchNorm2d(8), lambda: nn.GroupNorm(4, 8),
+    lambda: nn.LayerNorm((8, 30, 30))], ids=["batch", "group", "layer"])
+def test_norms_of_bf16_with_parameters_in_f32(norm: Any) -> None:
+    """As under autocast; large enough for ATen's kernels."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), norm())
+    start = copy.deepcopy(model.state_dict())
+    x = torch.randn(4, 3, 32, 32)
+    found = []
+    for f in (model, compiled(model)):
+        model.load_state_dict(start)
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = f(x).float().square().mean()
+        loss.backward()
+        found.append([p.grad.clone() for p in model.parameters()]
+                     + [b.clone() for b in model.buffers()])
+    same(found[1], found[0], rtol=1e-2, atol=1e-3)
+
+
 def test_lengths_that_vary() -> None:
     model = Encoder().eval()
     c = compiled(model, dynamic=True)
