@@ -41,6 +41,11 @@ static void on_write(void *user, const char *text, size_t length) {
   fwrite(text, 1, length, stdout);
 }
 
+static int32_t on_stop(void *user) {
+  (void)user;
+  return cli_stop_signal() != 0;
+}
+
 static bool options_read(const cli_args *args,
                          opgraft_check_options *out_options) {
   int64_t seed, calls, limit;
@@ -75,6 +80,7 @@ static int core_check(const opgraft_module *module,
       .user = &s,
       .progress = on_progress,
       .write = on_write,
+      .is_stopped = on_stop,
   };
   int32_t findings = 0;
   opgraft_error error;
@@ -113,6 +119,7 @@ static int torch_check(const cli_args *args, const char *object) {
   free(report);
   // Python itself ends with 1 when a module is missing or breaks.
   if (status == CLI_OK || (status == CLI_FINDINGS && has_report)) return status;
+  if (cli_stop_signal() != 0) return CLI_FINDINGS;  // main says which signal
   if (status != CLI_FAILED)
     cli_error(
         "check: `%s -m opgraft.check_torch` gave no report and ended "
@@ -129,7 +136,9 @@ static int both_check(const cli_args *args, const opgraft_module *module,
   const int core = core_check(module, wanted);
   if (is_json) fputs(",\n\"torch\": ", stdout);
   fflush(stdout);
-  const int torch = core == CLI_FAILED ? core : torch_check(args, object);
+  const bool is_over = core == CLI_FAILED || cli_stop_signal() != 0;
+  if (is_over && is_json) fputs("null", stdout);
+  const int torch = is_over ? core : torch_check(args, object);
   if (is_json) fputs("}\n", stdout);
   return core > torch ? core : torch;
 }
@@ -154,9 +163,11 @@ static int check_run(const cli_args *args) {
   const char *path = cli_only_operand(args, "a module or C file");
   if (path == NULL || !options_read(args, &wanted)) return CLI_FAILED;
   if (!cli_module_open(path, &subject)) return CLI_FAILED;
+  cli_stop_watch();
   const int result = compare_run(args, &subject, &wanted);
   cli_module_close(&subject);
-  return result;
+  const int stopped = cli_stop_signal();
+  return stopped != 0 ? CLI_SIGNALLED + stopped : result;
 }
 
 const cli_command cli_command_check = {
@@ -168,7 +179,8 @@ const cli_command cli_command_check = {
         "call in a process of\nits own with guarded memory, and names what "
         "is wrong with the smallest call that\nshows it. No framework is "
         "needed; --host torch adds PyTorch's own tests.\nExit 0: clean, 1: "
-        "findings, 2: could not run.",
+        "findings, 2: could not run, 130: stopped by Ctrl-C (128 + "
+        "the\nsignal), with what was found until then.",
     .examples =
         "  opgraft check norms.c\n"
         "  opgraft check norms.so --op rms_norm --seed 7\n"

@@ -23,8 +23,9 @@
 // Exit codes of every command.
 enum {
   CLI_OK = 0,
-  CLI_FINDINGS = 1,  // it ran, and what it looked at is not right
-  CLI_FAILED = 2,    // it could not run: usage, files, environment
+  CLI_FINDINGS = 1,     // it ran, and what it looked at is not right
+  CLI_FAILED = 2,       // it could not run: usage, files, environment
+  CLI_SIGNALLED = 128,  // + the signal that stopped it
 };
 
 // --- Commands and their arguments (options.c) --------------------------------
@@ -165,6 +166,12 @@ int cli_process_run(char *const *argv);
 // The same, with its stdout in `out_text` (freed by the caller) and its stderr
 // dropped where `is_quiet`.
 int cli_process_capture(char *const *argv, bool is_quiet, char **out_text);
+// From here on the first SIGINT, SIGTERM or SIGHUP only sets what
+// cli_stop_signal gives, and is passed on to a program that runs under
+// cli_process_capture, as SIGTERM; the next one ends this program.
+void cli_stop_watch(void);
+// The signal that asked this program to stop, 0 if none did.
+int cli_stop_signal(void);
 // The path of a program on PATH, freed by the caller; NULL if there is none.
 char *cli_program_find(const char *name);
 

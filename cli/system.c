@@ -102,8 +102,9 @@ static void temp_on_signal(int signal_number) {
   raise(signal_number);
 }
 
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
 static bool temp_add(char *path) {
-  static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
   if (temp_owner == 0) {
     temp_owner = getpid();
     atexit(temp_remove_all);
@@ -212,6 +213,27 @@ bool cli_file_write(const char *path, const char *bytes, size_t size) {
 
 // --- Processes ---------------------------------------------------------------
 
+static volatile sig_atomic_t stop_signal;
+static volatile pid_t captured;  // 0: none
+
+static void stop_on_signal(int signal_number) {
+  if (stop_signal != 0) temp_on_signal(signal_number);
+  stop_signal = signal_number;
+  if (captured > 0) kill(captured, SIGTERM);
+}
+
+void cli_stop_watch(void) {
+  struct sigaction action = {.sa_flags = SA_RESTART}, before;
+  action.sa_handler = stop_on_signal;
+  sigemptyset(&action.sa_mask);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i)
+    if (sigaction(signals[i], NULL, &before) == 0 &&
+        before.sa_handler != SIG_IGN)
+      sigaction(signals[i], &action, NULL);
+}
+
+int cli_stop_signal(void) { return stop_signal; }
+
 static int process_wait(pid_t child) {
   int status;
   while (waitpid(child, &status, 0) < 0)
@@ -247,10 +269,14 @@ int cli_process_capture(char *const *argv, bool is_quiet, char **out_text) {
   if (from == NULL) out_of_memory();
   if (failed == 0) {
     size_t size;
+    captured = child;
+    if (stop_signal != 0) kill(child, SIGTERM);
     *out_text = stream_read(from, &size);
   }
   fclose(from);
-  return failed == 0 ? process_wait(child) : -1;
+  const int status = failed == 0 ? process_wait(child) : -1;
+  captured = 0;
+  return status;
 }
 
 static char *program_in(const char *folder, size_t length, const char *name) {

@@ -76,6 +76,17 @@ static void on_progress(void *user, const char *op, int32_t done,
   give_lock(s);
 }
 
+// The user's interrupt, between the calls that `progress` counts.
+static int32_t on_stop(void *user) {
+  check_state *s = user;
+  if (s->error[0] != NULL) return 1;
+  take_lock(s);
+  if (PyErr_CheckSignals() != 0)
+    PyErr_Fetch(&s->error[0], &s->error[1], &s->error[2]);
+  give_lock(s);
+  return s->error[0] != NULL;
+}
+
 static PyObject *report_get(const check_state *s, og_status status,
                             const opgraft_error *error) {
   if (s->error[0] != NULL) {
@@ -118,6 +129,7 @@ PyObject *module_check(PyObject *self, PyObject *arguments) {
       .progress = on_progress,
       .write = on_write,
       .fork = on_fork,
+      .is_stopped = on_stop,
   };
   give_lock(&s);
   const og_status status = opgraft_check(module, &options, &sink, NULL, &error);

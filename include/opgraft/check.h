@@ -168,6 +168,9 @@ typedef struct opgraft_check_sink {
   // Around each fork, with one of the phases below: a host whose kernels need
   // more than a fork leaves, as an interpreter does, makes it ready here.
   void (*fork)(void *user, int32_t phase);
+  // Asked several times a second. Once it answers other than 0 the children
+  // are killed, what was found so far is reported, and no more is tried.
+  int32_t (*is_stopped)(void *user);
 } opgraft_check_sink;
 
 enum {
@@ -195,7 +198,9 @@ typedef struct opgraft_check_options {
   const char *probe;  // only this probe beside the plain run: "reference", ...
 } opgraft_check_options;
 
-// Checks every operator of the module. *out_findings (may be NULL) is the
+// Checks every operator of the module. A child ignores SIGINT, so that a
+// keyboard's interrupt of the whole process group is no finding; on Linux it
+// ends with the thread that asked. *out_findings (may be NULL) is the
 // number of findings, notes not counted. Fails only where check itself could
 // not work: OG_INVALID, OG_MEMORY, OG_UNSUPPORTED, OG_IO.
 OPGRAFT_API og_status opgraft_check(const opgraft_module *module,

@@ -7,7 +7,8 @@
 For sampled calls of each operator: `torch.library.opcheck`, `gradcheck` where
 there is an f64 kernel, and equal values by every road: the fast road,
 torch.ops, the functional, in-place and .out forms, and compiled. Ends with 0
-when clean, 1 with findings, 2 when it could not run.
+when clean, 1 with findings, 2 when it could not run, 130 when it was stopped
+(SIGINT, SIGTERM), with what was found until then.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import functools
 import json
 import os
+import signal
 import sys
 import warnings
 from dataclasses import asdict, dataclass
@@ -29,6 +31,7 @@ from ._module import Module
 from ._rules import Description
 
 SIZES = (3, 1, 8)
+STOPPED = 130  # exit status
 OPCHECK = ("test_schema", "test_autograd_registration", "test_faketensor",
            "test_aot_dispatch_dynamic")
 COMPILED = 3  # calls of an operator that are compiled, the first by Inductor
@@ -263,6 +266,18 @@ class Checker:
                     self.find(name, line[0][:300], text)
 
 
+def _stop_once() -> None:
+    """The first signal to stop raises KeyboardInterrupt; the report is then
+    printed in peace."""
+    def on_signal(number: int, frame: object) -> None:
+        for other in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(other, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="opgraft check --host torch", description=__doc__,
@@ -287,9 +302,15 @@ def main() -> int:
         return 2
     until = _used_s() + options.limit
     checkers = [Checker(m, m._descriptions[name]) for name in names]
-    for at, checker in enumerate(checkers):  # what one leaves the next may use
-        now = _used_s()
-        checker.run(options.seed, now + (until - now) / (len(checkers) - at))
+    is_stopped = False
+    _stop_once()
+    try:
+        for at, checker in enumerate(checkers):  # what one leaves, others use
+            now = _used_s()
+            checker.run(options.seed,
+                        now + (until - now) / (len(checkers) - at))
+    except KeyboardInterrupt:
+        is_stopped = True
     findings = [f for c in checkers for f in c.findings]
     if options.json:
         print(json.dumps({
@@ -297,7 +318,8 @@ def main() -> int:
             "operators": [{"operator": c.d.name, "calls": c.count}
                           for c in checkers],
             "findings": [asdict(f) for f in findings],
-        }))
+            **({"stopped": True} if is_stopped else {}),
+        }), flush=True)
     else:
         for c in checkers:
             verdict = f"{len(c.findings)} findings" if c.findings else (
@@ -305,7 +327,9 @@ def main() -> int:
             print(f"{c.d.name}: {verdict} in PyTorch, {c.count} calls")
             for f in c.findings:
                 print(f"  {f.kind}: {f.text}\n    {f.call}")
-    return 1 if findings else 0
+        if is_stopped:
+            print("stopped", flush=True)
+    return STOPPED if is_stopped else 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 enum {
   WORK_MS = 20,        // of processor time in a silence: it is alive
   SILENCE_MS = 20000,  // a child that neither works nor speaks is blocked
+  ASK_MS = 100,        // between looks whether to stop
   CRASHES_MAX = 2,     // of one probe, then it is left out
   BASE_CRASHES_MAX = 4,
   SHRINK_CHILDREN = 40,
@@ -185,13 +186,30 @@ static void go_on(job_state *s) {
   s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
 }
 
+static bool is_stopped(const opgraft_check_sink *sink) {
+  return sink->is_stopped != NULL && sink->is_stopped(sink->user) != 0;
+}
+
+// A record that comes within the silence allowed; 0: none did, or the user
+// wants no more.
+static int32_t read_patiently(const opgraft_check_sink *sink, og_child *child,
+                              og_record *out, int32_t *out_exit) {
+  const int64_t until = now_ms() + SILENCE_MS;
+  while (!is_stopped(sink)) {
+    const int32_t got = og_child_read(child, ASK_MS, out, out_exit);
+    if (got != 0 || now_ms() >= until) return got;
+  }
+  return 0;
+}
+
 // Waits for a record as long as the child works, or would if it got a
 // processor: on a busy machine it may be slow to speak.
-static int32_t wait_for(og_child *child, og_record *out, int32_t *out_exit) {
+static int32_t wait_for(const opgraft_check_sink *sink, og_child *child,
+                        og_record *out, int32_t *out_exit) {
   int64_t used = og_child_cpu_ms(child);
   for (;;) {
-    const int32_t got = og_child_read(child, SILENCE_MS, out, out_exit);
-    if (got != 0) return got;
+    const int32_t got = read_patiently(sink, child, out, out_exit);
+    if (got != 0 || is_stopped(sink)) return got;
     const int64_t now = og_child_cpu_ms(child);
     if (now < 0 || (now - used < WORK_MS && !og_child_is_runnable(child)))
       return 0;
@@ -209,7 +227,7 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
   bool has_crash = false;
   *out_done = false;
   OG_TRY(og_child_start(&s->job, &child, error));
-  while ((got = wait_for(&child, &r, &status)) == 1) {
+  while ((got = wait_for(s->sink, &child, &r, &status)) == 1) {
     if (r.kind == OG_RECORD_DONE) *out_done = true;
     if (r.kind == OG_RECORD_CRASH) {
       has_crash = true;
@@ -227,7 +245,10 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
     return OG_OK;
   }
   left->work_ms -= used_ms;
-  if (got == 0) {
+  if (got == 0 && is_stopped(s->sink)) {
+    og_child_stop(&child);
+    s->has_ended = s->found.is_stopped = true;
+  } else if (got == 0) {
     og_child_stop(&child);
     add_end(s, OPGRAFT_TIMEOUT, "the kernel blocks: it neither ends nor works");
     s->has_ended = true;
@@ -302,7 +323,7 @@ static og_status shrink_once(og_job *job, og_finding *f, allowance *left,
   *out_smaller = false;
   *out_step = -1;
   OG_TRY(og_child_start(job, &child, error));
-  while (wait_for(&child, &r, &status) == 1) {
+  while (wait_for(job->sink, &child, &r, &status) == 1) {
     const int64_t now_used_ms = og_child_cpu_ms(&child);
     if (now_used_ms > used_ms) used_ms = now_used_ms;
     if (r.kind == OG_RECORD_DONE) {
@@ -343,7 +364,8 @@ static og_status shrink(const job_state *s, og_finding *f,
   job.is_shrinking = true;
   job.path_count = 0;
   job.step = 0;
-  for (int32_t i = 0; i < SHRINK_CHILDREN && !is_over(&left, 0); ++i) {
+  for (int32_t i = 0;
+       i < SHRINK_CHILDREN && !is_over(&left, 0) && !is_stopped(s->sink); ++i) {
     bool is_smaller;
     int32_t step;
     OG_TRY(shrink_once(&job, f, &left, &is_smaller, &step, error));
@@ -446,7 +468,8 @@ static og_status check_all(job_state *s, const opgraft_module *module,
   og_text text = {0};
   int32_t operators = 0, notes = 0;
   og_report_begin(&text, module, options);
-  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+  for (int32_t i = 0;
+       i < opgraft_module_op_count(module) && !is_stopped(s->sink); ++i) {
     const opgraft_op *op = opgraft_module_op(module, i);
     if (options->op != NULL && strcmp(options->op, op->decl->name) != 0)
       continue;
@@ -460,12 +483,14 @@ static og_status check_all(job_state *s, const opgraft_module *module,
     notes += s->found.count - faults;
     OG_TRY(write_text(s->sink, &text, error));
   }
-  if (operators == 0 && options->op != NULL)
+  if (operators == 0 && options->op != NULL && !is_stopped(s->sink))
     return og_error_set(error, OG_INVALID, options->op, NULL,
                         "check: the module has no operator \"%s\" with a "
                         "kernel for the CPU",
                         options->op);
-  og_report_end(&text, operators, *out_findings, notes, options);
+  const og_counts counts = {operators, *out_findings, notes,
+                            is_stopped(s->sink)};
+  og_report_end(&text, &counts, options);
   return write_text(s->sink, &text, error);
 }
 

@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -185,6 +188,11 @@ static void catch_signals(void) {
 
 static void set_limits(const opgraft_check_options *options) {
   const struct rlimit none = {0, 0};
+  // A keyboard's interrupt reaches the whole group: the parent ends the child.
+  signal(SIGINT, SIG_IGN);
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
   setrlimit(RLIMIT_CORE, &none);
   child_state.run_limit_ms = options->run_limit_ms;
   child_state.memory_base = data_bytes();

@@ -266,7 +266,8 @@ static bool follows(const og_findings *all, const og_finding *f) {
   // Adding zero to what was there looks like not writing it.
   if (f->kind == OPGRAFT_OUTPUT_NOT_WRITTEN && has(all, OPGRAFT_OUTPUT_READ))
     return true;
-  if (f->kind == OPGRAFT_NEVER_MUTATED && f->count < all->ran_count)
+  if (f->kind == OPGRAFT_NEVER_MUTATED &&
+      (all->is_stopped || f->count < all->ran_count))
     return true;
   // Nothing is known only if nothing was known at most points.
   return f->kind == OPGRAFT_GRADIENT_UNSURE && f->count < 4;
@@ -477,10 +478,12 @@ static void add_declaration_notes(og_findings *all) {
 
 void og_findings_settle(og_findings *all) {
   drop_followers(all);
-  add_refusals(all);
-  add_unused(all);
-  add_ends(all);
-  add_orders(all);
+  if (!all->is_stopped) {  // what all calls together show
+    add_refusals(all);
+    add_unused(all);
+    add_ends(all);
+    add_orders(all);
+  }
   add_declaration_notes(all);
   // Faults first; otherwise in the order in which they were found.
   for (int32_t i = 1; i < all->count; ++i)

@@ -59,6 +59,7 @@ typedef struct og_findings {
     uint32_t misfit;  // orders that did not fit in some call
   } order[OPGRAFT_OUT_MAX][OG_ORDER_ITEMS];
   bool is_cut_short;  // time was up before all calls were tried
+  bool is_stopped;    // the user wanted no more calls
 } og_findings;
 
 // A call's place in the report: what was running when something was found.
@@ -96,8 +97,15 @@ void og_report_begin(og_text *out, const opgraft_module *module,
                      const opgraft_check_options *options);
 void og_report_operator(og_text *out, const og_findings *all,
                         const opgraft_check_options *options, bool is_first);
-void og_report_end(og_text *out, int32_t operators, int32_t faults,
-                   int32_t notes, const opgraft_check_options *options);
+typedef struct og_counts {
+  int32_t operators;
+  int32_t faults;
+  int32_t notes;
+  bool is_stopped;  // before all operators were tried
+} og_counts;
+
+void og_report_end(og_text *out, const og_counts *counts,
+                   const opgraft_check_options *options);
 void og_report_coverage(const og_findings *all, og_text *out_types,
                         og_text *out_layouts);
 

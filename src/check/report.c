@@ -36,13 +36,17 @@ static void text_operator(og_text *out, const og_findings *all,
                           const opgraft_check_options *options) {
   const int32_t faults = og_findings_faults(all);
   og_text_addf(out, "%s: ", all->op->decl->name);
-  if (faults == 0)
+  if (faults == 0 && all->is_stopped)
+    og_text_add(out, "nothing found");
+  else if (faults == 0)
     og_text_add(out, "right");
   else
     og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
   og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
                (int)all->run_count,
-               all->is_cut_short ? "; then the time was up" : "");
+               all->is_stopped     ? "; then it was stopped"
+               : all->is_cut_short ? "; then the time was up"
+                                   : "");
   for (int32_t i = 0; i < all->count; ++i) text_finding(out, &all->entry[i]);
   if (!options->is_verbose) return;
   og_text types = {0}, layouts = {0};
@@ -77,12 +81,13 @@ static void json_operator(og_text *out, const og_findings *all, bool is_first) {
   og_report_coverage(all, &types, &layouts);
   og_text_add(out, is_first ? "\n    {" : ",\n    {");
   og_text_add_json_field(out, "op", all->op->decl->name);
-  og_text_addf(out,
-               ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
-               "\"cut_short\": %s, ",
-               og_findings_faults(all) == 0 ? "true" : "false",
-               (int)all->call_count, (int)all->run_count,
-               (int)all->refused_count, all->is_cut_short ? "true" : "false");
+  og_text_addf(
+      out,
+      ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
+      "\"cut_short\": %s, ",
+      og_findings_faults(all) == 0 && !all->is_stopped ? "true" : "false",
+      (int)all->call_count, (int)all->run_count, (int)all->refused_count,
+      all->is_cut_short || all->is_stopped ? "true" : "false");
   og_text_add_json_field(out, "types", types.data ? types.data : "");
   og_text_add(out, ", ");
   og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");
@@ -113,15 +118,19 @@ void og_report_operator(og_text *out, const og_findings *all,
     text_operator(out, all, options);
 }
 
-void og_report_end(og_text *out, int32_t operators, int32_t faults,
-                   int32_t notes, const opgraft_check_options *options) {
+void og_report_end(og_text *out, const og_counts *counts,
+                   const opgraft_check_options *options) {
+  const int operators = (int)counts->operators;
+  const int faults = (int)counts->faults, notes = (int)counts->notes;
   if (is_json(options))
     og_text_addf(out,
                  "\n  ],\n  \"operator_count\": %d, \"finding_count\": %d, "
-                 "\"note_count\": %d}\n",
-                 (int)operators, (int)faults, (int)notes);
+                 "\"note_count\": %d%s}\n",
+                 operators, faults, notes,
+                 counts->is_stopped ? ", \"stopped\": true" : "");
   else
-    og_text_addf(out, "%d operator%s, %d finding%s, %d note%s\n",
-                 (int)operators, operators == 1 ? "" : "s", (int)faults,
-                 faults == 1 ? "" : "s", (int)notes, notes == 1 ? "" : "s");
+    og_text_addf(out, "%s%d operator%s, %d finding%s, %d note%s\n",
+                 counts->is_stopped ? "stopped: " : "", operators,
+                 operators == 1 ? "" : "s", faults, faults == 1 ? "" : "s",
+                 notes, notes == 1 ? "" : "s");
 }

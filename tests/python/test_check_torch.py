@@ -5,8 +5,11 @@ can see, and says how it ended."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -90,3 +93,45 @@ def test_info():
         assert found["symbols_missing"] == []
     assert set(found["self_test"]) == {"dispatch_words", "tensor_words", "wrap",
                                        "version_counter"}
+
+
+SLOW = """
+#include <fcntl.h>
+#include <opgraft/op.h>
+#include <stdlib.h>
+#include <unistd.h>
+static og_status copy(const og_call *c) {
+  for (int64_t i = 0; i < c->dim[0]; ++i)
+    og_f32_mut(c->out[0])[i] = og_f32(c->in[0])[i];
+  close(open(getenv("BEGUN"), O_CREAT | O_WRONLY, 0600));
+  usleep(200000);
+  return OG_OK;
+}
+static const og_kernel k[] = {{.device = OG_CPU, .run = copy}};
+static const og_op ops[] = {
+    {.schema = "slow_copy(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .kernels = OG_KERNELS(k)},
+};
+OG_MODULE(slow_copy, ops)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it(write_module, tmp_path, number):
+    begun = tmp_path / "begun"
+    with subprocess.Popen(
+            [sys.executable, "-m", "opgraft.check_torch",
+             str(write_module(SLOW)), "--json"],
+            stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "BEGUN": str(begun)}) as running:
+        until = time.monotonic() + 120
+        while not begun.exists():
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(number)
+        out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    report = json.loads(out)
+    assert report["stopped"] is True and report["findings"] == []
