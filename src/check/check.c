@@ -20,6 +20,7 @@ enum {
   ASK_MS = 100,        // between looks whether to stop
   CRASHES_MAX = 2,     // of one probe, then it is left out
   BASE_CRASHES_MAX = 4,
+  CALLS_FACTOR = 4,  // calls sampled at most, of those that are to run
   SHRINK_CHILDREN = 40,
   SHRINK_MS = 1500,
   CLOCK_FACTOR = 30  // by the clock, of what is allowed of processor time
@@ -70,7 +71,8 @@ static og_found_at place_of(const job_state *s) {
 
 // --- Records -----------------------------------------------------------------
 
-static void count_type(og_findings *found, const char *name, bool is_refused) {
+static void count_type(og_findings *found, const char *name, bool is_refused,
+                       bool is_extra) {
   int32_t i = 0;
   while (i < found->type_count && strcmp(found->type[i].name, name) != 0) ++i;
   if (i == OG_TYPES_MAX || name[0] == '\0') return;
@@ -79,7 +81,14 @@ static void count_type(og_findings *found, const char *name, bool is_refused) {
     ++found->type_count;
   }
   found->type[i].count += !is_refused;
-  found->type[i].refused += is_refused;
+  found->type[i].drawn += !is_refused && !is_extra;
+  found->type[i].refused += is_refused && !is_extra;
+}
+
+// A call drawn because another one was refused: more of them are refused than
+// of all, so that they say nothing of a type.
+static bool is_extra(const job_state *s, int32_t call) {
+  return call >= s->job.options->calls;
 }
 
 static void take_call(job_state *s, const og_record *r) {
@@ -89,7 +98,7 @@ static void take_call(job_state *s, const og_record *r) {
   s->probe = OG_PROBE_base_;
   if (is_again) return;
   ++s->found.call_count;
-  count_type(&s->found, r->name, false);
+  count_type(&s->found, r->name, false, is_extra(s, r->index));
   if (s->sink->progress != NULL)
     s->sink->progress(s->sink->user, s->job.op->decl->name, r->index,
                       s->job.call_end);
@@ -98,7 +107,7 @@ static void take_call(job_state *s, const og_record *r) {
 static void take_refusal(job_state *s, const og_record *r) {
   const og_found_at at = place_of(s);
   ++s->found.refused_count;
-  count_type(&s->found, s->call.name, true);
+  count_type(&s->found, s->call.name, true, is_extra(s, s->call.index));
   snprintf(s->found.refusal, sizeof s->found.refusal, "%s",
            r->text[0] ? r->text : "no reason given");
   if (r->status == OG_MEMORY)
@@ -275,17 +284,22 @@ static og_status run_range(job_state *s, allowance *left,
   return OG_OK;
 }
 
-// Another call for each that the kernel refused, where it took any.
+// Other calls for those that the kernel refused, where it took any.
 static og_status run_calls(job_state *s, opgraft_error *error) {
   allowance left = allow(s->job.options->operator_limit_ms);
-  OG_TRY(run_range(s, &left, error));
-  const int32_t refused = s->found.refused_count;
-  if (s->has_ended || refused == 0 || refused == s->found.call_count)
-    return OG_OK;
-  s->job.call_begin = s->job.call_end;
-  s->job.call_end += refused;
-  s->job.probe_begin = 0;
-  return run_range(s, &left, error);
+  const int32_t wanted = s->job.call_end, most = CALLS_FACTOR * wanted;
+  for (;;) {
+    OG_TRY(run_range(s, &left, error));
+    const int32_t refused = s->found.refused_count;
+    const int32_t ran = s->found.call_count - refused;
+    const int32_t missing = refused < wanted - ran ? refused : wanted - ran;
+    if (s->has_ended || missing <= 0 || ran == 0 || s->job.call_end >= most)
+      return OG_OK;
+    s->job.call_begin = s->job.call_end;
+    s->job.call_end +=
+        missing < most - s->job.call_end ? missing : most - s->job.call_end;
+    s->job.probe_begin = 0;
+  }
 }
 
 // --- Smaller calls -----------------------------------------------------------

@@ -420,9 +420,10 @@ static void end_trial(og_trial *trial) {
 // What is tried where a single run takes long.
 static bool is_for_slow(int32_t probe) {
   return probe == OG_PROBE_arrays_ || probe == OG_PROBE_left_ ||
-         probe == OG_PROBE_poison_ || probe == OG_PROBE_shares_ ||
-         probe == OG_PROBE_strided_ || probe == OG_PROBE_reference_ ||
-         probe == OG_PROBE_ends_ || probe == OG_PROBE_order_;
+         probe == OG_PROBE_read_only_ || probe == OG_PROBE_poison_ ||
+         probe == OG_PROBE_shares_ || probe == OG_PROBE_strided_ ||
+         probe == OG_PROBE_reference_ || probe == OG_PROBE_ends_ ||
+         probe == OG_PROBE_order_;
 }
 
 static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,

@@ -304,12 +304,12 @@ static void add_refusals(og_findings *all) {
   }
   for (int32_t i = 0; i < all->type_count; ++i) {
     // Where many calls are refused anyway, a type may be refused by chance.
-    if (all->type[i].refused < all->type[i].count || all->type[i].count < 6 ||
+    if (all->type[i].refused < all->type[i].drawn || all->type[i].drawn < 6 ||
         all->count > 0 || 2 * all->refused_count > all->call_count)
       continue;
     snprintf(text, sizeof text,
              "the kernel refused all %d sampled calls in %s: \"%.300s\"",
-             all->type[i].count, all->type[i].name, all->refusal);
+             all->type[i].drawn, all->type[i].name, all->refusal);
     add_whole(all, OPGRAFT_NEVER_RAN, false, text);
   }
   if (all->refused_count == 0) return;
@@ -356,22 +356,45 @@ static bool is_never_used(const og_uses *uses, int32_t i, int32_t end,
 }
 
 static void add_end(og_findings *all, int32_t i, int32_t end, int32_t other) {
-  static const char *const places[OG_END_COUNT] = {
-      [OG_END_FIRST] = "first element",
-      [OG_END_NONE] = "elements but the first and the last",
-      [OG_END_LAST] = "last element"};
-  static const char *const others[OG_END_COUNT] = {
-      [OG_END_FIRST] = "the first",
-      [OG_END_NONE] = "one between",
-      [OG_END_LAST] = "the last"};
+  static const char *const places[] = {
+      [OG_END_FIRST] = "first",
+      [OG_END_NONE] = "every but the first and the last",
+      [OG_END_LAST] = "last"};
+  static const char *const others[] = {[OG_END_FIRST] = "the first",
+                                       [OG_END_NONE] = "one between",
+                                       [OG_END_LAST] = "the last"};
   const og_found_at at = {.call_text = ""};
-  const char *name = all->ends.entry[i].name;
-  char text[200];
+  char name[64], text[200];
+  const size_t length = strcspn(all->ends.entry[i].name, "[");
+  const bool is_list = all->ends.entry[i].name[length] != '\0';
+  snprintf(name, sizeof name, "%.*s", (int)length, all->ends.entry[i].name);
   snprintf(text, sizeof text,
-           "its %s changed nothing in %d calls; %s did in %d of them",
-           places[end], (int)all->ends.entry[i].tried, others[other],
+           "its %s %s changed nothing in %d calls; %s did in %d of them",
+           places[end], is_list ? "entry" : "element",
+           (int)all->ends.entry[i].tried, others[other],
            (int)all->ends.entry[i].used[other]);
   og_findings_add(all, OPGRAFT_UNUSED_END, has_no_effect_by_doc(all, name),
+                  all->op->decl->name, name, text, &at);
+}
+
+enum { READS_MIN = 12 };
+
+// The kernel reads it, and nothing depends on it.
+static bool is_without_effect(const og_uses *uses, int32_t i) {
+  const int32_t *used = uses->entry[i].used;
+  return used[OG_END_FIRST] == 0 && used[OG_END_NONE] == 0 &&
+         used[OG_END_LAST] == 0 && used[OG_END_READ] >= READS_MIN;
+}
+
+static void add_without_effect(og_findings *all, int32_t i) {
+  const og_found_at at = {.call_text = ""};
+  const char *name = all->ends.entry[i].name;
+  char text[160];
+  snprintf(text, sizeof text,
+           "the kernel read it in %d calls, and no other value of it changed "
+           "anything",
+           (int)all->ends.entry[i].used[OG_END_READ]);
+  og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT, has_no_effect_by_doc(all, name),
                   all->op->decl->name, name, text, &at);
 }
 
@@ -382,12 +405,14 @@ static void add_ends(og_findings *all) {
                                      {OG_END_LAST, OG_END_NONE},
                                      {OG_END_NONE, OG_END_FIRST},
                                      {OG_END_NONE, OG_END_LAST}};
-  for (int32_t i = 0; i < all->ends.count; ++i)
+  for (int32_t i = 0; i < all->ends.count; ++i) {
+    if (is_without_effect(&all->ends, i)) add_without_effect(all, i);
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; ++k) {
       if (!is_never_used(&all->ends, i, pairs[k][0], pairs[k][1])) continue;
       add_end(all, i, pairs[k][0], pairs[k][1]);
       break;
     }
+  }
 }
 
 // --- The order of a result's dims --------------------------------------------

@@ -49,7 +49,8 @@ typedef struct og_findings {
   struct {
     char name[16];
     int32_t count;
-    int32_t refused;
+    int32_t drawn;    // of them, those in place of no refused call
+    int32_t refused;  // of `drawn`
   } type[OG_TYPES_MAX];
   int32_t type_count;
   og_uses uses;  // used[0]: calls that read the argument

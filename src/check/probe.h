@@ -11,7 +11,6 @@
 #define OG_PROBE_LIST(X)                                            \
   X(base, 10, "")                                                   \
   X(repeat, 10, "")                                                 \
-  X(arrays, 10, "")                                                 \
   X(left, 10, "")                                                   \
   X(poison, 10, "")                                                 \
   X(read_only, 10, "")                                              \
@@ -35,7 +34,8 @@
   X(masked, 10, " (a mask that hides everything)")                  \
   X(unused, 10, " (while its arguments were watched)")              \
   X(ends, 10, " (with another value at one place)")                 \
-  X(order, 10, " (with another value at one place)")
+  X(order, 10, " (with another value at one place)")                \
+  X(arrays, 10, "")
 
 #define OG_PROBE_ENUM(name, share, text) OG_PROBE_##name##_,
 enum { OG_PROBE_LIST(OG_PROBE_ENUM) OG_PROBE_COUNT };

@@ -3,6 +3,7 @@
 // no kernel reads.
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,7 +187,8 @@ done:
 
 // Bits of the arguments that a run on these inputs reads; false if there was
 // no run.
-static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read) {
+static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read,
+                    uint8_t *entries) {
   og_outputs out;
   og_mode mode = og_mode_plain;
   mode.is_quiet = mode.watches_arguments = true;
@@ -194,6 +196,8 @@ static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read) {
     return false;
   og_outputs_reset(&out);
   *read |= trial->arguments_read;
+  for (int32_t k = 0; k < OPGRAFT_ATTR_MAX; ++k)
+    entries[k] |= trial->entries_read[k];
   return true;
 }
 
@@ -202,25 +206,45 @@ static bool is_watched(const og_decl *decl, const og_param *param) {
          param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
 }
 
+// Which entries of a list of numbers were read: the first, the last, others.
+static void tell_entries(og_trial *trial, const og_param *param, uint8_t read) {
+  const og_attr *a = &trial->sample.attr[param->index];
+  char name[64];
+  if ((a->kind != OG_ATTR_INTS && a->kind != OG_ATTR_BOOLS &&
+       a->kind != OG_ATTR_FLOATS) ||
+      a->count < 2 || a->count > OG_WATCH_ENTRIES)
+    return;
+  const uint32_t last = (uint32_t)a->count - 1;
+  uint32_t used = (read & 1u) << OG_END_FIRST | (read >> last & 1u)
+                                                    << OG_END_LAST;
+  const uint32_t between = last == 1 ? read : read & ~(1u | 1u << last);
+  used |= (uint32_t)(between != 0) << OG_END_NONE;
+  snprintf(name, sizeof name, "%.56s[]", param->name);
+  og_trial_tell_ends(trial, name, used);
+}
+
 void og_probe_unused(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   uint32_t read = 0, wanted = 0;
+  uint8_t entries[OPGRAFT_ATTR_MAX] = {0};
   for (int32_t p = 0; p < decl->param_count; ++p)
     if (is_watched(decl, &decl->params[p]))
       wanted |= 1u << decl->params[p].index;
   if (wanted == 0 || !trial->has_base || trial->forward != NULL ||
       is_empty(&trial->base) || !og_watch_works() ||
-      !read_by(trial, &trial->inputs, &read))
+      !read_by(trial, &trial->inputs, &read, entries))
     return;
   og_inputs special;
   if ((wanted & ~read) != 0 && og_inputs_copy(&special, &trial->inputs)) {
     set_special(&special, decl);
-    read_by(trial, &special, &read);
+    read_by(trial, &special, &read, entries);
     og_inputs_reset(&special);
   }
   if ((wanted & ~read) != 0) read_by_backward(trial, &read);
   for (int32_t p = 0; p < decl->param_count; ++p)
-    if (is_watched(decl, &decl->params[p]))
+    if (is_watched(decl, &decl->params[p])) {
       og_trial_tell_use(trial, decl->params[p].name,
                         read >> decl->params[p].index & 1u);
+      tell_entries(trial, &decl->params[p], entries[decl->params[p].index]);
+    }
 }

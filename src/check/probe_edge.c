@@ -2,6 +2,8 @@
 // Elements at the ends of an argument that nothing depends on, where others
 // have an effect: a loop that begins or ends too late.
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check/derive.h"
@@ -21,10 +23,12 @@ static char *at(const og_array *a, int64_t element) {
 }
 
 // Other values to try: of the other sign and not small; zero, which a kernel
-// may treat apart.
-enum { OTHERS = 2 };
+// may treat apart; and, where a whole argument seems to have no effect, NaN and
+// infinity.
+enum { OTHERS = 2, ALL_OTHERS = 4 };
 
 static double other_than(double value, int32_t which) {
+  if (which >= OTHERS) return which == OTHERS ? NAN : INFINITY;
   if (which == 1) return value == 0 ? 2 : 0;
   return value < 0 ? 1.5 - value : -1.5 - value;
 }
@@ -87,23 +91,29 @@ static bool is_rounding(const og_expr *expr) {
          has_code(expr, OG_CODE_FLOOR_DIV_, -1);
 }
 
-// Whether a size of the argument is rounded up to a multiple: what it ends with
-// may be padding.
-static bool may_be_padded(const og_decl *decl, int32_t tensor) {
+// Whether the size is rounded up to a multiple.
+static bool is_item_rounded(const og_decl *decl, const og_item *item) {
+  if (item->kind == OG_ITEM_EXPR) return is_rounding(&item->expr);
+  for (int32_t c = 0; item->kind == OG_ITEM_DIM && c < decl->condition_count;
+       ++c)
+    if (is_rounding(&decl->conditions[c].expr) &&
+        has_code(&decl->conditions[c].expr, OG_CODE_DIM_, item->dim))
+      return true;
+  return false;
+}
+
+// The last element, or, where a size is rounded up and what it ends with may be
+// padding, the first one of the last row; -1 where that may be padding too.
+static int64_t last_place(const og_decl *decl, int32_t tensor,
+                          const og_array *a) {
   for (int32_t p = 0; p < decl->pattern_count; ++p) {
     const og_pattern *pattern = &decl->patterns[p];
     for (int32_t i = 0; pattern->tensor == tensor && i < pattern->item_count;
-         ++i) {
-      const og_item *item = &pattern->items[i];
-      if (item->kind == OG_ITEM_EXPR && is_rounding(&item->expr)) return true;
-      for (int32_t c = 0;
-           item->kind == OG_ITEM_DIM && c < decl->condition_count; ++c)
-        if (is_rounding(&decl->conditions[c].expr) &&
-            has_code(&decl->conditions[c].expr, OG_CODE_DIM_, item->dim))
-          return true;
-    }
+         ++i)
+      if (is_item_rounded(decl, &pattern->items[i]))
+        return i == 0 ? -1 : a->count - a->count / a->sizes.size[0];
   }
-  return false;
+  return a->count - 1;
 }
 
 // --- Ends --------------------------------------------------------------------
@@ -124,20 +134,41 @@ static bool see_place(og_trial *trial, const place *p, bool *out) {
   return true;
 }
 
+// Whether the kernel reads an argument on which nothing depends.
+static bool is_read_in_vain(og_trial *trial, int32_t tensor, int32_t entry) {
+  const place p = {tensor, entry, 1};
+  const og_array *a = &trial->inputs.tensor[tensor][entry];
+  og_mode mode = og_mode_plain;
+  og_outputs out;
+  for (int32_t i = OTHERS; i < ALL_OTHERS && may_change(a); ++i) {
+    bool is_used;
+    if (changes_results(trial, &p, i, &is_used) != OG_RAN || is_used)
+      return false;
+  }
+  mode.is_quiet = true;
+  mode.watched_tensor = 1 + tensor;
+  if (entry > 0 || og_trial_run(trial, &trial->sample, &trial->inputs, &mode,
+                                &out) != OG_RAN)
+    return false;
+  og_outputs_reset(&out);
+  return trial->tensor_read;
+}
+
 static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
   const og_array *a = &trial->inputs.tensor[tensor][entry];
   og_random r = {og_seed_mix(trial->sample.seed, (uint64_t)tensor + 1)};
+  const og_decl *decl = trial->op->decl;
+  const int64_t last = last_place(decl, tensor, a);
   // Those next to the ends are used where only the first or last row is.
   const struct {
     int32_t end;
     int64_t element;
   } tries[] = {{OG_END_FIRST, 0},
-               {OG_END_LAST, a->count - 1},
+               {OG_END_LAST, last},
                {OG_END_NONE, og_random_between(&r, 1, a->count - 2)},
                {OG_END_NONE, 1},
                {OG_END_NONE, a->count - 2}};
-  const og_decl *decl = trial->op->decl;
-  uint32_t used = may_be_padded(decl, tensor) ? 1u << OG_END_LAST : 0;
+  uint32_t used = last < 0 ? 1u << OG_END_LAST : 0;
   for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
     const place p = {tensor, entry, tries[i].element};
     bool is_used;
@@ -145,14 +176,45 @@ static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
     if (!see_place(trial, &p, &is_used)) return;
     used |= (uint32_t)is_used << tries[i].end;
   }
+  if (used == 0 && is_read_in_vain(trial, tensor, entry))
+    used = 1u << OG_END_READ;
   og_trial_tell_ends(trial, decl->params[decl->tensor_params[tensor]].name,
                      used);
+}
+
+// Whether anything depends on the entries at the ends of a list, by a place
+// between in each; entries between may all be empty.
+static void try_entries(og_trial *trial, int32_t tensor) {
+  const og_decl *decl = trial->op->decl;
+  const int32_t count = trial->sample.list_count[tensor];
+  og_random r = {og_seed_mix(trial->sample.seed, 91 + (uint64_t)tensor)};
+  uint32_t used = 0;
+  char name[64];
+  for (int32_t e = 0; e < count; ++e) {
+    const og_array *a = &trial->inputs.tensor[tensor][e];
+    const int32_t end = e == 0           ? OG_END_FIRST
+                        : e == count - 1 ? OG_END_LAST
+                                         : OG_END_NONE;
+    if (a->data == NULL || a->count == 0 || !may_change(a)) return;
+    const place p = {tensor, e, og_random_below(&r, a->count)};
+    bool is_used;
+    if (!see_place(trial, &p, &is_used)) return;
+    used |= (uint32_t)is_used << end;
+  }
+  // Of two entries the other one stands for those between.
+  if (count == 2 && used != 0) used |= 1u << OG_END_NONE;
+  snprintf(name, sizeof name, "%.56s[]",
+           decl->params[decl->tensor_params[tensor]].name);
+  og_trial_tell_ends(trial, name, used);
 }
 
 void og_probe_ends(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   if (!og_is_comparable(trial) || trial->forward != NULL) return;
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    if (decl->params[decl->tensor_params[t]].is_list &&
+        trial->sample.list_count[t] > 1)
+      try_entries(trial, t);
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       const og_array *a = &trial->inputs.tensor[t][e];
       const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;
@@ -162,4 +224,5 @@ void og_probe_ends(og_trial *trial) {
       try_ends(trial, t, e);
       break;  // the entries of a list are alike
     }
+  }
 }

@@ -636,11 +636,20 @@ static og_ran run_call(run *c, og_outputs *out) {
   poison_stack(c->mode->stack_poison);
   int64_t *dim = NULL;
   if (c->mode->guards_arrays && !guard_arrays(c, &dim)) return OG_RAN_FAILED;
+  const og_buffer *watched = c->mode->watched_tensor > 0
+                                 ? c->in[c->mode->watched_tensor - 1][0].buffer
+                                 : NULL;
+  if (watched != NULL) og_watch_pages(watched->page, watched->page_bytes);
   const og_status status = c->frame.kernel->run(&c->frame.call);
   if (dim != NULL)  // a kernel sets those that it finds
     memcpy(c->frame.dim, dim,
            (size_t)c->sample->op->decl->dim_count * sizeof *dim);
-  if (c->mode->watches_arguments) trial->arguments_read = og_watch_end();
+  if (watched != NULL) trial->tensor_read = og_watch_pages_end();
+  if (c->mode->watches_arguments) {
+    trial->arguments_read = og_watch_end();
+    for (int32_t k = 0; k < c->sample->op->decl->attr_count; ++k)
+      trial->entries_read[k] = og_watch_entries(k);
+  }
   see_all(c);
   if (status != OG_OK) return c->is_wrong ? OG_RAN_WRONG : refuse(c, status);
   if (c->is_wrong) return OG_RAN_WRONG;

@@ -64,6 +64,7 @@ typedef struct og_mode {
   bool is_in_place;    // the first result lies where the inplace argument does
   bool guards_arrays;  // those of the call: in, out, attr, dim, the lists
   bool watches_arguments;  // which of those that are no tensors are read
+  int32_t watched_tensor;  // 1 + the tensor argument; 0: none
   bool is_quiet;           // what the run does wrong is not reported
   uint8_t poison;          // of results
   uint8_t workspace_poison;
@@ -106,6 +107,8 @@ typedef struct og_trial {
   int32_t layout_count[4];  // runs by og_layout
   int32_t offset_count;
   uint32_t arguments_read;  // bits, of the last run that watched them
+  uint8_t entries_read[OPGRAFT_ATTR_MAX];  // of lists, the same
+  bool tensor_read;  // the last run read the tensor that it watched
 } og_trial;
 
 // Values of index arguments lie below this.
@@ -141,7 +144,8 @@ void og_trial_tell_use(og_trial *trial, const char *argument, bool is_used);
 
 // Elements of an argument: the first, one between, the last. Tells which of
 // them something depends on, as bits.
-enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_COUNT };
+// OG_END_READ: on none, but the kernel read the argument.
+enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_READ, OG_END_COUNT };
 void og_trial_tell_ends(og_trial *trial, const char *argument, uint32_t used);
 
 // The orders in which memory may have the items of a result's shape: 0 is the

@@ -10,6 +10,7 @@
 
 #include <opgraft/op.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Whether this machine does it, which is tried out: false on other processors
@@ -21,6 +22,13 @@ bool og_watch_works(void);
 og_attr *og_watch_begin(const og_attr *attr, int32_t count);
 // One bit for each argument that was read.
 uint32_t og_watch_end(void);
+// Of a list: one bit for each of its first entries that was read.
+enum { OG_WATCH_ENTRIES = 8 };
+uint8_t og_watch_entries(int32_t k);
+// Watches whole pages: whether anything in them is read or written. One range
+// at a time.
+void og_watch_pages(char *begin, size_t bytes);
+bool og_watch_pages_end(void);
 // True if the signal was the watch's own: the program may go on.
 bool og_watch_on_signal(int number, uintptr_t address, void *context);
 
