@@ -96,6 +96,7 @@ def test_info():
 
 
 SLOW = """
+#define _DEFAULT_SOURCE
 #include <fcntl.h>
 #include <opgraft/op.h>
 #include <stdlib.h>
