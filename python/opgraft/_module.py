@@ -701,7 +701,8 @@ def _register(m: Module, d: Description) -> None:
     has_tag = out_form is not None and bool(out_form.results)
     if _inductor.can_lower(d) or has_tag:
         _inductor.register(
-            d, op, f"opgraft_{m.namespace}_{d.base_name}_{m.hash[:8]}",
+            d, op, f"opgraft_{m.namespace}_{d.name.replace('.', '__')}_"
+                   f"{m.hash[:8]}",
             lambda order: _C.op_bind(
                 _new_state(m, d, form, raw=True, order=order),
                 d.base_name, "", None,

@@ -289,3 +289,15 @@ def test_edited_module_with_warm_caches(write_module, tmp_path):
     assert run("3", '"[A, B]"') == "(2, 3) 4.0 3.0"
     assert run("3", '"[A * B]"') == "(6,) 4.0 3.0"
     assert run("2", '"[A, B]"') == "(2, 3) 3.0 2.0"
+
+
+def test_overloads_in_inductor(build):
+    """Each overload calls its own kernel: both are one name to a user."""
+    import opgraft
+
+    m = opgraft.load(build("tests/ops/reduce.c"))
+    x = torch.arange(9.0).reshape(3, 3)
+    for f in (m.sum, m.sum_keep):
+        torch._dynamo.reset()
+        got = torch.compile(f, backend="inductor", fullgraph=True)(x, None)
+        assert torch.equal(got, f(x, None)) and got.shape == f(x, None).shape
