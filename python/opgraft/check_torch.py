@@ -280,7 +280,8 @@ def _stop_once() -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, on_signal)
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, on_signal)
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ file behind."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Iterator
 
 import pytest
 from conftest import Program
@@ -57,7 +59,15 @@ def wait_until(condition: object, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def start(program: Program, *words: str) -> tuple[subprocess.Popen[str], pathlib.Path]:
+def hear_interrupts() -> None:
+    """What a shell starts in the background ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def started(program: Program, *words: str) -> Iterator[
+        tuple[subprocess.Popen[str], pathlib.Path]]:
+    """The program, once its second operator runs, and its temporary folder."""
     program.write("stopping.c", SOURCE)
     temp = program.folder / "temp"
     temp.mkdir()
@@ -66,8 +76,15 @@ def start(program: Program, *words: str) -> tuple[subprocess.Popen[str], pathlib
     env.pop("CC", None)
     running = subprocess.Popen(
         [program.path, "check", "stopping.c", *words], cwd=program.folder, env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    return running, temp
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=hear_interrupts)
+    try:
+        wait_until((program.folder / "begun").exists)
+        yield running, temp
+    finally:
+        if not is_group_gone(running.pid):
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
 
 
 def is_group_gone(group: int) -> bool:
@@ -81,16 +98,17 @@ def is_group_gone(group: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("to_group", [True, False])
 def test_a_signal_stops_it(program: Program, number: signal.Signals, to_group: bool) -> None:
-    running, temp = start(program, "--json")
-    wait_until((program.folder / "begun").exists)
-    assert list(temp.iterdir())  # the module that it built
-    begin = time.monotonic()
-    if to_group:
-        os.killpg(running.pid, number)
-    else:
-        running.send_signal(number)
-    out, _ = running.communicate(timeout=30)
-    assert time.monotonic() - begin < 10  # a silent child is given 20 s
+    with started(program, "--json") as (running, temp):
+        assert list(temp.iterdir())  # the module that it built
+        begin = time.monotonic()
+        if to_group:
+            os.killpg(running.pid, number)
+        else:
+            running.send_signal(number)
+        out, _ = running.communicate(timeout=30)
+        assert time.monotonic() - begin < 10  # a silent child is given 20 s
+        wait_until(lambda: is_group_gone(running.pid), 10)
+        assert list(temp.iterdir()) == []
     assert running.returncode == 128 + number
     report = json.loads(out)
     assert report["stopped"] is True
@@ -101,15 +119,12 @@ def test_a_signal_stops_it(program: Program, number: signal.Signals, to_group: b
     assert report["operators"][1]["findings"] == []
     assert report["operators"][1]["right"] is False
     assert report["operators"][1]["cut_short"] is True
-    wait_until(lambda: is_group_gone(running.pid), 10)
-    assert list(temp.iterdir()) == []
 
 
 def test_the_text_says_so(program: Program) -> None:
-    running, _ = start(program)
-    wait_until((program.folder / "begun").exists)
-    running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=30)
+    with started(program) as (running, _):
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=30)
     assert running.returncode == 130
     assert "undeclared_mutation: x:" in out
     assert "sleeps: nothing found (" in out and "; then it was stopped)" in out
@@ -118,9 +133,8 @@ def test_the_text_says_so(program: Program) -> None:
 
 
 def test_it_does_not_begin_with_pytorch(program: Program) -> None:
-    running, _ = start(program, "--json", "--host", "torch")
-    wait_until((program.folder / "begun").exists)
-    running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=30)
+    with started(program, "--json", "--host", "torch") as (running, _):
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=30)
     assert running.returncode == 130
     assert json.loads(out)["torch"] is None
