@@ -40,7 +40,24 @@ static og_status batch_prefill_ragged_backward(const og_call *call) {
                            og_data(call->out[2]));
 }
 
-// A plan that fits the sizes drawn, for check and bench.
+// Plans that fit the sizes drawn, for check and bench.
+static og_status backward_sample(const og_sample_call *call) {
+  enum { NQ, HQ, DVO, P, DQK, NK, HK, M };
+  static const og_attention_sample in = {.plan = 3 + PLAN,
+                                         .plan_bytes = P,
+                                         .q_rows = NQ,
+                                         .q_heads = HQ,
+                                         .dim_qk = DQK,
+                                         .kv_rows = NK,
+                                         .kv_heads = HK,
+                                         .dim_vo = DVO,
+                                         .mask_bytes = M,
+                                         .pages = -1,
+                                         .page_size = -1,
+                                         .split_bytes = -1};
+  return og_attention_sample_draw(call, &in);
+}
+
 static og_status sample(const og_sample_call *call) {
   enum { P, NQ, HQ, DQK, NK, HK, DVO, M };
   static const og_attention_sample in = {.plan = PLAN,
@@ -111,6 +128,7 @@ static const og_op ops[] = {
         .doc = "The gradient of batch_prefill_ragged's out for q, k and v; "
                "zero in rows that no request holds.",
         .kernels = OG_KERNELS(backward_kernels),
+        .sample = backward_sample,
     },
 };
 OG_MODULE(batch_prefill_ragged, ops)

@@ -230,6 +230,7 @@ def _formula(
     m = Map(d)
     lines = ["def _setup(ctx, inputs, keyword_only_inputs={}, output=None):"]
     positional = [i for i, p in enumerate(d.params) if not p["kwonly"]]
+    has_lists = any(p["list"] for p in d.params if p["tensor"] is not None)
     for at, i in enumerate(positional):
         lines.append(f"    {_generate.variable(d, i)} = inputs[{at}]")
     for p in d.params:
@@ -249,12 +250,16 @@ def _formula(
         # As many as were given: where there are lists, autograd (2.13) wants no
         # gradient for an argument that was left at its default.
         count = len(ctx.needs_input_grad)
-        kept = tuple(out[i] for i in positional)[:count]
+        kept = tuple([] if at in ctx.empty_lists else out[i]
+                     for at, i in enumerate(positional))[:count]
         return kept if len(kept) != 1 else kept[0]
 
     def setup_any(
         ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None
     ) -> None:
         setup(ctx, inputs, keyword_only_inputs or {}, output)
+        # An empty list is one of tensors to autograd (2.13), whatever it is of.
+        ctx.empty_lists = [at for at, value in enumerate(inputs)
+                           if has_lists and isinstance(value, list) and not value]
 
     return formula, setup_any

@@ -150,10 +150,13 @@ def _lower(
     def lowering(*args: Any, **kwargs: Any) -> Any:
         if V.graph.cpp_wrapper:  # its code calls no Python
             return _by_dispatcher(op, args, kwargs)
-        if not can_lower(d):
-            return fallback_handler(op, add_to_fallback_set=False)(
-                *args, **kwargs)
         values = d.bind(args, kwargs)
+        if not can_lower(d):
+            # By position: Inductor (2.13) calls the .out form with arguments
+            # that were given by name twice.
+            if any(p["kwonly"] for p in d.params):
+                return _by_dispatcher(op, args, kwargs)
+            return fallback_handler(op, add_to_fallback_set=False)(*values)
         bits = sum(1 << k for k, i in enumerate(optionals)
                    if values[i] is None)
         inputs, constants = [], []

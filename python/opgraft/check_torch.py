@@ -34,6 +34,9 @@ SIZES = (3, 1, 8)
 STOPPED = 130  # exit status
 OPCHECK = ("test_schema", "test_autograd_registration", "test_faketensor",
            "test_aot_dispatch_dynamic")
+# A kernel may refuse a call for its values; so often it is drawn again, each
+# time from a seed that lies so far from the one before.
+DRAWS, REDRAWN = 8, 1000
 COMPILED = 3  # calls of an operator that are compiled, the first by Inductor
 # Calls of an operator that opcheck traces: every size in two combinations of
 # types. Values in each type are what the comparison of roads and the core's own
@@ -81,26 +84,37 @@ def _attr(item: Any, param: dict[str, Any]) -> Any:
     return item
 
 
-def calls(m: Module, d: Description, seed: int) -> Iterator[tuple[str, list[Any]]]:
-    """Sampled calls: text, and the value of every parameter. Each size with
-    the first types, then with the next ones, as far as there are any."""
+def _values(d: Description, tensors: list[Any], attrs: list[Any]) -> list[Any]:
+    values: list[Any] = []
+    for p in d.params:
+        if p["tensor"] is not None:
+            value = _tensor(tensors[p["tensor"]])
+            values.append([] if p["list"] and value is None else value)
+        else:
+            values.append(_attr(attrs[p["attr"]], p))
+    return values
+
+
+def calls(m: Module, d: Description, seed: int) -> Iterator[
+        Iterator[tuple[str, list[Any]]]]:
+    """Sampled calls, each as draws of which the first that the kernel takes
+    counts: text, and the value of every parameter. Each size with the first
+    types, then with the next ones, as far as there are any."""
     state = m._states["base", d.name]
+
+    def sample(size: int, choice: int, at: int) -> Any:
+        return _C.sample_call(state, size, choice, seed + at * REDRAWN)
+
+    def draws(size: int, choice: int) -> Iterator[tuple[str, list[Any]]]:
+        for at in range(DRAWS):
+            if (made := sample(size, choice, at)) is not None:
+                text, tensors, attrs = made
+                yield text, _values(d, tensors, attrs)
+
     for choice in range(64):
-        made = [_C.sample_call(state, size, choice, seed) for size in SIZES]
-        if not any(made):
+        if not any(sample(size, choice, 0) for size in SIZES):
             return
-        for one in made:
-            if one is None:
-                continue
-            text, tensors, attrs = one
-            values: list[Any] = []
-            for p in d.params:
-                if p["tensor"] is not None:
-                    value = _tensor(tensors[p["tensor"]])
-                    values.append([] if p["list"] and value is None else value)
-                else:
-                    values.append(_attr(attrs[p["attr"]], p))
-            yield text, values
+        yield from (draws(size, choice) for size in SIZES)
 
 
 def _copy(value: Any) -> Any:
@@ -223,8 +237,11 @@ class Checker:
                 if isinstance(value, torch.Tensor) and (
                         value.is_floating_point()):
                     value.requires_grad_()
-        # The last of its tests compares two runs.
-        tests = OPCHECK if self.is_repeatable else OPCHECK[:-1]
+        # The last of its tests compares two runs, and takes a NaN for another.
+        can_compare = self.is_repeatable and not any(
+            isinstance(t, torch.Tensor) and t.isnan().any()
+            for t in self.state(self.function, values))
+        tests = OPCHECK if can_compare else OPCHECK[:-1]
         torch.library.opcheck(self.op, args, kwargs, test_utils=tests)
 
     def gradcheck(self, text: str, values: list[Any]) -> None:
@@ -239,23 +256,35 @@ class Checker:
             for i, t in zip(places, tensors):
                 own[i] = t
             out = _flat(_invoke(self.d, self.function, own))
-            return tuple(t for t in out if t.is_floating_point())
+            return tuple(t for t in out if isinstance(t, torch.Tensor)
+                         and t.is_floating_point())
 
         inputs = tuple(values[i].clone().requires_grad_() for i in places)
         if all(t.numel() for t in inputs):
             torch.autograd.gradcheck(f, inputs)
 
-    def run(self, seed: int, until: float) -> None:
-        steps: list[tuple[str, Callable[[str, list[Any]], None]]] = [
-            ("roads", self.compare), ("gradcheck", self.gradcheck),
-        ]
-        for at, (text, values) in enumerate(calls(self.m, self.d, seed)):
-            if _used_s() > until:
-                return
+    def first_taken(self, draws: Iterator[tuple[str, list[Any]]]) -> (
+            tuple[str, list[Any]] | None):
+        for text, values in draws:
             try:
                 self.state(self.function, values)
             except RuntimeError:
                 continue  # the kernel's own refusal
+            return text, values
+        return None
+
+    def run(self, seed: int, until: float) -> None:
+        steps: list[tuple[str, Callable[[str, list[Any]], None]]] = [
+            ("roads", self.compare), ("gradcheck", self.gradcheck),
+        ]
+        for draws in calls(self.m, self.d, seed):
+            if _used_s() > until:
+                return
+            taken = self.first_taken(draws)
+            if taken is None:
+                continue
+            text, values = taken
+            at = self.count
             self.count += 1
             backends = ["aot_eager", "inductor"] if at == 0 else (
                 ["aot_eager"] if at < COMPILED else [])

@@ -133,7 +133,8 @@ og_status og_attention_sample_draw(const og_sample_call *call,
     memcpy(&header, d.plan, sizeof header);
     call->dim[in->plan_bytes] = d.plan_bytes;
     if (in->mask_bytes >= 0) call->dim[in->mask_bytes] = header.mask_bytes;
-    call->attr[in->split_bytes].i = header.split_bytes;
+    if (in->split_bytes >= 0)
+      call->attr[in->split_bytes].i = header.split_bytes;
   } else if (status == OG_OK) {
     memcpy(og_data(call->in[in->plan]), d.plan, (size_t)d.plan_bytes);
   }

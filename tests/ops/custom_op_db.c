@@ -126,6 +126,20 @@ static og_status take(const og_call *call) {
   return OG_OK;
 }
 
+// numpy_take's gradient holds where ind_inv undoes ind: both turn each line.
+static og_status take_sample(const og_sample_call *call) {
+  if (call->step == OG_SAMPLE_SIZES) return OG_OK;
+  const lines l = lines_of(call->in[1], call->attr[0].i);
+  for (int64_t j = 0; j < l.count; ++j)
+    for (int64_t i = 0; i < l.length; ++i) {
+      const int64_t to = (i + (int64_t)(call->seed % 7)) % l.length;
+      const int64_t begin = line_begin(&l, j);
+      og_i64_mut(call->in[1])[begin + i * l.step] = to;
+      og_i64_mut(call->in[2])[begin + to * l.step] = i;
+    }
+  return OG_OK;
+}
+
 // --- Results whose size the values decide
 // ---------------------------------------------------
 
@@ -363,6 +377,7 @@ static const og_op ops[] = {
                  " -> [*A, D, *B]",
         .dtype = "x: any, ind: i64, ind_inv: i64 -> x",
         .backward = "numpy_take(grad, ind_inv, ind, dim) -> x",
+        .sample = take_sample,
         RUN(take),
     },
     {

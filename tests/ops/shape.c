@@ -460,7 +460,7 @@ static const og_op ops[] = {
         .schema = "slice_backward(Tensor g, Tensor x, int dim, SymInt? start, "
                   "SymInt? end, SymInt step) -> Tensor",
         .shape = "g[*A, K@dim, *B], x[*A, D@dim, *B] -> [*A, D, *B]",
-        .where = "K == " SLICE_SIZE,
+        .where = "step > 0, K == " SLICE_SIZE,
         .backward = "slice(grad, dim, start, end, step) -> g",
         RUN(slice_backward),
     },
@@ -501,6 +501,7 @@ static const og_op ops[] = {
     {
         .schema = "roll_backward(Tensor g, int[] shifts, int[] dims) -> Tensor",
         .shape = "g[*N] -> [*N]",
+        .where = "len(shifts) == max(len(dims), 1)",
         .backward = "roll(grad, shifts, dims) -> g",
         .flags = OG_BATCH_LOOP,
         RUN(roll_backward),
@@ -539,7 +540,9 @@ static const og_op ops[] = {
     {
         .schema = "unfold_backward(Tensor g, Tensor x, int dimension, "
                   "int size, int step) -> Tensor",
-        .shape = "g[*G], x[*N] -> [*N]",
+        .shape = "x[*A, D@dimension, *B], g[*A, K, *B, S] -> [*A, D, *B]",
+        .where = "0 <= size, size <= D, step > 0, "
+                 "K == (D - size) // step + 1, S == size",
         .dtype = "g: " FLOATS ", x: g -> g",
         .backward = "unfold(grad, dimension, size, step) -> g",
         .flags = OG_BATCH_LOOP,

@@ -301,3 +301,16 @@ def test_overloads_in_inductor(build):
         torch._dynamo.reset()
         got = torch.compile(f, backend="inductor", fullgraph=True)(x, None)
         assert torch.equal(got, f(x, None)) and got.shape == f(x, None).shape
+
+
+def test_arguments_by_name_in_inductor(build):
+    """Also where Inductor would call the .out form of an operator that is not
+    lowered: it gave what came by name twice."""
+    import opgraft
+
+    m = opgraft.load(build("tests/ops/pointwise.c"))
+    x = torch.tensor([1.0, torch.nan, torch.inf])
+    torch._dynamo.reset()
+    f = torch.compile(lambda x: m.nan_to_num(x, nan=2.0, posinf=3.0),
+                      backend="inductor", fullgraph=True)
+    assert f(x).tolist() == [1.0, 2.0, 3.0]

@@ -264,3 +264,11 @@ def test_no_shape_rule_is_a_callback(module: Any) -> None:
     for description in module._descriptions.values():
         kinds = {rule["kind"] for rule in description.tables["shapes"]}
         assert "callback" not in kinds
+
+
+def test_gradient_of_a_list_beside_an_empty_list(module: Any) -> None:
+    """torch takes an empty list of integers for one of tensors."""
+    grads, x = [torch.randn(3, 2, requires_grad=True)], torch.randn(3, 2)
+    operator = torch.ops.custom_op_db.numpy_split_copy_backward
+    operator(grads, x, [], 0).sum().backward()
+    assert torch.equal(grads[0].grad, torch.ones(3, 2))
