@@ -214,11 +214,11 @@ static void tell_entries(og_trial *trial, const og_param *param, uint8_t read) {
        a->kind != OG_ATTR_FLOATS) ||
       a->count < 2 || a->count > OG_WATCH_ENTRIES)
     return;
-  const uint32_t last = (uint32_t)a->count - 1;
-  uint32_t used = (read & 1u) << OG_END_FIRST | (read >> last & 1u)
-                                                    << OG_END_LAST;
-  const uint32_t between = last == 1 ? read : read & ~(1u | 1u << last);
-  used |= (uint32_t)(between != 0) << OG_END_NONE;
+  const uint32_t last = (uint32_t)a->count - 1, bits = read;
+  const uint32_t at_first = bits & 1u, at_last = bits >> last & 1u;
+  const uint32_t between = last == 1 ? bits : bits & ~(1u | 1u << last);
+  const uint32_t used = at_first << OG_END_FIRST | at_last << OG_END_LAST |
+                        (uint32_t)(between != 0) << OG_END_NONE;
   snprintf(name, sizeof name, "%.56s[]", param->name);
   og_trial_tell_ends(trial, name, used);
 }
