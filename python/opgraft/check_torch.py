@@ -50,6 +50,10 @@ TYPES = {(2, 32): torch.float32, (2, 64): torch.float64,
          (5, 64): torch.complex64, (5, 128): torch.complex128}
 
 
+# Of a call: its text, its values, what it leaves.
+Step = Callable[[str, list[Any], list[Any]], None]
+
+
 def _used_s() -> float:
     """Processor time so far, a compiler's too: a busy machine tries as much
     as an idle one."""
@@ -202,8 +206,7 @@ class Checker:
         return self.function(*args, **kwargs,
                              out=outs[0] if len(outs) == 1 else outs)
 
-    def compare(self, text: str, values: list[Any]) -> None:
-        want = self.state(self.function, values)
+    def compare(self, text: str, values: list[Any], want: list[Any]) -> None:
         if not self.is_repeatable:
             return
         for name, f in self.roads(values, want):
@@ -216,18 +219,18 @@ class Checker:
                           f"the {name} gives other values than the fast road",
                           text)
 
-    def compiled(self, backend: str, text: str, values: list[Any]) -> None:
+    def compiled(self, backend: str, text: str, values: list[Any],
+                 want: list[Any]) -> None:
         torch._dynamo.reset()
         f = torch.compile(lambda *a, **k: self.function(*a, **k),
                           backend=backend, fullgraph=True)
-        want = self.state(self.function, values)
         got = self.state(f, values)
         if self.is_repeatable and not _equal(got, want):
             self.find("compiled_differs",
                       f"compiled with {backend} it gives other values than "
                       "eager", text)
 
-    def opcheck(self, text: str, values: list[Any]) -> None:
+    def opcheck(self, text: str, values: list[Any], want: list[Any]) -> None:
         args = tuple(_copy(v) for v, p in zip(values, self.d.params)
                      if not p["kwonly"])
         kwargs = {p["name"]: _copy(v) for v, p in zip(values, self.d.params)
@@ -239,12 +242,11 @@ class Checker:
                     value.requires_grad_()
         # The last of its tests compares two runs, and takes a NaN for another.
         can_compare = self.is_repeatable and not any(
-            isinstance(t, torch.Tensor) and t.isnan().any()
-            for t in self.state(self.function, values))
+            isinstance(t, torch.Tensor) and t.isnan().any() for t in want)
         tests = OPCHECK if can_compare else OPCHECK[:-1]
         torch.library.opcheck(self.op, args, kwargs, test_utils=tests)
 
-    def gradcheck(self, text: str, values: list[Any]) -> None:
+    def gradcheck(self, text: str, values: list[Any], want: list[Any]) -> None:
         targets = self.d.tables["grad"]["targets"] or []
         places = [i for i in targets if isinstance(values[i], torch.Tensor)
                   and values[i].dtype == torch.float64]
@@ -264,17 +266,17 @@ class Checker:
             torch.autograd.gradcheck(f, inputs)
 
     def first_taken(self, draws: Iterator[tuple[str, list[Any]]]) -> (
-            tuple[str, list[Any]] | None):
+            tuple[str, list[Any], list[Any]] | None):
+        """The first call that the kernel takes, and what it leaves."""
         for text, values in draws:
             try:
-                self.state(self.function, values)
+                return text, values, self.state(self.function, values)
             except RuntimeError:
                 continue  # the kernel's own refusal
-            return text, values
         return None
 
     def run(self, seed: int, until: float) -> None:
-        steps: list[tuple[str, Callable[[str, list[Any]], None]]] = [
+        steps: list[tuple[str, Step]] = [
             ("roads", self.compare), ("gradcheck", self.gradcheck),
         ]
         for draws in calls(self.m, self.d, seed):
@@ -283,18 +285,19 @@ class Checker:
             taken = self.first_taken(draws)
             if taken is None:
                 continue
-            text, values = taken
+            text, values, want = taken
             at = self.count
             self.count += 1
             backends = ["aot_eager", "inductor"] if at == 0 else (
                 ["aot_eager"] if at < COMPILED else [])
-            extra: list[tuple[str, Callable[[str, list[Any]], None]]] = [
-                (b, functools.partial(self.compiled, b)) for b in backends]
+            tried: list[tuple[str, Step]] = [
+                *steps, *((b, functools.partial(self.compiled, b))
+                         for b in backends)]
             if self.count <= OPCHECKED:
-                extra.append(("opcheck", self.opcheck))
-            for name, step in [*steps, *extra]:
+                tried.append(("opcheck", self.opcheck))
+            for name, step in tried:
                 try:
-                    step(text, values)
+                    step(text, values, want)
                 except Exception as error:  # a finding, whatever it is
                     line = str(error).strip().splitlines() or [repr(error)]
                     self.find(name, line[0][:300], text)

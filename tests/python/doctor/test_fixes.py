@@ -142,6 +142,17 @@ def test_diff_applies(tmp_path: Path) -> None:
     assert file.read_text() == "a\nB\nc"
 
 
+def doctored(folder: Path, script: str) -> Any:
+    """The report on model.py, with its fixes in fixes.patch."""
+    (folder / "model.py").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
+         "report.json", "--apply", "fixes.patch", "model.py"], cwd=folder,
+        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "report.json").read_text())
+
+
 def only_time_is_open(fixes: list[dict[str, Any]]) -> bool:
     """Every fix is right; whether a step takes longer with one is the
     machine's to say, and a busy one may say so, or nothing."""
@@ -153,15 +164,9 @@ def only_time_is_open(fixes: list[dict[str, Any]]) -> bool:
 def test_from_break_to_one_graph(tmp_path: Path) -> None:
     """Two roots, one of them opaque, are fixed, compared and timed; the script
     is as it was, and the patch makes it one graph."""
+    report = doctored(tmp_path, SCRIPT)
     script = tmp_path / "model.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
-         "report.json", "--apply", "fixes.patch", "model.py"], cwd=tmp_path,
-        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
-    assert done.returncode == 0, done.stderr
     assert script.read_text() == SCRIPT
-    report = json.loads((tmp_path / "report.json").read_text())
     fixes = {r["id"]: r["fix"] for r in report["roots"]}
     if only_time_is_open(list(fixes.values())):
         pytest.skip("this machine could not time the steps")
@@ -213,14 +218,7 @@ with torch.no_grad():
 def test_a_method_becomes_one_opaque_call(tmp_path: Path) -> None:
     """A loop over data in a module with parameters; what follows from it is
     gone with it."""
-    script = tmp_path / "model.py"
-    script.write_text(LOOP)
-    done = subprocess.run(
-        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
-         "report.json", "--apply", "fixes.patch", "model.py"], cwd=tmp_path,
-        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = doctored(tmp_path, LOOP)
     # Where a step took longer with it, other fixes were tried after it.
     if any(r["fix"]["status"] != "verified" for r in report["roots"]):
         pytest.skip("a step took longer on this machine, or no time was told")
