@@ -12,8 +12,10 @@ too; `plan` is timed by itself.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
+import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from opgraft import ops  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 HEADS = [(8, 8, 64), (32, 8, 128)]
 SLOW = 8  # times ours
+PROGRAM = Path(sys.executable).with_name("opgraft")
 
 
 @dataclass
@@ -94,6 +97,23 @@ class Work:
         return ops.batch_prefill_ragged(
             self.plan.plan, self.q, self.k, self.v,
             split_bytes=self.plan.split_bytes, out=(self.out, self.lse))
+
+    def workspace_bytes(self, threads: int) -> int:
+        """All that our call may use beside its tensors and the plan."""
+        def sizes(name: str, t: torch.Tensor) -> str:
+            kind = {torch.uint8: "u8", torch.float32: "f32",
+                    torch.bfloat16: "bf16"}[t.dtype]
+            return f"{name}:{kind}[{','.join(map(str, t.shape))}]"
+
+        found = subprocess.run(
+            [str(PROGRAM), "inspect",
+             ops._modules["batch_prefill_ragged"].path, "--json",
+             "--threads", str(threads),
+             sizes("plan", self.plan.plan), sizes("q", self.q),
+             sizes("k", self.k), sizes("v", self.v),
+             f"split_bytes={self.plan.split_bytes}"],
+            check=True, capture_output=True, text=True).stdout
+        return int(json.loads(found)["call"]["workspace_bytes"])
 
     def loop(self) -> Callable[[], Any]:
         """SDPA request by request, into one output."""
@@ -232,6 +252,7 @@ def measure_case(
     share = (data / ours / limits["read"] if work.case.is_decode
              else flops / ours / limits["fma"])
     return {"share": share, "ours": ours,
+            "workspace": work.workspace_bytes(torch.get_num_threads()),
             "ratio": min(rivals) / ours if rivals else 0.0,
             "twice": 2 * share * ours / min(rivals) if rivals else 0.0}
 
@@ -284,6 +305,8 @@ def run_threads(
                     continue
                 times[case.name, heads, kind] = figures["ours"]
                 judge(goals, label, case, kind, figures)
+                goals.add(f"{label}: memory beside output and plan, a thread",
+                          figures["workspace"] / threads / 1e6, 1, unit=" MB")
                 f32 = times.get((case.name, heads, "float32"))
                 if (kind == "bfloat16" and f32 and not case.is_decode
                         and limit.isa == "avx512_bf16"):

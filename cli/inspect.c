@@ -11,6 +11,8 @@
 static const cli_option options[] = {
     {"op", "NAME", "only this operator", 0},
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
+    {"threads", "N", "threads of the call, which its workspace may be for (1)",
+     't'},
     {"why", NULL, "say of every kernel why it runs the call or does not", 0},
     {"json", NULL, "print one JSON object", 0},
     {"dot", NULL, "of a graph: a picture for Graphviz", 0},
@@ -372,12 +374,15 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
                .why = cli_has(args, "why")};
   if (name != NULL && (r.op = cli_op_find(module, name)) == NULL)
     return CLI_FAILED;
+  int64_t threads;
+  if (!cli_number_of(args, "threads", 1, 1024, 1, &threads)) return CLI_FAILED;
   int count;
   const char **bindings = bindings_collect(args, &count);
   int result = CLI_FAILED;
   if (count > 0) {
     if (r.op == NULL) r.op = opgraft_module_op(module, 0);
     r.call = cli_call_create(r.op, bindings, count);
+    if (r.call != NULL) r.call->frame.call.threads = (int32_t)threads;
   }
   if (r.why && count == 0)
     cli_error("inspect: --why wants the call's arguments, as in x=2,3");
@@ -411,7 +416,8 @@ const cli_command cli_command_inspect = {
     .name = "inspect",
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
-        "FILE [--op NAME] [NAME=VALUE...] [--why] [--json] [--dot] [--passes]",
+        "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] [--dot] "
+        "[--passes]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "
         "call: the dims\nthat the shape rule binds, the results, the workspace "

@@ -102,6 +102,8 @@ def test_shapes_are_inferred(program, module):
     assert found["dims"] == {"N": 10, "I": 3, "O": 4}
     assert found["results"] == [{"dtype": "f32", "shape": [2, 5, 4], "strides": [20, 4, 1]}]
     assert found["workspace_bytes"] == 12
+    more = call(program, module, "x=2,5,3", "weight=4,3", "--threads", "8")
+    assert more["workspace_bytes"] == 96
     text = program.ok("inspect", module, "x=2,5,3", "weight=4,3")
     assert "linear(x=f32[2, 5, 3], weight=f32[4, 3], bias=None)" in text
     assert "dims       N = 10 (product of a pack), I = 3, O = 4" in text
