@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import call  # noqa: E402
 import harness  # noqa: E402
 import machine  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from harness import loop  # noqa: E402
 
+import call  # noqa: E402
 import opgraft  # noqa: E402
 from opgraft import ops  # noqa: E402
 

@@ -416,7 +416,8 @@ const cli_command cli_command_inspect = {
     .name = "inspect",
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
-        "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] [--dot] "
+        "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
+        "[--dot] "
         "[--passes]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "

@@ -50,6 +50,19 @@ static PyObject *load(PyObject *self, PyObject *arguments) {
   return module_capsule_new(module);
 }
 
+static PyObject *op_description(const opgraft_op *op) {
+  char few[4096];
+  const size_t length = opgraft_op_describe(op, few, sizeof few);
+  if (length < sizeof few)
+    return PyUnicode_FromStringAndSize(few, (Py_ssize_t)length);
+  char *text = malloc(length + 1);
+  if (text == NULL) return PyErr_NoMemory();
+  opgraft_op_describe(op, text, length + 1);
+  PyObject *description = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+  free(text);
+  return description;
+}
+
 // module_info(handle) -> (name, hash, [description of each operator])
 static PyObject *module_info(PyObject *self, PyObject *capsule) {
   (void)self;
@@ -58,16 +71,10 @@ static PyObject *module_info(PyObject *self, PyObject *capsule) {
   const int32_t count = opgraft_module_op_count(module);
   PyObject *list = PyList_New(count);
   for (int32_t i = 0; list != NULL && i < count; ++i) {
-    const opgraft_op *op = opgraft_module_op(module, i);
-    const size_t length = opgraft_op_describe(op, NULL, 0);
-    char *text = malloc(length + 1);
-    PyObject *item = NULL;
-    if (text != NULL && opgraft_op_describe(op, text, length + 1) == length)
-      item = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
-    free(text);
+    PyObject *item = op_description(opgraft_module_op(module, i));
     if (item == NULL) {
       Py_DECREF(list);
-      return PyErr_Occurred() != NULL ? NULL : PyErr_NoMemory();
+      return NULL;
     }
     PyList_SetItem(list, i, item);
   }

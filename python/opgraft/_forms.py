@@ -45,16 +45,21 @@ def params_tuple(
     d: Description, order: tuple[int, ...] | None = None
 ) -> tuple[tuple[Any, ...], ...]:
     """The parameters as the C host takes them, in the given order."""
-    rows = []
-    for i in order if order is not None else range(len(d.params)):
-        p = d.params[i]
-        flags = sum(bit for key, bit in FLAGS.items() if p[key])
-        if order is not None:
-            flags &= ~FLAGS["kwonly"]
-        index = p["tensor"] if p["tensor"] is not None else p["attr"]
-        rows.append((p["name"], TYPES.index(p["type"]), flags, index,
-                     d.defaults[i]))
-    return tuple(rows)
+    if d.rows is None:
+        d.rows = tuple(_row(d, i) for i in range(len(d.params)))
+    if order is None:
+        return d.rows
+    positional = ~FLAGS["kwonly"]
+    return tuple((name, kind, flags & positional, index, default)
+                 for name, kind, flags, index, default
+                 in (d.rows[i] for i in order))
+
+
+def _row(d: Description, i: int) -> tuple[Any, ...]:
+    p = d.params[i]
+    flags = sum(bit for key, bit in FLAGS.items() if p[key])
+    index = p["tensor"] if p["tensor"] is not None else p["attr"]
+    return p["name"], TYPES.index(p["type"]), flags, index, d.defaults[i]
 
 
 def _default_text(d: Description, i: int) -> str:
