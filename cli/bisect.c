@@ -20,9 +20,10 @@ typedef struct stage {
   bool has_threads;
 } stage;
 
+// What a call left: its outputs, then its inputs, which it may have written.
 typedef struct results {
-  int32_t count;
-  cli_tensor *tensors;  // memory NULL: the output is none
+  int32_t count, output_count;
+  cli_tensor *tensors;  // memory NULL: none, or an integer
 } results;
 
 typedef struct bisection {
@@ -81,14 +82,19 @@ static void results_reset(results *r) {
 
 static void results_keep(const bisection *b, const cli_replay *replay,
                          results *out) {
-  out->count = replay->call.output_count;
+  const int32_t outputs = replay->call.output_count;
+  out->output_count = outputs;
+  out->count = outputs + b->inputs.count;
   out->tensors = cli_alloc((size_t)out->count, sizeof *out->tensors);
-  for (int32_t i = 0; i < out->count; ++i) {
+  for (int32_t i = 0; i < outputs; ++i) {
     int64_t number;
     og_tensor tensor;
     if (cli_replay_output(replay, &b->inputs, i, &number, &tensor))
       cli_tensor_copy(&tensor, NULL, &out->tensors[i]);
   }
+  for (int32_t i = 0; i < b->inputs.count; ++i)
+    if (b->inputs.in[i] != NULL)
+      cli_tensor_copy(b->inputs.in[i], NULL, &out->tensors[outputs + i]);
 }
 
 static bool executable_run(bisection *b, opgraft_graph *graph,
@@ -142,7 +148,7 @@ static double difference(const og_tensor *a, const og_tensor *b) {
   return most;
 }
 
-// The first output that is further off than allowed, or -1.
+// The first result that is further off than allowed, or -1.
 static int32_t results_compare(const bisection *b, const results *wanted,
                                const results *found, double *out_apart) {
   for (int32_t i = 0; i < wanted->count; ++i) {
@@ -156,6 +162,15 @@ static int32_t results_compare(const bisection *b, const results *wanted,
   return -1;
 }
 
+// "wrong: changes output 0 by 4"
+static void change_print(const char *name, const results *r, int32_t result,
+                         double apart) {
+  const bool is_output = result < r->output_count;
+  printf("%s: changes %s %d by %g\n", name,
+         is_output ? "output" : "what is written to input",
+         (int)(is_output ? result : result - r->output_count), apart);
+}
+
 static int stages_compare(bisection *b, const results *wanted) {
   cli_progress bar = {.label = "bisect"};
   for (int i = 1; i < b->stage_count; ++i) {
@@ -164,15 +179,15 @@ static int stages_compare(bisection *b, const results *wanted) {
     double apart = 0;
     cli_progress_set(&bar, i, b->stage_count);
     const bool is_right = stage_run(b, s, &found);
-    const int32_t output =
+    const int32_t result =
         is_right ? results_compare(b, wanted, &found, &apart) : -1;
     results_reset(&found);
-    if (is_right && output < 0) continue;
+    if (is_right && result < 0) continue;
     cli_progress_clear(&bar);
     if (!is_right)
       printf("%s: the graph fails with it, and runs without\n", s->name);
     else
-      printf("%s: changes output %d by %g\n", s->name, (int)output, apart);
+      change_print(s->name, wanted, result, apart);
     return CLI_FINDINGS;
   }
   cli_progress_clear(&bar);

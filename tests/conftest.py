@@ -5,9 +5,11 @@ unseen; a test that counts takes its share from `portion`."""
 from __future__ import annotations
 
 import os
+import pathlib
 
 import pytest
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 IS_SMOKE = bool(os.environ.get("OPGRAFT_SMOKE"))
 
 
@@ -32,3 +34,13 @@ def pytest_collection_modifyitems(
 def portion() -> float:
     """What part of its work a slow test does: 1, or little in a smoke run."""
     return 0.002 if IS_SMOKE else 1.0
+
+
+@pytest.fixture(scope="session")
+def wrong_pass() -> str:
+    """`opgraft` with one pass more, which makes sums differences."""
+    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+    path = build / "tests/wrong_pass/opgraft_wrong_pass"
+    if not path.exists():
+        pytest.skip("no test programs are built: set OPGRAFT_BUILD")
+    return str(path)

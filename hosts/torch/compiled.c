@@ -23,7 +23,8 @@ typedef struct compiled {
   PyObject *resolve;   // (tensor) -> one that can be read
   PyObject *below;     // () -> a guard that keeps autograd's keys out
   PyObject *misfit;    // what inputs raise that do not fit; NULL: RuntimeError
-  char *repro;         // folder for a failing call; NULL
+  char *repro;         // folder for a call's inputs; NULL
+  bool is_kept;        // every call's, not only a failing one's
   bool is_heavy;       // give the interpreter lock back
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
 } compiled;
@@ -281,8 +282,8 @@ static PyObject *call_begun(compiled *self, opgraft_call *call,
   return results;
 }
 
-// A failing call is written for whoever looks at it; what failed is told to
-// the caller as ever, so trouble with the files is only noted.
+// A call is written for whoever looks at it; what failed is told to the caller
+// as ever, so trouble with the files is only noted.
 static void repro_write(const compiled *self, const inputs *in) {
   PyObject *kind, *value, *trace;
   opgraft_error error;
@@ -290,7 +291,7 @@ static void repro_write(const compiled *self, const inputs *in) {
   PyErr_Fetch(&kind, &value, &trace);
   if (opgraft_repro_write(self->repro, in->in, in->ints,
                           self->walked.slot_count, &error) != OG_OK)
-    PySys_WriteStderr("opgraft: the failing call could not be written: %s\n",
+    PySys_WriteStderr("opgraft: the call's inputs could not be written: %s\n",
                       error.text);
   PyErr_Restore(kind, value, trace);
 }
@@ -304,20 +305,21 @@ static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
   opgraft_call call;
   if (UNLIKELY(inputs_read(self, list, in) != 0)) return NULL;
+  if (UNLIKELY(self->is_kept)) repro_write(self, in);
   if (UNLIKELY(opgraft_executable_begin(self->executable, in->in, in->ints,
                                         self->walked.slot_count, &call,
                                         &error) != OG_OK)) {
     if (graph_error_restore() || self->misfit == NULL ||
         !is_misfit(error.code)) {
       if (PyErr_Occurred() == NULL) graph_error(&error);
-      repro_write(self, in);
+      if (!self->is_kept) repro_write(self, in);
     } else {
       PyErr_SetString(self->misfit, error.text);
     }
     return NULL;
   }
   PyObject *results = call_begun(self, &call, in, list);
-  if (UNLIKELY(results == NULL)) repro_write(self, in);
+  if (UNLIKELY(results == NULL) && !self->is_kept) repro_write(self, in);
   opgraft_call_end(&call);
   return results;
 }
@@ -442,25 +444,27 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
-// flags, disable, dump, plan_limit, lanes, constant_bytes, repro) -> callable.
-// Raises NotImplementedError for a graph that the engine cannot express.
+// flags, disable, dump, plan_limit, lanes, constant_bytes, repro, keep) ->
+// callable. Raises NotImplementedError for a graph that the engine cannot
+// express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
   const char *disable, *repro;
-  int flags, plan_limit, lanes;
+  int flags, plan_limit, lanes, keep;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLz", &name, &PyList_Type,
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLzp", &name, &PyList_Type,
                         &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
                         &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit, &lanes, &constant_bytes, &repro))
+                        &plan_limit, &lanes, &constant_bytes, &repro, &keep))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
   if (self == NULL) return NULL;
   pthread_mutex_init(&self->context.lock, NULL);
   self->context.constant_bytes = constant_bytes;
+  self->is_kept = keep != 0;
   self->context.targets = PyList_New(0);
   self->context.recipes = PyList_New(0);
   self->context.in_python = PySet_New(NULL);

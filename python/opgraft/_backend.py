@@ -46,6 +46,8 @@ class Options:
     lanes: str | int = "auto"
     # A folder: each graph as text, and the inputs of a call that failed.
     repro: str | None = None
+    # "all": the inputs of every call, the last one's stay.
+    repro_calls: str = "failing"
     # [16, 32]: sizes planned beforehand, for graphs with one size that varies;
     # {"s77": [16, 32], ...} by symbol for others.
     gears: Any = ()
@@ -75,6 +77,9 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     _choose("mode", out.mode, MODES)
     _choose("fallback", out.fallback, ("allow", "error"))
     _choose("clone", out.clone, ("allow", "error"))
+    _choose("repro_calls", out.repro_calls, ("failing", "all"))
+    if out.repro is None and "repro_calls" in given:
+        raise ValueError("option repro_calls needs repro, the folder they go to")
     if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
         raise ValueError(
             f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
@@ -278,6 +283,7 @@ def graph_new(
         _lanes(options.lanes),
         constant_bytes,
         _dump.folder(options.repro, name) if options.repro else None,
+        options.repro_calls == "all",
     )
 
 

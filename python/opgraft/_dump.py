@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """options={"dump": folder}: the graph as text after each pass, and
-options={"repro": folder}: where a failing call goes."""
+options={"repro": folder}: where the inputs of a call go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def writer(folder: str, name: str) -> Callable[[str, str], None]:
 
 
 def folder(where: str, name: str) -> str:
-    """A folder of the graph's own: graph.og, and what a failing call adds."""
+    """A folder of the graph's own: graph.og, and what a call adds."""
     path = Path(os.fspath(where)) / name
     path.mkdir(parents=True, exist_ok=True)
     return str(path)

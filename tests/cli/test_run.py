@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -135,13 +134,9 @@ def test_bisect_finds_nothing_in_a_right_graph(mlp: Program) -> None:
         2, "run", "m.og", *given, "--bisect", "--tolerance", "x")
 
 
-def test_bisect_names_a_wrong_pass(mlp: Program) -> None:
-    """The same program with one pass more, which makes sums differences."""
-    wrong = pathlib.Path(mlp.path).parent.parent / "tests/wrong_pass/opgraft_wrong_pass"
-    if not wrong.exists():
-        pytest.skip("no test programs beside the program")
+def test_bisect_names_a_wrong_pass(mlp: Program, wrong_pass: str) -> None:
     given = ["run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "2"]
-    bad = Program(str(wrong), mlp.folder)
+    bad = Program(wrong_pass, mlp.folder)
     assert bad.ok(*given) != mlp.ok(*given)
     found = bad.run(*given, "--bisect")
     assert found.returncode == 1
@@ -149,6 +144,26 @@ def test_bisect_names_a_wrong_pass(mlp: Program) -> None:
     assert bad.ok(*given, "--disable", "wrong") == mlp.ok(*given)
     assert "no pass changes a result by more than 20" in bad.ok(
         *given, "--bisect", "--tolerance", "20")
+
+
+def test_bisect_sees_what_is_written_to_an_input(
+    program: Program, wrong_pass: str
+) -> None:
+    program.write("w.og", """\
+graph w(%x: f32[3], %c: f32[3]) {
+  %y: f32[3] = add(%x, 1)
+  %m: f32[3] in %c = copy_to(%c, %y)
+  %z: f32[3] = mul(%x, 2)
+  return %z
+}
+""")
+    for name in "xc":
+        np.save(program.folder / f"{name}.npy", np.arange(3, dtype="f4"))
+    given = ["run", "w.og", "--in", "x.npy", "--in", "c.npy", "--bisect"]
+    assert "no pass changes" in program.ok(*given)
+    found = Program(wrong_pass, program.folder).run(*given)
+    assert found.returncode == 1
+    assert found.stdout == "wrong: changes what is written to input 1 by 2\n"
 
 
 def test_lanes_change_nothing(mlp: Program) -> None:

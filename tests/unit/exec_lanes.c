@@ -205,8 +205,8 @@ static bool is_tried(machine *m) {
   float x[N], y[N] = {0};
   for (int i = 0; i < N; ++i) x[i] = (float)i;
   for (int i = 0; i < TRIAL; ++i) {
-    if (machine_run(m, x, y) != OG_OK) return false;
-    CHECK(y[0] == 0 && y[N - 1] == 2 * (N - 1));
+    if (machine_run(m, x, y) != OG_OK || y[0] != 0 || y[N - 1] != 2 * (N - 1))
+      return false;
   }
   return true;
 }
@@ -254,7 +254,34 @@ done:
   pthread_mutex_destroy(&n.gate);
 }
 
+// A plan makes way for another one, or for none, while calls are in it.
+static void *naps_many(void *state) {
+  machine own = *(machine *)state;  // its own error
+  return is_tried(&own) ? NULL : state;
+}
+
+TEST(many_threads_replay_through_a_trial) {
+  machine m;
+  napper n = {0};
+  const opgraft_host host = nap_host(&n);
+  pthread_t threads[THREADS];
+  REQUIRE(machine_make(&m, naps, &host));
+  for (int i = 0; i < THREADS; ++i)
+    REQUIRE(pthread_create(&threads[i], NULL, naps_many, &m) == 0);
+  for (int i = 0; i < THREADS; ++i) {
+    void *failed = &m;
+    pthread_join(threads[i], &failed);
+    CHECK(failed == NULL);
+  }
+  CHECK_EQ(stats_of(&m).replays, THREADS * TRIAL);
+  CHECK(stats_of(&m).replans_lanes >= 1);
+  CHECK_EQ(stats_of(&m).plans, 1);
+done:
+  machine_free(&m);
+}
+
 TEST_MAIN("exec_lanes", CASE_NO_FAULTS(many_threads_replay_lanes),
           CASE_NO_FAULTS(lanes_after_a_fork), CASE(lanes_may_be_limited),
           CASE_NO_FAULTS(a_trial_finds_lanes_that_pay),
-          CASE_NO_FAULTS(a_trial_drops_lanes_that_do_not))
+          CASE_NO_FAULTS(a_trial_drops_lanes_that_do_not),
+          CASE_NO_FAULTS(many_threads_replay_through_a_trial))

@@ -363,3 +363,36 @@ def test_a_failing_call_is_kept(tmp_path: pathlib.Path) -> None:
     np.save(folder / "input-1.npy", np.array([1]))
     done = run(folder, *command[2:])
     assert done.returncode == 0 and "no pass changes" in done.stdout
+
+
+def test_a_wrong_result_is_traced_to_its_pass(
+    tmp_path: pathlib.Path, wrong_pass: str
+) -> None:
+    """Each call's inputs are kept as they were before it, whatever it wrote,
+    so that a pass is found which only changes what the call computes."""
+    def model(x: Any, cache: Any, h: Any, n: int) -> Any:
+        cache[n] = x[0] * 2 + 1
+        return (x.double() @ x.double().t()).sum(), h.t() * 3
+
+    c = torch.compile(model, backend="opgraft", dynamic=True,
+                      options={"repro": str(tmp_path), "repro_calls": "all"})
+    cache = torch.zeros(4, 3, dtype=torch.bfloat16)
+    for n in (1, 2, 3):
+        before = cache.clone()
+        x = torch.randn(6 + n, 3)
+        c(x, cache, torch.randn(5, 2).t(), n)
+    (folder,) = tmp_path.iterdir()
+    command = (folder / "run.txt").read_text().replace("\\\n", " ").split()
+    kept = [np.load(p) for p in sorted(folder.glob("input-*.npy"))]
+    assert any(np.array_equal(k, x.numpy()) for k in kept)
+    (rows,) = [k for k in kept if k.shape == (4, 3)]
+    assert rows.tobytes() == before.view(torch.uint8).numpy().tobytes()
+    done = run(folder, *command[2:])
+    assert done.returncode == 0 and "no pass changes" in done.stdout, done.stderr
+    done = subprocess.run([wrong_pass, *command[1:]], cwd=folder, text=True,
+                          capture_output=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("wrong: changes what is written to input ")
+    with pytest.raises(Exception, match="repro_calls needs repro"):
+        torch.compile(model, backend="opgraft",
+                      options={"repro_calls": "all"})(x, cache, x, 1)
