@@ -31,6 +31,7 @@ VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
             "--errors-for-leak-kinds=definite"]
 VALGRIND_LEFT_OUT = ("check_findings",)
 VALGRIND_TIMEOUT_S = 3600
+FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
 # What each fuzzer reads with, beside src/base.
 FUZZ_MEASURES = {
@@ -241,7 +242,7 @@ class Stages:
             words = [str(self.build / "tests" / "fuzz" / name), "--seconds",
                      str(seconds), "--seed", str(seed),
                      str(ROOT / "tests" / "fuzz" / "corpus" / name)]
-            status, output = start(words, 2 * seconds + 120)
+            status, output = start(words, FUZZ_PATIENCE * seconds + 120)
             self.tally.add_status(f"fuzz {name}", status)
             if seconds >= FUZZ_KEPT_SECONDS:
                 keep_fuzz(name, {"seconds": seconds, "seed": seed,

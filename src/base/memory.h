@@ -39,6 +39,27 @@ OG_CHECKED(i64_mul, int64_t, mul,
                                : a != INT64_MIN && b >= INT64_MAX / a)))
 #undef OG_CHECKED
 
+// Division that rounds down or up, and the rest of the first, which has the
+// sign of b. False where b is 0 or the result does not fit.
+static inline bool og_i64_floor_mod(int64_t a, int64_t b, int64_t *out) {
+  *out = 0;
+  if (b == 0 || b == -1) return b != 0;
+  *out = a % b;
+  if (*out != 0 && (*out < 0) != (b < 0)) *out += b;
+  return true;
+}
+static inline bool og_i64_floor_div(int64_t a, int64_t b, int64_t *out) {
+  *out = 0;
+  if (b == 0 || (a == INT64_MIN && b == -1)) return false;
+  *out = a / b - (a % b != 0 && (a < 0) != (b < 0));
+  return true;
+}
+static inline bool og_i64_ceil_div(int64_t a, int64_t b, int64_t *out) {
+  if (!og_i64_floor_div(a, b, out)) return false;
+  *out += a % b != 0;
+  return true;
+}
+
 // A caller's struct, of `from_bytes` by its struct_size, over zeros; nothing
 // where it is NULL. False if a newer caller set a member that is unknown here.
 bool og_copy_sized(void *to, size_t to_bytes, const void *from,

@@ -129,15 +129,6 @@ static bool step_load(machine *m, const og_instruction *in) {
   return true;
 }
 
-static int64_t floor_div(machine *m, int64_t a, int64_t b) {
-  if (b == 0 || (a == INT64_MIN && b == -1)) {
-    m->has_failed = true;
-    return 0;
-  }
-  const int64_t q = a / b;
-  return q - ((a % b != 0) && ((a % b < 0) != (b < 0)));
-}
-
 static int64_t binary(machine *m, int32_t op, int64_t a, int64_t b) {
   int64_t r = 0;
   bool ok = true;
@@ -152,14 +143,13 @@ static int64_t binary(machine *m, int32_t op, int64_t a, int64_t b) {
       ok = og_i64_mul(a, b, &r);
       break;
     case OG_CODE_FLOOR_DIV_:
-      r = floor_div(m, a, b);
+      ok = og_i64_floor_div(a, b, &r);
       break;
     case OG_CODE_CEIL_DIV_:
-      ok = a != INT64_MIN;
-      r = ok ? -floor_div(m, -a, b) : 0;
+      ok = og_i64_ceil_div(a, b, &r);
       break;
     case OG_CODE_MOD_:
-      r = a - b * floor_div(m, a, b);
+      ok = og_i64_floor_mod(a, b, &r);
       break;
     case OG_CODE_MIN_:
       r = a < b ? a : b;

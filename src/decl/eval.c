@@ -115,35 +115,6 @@ static void index_vary(machine *m, int32_t slot) {
 
 // --- Arithmetic --------------------------------------------------------------
 
-// Rounds down; false where it cannot be done.
-static bool floor_divide(int64_t a, int64_t b, int64_t *quotient,
-                         int64_t *rest) {
-  *quotient = *rest = 0;
-  if (b == 0 || (a == INT64_MIN && b == -1)) return false;
-  *quotient = a / b;
-  *rest = a % b;
-  if (*rest != 0 && (*rest < 0) != (b < 0)) {
-    --*quotient;
-    *rest += b;
-  }
-  return true;
-}
-
-static bool divide(int32_t op, int64_t a, int64_t b, int64_t *out) {
-  int64_t quotient, rest;
-  // INT64_MIN // -1 is beyond 64 bits, INT64_MIN % -1 is 0.
-  if (op == OG_CODE_MOD_ && b == -1) {
-    *out = 0;
-    return true;
-  }
-  if (!floor_divide(a, b, &quotient, &rest)) {
-    *out = 0;
-    return false;
-  }
-  *out = op == OG_CODE_MOD_ ? rest : quotient;
-  return op != OG_CODE_CEIL_DIV_ || rest == 0 || og_i64_add(*out, 1, out);
-}
-
 static bool compare(int32_t op, int64_t a, int64_t b) {
   switch (op) {
     case OG_CODE_EQ_:
@@ -180,9 +151,13 @@ static void binary(machine *m, int32_t op) {
       require(m, og_i64_mul(a, b, out), too_large);
       break;
     case OG_CODE_FLOOR_DIV_:
+      require(m, og_i64_floor_div(a, b, out), b == 0 ? by_zero : too_large);
+      break;
     case OG_CODE_CEIL_DIV_:
+      require(m, og_i64_ceil_div(a, b, out), b == 0 ? by_zero : too_large);
+      break;
     case OG_CODE_MOD_:
-      require(m, divide(op, a, b, out), b == 0 ? by_zero : too_large);
+      require(m, og_i64_floor_mod(a, b, out), by_zero);
       break;
     case OG_CODE_MIN_:
       *out = a < b ? a : b;

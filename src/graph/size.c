@@ -128,11 +128,6 @@ bool og_size_get(const og_sizes *sizes, opgraft_size size, int64_t *out_value) {
   return sizes->exprs[size].op == OG_SIZE_CONST;
 }
 
-static int64_t floor_div(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-
 // The value of one operator; false on overflow or division by zero.
 static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
   switch (op) {
@@ -149,13 +144,11 @@ static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
       *out = a > b ? a : b;
       return true;
     case OG_SIZE_FLOOR_DIV:
+      return og_i64_floor_div(a, b, out);
     case OG_SIZE_CEIL_DIV:
+      return og_i64_ceil_div(a, b, out);
     case OG_SIZE_MOD:
-      if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
-      *out = floor_div(a, b);
-      if (op == OG_SIZE_CEIL_DIV) *out += *out * b != a;
-      if (op == OG_SIZE_MOD) *out = a - *out * b;
-      return true;
+      return og_i64_floor_mod(a, b, out);
     default:
       return false;
   }

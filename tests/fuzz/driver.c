@@ -7,8 +7,9 @@
 // A fuzzer is a file of this folder that defines LLVMFuzzerTestOneInput, so it
 // also links with libFuzzer. The corpus is the folder's files; a file `dict`
 // in it holds one token a line, which mutations insert. --grow writes each
-// input that reached new code into the folder. An input that crashes, blocks,
-// or takes ten seconds of processor time is written to ./crash-NAME.
+// input that reached new code into the folder. Seconds are the processor's, so
+// that a busy machine fuzzes as much. An input that crashes, blocks, or takes
+// ten of them is written to ./crash-NAME.
 //
 // Coverage comes from -fsanitize-coverage=trace-pc in the code under test
 // (OPGRAFT_COVERAGE_FEEDBACK); without it, mutation is blind.
@@ -307,7 +308,8 @@ static uint64_t fuzz(const char *folder, long seconds, bool grow) {
     run_input(inputs.items[i].bytes, inputs.items[i].size);
   if (inputs.count == 0) corpus_add(&inputs, (const uint8_t *)"", 0);
   input work = {(uint8_t *)checked(malloc(INPUT_MAX)), 0};
-  for (const time_t end = time(NULL) + seconds; time(NULL) < end; ++runs) {
+  for (const int64_t end = used_us() + seconds * INT64_C(1000000);
+       used_us() < end; ++runs) {
     const input *from = &inputs.items[random_below(inputs.count)];
     memcpy(work.bytes, from->bytes, from->size);
     work.size = from->size;

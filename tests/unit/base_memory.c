@@ -30,6 +30,37 @@ TEST(checked_i64) {
   }
 }
 
+TEST(rounded_division) {
+  static const struct {
+    int64_t a, b;
+    bool fits;
+    int64_t down, up, rest;
+  } rows[] = {
+      {7, 2, true, 3, 4, 1},
+      {-7, 2, true, -4, -3, 1},
+      {7, -2, true, -4, -3, -1},
+      {-7, -2, true, 3, 4, -1},
+      {6, 3, true, 2, 2, 0},
+      {0, -5, true, 0, 0, 0},
+      {1, 0, false, 0, 0, 0},
+      {INT64_MIN, -1, false, 0, 0, 0},
+      {INT64_MAX, -1, true, -INT64_MAX, -INT64_MAX, 0},
+      // The rounded quotient times b is beyond 64 bits.
+      {INT64_MIN + 331, 203685477, true, -45282423533, -45282423532, 180354764},
+      {INT64_MIN, INT64_MAX, true, -2, -1, INT64_MAX - 1},
+      {INT64_MAX, INT64_MIN, true, -1, 0, -1},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+    int64_t down, up, rest;
+    CHECK_EQ(og_i64_floor_div(rows[i].a, rows[i].b, &down), rows[i].fits);
+    CHECK_EQ(og_i64_ceil_div(rows[i].a, rows[i].b, &up), rows[i].fits);
+    CHECK_EQ(og_i64_floor_mod(rows[i].a, rows[i].b, &rest), rows[i].b != 0);
+    CHECK_EQ(down, rows[i].down);
+    CHECK_EQ(up, rows[i].up);
+    CHECK_EQ(rest, rows[i].rest);
+  }
+}
+
 TEST(checked_size) {
   size_t out;
   CHECK(og_size_add(SIZE_MAX - 1, 1, &out) && out == SIZE_MAX);
@@ -93,6 +124,7 @@ done:
   og_arena_destroy(&arena);
 }
 
-TEST_MAIN("memory", CASE_NO_FAULTS(checked_i64), CASE_NO_FAULTS(checked_size),
+TEST_MAIN("memory", CASE_NO_FAULTS(checked_i64),
+          CASE_NO_FAULTS(rounded_division), CASE_NO_FAULTS(checked_size),
           CASE_NO_FAULTS(too_much), CASE_NO_FAULTS(fails_from_the_nth_on),
           CASE(arena_keeps_and_zeroes), CASE(arena_keeps_small_ones_together))
