@@ -8,7 +8,7 @@ eager. CI runs a few samples of some operators, the full set all of them.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 import torch
@@ -42,6 +42,10 @@ RANDOM = {"empty", "empty_permuted", "empty_strided", "new_empty",
           "new_empty_strided", "nn.functional.dropout", "bernoulli", "multinomial", "normal",
           "rand_like", "empty_like", "randn_like", "randint_like", "uniform", "exponential"}
 
+# op_db sets a seed within these, which a trace does not see.
+SEEDED = {"nn.functional.scaled_dot_product_attention":
+          torch.nn.functional.scaled_dot_product_attention}
+
 INFOS = [i for i in op_db
          if (i.name in ROWS or i.name in ALSO) and i.name not in RANDOM
          and i.dtypes]
@@ -74,12 +78,6 @@ def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )(*[flat[i] for i in places])
 
 
-def scaled(out: torch.Tensor, exact: torch.Tensor) -> None:
-    # Attention's gradients are summed in another order than eager's.
-    torch.testing.assert_close(out, exact, rtol=1e-4, atol=3e-5,
-                               equal_nan=True)
-
-
 def leaves(tree: Any) -> list[torch.Tensor]:
     flat, _ = torch.utils._pytree.tree_flatten(tree)
     return [x for x in flat if isinstance(x, torch.Tensor)]
@@ -94,25 +92,59 @@ def gradients(out: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     return [g for g in found if g is not None]
 
 
+def results(f: Any, args: Any, kwargs: dict[str, Any], grad: bool
+            ) -> list[torch.Tensor]:
+    """What it gives, then its gradients; random numbers from the same seed."""
+    torch.manual_seed(5)
+    out = f(*args, **kwargs)
+    inputs = [x for x in leaves(args) if x.requires_grad]
+    return [*values(out), *(gradients(out, inputs) if grad else [])]
+
+
+def in_double(tree: Any) -> Any:
+    def one(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            return x
+        return x.detach().double().requires_grad_(x.requires_grad)
+
+    return torch.utils._pytree.tree_map(one, tree)
+
+
+def compare(a: torch.Tensor, b: torch.Tensor,
+            exact: Callable[[], torch.Tensor]) -> None:
+    """Attention's gradients are summed in another order than eager's. Where
+    eager itself is far from float64, we may be twice as far."""
+    try:
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=3e-5, equal_nan=True)
+    except AssertionError:
+        if not a.is_floating_point():
+            raise
+        right = exact()
+        if not (a - right).abs().max() <= 2 * (b - right).abs().max():
+            raise
+
+
 def check(info: Any, sample: Any, grad: bool) -> str:
     """Compares; or says why this sample cannot be."""
+    f = SEEDED.get(info.name, info.op)
     args = (sample.input, *sample.args)
-    inputs = [x for x in leaves(args) if x.requires_grad]
     try:
-        wanted = info.op(*args, **sample.kwargs)
-        wanted_grads = gradients(wanted, inputs) if grad else []
+        wanted = results(f, args, sample.kwargs, grad)
     except Exception as error:  # eager refuses the sample
         return f"eager: {error}"
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return run_compiled(f, args, kwargs)
+
     try:
-        found = run_compiled(info.op, args, sample.kwargs)
+        found = results(compiled, args, sample.kwargs, grad)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         return f"its sizes depend on data: {error}"
-    for a, b in zip(values(found), values(wanted), strict=True):
+    assert len(found) == len(wanted)
+    for i, (a, b) in enumerate(zip(found, wanted)):
         assert a.dtype == b.dtype and a.shape == b.shape
-        scaled(a, b)
-    if grad and wanted_grads:
-        for a, b in zip(gradients(found, inputs), wanted_grads, strict=True):
-            scaled(a, b)
+        compare(a, b, lambda i=i: results(
+            f, in_double(args), in_double(sample.kwargs), grad)[i])
     return ""
 
 
