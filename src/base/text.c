@@ -105,23 +105,39 @@ bool og_double_parse(const char *text, size_t length, double *out) {
   return used > 0 && *end == '\0';
 }
 
-// --- JSON --------------------------------------------------------------------
+// --- UTF-8 -------------------------------------------------------------------
 
-// The length of the UTF-8 character at `s`, 0 where there is none (overlong
-// forms, surrogates and what is above U+10FFFF are none).
-static size_t utf8_length(const unsigned char *s) {
+size_t og_utf8_read(const char *text, uint32_t *out_code) {
+  const unsigned char *s = (const unsigned char *)text;
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  *out_code = s[0];
   if (s[0] < 0x80) return 1;
-  const size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
   if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-  for (size_t i = 1; i < length; ++i)
+  const size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+  uint32_t code = s[0] & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
     if ((s[i] & 0xC0) != 0x80) return 0;
-  if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-      (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))
+    code = code << 6 | (s[i] & 0x3F);
+  }
+  if (code < least[length] || code > 0x10FFFF ||
+      (code >= 0xD800 && code <= 0xDFFF))
     return 0;
+  *out_code = code;
   return length;
 }
 
-static void json_escape(og_text *text, unsigned char c) {
+bool og_is_plain(uint32_t code) {
+  if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;
+  // Line and paragraph separators, and marks that turn or hide what follows.
+  if ((code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E))
+    return false;
+  return !(code >= 0x2060 && code <= 0x206F) && code != 0x061C &&
+         code != 0xFEFF;
+}
+
+// --- JSON --------------------------------------------------------------------
+
+static void json_escape(og_text *text, uint32_t c) {
   switch (c) {
     case '"':
       og_text_add(text, "\\\"");
@@ -136,24 +152,22 @@ static void json_escape(og_text *text, unsigned char c) {
       og_text_add(text, "\\t");
       break;
     default:
-      og_text_addf(text, "\\u%04x", c);
+      og_text_addf(text, "\\u%04x", (unsigned)c);
   }
 }
 
 void og_text_add_json(og_text *text, const char *string) {
-  const unsigned char *s = (const unsigned char *)string;
   og_text_add_n(text, "\"", 1);
-  while (*s != '\0') {
-    const size_t length = utf8_length(s);
-    if (length == 0) {
+  for (const char *s = string; *s != '\0';) {
+    uint32_t code;
+    const size_t length = og_utf8_read(s, &code);
+    if (length == 0)
       og_text_add(text, "\\ufffd");
-      ++s;
-    } else if (length == 1 && (*s < 0x20 || *s == '"' || *s == '\\')) {
-      json_escape(text, *s++);
-    } else {
-      og_text_add_n(text, (const char *)s, length);
-      s += length;
-    }
+    else if (code == '"' || code == '\\' || !og_is_plain(code))
+      json_escape(text, code);
+    else
+      og_text_add_n(text, s, length);
+    s += length > 0 ? length : 1;
   }
   og_text_add_n(text, "\"", 1);
 }

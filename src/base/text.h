@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing byte string, JSON escapes, dtype names, SHA-256.
+// A growing byte string, UTF-8, JSON escapes, dtype names, SHA-256.
 
 #ifndef OG_BASE_TEXT_H
 #define OG_BASE_TEXT_H
@@ -23,7 +23,8 @@ typedef struct og_text {
 void og_text_add(og_text *text, const char *string);
 void og_text_add_n(og_text *text, const char *bytes, size_t length);
 void og_text_addf(og_text *text, const char *format, ...) OG_PRINTF(2, 3);
-// A JSON string with quotes; bytes that are not UTF-8 become U+FFFD.
+// A JSON string with quotes: what is not plain is escaped, and bytes that are
+// not UTF-8 become U+FFFD.
 void og_text_add_json(og_text *text, const char *string);
 // "key": "value"
 void og_text_add_json_field(og_text *text, const char *key, const char *value);
@@ -34,6 +35,12 @@ void og_text_reset(og_text *text);
 
 // The whole of `text` as a decimal number; false if it is none.
 bool og_double_parse(const char *text, size_t length, double *out);
+
+// The character of UTF-8 at `s`: its length in bytes, 0 where there is none
+// (overlong forms, surrogates), and its code point.
+size_t og_utf8_read(const char *s, uint32_t *out_code);
+// No control character, and none that reorders or hides text.
+bool og_is_plain(uint32_t code);
 
 // "cpu", "cuda", "rocm", "ext"; NULL for a code that has no name.
 const char *og_device_name(int32_t type);

@@ -7,33 +7,6 @@
 
 #include "report/report.h"
 
-size_t og_utf8_read(const char *text, uint32_t *out_code) {
-  const unsigned char *s = (const unsigned char *)text;
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  *out_code = s[0];
-  if (s[0] < 0x80) return 1;
-  if (s[0] < 0xC2 || s[0] > 0xF4) return 0;
-  const size_t length = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-  uint32_t code = s[0] & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((s[i] & 0xC0) != 0x80) return 0;
-    code = code << 6 | (s[i] & 0x3F);
-  }
-  if (code < least[length] || code > 0x10FFFF ||
-      (code >= 0xD800 && code <= 0xDFFF))
-    return 0;
-  *out_code = code;
-  return length;
-}
-
-bool og_is_plain(uint32_t code) {
-  if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;
-  // Line and paragraph separators, and marks that turn or hide what follows.
-  if ((code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E))
-    return false;
-  return !(code >= 0x2060 && code <= 0x206F) && code != 0xFEFF;
-}
-
 void og_plain_add(og_text *out, const char *text, int32_t width) {
   const int32_t most = width > 8 ? width : 8;
   const size_t start = out->length;

@@ -16,10 +16,4 @@ void og_plain_add(og_text *out, const char *text, int32_t width);
 void og_time_add(og_text *out, double nanoseconds);
 void og_bytes_add(og_text *out, double bytes);
 
-// The character of UTF-8 at `s`: its length in bytes, 0 where there is none,
-// and its code point.
-size_t og_utf8_read(const char *s, uint32_t *out_code);
-// No control character, and none that reorders or hides text.
-bool og_is_plain(uint32_t code);
-
 #endif  // OG_REPORT_PLAIN_H
