@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import _adoption, _opaque, _source
+from . import _adoption, _numbers, _opaque, _source, _values
 from ._source import Texts, replaced, segment, statement_at, tree_of
 
 
@@ -33,6 +33,7 @@ class Proposal(NamedTuple):
     class_: str  # "flag", "rewrite", "hoist", "adopt"
     title: str
     texts: dict[str, str]  # whole files, as they would be
+    is_opaque: bool = False  # of those the innermost comes first
 
 
 class Context(NamedTuple):
@@ -43,6 +44,7 @@ class Context(NamedTuple):
     texts: Texts
     seen: dict[str, Any]
     around: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
+    values: dict[str, Any] = {}
 
 
 def proposals(root: Root, context: Context) -> Iterator[Proposal]:
@@ -63,7 +65,10 @@ def proposals(root: Root, context: Context) -> Iterator[Proposal]:
     candidates, told = context.around
     for title, file, new in _opaque.proposed(
             candidates.get(at, []), told, context.texts):
-        yield Proposal("adopt", title, {file: new})
+        yield Proposal("adopt", title, {file: new}, True)
+    for title, new in _values.proposed(root.line, text, tree,
+                                       context.values.get(root.file, {})):
+        yield Proposal("rewrite", title, {root.file: new})
 
 
 # --- Flags --------------------------------------------------------------------
@@ -286,30 +291,79 @@ def _python_random(_: Root, text: str, tree: ast.Module, statement: ast.stmt
                 and not call.keywords:
             values = ", ".join(segment(text, a) for a in call.args)
             yield ("rewrite", "draw the number from Python's generator",
-                   replaced(text, call, f'__import__("random").{name}'
-                            f"({values})"))
+                   _numbers.with_import(replaced(
+                       text, call, f"random.{name}({values})"), "random"))
 
 
-_BUILTINS = {"np.sum": "sum", "np.max": "max", "np.min": "min",
-             "np.prod": "math.prod"}
+def _python_arithmetic(_: Root, text: str, tree: ast.Module,
+                       statement: ast.stmt) -> Made:
+    yield from _numbers.python_arithmetic(text, statement)
+    yield from _numbers.python_helper(text, tree, {
+        n.id for n in ast.walk(_head(statement)) if isinstance(n, ast.Name)})
 
 
-def _python_reduction(_: Root, text: str, tree: ast.Module,
-                      statement: ast.stmt) -> Made:
-    """NumPy's sum of a list is a tensor to Dynamo; Python's is a number."""
-    for call in _calls(statement):
-        name = _BUILTINS.get(segment(text, call.func))
-        if name is not None and len(call.args) == 1 and not call.keywords:
-            name = name.replace("math.", '__import__("math").')
-            yield ("rewrite", "reduce the list in Python", replaced(
-                text, call.func, name))
+def _python_buffers(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+                    ) -> Made:
+    yield from _numbers.python_buffers(text, tree, statement)
+
+
+def _python_list(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+                 ) -> Made:
+    yield from _numbers.python_list(text, _leading_to(tree, statement))
+
+
+def _leading_to(tree: ast.Module, statement: ast.stmt
+                ) -> list[ast.FunctionDef]:
+    """The functions of a file that hold a statement, or that call one that
+    leads to it by its name."""
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    found = [f for f in functions
+             if any(n is statement for n in ast.walk(f))]
+    for callee in found:  # grows
+        found += [f for f in functions if f not in found and any(
+            isinstance(c.func, ast.Name) and c.func.id == callee.name
+            for c in _calls(f))]
+    return found
+
+
+_ASKED = {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling"}
+
+
+def _ungated(_: Root, text: str, tree: ast.Module, statement: ast.stmt
+             ) -> Made:
+    """A step that is left out while compiling, and that what follows needs:
+    taken then too, as it is in an eager run."""
+    edits: list[tuple[ast.AST, str]] = []
+    for function in _leading_to(tree, statement):
+        for node in ast.walk(function):
+            if not isinstance(node, ast.If) or not isinstance(
+                    node.test, ast.BoolOp) or not isinstance(
+                        node.test.op, ast.And):
+                continue
+            left = [v for v in node.test.values if not _is_gate(v)]
+            if 0 < len(left) < len(node.test.values):
+                edits.append((node.test, " and ".join(
+                    segment(text, v) for v in left)))
+    if edits:
+        yield ("rewrite", "take the step that is left out while compiling",
+               _numbers.edited(text, edits))
+
+
+def _is_gate(node: ast.expr) -> bool:
+    """not is_compiling()"""
+    return isinstance(node, ast.UnaryOp) and isinstance(
+        node.op, ast.Not) and isinstance(node.operand, ast.Call) \
+        and ast.unparse(node.operand.func).split(".")[-1] in _ASKED
 
 
 ANY: tuple[Maker, ...] = (_gate,)
 REWRITES: dict[str, tuple[Maker, ...]] = {
     "GB0025": (_leave_out,), "GB4297": (_leave_out,),
-    "GB0124": (_keep_tensor,), "GB0170": (_where, _constant),
+    "GB0088": (_ungated,),
+    "GB0124": (_keep_tensor, _python_list),
+    "GB0170": (_python_arithmetic, _where, _constant, _python_buffers),
     "GB0179": (_clone,), "GB4198": (_clone,),
     "GB0007": (_hoist,), "GB0156": (_hoist,),
-    "GB0033": (_python_reduction, _python_random, _constant),
+    "GB0033": (_python_arithmetic, _python_random, _constant,
+               _python_buffers),
 }

@@ -88,6 +88,7 @@ class Outcome:
     outputs: list[Any] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     captured: int = 0  # operators of one step that run inside regions
+    outside: int = 0  # and those that do not
     child: Child | None = None  # it waits, to be timed
 
     @property
@@ -152,8 +153,8 @@ def report_of(events: Path) -> dict[str, Any] | None:
 def attempt(script: str, arguments: list[str], texts: Texts, runs: int,
             timeout_s: float, eager_seen: Path | None = None) -> Outcome:
     """One run, of `timeout_s` processor time at most; the outcome's owner
-    closes it. With `eager_seen` nothing is compiled, and calls that _adoption
-    and _opaque watch are told to that file."""
+    closes it. With `eager_seen` nothing is compiled, and calls that _adoption,
+    _opaque and _values watch are told to that file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ours, its = socket.socketpair()
@@ -184,18 +185,19 @@ def _outcome(child: Child, folder: Path, timeout_s: float, is_read: bool
     outcome = Outcome("", seconds=used / 1e9, child=child)
     outcome.report = report_of(folder / "run.events") or {}
     outcome.error = outcome.report.get("run", {}).get("error", "no report")
-    outcome.captured = _captured(folder / "run.events")
+    outcome.captured, outcome.outside = _operators(folder / "run.events")
     if (folder / "outputs").exists():
         outcome.outputs = torch.load(folder / "outputs", weights_only=True)
     return outcome
 
 
-_INSIDE = re.compile(rb"^ops\t.*\binside=(\d+)", re.MULTILINE)
+_OPERATORS = re.compile(rb"^ops\t.*\binside=(\d+)\toutside=(\d+)",
+                        re.MULTILINE)
 
 
-def _captured(events: Path) -> int:
-    return sum(map(int, _INSIDE.findall(events.read_bytes()))
-               ) if events.exists() else 0
+def _operators(events: Path) -> tuple[int, int]:
+    found = _OPERATORS.findall(events.read_bytes()) if events.exists() else []
+    return sum(int(f[0]) for f in found), sum(int(f[1]) for f in found)
 
 
 def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
@@ -212,10 +214,11 @@ def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
         outputs = Outputs()
         with _source.instead(texts), outputs.recorded():
             if eager_seen is not None:
-                from . import _adoption, _opaque
+                from . import _adoption, _opaque, _values
 
                 os.environ[_adoption.SEEN] = str(eager_seen)
                 os.environ[_opaque.SEEN] = str(eager_seen)
+                os.environ[_values.SEEN] = str(eager_seen)
                 torch.compiler.set_stance("force_eager")
                 runs = 0
             status = _run.script(script, arguments,

@@ -25,6 +25,7 @@ from . import (
     _propose,
     _source,
     _trial,
+    _values,
 )
 from ._propose import Context, Proposal, Root
 from ._trial import Outcome
@@ -87,6 +88,10 @@ def _group(stage: str) -> str:
     return "dynamo" if stage == "skip" else stage
 
 
+def _is_recompile(root: Root) -> bool:
+    return root.stage == "recompile"
+
+
 def _worth(found: list[dict[str, Any]]) -> list[Root]:
     return [root_of(r) for r in found if r["stage"] in _TRIED]
 
@@ -97,6 +102,7 @@ class Verdict(NamedTuple):
     uncovered: tuple[Root, ...] = ()  # what came in the root's place
     before_ms: float = 0.0
     after_ms: float = 0.0
+    hides_most: bool = False  # of what was compiled
 
 
 class Search:
@@ -112,13 +118,13 @@ class Search:
         self._trials = 0
         self._seen: dict[str, Any] = {}
         self._around: Any = ({}, {})
+        self._values: dict[str, Any] = {}
         self._known: dict[Any, Outcome] = {}  # runs since the last such fix
         self._left: list[Root] = []  # reported, and not mended
 
     def go(self, report: dict[str, Any]) -> None:
         # A frame that a break leaves eager may make others compile again.
-        self._left = sorted(_worth(report["roots"]),
-                            key=lambda root: root.stage == "recompile")
+        self._left = sorted(_worth(report["roots"]), key=_is_recompile)
         if not self._left:
             return
         self.now = self._attempt({})
@@ -171,30 +177,48 @@ class Search:
     def _observe(self, roots: list[Root]) -> None:
         """What calls near the roots take and give, from one eager run."""
         places = [(r.file, r.line) for r in roots]
-        self._seen = {}
+        self._seen, self._values, self._around = {}, {}, ({}, {})
         with tempfile.TemporaryDirectory() as folder:
             for file, text in _adoption.observed(places, self.texts).items():
                 path = Path(folder) / "seen"
                 path.unlink(missing_ok=True)
                 self._attempt({file: text}, path)
                 self._seen[file] = _adoption.read(str(path))
+        self._observe_around(places, {})
 
+    def _observe_around(self, places: list[tuple[str, int]],
+                        texts: dict[str, str]) -> None:
+        """Adds what functions around some lines take and give, and which way
+        the choices there go."""
+        whole = {**self.texts, **texts}
+        with tempfile.TemporaryDirectory() as folder:
             def run(texts: dict[str, str], name: str) -> str:
                 path = Path(folder) / name
                 path.unlink(missing_ok=True)
-                self._attempt(texts, path)
+                self._attempt({**whole, **texts}, path)
                 return str(path)
 
-            self._around = _opaque.explored(places, self.texts, run)
+            candidates, told = _opaque.explored(places, whole, run)
+            self._around = ({**self._around[0], **candidates},
+                            {**self._around[1], **told})
+            choices = _values.observed(places, whole)
+            if choices:
+                self._values |= _values.read(run(choices, _values.SEEN))
 
-    def _fix(self, root: Root, texts: dict[str, str], depth: int, first: Root
-             ) -> tuple[Proposal, Verdict] | None:
+    def _fix(self, root: Root, texts: dict[str, str], depth: int, first: Root,
+             hides: bool = False) -> tuple[Proposal, Verdict] | None:
         """The first edit of `root`, on top of `texts`, that mends `first`,
-        with what it uncovers; else what was made of the best one tried."""
+        with what it uncovers; else what was made of the best one tried.
+        `hides`: an edit in `texts` takes a call out of what is compiled."""
         best: tuple[Proposal, Verdict] | None = None
+        if depth > 0:  # what an edit uncovered was not observed yet
+            self._observe_around([(root.file, root.line)], texts)
         context = Context(self.script, {**self.texts, **texts}, self._seen,
-                          self._around)
+                          self._around, self._values)
+        hides_most = False
         for proposal in _propose.proposals(root, context):
+            if hides_most and proposal.is_opaque:
+                continue  # one further out hides more
             if self._spent_s > BUDGET_S or self._trials >= TRIALS:
                 return best or (proposal, Verdict(
                     "proposed", "not tried: time was up"))
@@ -203,7 +227,9 @@ class Search:
                  f"{proposal.title}")
             whole = {**texts, **proposal.texts}
             made = proposal._replace(texts=whole)
-            after, verdict = self._tried(whole, first)
+            is_call = hides or proposal.class_ == "adopt"
+            after, verdict = self._tried(whole, first, is_call)
+            hides_most |= proposal.is_opaque and verdict.hides_most
             if verdict.status == "verified":
                 self.now.close()
                 self.now = after
@@ -211,7 +237,7 @@ class Search:
             after.close()
             if verdict.uncovered and depth + 1 < DEPTH:
                 deeper = self._fix(verdict.uncovered[0], whole, depth + 1,
-                                   first)
+                                   first, is_call)
                 if deeper is not None and deeper[1].status == "verified":
                     return deeper[0]._replace(
                         title=f"{made.title}; {deeper[0].title}"), deeper[1]
@@ -219,17 +245,17 @@ class Search:
                 best = made, verdict
         return best
 
-    def _tried(self, texts: dict[str, str], root: Root
+    def _tried(self, texts: dict[str, str], root: Root, hides: bool
                ) -> tuple[Outcome, Verdict]:
         """A run with `texts`; that for another root is asked again."""
         key = tuple(sorted(texts.items()))
         after = self._known.get(key)
         if after is not None:
-            verdict = self._judge(root, after)
+            verdict = self._judge(root, after, hides)
             if verdict.status != "unverified":  # its child has ended
                 return after, verdict
         after = self._known[key] = self._attempt(texts)
-        return after, self._judge(root, after)
+        return after, self._judge(root, after, hides)
 
     def _moved(self, root: Root) -> Root | None:
         """The root in the text that other fixes have changed; None where it
@@ -239,14 +265,14 @@ class Search:
         return min(found, key=lambda r: abs(r.line - root.line)
                    ) if found else None
 
-    def _judge(self, root: Root, after: Outcome) -> Verdict:
+    def _judge(self, root: Root, after: Outcome, hides: bool) -> Verdict:
         if after.error and after.error != self.now.error:
             return Verdict("failed", after.error)
         changed = _outputs.difference(self.now.outputs, after.outputs)
         if changed:
             return Verdict("refuted",
                            f"the results are not the same: {changed}")
-        left = _worth(after.roots)
+        left = sorted(_worth(after.roots), key=_is_recompile)
         have = Counter(site(r) for r in left)
         had = Counter(site(r) for r in _worth(self.now.roots))
         if have[site(root)] >= max(had[site(root)], 1):
@@ -259,9 +285,12 @@ class Search:
                            f"{others[0].line}", others)
         if after.report["graphs"]["fx"] == 0:
             return Verdict("refuted", "nothing is compiled any more")
-        if after.captured < KEPT * self.now.captured:
+        # Fewer may be all that is left to do, unless they went elsewhere.
+        if after.captured < KEPT * self.now.captured and (
+                hides or after.outside > self.now.outside):
             return Verdict("refuted", f"of {self.now.captured} operators that "
-                           f"are compiled {after.captured} still are")
+                           f"are compiled {after.captured} still are",
+                           hides_most=True)
         return self._timed(after)
 
     def _timed(self, after: Outcome) -> Verdict:

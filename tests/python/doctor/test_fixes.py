@@ -20,6 +20,7 @@ from opgraft.doctor import (
     _propose,
     _source,
     _trial,
+    _values,
 )
 from opgraft.doctor._propose import Context, Root
 
@@ -84,9 +85,139 @@ def proposed(text: str, line: int, id: str, **more: Any) -> list[str]:
     ("import torch\n\ndef f(x):\n    return x.item()\n", 4, "GB0124",
      "import torch\nimport torch._dynamo\ntorch._dynamo.config."
      "capture_scalar_outputs = True\n\ndef f(x):\n    return x.item()\n"),
+    ("def g(n):\n    return np.lcm(n.a, n.b)\n\ndef f(x, n):\n    k = g(n)\n"
+     "    if len(x) % k:\n        x = x + 1\n    return x\n", 6, "GB0170",
+     "import math\ndef g(n):\n    return math.lcm(n.a, n.b)\n\n"
+     "def f(x, n):\n    k = g(n)\n    if len(x) % k:\n        x = x + 1\n"
+     "    return x\n"),
+    ("def g(x, n):\n    return x[:n]\n\ndef f(x):\n"
+     "    n = torch.IntTensor([x.shape[0] - 1])\n    return g(x, n[0])\n", 2,
+     "GB0124", "def g(x, n):\n    return x[:n]\n\ndef f(x):\n"
+     "    n = [x.shape[0] - 1]\n    return g(x, n[0])\n"),
+    ("def g(m):\n    return m[0]\n\ndef f(m):\n"
+     "    if m is None and not torch.compiler.is_compiling():\n"
+     "        m = one()\n    return g(m)\n", 2, "GB0088",
+     "def g(m):\n    return m[0]\n\ndef f(m):\n    if m is None:\n"
+     "        m = one()\n    return g(m)\n"),
 ])
 def test_rewrites(before: str, line: int, id: str, after: str) -> None:
     assert after in proposed(before, line, id)
+
+
+SIZES = """\
+class Pad(nn.Module):
+    def __init__(self, stride):
+        super().__init__()
+        stride = torch.tensor(stride)
+        self.stride = nn.Buffer(stride, persistent=False)
+        self.kept = nn.Buffer(stride.sqrt())
+
+    def extra(self, x):
+        frames = (x.shape[-1] - self.stride) / self.stride + 1
+        frames = torch.ceil(frames).to(torch.int64) - 1
+        return frames * self.stride
+
+    def forward(self, x):
+        x = x * torch.ceil(self.kept)
+        if x.shape[-1] <= self.extra(x):
+            x = x + 1
+        return x
+"""
+
+
+def test_sizes_in_buffers_become_numbers() -> None:
+    """What methods compute with them too; a buffer that is part of the state
+    stays one."""
+    text = next(t for t in proposed(SIZES, 16, "GB0170")
+                if "stride_number" in t)
+    assert "self.stride_number = (stride).item()" in text
+    assert "kept_number" not in text and "torch.ceil(self.kept)" in text
+    assert "(x.shape[-1] - self.stride_number) / self.stride_number" in text
+    assert "frames = int(math.ceil(frames)) - 1" in text
+    before: dict[str, Any] = {"torch": torch, "nn": torch.nn}
+    after = dict(before)
+    exec(SIZES, before)
+    exec(text, after)
+    x = torch.ones(7)
+    assert before["Pad"](3).extra(x) == after["Pad"](3).extra(x)
+    compiled = torch.compile(after["Pad"](3), backend="eager", fullgraph=True)
+    assert compiled(x).equal(before["Pad"](3)(x))
+
+
+CHOICE = """\
+import torch
+
+
+class Block(torch.nn.Module):
+    def forward(self, x, mask, has_any):
+        if has_any:
+            x = x[mask.any(1)].mean(0).expand_as(x)
+        return x.sin() + 1
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x, mask):
+        has_any = mask.any().item()
+        for _ in range(2):
+            x = self.block(x, mask, has_any).cos()
+        return x
+
+
+model = torch.compile(Model(), backend="aot_eager")
+with torch.no_grad():
+    for _ in range(3):
+        model(torch.ones(64, 64), torch.zeros(64, 64, dtype=torch.bool))
+"""
+
+
+def test_a_choice_is_proposed_as_what_it_was() -> None:
+    """Where it was the same in all calls; the graph raises where it is not."""
+    known = {"mask.any().item()": [False, False, False]}
+    text = CHOICE
+    tree = _source.tree_of(text)
+    assert tree is not None
+    (title, new), = _values.proposed(17, text, tree, known)
+    assert "as in every call" in title
+    assert "has_any = _taken_as(False, mask.any())" in new
+    scope: dict[str, Any] = {}
+    exec(new.split("class Model")[0], scope)
+    take = scope["_taken_as"]
+    assert take(False, torch.tensor(True)) is True  # eager: as before
+    compiled = torch.compile(lambda flag: 1 + take(False, flag),
+                             backend="eager", fullgraph=True)
+    assert compiled(torch.tensor(False)) == 1
+    with pytest.raises(RuntimeError, match="compiled for False"):
+        compiled(torch.tensor(True))
+    for values in ([False], [False, True], []):
+        assert not list(_values.proposed(17, text, tree, {
+            "mask.any().item()": values}))
+
+
+def test_choices_are_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                              ) -> None:
+    seen = tmp_path / "seen"
+    monkeypatch.setenv(_values.SEEN, str(seen))
+    text = _values.observed([("/m.py", 17), ("/m.py", 6)],
+                            {"/m.py": CHOICE})["/m.py"]
+    exec(compile(text.replace("torch.compile(Model(), ", "(lambda m, **_: m)"
+                              "(Model(), "), "/m.py", "exec"), {})
+    # The choice of Block is a Python bool there, no tensor.
+    assert _values.read(str(seen)) == {
+        "/m.py": {"mask.any().item()": [False] * 3}}
+
+
+def test_what_an_edit_uncovers_is_mended_too(tmp_path: Path) -> None:
+    """Read as a tensor, the choice breaks in Block; what it was is known there
+    as well."""
+    report = doctored(tmp_path, CHOICE)
+    # Where no step could be timed, the first edit's verdict stands.
+    if any(r["fix"]["status"] != "verified" for r in report["roots"]):
+        pytest.skip("this machine could not time the steps")
+    assert "_taken_as(False, " in (tmp_path / "fixes.patch").read_text()
 
 
 @pytest.mark.parametrize("text", ["", "def f(:\n", "x = 1\n", "\n" * 9])

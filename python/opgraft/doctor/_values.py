@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proposals that take a choice as what it was in every call of an eager run,
+and check it in the graph.
+
+Which way a model goes may hang on its data and yet be the same for all that it
+is run on. A graph of that way raises where the data say otherwise; the eager
+function chooses as before.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ._source import (
+    Texts,
+    after_imports,
+    replaced,
+    segment,
+    statement_at,
+    text_of,
+    tree_of,
+)
+
+SEEN = "OPGRAFT_DOCTOR_SEEN_VALUES"  # the file an observed run appends to
+FEWEST = 2  # calls that must have gone the same way
+_HERE = f'__import__("{__name__}", fromlist=["seen"]).seen'
+_TAKEN = """\
+def _taken_as(known, value):
+    \"\"\"A choice that a graph takes as known: it raises where it is not.\"\"\"
+    if not torch.compiler.is_compiling():
+        return bool(value)
+    torch._assert_async(value == known, f"this was compiled for {known}")
+    return known
+"""
+
+
+def seen(file: str, key: str, value: Any) -> Any:
+    """`value`, which is told where it is a choice."""
+    import torch
+
+    if isinstance(value, torch.Tensor) and value.numel() == 1 \
+            and value.dtype == torch.bool:
+        with open(os.environ[SEEN], "a", encoding="utf-8") as out:
+            out.write(json.dumps([file, key, bool(value)]) + "\n")
+    return value
+
+
+def observed(places: Iterable[tuple[str, int]], texts: Texts
+             ) -> dict[str, str]:
+    """`texts` in which the choices at some lines tell what they are."""
+    out: dict[str, str] = {}
+    for file, line in sorted(set(places), reverse=True):  # from the last line
+        text = text_of(file, {**texts, **out})
+        tree = tree_of(text) if text is not None else None
+        for key, _, value in _choices(tree, line) if tree else ():
+            told = f"{_HERE}({file!r}, {key!r}, {segment(text or '', value)})"
+            new = replaced(text or "", value, told)
+            if tree_of(new) is not None:
+                out[file] = new
+    return out
+
+
+def _choices(tree: ast.Module, line: int
+             ) -> Iterator[tuple[str, ast.expr, ast.expr]]:
+    """What is asked at a line: its key, the expression, and the tensor in
+    it."""
+    statement = statement_at(tree, line)
+    head = getattr(statement, "test", statement)
+    if statement is None or hasattr(head, "body"):
+        return
+    for call in ast.walk(head):  # type: ignore[arg-type]
+        if isinstance(call, ast.Call) and isinstance(
+                call.func, ast.Attribute) and call.func.attr == "item" \
+                and not call.args:
+            yield ast.unparse(call), call, call.func.value
+            return
+    if isinstance(statement, ast.If):
+        yield (ast.unparse(head), head,  # type: ignore[arg-type, misc]
+               head)
+
+
+def read(path: str) -> dict[str, dict[str, list[bool]]]:
+    """What was seen: file -> key -> values."""
+    found: dict[str, dict[str, list[bool]]] = {}
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                at, key, value = json.loads(line)
+                found.setdefault(at, {}).setdefault(key, []).append(value)
+    return found
+
+
+def proposed(line: int, text: str, tree: ast.Module,
+             known: dict[str, list[bool]]) -> Iterator[tuple[str, str]]:
+    """(title, text) for a choice that was always the same."""
+    for key, whole, value in _choices(tree, line):
+        values = known.get(key, [])
+        if len(values) >= FEWEST and len(set(values)) == 1:
+            new = replaced(text, whole, f"_taken_as({values[0]}, "
+                           f"{segment(text, value)})")
+            yield (f"take {key} as {values[0]}, as in every call; the graph "
+                   "raises where it is not", _with_helper(new, tree, line))
+
+
+def _with_helper(text: str, tree: ast.Module, line: int) -> str:
+    """`text` with the helper before the definition that holds a line."""
+    if _TAKEN not in text:
+        top: Any = next(n for n in tree.body
+                        if n.lineno <= line <= (n.end_lineno or 0))
+        first = min([top.lineno, *(d.lineno for d in getattr(
+            top, "decorator_list", []))])
+        lines = text.splitlines()
+        lines[first - 1:first - 1] = [*_TAKEN.splitlines(), "", ""]
+        text = "\n".join(lines) + "\n"
+    return after_imports(text, ["import torch"]) or text
