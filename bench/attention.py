@@ -286,6 +286,9 @@ def run_threads(
         kind = str(dtype).removeprefix("torch.")
         if options.dtype not in (None, kind):
             continue
+        if kind == "bfloat16" and limit.isa == "avx512_bf16":
+            goals.limit(f"{threads} threads: bf16 dot products / FMA",
+                        limit.dots_over_fma())
         limits = {"fma": limit.flops(dtype), "read": read}
         print(f"\n{kind}, {threads} threads, {limit.isa}: "
               f"{limits['fma']:.0f} GFLOP/s, {read:.1f} GB/s")

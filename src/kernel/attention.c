@@ -794,9 +794,8 @@ void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
 
 const og_attention_kernels *og_attention(int element) {
 #if defined(__x86_64__)
-  const int isa = og_kernel_isa();
-  if (isa >= OG_KERNEL_AVX512_BF16 && element == OG_BF16)
-    return &og_attention_avx512_bf16;
+  const int isa = og_contraction_isa(element);
+  if (isa >= OG_KERNEL_AVX512_BF16) return &og_attention_avx512_bf16;
   if (isa >= OG_KERNEL_AVX512) return &og_attention_avx512;
   if (isa >= OG_KERNEL_AVX2) return &og_attention_avx2;
 #endif

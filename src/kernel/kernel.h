@@ -21,6 +21,8 @@ enum {
   OG_KERNEL_AVX512_BF16,  // and the bf16 dot product
 };
 int og_kernel_isa(void);
+// What contractions of this element use: bf16 dots only where they are faster.
+int og_contraction_isa(int element);
 
 // The kernel records of an operator whose function chooses by og_kernel_isa():
 // one for each level, so that `opgraft inspect --why` names the one in use.
