@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pathlib
+import platform
 from typing import Any, Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -36,13 +38,28 @@ def hash_of(measured: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def processor() -> str:
+    """What the machine says of its processor, with family and model: figures
+    of two kinds do not compare."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    known = dict([part.strip() for part in line.split(":", 1)]
+                 for line in lines if ":" in line)
+    return (f"{known.get('model name', platform.machine())}, family "
+            f"{known.get('cpu family', '?')} model {known.get('model', '?')}, "
+            f"{os.cpu_count()} cores")
+
+
 def write(name: str, measured: Iterable[pathlib.Path | str],
           found: dict[str, Any]) -> None:
     """Writes docs/results/NAME.json; `measured` are files and folders."""
     names = sorted(str((ROOT / p).relative_to(ROOT)) for p in measured)
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(
-        {"measured": names, "hash": hash_of(names), **found}, indent=1) + "\n")
+        {"measured": names, "hash": hash_of(names),
+         "processor": processor(), **found}, indent=1) + "\n")
 
 
 def main() -> int:
