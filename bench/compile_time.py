@@ -60,6 +60,15 @@ def run_one(name: str, backend: str, width: str) -> dict[str, Any]:
     return found
 
 
+def cold(name: str, width: str) -> dict[str, Any]:
+    row = {}
+    for backend in BACKENDS:
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+            row[backend] = each.one(Path(__file__), [name, backend, width])
+    return row
+
+
 def show(name: str, row: dict[str, Any]) -> None:
     for kind in ("inference", "training"):
         if any(kind in r for r in row.values()):
@@ -76,19 +85,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true",
                         help="one small model, to see that it runs")
-    parser.add_argument("--model", action="append", choices=list(models.ALL))
+    parser.add_argument("--model", action="append", choices=list(models.ALL),
+                        help="only this one, or these; nothing is written")
+    parser.add_argument("--rows", type=Path, metavar="FILE",
+                        help="keeps what is measured there, and takes from it "
+                        "what was: for a run in parts")
     options = parser.parse_args()
     goals = harness.Goals("compile_time")
-    rows: dict[str, Any] = {}
+    rows = each.Rows(options.rows)
     print("cold, wall and CPU seconds: " + ", ".join(BACKENDS))
     for name in (["lstm_cell"] if options.smoke
                  else options.model or list(models.ALL)):
-        rows[name] = {}
-        for backend in BACKENDS:
-            with tempfile.TemporaryDirectory() as cache:
-                os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
-                rows[name][backend] = each.one(Path(__file__), [
-                    name, backend, "small" if options.smoke else "full"])
+        if name not in rows:
+            rows.keep(name, cold(name, "small" if options.smoke else "full"))
         show(name, rows[name])
     for kind in ("inference", "training"):
         for rival, bound in (("aot_eager", 1.1), ("inductor", 1.0)):

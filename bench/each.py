@@ -17,6 +17,21 @@ MARK = "found: "
 TIMEOUT_S = 3600
 
 
+class Rows(dict[str, Any]):
+    """What was found by name. With a file it is kept there, so that a bench
+    may be run in parts: what a part before found is not measured again."""
+
+    def __init__(self, path: Path | None) -> None:
+        known = path is not None and path.exists()
+        super().__init__(json.loads(path.read_text()) if known else {})
+        self._path = path
+
+    def keep(self, name: str, row: Any) -> None:
+        self[name] = row
+        if self._path is not None:
+            self._path.write_text(json.dumps(self))
+
+
 def report(found: dict[str, Any]) -> None:
     """In the child: what the parent is to know."""
     print(MARK + json.dumps(found), flush=True)

@@ -74,14 +74,18 @@ def main() -> None:
                         help="one small model, to see that it runs")
     parser.add_argument("--model", action="append", choices=list(models.ALL),
                         help="only this one, or these; nothing is written")
+    parser.add_argument("--rows", type=Path, metavar="FILE",
+                        help="keeps what is measured there, and takes from it "
+                        "what was: for a run in parts")
     options = parser.parse_args()
     goals = harness.Goals("models_time")
     width = "small" if options.smoke else "full"
-    rows: dict[str, Any] = {}
+    rows = each.Rows(options.rows)
     for name in (["mlp_dropout"] if options.smoke
                  else options.model or list(models.ALL)):
-        rows[name] = each.one(Path(__file__), [
-            name, width, str(harness.LEAST_BLOCKS)])
+        if name not in rows:
+            rows.keep(name, each.one(Path(__file__), [
+                name, width, str(harness.LEAST_BLOCKS)]))
         for kind in KINDS if models.ALL[name].trained else KINDS[:1]:
             what = f"{name}, {kind}: time / eager's"
             if "error" in rows[name]:

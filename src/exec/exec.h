@@ -79,6 +79,7 @@ typedef struct og_plan_entry {
   bool is_evicted;
   bool is_tried;  // atomic: its replays are timed (lane_trial.c)
   struct og_lane_trial *trial;
+  int64_t try_at;  // atomic: replays after which another trial begins; 0: none
 } og_plan_entry;
 
 struct opgraft_executable {
@@ -163,6 +164,8 @@ og_status og_steps_run_timed(const og_instance *instance, const og_run *run,
 void og_lane_trial_begin(og_plan_entry *entry);
 // A replay of an entry that is tried.
 og_status og_lane_trial_run(const og_instance *instance, const og_run *run);
+// Another trial, now that entry->try_at replays were.
+void og_lane_trial_again(og_plan_entry *entry);
 void og_lane_trial_destroy(struct og_lane_trial *trial);
 
 // --- Plans -------------------------------------------------------------------

@@ -483,13 +483,16 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   og_instance *instance = call->instance;
   const og_run run = {.executable = instance->entry->executable,
                       .error = error};
+  og_plan_entry *entry = instance->entry;
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
-  const bool is_tried =
-      __atomic_load_n(&instance->entry->is_tried, __ATOMIC_RELAXED);
+  const bool is_tried = __atomic_load_n(&entry->is_tried, __ATOMIC_RELAXED);
   OG_TRY(OG_UNLIKELY(is_tried) ? og_lane_trial_run(instance, &run)
                                : og_steps_run(instance, &run, NULL));
-  __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
+  const int64_t replays =
+      __atomic_add_fetch(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
+  const int64_t try_at = __atomic_load_n(&entry->try_at, __ATOMIC_RELAXED);
+  if (OG_UNLIKELY(try_at != 0 && replays >= try_at)) og_lane_trial_again(entry);
   return OG_OK;
 }
 

@@ -4,7 +4,9 @@
 // A plan begins serial. Its replays are timed, as a whole and then by step; a
 // plan with sections is made of that and timed in turn. A section that is not
 // faster than its steps were goes, and so do all if the whole is not. What is
-// left afterwards stays, and no replay looks at a clock again.
+// left afterwards stays, and no replay looks at a clock again; but where all
+// went, the machine may have been busy, so a few more trials follow, each after
+// many more replays.
 //
 // Invariant: a trial is its entry's; the executable's mutex guards it.
 
@@ -13,11 +15,14 @@
 #include "exec/exec.h"
 
 enum {
-  WARM = 2,          // replays that are not timed
-  TOTALS = 4,        // timed as a whole
-  STEPS = 3,         // timed by step
-  LANES = 6,         // timed by section
-  ROUNDS = 3,        // plans with sections that are tried
+  WARM = 2,      // replays that are not timed
+  TOTALS = 4,    // timed as a whole
+  STEPS = 3,     // timed by step
+  LANES = 6,     // timed by section
+  ROUNDS = 3,    // plans with sections that are tried
+  TRIALS = 4,    // of a plan whose sections went
+  AGAIN = 1000,  // replays until the second one
+  AGAIN_GROWTH = 10,
   LEAST_NS = 20000,  // nothing is gained where a replay takes less
   FORK_NS = 2000     // what a section costs, as long as that is not measured
 };
@@ -28,6 +33,7 @@ typedef struct og_lane_trial {
   og_phase phase;
   int32_t replays;  // in this phase
   int32_t rounds;
+  int32_t trials;               // that are over
   int64_t serial_ns, lanes_ns;  // the least
   size_t serial_bytes;          // arena of the serial plan
   int64_t *cost_ns;             // by node: the least
@@ -74,6 +80,39 @@ static void trial_end(og_plan_entry *entry) {
   __atomic_store_n(&entry->is_tried, false, __ATOMIC_RELEASE);
 }
 
+static int64_t again_after(int32_t trials) {
+  int64_t replays = AGAIN;
+  for (int32_t i = 1; i < trials; ++i) replays *= AGAIN_GROWTH;
+  return replays;
+}
+
+// The entry's sections went.
+static void trial_lose(og_plan_entry *entry) {
+  if (++entry->trial->trials == TRIALS) return;
+  const int64_t *replays = &entry->executable->stats.replays;
+  __atomic_store_n(&entry->try_at,
+                   __atomic_load_n(replays, __ATOMIC_RELAXED) +
+                       again_after(entry->trial->trials),
+                   __ATOMIC_RELAXED);
+}
+
+void og_lane_trial_again(og_plan_entry *entry) {
+  opgraft_executable *executable = entry->executable;
+  pthread_mutex_lock(&executable->mutex);
+  if (entry->try_at != 0) {  // else another thread was here
+    og_lane_trial *trial = entry->trial;
+    const size_t nodes = (size_t)executable->graph->node_count + 1;
+    __atomic_store_n(&entry->try_at, 0, __ATOMIC_RELAXED);
+    trial->phase = PHASE_TOTALS;
+    trial->replays = trial->rounds = 0;
+    trial->serial_ns = 0;
+    memset(trial->cost_ns, 0, nodes * sizeof *trial->cost_ns);
+    memset(trial->flags, 0, nodes);
+    __atomic_store_n(&entry->is_tried, true, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&executable->mutex);
+}
+
 // --- Other plans -------------------------------------------------------------
 
 // Branches that run at once need memory at once.
@@ -107,7 +146,10 @@ static void entry_exchange(og_plan_entry *entry,
   entry->trial = NULL;
   made->trial = trial;
   og_entry_replace(entry, made);
-  if (!has_sections) return;
+  if (!has_sections) {
+    trial_lose(made);
+    return;
+  }
   trial->phase = PHASE_LANES;
   trial->replays = 0;
   trial->lanes_ns = 0;

@@ -89,6 +89,37 @@ def test_branches_that_wait_run_at_once(nap: Any) -> None:
     assert "1 sections in up to 2 lanes" in str(found)
 
 
+def test_a_trial_that_lanes_lost_is_held_again(
+        tmp_path: Path, build: Callable[..., Path]) -> None:
+    """As on a machine that was busy when the first one was held."""
+    source = tmp_path / "lane_queues.c"
+    text = NAP.replace("lane_naps", "lane_queues").replace(
+        "nanosleep(&time, 0);", """
+  static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
+  static int calls;
+  const int is_alone = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) < 3000;
+  if (is_alone) pthread_mutex_lock(&queue);
+  nanosleep(&time, 0);
+  if (is_alone) pthread_mutex_unlock(&queue);""")
+    text = text.replace("10000000", "100000").replace(
+        "#include <time.h>", "#include <pthread.h>\n#include <time.h>")
+    source.write_text(text)
+    nap = opgraft.load(build(source)).nap
+
+    c = compiled(lambda x: nap(nap(x) + 1) - nap(nap(x) - 1))
+    x = torch.ones(16)
+    for _ in range(3 * CALLS):
+        c(x)
+    found = opgraft.stats(c)
+    assert found.lanes == 1
+    for _ in range(20000):  # two more trials, should the first come too late
+        same(c(x), torch.full((16,), 4.0))
+        if opgraft.stats(c).lanes == 2:
+            break
+    found = opgraft.stats(c)
+    assert found.lanes == 2 and found.replays > 1000, str(found)
+
+
 @pytest.mark.parametrize("lanes", ["off", 1])
 def test_lanes_can_be_switched_off(nap: Any, lanes: Any) -> None:
     def f(x: T) -> T:
