@@ -276,6 +276,10 @@ class Judge:
         out = self.folder / f"{source.stem}_{source.parent.name}.so"
         if not self.build(source, source.read_text(), out):
             return False
+        if self.run(out, "--probe", "reference", "--reference",
+                    str(out)) is None:
+            raise SystemExit(f"{self.check} does not check {source}, which "
+                             "is as it should be: is it the right program?")
         self.originals[str(source)] = out
         return True
 
