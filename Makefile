@@ -7,6 +7,8 @@
 #   make test-full  the slow Python tests
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
+#   make sanitize-python  Python tests of calls and of the graph engine, over
+#                   a package built with ASan+UBSan
 #   make valgrind   C tests under valgrind, with AVX2 at most
 #   make fuzz       each fuzzer for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
@@ -33,8 +35,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full sanitize valgrind fuzz bench sweep results \
-  style format build clean
+.PHONY: setup demo test test-full sanitize sanitize-python valgrind fuzz \
+  bench sweep results style format build clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.package $(VENV)/.rivals
@@ -75,6 +77,13 @@ sanitize: setup
 	cmake --build build-tsan -j $(JOBS) --target unit_programs test_modules
 	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
 	  --thread-build build-tsan threads
+
+sanitize-python: setup
+	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
+	  -DOPGRAFT_BUILD_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	cmake --build build-asan -j $(JOBS) --target package_parts
+	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build build-asan sanitized
 
 valgrind: setup build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind

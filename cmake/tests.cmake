@@ -42,6 +42,12 @@ if(TARGET opgraft_cli)
     $<TARGET_PROPERTY:opgraft_cli,LINK_LIBRARIES>)
 endif()
 
+# What the Python tests of a package with sanitizers need of a build.
+if(TARGET opgraft_python)
+  add_custom_target(package_parts DEPENDS opgraft_python opgraft_cli
+    ${opgraft_op_targets})
+endif()
+
 file(GLOB opgraft_test_modules CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/tests/modules/*.c)
 foreach(source IN LISTS opgraft_test_modules)

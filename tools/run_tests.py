@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the stages it is given and ends with `N passed, N failed`.
 
-Stages: unit, text, checks, python, full, threads, valgrind, fuzz, bench, sweep,
-style.
+Stages: unit, text, checks, python, full, sanitized, threads, valgrind, fuzz,
+bench, sweep, style.
 Each prints what it does; what is skipped is counted, with the reason.
 """
 
@@ -31,6 +31,15 @@ VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
             "--errors-for-leak-kinds=definite"]
 VALGRIND_LEFT_OUT = ("check_findings",)
 VALGRIND_TIMEOUT_S = 3600
+# Files of Python tests that a package with sanitizers runs, by folder; the
+# first of each alone in a smoke run.
+SANITIZED = {
+    "tests/python": ["test_corners", "test_calls", "test_compile", "test_grad",
+                     "test_life", "test_slow_road"],
+    "tests/python/graph": ["test_lanes", "test_aten_samples",
+                           "test_behaviours", "test_caches", "test_data_sizes",
+                           "test_first", "test_freeze", "test_random"],
+}
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
 # What each fuzzer reads with, beside src/base.
@@ -111,6 +120,26 @@ def wait(child: subprocess.Popen[bytes], timeout: float) -> int:
         return -signal.SIGKILL
 
 
+def runtime(name: str) -> str:
+    """A runtime library of the compiler that built the package."""
+    return subprocess.run(
+        [os.environ.get("CC", "cc"), f"-print-file-name={name}"], text=True,
+        capture_output=True, check=True).stdout.strip()
+
+
+def package_links(build: pathlib.Path) -> pathlib.Path:
+    """The Python package of a C build, as links: what PYTHONPATH takes."""
+    folder = build / "package" / "opgraft"
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [*(ROOT / "python" / "opgraft").iterdir(), build / "modules",
+             build / "python" / "opgraft" / "_C.abi3.so", ROOT / "include"]
+    for part in parts:
+        link = folder / part.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(part)
+    return folder.parent
+
+
 def counts_of(output: str) -> dict[str, int]:
     """Inputs, kept ones and edges, from a fuzzer's last line."""
     return {match[2]: int(match[1]) for match in
@@ -189,18 +218,18 @@ class Stages:
         those of another, and one that hangs is not the end of all."""
         folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
         for folder in sorted(folders):
-            self.pytest_folder(f"{name} {folder.relative_to(ROOT)}", folder,
-                               extra)
+            self.pytest_files(f"{name} {folder.relative_to(ROOT)}",
+                              sorted(folder.glob("test_*.py")), extra)
 
-    def pytest_folder(self, name: str, folder: pathlib.Path,
-                      extra: list[str]) -> None:
+    def pytest_files(self, name: str, files: list[pathlib.Path],
+                     extra: list[str], env: dict[str, str] | None = None
+                     ) -> None:
         print(f"--- {name}", flush=True)
         with tempfile.TemporaryDirectory() as tmp:
             report = pathlib.Path(tmp) / "report.xml"
-            files = sorted(str(p) for p in folder.glob("test_*.py"))
             words = [sys.executable, "-m", "pytest", "-q",
-                     f"--junitxml={report}", *extra, *files]
-            status = wait(subprocess.Popen(words, cwd=ROOT,
+                     f"--junitxml={report}", *extra, *map(str, files)]
+            status = wait(subprocess.Popen(words, cwd=ROOT, env=env,
                                            start_new_session=True),
                           PYTEST_TIMEOUT_S)
             if status == 5:  # nothing was collected
@@ -231,6 +260,23 @@ class Stages:
 
     def full(self) -> None:
         self.pytest("python, full", ["-m", "full"])
+
+    def sanitized(self) -> None:
+        """Python tests over a package with sanitizers. Their runtime must come
+        first in the process, and the C++ one before torch asks for it. CPython
+        keeps what it has until it ends, so leaks are not told."""
+        env = {**environment(),
+               "LD_PRELOAD": f"{runtime('libasan.so')} "
+                             f"{runtime('libstdc++.so.6')}",
+               "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+               "PYTHONPATH": str(package_links(self.build)),
+               "OPGRAFT_BUILD": str(self.build)}
+        for folder, stems in SANITIZED.items():
+            files = [ROOT / folder / f"{stem}.py" for stem in stems]
+            # What a sanitizer says goes past pytest.
+            self.pytest_files(
+                f"sanitized {folder}", files[:1] if self.args.smoke else files,
+                ["--capture=sys", "-p", "no:faulthandler"], env)
 
     def fuzz(self) -> None:
         seconds = self.args.fuzz_seconds
@@ -288,8 +334,8 @@ class Stages:
             self.tally.add_status(name, status)
 
 
-STAGES = ["unit", "text", "checks", "python", "full", "threads", "valgrind", "fuzz",
-          "bench", "sweep", "style"]
+STAGES = ["unit", "text", "checks", "python", "full", "sanitized", "threads",
+          "valgrind", "fuzz", "bench", "sweep", "style"]
 
 
 def main() -> int:
