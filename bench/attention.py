@@ -264,11 +264,14 @@ def plan_time(goals: harness.Goals, threads: int) -> None:
     size = int(ops.attention_plan_size(*batch))
     buffer = torch.empty(size, dtype=torch.uint8)
     out = torch.ops.attention_plan.attention_plan.out
-    timing = harness.measure({"plan": harness.loop(
-        "out(*batch, size=size, out=buffer)", out=out, batch=batch, size=size,
-        buffer=buffer)})["plan"]
-    goals.add(f"plan of 64 requests, {threads} threads",
-              timing.least / 1e3, 50, unit=" us")
+    what = f"plan of 64 requests, {threads} threads"
+    try:
+        timing = harness.measure({"plan": harness.loop(
+            "out(*batch, size=size, out=buffer)", out=out, batch=batch,
+            size=size, buffer=buffer)})["plan"]
+        goals.add(what, timing.least / 1e3, 50, unit=" us")
+    except harness.TooNoisy:
+        goals.noisy(what)
     plan = ops.plan_attention(kv, None, 32, 8, 128)
     goals.add(f"imbalance on Zipf, {threads} threads",
               100 * (plan.imbalance - 1), 5, unit=" %")
