@@ -245,27 +245,32 @@ def steady(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
         return torch.compile(space["f"], backend="eager")
 
     x = torch.ones(16)
-    bare, hooked, measured = (make(f"<{n}>") for n in "abc")
+    plain, measured = (make(f"<{n}>") for n in "ab")
     recorder = Recorder(Writer(folder / "steady.events"))
     with torch.no_grad():
-        bare(x)
         with _run.recording(folder / "measured.events", 3):
             measured(x)  # its regions were bracketed, and put back
         installed = _adapter.install(recorder)
-        hooked(x)
+        plain(x)  # compiled under the hooks, called with and without them
         installed.remove()
 
-        def under(count: int) -> None:
-            inside = _adapter.install(recorder)
-            for _ in range(count):
-                hooked(x)
-            inside.remove()
+        def steps(fn: Any, is_hooked: bool) -> Any:
+            """Each case installs and removes hooks once: that takes longer
+            than a step."""
+            def run(count: int) -> None:
+                inside = _adapter.install(recorder)
+                if not is_hooked:
+                    inside.remove()
+                for _ in range(count):
+                    fn(x)
+                if is_hooked:
+                    inside.remove()
 
-        def after(fn: Any) -> Any:
-            return harness.loop("fn(x)", fn=fn, x=x)
+            return run
 
-        cases = {"without hooks": after(bare), "hooks installed": under,
-                 "after doctor measured": after(measured)}
+        cases = {"without hooks": steps(plain, False),
+                 "hooks installed": steps(plain, True),
+                 "after doctor measured": steps(measured, False)}
 
         def attempt() -> dict[str, float]:
             timed = harness.measure(cases, block_ns=2e7, blocks=(
