@@ -11,7 +11,6 @@ The backend's own time is bench/overhead.py's.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -82,27 +81,17 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         each.report(run_one(*sys.argv[2:]))
         return
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true",
-                        help="one small model, to see that it runs")
-    parser.add_argument("--model", action="append", choices=list(models.ALL),
-                        help="only this one, or these; nothing is written")
-    parser.add_argument("--rows", type=Path, metavar="FILE",
-                        help="keeps what is measured there, and takes from it "
-                        "what was: for a run in parts")
-    options = parser.parse_args()
+    asked = each.asked(__doc__, models.ALL, "lstm_cell")
     goals = harness.Goals("compile_time")
-    rows = each.Rows(options.rows)
+    width = "small" if asked.is_smoke else "full"
     print("cold, wall and CPU seconds: " + ", ".join(BACKENDS))
-    for name in (["lstm_cell"] if options.smoke
-                 else options.model or list(models.ALL)):
-        if name not in rows:
-            rows.keep(name, cold(name, "small" if options.smoke else "full"))
-        show(name, rows[name])
+    for name, row in asked.rows.of(asked.names,
+                                   lambda name: cold(name, width)):
+        show(name, row)
     for kind in ("inference", "training"):
         for rival, bound in (("aot_eager", 1.1), ("inductor", 1.0)):
             ratios = {n: r["opgraft"][kind]["cpu_s"] / r[rival][kind]["cpu_s"]
-                      for n, r in rows.items()
+                      for n, r in asked.rows.items()
                       if kind in r["opgraft"] and kind in r[rival]}
             what = f"{kind}: CPU time to the first result / {rival}'s, worst"
             if not ratios:
@@ -110,9 +99,10 @@ def main() -> None:
                 continue
             worst = max(ratios, key=lambda n: ratios[n])
             goals.add(f"{what} ({worst})", ratios[worst], bound)
-    if not options.smoke and not options.model:
+    if asked.is_whole:
         goals.write(["bench/compile_time.py", "hosts/torch", "src/import",
-                     "src/pass", "src/plan", "python/opgraft"], {"rows": rows})
+                     "src/pass", "src/plan", "python/opgraft"],
+                    {"rows": asked.rows})
 
 
 if __name__ == "__main__":

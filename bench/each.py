@@ -7,11 +7,12 @@ A script calls `cases` in the parent; its children are itself with `--one`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
 MARK = "found: "
 TIMEOUT_S = 3600
@@ -30,6 +31,41 @@ class Rows(dict[str, Any]):
         self[name] = row
         if self._path is not None:
             self._path.write_text(json.dumps(self))
+
+    def of(self, names: Iterable[str], measure: Callable[[str], Any]
+           ) -> Iterator[tuple[str, Any]]:
+        """Each name with its row, which is measured where none is known."""
+        for name in names:
+            if name not in self:
+                self.keep(name, measure(name))
+            yield name, self[name]
+
+
+class Asked(NamedTuple):
+    """What a bench over models is to run."""
+
+    is_smoke: bool
+    is_whole: bool  # then the result is written
+    names: list[str]
+    rows: Rows
+
+
+def asked(description: str | None, models: Iterable[str], smoke: str) -> Asked:
+    """By the words of the command line; `smoke` is the small model that is
+    enough to see that the bench runs."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one small model, to see that it runs")
+    parser.add_argument("--model", action="append", choices=list(models),
+                        help="only this one, or these; nothing is written")
+    parser.add_argument("--rows", type=Path, metavar="FILE",
+                        help="keeps what is measured there, and takes from it "
+                        "what was: for a run in parts")
+    options = parser.parse_args()
+    return Asked(
+        options.smoke, not options.smoke and not options.model,
+        [smoke] if options.smoke else options.model or list(models),
+        Rows(options.rows))
 
 
 def report(found: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ layers; ratios of minima.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,38 +68,26 @@ def main() -> None:
         name, width, blocks = sys.argv[2:]
         each.report(run_one(name, width, int(blocks)))
         return
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true",
-                        help="one small model, to see that it runs")
-    parser.add_argument("--model", action="append", choices=list(models.ALL),
-                        help="only this one, or these; nothing is written")
-    parser.add_argument("--rows", type=Path, metavar="FILE",
-                        help="keeps what is measured there, and takes from it "
-                        "what was: for a run in parts")
-    options = parser.parse_args()
+    asked = each.asked(__doc__, models.ALL, "mlp_dropout")
     goals = harness.Goals("models_time")
-    width = "small" if options.smoke else "full"
-    rows = each.Rows(options.rows)
-    for name in (["mlp_dropout"] if options.smoke
-                 else options.model or list(models.ALL)):
-        if name not in rows:
-            rows.keep(name, each.one(Path(__file__), [
-                name, width, str(harness.LEAST_BLOCKS)]))
+    width = "small" if asked.is_smoke else "full"
+    for name, row in asked.rows.of(asked.names, lambda name: each.one(
+            Path(__file__), [name, width, str(harness.LEAST_BLOCKS)])):
         for kind in KINDS if models.ALL[name].trained else KINDS[:1]:
             what = f"{name}, {kind}: time / eager's"
-            if "error" in rows[name]:
-                goals.absent(what, rows[name]["error"])
-            elif kind not in rows[name]:
+            if "error" in row:
+                goals.absent(what, row["error"])
+            elif kind not in row:
                 goals.noisy(what)
             else:
-                times = rows[name][kind]
+                times = row[kind]
                 print(f"{name}, {kind}: eager {times['eager']:.3f} ms, "
                       f"opgraft {times['opgraft']:.3f} ms")
                 goals.add(what, times["opgraft"] / times["eager"], RATIO_MAX)
-    if not options.smoke and not options.model:
+    if asked.is_whole:
         goals.write(["bench/models.py", "hosts/torch", "src/exec",
                      "src/import", "src/pass", "tests/python/graph/models.py"],
-                    {"rows": rows})
+                    {"rows": asked.rows})
 
 
 if __name__ == "__main__":
