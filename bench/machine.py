@@ -44,6 +44,7 @@ class Machine:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.isa = instruction_set()
+        self._rates: dict[str, float] = {}
         folder = tempfile.mkdtemp()
         path = Path(folder) / "machine.so"
         subprocess.run(
@@ -83,11 +84,13 @@ class Machine:
         return self._rate("dot_bf16") / self._rate("fma_avx512")
 
     def _rate(self, name: str) -> float:
-        rounds = 3_000_000
-        work = getattr(self._lib, name)(1000) / 1000 * rounds * self.threads
-        seconds = self._together(
-            lambda _: getattr(self._lib, name)(rounds))
-        return work / seconds / 1e9
+        if name not in self._rates:
+            rounds = 3_000_000
+            run = getattr(self._lib, name)
+            work = run(1000) / 1000 * rounds * self.threads
+            seconds = self._together(lambda _: run(rounds))
+            self._rates[name] = work / seconds / 1e9
+        return self._rates[name]
 
     def bandwidth(self) -> float:
         """GB/s of reading memory that no cache holds."""
