@@ -417,8 +417,7 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--dot] "
-        "[--passes]",
+        "[--dot] [--passes]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "
         "call: the dims\nthat the shape rule binds, the results, the workspace "
