@@ -205,6 +205,7 @@ def only(mutants: list[Mutant], places: list[str]) -> list[Mutant]:
 
 
 Said = set[tuple[str, str, str]]  # operator, kind, argument
+REFERENCE = ("--probe", "reference", "--reference")  # then a module's name
 
 
 def differentiated(text: str) -> dict[str, set[str]]:
@@ -276,11 +277,12 @@ class Judge:
         out = self.folder / f"{source.stem}_{source.parent.name}.so"
         if not self.build(source, source.read_text(), out):
             return False
-        if self.run(out, "--probe", "reference", "--reference",
-                    str(out)) is None:
+        said = self.run(out, *REFERENCE, str(out))
+        if said is None:
             raise SystemExit(f"{self.check} does not check {source}, which "
                              "is as it should be: is it the right program?")
         self.originals[str(source)] = out
+        self.reference_known[str(source)] = said
         return True
 
     def new_findings(self, source: pathlib.Path, mutant: pathlib.Path,
@@ -328,14 +330,10 @@ class Judge:
         """How original and mutant differ on sampled calls of either; None
         where the mutant does not load."""
         original = self.originals[str(source)]
-        flags = ("--probe", "reference", "--reference")
-        if str(source) not in self.reference_known:
-            self.reference_known[str(source)] = self.run(
-                original, *flags, str(original)) or set()
-        one = self.run(mutant, *flags, str(original))
+        one = self.run(mutant, *REFERENCE, str(original))
         if one is None:
             return None
-        two = self.run(original, *flags, str(mutant)) or set()
+        two = self.run(original, *REFERENCE, str(mutant)) or set()
         return (one | two) ^ self.reference_known[str(source)]
 
 
