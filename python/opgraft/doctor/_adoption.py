@@ -9,20 +9,26 @@ against it, and raises where the guess was wrong.
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ._source import Texts, replaced, segment, statement_at, text_of, tree_of
+from . import _told
+from ._source import (
+    Texts,
+    after_imports,
+    before_top,
+    replaced,
+    segment,
+    statement_at,
+    text_of,
+    tree_of,
+)
 
-SEEN = "OPGRAFT_DOCTOR_SEEN"  # the file that an observed run appends to
 MOST = 50  # calls that are looked at, of each
 _DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16",
            "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
            "int8": "i8", "uint8": "u8", "bool": "bool"}
-_HERE = f'__import__("{__name__}", fromlist=["seen"]).seen'
 
 
 # --- In the observed run ------------------------------------------------------
@@ -47,8 +53,7 @@ def seen(key: str, fn: Callable[..., Any]) -> Callable[..., Any]:
             "is_plain": not kwargs and not any(
                 _differ(a, b) for a, b in zip(args, before)),
         }
-        with open(os.environ[SEEN], "a", encoding="utf-8") as file:
-            file.write(json.dumps(told) + "\n")
+        _told.tell(told)
         return result
 
     return call
@@ -83,6 +88,7 @@ def observed(places: Iterable[tuple[str, int]], texts: Texts
              ) -> dict[str, str]:
     """`texts` in which the calls at some lines, and the functions around
     them, tell what they are called with."""
+    watched = _told.source_of(seen)
     out: dict[str, str] = {}
     by_file: dict[str, set[int]] = {}
     for file, line in places:
@@ -95,13 +101,13 @@ def observed(places: Iterable[tuple[str, int]], texts: Texts
         edits: list[tuple[ast.AST, str]] = []
         for line in lines:
             for call in _calls_at(tree, line):
-                edits.append((call.func, f'{_HERE}("{_key(call)}", '
+                edits.append((call.func, f'{watched}("{_key(call)}", '
                               f"{segment(text, call.func)})"))
         for function in {f.lineno: f for line in lines
                          if (f := _function_at(tree, line))}.values():
             last = function.body[-1]
             edits.append((last, segment(text, last) + f"\n{function.name} = "
-                          f'{_HERE}("{function.name}", {function.name})'))
+                          f'{watched}("{function.name}", {function.name})'))
         for node, new in sorted(edits, key=_end, reverse=True):
             text = replaced(text, node, new)
         if tree_of(text) is not None:
@@ -167,11 +173,8 @@ def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
 def read(path: str) -> dict[str, list[dict[str, Any]]]:
     """key -> what was seen there."""
     found: dict[str, list[dict[str, Any]]] = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                told = json.loads(line)
-                found.setdefault(told["key"], []).append(told)
+    for told in _told.lines(path):
+        found.setdefault(told["key"], []).append(told)
     return found
 
 
@@ -187,9 +190,10 @@ def proposed(root: Any, text: str, tree: ast.Module, statement: ast.stmt,
             continue
         name = "_" + re.sub(r"\W", "_", segment(text, call.func))
         new = replaced(text, call.func, name)
-        yield (f"adopt {segment(text, call.func)}", _before_top(
-            new, tree, statement, f"{name} = opgraft.adopt("
-            f"{segment(text, call.func)}, {words})"))
+        yield (f"adopt {segment(text, call.func)}", _with_import(before_top(
+            new, tree, statement.lineno, [
+                f"{name} = opgraft.adopt({segment(text, call.func)}, "
+                f"{words})", "", ""])))
     function = _function_at(tree, root.line)
     if function is not None:
         words = declaration(told.get(function.name, []), function.name,
@@ -203,21 +207,7 @@ def proposed(root: Any, text: str, tree: ast.Module, statement: ast.stmt,
 
 
 def _with_import(text: str) -> str:
-    from . import _source
-
-    return _source.after_imports(text, ["import opgraft"]) or text
-
-
-def _before_top(text: str, tree: ast.Module, statement: ast.stmt, line: str
-                ) -> str:
-    """`line` before the definition that holds a statement."""
-    top: Any = next(n for n in tree.body if n.lineno <= statement.lineno
-                    <= (n.end_lineno or 0))
-    first = min([top.lineno, *(d.lineno for d in getattr(
-        top, "decorator_list", []))])
-    lines = text.splitlines()
-    lines[first - 1:first - 1] = [line, "", ""]
-    return _with_import("\n".join(lines) + "\n")
+    return after_imports(text, ["import opgraft"]) or text
 
 
 def declaration(told: list[dict[str, Any]], name: str, names: list[str]

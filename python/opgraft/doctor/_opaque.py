@@ -13,21 +13,24 @@ import ast
 import copy
 import inspect
 import itertools
-import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
-from . import _places
-from ._source import Texts, replaced, segment, text_of, tree_of
+from . import _places, _told
+from ._source import (
+    Texts,
+    first_line,
+    replaced,
+    segment,
+    text_of,
+    tree_of,
+)
 
-SEEN = "OPGRAFT_DOCTOR_SEEN_AROUND"  # the file that an observed run appends to
 MOST = 50  # calls that are looked at, of each
 OUTWARD = 4  # callers that may be made opaque in the function's place
-_HERE = f'__import__("{__name__}", fromlist=["seen"]).seen'
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -66,17 +69,12 @@ def seen(file: str, name: str, fn: Any) -> Any:
             "is_plain": all(map(_same, before, after))
             and not _storages(after) & _storages(_tensors(result)),
         }
-        _tell(told)
+        _told.tell(told)
         return result
 
     call.__name__, call.__qualname__ = fn.__name__, fn.__qualname__
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
-
-
-def _tell(told: dict[str, Any]) -> None:
-    with open(os.environ[SEEN], "a", encoding="utf-8") as out:
-        out.write(json.dumps(told) + "\n")
 
 
 def _called(file: str, name: str, fn: Any) -> Any:
@@ -85,8 +83,8 @@ def _called(file: str, name: str, fn: Any) -> Any:
         return fn
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        _tell({"file": file, "name": name, "callers": _callers(),
-               "is_plain": False})
+        _told.tell({"file": file, "name": name, "callers": _callers(),
+                    "is_plain": False})
         return fn(*args, **kwargs)
 
     return call
@@ -155,8 +153,7 @@ def around(file: str, line: int, texts: Texts) -> Around | None:
     text = text_of(file, texts)
     tree = tree_of(text) if text is not None else None
     for name, node in _functions(tree) if tree else ():
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-        if first <= line <= (node.end_lineno or 0):
+        if first_line(node) <= line <= (node.end_lineno or 0):
             return Around(file, name)
     return None
 
@@ -177,8 +174,8 @@ def observed(wanted: Iterable[Around], texts: Texts) -> dict[str, str]:
             last = node.body[-1]
             text = replaced(text, last, segment(text, last) + "\n"
                             + " " * node.col_offset
-                            + f"{node.name} = {_HERE}({file!r}, {name!r}, "
-                            f"{node.name})")
+                            + f"{node.name} = {_told.source_of(seen)}("
+                            f"{file!r}, {name!r}, {node.name})")
         if tree_of(text) is not None:
             out[file] = text
     return out
@@ -189,12 +186,8 @@ Told = dict[Around, list[dict[str, Any]]]
 
 def read(path: str) -> Told:
     found: Told = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                told = json.loads(line)
-                found.setdefault(Around(told["file"], told["name"]),
-                                 []).append(told)
+    for told in _told.lines(path):
+        found.setdefault(Around(told["file"], told["name"]), []).append(told)
     return found
 
 
@@ -337,21 +330,21 @@ def _passed(arguments: ast.arguments) -> str:
     return ", ".join(words)
 
 
-Seen = Callable[[dict[str, str], str], str]
+Seen = Callable[[dict[str, str]], str]
 
 
 def explored(places: Iterable[tuple[str, int]], texts: Texts, run: Seen
              ) -> tuple[dict[Around, list[Around]], Told]:
     """For the functions around some lines, what may be opaque in their place,
-    and what is known of those; `run` runs the script eagerly, with some texts
-    and a variable for the file that it tells to, and says which that is."""
+    and what is known of those; `run` runs the script eagerly, with some texts,
+    and says to which file they told."""
     inner = {at for file, line in places
              if (at := around(file, line, texts)) is not None}
     if not inner:
         return {}, {}
-    told = read(run(observed(inner, texts), SEEN))
+    told = read(run(observed(inner, texts)))
     candidates = {at: outward(told, at, texts) for at in inner}
     more = {at for found in candidates.values() for at in found} - inner
     if more:
-        told |= read(run(observed(more, texts), SEEN))
+        told |= read(run(observed(more, texts)))
     return candidates, told

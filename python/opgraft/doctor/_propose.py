@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from . import _adoption, _numbers, _opaque, _source, _values
-from ._source import Texts, replaced, segment, statement_at, tree_of
+from ._source import (
+    Texts,
+    before_top,
+    replaced,
+    segment,
+    statement_at,
+    tree_of,
+)
 
 
 class Root(NamedTuple):
@@ -234,6 +241,8 @@ def _clone(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
 def _hoist(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
     """A call whose arguments are all known when the file is loaded: its value
     is made there, once."""
+    if statement in tree.body:
+        return
     known = {n.targets[0].id for n in tree.body
              if isinstance(n, ast.Assign) and isinstance(
                  n.targets[0], ast.Name)}
@@ -241,18 +250,10 @@ def _hoist(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
         names = {n.id for a in call.args for n in ast.walk(a)
                  if isinstance(n, ast.Name)}
         if names <= known and call.args and not call.keywords:
-            top = next((n for n in tree.body if n.lineno <= statement.lineno
-                        <= (n.end_lineno or 0)), None)
-            if top is None or top is statement:
-                continue
-            new = replaced(text, call, "_HOISTED")
-            lines = new.splitlines()
-            first = min([top.lineno, *(d.lineno for d in getattr(
-                top, "decorator_list", []))])
-            lines[first - 1:first - 1] = [
-                f"_HOISTED = {segment(text, call)}", ""]
             yield ("hoist", "make the value when the file is loaded",
-                   "\n".join(lines) + "\n")
+                   before_top(replaced(text, call, "_HOISTED"), tree,
+                              statement.lineno,
+                              [f"_HOISTED = {segment(text, call)}", ""]))
 
 
 def _constant(_: Root, text: str, tree: ast.Module, statement: ast.stmt

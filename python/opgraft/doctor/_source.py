@@ -10,7 +10,7 @@ import difflib
 import importlib.machinery
 import linecache
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,28 @@ def after_imports(text: str, lines: list[str]) -> str | None:
         if isinstance(node, (ast.Import, ast.ImportFrom)) or (
                 is_doc and end == 0):
             end = node.end_lineno or 0
-    return "\n".join(have[:end] + lines + have[end:]) + "\n"
+    return _inserted(text, end, lines)
+
+
+def _inserted(text: str, after: int, lines: Iterable[str]) -> str:
+    """`text` with `lines` after so many of its own."""
+    have = text.splitlines()
+    return "\n".join([*have[:after], *lines, *have[after:]]) + "\n"
+
+
+def first_line(node: ast.stmt) -> int:
+    """Of a statement with its decorators."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def before_top(text: str, tree: ast.Module, line: int, lines: Iterable[str]
+               ) -> str:
+    """`text` with `lines` before the statement of the module that holds
+    `line`; `tree` may be that of a text that differs within the statement."""
+    top = next(first_line(node) for node in tree.body
+               if first_line(node) <= line <= (node.end_lineno or 0))
+    return _inserted(text, top - 1, lines)
 
 
 def statement_at(tree: ast.Module, line: int) -> ast.stmt | None:

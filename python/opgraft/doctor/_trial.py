@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from . import _measure, _run, _source
+from . import _measure, _run, _source, _told
 from ._outputs import Outputs
 from ._source import Texts
 
@@ -214,11 +214,7 @@ def _in_child(script: str, arguments: list[str], texts: Texts, runs: int,
         outputs = Outputs()
         with _source.instead(texts), outputs.recorded():
             if eager_seen is not None:
-                from . import _adoption, _opaque, _values
-
-                os.environ[_adoption.SEEN] = str(eager_seen)
-                os.environ[_opaque.SEEN] = str(eager_seen)
-                os.environ[_values.SEEN] = str(eager_seen)
+                os.environ[_told.FILE] = str(eager_seen)
                 torch.compiler.set_stance("force_eager")
                 runs = 0
             status = _run.script(script, arguments,

@@ -10,14 +10,14 @@ function chooses as before.
 from __future__ import annotations
 
 import ast
-import json
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from . import _told
 from ._source import (
     Texts,
     after_imports,
+    before_top,
     replaced,
     segment,
     statement_at,
@@ -25,9 +25,7 @@ from ._source import (
     tree_of,
 )
 
-SEEN = "OPGRAFT_DOCTOR_SEEN_VALUES"  # the file an observed run appends to
 FEWEST = 2  # calls that must have gone the same way
-_HERE = f'__import__("{__name__}", fromlist=["seen"]).seen'
 _TAKEN = """\
 def _taken_as(known, value):
     \"\"\"A choice that a graph takes as known: it raises where it is not.\"\"\"
@@ -44,8 +42,7 @@ def seen(file: str, key: str, value: Any) -> Any:
 
     if isinstance(value, torch.Tensor) and value.numel() == 1 \
             and value.dtype == torch.bool:
-        with open(os.environ[SEEN], "a", encoding="utf-8") as out:
-            out.write(json.dumps([file, key, bool(value)]) + "\n")
+        _told.tell([file, key, bool(value)])
     return value
 
 
@@ -57,7 +54,8 @@ def observed(places: Iterable[tuple[str, int]], texts: Texts
         text = text_of(file, {**texts, **out})
         tree = tree_of(text) if text is not None else None
         for key, _, value in _choices(tree, line) if tree else ():
-            told = f"{_HERE}({file!r}, {key!r}, {segment(text or '', value)})"
+            told = (f"{_told.source_of(seen)}({file!r}, {key!r}, "
+                    f"{segment(text or '', value)})")
             new = replaced(text or "", value, told)
             if tree_of(new) is not None:
                 out[file] = new
@@ -86,11 +84,8 @@ def _choices(tree: ast.Module, line: int
 def read(path: str) -> dict[str, dict[str, list[bool]]]:
     """What was seen: file -> key -> values."""
     found: dict[str, dict[str, list[bool]]] = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                at, key, value = json.loads(line)
-                found.setdefault(at, {}).setdefault(key, []).append(value)
+    for at, key, value in _told.lines(path):
+        found.setdefault(at, {}).setdefault(key, []).append(value)
     return found
 
 
@@ -109,11 +104,5 @@ def proposed(line: int, text: str, tree: ast.Module,
 def _with_helper(text: str, tree: ast.Module, line: int) -> str:
     """`text` with the helper before the definition that holds a line."""
     if _TAKEN not in text:
-        top: Any = next(n for n in tree.body
-                        if n.lineno <= line <= (n.end_lineno or 0))
-        first = min([top.lineno, *(d.lineno for d in getattr(
-            top, "decorator_list", []))])
-        lines = text.splitlines()
-        lines[first - 1:first - 1] = [*_TAKEN.splitlines(), "", ""]
-        text = "\n".join(lines) + "\n"
+        text = before_top(text, tree, line, [*_TAKEN.splitlines(), "", ""])
     return after_imports(text, ["import torch"]) or text

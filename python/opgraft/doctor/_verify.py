@@ -192,8 +192,8 @@ class Search:
         the choices there go."""
         whole = {**self.texts, **texts}
         with tempfile.TemporaryDirectory() as folder:
-            def run(texts: dict[str, str], name: str) -> str:
-                path = Path(folder) / name
+            def run(texts: dict[str, str]) -> str:
+                path = Path(folder) / "seen"
                 path.unlink(missing_ok=True)
                 self._attempt({**whole, **texts}, path)
                 return str(path)
@@ -203,7 +203,7 @@ class Search:
                             {**self._around[1], **told})
             choices = _values.observed(places, whole)
             if choices:
-                self._values |= _values.read(run(choices, _values.SEEN))
+                self._values |= _values.read(run(choices))
 
     def _fix(self, root: Root, texts: dict[str, str], depth: int, first: Root,
              hides: bool = False) -> tuple[Proposal, Verdict] | None:

@@ -19,6 +19,7 @@ from opgraft.doctor import (
     _outputs,
     _propose,
     _source,
+    _told,
     _trial,
     _values,
 )
@@ -200,7 +201,7 @@ def test_a_choice_is_proposed_as_what_it_was() -> None:
 def test_choices_are_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                               ) -> None:
     seen = tmp_path / "seen"
-    monkeypatch.setenv(_values.SEEN, str(seen))
+    monkeypatch.setenv(_told.FILE, str(seen))
     text = _values.observed([("/m.py", 17), ("/m.py", 6)],
                             {"/m.py": CHOICE})["/m.py"]
     exec(compile(text.replace("torch.compile(Model(), ", "(lambda m, **_: m)"
