@@ -178,15 +178,23 @@ static PyObject *constant_copy(const og_tensor *tensor) {
   return object;
 }
 
-static PyObject *output_make(compiled *self, const opgraft_output *output,
+// Whether the output is all of its storage, as that was made.
+static bool is_base(const opgraft_call *call, const opgraft_output *output) {
+  const og_tensor *given = call->given[output->index].tensor;
+  if (given == NULL) return call->storages[output->index].whole;
+  return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
+}
+
+static PyObject *output_make(compiled *self, const opgraft_call *call,
                              const inputs *in, PyObject *list,
-                             PyObject *const *storages,
-                             const opgraft_storage *infos, int32_t position) {
+                             PyObject *const *storages, int32_t position) {
+  const opgraft_output *output = &call->outputs[position];
   PyObject *base;
   switch (output->kind) {
     case OPGRAFT_OUTPUT_STORAGE:
       base = storages[output->index];
-      if (infos[output->index].whole && infos[output->index].output == position)
+      if (call->storages[output->index].output == position &&
+          is_base(call, output))
         break;
       return strided_view(base, &output->tensor,
                           element_offset(&output->tensor));
@@ -216,8 +224,7 @@ static PyObject *outputs_make(compiled *self, const opgraft_call *call,
                               PyObject *const *storages) {
   PyObject *results = PyList_New(call->output_count);
   for (int32_t i = 0; results != NULL && i < call->output_count; ++i) {
-    PyObject *object = output_make(self, &call->outputs[i], in, list, storages,
-                                   call->storages, i);
+    PyObject *object = output_make(self, call, in, list, storages, i);
     if (object == NULL)
       Py_CLEAR(results);
     else
@@ -230,6 +237,21 @@ static PyObject *outputs_make(compiled *self, const opgraft_call *call,
 
 enum { STORAGES_ON_STACK = 32 };
 
+// What the host's steps handed over, as objects. False where one is missing.
+static bool given_take(const opgraft_call *call, PyObject **storages) {
+  bool is_whole = true;
+  for (int32_t i = 0; i < call->storage_count; ++i) {
+    tensor_handle handle = call->given[i].owner;
+    call->given[i].owner = NULL;
+    if (handle != NULL) {
+      storages[i] = shim.wrap_tensor(handle);
+      shim.aoti_torch_delete_tensor_object(handle);
+    }
+    is_whole &= storages[i] != NULL;
+  }
+  return is_whole;
+}
+
 static PyObject *call_replay(compiled *self, opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject **storages, void **data) {
@@ -238,6 +260,8 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   for (int32_t i = 0; i < call->storage_count; ++i) {
     const opgraft_storage *storage = &call->storages[i];
     const opgraft_output *output = &call->outputs[storage->output];
+    data[i] = NULL;
+    if (call->given[i].tensor != NULL) continue;
     storages[i] = storage->whole
                       ? whole_make(output, &data[i])
                       : storage_make(storage, &output->tensor, &data[i]);
@@ -257,8 +281,12 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
     status = opgraft_call_run(call, data, &error);
   }
   Py_XDECREF(guard);
-  if (LIKELY(status == OG_OK))
+  const bool is_whole = given_take(call, storages);
+  if (LIKELY(status == OG_OK && is_whole))
     results = outputs_make(self, call, in, list, storages);
+  else if (status == OG_OK)
+    PyErr_SetString(PyExc_RuntimeError,
+                    "opgraft: the host left an output without memory");
   else if (!graph_error_restore())
     graph_error(&error);
   return results;

@@ -81,6 +81,12 @@ static void handles_drop(node_state *state) {
   for (int32_t i = 0; i < state->out_count; ++i) bound_drop(&state->out[i]);
 }
 
+// Whether a result has no memory yet, and the tensor that we make becomes it.
+static bool is_to_give(const opgraft_node_call *node, int32_t index) {
+  return node->given != NULL && node->out[index]->data == NULL &&
+         og_numel(node->out[index]) > 0;
+}
+
 static bool all_refresh(node_state *state, const opgraft_node_call *node) {
   const pthread_t self = pthread_self();
   if (UNLIKELY(!pthread_equal(state->owner, self))) {
@@ -91,7 +97,8 @@ static bool all_refresh(node_state *state, const opgraft_node_call *node) {
     if (node->in[i] != NULL && !bound_refresh(&state->in[i], node->in[i]))
       return false;
   for (int32_t i = 0; i < state->out_count; ++i)
-    if (node->out[i] != NULL && !bound_refresh(&state->out[i], node->out[i]))
+    if (node->out[i] != NULL && !is_to_give(node, i) &&
+        !bound_refresh(&state->out[i], node->out[i]))
       return false;
   return true;
 }
@@ -191,6 +198,62 @@ static bool same_shape(tensor_handle handle, const og_tensor *wanted) {
   return true;
 }
 
+static bool has_layout(tensor_handle handle, const og_tensor *wanted) {
+  int64_t *strides, offset, bytes;
+  int32_t code, wanted_code;
+  if (shim.aoti_torch_get_strides(handle, &strides) != 0 ||
+      shim.aoti_torch_get_storage_offset(handle, &offset) != 0 ||
+      shim.aoti_torch_get_storage_size(handle, &bytes) != 0 ||
+      shim.aoti_torch_get_dtype(handle, &code) != 0 ||
+      dtype_to_shim(wanted->dtype, &wanted_code) != 0)
+    return false;
+  for (int32_t d = 0; d < wanted->ndim; ++d)
+    if (wanted->shape[d] > 1 && strides[d] != wanted->strides[d]) return false;
+  return code == wanted_code && offset == 0 &&
+         bytes == og_numel(wanted) * (int64_t)((wanted->dtype.bits + 7u) / 8u);
+}
+
+// An operator that gave back what it was given has no memory to hand over.
+static bool is_known(const opgraft_node_call *node, const void *data) {
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] != NULL &&
+        (const char *)node->in[i]->data + node->in[i]->byte_offset == data)
+      return true;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->given[r] != NULL && node->out[r]->data == data) return true;
+  return false;
+}
+
+// Takes the handle: the tensor, or a copy as the plan wants it, becomes the
+// result.
+static bool result_give(const opgraft_node_call *node, int32_t index,
+                        tensor_handle handle) {
+  og_tensor *wanted = node->out[index];
+  void *data = NULL;
+  int32_t code;
+  if (!has_layout(handle, wanted) ||
+      shim.aoti_torch_get_data_ptr(handle, &data) != 0 ||
+      is_known(node, data)) {
+    tensor_handle made = NULL;
+    const bool is_made =
+        dtype_to_shim(wanted->dtype, &code) == 0 &&
+        shim.aoti_torch_empty_strided(
+            wanted->ndim, wanted->shape, wanted->strides, code,
+            shim.aoti_torch_device_type_cpu(), 0, &made) == 0 &&
+        shim.aoti_torch_copy_(made, handle, 0) == 0 &&
+        shim.aoti_torch_get_data_ptr(made, &data) == 0;
+    shim.aoti_torch_delete_tensor_object(handle);
+    handle = made;
+    if (!is_made) {
+      if (made != NULL) shim.aoti_torch_delete_tensor_object(made);
+      return false;
+    }
+  }
+  wanted->data = data;
+  node->given[index] = handle;
+  return true;
+}
+
 // Takes the handle.
 static og_status result_put(node_state *state, const opgraft_node_call *node,
                             int32_t index, tensor_handle handle,
@@ -204,6 +267,9 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
                     "model was compiled: the operator's fake implementation "
                     "disagrees with its kernel",
                     error);
+    else if (is_to_give(node, index))
+      return result_give(node, index, handle) ? OG_OK
+                                              : fail_torch(node, error);
     else if (shim.aoti_torch_copy_(state->out[index].handle, handle, 0) != 0)
       status = fail_torch(node, error);
   }
@@ -394,6 +460,25 @@ static PyObject *python_call(const node_state *state,
   return result;
 }
 
+static bool python_give(const opgraft_node_call *node, int32_t index,
+                        PyObject *result) {
+  tensor_handle handle = NULL;
+  if (!guard_is_plain(result) || guard_handle(result) == NULL ||
+      !same_shape(guard_handle(result), node->out[index])) {
+    PyErr_Format(PyExc_RuntimeError,
+                 "opgraft: result %d of %s is not the tensor that was inferred "
+                 "when the model was compiled",
+                 (int)index, node->name);
+    return false;
+  }
+  if (shim.aoti_torch_new_tensor_handle(guard_handle(result), &handle) == 0 &&
+      result_give(node, index, handle))
+    return true;
+  PyErr_Format(PyExc_RuntimeError, "opgraft: no memory for a result of %s",
+               node->name);
+  return false;
+}
+
 // Copies the tensors of a result, in the order of its nested lists.
 static bool python_put(const node_state *state, const opgraft_node_call *node,
                        PyObject *result, int32_t *at) {
@@ -412,6 +497,7 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
   const int32_t index = (*at)++;
   if (index >= node->out_count || node->out[index] == NULL || result == Py_None)
     return true;
+  if (is_to_give(node, index)) return python_give(node, index, result);
   PyObject *to = object_make(node->out[index]);
   PyObject *copied =
       to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
@@ -617,12 +703,21 @@ static int32_t host_is_free(void *context, void *opaque) {
   return state->direct != NULL || state->recipe != NULL;
 }
 
+// A kernel that writes into given memory has none to hand over.
+static int32_t host_gives(void *context, void *opaque) {
+  (void)context;
+  const node_state *state = opaque;
+  return state->direct == NULL && !state->use_out && !state->in_place &&
+         guard_can_wrap() && shim.aoti_torch_get_storage_size != NULL;
+}
+
 void graph_host_fill(graph_context *context, opgraft_host *out) {
   *out = (opgraft_host){.struct_size = sizeof *out,
                         .context = context,
                         .prepare = host_prepare,
                         .run = host_run,
                         .release = host_release,
-                        .is_free = host_is_free};
+                        .is_free = host_is_free,
+                        .gives = host_gives};
   threads_host(out);
 }

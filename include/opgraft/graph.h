@@ -235,6 +235,10 @@ typedef struct opgraft_node_call {
   // quick to reach, and says OG_UNSUPPORTED otherwise.
   int32_t is_optional;
   int32_t reserved;
+  // NULL, or by result: where `run` leaves the owner of memory that it hands
+  // over. It does so for each result r whose out[r] is not empty and has no
+  // data, and sets that to memory of out[r]'s shape and strides.
+  void **given;
 } opgraft_node_call;
 
 enum {
@@ -272,6 +276,9 @@ typedef struct opgraft_host {
   int32_t reserved;
   // Whether this state may run on any thread, beside other nodes. NULL: none.
   int32_t (*is_free)(void *context, void *state);
+  // Whether this state's results come in memory of their own, which `run` can
+  // hand over where an output is to live there. NULL: none.
+  int32_t (*gives)(void *context, void *state);
 } opgraft_host;
 
 // Keeps a reference to the finished graph. The context outlives it.
@@ -302,6 +309,12 @@ typedef struct opgraft_output {
   og_tensor tensor;  // shape, strides, and byte_offset in its storage or input
 } opgraft_output;
 
+// What a step of the host hands over in place of a storage.
+typedef struct opgraft_given {
+  const og_tensor *tensor;  // the whole of it; NULL: the caller gives memory
+  void *owner;              // the caller's to release, after an error too
+} opgraft_given;
+
 // One call in flight: an instance of a plan with its own argument tables and
 // arena. The arrays are the plan's and valid until opgraft_call_end.
 typedef struct opgraft_call {
@@ -312,6 +325,7 @@ typedef struct opgraft_call {
   int32_t output_count;
   int32_t host_step_count;  // steps that the host runs
   int32_t section_count;    // stretches of it that run on several threads
+  opgraft_given *given;     // by storage
 } opgraft_call;
 
 // Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the
@@ -326,7 +340,8 @@ OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                opgraft_call *out_call,
                                                opgraft_error *error);
 // Replays. storage_data[i] is memory of storages[i].size_bytes, aligned to 64
-// bytes where the host can. An error names the operator and the source line.
+// bytes where the host can; NULL, where given[i] has a tensor: then the host's
+// step sets given[i].owner. An error names the operator and the source line.
 OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
                                        void *const *storage_data,
                                        opgraft_error *error);

@@ -303,7 +303,8 @@ def _inplace_name(target: OpOverload) -> str | None:
 
 
 def _out_overload(target: OpOverload) -> OpOverload | None:
-    """The overload that writes this one's results into given tensors."""
+    """The overload that writes this one's results into given tensors; none
+    that was generated, which makes new ones and copies them."""
     schema = target._schema
     if not schema.returns or any(str(r.type) != "Tensor"
                                  for r in schema.returns):
@@ -312,6 +313,8 @@ def _out_overload(target: OpOverload) -> OpOverload | None:
     wanted = [(a.name, str(a.real_type)) for a in schema.arguments]
     for name in packet.overloads():
         other = getattr(packet, name)
+        if torch.Tag.generated in other.tags:
+            continue
         arguments = other._schema.arguments
         outs = [a for a in arguments
                 if a.is_out or (a.alias_info is not None

@@ -60,6 +60,7 @@ typedef struct og_instance {
   og_reloc_list arena;
   og_reloc_list *inputs;     // by input
   og_reloc_list *storages;   // by output storage
+  opgraft_given *given;      // by output storage
   struct og_hosted *hosted;  // states that the host made
   struct og_framed *framed;  // frames of module operators
   int32_t host_nodes;        // native nodes that the host took
@@ -105,6 +106,7 @@ typedef struct og_prep {
   int32_t lane;          // in which the node runs
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
+  bool is_quick;  // only a form that no host is faster than, or unsupported
   // What prepare fills.
   og_step step;
   bool is_pinned;

@@ -430,7 +430,8 @@ static og_status call_begin(opgraft_executable *executable,
                              .storage_count = entry->plan->storage_count,
                              .output_count = entry->plan->graph->output_count,
                              .host_step_count = instance->host_steps,
-                             .section_count = instance->section_count};
+                             .section_count = instance->section_count,
+                             .given = instance->given};
   return OG_OK;
 }
 
@@ -473,9 +474,16 @@ og_status og_step_failed(const og_instance *instance, int32_t step,
 
 void og_storages_bind(og_instance *instance, void *const *storage_data) {
   const int32_t count = instance->entry->plan->storage_count;
-  for (int32_t i = 0; i < count; ++i)
-    if (instance->storages[i].bound != storage_data[i])
+  for (int32_t i = 0; i < count; ++i) {
+    opgraft_given *given = &instance->given[i];
+    given->owner = NULL;
+    if (storage_data[i] == NULL && given->tensor != NULL) {
+      ((og_tensor *)(uintptr_t)given->tensor)->data = NULL;
+      instance->storages[i].bound = NULL;
+    } else if (instance->storages[i].bound != storage_data[i]) {
       og_relocs_set(&instance->storages[i], storage_data[i]);
+    }
+  }
 }
 
 og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that the host runs.
 //
-// Invariant: what the host is shown stays where it is for the life of the
-// instance; only the data pointers of the tensors change.
+// Invariants: what the host is shown stays where it is for the life of the
+// instance; only the data pointers of the tensors change. A result that the
+// host may hand over is the first to lie in its storage, and the whole of it.
 
 #include <string.h>
 
@@ -16,6 +17,8 @@ typedef struct og_hosted {
   og_tensor *const *in;
   og_tensor *const *out;
   const int32_t *update;  // of result r: 1 + the operand it starts as
+  og_instance *instance;
+  int32_t *storages;  // of result r: that it may be handed over for, or -1
 } og_hosted;
 
 // --- Arguments with numbers for sizes ----------------------------------------
@@ -48,12 +51,60 @@ void og_updates_start(og_tensor *const *in, og_tensor *const *out,
 
 // --- The host's nodes --------------------------------------------------------
 
+// From here on the storage is the memory that was handed over.
+static void given_take(og_hosted *hosted, int32_t r) {
+  const int32_t storage = hosted->storages[r];
+  if (storage < 0 || hosted->call.given[r] == NULL) return;
+  hosted->instance->given[storage].owner = hosted->call.given[r];
+  hosted->call.given[r] = NULL;
+  og_relocs_set(&hosted->instance->storages[storage], hosted->out[r]->data);
+}
+
 static og_status run_hosted(void *state, const og_run *run) {
   og_hosted *hosted = state;
   og_updates_start(hosted->in, hosted->out, hosted->call.out_count,
                    hosted->update);
-  return hosted->host->run(hosted->host->context, hosted->state, &hosted->call,
-                           run->error);
+  const og_status status = hosted->host->run(
+      hosted->host->context, hosted->state, &hosted->call, run->error);
+  for (int32_t r = 0; hosted->call.given && r < hosted->call.out_count; ++r)
+    given_take(hosted, r);
+  return status;
+}
+
+// The storage of an output that a fresh result is the whole of, or -1.
+static int32_t storage_of(const og_prep *prep, int32_t r) {
+  const opgraft_value id = prep->node->out[r];
+  if (id < 0 || prep->plan->graph->values[id].root != id ||
+      (prep->node->update != NULL && prep->node->update[r] > 0))
+    return -1;
+  const og_place *place = &prep->plan->places[id];
+  if (place->kind != OG_PLACE_STORAGE || place->offset_bytes != 0) return -1;
+  const int64_t bytes = og_numel(prep->out[r]) * og_item_bytes(prep->out[r]);
+  const size_t size = prep->plan->storages[place->index].size_bytes;
+  return bytes > 0 && (size_t)bytes == size ? place->index : -1;
+}
+
+static og_status gives_note(og_prep *prep, og_hosted *hosted) {
+  const int32_t count = prep->node->out_count;
+  if (hosted->host->gives == NULL ||
+      !hosted->host->gives(hosted->host->context, hosted->state))
+    return OG_OK;
+  int32_t *storages =
+      og_prep_alloc(prep, ((size_t)count + 1) * sizeof *storages);
+  void **given = og_prep_alloc(prep, ((size_t)count + 1) * sizeof *given);
+  if (storages == NULL || given == NULL) return og_prep_memory(prep);
+  bool is_any = false;
+  for (int32_t r = 0; r < count; ++r) {
+    given[r] = NULL;
+    storages[r] = storage_of(prep, r);
+    if (storages[r] < 0) continue;
+    is_any = true;
+    prep->instance->given[storages[r]].tensor = prep->out[r];
+  }
+  hosted->instance = prep->instance;
+  hosted->storages = storages;
+  if (is_any) hosted->call.given = given;
+  return OG_OK;
 }
 
 // What the host sees as operands: one that a result starts as is that result,
@@ -118,7 +169,7 @@ og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken) {
   prep->is_pinned =
       host->is_free == NULL || !host->is_free(host->context, hosted->state);
   *out_taken = true;
-  return OG_OK;
+  return gives_note(prep, hosted);
 }
 
 void og_hosted_release(og_instance *instance) {

@@ -210,16 +210,24 @@ static bool is_for_host(const og_prep *prep) {
          (og_op_is(prep->node, OG_OP_PLAIN) ? LARGE_ARITHMETIC : LARGE);
 }
 
-// The host is asked first where it may be faster, and last where the kernel
-// refuses the node's shapes or types: a model that the host can run, runs.
+// The host is asked first where it may be faster, unless our kernel has a form
+// of its own there, and last where the kernel refuses the node's shapes or
+// types: a model that the host can run, runs.
 static og_status step_prepare(og_prep *prep) {
   bool is_taken = false;
   const bool has_words =
       prep->node->foreign != NULL && !og_op_is(prep->node, OG_OP_FOREIGN);
-  if (has_words && is_for_host(prep))
+  const bool asks_host = has_words && is_for_host(prep);
+  og_status status = OG_UNSUPPORTED;
+  prep->is_quick = asks_host && og_op_is(prep->node, OG_OP_OWN);
+  if (prep->is_quick) status = kernels[prep->node->op](prep);
+  prep->is_quick = false;
+  if (asks_host && status == OG_UNSUPPORTED)
     OG_TRY(og_prepare_hosted(prep, true, &is_taken));
-  og_status status = OG_OK;
-  if (!is_taken) status = kernels[prep->node->op](prep);
+  if (is_taken)
+    status = OG_OK;
+  else if (status == OG_UNSUPPORTED)
+    status = kernels[prep->node->op](prep);
   if (status == OG_SHAPE && has_words) {
     opgraft_error kept;
     if (prep->error != NULL) kept = *prep->error;
@@ -338,9 +346,11 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
                                     sizeof *instance->inputs);
   instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                       sizeof *instance->storages);
+  instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
+                                   sizeof *instance->given);
   if (!instance->tensors || !instance->steps || !instance->step_nodes ||
       !instance->step_pinned || !instance->sections || !step_at ||
-      !instance->inputs || !instance->storages)
+      !instance->inputs || !instance->storages || !instance->given)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   return steps_make(instance, plan, step_at, error);

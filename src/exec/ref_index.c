@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "call/call.h"
 #include "exec/ref.h"
 
 typedef struct indexed {
@@ -307,35 +308,62 @@ og_status og_prepare_embedding(og_prep *prep) {
   return embedding_check(prep, prep->in[0], prep->in[1], prep->out[0]);
 }
 
-// grad [.., D], index [..] -> [V, D]; rows sum in double.
+// grad [.., D], index [..] -> [V, D]. Each row of the table has a chain of the
+// places that chose it: the table is written once, and sums are in double.
 typedef struct embedding_backward {
   indexed base;
-  double *sums;
-  double *row;
+  int64_t *first;  // by row: the first place that chose it, or -1
+  int64_t *next;   // by place: the next one of the same row, or -1
+  double *rows;    // by worker: the sum, and what is added to it
 } embedding_backward;
 
-static og_status run_embedding_backward(void *state, const og_run *run) {
-  const embedding_backward *s = state;
-  const og_tensor *grad = s->base.ref.in[0], *index = s->base.ref.in[1];
-  const og_tensor *out = s->base.ref.out[0];
-  const int64_t width = out->shape[1];
+static og_status chains_make(const embedding_backward *s, const og_run *run) {
+  const og_tensor *index = s->base.ref.in[1];
+  const int64_t size = s->base.ref.out[0]->shape[0];
   int64_t at[OPGRAFT_RANK_MAX] = {0};
-  memset(s->sums, 0, (size_t)og_numel(out) * sizeof(double));
-  for (int64_t i = 0; i < og_numel(index); ++i) {
+  for (int64_t v = 0; v < size; ++v) s->first[v] = -1;
+  for (int64_t i = og_numel(index) - 1; i >= 0; --i) {
     position(index, i, at);
     const int64_t chosen = og_element_int(index->dtype, element(index, at));
     if (chosen == s->base.skip) continue;
-    if (chosen < 0 || chosen >= out->shape[0])
-      return out_of_range(run, chosen, out->shape[0]);
-    at[index->ndim] = 0;
-    og_get_doubles(grad, element(grad, at),
-                   grad->strides[grad->ndim - 1] * og_item_bytes(grad), width,
-                   s->row);
-    for (int64_t j = 0; j < width; ++j)
-      s->sums[chosen * width + j] += s->row[j];
+    if (chosen < 0 || chosen >= size) return out_of_range(run, chosen, size);
+    s->next[i] = s->first[chosen];
+    s->first[chosen] = i;
   }
-  og_put_all(out, s->sums);
   return OG_OK;
+}
+
+static void share_table(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const embedding_backward *s = state;
+  const og_tensor *grad = s->base.ref.in[0], *out = s->base.ref.out[0];
+  const int64_t width = out->shape[1], item = og_item_bytes(out);
+  const int64_t stride = grad->strides[grad->ndim - 1] * og_item_bytes(grad);
+  double *sum = s->rows + 2 * worker * width, *row = sum + width;
+  int64_t at[OPGRAFT_RANK_MAX] = {0};
+  for (int64_t v = begin; v < end; ++v) {
+    char *to = og_bytes(out) + v * out->strides[0] * item;
+    if (s->first[v] < 0 && out->strides[1] == 1) {
+      memset(to, 0, (size_t)(width * item));
+      continue;
+    }
+    memset(sum, 0, (size_t)width * sizeof *sum);
+    for (int64_t i = s->first[v]; i >= 0; i = s->next[i]) {
+      position(s->base.ref.in[1], i, at);
+      at[grad->ndim - 1] = 0;
+      og_get_doubles(grad, element(grad, at), stride, width, row);
+      for (int64_t j = 0; j < width; ++j) sum[j] += row[j];
+    }
+    og_put_doubles(out, to, out->strides[1] * item, width, sum);
+  }
+}
+
+static og_status run_embedding_backward(void *state, const og_run *run) {
+  const embedding_backward *s = state;
+  const og_tensor *out = s->base.ref.out[0];
+  OG_TRY(chains_make(s, run));
+  return og_run_parallel(run, out->shape[0], 16384 / (out->shape[1] + 1) + 1,
+                         share_table, state);
 }
 
 og_status og_prepare_embedding_backward(og_prep *prep) {
@@ -344,10 +372,13 @@ og_status og_prepare_embedding_backward(og_prep *prep) {
   OG_TRY(og_prep_int(prep, 0, -1, &s->base.skip));
   OG_TRY(embedding_check(prep, prep->out[0], prep->in[1], prep->in[0]));
   OG_TRY(og_need_float(prep, prep->out[0]));
-  const int64_t total = og_numel(prep->out[0]);
-  s->sums = og_prep_doubles(prep, total + prep->out[0]->shape[1]);
-  if (s->sums == NULL) return og_prep_memory(prep);
-  s->row = s->sums + total;
+  const int64_t size = prep->out[0]->shape[0];
+  const int64_t places = og_numel(prep->in[1]);
+  const int64_t rows = 2 * prep->executable->threads * prep->out[0]->shape[1];
+  s->rows = og_prep_doubles(prep, rows + size + places);
+  if (s->rows == NULL) return og_prep_memory(prep);
+  s->first = (int64_t *)(void *)(s->rows + rows);
+  s->next = s->first + size;
   return OG_OK;
 }
 
@@ -477,33 +508,200 @@ static og_status indices_read(og_prep *prep, indexed *s, const og_tensor *whole,
   return OG_OK;
 }
 
+// --- Indices that stand together, in dense tensors ---------------------------
+
+// The indexed tensor is [outer, span, inner], and what the indices reach is
+// [outer, picks, inner].
+typedef struct picking {
+  indexed base;
+  const og_tensor *whole, *part;
+  int64_t outer, span, picks, inner;
+  int64_t *chosen;  // by pick: where in the span
+} picking;
+
+static og_status picks_find(const picking *s, const og_run *run) {
+  const indexed *base = &s->base;
+  const og_tensor shape = {.ndim = base->index_rank,
+                           .shape = (int64_t *)(uintptr_t)base->index_shape};
+  int64_t at[OPGRAFT_RANK_MAX], inner[OPGRAFT_RANK_MAX];
+  for (int64_t p = 0; p < s->picks; ++p) {
+    position(&shape, p, at);
+    s->chosen[p] = 0;
+    for (int32_t k = 0; k < base->dim_count; ++k) {
+      const og_tensor *index = base->indices[k];
+      const int64_t size = s->whole->shape[base->dims[k]];
+      for (int32_t i = 0; i < index->ndim; ++i)
+        inner[i] = index->shape[i] == 1
+                       ? 0
+                       : at[base->index_rank - index->ndim + i];
+      const int64_t asked =
+          og_element_int(index->dtype, element(index, inner));
+      int64_t found = asked;
+      if (!index_wrap(size, &found)) return out_of_range(run, asked, size);
+      s->chosen[p] = s->chosen[p] * size + found;
+    }
+  }
+  return OG_OK;
+}
+
+#define PICK(type)                                              \
+  do {                                                          \
+    const type *from = (const type *)(const void *)whole;       \
+    type *to = (type *)(void *)part;                            \
+    for (int64_t p = 0; p < s->picks; ++p) to[p] = from[at[p]]; \
+  } while (0)
+
+// One element a pick.
+static void pick_elements(const picking *s, const char *whole, char *part) {
+  const int64_t *at = s->chosen;
+  switch (og_item_bytes(s->part)) {
+    case 1:
+      PICK(uint8_t);
+      break;
+    case 2:
+      PICK(uint16_t);
+      break;
+    case 4:
+      PICK(uint32_t);
+      break;
+    default:
+      PICK(uint64_t);
+  }
+}
+
+#undef PICK
+
+static void share_index(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const picking *s = state;
+  const int64_t item = og_item_bytes(s->part), run = s->inner * item;
+  const char *whole = og_bytes(s->whole);
+  char *part = og_bytes(s->part);
+  (void)worker;
+  for (int64_t o = begin; s->inner == 1 && o < end; ++o)
+    pick_elements(s, whole + o * s->span * item, part + o * s->picks * item);
+  for (int64_t i = begin; s->inner > 1 && i < end; ++i)
+    memcpy(part + i * run,
+           whole + (i / s->picks * s->span + s->chosen[i % s->picks]) * run,
+           (size_t)run);
+}
+
+static og_status run_picks(void *state, const og_run *run) {
+  const picking *s = state;
+  const int64_t bytes = s->inner * og_item_bytes(s->part);
+  OG_TRY(picks_find(s, run));
+  return s->inner == 1 ? og_run_parallel(run, s->outer, 16384 / s->picks + 1,
+                                         share_index, state)
+                       : og_run_parallel(run, s->outer * s->picks,
+                                         65536 / bytes + 1, share_index, state);
+}
+
+OG_LOOP_CLONES static void floats_add(int64_t n, const float *from, float *to) {
+  for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
+// Columns [begin, end) of each pick of one outer index, in the order of picks.
+static void picks_put(const picking *s, int64_t outer, int64_t begin,
+                      int64_t end) {
+  const int64_t item = og_item_bytes(s->part);
+  char *whole = og_bytes(s->whole) + outer * s->span * s->inner * item;
+  const char *part = og_bytes(s->part) + outer * s->picks * s->inner * item;
+  for (int64_t p = 0; p < s->picks; ++p) {
+    char *to = whole + (s->chosen[p] * s->inner + begin) * item;
+    const char *from = part + (p * s->inner + begin) * item;
+    if (s->base.adds)
+      floats_add(end - begin, (const float *)(const void *)from,
+                 (float *)(void *)to);
+    else
+      memcpy(to, from, (size_t)((end - begin) * item));
+  }
+}
+
+static void share_put_outer(void *state, int64_t begin, int64_t end,
+                            int32_t worker) {
+  const picking *s = state;
+  (void)worker;
+  for (int64_t o = begin; o < end; ++o) picks_put(s, o, 0, s->inner);
+}
+
+static void share_put_inner(void *state, int64_t begin, int64_t end,
+                            int32_t worker) {
+  const picking *s = state;
+  (void)worker;
+  for (int64_t o = 0; o < s->outer; ++o) picks_put(s, o, begin, end);
+}
+
+// Two workers never write the same element, so the order of sums is fixed.
+static og_status run_picks_put(void *state, const og_run *run) {
+  const picking *s = state;
+  OG_TRY(picks_find(s, run));
+  og_update_start(&s->base.ref);
+  if (s->outer >= s->inner)
+    return og_run_parallel(run, s->outer,
+                           16384 / (s->picks * s->inner) + 1, share_put_outer,
+                           state);
+  return og_run_parallel(run, s->inner, 16384 / (s->picks * s->outer) + 16,
+                         share_put_inner, state);
+}
+
+// Whether the node is of this kind; then the step is set.
+static bool is_picking(og_prep *prep, picking *s, const og_tensor *whole,
+                       const og_tensor *part, og_step_fn run) {
+  const indexed *base = &s->base;
+  const int32_t first = base->dims[0], last = base->dims[base->dim_count - 1];
+  const int64_t item = og_item_bytes(whole);
+  if (last - first != base->dim_count - 1 || og_numel(part) == 0 ||
+      !og_same_shape(part, &base->reach) || !og_tensor_is_contiguous(whole) ||
+      !og_tensor_is_contiguous(part) || item > 8 || (item & (item - 1)) != 0)
+    return false;
+  s->whole = whole;
+  s->part = part;
+  s->outer = s->span = s->picks = s->inner = 1;
+  for (int32_t d = 0; d < whole->ndim; ++d)
+    *(d < first ? &s->outer : d <= last ? &s->span : &s->inner) *=
+        whole->shape[d];
+  for (int32_t i = 0; i < base->index_rank; ++i)
+    s->picks *= base->index_shape[i];
+  s->chosen = og_prep_scratch(prep, (size_t)s->picks * sizeof *s->chosen);
+  if (s->chosen == NULL) return false;
+  prep->step.run = run;
+  return true;
+}
+
 og_status og_prepare_index(og_prep *prep) {
-  indexed *s = og_ref_begin(prep, sizeof *s, run_index);
+  picking *s = og_ref_begin(prep, sizeof *s, run_index);
   if (s == NULL) return OG_MEMORY;
   OG_TRY(same_types(prep, prep->in[0], prep->out[0]));
-  OG_TRY(indices_read(prep, s, prep->in[0], 1));
-  return og_same_shape(&s->reach, prep->out[0])
-             ? OG_OK
-             : og_prep_wrong(prep,
-                             "its result has not the shape that the "
-                             "indices give");
+  OG_TRY(indices_read(prep, &s->base, prep->in[0], 1));
+  if (!og_same_shape(&s->base.reach, prep->out[0]))
+    return og_prep_wrong(prep,
+                         "its result has not the shape that the indices give");
+  if (is_picking(prep, s, prep->in[0], prep->out[0], run_picks)) return OG_OK;
+  return prep->is_quick ? OG_UNSUPPORTED : OG_OK;
 }
 
 og_status og_prepare_index_put(og_prep *prep) {
   int64_t adds;
-  indexed *s = og_ref_begin(prep, sizeof *s, run_index_put);
+  picking *s = og_ref_begin(prep, sizeof *s, run_index_put);
   if (s == NULL) return OG_MEMORY;
+  const og_tensor *values = prep->in[1], *out = prep->out[0];
+  indexed *base = &s->base;
   OG_TRY(og_prep_int(prep, 0, 0, &adds));
-  s->adds = adds != 0;
-  OG_TRY(same_types(prep, prep->in[0], prep->out[0]));
-  OG_TRY(same_types(prep, prep->in[1], prep->out[0]));
-  OG_TRY(indices_read(prep, s, prep->out[0], 2));
-  const og_tensor *values = prep->in[1];
+  base->adds = adds != 0;
+  OG_TRY(same_types(prep, prep->in[0], out));
+  OG_TRY(same_types(prep, values, out));
+  OG_TRY(indices_read(prep, base, out, 2));
   bool fits =
-      values->ndim <= s->reach.ndim && og_same_shape(prep->in[0], prep->out[0]);
+      values->ndim <= base->reach.ndim && og_same_shape(prep->in[0], out);
   for (int32_t d = 0; fits && d < values->ndim; ++d) {
-    const int64_t size = s->reach.shape[s->reach.ndim - values->ndim + d];
+    const int64_t size = base->reach.shape[base->reach.ndim - values->ndim + d];
     fits = values->shape[d] == size || values->shape[d] == 1;
   }
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  const bool is_float = out->dtype.code == OG_CODE_FLOAT &&
+                        out->dtype.bits == 32 && out->dtype.lanes == 1;
+  if ((is_float || !base->adds) &&
+      is_picking(prep, s, out, values, run_picks_put))
+    return OG_OK;
+  return prep->is_quick ? OG_UNSUPPORTED : OG_OK;
 }

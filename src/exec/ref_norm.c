@@ -316,12 +316,13 @@ static bool is_plane(const og_tensor *x) {
 }
 
 static og_status planes_alloc(og_prep *prep, norm *s) {
-  s->weight = og_prep_doubles(prep, 5 * s->channels);
+  s->weight = og_prep_doubles(prep, 6 * s->channels);
   if (s->weight == NULL) return og_prep_memory(prep);
   s->bias = s->weight + s->channels;
   s->mean = s->bias + s->channels;
   s->rstd = s->mean + s->channels;
   s->grad_weight = s->rstd + s->channels;
+  s->grad_bias = s->grad_weight + s->channels;
   return OG_OK;
 }
 
@@ -412,6 +413,82 @@ static og_status run_plane_stats(void *state, const og_run *run) {
   return OG_OK;
 }
 
+// The sums of g and of g * (x - mean), in float blocks added in double.
+OG_LOOP_CLONES static void plane_dots(int64_t n, const float *g, const float *x,
+                                      float mean, double *sum, double *dot) {
+  enum { LANES = 16, RUN = 1024 };
+  for (int64_t begin = 0; begin < n; begin += RUN) {
+    const int64_t end = begin + RUN < n ? begin + RUN : n;
+    float a[LANES] = {0}, b[LANES] = {0};
+    int64_t i = begin;
+    for (; i + LANES <= end; i += LANES)
+      for (int k = 0; k < LANES; ++k) {
+        a[k] += g[i + k];
+        b[k] += g[i + k] * (x[i + k] - mean);
+      }
+    for (; i < end; ++i) {
+      a[0] += g[i];
+      b[0] += g[i] * (x[i] - mean);
+    }
+    for (int k = 0; k < LANES; ++k) {
+      *sum += (double)a[k];
+      *dot += (double)b[k];
+    }
+  }
+}
+
+OG_LOOP_CLONES static void plane_combine(int64_t n, const float *g,
+                                         const float *x, float *y, float scale,
+                                         float slope, float mean, float shift) {
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = g[i] * scale + (x[i] - mean) * slope + shift;
+}
+
+static void share_backward(void *state, int64_t begin, int64_t end,
+                           int32_t worker) {
+  const norm *s = state;
+  const double n = (double)(s->batch * s->inner);
+  const float *g = (const float *)(void *)og_bytes(s->ref.in[0]);
+  const float *x = (const float *)(void *)og_bytes(s->ref.in[1]);
+  const og_tensor *out = s->ref.out[0];
+  (void)worker;
+  for (int64_t c = begin; c < end; ++c) {
+    const float mean = (float)s->mean[c];
+    const double off = (double)mean - s->mean[c];  // what rounding it changes
+    double sum = 0, dot = 0;
+    for (int64_t b = 0; b < s->batch; ++b) {
+      const int64_t at = (b * s->channels + c) * s->inner;
+      plane_dots(s->inner, g + at, x + at, mean, &sum, &dot);
+    }
+    dot += sum * off;
+    s->grad_bias[c] = sum;
+    s->grad_weight[c] = dot * s->rstd[c];
+    const double scale = s->rstd[c] * s->weight[c];
+    const double slope =
+        s->training ? -scale * s->rstd[c] * s->grad_weight[c] / n : 0;
+    const double shift = s->training ? slope * off - scale * sum / n : 0;
+    for (int64_t b = 0; out != NULL && b < s->batch; ++b) {
+      const int64_t at = (b * s->channels + c) * s->inner;
+      plane_combine(s->inner, g + at, x + at,
+                    (float *)(void *)og_bytes(out) + at, (float)scale,
+                    (float)slope, mean, (float)shift);
+    }
+  }
+}
+
+static og_status run_plane_backward(void *state, const og_run *run) {
+  const norm *s = state;
+  get_or(s->ref.in[2], 1, s->channels, s->weight);
+  og_get_all(s->ref.in[3], s->mean);
+  og_get_all(s->ref.in[4], s->rstd);
+  OG_TRY(og_run_parallel(run, s->channels,
+                         16384 / (s->batch * s->inner + 1) + 1, share_backward,
+                         state));
+  put_if(s->ref.out[1], s->grad_weight);
+  put_if(s->ref.out[2], s->grad_bias);
+  return OG_OK;
+}
+
 og_status og_prepare_batch_norm(og_prep *prep) {
   const bool is_plain = is_plane(prep->in[0]) && is_plane(prep->out[0]);
   norm *s =
@@ -498,9 +575,14 @@ static og_status run_batch_norm_backward(void *state, const og_run *run) {
 
 og_status og_prepare_batch_norm_backward(og_prep *prep) {
   int64_t training;
-  norm *s = og_ref_begin(prep, sizeof *s, run_batch_norm_backward);
+  const bool is_plain = is_plane(prep->in[0]) && is_plane(prep->in[1]) &&
+                        (prep->out[0] == NULL || is_plane(prep->out[0]));
+  norm *s = og_ref_begin(
+      prep, sizeof *s, is_plain ? run_plane_backward : run_batch_norm_backward);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(channels_prepare(prep, s, prep->in[1], 1));
+  OG_TRY(is_plain ? channels_read(prep, s, prep->in[1], 1)
+                  : channels_prepare(prep, s, prep->in[1], 1));
+  if (is_plain) OG_TRY(planes_alloc(prep, s));
   OG_TRY(og_prep_int(prep, 0, 1, &training));
   s->training = training != 0;
   const int64_t n = og_numel(prep->in[1]), c = s->channels;

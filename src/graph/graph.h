@@ -33,6 +33,7 @@ enum {
   OG_OP_FOREIGN = 128,   // the host's operator, or a module's
   OG_OP_COMMUTES = 256,  // operands 0 and 1 may change places
   OG_OP_PLAIN = 512,     // arithmetic that the compiler makes vectors of
+  OG_OP_OWN = 1024,      // our kernel may be as fast as the host's: is_quick
 };
 
 enum { OG_OP_ATTR_MAX = 8 };

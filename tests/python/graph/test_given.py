@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results that an operator of the host makes in memory of their own become
+outputs as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import opgraft
+
+LIBRARY = torch.library.Library("test_given", "FRAGMENT")  # noqa: TOR901
+CACHE = torch.full((6, 4), 7.0)
+KERNELS: dict[str, Any] = {
+    "fresh": lambda x: x * 2,
+    "transposed": lambda x: (x.t() * 2).t(),
+    "part": lambda x: torch.cat([x * 2, x])[:len(x)],
+    "same": lambda x: x,
+    "cached": lambda x: CACHE,
+}
+for name, kernel in KERNELS.items():
+    LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+    LIBRARY.impl(name, kernel, "CPU")
+    torch.library.register_fake(f"test_given::{name}", torch.empty_like,
+                                lib=LIBRARY)
+LIBRARY.define("twice(Tensor x) -> (Tensor, Tensor)")
+LIBRARY.impl("twice", lambda x: (y := x * 2, y), "CPU")
+torch.library.register_fake("test_given::twice", lambda x: (
+    torch.empty_like(x), torch.empty_like(x)), lib=LIBRARY)
+LIBRARY.define("wrong(Tensor x) -> Tensor")
+LIBRARY.impl("wrong", lambda x: x[:2] * 1, "CPU")
+torch.library.register_fake("test_given::wrong", torch.empty_like, lib=LIBRARY)
+LIBRARY.define("raises(Tensor x) -> Tensor")
+
+
+def _raises(x: torch.Tensor) -> torch.Tensor:
+    raise ValueError("no luck")
+
+
+LIBRARY.impl("raises", _raises, "CPU")
+torch.library.register_fake("test_given::raises", torch.empty_like,
+                            lib=LIBRARY)
+
+
+def compiled(f: Any) -> Any:
+    return torch.compile(f, backend="opgraft", fullgraph=True)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_is_what_eager_gives(name: str) -> None:
+    op = getattr(torch.ops.test_given, name)
+
+    def f(x: torch.Tensor) -> Any:
+        y = op(x + 1)
+        return y, y.sum(0), y[1:]
+
+    g = compiled(f)
+    kept = []
+    for k in range(4):
+        x = torch.randn(6, 4) + k
+        found, wanted = g(x), f(x)
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b)
+            assert a.stride() == b.stride() or name == "transposed"
+        kept.append((found, [w.clone() for w in wanted]))
+    # What was given stays the caller's.
+    for found, wanted in kept:
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b)
+
+
+def test_memory_of_the_plan_is_never_given() -> None:
+    g = compiled(lambda x: torch.ops.test_given.same(x * 3))
+    x = torch.randn(6, 4)
+    first = g(x)
+    copy = first.clone()
+    g(torch.zeros(6, 4))
+    torch.testing.assert_close(first, copy)
+    y = torch.randn(6, 4)
+    h = compiled(lambda y: torch.ops.test_given.same(y))
+    assert h(y).data_ptr() != y.data_ptr()
+
+
+def test_two_results_in_one_memory() -> None:
+    g = compiled(lambda x: torch.ops.test_given.twice(x + 1))
+    a, b = g(torch.ones(6, 4))
+    assert a.data_ptr() != b.data_ptr()
+    torch.testing.assert_close(a, torch.full((6, 4), 4.0))
+    torch.testing.assert_close(b, a)
+
+
+@pytest.mark.parametrize("name, text", [
+    ("wrong", "another shape"), ("raises", "no luck")])
+def test_errors_release_what_was_given(name: str, text: str) -> None:
+    op = getattr(torch.ops.test_given, name)
+
+    def f(x: torch.Tensor) -> Any:
+        return torch.ops.test_given.fresh(x), op(x)
+
+    g = compiled(f)
+    for _ in range(3):
+        with pytest.raises((RuntimeError, ValueError), match=text):
+            g(torch.ones(6, 4))
+
+
+def test_gradients_of_convolutions_are_tensors_of_their_own() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(),
+                                torch.nn.Conv2d(8, 4, 3))
+    g = compiled(model)
+    for n in (2, 3):
+        x = torch.randn(n, 3, 12, 12)
+        wanted = torch.autograd.grad(model(x).square().sum(),
+                                     list(model.parameters()))
+        found = torch.autograd.grad(g(x).square().sum(),
+                                    list(model.parameters()))
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b)
+            assert a._base is None
+            assert a.untyped_storage().nbytes() == a.numel() * 4
+    assert not opgraft.stats(g).fallbacks
