@@ -600,12 +600,20 @@ OG_LOOP_CLONES static void floats_add(int64_t n, const float *from, float *to) {
   for (int64_t i = 0; i < n; ++i) to[i] += from[i];
 }
 
+static void elements_add(const picking *s, const float *part, float *whole) {
+  for (int64_t p = 0; p < s->picks; ++p) whole[s->chosen[p]] += part[p];
+}
+
 // Columns [begin, end) of each pick of one outer index, in the order of picks.
 static void picks_put(const picking *s, int64_t outer, int64_t begin,
                       int64_t end) {
   const int64_t item = og_item_bytes(s->part);
   char *whole = og_bytes(s->whole) + outer * s->span * s->inner * item;
   const char *part = og_bytes(s->part) + outer * s->picks * s->inner * item;
+  if (s->inner == 1 && s->base.adds) {
+    elements_add(s, (const float *)(const void *)part, (float *)(void *)whole);
+    return;
+  }
   for (int64_t p = 0; p < s->picks; ++p) {
     char *to = whole + (s->chosen[p] * s->inner + begin) * item;
     const char *from = part + (p * s->inner + begin) * item;
