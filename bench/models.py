@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each model in eager mode and compiled: inference, and a training step.
+"""Each model in eager mode and compiled: inference, and a training step (no
+gradients, forward, loss, backward).
 
 A process for each, both ways interleaved, at the published widths with two
 layers; ratios of minima.
@@ -25,7 +26,7 @@ BLOCK_NS = 60e6
 KINDS = ("inference", "training")
 
 
-def case(f: Any, args: Any, kwargs: Any, is_training: bool) -> Any:
+def case(model: Any, f: Any, args: Any, kwargs: Any, is_training: bool) -> Any:
     def infer(count: int) -> None:
         with torch.no_grad():
             for _ in range(count):
@@ -33,6 +34,7 @@ def case(f: Any, args: Any, kwargs: Any, is_training: bool) -> Any:
 
     def step(count: int) -> None:
         for _ in range(count):
+            model.zero_grad(set_to_none=True)
             f(*args, **kwargs).float().square().mean().backward()
 
     return step if is_training else infer
@@ -46,7 +48,7 @@ def run_one(name: str, width: str, blocks: int) -> dict[str, Any]:
     for kind in KINDS if entry.trained else KINDS[:1]:
         model.train(kind == "training")
         compiled = torch.compile(model, backend="opgraft")
-        cases = {n: case(f, args, kwargs, kind == "training")
+        cases = {n: case(model, f, args, kwargs, kind == "training")
                  for n, f in (("eager", model), ("opgraft", compiled))}
         best: dict[str, float] = {}
         for _ in range(2):  # a second attempt where the first falls short

@@ -268,8 +268,7 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
                     "disagrees with its kernel",
                     error);
     else if (is_to_give(node, index))
-      return result_give(node, index, handle) ? OG_OK
-                                              : fail_torch(node, error);
+      return result_give(node, index, handle) ? OG_OK : fail_torch(node, error);
     else if (shim.aoti_torch_copy_(state->out[index].handle, handle, 0) != 0)
       status = fail_torch(node, error);
   }

@@ -77,29 +77,29 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, torch_get_thread_idx, (uint32_t *))
 
 // Used where they are there.
-#define SHIM_OPTIONAL(X)                                                 \
-  X(shim_status, torch_new_stable_ivalue, (stable_value **))             \
-  X(shim_status, torch_delete_stable_ivalue, (stable_value *))           \
-  X(shim_status, torch_new_string_handle,                                \
-    (const char *, size_t, string_handle *))                             \
+#define SHIM_OPTIONAL(X)                                                  \
+  X(shim_status, torch_new_stable_ivalue, (stable_value **))              \
+  X(shim_status, torch_delete_stable_ivalue, (stable_value *))            \
+  X(shim_status, torch_new_string_handle,                                 \
+    (const char *, size_t, string_handle *))                              \
   X(shim_status, aoti_torch_get_storage_size, (tensor_handle, int64_t *)) \
-  X(int32_t, aoti_torch_memory_format_contiguous_format, (void))         \
-  X(int32_t, aoti_torch_memory_format_preserve_format, (void))           \
-  X(int32_t, aoti_torch_memory_format_channels_last, (void))             \
-  X(int32_t, aoti_torch_memory_format_channels_last_3d, (void))          \
-  X(shim_status, aoti_torch_cpu_mm_out,                                  \
-    (tensor_handle, tensor_handle, tensor_handle))                       \
-  X(shim_status, aoti_torch_cpu_bmm_out,                                 \
-    (tensor_handle, tensor_handle, tensor_handle))                       \
-  X(shim_status, aoti_torch_cpu_addmm_out,                               \
-    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double, \
-     double))                                                            \
-  X(shim_status, aoti_torch_cpu_baddbmm_out,                             \
-    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double, \
-     double))                                                            \
-  X(const char *, torch_exception_get_what_without_backtrace, (void))    \
-  /* Of the OpenMP that torch is linked with. */                         \
-  X(int, omp_get_max_threads, (void))                                    \
+  X(int32_t, aoti_torch_memory_format_contiguous_format, (void))          \
+  X(int32_t, aoti_torch_memory_format_preserve_format, (void))            \
+  X(int32_t, aoti_torch_memory_format_channels_last, (void))              \
+  X(int32_t, aoti_torch_memory_format_channels_last_3d, (void))           \
+  X(shim_status, aoti_torch_cpu_mm_out,                                   \
+    (tensor_handle, tensor_handle, tensor_handle))                        \
+  X(shim_status, aoti_torch_cpu_bmm_out,                                  \
+    (tensor_handle, tensor_handle, tensor_handle))                        \
+  X(shim_status, aoti_torch_cpu_addmm_out,                                \
+    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double,  \
+     double))                                                             \
+  X(shim_status, aoti_torch_cpu_baddbmm_out,                              \
+    (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double,  \
+     double))                                                             \
+  X(const char *, torch_exception_get_what_without_backtrace, (void))     \
+  /* Of the OpenMP that torch is linked with. */                          \
+  X(int, omp_get_max_threads, (void))                                     \
   X(void, omp_set_num_threads, (int))
 
 // Not published: used only after the self-test in guard.c saw them work.

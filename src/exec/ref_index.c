@@ -531,11 +531,9 @@ static og_status picks_find(const picking *s, const og_run *run) {
       const og_tensor *index = base->indices[k];
       const int64_t size = s->whole->shape[base->dims[k]];
       for (int32_t i = 0; i < index->ndim; ++i)
-        inner[i] = index->shape[i] == 1
-                       ? 0
-                       : at[base->index_rank - index->ndim + i];
-      const int64_t asked =
-          og_element_int(index->dtype, element(index, inner));
+        inner[i] =
+            index->shape[i] == 1 ? 0 : at[base->index_rank - index->ndim + i];
+      const int64_t asked = og_element_int(index->dtype, element(index, inner));
       int64_t found = asked;
       if (!index_wrap(size, &found)) return out_of_range(run, asked, size);
       s->chosen[p] = s->chosen[p] * size + found;
@@ -645,9 +643,8 @@ static og_status run_picks_put(void *state, const og_run *run) {
   OG_TRY(picks_find(s, run));
   og_update_start(&s->base.ref);
   if (s->outer >= s->inner)
-    return og_run_parallel(run, s->outer,
-                           16384 / (s->picks * s->inner) + 1, share_put_outer,
-                           state);
+    return og_run_parallel(run, s->outer, 16384 / (s->picks * s->inner) + 1,
+                           share_put_outer, state);
   return og_run_parallel(run, s->inner, 16384 / (s->picks * s->outer) + 16,
                          share_put_inner, state);
 }
@@ -666,8 +663,9 @@ static bool is_picking(og_prep *prep, picking *s, const og_tensor *whole,
   s->part = part;
   s->outer = s->span = s->picks = s->inner = 1;
   for (int32_t d = 0; d < whole->ndim; ++d)
-    *(d < first ? &s->outer : d <= last ? &s->span : &s->inner) *=
-        whole->shape[d];
+    *(d < first   ? &s->outer
+      : d <= last ? &s->span
+                  : &s->inner) *= whole->shape[d];
   for (int32_t i = 0; i < base->index_rank; ++i)
     s->picks *= base->index_shape[i];
   s->chosen = og_prep_scratch(prep, (size_t)s->picks * sizeof *s->chosen);
