@@ -232,7 +232,7 @@ static void block_contract(const contraction *g, int64_t row, int64_t rows,
         const int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
         kernels->tile(r1 - r0, s->a + r0 * GRAD_STEP, GRAD_STEP,
                       s->b + d * GRAD_STEP, steps, s->c + r0 * GRAD_COLUMNS + d,
-                      GRAD_COLUMNS, 1);
+                      GRAD_COLUMNS, 1, NULL);
       }
   }
   for (int64_t r = 0; r < rows; ++r)

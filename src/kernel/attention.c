@@ -315,16 +315,15 @@ static void block_pack(const runner *r, scratch *s,
   }
 }
 
-// What a worker will read next: keys and values, and queries where they are of
-// another item. Asked for while tiles are computed, so that packing does not
-// wait for memory; a little after each panel, since a core that asks for more
-// lines than it can wait for stands still.
+// What a worker will read after this block: keys and values, and the first
+// queries where they are of another head. Asked for while tiles are computed,
+// so that packing does not wait for memory.
 typedef struct upcoming {
   const og_plan_request *request;
   int32_t head;
   int64_t key_begin, key_end;
   int64_t row_begin, row_end;
-  int64_t step, step_count;  // panels of this block that are done, and all
+  int64_t share;  // keys of a step
 } upcoming;
 
 static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
@@ -338,12 +337,21 @@ static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
   };
 }
 
+static int64_t tile_count(const runner *r, const og_plan_unit *unit) {
+  return (unit->row_count + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
+}
+
+// Past the last row of tile k.
+static int64_t tile_end(const runner *r, const og_plan_unit *unit, int64_t k) {
+  return unit->row_count * (k + 1) / tile_count(r, unit);
+}
+
 // Head `head` of a unit, from its first keys on.
 static upcoming upcoming_head(const runner *r, const og_plan_unit *unit,
                               int32_t head) {
   upcoming next = upcoming_keys(r, unit, head, unit->kv_begin);
   next.row_begin = unit->row_begin;
-  next.row_end = unit->row_begin + unit->row_count;
+  next.row_end = unit->row_begin + tile_end(r, unit, 0);
   return next;
 }
 
@@ -355,22 +363,32 @@ static upcoming upcoming_item(runner *r) {
   return upcoming_head(r, &r->view.units[item->unit], item->head);
 }
 
-// Asks for one step's share.
-static void upcoming_fetch(const runner *r, upcoming *next) {
+// Lines that a tile asks for; those that do not fit are left to a later one.
+enum { LINES = 512 };
+
+typedef struct line_list {
+  const void *at[LINES];
+  int64_t count;
+} line_list;
+
+static int lines_add(line_list *lines, const void *row, int64_t width,
+                     int element) {
+  const int64_t bytes = width * (int64_t)og_element_bytes(element);
+  if (lines->count + bytes / 64 + 2 > LINES) return 0;
+  for (int64_t at = 0; at < bytes; at += 64)
+    lines->at[lines->count++] = (const char *)row + at;
+  return 1;
+}
+
+static void upcoming_lines(const runner *r, upcoming *next, line_list *lines) {
   const og_attention_args *a = r->args;
-  const size_t es = og_element_bytes(a->element);
-  const int64_t keys = next->key_end - next->key_begin;
-  const int64_t rows = next->row_end - next->row_begin;
-  const int64_t part = next->step++, parts = next->step_count;
   const void *key, *value;
-  for (int64_t i = keys * part / parts; i < keys * (part + 1) / parts; ++i) {
-    row_find(r, next->request, next->head, next->key_begin + i, &key, &value);
-    rows_prefetch(&key, 1, 0, (size_t)a->dim_qk * es);
-    rows_prefetch(&value, 1, 0, (size_t)a->dim_vo * es);
-  }
-  for (int64_t i = rows * part / parts; i < rows * (part + 1) / parts; ++i) {
-    const void *q = query_of(r, next->request, next->row_begin + i, next->head);
-    rows_prefetch(&q, 1, 0, (size_t)a->dim_qk * es);
+  for (int64_t i = 0; i < next->share && next->key_begin < next->key_end; ++i) {
+    row_find(r, next->request, next->head, next->key_begin, &key, &value);
+    if (!lines_add(lines, key, a->dim_qk, a->element) ||
+        !lines_add(lines, value, a->dim_vo, a->element))
+      return;
+    ++next->key_begin;
   }
 }
 
@@ -384,6 +402,15 @@ typedef struct tile_work {
   int is_first;         // of these rows: there are no sums yet
   int is_last;
 } tile_work;
+
+// What a worker needs at the end of a tile: where its results go, and the
+// queries of the next one.
+typedef struct nearby {
+  const og_plan_request *request, *next_request;
+  int32_t head, next_head;
+  int64_t row, row_end, next_row, next_end;
+  int64_t share;  // rows of a step
+} nearby;
 
 static tile_work tile_of(const runner *r, const og_plan_unit *unit, int64_t i0,
                          int64_t rows, int64_t origin, int64_t block_end) {
@@ -419,30 +446,44 @@ static int64_t tile_step_count(const runner *r, const tile_work *t) {
   return (t->last - t->first + round_up(r->args->dim_vo, panel)) / panel;
 }
 
-// Asks for the line of results that a row is stored to.
-static void result_fetch(const runner *r, const og_plan_unit *unit,
-                         int32_t head, int64_t i) {
+static void nearby_lines(const runner *r, nearby *near, line_list *lines) {
   const og_attention_args *a = r->args;
-  const og_plan_request *request = &r->view.requests[unit->request];
-  const int64_t bytes = a->dim_vo * (int64_t)og_element_bytes(a->element);
-  if (unit->slot >= 0) return;
-  const char *out = result_of(r, request, unit->row_begin + i, head);
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(out + at, 1, 2);
+  for (int64_t i = 0; i < near->share; ++i) {
+    if (near->row < near->row_end)
+      lines_add(lines, result_of(r, near->request, near->row++, near->head),
+                a->dim_vo, a->element);
+    else if (near->next_row < near->next_end)
+      lines_add(
+          lines,
+          query_of(r, near->next_request, near->next_row++, near->next_head),
+          a->dim_qk, a->element);
+  }
+}
+
+// What the next tile function asks for.
+static og_lines lines_ask(const runner *r, nearby *near, upcoming *next,
+                          line_list *lines) {
+  lines->count = 0;
+  nearby_lines(r, near, lines);
+  upcoming_lines(r, next, lines);
+  return (og_lines){.at = lines->at, .count = lines->count};
 }
 
 static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
-                     int32_t head, const tile_work *t, upcoming *next) {
+                     int32_t head, const tile_work *t, nearby *near,
+                     upcoming *next) {
   const og_attention_kernels *tiles = r->tiles;
   const int64_t panel = tiles->panel, half = panel / 2, dim = r->args->dim_qk;
   const int64_t width = tiles->is_bf16 ? 2 : 4;
   const int64_t key_bytes = round_up(dim, tiles->is_bf16 ? 2 : 1) * width;
   const int64_t i0 = t->i0, first = t->first;
   const char *q = s->q + i0 * s->q_stride * width;
+  line_list lines;
   for (int64_t c = first; c < t->last; c += panel) {
+    const og_lines ahead = lines_ask(r, near, next, &lines);
     (t->end - c > half ? tiles->tile : tiles->half_tile)(
         t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
-        0);
-    upcoming_fetch(r, next);
+        0, &ahead);
   }
   const int64_t n = round_up(t->end - first, half);
   for (int64_t i = 0; i < t->rows; ++i) {
@@ -452,27 +493,47 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
                     p, t->origin + first, n, t->origin + t->end);
     if (factor != 1)
       tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
-    if (t->is_last) result_fetch(r, unit, head, i0 + i);
   }
   const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
                                        : (const void *)(s->s + first);
   const int64_t dim_vo = r->args->dim_vo;
   for (int64_t d = 0; d < dim_vo; d += panel) {
+    const og_lines ahead = lines_ask(r, near, next, &lines);
     (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
         t->rows, weights, BLOCK,
         s->values + (d * BLOCK + first * panel) * width, t->end - first,
-        s->o + i0 * s->o_stride + d, s->o_stride, !t->is_first);
-    upcoming_fetch(r, next);
+        s->o + i0 * s->o_stride + d, s->o_stride, !t->is_first, &ahead);
   }
 }
 
 // Tile k of a unit against a block.
 static tile_work tile_at(const runner *r, const og_plan_unit *unit, int64_t k,
                          int64_t origin, int64_t block_end) {
-  const int64_t rows = unit->row_count, most = r->tiles->tile_rows;
-  const int64_t tiles = (rows + most - 1) / most;
-  const int64_t i0 = rows * k / tiles, i1 = rows * (k + 1) / tiles;
-  return tile_of(r, unit, i0, i1 - i0, origin, block_end);
+  const int64_t i0 = k > 0 ? tile_end(r, unit, k - 1) : 0;
+  return tile_of(r, unit, i0, tile_end(r, unit, k) - i0, origin, block_end);
+}
+
+static nearby nearby_of(const runner *r, const og_plan_unit *unit, int32_t head,
+                        const tile_work *t, int64_t k, int is_first,
+                        const upcoming *next) {
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const int64_t row = unit->row_begin + t->i0, end = row + t->rows;
+  nearby near = {.request = request, .head = head, .row = row, .row_end = row};
+  if (t->is_last && unit->slot < 0) near.row_end = end;
+  if (k + 1 < tile_count(r, unit) && is_first) {
+    near.next_request = request;
+    near.next_head = head;
+    near.next_row = end;
+    near.next_end = unit->row_begin + tile_end(r, unit, k + 1);
+  } else if (k + 1 == tile_count(r, unit)) {
+    near.next_request = next->request;
+    near.next_head = next->head;
+    near.next_row = next->row_begin;
+    near.next_end = next->row_end;
+  }
+  const int64_t rows = near.row_end - row + near.next_end - near.next_row;
+  near.share = rows / tile_step_count(r, t) + 1;
+  return near;
 }
 
 // Keys [origin, end) of a head; `next` is what is read after it.
@@ -480,18 +541,22 @@ static void block_run(const runner *r, scratch *s, const og_plan_unit *unit,
                       int32_t head, int64_t origin, int64_t end,
                       upcoming next) {
   const og_plan_request *request = &r->view.requests[unit->request];
-  const int64_t tiles =
-      (unit->row_count + r->tiles->tile_rows - 1) / r->tiles->tile_rows;
+  const int64_t tiles = tile_count(r, unit);
   const int is_first = origin <= unit->kv_begin, is_last = end == unit->kv_end;
+  int64_t steps = 1;
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
-    next.step_count += tile_step_count(r, &t);
+    steps += tile_step_count(r, &t);
   }
+  next.share = (next.key_end - next.key_begin) / steps + 1;
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
     if (is_first)
       queries_load(r, s, request, unit->row_begin + t.i0, t.rows, head, t.i0);
-    if (t.end > 0) tile_run(r, s, unit, head, &t, &next);
+    if (t.end > 0) {
+      nearby near = nearby_of(r, unit, head, &t, k, is_first, &next);
+      tile_run(r, s, unit, head, &t, &near, &next);
+    }
     if (is_last) results_store(r, s, unit, head, t.i0, t.i0 + t.rows, 0);
   }
 }

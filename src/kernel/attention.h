@@ -223,6 +223,13 @@ typedef struct og_softmax_row {
   float max, sum;       // running, in base 2; max is -inf at first
 } og_softmax_row;
 
+// Lines of memory to ask for while a tile is computed, a few at a time: a core
+// that asks for more than it can wait for stands still.
+typedef struct og_lines {
+  const void *const *at;
+  int64_t count;
+} og_lines;
+
 typedef struct og_attention_kernels {
   int32_t panel;      // columns of a tile
   int32_t tile_rows;  // rows of a tile at most
@@ -236,13 +243,14 @@ typedef struct og_attention_kernels {
   // `first` is the row of values[0]. Even `first` and `count`.
   void (*pack_values)(const void *const *values, int64_t first, int64_t count,
                       int64_t dim, void *packed, int element);
-  // c[rows, panel] (+)= a[rows, k] b[k, panel]
+  // c[rows, panel] (+)= a[rows, k] b[k, panel]; `ahead` may be NULL.
   void (*tile)(int64_t rows, const void *a, int64_t a_stride, const void *b,
-               int64_t k, float *c, int64_t c_stride, int accumulate);
+               int64_t k, float *c, int64_t c_stride, int accumulate,
+               const og_lines *ahead);
   // The same for the first panel / 2 columns.
   void (*half_tile)(int64_t rows, const void *a, int64_t a_stride,
                     const void *b, int64_t k, float *c, int64_t c_stride,
-                    int accumulate);
+                    int accumulate, const og_lines *ahead);
   // Returns what earlier sums of this row are to be multiplied by.
   float (*softmax)(og_softmax_row *row);
   void (*scale)(float *x, int64_t n, float factor);

@@ -81,11 +81,12 @@ OG_TARGET static void pack_values(const void *const *values, int64_t first,
 // --- Tiles
 
 #define TILE_ZERO(r) vf c##r = v_zero(), d##r = v_zero();
-#define TILE_STEP(r)                                                     \
-  {                                                                      \
-    const __m512bh x = (__m512bh)_mm512_set1_epi32(a[i + r * a_stride]); \
-    c##r = _mm512_dpbf16_ps(c##r, x, u);                                 \
-    d##r = _mm512_dpbf16_ps(d##r, x, v);                                 \
+#define TILE_STEP(r)                                                          \
+  {                                                                           \
+    const __m512bh x =                                                        \
+        (__m512bh)_mm512_set1_epi32(*(const int32_t *)(const void *)ROW_##r); \
+    c##r = _mm512_dpbf16_ps(c##r, x, u);                                      \
+    d##r = _mm512_dpbf16_ps(d##r, x, v);                                      \
   }
 #define TILE_ADD(r)                             \
   c##r = v_add(c##r, v_load(c + r * c_stride)); \
@@ -94,59 +95,73 @@ OG_TARGET static void pack_values(const void *const *values, int64_t first,
   v_store(c + r * c_stride, c##r); \
   v_store(c + r * c_stride + VW, d##r);
 
+static const og_lines no_lines;
+
 // Strides and k count pairs.
-#define TILE_DEFINE(R, name)                                            \
-  OG_TARGET static void name##_##R(const int32_t *a, int64_t a_stride,  \
-                                   const float *b, int64_t k, float *c, \
-                                   int64_t c_stride, int accumulate) {  \
-    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {   \
-      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                  \
-      const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);             \
-      ROWS_##R(TILE_STEP)                                               \
-    }                                                                   \
-    if (accumulate) {                                                   \
-      ROWS_##R(TILE_ADD)                                                \
-    }                                                                   \
-    ROWS_##R(TILE_PUT)                                                  \
+#define TILE_DEFINE(R, name)                                                   \
+  OG_TARGET static void name##_##R(                                            \
+      const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
+      int64_t c_stride, int accumulate, const og_lines *ahead) {               \
+    LINES_BEGIN(ahead)                                                         \
+    ROWS_AT(a, a_stride * 4)                                                   \
+    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
+      ROWS_HOLD                                                                \
+      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
+      const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);                    \
+      ROWS_##R(TILE_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
+    }                                                                          \
+    if (accumulate) {                                                          \
+      ROWS_##R(TILE_ADD)                                                       \
+    }                                                                          \
+    ROWS_##R(TILE_PUT) LINES_END                                               \
   }
 EACH_TILE_14(TILE_DEFINE, tile)
 
 // The first of a tile's two vectors.
 #define HALF_ZERO(r) vf c##r = v_zero();
-#define HALF_STEP(r)       \
-  c##r = _mm512_dpbf16_ps( \
-      c##r, (__m512bh)_mm512_set1_epi32(a[i + r * a_stride]), u);
+#define HALF_STEP(r)                                                        \
+  c##r = _mm512_dpbf16_ps(                                                  \
+      c##r,                                                                 \
+      (__m512bh)_mm512_set1_epi32(*(const int32_t *)(const void *)ROW_##r), \
+      u);
 #define HALF_ADD(r) c##r = v_add(c##r, v_load(c + r * c_stride));
 #define HALF_PUT(r) v_store(c + r * c_stride, c##r);
-#define HALF_DEFINE(R, name)                                            \
-  OG_TARGET static void name##_##R(const int32_t *a, int64_t a_stride,  \
-                                   const float *b, int64_t k, float *c, \
-                                   int64_t c_stride, int accumulate) {  \
-    ROWS_##R(HALF_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {   \
-      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                  \
-      ROWS_##R(HALF_STEP)                                               \
-    }                                                                   \
-    if (accumulate) {                                                   \
-      ROWS_##R(HALF_ADD)                                                \
-    }                                                                   \
-    ROWS_##R(HALF_PUT)                                                  \
+#define HALF_DEFINE(R, name)                                                   \
+  OG_TARGET static void name##_##R(                                            \
+      const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
+      int64_t c_stride, int accumulate, const og_lines *ahead) {               \
+    LINES_BEGIN(ahead)                                                         \
+    ROWS_AT(a, a_stride * 4)                                                   \
+    ROWS_##R(HALF_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
+      ROWS_HOLD                                                                \
+      const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
+      ROWS_##R(HALF_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
+    }                                                                          \
+    if (accumulate) {                                                          \
+      ROWS_##R(HALF_ADD)                                                       \
+    }                                                                          \
+    ROWS_##R(HALF_PUT) LINES_END                                               \
   }
 EACH_TILE_14(HALF_DEFINE, half)
 
 typedef void (*tile_fn)(const int32_t *a, int64_t a_stride, const float *b,
-                        int64_t k, float *c, int64_t c_stride, int accumulate);
+                        int64_t k, float *c, int64_t c_stride, int accumulate,
+                        const og_lines *ahead);
 static const tile_fn tiles[TILE_ROWS + 1] = TILE_LIST_14(tile);
 static const tile_fn halves[TILE_ROWS + 1] = TILE_LIST_14(half);
 
 static void tile(int64_t rows, const void *a, int64_t a_stride, const void *b,
-                 int64_t k, float *c, int64_t c_stride, int accumulate) {
-  tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
+                 int64_t k, float *c, int64_t c_stride, int accumulate,
+                 const og_lines *ahead) {
+  tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate,
+              ahead != NULL ? ahead : &no_lines);
 }
 
 static void half_tile(int64_t rows, const void *a, int64_t a_stride,
                       const void *b, int64_t k, float *c, int64_t c_stride,
-                      int accumulate) {
-  halves[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate);
+                      int accumulate, const og_lines *ahead) {
+  halves[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate,
+               ahead != NULL ? ahead : &no_lines);
 }
 
 // --- Few rows: keys and values where they lie

@@ -147,7 +147,7 @@ static void product(const gradient *g, const float *a, int64_t a_stride,
       const int64_t r0 = rows * t / tiles, r1 = rows * (t + 1) / tiles;
       g->tiles->tile(r1 - r0, a + r0 * a_stride, a_stride,
                      panels + j / panel * panel_floats, depth,
-                     c + r0 * c_stride + j, c_stride, accumulate);
+                     c + r0 * c_stride + j, c_stride, accumulate, NULL);
     }
 }
 

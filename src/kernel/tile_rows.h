@@ -6,6 +6,8 @@
 #ifndef OG_KERNEL_TILE_ROWS_H
 #define OG_KERNEL_TILE_ROWS_H
 
+#include "kernel/vec.h"
+
 #define ROWS_1(X) X(0)
 #define ROWS_2(X) ROWS_1(X) X(1)
 #define ROWS_3(X) ROWS_2(X) X(2)
@@ -47,5 +49,62 @@
         name##_7, name##_8, name##_9, name##_10, name##_11, name##_12, \
         name##_13, name##_14                                           \
   }
+
+// The rows of `a`, `stride` bytes apart. Where there are many, four bases and
+// the scales of an address reach all of them, so that a loop over their columns
+// needs few registers: gcc keeps what does not fit in vector registers, and
+// moves it back on the ports that multiply. ROWS_HOLD keeps it from deriving
+// more.
+#if OG_VEC >= OG_VEC_AVX512
+#define ROWS_AT(a, stride)                                      \
+  int64_t gap = (stride);                                       \
+  const char *row0 = (const char *)(a), *row3 = row0 + 3 * gap; \
+  const char *row5 = row0 + 5 * gap, *row10 = row0 + 10 * gap;
+#define ROWS_HOLD \
+  __asm__("" : "+r"(row0), "+r"(row3), "+r"(row5), "+r"(row10), "+r"(gap));
+#define ROWS_NEXT(bytes) \
+  row0 += (bytes);       \
+  row3 += (bytes);       \
+  row5 += (bytes);       \
+  row10 += (bytes);
+#define ROW_0 row0
+#define ROW_1 (row0 + gap)
+#define ROW_2 (row0 + 2 * gap)
+#define ROW_3 row3
+#define ROW_4 (row0 + 4 * gap)
+#define ROW_5 row5
+#define ROW_6 (row5 + gap)
+#define ROW_7 (row5 + 2 * gap)
+#define ROW_8 (row0 + 8 * gap)
+#define ROW_9 (row5 + 4 * gap)
+#define ROW_10 row10
+#define ROW_11 (row3 + 8 * gap)
+#define ROW_12 (row10 + 2 * gap)
+#define ROW_13 (row5 + 8 * gap)
+#else
+#define ROWS_AT(a, stride)      \
+  const int64_t gap = (stride); \
+  const char *row0 = (const char *)(a);
+#define ROWS_HOLD
+#define ROWS_NEXT(bytes) row0 += (bytes);
+#define ROW_0 (row0 + 0 * gap)
+#define ROW_1 (row0 + gap)
+#define ROW_2 (row0 + 2 * gap)
+#define ROW_3 (row0 + 3 * gap)
+#define ROW_4 (row0 + 4 * gap)
+#define ROW_5 (row0 + 5 * gap)
+#endif
+
+// Asks for lines in step i of a tile's loop, one every few steps, and for the
+// others behind it.
+enum { LINES_EVERY = 4 };
+#define LINES_BEGIN(ahead)               \
+  const void *const *line = (ahead)->at; \
+  const void *const *const lines_end = line + (ahead)->count;
+#define LINES_STEP(i)                             \
+  if ((i) % LINES_EVERY == 0 && line < lines_end) \
+    __builtin_prefetch(*line++, 0, 2);
+#define LINES_END \
+  while (line < lines_end) __builtin_prefetch(*line++, 0, 2);
 
 #endif  // OG_KERNEL_TILE_ROWS_H
