@@ -190,8 +190,9 @@ bool og_is_int(const og_tensor *tensor) {
 // --- Steps -------------------------------------------------------------------
 
 // Our kernels are simple; with this many elements a host's are worth the way
-// to them. Arithmetic is a plain loop, which needs more of them.
-enum { LARGE_ARITHMETIC = 65536, LARGE = 1024 };
+// to them. Arithmetic is a plain loop, which needs more of them; functions like
+// exp are calls of libm, which need fewer.
+enum { LARGE_ARITHMETIC = 65536, LARGE = 1024, LARGE_FUNCTION = 512 };
 
 static int64_t most_elements(const og_prep *prep) {
   int64_t most = 0;
@@ -206,8 +207,10 @@ static int64_t most_elements(const og_prep *prep) {
 
 static bool is_for_host(const og_prep *prep) {
   if (og_op_is(prep->node, OG_OP_HOST)) return true;
-  return most_elements(prep) >=
-         (og_op_is(prep->node, OG_OP_PLAIN) ? LARGE_ARITHMETIC : LARGE);
+  const int64_t large = og_op_is(prep->node, OG_OP_PLAIN) ? LARGE_ARITHMETIC
+                        : og_op_is(prep->node, OG_OP_POINTWISE) ? LARGE_FUNCTION
+                                                                : LARGE;
+  return most_elements(prep) >= large;
 }
 
 // The host is asked first where it may be faster, unless our kernel has a form
