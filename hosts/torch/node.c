@@ -224,34 +224,45 @@ static bool is_known(const opgraft_node_call *node, const void *data) {
   return false;
 }
 
-// Takes the handle: the tensor, or a copy as the plan wants it, becomes the
-// result.
-static bool result_give(const opgraft_node_call *node, int32_t index,
-                        tensor_handle handle) {
-  og_tensor *wanted = node->out[index];
-  void *data = NULL;
+static tensor_handle like_wanted(const og_tensor *wanted) {
+  tensor_handle made = NULL;
   int32_t code;
-  if (!has_layout(handle, wanted) ||
-      shim.aoti_torch_get_data_ptr(handle, &data) != 0 ||
-      is_known(node, data)) {
-    tensor_handle made = NULL;
-    const bool is_made =
-        dtype_to_shim(wanted->dtype, &code) == 0 &&
-        shim.aoti_torch_empty_strided(
-            wanted->ndim, wanted->shape, wanted->strides, code,
-            shim.aoti_torch_device_type_cpu(), 0, &made) == 0 &&
-        shim.aoti_torch_copy_(made, handle, 0) == 0 &&
-        shim.aoti_torch_get_data_ptr(made, &data) == 0;
-    shim.aoti_torch_delete_tensor_object(handle);
-    handle = made;
-    if (!is_made) {
-      if (made != NULL) shim.aoti_torch_delete_tensor_object(made);
-      return false;
-    }
+  if (dtype_to_shim(wanted->dtype, &code) != 0 ||
+      shim.aoti_torch_empty_strided(
+          wanted->ndim, wanted->shape, wanted->strides, code,
+          shim.aoti_torch_device_type_cpu(), 0, &made) != 0)
+    return NULL;
+  return made;
+}
+
+// Takes the handle, whose memory becomes the result's.
+static bool handle_give(const opgraft_node_call *node, int32_t index,
+                        tensor_handle handle) {
+  void *data = NULL;
+  if (handle != NULL && shim.aoti_torch_get_data_ptr(handle, &data) == 0) {
+    node->out[index]->data = data;
+    node->given[index] = handle;
+    return true;
   }
-  wanted->data = data;
-  node->given[index] = handle;
-  return true;
+  if (handle != NULL) shim.aoti_torch_delete_tensor_object(handle);
+  return false;
+}
+
+// The tensor, or a copy that is as the plan wants it, becomes the result.
+static bool result_give(const opgraft_node_call *node, int32_t index,
+                        tensor_handle from) {
+  const og_tensor *wanted = node->out[index];
+  void *data = NULL;
+  tensor_handle handle = NULL;
+  if (has_layout(from, wanted) &&
+      shim.aoti_torch_get_data_ptr(from, &data) == 0 && !is_known(node, data))
+    return shim.aoti_torch_new_tensor_handle(from, &handle) == 0 &&
+           handle_give(node, index, handle);
+  handle = like_wanted(wanted);
+  if (handle != NULL && shim.aoti_torch_copy_(handle, from, 0) == 0)
+    return handle_give(node, index, handle);
+  if (handle != NULL) shim.aoti_torch_delete_tensor_object(handle);
+  return false;
 }
 
 // Takes the handle.
@@ -267,9 +278,9 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
                     "model was compiled: the operator's fake implementation "
                     "disagrees with its kernel",
                     error);
-    else if (is_to_give(node, index))
-      return result_give(node, index, handle) ? OG_OK : fail_torch(node, error);
-    else if (shim.aoti_torch_copy_(state->out[index].handle, handle, 0) != 0)
+    else if (is_to_give(node, index)
+                 ? !result_give(node, index, handle)
+                 : shim.aoti_torch_copy_(state->out[index].handle, handle, 0))
       status = fail_torch(node, error);
   }
   shim.aoti_torch_delete_tensor_object(handle);
@@ -459,22 +470,26 @@ static PyObject *python_call(const node_state *state,
   return result;
 }
 
+// A tensor of a class of its own is copied: what it holds may not be memory.
 static bool python_give(const opgraft_node_call *node, int32_t index,
                         PyObject *result) {
-  tensor_handle handle = NULL;
-  if (!guard_is_plain(result) || guard_handle(result) == NULL ||
-      !same_shape(guard_handle(result), node->out[index])) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "opgraft: result %d of %s is not the tensor that was inferred "
-                 "when the model was compiled",
-                 (int)index, node->name);
+  const tensor_handle plain =
+      guard_is_plain(result) ? guard_handle(result) : NULL;
+  if (plain != NULL && same_shape(plain, node->out[index]) &&
+      result_give(node, index, plain))
+    return true;
+  tensor_handle made = like_wanted(node->out[index]);
+  if (made == NULL) {
+    PyErr_NoMemory();
     return false;
   }
-  if (shim.aoti_torch_new_tensor_handle(guard_handle(result), &handle) == 0 &&
-      result_give(node, index, handle))
-    return true;
-  PyErr_Format(PyExc_RuntimeError, "opgraft: no memory for a result of %s",
-               node->name);
+  PyObject *to = shim.wrap_tensor(made);
+  PyObject *copied =
+      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
+  Py_XDECREF(to);
+  Py_XDECREF(copied);
+  if (copied != NULL) return handle_give(node, index, made);
+  shim.aoti_torch_delete_tensor_object(made);
   return false;
 }
 

@@ -121,3 +121,22 @@ def test_gradients_of_convolutions_are_tensors_of_their_own() -> None:
             assert a._base is None
             assert a.untyped_storage().nbytes() == a.numel() * 4
     assert not opgraft.stats(g).fallbacks
+
+
+class Own(torch.Tensor):
+    pass
+
+
+@torch.library.custom_op("test_given::own", mutates_args=())
+def own(x: torch.Tensor, scale: float | int | bool = 2) -> torch.Tensor:
+    return (x * scale).as_subclass(Own)
+
+
+own.register_fake(lambda x, scale=2: torch.empty_like(x))
+
+
+def test_a_result_of_another_class_is_copied() -> None:
+    g = compiled(lambda x: torch.ops.test_given.own(x + 1))
+    found = g(torch.ones(6, 4))
+    assert type(found) is torch.Tensor
+    torch.testing.assert_close(found, torch.full((6, 4), 4.0))
