@@ -48,6 +48,10 @@ void threads_set(og_call *call, int64_t bytes) {
 // one inside, and waits for the others for ever. So a share's own number is
 // one.
 static void share_run_alone(int64_t begin, int64_t end, void *context) {
+  // A thread that has not asked yet gets the user's number at its first
+  // parallel loop, in place of ours.
+  uint32_t asked;
+  shim.torch_get_num_threads(&asked);
   const int before = shim.omp_get_max_threads();
   shim.omp_set_num_threads(1);
   share_run(begin, end, context);

@@ -199,6 +199,40 @@ assert torch.get_num_threads() == 2
     assert done.returncode == 0, done.stderr
 
 
+def test_a_lane_that_never_looped_has_one_thread(
+        build: Callable[..., Path], tmp_path: Path) -> None:
+    """A thread takes the user's number of threads at its first parallel loop:
+    after that, in a lane, the barrier of a gradient must still be for one."""
+    source, script = tmp_path / "lane_naps.c", tmp_path / "branches.py"
+    source.write_text(NAP)
+    script.write_text(f"""
+import torch, opgraft
+torch.set_num_threads(2)
+nap = opgraft.load({str(build(source))!r}).nap
+w = torch.randn(16, 16, 1, 1)
+g = torch.randn(8, 16, 32, 32)
+def branch(x):
+    y = torch.tanh(g * nap(x).sum())  # a loop on all threads there are
+    return torch.ops.aten.convolution_backward(
+        y, g, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1,
+        [False, True, False])[1]
+f = lambda x: branch(x) + branch(x - 1)
+for _ in range(4):
+    torch._dynamo.reset()
+    c = torch.compile(f, backend="opgraft")
+    for i in range(20):
+        x = torch.full((16,), float(i))
+        torch.testing.assert_close(c(x), f(x), rtol=1e-3, atol=1e-2)
+    if opgraft.stats(c).lanes == 2:
+        break
+else:
+    raise AssertionError(str(opgraft.stats(c)))
+""")
+    done = subprocess.run([sys.executable, str(script)], timeout=HANG_S,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_lanes_in_calls_from_many_threads(nap: Any) -> None:
     def f(x: T) -> T:
         return nap(nap(x) + 1) - nap(x - 1)
