@@ -154,11 +154,12 @@ def report(folder: Path, script: Path, *words: str, runs: int,
 
 
 def planted(folder: Path, names: list[str], runs: int
-            ) -> list[tuple[str, float, float]]:
-    """(name, known µs, µs found) of breaks that stand in one function."""
+            ) -> list[tuple[str, float, float, float]]:
+    """(name, known µs, µs found, µs found for a break around nothing) of
+    breaks that stand in one function."""
     functions, lines = "", ""
-    for i, name in enumerate(names):
-        functions += FUNCTION.format(i=i, work=PLANTED[name])
+    for i, work in enumerate(["pass", *(PLANTED[n] for n in names)]):
+        functions += FUNCTION.format(i=i, work=work)
         lines += f"    x = x + 1\n    planted_{i}()\n    x = x * 2\n"
     script, known = folder / "planted.py", folder / "known.json"
     script.write_text(SCRIPT.format(functions=functions, lines=lines,
@@ -166,26 +167,38 @@ def planted(folder: Path, names: list[str], runs: int
     found = report(folder, script, str(known), runs=runs)
     times = json.loads(known.read_text())
     by_code = {r["code"]: r["steady_us"] for r in found["roots"]}
-    return [(name, times[f"planted_{i}"], by_code.get(f"planted_{i}()", 0.0))
-            for i, name in enumerate(names)]
+    costs = [by_code.get(f"planted_{i}()", 0.0) for i in range(len(names) + 1)]
+    return [(name, times[f"planted_{i}"], costs[i], costs[0])
+            for i, name in enumerate(names, 1)]
 
 
-def recover(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
+def attempt(folder: Path, is_smoke: bool) -> dict[str, float]:
+    """The worst error, of breaks alone and of several in one step. What
+    leaving a graph costs by itself is doctor's to tell too, and is taken off
+    by a break around nothing in the same step."""
     names = list(PLANTED)
     scripts = [names[1:2]] if is_smoke else [[n] for n in names] + [names]
     worst: dict[str, float] = {}
     print("\nplanted breaks (us a step)"
-          f"\n  {'':<34}{'known':>12}{'found':>12}{'off':>8}")
+          f"\n  {'':<34}{'known':>12}{'found':>12}{'nothing':>12}{'off':>8}")
     for wanted in scripts:
-        for name, known, found in planted(folder, wanted,
-                                          11 if is_smoke else 21):
-            error = abs(found - known) / known
+        for name, known, found, nothing in planted(
+                folder, wanted, 11 if is_smoke else 21):
+            error = abs(found - nothing - known) / known
             where = "alone" if len(wanted) == 1 else f"of {len(wanted)}"
             print(f"  {name + ', ' + where:<34}{known:12.1f}{found:12.1f}"
-                  f"{100 * error:7.1f}%")
+                  f"{nothing:12.1f}{100 * error:7.1f}%")
             worst[where] = max(worst.get(where, 0), error)
-    for where, error in worst.items():
-        goals.add(f"planted cost found again, worst {where}", error, WITHIN)
+    return {f"planted cost found again, worst {w}": e
+            for w, e in worst.items()}
+
+
+def recover(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
+    wheres = ["alone"] if is_smoke else ["alone", f"of {len(PLANTED)}"]
+    harness.judged(
+        lambda: attempt(folder, is_smoke),
+        {f"planted cost found again, worst {w}": (WITHIN, True)
+         for w in wheres}, goals, 1 if is_smoke else harness.ATTEMPTS)
 
 
 # --- Hooks while compiling ----------------------------------------------------
