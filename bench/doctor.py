@@ -172,7 +172,7 @@ def planted(folder: Path, names: list[str], runs: int
             for i, name in enumerate(names, 1)]
 
 
-def attempt(folder: Path, is_smoke: bool) -> dict[str, float]:
+def errors(folder: Path, is_smoke: bool) -> dict[str, float]:
     """The worst error, of breaks alone and of several in one step. What
     leaving a graph costs by itself is doctor's to tell too, and is taken off
     by a break around nothing in the same step."""
@@ -196,7 +196,7 @@ def attempt(folder: Path, is_smoke: bool) -> dict[str, float]:
 def recover(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
     wheres = ["alone"] if is_smoke else ["alone", f"of {len(PLANTED)}"]
     harness.judged(
-        lambda: attempt(folder, is_smoke),
+        lambda: errors(folder, is_smoke),
         {f"planted cost found again, worst {w}": (WITHIN, True)
          for w in wheres}, goals, 1 if is_smoke else harness.ATTEMPTS)
 

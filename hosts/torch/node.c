@@ -470,6 +470,15 @@ static PyObject *python_call(const node_state *state,
   return result;
 }
 
+// Takes `to`, NULL where it could not be made.
+static bool object_fill(PyObject *to, PyObject *result) {
+  PyObject *copied =
+      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
+  Py_XDECREF(to);
+  Py_XDECREF(copied);
+  return copied != NULL;
+}
+
 // A tensor of a class of its own is copied: what it holds may not be memory.
 static bool python_give(const opgraft_node_call *node, int32_t index,
                         PyObject *result) {
@@ -483,12 +492,8 @@ static bool python_give(const opgraft_node_call *node, int32_t index,
     PyErr_NoMemory();
     return false;
   }
-  PyObject *to = shim.wrap_tensor(made);
-  PyObject *copied =
-      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
-  Py_XDECREF(to);
-  Py_XDECREF(copied);
-  if (copied != NULL) return handle_give(node, index, made);
+  if (object_fill(shim.wrap_tensor(made), result))
+    return handle_give(node, index, made);
   shim.aoti_torch_delete_tensor_object(made);
   return false;
 }
@@ -512,12 +517,7 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
   if (index >= node->out_count || node->out[index] == NULL || result == Py_None)
     return true;
   if (is_to_give(node, index)) return python_give(node, index, result);
-  PyObject *to = object_make(node->out[index]);
-  PyObject *copied =
-      to != NULL ? PyObject_CallMethod(to, "copy_", "O", result) : NULL;
-  Py_XDECREF(to);
-  Py_XDECREF(copied);
-  return copied != NULL;
+  return object_fill(object_make(node->out[index]), result);
 }
 
 static og_status run_python(const node_state *state,

@@ -384,6 +384,15 @@ og_status og_prepare_embedding_backward(og_prep *prep) {
 
 // --- index and index_put: several index tensors ------------------------------
 
+// What index k asks for at a point of the shape that the indices broadcast to.
+static int64_t index_asked(const indexed *s, int32_t k, const int64_t *point) {
+  const og_tensor *index = s->indices[k];
+  int64_t at[OPGRAFT_RANK_MAX];
+  for (int32_t i = 0; i < index->ndim; ++i)
+    at[i] = index->shape[i] == 1 ? 0 : point[s->index_rank - index->ndim + i];
+  return og_element_int(index->dtype, element(index, at));
+}
+
 // Where an element of the values stands in the indexed tensor; false with the
 // index if it is out of range.
 static bool indexed_position(const indexed *s, const og_tensor *whole,
@@ -393,13 +402,7 @@ static bool indexed_position(const indexed *s, const og_tensor *whole,
   int32_t k = 0;  // the next index
   for (int32_t d = 0; d < whole->ndim; ++d) {
     if (k < s->dim_count && s->dims[k] == d) {
-      const og_tensor *index = s->indices[k++];
-      int64_t inner[OPGRAFT_RANK_MAX];
-      for (int32_t i = 0; i < index->ndim; ++i) {
-        const int32_t from = s->index_rank - index->ndim + i;
-        inner[i] = index->shape[i] == 1 ? 0 : at[s->first + from];
-      }
-      out[d] = og_element_int(index->dtype, element(index, inner));
+      out[d] = index_asked(s, k++, at + s->first);
       *bad = out[d];
       *bad_size = whole->shape[d];
       if (!index_wrap(whole->shape[d], &out[d])) return false;
@@ -523,17 +526,13 @@ static og_status picks_find(const picking *s, const og_run *run) {
   const indexed *base = &s->base;
   const og_tensor shape = {.ndim = base->index_rank,
                            .shape = (int64_t *)(uintptr_t)base->index_shape};
-  int64_t at[OPGRAFT_RANK_MAX], inner[OPGRAFT_RANK_MAX];
+  int64_t at[OPGRAFT_RANK_MAX];
   for (int64_t p = 0; p < s->picks; ++p) {
     position(&shape, p, at);
     s->chosen[p] = 0;
     for (int32_t k = 0; k < base->dim_count; ++k) {
-      const og_tensor *index = base->indices[k];
       const int64_t size = s->whole->shape[base->dims[k]];
-      for (int32_t i = 0; i < index->ndim; ++i)
-        inner[i] =
-            index->shape[i] == 1 ? 0 : at[base->index_rank - index->ndim + i];
-      const int64_t asked = og_element_int(index->dtype, element(index, inner));
+      const int64_t asked = index_asked(base, k, at);
       int64_t found = asked;
       if (!index_wrap(size, &found)) return out_of_range(run, asked, size);
       s->chosen[p] = s->chosen[p] * size + found;
