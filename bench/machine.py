@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-import ctypes
+import functools
 import os
-import subprocess
 import tempfile
-import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 import torch
 
-SOURCE = Path(__file__).resolve().parent / "peers" / "machine.c"
+import call
+import opgraft
+
+SOURCE = call.PEERS / "machine.c"
 
 
 def _flags() -> set[str]:
@@ -38,67 +40,81 @@ def instruction_set() -> str:
     return asked if asked in names else names[-1]
 
 
+@dataclass
+class Limit:
+    """Work that some unit of the machine is busy with, and no more: timed in
+    turns with what it bounds."""
+
+    call: Callable[[], Any]
+    work: float  # FLOPs or bytes of one call
+
+    def run(self, count: int) -> None:
+        for _ in range(count):
+            self.call()
+
+
+@functools.cache
+def _module() -> Any:
+    path = Path(tempfile.mkdtemp()) / "machine.so"
+    call.compile_c(SOURCE, path)
+    return opgraft.load(path)
+
+
 class Machine:
-    """Limits of so many threads; each measured as the best of a few runs."""
+    """Limits of the threads that PyTorch has when they are measured."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
+    def __init__(self) -> None:
         self.isa = instruction_set()
-        self._rates: dict[str, float] = {}
-        folder = tempfile.mkdtemp()
-        path = Path(folder) / "machine.so"
-        subprocess.run(
-            [os.environ.get("CC", "cc"), "-std=gnu11", "-O3", "-march=native",
-             "-fPIC", "-shared", str(SOURCE), "-o", str(path)], check=True)
-        self._lib = ctypes.CDLL(str(path))
-        for name in ("fma_avx2", "fma_avx512", "dot_bf16"):
-            function = getattr(self._lib, name)
-            function.restype = ctypes.c_double
-            function.argtypes = [ctypes.c_int64]
-        self._lib.read_memory.restype = ctypes.c_uint64
-        self._lib.read_memory.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
-    def _together(self, run: Callable[[int], Any]) -> float:
-        """Seconds until all threads are done, the best of twenty."""
-        best = float("inf")
-        for _ in range(20):
-            crew = [threading.Thread(target=run, args=(i,))
-                    for i in range(self.threads)]
-            begin = time.perf_counter()
-            for member in crew:
-                member.start()
-            for member in crew:
-                member.join()
-            best = min(best, time.perf_counter() - begin)
-        return best
+    def _limit(
+        self, what: str, data: torch.Tensor, rounds: int = 0
+    ) -> Limit:
+        work = _module().work
+        return Limit(lambda: work(data, what, rounds),
+                     int(work(data, what, rounds)))
+
+    def arithmetic(
+        self, dtype: torch.dtype, seconds: float = 0.01
+    ) -> dict[str, Limit]:
+        """FMA of the set in use, and bf16 dots where the type has them. The
+        speed of a core changes from one moment to the next, so a limit should
+        take about as long as what it bounds: `seconds`."""
+        names = ["fma_avx2" if self.isa == "avx2" else "fma_avx512"]
+        if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
+            names.append("dot_bf16")
+        limits, rounds = {}, 100_000
+        # Not read: a call on less is given one thread.
+        data = torch.zeros(1 << 16, dtype=torch.uint8)
+        for name in names:
+            short = self._limit(name, data, rounds)
+            each = min(_seconds(short.call) for _ in range(5)) / rounds
+            limits[name] = self._limit(name, data, int(seconds / each) + 1)
+        return limits
+
+    def reading(self, data: torch.Tensor) -> dict[str, Limit]:
+        """Reading a contiguous tensor once, in one stream a thread and in
+        more: which of them is faster differs."""
+        flat = data.view(-1).view(torch.uint8)
+        return {name: self._limit(name, flat) for name in ("read_1", "read_8")}
 
     def flops(self, dtype: torch.dtype) -> float:
-        """GFLOP/s: FMA of the set in use; for bf16 its dots where they are
-        faster."""
-        fma = self._rate("fma_avx2" if self.isa == "avx2" else "fma_avx512")
-        if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
-            return max(fma, self._rate("dot_bf16"))
-        return fma
-
-    def dots_over_fma(self) -> float:
-        return self._rate("dot_bf16") / self._rate("fma_avx512")
-
-    def _rate(self, name: str) -> float:
-        if name not in self._rates:
-            rounds = 3_000_000
-            run = getattr(self._lib, name)
-            work = run(1000) / 1000 * rounds * self.threads
-            seconds = self._together(lambda _: run(rounds))
-            self._rates[name] = work / seconds / 1e9
-        return self._rates[name]
+        """GFLOP/s of the faster arithmetic, the best of twenty calls each."""
+        return _best(self.arithmetic(dtype))
 
     def bandwidth(self) -> float:
         """GB/s of reading memory that no cache holds."""
-        part = 192 << 20
-        data = torch.ones(self.threads * part // 4)
-        seconds = self._together(
-            lambda i: self._lib.read_memory(data.data_ptr() + i * part, part))
-        return self.threads * part / seconds / 1e9
+        return _best(self.reading(torch.ones(torch.get_num_threads() * (48 << 20))))
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def _best(limits: dict[str, Limit]) -> float:
+    return max(limit.work / _seconds(limit.call) / 1e9
+               for _ in range(20) for limit in limits.values())
 
 
 def peak_mb(run: Callable[[], Any]) -> float | None:

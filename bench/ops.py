@@ -170,7 +170,7 @@ def judge_small(
 
 def small(options: argparse.Namespace, moves: Any, goals: harness.Goals
           ) -> None:
-    read = machine.Machine(options.threads).bandwidth()
+    read = machine.Machine().bandwidth()
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")
         for tokens in TOKENS:
@@ -214,7 +214,7 @@ def moe_eager(
 
 def moe(options: argparse.Namespace, goals: harness.Goals) -> None:
     experts, topk, width, inner = 8, 2, 1024, 2048
-    machine_limit = machine.Machine(options.threads)
+    machine_limit = machine.Machine()
     read = machine_limit.bandwidth()
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")

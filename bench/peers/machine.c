@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine's own limits: FMA throughput of an instruction set, bf16 dot
-// products, and reading memory. Called from several threads at once.
+// products, and reading memory, on the host's threads: others would share the
+// cores with the host's, which spin a while after each parallel loop.
 
-#include <stddef.h>
-#include <stdint.h>
+#include <opgraft/op.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-__attribute__((target("avx2,fma"))) double fma_avx2(int64_t rounds) {
+__attribute__((target("avx2,fma"))) static int64_t fma_avx2(const char *data,
+                                                            int64_t rounds) {
+  (void)data;
 #define START(i) __m256 c##i = _mm256_set1_ps(i + 1.0f);
 #define STEP(i) c##i = _mm256_fmadd_ps(c##i, a, b);
 #define FOLD(i) a = _mm256_add_ps(a, c##i);
@@ -23,13 +27,15 @@ __attribute__((target("avx2,fma"))) double fma_avx2(int64_t rounds) {
   CHAINS(FOLD)
   volatile float sink = _mm256_cvtss_f32(a);
   (void)sink;
-  return 12.0 * 8 * 2 * (double)rounds;
+  return 12 * 8 * 2 * rounds;
 #undef START
 #undef STEP
 #undef FOLD
 }
 
-__attribute__((target("avx512f"))) double fma_avx512(int64_t rounds) {
+__attribute__((target("avx512f"))) static int64_t fma_avx512(const char *data,
+                                                             int64_t rounds) {
+  (void)data;
 #define START(i) __m512 c##i = _mm512_set1_ps(i + 1.0f);
 #define STEP(i) c##i = _mm512_fmadd_ps(c##i, a, b);
 #define FOLD(i) a = _mm512_add_ps(a, c##i);
@@ -42,13 +48,15 @@ __attribute__((target("avx512f"))) double fma_avx512(int64_t rounds) {
   CHAINS(FOLD)
   volatile float sink = _mm512_cvtss_f32(a);
   (void)sink;
-  return 12.0 * 16 * 2 * (double)rounds;
+  return 12 * 16 * 2 * rounds;
 #undef START
 #undef STEP
 #undef FOLD
 }
 
-__attribute__((target("avx512f,avx512bf16"))) double dot_bf16(int64_t rounds) {
+__attribute__((target("avx512f,avx512bf16"))) static int64_t dot_bf16(
+    const char *data, int64_t rounds) {
+  (void)data;
 #define START(i) \
   __m512 c##i = _mm512_set1_ps(i + 1.0f);  // equal ones would be one chain
 #define STEP(i) c##i = _mm512_dpbf16_ps(c##i, (__m512bh)a, (__m512bh)b);
@@ -63,14 +71,107 @@ __attribute__((target("avx512f,avx512bf16"))) double dot_bf16(int64_t rounds) {
   CHAINS(FOLD)
   volatile float sink = _mm512_cvtss_f32(sum);
   (void)sink;
-  return 12.0 * 32 * 2 * (double)rounds;
+  return 12 * 32 * 2 * rounds;
 }
 #endif
 
-// Reads `bytes` bytes, a multiple of 512.
-uint64_t read_memory(const uint64_t *p, size_t bytes) {
-  uint64_t s[8] = {0};
-  for (size_t i = 0; i < bytes / 8; i += 64)
-    for (size_t j = 0; j < 64; ++j) s[j % 8] += p[i + j];
-  return s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define EACH_ISA
+#endif
+
+// A line, added to a sum that stays in registers: an array of sums would live
+// in memory, and its latency would be what is measured.
+typedef uint64_t line __attribute__((vector_size(64), aligned(8), may_alias));
+
+// Reads `bytes` bytes in so many streams, each a multiple of READ_STEP: what
+// the hardware asks for ahead in one stream ends at its page.
+enum { READ_STEP = 256 };
+#define READ(STREAMS)                                                       \
+  EACH_ISA static int64_t read_##STREAMS(const char *data, int64_t bytes) { \
+    const int64_t part = bytes / STREAMS / READ_STEP * READ_STEP;           \
+    line a = {0}, b = {0}, c = {0}, d = {0};                                \
+    for (int64_t i = 0; i < part; i += READ_STEP)                           \
+      for (int64_t s = 0; s < STREAMS; ++s) {                               \
+        const line *p = (const line *)(const void *)(data + s * part + i);  \
+        a += p[0];                                                          \
+        b += p[1];                                                          \
+        c += p[2];                                                          \
+        d += p[3];                                                          \
+      }                                                                     \
+    a += b + (c + d);                                                       \
+    volatile uint64_t sink = a[0];                                          \
+    (void)sink;                                                             \
+    return part * STREAMS;                                                  \
+  }
+READ(1)
+READ(8)
+
+// Does `amount` of work, on `data` where it needs any, and returns how many
+// FLOPs or bytes that is.
+typedef int64_t work_fn(const char *data, int64_t amount);
+
+static const struct {
+  const char *name;
+  work_fn *run;
+  int32_t has_data;
+} works[] = {
+#if defined(__x86_64__)
+    {"fma_avx2", fma_avx2, 0}, {"fma_avx512", fma_avx512, 0},
+    {"dot_bf16", dot_bf16, 0},
+#endif
+    {"read_1", read_1, 1},     {"read_8", read_8, 1},
+};
+
+typedef struct shared {
+  const char *data;
+  int64_t amount;  // of each thread
+  work_fn *run;
+  int64_t stride;  // bytes from one thread's data to the next one's
+  atomic_llong done;
+} shared;
+
+static void shared_run(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  shared *s = state;
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i)
+    atomic_fetch_add(&s->done, s->run(s->data + i * s->stride, s->amount));
 }
+
+enum { N };  // dims of the shape rule
+
+static og_status work(const og_call *call) {
+  const int32_t count = (int32_t)(sizeof works / sizeof *works);
+  int32_t i = 0;
+  while (i < count && strcmp(works[i].name, call->attr[0].s) != 0) ++i;
+  if (i == count) return og_fail(call, OG_INVALID, "what: no such work here");
+  const int64_t part = call->dim[N] / call->threads / READ_STEP * READ_STEP;
+  shared s = {
+      .data = og_data(call->in[0]),
+      .amount = works[i].has_data ? part : call->attr[1].i,
+      .run = works[i].run,
+      .stride = works[i].has_data ? part : 0,
+  };
+  atomic_init(&s.done, 0);
+  const og_status status =
+      og_parallel_tasks(call, call->threads, 1, shared_run, &s);
+  *(int64_t *)og_data(call->out[0]) = atomic_load(&s.done);
+  return status;
+}
+
+static const og_kernel work_kernels[] = {
+    {.device = OG_CPU, .run = work},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "work(Tensor data, str what, int rounds=0) -> Tensor",
+        .shape = "data[N] -> [1]",
+        .dtype = "data: u8 -> int64",
+        .backward = "none",
+        .kernels = OG_KERNELS(work_kernels),
+    },
+};
+OG_MODULE(bench_machine, ops)
