@@ -78,7 +78,9 @@ static int32_t storage_of(const og_prep *prep, int32_t r) {
       (prep->node->update != NULL && prep->node->update[r] > 0))
     return -1;
   const og_place *place = &prep->plan->places[id];
-  if (place->kind != OG_PLACE_STORAGE || place->offset_bytes != 0) return -1;
+  if (place->kind != OG_PLACE_STORAGE || place->offset_bytes != 0 ||
+      prep->plan->lent[place->index])
+    return -1;
   const int64_t bytes = og_numel(prep->out[r]) * og_item_bytes(prep->out[r]);
   const size_t size = prep->plan->storages[place->index].size_bytes;
   return bytes > 0 && (size_t)bytes == size ? place->index : -1;

@@ -180,7 +180,7 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   const og_tensor *y = &p->plan->tensors[result];
   if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
       root->last != step || !is_ours(p, root, step) ||
-      values[result].root != result || p->roots[result].storage >= 0)
+      values[result].root != result)
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
@@ -197,6 +197,15 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   return true;
 }
 
+// An operand that a result of the host's would take over lies in that memory
+// from the start. Each call binds such memory anew, so it must be worth that.
+static bool can_borrow(const root_info *from, const root_info *to,
+                       int32_t step) {
+  enum { WORTH_BYTES = 1 << 16 };
+  return from->high >= WORTH_BYTES && from->high <= to->high &&
+         to->first == step;
+}
+
 static void roots_merge(planner *p) {
   const og_lanes *lanes = &p->plan->lanes;
   for (int32_t s = 0; s < lanes->count; ++s) {
@@ -206,6 +215,12 @@ static void roots_merge(planner *p) {
       if (!can_take_over(p, node, s, node->in[i])) continue;
       const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
       root_info *to = &p->roots[node->out[0]];
+      if (to->storage >= 0) {
+        if (!can_borrow(&p->roots[from], to, s)) continue;
+        p->roots[from].storage = to->storage;
+        p->plan->lent[to->storage] = true;
+        break;
+      }
       if (to->high > p->roots[from].high) continue;
       to->merged = from;
       if (to->last > p->roots[from].last) p->roots[from].last = to->last;
@@ -305,7 +320,7 @@ static void places_fill(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     const og_value *value = &p->graph->values[v];
     const og_value *root = &p->graph->values[value->root];
-    const root_info *info = &p->roots[value->root];
+    const root_info *info = &p->roots[p->roots[value->root].merged];
     og_place *place = &plan->places[v];
     place->offset_bytes =
         plan->sizes[value->offset] * (int64_t)og_dtype_bytes(value->dtype);
@@ -320,7 +335,7 @@ static void places_fill(planner *p) {
       place->index = info->storage;
     } else if (info->is_live) {
       place->kind = OG_PLACE_ARENA;
-      place->offset_bytes += p->buffers[p->roots[info->merged].buffer].offset;
+      place->offset_bytes += p->buffers[info->buffer].offset;
     }
   }
 }
@@ -394,8 +409,10 @@ static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
   plan->places = og_arena_array(memory, values, sizeof *plan->places);
   plan->outputs = og_arena_array(memory, outputs, sizeof *plan->outputs);
   plan->storages = og_arena_array(memory, outputs, sizeof *plan->storages);
+  plan->lent = og_arena_array(memory, outputs, sizeof *plan->lent);
   const bool has_all = plan->symbols && plan->sizes && plan->tensors &&
-                       plan->places && plan->outputs && plan->storages;
+                       plan->places && plan->outputs && plan->storages &&
+                       plan->lent;
   return has_all ? OG_OK : og_graph_no_memory(error);
 }
 

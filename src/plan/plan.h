@@ -35,6 +35,7 @@ typedef struct og_plan {
   size_t lower_bound_bytes;
   size_t unshared_bytes;  // the sum of all that lies in the arena
   opgraft_storage *storages;
+  bool *lent;  // by storage: an operand of what is made there lies there first
   int32_t storage_count;
   opgraft_output *outputs;
   int64_t clone_bytes;

@@ -140,3 +140,24 @@ def test_a_result_of_another_class_is_copied() -> None:
     found = g(torch.ones(6, 4))
     assert type(found) is torch.Tensor
     torch.testing.assert_close(found, torch.full((6, 4), 4.0))
+
+
+@pytest.mark.parametrize("f, arena", [
+    (lambda x, y: (x @ y).sin() + 1, 0),
+    (lambda x, y: ((z := (x @ y).sin() * 2) + 1, x @ z), 1),
+    (lambda x, y: torch.ops.test_given.fresh((x @ y).sin()) + 1, 1),
+    (lambda x, y: ((x @ y).mul(100).to(torch.int32), x + 1), 0),
+    (lambda x, y: (torch.ops.test_given.fresh(x) @ y).tanh(), 1),
+])
+def test_a_large_result_lends_its_memory(f: Any, arena: int) -> None:
+    """What a result would take over in the arena is computed where the result
+    will lie; what the caller has kept is left alone."""
+    g = compiled(f)
+    held = []
+    for _ in range(3):
+        x, y = torch.randn(160, 160), torch.randn(160, 160)
+        held.append((g(x, y), f(x, y)))
+    for found, wanted in held:
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    (graph,) = opgraft.stats(g).graphs
+    assert graph["arena_bytes"] == arena * 160 * 160 * 4
