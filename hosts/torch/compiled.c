@@ -7,6 +7,7 @@
 
 #include <opgraft/graph_file.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ typedef struct compiled {
   PyObject *misfit;    // what inputs raise that do not fit; NULL: RuntimeError
   char *repro;         // folder for a call's inputs; NULL
   bool is_kept;        // every call's, not only a failing one's
+  bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
 } compiled;
@@ -252,19 +254,61 @@ static bool given_take(const opgraft_call *call, PyObject **storages) {
   return is_whole;
 }
 
+static PyObject *memory_make(const opgraft_call *call, int32_t index,
+                             void **out_data) {
+  const opgraft_storage *storage = &call->storages[index];
+  const opgraft_output *output = &call->outputs[storage->output];
+  return storage->whole ? whole_make(output, out_data)
+                        : storage_make(storage, &output->tensor, out_data);
+}
+
+// What a call in flight holds, for host_hold.
+typedef struct holding {
+  const compiled *self;
+  const opgraft_call *call;
+  PyObject *list;
+  PyObject **storages;
+} holding;
+
+static og_status host_hold(void *call_context, const int32_t *inputs,
+                           int32_t input_count, const int32_t *storages,
+                           int32_t storage_count, void **out_data,
+                           opgraft_error *error) {
+  const holding *held = call_context;
+  og_status status = OG_OK;
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  for (int32_t i = 0; i < input_count && PyList_Check(held->list); ++i) {
+    const int32_t slot = held->self->walked.slots[inputs[i]];
+    if (slot < 0) continue;
+    Py_INCREF(Py_None);
+    PyList_SetItem(held->list, slot, Py_None);
+  }
+  for (int32_t k = 0; k < storage_count && status == OG_OK; ++k) {
+    const int32_t s = storages[k];
+    held->storages[s] = memory_make(held->call, s, &out_data[k]);
+    if (held->storages[s] != NULL) continue;
+    PyErr_Clear();
+    *error = (opgraft_error){.code = OG_MEMORY};
+    snprintf(error->text, sizeof error->text,
+             "there is no memory for an output of %zu bytes",
+             held->call->storages[s].size_bytes);
+    status = OG_MEMORY;
+  }
+  PyGILState_Release(lock);
+  return status;
+}
+
 static PyObject *call_replay(compiled *self, opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject **storages, void **data) {
   opgraft_error error;
   PyObject *guard = NULL, *results = NULL;
+  holding held = {self, call, list, storages};
+  call->context = &held;
   for (int32_t i = 0; i < call->storage_count; ++i) {
-    const opgraft_storage *storage = &call->storages[i];
-    const opgraft_output *output = &call->outputs[storage->output];
     data[i] = NULL;
-    if (call->given[i].tensor != NULL) continue;
-    storages[i] = storage->whole
-                      ? whole_make(output, &data[i])
-                      : storage_make(storage, &output->tensor, &data[i]);
+    if (call->given[i].tensor != NULL || call->given[i].is_late) continue;
+    storages[i] = memory_make(call, i, &data[i]);
     if (storages[i] == NULL) return NULL;
   }
   if (call->host_step_count > 0) {
@@ -459,6 +503,8 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   }
   if (PyErr_Occurred() != NULL) return -1;
   graph_host_fill(&self->context, &host);
+  // A failing call's inputs are written after it.
+  if (self->lets_go && self->repro == NULL) host.hold = host_hold;
   host.plan_limit = plan_limit;
   if (host.lanes == 0) host.lanes = lanes;
   if (opgraft_executable_create(self->graph, &host, &self->executable,
@@ -472,20 +518,21 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
-// flags, disable, dump, plan_limit, lanes, constant_bytes, repro, keep) ->
-// callable. Raises NotImplementedError for a graph that the engine cannot
-// express.
+// flags, disable, dump, plan_limit, lanes, constant_bytes, repro, keep,
+// lets_go) -> callable. Raises NotImplementedError for a graph that the engine
+// cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
   const char *disable, *repro;
-  int flags, plan_limit, lanes, keep;
+  int flags, plan_limit, lanes, keep, lets_go;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLzp", &name, &PyList_Type,
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLzpp", &name, &PyList_Type,
                         &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
                         &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit, &lanes, &constant_bytes, &repro, &keep))
+                        &plan_limit, &lanes, &constant_bytes, &repro, &keep,
+                        &lets_go))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
@@ -493,6 +540,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   pthread_mutex_init(&self->context.lock, NULL);
   self->context.constant_bytes = constant_bytes;
   self->is_kept = keep != 0;
+  self->lets_go = lets_go != 0;
   self->context.targets = PyList_New(0);
   self->context.recipes = PyList_New(0);
   self->context.in_python = PySet_New(NULL);

@@ -11,7 +11,7 @@
 #ifndef OG_TORCH_GRAPH_H
 #define OG_TORCH_GRAPH_H
 
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <pthread.h>
 
 #include "host.h"

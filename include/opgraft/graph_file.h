@@ -9,7 +9,7 @@
 #ifndef OPGRAFT_GRAPH_FILE_H
 #define OPGRAFT_GRAPH_FILE_H
 
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -224,7 +224,9 @@ def compile_graph(
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
     try:
-        compiled = graph_new(name, gm, _tools(gm, kind), options)
+        # What was saved for it is nobody else's.
+        compiled = graph_new(name, gm, _tools(gm, kind), options,
+                             lets_go=kind == "backward")
     except _targets.DependsOnData:
         return _in_segments(gm, kind, options, region)
     except NotImplementedError as error:
@@ -262,9 +264,11 @@ def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
 def graph_new(
     name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
     options: Options, constant_bytes: int = CONSTANT_BYTES,
+    lets_go: bool = False,
 ) -> Any:
     """The graph as C runs it; its own tensors up to `constant_bytes` are
-    copied into it, others are read where they are at each call."""
+    copied into it, others are read where they are at each call. With `lets_go`
+    a call drops what it was given as soon as no step reads it any more."""
     from . import _dump
 
     return _C.graph_compile(
@@ -284,6 +288,7 @@ def graph_new(
         constant_bytes,
         _dump.folder(options.repro, name) if options.repro else None,
         options.repro_calls == "all",
+        lets_go,
     )
 
 

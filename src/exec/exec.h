@@ -46,6 +46,17 @@ typedef struct og_scratch {
   size_t bytes;
 } og_scratch;
 
+// What the host lets go and makes between two steps (hold.c).
+typedef struct og_hold {
+  struct og_instance *instance;
+  int32_t after;    // position in the plan's order
+  int32_t *inputs;  // that no later step reads
+  int32_t input_count;
+  int32_t *storages;  // that only later steps write
+  int32_t storage_count;
+  void **data;  // of these storages
+} og_hold;
+
 // One set of argument tables of a plan. One call at a time uses it.
 typedef struct og_instance {
   struct og_instance *next;  // in the plan's list of idle ones
@@ -58,9 +69,12 @@ typedef struct og_instance {
   og_section *sections;  // in steps
   int32_t section_count;
   og_reloc_list arena;
-  og_reloc_list *inputs;     // by input
-  og_reloc_list *storages;   // by output storage
-  opgraft_given *given;      // by output storage
+  og_reloc_list *inputs;    // by input
+  og_reloc_list *storages;  // by output storage
+  opgraft_given *given;     // by output storage
+  og_hold *holds;           // in order
+  int32_t hold_count;
+  void *host_call;           // the context of the call in flight
   struct og_hosted *hosted;  // states that the host made
   struct og_framed *framed;  // frames of module operators
   int32_t host_nodes;        // native nodes that the host took
@@ -200,7 +214,12 @@ og_status og_prepare_module(og_prep *prep);
 // Results that start as an operand get its contents, unless they are it.
 void og_updates_start(og_tensor *const *in, og_tensor *const *out,
                       int32_t out_count, const int32_t *update);
-// Frees what the two above made.
+// Finds the holds of an instance whose arrays are made, and, once its steps
+// are, which storages they make.
+og_status og_holds_make(og_instance *instance, const og_plan *plan);
+void og_holds_settle(og_instance *instance);
+og_status og_hold_run(void *hold, const og_run *run);
+// Frees what the host and the modules prepared.
 void og_hosted_release(og_instance *instance);
 void og_framed_release(og_instance *instance);
 

@@ -477,6 +477,7 @@ void og_storages_bind(og_instance *instance, void *const *storage_data) {
   for (int32_t i = 0; i < count; ++i) {
     opgraft_given *given = &instance->given[i];
     given->owner = NULL;
+    if (given->is_late) continue;
     if (storage_data[i] == NULL && given->tensor != NULL) {
       ((og_tensor *)(uintptr_t)given->tensor)->data = NULL;
       instance->storages[i].bound = NULL;
@@ -492,6 +493,7 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   const og_run run = {.executable = instance->entry->executable,
                       .error = error};
   og_plan_entry *entry = instance->entry;
+  instance->host_call = call->context;
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
   const bool is_tried = __atomic_load_n(&entry->is_tried, __ATOMIC_RELAXED);

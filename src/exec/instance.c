@@ -295,6 +295,13 @@ static int32_t lane_at(const og_lanes *lanes, int32_t *section,
   return lane;
 }
 
+static void hold_add(og_instance *instance, og_hold *hold) {
+  const int32_t at = instance->step_count++;
+  instance->steps[at] = (og_step){og_hold_run, hold};
+  instance->step_pinned[at] = true;
+  instance->step_nodes[at] = instance->entry->plan->lanes.order[hold->after];
+}
+
 static og_status steps_make(og_instance *instance, const og_plan *plan,
                             int32_t *step_at, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
@@ -302,7 +309,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
                   .plan = plan,
                   .instance = instance,
                   .error = error};
-  int32_t section = 0;
+  int32_t section = 0, hold = 0;
   for (int32_t s = 0; s < plan->lanes.count; ++s) {
     prep.lane = lane_at(&plan->lanes, &section, s);
     prep.node = &graph->nodes[plan->lanes.order[s]];
@@ -314,9 +321,12 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
                        sizeof *scratch);
     if (scratch == NULL) return og_prep_memory(&prep);
     OG_TRY(node_prepare(&prep, scratch));
+    if (hold < instance->hold_count && instance->holds[hold].after == s)
+      hold_add(instance, &instance->holds[hold++]);
   }
   step_at[plan->lanes.count] = instance->step_count;
   sections_make(instance, plan, step_at);
+  og_holds_settle(instance);
   return OG_OK;
 }
 
@@ -333,7 +343,11 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   const og_plan *plan = instance->entry->plan;
   const opgraft_graph *graph = plan->graph;
   og_arena *memory = &instance->memory;
-  const size_t nodes = (size_t)graph->node_count + 1;
+  instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
+                                   sizeof *instance->given);
+  if (og_holds_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
+  const size_t nodes =
+      (size_t)graph->node_count + (size_t)instance->hold_count + 1;
   instance->tensors = og_arena_array(memory, (size_t)graph->value_count + 1,
                                      sizeof *instance->tensors);
   instance->steps = og_arena_array(memory, nodes, sizeof *instance->steps);
@@ -349,8 +363,6 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
                                     sizeof *instance->inputs);
   instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                       sizeof *instance->storages);
-  instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
-                                   sizeof *instance->given);
   if (!instance->tensors || !instance->steps || !instance->step_nodes ||
       !instance->step_pinned || !instance->sections || !step_at ||
       !instance->inputs || !instance->storages || !instance->given)

@@ -8,6 +8,8 @@
 #ifndef OG_PLAN_PLAN_H
 #define OG_PLAN_PLAN_H
 
+#include <opgraft/executable.h>
+
 #include "graph/graph.h"
 #include "plan/lanes.h"
 

@@ -14,7 +14,7 @@
 // to the copy of x that its result starts as.
 
 #include <inttypes.h>
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <string.h>
 
 #include "base/text.h"

@@ -3,7 +3,7 @@
 // out whether they pay.
 
 #define _DEFAULT_SOURCE
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>

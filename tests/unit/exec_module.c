@@ -3,7 +3,7 @@
 // whose strides the kernel does not take, with a workspace, and as their
 // embedder made them ready.
 
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <stdlib.h>
 
 #include "test.h"

@@ -2,7 +2,7 @@
 // Replay through the public API: moved inputs, the limit of plans, calls that
 // overlap, threads, errors that leave everything usable.
 
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <pthread.h>
 #include <stdlib.h>
 

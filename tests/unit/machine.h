@@ -4,7 +4,7 @@
 #ifndef TESTS_UNIT_MACHINE_H
 #define TESTS_UNIT_MACHINE_H
 
-#include <opgraft/graph.h>
+#include <opgraft/executable.h>
 #include <stdbool.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@ outputs as they are."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -161,3 +162,81 @@ def test_a_large_result_lends_its_memory(f: Any, arena: int) -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
     (graph,) = opgraft.stats(g).graphs
     assert graph["arena_bytes"] == arena * 160 * 160 * 4
+
+
+# --- Memory that a backward lets go -------------------------------------------
+
+ROWS, COLUMNS = 512, 256  # 512 KiB each
+
+
+def _deep(depth: int) -> torch.nn.Module:
+    return torch.nn.Sequential(*[
+        layer for _ in range(depth)
+        for layer in (torch.nn.Linear(COLUMNS, COLUMNS), torch.nn.GELU())])
+
+
+class _Saved:
+    """What autograd keeps, and how much of it is left at an operator."""
+
+    def __init__(self) -> None:
+        self.seen: list[weakref.ref[torch.Tensor]] = []
+        self.left: list[int] = []
+
+    def keep(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape == (ROWS, COLUMNS):
+            self.seen.append(weakref.ref(x))
+        return x
+
+    def count(self) -> None:
+        self.left.append(sum(r() is not None for r in self.seen))
+
+
+SAVED = _Saved()
+
+
+class _Looks(torch.autograd.Function):
+    """The identity, whose gradient counts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.test_given.look(x, False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        return torch.ops.test_given.look(grads[0], True)
+
+
+def _look(x: torch.Tensor, is_noted: bool) -> torch.Tensor:
+    if is_noted:
+        SAVED.count()
+    return x.clone()
+
+
+LIBRARY.define("look(Tensor x, bool is_noted) -> Tensor")
+LIBRARY.impl("look", _look, "CPU")
+torch.library.register_fake("test_given::look",
+                            lambda x, is_noted: torch.empty_like(x),
+                            lib=LIBRARY)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_backward_lets_go_of_what_was_saved(lanes: int) -> None:
+    model = _deep(12)
+    x = torch.randn(ROWS, COLUMNS)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return model(_Looks.apply(model(x.requires_grad_())))
+
+    wanted = torch.autograd.grad(f(x).square().sum(), list(model.parameters()))
+    g = torch.compile(f, backend="opgraft", fullgraph=True,
+                      options={"lanes": lanes})
+    for _ in range(3):
+        SAVED.seen.clear()
+        SAVED.left.clear()
+        with torch.autograd.graph.saved_tensors_hooks(SAVED.keep, lambda x: x):
+            loss = g(x).square().sum()
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+        assert len(SAVED.seen) >= 24
+        assert SAVED.left[0] <= len(SAVED.seen) * 3 // 4

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs finished graphs: plans one once for given sizes, and replays it.
+//
+//   opgraft_executable_create(graph, host)
+//   each call: opgraft_executable_begin(inputs) -> memory for call->storages
+//              -> opgraft_call_run -> opgraft_call_end
+//
+// An executable may be used by any number of threads at once. Errors are as in
+// opgraft.h. Structs that the caller fills start with struct_size; zero means
+// the default.
+
+#ifndef OPGRAFT_EXECUTABLE_H
+#define OPGRAFT_EXECUTABLE_H
+
+#include <opgraft/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct opgraft_executable opgraft_executable;
+
+// --- Hosts -------------------------------------------------------------------
+
+// A node that the host runs. The tensors' shape and strides stay as they are
+// for the life of the state; their data changes when an input or output moves.
+// An operand that is written (auto_functionalized) is the result that replaces
+// it, holding the old contents already, so the mutating operator runs on `in`
+// as it is. A result that the record gave as None is NULL in `out`.
+typedef struct opgraft_node_call {
+  uint32_t struct_size;
+  int32_t host_node;        // record.host_node
+  const char *name;         // record.name
+  const opgraft_arg *args;  // sizes are numbers; a VALUE's `value` indexes in
+  int32_t arg_count;
+  int32_t in_count;
+  const og_tensor *const *in;
+  og_tensor *const *out;
+  int32_t out_count;
+  int32_t line;
+  const char *file;
+  // The engine has a kernel of its own: the host takes the node only if it is
+  // quick to reach, and says OG_UNSUPPORTED otherwise.
+  int32_t is_optional;
+  int32_t reserved;
+  // NULL, or by result: where `run` leaves the owner of memory that it hands
+  // over. It does so for each result r whose out[r] is not empty and has no
+  // data, and sets that to memory of out[r]'s shape and strides.
+  void **given;
+} opgraft_node_call;
+
+enum {
+  // Every value in memory of its own: what sharing is compared with.
+  OPGRAFT_HOST_UNSHARED = 1u,
+  // Lanes wherever the graph allows them, from the first call on: a test's.
+  OPGRAFT_HOST_LANES_NOW = 2u,
+};
+
+// What the engine asks of its host. `run` is called on the thread that runs
+// the call, but for states that are free; `prepare` on the one that begins it,
+// `release` on any.
+typedef struct opgraft_host {
+  uint32_t struct_size;
+  uint32_t flags;  // OPGRAFT_HOST_*
+  void *context;
+  // Gets a node ready for one instance of a plan. OG_UNSUPPORTED for a node
+  // that the engine can run itself means that it should. Asked for nodes
+  // without an IR operator, and for contractions, convolutions and the like.
+  og_status (*prepare)(void *context, const opgraft_node_call *node,
+                       void **out_state, opgraft_error *error);
+  og_status (*run)(void *context, void *state, const opgraft_node_call *node,
+                   opgraft_error *error);
+  void (*release)(void *context, void *state);
+  // As og_call.parallel_for; NULL: the engine's own threads.
+  og_status (*parallel_for)(const og_call *call, int64_t total, int64_t grain,
+                            og_task_fn fn, void *state);
+  // That parallel_for may use; 0: one, and for the engine's own threads as many
+  // as the machine has.
+  int32_t threads;
+  int32_t plan_limit;  // plans kept for different sizes; 0: 16
+  // Independent parts of a graph run at once where the first replays show that
+  // it pays: in so many lanes at most; 0: as many as threads, 1: never.
+  int32_t lanes;
+  int32_t reserved;
+  // Whether this state may run on any thread, beside other nodes. NULL: none.
+  int32_t (*is_free)(void *context, void *state);
+  // Whether this state's results come in memory of their own, which `run` can
+  // hand over where an output is to live there. NULL: none.
+  int32_t (*gives)(void *context, void *state);
+  // Between two steps of a call, on its thread: no later step reads these
+  // inputs, so their memory may go; these storages are written soon, so memory
+  // for storages[k] is to be left in out_data[k], as opgraft_call_run takes it.
+  // `call_context` is the call's. NULL: all inputs and storages are there for
+  // the whole call.
+  og_status (*hold)(void *call_context, const int32_t *inputs,
+                    int32_t input_count, const int32_t *storages,
+                    int32_t storage_count, void **out_data,
+                    opgraft_error *error);
+} opgraft_host;
+
+// --- Running
+// ------------------------------------------------------------------
+
+// Keeps a reference to the finished graph. The context outlives it.
+OPGRAFT_API og_status opgraft_executable_create(
+    opgraft_graph *graph, const opgraft_host *host,
+    opgraft_executable **out_executable, opgraft_error *error);
+OPGRAFT_API void opgraft_executable_release(opgraft_executable *executable);
+
+// Memory that the host gives for a call: what outputs live in.
+typedef struct opgraft_storage {
+  size_t size_bytes;
+  int32_t output;  // the first output that lies in it
+  int32_t whole;   // 1: that output is the whole of it, without gaps
+} opgraft_storage;
+
+enum {
+  OPGRAFT_OUTPUT_NONE = 0,
+  OPGRAFT_OUTPUT_STORAGE,   // in storages[index]
+  OPGRAFT_OUTPUT_INPUT,     // a view of input `index` (or the input itself)
+  OPGRAFT_OUTPUT_CONSTANT,  // a view of the graph's constant: tensor.data
+  OPGRAFT_OUTPUT_SIZE,      // an integer: size
+};
+
+typedef struct opgraft_output {
+  int32_t kind;  // OPGRAFT_OUTPUT_*
+  int32_t index;
+  int64_t size;
+  og_tensor tensor;  // shape, strides, and byte_offset in its storage or input
+} opgraft_output;
+
+// Where a storage's memory comes from.
+typedef struct opgraft_given {
+  // What a step of the host hands over in place of it, the whole; or NULL.
+  const og_tensor *tensor;
+  void *owner;      // of that: the caller's to release, after an error too
+  int32_t is_late;  // 1: host.hold makes it during the call
+  int32_t reserved;
+} opgraft_given;
+
+// One call in flight: an instance of a plan with its own argument tables and
+// arena. The arrays are the plan's and valid until opgraft_call_end.
+typedef struct opgraft_call {
+  void *instance;
+  const opgraft_storage *storages;
+  const opgraft_output *outputs;
+  int32_t storage_count;
+  int32_t output_count;
+  int32_t host_step_count;  // steps that the host runs
+  int32_t section_count;    // stretches of it that run on several threads
+  opgraft_given *given;     // by storage
+  void *context;            // the host's own, which host.hold gets
+} opgraft_call;
+
+// Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the
+// plan for their sizes, leases an instance and binds the inputs. in[i] is NULL
+// where input i is an integer, which is ints[i] then; ints may be NULL if the
+// graph has no such input. The tensors need not outlive this function; the
+// memory that they point to must stay until opgraft_call_end, or until
+// host.hold has named the input.
+OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
+                                               const og_tensor *const *in,
+                                               const int64_t *ints,
+                                               int32_t count,
+                                               opgraft_call *out_call,
+                                               opgraft_error *error);
+// Replays. storage_data[i] is memory of storages[i].size_bytes, aligned to 64
+// bytes where the host can; NULL, where given[i] has a tensor (then the host's
+// step sets given[i].owner) or is late. An error names the operator and the
+// source line.
+OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
+                                       void *const *storage_data,
+                                       opgraft_error *error);
+// Gives the instance back; also after an error of opgraft_call_run.
+OPGRAFT_API void opgraft_call_end(opgraft_call *call);
+
+// Plans the given sizes beforehand ("gears"): symbols and their values.
+OPGRAFT_API og_status opgraft_executable_plan(opgraft_executable *executable,
+                                              const char *const *symbols,
+                                              const int64_t *values,
+                                              int32_t count,
+                                              opgraft_error *error);
+
+// --- What happened -----------------------------------------------------------
+
+typedef struct opgraft_stats {
+  uint32_t struct_size;
+  int32_t nodes;  // without views
+  int32_t views;
+  int32_t native;      // nodes with an IR operator or a module's
+  int32_t fallbacks;   // nodes that only the host can run
+  int32_t host_nodes;  // native ones that the host took (contractions)
+  int32_t clones;
+  int32_t plans;  // kept now
+  int64_t clone_bytes;
+  int64_t replays;
+  int64_t replans_shape;      // a plan was made for new sizes
+  int64_t rebinds_input;      // a static input's memory moved
+  int64_t rebinds_arena;      // an instance got another arena
+  int64_t instances;          // argument tables made: most calls at once
+  int64_t arena_bytes;        // of the last plan
+  int64_t lower_bound_bytes;  // of the last plan
+  // What the process's plans would need besides, had each its own arena.
+  int64_t shared_bytes;
+  int64_t import_ns, passes_ns, plan_ns;  // the last of each
+  int64_t replans_lanes;  // a plan was made again with lanes, or without
+  int32_t lanes;          // most at once in the last plan; 1: none
+  int32_t sections;       // stretches of the last plan that have lanes
+  // A replay of the last plan that got lanes: without them, and with.
+  int64_t serial_ns, lanes_ns;
+} opgraft_stats;
+
+OPGRAFT_API void opgraft_executable_stats(const opgraft_executable *executable,
+                                          opgraft_stats *stats);
+// All of it as JSON, with the list of fallbacks and clones (operator, reason,
+// file, line) and what each pass did. Lengths as opgraft_graph_print.
+OPGRAFT_API size_t opgraft_executable_describe(
+    const opgraft_executable *executable, char *buffer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // OPGRAFT_EXECUTABLE_H
