@@ -162,7 +162,7 @@ static void order_by(placer *p, int (*compare)(const void *, const void *)) {
 // From one order it leads where it does not from another.
 static void improve(placer *p, int (*compare)(const void *, const void *),
                     int64_t bound) {
-  enum { WORK_MAX = (1 << 18) / 3, TRIES_MAX = 64 };
+  enum { WORK_MAX = (1 << 19) / 3, TRIES_MAX = 64 };
   const int64_t work = (int64_t)p->count * p->count;
   order_by(p, compare);
   for (int64_t t = 0; t < TRIES_MAX && t * work < WORK_MAX && p->top > bound;
