@@ -323,7 +323,7 @@ typedef struct upcoming {
   int32_t head;
   int64_t key_begin, key_end;
   int64_t row_begin, row_end;
-  int64_t share;  // keys of a step
+  int64_t steps;  // of the tiles' loops until then
 } upcoming;
 
 static upcoming upcoming_keys(const runner *r, const og_plan_unit *unit,
@@ -380,10 +380,20 @@ static int lines_add(line_list *lines, const void *row, int64_t width,
   return 1;
 }
 
-static void upcoming_lines(const runner *r, upcoming *next, line_list *lines) {
+// How many of `left` things fall to the next k of *steps, which it takes.
+static int64_t share_take(int64_t left, int64_t k, int64_t *steps) {
+  const int64_t share = *steps > k ? (left * k + *steps - 1) / *steps : left;
+  *steps -= k;
+  return share;
+}
+
+static void upcoming_lines(const runner *r, upcoming *next, int64_t k,
+                           line_list *lines) {
   const og_attention_args *a = r->args;
+  const int64_t share =
+      share_take(next->key_end - next->key_begin, k, &next->steps);
   const void *key, *value;
-  for (int64_t i = 0; i < next->share && next->key_begin < next->key_end; ++i) {
+  for (int64_t i = 0; i < share; ++i) {
     row_find(r, next->request, next->head, next->key_begin, &key, &value);
     if (!lines_add(lines, key, a->dim_qk, a->element) ||
         !lines_add(lines, value, a->dim_vo, a->element))
@@ -409,7 +419,7 @@ typedef struct nearby {
   const og_plan_request *request, *next_request;
   int32_t head, next_head;
   int64_t row, row_end, next_row, next_end;
-  int64_t share;  // rows of a step
+  int64_t steps;
 } nearby;
 
 static tile_work tile_of(const runner *r, const og_plan_unit *unit, int64_t i0,
@@ -440,15 +450,21 @@ static tile_work tile_of(const runner *r, const og_plan_unit *unit, int64_t i0,
   };
 }
 
+// Steps of the tile functions' loops.
 static int64_t tile_step_count(const runner *r, const tile_work *t) {
   const int64_t panel = r->tiles->panel;
   if (t->end == 0) return 0;
-  return (t->last - t->first + round_up(r->args->dim_vo, panel)) / panel;
+  return (t->last - t->first) / panel * r->args->dim_qk +
+         round_up(r->args->dim_vo, panel) / panel * (t->end - t->first);
 }
 
-static void nearby_lines(const runner *r, nearby *near, line_list *lines) {
+static void nearby_lines(const runner *r, nearby *near, int64_t k,
+                         line_list *lines) {
   const og_attention_args *a = r->args;
-  for (int64_t i = 0; i < near->share; ++i) {
+  const int64_t left = near->row_end - near->row + near->next_end -
+                       near->next_row;
+  const int64_t share = share_take(left, k, &near->steps);
+  for (int64_t i = 0; i < share; ++i) {
     if (near->row < near->row_end)
       lines_add(lines, result_of(r, near->request, near->row++, near->head),
                 a->dim_vo, a->element);
@@ -460,12 +476,12 @@ static void nearby_lines(const runner *r, nearby *near, line_list *lines) {
   }
 }
 
-// What the next tile function asks for.
-static og_lines lines_ask(const runner *r, nearby *near, upcoming *next,
-                          line_list *lines) {
+// What the next tile function, of k steps, asks for.
+static og_lines lines_ask(const runner *r, int64_t k, nearby *near,
+                          upcoming *next, line_list *lines) {
   lines->count = 0;
-  nearby_lines(r, near, lines);
-  upcoming_lines(r, next, lines);
+  nearby_lines(r, near, k, lines);
+  upcoming_lines(r, next, k, lines);
   return (og_lines){.at = lines->at, .count = lines->count};
 }
 
@@ -480,7 +496,7 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
   const char *q = s->q + i0 * s->q_stride * width;
   line_list lines;
   for (int64_t c = first; c < t->last; c += panel) {
-    const og_lines ahead = lines_ask(r, near, next, &lines);
+    const og_lines ahead = lines_ask(r, dim, near, next, &lines);
     (t->end - c > half ? tiles->tile : tiles->half_tile)(
         t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
         0, &ahead);
@@ -498,7 +514,7 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
                                        : (const void *)(s->s + first);
   const int64_t dim_vo = r->args->dim_vo;
   for (int64_t d = 0; d < dim_vo; d += panel) {
-    const og_lines ahead = lines_ask(r, near, next, &lines);
+    const og_lines ahead = lines_ask(r, t->end - first, near, next, &lines);
     (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
         t->rows, weights, BLOCK,
         s->values + (d * BLOCK + first * panel) * width, t->end - first,
@@ -531,8 +547,7 @@ static nearby nearby_of(const runner *r, const og_plan_unit *unit, int32_t head,
     near.next_row = next->row_begin;
     near.next_end = next->row_end;
   }
-  const int64_t rows = near.row_end - row + near.next_end - near.next_row;
-  near.share = rows / tile_step_count(r, t) + 1;
+  near.steps = tile_step_count(r, t);
   return near;
 }
 
@@ -543,12 +558,10 @@ static void block_run(const runner *r, scratch *s, const og_plan_unit *unit,
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t tiles = tile_count(r, unit);
   const int is_first = origin <= unit->kv_begin, is_last = end == unit->kv_end;
-  int64_t steps = 1;
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
-    steps += tile_step_count(r, &t);
+    next.steps += tile_step_count(r, &t);
   }
-  next.share = (next.key_end - next.key_begin) / steps + 1;
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
     if (is_first)
