@@ -222,7 +222,7 @@ static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
   for (int64_t i = begin; i < end; ++i) {
     float *o = s->o + (at + i) * s->o_stride;
     const float sum = s->sum[at + i];
-    const int is_empty = s->max[at + i] == -INFINITY;
+    const int is_empty = sum == 0;
     const float lse = is_empty ? -INFINITY : s->max[at + i] + log2f(sum);
     const float factor = is_empty ? 0 : 1 / sum;
     if (is_empty) memset(o, 0, (size_t)a->dim_vo * 4);
@@ -239,44 +239,68 @@ static void results_store(const runner *r, scratch *s, const og_plan_unit *unit,
 
 // --- Logits to weights
 
-static float row_softmax(const runner *r, scratch *s, const og_plan_unit *unit,
-                         int64_t i, int32_t head, int64_t at, float *logits,
-                         uint16_t *p, int64_t key_begin, int64_t n,
-                         int64_t key_limit) {
+enum { SOFTMAX_ROWS = 16 };  // at a time
+
+// What is said of each row.
+typedef struct softmax_rows {
+  int32_t lo[SOFTMAX_ROWS], hi[SOFTMAX_ROWS];
+  float slope[SOFTMAX_ROWS], distance[SOFTMAX_ROWS];
+  int64_t bit[SOFTMAX_ROWS];
+  float factor[SOFTMAX_ROWS];
+} softmax_rows;
+
+// Row i of the batch is row `row` of the request, its query head `q_head`.
+static void softmax_row_fill(const runner *r, softmax_rows *rows, int64_t i,
+                             const og_plan_unit *unit, int64_t row,
+                             int32_t head, int64_t key_begin,
+                             int64_t key_limit) {
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
-  const int64_t row = unit->row_begin + i;
-  const int64_t position = og_row_position(request, row, r->group);
+  const int64_t token = og_row_token(row, r->group);
+  const int64_t position = token + request->kv_len - request->q_len;
   int64_t lo, hi;
   og_keys_visible(r->view.header, request, position, &lo, &hi);
   if (lo < unit->kv_begin) lo = unit->kv_begin;
   if (hi > key_limit) hi = key_limit;
-  og_softmax_row x = {
+  rows->lo[i] = lo > key_begin ? (int32_t)(lo - key_begin) : 0;
+  rows->hi[i] = hi > key_begin ? (int32_t)(hi - key_begin) : 0;
+  rows->bit[i] = token * request->kv_len + key_begin;
+  if (a->pos_mode != OG_POS_ALIBI) return;
+  rows->slope[i] =
+      og_alibi_slope((int32_t)((head - token) * r->group + row), a->q_heads);
+  rows->distance[i] = (float)(key_begin - position);
+}
+
+// The weights of `count` rows that lie in scratch from row `at` on.
+static void softmax_run(const runner *r, scratch *s, const og_plan_unit *unit,
+                        softmax_rows *rows, int64_t count, int64_t at,
+                        float *logits, uint16_t *p, int64_t stride, int64_t n) {
+  const og_attention_args *a = r->args;
+  const og_plan_request *request = &r->view.requests[unit->request];
+  const og_softmax x = {
       .s = logits,
       .p = p,
+      .stride = stride,
+      .rows = count,
       .n = n,
-      .lo = lo > key_begin ? lo - key_begin : 0,
-      .hi = hi > key_begin ? hi - key_begin : 0,
+      .lo = rows->lo,
+      .hi = rows->hi,
       .scale = a->sm_scale * log2e,
       .soft_cap = a->soft_cap,
       .sm_scale = a->sm_scale,
-      .max = s->max[at],
-      .sum = s->sum[at],
+      .slope = a->pos_mode == OG_POS_ALIBI ? rows->slope : NULL,
+      .distance = rows->distance,
+      .bits = a->mask != NULL ? a->mask + request->mask_begin : NULL,
+      .bit = rows->bit,
+      .max = s->max + at,
+      .sum = s->sum + at,
+      .factor = rows->factor,
   };
-  if (a->pos_mode == OG_POS_ALIBI) {
-    const int64_t token = og_row_token(row, r->group);
-    x.slope =
-        og_alibi_slope((int32_t)((head - token) * r->group + row), a->q_heads);
-    x.distance = (float)(key_begin - position);
-  }
-  if (a->mask != NULL) {
-    x.bits = a->mask + request->mask_begin;
-    x.bit = og_row_token(row, r->group) * request->kv_len + key_begin;
-  }
-  const float factor = s->kernels->softmax(&x);
-  s->max[at] = x.max;
-  s->sum[at] = x.sum;
-  return factor;
+  s->kernels->softmax(&x);
+  for (int64_t i = 0; i < count; ++i)
+    if (rows->factor[i] != 1)
+      s->kernels->scale(s->o + (at + i) * s->o_stride, s->o_stride,
+                        rows->factor[i]);
 }
 
 // --- Many rows: keys and values are packed
@@ -461,8 +485,8 @@ static int64_t tile_step_count(const runner *r, const tile_work *t) {
 static void nearby_lines(const runner *r, nearby *near, int64_t k,
                          line_list *lines) {
   const og_attention_args *a = r->args;
-  const int64_t left = near->row_end - near->row + near->next_end -
-                       near->next_row;
+  const int64_t left =
+      near->row_end - near->row + near->next_end - near->next_row;
   const int64_t share = share_take(left, k, &near->steps);
   for (int64_t i = 0; i < share; ++i) {
     if (near->row < near->row_end)
@@ -502,14 +526,12 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
         0, &ahead);
   }
   const int64_t n = round_up(t->end - first, half);
-  for (int64_t i = 0; i < t->rows; ++i) {
-    uint16_t *p = tiles->is_bf16 ? s->p + i * BLOCK + first : NULL;
-    const float factor =
-        row_softmax(r, s, unit, i0 + i, head, i0 + i, s->s + i * BLOCK + first,
-                    p, t->origin + first, n, t->origin + t->end);
-    if (factor != 1)
-      tiles->scale(s->o + (i0 + i) * s->o_stride, s->o_stride, factor);
-  }
+  softmax_rows rows;
+  for (int64_t i = 0; i < t->rows; ++i)
+    softmax_row_fill(r, &rows, i, unit, unit->row_begin + i0 + i, head,
+                     t->origin + first, t->origin + t->end);
+  softmax_run(r, s, unit, &rows, t->rows, i0, s->s + first,
+              tiles->is_bf16 ? s->p + first : NULL, BLOCK, n);
   const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
                                        : (const void *)(s->s + first);
   const int64_t dim_vo = r->args->dim_vo;
@@ -683,29 +705,40 @@ static void direct_values(const runner *r, scratch *s, const og_plan_unit *unit,
   }
 }
 
+static void direct_softmax(const runner *r, scratch *s,
+                           const og_plan_unit *unit, int32_t head_begin,
+                           int32_t head_end, int64_t begin, int64_t end) {
+  const int64_t rows = unit->row_count, all = (head_end - head_begin) * rows;
+  int64_t i = 0, done = 0;
+  int32_t head = head_begin;
+  softmax_rows batch;
+  for (int64_t at = 0; at < all; ++at) {
+    float *logits = s->s + at * DIRECT_BLOCK;
+    for (int64_t k = end - begin; k < DIRECT_BLOCK; ++k) logits[k] = 0;
+    softmax_row_fill(r, &batch, at - done, unit, unit->row_begin + i, head,
+                     begin, end);
+    if (++i == rows) i = 0, ++head;
+    if (at + 1 < all && at + 1 - done < SOFTMAX_ROWS) continue;
+    softmax_run(r, s, unit, &batch, at + 1 - done, done,
+                s->s + done * DIRECT_BLOCK,
+                s->kernels->is_bf16 ? s->p + done * DIRECT_BLOCK : NULL,
+                DIRECT_BLOCK, DIRECT_BLOCK);
+    done = at + 1;
+  }
+}
+
 static void direct_block(const runner *r, scratch *s, const og_plan_unit *unit,
                          int32_t head_begin, int32_t head_end, int64_t begin,
                          int64_t end) {
   const og_plan_request *request = &r->view.requests[unit->request];
-  const int64_t rows = unit->row_count, n = end - begin;
-  const int64_t padded = round_up(n, 4);
+  const int64_t n = end - begin, padded = round_up(n, 4);
   rows_find(r, request, 0, begin, end, s->key_rows, s->value_rows);
   for (int64_t i = n; i < padded; ++i) {
     s->key_rows[i] = s->key_rows[n - 1];  // masked: any key of the request
     s->value_rows[i] = s->value_rows[n - 1];
   }
   direct_logits(r, s, unit, head_begin, head_end, begin, padded);
-  for (int32_t h = head_begin; h < head_end; ++h)
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t at = (h - head_begin) * rows + i;
-      float *logits = s->s + at * DIRECT_BLOCK;
-      for (int64_t k = padded; k < DIRECT_BLOCK; ++k) logits[k] = 0;
-      uint16_t *p = s->kernels->is_bf16 ? s->p + at * DIRECT_BLOCK : NULL;
-      const float factor = row_softmax(r, s, unit, i, h, at, logits, p, begin,
-                                       DIRECT_BLOCK, end);
-      if (factor != 1)
-        s->kernels->scale(s->o + at * s->o_stride, s->o_stride, factor);
-    }
+  direct_softmax(r, s, unit, head_begin, head_end, begin, end);
   const int64_t next_end =
       end + DIRECT_BLOCK < unit->kv_end ? end + DIRECT_BLOCK : unit->kv_end;
   rows_find(r, request, 0, end, next_end, s->key_rows, s->key_rows + BLOCK / 2);

@@ -207,21 +207,23 @@ void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
 
 // --- Kernels of one instruction set ------------------------------------------
 
-// Logits of one row against the keys of a block, in place into weights.
-typedef struct og_softmax_row {
-  float *s;        // [n]
-  uint16_t *p;     // where set, the weights go here as bf16
-  int64_t n;       // a multiple of half a panel
-  int64_t lo, hi;  // visible columns
-  float scale;     // sm_scale * log2(e)
-  float soft_cap;  // 0: none
+// Logits of some rows against the keys of a block, in place into weights.
+typedef struct og_softmax {
+  float *s;     // [rows, n]
+  uint16_t *p;  // where set, the weights go here as bf16
+  int64_t stride;
+  int64_t rows, n;         // n: a multiple of half a panel
+  const int32_t *lo, *hi;  // [rows] visible columns
+  float scale;             // sm_scale * log2(e)
+  float soft_cap;          // 0: none
   float sm_scale;
-  float slope;          // ALiBi
-  float distance;       // position of column 0 less that of the query
-  const uint8_t *bits;  // custom mask of this row, or NULL
-  int64_t bit;          // of column 0
-  float max, sum;       // running, in base 2; max is -inf at first
-} og_softmax_row;
+  const float *slope;     // [rows] of ALiBi, or NULL
+  const float *distance;  // [rows] position of column 0 less that of the query
+  const uint8_t *bits;    // custom mask, or NULL
+  const int64_t *bit;     // [rows] of column 0
+  float *max, *sum;       // [rows] running, in base 2; max is -inf at first
+  float *factor;          // [rows] what earlier sums are to be multiplied by
+} og_softmax;
 
 // Lines of memory to ask for while a tile is computed, a few at a time: a core
 // that asks for more than it can wait for stands still.
@@ -251,8 +253,7 @@ typedef struct og_attention_kernels {
   void (*half_tile)(int64_t rows, const void *a, int64_t a_stride,
                     const void *b, int64_t k, float *c, int64_t c_stride,
                     int accumulate, const og_lines *ahead);
-  // Returns what earlier sums of this row are to be multiplied by.
-  float (*softmax)(og_softmax_row *row);
+  void (*softmax)(const og_softmax *x);
   void (*scale)(float *x, int64_t n, float factor);
   // out = x * factor
   void (*store)(const float *x, int64_t n, float factor, void *out,

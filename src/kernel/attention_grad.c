@@ -164,26 +164,32 @@ static void row_weights(const gradient *g, grad_scratch *s, const place *at,
   int64_t lo, hi;
   og_keys_visible(g->view.header, at->request, position, &lo, &hi);
   if (hi > key + count) hi = key + count;
-  og_softmax_row x = {
+  const int is_alibi = a->pos_mode == OG_POS_ALIBI;
+  const float slope =
+      is_alibi ? og_alibi_slope((int32_t)q_head, a->q_heads) : 0;
+  const float distance = (float)(key - position);
+  const int64_t bit = row / g->group * at->request->kv_len + key;
+  const int32_t from = (int32_t)(lo > key ? lo - key : 0);
+  const int32_t to = (int32_t)(hi > key ? hi - key : 0);
+  // No logit is above its LSE, so the weights come out as they are.
+  float max = a->natural_lse ? lse * 1.44269504f : lse, sum = 0, factor;
+  const og_softmax x = {
       .s = s->p + i * KEYS,
+      .rows = 1,
       .n = padded,
-      .lo = lo > key ? lo - key : 0,
-      .hi = hi > key ? hi - key : 0,
+      .lo = &from,
+      .hi = &to,
       .scale = a->sm_scale * 1.44269504f,
       .soft_cap = a->soft_cap,
       .sm_scale = a->sm_scale,
-      // No logit is above its LSE, so the weights come out as they are.
-      .max = a->natural_lse ? lse * 1.44269504f : lse,
+      .slope = is_alibi ? &slope : NULL,
+      .distance = &distance,
+      .bits = a->mask != NULL ? a->mask + at->request->mask_begin : NULL,
+      .bit = &bit,
+      .max = &max,
+      .sum = &sum,
+      .factor = &factor,
   };
-  if (a->pos_mode == OG_POS_ALIBI) {
-    x.slope = og_alibi_slope((int32_t)q_head, a->q_heads);
-    x.distance = (float)(key - position);
-  }
-  if (a->mask != NULL) {
-    x.bits = a->mask + at->request->mask_begin;
-    x.bit = row / g->group * at->request->kv_len + key;
-  }
-  const float distance = x.distance, slope = x.slope;
   if (lse == -INFINITY)
     memset(x.s, 0, (size_t)padded * 4);
   else

@@ -160,6 +160,15 @@ OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
                                 _mm256_extractf128_ps(all, 1)));
 }
 
+OG_V_INLINE void v_max4(vf a, vf b, vf c, vf d, float *out) {
+  const vf ab = v_max(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+  const vf cd = v_max(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+  const vf all =
+      v_max(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+  _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(all),
+                                _mm256_extractf128_ps(all, 1)));
+}
+
 OG_V_INLINE void v_transpose(vf *r) {
   vf t[8], u[8];
   for (int i = 0; i < 8; i += 2) {

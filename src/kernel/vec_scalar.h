@@ -120,6 +120,13 @@ OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
   out[3] = v_sum(d);
 }
 
+OG_V_INLINE void v_max4(vf a, vf b, vf c, vf d, float *out) {
+  out[0] = v_hmax(a);
+  out[1] = v_hmax(b);
+  out[2] = v_hmax(c);
+  out[3] = v_hmax(d);
+}
+
 OG_V_INLINE void v_transpose(vf *r) {
   for (int i = 0; i < VW; ++i)
     for (int j = 0; j < i; ++j) {
