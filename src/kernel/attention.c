@@ -388,42 +388,81 @@ static upcoming upcoming_item(runner *r) {
 }
 
 // Lines that a tile asks for; those that do not fit are left to a later one.
-enum { LINES = 512 };
+enum { LINES = 1024 };
 
 typedef struct line_list {
   const void *at[LINES];
-  int64_t count;
+  int64_t count, used;
+  int64_t part;  // of a tile function
 } line_list;
 
-static int lines_add(line_list *lines, const void *row, int64_t width,
-                     int element) {
-  const int64_t bytes = width * (int64_t)og_element_bytes(element);
-  if (lines->count + bytes / 64 + 2 > LINES) return 0;
-  for (int64_t at = 0; at < bytes; at += 64)
-    lines->at[lines->count++] = (const char *)row + at;
-  return 1;
+static void lines_add(line_list *lines, const char *row, int64_t bytes) {
+  const void **to = lines->at + lines->count;
+  for (int64_t at = 0; at < bytes; at += 64) *to++ = row + at;
+  lines->count = to - lines->at;
 }
 
-// How many of `left` things fall to the next k of *steps, which it takes.
-static int64_t share_take(int64_t left, int64_t k, int64_t *steps) {
+// How many of `left` things, each of so many bytes, fall to the next k of
+// *steps, which it takes.
+static int64_t share_take(const line_list *lines, int64_t left, int64_t bytes,
+                          int64_t k, int64_t *steps) {
   const int64_t share = *steps > k ? (left * k + *steps - 1) / *steps : left;
+  const int64_t room = (LINES - lines->count) / (bytes / 64 + 2);
   *steps -= k;
-  return share;
+  return share < room ? share : room;
 }
 
 static void upcoming_lines(const runner *r, upcoming *next, int64_t k,
                            line_list *lines) {
   const og_attention_args *a = r->args;
-  const int64_t share =
-      share_take(next->key_end - next->key_begin, k, &next->steps);
-  const void *key, *value;
-  for (int64_t i = 0; i < share; ++i) {
-    row_find(r, next->request, next->head, next->key_begin, &key, &value);
-    if (!lines_add(lines, key, a->dim_qk, a->element) ||
-        !lines_add(lines, value, a->dim_vo, a->element))
-      return;
-    ++next->key_begin;
+  const int64_t width = (int64_t)og_element_bytes(a->element);
+  const int64_t key_bytes = a->dim_qk * width, value_bytes = a->dim_vo * width;
+  const int is_paged = r->view.header->page_size > 0;
+  const int64_t share = share_take(lines, next->key_end - next->key_begin,
+                                   key_bytes + value_bytes, k, &next->steps);
+  const void *key = NULL, *value = NULL;
+  for (int64_t i = 0; i < share; ++i, ++next->key_begin) {
+    if (i == 0 || is_paged) {
+      row_find(r, next->request, next->head, next->key_begin, &key, &value);
+    } else {
+      key = (const char *)key + a->k_token * width;
+      value = (const char *)value + a->v_token * width;
+    }
+    lines_add(lines, key, key_bytes);
+    lines_add(lines, value, value_bytes);
   }
+}
+
+// Packed rows one after the other, without a division for each.
+typedef struct row_walk {
+  const char *at;
+  int64_t step, wrap;  // bytes to the next head's row, and to the next token's
+  int64_t in_group;
+  int64_t left;
+} row_walk;
+
+static row_walk row_walk_of(const runner *r, const void *at, int64_t row,
+                            int64_t count, int64_t row_stride,
+                            int64_t head_stride) {
+  const int64_t width = (int64_t)og_element_bytes(r->args->element);
+  return (row_walk){
+      .at = at,
+      .step = head_stride * width,
+      .wrap = (row_stride - (r->group - 1) * head_stride) * width,
+      .in_group = row - og_row_token(row, r->group) * r->group,
+      .left = count,
+  };
+}
+
+static void row_walk_lines(row_walk *walk, int64_t count, int64_t bytes,
+                           int64_t group, line_list *lines) {
+  for (int64_t i = 0; i < count; ++i) {
+    lines_add(lines, walk->at, bytes);
+    const int is_last = ++walk->in_group == group;
+    walk->at += is_last ? walk->wrap : walk->step;
+    if (is_last) walk->in_group = 0;
+  }
+  walk->left -= count;
 }
 
 // Rows [i0, i0 + rows) of a unit against a block of keys that begins at
@@ -440,9 +479,7 @@ typedef struct tile_work {
 // What a worker needs at the end of a tile: where its results go, and the
 // queries of the next one.
 typedef struct nearby {
-  const og_plan_request *request, *next_request;
-  int32_t head, next_head;
-  int64_t row, row_end, next_row, next_end;
+  row_walk results, queries;
   int64_t steps;
 } nearby;
 
@@ -485,28 +522,34 @@ static int64_t tile_step_count(const runner *r, const tile_work *t) {
 static void nearby_lines(const runner *r, nearby *near, int64_t k,
                          line_list *lines) {
   const og_attention_args *a = r->args;
-  const int64_t left =
-      near->row_end - near->row + near->next_end - near->next_row;
-  const int64_t share = share_take(left, k, &near->steps);
-  for (int64_t i = 0; i < share; ++i) {
-    if (near->row < near->row_end)
-      lines_add(lines, result_of(r, near->request, near->row++, near->head),
-                a->dim_vo, a->element);
-    else if (near->next_row < near->next_end)
-      lines_add(
-          lines,
-          query_of(r, near->next_request, near->next_row++, near->next_head),
-          a->dim_qk, a->element);
-  }
+  const int64_t width = (int64_t)og_element_bytes(a->element);
+  const int64_t out_bytes = a->dim_vo * width, q_bytes = a->dim_qk * width;
+  const int64_t share =
+      share_take(lines, near->results.left + near->queries.left,
+                 out_bytes > q_bytes ? out_bytes : q_bytes, k, &near->steps);
+  const int64_t results =
+      share < near->results.left ? share : near->results.left;
+  row_walk_lines(&near->results, results, out_bytes, r->group, lines);
+  row_walk_lines(&near->queries, share - results, q_bytes, r->group, lines);
 }
 
-// What the next tile function, of k steps, asks for.
-static og_lines lines_ask(const runner *r, int64_t k, nearby *near,
-                          upcoming *next, line_list *lines) {
-  lines->count = 0;
-  nearby_lines(r, near, k, lines);
-  upcoming_lines(r, next, k, lines);
-  return (og_lines){.at = lines->at, .count = lines->count};
+// What the next `calls` tile functions, of k steps each, ask for.
+static void lines_ask(const runner *r, int64_t calls, int64_t k, nearby *near,
+                      upcoming *next, line_list *lines) {
+  lines->count = lines->used = 0;
+  nearby_lines(r, near, calls * k, lines);
+  upcoming_lines(r, next, calls * k, lines);
+  lines->part = (lines->count + calls - 1) / calls;
+}
+
+static og_lines lines_take(line_list *lines) {
+  const int64_t left = lines->count - lines->used;
+  const og_lines taken = {
+      .at = lines->at + lines->used,
+      .count = left < lines->part ? left : lines->part,
+  };
+  lines->used += taken.count;
+  return taken;
 }
 
 static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
@@ -519,8 +562,9 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
   const int64_t i0 = t->i0, first = t->first;
   const char *q = s->q + i0 * s->q_stride * width;
   line_list lines;
+  lines_ask(r, (t->last - first) / panel, dim, near, next, &lines);
   for (int64_t c = first; c < t->last; c += panel) {
-    const og_lines ahead = lines_ask(r, dim, near, next, &lines);
+    const og_lines ahead = lines_take(&lines);
     (t->end - c > half ? tiles->tile : tiles->half_tile)(
         t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
         0, &ahead);
@@ -535,8 +579,10 @@ static void tile_run(const runner *r, scratch *s, const og_plan_unit *unit,
   const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
                                        : (const void *)(s->s + first);
   const int64_t dim_vo = r->args->dim_vo;
+  lines_ask(r, round_up(dim_vo, panel) / panel, t->end - first, near, next,
+            &lines);
   for (int64_t d = 0; d < dim_vo; d += panel) {
-    const og_lines ahead = lines_ask(r, t->end - first, near, next, &lines);
+    const og_lines ahead = lines_take(&lines);
     (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
         t->rows, weights, BLOCK,
         s->values + (d * BLOCK + first * panel) * width, t->end - first,
@@ -554,22 +600,21 @@ static tile_work tile_at(const runner *r, const og_plan_unit *unit, int64_t k,
 static nearby nearby_of(const runner *r, const og_plan_unit *unit, int32_t head,
                         const tile_work *t, int64_t k, int is_first,
                         const upcoming *next) {
+  const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t row = unit->row_begin + t->i0, end = row + t->rows;
-  nearby near = {.request = request, .head = head, .row = row, .row_end = row};
-  if (t->is_last && unit->slot < 0) near.row_end = end;
-  if (k + 1 < tile_count(r, unit) && is_first) {
-    near.next_request = request;
-    near.next_head = head;
-    near.next_row = end;
-    near.next_end = unit->row_begin + tile_end(r, unit, k + 1);
-  } else if (k + 1 == tile_count(r, unit)) {
-    near.next_request = next->request;
-    near.next_head = next->head;
-    near.next_row = next->row_begin;
-    near.next_end = next->row_end;
-  }
-  near.steps = tile_step_count(r, t);
+  nearby near = {.steps = tile_step_count(r, t)};
+  if (t->is_last && unit->slot < 0)
+    near.results = row_walk_of(r, result_of(r, request, row, head), row,
+                               t->rows, a->out_row, a->out_head);
+  if (k + 1 < tile_count(r, unit) && is_first)
+    near.queries = row_walk_of(r, query_of(r, request, end, head), end,
+                               unit->row_begin + tile_end(r, unit, k + 1) - end,
+                               a->q_row, a->q_head);
+  else if (k + 1 == tile_count(r, unit) && next->row_begin < next->row_end)
+    near.queries = row_walk_of(
+        r, query_of(r, next->request, next->row_begin, next->head),
+        next->row_begin, next->row_end - next->row_begin, a->q_row, a->q_head);
   return near;
 }
 
