@@ -245,6 +245,18 @@ def test_rows_outside_are_not_touched(ops: Any) -> None:
     assert bool((sums[:2] == 7).all()) and bool((sums[25:] == 7).all())
 
 
+@pytest.mark.parametrize("keys", [1, 2, 40])
+def test_a_query_that_is_no_number_gives_none(ops: Any, keys: int) -> None:
+    """Not the zeros of a row whose keys are all masked."""
+    batch = oracle.make_batch([6, 3], [keys, 3], (2, 2), (64, 64),
+                              torch.float32)
+    batch.q[1] = math.nan
+    out, lse = run(ops, batch)
+    assert bool(out[1].isnan().all()) and bool(lse[1].isnan().all())
+    others = [0, *range(2, 9)]
+    assert not bool(out[others].isnan().any() | lse[others].isnan().any())
+
+
 @pytest.mark.parametrize("indptr, message", [
     ([0, 5, 3], r"qo_indptr\[2\] is 3, less than the entry before it, 5"),
     ([-1, 5, 6], r"qo_indptr\[0\] is -1, but the least is 0"),
