@@ -242,6 +242,16 @@ def test_a_backward_lets_go_of_what_was_saved(lanes: int) -> None:
         assert SAVED.left[0] <= len(SAVED.seen) * 3 // 4
 
 
+def test_a_backward_that_is_kept_runs_again() -> None:
+    model = _deep(4)
+    loss = compiled(model)(torch.randn(ROWS, COLUMNS)).square().sum()
+    first = torch.autograd.grad(loss, list(model.parameters()),
+                                retain_graph=True)
+    again = torch.autograd.grad(loss, list(model.parameters()))
+    for a, b in zip(first, again):
+        assert torch.equal(a, b)
+
+
 @pytest.mark.parametrize("layer, shape", [
     (torch.nn.LayerNorm(64), (128, 64)),
     (torch.nn.LayerNorm(64, bias=False), (128, 64)),
