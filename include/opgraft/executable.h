@@ -54,6 +54,9 @@ enum {
   OPGRAFT_HOST_UNSHARED = 1u,
   // Lanes wherever the graph allows them, from the first call on: a test's.
   OPGRAFT_HOST_LANES_NOW = 2u,
+  // What is done with large tensors only, as it would not pay, is done with
+  // all: a test's.
+  OPGRAFT_HOST_ANY_SIZE = 4u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs

@@ -189,9 +189,9 @@ og_status og_entry_create(opgraft_executable *executable,
   og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
   if (entry == NULL) return og_graph_no_memory(error);
   entry->executable = executable;
-  const bool shares = (executable->host.flags & OPGRAFT_HOST_UNSHARED) == 0;
-  const og_status status = og_plan_create(executable->graph, symbols, shares,
-                                          request, &entry->plan, error);
+  const og_status status =
+      og_plan_create(executable->graph, symbols, executable->host.flags,
+                     request, &entry->plan, error);
   if (status != OG_OK) {
     og_free(entry);
   } else {

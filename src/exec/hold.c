@@ -12,14 +12,15 @@
 #include "exec/exec.h"
 
 enum {
-  HOLDS_MAX = 8,         // each takes the host's lock once
-  LARGE_BYTES = 1 << 16  // what is smaller stays
+  HOLDS_MAX = 8,          // each takes the host's lock once
+  LARGE_BYTES = 1 << 16,  // what is smaller stays
+  WORTH_BYTES = 1 << 20,  // that a whole graph lets go, or it has no holds
 };
-static const int64_t worth_bytes = 1 << 20;  // to let go, of a whole graph
 
 // While the holds of an instance are found.
 typedef struct finder {
   const og_plan *plan;
+  int64_t large_bytes, worth_bytes;
   int64_t *input_bytes;  // 0: stays
   int32_t *input_last;   // position of the last node that reads it
   int32_t *storage_first;
@@ -66,7 +67,7 @@ static int64_t sizes_find(const finder *f) {
     if (plan->outputs[i].kind == OPGRAFT_OUTPUT_INPUT)
       f->input_bytes[plan->outputs[i].index] = 0;
   for (int32_t i = 0; i < graph->input_count; ++i) {
-    if (f->input_bytes[i] < LARGE_BYTES) f->input_bytes[i] = 0;
+    if (f->input_bytes[i] < f->large_bytes) f->input_bytes[i] = 0;
     total += f->input_bytes[i];
   }
   return total;
@@ -96,7 +97,7 @@ static void holds_place(og_instance *instance, const finder *f, int64_t part) {
           f->input_last[place->index] == at)
         bytes += f->input_bytes[place->index];
     }
-    if (bytes < part || is_in_section(lanes, at)) continue;
+    if (bytes == 0 || bytes < part || is_in_section(lanes, at)) continue;
     instance->holds[instance->hold_count++].after = at;
     bytes = 0;
     if (instance->hold_count == HOLDS_MAX) return;
@@ -122,7 +123,7 @@ static og_status hold_fill(og_instance *instance, const finder *f, int32_t h) {
         f->input_last[i] <= hold->after)
       hold->inputs[hold->input_count++] = i;
   for (int32_t s = 0; s < storages; ++s)
-    if (f->plan->storages[s].size_bytes >= LARGE_BYTES &&
+    if ((int64_t)f->plan->storages[s].size_bytes >= f->large_bytes &&
         f->storage_first[s] > hold->after && f->storage_first[s] <= next)
       hold->storages[hold->storage_count++] = s;
   hold->instance = instance;
@@ -130,11 +131,15 @@ static og_status hold_fill(og_instance *instance, const finder *f, int32_t h) {
 }
 
 og_status og_holds_make(og_instance *instance, const og_plan *plan) {
-  if (instance->entry->executable->host.hold == NULL) return OG_OK;
+  const opgraft_host *host = &instance->entry->executable->host;
+  const bool is_any = (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0;
+  if (host->hold == NULL) return OG_OK;
   const size_t inputs = (size_t)plan->graph->input_count + 1;
   const size_t storages = (size_t)plan->storage_count + 1;
   og_arena *memory = &instance->memory;
-  finder f = {.plan = plan};
+  finder f = {.plan = plan,
+              .large_bytes = is_any ? 1 : LARGE_BYTES,
+              .worth_bytes = is_any ? 1 : WORTH_BYTES};
   f.input_bytes = og_arena_array(memory, inputs, sizeof *f.input_bytes);
   f.input_last = og_arena_array(memory, inputs, sizeof *f.input_last);
   f.storage_first = og_arena_array(memory, storages, sizeof *f.storage_first);
@@ -142,7 +147,7 @@ og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   if (!f.input_bytes || !f.input_last || !f.storage_first || !instance->holds)
     return OG_MEMORY;
   const int64_t total = sizes_find(&f);
-  if (total < worth_bytes) return OG_OK;
+  if (total < f.worth_bytes) return OG_OK;
   lifetimes_find(&f);
   holds_place(instance, &f, total / HOLDS_MAX);
   for (int32_t h = 0; h < instance->hold_count; ++h)

@@ -19,6 +19,8 @@ typedef struct root_info {
   bool is_live;
 } root_info;
 
+enum { LARGE_BYTES = 1 << 16 };
+
 // A lane's number is that of its section * OG_LANES_MAX + its own.
 enum { LANE_UNSET = -1, LANE_NONE = -2, LANE_SEVERAL = -3 };
 
@@ -31,6 +33,7 @@ typedef struct planner {
   int32_t *lane_at;  // by step: its lane, LANE_NONE outside of sections
   const og_lane_request *request;
   bool shares;
+  int64_t worth_bytes;  // what a result's operand must have to lie in it
   opgraft_error *error;
 } planner;
 
@@ -199,10 +202,9 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
 
 // An operand that a result of the host's would take over lies in that memory
 // from the start. Each call binds such memory anew, so it must be worth that.
-static bool can_borrow(const root_info *from, const root_info *to,
-                       int32_t step) {
-  enum { WORTH_BYTES = 1 << 16 };
-  return from->high >= WORTH_BYTES && from->high <= to->high &&
+static bool can_borrow(const planner *p, const root_info *from,
+                       const root_info *to, int32_t step) {
+  return from->high >= p->worth_bytes && from->high <= to->high &&
          to->first == step;
 }
 
@@ -216,7 +218,7 @@ static void roots_merge(planner *p) {
       const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
       root_info *to = &p->roots[node->out[0]];
       if (to->storage >= 0) {
-        if (!can_borrow(&p->roots[from], to, s)) continue;
+        if (!can_borrow(p, &p->roots[from], to, s)) continue;
         p->roots[from].storage = to->storage;
         p->plan->lent[to->storage] = true;
         break;
@@ -416,8 +418,8 @@ static og_status plan_alloc(og_plan *plan, opgraft_error *error) {
   return has_all ? OG_OK : og_graph_no_memory(error);
 }
 
-static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
-                           const og_lane_request *request,
+static og_status plan_fill(og_plan *plan, const int64_t *symbols,
+                           uint32_t flags, const og_lane_request *request,
                            opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
   OG_TRY(plan_alloc(plan, error));
@@ -425,11 +427,13 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
     plan->symbols[s] = symbols[s];
   OG_TRY(og_sizes_eval(&graph->sizes, plan->symbols, plan->sizes, error));
   const size_t values = (size_t)graph->value_count + 1;
-  planner p = {.plan = plan,
-               .graph = graph,
-               .request = request,
-               .shares = shares,
-               .error = error};
+  planner p = {
+      .plan = plan,
+      .graph = graph,
+      .request = request,
+      .shares = (flags & OPGRAFT_HOST_UNSHARED) == 0,
+      .worth_bytes = (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : LARGE_BYTES,
+      .error = error};
   p.roots = og_alloc_zeroed(values, sizeof *p.roots);
   p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
   p.lane_at = og_alloc_zeroed((size_t)graph->node_count + 1, sizeof *p.lane_at);
@@ -445,13 +449,13 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols, bool shares,
 }
 
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         bool shares, const og_lane_request *lanes,
+                         uint32_t flags, const og_lane_request *lanes,
                          og_plan **out_plan, opgraft_error *error) {
   *out_plan = NULL;
   og_plan *plan = og_alloc_zeroed(1, sizeof *plan);
   if (plan == NULL) return og_graph_no_memory(error);
   plan->graph = graph;
-  const og_status status = plan_fill(plan, symbols, shares, lanes, error);
+  const og_status status = plan_fill(plan, symbols, flags, lanes, error);
   if (status != OG_OK)
     og_plan_destroy(plan);
   else

@@ -47,11 +47,11 @@ typedef struct og_plan {
 
 enum { OG_PLAN_ALIGNMENT = 64 };
 
-// Where `shares` is false every root has memory of its own; `lanes`, NULL for
-// none, is what sections are made from. Failure: OG_SHAPE where a size is
+// `flags` are the host's (OPGRAFT_HOST_*); `lanes`, NULL for none, is what
+// sections are made from. Failure: OG_SHAPE where a size is
 // negative or a view leaves its storage, OG_MEMORY.
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
-                         bool shares, const og_lane_request *lanes,
+                         uint32_t flags, const og_lane_request *lanes,
                          og_plan **out_plan, opgraft_error *error);
 void og_plan_destroy(og_plan *plan);
 

@@ -36,7 +36,7 @@ static void use(opgraft_graph *graph) {
   if (status == OG_INTERNAL) abort();
   if (status != OG_OK || graph->sizes.symbol_count > 16) return;
   for (int i = 0; i < 16; ++i) symbols[i] = 2 + i;
-  if (og_plan_create(graph, symbols, true, NULL, &plan, &error) == OG_OK)
+  if (og_plan_create(graph, symbols, 0, NULL, &plan, &error) == OG_OK)
     og_plan_destroy(plan);
 }
 

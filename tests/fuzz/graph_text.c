@@ -18,7 +18,7 @@ static void plan_once(const opgraft_graph *graph) {
   int64_t symbols[16];
   if (graph->sizes.symbol_count > 16) return;
   for (int i = 0; i < 16; ++i) symbols[i] = 2 + i;
-  if (og_plan_create(graph, symbols, true, NULL, &plan, &error) == OG_OK)
+  if (og_plan_create(graph, symbols, 0, NULL, &plan, &error) == OG_OK)
     og_plan_destroy(plan);
 }
 

@@ -590,6 +590,41 @@ static void inputs_fill(maker *m, tensor_memory *inputs) {
   }
 }
 
+// What a call has let go is kept aside until its results are recorded, and
+// overwritten.
+typedef struct holding {
+  const opgraft_call *call;
+  tensor_memory *inputs;
+  void **storages;
+  char let_go[INPUTS_MAX][MEMORY_BYTES];
+  bool is_gone[INPUTS_MAX];
+} holding;
+
+static void *storage_make(const opgraft_call *call, int32_t index) {
+  const size_t bytes = call->storages[index].size_bytes + 64;
+  void *memory = malloc(bytes);
+  if (memory == NULL) abort();
+  return memset(memory, 0xa5, bytes);
+}
+
+static og_status hold(void *call_context, const int32_t *inputs,
+                      int32_t input_count, const int32_t *storages,
+                      int32_t storage_count, void **out_data,
+                      opgraft_error *error) {
+  holding *held = call_context;
+  (void)error;
+  for (int32_t i = 0; i < input_count; ++i) {
+    char *bytes = held->inputs[inputs[i]].bytes;
+    memcpy(held->let_go[inputs[i]], bytes, MEMORY_BYTES);
+    memset(bytes, 0x5a, MEMORY_BYTES);
+    held->is_gone[inputs[i]] = true;
+  }
+  for (int32_t k = 0; k < storage_count; ++k)
+    out_data[k] = held->storages[storages[k]] =
+        storage_make(held->call, storages[k]);
+  return OG_OK;
+}
+
 // Element by element, a NaN as one pattern: which NaN an operation gives is
 // not said.
 static void tensor_record(const og_tensor *tensor, og_text *out) {
@@ -632,7 +667,8 @@ static og_status call_once(opgraft_executable *executable, maker *m,
                            uint64_t seed, outcome *out) {
   tensor_memory inputs[INPUTS_MAX];
   const og_tensor *in[INPUTS_MAX];
-  void *storages[OUTPUTS_MAX + 1];
+  void *storages[OUTPUTS_MAX + 1] = {NULL};
+  static holding held;
   static char memory[INPUTS_MAX][MEMORY_BYTES];
   opgraft_call call;
   m->state = seed + 99;
@@ -644,12 +680,16 @@ static og_status call_once(opgraft_executable *executable, maker *m,
   og_status status = opgraft_executable_begin(
       executable, in, NULL, m->input_count, &call, &out->error);
   if (status != OG_OK) return status;
-  for (int32_t i = 0; i < call.storage_count; ++i) {
-    storages[i] = malloc(call.storages[i].size_bytes + 64);
-    if (storages[i] == NULL) abort();
-    memset(storages[i], 0xa5, call.storages[i].size_bytes + 64);
-  }
+  for (int32_t i = 0; i < call.storage_count; ++i)
+    if (!call.given[i].is_late) storages[i] = storage_make(&call, i);
+  memset(&held, 0, sizeof held);
+  held.call = &call;
+  held.inputs = inputs;
+  held.storages = storages;
+  call.context = &held;
   status = opgraft_call_run(&call, storages, &out->error);
+  for (int32_t i = 0; i < m->input_count; ++i)
+    if (held.is_gone[i]) memcpy(inputs[i].bytes, held.let_go[i], MEMORY_BYTES);
   if (status == OG_OK) results_record(&call, storages, m, inputs, &out->bytes);
   for (int32_t i = 0; i < call.storage_count; ++i) free(storages[i]);
   opgraft_call_end(&call);
@@ -664,7 +704,10 @@ static void graph_run(maker *m, uint64_t seed, const char *disable,
   const opgraft_options options = {.struct_size = sizeof options,
                                    .disable = disable};
   const opgraft_host host = {
-      .struct_size = sizeof host, .flags = flags, .threads = threads};
+      .struct_size = sizeof host,
+      .flags = flags,
+      .threads = threads,
+      .hold = (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? hold : NULL};
   *out = (outcome){0};
   out->status =
       opgraft_graph_parse(m->text.data, m->text.length, &graph, &out->error);
@@ -696,10 +739,12 @@ static void passes_without(maker *m, og_text *out) {
     if (chance(m, 2)) og_text_addf(out, "%s ", opgraft_pass_name(i));
 }
 
+enum { FORMS = 6 };  // in which a graph is run
+
 static void graph_try(uint64_t seed, bool prints, tally *count) {
   static maker m;
   og_text all = {0}, some = {0};
-  outcome wanted, found[4];
+  outcome wanted, found[FORMS];
   memset(&m, 0, sizeof m);
   graph_make(&m, seed);
   if (m.text.failed) {
@@ -717,8 +762,11 @@ static void graph_try(uint64_t seed, bool prints, tally *count) {
   graph_run(&m, seed, some.data, 0, 2, &found[1]);
   graph_run(&m, seed, "", 0, 2, &found[2]);
   graph_run(&m, seed, some.data, OPGRAFT_HOST_LANES_NOW, 3, &found[3]);
+  graph_run(&m, seed, "", OPGRAFT_HOST_ANY_SIZE, 1, &found[4]);
+  graph_run(&m, seed, some.data, OPGRAFT_HOST_ANY_SIZE | OPGRAFT_HOST_LANES_NOW,
+            3, &found[5]);
   bool is_right = true;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < FORMS; ++i) {
     // What the passes remove cannot fail any more.
     const bool fits = wanted.status != OG_OK || same(&wanted, &found[i]);
     if (!fits)
@@ -726,6 +774,8 @@ static void graph_try(uint64_t seed, bool prints, tally *count) {
              i == 0              ? "all passes"
              : i == 2            ? "threads"
              : i == 3            ? "lanes"
+             : i == 4            ? "let go"
+             : i == 5            ? "let go, lanes"
              : some.data != NULL ? some.data
                                  : "",
              found[i].status != OG_OK ? found[i].error.text : "numbers",
