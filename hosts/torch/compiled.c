@@ -270,15 +270,15 @@ typedef struct holding {
   PyObject **storages;
 } holding;
 
-static og_status host_hold(void *call_context, const int32_t *inputs,
-                           int32_t input_count, const int32_t *storages,
+static og_status host_hold(void *call_context, const int32_t *gone,
+                           int32_t gone_count, const int32_t *storages,
                            int32_t storage_count, void **out_data,
                            opgraft_error *error) {
   const holding *held = call_context;
   og_status status = OG_OK;
   const PyGILState_STATE lock = PyGILState_Ensure();
-  for (int32_t i = 0; i < input_count && PyList_Check(held->list); ++i) {
-    const int32_t slot = held->self->walked.slots[inputs[i]];
+  for (int32_t i = 0; i < gone_count && PyList_Check(held->list); ++i) {
+    const int32_t slot = held->self->walked.slots[gone[i]];
     if (slot < 0) continue;
     Py_INCREF(Py_None);
     PyList_SetItem(held->list, slot, Py_None);
