@@ -7,20 +7,18 @@
 // Invariants: holds stand behind nodes that are in no section, in order; a
 // storage that the host's step hands over (hosted.c) is in no hold.
 
-#include <string.h>
-
 #include "exec/exec.h"
 
 enum {
   HOLDS_MAX = 8,          // each takes the host's lock once
-  LARGE_BYTES = 1 << 16,  // what is smaller stays
   WORTH_BYTES = 1 << 20,  // that a whole graph lets go, or it has no holds
 };
 
 // While the holds of an instance are found.
 typedef struct finder {
   const og_plan *plan;
-  int64_t large_bytes, worth_bytes;
+  int64_t large_bytes;  // what is smaller stays
+  int64_t worth_bytes;
   int64_t *input_bytes;  // 0: stays
   int32_t *input_last;   // position of the last node that reads it
   int32_t *storage_first;
@@ -132,14 +130,14 @@ static og_status hold_fill(og_instance *instance, const finder *f, int32_t h) {
 
 og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   const opgraft_host *host = &instance->entry->executable->host;
-  const bool is_any = (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0;
   if (host->hold == NULL) return OG_OK;
   const size_t inputs = (size_t)plan->graph->input_count + 1;
   const size_t storages = (size_t)plan->storage_count + 1;
   og_arena *memory = &instance->memory;
   finder f = {.plan = plan,
-              .large_bytes = is_any ? 1 : LARGE_BYTES,
-              .worth_bytes = is_any ? 1 : WORTH_BYTES};
+              .large_bytes = og_large_bytes(host->flags),
+              .worth_bytes =
+                  (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : WORTH_BYTES};
   f.input_bytes = og_arena_array(memory, inputs, sizeof *f.input_bytes);
   f.input_last = og_arena_array(memory, inputs, sizeof *f.input_last);
   f.storage_first = og_arena_array(memory, storages, sizeof *f.storage_first);

@@ -115,35 +115,27 @@ OG_V_INLINE void v_storen_f16(uint16_t *p, vf x, int64_t n) {
   _mm256_mask_storeu_epi16(p, v_mask(n), _mm512_cvtps_ph(x, 0));
 }
 
-// The sums of four vectors.
-OG_V_INLINE void v_sum4(vf a, vf b, vf c, vf d, float *out) {
-  const vf ab = v_add(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-  const vf cd = v_add(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-  const __m512d lo =
-      _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const __m512d hi =
-      _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const vf all = v_add(_mm512_castpd_ps(lo), _mm512_castpd_ps(hi));
-  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all),
-                                    _mm512_extractf32x8_ps(all, 1));
-  _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half),
-                                _mm256_extractf128_ps(half, 1)));
-}
-
-// The greatest of each of four vectors.
-OG_V_INLINE void v_max4(vf a, vf b, vf c, vf d, float *out) {
-  const vf ab = v_max(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-  const vf cd = v_max(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
-  const __m512d lo =
-      _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const __m512d hi =
-      _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
-  const vf all = v_max(_mm512_castpd_ps(lo), _mm512_castpd_ps(hi));
-  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(all),
-                                    _mm512_extractf32x8_ps(all, 1));
-  _mm_storeu_ps(out, _mm_max_ps(_mm256_castps256_ps128(half),
-                                _mm256_extractf128_ps(half, 1)));
-}
+// Four vectors to one number each, by one operation on pairs.
+#define V_FOLD4(name, op)                                                     \
+  OG_V_INLINE void name(vf a, vf b, vf c, vf d, float *out) {                 \
+    const vf ab =                                                             \
+        _mm512_##op##_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)); \
+    const vf cd =                                                             \
+        _mm512_##op##_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)); \
+    const __m512d lo =                                                        \
+        _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));       \
+    const __m512d hi =                                                        \
+        _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));       \
+    const vf all =                                                            \
+        _mm512_##op##_ps(_mm512_castpd_ps(lo), _mm512_castpd_ps(hi));         \
+    const __m256 half = _mm256_##op##_ps(_mm512_castps512_ps256(all),         \
+                                         _mm512_extractf32x8_ps(all, 1));     \
+    _mm_storeu_ps(out, _mm_##op##_ps(_mm256_castps256_ps128(half),            \
+                                     _mm256_extractf128_ps(half, 1)));        \
+  }
+V_FOLD4(v_sum4, add)
+V_FOLD4(v_max4, max)
+#undef V_FOLD4
 
 // r[i][j] becomes r[j][i].
 OG_V_INLINE void v_transpose(vf *r) {

@@ -19,8 +19,6 @@ typedef struct root_info {
   bool is_live;
 } root_info;
 
-enum { LARGE_BYTES = 1 << 16 };
-
 // A lane's number is that of its section * OG_LANES_MAX + its own.
 enum { LANE_UNSET = -1, LANE_NONE = -2, LANE_SEVERAL = -3 };
 
@@ -427,13 +425,12 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols,
     plan->symbols[s] = symbols[s];
   OG_TRY(og_sizes_eval(&graph->sizes, plan->symbols, plan->sizes, error));
   const size_t values = (size_t)graph->value_count + 1;
-  planner p = {
-      .plan = plan,
-      .graph = graph,
-      .request = request,
-      .shares = (flags & OPGRAFT_HOST_UNSHARED) == 0,
-      .worth_bytes = (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : LARGE_BYTES,
-      .error = error};
+  planner p = {.plan = plan,
+               .graph = graph,
+               .request = request,
+               .shares = (flags & OPGRAFT_HOST_UNSHARED) == 0,
+               .worth_bytes = og_large_bytes(flags),
+               .error = error};
   p.roots = og_alloc_zeroed(values, sizeof *p.roots);
   p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
   p.lane_at = og_alloc_zeroed((size_t)graph->node_count + 1, sizeof *p.lane_at);

@@ -47,6 +47,11 @@ typedef struct og_plan {
 
 enum { OG_PLAN_ALIGNMENT = 64 };
 
+// From how many bytes on a tensor is large, by the host's flags.
+static inline int64_t og_large_bytes(uint32_t flags) {
+  return (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : 1 << 16;
+}
+
 // `flags` are the host's (OPGRAFT_HOST_*); `lanes`, NULL for none, is what
 // sections are made from. Failure: OG_SHAPE where a size is
 // negative or a view leaves its storage, OG_MEMORY.
