@@ -28,6 +28,7 @@ typedef struct compiled {
   bool is_kept;        // every call's, not only a failing one's
   bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
+  bool is_settled;     // what a first call leaves behind is gone
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
 } compiled;
 
@@ -373,6 +374,16 @@ static bool is_misfit(og_status code) {
          code == OG_INVALID;
 }
 
+enum { SETTLES_BYTES = 1 << 20 };  // of results, from which on it is worth it
+
+static void call_settle(compiled *self, const opgraft_call *call) {
+  size_t bytes = 0;
+  for (int32_t i = 0; i < call->storage_count; ++i)
+    bytes += call->storages[i].size_bytes;
+  self->is_settled = true;
+  if (bytes >= SETTLES_BYTES) memory_settle();
+}
+
 static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
   opgraft_call call;
@@ -392,6 +403,7 @@ static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   }
   PyObject *results = call_begun(self, &call, in, list);
   if (UNLIKELY(results == NULL) && !self->is_kept) repro_write(self, in);
+  if (UNLIKELY(!self->is_settled)) call_settle(self, &call);
   opgraft_call_end(&call);
   return results;
 }

@@ -370,6 +370,13 @@ static PyObject *graph_rows(PyObject *self, PyObject *none) {
   return list;
 }
 
+static PyObject *settle(PyObject *self, PyObject *none) {
+  (void)self;
+  (void)none;
+  memory_settle();
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, "Finds torch's C functions."},
     {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
@@ -385,6 +392,7 @@ static PyMethodDef methods[] = {
     {"library_open", library_open, METH_O, "A C library, kept mapped."},
     {"library_find", library_find, METH_VARARGS, "A symbol's address."},
     {"boxed_register", boxed_register, METH_VARARGS, "A dispatcher kernel."},
+    {"memory_settle", settle, METH_NOARGS, "Free memory to the system."},
     {"graph_rows", graph_rows, METH_NOARGS, "What the importer knows."},
     {"recipe_new", recipe_new, METH_VARARGS, "How an operator is called."},
     {"graph_compile", graph_compile, METH_VARARGS,

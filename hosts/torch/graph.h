@@ -26,6 +26,11 @@ typedef struct pool {
 void *pool_alloc(pool *p, size_t count, size_t size);
 const char *pool_string(pool *p, const char *text);
 void pool_free(pool *p);
+// Free memory that the process's allocator keeps goes back to the system: what
+// compiling and a first call leave behind lies in holes that nothing fits in,
+// and would stay resident beside all that later calls need. Takes
+// milliseconds, so once a graph.
+void memory_settle(void);
 
 // --- How the dispatcher is called (recipe.c) ---------------------------------
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is freed at once.
+// Memory that is freed at once, and what malloc keeps of what was freed.
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "graph.h"
 
@@ -55,4 +58,10 @@ void pool_free(pool *p) {
     p->blocks = block->next;
     free(block);
   }
+}
+
+void memory_settle(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
