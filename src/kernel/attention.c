@@ -50,13 +50,9 @@ static void merge_row(const og_runner *r, const og_plan_merge *m, int64_t i,
     r->rows->accumulate(r->partial_out + slot * a->dim_vo, weight, out,
                         a->dim_vo);
   }
-  const og_plan_request *request = &r->view.requests[m->request];
-  const int64_t row = m->row_begin + i;
-  const float factor = top > -INFINITY ? 1 / sum : 0;
-  void *to = og_result_of(r, request, row, head);
-  r->tiles->store_rows(out, a->dim_vo, 1, a->dim_vo, &factor, &to, a->element);
-  og_lse_store(r, request, row, head,
-               top > -INFINITY ? top + og_log2(sum) : top);
+  og_row_store(r, &r->view.requests[m->request], m->row_begin + i, head, out,
+               top > -INFINITY ? 1 / sum : 0,
+               top > -INFINITY ? top + log2f(sum) : top);
 }
 
 static void merges_run(void *state, int64_t begin, int64_t end,

@@ -225,14 +225,12 @@ typedef struct og_softmax {
   float *factor;          // [rows] what earlier sums are to be multiplied by
 } og_softmax;
 
-// Rows of memory to ask for while a tile is computed, a line at a time: a core
+// Lines of memory to ask for while a tile is computed, a few at a time: a core
 // that asks for more than it can wait for stands still.
-typedef struct og_strip {
-  const char *at;
-  int64_t bytes;  // of a row
-  int64_t step;   // bytes from row to row
-  int64_t count;  // rows
-} og_strip;
+typedef struct og_lines {
+  const void *const *at;
+  int64_t count;
+} og_lines;
 
 typedef struct og_attention_kernels {
   int32_t panel;      // columns of a tile
@@ -250,21 +248,16 @@ typedef struct og_attention_kernels {
   // c[rows, panel] (+)= a[rows, k] b[k, panel]; `ahead` may be NULL.
   void (*tile)(int64_t rows, const void *a, int64_t a_stride, const void *b,
                int64_t k, float *c, int64_t c_stride, int accumulate,
-               const og_strip *ahead);
+               const og_lines *ahead);
   // The same for the first panel / 2 columns.
   void (*half_tile)(int64_t rows, const void *a, int64_t a_stride,
                     const void *b, int64_t k, float *c, int64_t c_stride,
-                    int accumulate, const og_strip *ahead);
+                    int accumulate, const og_lines *ahead);
   void (*softmax)(const og_softmax *x);
   void (*scale)(float *x, int64_t n, float factor);
-  // Rows by pointer, as rows of the tile's type that are padded with zeros to
-  // the stride, a multiple of 32.
-  void (*load_rows)(const void *const *rows, int64_t count, int64_t dim,
-                    void *to, int64_t stride, int element);
-  // Row i of o times factor[i], to to[i].
-  void (*store_rows)(const float *o, int64_t o_stride, int64_t count,
-                     int64_t dim, const float *factor, void *const *to,
-                     int element);
+  // out = x * factor
+  void (*store)(const float *x, int64_t n, float factor, void *out,
+                int element);
   // s[r * s_stride + i] = q[r] . keys[i], i < 4; q, of the tile's type, padded
   // with zeros to 32.
   void (*dots)(const void *q, int64_t q_stride, int64_t rows,

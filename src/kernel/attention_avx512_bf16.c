@@ -23,16 +23,6 @@ OG_INLINE vf pair_load(const uint16_t *row, int64_t d, int64_t dim) {
       _mm512_maskz_loadu_epi16((__mmask32)((1ull << left) - 1), row + d));
 }
 
-OG_TARGET static void load_rows(const void *const *rows, int64_t count,
-                                int64_t dim, void *to, int64_t stride,
-                                int element) {
-  (void)element;
-  for (int64_t i = 0; i < count; ++i)
-    for (int64_t d = 0; d < stride; d += 2 * VW)
-      _mm512_storeu_ps((uint16_t *)to + i * stride + d,
-                       d < dim ? pair_load(rows[i], d, dim) : v_zero());
-}
-
 // How many rows ahead of their use rows are asked for.
 enum { AHEAD = 16 };
 
@@ -105,25 +95,25 @@ OG_TARGET static void pack_values(const void *const *values, int64_t first,
   v_store(c + r * c_stride, c##r); \
   v_store(c + r * c_stride + VW, d##r);
 
-static const og_strip no_strip;
+static const og_lines no_lines;
 
 // Strides and k count pairs.
 #define TILE_DEFINE(R, name)                                                   \
   OG_TARGET static void name##_##R(                                            \
       const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
-      int64_t c_stride, int accumulate, const og_strip *ahead) {               \
-    STRIP_BEGIN(ahead)                                                         \
+      int64_t c_stride, int accumulate, const og_lines *ahead) {               \
+    LINES_BEGIN(ahead)                                                         \
     ROWS_AT(a, a_stride * 4)                                                   \
     ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
       ROWS_HOLD                                                                \
       const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
       const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);                    \
-      ROWS_##R(TILE_STEP) ROWS_NEXT(4) STRIP_STEP(i)                           \
+      ROWS_##R(TILE_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
     }                                                                          \
     if (accumulate) {                                                          \
       ROWS_##R(TILE_ADD)                                                       \
     }                                                                          \
-    ROWS_##R(TILE_PUT) STRIP_END                                               \
+    ROWS_##R(TILE_PUT) LINES_END                                               \
   }
 EACH_TILE_14(TILE_DEFINE, tile)
 
@@ -139,39 +129,39 @@ EACH_TILE_14(TILE_DEFINE, tile)
 #define HALF_DEFINE(R, name)                                                   \
   OG_TARGET static void name##_##R(                                            \
       const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
-      int64_t c_stride, int accumulate, const og_strip *ahead) {               \
-    STRIP_BEGIN(ahead)                                                         \
+      int64_t c_stride, int accumulate, const og_lines *ahead) {               \
+    LINES_BEGIN(ahead)                                                         \
     ROWS_AT(a, a_stride * 4)                                                   \
     ROWS_##R(HALF_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
       ROWS_HOLD                                                                \
       const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
-      ROWS_##R(HALF_STEP) ROWS_NEXT(4) STRIP_STEP(i)                           \
+      ROWS_##R(HALF_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
     }                                                                          \
     if (accumulate) {                                                          \
       ROWS_##R(HALF_ADD)                                                       \
     }                                                                          \
-    ROWS_##R(HALF_PUT) STRIP_END                                               \
+    ROWS_##R(HALF_PUT) LINES_END                                               \
   }
 EACH_TILE_14(HALF_DEFINE, half)
 
 typedef void (*tile_fn)(const int32_t *a, int64_t a_stride, const float *b,
                         int64_t k, float *c, int64_t c_stride, int accumulate,
-                        const og_strip *ahead);
+                        const og_lines *ahead);
 static const tile_fn tiles[TILE_ROWS + 1] = TILE_LIST_14(tile);
 static const tile_fn halves[TILE_ROWS + 1] = TILE_LIST_14(half);
 
 static void tile(int64_t rows, const void *a, int64_t a_stride, const void *b,
                  int64_t k, float *c, int64_t c_stride, int accumulate,
-                 const og_strip *ahead) {
+                 const og_lines *ahead) {
   tiles[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate,
-              ahead != NULL ? ahead : &no_strip);
+              ahead != NULL ? ahead : &no_lines);
 }
 
 static void half_tile(int64_t rows, const void *a, int64_t a_stride,
                       const void *b, int64_t k, float *c, int64_t c_stride,
-                      int accumulate, const og_strip *ahead) {
+                      int accumulate, const og_lines *ahead) {
   halves[rows](a, a_stride / 2, b, (k + 1) / 2, c, c_stride, accumulate,
-               ahead != NULL ? ahead : &no_strip);
+               ahead != NULL ? ahead : &no_lines);
 }
 
 // --- Few rows: keys and values where they lie
@@ -286,8 +276,7 @@ const og_attention_kernels og_attention_avx512_bf16 = {
     .half_tile = half_tile,
     .softmax = softmax_rows,
     .scale = scale_row,
-    .load_rows = load_rows,
-    .store_rows = store_rows,
+    .store = store_row,
     .dots = dots,
     .add_values = add_values,
 };

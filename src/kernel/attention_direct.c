@@ -78,23 +78,22 @@ static void direct_values(const og_runner *r, og_worker *s,
 static void direct_softmax(const og_runner *r, og_worker *s,
                            const og_plan_unit *unit, int32_t head_begin,
                            int32_t head_end, int64_t begin, int64_t end) {
-  const int64_t rows = unit->row_count;
-  int64_t filled = 0, done = 0;
+  const int64_t rows = unit->row_count, all = (head_end - head_begin) * rows;
+  int64_t i = 0, done = 0;
+  int32_t head = head_begin;
   og_softmax_rows batch;
-  for (int32_t head = head_begin; head < head_end; ++head) {
-    og_softmax_rows_fill(r, &batch, filled, unit, unit->row_begin, rows, head,
-                         begin, end);
-    filled += rows;
-    if (head + 1 < head_end && filled + rows <= ROWS) continue;
-    float *logits = s->s + done * DIRECT_BLOCK;
-    for (int64_t i = 0; i < filled; ++i)
-      for (int64_t k = end - begin; k < DIRECT_BLOCK; ++k)
-        logits[i * DIRECT_BLOCK + k] = 0;
-    og_softmax_run(r, s, unit, &batch, filled, done, logits,
+  for (int64_t at = 0; at < all; ++at) {
+    float *logits = s->s + at * DIRECT_BLOCK;
+    for (int64_t k = end - begin; k < DIRECT_BLOCK; ++k) logits[k] = 0;
+    og_softmax_row_fill(r, &batch, at - done, unit, unit->row_begin + i, head,
+                        begin, end);
+    if (++i == rows) i = 0, ++head;
+    if (at + 1 < all && at + 1 - done < SOFTMAX_ROWS) continue;
+    og_softmax_run(r, s, unit, &batch, at + 1 - done, done,
+                   s->s + done * DIRECT_BLOCK,
                    s->kernels->is_bf16 ? s->p + done * DIRECT_BLOCK : NULL,
                    DIRECT_BLOCK, DIRECT_BLOCK);
-    done += filled;
-    filled = 0;
+    done = at + 1;
   }
 }
 

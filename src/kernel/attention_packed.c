@@ -46,9 +46,9 @@ static void block_pack(const og_runner *r, og_worker *s,
 typedef struct upcoming {
   const og_plan_request *request;
   int32_t head;
-  int64_t key, value, key_end;  // asked for next, and the end of both
+  int64_t key_begin, key_end;
   int64_t row_begin, row_end;
-  int64_t calls;  // of tile functions until then that may ask for them
+  int64_t steps;  // of the tiles' loops until then
 } upcoming;
 
 static upcoming upcoming_keys(const og_runner *r, const og_plan_unit *unit,
@@ -57,8 +57,7 @@ static upcoming upcoming_keys(const og_runner *r, const og_plan_unit *unit,
   return (upcoming){
       .request = &r->view.requests[unit->request],
       .head = head,
-      .key = begin,
-      .value = begin,
+      .key_begin = begin,
       .key_end = end < unit->kv_end ? end : unit->kv_end,
   };
 }
@@ -90,43 +89,82 @@ static upcoming upcoming_item(og_runner *r) {
   return upcoming_head(r, &r->view.units[item->unit], item->head);
 }
 
-// The next `share` keys or values, whichever is behind; fewer where they do
-// not lie equally far apart.
-static og_strip upcoming_take(const og_runner *r, upcoming *next,
-                              int64_t share) {
+// Lines that a tile asks for; those that do not fit are left to a later one.
+enum { LINES = 1024 };
+
+typedef struct line_list {
+  const void *at[LINES];
+  int64_t count, used;
+  int64_t part;  // of a tile function
+} line_list;
+
+static void lines_add(line_list *lines, const char *row, int64_t bytes) {
+  const void **to = lines->at + lines->count;
+  for (int64_t at = 0; at < bytes; at += 64) *to++ = row + at;
+  lines->count = to - lines->at;
+}
+
+// How many of `left` things, each of so many bytes, fall to the next k of
+// *steps, which it takes.
+static int64_t share_take(const line_list *lines, int64_t left, int64_t bytes,
+                          int64_t k, int64_t *steps) {
+  const int64_t share = *steps > k ? (left * k + *steps - 1) / *steps : left;
+  const int64_t room = (LINES - lines->count) / (bytes / 64 + 2);
+  *steps -= k;
+  return share < room ? share : room;
+}
+
+static void upcoming_lines(const og_runner *r, upcoming *next, int64_t k,
+                           line_list *lines) {
   const og_attention_args *a = r->args;
   const int64_t width = (int64_t)og_element_bytes(a->element);
-  const int is_key = next->key <= next->value;
-  int64_t *from = is_key ? &next->key : &next->value;
-  if (*from >= next->key_end) return (og_strip){0};
-  const int64_t left = next->key_end - *from;
-  const og_key_run run = og_keys_run(r, next->request, next->head, *from,
-                                     *from + (share < left ? share : left));
-  *from += run.count;
-  return (og_strip){
-      .at = is_key ? run.key : run.value,
-      .bytes = (is_key ? a->dim_qk : a->dim_vo) * width,
-      .step = (is_key ? a->k_token : a->v_token) * width,
-      .count = run.count,
+  const int64_t key_bytes = a->dim_qk * width, value_bytes = a->dim_vo * width;
+  const int is_paged = r->view.header->page_size > 0;
+  const int64_t share = share_take(lines, next->key_end - next->key_begin,
+                                   key_bytes + value_bytes, k, &next->steps);
+  const void *key = NULL, *value = NULL;
+  for (int64_t i = 0; i < share; ++i, ++next->key_begin) {
+    if (i == 0 || is_paged) {
+      og_row_find(r, next->request, next->head, next->key_begin, &key, &value);
+    } else {
+      key = (const char *)key + a->k_token * width;
+      value = (const char *)value + a->v_token * width;
+    }
+    lines_add(lines, key, key_bytes);
+    lines_add(lines, value, value_bytes);
+  }
+}
+
+// Packed rows one after the other, without a division for each.
+typedef struct row_walk {
+  const char *at;
+  int64_t step, wrap;  // bytes to the next head's row, and to the next token's
+  int64_t in_group;
+  int64_t left;
+} row_walk;
+
+static row_walk row_walk_of(const og_runner *r, const void *at, int64_t row,
+                            int64_t count, int64_t row_stride,
+                            int64_t head_stride) {
+  const int64_t width = (int64_t)og_element_bytes(r->args->element);
+  return (row_walk){
+      .at = at,
+      .step = head_stride * width,
+      .wrap = (row_stride - (r->group - 1) * head_stride) * width,
+      .in_group = row - og_row_token(row, r->group) * r->group,
+      .left = count,
   };
 }
 
-// Queries or results of packed rows [begin, end), whose first lies at `row`,
-// by tokens; nothing where a token's heads do not lie together.
-static og_strip rows_strip(const og_runner *r, const void *row, int64_t begin,
-                           int64_t end, int64_t row_stride, int64_t head_stride,
-                           int64_t dim) {
-  const int64_t width = (int64_t)og_element_bytes(r->args->element);
-  const int64_t token = og_row_token(begin, r->group);
-  if (begin >= end || (r->group > 1 && head_stride != dim))
-    return (og_strip){0};
-  return (og_strip){
-      .at =
-          (const char *)row - (begin - token * r->group) * head_stride * width,
-      .bytes = r->group * dim * width,
-      .step = row_stride * width,
-      .count = og_row_token(end - 1, r->group) + 1 - token,
-  };
+static void row_walk_lines(row_walk *walk, int64_t count, int64_t bytes,
+                           int64_t group, line_list *lines) {
+  for (int64_t i = 0; i < count; ++i) {
+    lines_add(lines, walk->at, bytes);
+    const int is_last = ++walk->in_group == group;
+    walk->at += is_last ? walk->wrap : walk->step;
+    if (is_last) walk->in_group = 0;
+  }
+  walk->left -= count;
 }
 
 // Rows [i0, i0 + rows) of a unit against a block of keys that begins at
@@ -143,7 +181,8 @@ typedef struct tile_work {
 // What a worker needs at the end of a tile: where its results go, and the
 // queries of the next one.
 typedef struct nearby {
-  og_strip results, queries;
+  row_walk results, queries;
+  int64_t steps;
 } nearby;
 
 static tile_work tile_of(const og_runner *r, const og_plan_unit *unit,
@@ -175,19 +214,49 @@ static tile_work tile_of(const og_runner *r, const og_plan_unit *unit,
   };
 }
 
-// Calls that may ask for keys: those that find logits, and where no queries
-// are loaded and no results stored, those that add values.
-static int64_t tile_call_count(const og_runner *r, const tile_work *t) {
+// Steps of the tile functions' loops.
+static int64_t tile_step_count(const og_runner *r, const tile_work *t) {
   const int64_t panel = r->tiles->panel;
   if (t->end == 0) return 0;
-  return (t->last - t->first) / panel +
-         (t->is_first || t->is_last
-              ? 0
-              : og_round_up(r->args->dim_vo, panel) / panel);
+  return (t->last - t->first) / panel * r->args->dim_qk +
+         og_round_up(r->args->dim_vo, panel) / panel * (t->end - t->first);
+}
+
+static void nearby_lines(const og_runner *r, nearby *near, int64_t k,
+                         line_list *lines) {
+  const og_attention_args *a = r->args;
+  const int64_t width = (int64_t)og_element_bytes(a->element);
+  const int64_t out_bytes = a->dim_vo * width, q_bytes = a->dim_qk * width;
+  const int64_t share =
+      share_take(lines, near->results.left + near->queries.left,
+                 out_bytes > q_bytes ? out_bytes : q_bytes, k, &near->steps);
+  const int64_t results =
+      share < near->results.left ? share : near->results.left;
+  row_walk_lines(&near->results, results, out_bytes, r->group, lines);
+  row_walk_lines(&near->queries, share - results, q_bytes, r->group, lines);
+}
+
+// What the next `calls` tile functions, of k steps each, ask for.
+static void lines_ask(const og_runner *r, int64_t calls, int64_t k,
+                      nearby *near, upcoming *next, line_list *lines) {
+  lines->count = lines->used = 0;
+  nearby_lines(r, near, calls * k, lines);
+  upcoming_lines(r, next, calls * k, lines);
+  lines->part = (lines->count + calls - 1) / calls;
+}
+
+static og_lines lines_take(line_list *lines) {
+  const int64_t left = lines->count - lines->used;
+  const og_lines taken = {
+      .at = lines->at + lines->used,
+      .count = left < lines->part ? left : lines->part,
+  };
+  lines->used += taken.count;
+  return taken;
 }
 
 static void tile_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
-                     int32_t head, const tile_work *t, const nearby *near,
+                     int32_t head, const tile_work *t, nearby *near,
                      upcoming *next) {
   const og_attention_kernels *tiles = r->tiles;
   const int64_t panel = tiles->panel, half = panel / 2, dim = r->args->dim_qk;
@@ -195,35 +264,33 @@ static void tile_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
   const int64_t key_bytes = og_round_up(dim, tiles->is_bf16 ? 2 : 1) * width;
   const int64_t i0 = t->i0, first = t->first;
   const char *q = s->q + i0 * s->q_stride * width;
-  const int64_t left = 2 * next->key_end - next->key - next->value;
-  const int64_t share = (left + next->calls - 1) / next->calls;
+  line_list lines;
+  lines_ask(r, (t->last - first) / panel, dim, near, next, &lines);
   for (int64_t c = first; c < t->last; c += panel) {
-    const og_strip ahead = upcoming_take(r, next, share);
+    const og_lines ahead = lines_take(&lines);
     (t->end - c > half ? tiles->tile : tiles->half_tile)(
         t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
         0, &ahead);
   }
   const int64_t n = og_round_up(t->end - first, half);
   og_softmax_rows rows;
-  og_softmax_rows_fill(r, &rows, 0, unit, unit->row_begin + i0, t->rows, head,
-                       t->origin + first, t->origin + t->end);
+  for (int64_t i = 0; i < t->rows; ++i)
+    og_softmax_row_fill(r, &rows, i, unit, unit->row_begin + i0 + i, head,
+                        t->origin + first, t->origin + t->end);
   og_softmax_run(r, s, unit, &rows, t->rows, i0, s->s + first,
                  tiles->is_bf16 ? s->p + first : NULL, BLOCK, n);
   const void *weights = tiles->is_bf16 ? (const void *)(s->p + first)
                                        : (const void *)(s->s + first);
   const int64_t dim_vo = r->args->dim_vo;
+  lines_ask(r, og_round_up(dim_vo, panel) / panel, t->end - first, near, next,
+            &lines);
   for (int64_t d = 0; d < dim_vo; d += panel) {
-    const og_strip ahead = !t->is_first && !t->is_last
-                               ? upcoming_take(r, next, share)
-                           : d == 0     ? near->results
-                           : d == panel ? near->queries
-                                        : (og_strip){0};
+    const og_lines ahead = lines_take(&lines);
     (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
         t->rows, weights, BLOCK,
         s->values + (d * BLOCK + first * panel) * width, t->end - first,
         s->o + i0 * s->o_stride + d, s->o_stride, !t->is_first, &ahead);
   }
-  next->calls -= tile_call_count(r, t);
 }
 
 // Tile k of a unit against a block.
@@ -239,20 +306,18 @@ static nearby nearby_of(const og_runner *r, const og_plan_unit *unit,
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t row = unit->row_begin + t->i0, end = row + t->rows;
-  nearby near = {0};
+  nearby near = {.steps = tile_step_count(r, t)};
   if (t->is_last && unit->slot < 0)
-    near.results = rows_strip(r, og_result_of(r, request, row, head), row, end,
-                              a->out_row, a->out_head, a->dim_vo);
-  if (k + 1 < tile_count(r, unit)) {
-    if (is_first)
-      near.queries = rows_strip(r, og_query_of(r, request, end, head), end,
-                                unit->row_begin + tile_end(r, unit, k + 1),
-                                a->q_row, a->q_head, a->dim_qk);
-  } else if (next->row_begin < next->row_end) {
-    near.queries = rows_strip(
+    near.results = row_walk_of(r, og_result_of(r, request, row, head), row,
+                               t->rows, a->out_row, a->out_head);
+  if (k + 1 < tile_count(r, unit) && is_first)
+    near.queries = row_walk_of(r, og_query_of(r, request, end, head), end,
+                               unit->row_begin + tile_end(r, unit, k + 1) - end,
+                               a->q_row, a->q_head);
+  else if (k + 1 == tile_count(r, unit) && next->row_begin < next->row_end)
+    near.queries = row_walk_of(
         r, og_query_of(r, next->request, next->row_begin, next->head),
-        next->row_begin, next->row_end, a->q_row, a->q_head, a->dim_qk);
-  }
+        next->row_begin, next->row_end - next->row_begin, a->q_row, a->q_head);
   return near;
 }
 
@@ -265,7 +330,7 @@ static void block_run(const og_runner *r, og_worker *s,
   const int is_first = origin <= unit->kv_begin, is_last = end == unit->kv_end;
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
-    next.calls += tile_call_count(r, &t);
+    next.steps += tile_step_count(r, &t);
   }
   for (int64_t k = 0; k < tiles; ++k) {
     const tile_work t = tile_at(r, unit, k, origin, end);
@@ -273,7 +338,7 @@ static void block_run(const og_runner *r, og_worker *s,
       og_queries_load(r, s, request, unit->row_begin + t.i0, t.rows, head,
                       t.i0);
     if (t.end > 0) {
-      const nearby near = nearby_of(r, unit, head, &t, k, is_first, &next);
+      nearby near = nearby_of(r, unit, head, &t, k, is_first, &next);
       tile_run(r, s, unit, head, &t, &near, &next);
     }
     if (is_last) og_results_store(r, s, unit, head, t.i0, t.i0 + t.rows, 0);

@@ -6,7 +6,7 @@
 
 #include "kernel/attention_run.h"
 
-static const float log2e = 1.44269504f;
+static const float log2e = 1.44269504f, ln2 = 0.693147181f;
 
 static void *carve(char **at, int64_t bytes) {
   void *out = *at;
@@ -54,17 +54,9 @@ og_worker og_worker_of(const og_runner *r, int32_t worker, int64_t rows,
 void og_rows_find(const og_runner *r, const og_plan_request *request,
                   int32_t head, int64_t begin, int64_t end,
                   const void **key_rows, const void **value_rows) {
-  const og_attention_args *a = r->args;
-  const int64_t width = (int64_t)og_element_bytes(a->element);
-  const int64_t key_step = a->k_token * width, value_step = a->v_token * width;
-  while (begin < end) {
-    const og_key_run run = og_keys_run(r, request, head, begin, end);
-    for (int64_t i = 0; i < run.count; ++i) {
-      *key_rows++ = (const char *)run.key + i * key_step;
-      *value_rows++ = (const char *)run.value + i * value_step;
-    }
-    begin += run.count;
-  }
+  for (int64_t i = begin; i < end; ++i)
+    og_row_find(r, request, head, i, &key_rows[i - begin],
+                &value_rows[i - begin]);
 }
 
 void og_row_rotate(const og_runner *r, og_worker *s, const void *x, void *y,
@@ -80,34 +72,43 @@ void og_row_rotate(const og_runner *r, og_worker *s, const void *x, void *y,
 void og_queries_load(const og_runner *r, og_worker *s,
                      const og_plan_request *request, int64_t row_begin,
                      int64_t rows, int32_t head, int64_t at) {
+  enum { AHEAD = 12 };
   const og_attention_args *a = r->args;
-  const int64_t width = s->kernels->is_bf16 ? 2 : 4;
-  const void *from[ROWS];
-  for (int64_t i = 0, n; i < rows; i += n) {
-    n = rows - i < ROWS ? rows - i : ROWS;
-    for (int64_t j = 0; j < n; ++j) {
-      from[j] = og_query_of(r, request, row_begin + i + j, head);
-      s->max[at + i + j] = -INFINITY;
-      s->sum[at + i + j] = 0;
+  const int bf16 = s->kernels->is_bf16;
+  const int64_t width = bf16 ? 2 : 4;
+  const size_t rest = (size_t)((s->q_stride - a->dim_qk) * width);
+  const size_t bytes = (size_t)a->dim_qk * og_element_bytes(a->element);
+  for (int64_t i = 0; i < rows; ++i) {
+    const void *q = og_query_of(r, request, row_begin + i, head);
+    if (i + AHEAD < rows) {
+      const void *later = og_query_of(r, request, row_begin + i + AHEAD, head);
+      og_rows_prefetch(&later, 1, 0, bytes);
     }
     char *to = s->q + (at + i) * s->q_stride * width;
-    s->kernels->load_rows(from, n, a->dim_qk, to, s->q_stride, a->element);
-    for (int64_t j = 0; a->pos_mode == OG_POS_ROPE && j < n; ++j)
-      og_row_rotate(r, s, to + j * s->q_stride * width,
-                    to + j * s->q_stride * width,
-                    og_row_position(request, row_begin + i + j, r->group),
-                    s->kernels->is_bf16 ? OG_BF16 : OG_F32);
+    if (bf16)
+      memcpy(to, q, bytes);
+    else
+      r->rows->to_f32(q, (float *)(void *)to, a->dim_qk, a->element);
+    if (rest > 0) memset(to + a->dim_qk * width, 0, rest);
+    if (a->pos_mode == OG_POS_ROPE)
+      og_row_rotate(r, s, to, to,
+                    og_row_position(request, row_begin + i, r->group),
+                    bf16 ? OG_BF16 : OG_F32);
+    s->max[at + i] = -INFINITY;
+    s->sum[at + i] = 0;
   }
 }
 
-// A row's results are o * factor and lse.
-static void row_end(const og_worker *s, int64_t row, int64_t dim,
-                    float *out_factor, float *out_lse) {
-  const float sum = s->sum[row];
-  const int is_empty = sum == 0;
-  *out_lse = is_empty ? -INFINITY : s->max[row] + og_log2(sum);
-  *out_factor = is_empty ? 0 : 1 / sum;
-  if (is_empty) memset(s->o + row * s->o_stride, 0, (size_t)dim * 4);
+void og_row_store(const og_runner *r, const og_plan_request *request,
+                  int64_t row, int32_t head, const float *o, float factor,
+                  float lse) {
+  const og_attention_args *a = r->args;
+  const int64_t at = og_row_token(row, r->group);
+  const int64_t token = request->q_begin + at;
+  const int64_t q_head = (head - at) * r->group + row;
+  r->tiles->store(o, a->dim_vo, factor, og_result_of(r, request, row, head),
+                  a->element);
+  a->lse[token * a->q_heads + q_head] = a->natural_lse ? lse * ln2 : lse;
 }
 
 void og_results_store(const og_runner *r, og_worker *s,
@@ -115,58 +116,44 @@ void og_results_store(const og_runner *r, og_worker *s,
                       int64_t end, int64_t at) {
   const og_plan_request *request = &r->view.requests[unit->request];
   const og_attention_args *a = r->args;
-  const int is_final = unit->slot < 0;
-  float factor[ROWS];
-  void *to[ROWS];
-  for (int64_t i = begin, n; i < end; i += n) {
-    n = end - i < ROWS ? end - i : ROWS;
-    for (int64_t j = 0; j < n; ++j) {
-      const int64_t row = unit->row_begin + i + j;
-      const int64_t slot = (unit->slot + i + j) * a->kv_heads + head;
-      float lse;
-      row_end(s, at + i + j, a->dim_vo, &factor[j], &lse);
-      to[j] = is_final ? og_result_of(r, request, row, head)
-                       : r->partial_out + slot * a->dim_vo;
-      if (is_final)
-        og_lse_store(r, request, row, head, lse);
-      else
-        r->partial_lse[slot] = lse;
+  for (int64_t i = begin; i < end; ++i) {
+    float *o = s->o + (at + i) * s->o_stride;
+    const float sum = s->sum[at + i];
+    const int is_empty = sum == 0;
+    const float lse = is_empty ? -INFINITY : s->max[at + i] + log2f(sum);
+    const float factor = is_empty ? 0 : 1 / sum;
+    if (is_empty) memset(o, 0, (size_t)a->dim_vo * 4);
+    if (unit->slot < 0) {
+      og_row_store(r, request, unit->row_begin + i, head, o, factor, lse);
+      continue;
     }
-    r->tiles->store_rows(s->o + (at + i) * s->o_stride, s->o_stride, n,
-                         a->dim_vo, factor, to, is_final ? a->element : OG_F32);
+    const int64_t slot = (unit->slot + i) * a->kv_heads + head;
+    r->tiles->store(o, a->dim_vo, factor, r->partial_out + slot * a->dim_vo,
+                    OG_F32);
+    r->partial_lse[slot] = lse;
   }
 }
 
 // --- Logits to weights
 
-static int32_t column_of(int64_t key, int64_t key_begin) {
-  return key > key_begin ? (int32_t)(key - key_begin) : 0;
-}
-
-void og_softmax_rows_fill(const og_runner *r, og_softmax_rows *rows, int64_t at,
-                          const og_plan_unit *unit, int64_t row_begin,
-                          int64_t count, int32_t head, int64_t key_begin,
-                          int64_t key_limit) {
+void og_softmax_row_fill(const og_runner *r, og_softmax_rows *rows, int64_t i,
+                         const og_plan_unit *unit, int64_t row, int32_t head,
+                         int64_t key_begin, int64_t key_limit) {
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
-  int64_t token = og_row_token(row_begin, r->group);
-  int64_t in_group = row_begin - token * r->group;
-  for (int64_t i = at; i < at + count; ++i) {
-    const int64_t position = token + request->kv_len - request->q_len;
-    int64_t lo, hi;
-    og_keys_visible(r->view.header, request, position, &lo, &hi);
-    if (lo < unit->kv_begin) lo = unit->kv_begin;
-    if (hi > key_limit) hi = key_limit;
-    rows->lo[i] = column_of(lo, key_begin);
-    rows->hi[i] = column_of(hi, key_begin);
-    rows->bit[i] = token * request->kv_len + key_begin;
-    if (a->pos_mode == OG_POS_ALIBI) {
-      rows->slope[i] =
-          og_alibi_slope((int32_t)(head * r->group + in_group), a->q_heads);
-      rows->distance[i] = (float)(key_begin - position);
-    }
-    if (++in_group == r->group) in_group = 0, ++token;
-  }
+  const int64_t token = og_row_token(row, r->group);
+  const int64_t position = token + request->kv_len - request->q_len;
+  int64_t lo, hi;
+  og_keys_visible(r->view.header, request, position, &lo, &hi);
+  if (lo < unit->kv_begin) lo = unit->kv_begin;
+  if (hi > key_limit) hi = key_limit;
+  rows->lo[i] = lo > key_begin ? (int32_t)(lo - key_begin) : 0;
+  rows->hi[i] = hi > key_begin ? (int32_t)(hi - key_begin) : 0;
+  rows->bit[i] = token * request->kv_len + key_begin;
+  if (a->pos_mode != OG_POS_ALIBI) return;
+  rows->slope[i] =
+      og_alibi_slope((int32_t)((head - token) * r->group + row), a->q_heads);
+  rows->distance[i] = (float)(key_begin - position);
 }
 
 void og_softmax_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,

@@ -9,9 +9,7 @@
 #ifndef OG_KERNEL_ATTENTION_RUN_H
 #define OG_KERNEL_ATTENTION_RUN_H
 
-#include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "kernel/attention.h"
 #include "kernel/tables.h"
@@ -20,7 +18,6 @@ enum {
   BLOCK = OG_ATTENTION_BLOCK,
   DIRECT_BLOCK = 32,  // keys of a step where keys are read in place
   PAD = 32,           // rows in scratch are padded to so many floats
-  ROWS = 16,          // that are loaded, weighed or stored at a time
 };
 
 typedef struct og_runner {
@@ -64,25 +61,6 @@ static inline int64_t og_round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// The logarithm in base 2 of a positive number that is not subnormal, to 2e-7;
-// of infinity and of no number, the same. Exact at powers of 2.
-static inline float og_log2(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  // x = m 2^e with m from sqrt(1/2) to sqrt(2); ln m = 2 artanh of t.
-  const uint32_t shifted = bits - 0x3f3504f3u;
-  const int32_t e = (int32_t)shifted >> 23;
-  bits -= (uint32_t)e << 23;
-  float m;
-  memcpy(&m, &bits, sizeof m);
-  const float t = (m - 1) / (m + 1), t2 = t * t;
-  const float s =
-      2.88539008f +
-      t2 * (0.961796694f +
-            t2 * (0.577078016f + t2 * (0.412198583f + t2 * 0.320598898f)));
-  return x < INFINITY ? (float)e + t * s : x;
-}
-
 // Keys that are packed at a time.
 static inline int64_t og_block_keys(const og_attention_args *a) {
   return a->dim_qk > 128 || a->dim_vo > 128 ? BLOCK / 2 : BLOCK;
@@ -117,25 +95,7 @@ static inline void og_row_find(const og_runner *r,
   *out_value = og_at(a->v, v + head * a->v_head, a->element);
 }
 
-// Keys that lie equally far apart, k_token and v_token: `count` of [begin, end)
-// from begin on, one at least.
-typedef struct og_key_run {
-  const void *key, *value;  // of the first
-  int64_t count;
-} og_key_run;
-
-static inline og_key_run og_keys_run(const og_runner *r,
-                                     const og_plan_request *request,
-                                     int32_t head, int64_t begin, int64_t end) {
-  const int32_t page_size = r->view.header->page_size;
-  og_key_run run = {.count = end - begin};
-  if (page_size > 0 && run.count > page_size - begin % page_size)
-    run.count = page_size - begin % page_size;
-  og_row_find(r, request, head, begin, &run.key, &run.value);
-  return run;
-}
-
-// Where each of keys [begin, end) and its value lie.
+// Those of keys [begin, end).
 void og_rows_find(const og_runner *r, const og_plan_request *request,
                   int32_t head, int64_t begin, int64_t end,
                   const void **key_rows, const void **value_rows);
@@ -178,17 +138,10 @@ static inline void *og_result_of(const og_runner *r,
   return og_at(a->out, token * a->out_row + q_head * a->out_head, a->element);
 }
 
-// In the base that was asked for.
-static inline void og_lse_store(const og_runner *r,
-                                const og_plan_request *request, int64_t row,
-                                int32_t head, float lse) {
-  const og_attention_args *a = r->args;
-  const int64_t at = og_row_token(row, r->group);
-  const int64_t q_head = (head - at) * r->group + row;
-  a->lse[(request->q_begin + at) * a->q_heads + q_head] =
-      a->natural_lse ? lse * 0.693147181f : lse;
-}
-
+// o * factor is the row's result.
+void og_row_store(const og_runner *r, const og_plan_request *request,
+                  int64_t row, int32_t head, const float *o, float factor,
+                  float lse);
 // Rows [begin, end) of a unit, which lie in scratch from row `at` on.
 void og_results_store(const og_runner *r, og_worker *s,
                       const og_plan_unit *unit, int32_t head, int64_t begin,
@@ -203,20 +156,20 @@ static inline int32_t og_heads_end(const og_runner *r, const og_plan_unit *unit,
 
 // --- Logits to weights (attention_rows.c) ------------------------------------
 
+enum { SOFTMAX_ROWS = 16 };  // at a time
+
 // What is said of each row.
 typedef struct og_softmax_rows {
-  int32_t lo[ROWS], hi[ROWS];
-  float slope[ROWS], distance[ROWS];
-  int64_t bit[ROWS];
-  float factor[ROWS];
+  int32_t lo[SOFTMAX_ROWS], hi[SOFTMAX_ROWS];
+  float slope[SOFTMAX_ROWS], distance[SOFTMAX_ROWS];
+  int64_t bit[SOFTMAX_ROWS];
+  float factor[SOFTMAX_ROWS];
 } og_softmax_rows;
 
-// Rows [row_begin, + count) of the request, at KV head `head`, become rows
-// `at` and on of the batch.
-void og_softmax_rows_fill(const og_runner *r, og_softmax_rows *rows, int64_t at,
-                          const og_plan_unit *unit, int64_t row_begin,
-                          int64_t count, int32_t head, int64_t key_begin,
-                          int64_t key_limit);
+// Row i of the batch is row `row` of the request, its query head `q_head`.
+void og_softmax_row_fill(const og_runner *r, og_softmax_rows *rows, int64_t i,
+                         const og_plan_unit *unit, int64_t row, int32_t head,
+                         int64_t key_begin, int64_t key_limit);
 // The weights of `count` rows that lie in scratch from row `at` on.
 void og_softmax_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
                     og_softmax_rows *rows, int64_t count, int64_t at,

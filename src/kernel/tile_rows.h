@@ -95,25 +95,16 @@
 #define ROW_5 (row0 + 5 * gap)
 #endif
 
-// Asks for the lines of a strip in the steps of a tile's loop, one every few
-// steps, and for the others behind it.
-enum { STRIP_EVERY = 2 };
-#define STRIP_BEGIN(ahead)             \
-  int64_t strip_rows = (ahead)->count; \
-  const char *line = (ahead)->at, *line_end = line + (ahead)->bytes;
-#define STRIP_LINE(ahead)                               \
-  {                                                     \
-    __builtin_prefetch(line, 0, 2);                     \
-    line += 64;                                         \
-    if (line >= line_end) {                             \
-      line = line_end + (ahead)->step - (ahead)->bytes; \
-      line_end += (ahead)->step;                        \
-      --strip_rows;                                     \
-    }                                                   \
-  }
-#define STRIP_STEP(i) \
-  if ((i) % STRIP_EVERY == 0 && strip_rows > 0) STRIP_LINE(ahead)
-#define STRIP_END \
-  while (strip_rows > 0) STRIP_LINE(ahead)
+// Asks for lines in step i of a tile's loop, one every few steps, and for the
+// others behind it.
+enum { LINES_EVERY = 4 };
+#define LINES_BEGIN(ahead)               \
+  const void *const *line = (ahead)->at; \
+  const void *const *const lines_end = line + (ahead)->count;
+#define LINES_STEP(i)                             \
+  if ((i) % LINES_EVERY == 0 && line < lines_end) \
+    __builtin_prefetch(*line++, 0, 2);
+#define LINES_END \
+  while (line < lines_end) __builtin_prefetch(*line++, 0, 2);
 
 #endif  // OG_KERNEL_TILE_ROWS_H
