@@ -17,8 +17,7 @@ enum {
 // While the holds of an instance are found.
 typedef struct finder {
   const og_plan *plan;
-  int64_t large_bytes;  // what is smaller stays
-  int64_t worth_bytes;
+  int64_t large_bytes;   // what is smaller stays
   int64_t *input_bytes;  // 0: stays
   int32_t *input_last;   // position of the last node that reads it
   int32_t *storage_first;
@@ -134,10 +133,9 @@ og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   const size_t inputs = (size_t)plan->graph->input_count + 1;
   const size_t storages = (size_t)plan->storage_count + 1;
   og_arena *memory = &instance->memory;
-  finder f = {.plan = plan,
-              .large_bytes = og_large_bytes(host->flags),
-              .worth_bytes =
-                  (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : WORTH_BYTES};
+  finder f = {.plan = plan, .large_bytes = og_large_bytes(host->flags)};
+  const int64_t worth_bytes =
+      (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : WORTH_BYTES;
   f.input_bytes = og_arena_array(memory, inputs, sizeof *f.input_bytes);
   f.input_last = og_arena_array(memory, inputs, sizeof *f.input_last);
   f.storage_first = og_arena_array(memory, storages, sizeof *f.storage_first);
@@ -145,7 +143,7 @@ og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   if (!f.input_bytes || !f.input_last || !f.storage_first || !instance->holds)
     return OG_MEMORY;
   const int64_t total = sizes_find(&f);
-  if (total < f.worth_bytes) return OG_OK;
+  if (total < worth_bytes) return OG_OK;
   lifetimes_find(&f);
   holds_place(instance, &f, total / HOLDS_MAX);
   for (int32_t h = 0; h < instance->hold_count; ++h)

@@ -103,12 +103,10 @@ void og_row_store(const og_runner *r, const og_plan_request *request,
                   int64_t row, int32_t head, const float *o, float factor,
                   float lse) {
   const og_attention_args *a = r->args;
-  const int64_t at = og_row_token(row, r->group);
-  const int64_t token = request->q_begin + at;
-  const int64_t q_head = (head - at) * r->group + row;
   r->tiles->store(o, a->dim_vo, factor, og_result_of(r, request, row, head),
                   a->element);
-  a->lse[token * a->q_heads + q_head] = a->natural_lse ? lse * ln2 : lse;
+  a->lse[og_token_of(r, request, row) * a->q_heads +
+         og_query_head_of(r, row, head)] = a->natural_lse ? lse * ln2 : lse;
 }
 
 void og_results_store(const og_runner *r, og_worker *s,
@@ -142,7 +140,7 @@ void og_softmax_row_fill(const og_runner *r, og_softmax_rows *rows, int64_t i,
   const og_attention_args *a = r->args;
   const og_plan_request *request = &r->view.requests[unit->request];
   const int64_t token = og_row_token(row, r->group);
-  const int64_t position = token + request->kv_len - request->q_len;
+  const int64_t position = og_row_position(request, row, r->group);
   int64_t lo, hi;
   og_keys_visible(r->view.header, request, position, &lo, &hi);
   if (lo < unit->kv_begin) lo = unit->kv_begin;
@@ -152,7 +150,7 @@ void og_softmax_row_fill(const og_runner *r, og_softmax_rows *rows, int64_t i,
   rows->bit[i] = token * request->kv_len + key_begin;
   if (a->pos_mode != OG_POS_ALIBI) return;
   rows->slope[i] =
-      og_alibi_slope((int32_t)((head - token) * r->group + row), a->q_heads);
+      og_alibi_slope((int32_t)og_query_head_of(r, row, head), a->q_heads);
   rows->distance[i] = (float)(key_begin - position);
 }
 

@@ -104,14 +104,24 @@ void og_rows_find(const og_runner *r, const og_plan_request *request,
 void og_row_rotate(const og_runner *r, og_worker *s, const void *x, void *y,
                    int64_t position, int element);
 
+// The token and the query head of a request's packed row at KV head `head`.
+static inline int64_t og_token_of(const og_runner *r,
+                                  const og_plan_request *request, int64_t row) {
+  return request->q_begin + og_row_token(row, r->group);
+}
+static inline int64_t og_query_head_of(const og_runner *r, int64_t row,
+                                       int32_t head) {
+  return (head - og_row_token(row, r->group)) * r->group + row;
+}
+
 static inline const void *og_query_of(const og_runner *r,
                                       const og_plan_request *request,
                                       int64_t row, int32_t head) {
   const og_attention_args *a = r->args;
-  const int64_t at = og_row_token(row, r->group);
-  const int64_t token = request->q_begin + at;
-  const int64_t q_head = (head - at) * r->group + row;
-  return og_at(a->q, token * a->q_row + q_head * a->q_head, a->element);
+  return og_at(a->q,
+               og_token_of(r, request, row) * a->q_row +
+                   og_query_head_of(r, row, head) * a->q_head,
+               a->element);
 }
 
 // Asks for rows that are read later, a few at a time so that the core never
@@ -132,10 +142,10 @@ static inline void *og_result_of(const og_runner *r,
                                  const og_plan_request *request, int64_t row,
                                  int32_t head) {
   const og_attention_args *a = r->args;
-  const int64_t at = og_row_token(row, r->group);
-  const int64_t token = request->q_begin + at;
-  const int64_t q_head = (head - at) * r->group + row;
-  return og_at(a->out, token * a->out_row + q_head * a->out_head, a->element);
+  return og_at(a->out,
+               og_token_of(r, request, row) * a->out_row +
+                   og_query_head_of(r, row, head) * a->out_head,
+               a->element);
 }
 
 // o * factor is the row's result.
