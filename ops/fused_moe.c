@@ -105,13 +105,37 @@ typedef struct step {
   int64_t n, k;
 } step;
 
-// Some panels of one expert.
-static void panels_run(const step *s, int64_t expert, int64_t panel,
-                       int32_t worker) {
+static int64_t step_panels(const step *s) {
+  return (s->n + OG_PANEL - 1) / OG_PANEL;
+}
+
+static int64_t step_chunks(const step *s) {
+  return (step_panels(s) + CHUNK - 1) / CHUNK;
+}
+
+static const char *expert_at(const step *s, int64_t expert) {
+  return s->packed +
+         (size_t)expert * og_packed_bytes(s->n, s->k, s->m->element);
+}
+
+// The weights of a chunk, or NULL past the last one.
+static const char *chunk_at(const step *s, int64_t chunk) {
+  const int64_t expert = chunk / step_chunks(s);
+  if (expert >= s->m->experts) return NULL;
+  const int64_t panel = chunk % step_chunks(s) * CHUNK;
+  return expert_at(s, expert) +
+         og_packed_bytes(panel * OG_PANEL, s->k, s->m->element);
+}
+
+// Some panels of one expert; `next` is the chunk that the worker runs then.
+static void chunk_run(const step *s, int64_t chunk, int64_t next,
+                      int32_t worker) {
   const moe *m = s->m;
+  const int64_t expert = chunk / step_chunks(s);
+  const int64_t panel = chunk % step_chunks(s) * CHUNK;
   const int64_t begin = m->first[expert];
   const int64_t rows = m->first[expert + 1] - begin;
-  const int64_t panels = (s->n + OG_PANEL - 1) / OG_PANEL;
+  const int64_t panels = step_panels(s);
   const og_epilogue e = {
       .bias = s->bias != NULL
                   ? og_at(og_data(s->bias), expert * s->n, m->element)
@@ -119,29 +143,36 @@ static void panels_run(const step *s, int64_t expert, int64_t panel,
       .wide = 1,
   };
   og_gemm(m->element)
-      ->run(
-          og_at(s->x, begin * s->k, m->element), s->k,
-          s->packed + (size_t)expert * og_packed_bytes(s->n, s->k, m->element),
-          rows, s->n, s->k, panel,
-          panel + CHUNK < panels ? panel + CHUNK : panels, s->y + begin * s->n,
-          s->n, e, m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element);
+      ->run(og_at(s->x, begin * s->k, m->element), s->k, expert_at(s, expert),
+            rows, s->n, s->k, panel,
+            panel + CHUNK < panels ? panel + CHUNK : panels, chunk_at(s, next),
+            s->y + begin * s->n, s->n, e,
+            m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element);
 }
 
-// Workers take chunks from one counter, whatever the host's shares are.
-static void chunks_run(void *state, int64_t begin, int64_t end,
-                       int32_t worker) {
-  const step *s = state;
-  const int64_t panels = (s->n + OG_PANEL - 1) / OG_PANEL;
-  const int64_t chunks = (panels + CHUNK - 1) / CHUNK;
-  (void)begin;
-  (void)end;
+// A chunk that nobody has taken, of an expert with rows, or one past the last.
+static int64_t chunk_take(const step *s) {
+  const int64_t chunks = step_chunks(s);
   for (;;) {
     const int64_t i =
         atomic_fetch_add_explicit(&s->m->next, 1, memory_order_relaxed);
-    if (i >= chunks * s->m->experts) return;
-    const int64_t expert = i / chunks;
-    if (s->m->first[expert + 1] > s->m->first[expert])
-      panels_run(s, expert, i % chunks * CHUNK, worker);
+    if (i >= chunks * s->m->experts) return i;
+    const int32_t *first = s->m->first + i / chunks;
+    if (first[1] > first[0]) return i;
+  }
+}
+
+// Workers take chunks from one counter, whatever the host's shares are, and
+// the next one before they begin one.
+static void chunks_run(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const step *s = state;
+  const int64_t count = step_chunks(s) * s->m->experts;
+  (void)begin;
+  (void)end;
+  for (int64_t i = chunk_take(s), next; i < count; i = next) {
+    next = chunk_take(s);
+    chunk_run(s, i, next, worker);
   }
 }
 

@@ -62,7 +62,7 @@ static void panels_run(void *state, int64_t begin, int64_t end,
   if (last > panels) last = panels;
   og_gemm(p->element)
       ->run(p->x, p->k, p->packed, p->m, p->n, p->k, begin * p->chunk, last,
-            p->y, p->n, p->epilogue,
+            NULL, p->y, p->n, p->epilogue,
             (char *)p->call->workspace + (int64_t)worker * OG_GEMM_SCRATCH,
             p->element);
 }
@@ -152,7 +152,7 @@ static void columns_run(void *state, int64_t begin, int64_t end,
     og_epilogue e = p->epilogue;
     if (e.bias != NULL) e.bias = og_at(e.bias, n, p->element);
     og_gemm(p->element)
-        ->run(p->x, p->k, packed, p->m, count, p->k, 0, panels,
+        ->run(p->x, p->k, packed, p->m, count, p->k, 0, panels, NULL,
               og_at(p->y, n, p->element), p->n, e, scratch, p->element);
   }
 }

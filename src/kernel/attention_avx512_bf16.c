@@ -102,13 +102,13 @@ static const og_lines no_lines;
   OG_TARGET static void name##_##R(                                            \
       const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
       int64_t c_stride, int accumulate, const og_lines *ahead) {               \
-    LINES_BEGIN(ahead)                                                         \
+    LINES_BEGIN                                                                \
     ROWS_AT(a, a_stride * 4)                                                   \
-    ROWS_##R(TILE_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
+    ROWS_##R(TILE_ZERO) LINES_FOR(i, k, 1) {                                   \
       ROWS_HOLD                                                                \
       const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
       const __m512bh v = (__m512bh)_mm512_loadu_ps(b + VW);                    \
-      ROWS_##R(TILE_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
+      ROWS_##R(TILE_STEP) ROWS_NEXT(4) b += PANEL;                             \
     }                                                                          \
     if (accumulate) {                                                          \
       ROWS_##R(TILE_ADD)                                                       \
@@ -130,12 +130,12 @@ EACH_TILE_14(TILE_DEFINE, tile)
   OG_TARGET static void name##_##R(                                            \
       const int32_t *a, int64_t a_stride, const float *b, int64_t k, float *c, \
       int64_t c_stride, int accumulate, const og_lines *ahead) {               \
-    LINES_BEGIN(ahead)                                                         \
+    LINES_BEGIN                                                                \
     ROWS_AT(a, a_stride * 4)                                                   \
-    ROWS_##R(HALF_ZERO) for (int64_t i = 0; i < k; ++i, b += PANEL) {          \
+    ROWS_##R(HALF_ZERO) LINES_FOR(i, k, 1) {                                   \
       ROWS_HOLD                                                                \
       const __m512bh u = (__m512bh)_mm512_loadu_ps(b);                         \
-      ROWS_##R(HALF_STEP) ROWS_NEXT(4) LINES_STEP(i)                           \
+      ROWS_##R(HALF_STEP) ROWS_NEXT(4) b += PANEL;                             \
     }                                                                          \
     if (accumulate) {                                                          \
       ROWS_##R(HALF_ADD)                                                       \

@@ -138,11 +138,12 @@ void og_gemm_pack(const void *w, int64_t stride, int64_t n, int64_t k,
 typedef struct og_gemm_kernels {
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
-  // each worker.
+  // each worker. `next` is what this worker reads after these panels, to be
+  // asked for meanwhile, or NULL.
   void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
               int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
-              void *y, int64_t y_stride, og_epilogue epilogue, void *scratch,
-              int element);
+              const void *next, void *y, int64_t y_stride, og_epilogue epilogue,
+              void *scratch, int element);
 } og_gemm_kernels;
 const og_gemm_kernels *og_gemm(int element);
 // What one worker needs for og_gemm_kernels.run. A row of k floats has to fit:

@@ -95,16 +95,52 @@
 #define ROW_5 (row0 + 5 * gap)
 #endif
 
-// Asks for lines in step i of a tile's loop, one every few steps, and for the
-// others behind it.
-enum { LINES_EVERY = 4 };
-#define LINES_BEGIN(ahead)               \
-  const void *const *line = (ahead)->at; \
-  const void *const *const lines_end = line + (ahead)->count;
-#define LINES_STEP(i)                             \
-  if ((i) % LINES_EVERY == 0 && line < lines_end) \
-    __builtin_prefetch(*line++, 0, 2);
+// What a tile asks for while it multiplies, `ahead`: a list of lines or a
+// stretch of memory. Who includes tile.inc says which: TILE_AHEAD(part) is
+// LINES_part or STRETCH_part. FOR(i, n, by) is the tile's loop.
+
+enum { LINE_BYTES = 64 };
+
+// Lines of a list, one every few steps, and the others behind the loop.
+#define LINES_BEGIN                    \
+  const void *const *line = ahead->at; \
+  const void *const *const lines_end = line + ahead->count;
+#define LINES_FOR(i, n, by)                                                \
+  for (int64_t i = 0; i < (n);)                                            \
+    for (const int64_t stop = lines_ask(&line, lines_end, i, n); i < stop; \
+         i += (by))
 #define LINES_END \
   while (line < lines_end) __builtin_prefetch(*line++, 0, 2);
+
+// Returns up to which step of n nothing more is asked for.
+OG_INLINE int64_t lines_ask(const void *const **line,
+                            const void *const *lines_end, int64_t i,
+                            int64_t n) {
+  enum { EVERY = 4 };
+  if (*line < lines_end) __builtin_prefetch(*(*line)++, 0, 2);
+  return n - i > EVERY ? i + EVERY : n;
+}
+
+// A stretch of memory, a line of each half every few steps: memory gives more
+// from two pages in turns than from one.
+typedef struct og_stretch {
+  const char *at;
+  int64_t half;  // bytes
+  int64_t every;
+} og_stretch;
+#define STRETCH_BEGIN const char *asked = ahead->at;
+#define STRETCH_FOR(i, n, by)                                             \
+  for (int64_t i = 0; i < (n);)                                           \
+    for (const int64_t stop = stretch_ask(&asked, ahead, i, n); i < stop; \
+         i += (by))
+#define STRETCH_END
+
+OG_INLINE int64_t stretch_ask(const char **asked, const og_stretch *ahead,
+                              int64_t i, int64_t n) {
+  __builtin_prefetch(*asked, 0, 2);
+  __builtin_prefetch(*asked + ahead->half, 0, 2);
+  *asked += LINE_BYTES;
+  return n - i > ahead->every ? i + ahead->every : n;
+}
 
 #endif  // OG_KERNEL_TILE_ROWS_H
