@@ -105,29 +105,26 @@ enum { LINE_BYTES = 64 };
 #define LINES_BEGIN                    \
   const void *const *line = ahead->at; \
   const void *const *const lines_end = line + ahead->count;
-#define LINES_FOR(i, n, by)                                                \
-  for (int64_t i = 0; i < (n);)                                            \
-    for (const int64_t stop = lines_ask(&line, lines_end, i, n); i < stop; \
-         i += (by))
+#define LINES_FOR(i, n, by) \
+  for (int64_t i = 0; i < (n) && lines_ask(&line, lines_end, i); i += (by))
 #define LINES_END \
   while (line < lines_end) __builtin_prefetch(*line++, 0, 2);
 
-// Returns up to which step of n nothing more is asked for.
-OG_INLINE int64_t lines_ask(const void *const **line,
-                            const void *const *lines_end, int64_t i,
-                            int64_t n) {
+OG_INLINE int lines_ask(const void *const **line, const void *const *lines_end,
+                        int64_t i) {
   enum { EVERY = 4 };
-  if (*line < lines_end) __builtin_prefetch(*(*line)++, 0, 2);
-  return n - i > EVERY ? i + EVERY : n;
+  if (i % EVERY == 0 && *line < lines_end) __builtin_prefetch(*(*line)++, 0, 2);
+  return 1;
 }
 
-// A stretch of memory, a line of each half every few steps: memory gives more
-// from two pages in turns than from one.
+// A stretch of memory, a few lines of each half every few steps: memory gives
+// more from two pages in turns than from one.
 typedef struct og_stretch {
   const char *at;
   int64_t half;  // bytes
   int64_t every;
 } og_stretch;
+enum { STRETCH_LINES = 2 };  // of each half at a time
 #define STRETCH_BEGIN const char *asked = ahead->at;
 #define STRETCH_FOR(i, n, by)                                             \
   for (int64_t i = 0; i < (n);)                                           \
@@ -135,11 +132,14 @@ typedef struct og_stretch {
          i += (by))
 #define STRETCH_END
 
+// Returns up to which step of n nothing more is asked for.
 OG_INLINE int64_t stretch_ask(const char **asked, const og_stretch *ahead,
                               int64_t i, int64_t n) {
-  __builtin_prefetch(*asked, 0, 2);
-  __builtin_prefetch(*asked + ahead->half, 0, 2);
-  *asked += LINE_BYTES;
+  for (int64_t line = 0; line < STRETCH_LINES; ++line) {
+    __builtin_prefetch(*asked + line * LINE_BYTES, 0, 2);
+    __builtin_prefetch(*asked + ahead->half + line * LINE_BYTES, 0, 2);
+  }
+  *asked += STRETCH_LINES * LINE_BYTES;
   return n - i > ahead->every ? i + ahead->every : n;
 }
 
