@@ -62,6 +62,9 @@ def cases(is_smoke: bool) -> list[Case]:
         Case("1 x 4096", [4096 // cut], [4096 // cut], is_ragged=False),
         Case("chunked 16", q, kv),
         Case("decode 64", [1] * 64, decode, is_decode=True),
+        # More than any cache holds, in both types.
+        Case("decode 64 x 2560", [1] * 64, [2560 // cut] * 64, is_decode=True,
+             is_ragged=False),
     ]
 
 
