@@ -115,13 +115,15 @@ static void columns_direct(const product *p, const void *w, int64_t begin,
     og_rows()->to_f32(og_at(p->x, r * p->k, p->element), rows + r * stride,
                       p->k, p->element);
   }
+  const og_rows_ahead nothing = {0};
   for (int64_t n = begin; n < end; n += 4) {
     const int64_t count = end - n < 4 ? end - n : 4;
     const void *columns[4];
     float sums[DIRECT_ROWS * 4], shift[4] = {0};
     for (int64_t j = 0; j < 4; ++j)
       columns[j] = og_at(w, (j < count ? n + j : n) * p->k, p->element);
-    kernels->dots(rows, stride, p->m, columns, 0, p->k, sums, 4, p->element);
+    kernels->dots(rows, stride, p->m, columns, 0, p->k, sums, 4, p->element,
+                  &nothing);
     if (bias != NULL)
       og_rows()->to_f32(og_at(og_data(bias), n, p->element), shift, count,
                         p->element);

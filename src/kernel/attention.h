@@ -232,11 +232,26 @@ typedef struct og_lines {
   int64_t count;
 } og_lines;
 
+// Rows of memory to ask for while those with the same numbers are used.
+typedef struct og_rows_ahead {
+  const void *const *rows;
+  size_t offset;  // bytes into each
+  int64_t bytes;  // of each; 0: nothing
+} og_rows_ahead;
+
+// Asks for line `line` of rows [begin, end).
+static inline void og_line_ask(const og_rows_ahead *a, int64_t begin,
+                               int64_t end, int64_t line) {
+  if (line * 64 >= a->bytes) return;
+  for (int64_t i = begin; i < end; ++i)
+    __builtin_prefetch((const char *)a->rows[i] + a->offset + line * 64, 0, 2);
+}
+
 typedef struct og_attention_kernels {
   int32_t panel;      // columns of a tile
   int32_t tile_rows;  // rows of a tile at most
+  int32_t dots_rows;  // for which keys are read once
   int32_t is_bf16;    // packs and multiplies bf16 pairs
-  int32_t reserved;
   // Keys by pointer, `count` a multiple of the panel, transposed to panels
   // [dim][panel].
   void (*pack_keys)(const void *const *keys, int64_t count, int64_t dim,
@@ -262,12 +277,13 @@ typedef struct og_attention_kernels {
   // with zeros to 32.
   void (*dots)(const void *q, int64_t q_stride, int64_t rows,
                const void *const *keys, size_t offset, int64_t dim, float *s,
-               int64_t s_stride, int element);
+               int64_t s_stride, int element, const og_rows_ahead *ahead);
   // o[r] += sum of p[r * p_stride + i] * values[i], i < count, a multiple of
   // 4; p of the tile's type, o padded to 32.
   void (*add_values)(const void *p, int64_t p_stride, int64_t rows,
                      const void *const *values, int64_t count, size_t offset,
-                     int64_t dim, float *o, int64_t o_stride, int element);
+                     int64_t dim, float *o, int64_t o_stride, int element,
+                     const og_rows_ahead *ahead);
 } og_attention_kernels;
 const og_attention_kernels *og_attention(int element);
 

@@ -182,8 +182,10 @@ static void half_tile(int64_t rows, const void *a, int64_t a_stride,
 #define DOTS(R)                                                               \
   OG_INLINE void dots_##R(const uint16_t *q, int64_t q_stride,                \
                           const uint16_t *const *keys, int64_t dim, float *s, \
-                          int64_t s_stride) {                                 \
+                          int64_t s_stride, const og_rows_ahead *ahead,       \
+                          int64_t ask, int64_t ask_end) {                     \
     ROWS_##R(DOTS_ZERO) for (int64_t d = 0; d < dim; d += 2 * VW) {           \
+      og_line_ask(ahead, ask, ask_end, d / (2 * VW));                         \
       const __m512bh k0 = (__m512bh)pair_load(keys[0], d, dim);               \
       const __m512bh k1 = (__m512bh)pair_load(keys[1], d, dim);               \
       const __m512bh k2 = (__m512bh)pair_load(keys[2], d, dim);               \
@@ -198,18 +200,22 @@ DOTS(4)
 
 OG_TARGET static void dots(const void *queries, int64_t q_stride, int64_t rows,
                            const void *const *keys, size_t offset, int64_t dim,
-                           float *s, int64_t s_stride, int element) {
+                           float *s, int64_t s_stride, int element,
+                           const og_rows_ahead *ahead) {
   const uint16_t *q = queries, *at[4];
   (void)element;
   for (int64_t i = 0; i < 4; ++i)
     at[i] = (const uint16_t *)(const void *)((const char *)keys[i] + offset);
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4)
-    dots_4(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
-  for (; r + 2 <= rows; r += 2)
-    dots_2(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
-  if (r < rows)
-    dots_1(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride);
+#define DOTS_NEXT(R)                                                          \
+  {                                                                           \
+    dots_##R(q + r * q_stride, q_stride, at, dim, s + r * s_stride, s_stride, \
+             ahead, 4 * r / rows, 4 * (r + R) / rows);                        \
+    r += R;                                                                   \
+  }
+  while (r + 4 <= rows) DOTS_NEXT(4)
+  if (r + 2 <= rows) DOTS_NEXT(2)
+  if (r < rows) DOTS_NEXT(1)
 }
 
 // Channels d to d + 31 of two values as pairs, the first and last 16.
@@ -224,22 +230,24 @@ OG_TARGET static void dots(const void *queries, int64_t q_stride, int64_t rows,
     sum0 = _mm512_dpbf16_ps(sum0, w, lo##i);                    \
     sum1 = _mm512_dpbf16_ps(sum1, w, hi##i);                    \
   }
-#define ADD_PAIRS(N)                                                      \
-  OG_INLINE void add_pairs_##N(const uint16_t *p, int64_t p_stride,       \
-                               int64_t rows, const uint16_t *const *v,    \
-                               int64_t dim, float *o, int64_t o_stride) { \
-    const __m512i low = _mm512_loadu_si512(pair_order);                   \
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));    \
-    for (int64_t d = 0; d < dim; d += 2 * VW) {                           \
-      ROWS_##N(PAIRS) for (int64_t r = 0; r < rows; ++r) {                \
-        int32_t weights[N];                                               \
-        memcpy(weights, p + r * p_stride, sizeof weights);                \
-        float *to = o + r * o_stride + d;                                 \
-        vf sum0 = v_load(to), sum1 = v_load(to + VW);                     \
-        ROWS_##N(PAIRS_ADD) v_store(to, sum0);                            \
-        v_store(to + VW, sum1);                                           \
-      }                                                                   \
-    }                                                                     \
+#define ADD_PAIRS(N)                                                    \
+  OG_INLINE void add_pairs_##N(const uint16_t *p, int64_t p_stride,     \
+                               int64_t rows, const uint16_t *const *v,  \
+                               int64_t dim, float *o, int64_t o_stride, \
+                               const og_rows_ahead *ahead, int64_t i) { \
+    const __m512i low = _mm512_loadu_si512(pair_order);                 \
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));  \
+    for (int64_t d = 0; d < dim; d += 2 * VW) {                         \
+      og_line_ask(ahead, i, i + 2 * N, d / (2 * VW));                   \
+      ROWS_##N(PAIRS) for (int64_t r = 0; r < rows; ++r) {              \
+        int32_t weights[N];                                             \
+        memcpy(weights, p + r * p_stride, sizeof weights);              \
+        float *to = o + r * o_stride + d;                               \
+        vf sum0 = v_load(to), sum1 = v_load(to + VW);                   \
+        ROWS_##N(PAIRS_ADD) v_store(to, sum0);                          \
+        v_store(to + VW, sum1);                                         \
+      }                                                                 \
+    }                                                                   \
   }
 static const uint16_t pair_order[32] = {
     0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
@@ -250,7 +258,8 @@ ADD_PAIRS(4)
 OG_TARGET static void add_values(const void *weights, int64_t p_stride,
                                  int64_t rows, const void *const *values,
                                  int64_t count, size_t offset, int64_t dim,
-                                 float *o, int64_t o_stride, int element) {
+                                 float *o, int64_t o_stride, int element,
+                                 const og_rows_ahead *ahead) {
   const uint16_t *p = weights;
   (void)element;
   for (int64_t i = 0; i < count; i += 8) {
@@ -260,15 +269,16 @@ OG_TARGET static void add_values(const void *weights, int64_t p_stride,
       v[j] = (const uint16_t *)(const void *)((const char *)values[i + j] +
                                               offset);
     if (n == 8)
-      add_pairs_4(p + i, p_stride, rows, v, dim, o, o_stride);
+      add_pairs_4(p + i, p_stride, rows, v, dim, o, o_stride, ahead, i);
     else
-      add_pairs_2(p + i, p_stride, rows, v, dim, o, o_stride);
+      add_pairs_2(p + i, p_stride, rows, v, dim, o, o_stride, ahead, i);
   }
 }
 
 const og_attention_kernels og_attention_avx512_bf16 = {
     .panel = PANEL,
     .tile_rows = TILE_ROWS,
+    .dots_rows = 4,
     .is_bf16 = 1,
     .pack_keys = pack_keys,
     .pack_values = pack_values,

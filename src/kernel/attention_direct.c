@@ -15,7 +15,8 @@ static const void *const *keys_ready(const og_runner *r, og_worker *s,
   *offset = (size_t)(head * a->k_head) * og_element_bytes(a->element);
   *element = a->element;
   const int is_rope = a->pos_mode == OG_POS_ROPE;
-  const int is_ready = rows == 1 || s->kernels->is_bf16 || a->element == OG_F32;
+  const int is_ready = rows <= s->kernels->dots_rows || s->kernels->is_bf16 ||
+                       a->element == OG_F32;
   if (is_ready && !is_rope) return keys;
   for (int64_t j = 0; j < 4; ++j) {
     float *to = (float *)(void *)s->rotated + j * s->q_stride;
@@ -37,8 +38,11 @@ static void direct_logits(const og_runner *r, og_worker *s,
   const int64_t q_bytes = s->q_stride * (s->kernels->is_bf16 ? 2 : 4);
   for (int64_t k = 0; k < n; k += 4)
     for (int32_t h = head_begin; h < head_end; ++h) {
-      og_rows_prefetch(s->value_rows + k, 4, (size_t)(h * a->v_head) * es,
-                       (size_t)a->dim_vo * es);
+      const og_rows_ahead values = {
+          .rows = s->value_rows + k,
+          .offset = (size_t)(h * a->v_head) * es,
+          .bytes = a->dim_vo * (int64_t)es,
+      };
       const void *ready[4];
       size_t offset;
       int element;
@@ -47,7 +51,7 @@ static void direct_logits(const og_runner *r, og_worker *s,
       const int64_t at = (h - head_begin) * rows;
       s->kernels->dots(s->q + at * q_bytes, s->q_stride, rows, keys, offset,
                        a->dim_qk, s->s + at * DIRECT_BLOCK + k, DIRECT_BLOCK,
-                       element);
+                       element, &values);
     }
 }
 
@@ -60,17 +64,20 @@ static void direct_values(const og_runner *r, og_worker *s,
   const int64_t rows = unit->row_count;
   const size_t es = og_element_bytes(a->element);
   for (int64_t k = 0; k < n; k += STEP) {
-    const int64_t left = next_count - k, count = n - k < STEP ? n - k : STEP;
+    const int64_t count = n - k < STEP ? n - k : STEP;
     for (int32_t h = head_begin; h < head_end; ++h) {
       const int64_t at = (h - head_begin) * rows * DIRECT_BLOCK + k;
       const void *weights = s->kernels->is_bf16 ? (const void *)(s->p + at)
                                                 : (const void *)(s->s + at);
-      og_rows_prefetch(s->key_rows + k, left < STEP ? left : STEP,
-                       (size_t)(h * a->k_head) * es, (size_t)a->dim_qk * es);
+      const og_rows_ahead keys = {
+          .rows = s->key_rows + k,
+          .offset = (size_t)(h * a->k_head) * es,
+          .bytes = k + count <= next_count ? a->dim_qk * (int64_t)es : 0,
+      };
       s->kernels->add_values(weights, DIRECT_BLOCK, rows, s->value_rows + k,
                              count, (size_t)(h * a->v_head) * es, a->dim_vo,
                              s->o + (h - head_begin) * rows * s->o_stride,
-                             s->o_stride, a->element);
+                             s->o_stride, a->element, &keys);
     }
   }
 }
