@@ -81,8 +81,9 @@ void og_queries_load(const og_runner *r, og_worker *s,
   for (int64_t i = 0; i < rows; ++i) {
     const void *q = og_query_of(r, request, row_begin + i, head);
     if (i + AHEAD < rows) {
-      const void *later = og_query_of(r, request, row_begin + i + AHEAD, head);
-      og_rows_prefetch(&later, 1, 0, bytes);
+      const char *later = og_query_of(r, request, row_begin + i + AHEAD, head);
+      for (size_t line = 0; line < bytes; line += 64)
+        __builtin_prefetch(later + line, 0, 2);
     }
     char *to = s->q + (at + i) * s->q_stride * width;
     if (bf16)

@@ -124,15 +124,6 @@ static inline const void *og_query_of(const og_runner *r,
                a->element);
 }
 
-// Asks for rows that are read later, a few at a time so that the core never
-// waits for a free line buffer: hardware streams stop at pages.
-static inline void og_rows_prefetch(const void *const *rows, int64_t count,
-                                    size_t offset, size_t bytes) {
-  for (int64_t i = 0; i < count; ++i)
-    for (size_t at = 0; at < bytes; at += 64)
-      __builtin_prefetch((const char *)rows[i] + offset + at, 0, 2);
-}
-
 // Rows [row_begin, + rows) of a request into scratch, from row `at` on.
 void og_queries_load(const og_runner *r, og_worker *s,
                      const og_plan_request *request, int64_t row_begin,
