@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from oracle import TYPES
 
 SIZES = [(1, 64, 48), (3, 65, 70), (5, 100, 33), (40, 257, 129), (130, 64, 17),
-         (0, 8, 8), (2, 0, 5), (16, 512, 96)]
+         (0, 8, 8), (2, 0, 5), (16, 512, 96),
+         (70, 4096, 40)]  # several blocks of rows
 ACTIVATIONS = {
     "none": lambda x: x,
     "silu": F.silu,
