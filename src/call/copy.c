@@ -18,8 +18,14 @@ bool og_tensor_is_contiguous(const og_tensor *tensor) {
   return is_contiguous;
 }
 
-static void copy_row(char *to, int64_t to_step, const char *from,
-                     int64_t from_step, int64_t count, size_t item) {
+static void copy_row(char *to, int64_t to_stride, const char *from,
+                     int64_t from_stride, int64_t count, size_t item) {
+  if (count == 1) {
+    memcpy(to, from, item);
+    return;
+  }
+  const int64_t to_step = to_stride * (int64_t)item;
+  const int64_t from_step = from_stride * (int64_t)item;
   if (to_step == (int64_t)item && from_step == (int64_t)item) {
     memcpy(to, from, (size_t)count * item);
     return;
@@ -57,15 +63,20 @@ void og_tensor_copy(const og_tensor *to, const og_tensor *from) {
     row_major(from, from_dense), from_strides = from_dense;
 
   for (;;) {
-    copy_row(to_at, to_strides[outer] * item, from_at,
-             from_strides[outer] * item, to->shape[outer], (size_t)item);
+    copy_row(to_at, to_strides[outer], from_at, from_strides[outer],
+             to->shape[outer], (size_t)item);
     int32_t axis = outer - 1;
     for (; axis >= 0; --axis) {
-      to_at += to_strides[axis] * item;
-      from_at += from_strides[axis] * item;
-      if (++index[axis] < to->shape[axis]) break;
-      to_at -= to_strides[axis] * item * to->shape[axis];
-      from_at -= from_strides[axis] * item * to->shape[axis];
+      // A dim of one element moves nothing, and its stride may be any number.
+      const int64_t last = to->shape[axis] - 1;
+      if (last == 0) continue;
+      if (index[axis]++ < last) {
+        to_at += to_strides[axis] * item;
+        from_at += from_strides[axis] * item;
+        break;
+      }
+      to_at -= to_strides[axis] * item * last;
+      from_at -= from_strides[axis] * item * last;
       index[axis] = 0;
     }
     if (axis < 0) return;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "call/call.h"
 #include "exec/ref.h"
 
 // --- copy_to and scatter_view ------------------------------------------------
@@ -91,18 +92,36 @@ static og_status window_check(og_prep *prep, const og_tensor *window,
   return OG_OK;
 }
 
-// From positions in a row-major tensor to those in the result's own strides:
-// each is a sum of whole steps along the result's dims.
-static bool stride_map(const og_tensor *result, int64_t dense, int64_t *out) {
+// From steps in a row-major tensor to those in the result's own strides: each
+// is a sum of whole steps along the result's dims, and all `count` of them
+// together stay inside of each dim. `used` counts what is taken of each.
+static bool stride_map(const og_tensor *result, int64_t dense, int64_t count,
+                       int64_t *used, int64_t *out) {
   int64_t step = og_numel(result);
   *out = 0;
   for (int32_t d = 0; d < result->ndim; ++d) {
-    step /= result->shape[d] > 0 ? result->shape[d] : 1;
-    if (step == 0) return true;
-    *out += dense / step * result->strides[d];
+    step /= result->shape[d];
+    const int64_t steps = dense / step;
+    used[d] += steps * count;
+    if (used[d] >= result->shape[d]) return false;
+    *out += steps * result->strides[d];
     dense %= step;
   }
-  return dense == 0;
+  return true;
+}
+
+// Where a window lies in a result that is not row-major.
+static og_status window_map(og_prep *prep, og_tensor *window, int64_t *offset) {
+  int64_t used[OPGRAFT_RANK_MAX] = {0};
+  const og_tensor *result = prep->out[0];
+  if (og_numel(window) == 0 || og_tensor_is_contiguous(result)) return OG_OK;
+  bool maps = stride_map(result, *offset, 1, used, offset);
+  for (int32_t d = 0; maps && d < window->ndim; ++d)
+    maps = window->shape[d] == 1 ||
+           stride_map(result, window->strides[d], window->shape[d] - 1, used,
+                      &window->strides[d]);
+  return maps ? OG_OK
+              : og_prep_wrong(prep, "its window does not follow the dims");
 }
 
 og_status og_prepare_scatter_view(og_prep *prep) {
@@ -126,11 +145,9 @@ og_status og_prepare_scatter_view(og_prep *prep) {
   if (s->window.strides == NULL) return og_prep_memory(prep);
   memcpy(s->window.strides, strides, (size_t)count * 8);
   OG_TRY(window_check(prep, &s->window, offset));
-  bool maps = stride_map(prep->out[0], offset, &offset);
-  for (int32_t d = 0; maps && d < count; ++d)
-    maps = stride_map(prep->out[0], strides[d], &s->window.strides[d]);
-  if (!maps) return og_prep_wrong(prep, "its window does not follow the dims");
-  s->offset_bytes = offset * og_item_bytes(prep->out[0]);
+  OG_TRY(window_map(prep, &s->window, &offset));
+  if (og_numel(&s->window) > 0)
+    s->offset_bytes = offset * og_item_bytes(prep->out[0]);
   return OG_OK;
 }
 

@@ -89,6 +89,51 @@ static og_status check_place(const verifier *v, const og_node *node, int32_t r,
   return OG_OK;
 }
 
+// Whether the node says that a result in this storage starts as operand i.
+static bool is_updated(const verifier *v, const og_node *node, int32_t i,
+                       opgraft_value root) {
+  for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
+    if (node->update[r] == i + 1 && node->out[r] >= 0 &&
+        v->graph->values[node->out[r]].root == root)
+      return true;
+  return false;
+}
+
+// What a node overwrites it reads element by element, each where it writes it,
+// or as what the result starts as; copy_to copies first.
+static og_status check_overwrite(const verifier *v, const og_node *node,
+                                 int32_t r) {
+  const og_value *values = v->graph->values;
+  const og_value *result = &values[node->out[r]];
+  for (int32_t i = 0; i < node->in_count; ++i) {
+    const opgraft_value id = node->in[i];
+    if (id < 0 || values[id].root != result->root ||
+        is_updated(v, node, i, result->root))
+      continue;
+    if (!og_op_is(node, OG_OP_POINTWISE) ||
+        !og_value_same_place(&values[id], result))
+      return wrong(v, "it overwrites the storage of an operand that it reads");
+  }
+  if (og_op_is(node, OG_OP_FOREIGN)) return OG_OK;
+  for (int32_t i = 0; i < r; ++i)
+    if (node->out[i] >= 0 && values[node->out[i]].root == result->root)
+      return wrong(v, "two of its results are in one storage");
+  return OG_OK;
+}
+
+// A result that is in another value's storage, which it overwrites.
+static og_status check_storage(verifier *v, const og_node *node, int32_t r) {
+  const og_value *result = &v->graph->values[node->out[r]];
+  const og_value *root = &v->graph->values[result->root];
+  if (root->kind == OG_VALUE_CONSTANT)
+    return wrong(v, "it overwrites a constant");
+  if (v->graph->is_text && !og_dtype_equal(root->dtype, result->dtype))
+    return wrong(v, "a result in another value's storage has another type");
+  if (!og_op_is(node, OG_OP_WRITE)) OG_TRY(check_overwrite(v, node, r));
+  v->last_write[result->root] = v->node;
+  return OG_OK;
+}
+
 static og_status check_result(verifier *v, const og_node *node, int32_t r) {
   const opgraft_value id = node->out[r];
   if (id == -1) return OG_OK;
@@ -114,11 +159,7 @@ static og_status check_result(verifier *v, const og_node *node, int32_t r) {
     v->born[id] = v->born[node->in[0]];
   } else {
     v->born[id] = v->node;
-    if (value->root != id) {
-      if (v->graph->values[value->root].kind == OG_VALUE_CONSTANT)
-        return wrong(v, "it overwrites a constant");
-      v->last_write[value->root] = v->node;
-    }
+    if (value->root != id) return check_storage(v, node, r);
   }
   return OG_OK;
 }

@@ -5,9 +5,12 @@
 
 #include <string.h>
 
+#include "plan/layout.h"
+
 // What is known of a root while a plan is made.
 typedef struct root_info {
-  int64_t low, high;    // bytes that its values touch, relative to its start
+  int64_t high;         // behind the last byte that its values touch
+  int64_t own_high;     // behind the last byte of the root itself
   int32_t first, last;  // steps between which it is alive
   // The lane whose steps alone touch it; LANE_NONE where there is no such.
   int32_t lane;
@@ -54,31 +57,14 @@ static og_status value_wrong(const planner *p, opgraft_value id,
 static og_status value_extent(const planner *p, opgraft_value id,
                               int64_t *out_low, int64_t *out_high) {
   const og_tensor *tensor = &p->plan->tensors[id];
-  const int64_t element = (int64_t)og_dtype_bytes(tensor->dtype);
-  int64_t low = p->plan->sizes[p->graph->values[id].offset], high = low;
-  bool fits = true, is_empty = false;
-  int64_t elements = 1;
-  for (int32_t d = 0; d < tensor->ndim; ++d) {
-    int64_t reach;
+  const int64_t item = (int64_t)og_dtype_bytes(tensor->dtype);
+  for (int32_t d = 0; d < tensor->ndim; ++d)
     if (tensor->shape[d] < 0) return value_wrong(p, id, "has a negative size");
-    is_empty |= tensor->shape[d] == 0;
-    if (tensor->shape[d] <= 1) continue;
-    fits &= og_i64_mul(elements, tensor->shape[d], &elements) &&
-            og_i64_mul(tensor->shape[d] - 1, tensor->strides[d], &reach);
-    if (fits)
-      fits =
-          og_i64_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high);
-    if (!fits) break;
-  }
-  fits = fits && og_i64_add(high, 1, &high) &&
-         og_i64_mul(high, element, &high) && og_i64_mul(low, element, &low);
-  if (is_empty) low = high = 0;
-  *out_low = low;
-  *out_high = high;
-  // Sums of a graph's buffers must not overflow either.
-  if (!fits || elements > (int64_t)1 << 56 || high > (int64_t)1 << 56 ||
-      low < -((int64_t)1 << 56))
+  if (!og_layout_extent(tensor, p->plan->sizes[p->graph->values[id].offset],
+                        out_low, out_high))
     return value_wrong(p, id, "is larger than memory can be");
+  *out_low *= item;
+  *out_high *= item;
   return OG_OK;
 }
 
@@ -120,23 +106,59 @@ static void root_touch(planner *p, opgraft_value id, int32_t step) {
   root->last = step;
 }
 
+static bool is_gone(const planner *p, const og_value *value) {
+  if (value->kind == OG_VALUE_LITERAL) return true;
+  return value->kind == OG_VALUE_RESULT &&
+         (value->node < 0 || p->graph->nodes[value->node].is_removed);
+}
+
+// A layout that text gave: what a node writes has one element for each index,
+// and a view of it reads nothing that was not written.
+static og_status layout_check(const planner *p, opgraft_value id) {
+  const og_value *value = &p->graph->values[id];
+  const og_value *root = &p->graph->values[value->root];
+  const og_tensor *tensors = p->plan->tensors;
+  const int64_t *sizes = p->plan->sizes;
+  bool overlaps = false, covers = true;
+  if (value->kind == OG_VALUE_RESULT &&
+      !og_op_is(&p->graph->nodes[value->node], OG_OP_VIEW))
+    OG_TRY(og_layout_overlaps(&tensors[id], &overlaps, p->error));
+  if (overlaps)
+    return value_wrong(p, id,
+                       "has several elements at one place; write to a result "
+                       "whose elements do not overlap");
+  if (value->root != id && root->kind == OG_VALUE_RESULT)
+    OG_TRY(og_layout_covers(&tensors[value->root], sizes[root->offset],
+                            &tensors[id], sizes[value->offset], &covers,
+                            p->error));
+  return covers ? OG_OK
+                : value_wrong(p, id, "reads elements that no node wrote");
+}
+
 static og_status extents_join(planner *p) {
-  for (int32_t v = 0; v < p->graph->value_count; ++v) {
-    const og_value *value = &p->graph->values[v];
-    const bool is_gone =
-        value->kind == OG_VALUE_RESULT &&
-        (value->node < 0 || p->graph->nodes[value->node].is_removed);
-    if (is_gone || value->kind == OG_VALUE_LITERAL) continue;
+  const opgraft_graph *graph = p->graph;
+  for (int32_t v = 0; v < graph->value_count; ++v) {
+    const og_value *value = &graph->values[v];
+    if (is_gone(p, value)) continue;
     int64_t low = 0, high = 0;
     OG_TRY(value_extent(p, v, &low, &high));
     root_info *root = &p->roots[value->root];
-    const bool owns = p->graph->values[value->root].kind == OG_VALUE_RESULT;
-    if (low < 0 && (owns || p->graph->is_text))
+    const bool owns = graph->values[value->root].kind == OG_VALUE_RESULT;
+    if (low < 0 && (owns || graph->is_text))
       return value_wrong(p, v, "begins before its storage");
-    if (!owns && v == value->root) root->high = high;
-    if (!owns && p->graph->is_text && high > root->high)
-      return value_wrong(p, v, "ends behind its storage");
+    if (v == value->root) root->own_high = high;
     if (high > root->high) root->high = high;
+  }
+  for (int32_t v = 0; graph->is_text && v < graph->value_count; ++v) {
+    const root_info *root = &p->roots[graph->values[v].root];
+    if (is_gone(p, &graph->values[v])) continue;
+    if (root->high > root->own_high) {
+      int64_t low = 0, high = 0;
+      OG_TRY(value_extent(p, v, &low, &high));
+      if (high > root->own_high)
+        return value_wrong(p, v, "ends behind its storage");
+    }
+    OG_TRY(layout_check(p, v));
   }
   return OG_OK;
 }
@@ -185,6 +207,7 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
+      values[result].offset != OG_SIZE_ZERO ||
       p->roots[result].high > root->high)
     return false;
   for (int32_t d = 0; d < y->ndim; ++d)

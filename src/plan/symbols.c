@@ -4,6 +4,7 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
+#include "plan/layout.h"
 #include "plan/plan.h"
 
 // --- What holds for every size
@@ -132,14 +133,30 @@ og_status og_symbols_bind(const opgraft_graph *graph,
   return status;
 }
 
-static void strides_give(const opgraft_graph *graph, const int64_t *sizes,
-                         int64_t *const *out_strides) {
+// Whoever makes an input of these strides needs memory that begins with it.
+static og_status strides_give(const opgraft_graph *graph,
+                              const og_tensor *const *in, const int64_t *sizes,
+                              int64_t *const *out_strides,
+                              opgraft_error *error) {
   for (int32_t i = 0; i < graph->input_count; ++i) {
     if (graph->inputs[i].value < 0) continue;
     const og_value *value = &graph->values[graph->inputs[i].value];
     for (int32_t d = 0; d < value->ndim; ++d)
       out_strides[i][d] = sizes[value->strides[d]];
+    og_tensor tensor = *in[i];
+    int64_t low, high;
+    tensor.strides = out_strides[i];
+    const bool fits = og_layout_extent(&tensor, 0, &low, &high);
+    if (!fits || low < 0)
+      return og_error_set(
+          error, OG_SHAPE, NULL, graph->inputs[i].name,
+          "graph %s: input %d (%s): its strides %s", graph->name, (int)i,
+          graph->inputs[i].name ? graph->inputs[i].name : "unnamed",
+          fits ? "go backwards, in front of its first element; "
+                 "expected strides that are not negative"
+               : "reach further than memory can");
   }
+  return OG_OK;
 }
 
 og_status opgraft_graph_input_strides(const opgraft_graph *graph,
@@ -168,7 +185,8 @@ og_status opgraft_graph_input_strides(const opgraft_graph *graph,
     status = og_symbols_bind(graph, pointers, ints, numbers, error);
   if (status == OG_OK)
     status = og_sizes_eval(&graph->sizes, numbers, numbers + symbols, error);
-  if (status == OG_OK) strides_give(graph, numbers + symbols, out_strides);
+  if (status == OG_OK)
+    status = strides_give(graph, in, numbers + symbols, out_strides, error);
   og_free(numbers);
   og_free(shapes);
   og_free(pointers);

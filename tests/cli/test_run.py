@@ -206,3 +206,10 @@ graph v(%x: f32[4]) {
     assert "is for modules" in mlp.fails(2, "inspect", "m.og", "--why")
     mlp.write("m.c", "")
     assert "are for graphs" in mlp.fails(2, "inspect", "m.c", "--dot")
+
+
+def test_an_input_with_strides_that_go_backwards_is_refused(program: Program) -> None:
+    np.save(program.folder / "x.npy", np.arange(4, dtype="f4"))
+    for strides, said in (("-1", "go backwards"), ("4611686018427387904", "reach further")):
+        program.write("m.og", f"graph g(%x: f32[4]{{{strides}}}) {{\n  return %x\n}}\n")
+        assert said in program.fails(2, "run", "m.og", "--in", "x.npy")
