@@ -42,8 +42,9 @@ const opgraft_op *og_forward_of(const opgraft_op *op, int32_t index) {
 
 // --- Arguments from a forward call -------------------------------------------
 
-bool og_weights_draw(const og_outputs *value, uint64_t seed, og_array *out) {
-  og_random r = {seed};
+bool og_weights_draw(const og_outputs *value, uint64_t seed,
+                     og_weights_for purpose, og_array *out) {
+  og_random r = {og_seed_mix(seed, (uint64_t)purpose)};
   for (int32_t i = 0; i < value->count; ++i) {
     const og_array *a = &value->array[i];
     if (!og_is_floating(a->type) && !og_is_complex(a->type)) continue;
@@ -244,7 +245,7 @@ static bool derive(og_trial *trial, const og_sample *wanted, og_sample *sample,
     mode.is_quiet = true;
     if (og_trial_run(trial, f, &given, &mode, &value) == OG_RAN) {
       const og_saved saved = {f, &given, &value, weight};
-      ok = og_weights_draw(&value, og_seed_mix(f->seed, 31), weight) &&
+      ok = og_weights_draw(&value, f->seed, OG_WEIGHTS_ARGUMENT, weight) &&
            og_backward_fill(&saved, trial->op, sample, inputs);
       og_outputs_reset(&value);
     }

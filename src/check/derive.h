@@ -26,8 +26,19 @@ typedef struct og_saved {
 // the mutated argument that is returned.
 bool og_is_result(const og_decl *decl, const og_outputs *out, int32_t i,
                   int32_t result);
+// What random gradients are for. Draws for different purposes are independent:
+// a backward operator that takes one argument for another must not be handed
+// equal values for both. The numbers are salts that no other draw uses.
+typedef enum og_weights_for {
+  OG_WEIGHTS_ARGUMENT = 0x10000, /* an argument of a backward operator */
+  OG_WEIGHTS_DIFFERENCE,         /* the sum of which differences are taken */
+  OG_WEIGHTS_READ,               /* whether an argument is read */
+  OG_WEIGHTS_REFERENCE,          /* comparison with a reference */
+} og_weights_for;
+
 // Random gradients for all outputs that have one; false if memory is short.
-bool og_weights_draw(const og_outputs *value, uint64_t seed, og_array *out);
+bool og_weights_draw(const og_outputs *value, uint64_t seed,
+                     og_weights_for purpose, og_array *out);
 void og_weights_reset(og_array *weight);  // OG_ARRAYS_MAX of them
 // The backward operator's call; false where it needs the gradient of an output
 // that has none. *out_inputs is the caller's to reset.

@@ -163,7 +163,7 @@ static void read_by_backward(og_trial *trial, uint32_t *read) {
   og_mode mode = og_mode_plain;
   mode.is_quiet = mode.watches_arguments = true;
   if (sample == NULL || op == NULL ||
-      !og_weights_draw(&trial->base, og_seed_mix(trial->sample.seed, 31),
+      !og_weights_draw(&trial->base, trial->sample.seed, OG_WEIGHTS_READ,
                        weight) ||
       !og_backward_fill(&saved, op, sample, &inputs))
     goto done;

@@ -92,7 +92,7 @@ static void see_gradients(og_trial *trial, const opgraft_op *other) {
   og_sample theirs_sample = trial->sample;
   theirs_sample.op = other;
   answer ours = {false, NULL, {0}}, theirs = {false, NULL, {0}};
-  if (og_weights_draw(&trial->base, og_seed_mix(trial->sample.seed, 31),
+  if (og_weights_draw(&trial->base, trial->sample.seed, OG_WEIGHTS_REFERENCE,
                       weight)) {
     og_saved saved = {&trial->sample, &trial->inputs, &trial->base, weight};
     answer_fill(trial, &saved, &ours);

@@ -2,6 +2,7 @@
 // The backward string, f_backward(grad, x, needs(w)) -> x, w, and whether the
 // operator that it names takes what it is given.
 
+#include <stdio.h>
 #include <string.h>
 
 #include "decl/parse.h"
@@ -50,8 +51,8 @@ static bool is_fresh(const og_decl *decl, int32_t result) {
   return decl->results[result].type == OG_TYPE_TENSOR;
 }
 
-// An argument's name comes first: a parameter that is called `grad` is meant
-// by it, and the gradient is then `grad_0`.
+// An argument's name comes first, then a result's: where a parameter is called
+// `grad`, the gradient is `grad_0`.
 static og_status parse_grad_arg(og_parser *parser, og_grad_arg *out) {
   const og_decl *decl = parser->decl;
   const og_token name = parser->token;
@@ -84,6 +85,58 @@ static og_status parse_grad_arg(og_parser *parser, og_grad_arg *out) {
   if (param < 0 && !is_fresh(decl, result))
     return og_parse_wanted(parser, "a tensor result; this one is an int");
   og_parser_advance(parser);
+  return OG_OK;
+}
+
+// The result whose gradient `name` would mean if no argument or result were
+// called so; -1: none.
+static int32_t find_shadowed(const og_parser *parser, og_token name,
+                             const og_grad_arg *arg) {
+  if ((arg->source != OG_GRAD_PARAM && arg->source != OG_GRAD_RESULT) ||
+      !has_prefix(parser, name, "grad"))
+    return -1;
+  const int32_t result = find_by_suffix(parser, name, strlen("grad"));
+  return result >= 0 && is_fresh(parser->decl, result) ? result : -1;
+}
+
+static bool is_name_taken(const og_decl *decl, const char *name) {
+  for (int32_t i = 0; i < decl->param_count; ++i)
+    if (strcmp(decl->params[i].name, name) == 0) return true;
+  for (int32_t i = 0; i < decl->result_count; ++i)
+    if (strcmp(decl->results[i].name, name) == 0) return true;
+  return false;
+}
+
+// A name that means an argument or a saved result, in a map that leaves out the
+// gradient of the same name: one of both was meant, and only the author knows
+// which.
+static og_status check_shadowed(og_parser *parser, const og_token *names,
+                                const og_grad_arg *args, int32_t count) {
+  const og_decl *decl = parser->decl;
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t result = find_shadowed(parser, names[i], &args[i]);
+    bool is_given = result < 0;
+    for (int32_t k = 0; k < count && !is_given; ++k)
+      is_given = args[k].source == OG_GRAD_OF_RESULT && args[k].index == result;
+    if (is_given) continue;
+    char gradient[16];
+    snprintf(gradient, sizeof gradient, "grad_%d", (int)result);
+    const bool is_param = args[i].source == OG_GRAD_PARAM;
+    const char *name = is_param ? decl->params[args[i].index].name
+                                : decl->results[args[i].index].name;
+    const char *kind = is_param ? "argument" : "result";
+    if (is_name_taken(decl, gradient))
+      return og_parse_error_token(
+          parser, names[i],
+          "%s means the %s of that name, which hides the gradient of result "
+          "%d; give the %s another name",
+          name, kind, (int)result, kind);
+    return og_parse_error_token(
+        parser, names[i],
+        "%s means the %s of that name, and the gradient of result %d is not "
+        "given; write %s for the gradient, and %s beside it only for the %s",
+        name, kind, (int)result, gradient, name, kind);
+  }
   return OG_OK;
 }
 
@@ -142,6 +195,7 @@ og_status og_parse_backward(og_decl *decl, opgraft_error *error) {
   og_parser parser;
   og_grad *grad = &decl->grad;
   og_grad_arg args[GRAD_ARGS_MAX];
+  og_token names[GRAD_ARGS_MAX];
   int32_t targets[OPGRAFT_ARG_MAX];
   if (decl->record->backward == NULL) return OG_OK;
   OG_TRY(
@@ -158,10 +212,12 @@ og_status og_parse_backward(og_decl *decl, opgraft_error *error) {
       OG_TRY(og_parser_expect(&parser, ',', "',' or ')'"));
     if (grad->arg_count == GRAD_ARGS_MAX)
       return og_parse_wanted(&parser, "%d arguments or fewer", GRAD_ARGS_MAX);
+    names[grad->arg_count] = parser.token;
     OG_TRY(parse_grad_arg(&parser, &args[grad->arg_count]));
     ++grad->arg_count;
   }
   og_parser_advance(&parser);
+  OG_TRY(check_shadowed(&parser, names, args, grad->arg_count));
   OG_TRY(parse_targets(&parser, targets, &grad->target_count));
   return keep(&parser, args, targets);
 }

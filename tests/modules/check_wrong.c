@@ -141,6 +141,18 @@ static og_status square(const og_call *call) {
   return OG_OK;
 }
 
+static og_status doubled(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = 2 * x_of(call)[i];
+  return OG_OK;
+}
+
+static og_status twice_product(const og_call *call) {
+  const float *b = og_f32(call->in[1]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = 2 * x_of(call)[i] * b[i];
+  return OG_OK;
+}
+
 static og_status multiply(const og_call *call) {
   const float *b = og_f32(call->in[1]);
   for (int64_t i = 0; i < call->dim[N]; ++i)
@@ -237,6 +249,8 @@ KERNEL(fill_kernels, fills_workspace)
 KERNEL(found_kernels, finds_too_many)
 KERNEL(square_kernels, square)
 KERNEL(multiply_kernels, multiply)
+KERNEL(doubled_kernels, doubled)
+KERNEL(twice_product_kernels, twice_product)
 KERNEL(mean_kernels, subtracts_mean)
 KERNEL(modulo_kernels, adds_modulo)
 KERNEL(reverse_kernels, reverses)
@@ -554,5 +568,19 @@ static const og_op ops[] = {
      .shape = "grad[N] -> [N], [N]",
      .dtype = "grad: f32 -> grad, grad",
      .kernels = OG_KERNELS(add_twice_backward_kernels)},
+    {SIMPLE("doubled", doubled_kernels),
+     .backward = "doubled_backward(grad) -> x"},
+    {.schema = "doubled_backward(Tensor outer) -> Tensor",
+     .shape = "outer[N] -> [N]",
+     .dtype = "outer: f32 -> outer",
+     .backward = "doubled(outer) -> outer",
+     .kernels = OG_KERNELS(doubled_kernels)},
+    {SIMPLE("claims_zero_twice", square_kernels),
+     .backward = "claims_zero_twice_backward(grad, x) -> x"},
+    {.schema = "claims_zero_twice_backward(Tensor outer, Tensor x) -> Tensor",
+     .shape = "outer[N], x[N] -> [N]",
+     .dtype = "outer: f32, x: outer -> outer",
+     .backward = "none",
+     .kernels = OG_KERNELS(twice_product_kernels)},
 };
 OG_MODULE(check_wrong, ops)

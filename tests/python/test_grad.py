@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.library import opcheck
 
+import opgraft
 from opgraft import _batch
 
 
@@ -48,6 +49,38 @@ def test_double_backward(basics):
     y = torch.randn(3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(
         lambda a, b: basics.scale_add(a * b, b, 0.5), (x, y))
+
+
+TWICE = """
+#include <opgraft/op.h>
+static og_status twice(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] = 2 * og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel kernels[] = {{.device = OG_CPU, .run = twice}};
+static const og_op ops[] = {
+    {.schema = "twice(Tensor x) -> Tensor", .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x", .backward = "twice_backward(grad) -> x",
+     .kernels = OG_KERNELS(kernels)},
+    {.schema = "twice_backward(Tensor grad) -> Tensor",
+     .shape = "grad[N] -> [N]", .dtype = "grad: f32 -> grad",
+     .backward = "twice(NAME) -> grad", .kernels = OG_KERNELS(kernels)},
+};
+OG_MODULE(NAMEd, ops)
+"""
+
+
+def test_an_argument_called_grad_does_not_hide_the_gradient(write_module):
+    """The second derivative of sum((2 x)^2 / 2) along v is 4 v, whatever x."""
+    m = opgraft.load(write_module(TWICE.replace("NAME", "grad_0"), "grad_0d"))
+    x = torch.tensor([5.0, -1.0], requires_grad=True)
+    (g,) = torch.autograd.grad((m.twice(x) ** 2 / 2).sum(), x,
+                               create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    assert h.tolist() == [4, 4]
+    with pytest.raises(RuntimeError, match="write grad_0 for the gradient"):
+        opgraft.load(write_module(TWICE.replace("NAME", "grad"), "gradd"))
 
 
 SAMPLES = [

@@ -103,6 +103,9 @@ static const char *const more[][2] = {
     {"sum_past_list", "out_of_bounds_read"},
     {"add_first", "unused_end"},
     {"unscaled", "unused_argument"},
+    // Its own backward is given its argument in place of the gradient.
+    {"doubled_backward", "wrong_gradient"},
+    {"claims_zero_twice_backward", "missing_gradient"},
 };
 
 static bool is_in_more(const char *op) {
