@@ -76,6 +76,11 @@ static og_status fail_torch(const opgraft_node_call *node,
   return fail(node, OG_KERNEL, text, error);
 }
 
+// ATen's own keep nothing; another's goes through Python, with copies.
+static bool may_keep(const opgraft_node_call *node) {
+  return node->may_keep && strncmp(node->name, "aten.", 5) != 0;
+}
+
 static void handles_drop(node_state *state) {
   for (int32_t i = 0; i < state->in_count; ++i) bound_drop(&state->in[i]);
   for (int32_t i = 0; i < state->out_count; ++i) bound_drop(&state->out[i]);
@@ -398,6 +403,14 @@ static PyObject *arg_object(const node_state *state,
                             const opgraft_node_call *node,
                             const opgraft_arg *arg);
 
+// Takes the tensor over the plan's memory.
+static PyObject *object_own(PyObject *shared) {
+  PyObject *own =
+      shared != NULL ? PyObject_CallMethod(shared, "clone", NULL) : NULL;
+  Py_XDECREF(shared);
+  return own;
+}
+
 static PyObject *list_object(const node_state *state,
                              const opgraft_node_call *node,
                              const opgraft_arg *arg) {
@@ -421,8 +434,10 @@ static PyObject *arg_object(const node_state *state,
                             const opgraft_node_call *node,
                             const opgraft_arg *arg) {
   switch (arg->kind) {
-    case OPGRAFT_ARG_VALUE:
-      return object_make(node->in[arg->value]);
+    case OPGRAFT_ARG_VALUE: {
+      PyObject *object = object_make(node->in[arg->value]);
+      return may_keep(node) ? object_own(object) : object;
+    }
     case OPGRAFT_ARG_INT:
       return PyLong_FromLongLong(arg->i);
     case OPGRAFT_ARG_BOOL:
@@ -624,6 +639,7 @@ static PyObject *recipe_of(const graph_context *context, int32_t host_node) {
 
 static og_status recipe_prepare(node_state *state,
                                 const opgraft_node_call *node) {
+  if (may_keep(node)) return OG_OK;
   PyObject *capsule = recipe_of(state->context, node->host_node);
   if (capsule == NULL) return OG_INTERNAL;
   state->recipe_capsule = capsule;

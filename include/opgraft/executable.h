@@ -42,7 +42,9 @@ typedef struct opgraft_node_call {
   // The engine has a kernel of its own: the host takes the node only if it is
   // quick to reach, and says OG_UNSUPPORTED otherwise.
   int32_t is_optional;
-  int32_t reserved;
+  // It has a side effect, so it may keep what it gets beyond the call: `in` is
+  // memory that later steps overwrite. Never set where it writes an operand.
+  int32_t may_keep;
   // NULL, or by result: where `run` leaves the owner of memory that it hands
   // over. It does so for each result r whose out[r] is not empty and has no
   // data, and sets that to memory of out[r]'s shape and strides.

@@ -18,6 +18,7 @@ import torch
 
 from . import _C, _host, _stats, _targets
 from ._log import say
+from ._rewrites import rewrite
 
 MODES = ("default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
@@ -225,6 +226,7 @@ def compile_graph(
     """One graph of AOTAutograd's as a boxed callable."""
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
+    rewrite(gm)
     try:
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,

@@ -15,7 +15,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind, OutputKind
 
-from . import _C, _backend, _host, _targets
+from . import _C, _backend, _host, _rewrites, _targets
 
 
 class GuardError(RuntimeError):
@@ -54,10 +54,12 @@ class _Program:
         self.attributes: dict[str, Any] = {}
         self.inputs: list[tuple[Any, Any]] = []  # (spec, placeholder)
         self.mutated: dict[str, Any] = {}
+        _rewrites.tokens_drop(self.gm)
         self._own_tensors()
         self._write_back()
+        _rewrites.overwritten_keep(self.gm)
 
-    def _tensor(self, target: str) -> Any:
+    def _own(self, target: str) -> Any:
         program = self.program
         found = program.state_dict.get(target)
         return program.constants[target] if found is None else found
@@ -74,14 +76,9 @@ class _Program:
                 self.mutated[node.name] = node
                 continue
             if spec.kind is InputKind.TOKEN:
-                raise NotImplementedError(
-                    "the model has ordered effects, which a frozen graph "
-                    "cannot carry; use torch.compile")
-            value = self._tensor(spec.target)
-            if not isinstance(value, torch.Tensor):
-                raise NotImplementedError(
-                    f"the model holds {spec.target}, a "
-                    f"{type(value).__name__}, which is no tensor")
+                graph.erase_node(node)
+                continue
+            value = self._own(spec.target)
             name = node.name
             setattr(self.gm, name, value)
             with graph.inserting_before(node):
@@ -89,7 +86,8 @@ class _Program:
             own.meta = node.meta
             node.replace_all_uses_with(own)
             graph.erase_node(node)
-            self.attributes[name] = value.detach()
+            self.attributes[name] = (
+                value.detach() if isinstance(value, torch.Tensor) else value)
             self.mutated[spec.target] = own
 
     def _write_back(self) -> None:
@@ -100,12 +98,15 @@ class _Program:
         for spec, value in zip(self.program.graph_signature.output_specs,
                                output.args[0]):
             if spec.kind in (OutputKind.BUFFER_MUTATION,
+                             OutputKind.PARAMETER_MUTATION,
                              OutputKind.USER_INPUT_MUTATION):
                 to = self.mutated[spec.target]
                 with graph.inserting_before(output):
                     copy = graph.call_function(
                         torch.ops.aten.copy_.default, (to, value))
                 copy.meta["val"] = to.meta["val"]
+            elif spec.kind is OutputKind.TOKEN:
+                continue
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 raise NotImplementedError(
                     f"the model gives a {spec.kind.name}, wanted results only")

@@ -34,6 +34,11 @@ _CHECKS = {
 }
 
 
+# All that these do is raise, and the dispatcher's C form loses the exception's
+# class (LinAlgError, which callers catch) and text.
+_RAISE = {"aten::_linalg_check_errors"}
+
+
 class NotForTheEngine(NotImplementedError):
     """This graph cannot be expressed; the text says what stands in the way."""
 
@@ -241,6 +246,8 @@ def recipe(target: Any) -> Any:
 
 def _recipe(target: OpOverload) -> Any:
     schema = target._schema
+    if schema.name in _RAISE:
+        return None
     results = []
     for result in schema.returns:
         text = str(result.type)

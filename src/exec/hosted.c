@@ -148,7 +148,9 @@ static og_status hosted_make(og_prep *prep, bool is_optional,
                                  .out_count = node->out_count,
                                  .line = node->line,
                                  .file = node->file,
-                                 .is_optional = is_optional}};
+                                 .is_optional = is_optional,
+                                 .may_keep = node->update == NULL &&
+                                             (node->flags & OG_OP_EFFECT)}};
   *out_hosted = hosted;
   return args_resolve(prep, foreign->args, foreign->arg_count,
                       &hosted->call.args);
