@@ -270,6 +270,19 @@ static bool result_give(const opgraft_node_call *node, int32_t index,
   return false;
 }
 
+// An undefined tensor, None in Python, where the shape function gives one: a
+// gradient that is not asked for, a workspace of training. It counts as zeros.
+static bool result_clear(const node_state *state, const opgraft_node_call *node,
+                         int32_t index) {
+  if (!is_to_give(node, index))
+    return shim.aoti_torch_zero_(state->out[index].handle) == 0;
+  const tensor_handle made = like_wanted(node->out[index]);
+  if (made == NULL) return false;
+  if (shim.aoti_torch_zero_(made) == 0) return handle_give(node, index, made);
+  shim.aoti_torch_delete_tensor_object(made);
+  return false;
+}
+
 // Takes the handle.
 static og_status result_put(node_state *state, const opgraft_node_call *node,
                             int32_t index, tensor_handle handle,
@@ -277,7 +290,12 @@ static og_status result_put(node_state *state, const opgraft_node_call *node,
   og_status status = OG_OK;
   const og_tensor *wanted = index < node->out_count ? node->out[index] : NULL;
   if (wanted != NULL && !state->use_out && !state->in_place) {
-    if (!same_shape(handle, wanted))
+    bool is_defined = true;
+    shim.aoti_torch_is_defined(handle, &is_defined);
+    if (UNLIKELY(!is_defined))
+      status =
+          result_clear(state, node, index) ? OG_OK : fail_torch(node, error);
+    else if (!same_shape(handle, wanted))
       status = fail(node, OG_SHAPE,
                     "a result has another shape than was inferred when the "
                     "model was compiled: the operator's fake implementation "
@@ -513,6 +531,22 @@ static bool python_give(const opgraft_node_call *node, int32_t index,
   return false;
 }
 
+// None where the shape function gives a tensor: see result_clear.
+static bool none_put(const node_state *state, const opgraft_node_call *node,
+                     int32_t index) {
+  if (is_to_give(node, index)) {
+    if (result_clear(state, node, index)) return true;
+    PyErr_NoMemory();
+    return false;
+  }
+  PyObject *to = object_make(node->out[index]);
+  PyObject *cleared =
+      to != NULL ? PyObject_CallMethod(to, "zero_", NULL) : NULL;
+  Py_XDECREF(to);
+  Py_XDECREF(cleared);
+  return cleared != NULL;
+}
+
 // Copies the tensors of a result, in the order of its nested lists.
 static bool python_put(const node_state *state, const opgraft_node_call *node,
                        PyObject *result, int32_t *at) {
@@ -529,8 +563,8 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
     return true;
   }
   const int32_t index = (*at)++;
-  if (index >= node->out_count || node->out[index] == NULL || result == Py_None)
-    return true;
+  if (index >= node->out_count || node->out[index] == NULL) return true;
+  if (result == Py_None) return none_put(state, node, index);
   if (is_to_give(node, index)) return python_give(node, index, result);
   return object_fill(object_make(node->out[index]), result);
 }

@@ -53,6 +53,7 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
     (tensor_handle, int64_t, const int64_t *, const int64_t *, int64_t,      \
      tensor_handle *))                                                       \
   X(shim_status, aoti_torch_copy_, (tensor_handle, tensor_handle, int32_t))  \
+  X(shim_status, aoti_torch_zero_, (tensor_handle))                          \
   X(shim_status, aoti_torch_is_defined, (tensor_handle, bool *))             \
   X(shim_status, aoti_torch_empty_strided,                                   \
     (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t,   \

@@ -124,10 +124,23 @@ static bool node_equal(const opgraft_graph *graph, const og_node *a,
          results_equal(graph, a, b);
 }
 
+// The roots that some node updates: its result may take their place where
+// nobody else reads them.
+static void updated_find(const opgraft_graph *graph, bool *is_updated) {
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || node->update == NULL) continue;
+    for (int32_t r = 0; r < node->out_count; ++r)
+      if (node->out[r] >= 0 && node->update[r] > 0)
+        is_updated[graph->values[node->in[node->update[r] - 1]].root] = true;
+  }
+}
+
 // Of foreign nodes only a module's: of others nothing is known. A result that
-// is an output stays its own.
+// is an output stays its own; so does a fill or a copy that is updated, since
+// the update would need another copy.
 static bool may_merge(const opgraft_graph *graph, const og_uses *uses,
-                      const og_node *node) {
+                      const bool *is_updated, const og_node *node) {
   const uint32_t fixed = OG_OP_RANDOM | OG_OP_EFFECT | OG_OP_WRITE;
   if (node->is_removed || node->out_count == 0 ||
       ((og_ops[node->op].flags | node->flags) & fixed) != 0)
@@ -138,20 +151,21 @@ static bool may_merge(const opgraft_graph *graph, const og_uses *uses,
     if (node->out[r] < 0) continue;
     const opgraft_value root = graph->values[node->out[r]].root;
     if (!og_op_is(node, OG_OP_VIEW) &&
-        (uses->root_is_output[root] || uses->root_write[root] >= 0))
+        (uses->root_is_output[root] || uses->root_write[root] >= 0 ||
+         (node->op == OG_IR_copy && is_updated[root])))
       return false;
   }
   return true;
 }
 
 static og_status merge_all(opgraft_graph *graph, const og_uses *uses,
-                           table *seen, int32_t *out_changes,
-                           opgraft_error *error) {
+                           const bool *is_updated, table *seen,
+                           int32_t *out_changes, opgraft_error *error) {
   og_rewrite rewrite;
   OG_TRY(og_rewrite_init(&rewrite, graph, error));
   for (int32_t n = 0; n < graph->node_count; ++n) {
     og_node *node = &graph->nodes[n];
-    if (!may_merge(graph, uses, node)) continue;
+    if (!may_merge(graph, uses, is_updated, node)) continue;
     for (int32_t i = 0; i < node->in_count; ++i)
       node->in[i] = og_rewrite_get(&rewrite, node->in[i]);
     uint32_t at = (uint32_t)node_hash(graph, node) & seen->mask;
@@ -181,14 +195,18 @@ static og_status cse_run(opgraft_graph *graph, int32_t *out_changes,
   OG_TRY(og_uses_init(&uses, graph, error));
   const size_t bytes = ((size_t)seen.mask + 1) * sizeof *seen.slots;
   seen.slots = og_alloc(bytes);
+  bool *is_updated =
+      og_alloc_zeroed((size_t)graph->value_count + 1, sizeof *is_updated);
   og_status status;
-  if (seen.slots == NULL) {
+  if (seen.slots == NULL || is_updated == NULL) {
     status = og_graph_no_memory(error);
   } else {
     memset(seen.slots, 0xff, bytes);
-    status = merge_all(graph, &uses, &seen, out_changes, error);
+    updated_find(graph, is_updated);
+    status = merge_all(graph, &uses, is_updated, &seen, out_changes, error);
   }
   og_free(seen.slots);
+  og_free(is_updated);
   og_uses_reset(&uses);
   return status;
 }

@@ -417,6 +417,55 @@ def test_a_base_that_is_read_later_is_copied_once(
     assert found.clone_bytes == 4 * 2 * 3 * 4
 
 
+def _messages(x: T, i: T) -> Any:
+    total = x.new_zeros(8, 4).index_add(0, i, x)
+    count = x.new_zeros(8, 4).index_add(0, i, torch.ones_like(x))
+    return total / count.clamp(min=1)
+
+
+def _scatter(x: T, i: T) -> Any:
+    index = i.unsqueeze(1).expand(-1, 4)
+    return (torch.zeros(8, 4).scatter_add(0, index, x)
+            * torch.zeros(8, 4).scatter(0, index, 2.0))
+
+
+def _parts(x: T, i: T) -> Any:
+    a, b = torch.zeros(8, 4), torch.zeros(8, 4)
+    a[2:4] = x[:2]
+    b[:, 1] = 1
+    b[i] = x
+    return a * b
+
+
+def _clones(x: T, i: T) -> Any:
+    a, b = x.clone(), x.clone()
+    a[1] = 0
+    b[:, 1].mul_(2)
+    return a + b + x
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("f", [_messages, _scatter, _parts, _clones])
+def test_equal_fresh_tensors_that_are_updated_stay_apart(
+        f: Any, dynamic: bool) -> None:
+    """Merged, each update of them but one would copy."""
+    check(f, torch.randn(6, 4), torch.tensor([0, 3, 3, 7, 1, 0]),
+          dynamic=dynamic, options={"clone": "error"})
+
+
+def test_gradients_of_parts_need_no_copies() -> None:
+    def f(x: T) -> T:
+        return (x[:2].sin().sum() + x[3:].cos().sum() + x.select(1, 2).exp(
+            ).sum() + x[:, 1:3].tanh().sum() + x[1].sum() * x[2, 2])
+
+    x = torch.randn(6, 4)
+    a, b = (x.clone().requires_grad_() for _ in range(2))
+    compiled(f, options={"clone": "error"})(a).backward()
+    f(b).backward()
+    assert a.grad is not None and b.grad is not None
+    torch.testing.assert_close(a.grad, b.grad)
+
+
 # --- Random numbers -----------------------------------------------------------
 
 
