@@ -122,7 +122,10 @@ extern "C" {
     "let the loop begin at the first and end behind the last element, or say " \
     "in .doc, with the argument's name, that a part of it has no effect")      \
   X(WRONG_ORDER, "wrong_order",                                                \
-    "write the result's dims in the order in which the shape rule names them")
+    "write the result's dims in the order in which the shape rule names them") \
+  X(MIXED_PACK, "mixed_pack",                                                  \
+    "name the dims that meet (x[*N, D]), or set OG_BATCH_LOOP (an adopted "    \
+    "callable: leave batch= out)")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };

@@ -27,12 +27,14 @@ from . import (
     _propose,
 )
 from ._adopt_map import result_names
+from ._adopt_origin import Origin, name_of, origin_of
 from ._adopted import Fields
 from ._log import say
 from ._rules import Description
 
 FLAGS = {"deterministic": 1, "random": 2, "side_effect": 4,
-         "capture_same_shape": 8, "capture_never": 16, "batch_loop": 32}
+         "capture_same_shape": 8, "capture_never": 16}
+_BATCH = {"loop": 32, "pack": 0}  # OG_BATCH_LOOP
 
 
 def adopt(
@@ -54,6 +56,7 @@ def adopt(
     grid: str | None = None,
     returns: str | None = None,
     flags: Sequence[str] = (),
+    batch: str = "loop",
     doc: str | None = None,
 ) -> Callable[..., Any]:
     """Makes `fn` an operator, and returns the function to call instead.
@@ -79,54 +82,58 @@ def adopt(
         these and from trials in child processes (opgraft.propose); what is not
         certain is a Doubt, whose text can be pasted. With them, the samples
         are held against them.
+    batch: what vmap does: "loop" calls `fn` once for each entry of the batch;
+        "pack" is your word that the elements of a leading pack (*N) do not
+        meet in `fn` nor in its gradient, so that the batch goes in front of
+        it, in one call. opgraft.check holds you to it.
     strict: what was inferred is a Doubt in any case: it wants your word.
     name: "operator" or "namespace::operator"; the default is the schema's name
         in a namespace of the callable's module or library.
     """
+    if batch not in _BATCH:
+        raise ValueError(f"batch is {batch!r}, wanted {' or '.join(_BATCH)}")
     if _adopt_torch.is_operator(fn):
-        return _adopt_torch.complete(fn, shape, dtype, backward, where)
+        return _adopt_torch.complete(fn, shape, dtype, backward, where,
+                                     _BATCH[batch])
     target = _target(fn, library, prototype, call, returns, grid)
     if shape is not None and target.prototype is not None:
         own = _adopt_c.declare(target.prototype, shape, call, returns,
                                target.name)
         dtype = dtype or (own[1] if schema is None else None)
         schema = schema or own[0]
-    if samples is not None and target.prototype is not None:
-        raise ValueError(
-            f"{target.name}: samples are for callables; its prototype says the "
-            "schema, and opgraft.check tries it")
-    if samples is not None and (schema is None or shape is None):
-        schema, shape, dtype, where = _inferred(
-            fn, samples, name, strict, (schema, shape, dtype, where))
-    elif samples is not None:
-        _propose.hold(fn, samples, (schema, shape, dtype, where), call)
+    if samples is not None:
+        schema, shape, dtype, where = _tried(
+            fn, target, samples, name, strict, call,
+            (schema, shape, dtype, where))
     if schema is None or shape is None:
         raise ValueError(f"{target.name}: wanted {_wanted(target)}")
     space, schema = _place(target.space, schema, name)
     fields: Fields = {
         "schema": schema, "shape": shape, "dtype": dtype, "where": where,
         "strides": strides, "inplace": inplace, "doc": doc or target.doc,
-        "flags": _flags(flags),
+        "flags": _flags(flags) | _BATCH[batch],
     }
-    m = _adopted.make(space, *_operators(fields, target, backward, library))
+    operators, key = _operators(fields, target, backward, library)
+    m = _adopted.make(space, operators, f"{key}{(call, grid, returns)}")
     return m._functions[_function_name(m)]
 
 
 def _operators(
     fields: Fields, target: "Target", backward: Any, library: Any
-) -> tuple[list[tuple[Fields, _adopted.Payload, str]], str]:
+) -> tuple[list[tuple[Fields, _adopted.Payload, Origin]], str]:
     """The operator and, where a callable gives its gradient, that one; with
     what tells their origin."""
     operators = [(fields, target.payload, target.origin)]
-    key = target.origin
+    key = target.origin.text
     if backward is not None:
         text, second = _adopt_backward.plan(
             _adopted.describe([dict(fields)])[0], backward)
         fields["backward"] = text
         if second is not None:
             other = _target(second[0], library, None, None, None)
+            second[1]["flags"] = fields["flags"] & _BATCH["loop"]
             operators.append((second[1], other.payload, other.origin))
-            key += other.origin
+            key += other.origin.text
     return operators, key
 
 
@@ -140,6 +147,21 @@ def _wanted(target: "Target") -> str:
 
 
 _Texts = tuple["str | None", "str | None", "str | None", "str | None"]
+
+
+def _tried(
+    fn: Any, target: "Target", samples: Sequence[Any], name: str | None,
+    strict: bool, call: str | None, said: _Texts,
+) -> _Texts:
+    """The rules after trials: inferred, or as said and held against them."""
+    if target.prototype is not None:
+        raise ValueError(
+            f"{target.name}: samples are for callables; its prototype says the "
+            "schema, and opgraft.check tries it")
+    if said[0] is None or said[1] is None:
+        return _inferred(fn, samples, name, strict, said)
+    _propose.hold(fn, samples, said, call)
+    return said
 
 
 def _inferred(
@@ -164,7 +186,7 @@ class Target:
 
     name: str
     space: str  # the namespace, unless one is given
-    origin: str
+    origin: Origin
     payload: Callable[[Description], tuple[str, Any]]
     prototype: Any = None
     doc: str | None = None
@@ -181,7 +203,8 @@ def _target(
         return _c_target(fn, library, text, call, returns)
     if _adopt_tvm.is_function(fn):
         return Target(
-            _adopt_tvm.name_of(fn), "tvm_ffi", f"tvm_ffi:{id(fn)}",
+            _adopt_tvm.name_of(fn), "tvm_ffi",
+            Origin(f"tvm_ffi:{_adopt_tvm.name_of(fn)}", fn),
             lambda d: _adopt_tvm.payload(d, fn, fn.__chandle__(), 0, call))
     if not callable(fn) and grid is None:
         raise TypeError(
@@ -189,9 +212,9 @@ def _target(
             "PyCapsule with prototype=, or a launcher with grid="
         )
     if returns is not None:
-        raise ValueError(f"{_name_of(fn)}: returns is for C functions")
-    return Target(_name_of(fn), getattr(fn, "__module__", None) or "adopted",
-                  _origin(fn), lambda d: python_payload(fn, d, call, grid),
+        raise ValueError(f"{name_of(fn)}: returns is for C functions")
+    return Target(name_of(fn), getattr(fn, "__module__", None) or "adopted",
+                  origin_of(fn), lambda d: python_payload(fn, d, call, grid),
                   doc=_doc(fn))
 
 
@@ -221,7 +244,8 @@ def _c_target(
             "PyCapsules and ctypes functions"
         )
     return Target(
-        found.name, space, f"{space}:{found.text}",
+        found.name, space,
+        Origin(f"{space}:{found.text}", getattr(holder, "path", address)),
         lambda d: _adopt_c.payload(d, found, address, holder, call, returns),
         found)
 
@@ -242,17 +266,6 @@ def unadopt(function: Callable[..., Any]) -> None:
 
 
 # --- Names ------------------------------------------------------------------------
-
-
-def _name_of(fn: Any) -> str:
-    return getattr(fn, "__name__", None) or type(fn).__name__
-
-
-def _origin(fn: Any) -> str:
-    """Where a callable comes from: equal for a function that is defined again."""
-    where = getattr(fn, "__module__", None) or type(fn).__module__
-    what = getattr(fn, "__qualname__", None) or _name_of(fn)
-    return f"{where}.{what}"
 
 
 def _doc(fn: Any) -> str | None:

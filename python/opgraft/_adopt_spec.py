@@ -32,7 +32,7 @@ from ._gen import _SpecError, tree_of_file
 _SOURCES = ("library", "tvm", "module", "torch")
 _TOP = (*_SOURCES, "namespace", "operators")
 _TEXTS = ("schema", "shape", "dtype", "where", "strides", "inplace",
-          "prototype", "call", "grid", "returns", "doc", "backward")
+          "prototype", "call", "grid", "returns", "batch", "doc", "backward")
 _FIELDS = (*_TEXTS, "flags", "function")
 
 

@@ -73,7 +73,7 @@ def _has_gradient(op: Any) -> bool:
 
 def complete(
     fn: Any, shape: str | None, dtype: str | None, backward: Any,
-    where: str | None,
+    where: str | None, flags: int,
 ) -> Callable[..., Any]:
     """Adds to torch.ops.ns.op what its declaration says and it lacks."""
     op = fn.default if isinstance(fn, torch._ops.OpOverloadPacket) else fn
@@ -86,7 +86,7 @@ def complete(
             f"{_schema_text(op)}: shape=\"x[*N] -> [*N]\""
         )
     fields = {"schema": _schema_text(op), "shape": shape, "dtype": dtype,
-              "where": where}
+              "where": where, "flags": flags}
     plain = _adopted.describe([dict(fields)])[0]
     second = None
     if backward is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from typing import Any, Callable
 
 from . import _C, _host
+from ._adopt_origin import Origin
 from ._log import say
 from ._module import Module, _lock
 from ._rules import Description
@@ -29,7 +31,7 @@ class AdoptedModule(Module):
     """
 
     def __init__(
-        self, handle: Any, space: str, origins: dict[str, str],
+        self, handle: Any, space: str, origins: dict[str, Origin],
         texts: list[str], digest: str, calls_python: set[str],
     ) -> None:
         self._origins = origins
@@ -47,23 +49,39 @@ class AdoptedModule(Module):
         return (_find, (self.namespace, d.name, kind, self.hash))
 
     def _announce(self) -> None:
-        for name, origin in self._origins.items():
-            known = _live.get((self.name, name))
-            if known is None or known is self:
-                continue
-            if known._origins.get(name) != origin:
-                raise ValueError(
-                    f"{self.name}::{name} is an operator already, adopted from "
-                    f"{known._origins.get(name)}; give this one another name: "
-                    f'name="{self.name}::{name}_2"'
-                )
-            say(f"{self.name}::{name} is adopted anew")
-            known._withdraw()
+        held = (_live.get((self.name, name)) for name in self._origins)
+        for known in {m for m in held if m is not None and m is not self}:
+            self._replace(known)
         super()._announce()
         for name in self._origins:
             _live[self.name, name] = self
         for function in self._functions.values():
             _functions[id(function)] = self
+
+    def _replace(self, known: "AdoptedModule") -> None:
+        """Withdraws what adopted the same callable; of another one, raises. A
+        gradient's callable follows its operator's."""
+        name, origin = next(iter(self._origins.items()))
+        held = known._origins.get(name)
+        if held is None:  # one's operator is the other's gradient
+            name = next(n for n in self._origins if n in known._origins)
+            origin, held = self._origins[name], known._origins[name]
+        if not (origin.is_same(held) or origin.is_redefined(held)):
+            raise ValueError(
+                f"{self.name}::{name} is an operator already, adopted from "
+                f"{held}, and this is {origin}; give this one another name "
+                f'(name="{self.name}::{name}_2"), or unadopt the first'
+            )
+        is_equal = known.hash == self.hash and all(
+            o.is_same(known._origins[n]) for n, o in self._origins.items()
+            if n in known._origins)
+        if not is_equal:
+            warnings.warn(
+                f"{self.name}::{name} is adopted anew, with another "
+                "declaration or code; what was adopted before cannot be "
+                "compiled any more", RuntimeWarning, stacklevel=7)
+        say(f"{self.name}::{name} is adopted anew")
+        known._withdraw()
 
     def _withdraw(self) -> None:
         super()._withdraw()
@@ -99,7 +117,7 @@ def describe(fields: list[Fields]) -> list[Description]:
 
 
 def make(
-    space: str, operators: list[tuple[Fields, Payload, str]], key: str
+    space: str, operators: list[tuple[Fields, Payload, Origin]], key: str
 ) -> AdoptedModule:
     """Registers operators, each (declaration, its payload, its origin)."""
     _host.prepare()

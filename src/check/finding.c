@@ -251,7 +251,8 @@ static bool is_comparison(int32_t kind) {
          kind == OPGRAFT_CHUNK_ORDER_DEPENDENT ||
          kind == OPGRAFT_LAYOUT_DEPENDENT ||
          kind == OPGRAFT_ALIGNMENT_ASSUMED || kind == OPGRAFT_WRONG_IN_PLACE ||
-         kind == OPGRAFT_WRONG_BATCH_RULE || kind == OPGRAFT_WRONG_BROADCAST ||
+         kind == OPGRAFT_WRONG_BATCH_RULE || kind == OPGRAFT_MIXED_PACK ||
+         kind == OPGRAFT_WRONG_BROADCAST ||
          kind == OPGRAFT_WRONG_VALUES_ACROSS_DTYPES ||
          kind == OPGRAFT_WRONG_VALUES_ACROSS_KERNELS ||
          kind == OPGRAFT_WRONG_GRADIENT || kind == OPGRAFT_MISSING_GRADIENT;

@@ -25,6 +25,7 @@
   X(kernels, 10, " (a kernel that a better machine would not use)") \
   X(in_place, 10, " (the result in the argument's memory)")         \
   X(batch, 10, "")                                                  \
+  X(pack, 10, " (with another value at one place)")                 \
   X(broadcast, 10, "")                                              \
   X(pointwise, 10, "")                                              \
   X(index_range, 2, "")                                             \

@@ -135,6 +135,24 @@ done:
   if (module != NULL) opgraft_module_release(module);
 }
 
+TEST(every_operator_whose_pack_elements_meet_is_found) {
+  static seen s;
+  int32_t findings = 0, wrong = 0;
+  opgraft_module *module = NULL;
+  REQUIRE(check("check_pack", &s, &findings, &module) == OG_OK);
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const char *op = opgraft_op_name(opgraft_module_op(module, i));
+    const bool is_right = strncmp(op, "right_", 6) == 0;
+    wrong += !is_right;
+    if (!CHECK(has(&s, op, "mixed_pack") == !is_right)) printf("%s\n", op);
+    if (is_right && !CHECK(!has(&s, op, "wrong_batch_rule")))
+      printf("%s\n", op);
+  }
+  CHECK(wrong >= 8);
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
 TEST(finds_nothing_in_right_operators) {
   static seen s;
   int32_t findings = -1;
@@ -166,5 +184,6 @@ done:
 }
 
 TEST_MAIN("check_findings", CASE_NO_FAULTS(names_each_mistake),
+          CASE_NO_FAULTS(every_operator_whose_pack_elements_meet_is_found),
           CASE_NO_FAULTS(finds_nothing_in_right_operators),
           CASE_NO_FAULTS(refuses_what_it_does_not_know))

@@ -261,21 +261,6 @@ def test_names_are_kept_apart():
     assert torch.ops.elsewhere.f(torch.zeros(1)).item() == 2
 
 
-def test_adopting_again_replaces():
-    def make(n):
-        def f(x):
-            return x + n
-        return f
-
-    old = adopted(make(1))
-    new = adopted(make(2))
-    x = torch.zeros(1)
-    assert old(x).item() == 1 and new(x).item() == 2
-    assert torch.ops.test_python.f(x).item() == 2
-    opgraft.unadopt(new)
-    assert not hasattr(torch.ops.test_python, "f")
-
-
 def test_pickles_where_it_is_adopted(silu_mul):
     assert pickle.loads(pickle.dumps(silu_mul)) is silu_mul
     text = pickle.dumps(silu_mul)
