@@ -73,3 +73,9 @@ foreach(source IN LISTS opgraft_fuzzers)
   target_link_libraries(fuzz_${name} PRIVATE og_core)
   add_dependencies(fuzz_programs fuzz_${name})
 endforeach()
+# It loads the operator library, whose coverage calls back into it.
+target_include_directories(fuzz_ops PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(fuzz_ops PRIVATE
+  FUZZ_OPS_DIR="${CMAKE_BINARY_DIR}/modules")
+set_target_properties(fuzz_ops PROPERTIES ENABLE_EXPORTS ON)
+add_dependencies(fuzz_ops ${opgraft_op_targets})

@@ -135,7 +135,9 @@ static og_status plan_sample(const og_sample_call *call) {
   enum { B1 };
   og_attention_problem p = problem_read(call->attr);
   if (call->step == OG_SAMPLE_SIZES) {
-    const int64_t keys = SAMPLE_KEYS * (p.page_size > 0 ? p.page_size : 1);
+    if (p.kv_heads < 1 || p.q_heads < p.kv_heads) return OG_INVALID;
+    const int64_t page = p.page_size > 0 ? p.page_size : 1;
+    const int64_t keys = SAMPLE_KEYS * page;
     p.batch = clamp32(call->dim[B1] - 1);
     // 0 asks for the caller's threads, so the plan may depend on their number.
     if (p.threads <= 0) p.threads = SAMPLE_THREADS;

@@ -20,6 +20,7 @@
 
 enum {
   OG_ATTENTION_MAX_DIM = 256,
+  OG_ATTENTION_MAX_HEADS = 1 << 20,
   OG_ATTENTION_DIRECT_ROWS = 8,  // up to here keys are read where they lie
   OG_ATTENTION_BLOCK = 256,      // keys that are packed at a time
   // What one worker needs in `workspace`, and what the call needs besides.

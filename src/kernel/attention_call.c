@@ -57,6 +57,8 @@ og_status og_attention_args_read(const og_call *call, const og_tensor *q,
   static const char *const modes[] = {"NONE", "ROPE_LLAMA", "ALIBI"};
   static const char *const bases[] = {"2", "e"};
   const og_attr *attr = call->attr + first_attr;
+  if (q->shape[1] > OG_ATTENTION_MAX_HEADS)
+    return og_fail(call, OG_SHAPE, "q has more than 1048576 heads");
   tensors_read(q, k, v, out_args);
   out_args->mask = mask != NULL ? og_data(mask) : NULL;
   out_args->mask_bytes = mask != NULL ? og_numel(mask) : 0;

@@ -19,6 +19,7 @@ enum {
   DIRECT_ROOM = 256 * 1024,        // rows of a direct item
   ITEMS_PER_THREAD = 4,
   MAX_THREADS = 1024,
+  UNITS_MAX = 1 << 24,
 };
 
 // --- The model of cost
@@ -51,6 +52,7 @@ static int64_t slot_bytes(int32_t kv_heads, int32_t dim_vo) {
 }
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+static int64_t least64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
 typedef struct span {
@@ -65,7 +67,9 @@ static void visible_keys(const og_attention_problem *p, const span *s,
   const int32_t first = row_begin / group + shift;
   const int32_t last = (row_end - 1) / group + shift;
   int32_t end = p->causal ? least(s->kv_len, last + 1) : s->kv_len;
-  int32_t begin = p->window_left >= 0 ? most(0, first - p->window_left) : 0;
+  int32_t begin = p->window_left >= 0 && first > p->window_left
+                      ? first - p->window_left
+                      : 0;
   if (end <= begin) begin = end = 0;
   *out_begin = begin;
   *out_end = end;
@@ -107,6 +111,11 @@ static og_status problem_check(const og_attention_problem *p, char *text,
              "%" PRId32 " query heads are not a multiple of %" PRId32
              " KV heads",
              p->q_heads, p->kv_heads);
+    return OG_INVALID;
+  }
+  if (p->q_heads > OG_ATTENTION_MAX_HEADS) {
+    snprintf(text, size, "%" PRId32 " query heads, but the most is %d",
+             p->q_heads, OG_ATTENTION_MAX_HEADS);
     return OG_INVALID;
   }
   if (p->dim_qk < 2 || p->dim_vo < 1 || p->dim_qk > OG_ATTENTION_MAX_DIM ||
@@ -232,12 +241,15 @@ static int32_t split_of(const cutter *c, int32_t rows, int32_t kv_begin,
   const float cost = unit_cost(p, c->tiling.group, rows, kv_begin, kv_end) *
                      (float)head_step_of(c, rows);
   if (cost <= c->longest || keys < 2 * SPLIT_MIN) return 0;
+  // The quotient may be more than an integer holds.
+  const int32_t most_parts = keys / SPLIT_MIN;
+  const float wanted = cost / c->longest;
   const int32_t parts =
-      least((int32_t)(cost / c->longest) + 1, keys / SPLIT_MIN);
-  const int32_t part = (keys + parts - 1) / parts;
-  const int32_t whole = (part + SPLIT_MIN - 1) / SPLIT_MIN * SPLIT_MIN;
-  const int64_t slots = (int64_t)((keys + whole - 1) / whole) * rows;
-  return c->slot_count + slots > c->slot_limit ? 0 : whole;
+      wanted < (float)most_parts ? (int32_t)wanted + 1 : most_parts;
+  const int64_t part = ((int64_t)keys + parts - 1) / parts;
+  const int64_t whole = (part + SPLIT_MIN - 1) / SPLIT_MIN * SPLIT_MIN;
+  const int64_t slots = (keys + whole - 1) / whole * rows;
+  return c->slot_count + slots > c->slot_limit ? 0 : (int32_t)whole;
 }
 
 static void rows_cut(cutter *c, int32_t request, const span *s,
@@ -253,12 +265,13 @@ static void rows_cut(cutter *c, int32_t request, const span *s,
   // Parts end at multiples of their size, whatever the window's begin.
   const int32_t slot = (int32_t)c->slot_count;
   int32_t parts = 0;
-  for (int32_t at = begin; at < end; ++parts) {
-    const int32_t next = least(end, (at / part + 1) * part);
-    unit_add(c, request, row_begin, rows, at, next, slot + parts * rows);
+  for (int32_t at = begin; at < end && c->unit_count <= UNITS_MAX; ++parts) {
+    const int64_t whole = ((int64_t)at / part + 1) * part;
+    const int32_t next = whole < end ? (int32_t)whole : end;
+    unit_add(c, request, row_begin, rows, at, next, (int32_t)c->slot_count);
+    c->slot_count += rows;
     at = next;
   }
-  c->slot_count += (int64_t)parts * rows;
   if (c->merges != NULL)
     c->merges[c->merge_count] = (og_plan_merge){
         .request = request,
@@ -270,21 +283,33 @@ static void rows_cut(cutter *c, int32_t request, const span *s,
   ++c->merge_count;
 }
 
+// Ends early where the plan is too large, which limits_check then says.
 static void batch_cut(cutter *c) {
   c->unit_count = c->merge_count = 0;
   c->item_count = c->slot_count = 0;
   c->total = 0;
   for (int32_t i = 0; i < c->problem->batch; ++i) {
     const span s = span_of(c->problem, i);
-    const int32_t rows = s.q_len * c->tiling.group;
-    const int32_t tiles =
+    const int64_t rows = (int64_t)s.q_len * c->tiling.group;
+    const int64_t tiles =
         (rows + c->tiling.tile_rows - 1) / c->tiling.tile_rows;
-    for (int32_t t = 0; t < tiles; ++t) {
-      const int32_t a = (int32_t)((int64_t)rows * t / tiles);
-      const int32_t b = (int32_t)((int64_t)rows * (t + 1) / tiles);
+    for (int64_t t = 0; t < tiles && c->unit_count <= UNITS_MAX; ++t) {
+      const int32_t a = (int32_t)(rows * t / tiles);
+      const int32_t b = (int32_t)(rows * (t + 1) / tiles);
       rows_cut(c, i, &s, a, b - a);
     }
   }
+}
+
+static og_status limits_check(const cutter *c, char *text, size_t size) {
+  if (c->unit_count <= UNITS_MAX && c->item_count <= INT32_MAX &&
+      c->slot_count <= INT32_MAX)
+    return OG_OK;
+  snprintf(text, size,
+           "the plan takes more than %d units, or more than %d items or slots; "
+           "use a larger fixed_split or a smaller batch",
+           UNITS_MAX, INT32_MAX);
+  return OG_INVALID;
 }
 
 // Cuts once to learn the total, then with the sizes that balance asks for.
@@ -313,6 +338,14 @@ static void cutter_init(cutter *c, const og_attention_problem *p) {
   }
 }
 
+static og_status problem_cut(const og_attention_problem *p, cutter *c,
+                             char *text, size_t size) {
+  const og_status status = problem_check(p, text, size);
+  if (status != OG_OK) return status;
+  cutter_init(c, p);
+  return limits_check(c, text, size);
+}
+
 // --- Layout
 
 static int64_t layout_bytes(int64_t batch, int64_t units, int64_t items,
@@ -329,10 +362,9 @@ og_status og_attention_plan_size(const og_attention_problem *problem,
                                  int64_t *out_size, char *text,
                                  size_t text_size) {
   *out_size = 0;
-  const og_status status = problem_check(problem, text, text_size);
-  if (status != OG_OK) return status;
   cutter c;
-  cutter_init(&c, problem);
+  const og_status status = problem_cut(problem, &c, text, text_size);
+  if (status != OG_OK) return status;
   *out_size =
       layout_bytes(problem->batch, c.unit_count, c.item_count, c.merge_count);
   return OG_OK;
@@ -342,11 +374,15 @@ int64_t og_attention_plan_max(const og_attention_problem *problem,
                               int64_t max_tokens, int64_t max_len) {
   const int64_t threads = thread_count(problem);
   const int64_t group = problem->q_heads / problem->kv_heads;
+  // problem_check allows no more tokens and keys, limits_check no more units.
+  const int64_t tokens = least64(max_tokens, INT32_MAX / group);
+  const int64_t len = least64(max_len, INT32_MAX);
   // The smallest tile that cutter_init comes to; every request may add one.
-  const int64_t tiles = problem->batch + max_tokens * group / 28 + 1;
+  const int64_t tiles =
+      least64(problem->batch + tokens * group / 28 + 1, UNITS_MAX);
   int64_t parts = 1;
-  if (problem->fixed_split > 0) parts += max_len / problem->fixed_split + 1;
-  int64_t units = tiles * parts;
+  if (problem->fixed_split > 0) parts += len / problem->fixed_split + 1;
+  int64_t units = least64(tiles * parts, UNITS_MAX);
   int64_t merges = problem->fixed_split > 0 ? tiles : 0;
   if (problem->fixed_split == 0) {
     // No more slots than their room, and a part has at least one.
@@ -464,13 +500,12 @@ static void requests_fill(const og_attention_problem *p,
 
 og_status og_attention_plan(const og_attention_problem *problem, void *plan,
                             int64_t size, char *text, size_t text_size) {
-  const og_status status = problem_check(problem, text, text_size);
-  if (status != OG_OK) return status;
   cutter c;
-  cutter_init(&c, problem);
+  const og_status status = problem_cut(problem, &c, text, text_size);
+  if (status != OG_OK) return status;
   const int64_t bytes =
       layout_bytes(problem->batch, c.unit_count, c.item_count, c.merge_count);
-  if (bytes > size || c.item_count > INT32_MAX || c.slot_count > INT32_MAX) {
+  if (bytes > size) {
     snprintf(text, text_size,
              "the plan takes %" PRId64 " bytes, but there are %" PRId64
              "; ask plan_size or plan_max for the size",
@@ -615,6 +650,9 @@ og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
   if (h->batch < 0 || h->unit_count < 0 || h->item_count < 0 ||
       h->merge_count < 0 || h->slot_count < 0 || h->kv_heads < 1 ||
       h->q_rows < 0 || h->kv_rows < 0 || h->mask_bytes < 0 ||
+      h->kv_heads > OG_ATTENTION_MAX_HEADS || h->dim_qk < 2 || h->dim_vo < 1 ||
+      h->dim_qk > OG_ATTENTION_MAX_DIM || h->dim_vo > OG_ATTENTION_MAX_DIM ||
+      !(h->imbalance >= 0 && h->imbalance <= 2 * MAX_THREADS) ||
       h->size_bytes > args->plan_bytes || h->page_size < 0 ||
       layout_bytes(h->batch, h->unit_count, h->item_count, h->merge_count) !=
           h->size_bytes)

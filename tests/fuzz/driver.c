@@ -48,7 +48,7 @@ typedef struct corpus {
 } corpus;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-void __sanitizer_cov_trace_pc(void);
+__attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void);
 const char *__ubsan_default_options(void);
 void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
