@@ -51,6 +51,7 @@ FUZZ_MEASURES = {
     "graph_text": ["src/decl", "src/graph", "src/plan"],
     "module": ["src/decl", "src/module"],
     "npy": [],
+    "ops": ["ops", "src/kernel"],
     "pointwise": ["src/decl"],
     "schema": ["src/decl"],
     "shape": ["src/decl"],

@@ -19,7 +19,7 @@ enum {
   DIRECT_ROOM = 256 * 1024,        // rows of a direct item
   ITEMS_PER_THREAD = 4,
   MAX_THREADS = 1024,
-  UNITS_MAX = 1 << 24,
+  UNITS_MAX = 1 << 22,
 };
 
 // --- The model of cost

@@ -104,7 +104,6 @@ typedef struct subject {
   int32_t q_indptr[BATCH_MAX + 1], kv_indptr[BATCH_MAX + 1];
   int32_t last_page_len[BATCH_MAX];
   bool is_honest;  // tensors hold what the indptrs say, nothing is damaged
-  bool has_raw;    // an indptr came as raw integers
 } subject;
 
 // Lengths; now and then any integer in place of an entry.
@@ -115,7 +114,6 @@ static void take_indptr(bytes *in, subject *s, int32_t *indptr, uint32_t most) {
     indptr[i + 1] = kind == 31   ? take_int(in)
                     : kind == 30 ? indptr[i]
                                  : indptr[i] + length;
-    s->has_raw |= kind == 31;
     if (indptr[i + 1] < indptr[i] || kind == 31) s->is_honest = false;
   }
 }
@@ -135,6 +133,7 @@ static void subject_take(bytes *in, subject *s) {
   p->causal = (int32_t)take(in, 2);
   p->window_left = (int32_t)take(in, 255) - 1;
   if (p->window_left > 60) p->window_left = -1;
+  if (take(in, 8) == 7) p->window_left = INT32_MAX - (int32_t)take(in, 256);
   p->threads = 1 + (int32_t)take(in, THREADS_MAX);
   p->heads_apart = (int32_t)take(in, 2);
   const bool is_decode = take(in, 4) == 0;
@@ -152,8 +151,7 @@ static void subject_take(bytes *in, subject *s) {
         is_wrong || p->page_size == 0 ? last - 2 : 1 + last % p->page_size;
     if (is_wrong && p->page_size > 0) s->is_honest = false;
   }
-  // Keys without end, cut into small parts, are a plan without end.
-  p->fixed_split = s->has_raw ? -1 : splits[take(in, 5)];
+  p->fixed_split = splits[take(in, 5)];
 }
 
 // --- The call

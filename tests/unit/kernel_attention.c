@@ -147,7 +147,8 @@ static double logit_of(const batch *b, int64_t mask_begin, int32_t i,
   const int32_t place = token + b->kv_len[i] - q_len;
   const int64_t bit = (int64_t)token * b->kv_len[i] + key;
   if (p->causal && key > place) return -INFINITY;
-  if (p->window_left >= 0 && key < place - p->window_left) return -INFINITY;
+  if (p->window_left >= 0 && key < (int64_t)place - p->window_left)
+    return -INFINITY;
   if (a->mask != NULL && !(a->mask[mask_begin + bit / 8] >> bit % 8 & 1))
     return -INFINITY;
   const float *q = (const float *)a->q + (b->q_indptr[i] + token) * a->q_row +
@@ -246,6 +247,48 @@ TEST(random_batches) {
   }
 }
 
+// Windows and splits at the ends of what an integer holds, for requests with
+// more queries than keys too: what is beyond a request's keys changes nothing.
+TEST(extreme_windows_and_splits) {
+  static const int32_t ends[] = {INT32_MAX, INT32_MAX - 1, INT32_MIN, 0};
+  for (int round = 0; round < ROUNDS; ++round) {
+    batch b = {.plan = NULL};
+    int64_t size;
+    state = (uint64_t)round + 1;
+    batch_draw(&b);
+    b.problem.window_left = ends[draw(4)];
+    b.problem.fixed_split = ends[draw(4)];
+    CHECK_EQ(plan_make(&b, &size), OG_OK);
+    args_fill(&b);
+    mask_draw(&b);
+    batch_run(&b, size);
+    batch_free(&b);
+  }
+}
+
+// One split for each key of 2^31 would take hours and memory without end.
+TEST(a_plan_without_end_is_refused) {
+  const int32_t kv[2] = {0, INT32_MAX};
+  char text[256];
+  int64_t size;
+  og_attention_problem p = {.batch = 1,
+                            .kv_indptr = kv,
+                            .q_heads = 2,
+                            .kv_heads = 2,
+                            .dim_qk = 8,
+                            .dim_vo = 8,
+                            .window_left = -1,
+                            .fixed_split = 1};
+  CHECK_EQ(og_attention_plan_size(&p, &size, text, sizeof text), OG_INVALID);
+  CHECK_STR(text,
+            "the plan takes more than 4194304 units, or more than 2147483647 "
+            "items or slots; use a larger fixed_split or a smaller batch");
+  CHECK(og_attention_plan_max(&p, INT64_MAX, INT64_MAX) > 0);
+  p.q_heads = p.kv_heads = INT32_MAX;
+  CHECK_EQ(og_attention_plan_size(&p, &size, text, sizeof text), OG_INVALID);
+  CHECK_STR(text, "2147483647 query heads, but the most is 1048576");
+}
+
 TEST(bad_problems_are_named) {
   const int32_t q[3] = {0, 4, 2}, kv[3] = {0, 1, 2};
   char text[256];
@@ -266,4 +309,6 @@ TEST(bad_problems_are_named) {
 }
 
 TEST_MAIN("kernel_attention", CASE_NO_FAULTS(random_batches),
+          CASE_NO_FAULTS(extreme_windows_and_splits),
+          CASE_NO_FAULTS(a_plan_without_end_is_refused),
           CASE_NO_FAULTS(bad_problems_are_named))
