@@ -13,6 +13,7 @@ typedef struct indexed {
   int32_t dim;
   bool adds;
   double alpha;
+  double *sums;  // what f16 and bf16 add up to, dense; NULL: in the result
   int64_t skip;  // an index that is passed over, or a negative number
   // index and index_put: which dims of the operand have an index.
   int32_t dims[OPGRAFT_RANK_MAX];
@@ -73,6 +74,36 @@ static og_status same_types(og_prep *prep, const og_tensor *a,
   return og_prep_wrong(prep, "its operands and result differ in type");
 }
 
+// --- Adding to a result ------------------------------------------------------
+
+// Sums of 16-bit types would round at every step.
+static og_status sums_prepare(og_prep *prep, indexed *s) {
+  const og_tensor *out = prep->out[0];
+  if (!og_is_float(out) || out->dtype.bits != 16) return OG_OK;
+  s->sums = og_prep_doubles(prep, og_numel(out));
+  return s->sums != NULL ? OG_OK : og_prep_memory(prep);
+}
+
+static void sums_begin(const indexed *s) {
+  og_update_start(&s->ref);
+  if (s->sums != NULL) og_get_all(s->ref.out[0], s->sums);
+}
+
+static void sums_add(const indexed *s, const int64_t *to, const char *from) {
+  const og_tensor *out = s->ref.out[0];
+  if (s->sums == NULL) {
+    element_add(out->dtype, element(out, to), from, s->alpha);
+    return;
+  }
+  int64_t place = 0;
+  for (int32_t d = 0; d < out->ndim; ++d) place = place * out->shape[d] + to[d];
+  s->sums[place] += s->alpha * og_element_double(out->dtype, from);
+}
+
+static void sums_end(const indexed *s) {
+  if (s->sums != NULL) og_put_all(s->ref.out[0], s->sums);
+}
+
 // --- gather, scatter ---------------------------------------------------------
 
 static og_status run_gather(void *state, const og_run *run) {
@@ -119,7 +150,7 @@ static og_status run_scatter(void *state, const og_run *run) {
   const og_tensor *out = s->ref.out[0];
   int64_t at[OPGRAFT_RANK_MAX] = {0}, to[OPGRAFT_RANK_MAX] = {0};
   const int64_t size = out->ndim > 0 ? out->shape[s->dim] : 1;
-  og_update_start(&s->ref);
+  sums_begin(s);
   for (int64_t i = 0; i < og_numel(index); ++i) {
     position(index, i, at);
     memcpy(to, at, sizeof to);
@@ -128,10 +159,11 @@ static og_status run_scatter(void *state, const og_run *run) {
     to[s->dim] = chosen;
     const char *from = element(source, at);
     if (s->adds)
-      element_add(out->dtype, element(out, to), from, 1);
+      sums_add(s, to, from);
     else
       memcpy(element(out, to), from, (size_t)og_item_bytes(out));
   }
+  sums_end(s);
   return OG_OK;
 }
 
@@ -139,15 +171,16 @@ og_status og_prepare_scatter(og_prep *prep) {
   indexed *s = og_ref_begin(prep, sizeof *s, run_scatter);
   if (s == NULL) return OG_MEMORY;
   s->adds = prep->node->op == OG_IR_scatter_add;
+  s->alpha = 1;
   OG_TRY(same_types(prep, prep->in[0], prep->out[0]));
   OG_TRY(same_types(prep, prep->in[2], prep->out[0]));
   OG_TRY(og_prep_dim(prep, 0, prep->out[0]->ndim, &s->dim));
   OG_TRY(og_need_int(prep, prep->in[1]));
   OG_TRY(index_check(prep, prep->in[1], prep->out[0], s->dim));
-  return index_check(prep, prep->in[1], prep->in[2], -1) == OG_OK &&
-                 og_same_shape(prep->in[0], prep->out[0])
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  if (index_check(prep, prep->in[1], prep->in[2], -1) != OG_OK ||
+      !og_same_shape(prep->in[0], prep->out[0]))
+    return og_prep_wrong(prep, "the shapes do not fit");
+  return s->adds ? sums_prepare(prep, s) : OG_OK;
 }
 
 // --- One index vector for one dim --------------------------------------------
@@ -163,21 +196,12 @@ static og_tensor slice(const og_tensor *tensor, int32_t dim, int64_t index) {
   return part;
 }
 
-// Copies or adds a slice, of which `sizes` has a 1 in the dim.
-static void slice_move(const indexed *s, const og_tensor *to,
-                       const og_tensor *from, int64_t *sizes) {
+// Copies a slice, of which `sizes` has a 1 in the dim.
+static void slice_copy(const og_tensor *to, const og_tensor *from,
+                       int64_t *sizes) {
   og_tensor target = *to, source = *from;
   target.shape = source.shape = sizes;
-  if (!s->adds) {
-    og_copy_elements(&target, &source);
-    return;
-  }
-  int64_t at[OPGRAFT_RANK_MAX];
-  for (int64_t i = 0; i < og_numel(&target); ++i) {
-    position(&target, i, at);
-    element_add(to->dtype, element(&target, at), element(&source, at),
-                s->alpha);
-  }
+  og_copy_elements(&target, &source);
 }
 
 static int64_t index_at(const og_tensor *index, int64_t i) {
@@ -203,7 +227,7 @@ static og_status run_index_select(void *state, const og_run *run) {
     if (!index_wrap(size, &chosen)) return out_of_range(run, chosen, size);
     const og_tensor to = slice(out, s->dim, i);
     const og_tensor from = slice(in, s->dim, chosen);
-    slice_move(s, &to, &from, sizes);
+    slice_copy(&to, &from, sizes);
   }
   return OG_OK;
 }
@@ -234,17 +258,25 @@ static og_status run_index_add(void *state, const og_run *run) {
   const indexed *s = state;
   const og_tensor *index = s->ref.in[1], *source = s->ref.in[2];
   const og_tensor *out = s->ref.out[0];
-  int64_t sizes[OPGRAFT_RANK_MAX];
+  int64_t sizes[OPGRAFT_RANK_MAX], at[OPGRAFT_RANK_MAX] = {0};
   const int64_t size = out->ndim > 0 ? out->shape[s->dim] : 1;
-  og_update_start(&s->ref);
   sizes_without(out, s->dim, sizes);
+  og_tensor part = *out;  // the places of one slice
+  part.shape = sizes;
+  const int64_t places = og_numel(&part);
+  sums_begin(s);
   for (int64_t i = 0; i < og_numel(index); ++i) {
     int64_t chosen = index_at(index, i);
     if (!index_wrap(size, &chosen)) return out_of_range(run, chosen, size);
-    const og_tensor to = slice(out, s->dim, chosen);
-    const og_tensor from = slice(source, s->dim, i);
-    slice_move(s, &to, &from, sizes);
+    for (int64_t j = 0; j < places; ++j) {
+      position(&part, j, at);
+      at[s->dim] = i;
+      const char *from = element(source, at);
+      at[s->dim] = chosen;
+      sums_add(s, at, from);
+    }
   }
+  sums_end(s);
   return OG_OK;
 }
 
@@ -256,9 +288,9 @@ og_status og_prepare_index_add(og_prep *prep) {
   OG_TRY(og_prep_float(prep, 1, 1, &s->alpha));
   OG_TRY(same_types(prep, prep->in[0], prep->out[0]));
   OG_TRY(select_check(prep, prep->out[0], prep->in[2], prep->in[1], s->dim));
-  return og_same_shape(prep->in[0], prep->out[0])
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  if (!og_same_shape(prep->in[0], prep->out[0]))
+    return og_prep_wrong(prep, "the shapes do not fit");
+  return sums_prepare(prep, s);
 }
 
 // --- Embeddings --------------------------------------------------------------

@@ -34,11 +34,23 @@ struct reduce {
 
 // --- Operators ---------------------------------------------------------------
 
+// Lanes: one chain of additions waits for each, and rounds more.
+OG_LOOP_CLONES static double lanes_sum(const double *x, int64_t n) {
+  enum { LANES = 8 };
+  double lane[LANES] = {0}, sum = 0;
+  int64_t i = 0;
+  for (; i + 4 * LANES <= n; i += 4 * LANES)
+    for (int k = 0; k < LANES; ++k)
+      lane[k] += (x[i + k] + x[i + k + LANES]) +
+                 (x[i + k + 2 * LANES] + x[i + k + 3 * LANES]);
+  for (; i < n; ++i) sum += x[i];
+  for (int k = 0; k < LANES; ++k) sum += lane[k];
+  return sum;
+}
+
 static void sum_reals(total *t, const double *x, int64_t n, int64_t at) {
-  double sum = 0;
   (void)at;
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
-  t->real += sum;
+  t->real += lanes_sum(x, n);
 }
 
 static void sum_wholes(total *t, const int64_t *x, int64_t n, int64_t at) {
@@ -350,8 +362,8 @@ static void share_variance(void *state, int64_t begin, int64_t end,
       for (int64_t at = 0; at < r->width; at += BLOCK) {
         const int64_t n = r->width - at < BLOCK ? r->width - at : BLOCK;
         r->load(n, x, from + row_offset[0] + at * stride, stride);
-        for (int64_t j = 0; j < n; ++j)
-          squares += (x[j] - mean) * (x[j] - mean);
+        for (int64_t j = 0; j < n; ++j) x[j] = (x[j] - mean) * (x[j] - mean);
+        squares += lanes_sum(x, n);
       }
     }
     const double divisor = (double)r->count - r->correction;
