@@ -21,6 +21,14 @@ static inline int64_t og_wrap_mul(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
 }
 
+// Rounded once. The product of two floats is exact in double.
+static inline float og_fmaf(float a, float b, float c) {
+  return (float)((double)a * b + c);
+}
+static inline double og_fma(double a, double b, double c) {
+  return fma(a, b, c);
+}
+
 // PyTorch raises where an integer is divided by zero; a kernel that cannot
 // stop gives 0.
 static inline int64_t og_trunc_div_i(int64_t a, int64_t b) {

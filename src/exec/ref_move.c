@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reference kernels that move elements: write-back, writes into a view,
-// concatenation, reversal, triangles, ranges.
+// concatenation, reversal, repetition, triangles, ranges.
 
 #include <string.h>
 
@@ -248,6 +248,61 @@ og_status og_prepare_flip(og_prep *prep) {
   return OG_OK;
 }
 
+// --- repeat ------------------------------------------------------------------
+
+typedef struct repeat {
+  og_ref ref;
+  og_tensor to, from;  // each dim as {repetitions, size}
+} repeat;
+
+static og_status run_repeat(void *state, const og_run *run) {
+  repeat *r = state;
+  (void)run;
+  r->to.data = og_bytes(r->ref.out[0]);
+  r->from.data = og_bytes(r->ref.in[0]);
+  og_copy_elements(&r->to, &r->from);
+  return OG_OK;
+}
+
+static void repeat_dim(repeat *r, int64_t size, int64_t to_stride,
+                       int64_t from_stride) {
+  const int32_t d = r->to.ndim++;
+  r->from.ndim = r->to.ndim;
+  r->to.shape[d] = size;
+  r->to.strides[d] = to_stride;
+  r->from.strides[d] = from_stride;
+}
+
+// The operand's dims are the result's last ones.
+og_status og_prepare_repeat(og_prep *prep) {
+  const og_tensor *in = prep->in[0], *out = prep->out[0];
+  const int32_t missing = out->ndim - in->ndim;
+  repeat *r = og_ref_begin(prep, sizeof *r, run_repeat);
+  if (r == NULL) return OG_MEMORY;
+  int64_t *numbers = og_prep_alloc(prep, 6 * OPGRAFT_RANK_MAX * 8);
+  if (numbers == NULL) return og_prep_memory(prep);
+  if (missing < 0 || 2 * out->ndim > OPGRAFT_RANK_MAX ||
+      !og_dtype_equal(in->dtype, out->dtype))
+    return og_prep_wrong(prep, "its result differs from its operand");
+  r->to = r->from = *out;
+  r->to.ndim = r->from.ndim = 0;
+  r->to.byte_offset = r->from.byte_offset = 0;
+  r->to.shape = r->from.shape = numbers;
+  r->to.strides = numbers + 2 * OPGRAFT_RANK_MAX;
+  r->from.strides = numbers + 4 * OPGRAFT_RANK_MAX;
+  for (int32_t d = 0; d < out->ndim; ++d) {
+    const int64_t size = d < missing ? 1 : in->shape[d - missing];
+    if (size == 0 ? out->shape[d] != 0 : out->shape[d] % size != 0)
+      return og_prep_wrong(prep, "the shapes do not fit");
+    repeat_dim(r, size == 0 ? 0 : out->shape[d] / size, size * out->strides[d],
+               0);
+    repeat_dim(r, size, out->strides[d],
+               d < missing ? 0 : in->strides[d - missing]);
+  }
+  if (og_numel(out) == 0) prep->step.run = NULL;
+  return OG_OK;
+}
+
 // --- triangle ----------------------------------------------------------------
 
 typedef struct triangle {
@@ -299,6 +354,67 @@ og_status og_prepare_triangle(og_prep *prep) {
     return og_prep_wrong(prep, "the shapes do not fit");
   if (og_numel(out) == 0) prep->step.run = NULL;
   return OG_OK;
+}
+
+// Where the elements of a triangle are: their rows, then their columns.
+typedef struct triangle_indices {
+  og_ref ref;
+  int64_t rows, columns, upper, diagonal;
+} triangle_indices;
+
+static int64_t clamped(int64_t x, int64_t least, int64_t most) {
+  return x < least ? least : x > most ? most : x;
+}
+
+// The columns of row r are [begin, end).
+static void row_columns(const triangle_indices *t, int64_t r, int64_t *begin,
+                        int64_t *end) {
+  const int64_t at = r + t->diagonal;
+  *begin = t->upper ? clamped(at, 0, t->columns) : 0;
+  *end = t->upper ? t->columns : clamped(at + 1, 0, t->columns);
+}
+
+static og_status run_triangle_indices(void *state, const og_run *run) {
+  const triangle_indices *t = state;
+  const og_tensor *out = t->ref.out[0];
+  const int64_t item = og_item_bytes(out);
+  char *row = og_bytes(out), *column = row + out->strides[0] * item;
+  (void)run;
+  for (int64_t r = 0; r < t->rows; ++r) {
+    int64_t begin, end;
+    row_columns(t, r, &begin, &end);
+    for (int64_t c = begin; c < end; ++c) {
+      og_element_set_int(out->dtype, row, r);
+      og_element_set_int(out->dtype, column, c);
+      row += out->strides[1] * item;
+      column += out->strides[1] * item;
+    }
+  }
+  return OG_OK;
+}
+
+og_status og_prepare_triangle_indices(og_prep *prep) {
+  const og_tensor *out = prep->out[0];
+  int64_t count = 0;
+  triangle_indices *t = og_ref_begin(prep, sizeof *t, run_triangle_indices);
+  if (t == NULL) return OG_MEMORY;
+  OG_TRY(og_prep_int(prep, 0, 0, &t->rows));
+  OG_TRY(og_prep_int(prep, 1, 0, &t->columns));
+  OG_TRY(og_prep_int(prep, 2, 0, &t->diagonal));
+  OG_TRY(og_prep_int(prep, 3, 0, &t->upper));
+  OG_TRY(og_need_int(prep, out));
+  if (t->rows < 0 || t->rows > INT32_MAX || t->columns < 0 ||
+      t->columns > INT32_MAX)
+    return og_prep_wrong(prep, "its rows or columns are out of range");
+  t->diagonal = clamped(t->diagonal, -t->rows, t->columns);
+  for (int64_t r = 0; r < t->rows; ++r) {
+    int64_t begin, end;
+    row_columns(t, r, &begin, &end);
+    count += end > begin ? end - begin : 0;
+  }
+  return out->ndim == 2 && out->shape[0] == 2 && out->shape[1] == count
+             ? OG_OK
+             : og_prep_wrong(prep, "its result has another count of elements");
 }
 
 // --- iota and size -----------------------------------------------------------

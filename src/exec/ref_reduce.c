@@ -391,3 +391,74 @@ og_status og_prepare_variance(og_prep *prep) {
   OG_TRY(types_check(prep, r));
   return og_prep_float(prep, 1, 1, &r->correction);
 }
+
+// --- Vector norm -------------------------------------------------------------
+
+typedef struct vector_norm {
+  reduce base;
+  double order;
+} vector_norm;
+
+static double norm_join(double order, double seen, double x) {
+  x = fabs(x);
+  if (order == (double)INFINITY) return seen != seen || seen > x ? seen : x;
+  if (order == -(double)INFINITY) return seen != seen || seen < x ? seen : x;
+  if (order == 0) return seen + (x != 0);
+  if (order == 1) return seen + x;
+  return seen + (order == 2 ? x * x : pow(x, order));
+}
+
+static double norm_end(double order, double seen) {
+  if (order == 2) return sqrt(seen);
+  return isinf(order) || order == 0 || order == 1 ? seen : pow(seen, 1 / order);
+}
+
+static double norm_of(const vector_norm *v, const char *from) {
+  const reduce *r = &v->base;
+  const double least = -(double)INFINITY;
+  double x[BLOCK], seen = v->order == least ? (double)INFINITY : 0;
+  const int64_t stride =
+      r->reduced.ndim > 0 ? r->reduced.stride[0][r->reduced.ndim - 1] : 0;
+  for (int64_t row = 0; row < r->rows; ++row) {
+    int64_t offset[OG_NEST_OPERANDS];
+    og_nest_offsets(&r->reduced, row, offset);
+    for (int64_t at = 0; at < r->width; at += BLOCK) {
+      const int64_t n = r->width - at < BLOCK ? r->width - at : BLOCK;
+      r->load(n, x, from + offset[0] + at * stride, stride);
+      for (int64_t i = 0; i < n; ++i) seen = norm_join(v->order, seen, x[i]);
+    }
+  }
+  return norm_end(v->order, seen);
+}
+
+static void share_norm(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const vector_norm *v = state;
+  const reduce *r = &v->base;
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t offset[OG_NEST_OPERANDS];
+    og_nest_point(&r->kept, i, offset);
+    og_element_set_double(r->ref.out[0]->dtype,
+                          og_bytes(r->ref.out[0]) + offset[1],
+                          norm_of(v, og_bytes(r->ref.in[0]) + offset[0]));
+  }
+}
+
+static og_status run_norm(void *state, const og_run *run) {
+  return run_shared(state, run, share_norm);
+}
+
+og_status og_prepare_vector_norm(og_prep *prep) {
+  vector_norm *v = og_ref_begin(prep, sizeof *v, run_norm);
+  if (v == NULL) return OG_MEMORY;
+  OG_TRY(nests_make(prep, &v->base));
+  OG_TRY(og_need_float(prep, prep->in[0]));
+  OG_TRY(og_need_float(prep, prep->out[0]));
+  OG_TRY(types_check(prep, &v->base));
+  OG_TRY(og_prep_float(prep, 1, 2, &v->order));
+  if (v->base.count == 0 && v->base.kept_count > 0 &&
+      (v->order < 0 || isinf(v->order)))
+    return og_prep_wrong(prep, "there is nothing to reduce");
+  return OG_OK;
+}

@@ -40,6 +40,14 @@ og_status og_import_triangle(og_import *import) {
   return og_emit(import, OG_IR_triangle, args.in, 1, args.attrs);
 }
 
+og_status og_import_triangle_indices(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const bool upper = strncmp(import->row->name, "triu", 4) == 0;
+  args.attrs[3] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = upper};
+  return og_emit(import, OG_IR_triangle_indices, NULL, 0, args.attrs);
+}
+
 og_status og_import_embedding_backward(og_import *import) {
   og_spec_args args;
   int64_t scales = 0;
@@ -212,6 +220,36 @@ og_status og_import_select_scatter(og_import *import) {
   return part_emit(import, &p, p.strides, info->ndim - 1);
 }
 
+// diagonal_scatter(x, src, offset=0, dim1=0, dim2=1) and
+// diagonal_backward(grad, sizes, offset, dim1, dim2). The diagonal is the last
+// dim of what is written.
+og_status og_import_diagonal_scatter(og_import *import) {
+  part p;
+  int32_t dims[2] = {0, 0};
+  int64_t offset = 0;
+  opgraft_size start, strides[OPGRAFT_RANK_MAX];
+  int32_t count = 0;
+  const opgraft_value_info *info = &import->record->results[0];
+  const opgraft_arg one = {.kind = OPGRAFT_ARG_INT, .i = 1};
+  const opgraft_arg *shift = og_arg_find(import, 2, "offset");
+  const opgraft_arg *second = og_arg_find(import, 4, "dim2");
+  OG_TRY(part_begin(import, &p));
+  OG_TRY(
+      dim_read(import, og_arg_find(import, 3, "dim1"), info->ndim, &dims[0]));
+  OG_TRY(
+      dim_read(import, second != NULL ? second : &one, info->ndim, &dims[1]));
+  if (shift != NULL && !og_arg_int(import, shift, &offset))
+    return og_give_up(import, "its offset depends on sizes");
+  OG_TRY(og_size_const(&import->graph->sizes, offset < 0 ? -offset : offset,
+                       &start, import->error));
+  OG_TRY(multiply(import, start, p.strides[dims[offset >= 0]], &p.offset));
+  for (int32_t d = 0; d < info->ndim; ++d)
+    if (d != dims[0] && d != dims[1]) strides[count++] = p.strides[d];
+  OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, p.strides[dims[0]],
+                      p.strides[dims[1]], &strides[count++], import->error));
+  return part_emit(import, &p, strides, count);
+}
+
 // as_strided_scatter(x, src, size, stride, offset): only where x is row-major,
 // since its strides are those of the storage.
 og_status og_import_strided_scatter(og_import *import) {
@@ -230,26 +268,64 @@ og_status og_import_strided_scatter(og_import *import) {
   return part_emit(import, &p, list, strides->count);
 }
 
+// What is left of the piece where `before` and `after` elements of a dim are
+// cut off.
+static og_status piece_cut(og_import *import, opgraft_value *piece, int32_t dim,
+                           int64_t before, int64_t after) {
+  opgraft_graph *graph = import->graph;
+  const og_value whole = *value_of(import, *piece);
+  opgraft_size shape[OPGRAFT_RANK_MAX], less, shift;
+  memcpy(shape, whole.shape, (size_t)whole.ndim * sizeof *shape);
+  OG_TRY(og_size_const(&graph->sizes, before + after, &less, import->error));
+  OG_TRY(og_size_make(&graph->sizes, OG_SIZE_SUB, shape[dim], less, &shape[dim],
+                      import->error));
+  OG_TRY(og_size_const(&graph->sizes, before, &shift, import->error));
+  OG_TRY(multiply(import, shift, whole.strides[dim], &shift));
+  const opgraft_value base = *piece;
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, whole.dtype, whole.ndim,
+                            shape, whole.strides, piece, import->error));
+  OG_TRY(og_size_make(&graph->sizes, OG_SIZE_ADD, whole.offset, shift,
+                      &graph->values[*piece].offset, import->error));
+  graph->values[*piece].root = whole.root;
+  return og_append(import, OG_IR_view, &base, 1, piece, 1, NULL);
+}
+
+// The padding of one dim: what is negative cuts off, of the piece.
+static og_status pad_dim(og_import *import, part *p, int32_t dim,
+                         int64_t before, int64_t after) {
+  opgraft_size shift;
+  const int64_t cut_before = before < 0 ? -before : 0;
+  const int64_t cut_after = after < 0 ? -after : 0;
+  int64_t size;
+  if (cut_before + cut_after > 0) {
+    const bool is_known = og_size_get(
+        &import->graph->sizes, value_of(import, p->piece)->shape[dim], &size);
+    if (!is_known || size < cut_before + cut_after)
+      return og_give_up(import, "padding that cuts off more than there is");
+    OG_TRY(piece_cut(import, &p->piece, dim, cut_before, cut_after));
+  }
+  OG_TRY(og_size_const(&import->graph->sizes, before > 0 ? before : 0, &shift,
+                       import->error));
+  OG_TRY(multiply(import, shift, p->strides[dim], &shift));
+  return og_size_make(&import->graph->sizes, OG_SIZE_ADD, p->offset, shift,
+                      &p->offset, import->error);
+}
+
 // constant_pad_nd(x, [before last, after last, before last but one, ...], v)
 og_status og_import_pad(og_import *import) {
   part p;
+  int64_t amounts[2];
   const opgraft_arg *pads = og_arg_at(import, 1);
   const opgraft_value_info *info = &import->record->results[0];
   OG_TRY(part_begin(import, &p));
-  if (pads == NULL || pads->kind != OPGRAFT_ARG_LIST ||
+  if (pads == NULL || pads->kind != OPGRAFT_ARG_LIST || pads->count % 2 != 0 ||
       pads->count > 2 * info->ndim)
-    return og_give_up(import, "its padding is no list");
-  for (int32_t i = 0; i < pads->count; ++i) {
-    const int32_t dim = info->ndim - 1 - i / 2;
-    int64_t known;
-    opgraft_size before, shift;
-    OG_TRY(og_arg_size(import, &pads->list[i], &before));
-    if (!og_size_get(&import->graph->sizes, before, &known) || known < 0)
-      return og_give_up(import, "padding that cuts off, or may");
-    if (i % 2 != 0) continue;
-    OG_TRY(multiply(import, before, p.strides[dim], &shift));
-    OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, p.offset, shift,
-                        &p.offset, import->error));
+    return og_give_up(import, "its padding is no list of pairs");
+  for (int32_t i = 0; i < pads->count; i += 2) {
+    if (!og_arg_int(import, &pads->list[i], &amounts[0]) ||
+        !og_arg_int(import, &pads->list[i + 1], &amounts[1]))
+      return og_give_up(import, "padding that depends on sizes");
+    OG_TRY(pad_dim(import, &p, info->ndim - 1 - i / 2, amounts[0], amounts[1]));
   }
   return part_emit(import, &p, p.strides, info->ndim);
 }

@@ -17,6 +17,7 @@ typedef struct og_import {
   const opgraft_record *record;
   const struct og_aten_row *row;
   opgraft_value *out;  // results made so far; -1: none yet
+  int32_t element;     // 1 + the one of each list that is an operand; 0: none
   const char *reason;  // why a handler gave up
   opgraft_error *error;
 } og_import;

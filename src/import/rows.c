@@ -134,6 +134,9 @@ static og_status operand_read(og_import *import, const char *at,
     return og_operand(import, &number, out);
   }
   token_read(import, at, &found);
+  if (found.arg != NULL && import->element > 0 &&
+      found.arg->kind == OPGRAFT_ARG_LIST)
+    return og_operand(import, &found.arg->list[import->element - 1], out);
   if (found.arg != NULL) return og_operand(import, found.arg, out);
   if (!found.has_default)
     return og_give_up(import, "an argument that it needs is missing");

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of operators that no sample of op_db makes, by row: (arguments, named
+arguments). Tensors are made anew at each call, from one seed."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch._inductor.inductor_prims  # prims.fma
+
+aten = torch.ops.aten
+
+def r(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape).to(dtype)
+
+
+def i(*shape: int, low: int = -9, high: int = 9,
+      dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    return torch.randint(low, high, shape).to(dtype)
+
+
+def norm_stats(channels: int) -> tuple[torch.Tensor, ...]:
+    return (r(channels), r(channels), r(channels), torch.rand(channels) + 0.1)
+
+
+def attention(causal: bool) -> Any:
+    return (r(2, 3, 5, 8), r(2, 3, 7, 8), r(2, 3, 7, 8), 0.0, causal), {}
+
+
+def attention_backward(causal: bool) -> Any:
+    (q, k, v, p, _), _ = attention(causal)
+    out, weights = aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, p, causal)
+    return (r(*out.shape), q, k, v, out, weights, p, causal), {}
+
+
+def lists() -> list[torch.Tensor]:
+    return [r(3, 4), r(7), r(0, 2)]
+
+
+MASK = torch.tensor([[True, False, True], [False, False, True]])
+
+CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
+    "_native_batch_norm_legit.no_stats": lambda: [
+        ((r(3, 4, 5), r(4), r(4), True, 0.1, 1e-5), {}),
+        ((r(3, 4), None, None, True, 0.1, 1e-5), {})],
+    "_native_batch_norm_legit_functional.default": lambda: [
+        ((r(3, 4, 5), *norm_stats(4), True, 0.1, 1e-5), {})],
+    "_native_batch_norm_legit_no_training.default": lambda: [
+        ((r(3, 4, 5), *norm_stats(4), 0.1, 1e-5), {})],
+    "_reshape_alias.default": lambda: [((r(6, 4), [3, 8], [8, 1]), {})],
+    "_scaled_dot_product_flash_attention_for_cpu.default": lambda: [
+        attention(False), attention(True)],
+    "_scaled_dot_product_flash_attention_for_cpu_backward.default": lambda: [
+        attention_backward(False), attention_backward(True)],
+    "_unsafe_index.Tensor": lambda: [
+        ((r(4, 5), [None, i(3, low=0, high=5)]), {})],
+    "_unsafe_index_put.default": lambda: [
+        ((r(4, 5), [i(3, low=0, high=4)], r(3, 5), True), {})],
+    "add.Tensor": lambda: [((r(3, 4), r(4)), {"alpha": 2.5})],
+    "gelu.default": lambda: [((r(9),), {"approximate": "tanh"})],
+    "gelu_backward.default": lambda: [
+        ((r(9), r(9)), {"approximate": "tanh"})],
+    "prims.fma.default": lambda: [
+        ((r(9), r(9), r(9)), {}),
+        ((r(9).double(), r(9).double(), r(9).double()), {})],
+    "_foreach_copy.default": lambda: [((lists(), lists()), {})],
+    "_foreach_zero.default": lambda: [((lists(),), {})],
+    "all.dims": lambda: [((i(3, 4), [0, 1]), {}), ((r(3, 4), [1], True), {})],
+    "any.dims": lambda: [((i(3, 4), [0, 1]), {}), ((r(3, 4), [1], True), {})],
+    "bitwise_and.Scalar": lambda: [((i(3, 4), 6), {})],
+    "bitwise_or.Scalar": lambda: [((i(3, 4), 6), {})],
+    "bitwise_xor.Scalar": lambda: [((i(3, 4), 6), {})],
+    "bitwise_left_shift.Tensor_Scalar": lambda: [((i(3, 4), 3), {})],
+    "bitwise_right_shift.Tensor_Scalar": lambda: [((i(3, 4), 2), {})],
+    "chunk.default": lambda: [((r(5, 4), 3), {}), ((r(5, 4), 2, 1), {})],
+    "clamp.default": lambda: [
+        ((r(9), -0.5, 0.5), {}), ((r(9), None, 0.1), {}), ((i(9), -2, 3), {})],
+    "clamp_max.default": lambda: [((r(9), 0.5), {}), ((i(9), 2), {})],
+    "copy.default": lambda: [((r(3, 4), r(4)), {}), ((i(3, 4), r(3, 4)), {})],
+    "copysign.Scalar": lambda: [((r(9), -1.0), {}), ((i(9), -0.0), {})],
+    "div.Scalar_mode": lambda: [
+        ((r(9), 0.3), {"rounding_mode": m}) for m in (None, "floor", "trunc")]
+    + [((i(9), 4), {"rounding_mode": m}) for m in (None, "floor", "trunc")],
+    "fill.Tensor": lambda: [((r(3, 4), torch.tensor(2.5)), {})],
+    "floor_divide.Scalar": lambda: [((r(9), 0.3), {}), ((i(9), 4), {})],
+    "fmod.Scalar": lambda: [((r(9), 0.3), {}), ((i(9), 4), {})],
+    "lerp.Tensor": lambda: [((r(3, 4), r(3, 4), torch.rand(4)), {})],
+    "lift_fresh_copy.default": lambda: [((r(3, 4),), {})],
+    "narrow.default": lambda: [((r(5, 4), 0, 1, 3), {})],
+    "native_dropout.default": lambda: [((r(8, 8), 0.5, True), {})],
+    "numpy_T.default": lambda: [((r(5, 4),), {})],
+    "prims.convert_element_type.default": lambda: [
+        ((r(9), torch.float64), {}), ((r(9), torch.int32), {}),
+        ((i(9), torch.bfloat16), {}), ((i(9), torch.bool), {})],
+    "prims.iota.default": lambda: [((7,), {
+        "start": 2, "step": 3, "dtype": torch.int64, "device": "cpu",
+        "requires_grad": False})],
+    "reshape.default": lambda: [((r(6, 4), [3, 8]), {})],
+    "sort.stable": lambda: [
+        ((i(3, 9),), {"stable": True, "dim": 1, "descending": d})
+        for d in (False, True)],
+    "square.default": lambda: [((r(9),), {}), ((i(9),), {})],
+    "where.Scalar": lambda: [((MASK, 1.5, -2.5), {}), ((MASK, 3, 4), {})],
+    "where.ScalarOther": lambda: [((MASK, r(2, 3), 0.5), {})],
+    "where.ScalarSelf": lambda: [((MASK, 0.5, r(2, 3)), {})],
+}
+
+
+def parts() -> list[torch.Tensor]:
+    return [torch.rand(3, 4) + 0.1, torch.rand(7) - 1.05, torch.rand(0, 2)]
+
+
+def foreach(row: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Every operator over lists takes lists, then a number for all or each."""
+    name, overload = row.split(".")
+    count = 3 if "addc" in name else 1 if overload == "default" else 2
+    if overload in ("Scalar", "ScalarList", "Tensor") and count == 2:
+        count = 2 if "lerp" in name else 1
+    last = {"Scalar": 0.5, "ScalarList": [0.5, 2.0, 3.0],
+            "Tensor": torch.tensor(0.5)}
+    args: list[Any] = [parts() for _ in range(count)]
+    if overload in last:
+        args.append(last[overload])
+    elif "lerp" in name:
+        args.append(parts())
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [(tuple(args), {})]
+    if row in ("_foreach_add.List", "_foreach_sub.List", "_foreach_add.Tensor"):
+        calls.append((tuple(args), {"alpha": 2.5}))
+    if name == "_foreach_norm":
+        calls += [((args[0][:2], order), {}) for order in (1, float("inf"))]
+    return calls
+
+
+def of(row: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    torch.manual_seed(7)
+    if row in CALLS:
+        return CALLS[row]()
+    return foreach(row) if row.startswith("_foreach_") else []
+
+
+def is_certain(row: str, args: tuple[Any, ...]) -> bool:
+    """ATen's own kernels differ at the corners of hardswish's gradient, by
+    where in the tensor an element stands."""
+    return row != "hardswish_backward.default" or not bool(
+        (args[1].abs() == 3).any())
