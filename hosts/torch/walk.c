@@ -86,6 +86,15 @@ static PyObject *size_expression(PyObject *object) {
   return expression;
 }
 
+// sympy prints 15 digits of a float, so Python prints what has one.
+static PyObject *size_print(const walk *w, PyObject *object) {
+  PyObject *text = PyObject_Str(object);
+  const char *bytes = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+  if (bytes == NULL || strchr(bytes, '.') == NULL) return text;
+  Py_DECREF(text);
+  return PyObject_CallFunctionObjArgs(w->size_text, object, (PyObject *)NULL);
+}
+
 // Printing an expression takes sympy 20 us, so each is printed once.
 static int size_text(walk *w, PyObject *object, opgraft_size *out) {
   PyObject *key = size_expression(object);
@@ -96,7 +105,7 @@ static int size_text(walk *w, PyObject *object, opgraft_size *out) {
     *out = (opgraft_size)PyLong_AsLong(known);
     return 0;
   }
-  PyObject *text = PyObject_Str(object);
+  PyObject *text = size_print(w, object);
   int status = text != NULL ? size_parse(w, text, out) : -1;
   PyObject *id = status == 0 ? PyLong_FromLong(*out) : NULL;
   if (status == 0 &&
@@ -498,9 +507,13 @@ static int emit_getitem(walk *w, const fx_node *n, entry *e) {
   return 0;
 }
 
+static bool is_symbolic(const walk *w, PyObject *object) {
+  PyObject *type = (PyObject *)Py_TYPE(object);
+  return type == w->symint_type || type == w->symfloat_type;
+}
+
 static int emit_size(walk *w, const fx_node *n, entry *e) {
-  if ((PyObject *)Py_TYPE(n->val) == w->symint_type ||
-      PyLong_CheckExact(n->val)) {
+  if (is_symbolic(w, n->val) || PyLong_CheckExact(n->val)) {
     e->kind = ENTRY_SIZE;
     return size_read(w, n->val, &e->id);
   }
@@ -738,16 +751,17 @@ static int node_add(walk *w, PyObject *object, PyObject *attributes) {
 }
 
 // tools: (describe, functionalized, Node, SymInt, device, Tensor, statics,
-// attributes, modules, known)
+// attributes, modules, known, SymFloat, size_text)
 static int walk_begin(walk *w, PyObject *name, PyObject *tools,
                       PyObject **out_attributes) {
   PyObject *modules;
   const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
   if (text == NULL || names_make() != 0 ||
-      !PyArg_ParseTuple(tools, "OOOOOOOOO!O!", &w->describe, &w->functionalized,
-                        &w->node_type, &w->symint_type, &w->device_type,
-                        &w->tensor_type, &w->statics, out_attributes,
-                        &PyTuple_Type, &modules, &PyDict_Type, &w->known))
+      !PyArg_ParseTuple(tools, "OOOOOOOOO!O!OO", &w->describe,
+                        &w->functionalized, &w->node_type, &w->symint_type,
+                        &w->device_type, &w->tensor_type, &w->statics,
+                        out_attributes, &PyTuple_Type, &modules, &PyDict_Type,
+                        &w->known, &w->symfloat_type, &w->size_text))
     return -1;
   if (engine(w, opgraft_graph_create(text, &w->out->graph, &w->error)) != 0)
     return -1;

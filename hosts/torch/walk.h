@@ -24,8 +24,9 @@ typedef struct walk {
   PyObject *functionalized;  // (node) -> see _targets.py
   PyObject *entries;         // dict: node -> index + 1 into `table`
   PyObject *sizes;           // dict: expression -> size
+  PyObject *size_text;       // (SymInt or SymFloat) -> its expression
   PyObject *strided;         // the layout that all tensors have
-  PyObject *symint_type, *node_type, *device_type;
+  PyObject *symint_type, *symfloat_type, *node_type, *device_type;
   PyObject *tensor_type;
   PyObject *statics;  // set of positions
   entry *table;

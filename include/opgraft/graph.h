@@ -42,10 +42,10 @@ OPGRAFT_API og_status opgraft_graph_add_module(opgraft_graph *graph,
 OPGRAFT_API og_status opgraft_graph_size(opgraft_graph *graph, int64_t value,
                                          opgraft_size *out_size,
                                          opgraft_error *error);
-// From text: integers, symbols (a letter, then letters, digits, _), + - * //
-// % **, parentheses, and the calls that sympy prints for a SymInt: Min, Max,
-// Mod, FloorDiv, CeilDiv, ceildiv, min, max. Symbols are made by their first
-// use.
+// From text: integers, floats, symbols (a letter, then letters, digits, _),
+// + - * // % **, parentheses, and the calls that sympy prints for a SymInt or
+// SymFloat or that docs/ir.md lists. Symbols are made by their first use. A
+// float may be an argument, but no dim, stride, input or output.
 OPGRAFT_API og_status opgraft_graph_size_parse(opgraft_graph *graph,
                                                const char *text,
                                                opgraft_size *out_size,

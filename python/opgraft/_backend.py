@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping
 
 import torch
 
-from . import _C, _host, _stats, _targets
+from . import _C, _host, _segments, _stats, _targets
 from ._log import say
 from ._rewrites import rewrite
 
@@ -232,10 +232,13 @@ def compile_graph(
         compiled = graph_new(name, gm, _tools(gm, kind), options,
                              lets_go=kind == "backward")
     except _targets.DependsOnData:
-        return _in_segments(gm, kind, options, region)
+        return _in_segments(gm, kind, options, region,
+                            "the size of a result depends on data")
     except NotImplementedError as error:
         if options.fallback == "error":
             raise
+        if _segments.has_numbers(gm):  # one of them may stand in the way
+            return _in_segments(gm, kind, options, region, str(error))
         say(f"{name} runs as it came: {error}")
         compiled = _as_it_came(gm)
         region.add(kind, compiled, str(error),
@@ -247,10 +250,9 @@ def compile_graph(
 
 
 def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
-                 region: _stats.Region) -> Callable[..., Any]:
-    """A graph with sizes that depend on data."""
-    from . import _segments
-
+                 region: _stats.Region, reason: str) -> Callable[..., Any]:
+    """A graph with sizes that depend on data, or numbers that the engine has
+    no form for."""
     def one(part: torch.fx.GraphModule, number: int) -> Callable[..., Any]:
         return compile_graph(part, [], f"{kind}_{number}", options, region)
 
@@ -259,9 +261,8 @@ def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
     calls = compiled.calls()
     if options.fallback == "error" and calls:
         raise NotImplementedError(
-            f"{calls[0].target} falls back to the host: the size of a result "
-            "depends on data")
-    region.add_calls(kind, calls, time.perf_counter_ns() - begun)
+            f"{calls[0].target} falls back to the host: {reason}")
+    region.add_calls(kind, calls, reason, time.perf_counter_ns() - begun)
     return compiled
 
 
@@ -318,7 +319,7 @@ def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
         attributes,
         tuple(m._handle for m in modules()
               if m.namespace == m.name and m.has_any(names)),
-        _targets.known,
+        _targets.known, torch.SymFloat, _targets.size_text,
     )
 
 

@@ -13,7 +13,9 @@ from typing import Any, Callable, Mapping
 
 import torch
 import torch.utils._pytree as pytree
+from sympy import oo  # type: ignore[import-untyped]
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._sympy.numbers import int_oo
 
 from . import _C, _backend, _host, _rewrites, _targets
 
@@ -156,6 +158,8 @@ class _Program:
 
 
 def _bound(number: Any, otherwise: int) -> int:
+    if number in (oo, -oo, int_oo, -int_oo):
+        return otherwise
     try:
         return max(-(2**63), min(2**63 - 1, int(number)))
     except (OverflowError, TypeError, ValueError):

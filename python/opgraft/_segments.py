@@ -28,6 +28,13 @@ def _is_number(node: Node) -> bool:
     return isinstance(node.meta.get("val"), _NUMBERS)
 
 
+def has_numbers(gm: GraphModule) -> bool:
+    """Whether nodes compute floats or truth values of sizes, which segments
+    leave to Python. No segment does."""
+    return any(isinstance(n.meta.get("val"), (torch.SymFloat, torch.SymBool))
+               for n in gm.graph.nodes)
+
+
 def _takes_data(node: Node) -> bool:
     """An argument is a number that was read from data and is no size."""
     return any(isinstance(n.meta.get("val"), (torch.SymFloat, torch.SymBool))

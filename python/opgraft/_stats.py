@@ -64,14 +64,15 @@ class Region:
             Graph(f"{self.name}_{kind}", kind, compiled, refused, backend_ns))
 
 
-    def add_calls(self, kind: str, nodes: list[Any], backend_ns: int) -> None:
+    def add_calls(self, kind: str, nodes: list[Any], reason: str,
+                  backend_ns: int) -> None:
         """Nodes that run between segments, as fallbacks."""
         calls = []
         for node in nodes:
             file, line = _source(node.meta.get("stack_trace") or "")
             calls.append({
                 "operator": str(node.target), "file": file, "line": line,
-                "reason": "the size of a result depends on data"})
+                "reason": reason})
         self.graphs.append(Graph(f"{self.name}_{kind}", kind, None, None,
                                  backend_ns, calls))
 

@@ -11,6 +11,7 @@ import operator
 from typing import Any, Callable
 
 import torch
+from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
 from torch._ops import HigherOrderOperator, OpOverload
 
 from . import _C
@@ -119,6 +120,16 @@ def _higher_order(target: HigherOrderOperator) -> Description:
         return EFFECTS, f"higher_order.{name}", None, SIDE_EFFECT
     flags = RANDOM if "rng" in name else 0
     return OPERATOR, f"higher_order.{name}", None, flags
+
+
+def size_text(size: Any) -> str:
+    """A symbolic size as the engine reads it: floats with all their digits."""
+    return str(_FloatPrinter().doprint(size.node.expr))
+
+
+class _FloatPrinter(StrPrinter):
+    def _print_Float(self, number: Any) -> str:
+        return repr(float(number))
 
 
 # --- auto_functionalized_v2 ---------------------------------------------------

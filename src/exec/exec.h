@@ -143,6 +143,8 @@ og_status og_prep_pointer(og_prep *prep, void **where, const og_tensor *tensor);
 // Attributes by index; the default where it is absent. A wrong kind fails.
 og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
                       int64_t *out);
+// Whether an attribute is a float here, by itself or by its size.
+bool og_prep_is_float(const og_prep *prep, int32_t index);
 og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
                         double *out);
 og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,

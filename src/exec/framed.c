@@ -127,15 +127,16 @@ static og_status tensor_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
-static bool number_get(const og_prep *prep, const opgraft_arg *arg,
-                       int64_t *out) {
-  if (arg->kind == OPGRAFT_ARG_SIZE)
-    *out = prep->plan->sizes[arg->size];
-  else if (arg->kind == OPGRAFT_ARG_INT || arg->kind == OPGRAFT_ARG_BOOL)
-    *out = arg->i;
-  else
-    return false;
-  return true;
+static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *arg) {
+  opgraft_arg own = *arg;
+  if (own.kind == OPGRAFT_ARG_SIZE)
+    og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &own);
+  return own;
+}
+
+static bool number_get(const opgraft_arg *arg, int64_t *out) {
+  *out = arg->i;
+  return arg->kind == OPGRAFT_ARG_INT || arg->kind == OPGRAFT_ARG_BOOL;
 }
 
 // A list of numbers or strings; one number stands for a list of its size.
@@ -151,13 +152,13 @@ static og_status list_set(og_prep *prep, const og_param *param,
   double *floats = memory;
   const char **strings = memory;
   for (int32_t i = 0; i < count; ++i) {
-    const opgraft_arg *item = is_one ? arg : &arg->list[i];
+    const opgraft_arg item = resolved(prep, is_one ? arg : &arg->list[i]);
     int64_t number = 0;
-    const bool is_int = number_get(prep, item, &number);
-    if (param->type == OG_TYPE_STR && item->kind == OPGRAFT_ARG_STR)
-      strings[i] = item->s;
+    const bool is_int = number_get(&item, &number);
+    if (param->type == OG_TYPE_STR && item.kind == OPGRAFT_ARG_STR)
+      strings[i] = item.s;
     else if (param->type == OG_TYPE_FLOAT)
-      floats[i] = item->kind == OPGRAFT_ARG_FLOAT ? item->f : (double)number;
+      floats[i] = item.kind == OPGRAFT_ARG_FLOAT ? item.f : (double)number;
     else if (is_int)
       ints[i] = number;
     else
@@ -173,16 +174,17 @@ static og_status list_set(og_prep *prep, const og_param *param,
 }
 
 static og_status attr_set(og_prep *prep, const og_param *param,
-                          const opgraft_arg *arg, og_attr *out) {
+                          const opgraft_arg *given, og_attr *out) {
   int64_t number;
   *out = (og_attr){.kind = OG_ATTR_NONE};
-  if (arg == NULL) {
+  if (given == NULL) {
     *out = param->default_value;
     return OG_OK;
   }
+  const opgraft_arg own = resolved(prep, given), *arg = &own;
   if (arg->kind == OPGRAFT_ARG_NONE) return OG_OK;
   if (param->is_list) return list_set(prep, param, arg, out);
-  if (number_get(prep, arg, &number)) {
+  if (number_get(arg, &number)) {
     const bool is_bool =
         param->type == OG_TYPE_BOOL ||
         (param->type == OG_TYPE_SCALAR && arg->kind == OPGRAFT_ARG_BOOL);

@@ -32,8 +32,8 @@ static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
   for (int32_t i = 0; i < count; ++i) {
     copy[i] = args[i];
     if (args[i].kind == OPGRAFT_ARG_SIZE) {
-      copy[i].kind = OPGRAFT_ARG_INT;
-      copy[i].i = prep->plan->sizes[args[i].size];
+      og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes,
+                      &copy[i]);
     } else if (args[i].kind == OPGRAFT_ARG_LIST) {
       OG_TRY(args_resolve(prep, args[i].list, args[i].count, &copy[i].list));
     }

@@ -110,14 +110,19 @@ og_status og_prep_pointer(og_prep *prep, void **where,
 
 // --- Attributes --------------------------------------------------------------
 
+static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {
+  opgraft_arg arg = *attr;
+  if (arg.kind == OPGRAFT_ARG_SIZE)
+    og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &arg);
+  return arg;
+}
+
 static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
                           int64_t *out) {
-  if (attr->kind == OPGRAFT_ARG_INT || attr->kind == OPGRAFT_ARG_BOOL)
-    *out = attr->i;
-  else if (attr->kind == OPGRAFT_ARG_SIZE)
-    *out = prep->plan->sizes[attr->size];
-  else
+  const opgraft_arg arg = resolved(prep, attr);
+  if (arg.kind != OPGRAFT_ARG_INT && arg.kind != OPGRAFT_ARG_BOOL)
     return og_prep_wrong(prep, "an attribute is not an integer");
+  *out = arg.i;
   return OG_OK;
 }
 
@@ -128,17 +133,22 @@ og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
   return attr->kind == OPGRAFT_ARG_NONE ? OG_OK : attr_int(prep, attr, out);
 }
 
+bool og_prep_is_float(const og_prep *prep, int32_t index) {
+  return resolved(prep, og_node_attr(prep->node, index)).kind ==
+         OPGRAFT_ARG_FLOAT;
+}
+
 og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
                         double *out) {
-  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  const opgraft_arg attr = resolved(prep, og_node_attr(prep->node, index));
   int64_t number = 0;
   *out = otherwise;
-  if (attr->kind == OPGRAFT_ARG_NONE) return OG_OK;
-  if (attr->kind == OPGRAFT_ARG_FLOAT) {
-    *out = attr->f;
+  if (attr.kind == OPGRAFT_ARG_NONE) return OG_OK;
+  if (attr.kind == OPGRAFT_ARG_FLOAT) {
+    *out = attr.f;
     return OG_OK;
   }
-  OG_TRY(attr_int(prep, attr, &number));
+  OG_TRY(attr_int(prep, &attr, &number));
   *out = (double)number;
   return OG_OK;
 }

@@ -448,8 +448,7 @@ og_status og_prepare_iota(og_prep *prep) {
   if (prep->out[0]->ndim != 1 ||
       og_dtype_class(prep->out[0]->dtype) == OG_CLASS_NONE)
     return og_prep_wrong(prep, "its result is one dim of a real type");
-  s->is_int = og_node_attr(prep->node, 0)->kind != OPGRAFT_ARG_FLOAT &&
-              og_node_attr(prep->node, 1)->kind != OPGRAFT_ARG_FLOAT;
+  s->is_int = !og_prep_is_float(prep, 0) && !og_prep_is_float(prep, 1);
   if (s->is_int) {
     OG_TRY(og_prep_int(prep, 0, 0, &s->start));
     return og_prep_int(prep, 1, 1, &s->step);
@@ -461,12 +460,18 @@ og_status og_prepare_iota(og_prep *prep) {
 typedef struct size_tensor {
   og_ref ref;
   int64_t value;
+  double real;  // of a float
+  bool is_float;
 } size_tensor;
 
 static og_status run_size(void *state, const og_run *run) {
   const size_tensor *s = state;
   (void)run;
-  og_element_set_int(s->ref.out[0]->dtype, og_bytes(s->ref.out[0]), s->value);
+  if (s->is_float)
+    og_element_set_double(s->ref.out[0]->dtype, og_bytes(s->ref.out[0]),
+                          s->real);
+  else
+    og_element_set_int(s->ref.out[0]->dtype, og_bytes(s->ref.out[0]), s->value);
   return OG_OK;
 }
 
@@ -476,5 +481,7 @@ og_status og_prepare_size(og_prep *prep) {
   if (og_numel(prep->out[0]) != 1 ||
       og_dtype_class(prep->out[0]->dtype) == OG_CLASS_NONE)
     return og_prep_wrong(prep, "its result is one number of a real type");
-  return og_prep_int(prep, 0, 0, &s->value);
+  s->is_float = og_prep_is_float(prep, 0);
+  return s->is_float ? og_prep_float(prep, 0, 0, &s->real)
+                     : og_prep_int(prep, 0, 0, &s->value);
 }

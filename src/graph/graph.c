@@ -113,6 +113,15 @@ og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
   return OG_OK;
 }
 
+// What counts elements is no float.
+static og_status size_check(const opgraft_graph *graph, opgraft_size size,
+                            opgraft_error *error) {
+  if (!og_size_is_float(&graph->sizes, size)) return OG_OK;
+  return og_error_set(error, OG_INVALID, NULL, NULL,
+                      "graph %s: a size is a float, expected an integer",
+                      graph->name);
+}
+
 og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
                              og_dtype dtype, int32_t ndim,
                              const opgraft_size *shape,
@@ -124,6 +133,10 @@ og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
                         (int)ndim, (int)OPGRAFT_RANK_MAX);
   const size_t rank = (size_t)ndim;
   opgraft_size *dims = NULL;
+  for (int32_t d = 0; d < ndim; ++d) {
+    OG_TRY(size_check(graph, shape[d], error));
+    if (strides != NULL) OG_TRY(size_check(graph, strides[d], error));
+  }
   if (rank > 0) {
     dims = og_arena_array(&graph->arena, 2 * rank, sizeof *dims);
     if (dims == NULL) return og_graph_no_memory(error);
@@ -275,6 +288,7 @@ og_status opgraft_graph_add_size_input(opgraft_graph *graph, const char *name,
                                        opgraft_size size,
                                        opgraft_error *error) {
   OG_TRY(building(graph, error));
+  OG_TRY(size_check(graph, size, error));
   return input_add(graph, name, -1, size, error);
 }
 
@@ -339,6 +353,7 @@ og_status opgraft_graph_add_output(opgraft_graph *graph, opgraft_value value,
 
 og_status opgraft_graph_add_size_output(opgraft_graph *graph, opgraft_size size,
                                         opgraft_error *error) {
+  OG_TRY(size_check(graph, size, error));
   return output_add(graph, (og_output){.value = -1, .size = size}, error);
 }
 

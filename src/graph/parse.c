@@ -160,7 +160,7 @@ static og_status read_string(parser *p, const char **out_string) {
   return OG_OK;
 }
 
-static og_status read_size(parser *p, opgraft_size *out) {
+static og_status read_number_size(parser *p, opgraft_size *out) {
   skip_space(p);
   size_t used;
   const og_status status =
@@ -169,6 +169,13 @@ static og_status read_size(parser *p, opgraft_size *out) {
   p->at += used;
   if (status == OG_INVALID) return wrong(p, "a size expression");
   return status;
+}
+
+static og_status read_size(parser *p, opgraft_size *out) {
+  OG_TRY(read_number_size(p, out));
+  return og_size_is_float(&p->graph->sizes, *out)
+             ? wrong(p, "an integer before this, no float")
+             : OG_OK;
 }
 
 // --- Names -------------------------------------------------------------------
@@ -523,7 +530,7 @@ static og_status read_plain_arg(parser *p, int depth, opgraft_arg *out) {
     return OG_OK;
   }
   out->kind = OPGRAFT_ARG_SIZE;
-  return read_size(p, &out->size);
+  return read_number_size(p, &out->size);
 }
 
 static og_status read_arg(parser *p, int depth, opgraft_arg *out) {

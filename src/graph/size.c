@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer expressions over symbols: interning, simplification, evaluation.
+// Expressions over symbols: interning, simplification, evaluation.
 //
 // Invariants: an expression's operands have smaller ids, so one forward sweep
 // evaluates all; no expression has only constant operands.
 
 #include "graph/size.h"
 
+#include <math.h>
 #include <string.h>
 
-// Bounds every recursion over an expression or its text.
-enum { DEPTH_MAX = 256 };
+const og_size_op_info og_size_ops[OG_SIZE_OP_COUNT] = {
+#define X(id, text, operands, takes, gives) \
+  [OG_SIZE_##id] = {text, operands, OG_SIZE_IS_##takes, OG_SIZE_IS_##gives},
+    OG_SIZE_OPS(X)
+#undef X
+};
 
 static og_status no_memory(opgraft_error *error) {
   return og_error_set(error, OG_MEMORY, NULL, NULL,
@@ -92,6 +97,24 @@ og_status og_size_const(og_sizes *sizes, int64_t value, opgraft_size *out,
   return intern(sizes, expr, out, error);
 }
 
+static int64_t bits_of(double value) {
+  int64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static double double_of(int64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+og_status og_size_float(og_sizes *sizes, double value, opgraft_size *out,
+                        opgraft_error *error) {
+  const og_size_expr expr = {.op = OG_SIZE_FCONST, .value = bits_of(value)};
+  return intern(sizes, expr, out, error);
+}
+
 og_status og_size_symbol(og_sizes *sizes, const char *name, size_t length,
                          opgraft_size *out, opgraft_error *error) {
   for (int32_t i = 0; i < sizes->symbol_count; ++i)
@@ -128,8 +151,113 @@ bool og_size_get(const og_sizes *sizes, opgraft_size size, int64_t *out_value) {
   return sizes->exprs[size].op == OG_SIZE_CONST;
 }
 
-// The value of one operator; false on overflow or division by zero.
-static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
+bool og_size_is_float(const og_sizes *sizes, opgraft_size size) {
+  return og_size_ops[sizes->exprs[size].op].gives == OG_SIZE_IS_FLOAT;
+}
+
+static bool is_constant(const og_sizes *sizes, opgraft_size size) {
+  const int32_t op = sizes->exprs[size].op;
+  return op == OG_SIZE_CONST || op == OG_SIZE_FCONST;
+}
+
+void og_size_resolve(const og_sizes *sizes, const int64_t *values,
+                     opgraft_arg *arg) {
+  const int64_t value = values[arg->size];
+  const bool is_float = og_size_is_float(sizes, arg->size);
+  arg->kind = is_float ? OPGRAFT_ARG_FLOAT : OPGRAFT_ARG_INT;
+  if (is_float)
+    arg->f = double_of(value);
+  else
+    arg->i = value;
+}
+
+// --- Values ------------------------------------------------------------------
+
+// These are false where Python raises: on overflow, on a division by zero, out
+// of a function's domain.
+
+static bool int_power(int64_t base, int64_t exponent, int64_t *out) {
+  *out = 1;
+  if (exponent < 0) return false;
+  if (base == 0 || base == 1) {
+    *out = exponent == 0 ? 1 : base;
+    return true;
+  }
+  if (base == -1) {
+    *out = exponent % 2 == 0 ? 1 : -1;
+    return true;
+  }
+  for (; exponent > 0; --exponent)  // 63 times at most
+    if (!og_i64_mul(*out, base, out)) return false;
+  return true;
+}
+
+static double half_even(double x) {
+  const double low = floor(x), part = x - low;
+  const bool is_up = part > 0.5 || (part == 0.5 && fmod(low, 2) != 0);
+  return is_up ? low + 1 : low;
+}
+
+static bool to_int(og_size_op op, double x, int64_t *out) {
+  const double whole = op == OG_SIZE_TRUNC   ? trunc(x)
+                       : op == OG_SIZE_FLOOR ? floor(x)
+                       : op == OG_SIZE_CEIL  ? ceil(x)
+                                             : half_even(x);
+  if (!(whole >= -0x1p63 && whole < 0x1p63)) return false;
+  *out = (int64_t)whole;
+  return true;
+}
+
+static double apply_float(og_size_op op, double a, double b) {
+  switch (op) {
+    case OG_SIZE_FADD:
+      return a + b;
+    case OG_SIZE_FMUL:
+      return a * b;
+    case OG_SIZE_FDIV:
+      return a / b;
+    case OG_SIZE_FPOW:
+      return pow(a, b);
+    case OG_SIZE_FMIN:
+      return b < a ? b : a;
+    case OG_SIZE_FMAX:
+      return b > a ? b : a;
+    case OG_SIZE_FTRUNC:
+      return trunc(a);
+    case OG_SIZE_SQRT:
+      return sqrt(a);
+    case OG_SIZE_EXP:
+      return exp(a);
+    case OG_SIZE_LOG:
+      return log(a);
+    case OG_SIZE_LOG2:
+      return log2(a);
+    case OG_SIZE_SIN:
+      return sin(a);
+    case OG_SIZE_COS:
+      return cos(a);
+    case OG_SIZE_TAN:
+      return tan(a);
+    case OG_SIZE_ASIN:
+      return asin(a);
+    case OG_SIZE_ACOS:
+      return acos(a);
+    case OG_SIZE_ATAN:
+      return atan(a);
+    case OG_SIZE_SINH:
+      return sinh(a);
+    case OG_SIZE_COSH:
+      return cosh(a);
+    case OG_SIZE_TANH:
+      return tanh(a);
+    case OG_SIZE_ASINH:
+      return asinh(a);
+    default:
+      return NAN;
+  }
+}
+
+static bool apply_int(og_size_op op, int64_t a, int64_t b, int64_t *out) {
   switch (op) {
     case OG_SIZE_ADD:
       return og_i64_add(a, b, out);
@@ -149,10 +277,27 @@ static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
       return og_i64_ceil_div(a, b, out);
     case OG_SIZE_MOD:
       return og_i64_floor_mod(a, b, out);
+    case OG_SIZE_POW:
+      return int_power(a, b, out);
     default:
       return false;
   }
 }
+
+static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
+  const og_size_op_info *info = &og_size_ops[op];
+  if (info->gives == OG_SIZE_IS_INT)
+    return info->takes == OG_SIZE_IS_INT ? apply_int(op, a, b, out)
+                                         : to_int(op, double_of(a), out);
+  const double value = op == OG_SIZE_FLOAT ? (double)a
+                       : op == OG_SIZE_TRUE_DIV
+                           ? (double)a / (double)b
+                           : apply_float(op, double_of(a), double_of(b));
+  *out = bits_of(value);
+  return isfinite(value) != 0;
+}
+
+// --- Expressions -------------------------------------------------------------
 
 // An operand that the whole is equal to, or -1.
 static opgraft_size identity(og_size_op op, opgraft_size a, opgraft_size b) {
@@ -183,26 +328,72 @@ static int size_order(const og_sizes *sizes, opgraft_size a, opgraft_size b) {
   if (a == b) return 0;
   const og_size_expr *x = &sizes->exprs[a], *y = &sizes->exprs[b];
   if (x->op != y->op) return x->op < y->op ? -1 : 1;
-  if (x->op == OG_SIZE_CONST) return x->value < y->value ? -1 : 1;
+  if (x->op == OG_SIZE_CONST || x->op == OG_SIZE_FCONST)
+    return x->value < y->value ? -1 : 1;
   if (x->op == OG_SIZE_SYMBOL)
     return strcmp(sizes->symbols[x->value], sizes->symbols[y->value]);
   const int first = size_order(sizes, x->a, y->a);
   return first != 0 ? first : size_order(sizes, x->b, y->b);
 }
 
+static og_status float_make(og_sizes *sizes, opgraft_size *operand,
+                            opgraft_error *error) {
+  if (og_size_is_float(sizes, *operand)) return OG_OK;
+  return og_size_make(sizes, OG_SIZE_FLOAT, *operand, *operand, operand, error);
+}
+
+// The operator for what its operands are, integers made floats where it takes
+// floats or another operand is one.
+static og_status operands_convert(og_sizes *sizes, og_size_op *op,
+                                  opgraft_size *a, opgraft_size *b,
+                                  opgraft_error *error) {
+  static const og_size_op with_float[OG_SIZE_OP_COUNT] = {
+      [OG_SIZE_ADD] = OG_SIZE_FADD, [OG_SIZE_SUB] = OG_SIZE_FADD,
+      [OG_SIZE_MUL] = OG_SIZE_FMUL, [OG_SIZE_MIN] = OG_SIZE_FMIN,
+      [OG_SIZE_MAX] = OG_SIZE_FMAX, [OG_SIZE_TRUE_DIV] = OG_SIZE_FDIV};
+  const bool has_float =
+      og_size_is_float(sizes, *a) || og_size_is_float(sizes, *b);
+  if (og_size_ops[*op].takes == OG_SIZE_IS_INT) {
+    if (!has_float) return OG_OK;
+    if (with_float[*op] == OG_SIZE_CONST)
+      return og_error_set(error, OG_INVALID, NULL, NULL,
+                          "a size: \"%s\" takes integers, and one operand is "
+                          "a float",
+                          og_size_ops[*op].text);
+    opgraft_size minus;
+    if (*op == OG_SIZE_SUB) {  // a - b is a + b * -1, to the bit
+      OG_TRY(og_size_float(sizes, -1, &minus, error));
+      OG_TRY(og_size_make(sizes, OG_SIZE_FMUL, *b, minus, b, error));
+    }
+    *op = with_float[*op];
+  }
+  const bool is_one = *a == *b;
+  OG_TRY(float_make(sizes, a, error));
+  if (is_one) *b = *a;
+  return float_make(sizes, b, error);
+}
+
 og_status og_size_make(og_sizes *sizes, og_size_op op, opgraft_size a,
                        opgraft_size b, opgraft_size *out,
                        opgraft_error *error) {
-  int64_t x, y, value;
-  const bool a_known = og_size_get(sizes, a, &x);
-  const bool b_known = og_size_get(sizes, b, &y);
+  int64_t value;
+  OG_TRY(operands_convert(sizes, &op, &a, &b, error));
+  const bool a_known = is_constant(sizes, a), b_known = is_constant(sizes, b);
   if (a_known && b_known) {
-    if (!apply(op, x, y, &value))
-      return og_error_set(error, OG_INVALID, NULL, NULL,
-                          "the size %lld (operator %d) %lld overflows or "
-                          "divides by zero",
-                          (long long)x, (int)op, (long long)y);
-    return og_size_const(sizes, value, out, error);
+    if (!apply(op, sizes->exprs[a].value, sizes->exprs[b].value, &value)) {
+      og_text text = {0};
+      og_size_print(sizes, a, &text);
+      og_text_addf(&text, " %s ", og_size_ops[op].text);
+      og_size_print(sizes, b, &text);
+      og_error_set(error, OG_INVALID, NULL, NULL,
+                   "the size %s overflows, divides by zero or is not defined",
+                   text.failed ? "(no memory to print it)" : text.data);
+      og_text_reset(&text);
+      return OG_INVALID;
+    }
+    return og_size_ops[op].gives == OG_SIZE_IS_INT
+               ? og_size_const(sizes, value, out, error)
+               : og_size_float(sizes, double_of(value), out, error);
   }
   const opgraft_size same = identity(op, a, b);
   if (same >= 0) {
@@ -210,7 +401,8 @@ og_status og_size_make(og_sizes *sizes, og_size_op op, opgraft_size a,
     return OG_OK;
   }
   const bool commutes = op == OG_SIZE_ADD || op == OG_SIZE_MUL ||
-                        op == OG_SIZE_MIN || op == OG_SIZE_MAX;
+                        op == OG_SIZE_MIN || op == OG_SIZE_MAX ||
+                        op == OG_SIZE_FADD || op == OG_SIZE_FMUL;
   // Constants last.
   if (commutes && (a_known || (!b_known && size_order(sizes, a, b) > 0))) {
     const opgraft_size swap = a;
@@ -222,10 +414,10 @@ og_status og_size_make(og_sizes *sizes, og_size_op op, opgraft_size a,
                              .a = a,
                              .b = b,
                              .depth = 1 + (deep_a > deep_b ? deep_a : deep_b)};
-  if (expr.depth > DEPTH_MAX)
+  if (expr.depth > OG_SIZE_DEPTH_MAX)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "a size expression is nested more than %d deep",
-                        (int)DEPTH_MAX);
+                        (int)OG_SIZE_DEPTH_MAX);
   return intern(sizes, expr, out, error);
 }
 
@@ -233,7 +425,7 @@ og_status og_sizes_eval(const og_sizes *sizes, const int64_t *symbols,
                         int64_t *out_values, opgraft_error *error) {
   for (int32_t i = 0; i < sizes->count; ++i) {
     const og_size_expr *expr = &sizes->exprs[i];
-    if (expr->op == OG_SIZE_CONST) {
+    if (is_constant(sizes, i)) {
       out_values[i] = expr->value;
     } else if (expr->op == OG_SIZE_SYMBOL) {
       out_values[i] = symbols[expr->value];
@@ -241,250 +433,14 @@ og_status og_sizes_eval(const og_sizes *sizes, const int64_t *symbols,
                       out_values[expr->b], &out_values[i])) {
       og_text text = {0};
       og_size_print(sizes, i, &text);
-      og_error_set(error, OG_SHAPE, NULL, NULL,
-                   "the size %s overflows or divides by zero for these inputs",
-                   text.failed ? "(no memory to print it)" : text.data);
+      og_error_set(
+          error, OG_SHAPE, NULL, NULL,
+          "the size %s overflows, divides by zero or is not defined for "
+          "these inputs",
+          text.failed ? "(no memory to print it)" : text.data);
       og_text_reset(&text);
       return OG_SHAPE;
     }
   }
-  return OG_OK;
-}
-
-// --- Text --------------------------------------------------------------------
-
-static const char *const operator_text[] = {[OG_SIZE_ADD] = " + ",
-                                            [OG_SIZE_SUB] = " - ",
-                                            [OG_SIZE_MUL] = "*",
-                                            [OG_SIZE_MOD] = " % ",
-                                            [OG_SIZE_FLOOR_DIV] = " // "};
-static const char *const call_text[] = {[OG_SIZE_CEIL_DIV] = "ceildiv",
-                                        [OG_SIZE_MIN] = "min",
-                                        [OG_SIZE_MAX] = "max"};
-
-static int precedence(int32_t op) {
-  if (op == OG_SIZE_ADD || op == OG_SIZE_SUB) return 1;
-  if (op == OG_SIZE_MUL || op == OG_SIZE_MOD || op == OG_SIZE_FLOOR_DIV)
-    return 2;
-  return 3;
-}
-
-static void size_print_in(const og_sizes *sizes, opgraft_size size, int least,
-                          og_text *out) {
-  const og_size_expr *expr = &sizes->exprs[size];
-  if (expr->op == OG_SIZE_CONST) {
-    og_text_addf(out, "%lld", (long long)expr->value);
-  } else if (expr->op == OG_SIZE_SYMBOL) {
-    og_text_add(out, sizes->symbols[expr->value]);
-  } else if (precedence(expr->op) == 3) {
-    og_text_addf(out, "%s(", call_text[expr->op]);
-    size_print_in(sizes, expr->a, 0, out);
-    og_text_add(out, ", ");
-    size_print_in(sizes, expr->b, 0, out);
-    og_text_add(out, ")");
-  } else {
-    const int own = precedence(expr->op);
-    if (own < least) og_text_add(out, "(");
-    size_print_in(sizes, expr->a, own, out);
-    og_text_add(out, operator_text[expr->op]);
-    size_print_in(sizes, expr->b, own + 1, out);
-    if (own < least) og_text_add(out, ")");
-  }
-}
-
-void og_size_print(const og_sizes *sizes, opgraft_size size, og_text *out) {
-  size_print_in(sizes, size, 0, out);
-}
-
-typedef struct reader {
-  og_sizes *sizes;
-  const char *text;
-  size_t length;
-  size_t at;
-  int depth;
-  opgraft_error *error;
-} reader;
-
-static og_status read_sum(reader *in, opgraft_size *out);
-static og_status read_power(reader *in, opgraft_size *out);
-
-static og_status wrong(const reader *in, const char *wanted) {
-  const size_t rest = in->length - in->at;
-  return og_error_set(in->error, OG_INVALID, NULL, NULL,
-                      "size expression: found \"%.*s\", wanted %s",
-                      (int)(rest < 24 ? rest : 24), in->text + in->at, wanted);
-}
-
-static char peek(const reader *in) {
-  return in->at < in->length ? in->text[in->at] : '\0';
-}
-
-static bool take(reader *in, const char *token) {
-  while (peek(in) == ' ') ++in->at;
-  const size_t n = strlen(token);
-  if (in->length - in->at < n || memcmp(in->text + in->at, token, n) != 0)
-    return false;
-  in->at += n;
-  return true;
-}
-
-static bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-static og_status read_number(reader *in, opgraft_size *out) {
-  int64_t value = 0;
-  for (; is_digit(peek(in)); ++in->at)
-    if (!og_i64_mul(value, 10, &value) ||
-        !og_i64_add(value, peek(in) - '0', &value))
-      return wrong(in, "a number of 63 bits");
-  return og_size_const(in->sizes, value, out, in->error);
-}
-
-static bool call_find(const char *name, size_t length, og_size_op *out_op) {
-  static const struct {
-    const char *name;
-    og_size_op op;
-  } calls[] = {
-      {"Min", OG_SIZE_MIN},
-      {"min", OG_SIZE_MIN},
-      {"Max", OG_SIZE_MAX},
-      {"max", OG_SIZE_MAX},
-      {"Mod", OG_SIZE_MOD},
-      {"PythonMod", OG_SIZE_MOD},
-      {"FloorDiv", OG_SIZE_FLOOR_DIV},
-      {"CleanDiv", OG_SIZE_FLOOR_DIV},
-      {"CeilDiv", OG_SIZE_CEIL_DIV},
-      {"ceildiv", OG_SIZE_CEIL_DIV},
-  };
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; ++i)
-    if (strlen(calls[i].name) == length &&
-        memcmp(calls[i].name, name, length) == 0) {
-      *out_op = calls[i].op;
-      return true;
-    }
-  return false;
-}
-
-// Min and Max take any number of operands, the others two.
-static og_status read_call(reader *in, og_size_op op, opgraft_size *out) {
-  OG_TRY(read_sum(in, out));
-  int count = 1;
-  for (; take(in, ","); ++count) {
-    opgraft_size next;
-    OG_TRY(read_sum(in, &next));
-    OG_TRY(og_size_make(in->sizes, op, *out, next, out, in->error));
-  }
-  const bool any_count = op == OG_SIZE_MIN || op == OG_SIZE_MAX;
-  if (!any_count && count != 2) return wrong(in, "two operands");
-  return take(in, ")") ? OG_OK : wrong(in, "\",\" or \")\"");
-}
-
-// Words that mean something else where a size may stand: a symbol of that name
-// would not read back as what it was.
-static bool is_reserved(const char *name, size_t length) {
-  static const char *const words[] = {"true", "false", "none",  "inf",
-                                      "nan",  "dtype", "device"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
-    if (strlen(words[i]) == length && memcmp(words[i], name, length) == 0)
-      return true;
-  return false;
-}
-
-static og_status read_name(reader *in, opgraft_size *out) {
-  const size_t begin = in->at;
-  while (is_letter(peek(in)) || is_digit(peek(in))) ++in->at;
-  const size_t length = in->at - begin;
-  og_size_op op;
-  if (call_find(in->text + begin, length, &op) && take(in, "("))
-    return read_call(in, op, out);
-  if (peek(in) == '(') {
-    in->at = begin;
-    return wrong(in, "Min, Max, Mod, FloorDiv or CeilDiv");
-  }
-  if (is_reserved(in->text + begin, length)) {
-    in->at = begin;
-    return wrong(in, "a symbol that is no word of the text form");
-  }
-  return og_size_symbol(in->sizes, in->text + begin, length, out, in->error);
-}
-
-static og_status read_atom(reader *in, opgraft_size *out) {
-  if (take(in, "-")) {
-    opgraft_size of;
-    OG_TRY(read_power(in, &of));
-    return og_size_make(in->sizes, OG_SIZE_SUB, OG_SIZE_ZERO, of, out,
-                        in->error);
-  }
-  if (take(in, "(")) {
-    OG_TRY(read_sum(in, out));
-    return take(in, ")") ? OG_OK : wrong(in, "\")\"");
-  }
-  if (is_digit(peek(in))) return read_number(in, out);
-  if (is_letter(peek(in))) return read_name(in, out);
-  return wrong(in, "a number, a symbol or \"(\"");
-}
-
-// The depth counts here, where every recursion passes.
-static og_status read_power(reader *in, opgraft_size *out) {
-  if (++in->depth > DEPTH_MAX) return wrong(in, "less nesting");
-  OG_TRY(read_atom(in, out));
-  --in->depth;
-  if (!take(in, "**")) return OG_OK;
-  const opgraft_size base = *out;
-  opgraft_size exponent;
-  int64_t count;
-  OG_TRY(read_atom(in, &exponent));
-  if (!og_size_get(in->sizes, exponent, &count) || count < 0 || count > 8)
-    return wrong(in, "a power from 0 to 8 before this");
-  *out = OG_SIZE_ONE;
-  for (; count > 0; --count)
-    OG_TRY(og_size_make(in->sizes, OG_SIZE_MUL, *out, base, out, in->error));
-  return OG_OK;
-}
-
-static og_status read_product(reader *in, opgraft_size *out) {
-  OG_TRY(read_power(in, out));
-  for (;;) {
-    og_size_op op;
-    if (take(in, "*"))
-      op = OG_SIZE_MUL;
-    else if (take(in, "//"))
-      op = OG_SIZE_FLOOR_DIV;
-    else if (take(in, "%"))
-      op = OG_SIZE_MOD;
-    else
-      return OG_OK;
-    opgraft_size next;
-    OG_TRY(read_power(in, &next));
-    OG_TRY(og_size_make(in->sizes, op, *out, next, out, in->error));
-  }
-}
-
-static og_status read_sum(reader *in, opgraft_size *out) {
-  OG_TRY(read_product(in, out));
-  for (;;) {
-    og_size_op op;
-    if (take(in, "+"))
-      op = OG_SIZE_ADD;
-    else if (take(in, "-"))
-      op = OG_SIZE_SUB;
-    else
-      return OG_OK;
-    opgraft_size next;
-    OG_TRY(read_product(in, &next));
-    OG_TRY(og_size_make(in->sizes, op, *out, next, out, in->error));
-  }
-}
-
-og_status og_size_read(og_sizes *sizes, const char *text, size_t length,
-                       size_t *out_used, opgraft_size *out,
-                       opgraft_error *error) {
-  reader in = {.sizes = sizes, .text = text, .length = length, .error = error};
-  *out_used = 0;
-  OG_TRY(read_sum(&in, out));
-  while (peek(&in) == ' ') ++in.at;
-  *out_used = in.at;
   return OG_OK;
 }

@@ -39,7 +39,9 @@ og_status og_arg_size(og_import *import, const opgraft_arg *arg,
                       opgraft_size *out) {
   if (arg != NULL && arg->kind == OPGRAFT_ARG_SIZE) {
     *out = arg->size;
-    return OG_OK;
+    return og_size_is_float(&import->graph->sizes, arg->size)
+               ? og_give_up(import, "a size is a float")
+               : OG_OK;
   }
   if (arg == NULL || arg->kind != OPGRAFT_ARG_INT)
     return og_give_up(import, "an argument is not an integer");
@@ -54,8 +56,10 @@ static og_status size_operand(og_import *import, opgraft_size size,
     return og_graph_literal_int(import->graph, number, out, import->error);
   const opgraft_arg attrs[OG_OP_ATTR_MAX] = {
       {.kind = OPGRAFT_ARG_SIZE, .size = size}};
+  const bool is_float = og_size_is_float(&import->graph->sizes, size);
   return og_emit_new(import, OG_IR_size, NULL, 0, attrs,
-                     (og_dtype){OG_CODE_INT, 64, 1}, 0, NULL, out);
+                     (og_dtype){is_float ? OG_CODE_FLOAT : OG_CODE_INT, 64, 1},
+                     0, NULL, out);
 }
 
 og_status og_operand(og_import *import, const opgraft_arg *arg,
