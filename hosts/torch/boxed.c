@@ -6,6 +6,10 @@
 // stack and frees each; it runs without the interpreter lock. An error leaves
 // by aoti_torch_check, which throws through these frames: by then everything
 // is freed and no lock is held.
+//
+// Invariant: a call may be under way while another thread takes its operator
+// away. The registration and each call hold the slot; who leaves last drops
+// the operator.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -377,24 +381,66 @@ static void results_put(boxed_state *state, const host_op *op,
 // --- The pool
 // -------------------------------------------------------------------------
 
-static host_op *slots[SLOT_COUNT];
+typedef struct slot {
+  host_op *op;    // NULL: free
+  int32_t users;  // the registration and calls under way; 0: to be dropped
+} slot;
+
+static slot slots[SLOT_COUNT];
+static int next_slot;
 static pthread_mutex_t slots_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static const host_op *slot_enter(slot *at) {
+  int32_t users = __atomic_load_n(&at->users, __ATOMIC_RELAXED);
+  do {
+    if (users == 0) return NULL;
+  } while (!__atomic_compare_exchange_n(&at->users, &users, users + 1, true,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  return at->op;
+}
+
+static void slot_leave(slot *at) {
+  if (__atomic_sub_fetch(&at->users, 1, __ATOMIC_ACQ_REL) > 0) return;
+  // While the interpreter ends, what it owns goes with the process.
+  if (!Py_IsInitialized()) return;
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *op = (PyObject *)(void *)at->op;
+  pthread_mutex_lock(&slots_lock);
+  at->op = NULL;
+  pthread_mutex_unlock(&slots_lock);
+  Py_DECREF(op);
+  PyGILState_Release(state);
+}
+
+static og_status boxed_take_run(const host_op *op, stable_value *stack,
+                                boxed_state *state) {
+  opgraft_frame_init(&state->frame, op->op);
+  state->owned_count = 0;
+  state->item_count = state->int_count = 0;
+  state->float_count = state->string_count = 0;
+  og_status status = stack_take(state, op, stack);
+  if (status == OG_OK) status = boxed_run(state, op);
+  if (status == OG_OK) results_put(state, op, stack);
+  opgraft_frame_reset(&state->frame);
+  owned_free(state);
+  return status;
+}
+
 static void boxed_call(int slot, stable_value *stack) {
-  const host_op *op = slots[slot];
   boxed_state state;
-  opgraft_frame_init(&state.frame, op->op);
-  state.owned_count = 0;
-  state.item_count = state.int_count = 0;
-  state.float_count = state.string_count = 0;
-  og_status status = stack_take(&state, op, stack);
-  if (status == OG_OK) status = boxed_run(&state, op);
-  if (status == OG_OK) results_put(&state, op, stack);
-  opgraft_frame_reset(&state.frame);
-  owned_free(&state);
+  char name[64] = "";
+  const host_op *op = slot_enter(&slots[slot]);
+  og_status status = OG_INVALID;
+  if (op != NULL) {
+    PyOS_snprintf(name, sizeof name, "%s", opgraft_op_name(op->op));
+    status = boxed_take_run(op, stack, &state);
+    slot_leave(&slots[slot]);
+  } else {
+    PyOS_snprintf(state.error.text, sizeof state.error.text,
+                  "the operator's module was unloaded during the call");
+  }
   if (status != OG_OK)
-    shim.aoti_torch_check(false, opgraft_op_name(op->op), "opgraft", 0,
-                          state.error.text);
+    shim.aoti_torch_check(false, name, "opgraft", 0, state.error.text);
 }
 
 // clang-format off
@@ -425,14 +471,21 @@ SLOTS_ALL(SLOT)
 static const boxed_kernel slot_kernels[SLOT_COUNT] = {SLOTS_ALL(SLOT_NAME)};
 // clang-format on
 
+// The slot that was free longest: a thread that read a kernel's address as it
+// was taken away finds no other operator behind it.
 static int slot_take(host_op *op) {
-  int slot = -1;
+  int taken = -1;
   pthread_mutex_lock(&slots_lock);
-  for (int i = 0; slot < 0 && i < SLOT_COUNT; ++i)
-    if (slots[i] == NULL) slot = i;
-  if (slot >= 0) slots[slot] = op;
+  for (int i = 0; taken < 0 && i < SLOT_COUNT; ++i)
+    if (slots[(next_slot + i) % SLOT_COUNT].op == NULL)
+      taken = (next_slot + i) % SLOT_COUNT;
+  if (taken >= 0) {
+    slots[taken].op = op;
+    __atomic_store_n(&slots[taken].users, 1, __ATOMIC_RELEASE);
+    next_slot = taken + 1;
+  }
   pthread_mutex_unlock(&slots_lock);
-  return slot;
+  return taken;
 }
 
 // --- Registration
@@ -445,13 +498,7 @@ typedef struct registration {
 
 static void registration_end(registration *r) {
   if (r->library != NULL) shim.aoti_torch_delete_library_object(r->library);
-  if (r->slot >= 0) {
-    pthread_mutex_lock(&slots_lock);
-    PyObject *op = (PyObject *)(void *)slots[r->slot];
-    slots[r->slot] = NULL;
-    pthread_mutex_unlock(&slots_lock);
-    Py_DECREF(op);
-  }
+  if (r->slot >= 0) slot_leave(&slots[r->slot]);
   free(r);
 }
 
@@ -470,15 +517,16 @@ PyObject *boxed_register(PyObject *self, PyObject *arguments) {
   host_op *op = (host_op *)(void *)object;
   registration *r = calloc(1, sizeof *r);
   if (r == NULL) return PyErr_NoMemory();
+  Py_INCREF(object);
   r->slot = slot_take(op);
   if (r->slot < 0) {
+    Py_DECREF(object);
     free(r);
     return PyErr_Format(PyExc_RuntimeError,
                         "opgraft: %s::%s is more than the %d kernels that one "
                         "process can register; unload a module first",
                         space, name, SLOT_COUNT);
   }
-  Py_INCREF(object);
   if (shim.aoti_torch_library_init_impl(space, key, "opgraft", 0,
                                         &r->library) != 0 ||
       shim.torch_library_impl(r->library, name, slot_kernels[r->slot],

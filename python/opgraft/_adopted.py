@@ -8,10 +8,10 @@ import re
 import warnings
 from typing import Any, Callable
 
-from . import _C, _host
+from . import _C, _host, _locks
 from ._adopt_origin import Origin
 from ._log import say
-from ._module import Module, _lock
+from ._module import Module
 from ._rules import Description
 
 # One operator as it goes to C: its texts, which kind of callable stands behind
@@ -49,39 +49,11 @@ class AdoptedModule(Module):
         return (_find, (self.namespace, d.name, kind, self.hash))
 
     def _announce(self) -> None:
-        held = (_live.get((self.name, name)) for name in self._origins)
-        for known in {m for m in held if m is not None and m is not self}:
-            self._replace(known)
         super()._announce()
         for name in self._origins:
             _live[self.name, name] = self
         for function in self._functions.values():
             _functions[id(function)] = self
-
-    def _replace(self, known: "AdoptedModule") -> None:
-        """Withdraws what adopted the same callable; of another one, raises. A
-        gradient's callable follows its operator's."""
-        name, origin = next(iter(self._origins.items()))
-        held = known._origins.get(name)
-        if held is None:  # one's operator is the other's gradient
-            name = next(n for n in self._origins if n in known._origins)
-            origin, held = self._origins[name], known._origins[name]
-        if not (origin.is_same(held) or origin.is_redefined(held)):
-            raise ValueError(
-                f"{self.name}::{name} is an operator already, adopted from "
-                f"{held}, and this is {origin}; give this one another name "
-                f'(name="{self.name}::{name}_2"), or unadopt the first'
-            )
-        is_equal = known.hash == self.hash and all(
-            o.is_same(known._origins[n]) for n, o in self._origins.items()
-            if n in known._origins)
-        if not is_equal:
-            warnings.warn(
-                f"{self.name}::{name} is adopted anew, with another "
-                "declaration or code; what was adopted before cannot be "
-                "compiled any more", RuntimeWarning, stacklevel=7)
-        say(f"{self.name}::{name} is adopted anew")
-        known._withdraw()
 
     def _withdraw(self) -> None:
         super()._withdraw()
@@ -126,23 +98,63 @@ def make(
             f"the namespace is {space!r}, wanted letters, digits and "
             'underscores: name="namespace::operator"'
         )
-    with _lock:
-        described = describe([fields for fields, _, _ in operators])
-        payloads = [p(d) for d, (_, p, _) in zip(described, operators)]
-        texts = repr([sorted(f.items()) for f, _, _ in operators])
-        digest = hashlib.sha256(f"{space}{texts}{key}".encode()).hexdigest()
-        handle = _C.adopt(space, digest, [
-            (fields, kind, payload)
-            for (fields, _, _), (kind, payload) in zip(operators, payloads)
-        ])
-        _, digest, texts_out = _C.module_info(handle)
-        return AdoptedModule(
-            handle, space,
-            {d.name: o for d, (_, _, o) in zip(described, operators)},
-            texts_out, digest,
-            {d.name for d, (kind, _) in zip(described, payloads)
-             if kind == "python"},
+    described = describe([fields for fields, _, _ in operators])
+    payloads = [p(d) for d, (_, p, _) in zip(described, operators)]
+    texts = repr([sorted(f.items()) for f, _, _ in operators])
+    digest = hashlib.sha256(f"{space}{texts}{key}".encode()).hexdigest()
+    origins = {d.name: o for d, (_, _, o) in zip(described, operators)}
+    handle = _C.adopt(space, digest, [
+        (fields, kind, payload)
+        for (fields, _, _), (kind, payload) in zip(operators, payloads)
+    ])
+    _, digest, texts_out = _C.module_info(handle)
+    calls_python = {d.name for d, (kind, _) in zip(described, payloads)
+                    if kind == "python"}
+
+    def register() -> AdoptedModule:
+        return AdoptedModule(handle, space, origins, texts_out, digest,
+                             calls_python)
+
+    with _locks.registry:
+        if not _held(space, origins):
+            return register()
+    with _locks.between_compiles():
+        for known in _held(space, origins):
+            _replace(known, space, origins, digest)
+        return register()
+
+
+def _held(space: str, origins: dict[str, Origin]) -> set[AdoptedModule]:
+    """The modules that have one of these operators now."""
+    found = (_live.get((space, name)) for name in origins)
+    return {m for m in found if m is not None}
+
+
+def _replace(known: AdoptedModule, space: str, origins: dict[str, Origin],
+             digest: str) -> None:
+    """Withdraws what adopted the same callable; of another one, raises. A
+    gradient's callable follows its operator's."""
+    name, origin = next(iter(origins.items()))
+    held = known._origins.get(name)
+    if held is None:  # one's operator is the other's gradient
+        name = next(n for n in origins if n in known._origins)
+        origin, held = origins[name], known._origins[name]
+    if not (origin.is_same(held) or origin.is_redefined(held)):
+        raise ValueError(
+            f"{space}::{name} is an operator already, adopted from "
+            f"{held}, and this is {origin}; give this one another name "
+            f'(name="{space}::{name}_2"), or unadopt the first'
         )
+    is_equal = known.hash == digest and all(
+        o.is_same(known._origins[n]) for n, o in origins.items()
+        if n in known._origins)
+    if not is_equal:
+        warnings.warn(
+            f"{space}::{name} is adopted anew, with another "
+            "declaration or code; what was adopted before cannot be "
+            "compiled any more", RuntimeWarning, stacklevel=4)
+    say(f"{space}::{name} is adopted anew")
+    known._withdraw()
 
 
 def module_of(function: Any) -> AdoptedModule:

@@ -11,9 +11,12 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import threading
 from typing import Any, Callable, Sequence
 
 _waiting: dict[str, list[Callable[[], None]]] = {}
+_ready: set[str] = set()  # imported under _Loader, and told
+_lock = threading.Lock()  # of both; no callback runs under it
 
 
 class _Loader(importlib.abc.Loader):
@@ -29,7 +32,10 @@ class _Loader(importlib.abc.Loader):
 
     def exec_module(self, module: Any) -> None:
         self._inner.exec_module(module)
-        for callback in _waiting.pop(self._name, []):
+        with _lock:
+            _ready.add(self._name)
+            callbacks = _waiting.pop(self._name, [])
+        for callback in callbacks:
             callback()
 
 
@@ -58,17 +64,23 @@ def when_imported(
     undo: list[Callable[[], None]],
 ) -> None:
     """`undo` gets what takes a callback back that has not run."""
-    module = sys.modules.get(name)
-    spec = getattr(module, "__spec__", None)
-    if module is not None and not getattr(spec, "_initializing", False):
+    with _lock:
+        module = sys.modules.get(name)
+        spec = getattr(module, "__spec__", None)
+        # A module that is being imported is ready once its body has run.
+        is_ready = name in _ready or module is not None and not getattr(
+            spec, "_initializing", False)
+        if not is_ready:
+            if _finder not in sys.meta_path:
+                sys.meta_path.insert(0, _finder)
+            _waiting.setdefault(name, []).append(callback)
+    if is_ready:
         callback()
         return
-    if _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
-    _waiting.setdefault(name, []).append(callback)
 
     def forget() -> None:
-        if callback in _waiting.get(name, []):
-            _waiting[name].remove(callback)
+        with _lock:
+            if callback in _waiting.get(name, []):
+                _waiting[name].remove(callback)
 
     undo.append(forget)

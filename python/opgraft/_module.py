@@ -7,19 +7,27 @@ import functools
 import gc
 import keyword
 import os
-import sys
-import threading
 from typing import Any, Callable
 
 import torch
 
-from . import _C, _batch, _dynamo, _forms, _grad, _host, _inductor
+from . import (
+    _C,
+    _batch,
+    _dynamo,
+    _forms,
+    _grad,
+    _host,
+    _inductor,
+    _locks,
+    _withdrawn,
+)
 from ._log import say, say_once
 from ._rules import Description, arrange, infer
 
 VERSION = "0.1.0"
 
-_lock = threading.RLock()
+# Under _locks.registry.
 _by_hash: dict[str, "Module"] = {}
 _by_path: dict[str, "Module"] = {}
 
@@ -33,31 +41,47 @@ def load(path: str | os.PathLike[str]) -> "Module":
     """
     _host.prepare()
     where = os.path.realpath(os.fspath(path))
-    with _lock:
-        handle = _C.load(where)
-        name, digest, texts = _C.module_info(handle)
-        known = _by_hash.get(digest)
-        if known is not None:
-            _by_path[where] = known
-            return known
-        old = _by_path.get(where)
-        if old is not None:
-            say(f"{where} changed: {name} is registered anew")
-            old._withdraw()
-        # What registering makes stays alive, and with torch there a full
-        # collection takes 80 ms: it may come after.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return Module(handle, where, name, digest, texts)
-        finally:
-            if was_enabled:
-                gc.enable()
+    with _locks.registry:
+        module = _load(where, may_withdraw=False)
+    if module is None:
+        with _locks.between_compiles():
+            module = _load(where, may_withdraw=True)
+    assert module is not None
+    return module
+
+
+def _load(where: str, may_withdraw: bool) -> "Module | None":
+    """The module; None where another must be withdrawn first and may not be."""
+    handle = _C.load(where)
+    name, digest, texts = _C.module_info(handle)
+    known = _by_hash.get(digest)
+    if known is not None:
+        _by_path[where] = known
+        return known
+    old = _by_path.get(where)
+    if old is not None:
+        if not may_withdraw:
+            return None
+        say(f"{where} changed: {name} is registered anew")
+        old._withdraw()
+    return _new_module(handle, where, name, digest, texts)
+
+
+def _new_module(handle: Any, *described: Any) -> "Module":
+    # What registering makes stays alive, and with torch there a full
+    # collection takes 80 ms: it may come after.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return Module(handle, *described)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def modules() -> "list[Module]":
     """Those whose operators are registered now."""
-    with _lock:
+    with _locks.registry:
         return [m for m in _by_hash.values() if m._live is not None]
 
 
@@ -101,12 +125,11 @@ class _Live:
             undo()
         self.undo.clear()
         self.kernels.clear()
-        self.library._destroy()
-        packets = getattr(torch.ops, self.space)
         for name in self.names:
-            base = name.split(".")[0]
-            if base in packets.__dict__:
-                delattr(packets, base)
+            _withdrawn.keep_entry(self.space, name)
+        packets = _withdrawn.packets(self.space, self.names)
+        self.library._destroy()
+        _withdrawn.redirect(self.space, packets)
 
 
 class Module:
@@ -122,7 +145,7 @@ class Module:
         self.name = name
         self.path = path
         self.hash = digest
-        self._handle = handle
+        self._handle: Any = handle
         self._descriptions = {d.name: d for d in map(Description, texts)}
         self._functions: dict[str, Callable[..., Any]] = {}
         self._states: dict[tuple[str, str], Any] = {}
@@ -210,7 +233,7 @@ class Module:
 
     def _withdraw(self) -> None:
         """Takes the operators out of torch; functions that someone holds keep
-        their kernels."""
+        their kernels. In the body of _locks.between_compiles."""
         if self._live is not None:
             self._live.drop()
             self._live = None
@@ -218,9 +241,7 @@ class Module:
             del _by_hash[self.hash]
         for key in [k for k, m in _by_path.items() if m is self]:
             del _by_path[key]
-        dynamo = sys.modules.get("torch._dynamo")
-        if dynamo is not None:
-            dynamo.reset()
+        _locks.reset_dynamo()
 
     def unload(self) -> None:
         """Takes the module out of the process.
@@ -228,19 +249,24 @@ class Module:
         Raises RuntimeError while anything can still call it: a function that
         is held, a compiled graph.
         """
-        with _lock:
+        with _locks.between_compiles():
+            if self._handle is None:
+                return
+            was_live = self._live is not None
             self._withdraw()
             self._functions, self._states = {}, {}
             gc.collect()
             try:
                 _C.module_unload(self._handle)
             except RuntimeError as error:
-                self._announce()
+                if was_live:
+                    self._announce()
                 raise RuntimeError(
                     f"module {self.name} can still be called, by a function, "
                     f"a model or a compiled graph that someone holds; drop "
                     f"it, then unload ({error})"
                 ) from None
+            self._handle = None
             _tag_caches()
 
 
@@ -493,13 +519,14 @@ def _define_schema(library: torch.library.Library, form: _forms.Form) -> None:
                               torch.library._defs)
     except AttributeError:
         define = None
+    qualified = f"{library.ns}::{form.name}"
     if define is None or form.name.partition(".")[0] in vars(space):
         library.define(form.schema, tags=form.tags)
-        return
-    define(form.schema, "", tuple(form.tags))
-    qualified = f"{library.ns}::{form.name}"
-    own.add(qualified)
-    known.add(qualified)
+    else:
+        define(form.schema, "", tuple(form.tags))
+        own.add(qualified)
+        known.add(qualified)
+    _withdrawn.drop_entry(qualified)
 
 
 def _infer_fake(m: Module, d: Description, form: _forms.Form) -> None:
