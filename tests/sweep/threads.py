@@ -46,10 +46,11 @@ STUCK_S = 120
 FACTORS = (2, 3, 5)
 SHARED = ("threads_a", "threads_b", "threads_c")
 BACKENDS = ("opgraft", "opgraft", "aot_eager", "eager")
-# How an action may end where another thread unloads or reloads its module;
-# the last is torch's, of a call that was on its way into the dispatcher.
+# How an action may end where another thread unloads or reloads its module. The
+# last are torch's, for a call that was on its way to the kernel.
 GONE = ("was unloaded", "can still be called", "has no attribute 'times'",
-        "doesn't have a schema registered yet")
+        "doesn't have a schema registered yet", "no fallback function is",
+        "arguments from the 'CPU' backend")
 
 SOURCE = """
 #include <opgraft/op.h>
@@ -255,7 +256,9 @@ def main() -> int:
     gone = sum((w.gone for w in workers), collections.Counter())
     trouble = [w for w in workers if w.trouble]
     for w in trouble:
-        print(f"--- thread {w.number}, {w.action}\n{w.trouble}")
+        lines = [line for line in w.trouble.splitlines()
+                 if "registered at" not in line]
+        print(f"--- thread {w.number}, {w.action}\n" + "\n".join(lines))
     for name, count in sorted(done.items()):
         print(f"{name:<16}{count:8} done, {gone[name]:6} found the module gone")
     print(f"threads: {done.total()} actions in {seconds} s, seed "
