@@ -167,8 +167,9 @@ int cli_process_run(char *const *argv);
 // dropped where `is_quiet`.
 int cli_process_capture(char *const *argv, bool is_quiet, char **out_text);
 // From here on the first SIGINT, SIGTERM or SIGHUP only sets what
-// cli_stop_signal gives, and is passed on to a program that runs under
-// cli_process_capture, as SIGTERM; the next one ends this program.
+// cli_stop_signal gives, and is passed on to the program that runs: as SIGTERM,
+// but SIGINT to one under cli_process_run, which may have it from the terminal
+// already. The next one ends this program and kills that one.
 void cli_stop_watch(void);
 // The signal that asked this program to stop, 0 if none did.
 int cli_stop_signal(void);

@@ -64,6 +64,7 @@ static bool events_record(const cli_args *args, const char *events,
       cli_error("%s: could not be started", cli_python());
       return false;
     }
+    if (cli_stop_signal() != 0) return true;  // what was seen is reported
     if (status == CLI_FAILED && pass == 0) {
       cli_error("doctor: the script could not be run; messages stand above");
       return false;
@@ -101,7 +102,8 @@ static bool suite_line(const cli_args *args, char *line, const char *events) {
   if (one.operand_count == 0 || words[0][0] == '#') return true;
   printf("%-32.32s ", words[0]);
   fflush(stdout);
-  return events_record(&one, events, false) && cli_report_row(events);
+  return events_record(&one, events, false) && cli_report_row(events) &&
+         cli_stop_signal() == 0;
 }
 
 static bool suite_options_fit(const cli_args *args) {
@@ -119,6 +121,12 @@ static bool suite_options_fit(const cli_args *args) {
   return false;
 }
 
+// A signal that stopped the run says more than what was found until then.
+static int stopped_or(int result) {
+  const int stopped = cli_stop_signal();
+  return stopped != 0 ? CLI_SIGNALLED + stopped : result;
+}
+
 static int suite_run(const cli_args *args) {
   if (!suite_options_fit(args)) return CLI_FAILED;
   size_t size;
@@ -130,7 +138,9 @@ static int suite_run(const cli_args *args) {
         "%-32s  frames skipped      fx backend  breaks  roots captured "
         "eager       now   compile\n",
         "script");
-  for (char *line = text, *next; events != NULL && line < text + size;
+  if (events != NULL) cli_stop_watch();
+  for (char *line = text, *next;
+       events != NULL && line < text + size && cli_stop_signal() == 0;
        line = next) {
     char *end = memchr(line, '\n', size - (size_t)(line - text));
     next = end != NULL ? end + 1 : text + size;
@@ -142,7 +152,7 @@ static int suite_run(const cli_args *args) {
     cli_temp_forget(events);
   }
   free(text);
-  return result;
+  return stopped_or(result);
 }
 
 static int doctor_run(const cli_args *args) {
@@ -161,6 +171,7 @@ static int doctor_run(const cli_args *args) {
   char *temp = kept == NULL ? cli_temp_create(".events") : NULL;
   if (kept == NULL && temp == NULL) return CLI_FAILED;
   const char *events = kept != NULL ? kept : temp;
+  cli_stop_watch();
   const int result = events_record(args, events, !cli_has(args, "no-verify"))
                          ? cli_report(args, events)
                          : CLI_FAILED;
@@ -168,7 +179,7 @@ static int doctor_run(const cli_args *args) {
     unlink(temp);
     cli_temp_forget(temp);
   }
-  return result;
+  return stopped_or(result);
 }
 
 const cli_command cli_command_doctor = {
@@ -180,7 +191,10 @@ const cli_command cli_command_doctor = {
         "reports where its\ngraphs break, frames are skipped or compiled "
         "again, and backends fall back: the\nroot line, the cold and steady "
         "cost, and a fix. Options stand before the script;\nwhat follows it "
-        "is the script's.",
+        "is the script's.\nExit 0: within the limits given, 1: beyond one, 2: "
+        "the script could not be run, or did\nnot reach its end where there "
+        "is a limit; 128 + the signal: stopped by it, with a\nreport of what "
+        "was seen until then.",
     .examples =
         "  opgraft doctor train.py --steps 10\n"
         "  opgraft doctor --json report.json --no-verify train.py\n"

@@ -214,17 +214,29 @@ bool cli_file_write(const char *path, const char *bytes, size_t size) {
 // --- Processes ---------------------------------------------------------------
 
 static volatile sig_atomic_t stop_signal;
-static volatile pid_t captured;  // 0: none
+static volatile pid_t running;               // 0: none
+static volatile sig_atomic_t is_foreground;  // `running` handles SIGINT itself
 
-static void stop_on_signal(int signal_number) {
-  if (stop_signal != 0) temp_on_signal(signal_number);
+static void child_stop(int signal_number) {
+  const bool is_interrupt = signal_number == SIGINT && is_foreground;
+  kill(running, is_interrupt ? SIGINT : SIGTERM);
+}
+
+static void stop_on_signal(int signal_number, siginfo_t *info, void *context) {
+  (void)context;
+  const bool is_second = stop_signal != 0;
+  // What a terminal sends, a foreground child has been sent too.
+  const bool is_sent =
+      is_foreground && signal_number == SIGINT && info->si_code > 0;
   stop_signal = signal_number;
-  if (captured > 0) kill(captured, SIGTERM);
+  if (running > 0 && is_second) kill(running, SIGKILL);
+  if (running > 0 && !is_second && !is_sent) child_stop(signal_number);
+  if (is_second) temp_on_signal(signal_number);
 }
 
 void cli_stop_watch(void) {
-  struct sigaction action = {.sa_flags = SA_RESTART}, before;
-  action.sa_handler = stop_on_signal;
+  struct sigaction action = {.sa_flags = SA_RESTART | SA_SIGINFO}, before;
+  action.sa_sigaction = stop_on_signal;
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i)
     if (sigaction(signals[i], NULL, &before) == 0 &&
@@ -242,11 +254,25 @@ static int process_wait(pid_t child) {
   return WEXITSTATUS(status);
 }
 
+// A program under the watch of stop_on_signal from when it runs.
+static int watched_wait(pid_t child) {
+  const int status = process_wait(child);
+  running = 0;
+  return status;
+}
+
+static void watch_begin(pid_t child, bool is_in_foreground) {
+  is_foreground = is_in_foreground;
+  running = child;
+  if (stop_signal != 0) child_stop(stop_signal);
+}
+
 int cli_process_run(char *const *argv) {
   pid_t child;
   fflush(NULL);
   if (posix_spawnp(&child, argv[0], NULL, NULL, argv, environ) != 0) return -1;
-  return process_wait(child);
+  watch_begin(child, true);
+  return watched_wait(child);
 }
 
 int cli_process_capture(char *const *argv, bool is_quiet, char **out_text) {
@@ -269,14 +295,11 @@ int cli_process_capture(char *const *argv, bool is_quiet, char **out_text) {
   if (from == NULL) out_of_memory();
   if (failed == 0) {
     size_t size;
-    captured = child;
-    if (stop_signal != 0) kill(child, SIGTERM);
+    watch_begin(child, false);
     *out_text = stream_read(from, &size);
   }
   fclose(from);
-  const int status = failed == 0 ? process_wait(child) : -1;
-  captured = 0;
-  return status;
+  return failed == 0 ? watched_wait(child) : -1;
 }
 
 static char *program_in(const char *folder, size_t length, const char *name) {

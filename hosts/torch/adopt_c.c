@@ -193,6 +193,8 @@ static void each_range(void *state, int64_t begin, int64_t end,
 
 static og_status c_run(const og_call *call) {
   const adopted_c *self = call->derived;
+  // A function pointer may be made of Python.
+  if (UNLIKELY(stack_is_short())) return og_fail(call, OG_KERNEL, STACK_TEXT);
   if (LIKELY(!self->is_each)) return once(self, call);
   each_state state = {self, call, OG_OK};
   const og_status status = og_parallel_tasks(

@@ -123,7 +123,8 @@ static PyObject *callable_call(const adopted_python *self,
   PyObject *tuple = PyTuple_New(plain);
   PyObject *dict = named > 0 ? PyDict_New() : NULL;
   PyObject *answer = NULL;
-  if (tuple != NULL && (named == 0 || dict != NULL)) {
+  if (tuple != NULL && (named == 0 || dict != NULL) &&
+      stack_check(self->base.name) == 0) {
     for (int32_t i = 0; i < self->item_count; ++i) {
       const int32_t item = self->items[i];
       PyObject *value = item >= 0 ? values[item] : fresh[-1 - item];
@@ -455,8 +456,9 @@ int adopt_python_fill(const adopted *base, const og_call *call,
   return status;
 }
 
-// The exception that is set becomes the call's reason. A rule that is not kept
-// is no refusal: the verifier tells the two apart by the status.
+// The exception that is set becomes the call's reason, for the verifier; a
+// host raises it as it is. A rule that is not kept is no refusal: the status
+// tells the two apart.
 static og_status exception_tell(const og_call *call, bool is_broken) {
   PyObject *type, *value, *trace;
   char text[512] = "the callable raised an exception without a text";
@@ -471,9 +473,11 @@ static og_status exception_tell(const og_call *call, bool is_broken) {
                   is_broken ? "" : "the callable raised ", found);
   PyErr_Clear();
   Py_XDECREF(line);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
+  PyErr_Restore(type, value, trace);
+  if (is_broken)
+    PyErr_Clear();
+  else
+    raised_keep();
   return og_fail(call, is_broken ? OG_INTERNAL : OG_KERNEL, text);
 }
 

@@ -197,6 +197,7 @@ static int function_call(const adopted_tvm *self, const tvm_any *arguments,
 
 static og_status tvm_run(const og_call *call) {
   const adopted_tvm *self = call->derived;
+  if (UNLIKELY(stack_is_short())) return og_fail(call, OG_KERNEL, STACK_TEXT);
   tvm_any arguments[MAP_ARG_MAX];
   og_tensor folded[MAP_ARG_MAX];
   tvm_any result = {.type_index = TVM_NONE};

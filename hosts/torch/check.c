@@ -134,6 +134,7 @@ PyObject *module_check(PyObject *self, PyObject *arguments) {
   give_lock(&s);
   const og_status status = opgraft_check(module, &options, &sink, NULL, &error);
   take_lock(&s);
+  raised_drop();
   PyObject *report = report_get(&s, status, &error);
   free(s.text);
   return report;

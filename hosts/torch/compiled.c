@@ -332,7 +332,7 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   else if (status == OG_OK)
     PyErr_SetString(PyExc_RuntimeError,
                     "opgraft: the host left an output without memory");
-  else if (!graph_error_restore())
+  else if (!raised_restore())
     graph_error(&error);
   return results;
 }
@@ -387,13 +387,14 @@ static void call_settle(compiled *self, const opgraft_call *call) {
 static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
   opgraft_call call;
-  if (UNLIKELY(inputs_read(self, list, in) != 0)) return NULL;
+  if (UNLIKELY(stack_check("a compiled graph") != 0) ||
+      UNLIKELY(inputs_read(self, list, in) != 0))
+    return NULL;
   if (UNLIKELY(self->is_kept)) repro_write(self, in);
   if (UNLIKELY(opgraft_executable_begin(self->executable, in->in, in->ints,
                                         self->walked.slot_count, &call,
                                         &error) != OG_OK)) {
-    if (graph_error_restore() || self->misfit == NULL ||
-        !is_misfit(error.code)) {
+    if (raised_restore() || self->misfit == NULL || !is_misfit(error.code)) {
       if (PyErr_Occurred() == NULL) graph_error(&error);
       if (!self->is_kept) repro_write(self, in);
     } else {
@@ -667,7 +668,7 @@ static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
   }
   if (opgraft_executable_plan(self->executable, symbols, values, count,
                               &error) != OG_OK) {
-    if (graph_error_restore()) return NULL;
+    if (raised_restore()) return NULL;
     return graph_error(&error);
   }
   graph_context_sweep(&self->context);

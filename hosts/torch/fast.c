@@ -636,11 +636,12 @@ static PyObject *frame_finish(const host_op *op, fast_state *state,
   if (fresh_allocate(op, state) != 0) return NULL;
   const bool is_given = state->has_out || op->inplace_param >= 0;
   bool is_run = false;
-  if ((is_given && given_set(op, state) != OG_OK) ||
-      kernel_run(state, bytes) != OG_OK)
+  if (is_given && given_set(op, state) != OG_OK)
     raise(&state->error);
-  else
+  else if (kernel_run(state, bytes) == OG_OK)
     is_run = true;
+  else if (!raised_restore())  // what an adopted callable raised
+    raise(&state->error);
   return frame_end(op, state, is_run);
 }
 

@@ -118,9 +118,6 @@ void graph_host_fill(graph_context *context, opgraft_host *out);
 void threads_host(opgraft_host *host);  // threads.c
 // Frees what released states held. Under the interpreter lock.
 void graph_context_sweep(graph_context *context);
-// The exception that a node's Python raised on this thread, put back; false
-// if there is none.
-bool graph_error_restore(void);
 
 // --- The walk (walk.c) -------------------------------------------------------
 

@@ -117,6 +117,22 @@ PyObject *module_error(const opgraft_error *error);
 // Takes the reference; the capsule gives it back.
 PyObject *module_capsule_new(opgraft_module *module);
 
+// --- raised.c: exceptions that cross C, and the stack
+// --------------------------------------------------
+
+// The exception that is set is kept for this thread's caller, which ends with
+// raised_restore; false if there is none.
+void raised_keep(void);
+bool raised_restore(void);
+void raised_drop(void);
+// Whether the thread's stack has too little left to call Python.
+#define STACK_TEXT                                                         \
+  "the thread's stack is nearly used up: a callable calls itself without " \
+  "end, or the thread needs a larger stack (threading.stack_size)"
+bool stack_is_short(void);
+// 0, or -1 with RecursionError set.
+int stack_check(const char *name);
+
 // --- types.c: torch's types and ours
 // --------------------------------------------------
 

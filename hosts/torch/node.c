@@ -370,15 +370,6 @@ static og_status run_dispatcher(node_state *state,
 
 // --- Python ------------------------------------------------------------------
 
-static _Thread_local PyObject *raised[3];
-
-bool graph_error_restore(void) {
-  if (raised[0] == NULL) return false;
-  PyErr_Restore(raised[0], raised[1], raised[2]);
-  raised[0] = raised[1] = raised[2] = NULL;
-  return true;
-}
-
 typedef struct foreign_memory {
   dl_managed managed;
   int64_t sizes[];
@@ -577,7 +568,7 @@ static og_status run_python(const node_state *state,
   PyObject *result = python_call(state, node);
   const bool is_put = result != NULL && python_put(state, node, result, &at);
   Py_XDECREF(result);
-  if (!is_put) PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+  if (!is_put) raised_keep();
   PyGILState_Release(lock);
   return is_put ? OG_OK : fail(node, OG_KERNEL, "it raised", error);
 }
@@ -737,8 +728,7 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
       !python_note(state->context, node->name))
     status = OG_MEMORY;
   if (status != OG_OK) {
-    if (PyErr_Occurred() != NULL)
-      PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    if (PyErr_Occurred() != NULL) raised_keep();
     state_free(state);
     return fail(node, status, "could not be prepared", error);
   }

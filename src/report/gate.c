@@ -76,6 +76,35 @@ static void baseline_check(gate_state *s) {
   }
 }
 
+static bool has_limit(const opgraft_gate *gate) {
+  return gate->has_max_roots || gate->has_max_recompiles ||
+         gate->has_max_lost_ms || gate->has_min_captured ||
+         gate->baseline != NULL;
+}
+
+// What a script that did not run to its end would have done is not known, so
+// that no limit holds for it.
+static og_status whole_check(const opgraft_report *report,
+                             opgraft_error *error) {
+  const int32_t ends = og_trace_end_count(&report->trace);
+  if (ends == 0)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "gate: the script was cut short (a signal, a crash, "
+                        "os._exit), wanted one that runs to its end: its "
+                        "limits cannot be checked");
+  const og_trace_end *end = og_trace_end_at(&report->trace, ends - 1);
+  if (strcmp(end->status, "ok") == 0) return OG_OK;
+  og_text text = {0};
+  og_plain_add(&text, end->text, 200);
+  const og_status status = og_error_set(
+      error, OG_INVALID, NULL, NULL,
+      "gate: the script ended early (%s), wanted one that runs to its end: its "
+      "limits cannot be checked",
+      text.failed || text.data == NULL ? end->status : text.data);
+  og_text_reset(&text);
+  return status;
+}
+
 static void limits_check(gate_state *s) {
   const og_joined *j = &s->report->joined;
   const opgraft_gate *gate = s->gate;
@@ -124,6 +153,7 @@ og_status opgraft_report_gate(const opgraft_report *report,
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "gate: it has fields that this library does not know; "
                         "use the library it was built for");
+  if (has_limit(&all)) OG_TRY(whole_check(report, error));
   gate_state s = {&out, report, &all, 0};
   limits_check(&s);
   *out_findings = s.findings;

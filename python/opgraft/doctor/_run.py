@@ -11,6 +11,7 @@ import re
 import runpy
 import shlex
 import shutil
+import signal
 import sys
 import types
 from collections.abc import Iterator
@@ -76,6 +77,9 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
         raise
     except BaseException as error:
         status, text = "raised", f"{type(error).__name__}: {error}"
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end is recorded
+            runs = 0
         recorder.raised(error)
         raise
     finally:
