@@ -112,16 +112,20 @@ def _add(
     if not _has_fake(op):
         _register_fake(live.library, op._schema.name, form.name, _fake(d, form))
         made.added.append("shape function")
-    if wanted is not None:
-        if _has_gradient(op):
-            raise ValueError(
-                f"{op.name()}: has a gradient already; leave backward= out"
-            )
-        name = op.name().partition("::")[2]
+    functional = _forms.functional(d)
+    name = op.name().partition("::")[2]
+    has_gradient = _has_gradient(op)
+    if wanted is not None and has_gradient:
+        raise ValueError(
+            f"{op.name()}: has a gradient already; leave backward= out"
+        )
+    if functional is not None and not has_gradient:
+        _grad.register_write(d, name, functional.name, op, live.library)
+    elif wanted is not None:
         live.undo.append(
             _grad.register(d, name, op, backward, live.library))
+    if wanted is not None:
         made.added.append("gradient")
-    functional = _forms.functional(d)
     space = getattr(torch.ops, made.namespace)
     if functional is not None and not hasattr(space, functional.name):
         live.library.define(functional.schema, tags=functional.tags)
@@ -129,6 +133,11 @@ def _add(
         _register_fake(live.library, f"{made.namespace}::{functional.name}",
                        functional.name, _fake(d, functional))
         _functional_kernel(made, d, functional, op)  # type: ignore[arg-type]
+        if not has_gradient:
+            live.undo.append(_grad.register(
+                _forms.functional_description(d), functional.name,
+                getattr(space, functional.name).default, backward,
+                live.library))
         made.added.append(f"functional form {functional.name}")
     if not d.mutated and not torch._C._dispatch_has_kernel_for_dispatch_key(
             op.name(), "FuncTorchBatched"):

@@ -9,6 +9,7 @@ are derived.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,3 +215,33 @@ def functional(d: Description) -> Form | None:
               for p in d.mutated]
     schema = f"{name}({_params_text(d, {})}) -> {_returns_text(texts)}"
     return Form("functional", name, schema, _common_tags(d), ())
+
+
+def functional_description(d: Description) -> Description:
+    """The operator as its functional form has it: nothing is written, and what
+    was written is a result behind the fresh ones. A gradient map's arguments
+    are the values before the write in both."""
+    out = copy.copy(d)
+    out.params = [{**p, "mutated": False} for p in d.params]
+    kinds = [bool(r["list"]) for r in d.fresh]
+    kinds += [bool(d.params[p]["list"]) for p in d.mutated]
+    out.results = [{"type": "Tensor", "list": is_list, "name": "", "fresh": i,
+                    "alias": None, "value": None}
+                   for i, is_list in enumerate(kinds)]
+    out.fresh, out.mutated, out.rows = out.results, [], None
+    grad = d.tables["grad"]
+    sources = [
+        s if s.get("result") is None
+        else {**s, "result": _functional_place(d, s["result"])}
+        for s in grad["args"] or []
+    ]
+    out.tables = {**d.tables, "grad": {**grad, "args": sources}}
+    return out
+
+
+def _functional_place(d: Description, result: int) -> int:
+    """Where the functional form has a declared result."""
+    alias = d.results[result]["alias"]
+    if alias is None:
+        return d.fresh.index(d.results[result])
+    return len(d.fresh) + d.mutated.index(alias)

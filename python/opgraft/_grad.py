@@ -21,6 +21,54 @@ def _missing(d: Description) -> Callable[..., Any]:
     return backward
 
 
+def check_write(
+    name: str, other: str, d: Description, written: list[int],
+    values: list[Any],
+) -> None:
+    """Raises where the call in place `name` would lose a gradient: what it
+    writes passes none on. `other` is the form that does not write."""
+    for i, p in enumerate(d.params):
+        if p["tensor"] is None or not _requires_grad(values[i]):
+            continue
+        if i in written:
+            raise RuntimeError(
+                f"{name}: {p['name']} requires grad and is written in place; "
+                f"use {other}, or torch.no_grad()"
+            )
+        if d.tables["grad"]["kind"] == "operator":
+            raise RuntimeError(
+                f"{name}: {p['name']} requires grad, and what is written in "
+                f"place passes no gradient on; use {other}, or torch.no_grad()"
+            )
+        if d.tables["grad"]["kind"] == "missing":
+            raise RuntimeError(
+                f"{name}: {p['name']} requires grad, and the operator has no "
+                "gradient; call it under torch.no_grad(), or declare .backward "
+                "in its C file, or backward= where it is adopted; \"none\" "
+                "where the gradient is zero"
+            )
+
+
+def register_write(
+    d: Description, name: str, other: str, op: Any,
+    library: torch.library.Library,
+) -> None:
+    """check_write before each call of a mutating operator that torch.ops has."""
+    below = torch._C._after_autograd_keyset
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled():
+            check_write(name, other, d, d.mutated, d.bind(args, kwargs))
+        return op.redispatch(keys & below, *args, **kwargs)
+
+    library.impl(name, kernel, "Autograd", with_keyset=True)
+
+
+def _requires_grad(value: Any) -> bool:
+    each = value if isinstance(value, (list, tuple)) else [value]
+    return any(t is not None and t.requires_grad for t in each)
+
+
 def _needs(ctx: Any, param: int) -> bool:
     """Whether an argument's gradient is asked for."""
     entries = ctx.needs_input_grad

@@ -405,22 +405,19 @@ def _count_writes(
     live = m._live
     assert live is not None
     written = d.mutated if form.kind == "base" else [form.inplace_param]
+    functional = _forms.functional(d)
+    other = functional.name if functional is not None else d.name
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         values = d.bind(args, kwargs)
+        if torch.is_grad_enabled():
+            _grad.check_write(form.name, other, d, written, values)
         for p in written:
             value = values[p]
             each = value if isinstance(value, (list, tuple)) else [value]
             for tensor in each:
-                if tensor is None:
-                    continue
-                if tensor.requires_grad and torch.is_grad_enabled():
-                    raise RuntimeError(
-                        f"{d.name}: {d.params[p]['name']} requires grad and is "
-                        "written in place; use the functional form, or "
-                        "torch.no_grad()"
-                    )
-                torch.autograd.graph.increment_version(tensor)
+                if tensor is not None:
+                    torch.autograd.graph.increment_version(tensor)
         with torch._C._AutoDispatchBelowADInplaceOrView():
             return op.redispatch(
                 keys & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs
@@ -724,7 +721,7 @@ def _register(m: Module, d: Description) -> None:
     if inplace is not None:
         _inplace(m, d, inplace)
     if functional is not None:
-        _functional(m, d, functional, op)
+        _functional(m, d, functional, op, _backward(m, d, builtin))
     has_tag = out_form is not None and bool(out_form.results)
     if _inductor.can_lower(d) or has_tag:
         _inductor.register(
@@ -753,9 +750,14 @@ def _inplace(m: Module, d: Description, form: _forms.Form) -> None:
 
 
 def _functional(
-    m: Module, d: Description, form: _forms.Form, op: Any
+    m: Module, d: Description, form: _forms.Form, op: Any,
+    backward: Callable[..., Any] | None,
 ) -> None:
-    """The functional form of one that mutates."""
+    """The functional form of one that mutates, which has its gradient."""
     _infer_fake(m, d, form)
     _functional_kernel(m, d, form, op)
+    assert m._live is not None
+    m._live.undo.append(_grad.register(
+        _forms.functional_description(d), form.name, _operator(m, form),
+        backward, m._live.library))
     m._functions[form.name.replace(".", "_")] = _operator(m, form)

@@ -83,6 +83,104 @@ def test_an_argument_called_grad_does_not_hide_the_gradient(write_module):
         opgraft.load(write_module(TWICE.replace("NAME", "grad"), "gradd"))
 
 
+WRITES = """
+#include <opgraft/op.h>
+static og_status add(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] += 2 * og_f32(call->in[1])[i];
+  return OG_OK;
+}
+static og_status add_backward(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i) {
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+    og_f32_mut(call->out[1])[i] = 2 * og_f32(call->in[0])[i];
+  }
+  return OG_OK;
+}
+static const og_kernel add_kernels[] = {{.device = OG_CPU, .run = add}};
+static const og_kernel add_backward_kernels[] = {
+    {.device = OG_CPU, .run = add_backward}};
+#define ADD(name) .schema = name "(Tensor(a!) x, Tensor y) -> Tensor(a!)", \\
+    .shape = "x[N], y[N]", .dtype = "x: f32, y: x", \\
+    .kernels = OG_KERNELS(add_kernels)
+static const og_op ops[] = {
+    {ADD("undeclared_")},
+    {ADD("zero_"), .backward = "none"},
+    {ADD("declared_"), .backward = "add_backward(grad) -> x, y"},
+    {.schema = "add_backward(Tensor grad) -> (Tensor, Tensor)",
+     .shape = "grad[N] -> [N], [N]", .dtype = "grad: f32 -> grad, grad",
+     .kernels = OG_KERNELS(add_backward_kernels)},
+};
+OG_MODULE(writes, ops)
+"""
+
+ROADS = ["fast", "slow", "eager", "aot_eager", "inductor", "opgraft"]
+
+
+@pytest.fixture(scope="module")
+def writes(build, tmp_path_factory):
+    source = tmp_path_factory.mktemp("writes") / "writes.c"
+    source.write_text(WRITES)
+    return opgraft.load(build(source))
+
+
+def by_road(module, name, road):
+    """A function that calls the operator the given way."""
+    torch._dynamo.reset()
+    fast = getattr(module, name)
+    if road == "fast":
+        return fast
+    if road == "slow":
+        return getattr(getattr(torch.ops, module.namespace), name)
+    return torch.compile(lambda *args: fast(*args), backend=road,
+                         fullgraph=True)
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_mutating_operator_without_a_gradient_raises(writes, basics, road):
+    """Each would drop y's gradient without a word."""
+    y = torch.ones(3, requires_grad=True)
+    for module, name, args, why in (
+            (writes, "undeclared_", (), "y requires grad, and the operator has"
+                                        " no gradient; call it under"),
+            (writes, "declared_", (), "y requires grad, and what is written in"
+                                      " place passes no gradient on; use "
+                                      "declared_functional"),
+            (basics, "scale_add_", (2.0,), "y requires grad, and what is "
+                                           "written in place passes no "
+                                           "gradient on; use scale_add")):
+        f = by_road(module, name, road)
+        with pytest.raises(Exception, match=f"{name}: {why}"):
+            f(torch.ones(3), y, *args)
+        x = torch.ones(3)
+        with torch.no_grad():
+            f(x, y, *args)
+        assert x.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_mutating_operator_with_a_zero_gradient_is_taken(writes, road):
+    x, y = torch.ones(3), torch.ones(3, requires_grad=True)
+    by_road(writes, "zero_", road)(x, y)
+    assert x.tolist() == [3, 3, 3] and not x.requires_grad
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_functional_form_has_the_gradient_of_the_mutating_one(writes, road):
+    x, y = (torch.ones(3, requires_grad=True) for _ in range(2))
+    out = by_road(writes, "declared_functional", road)(x, y)
+    assert out.tolist() == [3, 3, 3] and x.tolist() == [1, 1, 1]
+    out.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1] and y.grad.tolist() == [2, 2, 2]
+    y = torch.ones(3, requires_grad=True)
+    out = by_road(writes, "zero_functional", road)(torch.ones(3), y) + y
+    out.sum().backward()
+    assert y.grad.tolist() == [1, 1, 1]
+    with pytest.raises(Exception, match="undeclared_: has no gradient"):
+        by_road(writes, "undeclared_functional", road)(
+            torch.ones(3), y).sum().backward()
+
+
 SAMPLES = [
     ("scale_add", lambda g: (torch.randn(3, requires_grad=g),
                              torch.randn(3, requires_grad=g), 2.0)),

@@ -372,6 +372,28 @@ def test_an_operator_of_torch_goes_from_break_to_one_graph():
     library._destroy()
 
 
+def test_mutating_operator_of_torch_without_a_gradient_raises():
+    library = torch.library.Library("adopt_writes", "DEF")
+    library.define("add_(Tensor(a!) x, Tensor y) -> ()")
+    library.impl("add_", lambda x, y: x.add_(y.detach()) and None,
+                 "CPU")
+    add_ = torch.ops.adopt_writes.add_
+    rules = {"shape": "x[N], y[N] ->", "dtype": "x: f32, y: x ->"}
+    x, y = torch.ones(1), torch.ones(1, requires_grad=True)
+    opgraft.adopt(add_, **rules)
+    for call in (add_, torch.compile(add_, backend="opgraft")):
+        with pytest.raises(Exception, match="y requires grad, and the oper"):
+            call(x, y)
+    with pytest.raises(RuntimeError, match="add_: has no gradient"):
+        torch.ops.adopt_writes.add_functional(x, y).backward()
+    opgraft.unadopt(add_)
+    opgraft.adopt(add_, **rules, backward="none")
+    add_(x, y)
+    assert x.item() == 2 and not x.requires_grad
+    opgraft.unadopt(add_)
+    library._destroy()
+
+
 def test_operators_of_torch_are_completed():
     library = torch.library.Library("adopt_test", "DEF")
     library.define("mul2(Tensor x) -> Tensor")
