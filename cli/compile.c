@@ -126,6 +126,20 @@ static void command_print(const words *list) {
   fputc('\n', stderr);
 }
 
+// Flags with which compilers may link a constructor that sets flush-to-zero.
+static void fast_math_warn(const words *list) {
+  static const char *const flags[] = {
+      "-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-mdaz-ftz"};
+  for (int i = 0; i < list->count; ++i)
+    for (size_t k = 0; k < sizeof flags / sizeof *flags; ++k)
+      if (strcmp(list->word[i], flags[k]) == 0)
+        cli_note(
+            "warning: %s may link in a constructor that sets flush-to-zero at "
+            "load; opgraft puts that back, other hosts may not; drop the flag, "
+            "or name the parts that are wanted, such as -fno-math-errno",
+            flags[k]);
+}
+
 static bool source_check(const char *path) {
   const char *dot = strrchr(cli_base_name(path), '.');
   if (cli_is_folder(path)) {
@@ -181,6 +195,7 @@ int cli_compile(const cli_compile_job *job) {
   int result = CLI_FAILED;
   if (command_make(job, temp, &list)) {
     if (job->is_verbose) command_print(&list);
+    fast_math_warn(&list);
     const int status = cli_process_run(list.word);
     result = status < 0 ? CLI_FAILED : CLI_FINDINGS;
     if (status == 0)

@@ -362,7 +362,9 @@ int adopt_c_setup(PyObject *module) {
 static const char library_capsule[] = "opgraft.library";
 
 static void library_end(PyObject *capsule) {
+  const uint64_t env = opgraft_float_env_get();
   dlclose(PyCapsule_GetPointer(capsule, library_capsule));
+  opgraft_float_env_set(env);
 }
 
 // library_open(path) -> a capsule that keeps it mapped
@@ -370,7 +372,9 @@ PyObject *library_open(PyObject *self, PyObject *argument) {
   (void)self;
   PyObject *path;
   if (!PyUnicode_FSConverter(argument, &path)) return NULL;
+  const uint64_t env = opgraft_float_env_get();
   void *library = dlopen(PyBytes_AsString(path), RTLD_NOW | RTLD_LOCAL);
+  opgraft_float_env_set(env);
   Py_DECREF(path);
   if (library == NULL) return PyErr_Format(PyExc_OSError, "%s", dlerror());
   return PyCapsule_New(library, library_capsule, library_end);

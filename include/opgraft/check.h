@@ -125,7 +125,10 @@ extern "C" {
     "write the result's dims in the order in which the shape rule names them") \
   X(MIXED_PACK, "mixed_pack",                                                  \
     "name the dims that meet (x[*N, D]), or set OG_BATCH_LOOP (an adopted "    \
-    "callable: leave batch= out)")
+    "callable: leave batch= out)")                                             \
+  X(FLOAT_ENVIRONMENT, "float_environment",                                    \
+    "put back what the kernel sets before it returns, and build without "      \
+    "-ffast-math, which links a constructor that sets flush-to-zero")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };

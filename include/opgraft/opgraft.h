@@ -148,6 +148,11 @@ typedef struct opgraft_frame {
   int32_t sizes_used;
   void *heap;            // what reset frees
   opgraft_error *error;  // where the running kernel's reason goes
+  // While a kernel runs: the thread's floating-point environment before it,
+  // and the host's call->parallel_for.
+  uint64_t float_env;
+  og_status (*share_out)(const og_call *call, int64_t total, int64_t grain,
+                         og_task_fn fn, void *state);
   const og_tensor *in[OPGRAFT_ARG_MAX];
   og_tensor_list in_list[OPGRAFT_ARG_MAX];
   og_attr attr[OPGRAFT_ATTR_MAX];
@@ -201,6 +206,11 @@ OPGRAFT_API int32_t opgraft_team_threads(const opgraft_team *team);
 // which outlives the frame. Uses call.host.
 OPGRAFT_API void opgraft_frame_set_team(opgraft_frame *frame,
                                         opgraft_team *team);
+// The calling thread's floating-point environment, to be put back after code
+// that may change it, such as the constructors of a library. Loading a module
+// and running a kernel do so by themselves. Writing an equal one costs a read.
+OPGRAFT_API uint64_t opgraft_float_env_get(void);
+OPGRAFT_API void opgraft_float_env_set(uint64_t env);
 // The best instruction set that kernels may use here: "scalar", "avx2",
 // "avx512" or "avx512_bf16"; OPGRAFT_ISA lowers it.
 OPGRAFT_API const char *opgraft_isa(void);

@@ -147,7 +147,7 @@ static og_status kernel_choose(opgraft_frame *frame, opgraft_error *error) {
     const og_kernel *kernel = &decl->kernels[k];
     if (kernel->device != device || !op->kernel_available[k]) continue;
     if (!og_kernel_takes(frame, k, type_index)) continue;
-    if (kernel->supports != NULL && !kernel->supports(&frame->call)) continue;
+    if (!og_frame_supports(frame, kernel)) continue;
     frame->kernel = kernel;
     return OG_OK;
   }
@@ -365,7 +365,7 @@ static og_status kernel_run(opgraft_frame *frame, opgraft_error *error) {
   opgraft_error local;
   frame->error = error != NULL ? error : &local;
   frame->error->code = OG_OK;
-  const og_status status = frame->kernel->run(&frame->call);
+  const og_status status = og_frame_run_kernel(frame);
   if (OG_LIKELY(status == OG_OK)) return OG_OK;
   if (frame->error->code == OG_OK)
     og_error_set(frame->error, status, frame->op->decl->name, NULL,

@@ -6,6 +6,13 @@
 
 #include "module/module.h"
 
+// Runs frame->kernel, whose code is not ours: this thread, and each that runs
+// a share of its loops, keeps its floating-point environment. A share runs in
+// the environment that the kernel had where it asked for the loop.
+og_status og_frame_run_kernel(opgraft_frame *frame);
+// Whether the kernel takes the call; asks its `supports`.
+bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel);
+
 // Memory that a frame owns: blocks in a chain from frame->heap, each an
 // og_frame_block header and what follows. NULL when memory is short.
 void *og_frame_alloc(opgraft_frame *frame, size_t size_bytes);

@@ -47,7 +47,7 @@ og_status opgraft_frame_explain(const opgraft_frame *frame, int32_t index,
   og_frame_types(frame, type_index);
   if (!og_kernel_takes(frame, index, type_index))
     return wrong_types(frame, kernel, type_index, out_reason);
-  if (kernel->supports != NULL && !kernel->supports(&frame->call))
+  if (!og_frame_supports(frame, kernel))
     return og_error_set(out_reason, OG_UNSUPPORTED, decl->name, NULL,
                         "its `supports` refuses these arguments");
   return OG_OK;

@@ -13,6 +13,7 @@
 
 #include "check/buffer.h"
 #include "check/finding.h"
+#include "module/module.h"
 
 enum {
   WORK_MS = 20,        // of processor time in a silence: it is alive
@@ -476,6 +477,22 @@ static bool has_cpu_kernel(const og_decl *decl) {
   return false;
 }
 
+// What loading the module does is said of the first operator.
+static void see_loading(job_state *s, const opgraft_module *module,
+                        const opgraft_op *op) {
+  const char *changed = og_module_float_env(module);
+  const og_found_at nowhere = {.call_text = "loading the module",
+                               .missing = ""};
+  char text[256];
+  if (changed[0] == '\0') return;
+  snprintf(text, sizeof text,
+           "a constructor leaves the floating-point environment of the thread "
+           "that loads the module changed: %s",
+           changed);
+  og_findings_add(&s->found, OPGRAFT_FLOAT_ENVIRONMENT, false, op->decl->name,
+                  "", text, &nowhere);
+}
+
 static og_status check_all(job_state *s, const opgraft_module *module,
                            const opgraft_check_options *options,
                            int32_t *out_findings, opgraft_error *error) {
@@ -489,6 +506,7 @@ static og_status check_all(job_state *s, const opgraft_module *module,
       continue;
     if (!has_cpu_kernel(op->decl)) continue;
     OG_TRY(check_operator(s, op, options, error));
+    if (operators == 0) see_loading(s, module, op);
     tell_findings(s);
     tell_operator(s);
     og_report_operator(&text, &s->found, options, operators++ == 0);

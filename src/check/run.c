@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/float_env.h"
 #include "call/call.h"
 #include "check/child.h"
 #include "check/trial.h"
@@ -609,6 +610,17 @@ static bool watch_arguments(run *c) {
   return true;
 }
 
+static void see_float_env(const run *c, og_float_env before) {
+  char changed[128];
+  og_float_env_name(before, og_float_env_get(), changed, sizeof changed);
+  og_float_env_set(before);
+  if (changed[0] != '\0' && !c->mode->is_quiet)
+    og_trial_report(c->trial, OPGRAFT_FLOAT_ENVIRONMENT, false, "",
+                    "the kernel leaves the thread's floating-point "
+                    "environment changed: %s",
+                    changed);
+}
+
 static og_ran run_call(run *c, og_outputs *out) {
   og_trial *trial = c->trial;
   opgraft_error error = {.code = OG_OK};
@@ -640,7 +652,9 @@ static og_ran run_call(run *c, og_outputs *out) {
                                  ? c->in[c->mode->watched_tensor - 1][0].buffer
                                  : NULL;
   if (watched != NULL) og_watch_pages(watched->page, watched->page_bytes);
+  const og_float_env env = og_float_env_get();
   const og_status status = c->frame.kernel->run(&c->frame.call);
+  see_float_env(c, env);
   if (dim != NULL)  // a kernel sets those that it finds
     memcpy(c->frame.dim, dim,
            (size_t)c->sample->op->decl->dim_count * sizeof *dim);

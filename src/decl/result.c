@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/float_env.h"
 #include "decl/match.h"
 #include "decl/parse.h"
 #include "decl/types.h"
@@ -381,7 +382,9 @@ static og_status size_by_callback(const og_decl *decl, opgraft_frame *frame,
                               .attr = frame->attr,
                               .shape = shape,
                               .ndim = ndim};
+  const og_float_env env = og_float_env_get();
   const og_status status = decl->record->infer(&call);
+  og_float_env_set(env);
   if (status != OG_OK)
     return og_error_set(error, status, decl->name, "infer",
                         "%s: infer: its callback refused the arguments: %s",

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/float_env.h"
 #include "call/call.h"
 #include "exec/ref.h"
 #include "module/module.h"
@@ -41,7 +42,7 @@ static og_status run_direct(void *state, const og_run *run) {
   framed->run = run;
   framed->frame.error = run->error;
   og_updates_start(framed->in, framed->out, framed->out_count, framed->update);
-  return framed->frame.kernel->run(&framed->frame.call);
+  return og_frame_run_kernel(&framed->frame);
 }
 
 static og_status run_fitted(void *state, const og_run *run) {
@@ -70,7 +71,10 @@ static og_status run_prepared(void *state, const og_run *run) {
   if (OG_UNLIKELY(framed != NULL))
     og_updates_start(framed->in, framed->out, framed->out_count,
                      framed->update);
-  return prepared->run(prepared + 1, run->error);
+  const og_float_env env = og_float_env_get();
+  const og_status status = prepared->run(prepared + 1, run->error);
+  og_float_env_set(env);
+  return status;
 }
 
 // --- Arguments ---------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/float_env.h"
 #include "module/elf.h"
 
 struct opgraft_module {
@@ -28,6 +29,7 @@ struct opgraft_module {
   void *owner;
   char *name;
   char hash[65];
+  char float_env[128];  // what its constructors changed
   opgraft_op *ops;
   int32_t op_count;
 };
@@ -36,6 +38,13 @@ typedef const og_module *(*query_fn)(uint32_t max_abi);
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opgraft_module *registry;
+
+// Destructors run here, as constructors run when it is opened.
+static void object_close(void *object) {
+  const og_float_env env = og_float_env_get();
+  dlclose(object);
+  og_float_env_set(env);
+}
 
 // --- One module's memory
 // ------------------------------------------------------
@@ -47,7 +56,7 @@ static void module_free(struct opgraft_module *module) {
   }
   og_free(module->ops);
   og_free(module->name);
-  if (module->object != NULL) dlclose(module->object);
+  if (module->object != NULL) object_close(module->object);
   if (module->release != NULL) module->release(module->owner);
   og_free(module);
 }
@@ -320,14 +329,19 @@ static og_status load_locked(const char *path, const unsigned char *bytes,
   }
   void *object = NULL;
   const og_module *record = NULL;
-  OG_TRY(object_open(path, bytes, size, &object, error));
-  og_status status = object_query(path, object, &record, error);
+  char changed[sizeof(*out_module)->float_env];
+  const og_float_env before = og_float_env_get();
+  og_status status = object_open(path, bytes, size, &object, error);
+  if (status == OG_OK) status = object_query(path, object, &record, error);
   if (status == OG_OK) status = module_create(path, record, out_module, error);
+  og_float_env_name(before, og_float_env_get(), changed, sizeof changed);
+  og_float_env_set(before);
   if (status != OG_OK) {
-    dlclose(object);
+    if (object != NULL) object_close(object);
     return status;
   }
   (*out_module)->object = object;
+  memcpy((*out_module)->float_env, changed, sizeof changed);
   memcpy((*out_module)->hash, hash, sizeof(*out_module)->hash);
   registry_add(*out_module);
   return OG_OK;
@@ -414,6 +428,10 @@ og_status opgraft_module_unload(opgraft_module *module, opgraft_error *error) {
                       "module %s: %lld other holders can still call it; drop "
                       "them, then unload",
                       module->name, (long long)others);
+}
+
+const char *og_module_float_env(const opgraft_module *module) {
+  return module->float_env;
 }
 
 const char *opgraft_module_name(const opgraft_module *module) {

@@ -17,4 +17,8 @@ struct opgraft_op {
   int32_t variable_tensor[OG_VARIABLE_MAX];
 };
 
+// What loading the module's object changed of the floating-point environment,
+// which was put back: "flush-to-zero", say; "" for nothing.
+const char *og_module_float_env(const opgraft_module *module);
+
 #endif  // OG_MODULE_MODULE_H

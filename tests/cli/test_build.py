@@ -75,6 +75,16 @@ def test_build_makes_a_file_like_any_other(program, gate):
     assert (program.folder / "gate.so").stat().st_mode & 0o777 == 0o750
 
 
+@pytest.mark.parametrize("words,flag", [
+    (["--optimize", "fast"], "-Ofast"), (["--", "-ffast-math"], "-ffast-math"),
+    (["--cc", "cc -funsafe-math-optimizations"], "-funsafe-math-optimizations")])
+def test_build_warns_of_fast_math(program, gate, words, flag):
+    done = program.run("build", gate / "gate.c", *words)
+    assert done.returncode == 0, done.stderr
+    assert f"warning: {flag} may link in a constructor that sets flush-to-zero" in done.stderr
+    assert "warning" not in program.run("build", gate / "gate.c").stderr
+
+
 def test_build_prints_its_command(program, gate):
     shutil.copy(gate / "gate.c", program.folder)
     done = program.run("build", "gate.c", "-v", "--cc", "gcc -pipe", "--", "-DX=1")

@@ -2,10 +2,14 @@
 // One operator for each kind of finding; an operator's name is the kind that
 // check must name. All but one line of each would be right.
 
+#include <fenv.h>
 #include <math.h>
 #include <opgraft/op.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 enum { N, K };
 
@@ -141,6 +145,15 @@ static og_status square(const og_call *call) {
   return OG_OK;
 }
 
+static og_status flush(const og_call *call) {
+#if defined(__SSE__)
+  _mm_setcsr(_mm_getcsr() | 0x8000);
+#else
+  fesetround(FE_UPWARD);
+#endif
+  return copy(call);
+}
+
 static og_status doubled(const og_call *call) {
   for (int64_t i = 0; i < call->dim[N]; ++i) y_of(call)[i] = 2 * x_of(call)[i];
   return OG_OK;
@@ -249,6 +262,7 @@ KERNEL(fill_kernels, fills_workspace)
 KERNEL(found_kernels, finds_too_many)
 KERNEL(square_kernels, square)
 KERNEL(multiply_kernels, multiply)
+KERNEL(flush_kernels, flush)
 KERNEL(doubled_kernels, doubled)
 KERNEL(twice_product_kernels, twice_product)
 KERNEL(mean_kernels, subtracts_mean)
@@ -514,6 +528,7 @@ static const og_op ops[] = {
      .shape = "x[N]",
      .dtype = "x: f32",
      .kernels = OG_KERNELS(untouched_kernels)},
+    {SIMPLE("float_environment", flush_kernels)},
     // Found as what the table in unit/check_findings.c says.
     {.schema = "read_second(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",

@@ -164,6 +164,18 @@ done:
   if (module != NULL) opgraft_module_release(module);
 }
 
+TEST(names_what_a_constructor_leaves_changed) {
+  static seen s;
+  int32_t findings = 0;
+  opgraft_module *module = NULL;
+  REQUIRE(check("float_env", &s, &findings, &module) == OG_OK);
+  CHECK(has(&s, "look", "float_environment"));   // the constructor
+  CHECK(has(&s, "leave", "float_environment"));  // its kernel
+  CHECK(!has(&s, "asked", "float_environment"));
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
 TEST(refuses_what_it_does_not_know) {
   opgraft_error error;
   opgraft_module *module = NULL;
@@ -186,4 +198,5 @@ done:
 TEST_MAIN("check_findings", CASE_NO_FAULTS(names_each_mistake),
           CASE_NO_FAULTS(every_operator_whose_pack_elements_meet_is_found),
           CASE_NO_FAULTS(finds_nothing_in_right_operators),
+          CASE_NO_FAULTS(names_what_a_constructor_leaves_changed),
           CASE_NO_FAULTS(refuses_what_it_does_not_know))
