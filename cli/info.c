@@ -219,12 +219,13 @@ static void text_print(const facts *f, bool asks_python) {
   char *version = cli_format("%s, ABI version %u", OPGRAFT_VERSION,
                              (unsigned)opgraft_abi_version());
   char *threads = cli_format("%d", f->processors);
-  char *isa = cli_format(
-      "%s%s%s%s", f->isa, f->asked_isa != NULL ? " (OPGRAFT_ISA=" : "",
-      f->asked_isa != NULL ? f->asked_isa : "",
-      f->asked_isa == NULL         ? ""
-      : is_isa_known(f->asked_isa) ? ")"
-                                   : ", which is no name and lowers nothing)");
+  char *isa = cli_format("%s%s%s%s", f->isa,
+                         f->asked_isa != NULL ? " (OPGRAFT_ISA=" : "",
+                         f->asked_isa != NULL ? f->asked_isa : "",
+                         f->asked_isa == NULL ? ""
+                         : is_isa_known(f->asked_isa)
+                             ? ")"
+                             : ", which is no name: loading a module fails)");
   line("opgraft", version);
   line("system", f->system != NULL ? f->system : "unknown");
   line("instruction sets", f->machine_isa);

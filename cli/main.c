@@ -49,13 +49,10 @@ static int command_run(const cli_command *command, int argc, char **argv) {
   else
     result = command->run(&args);
   cli_args_reset(&args);
-  // A full disk or a closed pipe shows only here.
-  if (fflush(stdout) != 0 && result == CLI_OK)
-    return cli_error("could not write to standard output");
   return result;
 }
 
-int main(int argc, char **argv) {
+static int program_run(int argc, char **argv) {
   if (argc < 2) {
     cli_help_print(NULL, stderr);
     return CLI_FAILED;
@@ -70,4 +67,12 @@ int main(int argc, char **argv) {
   const cli_command *command = cli_command_find(name);
   if (command == NULL) return unknown_command(name);
   return command_run(command, argc - 2, argv + 2);
+}
+
+int main(int argc, char **argv) {
+  const int result = program_run(argc, argv);
+  // A full disk or a closed pipe shows only here, or in an earlier flush.
+  const bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;
+  if (is_written || result == CLI_FAILED) return result;
+  return cli_error("could not write to standard output");
 }

@@ -382,7 +382,7 @@ static PyObject *tensor_borrow(const og_tensor *tensor) {
       .deleter = borrowed_end,
       .tensor = *tensor,
   };
-  memcpy(b->sizes, tensor->shape, rank * sizeof(int64_t));
+  if (rank > 0) memcpy(b->sizes, tensor->shape, rank * sizeof(int64_t));
   int64_t dense = 1;
   for (size_t i = rank; i-- > 0;) {
     b->sizes[rank + i] = tensor->strides != NULL ? tensor->strides[i] : dense;

@@ -150,7 +150,8 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
     return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned is not "
                    "row-major");
-  memcpy(og_data(to), og_data(from), (size_t)(dense * to->dtype.bits / 8));
+  if (dense > 0)
+    memcpy(og_data(to), og_data(from), (size_t)(dense * to->dtype.bits / 8));
   return OG_OK;
 }
 

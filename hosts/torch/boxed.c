@@ -2,7 +2,8 @@
 // The slow road's end: an operator as a boxed kernel of torch's dispatcher.
 //
 // The dispatcher passes no user data to a kernel, so each registration takes a
-// function of its own from a fixed pool. A kernel owns every argument on its
+// function of its own from a fixed pool. Where that is empty, Python registers
+// a kernel of its own. A kernel owns every argument on its
 // stack and frees each; it runs without the interpreter lock. An error leaves
 // by aoti_torch_check, which throws through these frames: by then everything
 // is freed and no lock is held.
@@ -17,7 +18,7 @@
 
 #include "host.h"
 
-enum { SLOT_COUNT = 1024, OWNED_MAX = 512, ITEM_MAX = 1024 };
+enum { SLOT_COUNT = 4096, OWNED_MAX = 512, ITEM_MAX = 1024 };
 
 typedef enum owned_kind {
   OWNED_TENSOR,
@@ -464,7 +465,11 @@ static void boxed_call(int slot, stable_value *stack) {
           SLOTS_16(X, n##a) SLOTS_16(X, n##b) SLOTS_16(X, n##c)               \
               SLOTS_16(X, n##d) SLOTS_16(X, n##e) SLOTS_16(X, n##f)
 #define SLOTS_ALL(X) \
-  SLOTS_256(X, 0) SLOTS_256(X, 1) SLOTS_256(X, 2) SLOTS_256(X, 3)
+  SLOTS_256(X, 0)    \
+  SLOTS_256(X, 1)    \
+  SLOTS_256(X, 2) SLOTS_256(X, 3) SLOTS_256(X, 4) SLOTS_256(X, 5) SLOTS_256(X, 6) \
+  SLOTS_256(X, 7) SLOTS_256(X, 8) SLOTS_256(X, 9) SLOTS_256(X, a) SLOTS_256(X, b) \
+  SLOTS_256(X, c) SLOTS_256(X, d) SLOTS_256(X, e) SLOTS_256(X, f)
 
 SLOTS_ALL(SLOT)
 #define SLOT_NAME(n) slot_##n,
@@ -506,8 +511,8 @@ static void capsule_end(PyObject *capsule) {
   registration_end(PyCapsule_GetPointer(capsule, "opgraft.registration"));
 }
 
-// boxed_register(op, namespace, name, key) -> a capsule; dropping it takes the
-// kernel away again.
+// boxed_register(op, namespace, name, key) -> a capsule, and dropping it takes
+// the kernel away again; or None where the pool is empty.
 PyObject *boxed_register(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *object;
@@ -522,10 +527,7 @@ PyObject *boxed_register(PyObject *self, PyObject *arguments) {
   if (r->slot < 0) {
     Py_DECREF(object);
     free(r);
-    return PyErr_Format(PyExc_RuntimeError,
-                        "opgraft: %s::%s is more than the %d kernels that one "
-                        "process can register; unload a module first",
-                        space, name, SLOT_COUNT);
+    Py_RETURN_NONE;
   }
   if (shim.aoti_torch_library_init_impl(space, key, "opgraft", 0,
                                         &r->library) != 0 ||

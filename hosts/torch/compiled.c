@@ -175,7 +175,7 @@ static PyObject *constant_copy(const og_tensor *tensor) {
   og_tensor fresh = *tensor;
   fresh.byte_offset = 0;
   PyObject *object = fresh_make(&fresh);
-  if (object != NULL)
+  if (object != NULL && og_numel(tensor) > 0)
     memcpy(fresh.data, (const char *)tensor->data + tensor->byte_offset,
            (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u));
   return object;

@@ -556,7 +556,8 @@ static int emit_effects(walk *w, const fx_node *n,
   e->count = inner.count + 1;
   e->list = pool_alloc(&w->memory, (size_t)e->count, sizeof *e->list);
   if (e->list == NULL) return -1;
-  memcpy(e->list + 1, inner.list, (size_t)inner.count * sizeof *e->list);
+  if (inner.count > 0)
+    memcpy(e->list + 1, inner.list, (size_t)inner.count * sizeof *e->list);
   return 0;
 }
 

@@ -110,6 +110,34 @@ def _tag_caches() -> None:
     config.cache_key_tag = ";".join([*theirs, f"opgraft={own}"])
 
 
+# Namespaces that torch fills, some of them when a part of it is imported.
+_TORCH_SPACES = frozenset("""
+    _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _native
+    _quantized _test aten c10d c10d_functional cuda debug_mode_ops debugprims
+    export flex_lib fsdp higher_order inductor inductor_prims mkl mkldnn
+    mkldnn_prepacked mps onednn onnx onnx_symbolic prepacked prim prims profiler
+    quantization quantized quantized_decomposed rngprims sparse static_runtime
+    streams symm_mem tr_c10d
+""".split())
+
+
+def _check_name(path: str, name: str) -> None:
+    """A module's name is its namespace in torch.ops."""
+    if keyword.iskeyword(name):
+        why = f"a keyword of Python: torch.ops.{name} cannot be written"
+    elif name in _TORCH_SPACES:
+        why = f"a namespace of torch's own operators: torch.ops.{name}"
+    elif (hasattr(type(torch.ops), name)
+          or not isinstance(getattr(torch.ops, name), torch._ops._OpNamespace)):
+        why = f"an attribute of torch.ops, where torch.ops.{name} would be lost"
+    else:
+        return
+    raise RuntimeError(
+        f"{path}: the module's name is {name!r}, {why}; give OG_MODULE another "
+        "name"
+    )
+
+
 class _Live:
     """What a module holds in torch: dropping it takes the operators away."""
 
@@ -169,6 +197,7 @@ class Module:
     def _free_namespace(self) -> str:
         """Another file's module of this name keeps its names; this one gets
         its content's hash behind the name."""
+        _check_name(self.path, self.name)
         taken = any(
             m._live is not None and m.namespace == self.name
             for m in _by_hash.values()
@@ -304,22 +333,25 @@ def _key(d: Description) -> str:
 
 def _kernel(m: Module, d: Description, form: _forms.Form) -> None:
     """The dispatcher's kernel: boxed C, or the unguarded builtin where the
-    stable ABI cannot carry an argument, a result is a number, or a Python
-    callable is behind it."""
+    stable ABI cannot carry an argument, a result is a number, a Python
+    callable is behind it, or the process has no boxed kernel left."""
     live = m._live
     assert live is not None
-    if (d.numbers or m._calls_python(d)
-            or any(p["type"] == "Scalar" for p in d.params)):
-        raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
-        live.library.impl(
-            form.name,
-            _released(live, _with_numbers(d, raw) if d.numbers else raw),
-            _key(d),
-        )
-        return
-    state = _new_state(m, d, form)
-    live.kernels.append(
-        _C.boxed_register(state, live.space, form.name, _key(d))
+    is_boxed = not (d.numbers or m._calls_python(d)
+                    or any(p["type"] == "Scalar" for p in d.params))
+    if is_boxed:
+        kernel = _C.boxed_register(
+            _new_state(m, d, form), live.space, form.name, _key(d))
+        if kernel is not None:
+            live.kernels.append(kernel)
+            return
+        say_once("all boxed kernels are taken: torch.ops reaches further "
+                 "operators through Python, which costs a call about 1 us")
+    raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
+    live.library.impl(
+        form.name,
+        _released(live, _with_numbers(d, raw) if d.numbers else raw),
+        _key(d),
     )
 
 
@@ -712,7 +744,7 @@ def _register(m: Module, d: Description) -> None:
         builtin = _dynamo.stand_in(d, op, None, form.aliases)
     else:
         builtin = _bind(m, d, form, _function_name(d), op, out_form)
-    m._functions[_function_name(d)] = builtin
+    _expose(m, _function_name(d), d, builtin)
     if not d.mutated:
         m._live.undo.append(_grad.register(
             d, form.name, op, _backward(m, d, builtin), m._live.library))
@@ -735,6 +767,17 @@ def _register(m: Module, d: Description) -> None:
         )
 
 
+def _expose(
+    m: Module, name: str, d: Description, function: Callable[..., Any]
+) -> None:
+    if name in m._functions:
+        raise RuntimeError(
+            f"{m.path}: operator {d.name} and another one would both be "
+            f"{m.name}.{name}; rename one"
+        )
+    m._functions[name] = function
+
+
 def _function_name(d: Description) -> str:
     return f"{d.base_name}_{d.overload}" if d.overload else d.base_name
 
@@ -746,7 +789,7 @@ def _inplace(m: Module, d: Description, form: _forms.Form) -> None:
     _kernel(m, d, form)
     _count_writes(m, d, form, op)
     name = form.name.replace(".", "_")
-    m._functions[name] = _bind(m, d, form, name, op)
+    _expose(m, name, d, _bind(m, d, form, name, op))
 
 
 def _functional(
@@ -760,4 +803,4 @@ def _functional(
     m._live.undo.append(_grad.register(
         _forms.functional_description(d), form.name, _operator(m, form),
         backward, m._live.library))
-    m._functions[form.name.replace(".", "_")] = _operator(m, form)
+    _expose(m, form.name.replace(".", "_"), d, _operator(m, form))

@@ -39,14 +39,31 @@ static og_isa machine_isa(void) {
 #endif
 }
 
+// What OPGRAFT_ISA asks for; NULL for nothing.
+static const char *asked_name(void) {
+  const char *name = getenv("OPGRAFT_ISA");
+  return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
+og_status og_cpu_check(opgraft_error *error) {
+  const char *name = asked_name();
+  if (name == NULL || og_isa_parse(name) != OG_ISA_UNKNOWN) return OG_OK;
+  return og_error_set(
+      error, OG_INVALID, NULL, NULL,
+      "the environment's OPGRAFT_ISA is '%.64s', wanted scalar, "
+      "avx2, avx512 or avx512_bf16; unset it to use what the "
+      "machine has",
+      name);
+}
+
 og_isa og_cpu_isa(void) {
   static atomic_int known = -1;
   int isa = atomic_load_explicit(&known, memory_order_relaxed);
   if (isa < 0) {
-    const og_isa asked = og_isa_parse(getenv("OPGRAFT_ISA"));
+    const char *name = asked_name();
     isa = (int)machine_isa();
-    // An unknown word lowers nothing; `opgraft info` says so.
-    if (getenv("OPGRAFT_ISA") != NULL && (int)asked < isa) isa = (int)asked;
+    if (name != NULL && (int)og_isa_parse(name) < isa)
+      isa = (int)og_isa_parse(name);
     atomic_store_explicit(&known, isa, memory_order_relaxed);
   }
   return (og_isa)isa;

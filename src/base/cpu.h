@@ -4,7 +4,7 @@
 #ifndef OG_BASE_CPU_H
 #define OG_BASE_CPU_H
 
-#include <stdbool.h>
+#include "base/status.h"
 
 // Levels, each of which includes the ones before it.
 typedef enum og_isa {
@@ -16,8 +16,10 @@ typedef enum og_isa {
 } og_isa;
 
 // The best level that the machine has, lowered by OPGRAFT_ISA=scalar|avx2|
-// avx512 where that is set. Read once; any thread.
+// avx512|avx512_bf16 where that is set. Read once; any thread.
 og_isa og_cpu_isa(void);
+// OG_INVALID where OPGRAFT_ISA is another word.
+og_status og_cpu_check(opgraft_error *error);
 // "scalar", "avx2", "avx512", "avx512_bf16"; NULL or "" is scalar, another
 // word OG_ISA_UNKNOWN.
 og_isa og_isa_parse(const char *name);

@@ -101,9 +101,11 @@ static void settle(opgraft_sample *s) {
     }
     og_attr value = param->default_value;
     if (!param->has_default || value.count > OG_SAMPLE_INTS) continue;
-    if (value.kind == OG_ATTR_INTS || value.kind == OG_ATTR_BOOLS)
+    const bool is_empty = value.count == 0;  // with NULL as its numbers
+    if (!is_empty &&
+        (value.kind == OG_ATTR_INTS || value.kind == OG_ATTR_BOOLS))
       memcpy(next.ints[param->index], value.ints, (size_t)value.count * 8);
-    if (value.kind == OG_ATTR_FLOATS)
+    if (!is_empty && value.kind == OG_ATTR_FLOATS)
       memcpy(next.floats[param->index], value.floats, (size_t)value.count * 8);
     next.attr[param->index] = value;
     try_take(s, &next, false, NULL);

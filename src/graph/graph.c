@@ -15,6 +15,7 @@ og_status og_graph_no_memory(opgraft_error *error) {
 og_status opgraft_graph_create(const char *name, opgraft_graph **out_graph,
                                opgraft_error *error) {
   *out_graph = NULL;
+  OG_TRY(og_cpu_check(error));
   opgraft_graph *graph = og_alloc_zeroed(1, sizeof *graph);
   if (graph == NULL) return og_graph_no_memory(error);
   graph->references = 1;

@@ -91,6 +91,29 @@ static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
   return OG_OK;
 }
 
+static int compare_names(const void *a, const void *b) {
+  const og_decl *const *x = a, *const *y = b;
+  return strcmp((*x)->name, (*y)->name);
+}
+
+static og_status names_check(og_decl *const *decls, int32_t count,
+                             opgraft_error *error) {
+  const og_decl **sorted = og_alloc_zeroed((size_t)count, sizeof *sorted);
+  og_status status = OG_OK;
+  if (sorted == NULL) return out_of_memory(error, decls[0]->name);
+  for (int32_t i = 0; i < count; ++i) sorted[i] = decls[i];
+  qsort(sorted, (size_t)count, sizeof *sorted, compare_names);
+  for (int32_t i = 1; i < count && status == OG_OK; ++i)
+    if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+      status = og_error_set(
+          error, OG_INVALID, sorted[i]->name, "schema",
+          "%s: schema: two operators of the module have this name; give one "
+          "another name or an overload: %s.other(...)",
+          sorted[i]->name, sorted[i]->base_name);
+  og_free(sorted);
+  return status;
+}
+
 static og_status module_parse(struct opgraft_module *module,
                               const og_module *record, opgraft_error *error) {
   module->ops = og_alloc_zeroed(record->op_count, sizeof(opgraft_op));
@@ -110,6 +133,7 @@ static og_status module_parse(struct opgraft_module *module,
     module->op_count = (int32_t)i + 1;
     status = op_prepare(op, error);
   }
+  if (status == OG_OK) status = names_check(decls, module->op_count, error);
   if (status == OG_OK) status = og_decl_link(decls, module->op_count, error);
   og_free(decls);
   return status;
@@ -160,6 +184,7 @@ static og_status module_create(const char *path, const og_module *record,
                                struct opgraft_module **out_module,
                                opgraft_error *error) {
   *out_module = NULL;
+  OG_TRY(og_cpu_check(error));
   OG_TRY(record_check(path, record, error));
   struct opgraft_module *module = og_alloc_zeroed(1, sizeof *module);
   if (module == NULL) return out_of_memory(error, path);

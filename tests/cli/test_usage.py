@@ -182,9 +182,59 @@ def test_info_as_json(program):
     assert facts["compiler"]
     assert facts["torch_host"] is None
     text = program.ok("info", "--no-python", env={"OPGRAFT_ISA": "sse9"})
-    assert "OPGRAFT_ISA=sse9, which is no name and lowers nothing" in text
+    assert "OPGRAFT_ISA=sse9, which is no name: loading a module fails" in text
 
 
 def test_info_without_a_compiler(program):
     text = program.ok("info", "--no-python", env={"CC": "no-such-compiler"})
     assert re.search(r"^compiler +none found", text, re.M)
+
+
+@pytest.mark.parametrize("words", [
+    ["--version"], ["help"], *([c, "--help"] for c in COMMANDS), ["run", "--help"],
+    ["completion", "bash"], ["info", "--no-python"], ["info", "--no-python", "--json"]],
+    ids=" ".join)
+def test_standard_output_that_cannot_be_written_is_an_error(program, words):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([program.path, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.endswith("opgraft: could not write to standard output\n")
+
+
+@pytest.mark.parametrize("words", [["inspect"], ["inspect", "--json"], ["check"], ["bench"]],
+                         ids=" ".join)
+def test_report_that_cannot_be_written_is_an_error(program, words):
+    program.write("one.c", ONE)
+    program.ok("build", "one.c")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [program.path, *words, "one.so"], stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=program.folder)
+    assert done.returncode == 2
+    assert "could not write" in done.stderr
+
+
+def test_unknown_instruction_set_is_an_error(program):
+    program.write("one.c", ONE)
+    program.ok("build", "one.c")
+    text = program.fails(2, "inspect", "one.so", env={"OPGRAFT_ISA": "zzz"})
+    assert ("OPGRAFT_ISA is 'zzz', wanted scalar, avx2, avx512 or avx512_bf16; unset it" in text)
+    program.ok("inspect", "one.so", env={"OPGRAFT_ISA": ""})
+    assert "zzz, which is no name: loading a module fails" in program.ok(
+        "info", "--no-python", env={"OPGRAFT_ISA": "zzz"})
+
+
+ONE = """
+#include <opgraft/op.h>
+static og_status copy(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[0]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel kernels[] = {{.device = OG_CPU, .run = copy}};
+static const og_op ops[] = {
+    {.schema = "same(Tensor x) -> Tensor", .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x", .backward = "none", .kernels = OG_KERNELS(kernels)},
+};
+OG_MODULE(one, ops)
+"""
