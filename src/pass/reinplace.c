@@ -136,8 +136,11 @@ static const char *update_blocked(const placer *p, const og_node *node,
   for (int32_t d = 0; d < base->ndim; ++d)
     if (base->strides[d] == OG_SIZE_ZERO && base->shape[d] != OG_SIZE_ONE)
       return "its elements overlap";
-  if (has_views(p, value) && !same_strides(base, &graph->values[value]))
-    return "views of the result have another layout";
+  if (!same_strides(base, &graph->values[value])) {
+    if (has_views(p, value)) return "views of the result have another layout";
+    if (p->uses.root_is_output[value])
+      return "the result is an output of another layout";
+  }
   if (root->kind == OG_VALUE_INPUT) {
     if (p->write_back[base->root] < n)
       return "it is an input that the graph does not write back";

@@ -453,6 +453,14 @@ def test_equal_fresh_tensors_that_are_updated_stay_apart(
           dynamic=dynamic, options={"clone": "error"})
 
 
+def test_an_update_in_place_keeps_its_results_layout() -> None:
+    """The fresh tensor is laid out as x, index_add's result row-major."""
+    def f(x: T, i: T) -> T:
+        return torch.zeros_like(x).index_add(0, i, x)
+
+    check(f, torch.randn(5, 4, 5).transpose(0, 1), torch.tensor([0, 3, 1, 0]))
+
+
 def test_gradients_of_parts_need_no_copies() -> None:
     def f(x: T) -> T:
         return (x[:2].sin().sum() + x[3:].cos().sum() + x.select(1, 2).exp(

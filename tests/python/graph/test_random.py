@@ -187,6 +187,51 @@ class Maker:
         return [values[k] for k in self.kept]
 
 
+class Writer(Maker):
+    """Mostly writes into fresh tensors, often equal ones: sums of messages,
+    gradients of parts."""
+
+    def add(self) -> None:
+        if self.random.random() < 0.4:
+            return super().add()
+        i = self.random.randrange(len(self.inputs))  # often the same one
+        x = self.values[i]
+        if x.dim() == 0 or x.dtype is torch.bool:
+            return None
+        rows = torch.tensor([self.random.randrange(x.shape[0])
+                             for _ in range(x.shape[0])])
+        row = self.random.randrange(x.shape[0])
+        fresh = self.random.choice(
+            (torch.zeros_like, torch.ones_like, torch.clone))
+
+        def put(x: torch.Tensor) -> torch.Tensor:
+            y = fresh(x)
+            y[row] = x[0]
+            return y
+
+        self.steps.append(self.random.choice((
+            ("index_add", lambda x: fresh(x).index_add(0, rows, x), (i,)),
+            ("index_copy", lambda x: fresh(x).index_copy(0, rows, x), (i,)),
+            ("put", put, (i,)))))
+        self.values.append(self.steps[-1][1](x))
+        return None
+
+
+def copies(maker: Maker, disable: tuple[str, ...]) -> int:
+    region = _stats.Region("random")
+    with torch.no_grad():
+        found = traced(maker, disable, region)(*maker.inputs)
+    compare(0, maker, found, maker(*maker.inputs))
+    return len(_stats.Stats([region]).clones)
+
+
+def test_merging_equal_nodes_costs_no_copies() -> None:
+    makers = [Writer(seed) for seed in range(30)]
+    counts = [(copies(m, ()), copies(m, ("cse",))) for m in makers if m.steps]
+    assert all(merged <= apart for merged, apart in counts), counts
+    assert len(counts) >= 20
+
+
 def tolerances(maker: Maker) -> list[float]:
     """Of each value: 0 for an exact type, else by the coarsest type that it
     comes from, since a f64 of a f32 is as right as that."""
@@ -202,9 +247,11 @@ def exported(maker: Maker) -> Any:
     return opgraft.freeze(maker.__call__, tuple(maker.inputs))
 
 
-def traced(maker: Maker) -> Any:
+def traced(maker: Maker, disable: tuple[str, ...] = (),
+           region: _stats.Region | None = None) -> Any:
     """Without torch.export, which takes ten times as long."""
-    region, options = _stats.Region("random"), _backend.Options()
+    region = region or _stats.Region("random")
+    options = _backend.Options(disable=disable)
     compiled = aot_function(
         maker.__call__,
         fw_compiler=lambda gm, inputs: _backend.compile_graph(
