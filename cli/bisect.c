@@ -30,6 +30,7 @@ typedef struct bisection {
   const cli_args *args;
   const char *path;
   cli_inputs inputs;
+  opgraft_host limits;
   double tolerance;
   stage stages[STAGES_MAX];
   int stage_count;
@@ -115,9 +116,9 @@ static bool executable_run(bisection *b, opgraft_graph *graph,
 }
 
 static bool stage_run(bisection *b, const stage *s, results *out) {
-  const opgraft_host host = {.struct_size = sizeof host,
-                             .flags = s->flags,
-                             .threads = s->has_threads ? 0 : 1};
+  opgraft_host host = b->limits;
+  host.flags = s->flags;
+  host.threads = s->has_threads ? 0 : 1;
   *out = (results){0};
   opgraft_graph *graph = cli_graph_open(b->path, b->args);
   if (graph == NULL) return false;
@@ -134,17 +135,15 @@ static bool stage_run(bisection *b, const stage *s, results *out) {
 
 // The largest difference of two numbers at one place; NaN equals NaN.
 static double difference(const og_tensor *a, const og_tensor *b) {
-  int64_t count, other;
-  double *x = cli_tensor_doubles(a, &count);
-  double *y = cli_tensor_doubles(b, &other);
-  double most = count == other ? 0 : INFINITY;
-  for (int64_t i = 0; i < count && i < other; ++i) {
-    if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
-    const double apart = fabs(x[i] - y[i]);
+  const int64_t count = cli_tensor_count(a);
+  if (count != cli_tensor_count(b)) return INFINITY;
+  double most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = cli_tensor_number(a, i), y = cli_tensor_number(b, i);
+    if (x == y || (isnan(x) && isnan(y))) continue;
+    const double apart = fabs(x - y);
     most = isnan(apart) ? INFINITY : fmax(most, apart);
   }
-  free(x);
-  free(y);
   return most;
 }
 
@@ -207,14 +206,17 @@ static bool tolerance_read(const cli_args *args, double *out) {
 }
 
 int cli_bisect(const cli_args *args, const char *path) {
-  bisection b = {.args = args, .path = path};
+  bisection b = {
+      .args = args, .path = path, .limits = {.struct_size = sizeof b.limits}};
   results wanted = {0};
-  if (!tolerance_read(args, &b.tolerance)) return CLI_FAILED;
+  if (!tolerance_read(args, &b.tolerance) || !cli_limits_read(args, &b.limits))
+    return CLI_FAILED;
   opgraft_graph *graph = cli_graph_open(path, args);
   if (graph == NULL) return CLI_FAILED;
   const bool has_inputs = cli_inputs_read(graph, args, &b.inputs);
   opgraft_graph_release(graph);
   if (!has_inputs) return CLI_FAILED;
+  b.inputs.max_bytes = b.limits.max_bytes;
   stages_make(&b);
   int result = CLI_FAILED;
   if (stage_run(&b, &b.stages[0], &wanted))

@@ -289,6 +289,26 @@ static void tensors_drop(cli_inputs *inputs) {
   }
 }
 
+// Memory is taken for all copies or for none.
+static bool copies_fit(const cli_inputs *inputs, int64_t *const *strides) {
+  uint64_t bytes = 0;
+  for (int32_t i = 0; i < inputs->count; ++i) {
+    if (inputs->files[i] == NULL) continue;
+    og_tensor copy = *inputs->files[i];
+    copy.strides = strides[i];
+    bytes += (uint64_t)reach(&copy) * item_bytes(&copy);
+    if (inputs->max_bytes == 0 || bytes <= (uint64_t)inputs->max_bytes)
+      continue;
+    cli_error(
+        "run: inputs up to the %dth need %llu bytes with the strides "
+        "that the graph gives them, the limit is %lld; --max-bytes sets "
+        "another",
+        (int)i + 1, (unsigned long long)bytes, (long long)inputs->max_bytes);
+    return false;
+  }
+  return true;
+}
+
 bool cli_inputs_fresh(const opgraft_graph *graph, cli_inputs *inputs) {
   opgraft_error error;
   const size_t n = (size_t)inputs->count;
@@ -296,10 +316,11 @@ bool cli_inputs_fresh(const opgraft_graph *graph, cli_inputs *inputs) {
   int64_t **strides = cli_alloc(n, sizeof *strides);
   for (size_t i = 0; i < n; ++i) strides[i] = sizes[i];
   tensors_drop(inputs);
-  const bool fits = opgraft_graph_input_strides(
-                        graph, (const og_tensor *const *)inputs->files,
-                        inputs->ints, inputs->count, strides, &error) == OG_OK;
+  bool fits = opgraft_graph_input_strides(
+                  graph, (const og_tensor *const *)inputs->files, inputs->ints,
+                  inputs->count, strides, &error) == OG_OK;
   if (!fits) cli_library_error(&error);
+  fits = fits && copies_fit(inputs, strides);
   for (size_t i = 0; fits && i < n; ++i) {
     inputs->in[i] = NULL;
     if (inputs->files[i] == NULL) continue;

@@ -6,6 +6,7 @@
 
 #include <opgraft/graph_file.h>
 #include <opgraft/npy.h>
+#include <opgraft/plain.h>
 
 #include "bind.h"
 
@@ -34,9 +35,9 @@ typedef struct cli_tensor {
 void cli_tensor_copy(const og_tensor *from, const int64_t *strides,
                      cli_tensor *out);
 
-// The elements as doubles, row-major; freed by the caller. Complex ones count
-// as two.
-double *cli_tensor_doubles(const og_tensor *tensor, int64_t *out_count);
+// How many numbers a tensor holds, row-major: complex elements count as two.
+int64_t cli_tensor_count(const og_tensor *tensor);
+double cli_tensor_number(const og_tensor *tensor, int64_t index);
 
 // --- Inputs ------------------------------------------------------------------
 
@@ -48,6 +49,7 @@ typedef struct cli_inputs {
   // Copies with the strides that the graph wants: a call may write to them.
   cli_tensor *tensors;
   const og_tensor **in;
+  int64_t max_bytes;  // that the copies may have together; 0: any
 } cli_inputs;
 
 // --in FILE takes the next input, NAME=FILE and NAME=NUMBER name one. Prints
@@ -74,6 +76,19 @@ void cli_replay_end(cli_replay *run);
 // without dims over *number. False for an output that is None.
 bool cli_replay_output(const cli_replay *run, const cli_inputs *inputs,
                        int32_t index, int64_t *number, og_tensor *out);
+
+// --- Plain runs and limits (plain.c) -----------------------------------------
+
+// --max-bytes and --max-work, else three quarters of the machine's memory and
+// 10^13 operations, into the host. Prints and returns false.
+bool cli_limits_read(const cli_args *args, opgraft_host *host);
+// Prints and returns NULL.
+opgraft_plain *cli_plain_run(const opgraft_graph *graph,
+                             const cli_inputs *inputs,
+                             const opgraft_host *host);
+// As cli_replay_output.
+bool cli_plain_output(const opgraft_plain *plain, int32_t index,
+                      int64_t *number, og_tensor *out);
 
 // The whole command `opgraft run --bisect`.
 int cli_bisect(const cli_args *args, const char *path);

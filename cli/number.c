@@ -79,19 +79,32 @@ static double element_double(og_dtype dtype, const void *at) {
   }
 }
 
-double *cli_tensor_doubles(const og_tensor *tensor, int64_t *out_count) {
-  cli_tensor dense;
-  cli_tensor_copy(tensor, NULL, &dense);
-  og_dtype dtype = tensor->dtype;
-  *out_count = og_numel(tensor);
-  if (dtype.code == OG_CODE_COMPLEX) {
-    dtype = (og_dtype){OG_CODE_FLOAT, (uint8_t)(dtype.bits / 2), 1};
-    *out_count *= 2;
+// Of a complex type, what its two parts are.
+static og_dtype part_dtype(og_dtype dtype) {
+  if (dtype.code != OG_CODE_COMPLEX) return dtype;
+  return (og_dtype){OG_CODE_FLOAT, (uint8_t)(dtype.bits / 2), 1};
+}
+
+int64_t cli_tensor_count(const og_tensor *tensor) {
+  const int64_t parts = tensor->dtype.code == OG_CODE_COMPLEX ? 2 : 1;
+  return og_numel(tensor) * parts;
+}
+
+double cli_tensor_number(const og_tensor *tensor, int64_t index) {
+  const og_dtype dtype = part_dtype(tensor->dtype);
+  const int64_t part_bytes = dtype.bits / 8;
+  int64_t at = 0, part = 0, dense = 1;
+  if (tensor->dtype.code == OG_CODE_COMPLEX) {
+    part = index % 2;
+    index /= 2;
   }
-  double *numbers = cli_alloc((size_t)*out_count, sizeof *numbers);
-  for (int64_t i = 0; i < *out_count; ++i)
-    numbers[i] =
-        element_double(dtype, (char *)dense.memory + i * (dtype.bits / 8));
-  free(dense.memory);
-  return numbers;
+  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
+    const int64_t stride = tensor->strides ? tensor->strides[d] : dense;
+    at += index % tensor->shape[d] * stride;
+    index /= tensor->shape[d];
+    dense *= tensor->shape[d];
+  }
+  const char *base = (const char *)tensor->data + tensor->byte_offset;
+  return element_double(
+      dtype, base + at * (tensor->dtype.bits / 8) + part * part_bytes);
 }

@@ -19,6 +19,10 @@ static const cli_option options[] = {
     {"repeat", "N", "run N times (1) and print the time of a call", 'n'},
     {"profile", NULL, "print the nodes by time, with source lines", 0},
     {"top", "N", "lines of the profile (20); 0: all", 0},
+    {"plain", NULL,
+     "run the graph as its text says: no pass, no plan, no shared memory", 0},
+    {"max-bytes", "N", "most memory for a call (3/4 of the machine's)", 0},
+    {"max-work", "N", "most operations of a call, roughly (10^13)", 0},
     {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
     {"bisect", NULL, "name the first pass that changes the results", 0},
     {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
@@ -31,8 +35,11 @@ typedef struct job {
   const char *path;
   opgraft_graph *graph;
   opgraft_executable *executable;
+  opgraft_host host;
   cli_inputs inputs;
   cli_replay replay;
+  opgraft_plain *plain;  // of --plain, else NULL
+  int32_t output_count;
   int64_t repeat, top;
   int64_t *call_ns;  // by call
   int64_t *step_ns;  // by step, all calls together; NULL without --profile
@@ -47,31 +54,38 @@ static int64_t now_ns(void) {
 // --- Outputs -----------------------------------------------------------------
 
 static void output_describe(int32_t index, const og_tensor *tensor) {
-  int64_t count, unordered = 0;
-  double *numbers = cli_tensor_doubles(tensor, &count);
+  const int64_t count = cli_tensor_count(tensor);
+  int64_t unordered = 0;
   double least = INFINITY, most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < count; ++i) {
-    unordered += isnan(numbers[i]) != 0;
-    if (isnan(numbers[i])) continue;
-    least = fmin(least, numbers[i]);
-    most = fmax(most, numbers[i]);
-    sum += numbers[i];
+    const double number = cli_tensor_number(tensor, i);
+    unordered += isnan(number) != 0;
+    if (isnan(number)) continue;
+    least = fmin(least, number);
+    most = fmax(most, number);
+    sum += number;
   }
   printf("output %d: ", (int)index);
   cli_tensor_print(stdout, tensor);
   if (count == 1)
-    printf(" = %g", numbers[0]);
+    printf(" = %g", cli_tensor_number(tensor, 0));
   else if (count > unordered)
     printf(", least %g, mean %g, most %g", least,
            sum / (double)(count - unordered), most);
   if (unordered > 0 && count > 1) printf(", %lld nan", (long long)unordered);
   putchar('\n');
-  free(numbers);
+}
+
+static bool output_get(const job *j, int32_t index, int64_t *number,
+                       og_tensor *out) {
+  return j->plain != NULL
+             ? cli_plain_output(j->plain, index, number, out)
+             : cli_replay_output(&j->replay, &j->inputs, index, number, out);
 }
 
 // The files that --out names, in order; the others are described.
 static bool outputs_give(const job *j) {
-  const int32_t count = j->replay.call.output_count;
+  const int32_t count = j->output_count;
   int32_t index = 0;
   opgraft_error error;
   for (int i = 0; i < j->args->given_count; ++i) {
@@ -84,7 +98,7 @@ static bool outputs_give(const job *j) {
                 (int)count);
       return false;
     }
-    if (!cli_replay_output(&j->replay, &j->inputs, index, &number, &tensor)) {
+    if (!output_get(j, index, &number, &tensor)) {
       cli_error("run: output %d is none; nothing can be written to %s",
                 (int)index, path);
       return false;
@@ -98,7 +112,7 @@ static bool outputs_give(const job *j) {
   for (; index < count && !cli_has(j->args, "json"); ++index) {
     int64_t number;
     og_tensor tensor;
-    if (cli_replay_output(&j->replay, &j->inputs, index, &number, &tensor))
+    if (output_get(j, index, &number, &tensor))
       output_describe(index, &tensor);
     else
       printf("output %d: none\n", (int)index);
@@ -256,6 +270,7 @@ static int job_report(job *j) {
 
 static int job_run(job *j) {
   if (!cli_inputs_read(j->graph, j->args, &j->inputs)) return CLI_FAILED;
+  j->inputs.max_bytes = j->host.max_bytes;
   int result = CLI_FAILED;
   if (cli_inputs_fresh(j->graph, &j->inputs) &&
       cli_replay_begin(j->executable, &j->inputs, &j->replay)) {
@@ -272,6 +287,28 @@ static int job_run(job *j) {
   return result;
 }
 
+static int plain_run(job *j) {
+  static const char *const others[] = {"repeat",  "profile", "json",
+                                       "disable", "threads", "lanes"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
+    if (cli_has(j->args, others[i]))
+      return cli_error("run: --plain and --%s exclude each other", others[i]);
+  if (!cli_inputs_read(j->graph, j->args, &j->inputs)) return CLI_FAILED;
+  j->plain = cli_plain_run(j->graph, &j->inputs, &j->host);
+  const bool is_right = j->plain != NULL && outputs_give(j);
+  opgraft_plain_destroy(j->plain);
+  cli_inputs_reset(&j->inputs);
+  return is_right ? CLI_OK : CLI_FAILED;
+}
+
+static int planned_run(job *j) {
+  j->executable = cli_executable_create(
+      j->graph, cli_value_of(j->args, "disable"), &j->host);
+  const int result = j->executable != NULL ? job_run(j) : CLI_FAILED;
+  opgraft_executable_release(j->executable);
+  return result;
+}
+
 static int run_run(const cli_args *args) {
   job j = {.args = args};
   int64_t threads, lanes;
@@ -283,15 +320,14 @@ static int run_run(const cli_args *args) {
       !cli_number_of(args, "repeat", 1, 1000000, 1, &j.repeat) ||
       !cli_number_of(args, "top", 0, 1000000, 20, &j.top))
     return CLI_FAILED;
-  const opgraft_host host = {.struct_size = sizeof host,
-                             .threads = (int32_t)threads,
-                             .lanes = (int32_t)lanes};
+  j.host = (opgraft_host){.struct_size = sizeof j.host,
+                          .threads = (int32_t)threads,
+                          .lanes = (int32_t)lanes};
+  if (!cli_limits_read(args, &j.host)) return CLI_FAILED;
   j.graph = cli_graph_open(j.path, args);
   if (j.graph == NULL) return CLI_FAILED;
-  j.executable =
-      cli_executable_create(j.graph, cli_value_of(args, "disable"), &host);
-  const int result = j.executable != NULL ? job_run(&j) : CLI_FAILED;
-  opgraft_executable_release(j.executable);
+  j.output_count = opgraft_graph_output_count(j.graph);
+  const int result = cli_has(args, "plain") ? plain_run(&j) : planned_run(&j);
   opgraft_graph_release(j.graph);
   return result;
 }
@@ -306,7 +342,11 @@ const cli_command cli_command_run = {
         "without a file are summed up in a line.\nWith --repeat the outputs "
         "are those of the first call, and the times those of all\nbut an "
         "extra first one. A graph with operators that only a framework has is "
-        "an error\nthat names them.\n\n--bisect runs the graph without any "
+        "an error\nthat names them.\n\n--plain runs it slowly, as its text "
+        "says: "
+        "what every other run is compared with.\nA graph that needs more than "
+        "--max-bytes or --max-work is refused before it runs.\n\n--bisect "
+        "runs the graph without any "
         "pass and without sharing memory, then adds\none pass after the other "
         "(and last the plan's sharing, and threads), and names the\nfirst "
         "that changes a result by more than --tolerance, or that fails.",

@@ -101,6 +101,11 @@ typedef struct opgraft_host {
                     int32_t input_count, const int32_t *storages,
                     int32_t storage_count, void **out_data,
                     opgraft_error *error);
+  // For graphs of somebody else: a call that needs more bytes (its arena and
+  // outputs, and what kernels keep) is OG_MEMORY, one that takes more
+  // operations, counted roughly, OG_UNSUPPORTED, both when it begins. 0: none.
+  int64_t max_bytes;
+  int64_t max_work;
 } opgraft_host;
 
 // --- Running

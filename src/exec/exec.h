@@ -80,6 +80,8 @@ typedef struct og_instance {
   int32_t host_nodes;        // native nodes that the host took
   int32_t host_steps;        // all that it runs
   og_scratch scratch[OG_LANES_MAX];
+  int64_t held_bytes;  // of a call, and by its kernels
+  int64_t work;        // operations of all steps, roughly
   struct og_lease *lease;
   og_arena memory;
 } og_instance;
@@ -124,6 +126,7 @@ typedef struct og_prep {
   // What prepare fills.
   og_step step;
   bool is_pinned;
+  int64_t work;  // operations, where they are more than the elements
   opgraft_error *error;
 } og_prep;
 
@@ -137,6 +140,8 @@ void *og_prep_scratch(og_prep *prep, size_t size_bytes);
 // Fills the error with the node's name: what is wrong with it.
 og_status og_prep_wrong(og_prep *prep, const char *what);
 og_status og_prep_memory(og_prep *prep);
+// `times` operations for each of `count`, for what a limit on work counts.
+void og_prep_work(og_prep *prep, int64_t count, int64_t times);
 // Has *where follow the tensor's memory.
 og_status og_prep_pointer(og_prep *prep, void **where, const og_tensor *tensor);
 
@@ -203,6 +208,9 @@ void og_entry_replace(og_plan_entry *entry, og_plan_entry *made);
 og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
                              opgraft_error *error);
 void og_instance_destroy(og_instance *instance);
+// Prepares a node as the instance's next step, if it has anything to do.
+// `operands` has room for its operands and results, and stays.
+og_status og_node_prepare(og_prep *prep, og_tensor **operands);
 void og_relocs_set(og_reloc_list *list, void *base);
 void og_storages_bind(og_instance *instance, void *const *storage_data);
 // Names the step's operator and source line in front of what it said.

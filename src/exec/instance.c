@@ -29,7 +29,13 @@ og_status og_prepare_host_only(og_prep *prep) {
 // --- What prepare functions ask for ------------------------------------------
 
 void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
-  return og_arena_alloc(&prep->instance->memory, size_bytes);
+  const int64_t most = prep->executable->host.max_bytes;
+  og_instance *instance = prep->instance;
+  if (most > 0) {
+    if (size_bytes > (uint64_t)(most - instance->held_bytes)) return NULL;
+    instance->held_bytes += (int64_t)size_bytes;
+  }
+  return og_arena_alloc(&instance->memory, size_bytes);
 }
 
 void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
@@ -49,9 +55,76 @@ og_status og_prep_wrong(og_prep *prep, const char *what) {
 }
 
 og_status og_prep_memory(og_prep *prep) {
-  return og_error_set(prep->error, OG_MEMORY, og_node_name(prep->node), NULL,
-                      "not enough memory to prepare %s",
-                      og_node_name(prep->node));
+  const int64_t most = prep->executable->host.max_bytes;
+  const char *name = og_node_name(prep->node);
+  if (most == 0)
+    return og_error_set(prep->error, OG_MEMORY, name, NULL,
+                        "not enough memory to prepare %s", name);
+  return og_error_set(prep->error, OG_MEMORY, name, NULL,
+                      "%s (%s:%d): there is not enough memory, or it needs "
+                      "more than the limit of %lld bytes",
+                      name, prep->node->file ? prep->node->file : "?",
+                      (int)prep->node->line, (long long)most);
+}
+
+static int64_t saturated_add(int64_t a, int64_t b) {
+  return og_i64_add(a, b, &a) ? a : INT64_MAX;
+}
+
+void og_prep_work(og_prep *prep, int64_t count, int64_t times) {
+  int64_t work;
+  if (!og_i64_mul(count, times, &work)) work = INT64_MAX;
+  prep->work = saturated_add(prep->work, work);
+}
+
+// An empty dim may stand beside ones that a kernel walks.
+static int64_t places(const og_tensor *tensor) {
+  int64_t count = 1;
+  for (int32_t d = 0; tensor != NULL && d < tensor->ndim; ++d)
+    if (tensor->shape[d] > 1) count *= tensor->shape[d];
+  return tensor != NULL ? count : 0;
+}
+
+static og_status work_check(og_prep *prep) {
+  og_instance *instance = prep->instance;
+  const og_node *node = prep->node;
+  const int64_t most = prep->executable->host.max_work;
+  if (most == 0) return OG_OK;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    og_prep_work(prep, places(prep->in[i]), 1);
+  for (int32_t r = 0; r < node->out_count; ++r)
+    og_prep_work(prep, places(prep->out[r]), 1);
+  instance->work = saturated_add(instance->work, prep->work);
+  if (instance->work <= most) return OG_OK;
+  return og_error_set(prep->error, OG_UNSUPPORTED, og_node_name(node), NULL,
+                      "graph %s: %s (%s:%d) brings it to %lld operations, the "
+                      "limit is %lld",
+                      prep->plan->graph->name, og_node_name(node),
+                      node->file ? node->file : "?", (int)node->line,
+                      (long long)instance->work, (long long)most);
+}
+
+// What a call needs before any kernel asks for memory: its arena and outputs,
+// each of which somebody may write out whole.
+static og_status bytes_check(og_instance *instance, const og_plan *plan,
+                             opgraft_error *error) {
+  const int64_t most = instance->entry->executable->host.max_bytes;
+  int64_t bytes = (int64_t)plan->arena_bytes;
+  if (most == 0) return OG_OK;
+  for (int32_t i = 0; i < plan->storage_count; ++i)
+    bytes = saturated_add(bytes, (int64_t)plan->storages[i].size_bytes);
+  for (int32_t i = 0; i < plan->graph->output_count; ++i)
+    if (plan->outputs[i].kind == OPGRAFT_OUTPUT_STORAGE ||
+        plan->outputs[i].kind == OPGRAFT_OUTPUT_INPUT ||
+        plan->outputs[i].kind == OPGRAFT_OUTPUT_CONSTANT)
+      bytes = saturated_add(
+          bytes, places(&plan->outputs[i].tensor) *
+                     (int64_t)og_dtype_bytes(plan->outputs[i].tensor.dtype));
+  instance->held_bytes = bytes;
+  if (bytes <= most) return OG_OK;
+  return og_error_set(error, OG_MEMORY, NULL, NULL,
+                      "graph %s: a call needs %lld bytes, the limit is %lld",
+                      plan->graph->name, (long long)bytes, (long long)most);
 }
 
 static og_status reloc_add(og_instance *instance, og_reloc_list *list,
@@ -252,7 +325,7 @@ static og_status step_prepare(og_prep *prep) {
   return status;
 }
 
-static og_status node_prepare(og_prep *prep, og_tensor **scratch) {
+og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   og_instance *instance = prep->instance;
   const og_node *node = prep->node;
   for (int32_t i = 0; i < node->in_count; ++i)
@@ -264,7 +337,9 @@ static og_status node_prepare(og_prep *prep, og_tensor **scratch) {
   prep->out = out;
   prep->step = (og_step){0};
   prep->is_pinned = false;
+  prep->work = 0;
   OG_TRY(step_prepare(prep));
+  OG_TRY(work_check(prep));
   if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
   instance->steps[instance->step_count] = prep->step;
   instance->step_pinned[instance->step_count] = prep->is_pinned;
@@ -330,7 +405,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
                        (size_t)(prep.node->in_count + prep.node->out_count) + 1,
                        sizeof *scratch);
     if (scratch == NULL) return og_prep_memory(&prep);
-    OG_TRY(node_prepare(&prep, scratch));
+    OG_TRY(og_node_prepare(&prep, scratch));
     if (hold < instance->hold_count && instance->holds[hold].after == s)
       hold_add(instance, &instance->holds[hold++]);
   }
@@ -353,6 +428,7 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   const og_plan *plan = instance->entry->plan;
   const opgraft_graph *graph = plan->graph;
   og_arena *memory = &instance->memory;
+  OG_TRY(bytes_check(instance, plan, error));
   instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                    sizeof *instance->given);
   if (og_holds_make(instance, plan) != OG_OK) return og_graph_no_memory(error);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/ref.h"
+#include "plan/layout.h"
 
 typedef struct attention {
   og_ref ref;
@@ -160,7 +161,12 @@ static og_status shapes_read(og_prep *prep, attention *s, const og_tensor *q,
   if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
   s->key_repeat = s->heads / k->shape[1];
   const int64_t qn = og_numel(q), kn = og_numel(k), vn = og_numel(v);
-  const int64_t yn = s->pairs * s->queries * s->value_width;
+  int64_t yn;
+  if (!og_i64_mul(s->pairs * s->queries, s->value_width, &yn) ||
+      yn > OG_LAYOUT_ELEMENTS_MAX)
+    return og_prep_wrong(prep, "its result is larger than memory can be");
+  og_prep_work(prep, qn, s->keys);
+  og_prep_work(prep, yn, s->keys);
   double *at = og_prep_doubles(
       prep, 2 * (qn + kn + vn + yn) + s->pairs * s->queries + 2 * s->keys);
   if (at == NULL) return og_prep_memory(prep);

@@ -213,6 +213,9 @@ static og_status shapes_read(og_prep *prep, conv *s, const og_tensor *x,
   s->w_count = og_numel(w);
   s->y_count = og_numel(y);
   s->bias_count = y->shape[1];
+  const int64_t spatial =
+      s->small_channels > 0 ? og_numel(small) / small->shape[1] : 0;
+  og_prep_work(prep, spatial, s->w_count);
   s->x = og_prep_doubles(
       prep, 2 * (s->x_count + s->w_count) + s->y_count + s->bias_count);
   if (s->x == NULL) return og_prep_memory(prep);

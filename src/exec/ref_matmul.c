@@ -143,6 +143,7 @@ static og_status shapes_check(og_prep *prep, matmul *s) {
   if (!og_nest_init(&s->batch, parts[0].ndim, out->shape, tensors, 4))
     return og_prep_wrong(prep, "the shapes do not fit");
   s->batches = og_nest_points(&s->batch);
+  og_prep_work(prep, og_numel(out), s->k);
   return OG_OK;
 }
 

@@ -34,7 +34,7 @@ static window window_of(const pool *s, int d, int64_t at) {
   int64_t end = begin + (s->kernel[d] - 1) * step + 1;
   const int64_t padded = end < n + s->padding[d] ? end : n + s->padding[d];
   const int64_t span = padded - begin;
-  while (begin < 0) begin += step;
+  if (begin < 0) begin += (step - 1 - begin) / step * step;
   if (end > n) end = n;
   return (window){begin, end, step, span};
 }
@@ -181,6 +181,7 @@ static og_status shapes_read(og_prep *prep, pool *s, const og_tensor *large,
 
 // Every window must begin inside the operand or its padding.
 static og_status windows_read(og_prep *prep, pool *s) {
+  int64_t area = 1;
   OG_TRY(pair_read(prep, 0, 1, 1, s->kernel));
   OG_TRY(pair_read(prep, 1, s->kernel[0], 1, s->stride));
   if (og_node_attr(prep->node, 1)->count == 0) s->stride[1] = s->kernel[1];
@@ -191,7 +192,9 @@ static og_status windows_read(og_prep *prep, pool *s) {
         (last >= s->in_size[d] + s->padding[d] ||
          s->padding[d] > s->kernel[d] * s->dilation[d] / 2))
       return og_prep_wrong(prep, "its windows leave the operand");
+    area *= s->kernel[d] < s->in_size[d] ? s->kernel[d] : s->in_size[d];
   }
+  og_prep_work(prep, s->planes * s->out_size[0] * s->out_size[1], area);
   return OG_OK;
 }
 
@@ -227,7 +230,12 @@ static og_status average_prepare(og_prep *prep, og_step_fn run,
   s->dilation[0] = s->dilation[1] = 1;
   OG_TRY(shapes_read(prep, s, is_backward ? prep->out[0] : prep->in[0],
                      is_backward ? prep->in[0] : prep->out[0]));
-  if (adaptive) return OG_OK;
+  if (adaptive) {
+    // A window is at most one longer than its share, at both ends.
+    og_prep_work(prep, s->planes * s->out_size[0] * s->out_size[1], 9);
+    og_prep_work(prep, s->planes * s->in_size[0] * s->in_size[1], 9);
+    return OG_OK;
+  }
   OG_TRY(og_prep_int(prep, 3, 1, &counts));
   s->counts_padding = counts != 0;
   OG_TRY(og_prep_int(prep, 4, 0, &s->divisor));

@@ -107,6 +107,7 @@ static og_status sort_prepare(og_prep *prep, int64_t default_descending) {
       s->lines.length[1] > s->lines.length[0])
     return og_prep_wrong(prep, "the shapes do not fit");
   s->kept = s->lines.length[1];
+  og_prep_work(prep, og_numel(tensors[0]), 64);  // log2 of any length
   size_t bytes;
   if (!og_size_mul((size_t)s->lines.length[0], 2 * sizeof(entry), &bytes))
     return og_prep_memory(prep);
