@@ -70,6 +70,7 @@ foreach(source IN LISTS opgraft_fuzzers)
   add_executable(fuzz_${name} ${source} ${opgraft_fuzz_driver})
   set_target_properties(fuzz_${name} PROPERTIES OUTPUT_NAME ${name}
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fuzz)
+  target_include_directories(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(fuzz_${name} PRIVATE og_core)
   add_dependencies(fuzz_programs fuzz_${name})
 endforeach()

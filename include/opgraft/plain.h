@@ -23,8 +23,9 @@ typedef struct opgraft_plain opgraft_plain;
 // finished or not, and must stay until the result is destroyed. Inputs are as
 // for opgraft_executable_begin, but of any strides, and are only read; of
 // `host`, which may be NULL, only the limits count. Failure: OG_SHAPE where the
-// graph reads what nothing wrote, OG_MEMORY or OG_UNSUPPORTED beyond a limit or
-// for an operator that only a host has, and what kernels say.
+// graph reads what nothing wrote or writes two elements to one place, OG_MEMORY
+// or OG_UNSUPPORTED beyond a limit or for an operator that only a host has, and
+// what kernels say.
 OPGRAFT_API og_status opgraft_plain_run(const opgraft_graph *graph,
                                         const opgraft_host *host,
                                         const og_tensor *const *in,

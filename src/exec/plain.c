@@ -36,6 +36,7 @@ struct opgraft_plain {
   output *outputs;
   int64_t held_bytes;  // of images and what is dense now
   int64_t moved;       // elements gathered and scattered
+  int32_t value_count, output_count;
   og_arena memory;
   opgraft_error *error;
 };
@@ -484,11 +485,11 @@ static void dense_drop(plain *p, opgraft_value id) {
 }
 
 static og_status values_make(plain *p, const og_node *node) {
-  for (int32_t i = 0; i < node->in_count; ++i) {
-    // copy_to does not read what it overwrites.
-    const bool is_read = i > 0 || !og_op_is(node, OG_OP_WRITE);
-    if (node->in[i] >= 0) OG_TRY(dense_make(p, node->in[i], is_read));
-  }
+  // copy_to does not read what it overwrites, unless it copies that.
+  const bool writes = og_op_is(node, OG_OP_WRITE);
+  for (int32_t i = writes; i < node->in_count; ++i)
+    if (node->in[i] >= 0) OG_TRY(dense_make(p, node->in[i], true));
+  if (writes) OG_TRY(dense_make(p, node->in[0], false));
   for (int32_t r = 0; r < node->out_count; ++r)
     if (node->out[r] >= 0) OG_TRY(dense_make(p, node->out[r], false));
   return OG_OK;
@@ -642,6 +643,8 @@ og_status opgraft_plain_run(const opgraft_graph *graph,
   if (p == NULL) return og_graph_no_memory(error);
   p->graph = graph;
   p->error = error;
+  p->value_count = graph->value_count;
+  p->output_count = graph->output_count;
   p->plan.graph = graph;
   p->executable.graph = (opgraft_graph *)(uintptr_t)graph;
   p->executable.threads = 1;
@@ -677,9 +680,9 @@ int32_t opgraft_plain_input(const opgraft_plain *p, int32_t index,
 
 void opgraft_plain_destroy(opgraft_plain *p) {
   if (p == NULL) return;
-  for (int32_t i = 0; p->outputs != NULL && i < p->graph->output_count; ++i)
+  for (int32_t i = 0; p->outputs != NULL && i < p->output_count; ++i)
     og_free(p->outputs[i].tensor.data);
-  for (int32_t v = 0; p->images != NULL && v < p->graph->value_count; ++v)
+  for (int32_t v = 0; p->images != NULL && v < p->value_count; ++v)
     og_free(p->images[v].bytes);
   og_arena_destroy(&p->memory);
   og_free(p);

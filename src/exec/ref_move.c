@@ -433,7 +433,9 @@ static og_status run_iota(void *state, const og_run *run) {
   (void)run;
   for (int64_t i = 0; i < out->shape[0]; ++i) {
     if (s->is_int)
-      og_element_set_int(out->dtype, to, s->start + i * s->step);
+      og_element_set_int(
+          out->dtype, to,
+          (int64_t)((uint64_t)s->start + (uint64_t)i * (uint64_t)s->step));
     else
       og_element_set_double(out->dtype, to,
                             s->start_float + (double)i * s->step_float);

@@ -127,6 +127,10 @@ static og_status check_storage(verifier *v, const og_node *node, int32_t r) {
   const og_value *root = &v->graph->values[result->root];
   if (root->kind == OG_VALUE_CONSTANT)
     return wrong(v, "it overwrites a constant");
+  // What starts as nothing of it keeps no other result alive.
+  if (root->kind == OG_VALUE_RESULT && overwritten(v, node, r) < 0 &&
+      !og_result_is_part(v->graph, node, r))
+    return wrong(v, "it overwrites a result that it does not start as");
   if (v->graph->is_text && !og_dtype_equal(root->dtype, result->dtype))
     return wrong(v, "a result in another value's storage has another type");
   if (!og_op_is(node, OG_OP_WRITE)) OG_TRY(check_overwrite(v, node, r));
@@ -149,6 +153,9 @@ static og_status check_result(verifier *v, const og_node *node, int32_t r) {
   if (og_op_is(node, OG_OP_VIEW) && value->root == id)
     return wrong(v, "a view is not in the storage of its operand");
   if (operand >= 0) OG_TRY(check_place(v, node, r, operand));
+  // What moves a root to another storage, or lends it one, relies on it.
+  if (value->root == id && value->offset != OG_SIZE_ZERO)
+    return wrong(v, "a result does not begin its own storage");
   if (value->root != id && !v->is_defined[value->root])
     return wrong(v, "a result is in a storage that does not exist yet");
   if (v->graph->values[value->root].kind == OG_VALUE_LITERAL ||

@@ -207,7 +207,6 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
-      values[result].offset != OG_SIZE_ZERO ||
       p->roots[result].high > root->high)
     return false;
   for (int32_t d = 0; d < y->ndim; ++d)
@@ -345,6 +344,8 @@ static void places_fill(planner *p) {
     const og_value *root = &p->graph->values[value->root];
     const root_info *info = &p->roots[p->roots[value->root].merged];
     og_place *place = &plan->places[v];
+    // The layout of what passes removed was not looked at.
+    if (value->kind == OG_VALUE_RESULT && is_gone(p, value)) continue;
     place->offset_bytes =
         plan->sizes[value->offset] * (int64_t)og_dtype_bytes(value->dtype);
     if (root->kind == OG_VALUE_INPUT) {

@@ -5,11 +5,12 @@
 //   NAME FILE...            runs just these inputs
 //
 // A fuzzer is a file of this folder that defines LLVMFuzzerTestOneInput, so it
-// also links with libFuzzer. The corpus is the folder's files; a file `dict`
-// in it holds one token a line, which mutations insert. --grow writes each
-// input that reached new code into the folder. Seconds are the processor's, so
-// that a busy machine fuzzes as much. An input that crashes, blocks, or takes
-// ten of them is written to ./crash-NAME.
+// also links with libFuzzer; it may define LLVMFuzzerCustomMutator, and return
+// -1 for an input that it refuses, which is then not kept. The corpus is the
+// folder's files; a file `dict` in it holds one token a line, which mutations
+// insert. --grow writes each input that reached new code into the folder.
+// Seconds are the processor's, so that a busy machine fuzzes as much. An input
+// that crashes, blocks, or takes ten of them is written to ./crash-NAME.
 //
 // Coverage comes from -fsanitize-coverage=trace-pc in the code under test
 // (OPGRAFT_COVERAGE_FEEDBACK); without it, mutation is blind.
@@ -48,6 +49,8 @@ typedef struct corpus {
 } corpus;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
+                               unsigned int seed) __attribute__((weak));
 __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void);
 const char *__ubsan_default_options(void);
 void __sanitizer_set_death_callback(void (*callback)(void))
@@ -62,6 +65,7 @@ static const uint8_t *current_bytes;
 static size_t current_size;
 static volatile int64_t used_at_tick;
 static volatile int idle_ticks;
+static uint64_t accepted;
 static corpus inputs;
 static corpus tokens;
 
@@ -162,7 +166,8 @@ static void clock_limit(int seconds) {
   setitimer(ITIMER_PROF, &limit, NULL);
 }
 
-// Runs one input; true if it reached an edge, or a count class, not seen yet.
+// Runs one input; true if it was accepted and reached an edge, or a count
+// class, not seen yet.
 static bool run_input(const uint8_t *bytes, size_t size) {
   current_bytes = bytes;
   current_size = size;
@@ -171,7 +176,8 @@ static bool run_input(const uint8_t *bytes, size_t size) {
   clock_limit(HANG_SECONDS);
   idle_ticks = 0;
   alarm(TICK_SECONDS);
-  LLVMFuzzerTestOneInput(bytes, size);
+  const bool is_accepted = LLVMFuzzerTestOneInput(bytes, size) == 0;
+  accepted += is_accepted;
   alarm(0);
   clock_limit(0);
   bool is_new = false;
@@ -181,7 +187,7 @@ static bool run_input(const uint8_t *bytes, size_t size) {
     is_new |= (edges_ever[i] & class_bit) == 0;
     edges_ever[i] |= class_bit;
   }
-  return is_new;
+  return is_new && is_accepted;
 }
 
 static bool read_file(const char *path, input *out) {
@@ -239,7 +245,7 @@ static void insert_part(input *work, const input *from) {
   input_insert(work, random_below(work->size + 1), part, size);
 }
 
-static void mutate(input *work) {
+static void mutate_bytes(input *work) {
   static const char *const numbers[] = {"0",
                                         "1",
                                         "-1",
@@ -290,6 +296,14 @@ static void mutate(input *work) {
   }
 }
 
+static void mutate(input *work) {
+  if (LLVMFuzzerCustomMutator && random_below(8) > 0)
+    work->size = LLVMFuzzerCustomMutator(work->bytes, work->size, INPUT_MAX,
+                                         (unsigned int)random_next());
+  else
+    for (size_t n = 1 + random_below(6); n > 0; --n) mutate_bytes(work);
+}
+
 static void save_input(const char *folder, const input *found) {
   uint64_t hash = 14695981039346656037ULL;  // FNV-1a
   for (size_t i = 0; i < found->size; ++i)
@@ -313,7 +327,7 @@ static uint64_t fuzz(const char *folder, long seconds, bool grow) {
     const input *from = &inputs.items[random_below(inputs.count)];
     memcpy(work.bytes, from->bytes, from->size);
     work.size = from->size;
-    for (size_t n = 1 + random_below(6); n > 0; --n) mutate(&work);
+    mutate(&work);
     // An exact copy, so that a read past the end is seen.
     uint8_t *exact = (uint8_t *)checked(malloc(work.size + (work.size == 0)));
     memcpy(exact, work.bytes, work.size);
@@ -383,8 +397,10 @@ int main(int argc, char **argv) {
     return 2;
   }
   const uint64_t runs = fuzz(argv[i], seconds, grow);
-  printf("%s: %llu inputs, %zu kept, %zu edges, seed corpus %s\n", fuzzer_name,
-         (unsigned long long)runs, inputs.count, edge_count(), argv[i]);
+  printf(
+      "%s: %llu inputs, %llu accepted, %zu kept, %zu edges, seed corpus %s\n",
+      fuzzer_name, (unsigned long long)runs, (unsigned long long)accepted,
+      inputs.count, edge_count(), argv[i]);
   corpus_reset(&inputs);
   corpus_reset(&tokens);
   return 0;

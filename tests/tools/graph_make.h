@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random graphs as text: the IR's operators over random shapes, types, views
+// and writes. For programs of one file: all of it is static.
+
+#ifndef OG_TESTS_GRAPH_MAKE_H
+#define OG_TESTS_GRAPH_MAKE_H
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "graph/element.h"
+
+enum {
+  RANK_MAX = 3,
+  VALUES_MAX = 64,
+  NODES_MAX = 24,
+  INPUTS_MAX = 5,
+  OUTPUTS_MAX = 8,
+};
+
+typedef struct made_size {
+  int64_t number;
+  bool is_symbol;  // s0, which has this number
+} made_size;
+
+typedef struct made_value {
+  og_dtype dtype;
+  int32_t ndim;
+  made_size shape[RANK_MAX];
+  int64_t strides[RANK_MAX];
+  int64_t offset;
+  bool is_dense;  // row-major from its storage's start
+  bool is_gone;   // overwritten: what replaced it is to be read
+  int32_t root;   // the value whose storage it lies in
+  int32_t input;  // position, or -1
+} made_value;
+
+typedef struct maker {
+  uint64_t state;
+  og_text text;
+  made_value values[VALUES_MAX];
+  int32_t count;
+  int32_t inputs[INPUTS_MAX];
+  int32_t input_count;
+  int64_t symbol;
+} maker;
+
+// --- Chance ------------------------------------------------------------------
+
+// xorshift64*, Vigna 2016.
+static uint64_t next(maker *m) {
+  m->state ^= m->state >> 12;
+  m->state ^= m->state << 25;
+  m->state ^= m->state >> 27;
+  return m->state * 0x2545f4914f6cdd1dULL;
+}
+
+static int64_t below(maker *m, int64_t limit) {
+  return (int64_t)((next(m) >> 11) % (uint64_t)limit);
+}
+
+static bool chance(maker *m, int64_t of) { return below(m, of) == 0; }
+
+static const og_dtype dtypes[] = {
+    {OG_CODE_FLOAT, 32, 1}, {OG_CODE_FLOAT, 32, 1},  {OG_CODE_FLOAT, 64, 1},
+    {OG_CODE_FLOAT, 16, 1}, {OG_CODE_BFLOAT, 16, 1}, {OG_CODE_INT, 64, 1},
+    {OG_CODE_INT, 32, 1},   {OG_CODE_INT, 8, 1},     {OG_CODE_UINT, 8, 1},
+    {OG_CODE_BOOL, 8, 1},
+};
+
+static og_dtype any_dtype(maker *m) {
+  return dtypes[below(m, (int64_t)(sizeof dtypes / sizeof *dtypes))];
+}
+
+static bool is_float(og_dtype dtype) {
+  return og_dtype_class(dtype) != OG_CLASS_I64;
+}
+
+// --- Values ------------------------------------------------------------------
+
+static void type_add(maker *m, const made_value *v) {
+  og_text *out = &m->text;
+  og_text_addf(out, "%s[", og_dtype_name(v->dtype));
+  for (int32_t d = 0; d < v->ndim; ++d) {
+    if (d > 0) og_text_add(out, ", ");
+    if (v->shape[d].is_symbol)
+      og_text_add(out, "s0");
+    else
+      og_text_addf(out, "%" PRId64, v->shape[d].number);
+  }
+  og_text_add(out, "]");
+}
+
+static void strides_add(maker *m, const made_value *v) {
+  og_text_add(&m->text, "{");
+  for (int32_t d = 0; d < v->ndim; ++d)
+    og_text_addf(&m->text, "%s%" PRId64, d > 0 ? ", " : "", v->strides[d]);
+  og_text_addf(&m->text, "}+(%" PRId64 ")", v->offset);
+}
+
+static void dense_set(made_value *v) {
+  int64_t stride = 1;
+  for (int32_t d = v->ndim - 1; d >= 0; --d) {
+    v->strides[d] = stride;
+    stride *= v->shape[d].number > 0 ? v->shape[d].number : 1;
+  }
+  v->is_dense = true;
+  v->offset = 0;
+}
+
+static made_value fresh(og_dtype dtype, int32_t ndim, const made_size *shape) {
+  made_value v = {.dtype = dtype, .ndim = ndim, .root = -1, .input = -1};
+  for (int32_t d = 0; d < ndim; ++d) v.shape[d] = shape[d];
+  dense_set(&v);
+  return v;
+}
+
+static int32_t keep(maker *m, made_value v) {
+  if (v.root < 0) v.root = m->count;
+  m->values[m->count] = v;
+  return m->count++;
+}
+
+// "  %vN: type = "; the value is kept by the caller afterwards.
+static void result_begin(maker *m, const made_value *v) {
+  og_text_addf(&m->text, "  %%v%d: ", (int)m->count);
+  type_add(m, v);
+}
+
+static int32_t result_end(maker *m, made_value v) {
+  og_text_add(&m->text, "\n");
+  return keep(m, v);
+}
+
+// A value that may be read; -1 where none fits.
+typedef bool (*fits_fn)(const made_value *v);
+static int32_t pick(maker *m, fits_fn fits) {
+  for (int tries = 0; tries < 12; ++tries) {
+    const int32_t i = (int32_t)below(m, m->count);
+    if (!m->values[i].is_gone && (fits == NULL || fits(&m->values[i])))
+      return i;
+  }
+  return -1;
+}
+
+static bool has_dims(const made_value *v) {
+  for (int32_t d = 0; d < v->ndim; ++d)
+    if (v->shape[d].number == 0) return false;
+  return v->ndim > 0;
+}
+static bool is_real(const made_value *v) {
+  return has_dims(v) && is_float(v->dtype);
+}
+static bool is_matrix(const made_value *v) {
+  return v->ndim >= 2 && has_dims(v) && v->dtype.code != OG_CODE_BOOL;
+}
+static bool is_dense_value(const made_value *v) { return v->is_dense; }
+static bool is_number(const made_value *v) {
+  return has_dims(v) && v->dtype.code != OG_CODE_BOOL;
+}
+
+// --- Operators ---------------------------------------------------------------
+
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
+#define OG_PW(id, arity, flags, rule, on_float, on_int) {#id, arity, 1, 1},
+#define OG_PW_FLOAT(id, arity, flags, rule, on_float) {#id, arity, 1, 0},
+#define OG_PW_INT(id, arity, flags, rule, on_int) {#id, arity, 0, 1},
+static const struct {
+  const char *name;
+  int arity;
+  bool has_float, has_int;
+} pointwise[] = {
+#include "graph/ops.def"
+};
+#undef OG_OP
+#undef OG_PW
+
+static void literal_add(maker *m) {
+  static const char *const literals[] = {"0",   "1",    "2",    "-3",   "0.5",
+                                         "1.0", "-2.5", "true", "1e-3", "7"};
+  og_text_add(&m->text, literals[below(m, 10)]);
+}
+
+// An operand that broadcasts to `shape`: a value, or a number.
+static void operand_add(maker *m, const made_value *to) {
+  for (int tries = 0; tries < 8; ++tries) {
+    const int32_t i = (int32_t)below(m, m->count);
+    const made_value *v = &m->values[i];
+    bool fits = !v->is_gone && v->ndim <= to->ndim;
+    for (int32_t d = 0; fits && d < v->ndim; ++d) {
+      const made_size *wanted = &to->shape[to->ndim - v->ndim + d];
+      fits = (v->shape[d].number == 1 && !v->shape[d].is_symbol) ||
+             (v->shape[d].number == wanted->number &&
+              v->shape[d].is_symbol == wanted->is_symbol);
+    }
+    if (!fits) continue;
+    og_text_addf(&m->text, "%%v%d", (int)i);
+    return;
+  }
+  literal_add(m);
+}
+
+static void add_pointwise(maker *m) {
+  const int64_t at = below(m, (int64_t)(sizeof pointwise / sizeof *pointwise));
+  const int32_t like = pick(m, NULL);
+  if (like < 0) return;
+  const made_value v =
+      fresh(chance(m, 3) ? any_dtype(m) : m->values[like].dtype,
+            m->values[like].ndim, m->values[like].shape);
+  // Its rows say which types an operator has; those that compare have both.
+  if (!(is_float(v.dtype) ? pointwise[at].has_float : pointwise[at].has_int))
+    return;
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = %s(%%v%d", pointwise[at].name, (int)like);
+  for (int i = 1; i < pointwise[at].arity; ++i) {
+    og_text_add(&m->text, ", ");
+    operand_add(m, &v);
+  }
+  og_text_add(&m->text, ")");
+  result_end(m, v);
+}
+
+static void add_reduction(maker *m) {
+  static const char *const names[] = {"sum",  "mean", "prod", "amax",
+                                      "amin", "any",  "all",  "var"};
+  const int64_t at = below(m, 8);
+  const int32_t from = pick(m, is_number);
+  if (from < 0) return;
+  const made_value *x = &m->values[from];
+  const bool is_mean = at == 1 || at == 7;
+  if (is_mean && !is_float(x->dtype)) return;
+  const int32_t dim = (int32_t)below(m, x->ndim);
+  made_value v = fresh(x->dtype, x->ndim, x->shape);
+  if (at == 5 || at == 6) v.dtype = (og_dtype){OG_CODE_BOOL, 8, 1};
+  if (chance(m, 2)) {  // the dim stays, as one
+    v.shape[dim] = (made_size){1, false};
+  } else {
+    for (int32_t d = dim; d + 1 < v.ndim; ++d) v.shape[d] = v.shape[d + 1];
+    --v.ndim;
+  }
+  dense_set(&v);
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = %s(%%v%d; dims=[%d]%s)", names[at], (int)from,
+               (int)dim, at == 7 ? ", correction=1" : "");
+  result_end(m, v);
+}
+
+static void add_along_dim(maker *m) {
+  static const char *const names[] = {"softmax", "log_softmax", "cumsum",
+                                      "cumprod"};
+  const int64_t at = below(m, 4);
+  const int32_t from = pick(m, at < 2 ? is_real : is_number);
+  if (from < 0) return;
+  const made_value v =
+      fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = %s(%%v%d; dim=%d)", names[at], (int)from,
+               (int)below(m, v.ndim) - (chance(m, 2) ? v.ndim : 0));
+  result_end(m, v);
+}
+
+static void add_matmul(maker *m) {
+  const int32_t a = pick(m, is_matrix);
+  if (a < 0) return;
+  // The other operand is the same one, its last dims exchanged by a view.
+  const made_value *x = &m->values[a];
+  made_value t = *x;
+  const int32_t i = t.ndim - 2, j = t.ndim - 1;
+  const made_size n = t.shape[i];
+  const int64_t stride = t.strides[i];
+  t.shape[i] = t.shape[j];
+  t.strides[i] = t.strides[j];
+  t.shape[j] = n;
+  t.strides[j] = stride;
+  t.is_dense = false;
+  for (int32_t d = 0; d < t.ndim; ++d)
+    if (t.shape[d].is_symbol) return;  // its strides would need s0
+  result_begin(m, &t);
+  strides_add(m, &t);
+  og_text_addf(&m->text, " = view(%%v%d)", (int)a);
+  const int32_t b = result_end(m, t);
+  x = &m->values[a];
+  made_value v = fresh(x->dtype, x->ndim, x->shape);
+  v.shape[v.ndim - 1] = x->shape[x->ndim - 2];
+  dense_set(&v);
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = matmul(%%v%d, %%v%d)", (int)a, (int)b);
+  result_end(m, v);
+}
+
+static bool has_symbol(const made_value *v) {
+  for (int32_t d = 0; d < v->ndim; ++d)
+    if (v->shape[d].is_symbol) return true;
+  return false;
+}
+
+// A permuted, cut, repeated or flattened view.
+static void add_view(maker *m) {
+  const int32_t from = pick(m, has_dims);
+  if (from < 0 || has_symbol(&m->values[from])) return;
+  made_value v = m->values[from];
+  v.input = -1;
+  const int32_t i = (int32_t)below(m, v.ndim), j = (int32_t)below(m, v.ndim);
+  switch (below(m, 4)) {
+    case 0: {
+      const made_value old = v;
+      v.shape[i] = old.shape[j];
+      v.strides[i] = old.strides[j];
+      v.shape[j] = old.shape[i];
+      v.strides[j] = old.strides[i];
+      break;
+    }
+    case 1: {
+      const int64_t begin = below(m, v.shape[i].number);
+      v.offset += begin * v.strides[i];
+      v.shape[i].number -= begin;
+      break;
+    }
+    case 2:
+      if (v.shape[i].number != 1) return;
+      v.shape[i].number = 1 + below(m, 3);
+      v.strides[i] = 0;
+      break;
+    default:
+      if (!v.is_dense) return;
+      for (int32_t d = 1; d < v.ndim; ++d)
+        v.shape[0].number *= v.shape[d].number;
+      v.ndim = 1;
+      v.strides[0] = 1;
+      break;
+  }
+  v.is_dense = false;
+  result_begin(m, &v);
+  strides_add(m, &v);
+  og_text_addf(&m->text, " = view(%%v%d)", (int)from);
+  result_end(m, v);
+}
+
+static void add_cat(maker *m) {
+  const int32_t from = pick(m, has_dims);
+  if (from < 0 || has_symbol(&m->values[from])) return;
+  made_value v =
+      fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
+  const int32_t dim = (int32_t)below(m, v.ndim);
+  v.shape[dim].number *= 2;
+  dense_set(&v);
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = cat(%%v%d, %%v%d; dim=%d)", (int)from, (int)from,
+               (int)dim);
+  result_end(m, v);
+}
+
+static void add_move(maker *m) {
+  const int32_t from = pick(m, has_dims);
+  if (from < 0) return;
+  const made_value v =
+      fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
+  const bool is_triangle = v.ndim >= 2 && chance(m, 2);
+  result_begin(m, &v);
+  if (is_triangle)
+    og_text_addf(&m->text, " = triangle(%%v%d; upper=%s, diagonal=%d)",
+                 (int)from, chance(m, 2) ? "true" : "false",
+                 (int)below(m, 3) - 1);
+  else
+    og_text_addf(&m->text, " = flip(%%v%d; dims=[%d])", (int)from,
+                 (int)below(m, v.ndim));
+  result_end(m, v);
+}
+
+// Rows by index, read (index_select) or added to (index_add).
+static void add_indexed(maker *m) {
+  const int32_t from = pick(m, is_number);
+  if (from < 0 || has_symbol(&m->values[from])) return;
+  const made_value x = m->values[from];
+  const int32_t dim = (int32_t)below(m, x.ndim);
+  const made_size count = {1 + below(m, x.shape[dim].number), false};
+  const made_value index = fresh((og_dtype){OG_CODE_INT, 64, 1}, 1, &count);
+  result_begin(m, &index);
+  og_text_add(&m->text, " = iota(; start=0, step=1)");
+  const int32_t i = result_end(m, index);
+  made_value part = fresh(x.dtype, x.ndim, x.shape);
+  part.shape[dim] = count;
+  dense_set(&part);
+  result_begin(m, &part);
+  og_text_addf(&m->text, " = index_select(%%v%d, %%v%d; dim=%d)", (int)from,
+               (int)i, (int)dim);
+  const int32_t rows = result_end(m, part);
+  if (chance(m, 2)) return;
+  const made_value sum = fresh(x.dtype, x.ndim, x.shape);
+  result_begin(m, &sum);
+  og_text_addf(&m->text, " = index_add(%%v%d, %%v%d, %%v%d; dim=%d, alpha=2)",
+               (int)from, (int)i, (int)rows, (int)dim);
+  result_end(m, sum);
+}
+
+// A part of a value written: the result starts as the value.
+static void add_update(maker *m) {
+  const int32_t to = pick(m, is_dense_value);
+  if (to < 0 || has_symbol(&m->values[to]) || !has_dims(&m->values[to])) return;
+  const made_value x = m->values[to];
+  made_size shape[RANK_MAX];
+  int64_t offset = 0;
+  for (int32_t d = 0; d < x.ndim; ++d) {
+    const int64_t begin = below(m, x.shape[d].number);
+    shape[d] = (made_size){1 + below(m, x.shape[d].number - begin), false};
+    offset += begin * x.strides[d];
+  }
+  const made_value part = fresh(x.dtype, x.ndim, shape);
+  result_begin(m, &part);
+  og_text_add(&m->text, " = copy(");
+  operand_add(m, &part);
+  og_text_add(&m->text, ")");
+  const int32_t p = result_end(m, part);
+  const made_value v = fresh(x.dtype, x.ndim, x.shape);
+  result_begin(m, &v);
+  og_text_addf(&m->text,
+               " = scatter_view(%%v%d, %%v%d; offset=%" PRId64 ", strides=[",
+               (int)to, (int)p, offset);
+  for (int32_t d = 0; d < x.ndim; ++d)
+    og_text_addf(&m->text, "%s%" PRId64, d > 0 ? ", " : "", x.strides[d]);
+  og_text_add(&m->text, "])");
+  result_end(m, v);
+}
+
+static void add_norm(maker *m) {
+  const int32_t from = pick(m, is_real);
+  if (from < 0 || m->count + 3 > VALUES_MAX) return;
+  const made_value x = m->values[from];
+  const made_value y = fresh(x.dtype, x.ndim, x.shape);
+  made_value mean = fresh(x.dtype, x.ndim, x.shape);
+  mean.shape[x.ndim - 1] = (made_size){1, false};
+  dense_set(&mean);
+  og_text_addf(&m->text, "  %%v%d: ", (int)m->count);
+  type_add(m, &y);
+  for (int32_t r = 1; r < 3; ++r) {
+    og_text_addf(&m->text, ", %%v%d: ", (int)(m->count + r));
+    type_add(m, &mean);
+  }
+  og_text_addf(&m->text, " = layer_norm(%%v%d, none, none; rank=1, eps=1e-5)\n",
+               (int)from);
+  keep(m, y);
+  keep(m, mean);
+  keep(m, mean);
+}
+
+// The last thing that happens to an input: its new contents. Neither it nor a
+// view of it is read afterwards.
+static void add_write_back(maker *m) {
+  const int32_t input = m->inputs[below(m, m->input_count)];
+  const made_value x = m->values[input];
+  if (x.is_gone) return;
+  made_value v = x;
+  v.input = -1;
+  v.root = x.root;
+  for (int32_t i = 0; i < m->count; ++i) {
+    const made_value *y = &m->values[i];
+    bool same =
+        !y->is_gone && i != input && y->ndim == x.ndim && y->root != x.root;
+    for (int32_t d = 0; same && d < x.ndim; ++d)
+      same = y->shape[d].number == x.shape[d].number &&
+             y->shape[d].is_symbol == x.shape[d].is_symbol;
+    if (!same || !og_dtype_equal(y->dtype, x.dtype) || chance(m, 3)) continue;
+    result_begin(m, &v);
+    if (!x.is_dense) strides_add(m, &v);
+    og_text_addf(&m->text, " in %%v%d = copy_to(%%v%d, %%v%d)", (int)x.root,
+                 (int)input, (int)i);
+    for (int32_t k = 0; k < m->count; ++k)
+      if (m->values[k].root == x.root) m->values[k].is_gone = true;
+    result_end(m, v);
+    return;
+  }
+}
+
+// --- Graphs ------------------------------------------------------------------
+
+static void inputs_add(maker *m) {
+  m->input_count = 1 + (int32_t)below(m, INPUTS_MAX - 1);
+  const bool has_s0 = chance(m, 3);
+  m->symbol = 1 + below(m, 5);
+  for (int32_t i = 0; i < m->input_count; ++i) {
+    made_size shape[RANK_MAX];
+    const int32_t ndim = (int32_t)below(m, RANK_MAX + 1);
+    for (int32_t d = 0; d < ndim; ++d)
+      shape[d] = (made_size){chance(m, 40) ? 0 : 1 + below(m, 5), false};
+    // s0 is the first dim: strides of the others do not need it.
+    if (has_s0 && ndim > 0 && !chance(m, 3))
+      shape[0] = (made_size){m->symbol, true};
+    made_value v = fresh(any_dtype(m), ndim, shape);
+    v.input = i;
+    const bool is_turned =
+        ndim >= 2 && !has_symbol(&v) && has_dims(&v) && chance(m, 3);
+    if (is_turned) {  // column-major
+      int64_t stride = 1;
+      for (int32_t d = 0; d < ndim; ++d) {
+        v.strides[d] = stride;
+        stride *= v.shape[d].number;
+      }
+      v.is_dense = false;
+    }
+    og_text_addf(&m->text, "%s%%v%d: ", i > 0 ? ", " : "", (int)m->count);
+    type_add(m, &v);
+    for (int32_t d = 0; is_turned && d < ndim; ++d)
+      og_text_addf(&m->text, "%s%" PRId64 "%s", d == 0 ? "{" : ", ",
+                   v.strides[d], d + 1 == ndim ? "}" : "");
+    if (chance(m, 4)) og_text_add(&m->text, " static");
+    m->inputs[i] = keep(m, v);
+  }
+}
+
+static void return_add(maker *m) {
+  og_text_add(&m->text, "  return");
+  const int64_t wanted = 1 + below(m, OUTPUTS_MAX);
+  bool is_first = true;
+  for (int64_t i = 0; i < wanted; ++i) {
+    // The newest values are the likeliest: they have most behind them.
+    int32_t v = m->count - 1 - (int32_t)below(m, i == 0 ? 1 : m->count);
+    if (m->values[v].is_gone) continue;
+    og_text_addf(&m->text, "%s%%v%d", is_first ? " " : ", ", (int)v);
+    is_first = false;
+  }
+  og_text_add(&m->text, "\n}\n");
+}
+
+// Into m->text; `m` begins zeroed.
+static void graph_make(maker *m, uint64_t seed) {
+  static void (*const kinds[])(maker *) = {
+      add_pointwise, add_pointwise, add_pointwise, add_pointwise, add_reduction,
+      add_along_dim, add_matmul,    add_view,      add_view,      add_cat,
+      add_move,      add_indexed,   add_update,    add_update,    add_norm,
+  };
+  m->state = seed * 0x9e3779b97f4a7c15ULL + 0x1234567;
+  for (int i = 0; i < 4; ++i) next(m);
+  og_text_addf(&m->text, "graph r%" PRIu64 "(", seed);
+  inputs_add(m);
+  og_text_add(&m->text, ") {\n");
+  const int64_t nodes = 1 + below(m, NODES_MAX);
+  for (int64_t n = 0; n < nodes && m->count + 4 < VALUES_MAX; ++n)
+    kinds[below(m, (int64_t)(sizeof kinds / sizeof *kinds))](m);
+  while (m->count < VALUES_MAX - 1 && chance(m, 2)) add_write_back(m);
+  return_add(m);
+}
+
+#endif  // OG_TESTS_GRAPH_MAKE_H
