@@ -48,6 +48,7 @@ FUZZ_MEASURES = {
     "dtype": ["src/decl"],
     "events": ["src/trace", "src/report"],
     "graph_file": ["src/decl", "src/graph", "src/plan"],
+    "graph_run": ["src/decl", "src/graph", "src/pass", "src/plan", "src/exec"],
     "graph_text": ["src/decl", "src/graph", "src/plan"],
     "module": ["src/decl", "src/module"],
     "npy": [],
@@ -56,6 +57,11 @@ FUZZ_MEASURES = {
     "schema": ["src/decl"],
     "shape": ["src/decl"],
 }
+
+
+# The part of its inputs that a fuzzer must at least accept, where most of what
+# it is for lies behind that.
+FUZZ_ACCEPTED_LEAST = {"graph_run": 0.2}
 
 
 class Tally:
@@ -142,9 +148,19 @@ def package_links(build: pathlib.Path) -> pathlib.Path:
 
 
 def counts_of(output: str) -> dict[str, int]:
-    """Inputs, kept ones and edges, from a fuzzer's last line."""
+    """Inputs, accepted and kept ones, and edges, from a fuzzer's last line."""
     return {match[2]: int(match[1]) for match in
-            re.finditer(r"(\d+) (inputs|kept|edges)", output)}
+            re.finditer(r"(\d+) (inputs|accepted|kept|edges)", output)}
+
+
+def accepts_enough(name: str, counts: dict[str, int]) -> bool:
+    """Whether what a fuzzer is for was reached; prints how much was."""
+    least = FUZZ_ACCEPTED_LEAST.get(name)
+    if least is None:
+        return True
+    part = counts.get("accepted", 0) / max(counts.get("inputs", 0), 1)
+    print(f"{name}: {part:.1%} accepted, at least {least:.0%} expected")
+    return part >= least
 
 
 def keep_fuzz(name: str, found: dict[str, object]) -> None:
@@ -290,10 +306,13 @@ class Stages:
                      str(seconds), "--seed", str(seed),
                      str(ROOT / "tests" / "fuzz" / "corpus" / name)]
             status, output = start(words, FUZZ_PATIENCE * seconds + 120)
+            counts = counts_of(output)
+            if status == 0 and not accepts_enough(name, counts):
+                status = 1
             self.tally.add_status(f"fuzz {name}", status)
             if seconds >= FUZZ_KEPT_SECONDS:
                 keep_fuzz(name, {"seconds": seconds, "seed": seed,
-                                 "clean": status == 0, **counts_of(output)})
+                                 "clean": status == 0, **counts})
 
     def scripts(self, folder: str) -> None:
         for script in sorted((ROOT / folder).glob("*.py")):

@@ -213,3 +213,62 @@ def test_an_input_with_strides_that_go_backwards_is_refused(program: Program) ->
     for strides, said in (("-1", "go backwards"), ("4611686018427387904", "reach further")):
         program.write("m.og", f"graph g(%x: f32[4]{{{strides}}}) {{\n  return %x\n}}\n")
         assert said in program.fails(2, "run", "m.og", "--in", "x.npy")
+
+
+def test_plain_runs_what_the_text_says(program: Program) -> None:
+    program.write("m.og", """\
+graph g(%x: f32[s0, 3], size n = s0) {
+  constant %c: f32[3] = [1, 2, 3]
+  %y: f32[s0, 3] = add(%x, %c)
+  %t: f32[3, s0]{1, 3} = view(%y)
+  %z: f32[3, 3] = matmul(%t, %y)
+  %r: f32[3]{-1}+(2) = view(%c)
+  %w: f32[s0, 3] in %x = copy_to(%x, %y)
+  %m: f32[s0, 3] = mul(%w, %r)
+  return %z, %m, size s0 + 1, none, %w
+}
+""")
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    np.save(program.folder / "x.npy", x)
+    y = x + np.array([1, 2, 3], "f4")
+    wanted = {"z": y.T @ y, "m": y * [3, 2, 1], "n": 3}
+    for how in ([], ["--plain"]):
+        out = program.ok("run", "m.og", "--in", "x.npy", "--in", "2", "-o", "z.npy",
+                         "-o", "m.npy", "-o", "n.npy", *how)
+        for name, numbers in wanted.items():
+            assert np.array_equal(np.load(program.folder / f"{name}.npy"), numbers), (how, name)
+        assert "output 3: none" in out and "output 4: f32[2, 3], least 1" in out
+    err = program.fails(2, "run", "m.og", "--in", "x.npy", "--in", "2", "--plain", "--repeat", "2")
+    assert "--plain and --repeat exclude each other" in err
+    err = program.fails(2, "run", "m.og", "--in", "x.npy", "--in", "3", "--plain")
+    assert "input 1: its value differs" in err
+
+
+@pytest.mark.parametrize("body", [
+    "%y: f32[1000000000000] = iota(; start=0.0, step=1.0)",  # memory
+    "%y: f32[1000000, 10000000]{0, 0} = view(%x)",  # an output
+    "%v: f32[1000000, 10000000]{0, 0} = view(%x)\n  %y: f32[] = sum(%v)",  # work
+    "%v: f32[1, 10000000]{0, 0} = view(%x)\n  %w: f32[10000000, 100000]{0, 0} = view(%x)\n"
+    "  %y: f32[1, 100000] = matmul(%v, %w)",
+    "%v: f32[1, 1, 20000, 20000]{0, 0, 0, 0} = view(%x)\n"
+    "  %k: f32[1, 1, 20000, 20000]{0, 0, 0, 0} = view(%x)\n"
+    "  %y: f32[1, 1, 1, 1] = convolution(%v, %k, none)",  # what a kernel keeps
+])
+def test_a_graph_that_asks_for_too_much_is_refused(program: Program, body: str) -> None:
+    program.write("m.og", f"graph g(%x: f32[1]) {{\n  {body}\n  return %y\n}}\n")
+    np.save(program.folder / "x.npy", np.ones(1, "f4"))
+    limits = ["--max-bytes", "1000000000", "--max-work", "100000000000"]
+    for how in ([], ["--plain"]):
+        err = program.fails(2, "run", "m.og", "--in", "x.npy", *limits, *how)
+        assert "the limit" in err, err
+
+
+def test_limits_are_the_callers(program: Program) -> None:
+    program.write("m.og", "graph g(%x: f32[2]{1000000}) {\n  %y: f32[2] = neg(%x)\n"
+                          "  return %y\n}\n")
+    np.save(program.folder / "x.npy", np.ones(2, "f4"))
+    run = ["run", "m.og", "--in", "x.npy"]
+    program.ok(*run)
+    assert "--max-bytes" in program.fails(2, *run, "--max-bytes", "1000000")
+    program.ok(*run, "--max-bytes", "5000000", "--max-work", "4")
+    assert "the limit is 3" in program.fails(2, *run, "--max-work", "3")
