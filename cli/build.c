@@ -35,25 +35,20 @@ static int build_run(const cli_args *args) {
   const char *wanted = cli_value_of(args, "output");
   char *output = wanted != NULL ? cli_format("%s", wanted)
                                 : cli_with_suffix(args->operands[0], ".so");
-  int result = CLI_FAILED;
-  if (cli_is_folder(output)) {
-    cli_error("%s: is a folder, wanted the name of a file after -o", output);
-  } else {
-    const cli_compile_job job = {
-        .sources = args->operands,
-        .source_count = args->operand_count,
-        .output = output,
-        .compiler = cli_value_of(args, "cc"),
-        .optimize = cli_value_of(args, "optimize"),
-        .flags = args->rest,
-        .flag_count = args->rest_count,
-        .is_debug = cli_has(args, "debug"),
-        .is_verbose = cli_has(args, "verbose"),
-        // A wrong declaration is then found now and not at its first use.
-        .is_loaded = !cli_has(args, "no-load"),
-    };
-    result = cli_compile(&job);
-  }
+  const cli_compile_job job = {
+      .sources = args->operands,
+      .source_count = args->operand_count,
+      .output = output,
+      .compiler = cli_value_of(args, "cc"),
+      .optimize = cli_value_of(args, "optimize"),
+      .flags = args->rest,
+      .flag_count = args->rest_count,
+      .is_debug = cli_has(args, "debug"),
+      .is_verbose = cli_has(args, "verbose"),
+      // A wrong declaration is then found now and not at its first use.
+      .is_loaded = !cli_has(args, "no-load"),
+  };
+  const int result = cli_compile(&job);
   free(output);
   return result;
 }

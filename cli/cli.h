@@ -151,9 +151,6 @@ const char *cli_base_name(const char *path);
 char *cli_with_suffix(const char *path, const char *suffix);
 // The whole of a file, NUL-terminated. Prints what is wrong, returns NULL.
 char *cli_file_read(const char *path, size_t *out_size);
-// Writes beside `path` and renames, so that a reader sees the old file or the
-// new. Prints what is wrong and returns false.
-bool cli_file_write(const char *path, const char *bytes, size_t size);
 // A file that is removed when the program ends, also by a signal. NULL when
 // there can be none (printed).
 char *cli_temp_create(const char *suffix);
@@ -163,6 +160,9 @@ void cli_temp_forget(char *path);  // it is no longer ours; frees the name
 // Runs a program of PATH and waits; its exit status, 128 + n for signal n,
 // and -1 when it could not be started (nothing is printed then).
 int cli_process_run(char *const *argv);
+// The same for a program that writes to a temporary: it leads its own group,
+// and a signal that ends this program ends it first.
+int cli_process_write(char *const *argv);
 // The same, with its stdout in `out_text` (freed by the caller) and its stderr
 // dropped where `is_quiet`.
 int cli_process_capture(char *const *argv, bool is_quiet, char **out_text);
@@ -186,6 +186,30 @@ const char *cli_python(void);
 // Replaces this process by `python -m module arguments`. Returns only when it
 // could not (printed).
 int cli_python_exec(const char *module, char *const *arguments, int count);
+
+// --- Output files (target.c) -------------------------------------------------
+
+// A file that is written whole or not at all, also where a signal ends the
+// program. A link's target is replaced, not the link; what is no file (a
+// device, a pipe, the program's own output) is written into at the end.
+typedef struct cli_target {
+  const char *path;  // as the user gave it
+  char *temp;        // what to write, by this name
+  char *place;       // NULL: no file
+  FILE *stream;      // this program's own, or NULL
+} cli_target;
+
+// Before a command does anything: no output is an input, or one output twice,
+// or a folder, a disk or a socket. Prints and returns false.
+bool cli_outputs_check(const char *const *outputs, int output_count,
+                       const char *const *inputs, int input_count);
+// Prints and returns false; then there is nothing to end.
+bool cli_target_begin(const char *path, cli_target *out_target);
+// The temporary takes its place where it is right, and goes. Prints where that
+// fails; false then, and where it is not right.
+bool cli_target_end(cli_target *target, bool is_right, bool is_program);
+// All of it at once.
+bool cli_file_write(const char *path, const char *bytes, size_t size);
 
 // --- Compiling C files (compile.c) -------------------------------------------
 

@@ -169,45 +169,46 @@ static opgraft_module *object_load(const char *object, const char *path) {
   return NULL;
 }
 
-static int output_place(const cli_compile_job *job, const char *temp) {
-  if (job->is_loaded) {
-    opgraft_module *module = object_load(temp, job->output);
-    if (module == NULL) return CLI_FINDINGS;
-    const int count = opgraft_module_op_count(module);
-    cli_note("%s: module %s, %d operator%s", job->output,
-             opgraft_module_name(module), count, count == 1 ? "" : "s");
-    opgraft_module_release(module);
-  }
-  // A temporary is private; a module is as public as its folder.
-  const mode_t mask = umask(0);
-  umask(mask);
-  if (chmod(temp, 0777 & ~mask) == 0 && rename(temp, job->output) == 0)
-    return CLI_OK;
-  return cli_error("%s: could not write: %s", job->output, strerror(errno));
+// A wrong declaration is found before the output's place is taken.
+static int result_check(const cli_compile_job *job, const char *temp) {
+  if (!job->is_loaded) return CLI_OK;
+  opgraft_module *module = object_load(temp, job->output);
+  if (module == NULL) return CLI_FINDINGS;
+  const int count = opgraft_module_op_count(module);
+  cli_note("%s: module %s, %d operator%s", job->output,
+           opgraft_module_name(module), count, count == 1 ? "" : "s");
+  opgraft_module_release(module);
+  return CLI_OK;
 }
 
-int cli_compile(const cli_compile_job *job) {
+static int compiler_run(const cli_compile_job *job, const char *temp) {
   words list = {0};
-  for (int i = 0; i < job->source_count; ++i)
-    if (!source_check(job->sources[i])) return CLI_FAILED;
-  char *temp = cli_temp_beside(job->output);
-  if (temp == NULL) return CLI_FAILED;
   int result = CLI_FAILED;
   if (command_make(job, temp, &list)) {
     if (job->is_verbose) command_print(&list);
     fast_math_warn(&list);
-    const int status = cli_process_run(list.word);
+    const int status = cli_process_write(list.word);
     result = status < 0 ? CLI_FAILED : CLI_FINDINGS;
     if (status == 0)
-      result = output_place(job, temp);
+      result = result_check(job, temp);
     else
       cli_error("%s: %s ended with status %d; its messages stand above",
                 job->sources[0], list.word[0], status);
   }
-  if (result != CLI_OK) unlink(temp);
-  cli_temp_forget(temp);
   words_reset(&list);
   return result;
+}
+
+int cli_compile(const cli_compile_job *job) {
+  cli_target target;
+  for (int i = 0; i < job->source_count; ++i)
+    if (!source_check(job->sources[i])) return CLI_FAILED;
+  if (!cli_outputs_check(&job->output, 1, job->sources, job->source_count) ||
+      !cli_target_begin(job->output, &target))
+    return CLI_FAILED;
+  const int result = compiler_run(job, target.temp);
+  const bool is_placed = cli_target_end(&target, result == CLI_OK, true);
+  return result == CLI_OK && !is_placed ? CLI_FAILED : result;
 }
 
 // --- Modules -----------------------------------------------------------------

@@ -155,12 +155,26 @@ static int suite_run(const cli_args *args) {
   return stopped_or(result);
 }
 
+static bool outputs_check(const cli_args *args) {
+  static const char *const kept[] = {"events", "apply"};
+  const char *written[2], *read[1];
+  int written_count = 0;
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; ++i)
+    if (cli_value_of(args, kept[i]) != NULL)
+      written[written_count++] = cli_value_of(args, kept[i]);
+  const int read_count = args->operand_count > 0;
+  if (read_count > 0) read[0] = args->operands[0];
+  return cli_report_outputs_check(args, written, written_count, read,
+                                  read_count);
+}
+
 static int doctor_run(const cli_args *args) {
   if (cli_has(args, "compare")) return compare_run(args);
   if (cli_has(args, "suite")) return suite_run(args);
   if (args->operand_count == 0 && args->rest_count == 0)
     return cli_error(
         "doctor: wanted a script; `opgraft help doctor` shows how");
+  if (!outputs_check(args)) return CLI_FAILED;
   if (cli_has(args, "apply") && cli_has(args, "no-verify"))
     return cli_error("doctor: --apply wants what --no-verify leaves out");
   if (cli_python() == NULL)

@@ -184,9 +184,8 @@ static int gen_run(const cli_args *args) {
   const char *path = cli_only_operand(args, "a YAML file");
   const char *output = cli_value_of(args, "output");
   if (path == NULL) return CLI_FAILED;
-  if (output != NULL && cli_is_folder(output))
-    return cli_error("%s: is a folder, wanted the name of a C file after -o",
-                     output);
+  if (output != NULL && !cli_outputs_check(&output, 1, &path, 1))
+    return CLI_FAILED;
   if (output != NULL && cli_is_file(output) && !cli_has(args, "force"))
     return cli_error(
         "%s: is there already, perhaps with your kernels; give "

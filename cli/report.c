@@ -49,18 +49,38 @@ static bool form_write(const opgraft_report *report, int32_t form,
   return is_done;
 }
 
+static const struct {
+  const char *option;
+  int32_t form;
+} forms[] = {
+    {"json", OPGRAFT_REPORT_JSON},
+    {"sarif", OPGRAFT_REPORT_SARIF},
+    {"html", OPGRAFT_REPORT_HTML},
+    {"row", OPGRAFT_REPORT_ROW},
+};
+enum { FORM_COUNT = (int)(sizeof forms / sizeof *forms) };
+
+bool cli_report_outputs_check(const cli_args *args, const char *const *written,
+                              int written_count, const char *const *inputs,
+                              int input_count) {
+  const char *outputs[FORM_COUNT + 4];
+  const char *reads[CLI_REPORT_INPUTS_MAX + 1];
+  const char *baseline = cli_value_of(args, "baseline");
+  int count = 0, read_count = 0;
+  for (; count < written_count; ++count) outputs[count] = written[count];
+  for (int i = 0; i < FORM_COUNT; ++i) {
+    const char *path = cli_value_of(args, forms[i].option);
+    if (path != NULL && strcmp(path, "-") != 0) outputs[count++] = path;
+  }
+  for (; read_count < input_count; ++read_count)
+    reads[read_count] = inputs[read_count];
+  if (baseline != NULL) reads[read_count++] = baseline;
+  return cli_outputs_check(outputs, count, reads, read_count);
+}
+
 static bool forms_write(const opgraft_report *report, const cli_args *args) {
-  static const struct {
-    const char *option;
-    int32_t form;
-  } forms[] = {
-      {"json", OPGRAFT_REPORT_JSON},
-      {"sarif", OPGRAFT_REPORT_SARIF},
-      {"html", OPGRAFT_REPORT_HTML},
-      {"row", OPGRAFT_REPORT_ROW},
-  };
   bool is_text_wanted = true;
-  for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i) {
+  for (int i = 0; i < FORM_COUNT; ++i) {
     const char *path = cli_value_of(args, forms[i].option);
     if (path == NULL) continue;
     // Two forms on one stream would be neither.
@@ -175,7 +195,9 @@ int cli_report_compare(const char *before, const char *after) {
 
 static int report_run(const cli_args *args) {
   const char *events = cli_only_operand(args, "an event file");
-  return events != NULL ? cli_report(args, events) : CLI_FAILED;
+  return events != NULL && cli_report_outputs_check(args, NULL, 0, &events, 1)
+             ? cli_report(args, events)
+             : CLI_FAILED;
 }
 
 const cli_command cli_command_report = {

@@ -20,6 +20,13 @@
     "min-captured", "PERCENT", "fewer operators in graphs fail", 0          \
   }
 
+enum { CLI_REPORT_INPUTS_MAX = 4 };
+
+// Before anything runs: what the options write, and `written` besides (four at
+// most), is nothing that is read. Prints and returns false.
+bool cli_report_outputs_check(const cli_args *args, const char *const *written,
+                              int written_count, const char *const *inputs,
+                              int input_count);
 // Reports on an event file as the options of CLI_REPORT_OPTIONS ask. Prints;
 // CLI_FINDINGS where a limit is not kept.
 int cli_report(const cli_args *args, const char *events);

@@ -2,9 +2,11 @@
 // opgraft run: a graph file on inputs from .npy files, without a host.
 
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "graph.h"
@@ -83,11 +85,28 @@ static bool output_get(const job *j, int32_t index, int64_t *number,
              : cli_replay_output(&j->replay, &j->inputs, index, number, out);
 }
 
+static void on_npy(void *user, const char *bytes, size_t length) {
+  fwrite(bytes, 1, length, user);
+}
+
+static bool npy_write(const char *path, const og_tensor *tensor) {
+  cli_target target;
+  opgraft_error error;
+  if (!cli_target_begin(path, &target)) return false;
+  FILE *to = fopen(target.temp, "wbe");
+  bool is_right = to != NULL;
+  const og_status status =
+      is_right ? opgraft_npy_print(tensor, on_npy, to, &error) : OG_IO;
+  if (to != NULL) is_right = !ferror(to) & (fclose(to) == 0);
+  if (!is_right) cli_error("%s: could not write: %s", path, strerror(errno));
+  if (is_right && status != OG_OK) cli_error("%s: %s", path, error.text);
+  return cli_target_end(&target, is_right && status == OG_OK, false);
+}
+
 // The files that --out names, in order; the others are described.
 static bool outputs_give(const job *j) {
   const int32_t count = j->output_count;
   int32_t index = 0;
-  opgraft_error error;
   for (int i = 0; i < j->args->given_count; ++i) {
     int64_t number;
     og_tensor tensor;
@@ -103,10 +122,7 @@ static bool outputs_give(const job *j) {
                 (int)index, path);
       return false;
     }
-    if (opgraft_npy_write(path, &tensor, &error) != OG_OK) {
-      cli_library_error(&error);
-      return false;
-    }
+    if (!npy_write(path, &tensor)) return false;
     ++index;
   }
   for (; index < count && !cli_has(j->args, "json"); ++index) {
@@ -309,6 +325,34 @@ static int planned_run(job *j) {
   return result;
 }
 
+// What --in says behind its name, if it has one: a file, or a number.
+static const char *input_path(const char *text) {
+  struct stat info;
+  const char *equals = strchr(text, '=');
+  return equals != NULL && stat(text, &info) != 0 ? equals + 1 : text;
+}
+
+static bool outputs_check(const job *j) {
+  const size_t count = (size_t)j->args->given_count;
+  const char **in = cli_alloc(count + 1, sizeof *in);
+  const char **out = cli_alloc(count + 1, sizeof *out);
+  int in_count = 0, out_count = 0;
+  in[in_count++] = j->path;
+  for (size_t i = 0; i < count; ++i) {
+    const cli_given *given = &j->args->given[i];
+    if (strcmp(given->option->name, "out") == 0)
+      out[out_count++] = given->value;
+    if (strcmp(given->option->name, "in") == 0)
+      in[in_count++] = input_path(given->value);
+    if (strcmp(given->option->name, "module") == 0)
+      in[in_count++] = given->value;
+  }
+  const bool fits = cli_outputs_check(out, out_count, in, in_count);
+  free(in);
+  free(out);
+  return fits;
+}
+
 static int run_run(const cli_args *args) {
   job j = {.args = args};
   int64_t threads, lanes;
@@ -323,7 +367,7 @@ static int run_run(const cli_args *args) {
   j.host = (opgraft_host){.struct_size = sizeof j.host,
                           .threads = (int32_t)threads,
                           .lanes = (int32_t)lanes};
-  if (!cli_limits_read(args, &j.host)) return CLI_FAILED;
+  if (!cli_limits_read(args, &j.host) || !outputs_check(&j)) return CLI_FAILED;
   j.graph = cli_graph_open(j.path, args);
   if (j.graph == NULL) return CLI_FAILED;
   j.output_count = opgraft_graph_output_count(j.graph);

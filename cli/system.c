@@ -96,7 +96,15 @@ static void temp_remove_all(void) {
     if (temp_paths[i] != NULL) unlink(temp_paths[i]);
 }
 
+// A program that writes to a temporary, and leads its own group; 0: none.
+static volatile pid_t writer;
+
+// The writer goes first: what it made after its file was removed would stay.
 static void temp_on_signal(int signal_number) {
+  if (writer > 0) {
+    kill(-writer, SIGKILL);
+    waitpid(writer, NULL, 0);
+  }
   temp_remove_all();
   signal(signal_number, SIG_DFL);
   raise(signal_number);
@@ -126,17 +134,31 @@ void cli_temp_forget(char *path) {
   free(path);
 }
 
+// No signal comes between a file, or a process, and the note of it.
+static void signals_block(sigset_t *before) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i)
+    sigaddset(&set, signals[i]);
+  sigprocmask(SIG_BLOCK, &set, before);
+}
+
 // `pattern` ends in XXXXXX and `suffix_length` more characters.
 static char *temp_make(char *pattern, int suffix_length) {
+  sigset_t before;
+  signals_block(&before);
   const int file = mkstemps(pattern, suffix_length);
+  const int reason = errno;
+  const bool is_noted = file >= 0 && temp_add(pattern);
+  if (file >= 0 && !is_noted) unlink(pattern);
+  sigprocmask(SIG_SETMASK, &before, NULL);
   if (file < 0) {
-    cli_error("%s: could not create a file: %s", pattern, strerror(errno));
+    cli_error("%s: could not create a file: %s", pattern, strerror(reason));
     free(pattern);
     return NULL;
   }
   close(file);
-  if (!temp_add(pattern)) {
-    unlink(pattern);
+  if (!is_noted) {
     free(pattern);
     cli_error("more than %d files at once; give fewer", TEMP_MAX);
     return NULL;
@@ -190,25 +212,6 @@ char *cli_file_read(const char *path, size_t *out_size) {
   }
   fclose(file);
   return bytes;
-}
-
-bool cli_file_write(const char *path, const char *bytes, size_t size) {
-  char *temp = cli_temp_beside(path);
-  if (temp == NULL) return false;
-  FILE *file = fopen(temp, "wbe");
-  bool is_written = file != NULL && fwrite(bytes, 1, size, file) == size;
-  if (file != NULL) is_written = fclose(file) == 0 && is_written;
-  // mkstemps made it private; a written file is like any other.
-  const mode_t mask = umask(0);
-  umask(mask);
-  is_written =
-      is_written && chmod(temp, 0666 & ~mask) == 0 && rename(temp, path) == 0;
-  if (!is_written) {
-    cli_error("%s: could not write: %s", path, strerror(errno));
-    unlink(temp);
-  }
-  cli_temp_forget(temp);
-  return is_written;
 }
 
 // --- Processes ---------------------------------------------------------------
@@ -273,6 +276,26 @@ int cli_process_run(char *const *argv) {
   if (posix_spawnp(&child, argv[0], NULL, NULL, argv, environ) != 0) return -1;
   watch_begin(child, true);
   return watched_wait(child);
+}
+
+int cli_process_write(char *const *argv) {
+  pid_t child = 0;
+  posix_spawnattr_t own_group;
+  sigset_t before;
+  fflush(NULL);
+  posix_spawnattr_init(&own_group);
+  signals_block(&before);
+  posix_spawnattr_setflags(&own_group,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&own_group, &before);
+  const int failed =
+      posix_spawnp(&child, argv[0], NULL, &own_group, argv, environ);
+  if (failed == 0) writer = child;
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  posix_spawnattr_destroy(&own_group);
+  const int status = failed == 0 ? process_wait(child) : -1;
+  writer = 0;
+  return status;
 }
 
 int cli_process_capture(char *const *argv, bool is_quiet, char **out_text) {

@@ -29,6 +29,13 @@ OPGRAFT_API og_status opgraft_npy_write(const char *path,
                                         const og_tensor *tensor,
                                         opgraft_error *error);
 
+// The same bytes, to whoever takes them.
+OPGRAFT_API og_status opgraft_npy_print(const og_tensor *tensor,
+                                        void (*write)(void *user,
+                                                      const char *bytes,
+                                                      size_t length),
+                                        void *user, opgraft_error *error);
+
 #ifdef __cplusplus
 }
 #endif

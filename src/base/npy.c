@@ -251,14 +251,15 @@ void opgraft_npy_release(og_tensor *tensor) { og_free(tensor); }
 
 // --- Writing -----------------------------------------------------------------
 
-static og_status header_make(const og_tensor *tensor, const char *path,
-                             og_text *out, opgraft_error *error) {
+typedef void (*write_fn)(void *user, const char *bytes, size_t length);
+
+static og_status header_make(const og_tensor *tensor, og_text *out,
+                             opgraft_error *error) {
   const char *type = NULL;
   for (int i = 0; i < TYPE_COUNT; ++i)
     if (og_dtype_equal(types[i].dtype, tensor->dtype)) type = types[i].name;
   if (type == NULL)
-    return og_error_set(error, OG_DTYPE, NULL, NULL,
-                        "%s: NumPy has no type for %s", path,
+    return og_error_set(error, OG_DTYPE, NULL, NULL, "NumPy has no type for %s",
                         og_dtype_name(tensor->dtype));
   const char *order = tensor->dtype.bits == 8 || type[0] == 'V' ? "|" : "<";
   og_text dict = {0};
@@ -279,11 +280,11 @@ static og_status header_make(const og_tensor *tensor, const char *path,
   const bool failed = dict.failed || out->failed;
   og_text_reset(&dict);
   return failed ? og_error_set(error, OG_MEMORY, NULL, NULL,
-                               "%s: not enough memory to write it", path)
+                               "not enough memory to write a tensor")
                 : OG_OK;
 }
 
-static void data_write(const og_tensor *tensor, FILE *to) {
+static void data_write(const og_tensor *tensor, write_fn write, void *user) {
   const size_t item = og_dtype_bytes(tensor->dtype);
   const int64_t count = og_numel(tensor);
   const char *base = (const char *)tensor->data + tensor->byte_offset;
@@ -304,10 +305,10 @@ static void data_write(const og_tensor *tensor, FILE *to) {
     for (int32_t d = 0; d < last; ++d) at += index[d] * strides[d];
     const char *row = base + at * (int64_t)item;
     if (step == 1)
-      fwrite(row, item, (size_t)width, to);
+      write(user, row, item * (size_t)width);
     else
       for (int64_t i = 0; i < width; ++i)
-        fwrite(row + i * step * (int64_t)item, item, 1, to);
+        write(user, row + i * step * (int64_t)item, item);
     for (int32_t d = last - 1; d >= 0; --d) {
       if (++index[d] < tensor->shape[d]) break;
       index[d] = 0;
@@ -315,19 +316,30 @@ static void data_write(const og_tensor *tensor, FILE *to) {
   }
 }
 
-og_status opgraft_npy_write(const char *path, const og_tensor *tensor,
+og_status opgraft_npy_print(const og_tensor *tensor, write_fn write, void *user,
                             opgraft_error *error) {
-  og_file_out file;
   og_text header = {0};
-  og_status status = header_make(tensor, path, &header, error);
+  const og_status status = header_make(tensor, &header, error);
   if (status == OG_OK) {
-    status = og_file_begin(path, &file, error);
-    if (status == OG_OK) {
-      fwrite(header.data, 1, header.length, file.stream);
-      data_write(tensor, file.stream);
-      status = og_file_end(&file, status, error);
-    }
+    write(user, header.data, header.length);
+    data_write(tensor, write, user);
   }
   og_text_reset(&header);
   return status;
+}
+
+static void on_bytes(void *user, const char *bytes, size_t length) {
+  if (length > 0) fwrite(bytes, 1, length, user);
+}
+
+og_status opgraft_npy_write(const char *path, const og_tensor *tensor,
+                            opgraft_error *error) {
+  og_file_out file;
+  opgraft_error found = {0};
+  OG_TRY(og_file_begin(path, &file, error));
+  const og_status status =
+      opgraft_npy_print(tensor, on_bytes, file.stream, &found);
+  if (status != OG_OK)
+    og_error_set(error, status, NULL, NULL, "%s: %.900s", path, found.text);
+  return og_file_end(&file, status, error);
 }

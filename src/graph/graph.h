@@ -5,8 +5,8 @@
 // defined once, before its uses. A value lies in the storage of its root: a
 // view has its base's root, a result written in place the root of the operand
 // that it overwrites, every other value is its own root. Offsets count
-// elements from the root's first; a root's own is 0. Reading a value whose storage a later node
-// has overwritten is an error that the verifier finds.
+// elements from the root's first; a root's own is 0. Reading a value whose
+// storage a later node has overwritten is an error that the verifier finds.
 
 #ifndef OG_GRAPH_GRAPH_H
 #define OG_GRAPH_GRAPH_H
