@@ -138,8 +138,8 @@ typedef int64_t i64_type;
 // For each element type: how it is read, how a float and how an integer is
 // written to it.
 #define TYPES(X)                                                          \
-  X(f32, float, FROM_PLAIN, FROM_PLAIN, TO_PLAIN, TO_PLAIN)               \
-  X(f64, double, FROM_PLAIN, FROM_PLAIN, TO_PLAIN, TO_PLAIN)              \
+  X(f32, float, FROM_PLAIN, FROM_REAL_INT, TO_PLAIN, TO_PLAIN)            \
+  X(f64, double, FROM_PLAIN, FROM_REAL_INT, TO_PLAIN, TO_PLAIN)           \
   X(bf16, og_bfloat, og_bfloat_to_float, FROM_BF16_INT, TO_BF16, TO_BF16) \
   X(f16, og_half, og_half_to_float, FROM_F16_INT, TO_F16, TO_F16)         \
   X(i8, int8_t, FROM_PLAIN, FROM_PLAIN, TO_INT, TO_PLAIN)                 \
@@ -153,6 +153,7 @@ typedef int64_t i64_type;
   X(boolean, uint8_t, FROM_BOOL, FROM_BOOL, TO_BOOL, TO_BOOL)
 
 // A float read as an integer goes through the saturating conversion.
+#define FROM_REAL_INT(x) og_double_to_int((double)(x))
 #define FROM_BF16_INT(x) og_double_to_int((double)og_bfloat_to_float(x))
 #define FROM_F16_INT(x) og_double_to_int((double)og_half_to_float(x))
 #define DEFINE(name, type, from, from_int, to_float, to_int) \
