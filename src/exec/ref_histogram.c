@@ -13,11 +13,11 @@ typedef struct histogram {
 
 // The position is rounded as ATen rounds it: in the operand's own type.
 static int64_t position_f32(float x, float least, float most, int64_t bins) {
-  return (int64_t)((x - least) * (float)bins / (most - least));
+  return og_double_to_int((x - least) * (float)bins / (most - least));
 }
 
 static int64_t position_f64(double x, double least, double most, int64_t bins) {
-  return (int64_t)((x - least) * (double)bins / (most - least));
+  return og_double_to_int((x - least) * (double)bins / (most - least));
 }
 
 static og_status run_histogram(void *state, const og_run *run) {
@@ -33,7 +33,8 @@ static og_status run_histogram(void *state, const og_run *run) {
     const int64_t at =
         is_f32 ? position_f32((float)x, (float)h->least, (float)h->most, bins)
                : position_f64(x, h->least, h->most, bins);
-    h->bins[at < bins ? at : bins - 1] += 1;
+    // Bounds too far apart for the type give no number.
+    h->bins[at < 0 ? 0 : at < bins ? at : bins - 1] += 1;
   }
   og_put_all(h->ref.out[0], h->bins);
   return OG_OK;

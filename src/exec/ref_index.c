@@ -59,7 +59,7 @@ static void element_add(og_dtype dtype, char *to, const char *from,
   if (og_dtype_class(dtype) == OG_CLASS_I64)
     og_element_set_int(dtype, to,
                        (int64_t)((uint64_t)og_element_int(dtype, to) +
-                                 (uint64_t)(int64_t)alpha *
+                                 (uint64_t)og_double_to_int(alpha) *
                                      (uint64_t)og_element_int(dtype, from)));
   else
     og_element_set_double(

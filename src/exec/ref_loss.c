@@ -14,9 +14,14 @@ typedef struct nll {
   double *x, *weight, *loss, *target;
 } nll;
 
+// Beyond what a double holds exactly it is out of range all the same.
+static int64_t target_of(const nll *s, int64_t row) {
+  return og_double_to_int(s->target[row]);
+}
+
 // The weight of a row's target, 0 where it is ignored; false if out of range.
 static bool row_weight(const nll *s, int64_t row, double *out_weight) {
-  const int64_t target = (int64_t)s->target[row];
+  const int64_t target = target_of(s, row);
   *out_weight = 0;
   if (target == s->ignored) return true;
   if (target < 0 || target >= s->classes) return false;
@@ -28,7 +33,7 @@ static og_status bad_target(const nll *s, const og_run *run, int64_t row) {
   return og_run_fail(run, OG_INVALID,
                      "target %" PRId64 " is out of range for %" PRId64
                      " classes",
-                     (int64_t)s->target[row], s->classes);
+                     target_of(s, row), s->classes);
 }
 
 static void inputs_get(const nll *s, int32_t target, int32_t weight) {
@@ -46,7 +51,7 @@ static og_status run_nll(void *state, const og_run *run) {
     if (!row_weight(s, r, &weight)) return bad_target(s, run, r);
     s->loss[r] = 0;
     if (weight != 0)
-      s->loss[r] = -weight * s->x[r * s->classes + (int64_t)s->target[r]];
+      s->loss[r] = -weight * s->x[r * s->classes + target_of(s, r)];
     sum += s->loss[r];
     total += weight;
   }
@@ -70,10 +75,10 @@ static og_status run_nll_backward(void *state, const og_run *run) {
   for (int64_t i = 0; i < s->rows * s->classes; ++i) s->x[i] = 0;
   for (int64_t r = 0; r < s->rows; ++r) {
     if (!row_weight(s, r, &weight)) return bad_target(s, run, r);
-    if ((int64_t)s->target[r] == s->ignored) continue;
+    if (target_of(s, r) == s->ignored) continue;
     const double grad = s->loss[s->reduction == REDUCE_NONE ? r : 0];
     const double scale = s->reduction == REDUCE_MEAN ? total : 1;
-    s->x[r * s->classes + (int64_t)s->target[r]] = -weight * grad / scale;
+    s->x[r * s->classes + target_of(s, r)] = -weight * grad / scale;
   }
   og_put_all(s->ref.out[0], s->x);
   return OG_OK;

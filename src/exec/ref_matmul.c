@@ -66,9 +66,9 @@ static void whole_element(const matmul *s, const int64_t *offset, int64_t row,
     sum +=
         (uint64_t)og_element_int(s->a->dtype, at(s->a, offset[1], row, k)) *
         (uint64_t)og_element_int(s->b->dtype, at(s->b, offset[2], k, column));
-  sum *= (uint64_t)(int64_t)s->alpha;
+  sum *= (uint64_t)og_double_to_int(s->alpha);
   if (s->c != NULL)
-    sum += (uint64_t)(int64_t)s->beta *
+    sum += (uint64_t)og_double_to_int(s->beta) *
            (uint64_t)og_element_int(s->c->dtype,
                                     at(&s->bias, offset[3], row, column));
   og_element_set_int(

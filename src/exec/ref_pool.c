@@ -87,7 +87,7 @@ static og_status run_max_backward(void *state, const og_run *run) {
   og_get_all(s->ref.in[1], index);
   memset(s->in, 0, (size_t)total * sizeof(double));
   for (int64_t i = 0; i < s->planes * area_out; ++i) {
-    const int64_t at = (int64_t)index[i];
+    const int64_t at = og_double_to_int(index[i]);
     if (at < 0 || at >= area_in)
       return og_run_fail(run, OG_INVALID,
                          "an index of the pooling is out of "
