@@ -9,12 +9,13 @@
 // "sizes: numbers" ("2x3: 1 2 3 4 5 6"; one number fills it), an integer's
 // plainly. Options: --print (the graph after its passes), --disable=PASSES,
 // --clone-error, --fallback-error, --stats, --lanes=N (wherever the graph
-// allows them; they are printed, by the nodes' results). Foreign operators
+// allows them; they are printed, by the nodes' results), --plain (as the text
+// says, opgraft/plain.h; nothing of a plan goes with it). Foreign operators
 // named test.* are run here: test.double(x) and test.add_to(x, y), which adds y
 // to the copy of x that its result starts as.
 
 #include <inttypes.h>
-#include <opgraft/executable.h>
+#include <opgraft/plain.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -24,7 +25,7 @@
 #include "tools/tool.h"
 
 typedef struct options {
-  bool print, stats;
+  bool print, stats, plain;
   const char *disable;
   uint32_t flags;
   int32_t lanes;
@@ -253,41 +254,98 @@ static og_status run_call(opgraft_call *call, const inputs *given,
   return status;
 }
 
-static int run_line(opgraft_executable *executable, const opgraft_graph *graph,
-                    char *line) {
+// A written input is shown, so that its new values can be checked.
+static bool is_written(const opgraft_graph *graph, int32_t input) {
+  const opgraft_value id = graph->inputs[input].value;
+  for (int32_t n = 0; id >= 0 && n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
+    for (int32_t r = 0; r < node->out_count; ++r)
+      if (node->out[r] >= 0 && graph->values[node->out[r]].root == id)
+        return true;
+  }
+  return false;
+}
+
+static void plain_print(const opgraft_graph *graph,
+                        const opgraft_plain *plain) {
+  og_tensor tensor;
+  int64_t size;
+  for (int32_t i = 0; i < graph->output_count; ++i) {
+    const int32_t kind = opgraft_plain_output(plain, i, &tensor, &size);
+    if (kind == OPGRAFT_OUTPUT_STORAGE)
+      tensor_print(&tensor);
+    else if (kind == OPGRAFT_OUTPUT_SIZE)
+      printf("size %" PRId64 "\n", size);
+    else
+      printf("none\n");
+  }
+  for (int32_t i = 0; i < graph->input_count; ++i) {
+    if (!is_written(graph, i) || !opgraft_plain_input(plain, i, &tensor))
+      continue;
+    printf("input %d now ", (int)i);
+    tensor_print(&tensor);
+  }
+}
+
+static int plain_line(const opgraft_graph *graph, const inputs *given) {
+  opgraft_error error = {0};
+  opgraft_plain *plain;
+  const og_status status = opgraft_plain_run(
+      graph, NULL, given->in, given->ints, graph->input_count, &plain, &error);
+  if (status == OG_OK)
+    plain_print(graph, plain);
+  else
+    printf("error: %s\n", error.text);
+  opgraft_plain_destroy(plain);
+  return status != OG_OK;
+}
+
+static int planned_line(opgraft_executable *executable,
+                        const opgraft_graph *graph, const inputs *given) {
   opgraft_error error = {0};
   opgraft_call call;
-  static inputs given;
-  if (!read_inputs(line, graph, &given)) {
-    printf("error: the inputs of the run line do not fit the graph\n");
-    return 1;
-  }
   og_status status = opgraft_executable_begin(
-      executable, given.in, given.ints, graph->input_count, &call, &error);
+      executable, given->in, given->ints, graph->input_count, &call, &error);
   if (status == OG_OK) {
-    status = run_call(&call, &given, &error);
+    status = run_call(&call, given, &error);
     opgraft_call_end(&call);
   }
   if (status != OG_OK) printf("error: %s\n", error.text);
-  for (int32_t i = 0; i < graph->input_count; ++i) {
-    const opgraft_value id = graph->inputs[i].value;
-    // A written input is shown, so that its new values can be checked.
-    bool is_written = false;
-    for (int32_t n = 0; n < graph->node_count; ++n)
-      for (int32_t r = 0;
-           !graph->nodes[n].is_removed && r < graph->nodes[n].out_count; ++r) {
-        const opgraft_value value = graph->nodes[n].out[r];
-        is_written |= id >= 0 && value >= 0 &&
-                      graph->values[value].root == id &&
-                      !og_op_is(&graph->nodes[n], OG_OP_VIEW);
-      }
-    if (status == OG_OK && is_written) {
-      printf("input %d now ", (int)i);
-      tensor_print(&given.tensors[i].tensor);
-    }
-    free(given.tensors[i].data);
+  for (int32_t i = 0; status == OG_OK && i < graph->input_count; ++i) {
+    if (!is_written(graph, i)) continue;
+    printf("input %d now ", (int)i);
+    tensor_print(&given->tensors[i].tensor);
   }
   return status != OG_OK;
+}
+
+// Without an executable, plainly.
+static int run_line(opgraft_executable *executable, const opgraft_graph *graph,
+                    char *line) {
+  static inputs given;
+  int result = 1;
+  if (!read_inputs(line, graph, &given))
+    printf("error: the inputs of the run line do not fit the graph\n");
+  else if (executable == NULL)
+    result = plain_line(graph, &given);
+  else
+    result = planned_line(executable, graph, &given);
+  for (int32_t i = 0; i < graph->input_count; ++i) free(given.tensors[i].data);
+  return result;
+}
+
+static int run_lines(opgraft_executable *executable, const opgraft_graph *graph,
+                     char *lines) {
+  int result = 0;
+  while (lines != NULL && result == 0) {
+    char *end = strchr(lines, '\n');
+    if (end != NULL) *end = '\0';
+    if (strncmp(lines, "run", 3) == 0)
+      result = run_line(executable, graph, lines + 3);
+    lines = end != NULL ? end + 1 : NULL;
+  }
+  return result;
 }
 
 static void stats_print(const opgraft_executable *executable) {
@@ -361,14 +419,7 @@ static int run_all(opgraft_graph *graph, char *lines, const options *wanted) {
     printf("error: %s\n", error.text);
     return 1;
   }
-  int result = 0;
-  while (lines != NULL && result == 0) {
-    char *end = strchr(lines, '\n');
-    if (end != NULL) *end = '\0';
-    if (strncmp(lines, "run", 3) == 0)
-      result = run_line(executable, graph, lines + 3);
-    lines = end != NULL ? end + 1 : NULL;
-  }
+  const int result = run_lines(executable, graph, lines);
   if (wanted->stats) stats_print(executable);
   opgraft_executable_release(executable);
   return result;
@@ -407,7 +458,8 @@ static int work(const options *wanted) {
   if (opgraft_graph_parse(input, strlen(input), &graph, &error) != OG_OK) {
     printf("error: %s\n", error.text);
   } else {
-    result = finish(graph, lines, wanted);
+    result = wanted->plain ? run_lines(NULL, graph, lines)
+                           : finish(graph, lines, wanted);
     opgraft_graph_release(graph);
   }
   free(input);
@@ -419,6 +471,7 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--print") == 0) wanted.print = true;
     if (strcmp(argv[i], "--stats") == 0) wanted.stats = true;
+    if (strcmp(argv[i], "--plain") == 0) wanted.plain = true;
     if (strncmp(argv[i], "--disable=", 10) == 0) wanted.disable = argv[i] + 10;
     if (strncmp(argv[i], "--lanes=", 8) == 0)
       wanted.lanes = (int32_t)strtol(argv[i] + 8, NULL, 10);
