@@ -23,11 +23,25 @@ typedef uint64_t og_float_env;
 enum { OG_MXCSR_CONTROL = 0xffc0 };
 #endif
 
+// Alone: reading it costs less than MXCSR.
+static inline uint16_t og_x87_get(void) {
+  uint16_t word = 0;
+#if defined(__SSE__)
+  __asm__ volatile("fnstcw %0" : "=m"(word));
+#endif
+  return word;
+}
+
+static inline void og_x87_set(uint16_t wanted) {
+  if (__builtin_expect(og_x87_get() == wanted, 1)) return;
+#if defined(__SSE__)
+  __asm__ volatile("fldcw %0" : : "m"(wanted));
+#endif
+}
+
 static inline og_float_env og_float_env_get(void) {
 #if defined(__SSE__)
-  uint16_t x87;
-  __asm__ volatile("fnstcw %0" : "=m"(x87));
-  return (og_float_env)x87 << 32 | (_mm_getcsr() & OG_MXCSR_CONTROL);
+  return (og_float_env)og_x87_get() << 32 | (_mm_getcsr() & OG_MXCSR_CONTROL);
 #elif defined(__aarch64__)
   og_float_env fpcr;
   __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
@@ -42,9 +56,8 @@ static inline void og_float_env_set(og_float_env wanted) {
   const og_float_env now = og_float_env_get();
   if (__builtin_expect(now == wanted, 1)) return;
 #if defined(__SSE__)
-  const uint16_t x87 = (uint16_t)(wanted >> 32);
   _mm_setcsr((_mm_getcsr() & ~(uint32_t)OG_MXCSR_CONTROL) | (uint32_t)wanted);
-  __asm__ volatile("fldcw %0" : : "m"(x87));
+  og_x87_set((uint16_t)(wanted >> 32));
 #elif defined(__aarch64__)
   __asm__ volatile("msr fpcr, %0" : : "r"(wanted));
 #else

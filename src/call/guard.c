@@ -33,6 +33,12 @@ static og_status share_out(const og_call *call, int64_t total, int64_t grain,
 }
 
 og_status og_frame_run_kernel(opgraft_frame *frame) {
+  if (OG_LIKELY(!frame->op->may_set_float_env)) {
+    const uint16_t x87 = og_x87_get();
+    const og_status ran = frame->kernel->run(&frame->call);
+    og_x87_set(x87);
+    return ran;
+  }
   const og_float_env before = og_float_env_get();
   const bool is_shared = frame->call.threads > 1;
   if (is_shared) {
@@ -48,6 +54,8 @@ og_status og_frame_run_kernel(opgraft_frame *frame) {
 
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel) {
   if (kernel->supports == NULL) return true;
+  if (OG_LIKELY(!frame->op->may_set_float_env))
+    return kernel->supports(&frame->call) != 0;
   const og_float_env before = og_float_env_get();
   const bool is_taken = kernel->supports(&frame->call) != 0;
   og_float_env_set(before);

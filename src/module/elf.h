@@ -4,6 +4,7 @@
 #ifndef OG_MODULE_ELF_H
 #define OG_MODULE_ELF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/status.h"
@@ -12,5 +13,11 @@
 // system that has another format everything passes.
 og_status og_elf_check(const char *path, const unsigned char *bytes,
                        size_t size, opgraft_error *error);
+
+// Whether code of a checked object may change MXCSR: it holds an instruction
+// that writes it, asks the C library to, or calls a library of another kind.
+// True on other processors and formats. What is found in error costs a call
+// two reads of the register, some 7 ns each on some processors.
+bool og_elf_may_set_float_env(const unsigned char *bytes, size_t size);
 
 #endif  // OG_MODULE_ELF_H

@@ -129,6 +129,7 @@ static og_status module_parse(struct opgraft_module *module,
                             &op->decl, error);
     if (status != OG_OK) break;
     op->module = module;
+    op->may_set_float_env = true;
     decls[i] = op->decl;
     module->op_count = (int32_t)i + 1;
     status = op_prepare(op, error);
@@ -366,6 +367,9 @@ static og_status load_locked(const char *path, const unsigned char *bytes,
     return status;
   }
   (*out_module)->object = object;
+  const bool may_set = og_elf_may_set_float_env(bytes, size);
+  for (int32_t i = 0; i < (*out_module)->op_count; ++i)
+    (*out_module)->ops[i].may_set_float_env = may_set;
   memcpy((*out_module)->float_env, changed, sizeof changed);
   memcpy((*out_module)->hash, hash, sizeof(*out_module)->hash);
   registry_add(*out_module);
