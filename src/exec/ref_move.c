@@ -248,6 +248,48 @@ og_status og_prepare_flip(og_prep *prep) {
   return OG_OK;
 }
 
+// --- bitcast -----------------------------------------------------------------
+
+// The bytes of a tensor as numbers of another type, of which the last dim
+// holds more or fewer.
+typedef struct bitcast {
+  og_ref ref;
+  og_tensor dense;  // the operand, row-major
+} bitcast;
+
+static og_status run_bitcast(void *state, const og_run *run) {
+  const bitcast *b = state;
+  og_tensor from = *b->ref.out[0];
+  (void)run;
+  og_copy_elements(&b->dense, b->ref.in[0]);
+  from.data = b->dense.data;
+  from.byte_offset = 0;
+  from.strides = NULL;
+  og_copy_elements(b->ref.out[0], &from);
+  return OG_OK;
+}
+
+og_status og_prepare_bitcast(og_prep *prep) {
+  const og_tensor *in = prep->in[0], *out = prep->out[0];
+  const int32_t last = in->ndim - 1;
+  bitcast *b = og_ref_begin(prep, sizeof *b, run_bitcast);
+  if (b == NULL) return OG_MEMORY;
+  bool fits = out->ndim == in->ndim;
+  for (int32_t d = 0; fits && d < last; ++d)
+    fits = in->shape[d] == out->shape[d];
+  if (fits && last >= 0)
+    fits = in->shape[last] * og_item_bytes(in) ==
+           out->shape[last] * og_item_bytes(out);
+  if (!fits || (last < 0 && og_item_bytes(in) != og_item_bytes(out)))
+    return og_prep_wrong(prep, "the shapes do not fit");
+  b->dense = *in;
+  b->dense.byte_offset = 0;
+  b->dense.strides = NULL;
+  b->dense.data =
+      og_prep_scratch(prep, (size_t)(og_numel(in) * og_item_bytes(in)) + 1);
+  return b->dense.data != NULL ? OG_OK : og_prep_memory(prep);
+}
+
 // --- repeat ------------------------------------------------------------------
 
 typedef struct repeat {

@@ -189,6 +189,27 @@ og_status og_import_unsafe_view(og_import *import) {
   return og_append(import, OG_IR_copy, &view, 1, import->out, 1, NULL);
 }
 
+// The host's result is a view; here nobody writes to either.
+og_status og_import_bitcast(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  OG_TRY(og_results(import));
+  return og_append(import, OG_IR_bitcast, args.in, 1, import->out, 1, NULL);
+}
+
+// --- Quantization ------------------------------------------------------------
+
+// The scale and the zero point are numbers: tensors without dims.
+og_status og_import_fake_quantize(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const og_dtype types[2] = {{OG_CODE_FLOAT, 32, 1}, {OG_CODE_INT, 64, 1}};
+  for (int32_t i = 1; i < 3; ++i)
+    OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[i], 1, NULL, types[i - 1],
+                       0, NULL, &args.in[i]));
+  return og_emit(import, OG_IR_fake_quantize, args.in, 3, args.attrs);
+}
+
 // --- Reductions --------------------------------------------------------------
 
 // Without a dim the position counts over all elements, row-major.

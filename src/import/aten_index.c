@@ -58,6 +58,32 @@ og_status og_import_embedding_backward(og_import *import) {
   return og_emit(import, OG_IR_embedding_backward, args.in, 2, args.attrs);
 }
 
+// The host's words are kept only where its kernel gives what its shape function
+// says; results that only the gradient reads differ elsewhere.
+og_status og_import_embedding_bag(og_import *import) {
+  og_spec_args args;
+  int64_t has_last = 0;
+  const bool is_forward_only = strstr(import->row->name, "forward") != NULL;
+  OG_TRY(og_spec_read(import, &args));
+  const og_dtype dtype = import->record->results[0].dtype;
+  og_arg_int(import, og_arg_at(import, 7), &has_last);
+  if (dtype.bits <= 32 && !(is_forward_only && has_last))
+    return og_emit(import, OG_IR_embedding_bag, args.in, 4, args.attrs);
+  OG_TRY(og_results(import));
+  return og_append(import, OG_IR_embedding_bag, args.in, 4, import->out, 4,
+                   args.attrs);
+}
+
+og_status og_import_embedding_bag_backward(og_import *import) {
+  og_spec_args args;
+  int64_t scales = 0;
+  const opgraft_arg *flag = og_arg_at(import, 6);
+  OG_TRY(og_spec_read(import, &args));
+  if (flag != NULL && (!og_arg_int(import, flag, &scales) || scales != 0))
+    return og_give_up(import, "gradients scaled by frequency");
+  return og_emit(import, OG_IR_embedding_bag_backward, args.in, 6, args.attrs);
+}
+
 // --- Indices -----------------------------------------------------------------
 
 // The value to write, as a view of one element that has the index's shape.

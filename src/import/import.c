@@ -533,7 +533,8 @@ static og_status record_import(og_import *import) {
   if (strcmp(record->name, "auto_functionalized") == 0)
     return functionalized(import);
   import->row = row_find(slots, record->name);
-  if (is_pure_view(record))
+  if (is_pure_view(record) &&
+      (import->row == NULL || import->row->op == OG_IR_view))
     status = views_emit(import);
   else if (import->row != NULL)
     status = row_run(import);

@@ -41,7 +41,104 @@ def lists() -> list[torch.Tensor]:
 
 MASK = torch.tensor([[True, False, True], [False, False, True]])
 
+def bags(mode: int, padding: int = -1, weights: bool = False,
+         last: bool = False) -> Any:
+    offsets = torch.tensor([0, 3, 3, 5, 7] if last else [0, 3, 3, 5])
+    return (r(7, 3), torch.tensor([1, 2, 1, 3, 0, 6, 6]), offsets, False, mode,
+            False, torch.rand(7) if weights else None, last, padding), {}
+
+
+ALL_BAGS = [(mode, padding, mode == 0 and weights, last)
+            for mode in (0, 1, 2) for padding in (-1, 6)
+            for weights in (False, True) for last in (False, True)]
+
+
+def bags_backward(mode: int, padding: int, weights: bool, last: bool) -> Any:
+    args, _ = bags(mode, padding, weights, last)
+    out, of_bag, sizes, best = aten._embedding_bag(*args)
+    if of_bag.numel() == 0:
+        of_bag = torch.tensor([0, 0, 0, 2, 2, 3, 3])
+    return (r(*out.shape), args[1], of_bag, sizes, best, 7, False, mode,
+            args[6], padding), {}
+
+
+def bag_weights_backward(padding: int) -> Any:
+    args, _ = bags(0, padding, True)
+    out, of_bag, _, _ = aten._embedding_bag(*args)
+    return (r(*out.shape), *args[:3], of_bag, 0, padding), {}
+
+
+def grid(dims: int, *rest: Any) -> Any:
+    sizes = (5, 4, 3)[:dims]
+    out = (3, 2, 4)[:dims]
+    return (r(2, 3, *sizes), 3 * torch.rand(2, *out, dims) - 1.5, *rest), {}
+
+
+def grids(dims: int) -> list[Any]:
+    return [grid(dims, mode, padding, align)
+            for mode in range(3 if dims == 2 else 2) for padding in range(3)
+            for align in (False, True)]
+
+
+def grids_backward(dims: int) -> list[Any]:
+    found = []
+    for (x, points, *rest), _ in grids(dims):
+        y = r(*x.shape[:2], *points.shape[1:-1])
+        found.append(((y, x, points, *rest, [True, True]), {}))
+    x, points, mode, padding, align = found[0][0][1:6]
+    found.append(((found[0][0][0], x, points, mode, padding, align,
+                   [False, True]), {}))
+    return found
+
+
+# Halves of steps, what the grid lacks, and what no number is.
+GRID_NUMBERS = torch.cat([
+    torch.arange(-20, 40) * 0.05, torch.randn(20) * 50,
+    torch.tensor([float("inf"), -float("inf"), float("nan"), 1e30, -1e30])])
+
+
 CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
+    "_embedding_bag.default": lambda: [bags(*form) for form in ALL_BAGS],
+    "_embedding_bag_forward_only.default": lambda: [
+        bags(*form) for form in ALL_BAGS],
+    "_embedding_bag_dense_backward.default": lambda: [
+        bags_backward(*form) for form in ALL_BAGS],
+    "_embedding_bag_per_sample_weights_backward.default": lambda: [
+        bag_weights_backward(-1), bag_weights_backward(6)],
+    "_int_mm.default": lambda: [
+        ((i(18, 24, low=-128, high=128, dtype=torch.int8),
+          i(24, 8, low=-128, high=128, dtype=torch.int8)), {})],
+    "fake_quantize_per_tensor_affine_cachemask.default": lambda: [
+        ((GRID_NUMBERS, 0.1, 3, 0, 255), {}),
+        ((GRID_NUMBERS, 0.05, -4, -128, 127), {}),
+        ((GRID_NUMBERS.double(), 0.1, 3, 0, 255), {})],
+    "fake_quantize_per_channel_affine_cachemask.default": lambda: [
+        ((GRID_NUMBERS.reshape(5, 17).clone(), torch.rand(5) + 0.01,
+          i(5, dtype=torch.int32), 0, -128, 127), {}),
+        ((r(2, 4, 6), torch.rand(4) + 0.01, r(4), 1, 0, 15), {})],
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default":
+        lambda: [((GRID_NUMBERS, torch.tensor([0.1]),
+                   torch.tensor([3], dtype=torch.int32), torch.tensor([on]), 0,
+                   255), {}) for on in (0, 1)],
+    "grid_sampler_2d.default": lambda: grids(2),
+    "grid_sampler_3d.default": lambda: grids(3),
+    "grid_sampler_2d_backward.default": lambda: grids_backward(2),
+    "grid_sampler_3d_backward.default": lambda: grids_backward(3),
+    "adaptive_max_pool2d.default": lambda: [
+        ((r(2, 3, 7, 5), [3, 2]), {}), ((r(3, 7, 5), [8, 2]), {}),
+        ((torch.full((1, 4, 4), float("nan")), [2, 3]), {}),
+        ((torch.full((1, 4, 4), -float("inf")), [2, 3]), {})],
+    "upsample_bicubic2d.default": lambda: [
+        ((r(2, 3, 5, 4), [n, 7], align, scale, scale), {})
+        for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
+    "upsample_bicubic2d_backward.default": lambda: [
+        ((r(2, 3, n, 7), [n, 7], [2, 3, 5, 4], align, scale, scale), {})
+        for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
+    "view.dtype": lambda: [
+        ((r(3, 4), torch.int32), {}), ((r(3, 4), torch.uint8), {}),
+        ((i(3, 8, dtype=torch.uint8), torch.int8), {}),
+        ((i(3, 8, dtype=torch.uint8), torch.int64), {}),
+        ((r(4, 3).t(), torch.int32), {})],
     "_native_batch_norm_legit.no_stats": lambda: [
         ((r(3, 4, 5), r(4), r(4), True, 0.1, 1e-5), {}),
         ((r(3, 4), None, None, True, 0.1, 1e-5), {})],

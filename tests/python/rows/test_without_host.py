@@ -39,6 +39,9 @@ ROWS = sorted(_C.graph_rows())
 # Results that nobody promises: memory as it was.
 UNSET = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty",
          "new_empty_strided"}
+# Results that only a gradient reads: torch's shape functions and its kernels
+# disagree about their sizes, by type and form.
+KEPT_FOR_GRADIENT = {"_embedding_bag": 1, "_embedding_bag_forward_only": 1}
 # Equal elements may come in any order: (operand, result of positions, dim).
 UNSTABLE = {"sort": -1, "topk": 2}
 # What a row leaves to the host, and says so: which calls, in what words.
@@ -331,7 +334,8 @@ def compare(call: Call, found: list[torch.Tensor]) -> None:
             assert torch.equal(x.gather(dim, positions), values)
     else:
         for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
-            same(call, k, a, b)
+            if k < KEPT_FOR_GRADIENT.get(name, k + 1) or a.shape == b.shape:
+                same(call, k, a, b)
 
 
 def is_left(row: str, said: str) -> bool:
