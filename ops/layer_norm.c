@@ -46,7 +46,7 @@ static void backward_rows(const og_call *call, int64_t begin, int64_t end) {
 
 // Columns are shared out, so that the order of a sum does not depend on the
 // thread count.
-enum { COLUMNS = 256 };
+enum { COLUMNS = OG_CARRY_COLUMNS };
 
 static void backward_columns(const og_call *call, int64_t begin, int64_t end) {
   const int element = og_element_of(call->in[1]);
@@ -55,16 +55,19 @@ static void backward_columns(const og_call *call, int64_t begin, int64_t end) {
   for (int64_t c = begin * COLUMNS; c < end * COLUMNS && c < width;
        c += COLUMNS) {
     const int64_t count = width - c < COLUMNS ? width - c : COLUMNS;
-    float weight_sum[COLUMNS] = {0}, bias_sum[COLUMNS] = {0};
-    for (int64_t r = 0; r < call->dim[N]; ++r)
+    og_column_sums weight = {.part = {0}}, bias = {.part = {0}};
+    for (int64_t r = 0; r < call->dim[N]; ++r) {
       og_rows()->norm_weight_grad(
           og_at(og_data(call->in[0]), r * width + c, element),
           og_at(og_data(call->in[1]), r * width + c, element), kept[2 * r],
-          kept[2 * r + 1], weight_sum, bias_sum, count, element);
-    og_rows()->from_f32(weight_sum, og_at(og_data(call->out[1]), c, element),
-                        count, element);
-    og_rows()->from_f32(bias_sum, og_at(og_data(call->out[2]), c, element),
-                        count, element);
+          kept[2 * r + 1], weight.part, bias.part, count, element);
+      og_column_sums_step(&weight, r, call->dim[N], count);
+      og_column_sums_step(&bias, r, call->dim[N], count);
+    }
+    og_column_sums_store(&weight, og_at(og_data(call->out[1]), c, element),
+                         count, element);
+    og_column_sums_store(&bias, og_at(og_data(call->out[2]), c, element), count,
+                         element);
   }
 }
 

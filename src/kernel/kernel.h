@@ -112,8 +112,25 @@ typedef struct og_row_kernels {
                   int element);
   // y[i] += scale * x[i]
   void (*accumulate)(const float *x, float scale, float *y, int64_t width);
+  // total[i] += part[i], lost[i] += what that rounds away, part[i] = 0.
+  void (*carry)(float *part, float *total, float *lost, int64_t width);
 } og_row_kernels;
 const og_row_kernels *og_rows(void);
+
+// Sums of columns over many rows: `part` takes OG_CARRY_ROWS of them, so that
+// what a sum rounds does not grow with their number.
+enum { OG_CARRY_ROWS = 16, OG_CARRY_COLUMNS = 256 };
+typedef struct og_column_sums {
+  float part[OG_CARRY_COLUMNS];
+  float total[OG_CARRY_COLUMNS];
+  float lost[OG_CARRY_COLUMNS];
+} og_column_sums;
+// After row `row` of `rows` is in `part`.
+void og_column_sums_step(og_column_sums *sums, int64_t row, int64_t rows,
+                         int64_t count);
+// The sums, as `count` elements of a tensor.
+void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
+                          int element);
 
 // --- Packed contraction
 // ----------------------------------------------------------

@@ -67,7 +67,7 @@ static void rows_backward(void *state, int64_t begin, int64_t end,
 
 // grad_weight sums over rows. Threads share out columns, so that the order of
 // a sum does not depend on their number.
-enum { COLUMNS = 256 };
+enum { COLUMNS = OG_CARRY_COLUMNS };
 
 static void columns_backward(void *state, int64_t begin, int64_t end,
                              int32_t worker) {
@@ -77,14 +77,16 @@ static void columns_backward(void *state, int64_t begin, int64_t end,
   for (int64_t c = begin * COLUMNS; c < end * COLUMNS && c < n->width;
        c += COLUMNS) {
     const int64_t left = n->width - c, count = left < COLUMNS ? left : COLUMNS;
-    float sum[COLUMNS] = {0};
-    for (int64_t r = 0; r < n->call->dim[N]; ++r)
+    og_column_sums sums = {.part = {0}};
+    for (int64_t r = 0; r < n->call->dim[N]; ++r) {
       og_rows()->norm_weight_grad(
           og_at(row_of(n, n->call->in[GRAD], r), c, n->element),
-          og_at(row_of(n, n->call->in[X], r), c, n->element), 0, rstd[r], sum,
-          NULL, count, n->element);
-    og_rows()->from_f32(sum, og_at(og_data(n->call->out[1]), c, n->element),
-                        count, n->element);
+          og_at(row_of(n, n->call->in[X], r), c, n->element), 0, rstd[r],
+          sums.part, NULL, count, n->element);
+      og_column_sums_step(&sums, r, n->call->dim[N], count);
+    }
+    og_column_sums_store(&sums, og_at(og_data(n->call->out[1]), c, n->element),
+                         count, n->element);
   }
 }
 

@@ -12,3 +12,15 @@ const og_row_kernels *og_rows(void) {
 #endif
   return &og_rows_scalar;
 }
+
+void og_column_sums_step(og_column_sums *sums, int64_t row, int64_t rows,
+                         int64_t count) {
+  if ((row + 1) % OG_CARRY_ROWS == 0 || row + 1 == rows)
+    og_rows()->carry(sums->part, sums->total, sums->lost, count);
+}
+
+void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
+                          int element) {
+  og_rows()->accumulate(sums->lost, 1, sums->total, count);
+  og_rows()->from_f32(sums->total, to, count, element);
+}
