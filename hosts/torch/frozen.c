@@ -30,6 +30,8 @@ typedef struct frozen {
   PyObject *unflatten;   // (list) -> what the model gives; None: see is_single
   PyObject *misfit;      // the exception type
   PyObject *grad_is_on;  // () -> bool
+  PyObject *explain;     // (flat tuple) -> what does not fit, or None
+  PyObject *reduce;      // () -> what pickle and deepcopy make another from
   bool is_single;        // the model gives one tensor, else a tuple
   bool is_flat;          // arguments may come as they are
   frozen_range *ranges;
@@ -119,6 +121,24 @@ static int guards_check(const frozen *self, PyObject *arguments) {
   return 0;
 }
 
+// The graph knows its inputs by number; the caller, arguments by name.
+static void misfit_explain(const frozen *self, PyObject *arguments) {
+  PyObject *kind, *value, *trace;
+  if (!PyErr_ExceptionMatches(self->misfit)) return;
+  PyErr_Fetch(&kind, &value, &trace);
+  PyObject *said =
+      PyObject_CallFunctionObjArgs(self->explain, arguments, (PyObject *)NULL);
+  if (said == Py_None) {
+    PyErr_Restore(kind, value, trace);
+  } else {
+    if (said != NULL) PyErr_SetObject(self->misfit, said);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  }
+  Py_XDECREF(said);
+}
+
 // --- The call ----------------------------------------------------------------
 
 static PyObject *results_give(const frozen *self, PyObject *results) {
@@ -140,8 +160,9 @@ static PyObject *results_give(const frozen *self, PyObject *results) {
 static PyObject *frozen_call(PyObject *object, PyObject *arguments,
                              PyObject *keywords) {
   const frozen *self = (const frozen *)(const void *)object;
-  const bool is_plain =
-      self->is_flat && (keywords == NULL || PyDict_Size(keywords) == 0);
+  const bool is_plain = self->is_flat &&
+                        (keywords == NULL || PyDict_Size(keywords) == 0) &&
+                        PyTuple_Size(arguments) == PyTuple_Size(self->names);
   PyObject *flat = NULL;
   if (!is_plain) {
     flat = PyObject_CallFunctionObjArgs(self->flatten, arguments,
@@ -151,9 +172,9 @@ static PyObject *frozen_call(PyObject *object, PyObject *arguments,
     arguments = flat;
   }
   Py_INCREF(object);
-  PyObject *results = guards_check(self, arguments) == 0
-                          ? compiled_run(self->graph, arguments)
-                          : NULL;
+  const bool is_guarded = guards_check(self, arguments) == 0;
+  PyObject *results = is_guarded ? compiled_run(self->graph, arguments) : NULL;
+  if (UNLIKELY(is_guarded && results == NULL)) misfit_explain(self, arguments);
   PyObject *given = results_give(self, results);
   Py_DECREF(object);
   Py_XDECREF(flat);
@@ -182,25 +203,27 @@ static int ranges_read(frozen *self, PyObject *list) {
 }
 
 // frozen_new(graph, names, constants, ranges, flatten, unflatten, is_single,
-// is_flat, misfit, grad_is_on). ranges: [(argument, dim, least, most)].
+// is_flat, misfit, grad_is_on, explain, reduce). ranges: [(argument, dim,
+// least, most)].
 PyObject *frozen_new(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *graph, *names, *fixed, *ranges, *flatten, *unflatten, *kind,
-      *grad_is_on;
+      *grad_is_on, *explain, *reduce;
   int is_single, is_flat;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!O!OOppOO", compiled_type, &graph,
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O!OOppOOOO", compiled_type, &graph,
                         &PyTuple_Type, &names, &PyTuple_Type, &fixed,
                         &PyList_Type, &ranges, &flatten, &unflatten, &is_single,
-                        &is_flat, &kind, &grad_is_on))
+                        &is_flat, &kind, &grad_is_on, &explain, &reduce))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(frozen_type, Py_tp_alloc);
   frozen *self = (frozen *)(void *)allocate(frozen_type, 0);
   if (self == NULL) return NULL;
   PyObject **const fields[] = {
-      &self->graph,     &self->names,  &self->constants, &self->flatten,
-      &self->unflatten, &self->misfit, &self->grad_is_on};
-  PyObject *const values[] = {graph,     names, fixed,     flatten,
-                              unflatten, kind,  grad_is_on};
+      &self->graph,      &self->names,     &self->constants,
+      &self->flatten,    &self->unflatten, &self->misfit,
+      &self->grad_is_on, &self->explain,   &self->reduce};
+  PyObject *const values[] = {graph, names,      fixed,   flatten, unflatten,
+                              kind,  grad_is_on, explain, reduce};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; ++i) {
     Py_INCREF(values[i]);
     *fields[i] = values[i];
@@ -254,6 +277,8 @@ static int frozen_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(self->unflatten);
   Py_VISIT(self->misfit);
   Py_VISIT(self->grad_is_on);
+  Py_VISIT(self->explain);
+  Py_VISIT(self->reduce);
   return 0;
 }
 
@@ -268,6 +293,8 @@ static void frozen_dealloc(PyObject *object) {
   Py_XDECREF(self->unflatten);
   Py_XDECREF(self->misfit);
   Py_XDECREF(self->grad_is_on);
+  Py_XDECREF(self->explain);
+  Py_XDECREF(self->reduce);
   free(self->ranges);
   PyObject_GC_Del(object);
   Py_DECREF(type);
@@ -280,17 +307,33 @@ static PyObject *frozen_graph(PyObject *object, void *none) {
   return graph;
 }
 
+static PyObject *frozen_reduce(PyObject *object, PyObject *none) {
+  (void)none;
+  return PyObject_CallObject(((frozen *)(void *)object)->reduce, NULL);
+}
+
+// Nothing of it changes, so that a shallow copy is itself.
+static PyObject *frozen_copy(PyObject *object, PyObject *none) {
+  (void)none;
+  Py_INCREF(object);
+  return object;
+}
+
+static PyMethodDef frozen_methods[] = {
+    {"__reduce__", frozen_reduce, METH_NOARGS, NULL},
+    {"__copy__", frozen_copy, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyGetSetDef frozen_getset[] = {
     {"graph", frozen_graph, NULL, "What runs: its stats(), its text().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot frozen_slots[] = {
-    {Py_tp_dealloc, frozen_dealloc},
-    {Py_tp_traverse, frozen_traverse},
-    {Py_tp_call, frozen_call},
-    {Py_tp_getset, frozen_getset},
-    {0, NULL},
+    {Py_tp_dealloc, frozen_dealloc}, {Py_tp_traverse, frozen_traverse},
+    {Py_tp_call, frozen_call},       {Py_tp_getset, frozen_getset},
+    {Py_tp_methods, frozen_methods}, {0, NULL},
 };
 
 static PyType_Spec frozen_spec = {

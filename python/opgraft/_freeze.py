@@ -18,10 +18,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy.numbers import int_oo
 
 from . import _C, _backend, _host, _rewrites, _targets
-
-
-class GuardError(RuntimeError):
-    """An argument of a frozen call that its graph was not made for."""
+from ._freeze_call import Arguments, GuardError, Recipe
 
 
 class _Function(torch.nn.Module):
@@ -193,6 +190,12 @@ def freeze(
     graph = _backend.graph_new(
         name, program.gm, program.tools(), chosen, constant_bytes=0)
     spec = program.program.call_spec
+    arguments = Arguments(
+        model.forward if isinstance(model, torch.nn.Module) else model,
+        args, dict(kwargs or {}), spec.in_spec,
+        [node.meta["val"] for _, node in program.inputs])
+    recipe = Recipe(freeze, model, args, kwargs, dynamic_shapes, options,
+                    graph)
     is_flat = spec.in_spec == pytree.tree_structure(
         ((0,) * len(program.inputs), {}))
     whole = all(isinstance(o, tuple) for o in program.outputs)
@@ -201,15 +204,6 @@ def freeze(
     is_tuple = whole and out_spec == pytree.tree_structure(
         (0,) * len(program.outputs))
 
-    def flatten(given: tuple[Any, ...], named: Mapping[str, Any] | None
-                ) -> tuple[Any, ...]:
-        values, found = pytree.tree_flatten((given, dict(named or {})))
-        if found != spec.in_spec:
-            raise GuardError(
-                f"the arguments are built as {found}, and the graph was "
-                f"frozen for {spec.in_spec}")
-        return tuple(values)
-
     def unflatten(results: list[Any]) -> Any:
         values = [results[o[0]] if isinstance(o, tuple) else o
                   for o in program.outputs]
@@ -217,15 +211,17 @@ def freeze(
 
     return _C.frozen_new(
         graph,
-        tuple(node.name for _, node in program.inputs),
+        arguments.names,
         program.constants(),
         program.ranges(),
-        flatten,
+        arguments.flatten,
         None if is_single or is_tuple else unflatten,
         is_single,
         is_flat,
         GuardError,
         torch.is_grad_enabled,
+        arguments.explain,
+        recipe.reduce,
     )
 
 

@@ -3,7 +3,9 @@
 
 Which graphs belong to which call of torch.compile is read from the stack when
 the backend is called: Dynamo's wrapper is there, and the same object hangs on
-what torch.compile returned.
+what torch.compile returned. Dynamo keeps compiled code by the Python code that
+it came from: another instance of a class, or a second torch.compile of one
+function, may run what the first compiled, and has its graphs.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import sys
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 _regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
     weakref.WeakKeyDictionary())
@@ -56,6 +60,7 @@ class Region:
     """One graph of Dynamo's: a forward and perhaps a backward."""
 
     name: str
+    code: Any = None  # what was compiled: a weak reference to Python code
     graphs: list[Graph] = field(default_factory=list)
 
     def add(self, kind: str, compiled: Any, refused: str | None,
@@ -87,28 +92,36 @@ def region_begin() -> Region:
     """A region of the torch.compile call that is under way."""
     global _count
     _count += 1
-    region = Region(f"graph_{_count}")
-    owner = _owner_on_stack()
+    owner, code = _compiled_on_stack()
+    region = Region(f"graph_{_count}",
+                    weakref.ref(code) if code is not None else None)
     if owner is not None:
         _regions.setdefault(owner, []).append(region)
     return region
 
 
-def _owner_on_stack() -> Any:
+def _compiled_on_stack() -> tuple[Any, Any]:
+    """The torch.compile under way, and the code that it compiles now."""
     frame: Any = sys._getframe(1)
+    code = None
     while frame is not None:
-        if frame.f_code.co_name == "compile_wrapper":
+        name = frame.f_code.co_name
+        if name == "_compile" and code is None:
+            code = frame.f_locals.get("code")
+        if name == "compile_wrapper":
             owner = frame.f_locals.get("self")
             if owner is not None:
-                return owner
+                return owner, code
         frame = frame.f_back
-    return None
+    return None, code
 
 
 def _owner_of(f: Any) -> Any:
     found = getattr(f, "dynamo_ctx", None)
     if found is not None:
         return found
+    # Where module.compile(...) was called.
+    f = getattr(f, "_compiled_call_impl", None) or f
     f = getattr(f, "__func__", f)
     cells = dict(zip(
         getattr(getattr(f, "__code__", None), "co_freevars", ()),
@@ -117,6 +130,25 @@ def _owner_of(f: Any) -> Any:
     if "self" in cells and hasattr(f, "_torchdynamo_orig_callable"):
         return cells["self"].cell_contents
     return None
+
+
+def _code_of(f: Any) -> Any:
+    """The Python code that Dynamo compiles first for it."""
+    f = getattr(f, "_orig_mod", f)
+    if isinstance(f, torch.nn.Module):
+        f = f.forward
+    f = getattr(f, "_torchdynamo_orig_callable", f)
+    return getattr(getattr(f, "__func__", f), "__code__", None)
+
+
+def _shared_regions(f: Any, owner: Any) -> list[Region]:
+    """Those that another compiled of the same code."""
+    code = _code_of(f)
+    for other, regions in list(_regions.items()):
+        if other is not owner and any(
+                r.code is not None and r.code() is code for r in regions):
+            return regions
+    return []
 
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "clone_bytes", "replays",
@@ -133,9 +165,11 @@ class Stats:
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
     `clones` (a list of dicts) and `clone_bytes`, `arena_bytes`,
-    `lower_bound_bytes`, `shared_bytes`. str() is a table, json() all of it."""
+    `lower_bound_bytes`, `shared_bytes`. `is_shared`: another instance compiled
+    them, and counts are of both. str() is a table, json() all of it."""
 
-    def __init__(self, regions: list[Region]) -> None:
+    def __init__(self, regions: list[Region], is_shared: bool = False) -> None:
+        self.is_shared = is_shared
         self.graphs = [g.read() for r in regions for g in r.graphs]
         for name in _SUMS:
             setattr(self, name, sum(g.get(name, 0) for g in self.graphs))
@@ -157,7 +191,8 @@ class Stats:
         return json.dumps(vars(self), indent=1)
 
     def __str__(self) -> str:
-        lines = []
+        lines = ["compiled by another instance of the same code; the counts "
+                 "are of both"] if self.is_shared else []
         for g in self.graphs:
             lines.append(
                 f"{g['name']} ({g['kind']}): {g.get('nodes', 0)} nodes, "
@@ -187,4 +222,8 @@ def stats(f: Any) -> Stats:
     if owner is None:
         raise TypeError(
             f"opgraft.stats: {f!r} is not what torch.compile returned")
-    return Stats(_regions.get(owner, []))
+    regions = _regions.get(owner, [])
+    if regions:
+        return Stats(regions)
+    shared = _shared_regions(f, owner)
+    return Stats(shared, is_shared=bool(shared))

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft.stats says what runs, whoever compiled it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import opgraft
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return torch.relu(self.inner(x)) * 2
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def test_stats_after_module_compile() -> None:
+    model = Model()
+    model.compile(backend="opgraft")
+    with torch.no_grad():
+        model(torch.ones(2, 4))
+        model(torch.ones(2, 4))
+    found = opgraft.stats(model)
+    assert len(found.graphs) == 1 and found.replays == 2
+    assert not found.is_shared
+    with pytest.raises(TypeError, match="is not what torch.compile returned"):
+        opgraft.stats(Model())
+
+
+def second(first: Any) -> Any:
+    return torch.compile(Model(), backend="opgraft")
+
+
+def in_place(first: Any) -> Any:
+    model = Model()
+    model.compile(backend="opgraft")
+    return model
+
+
+@pytest.mark.parametrize("make", [second, copy.deepcopy, in_place])
+def test_stats_of_an_instance_that_reuses_dynamos_graph(make: Any) -> None:
+    x = torch.ones(2, 4)
+    first = torch.compile(Model(), backend="opgraft")
+    with torch.no_grad():
+        first(x)
+        other = make(first)
+        other(x)
+    found = opgraft.stats(other)
+    assert found.is_shared and len(found.graphs) == 1
+    assert found.replays == opgraft.stats(first).replays == 2
+    assert "another instance" in str(found)
+    assert not opgraft.stats(first).is_shared
+
+
+def test_stats_of_an_instance_with_a_graph_of_its_own() -> None:
+    class Other(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + 1
+
+    first = torch.compile(Model(), backend="opgraft")
+    own = torch.compile(Other(), backend="opgraft")
+    with torch.no_grad():
+        first(torch.ones(2, 4))
+        assert opgraft.stats(own).graphs == []
+        own(torch.ones(3))
+    found = opgraft.stats(own)
+    assert not found.is_shared and found.nodes == 1
