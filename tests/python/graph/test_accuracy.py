@@ -46,17 +46,25 @@ def test_means_of_batch_norm_in_training() -> None:
                          momentum=1.0)
         return running + 0 * y.sum()
 
-    near(mean, lambda g: [torch.randn(4, 16, 56, 56, generator=g) + 0.1])
+    def draw(g: torch.Generator) -> list[torch.Tensor]:
+        x = torch.randn(4, 16, 56, 56, generator=g)
+        x[:, :, 0, 0] += 3  # far from the mean
+        return [x]
+
+    near(mean, draw)
 
 
 def test_sums_of_16_bit_scatters() -> None:
-    index = (torch.arange(400) % 5)[:, None].expand(400, 24)
+    index = torch.arange(400) % 5
+    places = index[:, None].repeat(1, 24)
+    signs = (1 - 2 * (torch.arange(400) // 5 % 2))[:, None]
 
-    def scatter(x: torch.Tensor) -> torch.Tensor:
-        return torch.zeros_like(x[:5]).scatter_add(0, index, x)
+    def draw(g: torch.Generator) -> list[torch.Tensor]:
+        x = 1 + 0.01 * torch.randn(400, 24, generator=g)
+        return [(x * signs).bfloat16()]
 
-    near(scatter, lambda g: [
-        (torch.randn(400, 24, generator=g) + 1).bfloat16()])
+    near(lambda x: torch.zeros_like(x[:5]).index_add(0, index, x), draw)
+    near(lambda x: torch.zeros_like(x[:5]).scatter_add(0, places, x), draw)
 
 
 def test_gradients_of_norm_weights_over_many_rows() -> None:
