@@ -85,44 +85,19 @@ static og_status sizes_follow(const plain *p, const known *k) {
   const og_sizes *sizes = &p->graph->sizes;
   for (int32_t i = 0; i < sizes->count; ++i) {
     const og_size_expr *expr = &sizes->exprs[i];
-    const int64_t a = k->numbers[expr->a], b = k->numbers[expr->b];
-    int64_t *out = &k->numbers[i];
-    bool fits = true;
     if (k->is_known[i] || expr->op == OG_SIZE_SYMBOL) continue;
-    k->is_known[i] = expr->op == OG_SIZE_CONST ||
-                     (k->is_known[expr->a] && k->is_known[expr->b]);
-    if (!k->is_known[i]) continue;
-    switch (expr->op) {
-      case OG_SIZE_CONST:
-        *out = expr->value;
-        break;
-      case OG_SIZE_ADD:
-        fits = og_i64_add(a, b, out);
-        break;
-      case OG_SIZE_SUB:
-        fits = og_i64_sub(a, b, out);
-        break;
-      case OG_SIZE_MUL:
-        fits = og_i64_mul(a, b, out);
-        break;
-      case OG_SIZE_MIN:
-        *out = a < b ? a : b;
-        break;
-      case OG_SIZE_MAX:
-        *out = a > b ? a : b;
-        break;
-      case OG_SIZE_MOD:
-        fits = og_i64_floor_mod(a, b, out);
-        break;
-      case OG_SIZE_FLOOR_DIV:
-        fits = og_i64_floor_div(a, b, out);
-        break;
-      default:
-        fits = og_i64_ceil_div(a, b, out);
+    if (og_size_ops[expr->op].operand_count == 0) {
+      k->is_known[i] = true;
+      k->numbers[i] = expr->value;
+      continue;
     }
-    if (!fits)
+    k->is_known[i] = k->is_known[expr->a] && k->is_known[expr->b];
+    if (k->is_known[i] &&
+        !og_size_apply((og_size_op)expr->op, k->numbers[expr->a],
+                       k->numbers[expr->b], &k->numbers[i]))
       return og_error_set(p->error, OG_SHAPE, NULL, NULL,
-                          "graph %s: a size overflows or divides by zero",
+                          "graph %s: a size overflows, divides by zero or is "
+                          "not defined",
                           p->graph->name);
   }
   return OG_OK;

@@ -284,7 +284,7 @@ static bool apply_int(og_size_op op, int64_t a, int64_t b, int64_t *out) {
   }
 }
 
-static bool apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
+bool og_size_apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
   const og_size_op_info *info = &og_size_ops[op];
   if (info->gives == OG_SIZE_IS_INT)
     return info->takes == OG_SIZE_IS_INT ? apply_int(op, a, b, out)
@@ -380,7 +380,8 @@ og_status og_size_make(og_sizes *sizes, og_size_op op, opgraft_size a,
   OG_TRY(operands_convert(sizes, &op, &a, &b, error));
   const bool a_known = is_constant(sizes, a), b_known = is_constant(sizes, b);
   if (a_known && b_known) {
-    if (!apply(op, sizes->exprs[a].value, sizes->exprs[b].value, &value)) {
+    if (!og_size_apply(op, sizes->exprs[a].value, sizes->exprs[b].value,
+                       &value)) {
       og_text text = {0};
       og_size_print(sizes, a, &text);
       og_text_addf(&text, " %s ", og_size_ops[op].text);
@@ -429,8 +430,8 @@ og_status og_sizes_eval(const og_sizes *sizes, const int64_t *symbols,
       out_values[i] = expr->value;
     } else if (expr->op == OG_SIZE_SYMBOL) {
       out_values[i] = symbols[expr->value];
-    } else if (!apply((og_size_op)expr->op, out_values[expr->a],
-                      out_values[expr->b], &out_values[i])) {
+    } else if (!og_size_apply((og_size_op)expr->op, out_values[expr->a],
+                              out_values[expr->b], &out_values[i])) {
       og_text text = {0};
       og_size_print(sizes, i, &text);
       og_error_set(

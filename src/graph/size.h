@@ -118,6 +118,9 @@ void og_size_print(const og_sizes *sizes, opgraft_size size, og_text *out);
 bool og_size_is_float(const og_sizes *sizes, opgraft_size size);
 // True with the number if it is an integer constant.
 bool og_size_get(const og_sizes *sizes, opgraft_size size, int64_t *out_value);
+// One operator's value; floats are their bits. False where it overflows,
+// divides by zero or is not defined.
+bool og_size_apply(og_size_op op, int64_t a, int64_t b, int64_t *out_value);
 // Every expression's value for these symbol values, a float's as its bits;
 // `out_values` has sizes->count places. Failure: OG_SHAPE on overflow or
 // division by zero of an expression.
