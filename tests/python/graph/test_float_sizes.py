@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floats computed from sizes: in the engine, to Python's last bit, and not a
+"""Floats computed from sizes: in the engine as in Python, and not a
 reason to leave it."""
 
 from __future__ import annotations
@@ -163,6 +163,7 @@ def check(seed: int) -> bool:
         return False
     for (n, m), value in zip(shapes, wanted, strict=True):
         found = c(torch.zeros(n, m))
+        # sympy may add and multiply floats in another order.
         limit = 0 if isinstance(value, int) else 4e-15 * max(1, abs(value))
         assert abs(found[0].item() - value) <= limit, (seed, text, n, m)
     assert not any("whole graph" in g["operator"]
