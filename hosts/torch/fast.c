@@ -123,7 +123,8 @@ static PyObject *sequence_item(PyObject *value, Py_ssize_t i) {
 }
 
 static road tensor_road(PyObject *value, bool is_grad_enabled) {
-  if (UNLIKELY(!guard_is_plain(value))) return ROAD_SLOW;
+  if (UNLIKELY(!guard_is_plain(value) || guard_may_be_dual(value)))
+    return ROAD_SLOW;
   if (is_grad_enabled && UNLIKELY(guard_requires_grad(value)))
     return ROAD_GRADIENT;
   return ROAD_FAST;

@@ -33,6 +33,8 @@ static PyObject *autocast_enabled;
 static PyObject *increment_version;
 static PyObject *profiler_names;  // the profiler module's globals
 static PyObject *profiler_flag;   // the name of the one that says it is on
+static PyObject *forward_names;   // torch.autograd.forward_ad's globals
+static PyObject *forward_level;   // the name of its level, below 0: off
 
 // What guard_learn found. Offsets in bytes.
 static struct {
@@ -126,6 +128,16 @@ bool guard_is_plain(PyObject *object) {
   if (UNLIKELY(!learnt.has_keys)) return published_is_plain(object);
   const uint64_t keys = load(tensor_impl(object), learnt.keys);
   return keys == learnt.plain || keys == learnt.plain_inference;
+}
+
+// Whether the tensor may carry a tangent: where forward mode is on, and it has
+// what autograd keeps of a tensor.
+bool guard_may_be_dual(PyObject *object) {
+  if (LIKELY(learnt.has_keys &&
+             load(tensor_impl(object), learnt.gradient) == 0))
+    return false;
+  PyObject *level = PyDict_GetItem(forward_names, forward_level);
+  return level != NULL && PyLong_AsLong(level) >= 0;
 }
 
 bool guard_requires_grad(PyObject *object) {
@@ -386,12 +398,12 @@ static void keep(PyObject **slot, PyObject *object) {
 
 // guard_setup(Tensor, Parameter, requires_grad, dispatch stack, function
 // stack, is_tracing, keys_are_plain, autocast, increment_version, profiler's
-// globals)
+// globals, forward_ad's)
 PyObject *guard_setup(PyObject *self, PyObject *arguments) {
   (void)self;
-  PyObject *a[10];
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOO", &a[0], &a[1], &a[2], &a[3],
-                        &a[4], &a[5], &a[6], &a[7], &a[8], &a[9]))
+  PyObject *a[11];
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO", &a[0], &a[1], &a[2], &a[3],
+                        &a[4], &a[5], &a[6], &a[7], &a[8], &a[9], &a[10]))
     return NULL;
   if (PyCFunction_GetFlags(a[3]) != METH_NOARGS ||
       PyCFunction_GetFlags(a[4]) != METH_NOARGS) {
@@ -413,6 +425,9 @@ PyObject *guard_setup(PyObject *self, PyObject *arguments) {
   keep(&profiler_names, a[9]);
   if (profiler_flag == NULL)
     profiler_flag = PyUnicode_InternFromString("_is_profiler_enabled");
+  keep(&forward_names, a[10]);
+  if (forward_level == NULL)
+    forward_level = PyUnicode_InternFromString("_current_level");
   tensor_type = (PyTypeObject *)(void *)tensor_object;
   parameter_type = (PyTypeObject *)(void *)parameter_object;
   requires_grad_get =

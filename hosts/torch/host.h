@@ -154,6 +154,7 @@ bool guard_is_quiet(void);
 // wrapper of any kind.
 bool guard_is_plain(PyObject *object);
 bool guard_requires_grad(PyObject *object);
+bool guard_may_be_dual(PyObject *object);
 // Counts a write; 0, or -1 with an exception set.
 int guard_bump_version(PyObject *tensor);
 // Whether the unpublished wrap passed its self-test.

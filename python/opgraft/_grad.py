@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+from torch.autograd import forward_ad as _forward_ad
 
 from . import _generate
 from ._rules import Description
@@ -195,29 +196,20 @@ def has_functions(d: Description) -> bool:
             and not d.mutated)
 
 
-def functions(
+def fast(
     d: Description,
     call: Callable[..., Any],
     backward: Callable[..., Any] | None,
-    batched: Callable[..., Any],
-) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """`apply` of two autograd.Functions over one gradient map.
-
-    The first is for the fast road: forward sees the context, which is what a
-    call costs least with. The second is for functorch's transforms, which want
-    setup_context and a vmap rule.
-    """
+) -> Callable[..., Any]:
+    """`apply` of an autograd.Function over the gradient map, for the fast road:
+    forward sees the context, which is what a call costs least with."""
     m = Map(d)
     plain = _generate.parameters(d, plain=True)
-    names = ", ".join(_generate.variable(d, i) for i in range(len(d.params)))
     call_line = f"    _results = _call({_generate.arguments(d)})"
     save = [f"    {line}" for line in m.save("_results")]
     source = "\n".join(
         [f"def _forward(ctx, {plain}):", call_line, *save,
-         "    return _results",
-         f"def _apart({plain}):", f"    return _call({_generate.arguments(d)})",
-         "def _setup(ctx, _inputs, _results):", f"    {names}, = _inputs",
-         *save, _backward_source(m)]
+         "    return _results", _backward_source(m)]
     )
     scope = {"_call": call, "_backward": backward, "_needs": _needs}
 
@@ -227,11 +219,7 @@ def functions(
     quick: Any = type(d.name, (torch.autograd.Function,), {
         "forward": made("_forward"), "backward": made("_run"),
     })
-    transformed: Any = type(d.name, (torch.autograd.Function,), {
-        "forward": made("_apart"), "setup_context": made("_setup"),
-        "backward": made("_run"), "vmap": staticmethod(batched),
-    })
-    return quick.apply, transformed.apply
+    return quick.apply
 
 
 def register(
@@ -241,22 +229,22 @@ def register(
     backward: Callable[..., Any] | None,
     library: torch.library.Library,
 ) -> Callable[[], None]:
-    """The same for the slow road: torch.library's own autograd formula, made
-    when a call first needs it (making one takes a millisecond). What comes back
-    lets go of it: torch keeps a Python kernel beyond its library's end."""
+    """The same for the slow road: the dispatcher's autograd kernel, whose parts
+    are made when a call first needs them (that takes a millisecond). What comes
+    back lets go of it: torch keeps a Python kernel beyond its library's end."""
     made: list[Callable[..., Any]] = []
     held = [backward]
 
     below = torch._C._after_autograd_keyset
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if _forward_ad._current_level >= 0:
+            _refuse_tangents(d, (*args, *kwargs.values()))
         if not torch.is_grad_enabled():  # compiled graphs, half of the time
             return op.redispatch(keys & below, *args, **kwargs)
         if not made:
-            from torch._library.autograd import Info, make_autograd_impl
-
-            made.append(make_autograd_impl(op, Info(*_formula(d, held[0]))))
-        return made[0](keys, *args, **kwargs)
+            made.append(_autograd_kernel(d, op, *_formula(d, held[0])))
+        return made[0](keys & below, *args, **kwargs)
 
     def release() -> None:
         made.clear()
@@ -264,6 +252,84 @@ def register(
 
     library.impl(name, kernel, "Autograd", with_keyset=True)
     return release
+
+
+def _refuse_tangents(d: Description, args: Any) -> None:
+    """Without this a derivative in forward mode would be zero."""
+    for value in args:
+        if isinstance(value, (list, tuple)):
+            _refuse_tangents(d, value)
+        elif isinstance(value, torch.Tensor) and (
+                _forward_ad.unpack_dual(value).tangent is not None):
+            raise NotImplementedError(
+                f"{d.name}: has no forward-mode derivative (jvp, jacfwd, "
+                "hessian); use vjp, jacrev, and jacrev(jacrev(f)) in place of "
+                "hessian(f)")
+
+
+def _autograd_kernel(
+    d: Description,
+    op: Any,
+    formula: Callable[..., Any],
+    setup: Callable[..., Any] | None,
+) -> Callable[..., Any]:
+    """torch.library's own autograd kernel, but for one thing: it also runs
+    inside the transforms of torch.func, each level of which calls the kernel.
+    (torch.library makes an autograd.Function for all levels at once, and that
+    refuses a forward that sees its context.)"""
+    from torch._functorch.utils import (
+        enable_single_level_autograd_function as one_level,
+    )
+    from torch._functorch.utils import (
+        unwrap_dead_wrappers,
+    )
+    from torch._library import utils
+    from torch._library.autograd import supports_tensorlist
+    from torch.autograd.function import _SingleLevelFunction
+
+    is_any_required = torch._C._any_requires_grad
+    is_transformed = torch._C._are_functorch_transforms_active
+    schema, below_autograd = op._schema, torch._C._AutoDispatchBelowAutograd
+
+    def forward(ctx: Any, *rest: Any) -> Any:
+        *args, keys, kwargs = rest
+        # Gradients are off in a forward; outer levels want theirs.
+        on = is_transformed()
+        with (torch.set_grad_enabled(on), below_autograd(),
+              _forward_ad._set_fwd_grad_enabled(on)):
+            result = op.redispatch(keys, *args, **kwargs)
+            if setup is not None:  # the dispatcher leaves defaults out
+                filled, kwargs = utils.fill_defaults(schema, tuple(args), kwargs)
+                setup(ctx, filled, result, kwargs)
+        return result
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        needs = ctx.needs_input_grad
+        try:
+            ctx.needs_input_grad = needs[:-2]
+            result = formula(ctx, *grads)
+        finally:
+            ctx.needs_input_grad = needs
+        result = result if isinstance(result, tuple) else (result,)
+        return *result, None, None
+
+    made: Any = type(d.name, (_SingleLevelFunction,), {
+        "forward": staticmethod(forward), "backward": staticmethod(backward),
+    })
+    if any(utils.is_tensorlist_like_type(a.type)
+           for a in (*schema.arguments, *schema.returns)):
+        made = supports_tensorlist(made)
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_any_required(*args):
+            with below_autograd():
+                return op.redispatch(keys, *args, **kwargs)
+        if is_transformed():
+            with one_level():
+                return made.apply(*args, keys, kwargs)
+        return made.apply(*unwrap_dead_wrappers(args), keys, kwargs)
+
+    return kernel
 
 
 def _formula(

@@ -51,6 +51,7 @@ def _setup() -> None:
         torch._C._is_any_autocast_enabled,
         torch._C._increment_version,
         vars(torch.autograd.profiler),
+        vars(torch.autograd.forward_ad),
     )
     wanted = os.environ.get("OPGRAFT_GUARD", "")
     if wanted not in ("", "published"):

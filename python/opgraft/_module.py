@@ -634,15 +634,14 @@ def _bind(
     )
     gradient = None
     if form.kind == "base" and _grad.has_functions(d):
-        pair = functools.cache(lambda: _grad.functions(
-            d, builtin, _backward(m, d, builtin), _batch.rule(d, op)))
+        fast = functools.cache(lambda: _grad.fast(
+            d, builtin, _backward(m, d, builtin)))
 
         def gradient(*args: Any) -> Any:
             # The first call: later ones reach autograd.Function at once.
-            _C.op_roads(state, slow, pair()[0])
-            return pair()[0](*args)
+            _C.op_roads(state, slow, fast())
+            return fast()(*args)
 
-        slow = _transformable(d, slow, lambda *args: pair()[1](*args))
     _C.op_roads(state, slow, gradient)
     m._states[form.kind, d.name] = state
     _dynamo.register(builtin, stand_in, m._live.undo)
@@ -679,28 +678,6 @@ def _by_position(
         return function
     return lambda *args: function(
         *args[:first], **dict(zip(names, args[first:], strict=False)))
-
-
-def _transformable(
-    d: Description, slow: Callable[..., Any], apply: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Under grad, vmap and the like the gradient map goes to functorch itself:
-    torch's road for custom operators stops there."""
-    functorch = torch._C._functorch
-
-    def is_active() -> bool:
-        top = functorch.peek_interpreter_stack()
-        return (top is not None
-                and top.key() != functorch.TransformType.Functionalize)
-
-    def road(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is not None:
-            return slow(*args, out=out, **kwargs)
-        if is_active():
-            return apply(*d.bind(args, kwargs))
-        return slow(*args, **kwargs)
-
-    return road
 
 
 def _doc(d: Description, name: str) -> str:
