@@ -90,3 +90,19 @@ def one(script: Path, words: Iterable[str], timeout: float = TIMEOUT_S
             return found
     said = lines[-1] if lines else "nothing printed"
     return {"error": f"status {done.returncode}: {said[:300]}"}
+
+
+def kept(script: Path, words: Iterable[str], path: Path, key: str,
+         is_resumed: bool, timeout: float = TIMEOUT_S) -> dict[str, Any]:
+    """A child's report, which `path` keeps; a resumed run takes what is there
+    under the same `key` (the hash of what is measured). Errors are not kept."""
+    if is_resumed and path.exists():
+        said: dict[str, Any] = json.loads(path.read_text())
+        if said["hash"] == key:
+            rows: dict[str, Any] = said["rows"]
+            return rows
+    found = one(script, words, timeout)
+    if "error" not in found:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"hash": key, "rows": found}))
+    return found

@@ -11,7 +11,6 @@ with --resume; a change of what is measured makes them void.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -61,18 +60,10 @@ def run_one(name: str, width: str, forms: list[str]) -> dict[str, Any]:
 def one(name: str, width: str, forms: tuple[str, ...], resume: bool
         ) -> dict[str, Any]:
     """A model's figures: those kept, or those of a process of its own."""
-    kept, key = KEPT / f"{name}-{width}.json", results.hash_of(MEASURED)
-    if resume and kept.exists():
-        said: dict[str, Any] = json.loads(kept.read_text())
-        if said["hash"] == key:
-            rows: dict[str, Any] = said["rows"]
-            return rows
-    found = each.one(Path(__file__), [name, width, *forms])
-    if "error" in found:
-        return {form: found for form in forms}
-    KEPT.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps({"hash": key, "rows": found}))
-    return found
+    found = each.kept(Path(__file__), [name, width, *forms],
+                      KEPT / f"{name}-{width}.json",
+                      results.hash_of(MEASURED), resume)
+    return {form: found for form in forms} if "error" in found else found
 
 
 def show(name: str, rows: dict[str, Any]) -> None:

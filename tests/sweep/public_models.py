@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Public models of timm, torchvision, diffusers and torch_geometric, compiled:
+forward at three sizes, gradients, three training steps.
+
+The models are those of tests/sweep/public/models.txt, which a rule chose
+(catalog.py). Figures are distances to float64, eager's being 1; the bound is 2.
+A phase that fails, or leaves the bound, is tried with torch's own
+backend="aot_eager" too: what fails there as well is torch's. Each model's row
+is kept in build/ as it ends, so that a run that was stopped goes on with
+--resume.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "bench"),
+                str(ROOT / "tools"), str(ROOT / "tests/sweep/public")]
+
+import each  # noqa: E402
+import entry as listed  # type: ignore[import-not-found]  # noqa: E402
+import harness  # noqa: E402
+import matrix  # type: ignore[import-not-found]  # noqa: E402
+import packages  # type: ignore[import-not-found]  # noqa: E402
+import results  # noqa: E402
+import torch  # noqa: E402
+
+import opgraft  # noqa: E402
+
+KINDS = ("forward", "gradients", "training")
+KEPT = ROOT / "build/sweep-public"
+EXPLAINED = ROOT / "tests/sweep/public/explained.txt"
+STEPS = 3
+MORE_DRAWS = 4  # where a ratio leaves the bound: one draw may be chance
+NATIVE_MIN = 0.98
+TIMEOUT_S = 1200
+MEASURED = ["src", "hosts/torch", "python/opgraft", "tests/sweep/public",
+            "tests/sweep/public_models.py", "tests/python/graph/matrix.py"]
+
+
+def tensors(tree: Any) -> list[torch.Tensor]:
+    return [x for x in torch.utils._pytree.tree_leaves(tree)
+            if isinstance(x, torch.Tensor)]
+
+
+class Case:
+    """A model in float32 and in float64, and how it is compiled."""
+
+    def __init__(self, entry: Any, backend: str) -> None:
+        self.entry, self.backend = entry, backend
+        self.model = entry.build()
+        self.exact = copy.deepcopy(self.model).double()
+        torch._dynamo.reset()
+        self.compiled = torch.compile(self.model, backend=backend)
+
+    def arguments(self, size: int, draw: int = 0) -> tuple[Any, Any]:
+        plain = self.entry.arguments(size, draw)
+        return plain, matrix.convert(plain, torch.float64)
+
+    def forward(self, worst: Any, draw: int) -> None:
+        self.model.eval(), self.exact.eval()
+        with torch.no_grad():
+            for size in range(len(self.entry.sizes)):
+                plain, exact = self.arguments(size, draw)
+                worst[size].add(*(
+                    self.call(f, copy.deepcopy(args)) for f, args in (
+                        (self.compiled, plain), (self.model, plain),
+                        (self.exact, exact))))
+
+    def gradients(self, worst: Any, draw: int) -> None:
+        self.model.eval(), self.exact.eval()
+        self.step(worst[0], draw)
+
+    def training(self, worst: Any, draw: int) -> None:
+        """Steps, each of the three from eager's weights. What a step writes
+        into buffers is a result too."""
+        start = copy.deepcopy(self.model.state_dict())
+        optimizer = torch.optim.SGD(self.model.parameters(), 0.01)
+        self.model.train(), self.exact.train()
+        for step in range(STEPS):
+            self.step(worst[0], draw * STEPS + step)
+            optimizer.step()
+        self.model.load_state_dict(start)
+
+    def step(self, worst: Any, draw: int) -> None:
+        plain, exact = self.arguments(0, draw)
+        before = copy.deepcopy(self.model.state_dict())
+        found = []
+        for model, run, args in ((self.model, self.compiled, plain),
+                                 (self.model, self.model, plain),
+                                 (self.exact, self.exact, exact)):
+            model.load_state_dict(before)
+            found.append([*self.results(model, run, args),
+                          *(b.clone() for b in model.buffers())])
+        worst.add(*found)
+
+    def results(self, model: Any, run: Any, args: Any) -> list[torch.Tensor]:
+        model.zero_grad()
+        given = copy.deepcopy(args)
+        inputs = [x.requires_grad_() for x in tensors(given)
+                  if x.is_floating_point()]
+        out = self.call(run, given)
+        loss = sum(x.square().mean() for x in tensors(out) if x.requires_grad)
+        loss.backward()
+        return [*matrix.values(out), *(
+            p.grad.clone() for p in (*inputs, *model.parameters())
+            if p.grad is not None)]
+
+    @staticmethod
+    def call(run: Callable[..., Any], args: Any) -> Any:
+        torch.manual_seed(3)  # dropout draws the same numbers for every type
+        return run(**args)
+
+
+def phase(case: Case, kind: str) -> dict[str, Any]:
+    """The largest ratio, and its place; or what was raised."""
+    worst = [matrix.Worst() for _ in case.entry.sizes]
+    try:
+        for draw in range(1 + MORE_DRAWS):
+            getattr(case, kind)(worst, draw)
+            top = max((w for w in worst if w.squares),
+                      key=lambda w: w.ratio)
+            if top.ratio <= matrix.FACTOR:
+                break
+    except Exception as error:
+        first = (str(error).strip() or "no text").splitlines()[0]
+        return {"error": f"{type(error).__name__}: {first}"[:300]}
+    return {"ratio": top.ratio, "where": top.where}
+
+
+def is_right(found: dict[str, Any]) -> bool:
+    return "ratio" in found and found["ratio"] <= matrix.FACTOR
+
+
+def run_one(line: str) -> dict[str, Any]:
+    entry = listed.Entry(**json.loads(line))
+    begin = time.process_time()
+    case = Case(entry, "opgraft")
+    row: dict[str, Any] = {kind: phase(case, kind) for kind in KINDS}
+    said = opgraft.stats(case.compiled)
+    row |= {"nodes": said.nodes, "native": said.native,
+            "in_python": said.in_python,
+            "fallbacks": Counter(f["operator"] for f in said.fallbacks),
+            "clones": len(said.clones), "clone_bytes": said.clone_bytes}
+    wrong = [kind for kind in KINDS if not is_right(row[kind])]
+    if wrong:
+        theirs = Case(entry, "aot_eager")
+        for kind in wrong:
+            row[kind]["aot_eager"] = phase(theirs, kind)
+    return {**row, "seconds": time.process_time() - begin}
+
+
+def show(title: str, row: dict[str, Any]) -> None:
+    cells = "".join(f"{row[k]['ratio']:>11.2f}" if "ratio" in row.get(k, {})
+                    else f"{'error':>11}" for k in KINDS)
+    share = f"{row['native']}/{row['nodes']}" if "nodes" in row else ""
+    print(f"{title:<48}{cells}{share:>12}", flush=True)
+    if "error" in row:
+        print(f"  {row['error']}", flush=True)
+    for kind in KINDS:
+        found = row.get(kind, {})
+        if found and not is_right(found):
+            print(f"  {kind}: {found.get('error') or found['where']}\n"
+                  f"    aot_eager: {found.get('aot_eager')}", flush=True)
+
+
+def explained() -> dict[str, str]:
+    """By `title, kind`: why it is as it is, in words."""
+    pairs = (line.split(": ", 1) for line in EXPLAINED.read_text().splitlines()
+             if line and not line.startswith("#"))
+    return {name: text for name, text in pairs}
+
+
+def faults(rows: dict[str, Any], explanations: dict[str, str]
+           ) -> tuple[list[str], list[str], list[str]]:
+    """What did not run, what left the bound, and what of both has no reason:
+    torch's own backend does not do it either, or explained.txt says why."""
+    stopped, far, unexplained = [], [], []
+    for title, row in rows.items():
+        for kind in KINDS:
+            found = row.get(kind, row)
+            if is_right(found):
+                continue
+            name = f"{title}, {kind}"
+            theirs = found.get("aot_eager", {})
+            is_theirs = bool(theirs) and not is_right(theirs)
+            if "ratio" not in found and not is_theirs:
+                stopped.append(name)
+            elif "ratio" in found and not is_theirs:
+                far.append(name)
+            if not is_theirs and name not in explanations:
+                unexplained.append(name)
+    return stopped, far, unexplained
+
+
+def judge(rows: dict[str, Any], goals: Any) -> None:
+    stopped, far, unexplained = faults(rows, explained())
+    goals.add(f"phases that eager runs and ours does not {stopped or ''}"
+              .strip(), len(stopped), 0)
+    goals.add(f"phases over {matrix.FACTOR} x eager's distance {far or ''}"
+              .strip(), len(far), 0)
+    goals.add(f"of these without a reason {unexplained or ''}".strip(),
+              len(unexplained), 0)
+    nodes = sum(r.get("nodes", 0) for r in rows.values())
+    native = sum(r.get("native", 0) for r in rows.values())
+    goals.add(f"native nodes of {nodes}", native / max(nodes, 1), NATIVE_MIN,
+              at_most=False)
+    missing = Counter[str]()
+    for row in rows.values():
+        missing.update(row.get("fallbacks", {}))
+    for name, count in missing.most_common(20):
+        print(f"  {count:>6} nodes  {name}")
+
+
+def chosen(options: argparse.Namespace) -> list[Any]:
+    every = listed.entries()
+    if options.smoke:  # the first of each library
+        firsts = {e.library: e for e in reversed(every)}
+        return list(firsts.values())
+    return [e for e in every if not options.model
+            or any(m in e.title for m in options.model)]
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--one"]:
+        each.report(run_one(sys.argv[2]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one model of each library")
+    parser.add_argument("--model", action="append", metavar="TEXT",
+                        help="only those whose name holds it; nothing is "
+                        "written")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--resume", action="store_true",
+                        help="keep what an earlier run of the same sources "
+                        "has measured")
+    options = parser.parse_args()
+    packages.install()
+    # Threads that wait need not spin: nothing is timed.
+    os.environ |= packages.environment() | {"OMP_WAIT_POLICY": "passive"}
+    entries = chosen(options)
+    rows: dict[str, Any] = {}
+    key = results.hash_of(MEASURED)
+    print(f"{'model':<48}" + "".join(f"{k:>11}" for k in KINDS)
+          + f"{'native':>12}")
+    with ThreadPoolExecutor(options.jobs) as pool:
+        children = {
+            pool.submit(each.kept, Path(__file__), [e.line()],
+                        KEPT / f"{e.title.replace(' ', '-')}.json", key,
+                        options.resume, TIMEOUT_S): e
+            for e in entries}
+        for done, child in enumerate(as_completed(children), 1):
+            title = children[child].title
+            rows[title] = child.result()
+            print(f"[{done}/{len(children)}] ", end="")
+            show(title, rows[title])
+    goals = harness.Goals("public_models")
+    judge(rows, goals)
+    if not options.smoke and not options.model:
+        goals.write(MEASURED, {"rows": {
+            e.title: rows[e.title] for e in entries}})
+    return int(any(line["verdict"] != "holds" for line in goals.lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
