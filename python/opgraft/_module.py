@@ -346,7 +346,7 @@ def _kernel(m: Module, d: Description, form: _forms.Form) -> None:
             live.kernels.append(kernel)
             return
         say_once("all boxed kernels are taken: torch.ops reaches further "
-                 "operators through Python, which costs a call about 1 us")
+                 "operators through Python")
     raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
     live.library.impl(
         form.name,
