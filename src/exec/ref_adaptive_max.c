@@ -121,5 +121,6 @@ og_status og_prepare_adaptive_max_pool(og_prep *prep) {
 og_status og_prepare_adaptive_max_pool_backward(og_prep *prep) {
   adaptive_max *s = og_ref_begin(prep, sizeof *s, run_backward);
   if (s == NULL) return OG_MEMORY;
+  OG_TRY(og_need_int(prep, prep->in[1]));
   return shapes_read(prep, s, prep->out[0], prep->in[0], prep->in[1]);
 }

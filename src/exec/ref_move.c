@@ -131,6 +131,7 @@ og_status og_prepare_scatter_view(og_prep *prep) {
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_prep_int(prep, 0, 0, &offset));
   OG_TRY(og_prep_ints(prep, 1, strides, OPGRAFT_RANK_MAX, &count));
+  if (prep->in[1] == NULL) return og_prep_wrong(prep, "it writes a tensor");
   s->window = *prep->in[1];
   if (count != s->window.ndim)
     return og_prep_wrong(prep, "it needs one stride for each dim");

@@ -53,8 +53,8 @@ static og_status check_counts(const verifier *v, const og_node *node) {
     return wrong(v, "it has too few or too many results");
   if ((info->flags & OG_OP_FOREIGN) != 0 && node->foreign == NULL)
     return wrong(v, "a foreign node has no name");
-  const bool needs_first = (info->flags & (OG_OP_POINTWISE | OG_OP_VIEW |
-                                           OG_OP_UPDATE | OG_OP_WRITE)) != 0;
+  // The first operand says what the others are; a fallback's may be None.
+  const bool needs_first = (info->flags & OG_OP_FOREIGN) == 0;
   for (int32_t i = 0; needs_first && i < node->in_count; ++i)
     if (node->in[i] < 0 && (i == 0 || (info->flags & OG_OP_POINTWISE) != 0))
       return wrong(v, "an operand that it needs is none");
