@@ -367,14 +367,6 @@ def test_row_runs_without_a_host(row: str, tmp_path: pathlib.Path) -> None:
     check(row, 1, tmp_path)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("row", ROWS)
-def test_row_runs_without_a_host_in_full(
-    row: str, tmp_path: pathlib.Path
-) -> None:
-    check(row, 6, tmp_path)
-
-
 # Operators of the IR to which no row maps alone: text, and what it means.
 GRAPHS = {
     "log_sigmoid": ("%x: f32[9]", "f32[9]", "(%x)",
