@@ -540,20 +540,21 @@ int64_t frame_bytes(const opgraft_frame *frame, int32_t tensor_count) {
   return bytes;
 }
 
-static int versions_bump(const host_op *op, const fast_state *state) {
-  if (op->inplace_param >= 0 &&
-      guard_bump_version(state->values[op->inplace_param]) != 0)
+// Calls fn for every tensor object that the call writes; -1 where one fails.
+static int written_each(const host_op *op, const fast_state *state,
+                        int (*fn)(PyObject *tensor)) {
+  if (op->inplace_param >= 0 && fn(state->values[op->inplace_param]) != 0)
     return -1;
   for (int32_t p = 0; op->has_mutation && p < op->param_count; ++p) {
     const host_param *param = &op->params[p];
     PyObject *value = state->values[p];
     if (!param->is_mutated || value == Py_None) continue;
-    if (!param->is_list && guard_bump_version(value) != 0) return -1;
+    if (!param->is_list && fn(value) != 0) return -1;
     for (Py_ssize_t i = 0; param->is_list && i < sequence_size(value); ++i)
-      if (guard_bump_version(sequence_item(value, i)) != 0) return -1;
+      if (fn(sequence_item(value, i)) != 0) return -1;
   }
   for (int32_t i = 0; state->has_out && i < op->fresh_count; ++i)
-    if (guard_bump_version(state->outs[i]) != 0) return -1;
+    if (fn(state->outs[i]) != 0) return -1;
   return 0;
 }
 
@@ -601,7 +602,7 @@ static PyObject *results_build(const host_op *op, const fast_state *state) {
 
 static PyObject *frame_end(const host_op *op, fast_state *state, bool is_run) {
   PyObject *results = NULL;
-  if (is_run && (op->is_raw || versions_bump(op, state) == 0) &&
+  if (is_run && (op->is_raw || written_each(op, state, guard_bump_version) == 0) &&
       (!op->has_found_dim || found_cut(op, state) == 0))
     results = results_build(op, state);
   for (int32_t i = 0; i < op->fresh_count; ++i) Py_DECREF(state->wrapped[i]);
@@ -649,6 +650,8 @@ static PyObject *frame_finish(const host_op *op, fast_state *state,
 static PyObject *frame_call(const host_op *op, fast_state *state) {
   opgraft_frame *frame = &state->frame;
   PyObject *results = NULL;
+  if (!op->is_raw && written_each(op, state, guard_check_write) != 0)
+    return NULL;
   const int64_t bytes = frame_bytes(frame, op->tensor_count);
   threads_set(&frame->call, bytes);
   if (opgraft_frame_infer(frame, &state->error) != OG_OK)

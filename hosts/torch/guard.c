@@ -31,6 +31,7 @@ static PyObject *is_tracing;
 static PyObject *dispatch_keys_are_plain;  // (tensor) -> bool, published calls
 static PyObject *autocast_enabled;
 static PyObject *increment_version;
+static PyObject *check_write;  // (tensor): raises where torch forbids a write
 static PyObject *profiler_names;  // the profiler module's globals
 static PyObject *profiler_flag;   // the name of the one that says it is on
 static PyObject *forward_names;   // torch.autograd.forward_ad's globals
@@ -157,10 +158,21 @@ tensor_handle guard_handle(PyObject *tensor) {
 
 bool guard_can_wrap(void) { return learnt.has_wrap; }
 
+int guard_check_write(PyObject *tensor) {
+  if (LIKELY(learnt.has_keys && learnt.has_words)) {
+    const uint64_t keys = load(tensor_impl(tensor), learnt.keys);
+    if (LIKELY(keys == learnt.plain)) return 0;
+    if (words_get()[0] == learnt.inference[0]) return 0;
+  }
+  PyObject *result =
+      PyObject_CallFunctionObjArgs(check_write, tensor, (PyObject *)NULL);
+  Py_XDECREF(result);
+  return result == NULL ? -1 : 0;
+}
+
 int guard_bump_version(PyObject *tensor) {
   if (LIKELY(learnt.has_bump)) {
-    // An inference tensor has no counter; writing to one outside inference
-    // mode is torch's error, which the published call words.
+    // An inference tensor has no counter.
     const uint64_t keys = load(tensor_impl(tensor), learnt.keys);
     if (LIKELY(keys == learnt.plain)) {
       shim.bump_version((const char *)tensor + learnt.impl);
@@ -398,12 +410,13 @@ static void keep(PyObject **slot, PyObject *object) {
 
 // guard_setup(Tensor, Parameter, requires_grad, dispatch stack, function
 // stack, is_tracing, keys_are_plain, autocast, increment_version, profiler's
-// globals, forward_ad's)
+// globals, forward_ad's, check_write)
 PyObject *guard_setup(PyObject *self, PyObject *arguments) {
   (void)self;
-  PyObject *a[11];
-  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO", &a[0], &a[1], &a[2], &a[3],
-                        &a[4], &a[5], &a[6], &a[7], &a[8], &a[9], &a[10]))
+  PyObject *a[12];
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOOO", &a[0], &a[1], &a[2], &a[3],
+                        &a[4], &a[5], &a[6], &a[7], &a[8], &a[9], &a[10],
+                        &a[11]))
     return NULL;
   if (PyCFunction_GetFlags(a[3]) != METH_NOARGS ||
       PyCFunction_GetFlags(a[4]) != METH_NOARGS) {
@@ -428,6 +441,7 @@ PyObject *guard_setup(PyObject *self, PyObject *arguments) {
   keep(&forward_names, a[10]);
   if (forward_level == NULL)
     forward_level = PyUnicode_InternFromString("_current_level");
+  keep(&check_write, a[11]);
   tensor_type = (PyTypeObject *)(void *)tensor_object;
   parameter_type = (PyTypeObject *)(void *)parameter_object;
   requires_grad_get =

@@ -169,10 +169,15 @@ typedef struct opgraft_frame {
 
 OPGRAFT_API void opgraft_frame_init(opgraft_frame *frame, const opgraft_op *op);
 // Matches arguments against the declaration (dtype, device, shape, where),
-// computes the fresh results, chooses the kernel, sizes the workspace.
+// computes the fresh results, chooses the kernel, sizes the workspace. A
+// mutated argument that overlaps itself or another argument is refused
+// (tensors whose data is NULL are passed over): OG_INVALID.
 OPGRAFT_API og_status opgraft_frame_infer(opgraft_frame *frame,
                                           opgraft_error *error);
-// Uses the caller's tensor for fresh result `index`, after checking it.
+// Uses the caller's tensor for fresh result `index`, after checking it: type,
+// shape, and that it overlaps neither itself nor an argument nor a result that
+// is set. It may be an argument where the declaration says so (`inplace`, or a
+// kernel that is the `pointwise` expression).
 OPGRAFT_API og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
                                             const og_tensor *tensor,
                                             opgraft_error *error);

@@ -52,6 +52,7 @@ def _setup() -> None:
         torch._C._increment_version,
         vars(torch.autograd.profiler),
         vars(torch.autograd.forward_ad),
+        check_write,
     )
     wanted = os.environ.get("OPGRAFT_GUARD", "")
     if wanted not in ("", "published"):
@@ -61,6 +62,17 @@ def _setup() -> None:
         is_quick = wanted != "published" and self_test()
     state = "unpublished words" if is_quick else "published calls only"
     say(f"fast road: {state} {_C.guard_state()}")
+
+
+def check_write(tensor: torch.Tensor) -> None:
+    """Raises what torch raises for a write that it forbids on this thread."""
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not "
+            "allowed. You can make a clone to get a normal tensor before doing "
+            "inplace update. See https://github.com/pytorch/rfcs/pull/17 for "
+            "more details."
+        )
 
 
 _plain_keys: set[str] = set()

@@ -7,7 +7,7 @@ import functools
 import gc
 import keyword
 import os
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import torch
 
@@ -449,6 +449,7 @@ def _count_writes(
             each = value if isinstance(value, (list, tuple)) else [value]
             for tensor in each:
                 if tensor is not None:
+                    _host.check_write(tensor)
                     torch.autograd.graph.increment_version(tensor)
         with torch._C._AutoDispatchBelowADInplaceOrView():
             return op.redispatch(
@@ -458,16 +459,24 @@ def _count_writes(
     live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
 
 
-def _count_outs(m: Module, form: _forms.Form) -> None:
-    """Version counters of the .out form's arguments."""
+def _count_outs(m: Module, d: Description, form: _forms.Form) -> None:
+    """Version counters of the .out form's arguments, and torch's word on a
+    gradient through it."""
     assert m._live is not None
-    if form.results:
-        m._live.library.m.register_ad_inplace_or_view_fallback(form.name)
-        return
     op = _operator(m, form)
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled() and any(
+            isinstance(value, torch.Tensor) and value.requires_grad
+            for value in _leaves(args, kwargs)
+        ):
+            raise RuntimeError(
+                f"{d.name}(): functions with out=... arguments don't support "
+                "automatic differentiation, but one of the arguments requires "
+                "grad."
+            )
         for name in form.names:
+            _host.check_write(kwargs[name])
             torch.autograd.graph.increment_version(kwargs[name])
         with torch._C._AutoDispatchBelowADInplaceOrView():
             return op.redispatch(
@@ -475,6 +484,15 @@ def _count_outs(m: Module, form: _forms.Form) -> None:
             )
 
     m._live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
+
+
+def _leaves(args: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
+    """Arguments, and the entries of those that are lists."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
 
 
 def _order(m: Module, form: _forms.Form) -> None:
@@ -714,7 +732,7 @@ def _register(m: Module, d: Description) -> None:
     if out_form is not None:
         _infer_fake(m, d, out_form)
         _kernel(m, d, out_form)
-        _count_outs(m, out_form)
+        _count_outs(m, d, out_form)
     assert m._live is not None
     if d.numbers:  # the fast road makes tensors only
         m._states["base", d.name] = _new_state(m, d, form)

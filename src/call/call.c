@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "call/written.h"
+
 void *og_frame_alloc(opgraft_frame *frame, size_t size_bytes) {
   size_t total;
   if (!og_size_add(size_bytes, sizeof(og_frame_block), &total)) return NULL;
@@ -157,6 +159,7 @@ static og_status kernel_choose(opgraft_frame *frame, opgraft_error *error) {
 og_status opgraft_frame_infer(opgraft_frame *frame, opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
   OG_TRY(og_infer(decl, frame, error));
+  if (decl->mutated_count > 0) OG_TRY(og_frame_check_mutated(frame, error));
   OG_TRY(kernel_choose(frame, error));
   if (OG_LIKELY(decl->workspace.count == 0)) return OG_OK;
   int64_t size;
@@ -196,6 +199,7 @@ og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
                         "%s: out: result %d is %s here, wanted %s",
                         frame->op->decl->name, (int)index, found, wanted);
   }
+  OG_TRY(og_frame_check_out(frame, index, tensor, error));
   // Its own strides, so that run copies where the kernel cannot take them.
   fresh->data = tensor->data;
   fresh->byte_offset = tensor->byte_offset;
