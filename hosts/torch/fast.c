@@ -602,7 +602,8 @@ static PyObject *results_build(const host_op *op, const fast_state *state) {
 
 static PyObject *frame_end(const host_op *op, fast_state *state, bool is_run) {
   PyObject *results = NULL;
-  if (is_run && (op->is_raw || written_each(op, state, guard_bump_version) == 0) &&
+  if (is_run &&
+      (op->is_raw || written_each(op, state, guard_bump_version) == 0) &&
       (!op->has_found_dim || found_cut(op, state) == 0))
     results = results_build(op, state);
   for (int32_t i = 0; i < op->fresh_count; ++i) Py_DECREF(state->wrapped[i]);

@@ -155,8 +155,8 @@ bool guard_is_quiet(void);
 bool guard_is_plain(PyObject *object);
 bool guard_requires_grad(PyObject *object);
 bool guard_may_be_dual(PyObject *object);
-// Whether torch lets this thread write to the tensor; 0, or -1 with an exception
-// set: an inference tensor outside inference mode.
+// Whether torch lets this thread write to the tensor; 0, or -1 with an
+// exception set: an inference tensor outside inference mode.
 int guard_check_write(PyObject *tensor);
 // Counts a write; 0, or -1 with an exception set.
 int guard_bump_version(PyObject *tensor);

@@ -55,8 +55,7 @@ static void terms_join(layout *l) {
     if (last == NULL && next.factor == l->item) {
       l->reach -= next.factor * next.most;
       l->item += next.factor * next.most;
-    } else if (last != NULL &&
-               next.factor == last->factor * (last->most + 1)) {
+    } else if (last != NULL && next.factor == last->factor * (last->most + 1)) {
       last->most = (next.most + 1) * (last->most + 1) - 1;
     } else {
       l->terms[kept++] = next;
@@ -132,8 +131,7 @@ static bool is_same(const og_tensor *a, const og_tensor *b) {
     return false;
   for (int32_t d = a->ndim - 1; d >= 0; --d) {
     if (a->shape[d] != b->shape[d]) return false;
-    if (a->shape[d] > 1 &&
-        stride_at(a, d, a_dense) != stride_at(b, d, b_dense))
+    if (a->shape[d] > 1 && stride_at(a, d, a_dense) != stride_at(b, d, b_dense))
       return false;
     a_dense *= a->shape[d];
     b_dense *= b->shape[d];

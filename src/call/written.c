@@ -163,10 +163,8 @@ og_status og_frame_check_out(const opgraft_frame *frame, int32_t index,
     written.argument = decl->params[inplace].index;
   OG_TRY(check_written(frame, &written, error));
   for (int32_t i = 0; i < index; ++i) {
-    operand other = {.tensor = &frame->fresh[i],
-                     .argument = -1,
-                     .result = i,
-                     .entry = -1};
+    operand other = {
+        .tensor = &frame->fresh[i], .argument = -1, .result = i, .entry = -1};
     if (written.span.low != written.span.high && other.tensor->data != NULL)
       OG_TRY(check_between(decl, &written, &other, error));
   }

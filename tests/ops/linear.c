@@ -338,6 +338,10 @@ static const og_op ops[] = {
                   " -> (Tensor dx, Tensor dweight, Tensor dbias)",
         .shape = "x[*N, C, L], weight[O, I, K], grad[*N, O, M]"
                  " -> [*N, C, L], [O, I, K], [O]",
+        .where = "stride > 0, dilation > 0, padding >= 0, groups > 0, "
+                 "C == I * groups, O % groups == 0, "
+                 "M == (L + 2 * padding - dilation * (K - 1) - 1) // stride "
+                 "+ 1",
         .dtype = "x: " FLOATS ", weight: x, grad: x -> x, x, x",
         .workspace = "8 * (prod(N) * C * L + O * I * K + O)",
         RUN(conv1d_backward),

@@ -90,11 +90,11 @@ static int32_t bytes_count(const view *v, uint8_t *counts) {
 }
 
 static bool is_same(const view *a, const view *b) {
-  bool same = og_data(&a->tensor) == og_data(&b->tensor) &&
-              a->tensor.ndim == b->tensor.ndim &&
-              og_dtype_bytes(a->tensor.dtype) ==
-                  og_dtype_bytes(b->tensor.dtype) &&
-              og_numel(&a->tensor) > 0;
+  bool same =
+      og_data(&a->tensor) == og_data(&b->tensor) &&
+      a->tensor.ndim == b->tensor.ndim &&
+      og_dtype_bytes(a->tensor.dtype) == og_dtype_bytes(b->tensor.dtype) &&
+      og_numel(&a->tensor) > 0;
   for (int32_t d = 0; same && d < a->tensor.ndim; ++d)
     same = a->shape[d] == b->shape[d] &&
            (a->shape[d] == 1 || a->strides[d] == b->strides[d]);
