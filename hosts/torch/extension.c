@@ -385,6 +385,8 @@ static PyMethodDef methods[] = {
     {"module_unload", module_unload, METH_O, "Gives a module back."},
     {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},
+    {"check_written", check_written_call, METH_VARARGS,
+     "Whether a described call writes memory that it must not."},
     {"op_infer", infer_call, METH_VARARGS, "Sizes, by the C callback."},
     {"op_roads", op_roads, METH_VARARGS, "Where refused calls go."},
     {"adopt", adopt_make, METH_VARARGS, "A module of others' functions."},

@@ -201,14 +201,17 @@ bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
   return true;
 }
 
-// (code, bits, sizes, strides): a tensor without values. Sizes and strides are
-// bytes objects of int64, which the caller holds.
+// (code, bits, sizes, strides[, address]): a tensor without values. Sizes and
+// strides are bytes objects of int64, which the caller holds.
 static bool description_read(PyObject *value, og_tensor *out) {
   PyObject *sizes, *strides;
   int code, bits;
-  if (!PyArg_ParseTuple(value, "iiSS", &code, &bits, &sizes, &strides))
+  unsigned long long address = 0;
+  if (!PyArg_ParseTuple(value, "iiSS|K", &code, &bits, &sizes, &strides,
+                        &address))
     return false;
   *out = (og_tensor){
+      .data = (void *)(uintptr_t)address,
       .device = {OG_CPU, 0},
       .ndim = (int32_t)((size_t)PyBytes_Size(sizes) / sizeof(int64_t)),
       .dtype = {(uint8_t)code, (uint8_t)bits, 1},
@@ -743,6 +746,45 @@ PyObject *infer_call(PyObject *self, PyObject *arguments) {
   }
   opgraft_frame_reset(frame);
   return out;
+}
+
+static bool described_read(const host_op *op, fast_state *state,
+                           PyObject *values, PyObject *outs) {
+  state->list_used = 0;
+  for (int32_t p = 0; p < op->param_count; ++p)
+    if (op->params[p].type == PARAM_TENSOR &&
+        !param_read(state, &op->params[p], PyTuple_GetItem(values, p)))
+      return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(outs); ++i)
+    if (!description_read(PyTuple_GetItem(outs, i), &state->out_tensors[i]))
+      return false;
+  return true;
+}
+
+// check_written(operator, values, outs): raises where a call whose tensors are
+// described, with addresses, writes memory that it must not.
+PyObject *check_written_call(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *object, *values, *outs;
+  fast_state state;
+  const og_tensor *out[OPGRAFT_OUT_MAX] = {NULL};
+  if (!PyArg_ParseTuple(arguments, "OO!O!", &object, &PyTuple_Type, &values,
+                        &PyTuple_Type, &outs))
+    return NULL;
+  const host_op *op = (const host_op *)(void *)object;
+  opgraft_frame_init(&state.frame, op->op);
+  state.is_described = true;
+  if (PyTuple_Size(values) != op->param_count ||
+      PyTuple_Size(outs) > op->fresh_count ||
+      !described_read(op, &state, values, outs))
+    return raw_refuse(op);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(outs); ++i)
+    out[i] = &state.out_tensors[i];
+  if (op->inplace_param >= 0)
+    out[0] = state.frame.in[op->params[op->inplace_param].index];
+  if (opgraft_frame_check_written(&state.frame, out, &state.error) != OG_OK)
+    return raise(&state.error);
+  Py_RETURN_NONE;
 }
 
 PyObject *fast_call(PyObject *self, PyObject *const *arguments,

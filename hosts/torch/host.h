@@ -180,6 +180,7 @@ extern const dl_exchange *exchange;
 PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords);
 PyObject *infer_call(PyObject *self, PyObject *arguments);
+PyObject *check_written_call(PyObject *self, PyObject *arguments);
 // Registers `op` with the dispatcher; a capsule that keeps it registered.
 PyObject *boxed_register(PyObject *self, PyObject *arguments);
 

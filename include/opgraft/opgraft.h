@@ -181,6 +181,12 @@ OPGRAFT_API og_status opgraft_frame_infer(opgraft_frame *frame,
 OPGRAFT_API og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
                                             const og_tensor *tensor,
                                             opgraft_error *error);
+// What infer and set_out refuse of memory that is written, by itself: reads
+// `in` and `in_list`, and overwrites `fresh`. out[i], which may be NULL, takes
+// fresh result i; out may be NULL.
+OPGRAFT_API og_status opgraft_frame_check_written(opgraft_frame *frame,
+                                                  const og_tensor *const *out,
+                                                  opgraft_error *error);
 // Runs the kernel. Arguments whose strides the declaration does not accept are
 // copied first, mutated ones copied back. A data-dependent result's first dim
 // is set to what the kernel found.

@@ -276,6 +276,7 @@ def graph_new(
     a call drops what it was given as soon as no step reads it any more."""
     from . import _dump
 
+    _targets.out_forms_replace(gm)
     return _C.graph_compile(
         name,
         list(gm.graph.nodes),

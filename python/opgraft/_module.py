@@ -7,6 +7,7 @@ import functools
 import gc
 import keyword
 import os
+import weakref
 from typing import Any, Callable, Iterator
 
 import torch
@@ -21,6 +22,7 @@ from . import (
     _inductor,
     _locks,
     _withdrawn,
+    _written,
 )
 from ._log import say, say_once
 from ._rules import Description, arrange, infer
@@ -396,20 +398,24 @@ def _raw_function(
     return with_out
 
 
-def _fake(d: Description, form: _forms.Form) -> Callable[..., Any]:
+def _fake(m: Module, d: Description, form: _forms.Form) -> Callable[..., Any]:
     out_count = len(d.fresh) if form.kind == "out" else 0
+    check = _written_check(m, d, form)
 
     def fake(*args: Any, **kwargs: Any) -> Any:
         if out_count:
             names = [k for k in kwargs if k not in d.by_name]
             outs = [kwargs.pop(k) for k in names]
-            for o, want in zip(outs, infer(d, d.bind(args, kwargs))):
+            values = d.bind(args, kwargs)
+            check(values, outs)
+            for o, want in zip(outs, infer(d, values)):
                 torch._check(
                     len(o.shape) == len(want.shape),
                     lambda: f"{d.name}: out has another rank than the result",
                 )
             return outs[0] if form.results else None
         values = d.bind(args, kwargs)
+        check(values, [])
         made = infer(d, values)
         if form.kind == "functional":
             made += [_clone_empty(values[p]) for p in d.mutated]
@@ -422,6 +428,26 @@ def _fake(d: Description, form: _forms.Form) -> Callable[..., Any]:
         return made[0] if len(made) == 1 else tuple(made)
 
     return fake
+
+
+def _written_check(
+    m: Module, d: Description, form: _forms.Form
+) -> Callable[[list[Any], list[Any]], None]:
+    """Whether a traced call writes what it must not: (values, outs)."""
+    written = {"base": d.mutated, "inplace": [form.inplace_param]}.get(
+        form.kind, [])
+    if not written and form.kind != "out":
+        return lambda values, outs: None
+    # torch may hold the fake beyond the module's end.
+    owner = weakref.ref(m)
+
+    def state() -> Any:
+        m = owner()
+        assert m is not None
+        return _new_state(m, d, form)
+
+    return lambda values, outs: _written.check(
+        state, values, outs, [*outs, *(values[p] for p in written)])
 
 
 def _clone_empty(value: Any) -> Any:
@@ -579,7 +605,7 @@ def _define_schema(library: torch.library.Library, form: _forms.Form) -> None:
 def _infer_fake(m: Module, d: Description, form: _forms.Form) -> None:
     """What the form gives for tensors without data, from the rules."""
     assert m._live is not None
-    library, fake = m._live.library, _fake(d, form)
+    library, fake = m._live.library, _fake(m, d, form)
     if form.kind == "out":
         # It makes nothing up, so the kernel of meta tensors does: no entry in
         # torch's registry of fakes, which takes its time at every load.

@@ -534,7 +534,7 @@ def _like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 _CODES = {torch.bfloat16: 4, torch.bool: 6}
 
 
-def _code(dtype: torch.dtype) -> int:
+def type_code(dtype: torch.dtype) -> int:
     if dtype in _CODES:
         return _CODES[dtype]
     if dtype.is_complex:
@@ -555,7 +555,7 @@ def _described(value: Any) -> Any:
         return value
     packed = [struct.pack(f"{value.dim()}q", *(int(n) for n in numbers))
               for numbers in (value.shape, value.stride())]
-    return _code(value.dtype), value.dtype.itemsize * 8, *packed
+    return type_code(value.dtype), value.dtype.itemsize * 8, *packed
 
 
 def _sizes_by_callback(d: Description, values: list[Any]) -> list[Any]:

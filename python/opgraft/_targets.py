@@ -135,6 +135,25 @@ class _FloatPrinter(StrPrinter):
 # --- auto_functionalized_v2 ---------------------------------------------------
 
 
+def out_forms_replace(gm: torch.fx.GraphModule) -> None:
+    """Calls of an .out form that AOTAutograd made functional (2.13: such a call
+    has no base, what it writes is its result) become calls of the functional
+    overload, where that is the same without the outs."""
+    tag = getattr(torch.Tag, "out", None)
+    for node in gm.graph.nodes:
+        if node.target is not torch.ops.higher_order.auto_functionalized_v2:
+            continue
+        op = node.args[0]
+        if tag is None or tag not in op.tags or node.kwargs.get("_all_bases"):
+            continue
+        own = [a.name for a in op._schema.arguments if not a.is_out]
+        twin = getattr(op.overloadpacket, "default", None)
+        if twin is None or own != [a.name for a in twin._schema.arguments]:
+            continue
+        node.target, node.args = twin, ()
+        node.kwargs = {n: v for n, v in node.kwargs.items() if n in own}
+
+
 def functionalized(node: Any) -> Any:
     """(operator, its name, arguments, bases, result values, view operator).
 

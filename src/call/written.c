@@ -170,3 +170,17 @@ og_status og_frame_check_out(const opgraft_frame *frame, int32_t index,
   }
   return OG_OK;
 }
+
+og_status opgraft_frame_check_written(opgraft_frame *frame,
+                                      const og_tensor *const *out,
+                                      opgraft_error *error) {
+  const int32_t count = out != NULL ? frame->op->decl->fresh_count : 0;
+  OG_TRY(og_frame_check_mutated(frame, error));
+  for (int32_t i = 0; i < count; ++i) {
+    frame->fresh[i] = (og_tensor){0};
+    if (out[i] == NULL) continue;
+    OG_TRY(og_frame_check_out(frame, i, out[i], error));
+    frame->fresh[i] = *out[i];
+  }
+  return OG_OK;
+}

@@ -77,6 +77,8 @@ typedef struct og_instance {
   void *host_call;           // the context of the call in flight
   struct og_hosted *hosted;  // states that the host made
   struct og_framed *framed;  // frames of module operators
+  struct og_apart *apart;    // NULL where no input is written
+  bool are_apart;            // inputs lie as they did when that was seen
   int32_t host_nodes;        // native nodes that the host took
   int32_t host_steps;        // all that it runs
   og_scratch scratch[OG_LANES_MAX];
@@ -232,6 +234,19 @@ og_status og_hold_run(void *hold, const og_run *run);
 // Frees what the host and the modules prepared.
 void og_hosted_release(og_instance *instance);
 void og_framed_release(og_instance *instance);
+
+// --- Written inputs (apart.c) ------------------------------------------------
+
+typedef struct og_apart og_apart;
+
+// Finds the inputs that the graph writes.
+og_status og_apart_make(og_instance *instance, opgraft_error *error);
+// That no written input overlaps itself or another one, of an instance that
+// has any; `moves` inputs lie elsewhere than at the last check. Failure:
+// OG_INVALID, with both names.
+og_status og_apart_check(const og_instance *instance,
+                         const og_tensor *const *in, int32_t moves,
+                         opgraft_error *error);
 
 // --- The process's arenas ----------------------------------------------------
 

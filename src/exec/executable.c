@@ -317,8 +317,10 @@ static og_status plan_check(const og_plan *plan, const og_tensor *const *in,
   return OG_OK;
 }
 
-static void inputs_bind(og_instance *instance, const og_tensor *const *in) {
+static og_status inputs_bind(og_instance *instance, const og_tensor *const *in,
+                             opgraft_error *error) {
   const opgraft_graph *graph = instance->entry->plan->graph;
+  int32_t moves = 0;
   for (int32_t i = 0; i < graph->input_count; ++i) {
     if (in[i] == NULL) continue;
     void *data = (char *)in[i]->data + in[i]->byte_offset;
@@ -333,7 +335,13 @@ static void inputs_bind(og_instance *instance, const og_tensor *const *in) {
       pthread_mutex_unlock(&executable->mutex);
     }
     og_relocs_set(list, data);
+    ++moves;
   }
+  if (instance->apart == NULL || (moves == 0 && instance->are_apart))
+    return OG_OK;
+  const og_status status = og_apart_check(instance, in, moves, error);
+  instance->are_apart = status == OG_OK;
+  return status;
 }
 
 // --- Calls -------------------------------------------------------------------
@@ -388,9 +396,8 @@ static og_status instance_get(og_plan_entry *entry, og_instance *idle,
     executable->stats.host_nodes = (*out_instance)->host_nodes;
     pthread_mutex_unlock(&executable->mutex);
   }
-  OG_TRY(instance_lease(*out_instance, error));
-  if (in != NULL) inputs_bind(*out_instance, in);
-  return OG_OK;
+  if (in != NULL) OG_TRY(inputs_bind(*out_instance, in, error));
+  return instance_lease(*out_instance, error);
 }
 
 static og_status entry_enter(opgraft_executable *executable,

@@ -238,6 +238,28 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
+// Shows the node's tensors at addresses that tell where the plan puts them, so
+// that a call is matched as one with memory is: every place has a range of its
+// own. Or takes the addresses away; a constant has its own and keeps it.
+static void places_show(const og_prep *prep, bool is_shown) {
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count + node->out_count; ++i) {
+    const bool is_in = i < node->in_count;
+    const opgraft_value id =
+        is_in ? node->in[i] : node->out[i - node->in_count];
+    if (id < 0) continue;
+    const og_place *place = &prep->plan->places[id];
+    if (place->kind == OG_PLACE_NONE || place->kind == OG_PLACE_CONSTANT)
+      continue;
+    const uint64_t range = ((uint64_t)place->index + 1) * OG_PLACE_CONSTANT +
+                           (uint64_t)place->kind;
+    prep->instance->tensors[id].data =
+        is_shown
+            ? (void *)(uintptr_t)((range << 40) + (uint64_t)place->offset_bytes)
+            : NULL;
+  }
+}
+
 // --- What the embedder prepares ----------------------------------------------
 
 // A result is followed as the plan has it: the frame's own record of one is a
@@ -290,11 +312,14 @@ static bool takes_all(const og_decl *decl, const opgraft_frame *frame) {
 }
 
 static og_status results_set(og_prep *prep, opgraft_frame *frame) {
+  if (frame->fresh_count > prep->node->out_count)
+    return og_prep_wrong(prep, "it has fewer results than its operator");
   for (int32_t i = 0; i < frame->fresh_count; ++i) {
     og_tensor *out = prep->out[i];
     if (out == NULL)
       return og_prep_wrong(prep, "a result of a module's operator is none");
     OG_TRY(opgraft_frame_set_out(frame, i, out, prep->error));
+    frame->fresh[i].data = NULL;
     OG_TRY(og_prep_pointer(prep, &frame->fresh[i].data, out));
   }
   return OG_OK;
@@ -308,11 +333,12 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   frame->call.threads = prep->executable->threads;
   frame->call.host = framed;
   OG_TRY(arguments_set(prep, frame, op->decl));
-  OG_TRY(opgraft_frame_infer(frame, prep->error));
+  places_show(prep, true);
+  og_status status = opgraft_frame_infer(frame, prep->error);
   framed->heap = frame->heap;
-  if (frame->fresh_count > prep->node->out_count)
-    return og_prep_wrong(prep, "it has fewer results than its operator");
-  OG_TRY(results_set(prep, frame));
+  if (status == OG_OK) status = results_set(prep, frame);
+  places_show(prep, false);
+  OG_TRY(status);
   framed->is_direct = takes_all(op->decl, frame);
   if (framed->is_direct && frame->call.workspace_bytes > 0) {
     char *memory = og_prep_alloc(prep, frame->call.workspace_bytes + 64);

@@ -454,6 +454,7 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
       !instance->inputs || !instance->storages || !instance->given)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
+  OG_TRY(og_apart_make(instance, error));
   return steps_make(instance, plan, step_at, error);
 }
 

@@ -4,6 +4,7 @@
 
 #include <opgraft/executable.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "machine.h"
@@ -115,6 +116,102 @@ TEST(wrong_inputs_are_errors) {
            OG_DTYPE);
   CHECK_STR(m.error.text, "graph chain: input 1 is f64, wanted f32");
   REQUIRE(chain_run(&m, x, 4, w, y) == OG_OK);
+done:
+  machine_free(&m);
+}
+
+// --- Written inputs ----------------------------------------------------------
+
+enum { INPUTS = 24, WRITTEN = 8, FOUR = 4 };
+
+// Writes the first inputs and reads the others.
+static bool writer_make(machine *m, char *text, size_t size) {
+  size_t used = (size_t)snprintf(text, size, "graph writer(");
+  for (int i = 0; i < INPUTS; ++i)
+    used += (size_t)snprintf(text + used, size - used, "%s%%x%d: f32[4]",
+                             i > 0 ? ", " : "", i);
+  used += (size_t)snprintf(text + used, size - used, ") {\n");
+  for (int i = 0; i < WRITTEN; ++i)
+    used +=
+        (size_t)snprintf(text + used, size - used,
+                         "  %%a%d: f32[4] = add(%%x%d, %%x%d)\n"
+                         "  %%c%d: f32[4] in %%x%d = copy_to(%%x%d, %%a%d)\n",
+                         i, i, INPUTS - 1 - i, i, i, i, i);
+  snprintf(text + used, size - used, "  return\n}\n");
+  return machine_make(m, text, &one_thread);
+}
+
+static uint64_t drawn = 7;
+static int64_t draw(int64_t below) {
+  drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (int64_t)((drawn >> 33) % (uint64_t)below);
+}
+
+// Whether input i, which is written, shares a byte with another one.
+static bool meets(const int64_t *at, int32_t i) {
+  for (int32_t k = 0; k < INPUTS; ++k)
+    if (k != i && at[i] < at[k] + FOUR && at[k] < at[i] + FOUR) return true;
+  return false;
+}
+
+TEST(a_written_input_that_overlaps_another_is_refused) {
+  static char text[4096];
+  static float memory[1024];
+  machine m;
+  int64_t at[INPUTS], four = FOUR;
+  og_tensor tensors[INPUTS];
+  const og_tensor *in[INPUTS];
+  int32_t refused = 0, ran = 0;
+  drawn = 7;
+  REQUIRE(writer_make(&m, text, sizeof text));
+  for (int32_t i = 0; i < INPUTS; ++i) at[i] = 8 * i;
+  for (int32_t round = 0; round < 1000; ++round) {
+    // Few that move are sorted in another way than many.
+    for (int32_t moves = draw(8) == 0 ? INPUTS : 1 + (int32_t)draw(2);
+         moves > 0; --moves)
+      at[draw(INPUTS)] = draw(1020);
+    if (draw(6) == 0)
+      for (int32_t i = 0; i < INPUTS; ++i) at[i] = 8 * i;
+    bool wanted = false;
+    for (int32_t i = 0; i < INPUTS; ++i) {
+      tensors[i] = vector(memory + at[i], &four);
+      in[i] = &tensors[i];
+      wanted |= i < WRITTEN && meets(at, i);
+    }
+    opgraft_call call = {0};
+    const og_status status = opgraft_executable_begin(m.executable, in, NULL,
+                                                      INPUTS, &call, &m.error);
+    opgraft_call_end(&call);
+    REQUIRE(status == (wanted ? OG_INVALID : OG_OK));
+    refused += wanted;
+    ran += !wanted;
+  }
+  CHECK(refused > 100 && ran > 100);
+done:
+  machine_free(&m);
+}
+
+TEST(a_written_input_that_overlaps_itself_is_refused) {
+  static const char *const fill =
+      "graph fill(%x: f32[4]{0}, %y: f32[4]) {\n"
+      "  %a: f32[4] = add(%y, 1)\n"
+      "  %c: f32[4]{0} in %x = copy_to(%x, %a)\n"
+      "  return\n}\n";
+  machine m;
+  float x[1] = {0}, y[4] = {0};
+  int64_t four = 4, zero = 0;
+  opgraft_call call;
+  REQUIRE(machine_make(&m, fill, &one_thread));
+  og_tensor a = vector(x, &four), b = vector(y, &four);
+  a.strides = &zero;
+  const og_tensor *in[2] = {&a, &b};
+  for (int32_t i = 0; i < 2; ++i) {
+    REQUIRE(opgraft_executable_begin(m.executable, in, NULL, 2, &call,
+                                     &m.error) == OG_INVALID);
+    CHECK_STR(m.error.text,
+              "graph fill: input 0 (x) is written, and several of its elements "
+              "lie at the same address; clone() it before the call");
+  }
 done:
   machine_free(&m);
 }
@@ -267,6 +364,8 @@ done:
 
 TEST_MAIN("exec_replay", CASE(replays_at_new_addresses_and_sizes),
           CASE(an_empty_call), CASE(wrong_inputs_are_errors),
+          CASE(a_written_input_that_overlaps_another_is_refused),
+          CASE(a_written_input_that_overlaps_itself_is_refused),
           CASE(calls_overlap), CASE(a_call_keeps_its_executable),
           CASE(gears_are_planned_beforehand), CASE(two_graphs_share_one_arena),
           CASE_NO_FAULTS(eight_threads_replay_one_graph))
