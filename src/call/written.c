@@ -86,11 +86,9 @@ static bool may_be_same(const og_decl *decl, const operand *written,
          decl->inplace_param == decl->tensor_params[other->argument];
 }
 
-static og_status check_between(const og_decl *decl, const operand *written,
-                               operand *other, opgraft_error *error) {
-  const bool fits = og_span_get(other->tensor, &other->span);
-  if (OG_LIKELY(fits) && OG_LIKELY(!og_spans_cross(written->span, other->span)))
-    return OG_OK;
+// Two whose ranges cross.
+static og_status decide(const og_decl *decl, const operand *written,
+                        const operand *other, opgraft_error *error) {
   const og_overlap found = og_overlap_between(written->tensor, other->tensor);
   if (found == OG_OVERLAP_NONE ||
       (found == OG_OVERLAP_SAME && may_be_same(decl, written, other)))
@@ -98,37 +96,47 @@ static og_status check_between(const og_decl *decl, const operand *written,
   return fail_between(decl, written, other, found, error);
 }
 
+static og_status check_list(const opgraft_frame *frame, const operand *written,
+                            int32_t t, opgraft_error *error) {
+  const og_tensor_list *list = &frame->in_list[t];
+  for (int64_t i = 0; i < list->count; ++i) {
+    const operand other = {
+        .tensor = list->tensors[i], .argument = t, .result = -1, .entry = i};
+    const bool is_itself = written->argument == t && written->entry == i;
+    if (other.tensor != NULL && !is_itself &&
+        og_spans_cross(written->span, og_span_of(other.tensor)))
+      OG_TRY(decide(frame->op->decl, written, &other, error));
+  }
+  return OG_OK;
+}
+
 static og_status check_arguments(const opgraft_frame *frame,
                                  const operand *written, opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    const bool is_list =
-        decl->has_lists && decl->params[decl->tensor_params[t]].is_list;
-    const int64_t count = is_list ? frame->in_list[t].count : 1;
-    for (int64_t i = 0; i < count; ++i) {
-      operand other = {
-          .tensor = is_list ? frame->in_list[t].tensors[i] : frame->in[t],
-          .argument = t,
-          .result = -1,
-          .entry = is_list ? i : -1};
-      const bool is_itself =
-          written->argument == t && written->entry == other.entry;
-      if (other.tensor == NULL || is_itself) continue;
-      OG_TRY(check_between(decl, written, &other, error));
+    if (OG_UNLIKELY(decl->has_lists) &&
+        decl->params[decl->tensor_params[t]].is_list) {
+      OG_TRY(check_list(frame, written, t, error));
+      continue;
     }
+    const og_tensor *tensor = frame->in[t];
+    if (tensor == NULL || written->argument == t ||
+        OG_LIKELY(!og_spans_cross(written->span, og_span_of(tensor))))
+      continue;
+    const operand other = {
+        .tensor = tensor, .argument = t, .result = -1, .entry = -1};
+    OG_TRY(decide(decl, written, &other, error));
   }
   return OG_OK;
 }
 
 static og_status check_written(const opgraft_frame *frame, operand *written,
                                opgraft_error *error) {
-  const og_decl *decl = frame->op->decl;
-  if (!og_span_get(written->tensor, &written->span))
-    return fail_within(decl, written, OG_OVERLAP_UNDECIDED, error);
+  written->span = og_span_of(written->tensor);
   if (written->span.low == written->span.high) return OG_OK;
   const og_overlap found = og_overlap_within(written->tensor);
   if (OG_UNLIKELY(found != OG_OVERLAP_NONE))
-    return fail_within(decl, written, found, error);
+    return fail_within(frame->op->decl, written, found, error);
   return check_arguments(frame, written, error);
 }
 
@@ -163,10 +171,10 @@ og_status og_frame_check_out(const opgraft_frame *frame, int32_t index,
     written.argument = decl->params[inplace].index;
   OG_TRY(check_written(frame, &written, error));
   for (int32_t i = 0; i < index; ++i) {
-    operand other = {
+    const operand other = {
         .tensor = &frame->fresh[i], .argument = -1, .result = i, .entry = -1};
-    if (written.span.low != written.span.high && other.tensor->data != NULL)
-      OG_TRY(check_between(decl, &written, &other, error));
+    if (og_spans_cross(written.span, og_span_of(other.tensor)))
+      OG_TRY(decide(decl, &written, &other, error));
   }
   return OG_OK;
 }
