@@ -398,9 +398,11 @@ def _raw_function(
     return with_out
 
 
-def _fake(m: Module, d: Description, form: _forms.Form) -> Callable[..., Any]:
+def _fake(
+    d: Description, form: _forms.Form,
+    check: Callable[[list[Any], list[Any]], None] = lambda values, outs: None,
+) -> Callable[..., Any]:
     out_count = len(d.fresh) if form.kind == "out" else 0
-    check = _written_check(m, d, form)
 
     def fake(*args: Any, **kwargs: Any) -> Any:
         if out_count:
@@ -605,7 +607,8 @@ def _define_schema(library: torch.library.Library, form: _forms.Form) -> None:
 def _infer_fake(m: Module, d: Description, form: _forms.Form) -> None:
     """What the form gives for tensors without data, from the rules."""
     assert m._live is not None
-    library, fake = m._live.library, _fake(m, d, form)
+    library = m._live.library
+    fake = _fake(d, form, _written_check(m, d, form))
     if form.kind == "out":
         # It makes nothing up, so the kernel of meta tensors does: no entry in
         # torch's registry of fakes, which takes its time at every load.
