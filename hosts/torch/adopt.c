@@ -204,3 +204,37 @@ const adopted *adopt_find(const opgraft_op *op) {
   opgraft_frame_init(&frame, op);
   return frame.call.derived;
 }
+
+// --- Borrowed tensors
+// ----------------------------------------------------------------------------
+
+typedef struct borrowed {
+  dl_managed managed;
+  int64_t sizes[];  // shape, then strides
+} borrowed;
+
+static void borrowed_end(dl_managed *managed) { free(managed->context); }
+
+dl_managed *adopt_borrow(const og_tensor *tensor) {
+  const size_t rank = (size_t)tensor->ndim;
+  borrowed *b = malloc(sizeof *b + 2 * rank * sizeof(int64_t) + 1);
+  if (b == NULL) return NULL;
+  b->managed = (dl_managed){
+      .major = exchange->major,
+      .minor = exchange->minor,
+      .context = b,
+      .deleter = borrowed_end,
+      .tensor = *tensor,
+  };
+  if (rank > 0) memcpy(b->sizes, tensor->shape, rank * sizeof(int64_t));
+  int64_t dense = 1;
+  for (size_t i = rank; i-- > 0;) {
+    b->sizes[rank + i] = tensor->strides != NULL ? tensor->strides[i] : dense;
+    dense *= tensor->shape[i];
+  }
+  b->managed.tensor.data = og_data(tensor);  // torch reads no byte_offset
+  b->managed.tensor.byte_offset = 0;
+  b->managed.tensor.shape = b->sizes;
+  b->managed.tensor.strides = b->sizes + rank;
+  return &b->managed;
+}

@@ -36,6 +36,10 @@ extern const adopt_kind adopt_python, adopt_c, adopt_tvm;
 og_status adopt_fail(const adopted *self, opgraft_error *error, og_status code,
                      const char *text);
 
+// The tensor with shape and strides of its own, over the same memory; whoever
+// takes it calls its deleter. NULL: no memory.
+dl_managed *adopt_borrow(const og_tensor *tensor);
+
 // The Python callable behind an operator; NULL where there is none.
 const adopted *adopt_find(const opgraft_op *op);
 

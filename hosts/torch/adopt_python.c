@@ -40,6 +40,7 @@ typedef struct adopted_python {
   int32_t mutated_count;
   int32_t result_count;
   bool returns;
+  bool is_gradient;  // it may return what it got, or None for zeros
 } adopted_python;
 
 static const adopted_python *python_of(const adopted *self) {
@@ -78,21 +79,23 @@ static int param_read(adopted_python *self, PyObject *tuple) {
   return 0;
 }
 
-// (callable, items, keyword names, params, places, result count, returns)
+// (callable, items, keyword names, params, places, result count, returns,
+// whether it is a gradient's)
 static int payload_read(adopted *base, PyObject *payload) {
   adopted_python *self = (adopted_python *)(void *)base;
   PyObject *items, *params, *places;
-  int returns;
-  if (!PyArg_ParseTuple(payload, "OO!O!O!O!ip", &self->callable, &PyTuple_Type,
+  int returns, is_gradient;
+  if (!PyArg_ParseTuple(payload, "OO!O!O!O!ipp", &self->callable, &PyTuple_Type,
                         &items, &PyTuple_Type, &self->keywords, &PyTuple_Type,
                         &params, &PyTuple_Type, &places, &self->result_count,
-                        &returns)) {
+                        &returns, &is_gradient)) {
     self->callable = self->keywords = NULL;
     return -1;
   }
   Py_INCREF(self->callable);
   Py_INCREF(self->keywords);
   self->returns = returns != 0;
+  self->is_gradient = is_gradient != 0;
   if (ints_read(items, self->items, HOST_PARAM_MAX + OPGRAFT_OUT_MAX,
                 &self->item_count) != 0 ||
       ints_read(places, self->places, OPGRAFT_OUT_MAX, &self->fresh_count) != 0)
@@ -227,43 +230,69 @@ static bool is_as_declared(const adopted_python *self, int32_t index,
   return false;
 }
 
-static bool is_new(const adopted_python *self, const og_call *call,
-                   int32_t index, const og_tensor *found) {
+// The argument that the result shares memory with; NULL: none.
+static const python_param *find_shared(const adopted_python *self,
+                                       const og_call *call,
+                                       const og_tensor *found) {
   for (int32_t p = 0; p < self->param_count; ++p) {
     const python_param *param = &self->params[p];
     if (!param->is_tensor) continue;
     const og_tensor *given = call->in[param->index];
     const og_tensor_list *list = &call->in_list[param->index];
-    bool is_shared = given != NULL && overlaps(found, given);
+    if (given != NULL && overlaps(found, given)) return param;
     for (int64_t i = 0; given == NULL && i < list->count; ++i)
-      is_shared |=
-          list->tensors[i] != NULL && overlaps(found, list->tensors[i]);
-    if (!is_shared) continue;
-    PyErr_Format(PyExc_RuntimeError,
-                 "%s: result %d shares memory with argument %U, wanted a "
-                 "tensor of its own: return a copy, or declare "
-                 "Tensor(a!) %U -> Tensor(a!) where it is written in place",
-                 self->base.name, (int)self->places[index], param->name,
-                 param->name);
-    return false;
+      if (list->tensors[i] != NULL && overlaps(found, list->tensors[i]))
+        return param;
   }
-  return true;
+  return NULL;
 }
 
-// One tensor of the answer as the operator's result: a new reference, or NULL.
-static PyObject *result_take(const adopted_python *self, const og_call *call,
-                             int32_t index, PyObject *found,
+static PyObject *sizes_object(const og_tensor *tensor) {
+  PyObject *sizes = PyTuple_New(tensor->ndim);
+  for (int32_t i = 0; sizes != NULL && i < tensor->ndim; ++i)
+    PyTuple_SetItem(sizes, i, PyLong_FromLongLong(tensor->shape[i]));
+  return sizes;
+}
+
+// What is no tensor as one: a number, an array, None of a gradient. `found`
+// itself where it is none of these.
+static PyObject *tensor_from(const adopted_python *self, PyObject *found,
                              const og_tensor *wanted) {
+  PyObject *module = PyImport_ImportModule("opgraft._adopt_results");
+  PyObject *sizes = sizes_object(wanted);
+  PyObject *type = dtype_to_object(wanted->dtype);
+  PyObject *made = NULL;
+  if (module != NULL && sizes != NULL)
+    made = PyObject_CallMethod(module, "tensor_from", "OOOO", found,
+                               type != NULL ? type : Py_None, sizes,
+                               self->is_gradient ? Py_True : Py_False);
+  Py_XDECREF(sizes);
+  Py_XDECREF(module);
+  return made;
+}
+
+static PyObject *result_check(const adopted_python *self, const og_call *call,
+                              int32_t index, PyObject *found,
+                              const og_tensor *wanted) {
   og_tensor view;
   if (!guard_is_plain(found) || exchange->tensor_from_object(found, &view)) {
     PyErr_Clear();
     return PyErr_Format(
-        PyExc_RuntimeError, "%s: result %d is a %R, wanted a plain CPU tensor",
+        PyExc_RuntimeError,
+        "%s: result %d is a %R, expected a plain CPU tensor, a numpy array or "
+        "a number",
         self->base.name, (int)self->places[index], (PyObject *)Py_TYPE(found));
   }
-  if (!is_as_declared(self, index, &view, wanted) ||
-      !is_new(self, call, index, &view))
-    return NULL;
+  if (!is_as_declared(self, index, &view, wanted)) return NULL;
+  const python_param *shared = find_shared(self, call, &view);
+  if (shared != NULL && !self->is_gradient)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "%s: result %d shares memory with argument %U, wanted "
+                        "a tensor of its own: return a copy, or declare "
+                        "Tensor(a!) %U -> Tensor(a!) where it is written in "
+                        "place",
+                        self->base.name, (int)self->places[index], shared->name,
+                        shared->name);
   if (guard_requires_grad(found))
     return PyErr_Format(PyExc_RuntimeError,
                         "%s: result %d requires grad, which the callable "
@@ -271,8 +300,22 @@ static PyObject *result_take(const adopted_python *self, const og_call *call,
                         "argument",
                         self->base.name, (int)self->places[index]);
   if (!is_dense(&view)) return PyObject_CallMethod(found, "contiguous", NULL);
+  if (shared != NULL) return PyObject_CallMethod(found, "clone", NULL);
   Py_INCREF(found);
   return found;
+}
+
+// One result of the answer as the operator's: a new reference, or NULL.
+static PyObject *result_take(const adopted_python *self, const og_call *call,
+                             int32_t index, PyObject *found,
+                             const og_tensor *wanted) {
+  if (LIKELY(guard_is_plain(found)))
+    return result_check(self, call, index, found, wanted);
+  PyObject *made = tensor_from(self, found, wanted);
+  if (made == NULL) return NULL;
+  PyObject *taken = result_check(self, call, index, made, wanted);
+  Py_DECREF(made);
+  return taken;
 }
 
 static PyObject *list_take(const adopted_python *self, const og_call *call,
@@ -341,6 +384,19 @@ bool adopt_python_takes(const adopted *base, const og_call *call) {
   return true;
 }
 
+// One tensor as two results: each gets memory of its own.
+static bool is_given_before(PyObject *const *fresh, int32_t i) {
+  for (int32_t j = 0; j < i; ++j)
+    if (fresh[j] == fresh[i]) return true;
+  return false;
+}
+
+static void fresh_renew(PyObject **slot) {
+  PyObject *copy = PyObject_CallMethod(*slot, "clone", NULL);
+  Py_DECREF(*slot);
+  *slot = copy;
+}
+
 int adopt_python_finish(const adopted *base, const og_call *call,
                         PyObject *const *values, PyObject **fresh) {
   const adopted_python *self = python_of(base);
@@ -349,6 +405,7 @@ int adopt_python_finish(const adopted *base, const og_call *call,
   int status = 0;
   for (int32_t i = 0; self->returns && i < self->fresh_count; ++i) {
     fresh[i] = fresh_take(self, call, i, answer);
+    if (fresh[i] != NULL && is_given_before(fresh, i)) fresh_renew(&fresh[i]);
     if (fresh[i] != NULL) continue;
     while (--i >= 0) Py_CLEAR(fresh[i]);
     status = ADOPT_BROKEN;
@@ -361,38 +418,13 @@ int adopt_python_finish(const adopted *base, const og_call *call,
 // --- With memory only
 // -------------------------------------------------------------------------
 
-typedef struct borrowed {
-  dl_managed managed;
-  int64_t sizes[];  // shape, then strides
-} borrowed;
-
-static void borrowed_end(dl_managed *managed) { free(managed->context); }
-
 // A tensor over memory that outlives the call.
 static PyObject *tensor_borrow(const og_tensor *tensor) {
-  if (tensor == NULL) Py_RETURN_NONE;
-  const size_t rank = (size_t)tensor->ndim;
-  borrowed *b = malloc(sizeof *b + 2 * rank * sizeof(int64_t) + 1);
   void *object = NULL;
-  if (b == NULL) return PyErr_NoMemory();
-  b->managed = (dl_managed){
-      .major = exchange->major,
-      .minor = exchange->minor,
-      .context = b,
-      .deleter = borrowed_end,
-      .tensor = *tensor,
-  };
-  if (rank > 0) memcpy(b->sizes, tensor->shape, rank * sizeof(int64_t));
-  int64_t dense = 1;
-  for (size_t i = rank; i-- > 0;) {
-    b->sizes[rank + i] = tensor->strides != NULL ? tensor->strides[i] : dense;
-    dense *= tensor->shape[i];
-  }
-  b->managed.tensor.data = og_data(tensor);  // torch reads no byte_offset
-  b->managed.tensor.byte_offset = 0;
-  b->managed.tensor.shape = b->sizes;
-  b->managed.tensor.strides = b->sizes + rank;
-  if (exchange->managed_to_object(&b->managed, &object) != 0) return NULL;
+  if (tensor == NULL) Py_RETURN_NONE;
+  dl_managed *managed = adopt_borrow(tensor);
+  if (managed == NULL) return PyErr_NoMemory();
+  if (exchange->managed_to_object(managed, &object) != 0) return NULL;
   return object;
 }
 

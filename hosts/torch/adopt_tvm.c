@@ -51,6 +51,8 @@ static struct {
   int (*call)(void *function, const tvm_any *arguments, int32_t count,
               tvm_any *result);
   int (*release)(void *object);
+  int (*own)(dl_managed *from, int32_t alignment, int32_t contiguous,
+             void **out_tensor);
   void (*error_take)(void **out_error);
 } tvm;
 
@@ -61,7 +63,8 @@ static int library_find_functions(void) {
   void *call = dlsym(library, "TVMFFIFunctionCall");
   void *release = dlsym(library, "TVMFFIObjectDecRef");
   void *take = dlsym(library, "TVMFFIErrorMoveFromRaised");
-  if (call == NULL || release == NULL || take == NULL) {
+  void *own = dlsym(library, "TVMFFITensorFromDLPackVersioned");
+  if (call == NULL || release == NULL || take == NULL || own == NULL) {
     PyErr_SetString(
         PyExc_RuntimeError,
         "opgraft: libtvm_ffi.so is not loaded, or has no "
@@ -69,6 +72,7 @@ static int library_find_functions(void) {
     return -1;
   }
   memcpy(&tvm.release, &release, sizeof release);
+  memcpy(&tvm.own, &own, sizeof own);
   memcpy(&tvm.error_take, &take, sizeof take);
   memcpy(&tvm.call, &call, sizeof call);
   return 0;
@@ -77,8 +81,30 @@ static int library_find_functions(void) {
 // --- The call
 // ----------------------------------------------------------------------------
 
+// A bare name passes a tensor object, which the function may count, keep for
+// the length of the call, and hand to Python; `x.dl` passes a DLTensor.
+static bool is_owned(const map_arg *arg) { return arg->type == MAP_TYPE_void; }
+
+static og_status owned_make(const map_arg *arg, const og_call *call,
+                            tvm_any *out) {
+  const og_tensor *tensor = map_tensor(arg->steps, call);
+  *out = (tvm_any){.type_index = TVM_NONE};
+  if (tensor == NULL) return OG_OK;
+  dl_managed *managed = adopt_borrow(tensor);
+  if (managed == NULL)
+    return og_fail(call, OG_MEMORY, "no memory for a tensor");
+  void *object = NULL;
+  if (tvm.own(managed, 0, 0, &object) != 0) {
+    managed->deleter(managed);
+    return og_fail(call, OG_KERNEL, "TVM-FFI does not take the tensor");
+  }
+  *out = (tvm_any){.type_index = TVM_TENSOR, .p = object};
+  return OG_OK;
+}
+
 static og_status argument_make(const map_arg *arg, const og_call *call,
                                og_tensor *slot, tvm_any *out) {
+  if (is_owned(arg)) return owned_make(arg, call, out);
   map_value value;
   const og_status status = map_eval(arg, call, 0, &value);
   if (UNLIKELY(status != OG_OK)) return status;
@@ -196,23 +222,34 @@ static int function_call(const adopted_tvm *self, const tvm_any *arguments,
              : tvm.call(self->handle, arguments, self->arg_count, result);
 }
 
+static void arguments_release(const adopted_tvm *self, const tvm_any *arguments,
+                              int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (is_owned(&self->args[i]) && arguments[i].type_index == TVM_TENSOR)
+      tvm.release(arguments[i].p);
+}
+
 static og_status tvm_run(const og_call *call) {
   const adopted_tvm *self = call->derived;
-  if (UNLIKELY(stack_is_short())) return og_fail(call, OG_KERNEL, STACK_TEXT);
   tvm_any arguments[MAP_ARG_MAX];
   og_tensor folded[MAP_ARG_MAX];
   tvm_any result = {.type_index = TVM_NONE};
-  for (int32_t i = 0; i < self->arg_count; ++i) {
-    const og_status status =
-        argument_make(&self->args[i], call, &folded[i], &arguments[i]);
-    if (UNLIKELY(status != OG_OK)) return status;
+  og_status status = OG_OK;
+  int32_t made = 0;
+  for (; made < self->arg_count; ++made) {
+    status =
+        argument_make(&self->args[made], call, &folded[made], &arguments[made]);
+    if (UNLIKELY(status != OG_OK)) break;
   }
   char text[512];
-  if (UNLIKELY(function_call(self, arguments, &result) != 0))
-    return og_fail(call, OG_KERNEL, error_text(text, sizeof text));
-  if (LIKELY(result.type_index == TVM_NONE && self->result_out < 0))
-    return OG_OK;
-  return result_take(self, call, &result);
+  if (LIKELY(status == OG_OK)) {
+    if (UNLIKELY(function_call(self, arguments, &result) != 0))
+      status = og_fail(call, OG_KERNEL, error_text(text, sizeof text));
+    else if (result.type_index != TVM_NONE || self->result_out >= 0)
+      status = result_take(self, call, &result);
+  }
+  arguments_release(self, arguments, made);
+  return status;
 }
 
 // --- A node of a plan
@@ -273,7 +310,10 @@ static int tvm_read(adopted *base, PyObject *payload) {
   if (library_find_functions() != 0 ||
       map_read(args, self->args, &self->arg_count) != 0)
     return -1;
-  if (self->result_out < 0)
+  bool has_owned = false;
+  for (int32_t i = 0; i < self->arg_count; ++i)
+    has_owned |= is_owned(&self->args[i]);
+  if (self->result_out < 0 && !has_owned)
     self->base.prepared = (opgraft_prepared){
         .state_bytes =
             sizeof(ready_tvm) + (size_t)self->arg_count * sizeof(tvm_any),

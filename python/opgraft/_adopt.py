@@ -130,7 +130,8 @@ def _operators(
             _adopted.describe([dict(fields)])[0], backward)
         fields["backward"] = text
         if second is not None:
-            other = _target(second[0], library, None, None, None)
+            other = _target(second[0], library, None, None, None,
+                            is_gradient=True)
             second[1]["flags"] = fields["flags"] & _BATCH["loop"]
             operators.append((second[1], other.payload, other.origin))
             key += other.origin.text
@@ -194,7 +195,7 @@ class Target:
 
 def _target(
     fn: Any, library: Any, prototype: str | None, call: str | None,
-    returns: str | None, grid: str | None = None,
+    returns: str | None, grid: str | None = None, is_gradient: bool = False,
 ) -> Target:
     if isinstance(fn, str) or prototype is not None:
         return _c_target(fn, library, prototype, call, returns)
@@ -214,7 +215,8 @@ def _target(
     if returns is not None:
         raise ValueError(f"{name_of(fn)}: returns is for C functions")
     return Target(name_of(fn), getattr(fn, "__module__", None) or "adopted",
-                  origin_of(fn), lambda d: python_payload(fn, d, call, grid),
+                  origin_of(fn), lambda d: python_payload(
+                      fn, d, call, grid, is_gradient),
                   doc=_doc(fn))
 
 
@@ -299,7 +301,7 @@ def _flags(flags: Sequence[str]) -> int:
 
 def python_payload(
     fn: Callable[..., Any], d: Description, call: str | None,
-    grid: str | None = None,
+    grid: str | None = None, is_gradient: bool = False,
 ) -> tuple[str, Any]:
     """What hosts/torch/adopt_python.c reads."""
     if d.numbers:
@@ -325,7 +327,7 @@ def python_payload(
     places = tuple(i for i, r in enumerate(d.results)
                    if r["fresh"] is not None)
     return "python", (fn, items, keywords, params, places, len(d.results),
-                      returns)
+                      returns, is_gradient)
 
 
 def _is_plain(call: str) -> bool:

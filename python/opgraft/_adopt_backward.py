@@ -4,6 +4,7 @@ gradient map names, with rules that follow from the forward's."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from typing import Any, Callable
@@ -25,9 +26,41 @@ def plan(d: Description, backward: Any) -> tuple[str, Second | None]:
             '(callable, "(grad, x) -> x"), or "none"'
         )
     takes, targets = _map(d, fn, text)
+    own = len(takes)
+    takes += _needed(d, takes, targets)
+    if len(takes) > own:
+        fn = functools.partial(_call_first, fn, own)
     name = f"{d.base_name}{d.overload and '_' + d.overload}_backward"
     fields = _declare(d, name, takes, targets)
     return f"{name}({', '.join(takes)}) -> {', '.join(targets)}", (fn, fields)
+
+
+def _call_first(fn: Callable[..., Any], count: int, *args: Any) -> Any:
+    return fn(*args[:count])
+
+
+def _needed(d: Description, takes: list[str], targets: list[str]) -> list[str]:
+    """Arguments that the callable does not take, and whose sizes say what shape
+    their gradients have."""
+    results = {**{g: i for i, g in enumerate(grad_names(d))},
+               **_result_names(d)}
+    known = {w for name in takes if name in results and name not in d.by_name
+             for w in _dims(_result_pattern(d, d.results[results[name]]))}
+    known |= {w for name in takes for w in _dims(_argument_pattern(d, name))}
+    return [name for name in targets if name not in takes
+            and not _dims(_argument_pattern(d, name)) <= known | {*takes}]
+
+
+def _dims(pattern: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", pattern))
+
+
+def _argument_pattern(d: Description, name: str) -> str:
+    if name not in d.by_name:
+        return ""
+    tensor = d.params[d.by_name[name]]["tensor"]
+    return next((_bracket(t["text"]) for t in d.tables["patterns"]
+                 if t["tensor"] == tensor is not None), "")
 
 
 def grad_names(d: Description) -> list[str]:

@@ -461,7 +461,8 @@ def ctypes_prototype(fn: Any) -> str:
         if t in _CTYPES:
             return _CTYPES[t]
         if hasattr(t, "_type_") and t._type_ in _CTYPES:
-            return f"{_CTYPES[t._type_]} *"
+            # ctypes has no const: what is written, the schema says.
+            return f"const {_CTYPES[t._type_]} *"
         raise ValueError(f"{name}: {t} has no C type that is known here; "
                          "adopt it by prototype=")
 

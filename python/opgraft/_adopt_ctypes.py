@@ -156,4 +156,4 @@ def payload(d: Description, function: Function) -> tuple[str, Any]:
                    if r["fresh"] is not None)
     items = (*range(len(d.params)), *(-1 - i for i in range(len(d.fresh))))
     return "python", (function, items, (), params, places, len(d.results),
-                      False)
+                      False, False)

@@ -29,7 +29,9 @@ def payload(
     names = Names(d, "dl")
     texts = parts(call) if call is not None else [
         *(p["name"] for p in d.params), *names.fresh]
-    arguments = [("ptr", names.program(text)) for text in texts]
+    # "void": a bare name, which passes a tensor object (adopt_tvm.c)
+    arguments = [("void" if text in names.tensors else "ptr",
+                  names.program(text)) for text in texts]
     left = [n for n, i in names.fresh.items() if i not in names.used_outs]
     if len(left) > 1 or (left and len(names.fresh) > 1):
         raise ValueError(

@@ -256,7 +256,7 @@ def test_tvm_ffi_functions(tvm_library):
         schema="scale(Tensor x, float factor) -> Tensor")
     count = opgraft.adopt(
         m.get_function("count"), schema="count(Tensor x) -> Tensor",
-        shape="x[*N] -> []", dtype="x: f32 -> i64", call="x")
+        shape="x[*N] -> []", dtype="x: f32 -> i64", call="x.dl")
     x = torch.randn(3, 4)
     torch.testing.assert_close(scale(x, 2.0), x * 2)
     torch.testing.assert_close(full(lambda x: scale(x + 1, 0.5) + count(x), x),

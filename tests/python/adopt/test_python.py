@@ -196,7 +196,8 @@ def adopted(fn, schema="f(Tensor x) -> Tensor", shape="x[*N] -> [*N]", **more):
     (lambda x: x, "shares memory with argument x.*return a copy"),
     (lambda x: x[1:], r"is f32\[2\] here, its rules say f32\[3\]"),
     (lambda x: x.double(), r"is f64\[3\] here, its rules say f32\[3\]"),
-    (lambda x: 3, "is a <class 'int'>, wanted a plain CPU tensor"),
+    (lambda x: 3, r"is f32\[\] here, its rules say f32\[3\]"),
+    (lambda x: "3", "is a <class 'str'>, expected a plain CPU tensor"),
 ])
 def test_results_that_are_not_as_declared(fn, text):
     f = adopted(fn)
