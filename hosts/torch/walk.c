@@ -29,7 +29,8 @@ enum {
   X(op) X(target) X(args) X(kwargs) X(meta) X(val)         \
   X(stack_trace) X(shape) X(stride) X(storage_offset)      \
   X(dtype) X(fake_device) X(device) X(type) X(layout)      \
-  X(_has_symbolic_sizes_strides) X(node) X(_expr)
+  X(_has_symbolic_sizes_strides) X(node) X(_expr)          \
+  X(nn_module_stack) X(fwd_nn_module_stack)
 // clang-format on
 static struct {
 #define X(n) PyObject *n;
@@ -446,22 +447,61 @@ void walk_results_name(entry *e, const opgraft_value *ids) {
 
 // The last frame of the node's stack trace that someone wrote: 'File
 // "model.py", line 12, in'. An operator's own Python function is generated.
-void walk_source_read(walk *w, PyObject *meta, opgraft_record *record) {
+static const char *frame_find(PyObject *meta) {
   PyObject *trace = PyDict_GetItem(meta, names.stack_trace);
-  if (trace == NULL || !PyUnicode_Check(trace)) return;
+  if (trace == NULL || !PyUnicode_Check(trace)) return NULL;
   const char *text = PyUnicode_AsUTF8AndSize(trace, NULL), *found = NULL;
   for (const char *at = text; at != NULL && (at = strstr(at, "File \"")); ++at)
     if (strncmp(at + 6, "<opgraft ", 9) != 0) found = at + 6;
-  const char *end = found != NULL ? strchr(found, '"') : NULL;
+  return found;
+}
+
+// The innermost module that the node, or what it is the gradient of, came from:
+// "encoder.0" of "L['self'].encoder.0". NULL: the model itself, or none.
+static const char *module_find(PyObject *meta) {
+  PyObject *stack = PyDict_GetItem(meta, names.nn_module_stack);
+  if (stack == NULL) stack = PyDict_GetItem(meta, names.fwd_nn_module_stack);
+  if (stack == NULL || !PyDict_Check(stack) || PyDict_Size(stack) == 0)
+    return NULL;
+  PyObject *modules = PyDict_Values(stack);
+  if (modules == NULL) return NULL;
+  PyObject *last = PyList_GetItem(modules, PyList_Size(modules) - 1);
+  PyObject *path = last != NULL && PyTuple_Check(last) && PyTuple_Size(last) > 0
+                       ? PyTuple_GetItem(last, 0)
+                       : NULL;
+  const char *text = path != NULL && PyUnicode_Check(path)
+                         ? PyUnicode_AsUTF8AndSize(path, NULL)
+                         : NULL;
+  Py_DECREF(modules);  // the stack holds what `text` is a part of
+  if (text != NULL && strncmp(text, "L[", 2) == 0) {
+    text = strchr(text, ']');
+    if (text != NULL) text += text[1] == '.' ? 2 : 1;
+  }
+  return text != NULL && *text != '\0' ? text : NULL;
+}
+
+// Where the node comes from: file and line, else the module's path with line 0.
+void walk_source_read(walk *w, PyObject *meta, opgraft_record *record) {
+  static const char prefix[] = "module ";
+  const char *frame = frame_find(meta);
+  const char *module = frame == NULL ? module_find(meta) : NULL;
+  const char *found = frame != NULL ? frame : module;
+  const char *end = frame != NULL    ? strchr(frame, '"')
+                    : module != NULL ? module + strlen(module)
+                                     : NULL;
+  PyErr_Clear();
   if (end == NULL) return;
-  char *file = pool_alloc(&w->memory, (size_t)(end - found) + 1, 1);
+  const size_t before = frame != NULL ? 0 : sizeof prefix - 1;
+  const size_t length = (size_t)(end - found);
+  char *file = pool_alloc(&w->memory, before + length + 1, 1);
   if (file == NULL) {
     PyErr_Clear();
     return;
   }
-  memcpy(file, found, (size_t)(end - found));
+  memcpy(file, prefix, before);
+  memcpy(file + before, found, length);
   record->file = file;
-  if (strncmp(end, "\", line ", 8) == 0)
+  if (frame != NULL && strncmp(end, "\", line ", 8) == 0)
     record->line = (int32_t)strtol(end + 8, NULL, 10);
 }
 

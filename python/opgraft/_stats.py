@@ -74,7 +74,7 @@ class Region:
         """Nodes that run between segments, as fallbacks."""
         calls = []
         for node in nodes:
-            file, line = _source(node.meta.get("stack_trace") or "")
+            file, line = _source(node.meta)
             calls.append({
                 "operator": str(node.target), "file": file, "line": line,
                 "reason": reason})
@@ -82,10 +82,25 @@ class Region:
                                  backend_ns, calls))
 
 
-def _source(trace: str) -> tuple[str, int]:
-    """The innermost place of a stack trace's text that is not generated."""
-    places = re.findall(r'File "((?!<opgraft )[^"]*)", line (\d+)', trace)
-    return (places[-1][0], int(places[-1][1])) if places else ("", 0)
+def _source(meta: dict[str, Any]) -> tuple[str, int]:
+    """The innermost place of a node's stack trace that is not generated, else
+    its module's path with line 0: what hosts/torch/walk.c says of a node."""
+    places = re.findall(r'File "((?!<opgraft )[^"]*)", line (\d+)',
+                        meta.get("stack_trace") or "")
+    if places:
+        return places[-1][0], int(places[-1][1])
+    stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack")
+    path = list(stack.values())[-1][0] if stack else ""
+    path = re.sub(r"^L\[[^]]*\]\.?", "", path)
+    return (f"module {path}" if path else ""), 0
+
+
+def _place(found: dict[str, Any]) -> str:
+    """" (model.py:12)", " (module encoder.0)", or "" where neither is known."""
+    if not found["file"]:
+        return ""
+    line = f":{found['line']}" if found["line"] else ""
+    return f" ({found['file']}{line})"
 
 
 def region_begin() -> Region:
@@ -207,10 +222,10 @@ class Stats:
                     f"  {g['sections']} sections in up to {g['lanes']} lanes: "
                     f"{g['lanes_ns'] / 1e3:.1f} us a replay, "
                     f"{g['serial_ns'] / 1e3:.1f} without")
-            lines += [f"  fallback {f['operator']} ({f['file']}:{f['line']}): "
-                      f"{f['reason']}" for f in g["fallbacks"]]
-            lines += [f"  copy in {c['operator']} ({c['file']}:{c['line']}): "
-                      f"{c['reason']}" for c in g.get("clones", ())]
+            lines += [f"  fallback {f['operator']}{_place(f)}: {f['reason']}"
+                      for f in g["fallbacks"]]
+            lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
+                      for c in g.get("clones", ())]
         return "\n".join(lines) or "no graph was compiled"
 
     __repr__ = __str__

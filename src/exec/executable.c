@@ -475,8 +475,8 @@ og_status og_step_failed(const og_instance *instance, int32_t step,
   if (error == NULL) return status;
   snprintf(reason, sizeof reason, "%s",
            error->code != OG_OK ? error->text : opgraft_status_text(status));
-  return og_error_set(error, status, name, NULL, "%s (%s:%d): %s", name,
-                      node->file ? node->file : "?", (int)node->line, reason);
+  return og_error_set(error, status, name, NULL, "%s%s: %s", name,
+                      og_node_source(node, &(og_source){{0}}), reason);
 }
 
 void og_storages_bind(og_instance *instance, void *const *storage_data) {

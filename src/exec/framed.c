@@ -91,11 +91,10 @@ static const opgraft_arg *arg_find(const og_foreign *foreign,
 
 static og_status arg_wrong(og_prep *prep, const og_param *param,
                            const char *wanted) {
-  return og_error_set(prep->error, OG_INVALID, prep->node->foreign->name,
-                      param->name, "%s (%s:%d): argument %s is not %s",
-                      prep->node->foreign->name,
-                      prep->node->file ? prep->node->file : "?",
-                      (int)prep->node->line, param->name, wanted);
+  return og_error_set(
+      prep->error, OG_INVALID, prep->node->foreign->name, param->name,
+      "%s%s: argument %s is not %s", prep->node->foreign->name,
+      og_node_source(prep->node, &(og_source){{0}}), param->name, wanted);
 }
 
 // The tensor of an operand: what the result that replaces it starts as.

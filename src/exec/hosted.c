@@ -188,10 +188,10 @@ og_status og_prepare_foreign(og_prep *prep) {
   if (node->foreign->module_op != NULL) return og_prepare_module(prep);
   OG_TRY(og_prepare_hosted(prep, false, &is_taken));
   if (is_taken) return OG_OK;
-  return og_error_set(
-      prep->error, OG_UNSUPPORTED, node->foreign->name, NULL,
-      "%s (%s:%d) needs a host that runs it: %s", node->foreign->name,
-      node->file ? node->file : "?", (int)node->line,
-      node->foreign->reason ? node->foreign->reason
-                            : "it is no operator of the engine or of a module");
+  return og_error_set(prep->error, OG_UNSUPPORTED, node->foreign->name, NULL,
+                      "%s%s needs a host that runs it: %s", node->foreign->name,
+                      og_node_source(node, &(og_source){{0}}),
+                      node->foreign->reason
+                          ? node->foreign->reason
+                          : "it is no operator of the engine or of a module");
 }

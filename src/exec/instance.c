@@ -50,8 +50,8 @@ void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
 og_status og_prep_wrong(og_prep *prep, const char *what) {
   const og_node *node = prep->node;
   return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
-                      "%s (%s:%d): %s", og_node_name(node),
-                      node->file ? node->file : "?", (int)node->line, what);
+                      "%s%s: %s", og_node_name(node),
+                      og_node_source(node, &(og_source){{0}}), what);
 }
 
 og_status og_prep_memory(og_prep *prep) {
@@ -61,10 +61,10 @@ og_status og_prep_memory(og_prep *prep) {
     return og_error_set(prep->error, OG_MEMORY, name, NULL,
                         "not enough memory to prepare %s", name);
   return og_error_set(prep->error, OG_MEMORY, name, NULL,
-                      "%s (%s:%d): there is not enough memory, or it needs "
+                      "%s%s: there is not enough memory, or it needs "
                       "more than the limit of %lld bytes",
-                      name, prep->node->file ? prep->node->file : "?",
-                      (int)prep->node->line, (long long)most);
+                      name, og_node_source(prep->node, &(og_source){{0}}),
+                      (long long)most);
 }
 
 static int64_t saturated_add(int64_t a, int64_t b) {
@@ -97,10 +97,10 @@ static og_status work_check(og_prep *prep) {
   instance->work = saturated_add(instance->work, prep->work);
   if (instance->work <= most) return OG_OK;
   return og_error_set(prep->error, OG_UNSUPPORTED, og_node_name(node), NULL,
-                      "graph %s: %s (%s:%d) brings it to %lld operations, the "
+                      "graph %s: %s%s brings it to %lld operations, the "
                       "limit is %lld",
                       prep->plan->graph->name, og_node_name(node),
-                      node->file ? node->file : "?", (int)node->line,
+                      og_node_source(node, &(og_source){{0}}),
                       (long long)instance->work, (long long)most);
 }
 

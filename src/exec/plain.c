@@ -53,10 +53,10 @@ static og_status no_memory(const plain *p) {
 static og_status wrong(const plain *p, opgraft_value id, const char *what) {
   const og_value *value = &p->graph->values[id];
   const og_node *node = value->node >= 0 ? &p->graph->nodes[value->node] : NULL;
-  return og_error_set(
-      p->error, OG_SHAPE, NULL, NULL, "graph %s: value %d of %s (%s:%d) %s",
-      p->graph->name, (int)id, node ? og_node_name(node) : "the inputs",
-      node && node->file ? node->file : "?", node ? (int)node->line : 0, what);
+  return og_error_set(p->error, OG_SHAPE, NULL, NULL,
+                      "graph %s: value %d of %s%s %s", p->graph->name, (int)id,
+                      node ? og_node_name(node) : "the inputs",
+                      og_node_source(node, &(og_source){{0}}), what);
 }
 
 // Memory that counts against the limit; freed as it was taken.

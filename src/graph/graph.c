@@ -431,3 +431,14 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
   }
   return OG_OK;
 }
+
+const char *og_node_source(const og_node *node, og_source *out) {
+  out->text[0] = '\0';
+  if (node == NULL || node->file == NULL) return out->text;
+  if (node->line > 0)
+    snprintf(out->text, sizeof out->text, " (%s:%d)", node->file,
+             (int)node->line);
+  else
+    snprintf(out->text, sizeof out->text, " (%s)", node->file);
+  return out->text;
+}

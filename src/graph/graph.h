@@ -120,8 +120,8 @@ typedef struct og_node {
   const int32_t *update;
   // Of result r: why it could not be written in place. Set by the pass.
   const char **clone_reason;
-  const char *file;
-  int32_t line;
+  const char *file;  // NULL: the source is not known
+  int32_t line;      // 0: `file` is no file, but a module of the model
   bool is_removed;
 } og_node;
 
@@ -242,6 +242,15 @@ void og_value_print_type(const opgraft_graph *graph, const og_value *value,
 static inline const char *og_node_name(const og_node *node) {
   return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
 }
+
+// Of a message: room for what og_node_source writes.
+typedef struct og_source {
+  char text[160];
+} og_source;
+
+// " (model.py:12)", " (module encoder.0)", or "" where the source is not known
+// or the node is NULL; in `out`.
+const char *og_node_source(const og_node *node, og_source *out);
 
 // Whether result r lies in the storage of another result of its node.
 static inline bool og_result_is_part(const opgraft_graph *graph,

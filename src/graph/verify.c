@@ -22,9 +22,9 @@ static og_status wrong(const verifier *v, const char *what) {
   if (node != NULL)
     name = node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
   return og_error_set(v->error, graph->is_text ? OG_INVALID : OG_INTERNAL, name,
-                      NULL, "graph %s, node %d (%s, %s:%d): %s", graph->name,
-                      (int)v->node, name, node && node->file ? node->file : "?",
-                      node ? (int)node->line : 0, what);
+                      NULL, "graph %s, node %d, %s%s: %s", graph->name,
+                      (int)v->node, name,
+                      og_node_source(node, &(og_source){{0}}), what);
 }
 
 // Where only the place is meant the value may be gone.

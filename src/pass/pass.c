@@ -217,9 +217,8 @@ static og_status check_fallbacks(const opgraft_graph *graph,
         node->foreign->module_op != NULL)
       continue;
     return og_error_set(error, OG_UNSUPPORTED, node->foreign->name, NULL,
-                        "%s (%s:%d) falls back to the host: %s",
-                        node->foreign->name, node->file ? node->file : "?",
-                        (int)node->line,
+                        "%s%s falls back to the host: %s", node->foreign->name,
+                        og_node_source(node, &(og_source){{0}}),
                         node->foreign->reason ? node->foreign->reason
                                               : "there is no row for it");
   }
@@ -237,8 +236,8 @@ static og_status check_clones(const opgraft_graph *graph,
       const char *name =
           node->foreign ? node->foreign->name : og_ops[node->op].name;
       return og_error_set(error, OG_UNSUPPORTED, name, NULL,
-                          "%s (%s:%d) needs a copy of what it writes: %s", name,
-                          node->file ? node->file : "?", (int)node->line,
+                          "%s%s needs a copy of what it writes: %s", name,
+                          og_node_source(node, &(og_source){{0}}),
                           node->clone_reason[r]);
     }
   }

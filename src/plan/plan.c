@@ -48,9 +48,8 @@ static og_status value_wrong(const planner *p, opgraft_value id,
                    : node->foreign != NULL ? node->foreign->name
                                            : og_ops[node->op].name;
   return og_error_set(p->error, OG_SHAPE, op, NULL,
-                      "graph %s: value %d of %s (%s:%d) %s", p->graph->name,
-                      (int)id, op, node && node->file ? node->file : "?",
-                      node ? (int)node->line : 0, what);
+                      "graph %s: value %d of %s%s %s", p->graph->name, (int)id,
+                      op, og_node_source(node, &(og_source){{0}}), what);
 }
 
 // The bytes that a value touches, from its storage's start.

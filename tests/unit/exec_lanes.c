@@ -232,7 +232,7 @@ TEST(a_trial_finds_lanes_that_pay) {
   // What fails in a lane is named, and the next call is whole again.
   n.fails = true;
   CHECK_EQ(machine_run(&m, x, y), OG_KERNEL);
-  CHECK_STR(m.error.text, "nap (?:0): it woke up badly");
+  CHECK_STR(m.error.text, "nap: it woke up badly");
   n.fails = false;
   CHECK_EQ(machine_run(&m, x, y), OG_OK);
 done:

@@ -80,3 +80,16 @@ def test_stats_of_an_instance_with_a_graph_of_its_own() -> None:
         own(torch.ones(3))
     found = opgraft.stats(own)
     assert not found.is_shared and found.nodes == 1
+
+
+def test_a_fallback_without_a_stack_is_placed_by_its_module() -> None:
+    """Of modules of torch.nn alone the stack shows no line of anybody's."""
+    inner = nn.Sequential(nn.Identity(),
+                          nn.FractionalMaxPool2d(2, output_size=1))
+    compiled = torch.compile(nn.Sequential(nn.ReLU(), inner),
+                             backend="opgraft")
+    compiled(torch.ones(1, 4, 4))
+    found = opgraft.stats(compiled)
+    places = {f["operator"]: (f["file"], f["line"]) for f in found.fallbacks}
+    assert places["aten.fractional_max_pool2d.default"] == ("module 1.1", 0)
+    assert "fractional_max_pool2d.default (module 1.1): " in str(found)
