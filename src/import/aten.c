@@ -275,35 +275,41 @@ static og_status one_result(og_import *import, int32_t op,
   return og_append(import, op, in, in_count, &import->out[index], 1, NULL);
 }
 
+// n / (n - 1) of the n elements of each channel: a literal where n is known.
+static og_status unbias_make(og_import *import, const og_value *x,
+                             opgraft_value *out) {
+  og_sizes *sizes = &import->graph->sizes;
+  opgraft_size count = OG_SIZE_ONE, less, ratio;
+  int64_t n;
+  for (int32_t d = 0; d < x->ndim; ++d)
+    if (d != 1)
+      OG_TRY(og_size_make(sizes, OG_SIZE_MUL, count, x->shape[d], &count,
+                          import->error));
+  if (og_size_get(sizes, count, &n))
+    return n > 1 ? number(import, (double)n / (double)(n - 1), out)
+                 : og_give_up(import, "batch norm over one element a channel");
+  OG_TRY(og_size_make(sizes, OG_SIZE_SUB, count, OG_SIZE_ONE, &less,
+                      import->error));
+  OG_TRY(og_size_make(sizes, OG_SIZE_TRUE_DIV, count, less, &ratio,
+                      import->error));
+  return og_operand(
+      import, &(opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = ratio}, out);
+}
+
 // The running statistics after this batch; the variance is the unbiased one.
 static og_status running_update(og_import *import, const og_spec_args *args,
                                 const opgraft_value *stats, double momentum,
-                                double unbias) {
-  opgraft_value weight, factor, unbiased;
+                                opgraft_value unbias) {
+  opgraft_value weight, unbiased;
   const og_value variance = *value_of(import, stats[1]);
   OG_TRY(number(import, momentum, &weight));
-  OG_TRY(number(import, unbias, &factor));
-  const opgraft_value scaled[2] = {stats[1], factor};
+  const opgraft_value scaled[2] = {stats[1], unbias};
   OG_TRY(og_emit_new(import, OG_IR_mul, scaled, 2, NULL, variance.dtype, 1,
                      variance.shape, &unbiased));
   const opgraft_value mean[3] = {args->in[3], stats[0], weight};
   const opgraft_value spread[3] = {args->in[4], unbiased, weight};
   OG_TRY(one_result(import, OG_IR_lerp, mean, 3, 3));
   return one_result(import, OG_IR_lerp, spread, 3, 4);
-}
-
-// Elements of each channel, if they are known.
-static bool channel_count(const og_import *import, const og_value *x,
-                          int64_t *out) {
-  int64_t size;
-  *out = 1;
-  for (int32_t d = 0; d < x->ndim; ++d) {
-    if (d == 1) continue;
-    if (!og_size_get(&import->graph->sizes, x->shape[d], &size) ||
-        !og_i64_mul(*out, size, out))
-      return false;
-  }
-  return *out > 1;
 }
 
 // stats -> y, saved mean, saved 1/std, and the new running statistics.
@@ -313,16 +319,17 @@ og_status og_import_batch_norm_training(og_import *import) {
   const opgraft_arg *training = og_arg_at(import, has_stats ? 5 : 3);
   const opgraft_arg *momentum = og_arg_at(import, has_stats ? 6 : 4);
   const opgraft_arg *eps = og_arg_at(import, has_stats ? 7 : 5);
-  int64_t is_training, count = 0;
+  int64_t is_training;
+  opgraft_value unbias = -1;
   OG_TRY(og_spec_read(import, &args));
   if (!og_arg_int(import, training, &is_training) || !is_training ||
       eps == NULL || momentum == NULL || eps->kind != OPGRAFT_ARG_FLOAT ||
       momentum->kind != OPGRAFT_ARG_FLOAT)
     return og_give_up(import, "batch norm in a form that is not training");
   const og_value x = *value_of(import, args.in[0]);
-  if (x.ndim < 2 || (has_stats && (!channel_count(import, &x, &count) ||
-                                   args.in[3] < 0 || args.in[4] < 0)))
-    return og_give_up(import, "the count of elements depends on sizes");
+  if (x.ndim < 2 || (has_stats && (args.in[3] < 0 || args.in[4] < 0)))
+    return og_give_up(import, "no channels, or no running statistics");
+  if (has_stats) OG_TRY(unbias_make(import, &x, &unbias));
   opgraft_arg attrs[OG_OP_ATTR_MAX] = {{.kind = OPGRAFT_ARG_NONE}};
   attrs[0] = *eps;
   attrs[0].name = NULL;
@@ -342,8 +349,21 @@ og_status og_import_batch_norm_training(og_import *import) {
                                stats[1]};
   OG_TRY(og_append(import, OG_IR_batch_norm, in, 5, import->out, 1, attrs));
   if (!has_stats) return OG_OK;
-  return running_update(import, &args, stats, momentum->f,
-                        (double)count / (double)(count - 1));
+  return running_update(import, &args, stats, momentum->f, unbias);
+}
+
+// In evaluation the running statistics stand for the batch's: 1 / std is made
+// of their variance.
+static og_status running_rstd(og_import *import, opgraft_value variance,
+                              double eps, opgraft_value *out) {
+  opgraft_value shift, sum;
+  const og_value v = *value_of(import, variance);
+  OG_TRY(number(import, eps, &shift));
+  const opgraft_value terms[2] = {variance, shift};
+  OG_TRY(og_emit_new(import, OG_IR_add, terms, 2, NULL, v.dtype, 1, v.shape,
+                     &sum));
+  return og_emit_new(import, OG_IR_rsqrt, &sum, 1, NULL, v.dtype, 1, v.shape,
+                     out);
 }
 
 // grad, x, weight, running mean and variance, saved mean and 1/std, training,
@@ -351,11 +371,24 @@ og_status og_import_batch_norm_training(og_import *import) {
 og_status og_import_batch_norm_backward(og_import *import) {
   og_spec_args args;
   int64_t training;
-  const opgraft_arg *flag = og_arg_at(import, 7);
   OG_TRY(og_spec_read(import, &args));
-  if (!og_arg_int(import, flag, &training) || !training)
-    return og_give_up(import, "the gradient of batch norm in evaluation");
-  args.attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = 1};
+  if (!og_arg_int(import, og_arg_at(import, 7), &training))
+    return og_give_up(import, "whether batch norm trains is not known");
+  for (int32_t i = 0; i < 2; ++i) {
+    const opgraft_arg *arg = og_arg_at(import, (training ? 5 : 3) + i);
+    if (arg == NULL || arg->kind != OPGRAFT_ARG_VALUE)
+      return og_give_up(import, "a statistic of batch norm is missing");
+    args.in[3 + i] = arg->value;
+  }
+  const opgraft_arg *eps = og_arg_at(import, 8);
+  if (!training) {
+    if (eps == NULL || eps->kind != OPGRAFT_ARG_FLOAT ||
+        value_of(import, args.in[4])->ndim != 1)
+      return og_give_up(import, "the running variance has another form");
+    OG_TRY(running_rstd(import, args.in[4], eps->f, &args.in[4]));
+  }
+  args.attrs[0] =
+      (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = training ? 1 : 0};
   return og_emit(import, OG_IR_batch_norm_backward, args.in, 5, args.attrs);
 }
 
