@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 IS_SMOKE = bool(os.environ.get("OPGRAFT_SMOKE"))
+
+# What a shell starts in the background ignores interrupts, and so would every
+# program under test.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(

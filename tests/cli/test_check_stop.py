@@ -59,11 +59,6 @@ def wait_until(condition: object, seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def hear_interrupts() -> None:
-    """What a shell starts in the background ignores them."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @contextlib.contextmanager
 def started(program: Program, *words: str) -> Iterator[
         tuple[subprocess.Popen[str], pathlib.Path]]:
@@ -76,8 +71,7 @@ def started(program: Program, *words: str) -> Iterator[
     env.pop("CC", None)
     running = subprocess.Popen(
         [program.path, "check", "stopping.c", *words], cwd=program.folder, env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=hear_interrupts)
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         wait_until((program.folder / "begun").exists)
         yield running, temp
