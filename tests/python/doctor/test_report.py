@@ -125,7 +125,8 @@ def test_baseline_goes_by_site(tmp_path: Path) -> None:
         path.write_text("".join([
             "opgraft-events 1\n",
             *(f"cause\tstage=dynamo\tid={id}\tfile=m.py\tline={line}\t"
-              f"function=f\tcode={code}\n" for id, line, code in causes)]))
+              f"function=f\tcode={code}\n" for id, line, code in causes),
+            "end\tstatus=ok\n"]))
         return path
 
     before = write("before", ("GB0124", 3, "x.item()"), ("GB0170", 9, "if x:"))

@@ -128,6 +128,8 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
         ((r(2, 3, 7, 5), [3, 2]), {}), ((r(3, 7, 5), [8, 2]), {}),
         ((torch.full((1, 4, 4), float("nan")), [2, 3]), {}),
         ((torch.full((1, 4, 4), -float("inf")), [2, 3]), {})],
+    "true_divide.Tensor": lambda: [
+        ((r(3, 4), r(4)), {}), ((i(3, 4), i(4, low=1)), {})],
     "upsample_bicubic2d.default": lambda: [
         ((r(2, 3, 5, 4), [n, 7], align, scale, scale), {})
         for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
