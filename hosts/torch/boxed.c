@@ -427,15 +427,15 @@ static og_status boxed_take_run(const host_op *op, stable_value *stack,
   return status;
 }
 
-static void boxed_call(int slot, stable_value *stack) {
+static void boxed_call(int place, stable_value *stack) {
   boxed_state state;
   char name[64] = "";
-  const host_op *op = slot_enter(&slots[slot]);
+  const host_op *op = slot_enter(&slots[place]);
   og_status status = OG_INVALID;
   if (op != NULL) {
     PyOS_snprintf(name, sizeof name, "%s", opgraft_op_name(op->op));
     status = boxed_take_run(op, stack, &state);
-    slot_leave(&slots[slot]);
+    slot_leave(&slots[place]);
   } else {
     PyOS_snprintf(state.error.text, sizeof state.error.text,
                   "the operator's module was unloaded during the call");

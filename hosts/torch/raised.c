@@ -5,6 +5,8 @@
 // Invariant: a kept exception is taken by the caller of the same thread whose
 // call it ended; whoever ends calls otherwise drops it.
 
+#define _GNU_SOURCE  // pthread_getattr_np
+
 #include <pthread.h>
 
 #include "host.h"
