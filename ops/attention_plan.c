@@ -135,7 +135,6 @@ static og_status plan_sample(const og_sample_call *call) {
   enum { B1 };
   og_attention_problem p = problem_read(call->attr);
   if (call->step == OG_SAMPLE_SIZES) {
-    if (p.kv_heads < 1 || p.q_heads < p.kv_heads) return OG_INVALID;
     const int64_t page = p.page_size > 0 ? p.page_size : 1;
     const int64_t keys = SAMPLE_KEYS * page;
     p.batch = clamp32(call->dim[B1] - 1);
@@ -144,7 +143,7 @@ static og_status plan_sample(const og_sample_call *call) {
     call->attr[THREADS].i = p.threads;
     call->attr[SIZE].i =
         og_attention_plan_max(&p, (int64_t)p.batch * SAMPLE_QUERIES, keys);
-    return OG_OK;
+    return call->attr[SIZE].i > 0 ? OG_OK : OG_INVALID;
   }
   indptr_write(call->in[0], call->seed, SAMPLE_KEYS);
   if (call->in[1] != NULL)

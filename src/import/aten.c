@@ -275,25 +275,19 @@ static og_status one_result(og_import *import, int32_t op,
   return og_append(import, op, in, in_count, &import->out[index], 1, NULL);
 }
 
-// n / (n - 1) of the n elements of each channel: a literal where n is known.
+// n / (n - 1) of the n elements of each channel, where they are known.
 static og_status unbias_make(og_import *import, const og_value *x,
                              opgraft_value *out) {
-  og_sizes *sizes = &import->graph->sizes;
-  opgraft_size count = OG_SIZE_ONE, less, ratio;
-  int64_t n;
-  for (int32_t d = 0; d < x->ndim; ++d)
-    if (d != 1)
-      OG_TRY(og_size_make(sizes, OG_SIZE_MUL, count, x->shape[d], &count,
-                          import->error));
-  if (og_size_get(sizes, count, &n))
-    return n > 1 ? number(import, (double)n / (double)(n - 1), out)
-                 : og_give_up(import, "batch norm over one element a channel");
-  OG_TRY(og_size_make(sizes, OG_SIZE_SUB, count, OG_SIZE_ONE, &less,
-                      import->error));
-  OG_TRY(og_size_make(sizes, OG_SIZE_TRUE_DIV, count, less, &ratio,
-                      import->error));
-  return og_operand(
-      import, &(opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = ratio}, out);
+  int64_t size, count = 1;
+  for (int32_t d = 0; d < x->ndim; ++d) {
+    if (d == 1) continue;
+    if (!og_size_get(&import->graph->sizes, x->shape[d], &size) ||
+        !og_i64_mul(count, size, &count))
+      return og_give_up(import, "the count of elements depends on sizes");
+  }
+  return count > 1
+             ? number(import, (double)count / (double)(count - 1), out)
+             : og_give_up(import, "batch norm over one element a channel");
 }
 
 // The running statistics after this batch; the variance is the unbiased one.

@@ -126,7 +126,8 @@ og_status og_attention_plan_size(const og_attention_problem *problem,
                                  int64_t *out_size, char *text,
                                  size_t text_size);
 // Bytes that suffice for every batch of at most so many requests, query tokens
-// in all, and keys of one request.
+// in all, and keys of one request; 0 where no plan has such heads or head
+// sizes.
 int64_t og_attention_plan_max(const og_attention_problem *problem,
                               int64_t max_tokens, int64_t max_len);
 // Writes the plan into `plan`, which has `size` bytes; the rest is zeroed.

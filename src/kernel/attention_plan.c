@@ -48,7 +48,7 @@ static tiling tiling_of(const og_attention_problem *p) {
 
 // A slot: one row of partial results and its logarithm, for each KV head.
 static int64_t slot_bytes(int32_t kv_heads, int32_t dim_vo) {
-  return (int64_t)kv_heads * (dim_vo + 1) * 4;
+  return (int64_t)kv_heads * ((int64_t)dim_vo + 1) * 4;
 }
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -104,8 +104,8 @@ static og_status indptr_check(const char *name, const int32_t *indptr,
   return OG_OK;
 }
 
-static og_status problem_check(const og_attention_problem *p, char *text,
-                               size_t size) {
+static og_status heads_check(const og_attention_problem *p, char *text,
+                             size_t size) {
   if (p->kv_heads < 1 || p->q_heads < 1 || p->q_heads % p->kv_heads != 0) {
     snprintf(text, size,
              "%" PRId32 " query heads are not a multiple of %" PRId32
@@ -126,6 +126,12 @@ static og_status problem_check(const og_attention_problem *p, char *text,
              p->dim_qk, p->dim_vo, OG_ATTENTION_MAX_DIM, OG_ATTENTION_MAX_DIM);
     return OG_INVALID;
   }
+  return OG_OK;
+}
+
+static og_status problem_check(const og_attention_problem *p, char *text,
+                               size_t size) {
+  if (heads_check(p, text, size) != OG_OK) return OG_INVALID;
   if (p->q_indptr != NULL) {
     const og_status status =
         indptr_check("qo_indptr", p->q_indptr, p->batch, text, size);
@@ -372,6 +378,8 @@ og_status og_attention_plan_size(const og_attention_problem *problem,
 
 int64_t og_attention_plan_max(const og_attention_problem *problem,
                               int64_t max_tokens, int64_t max_len) {
+  char text[160];
+  if (heads_check(problem, text, sizeof text) != OG_OK) return 0;
   const int64_t threads = thread_count(problem);
   const int64_t group = problem->q_heads / problem->kv_heads;
   // problem_check allows no more tokens and keys, limits_check no more units.
