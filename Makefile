@@ -5,6 +5,7 @@
 #   make demo       build an operator, train a classifier with it, check it
 #   make test       C unit tests, text tests, Python tests
 #   make test-full  the slow Python tests
+#   make test-isa   all of them under each instruction set of the machine
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
 #   make sanitize-python  Python tests of calls and of the graph engine, over
@@ -13,7 +14,8 @@
 #   make fuzz       each fuzzer for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
 #   make results    which of docs/results are stale
-#   make style      format, layers, sizes, spelling; make format mends the first
+#   make style      format, layers, circles, callers, sizes, spelling; make
+#                   format mends the first
 #
 # The slow ones accept SMOKE=1: the same path, a few seconds each.
 
@@ -35,8 +37,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full sanitize sanitize-python valgrind fuzz \
-  bench sweep results style format build clean
+.PHONY: setup demo test test-full test-isa sanitize sanitize-python \
+  valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.package $(VENV)/.rivals
@@ -67,6 +69,9 @@ test: setup build
 
 test-full: setup build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) full
+
+test-isa: setup build
+	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa
 
 sanitize: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \

@@ -86,6 +86,7 @@ class Case:
 
 FLAT: Shapes = [(1000,), (100_000,), (10_000_000,)]
 TABLE: Shapes = [(40, 25), (320, 310), (3200, 3125)]
+SMALL: Shapes = [(3, 24, 1, 1), (2, 24, 3, 3)]  # where gradients cancel most
 IMAGES: Shapes = [(4, 8, 5, 6), (8, 16, 28, 28), (16, 32, 140, 140)]
 
 
@@ -146,7 +147,8 @@ def reductions() -> list[Case]:
              TABLE, features),
         Case("group_norm", lambda x, w, b: F.group_norm(x, 4, w, b), IMAGES,
              channels),
-        Case("batch_norm", batch_norm, IMAGES + TABLE, channels),
+        Case("batch_norm", batch_norm, SMALL + IMAGES + TABLE, channels,
+             layouts=("dense", "strided", "channels_last")),
         Case("batch_norm eval", lambda x, w, b: F.batch_norm(
             x, w.detach() + 1, w.detach() ** 2 + 1, w, b), IMAGES, channels),
         Case("geometric mean", lambda x: x.log().mean().exp(), FLAT,
@@ -213,10 +215,12 @@ def with_gradients(f: Callable[..., Any], inputs: list[torch.Tensor],
 
 
 def laid_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same numbers, not contiguous: every second one of a larger tensor
-    whose dims are turned round."""
+    """The same numbers: dense; channels last; or not contiguous, every second
+    one of a larger tensor whose dims are turned round."""
     if layout == "dense":
         return x
+    if layout == "channels_last":
+        return x.movedim(1, -1).contiguous().movedim(-1, 1)
     room = torch.zeros([2 * n for n in reversed(x.shape)], dtype=x.dtype)
     view = room.permute(*reversed(range(x.dim())))
     view = view[tuple(slice(None, None, 2) for _ in range(x.dim()))]

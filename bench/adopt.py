@@ -25,7 +25,7 @@ from harness import loop
 
 import call
 import opgraft
-from opgraft import _backend, _stats
+from opgraft._graph import backend, stats
 
 SYMBOL = "C symbol, output given - an empty builtin (ns)"
 NODE = "C symbol, a node at replay (ns)"
@@ -57,8 +57,8 @@ def chain(op: Any, count: int) -> Any:
     space = {"op": op}
     exec("\n".join(lines + ["    return x"]), space)
     gm = overhead.graphs_of(space["chain"], (torch.randn(4),))
-    return _backend.compile_graph(gm, [], "inference", _backend.Options(),
-                                  _stats.Region("bench"))
+    return backend.compile_graph(gm, [], "inference", backend.Options(),
+                                  stats.Region("bench"))
 
 
 def define_and_impl(fn: Any) -> Any:

@@ -77,7 +77,7 @@ def main() -> None:
     if not is_smoke:
         goals.write([*(ROOT / "hosts/torch").iterdir(),
                      *(ROOT / "src/exec").iterdir(),
-                     ROOT / "python/opgraft/_freeze.py"])
+                     ROOT / "python/opgraft/_graph/freeze.py"])
 
 
 if __name__ == "__main__":

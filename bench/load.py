@@ -99,7 +99,7 @@ def main() -> None:
     else:
         goals.add("core library, stripped", size / 1024, 400, unit=" KiB")
     if not options.smoke:
-        goals.write([*(ROOT / "python/opgraft").glob("*.py"),
+        goals.write([*(ROOT / "python/opgraft").rglob("*.py"),
                      *(ROOT / "src/module").iterdir(),
                      *(ROOT / "src/decl").iterdir()])
 

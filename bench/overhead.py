@@ -30,7 +30,9 @@ from harness import loop
 
 import call
 import opgraft
-from opgraft import _backend, _host, _stats
+from opgraft._base import host
+from opgraft._graph import backend as engine
+from opgraft._graph import stats
 
 NODES, EVERY = 200, 10
 
@@ -271,22 +273,22 @@ def graphs_of(f: Callable[..., Any], args: tuple[Any, ...],
 
     def keep(gm: Any, inputs: Any) -> Any:
         seen.append(gm)
-        return _backend.compile_graph(gm, inputs, "inference",
-                                      _backend.Options(),
-                                      _stats.Region("bench"))
+        return engine.compile_graph(gm, inputs, "inference",
+                                      engine.Options(),
+                                      stats.Region("bench"))
 
     torch._dynamo.reset()
     with torch.no_grad():
         torch.compile(f, dynamic=dynamic, backend=aot_autograd(
-            fw_compiler=keep, decompositions=_backend._decompositions(),
+            fw_compiler=keep, decompositions=engine._decompositions(),
             keep_inference_input_mutations=True))(*args)
     return seen[0]
 
 
 def compile_cpu_ms(gm: Any, times: int) -> float:
     def run() -> None:
-        _backend.compile_graph(gm, [], "inference", _backend.Options(),
-                               _stats.Region("bench"))
+        engine.compile_graph(gm, [], "inference", engine.Options(),
+                               stats.Region("bench"))
 
     return cpu_ms(run, times)
 
@@ -362,7 +364,7 @@ def compilation(graphs: dict[str, Any], times: int) -> dict[str, float]:
 def main() -> None:
     is_smoke, blocks, attempts, goals = harness.start(__doc__, "overhead")
     torch.set_num_threads(1)
-    _host.prepare()
+    host.prepare()
     with tempfile.TemporaryDirectory() as name, torch.no_grad():
         folder = Path(name)
         call.compile_c(call.PEERS / "scale_add.c", folder / "scale_add.so")

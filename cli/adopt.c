@@ -35,7 +35,7 @@ static int adopt_run(const cli_args *args) {
     words[count++] = "--seed";
     words[count++] = cli_value_of(args, "seed");
   }
-  return cli_python_exec("opgraft._adopt_spec", (char *const *)(uintptr_t)words,
+  return cli_python_exec("opgraft._adopt.spec", (char *const *)(uintptr_t)words,
                          count);
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "graph_file.h"
 
 enum { STAGES_MAX = 64 };
 

@@ -30,11 +30,12 @@ static const char *file_pattern(cli_operand operand) {
 }
 
 // The words of an operand that is one of a few, separated by blanks.
-static char *operand_words(cli_operand operand) {
+static char *operand_words(const cli_command *const *commands,
+                           cli_operand operand) {
   if (operand == CLI_OPERAND_SHELL) return cli_format("bash zsh fish");
   char *words = cli_format("%s", "");
   if (operand != CLI_OPERAND_COMMAND) return words;
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c) {
+  for (const cli_command *const *c = commands; *c != NULL; ++c) {
     char *longer = cli_format("%s%s%s", words, words[0] ? " " : "", (*c)->name);
     free(words);
     words = longer;
@@ -44,9 +45,10 @@ static char *operand_words(cli_operand operand) {
 
 // --- bash --------------------------------------------------------------------
 
-static void bash_case(const cli_command *command) {
+static void bash_case(const cli_command *const *commands,
+                      const cli_command *command) {
   const char *pattern = file_pattern(command->operand);
-  char *words = operand_words(command->operand);
+  char *words = operand_words(commands, command->operand);
   printf("    %s)\n      options=\"--help", command->name);
   for (const cli_option *o = command->options; o && o->name; ++o)
     printf(" --%s", o->name);
@@ -55,8 +57,8 @@ static void bash_case(const cli_command *command) {
   free(words);
 }
 
-static void bash_print(void) {
-  char *commands = operand_words(CLI_OPERAND_COMMAND);
+static void bash_print(const cli_command *const *commands) {
+  char *words = operand_words(commands, CLI_OPERAND_COMMAND);
   printf(
       "# opgraft completion bash > ~/.local/share/bash-completion/completions/"
       "opgraft\n"
@@ -68,9 +70,9 @@ static void bash_print(void) {
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n",
-      commands);
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c)
-    bash_case(*c);
+      words);
+  for (const cli_command *const *c = commands; *c != NULL; ++c)
+    bash_case(commands, *c);
   fputs(
       "    *) return ;;\n"
       "  esac\n"
@@ -88,7 +90,7 @@ static void bash_print(void) {
       "}\n"
       "complete -o filenames -F _opgraft opgraft\n",
       stdout);
-  free(commands);
+  free(words);
 }
 
 // --- zsh ---------------------------------------------------------------------
@@ -117,9 +119,10 @@ static void zsh_option(const cli_option *option) {
   printf("]%s' \\\n", value);
 }
 
-static void zsh_case(const cli_command *command) {
+static void zsh_case(const cli_command *const *commands,
+                     const cli_command *command) {
   const char *pattern = file_pattern(command->operand);
-  char *words = operand_words(command->operand);
+  char *words = operand_words(commands, command->operand);
   printf("    %s)\n      _arguments \\\n", command->name);
   for (const cli_option *o = command->options; o && o->name; ++o) zsh_option(o);
   fputs("        '(-h --help)'{-h,--help}'[print help]' \\\n", stdout);
@@ -133,7 +136,7 @@ static void zsh_case(const cli_command *command) {
   free(words);
 }
 
-static void zsh_print(void) {
+static void zsh_print(const cli_command *const *commands) {
   fputs(
       "#compdef opgraft\n"
       "# opgraft completion zsh > a folder of $fpath, as _opgraft\n"
@@ -143,7 +146,7 @@ static void zsh_print(void) {
       "  local -a commands\n"
       "  commands=(\n",
       stdout);
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c) {
+  for (const cli_command *const *c = commands; *c != NULL; ++c) {
     printf("    '%s:", (*c)->name);
     zsh_text((*c)->summary);
     puts("'");
@@ -159,8 +162,8 @@ static void zsh_print(void) {
       "  esac\n"
       "  case $line[1] in\n",
       stdout);
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c)
-    zsh_case(*c);
+  for (const cli_command *const *c = commands; *c != NULL; ++c)
+    zsh_case(commands, *c);
   fputs("  esac\n}\n_opgraft \"$@\"\n", stdout);
 }
 
@@ -175,8 +178,9 @@ static void fish_text(const char *text) {
   putchar('\'');
 }
 
-static void fish_command(const cli_command *command) {
-  char *words = operand_words(command->operand);
+static void fish_command(const cli_command *const *commands,
+                         const cli_command *command) {
+  char *words = operand_words(commands, command->operand);
   printf("complete -c opgraft -n __fish_use_subcommand -f -a %s -d ",
          command->name);
   fish_text(command->summary);
@@ -196,10 +200,10 @@ static void fish_command(const cli_command *command) {
   free(words);
 }
 
-static void fish_print(void) {
+static void fish_print(const cli_command *const *commands) {
   puts("# opgraft completion fish > ~/.config/fish/completions/opgraft.fish");
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c)
-    fish_command(*c);
+  for (const cli_command *const *c = commands; *c != NULL; ++c)
+    fish_command(commands, *c);
   puts("complete -c opgraft -s h -l help -d 'print help'");
 }
 
@@ -207,11 +211,11 @@ static int completion_run(const cli_args *args) {
   const char *shell = cli_only_operand(args, "bash, zsh or fish");
   if (shell == NULL) return CLI_FAILED;
   if (strcmp(shell, "bash") == 0)
-    bash_print();
+    bash_print(args->commands);
   else if (strcmp(shell, "zsh") == 0)
-    zsh_print();
+    zsh_print(args->commands);
   else if (strcmp(shell, "fish") == 0)
-    fish_print();
+    fish_print(args->commands);
   else
     return cli_error("completion: the shell is '%s', wanted bash, zsh or fish",
                      shell);

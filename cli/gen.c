@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spec.h"
+#include "spec/code.h"
+#include "spec/read.h"
 
 static const cli_option options[] = {
     {"output", "FILE.c", "what to write; else standard output", 'o'},
@@ -34,6 +35,7 @@ static og_op record_of(const spec_op *op, og_kernel *kernels,
       .pointwise = op->text[SPEC_pointwise],
       .reduce = op->text[SPEC_reduce],
       .doc = op->text[SPEC_doc],
+      .expect = op->text[SPEC_expect],
       .kernels = kernels,
       .kernel_count = (uint32_t)op->kernel_count,
       .kernel_size = sizeof(og_kernel),
@@ -154,7 +156,9 @@ static bool all_check(const spec *s) {
   return module != NULL;
 }
 
-bool spec_check(spec *s) {
+// Loads the declarations without a kernel, so that the library's own reader
+// says what is wrong with them, and completes the kernels. Prints.
+static bool spec_check(spec *s) {
   for (int32_t i = 0; i < s->op_count; ++i)
     if (!op_complete(s, &s->ops[i])) return false;
   return all_check(s);
@@ -207,9 +211,10 @@ const cli_command cli_command_gen = {
         "has its arguments\nunpacked and fails until it is written. The "
         "specification has the fields of og_op\n(schema, shape, where, dtype, "
         "backward, workspace, strides, inplace, pointwise,\nreduce, doc, "
+        "expect, "
         "flags, kernels), or op_name, op_type, input_desc, output_desc and\n"
         "attr_desc as operator plugins have them; then shape, dtype, where, "
-        "backward and doc\nmay stand beside those. See docs/cli.md.",
+        "backward, doc and expect\nmay stand beside those. See docs/cli.md.",
     .examples =
         "  opgraft gen norms.yaml -o norms.c\n"
         "  opgraft gen norms.yaml | less",

@@ -5,12 +5,12 @@
 
 static int help_run(const cli_args *args) {
   if (args->operand_count == 0) {
-    cli_help_print(NULL, stdout);
+    cli_overview_print(args->commands, stdout);
     return CLI_OK;
   }
   const char *name = cli_only_operand(args, "a command");
   if (name == NULL) return CLI_FAILED;
-  const cli_command *command = cli_command_find(name);
+  const cli_command *command = cli_command_find(args->commands, name);
   if (command == NULL)
     return cli_error("help: '%s' is not a command; `opgraft help` lists them",
                      name);

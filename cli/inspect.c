@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bind.h"
-#include "graph.h"
+#include "graph_file.h"
 #include "inspect.h"
 
 static const cli_option options[] = {
@@ -89,6 +89,7 @@ static void op_print(const opgraft_op *op) {
   row("inplace", record->inplace);
   row("pointwise", record->pointwise);
   row("reduce", record->reduce);
+  row("expect", record->expect);
   flags_print(decl);
   kernels_print(decl);
   cli_node_destroy(decl);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "graph.h"
+#include "graph_file.h"
 #include "inspect.h"
 
 typedef size_t (*print_fn)(const opgraft_graph *graph, char *buffer,

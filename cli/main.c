@@ -21,14 +21,6 @@ static const cli_command *const commands[] = {
     NULL,
 };
 
-const cli_command *const *cli_commands(void) { return commands; }
-
-const cli_command *cli_command_find(const char *name) {
-  for (int i = 0; commands[i] != NULL; ++i)
-    if (strcmp(commands[i]->name, name) == 0) return commands[i];
-  return NULL;
-}
-
 static int unknown_command(const char *name) {
   const char *names[sizeof commands / sizeof *commands];
   int count = 0;
@@ -42,7 +34,7 @@ static int unknown_command(const char *name) {
 
 static int command_run(const cli_command *command, int argc, char **argv) {
   cli_args args;
-  if (!cli_args_parse(command, argc, argv, &args)) return CLI_FAILED;
+  if (!cli_args_parse(commands, command, argc, argv, &args)) return CLI_FAILED;
   int result = CLI_OK;
   if (cli_has(&args, "help"))
     cli_help_print(command, stdout);
@@ -54,7 +46,7 @@ static int command_run(const cli_command *command, int argc, char **argv) {
 
 static int program_run(int argc, char **argv) {
   if (argc < 2) {
-    cli_help_print(NULL, stderr);
+    cli_overview_print(commands, stderr);
     return CLI_FAILED;
   }
   const char *name = argv[1];
@@ -64,7 +56,7 @@ static int program_run(int argc, char **argv) {
            (unsigned)opgraft_abi_version());
     return CLI_OK;
   }
-  const cli_command *command = cli_command_find(name);
+  const cli_command *command = cli_command_find(commands, name);
   if (command == NULL) return unknown_command(name);
   return command_run(command, argc - 2, argv + 2);
 }

@@ -7,6 +7,7 @@
 
 #define _GNU_SOURCE
 #include "measure.h"
+#include "clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -128,12 +129,6 @@ void bench_cases_make(bench *b, const opgraft_module *module,
 
 // --- One call ----------------------------------------------------------------
 
-static double now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 // The memory of list results is the frame's own business in a host; here it
 // is one block for each, made for the call.
 static void *lists_place(opgraft_frame *frame) {
@@ -186,16 +181,16 @@ static double block_run(runner *r, int32_t index, int64_t repeats) {
   opgraft_error error = {0};
   if (c->is_mutating) opgraft_sample_refill(c->sample, c->index_order);
   alarm(HANG_SECONDS);
-  const double begin = now_ns();
+  const int64_t begin = cli_now_ns();
   for (int64_t i = 0; i < repeats; ++i)
     if (call_once(c, r->team, r->frame, &error) != OG_OK) {
       result->state = CASE_REFUSED;
       snprintf(result->text, sizeof result->text, "%s", error.text);
       return -1;
     }
-  const double end = now_ns();
+  const int64_t end = cli_now_ns();
   alarm(0);
-  return end - begin;
+  return (double)(end - begin);
 }
 
 // How many calls make a block of the wanted length. The first call also pays

@@ -26,10 +26,7 @@ static bool is_reserved(const char *name) {
       "nonlocal none not or pass raise register restrict return short signed "
       "sizeof static struct switch try typedef union unsigned void volatile "
       "while with yield ";
-  char *wanted = cli_format(" %s ", name);
-  const bool is_found = strstr(words, wanted) != NULL;
-  free(wanted);
-  return is_found;
+  return cli_has_word(words, name);
 }
 
 static bool name_check(const char *name) {

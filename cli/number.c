@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
+#include "graph_file.h"
 
 static double half_double(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;

@@ -135,9 +135,10 @@ static bool short_option(cli_args *args, cursor *words) {
   return option_add(args, option, word[2] != '\0' ? word + 2 : NULL, words);
 }
 
-bool cli_args_parse(const cli_command *command, int argc, char **argv,
+bool cli_args_parse(const cli_command *const *commands,
+                    const cli_command *command, int argc, char **argv,
                     cli_args *out_args) {
-  *out_args = (cli_args){.command = command};
+  *out_args = (cli_args){.commands = commands, .command = command};
   out_args->given = cli_alloc((size_t)argc + 1, sizeof *out_args->given);
   out_args->operands = cli_alloc((size_t)argc + 1, sizeof(char *));
   cursor words = {argc, argv, 0};
@@ -230,14 +231,14 @@ static void option_print(const cli_option *option, FILE *to) {
   free(left);
 }
 
-static void overview_print(FILE *to) {
+void cli_overview_print(const cli_command *const *commands, FILE *to) {
   const char *bold = cli_paint(to, CLI_BOLD);
   const char *plain = cli_paint(to, CLI_PLAIN);
   fprintf(to,
           "%susage:%s opgraft COMMAND [ARGUMENTS]\n\n"
           "One C file becomes a PyTorch operator, and is proved right.\n\n",
           bold, plain);
-  for (const cli_command *const *c = cli_commands(); *c != NULL; ++c)
+  for (const cli_command *const *c = commands; *c != NULL; ++c)
     fprintf(to, "  %s%-11s%s %s\n", bold, (*c)->name, plain, (*c)->summary);
   fputs(
       "\n`opgraft help COMMAND` explains one; `opgraft --version` says which "
@@ -249,10 +250,6 @@ static void overview_print(FILE *to) {
 }
 
 void cli_help_print(const cli_command *command, FILE *to) {
-  if (command == NULL) {
-    overview_print(to);
-    return;
-  }
   const char *bold = cli_paint(to, CLI_BOLD);
   const char *plain = cli_paint(to, CLI_PLAIN);
   fprintf(to, "%susage:%s opgraft %s %s\n\n%s\n\n%soptions:%s\n", bold, plain,
@@ -261,4 +258,11 @@ void cli_help_print(const cli_command *command, FILE *to) {
     option_print(o, to);
   option_print(&help_option, to);
   fprintf(to, "\n%sexamples:%s\n%s\n", bold, plain, command->examples);
+}
+
+const cli_command *cli_command_find(const cli_command *const *commands,
+                                    const char *name) {
+  for (int i = 0; commands[i] != NULL; ++i)
+    if (strcmp(commands[i]->name, name) == 0) return commands[i];
+  return NULL;
 }

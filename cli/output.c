@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 
 static bool has_colour(FILE *to) {
   const char *no_color = getenv("NO_COLOR");
@@ -54,17 +55,11 @@ void cli_note(const char *format, ...) {
 
 // --- The progress bar --------------------------------------------------------
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void cli_progress_set(cli_progress *bar, int64_t done, int64_t total) {
   enum { WIDTH = 30 };
   static const char full[] = "##############################";
   static const char rest[] = "..............................";
-  const int64_t now = now_ms();
+  const int64_t now = cli_now_ms();
   if (total <= 0 || isatty(STDERR_FILENO) == 0) return;
   // Often enough to move, seldom enough to cost nothing.
   if (bar->is_drawn && now - bar->drawn_at_ms < 80 && done < total) return;

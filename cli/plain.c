@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "graph.h"
+#include "graph_file.h"
 
 enum { WORK_DEFAULT_E12 = 10 };
 

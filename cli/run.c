@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "graph.h"
+#include "clock.h"
+#include "graph_file.h"
 
 static const cli_option options[] = {
     {"in", "[NAME=]FILE", "an input's .npy file, or NAME=NUMBER", 'i'},
@@ -46,12 +47,6 @@ typedef struct job {
   int64_t *call_ns;  // by call
   int64_t *step_ns;  // by step, all calls together; NULL without --profile
 } job;
-
-static int64_t now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 // --- Outputs -----------------------------------------------------------------
 
@@ -247,13 +242,13 @@ static void json_print(job *j) {
 
 static bool call_once(job *j, int64_t index) {
   opgraft_error error;
-  const int64_t begun = now_ns();
+  const int64_t begun = cli_now_ns();
   const og_status status =
       j->step_ns != NULL
           ? opgraft_call_profile(&j->replay.call, j->replay.storages,
                                  j->step_ns, &error)
           : opgraft_call_run(&j->replay.call, j->replay.storages, &error);
-  j->call_ns[index] = now_ns() - begun;
+  j->call_ns[index] = cli_now_ns() - begun;
   if (status != OG_OK) cli_library_error(&error);
   return status == OG_OK;
 }

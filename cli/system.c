@@ -62,6 +62,13 @@ FILE *cli_memory_open(char **out_bytes, size_t *out_size) {
 
 // --- Names -------------------------------------------------------------------
 
+bool cli_has_word(const char *words, const char *word) {
+  char *wanted = cli_format(" %s ", word);
+  const bool is_found = strstr(words, wanted) != NULL;
+  free(wanted);
+  return is_found;
+}
+
 bool cli_is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);

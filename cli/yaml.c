@@ -160,7 +160,7 @@ cli_node *cli_yaml_read(const char *path) {
     return NULL;
   }
   char *const argv[] = {(char *)(uintptr_t)python, (char[]){"-m"},
-                        (char[]){"opgraft._gen"}, (char *)(uintptr_t)path,
+                        (char[]){"opgraft._adopt.gen"}, (char *)(uintptr_t)path,
                         NULL};
   const int status = cli_process_capture(argv, false, &text);
   cli_node *json =

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The program. cli/commands.def names the subcommands for the C side; each is
 # one file of cli/.
-file(GLOB opgraft_cli_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cli/*.c)
+file(GLOB_RECURSE opgraft_cli_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/cli/*.c)
 if(opgraft_cli_sources)
   add_executable(opgraft_cli ${opgraft_cli_sources})
   set_target_properties(opgraft_cli PROPERTIES OUTPUT_NAME opgraft)

@@ -7,6 +7,12 @@ file(GLOB_RECURSE opgraft_kernel_sources CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/src/kernel/*.c)
 set(opgraft_kernel_libraries)
 if(opgraft_kernel_sources)
+  include(cmake/isa.cmake)
+  foreach(family rows gemm attention)
+    opgraft_isa_sources(opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src
+      kernel/${family})
+  endforeach()
+  list(APPEND opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src/base/isa.c)
   add_library(og_kernels STATIC ${opgraft_kernel_sources})
   target_include_directories(og_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(NOT OPGRAFT_SANITIZE)
@@ -26,12 +32,12 @@ endif()
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
 set(opgraft_small "/src/(check|graph|import|pass|trace|report)/"
-  "|/src/decl/(backward|decl|describe|dtype|expr|kernels|lexer|names|schema"
-  "|shape|types)\\.c$")
+  "|/src/base/reader\\.c|/src/scalar/parse\\.c"
+  "|/src/decl/(decl|describe|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans
 # and replays graphs of them.
-set(opgraft_core_folders base decl module call check api)
+set(opgraft_core_folders base scalar decl module call check api)
 set(opgraft_engine_folders graph import pass plan loop exec trace report)
 
 function(opgraft_add_objects target)
@@ -50,7 +56,7 @@ function(opgraft_add_objects target)
   # The engine's plain loops: nobody reads errno or floating-point flags.
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
-    list(FILTER sources INCLUDE REGEX "/src/exec/(pointwise|nest)\\.c$")
+    list(FILTER sources INCLUDE REGEX "/src/exec/(pointwise|pointwise_loops|nest)\\.c$")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
       "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
   endif()

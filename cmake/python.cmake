@@ -3,7 +3,7 @@
 # It needs Python's headers only. Frames are kept walkable because exceptions
 # of the framework's C++ pass through it.
 file(GLOB opgraft_torch_sources CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/hosts/torch/*.c)
+  ${CMAKE_SOURCE_DIR}/hosts/torch/*.c ${CMAKE_SOURCE_DIR}/hosts/torch/*/*.c)
 if(opgraft_torch_sources)
   find_package(Python3 3.10 QUIET COMPONENTS Interpreter Development.Module)
   if(NOT Python3_Development.Module_FOUND)

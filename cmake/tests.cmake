@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests/unit/*.c and tests/tools/*.c: one executable each. tests/modules/*.c:
+# tests/unit/*.c and tests/tools/*.c: one executable each, with the files of the
+# folder of its name, if there is one. tests/modules/*.c:
 # one operator module each. tests/fuzz/*.c: one fuzzer each, beside driver.c.
 add_custom_target(fuzz_programs)
 add_custom_target(test_modules)
@@ -10,7 +11,13 @@ function(opgraft_add_test_programs folder)
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     set(target ${folder}_${name})
-    add_executable(${target} ${source})
+    file(GLOB parts CONFIGURE_DEPENDS
+      ${CMAKE_SOURCE_DIR}/tests/${folder}/${name}/*.c)
+    if(EXISTS ${CMAKE_SOURCE_DIR}/tests/${folder}/${name}/vectors.inc)
+      opgraft_isa_sources(parts ${CMAKE_SOURCE_DIR}/tests
+        ${folder}/${name}/vectors)
+    endif()
+    add_executable(${target} ${source} ${parts})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/${folder})
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}

@@ -256,6 +256,7 @@ static const og_op ops[] = {
         .doc = "As apply_rope, with rows [cos, sin] for each position. "
                "is_neox turns halves, else neighbours. cos_sin_cache gets no "
                "gradient.",
+        .expect = "no_gradient: cos_sin_cache",
         .kernels = OG_KERNELS(table_kernels),
     },
     {

@@ -6,6 +6,7 @@
 
 #include <opgraft/op.h>
 
+#include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
 
 // Attributes that the operators share, in schema order.

@@ -4,6 +4,8 @@
 
 #include <opgraft/op.h>
 
+#include "kernel/attention_call.h"
+#include "kernel/attention_sample.h"
 #include "kernel/kernel.h"
 
 // Tensor arguments.

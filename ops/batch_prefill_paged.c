@@ -5,6 +5,8 @@
 
 #include <opgraft/op.h>
 
+#include "kernel/attention_call.h"
+#include "kernel/attention_sample.h"
 #include "kernel/kernel.h"
 
 // Tensor arguments.

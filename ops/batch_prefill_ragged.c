@@ -5,6 +5,9 @@
 
 #include <opgraft/op.h>
 
+#include "kernel/attention_call.h"
+#include "kernel/attention_grad.h"
+#include "kernel/attention_sample.h"
 #include "kernel/kernel.h"
 
 // Tensor arguments.
@@ -106,6 +109,7 @@ static const og_op ops[] = {
             "and -inf; rows that no request holds are not written. The mask "
             "is bit-packed, little-endian, each request begins at a byte. "
             "lse gets no gradient of its own.",
+        .expect = "no_gradient: lse",
         .kernels = OG_KERNELS(kernels),
         .sample = sample,
     },

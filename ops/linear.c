@@ -262,21 +262,26 @@ static og_status contract(contraction *g) {
   return og_parallel_tasks(g->call, down * across, 1, blocks_contract, g);
 }
 
+enum { BIAS_COLUMNS = OG_CARRY_COLUMNS };
+
 static void bias_columns(const og_call *call, int64_t begin, int64_t end) {
   const og_tensor *grad = call->in[0];
   const int element = og_element_of(grad);
-  const int64_t width = call->dim[O];
-  for (int64_t c = begin * GRAD_STEP; c < end * GRAD_STEP && c < width;
-       c += GRAD_STEP) {
-    float sum[GRAD_STEP] = {0}, line[GRAD_STEP];
-    const int64_t count = width - c < GRAD_STEP ? width - c : GRAD_STEP;
-    for (int64_t r = 0; r < call->dim[N]; ++r) {
+  const int64_t width = call->dim[O], rows = call->dim[N];
+  for (int64_t c = begin * BIAS_COLUMNS; c < end * BIAS_COLUMNS && c < width;
+       c += BIAS_COLUMNS) {
+    og_column_sums sums = {.part = {0}};
+    float line[BIAS_COLUMNS];
+    const int64_t left = width - c;
+    const int64_t count = left < BIAS_COLUMNS ? left : BIAS_COLUMNS;
+    for (int64_t r = 0; r < rows; ++r) {
       og_rows()->to_f32(og_at(og_data(grad), r * width + c, element), line,
                         count, element);
-      og_rows()->accumulate(line, 1, sum, count);
+      og_rows()->accumulate(line, 1, sums.part, count);
+      og_column_sums_step(&sums, r, rows, count);
     }
-    og_rows()->from_f32(sum, og_at(og_data(call->out[2]), c, element), count,
-                        element);
+    og_column_sums_store(&sums, og_at(og_data(call->out[2]), c, element), count,
+                         element);
   }
 }
 
@@ -311,7 +316,7 @@ static og_status linear_backward(const og_call *call) {
   og_status status = contract(&to_x);
   if (status == OG_OK) status = contract(&to_w);
   if (status != OG_OK) return status;
-  return og_parallel_for(call, (out + GRAD_STEP - 1) / GRAD_STEP, 1,
+  return og_parallel_for(call, (out + BIAS_COLUMNS - 1) / BIAS_COLUMNS, 1,
                          bias_columns);
 }
 

@@ -28,7 +28,8 @@ static int64_t entry_of(const merge *m, int64_t row, int64_t state,
 static void head_merge(const merge *m, int64_t row, int64_t head) {
   float out[OG_ATTENTION_MAX_DIM] = {0}, part[OG_ATTENTION_MAX_DIM];
   const og_call *call = m->call;
-  float top = -INFINITY, sum = 0;
+  float top = -INFINITY;
+  double sum = 0;
   for (int64_t s = 0; s < m->states; ++s) {
     const float lse = m->lse[m->is_pair ? s : 0][entry_of(m, row, s, head)];
     if (lse > top) top = lse;
@@ -37,19 +38,19 @@ static void head_merge(const merge *m, int64_t row, int64_t head) {
     const int64_t which = m->is_pair ? s : 0, at = entry_of(m, row, s, head);
     const float weight = exp2f((m->lse[which][at] - top) * m->to_base_2);
     if (weight == 0) continue;  // the value of an empty part is not looked at
-    sum += weight;
+    sum += (double)weight;
     og_rows()->to_f32(og_at(m->v[which], at * m->width, m->element), part,
                       m->width, m->element);
     og_rows()->accumulate(part, weight, out, m->width);
   }
-  const float inverse = top > -INFINITY ? 1 / sum : 0;
+  const float inverse = top > -INFINITY ? 1 / (float)sum : 0;
   for (int64_t i = 0; i < m->width; ++i) out[i] *= inverse;
   const int64_t to = row * m->heads + head;
   og_rows()->from_f32(out,
                       og_at(og_data(call->out[0]), to * m->width, m->element),
                       m->width, m->element);
   og_f32_mut(call->out[1])[to] =
-      top > -INFINITY ? top + log2f(sum) / m->to_base_2 : top;
+      top > -INFINITY ? top + log2f((float)sum) / m->to_base_2 : top;
 }
 
 static void rows_merge(void *state, int64_t begin, int64_t end,

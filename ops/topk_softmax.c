@@ -19,7 +19,7 @@ static void rows_choose(void *state, int64_t begin, int64_t end,
   for (int64_t row = begin; row < end; ++row) {
     float *weights = og_f32_mut(call->out[0]) + row * topk;
     int32_t *ids = og_i32_mut(call->out[1]) + row * topk;
-    float sum = 0;
+    double sum = 0;
     og_rows()->softmax(og_at(og_data(call->in[0]), row * experts, element), p,
                        experts, 1, element);
     for (int64_t k = 0; k < topk; ++k) {
@@ -30,11 +30,11 @@ static void rows_choose(void *state, int64_t begin, int64_t end,
       if (best < 0) best = k;
       weights[k] = p[best];
       ids[k] = (int32_t)best;
-      sum += p[best];
+      sum += (double)p[best];
       p[best] = -1;
     }
     for (int64_t k = 0; call->attr[RENORMALIZE].i && k < topk; ++k)
-      weights[k] /= sum;
+      weights[k] /= (float)sum;
   }
 }
 

@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 SOURCES = ("examples/*/*.c", "ops/*.c", "tests/ops/*.c")
 # What may hold per-operator code: everything but C operator files, tests of
 # them, documents and demos, which call operators and do not define them.
-ELSEWHERE = ("python/opgraft/*.py", "hosts/**/*.[ch]", "src/**/*.[ch]",
+ELSEWHERE = ("python/opgraft/**/*.py", "hosts/**/*.[ch]", "src/**/*.[ch]",
              "cmake/*.cmake", "examples/*/*.py")
 LINES_MEDIAN = 8
 OPERATORS_MIN = 20

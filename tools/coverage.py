@@ -24,7 +24,8 @@ import models  # type: ignore[import-not-found]  # noqa: E402
 import torch  # noqa: E402
 
 import opgraft  # noqa: E402
-from opgraft import _C, _backend, _stats  # noqa: E402
+from opgraft import _C  # noqa: E402
+from opgraft._graph import backend, stats  # noqa: E402
 
 NATIVE_MIN = 0.95
 CONTRACTIONS = ("matmul", "addmm", "convolution", "convolution_backward",
@@ -35,7 +36,7 @@ seen: dict[str, set[str]] = collections.defaultdict(set)
 
 def watch(name: str) -> Any:
     """Notes every operator of the graphs that the backend gets."""
-    plain = _backend.compile_graph
+    plain = backend.compile_graph
 
     def compile_graph(gm: Any, *args: Any) -> Any:
         for node in gm.graph.nodes:
@@ -44,7 +45,7 @@ def watch(name: str) -> Any:
                 seen[str(node.target)].add(name)
         return plain(gm, *args)
 
-    _backend.compile_graph = compile_graph  # type: ignore[assignment]
+    backend.compile_graph = compile_graph  # type: ignore[assignment]
     return plain
 
 
@@ -52,7 +53,7 @@ def contractions(compiled: Any) -> int:
     """Nodes of the graphs that were compiled."""
     return sum(
         len(re.findall(rf" = ({'|'.join(CONTRACTIONS)})\(", g.compiled.text()))
-        for r in _stats._regions[_stats._owner_of(compiled)]
+        for r in stats._regions[stats._owner_of(compiled)]
         for g in r.graphs if g.refused is None)
 
 
@@ -69,7 +70,7 @@ def run(name: str, entry: models.Model) -> Any:
         with torch.no_grad():
             compiled(*args, **kwargs)
     finally:
-        _backend.compile_graph = plain
+        backend.compile_graph = plain
     return opgraft.stats(compiled), contractions(compiled)
 
 

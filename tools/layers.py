@@ -10,8 +10,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first; a folder includes itself and what stands before it.
-LAYERS = ["base", "decl", "module", "call", "check", "graph", "import", "pass",
+LAYERS = ["base", "scalar", "decl", "module", "call", "check", "graph", "import", "pass",
           "plan", "loop", "kernel", "exec", "trace", "report", "api"]
+# The rooms of a folder, lowest first; files beside them stand above all.
+ROOMS = {"check": ["sample", "run", "probe", "verdict"],
+         "torch": ["base", "adopt", "call", "graph"]}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")
 HEADER_LINES_MAX = 400
@@ -35,6 +38,14 @@ def is_libc(name: str) -> bool:
     return not name.startswith(("opgraft/", "torch/", "ATen/", "c10/"))
 
 
+def height(name: str) -> int:
+    """Where a file of src or hosts stands among the rooms of its folder."""
+    folder, _, rest = name.partition("/")
+    rooms = ROOMS.get(folder, [])
+    room = rest.partition("/")[0]
+    return rooms.index(room) if room in rooms else len(rooms)
+
+
 def check_src(path: pathlib.Path) -> list[str]:
     own = path.relative_to(ROOT / "src").parts[0]
     if own not in LAYERS:
@@ -53,7 +64,14 @@ def check_src(path: pathlib.Path) -> list[str]:
         elif LAYERS.index(layer) > LAYERS.index(own):
             problems.append(f'{where}: {own} includes "{name}", '
                             "which stands above it")
+        elif layer == own and is_above(path, "src", name):
+            problems.append(f'{where}: {path.parent.name} includes "{name}", '
+                            "which stands above it")
     return problems
+
+
+def is_above(path: pathlib.Path, top: str, name: str) -> bool:
+    return height(name) > height(str(path.relative_to(ROOT / top)))
 
 
 def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
@@ -72,6 +90,9 @@ def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
         kernel = only_op and name.startswith("kernel/")
         if not here and not kernel:
             problems.append(f'{where}: "{name}" is not for {own}')
+        elif own == "hosts" and is_above(path, own, name):
+            problems.append(f'{where}: {path.parent.name} includes "{name}", '
+                            "which stands above it")
     return problems
 
 

@@ -24,6 +24,8 @@ FILE_AIM = 500
 NESTING_MAX = 3
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+# A heading (`// --- Words ---`) that clang-format broke in two: it was too long.
+BROKEN_HEADING = re.compile(r"^[ \t]*// -{5,}")
 
 
 @dataclasses.dataclass
@@ -98,11 +100,16 @@ def functions_python(path: str, text: str) -> list[Function]:
             for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
 
 
+def broken_headings(path: str, text: str) -> list[str]:
+    return [f"{path}:{number}" for number, line in
+            enumerate(text.splitlines(), 1) if BROKEN_HEADING.fullmatch(line)]
+
+
 def listed() -> list[pathlib.Path]:
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"],
                          cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in out.stdout.split("\n")
-            if name.endswith((".c", ".h", ".py", ".cpp"))
+            if name.endswith((".c", ".h", ".inc", ".py", ".cpp"))
             and (ROOT / name).exists()]
 
 
@@ -135,12 +142,14 @@ def main() -> int:
     args = parser.parse_args()
     files: dict[str, int] = {}
     functions: list[Function] = []
+    broken: list[str] = []
     for source in listed():
         name = str(source.relative_to(ROOT))
         text = source.read_text(errors="replace")
         files[name] = text.count("\n")
         reader = functions_python if name.endswith(".py") else functions_c
         functions += reader(name, text)
+        broken += broken_headings(name, text)
     print_table(files, functions)
 
     problems = [f"{p}: {n} lines, more than {FILE_MAX}"
@@ -152,6 +161,8 @@ def main() -> int:
     if sizes and percentile(sizes, 0.95) > FUNCTION_P95:
         problems.append(f"the 95th percentile of function lengths is "
                         f"{percentile(sizes, 0.95)}, more than {FUNCTION_P95}")
+    problems += [f"{place}: a rule without its heading; put both on one line "
+                 "of 80 columns" for place in broken]
     if args.long:
         for path, lines in files.items():
             if lines > FILE_AIM:

@@ -3,13 +3,14 @@
 """Runs the stages it is given and ends with `N passed, N failed`.
 
 Stages: unit, text, checks, python, full, sanitized, threads, valgrind, fuzz,
-bench, sweep, style.
+bench, sweep, style, isa.
 Each prints what it does; what is skipped is counted, with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -54,6 +55,7 @@ FUZZ_MEASURES = {
     "module": ["src/decl", "src/module"],
     "npy": [],
     "ops": ["ops", "src/kernel"],
+    "overlap": ["src/call", "tests/unit/view_bytes.h"],
     "pointwise": ["src/decl"],
     "schema": ["src/decl"],
     "shape": ["src/decl"],
@@ -171,6 +173,18 @@ def keep_fuzz(name: str, found: dict[str, object]) -> None:
                   found)
 
 
+def machine_sets() -> list[str]:
+    """What OPGRAFT_ISA may be here, the least first."""
+    program = pathlib.Path(sys.executable).with_name("opgraft")
+    said = json.loads(subprocess.run(
+        [str(program), "info", "--json"], check=True, capture_output=True,
+        text=True, env={k: v for k, v in os.environ.items()
+                        if k != "OPGRAFT_ISA"}).stdout)
+    names = re.findall(r"^OG_ISA\((\w+), ",
+                       (ROOT / "src/base/isa.def").read_text(), re.M)
+    return names[:names.index(said["isa"]) + 1]
+
+
 class Stages:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -276,6 +290,30 @@ class Stages:
     def python(self) -> None:
         self.pytest("python", [])
 
+    def isa(self) -> None:
+        """The suite under each instruction set that the machine has. Cut short,
+        the C tests and samples of ATen's operators under each but the last,
+        which is what every other stage runs with."""
+        counts = {}
+        for name in machine_sets()[:-1 if self.args.smoke else None]:
+            os.environ["OPGRAFT_ISA"] = name
+            before = self.tally.passed, self.tally.failed
+            print(f"--- OPGRAFT_ISA={name}", flush=True)
+            self.unit()
+            self.text()
+            if self.args.smoke:
+                self.pytest_files(
+                    f"{name} samples",
+                    [ROOT / "tests/python/graph/test_aten_samples.py"], [])
+            else:
+                self.pytest(name, [])
+            counts[name] = {"passed": self.tally.passed - before[0],
+                            "failed": self.tally.failed - before[1]}
+        del os.environ["OPGRAFT_ISA"]
+        if not self.args.smoke:
+            results.write("isa", ["src", "ops", "tests/unit", "tests/text"],
+                          {"sets": counts})
+
     def full(self) -> None:
         self.pytest("python, full", ["-m", "full"])
 
@@ -343,6 +381,9 @@ class Stages:
             "format": [str(tools / "clang-format"), "--dry-run", "-Werror",
                        *c_files],
             "layers": [sys.executable, "tools/layers.py"],
+            "circles": [sys.executable, "tools/circles.py"],
+            "callers": [sys.executable, "tools/callers.py"],
+            "probes": [sys.executable, "tools/probe_docs.py", "--check"],
             "measure": [sys.executable, "tools/measure.py"],
             "spelling": [str(tools / "codespell"), "--ignore-words",
                          "tools/spelling.txt", *text_files],
@@ -356,7 +397,7 @@ class Stages:
 
 
 STAGES = ["unit", "text", "checks", "python", "full", "sanitized", "threads",
-          "valgrind", "fuzz", "bench", "sweep", "style"]
+          "valgrind", "fuzz", "bench", "sweep", "style", "isa"]
 
 
 def main() -> int:

@@ -5,98 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adopt.h"
-#include "graph.h"
+#include "torch/adopt/adopt.h"
+#include "torch/adopt/adopt_c.h"
+#include "torch/adopt/adopt_python.h"
+#include "torch/base/guard.h"
+#include "torch/base/library.h"
+#include "torch/base/module.h"
+#include "torch/base/pool.h"
+#include "torch/base/sample.h"
+#include "torch/base/threads.h"
+#include "torch/base/types.h"
+#include "torch/call/boxed.h"
+#include "torch/call/check.h"
+#include "torch/call/fast.h"
+#include "torch/graph/compiled.h"
+#include "torch/graph/frozen.h"
+#include "torch/graph/recipe.h"
 
-PyObject *module_error(const opgraft_error *error) {
-  PyObject *kind = error->code == OG_MEMORY ? PyExc_MemoryError
-                   : error->code == OG_IO   ? PyExc_OSError
-                                            : PyExc_RuntimeError;
-  PyErr_SetString(kind, error->text);
-  return NULL;
-}
-
-// --- Module handles
-// ------------------------------------------------------------------
-
-static const char module_capsule[] = "opgraft.module";
-
-static void module_end(PyObject *capsule) {
-  opgraft_module *module = PyCapsule_GetPointer(capsule, module_capsule);
-  if (module != NULL) opgraft_module_release(module);
-}
-
-opgraft_module *module_get(PyObject *capsule) {
-  return PyCapsule_GetPointer(capsule, module_capsule);
-}
-
-PyObject *module_capsule_new(opgraft_module *module) {
-  PyObject *capsule = PyCapsule_New(module, module_capsule, module_end);
-  if (capsule == NULL) opgraft_module_release(module);
-  return capsule;
-}
-
-static PyObject *load(PyObject *self, PyObject *arguments) {
-  (void)self;
-  PyObject *path;
-  opgraft_module *module;
-  opgraft_error error;
-  if (!PyArg_ParseTuple(arguments, "O&", PyUnicode_FSConverter, &path))
-    return NULL;
-  const og_status status =
-      opgraft_module_load(PyBytes_AsString(path), &module, &error);
-  Py_DECREF(path);
-  if (status != OG_OK) return module_error(&error);
-  return module_capsule_new(module);
-}
-
-static PyObject *op_description(const opgraft_op *op) {
-  char few[4096];
-  const size_t length = opgraft_op_describe(op, few, sizeof few);
-  if (length < sizeof few)
-    return PyUnicode_FromStringAndSize(few, (Py_ssize_t)length);
-  char *text = malloc(length + 1);
-  if (text == NULL) return PyErr_NoMemory();
-  opgraft_op_describe(op, text, length + 1);
-  PyObject *description = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
-  free(text);
-  return description;
-}
-
-// module_info(handle) -> (name, hash, [description of each operator])
-static PyObject *module_info(PyObject *self, PyObject *capsule) {
-  (void)self;
-  const opgraft_module *module = module_get(capsule);
-  if (module == NULL) return NULL;
-  const int32_t count = opgraft_module_op_count(module);
-  PyObject *list = PyList_New(count);
-  for (int32_t i = 0; list != NULL && i < count; ++i) {
-    PyObject *item = op_description(opgraft_module_op(module, i));
-    if (item == NULL) {
-      Py_DECREF(list);
-      return NULL;
-    }
-    PyList_SetItem(list, i, item);
-  }
-  return Py_BuildValue("(ssN)", opgraft_module_name(module),
-                       opgraft_module_hash(module), list);
-}
-
-// module_unload(handle): gives the handle's reference back if it is the last.
-static PyObject *module_unload(PyObject *self, PyObject *capsule) {
-  (void)self;
-  opgraft_error error;
-  opgraft_module *module = module_get(capsule);
-  if (module == NULL) return NULL;
-  // The destructor is disarmed first: the reference goes at most once.
-  if (PyCapsule_SetDestructor(capsule, NULL) != 0) return NULL;
-  if (opgraft_module_unload(module, &error) == OG_OK) Py_RETURN_NONE;
-  if (PyCapsule_SetDestructor(capsule, module_end) != 0) return NULL;
-  return module_error(&error);
-}
-
-// --- Operators
-// ---------------------------------------------------------------------------
+// --- Operators ---------------------------------------------------------------
 
 static PyTypeObject *op_type;
 
@@ -323,8 +249,7 @@ static PyType_Spec op_spec = {
     .slots = op_slots,
 };
 
-// --- The module
-// --------------------------------------------------------------------------
+// --- The module --------------------------------------------------------------
 
 // setup(torch, exchange capsule): once, when torch is imported.
 static PyObject *setup(PyObject *self, PyObject *arguments) {
@@ -380,7 +305,7 @@ static PyObject *settle(PyObject *self, PyObject *none) {
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, "Finds torch's C functions."},
     {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
-    {"load", load, METH_VARARGS, "Loads a shared object."},
+    {"load", module_load, METH_VARARGS, "Loads a shared object."},
     {"module_info", module_info, METH_O, "(name, hash, descriptions)."},
     {"module_unload", module_unload, METH_O, "Gives a module back."},
     {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},

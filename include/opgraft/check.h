@@ -70,14 +70,16 @@ extern "C" {
   X(GRADIENT_SHAPE, "gradient_shape",                                          \
     "give each gradient the shape and type of its argument")                   \
   X(MISSING_GRADIENT, "missing_gradient",                                      \
-    "make the argument a target of .backward, or say in .doc, with its name, " \
-    "that it gets no gradient")                                                \
+    "make the argument a target of .backward, or say \"no_gradient: NAME\" "   \
+    "in "                                                                      \
+    ".expect")                                                                 \
   X(WRONG_BATCH_RULE, "wrong_batch_rule",                                      \
     "the leading pack must not mix its rows; else set OG_BATCH_LOOP")          \
   X(WRONG_BROADCAST, "wrong_broadcast",                                        \
     "make a broadcast argument act as if it were expanded")                    \
   X(WRONG_VALUES_ACROSS_DTYPES, "wrong_values_across_dtypes",                  \
-    "mend the kernel of this type: another type's kernel disagrees")           \
+    "mend the kernel of this type: another type's kernel disagrees; where "    \
+    "that is meant, say \"type_dependent: NAME\" in .expect")                  \
   X(WRONG_VALUES_ACROSS_KERNELS, "wrong_values_across_kernels",                \
     "mend the kernel: another one that takes the same call disagrees")         \
   X(WRONG_POINTWISE, "wrong_pointwise",                                        \
@@ -103,7 +105,7 @@ extern "C" {
     "declare .backward, or \"none\" where the gradient is zero")               \
   X(NEVER_MUTATED, "never_mutated",                                            \
     "write the argument, drop the (a!) (a host copies what an operator is "    \
-    "said to write), or say in .doc that it stays as it is")                   \
+    "said to write), or say \"unmutated: NAME\" in .expect")                   \
   X(UNCHECKED_INDEX, "unchecked_index",                                        \
     "refuse an index that is out of range with og_fail")                       \
   X(GRADIENT_UNSURE, "gradient_unsure",                                        \
@@ -113,14 +115,13 @@ extern "C" {
   X(STATIC_DATA, "static_data",                                                \
     "keep nothing in static variables: calls may run at once")                 \
   X(NOT_FINITE, "not_finite",                                                  \
-    "give a row that the mask hides whole a value, or say in .doc that it "    \
-    "becomes NaN")                                                             \
+    "give a row that the mask hides whole a value, or say \"nan: NAME\" in "   \
+    ".expect")                                                                 \
   X(UNUSED_ARGUMENT, "unused_argument",                                        \
-    "use the argument, drop it, or say in .doc, with its name, that it has "   \
-    "no effect")                                                               \
+    "use the argument, drop it, or say \"unused: NAME\" in .expect")           \
   X(UNUSED_END, "unused_end",                                                  \
     "let the loop begin at the first and end behind the last element, or say " \
-    "in .doc, with the argument's name, that a part of it has no effect")      \
+    "\"unused_end: NAME\" in .expect")                                         \
   X(WRONG_ORDER, "wrong_order",                                                \
     "write the result's dims in the order in which the shape rule names them") \
   X(MIXED_PACK, "mixed_pack",                                                  \
@@ -128,7 +129,9 @@ extern "C" {
     "callable: leave batch= out)")                                             \
   X(FLOAT_ENVIRONMENT, "float_environment",                                    \
     "put back what the kernel sets before it returns, and build without "      \
-    "-ffast-math, which links a constructor that sets flush-to-zero")
+    "-ffast-math, which links a constructor that sets flush-to-zero")          \
+  X(UNTRUE_EXPECT, "untrue_expect",                                            \
+    "take the word out of .expect, or make it true")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };
@@ -156,8 +159,9 @@ typedef struct opgraft_check_operator {
   int32_t run_count;      // kernel runs
   int32_t refused_count;  // sampled calls that the kernel refused
   const char *op;
-  const char *dtypes;   // "f32 24, f64 24"
-  const char *layouts;  // "dense 48, strided 20, offset 48, broadcast 9"
+  const char *dtypes;  // "f32 24, f64 24"
+  // "dense 48, strided 20, expanded 9, loose 4, offset 48"
+  const char *layouts;
 } opgraft_check_operator;
 
 // What check tells its caller; each callback may be NULL, and all are called

@@ -108,8 +108,7 @@ typedef struct opgraft_host {
   int64_t max_work;
 } opgraft_host;
 
-// --- Running
-// ------------------------------------------------------------------
+// --- Running -----------------------------------------------------------------
 
 // Keeps a reference to the finished graph. The context outlives it.
 OPGRAFT_API og_status opgraft_executable_create(

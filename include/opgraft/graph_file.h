@@ -59,13 +59,16 @@ OPGRAFT_API void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
 // NULL where it has no name.
 OPGRAFT_API const char *opgraft_graph_input_name(const opgraft_graph *graph,
                                                  int32_t index);
+// out_written[i] is 1 where a node writes the memory of input i, else 0.
+OPGRAFT_API void opgraft_graph_written(const opgraft_graph *graph,
+                                       uint8_t *out_written);
 // "%x: f32[s0, 768]", or "size n = s0"; the length as opgraft_graph_print.
 OPGRAFT_API size_t opgraft_graph_print_input(const opgraft_graph *graph,
                                              int32_t index, char *buffer,
                                              size_t size);
-// The strides that the inputs must have, for inputs of these shapes (only
-// type, rank and shape are looked at). out_strides[i] has a place for each dim
-// of input i.
+// The strides that the inputs must have, for inputs of these shapes (type,
+// device, rank and shape are looked at). out_strides[i] has a place for each
+// dim of input i.
 OPGRAFT_API og_status opgraft_graph_input_strides(
     const opgraft_graph *graph, const og_tensor *const *in, const int64_t *ints,
     int32_t count, int64_t *const *out_strides, opgraft_error *error);

@@ -232,6 +232,9 @@ typedef struct og_op {
   uint32_t reserved;
   og_status (*infer)(const og_infer_call *call);    // instead of `shape`
   og_status (*sample)(const og_sample_call *call);  // NULL: drawn at random
+  // What `opgraft check` would find, and is meant: "unused: bias; nan: y". The
+  // words are in docs/check.md; one that turns out untrue is found as well.
+  const char *expect;
 } og_op;
 
 typedef struct og_module {

@@ -125,8 +125,7 @@ OPGRAFT_API size_t opgraft_op_describe(const opgraft_op *op, char *buffer,
 OPGRAFT_API const char *opgraft_op_name(const opgraft_op *op);
 OPGRAFT_API const og_op *opgraft_op_record(const opgraft_op *op);
 
-// --- Calls
-// ---------------------------------------------------------------------
+// --- Calls -------------------------------------------------------------------
 
 enum {
   OPGRAFT_ARG_MAX = 32,    // tensor arguments of one operator
@@ -187,6 +186,10 @@ OPGRAFT_API og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
 OPGRAFT_API og_status opgraft_frame_check_written(opgraft_frame *frame,
                                                   const og_tensor *const *out,
                                                   opgraft_error *error);
+// 1 where an element of one shares a byte with an element of the other, or may
+// (strides that take too long to decide); else 0.
+OPGRAFT_API int32_t opgraft_tensors_overlap(const og_tensor *a,
+                                            const og_tensor *b);
 // Runs the kernel. Arguments whose strides the declaration does not accept are
 // copied first, mutated ones copied back. A data-dependent result's first dim
 // is set to what the kernel found.
@@ -201,8 +204,7 @@ OPGRAFT_API og_status opgraft_frame_explain(const opgraft_frame *frame,
                                             int32_t index,
                                             opgraft_error *out_reason);
 
-// --- Threads and the machine
-// ---------------------------------------------------
+// --- Threads and the machine -------------------------------------------------
 
 // Threads for a host that has none of its own.
 typedef struct opgraft_team opgraft_team;

@@ -19,17 +19,17 @@ except ImportError as error:
         "pip install torch"
     ) from error
 
-from ._module import VERSION as __version__
-from ._module import Module, load
-from ._stats import stats
+from ._graph.stats import stats
+from ._load.module import VERSION as __version__
+from ._load.module import Module, load
 
 if TYPE_CHECKING:
-    from ._adopt import adopt, unadopt
-    from ._adopt_module import adopt_module
-    from ._adopt_spec import Adoption, adopt_spec
+    from ._adopt.build import adopt, unadopt
+    from ._adopt.modules import adopt_module
+    from ._adopt.spec import Adoption, adopt_spec
     from ._check import check
-    from ._freeze import GuardError, export, freeze
-    from ._propose import Doubt, Proposal, propose
+    from ._graph.freeze import GuardError, export, freeze
+    from ._propose.propose import Doubt, Proposal, propose
 
 __all__ = ["Adoption", "Doubt", "GuardError", "Module", "Proposal", "adopt",
            "adopt_module", "adopt_spec", "check", "export", "freeze", "load",
@@ -37,10 +37,14 @@ __all__ = ["Adoption", "Doubt", "GuardError", "Module", "Proposal", "adopt",
 
 # Whoever loads a module need not wait for what these import.
 _LATER = {
-    "adopt": "_adopt", "unadopt": "_adopt", "adopt_module": "_adopt_module",
-    "Adoption": "_adopt_spec", "adopt_spec": "_adopt_spec", "check": "_check",
-    "GuardError": "_freeze", "export": "_freeze", "freeze": "_freeze",
-    "Doubt": "_propose", "Proposal": "_propose", "propose": "_propose",
+    name: module for module, names in {
+        "_adopt.build": ("adopt", "unadopt"),
+        "_adopt.modules": ("adopt_module",),
+        "_adopt.spec": ("Adoption", "adopt_spec"),
+        "_check": ("check",),
+        "_graph.freeze": ("GuardError", "export", "freeze"),
+        "_propose.propose": ("Doubt", "Proposal", "propose"),
+    }.items() for name in names
 }
 
 

@@ -15,8 +15,9 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from . import _C, _adopted
-from ._module import Module
+from . import _C
+from ._adopt import adopted, build, torch_ops
+from ._load.module import Module
 
 _BAR = 30  # columns
 
@@ -80,7 +81,8 @@ def check(
     function: Callable[..., Any] | Module, *, seed: int = 0, calls: int = 40,
     limit: float = 30.0, torch: bool = True,
 ) -> Report:
-    """Tries an adopted operator, or a module's, and says what is wrong.
+    """Tries an adopted operator, a module's, or one of torch.ops that
+    opgraft.adopt completed, and says what is wrong.
 
     Sampled shapes, types and layouts by its rules, each call in a process of
     its own with guarded memory: undeclared mutation, aliasing, what is read or
@@ -89,8 +91,11 @@ def check(
     one operator. `torch`: also PyTorch's opcheck and gradcheck, and equal
     values by every road, eager and compiled.
     """
+    if torch_ops.is_operator(function):
+        return _completed(function, seed=seed, calls=calls, limit=limit,
+                          torch=torch)
     m = function if isinstance(function, Module) else (
-        _adopted.module_of(function))
+        adopted.module_of(function))
     report = Report(m.name)
     bar = _Bar()
     try:
@@ -99,6 +104,21 @@ def check(
             _by_torch(m, report, seed, limit)
     finally:
         bar.clear()
+    return report
+
+
+def _completed(op: Any, **how: Any) -> Report:
+    """An operator of torch.ops: what was declared is adopted once more, under
+    another name and with the operator as what is called."""
+    made = torch_ops.completion(op)
+    shadow = build.adopt(
+        torch_ops.fresh_only(made), **made.told,
+        name=f"{made.namespace}_as_declared::{made.d.base_name}")
+    try:
+        report = check(shadow, **how)
+    finally:
+        build.unadopt(shadow)
+    report.module = made.namespace
     return report
 
 

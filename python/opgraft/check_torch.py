@@ -25,10 +25,10 @@ from typing import Any, Callable, Iterator
 
 import torch
 
-from . import _C, load
-from ._batch import _invoke
-from ._module import Module
-from ._rules import Description
+from . import _C
+from ._base.rules import Description
+from ._load.batch import _invoke
+from ._load.module import Module, load
 
 SIZES = (3, 1, 8)
 STOPPED = 130  # exit status

@@ -15,8 +15,9 @@ import torch
 
 
 def facts() -> dict[str, Any]:
-    from . import _C, _host
-    from ._module import VERSION
+    from . import _C
+    from ._base import host
+    from ._load.module import VERSION
 
     out: dict[str, Any] = {
         "package": VERSION,
@@ -25,7 +26,7 @@ def facts() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
     }
     try:
-        _host.prepare()
+        host.prepare()
     except ImportError as error:
         out["error"] = str(error)
         return out

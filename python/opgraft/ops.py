@@ -16,7 +16,7 @@ from typing import Any, Callable, NamedTuple
 
 import torch
 
-from ._module import Module, load
+from ._load.module import Module, load
 
 _functions: dict[str, Callable[..., Any]] = {}
 _modules: dict[str, Module] = {}

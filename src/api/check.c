@@ -4,7 +4,7 @@
 #include "check/check.h"
 
 #include "base/memory.h"
-#include "check/finding.h"
+#include "check/verdict/finding.h"
 
 og_status opgraft_check(const opgraft_module *module,
                         const opgraft_check_options *options,

@@ -236,3 +236,12 @@ bool og_dtype_parse(const char *name, size_t length, og_dtype *out) {
   }
   return false;
 }
+
+void og_dims_text(const int64_t *dims, int64_t rank, char *buffer,
+                  size_t size) {
+  size_t used = (size_t)snprintf(buffer, size, "[");
+  for (int64_t i = 0; i < rank && used + 24 < size; ++i)
+    used += (size_t)snprintf(buffer + used, size - used, "%s%lld",
+                             i > 0 ? ", " : "", (long long)dims[i]);
+  snprintf(buffer + used, size - used, "]");
+}

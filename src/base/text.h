@@ -59,4 +59,7 @@ static inline size_t og_dtype_bytes(og_dtype dtype) {
 // SHA-256 (FIPS 180-4) as 64 hexadecimal digits and a NUL.
 void og_sha256_hex(const void *data, size_t size_bytes, char out_hex[65]);
 
+// "[2, 3]", cut where it does not fit into `size`.
+void og_dims_text(const int64_t *dims, int64_t rank, char *buffer, size_t size);
+
 #endif  // OG_BASE_TEXT_H

@@ -11,8 +11,11 @@
 #include <string.h>
 
 #include "call/written.h"
+#include "decl/infer/infer.h"
 
-void *og_frame_alloc(opgraft_frame *frame, size_t size_bytes) {
+// Memory that a frame owns: blocks in a chain from frame->heap, each an
+// og_frame_block header and what follows. NULL when memory is short.
+static void *frame_alloc(opgraft_frame *frame, size_t size_bytes) {
   size_t total;
   if (!og_size_add(size_bytes, sizeof(og_frame_block), &total)) return NULL;
   og_frame_block *block = og_alloc_aligned(64, total);
@@ -64,8 +67,7 @@ void opgraft_frame_init(opgraft_frame *frame, const opgraft_op *op) {
   };
 }
 
-// --- Choosing the kernel
-// ------------------------------------------------------
+// --- Choosing the kernel -----------------------------------------------------
 
 bool og_kernel_takes(const opgraft_frame *frame, int32_t k,
                      const int32_t *type_index) {
@@ -135,7 +137,7 @@ static og_status no_kernel(const opgraft_frame *frame, int32_t device,
                       "%s: none of its %d kernels takes this call on this "
                       "machine (%s); `opgraft inspect --why` says why",
                       decl->name, (int)decl->kernel_count,
-                      og_isa_name(og_cpu_isa()));
+                      og_isa_name(og_isa_used()));
 }
 
 static og_status kernel_choose(opgraft_frame *frame, opgraft_error *error) {
@@ -172,8 +174,7 @@ og_status opgraft_frame_infer(opgraft_frame *frame, opgraft_error *error) {
   return OG_OK;
 }
 
-// --- Results that the caller brings
-// ----------------------------------------------
+// --- Results that the caller brings ------------------------------------------
 
 static void tensor_print(const og_tensor *tensor, char *out, size_t size) {
   size_t used =
@@ -207,8 +208,7 @@ og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
   return OG_OK;
 }
 
-// --- Strides
-// ------------------------------------------------------------------------
+// --- Strides -----------------------------------------------------------------
 
 static bool strides_fit(const og_tensor *tensor, og_stride_rule rule) {
   if (rule == OG_STRIDES_ANY) return tensor->strides != NULL;
@@ -228,7 +228,7 @@ static og_tensor *tensor_densify(opgraft_frame *frame, const og_tensor *tensor,
       tensor->strides == NULL || og_tensor_is_contiguous(tensor);
   const size_t bytes =
       has_layout ? 0 : (size_t)og_numel(tensor) * og_dtype_bytes(tensor->dtype);
-  og_tensor *twin = og_frame_alloc(frame, sizeof *twin + rank * 8 + 64);
+  og_tensor *twin = frame_alloc(frame, sizeof *twin + rank * 8 + 64);
   if (twin == NULL) return NULL;
   *twin = *tensor;
   twin->strides = (int64_t *)(void *)(twin + 1);
@@ -238,7 +238,7 @@ static og_tensor *tensor_densify(opgraft_frame *frame, const og_tensor *tensor,
     stride *= tensor->shape[i];
   }
   if (has_layout) return twin;
-  twin->data = og_frame_alloc(frame, bytes);
+  twin->data = frame_alloc(frame, bytes);
   twin->byte_offset = 0;
   if (twin->data == NULL) return NULL;
   if (with_values) og_tensor_copy(twin, tensor);
@@ -259,7 +259,7 @@ static og_status list_fit(opgraft_frame *frame, og_tensor_list *list,
     fits &= list->tensors[i] == NULL || strides_fit(list->tensors[i], rule);
   if (fits) return OG_OK;
   og_tensor **copy =
-      og_frame_alloc(frame, (size_t)list->count * sizeof(og_tensor *));
+      frame_alloc(frame, (size_t)list->count * sizeof(og_tensor *));
   if (copy == NULL) return no_memory(frame, error);
   for (int64_t i = 0; i < list->count; ++i) {
     copy[i] = list->tensors[i];
@@ -340,8 +340,7 @@ static void originals_restore(const originals *kept) {
     }
 }
 
-// --- Running
-// ------------------------------------------------------------------------
+// --- Running -----------------------------------------------------------------
 
 // The sizes that the kernel found go into the results that have them.
 static og_status found_dims_set(opgraft_frame *frame, opgraft_error *error) {
@@ -387,7 +386,7 @@ og_status opgraft_frame_run(opgraft_frame *frame, opgraft_error *error) {
     OG_TRY(argument_fit(frame, t, &kept, error));
   OG_TRY(results_fit(frame, &kept, error));
   if (frame->call.workspace_bytes > 0) {
-    frame->call.workspace = og_frame_alloc(frame, frame->call.workspace_bytes);
+    frame->call.workspace = frame_alloc(frame, frame->call.workspace_bytes);
     if (frame->call.workspace == NULL) return no_memory(frame, error);
   }
   OG_TRY(kernel_run(frame, error));

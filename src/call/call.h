@@ -13,10 +13,6 @@ og_status og_frame_run_kernel(opgraft_frame *frame);
 // Whether the kernel takes the call; asks its `supports`.
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel);
 
-// Memory that a frame owns: blocks in a chain from frame->heap, each an
-// og_frame_block header and what follows. NULL when memory is short.
-void *og_frame_alloc(opgraft_frame *frame, size_t size_bytes);
-
 // Copies elements between two tensors of equal shape and type; strides may be
 // anything, NULL is row-major. The memory does not overlap.
 void og_tensor_copy(const og_tensor *to, const og_tensor *from);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "call/call.h"
+#include "decl/types.h"
 
 static og_status wrong_types(const opgraft_frame *frame,
                              const og_kernel *kernel, const int32_t *type_index,
@@ -43,7 +44,7 @@ og_status opgraft_frame_explain(const opgraft_frame *frame, int32_t index,
   if (!op->kernel_available[index])
     return og_error_set(out_reason, OG_UNSUPPORTED, decl->name, NULL,
                         "it wants %s, %s is what may be used here", kernel->isa,
-                        og_isa_name(og_cpu_isa()));
+                        og_isa_name(og_isa_used()));
   og_frame_types(frame, type_index);
   if (!og_kernel_takes(frame, index, type_index))
     return wrong_types(frame, kernel, type_index, out_reason);
@@ -53,4 +54,4 @@ og_status opgraft_frame_explain(const opgraft_frame *frame, int32_t index,
   return OG_OK;
 }
 
-const char *opgraft_isa(void) { return og_isa_name(og_cpu_isa()); }
+const char *opgraft_isa(void) { return og_isa_name(og_isa_used()); }

@@ -6,9 +6,7 @@
 
 #include "call/overlap.h"
 
-#include <limits.h>
-
-#include "call/call.h"
+#include <opgraft/opgraft.h>
 
 enum { TERM_MAX = 2 * OPGRAFT_RANK_MAX + 2 };
 
@@ -85,6 +83,7 @@ static bool layout_get(const og_tensor *tensor, layout *out) {
       return false;
     // A row that runs backwards is the same row begun at its end.
     if (step < 0) {
+      if (out->low < (uint64_t)-part) return false;
       out->low += (uint64_t)part;
       step = -step;
       part = -part;
@@ -94,6 +93,7 @@ static bool layout_get(const og_tensor *tensor, layout *out) {
       return false;
     out->terms[out->count++] = (term){step, most};
   }
+  if (out->low > UINT64_MAX - (uint64_t)(out->reach + item)) return false;
   terms_sort(out);
   terms_join(out);
   return true;
@@ -119,6 +119,9 @@ bool og_span_get(const og_tensor *tensor, og_span *out_span) {
       __builtin_mul_overflow(above, item, &above))
     return false;
   const uint64_t first = (uint64_t)(uintptr_t)og_data(tensor);
+  if (first < 0 - (uint64_t)below || first > UINT64_MAX - (uint64_t)item ||
+      first + (uint64_t)item > UINT64_MAX - (uint64_t)above)
+    return false;
   *out_span = (og_span){first + (uint64_t)below,
                         first + (uint64_t)above + (uint64_t)item};
   return true;
@@ -248,6 +251,10 @@ og_overlap og_overlap_between(const og_tensor *a, const og_tensor *b) {
       &s, (int64_t)(at_b.low - at_a.low) + at_b.reach + at_b.item - 1);
 }
 
+int32_t opgraft_tensors_overlap(const og_tensor *a, const og_tensor *b) {
+  return og_overlap_between(a, b) != OG_OVERLAP_NONE;
+}
+
 // --- One tensor --------------------------------------------------------------
 
 // Whether two elements meet whose indices differ in dim `last` and, at most, in
@@ -266,7 +273,6 @@ static og_overlap differs_up_to(const layout *l, int32_t last) {
 
 og_overlap og_overlap_within(const og_tensor *tensor) {
   layout l;
-  if (og_tensor_is_contiguous(tensor)) return OG_OVERLAP_NONE;
   if (!layout_get(tensor, &l)) return OG_OVERLAP_UNDECIDED;
   if (l.is_empty) return OG_OVERLAP_NONE;
   if (l.repeats) return OG_OVERLAP_PART;

@@ -46,21 +46,23 @@ static inline bool og_spans_cross(og_span a, og_span b) {
 static inline og_span og_span_of(const og_tensor *tensor) {
   const uint64_t item = og_dtype_bytes(tensor->dtype);
   const uint64_t first = (uint64_t)(uintptr_t)og_data(tensor);
-  uint64_t dense = 1, below = 0, above = 0;
+  uint64_t below = 0, above = 1;  // elements, from the first
   if (tensor->data == NULL) return (og_span){0, 0};
-  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
-    const uint64_t size = (uint64_t)tensor->shape[d];
-    const uint64_t stride =
-        tensor->strides != NULL ? (uint64_t)tensor->strides[d] : dense;
-    const uint64_t part = (size - 1) * stride;
-    if (size == 0) return (og_span){0, 0};
-    dense *= size;
-    if ((int64_t)stride < 0)
-      below += part;
-    else
-      above += part;
+  if (tensor->strides == NULL) {
+    for (int32_t d = 0; d < tensor->ndim; ++d)
+      above *= (uint64_t)tensor->shape[d];
+    return (og_span){first, first + above * item};
   }
-  return (og_span){first + below * item, first + (above + 1) * item};
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    const int64_t most = tensor->shape[d] - 1;
+    if (most < 0) return (og_span){0, 0};
+    const int64_t part = most * tensor->strides[d];
+    if (part < 0)
+      below += (uint64_t)part;
+    else
+      above += (uint64_t)part;
+  }
+  return (og_span){first + below * item, first + above * item};
 }
 
 // How a and b lie to each other. Strides may be NULL (row-major), zero or

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "call/call.h"
 #include "call/overlap.h"
 
 // Something that a call is given: entry `entry` of tensor argument `argument`,
@@ -86,6 +87,10 @@ static bool may_be_same(const og_decl *decl, const operand *written,
          decl->inplace_param == decl->tensor_params[other->argument];
 }
 
+static inline bool crosses(const operand *written, const og_tensor *other) {
+  return og_spans_cross(written->span, og_span_of(other));
+}
+
 // Two whose ranges cross.
 static og_status decide(const og_decl *decl, const operand *written,
                         const operand *other, opgraft_error *error) {
@@ -103,8 +108,7 @@ static og_status check_list(const opgraft_frame *frame, const operand *written,
     const operand other = {
         .tensor = list->tensors[i], .argument = t, .result = -1, .entry = i};
     const bool is_itself = written->argument == t && written->entry == i;
-    if (other.tensor != NULL && !is_itself &&
-        og_spans_cross(written->span, og_span_of(other.tensor)))
+    if (other.tensor != NULL && !is_itself && crosses(written, other.tensor))
       OG_TRY(decide(frame->op->decl, written, &other, error));
   }
   return OG_OK;
@@ -121,7 +125,7 @@ static og_status check_arguments(const opgraft_frame *frame,
     }
     const og_tensor *tensor = frame->in[t];
     if (tensor == NULL || written->argument == t ||
-        OG_LIKELY(!og_spans_cross(written->span, og_span_of(tensor))))
+        OG_LIKELY(!crosses(written, tensor)))
       continue;
     const operand other = {
         .tensor = tensor, .argument = t, .result = -1, .entry = -1};
@@ -134,9 +138,11 @@ static og_status check_written(const opgraft_frame *frame, operand *written,
                                opgraft_error *error) {
   written->span = og_span_of(written->tensor);
   if (written->span.low == written->span.high) return OG_OK;
-  const og_overlap found = og_overlap_within(written->tensor);
-  if (OG_UNLIKELY(found != OG_OVERLAP_NONE))
-    return fail_within(frame->op->decl, written, found, error);
+  if (OG_UNLIKELY(!og_tensor_is_contiguous(written->tensor))) {
+    const og_overlap found = og_overlap_within(written->tensor);
+    if (found != OG_OVERLAP_NONE)
+      return fail_within(frame->op->decl, written, found, error);
+  }
   return check_arguments(frame, written, error);
 }
 
@@ -173,7 +179,7 @@ og_status og_frame_check_out(const opgraft_frame *frame, int32_t index,
   for (int32_t i = 0; i < index; ++i) {
     const operand other = {
         .tensor = &frame->fresh[i], .argument = -1, .result = i, .entry = -1};
-    if (og_spans_cross(written.span, og_span_of(other.tensor)))
+    if (crosses(&written, other.tensor))
       OG_TRY(decide(decl, &written, &other, error));
   }
   return OG_OK;

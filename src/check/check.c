@@ -11,8 +11,15 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "check/buffer.h"
-#include "check/finding.h"
+#include "check/probe/table.h"
+#include "check/probe/trials.h"
+#include "check/run/child.h"
+#include "check/run/guard.h"
+#include "check/run/record.h"
+#include "check/verdict/crash.h"
+#include "check/verdict/finding.h"
+#include "check/verdict/report.h"
+#include "check/verdict/settle.h"
 #include "module/module.h"
 
 enum {
@@ -39,8 +46,8 @@ typedef struct job_state {
   og_job job;
   og_findings found;
   int32_t crashes[OG_PROBE_COUNT];
-  og_record call;  // the last call that began
-  og_record refusal;
+  og_record_call call;  // the last call that began
+  bool is_drawing;      // it is being drawn yet
   int32_t probe;
   int32_t counted_call;
   bool has_ended;  // no more calls: too many crashes, or time is up
@@ -92,23 +99,24 @@ static bool is_extra(const job_state *s, int32_t call) {
   return call >= s->job.options->calls;
 }
 
-static void take_call(job_state *s, const og_record *r) {
+static void take_call(job_state *s, const og_record_call *r) {
   const bool is_again = s->counted_call == r->index;
   s->counted_call = r->index;
   s->call = *r;
+  s->is_drawing = false;
   s->probe = OG_PROBE_base_;
   if (is_again) return;
   ++s->found.call_count;
-  count_type(&s->found, r->name, false, is_extra(s, r->index));
+  count_type(&s->found, r->type, false, is_extra(s, r->index));
   if (s->sink->progress != NULL)
     s->sink->progress(s->sink->user, s->job.op->decl->name, r->index,
                       s->job.call_end);
 }
 
-static void take_refusal(job_state *s, const og_record *r) {
+static void take_refusal(job_state *s, const og_record_refusal *r) {
   const og_found_at at = place_of(s);
   ++s->found.refused_count;
-  count_type(&s->found, s->call.name, true, is_extra(s, s->call.index));
+  count_type(&s->found, s->call.type, true, is_extra(s, s->call.index));
   snprintf(s->found.refusal, sizeof s->found.refusal, "%s",
            r->text[0] ? r->text : "no reason given");
   if (r->status == OG_MEMORY)
@@ -117,49 +125,55 @@ static void take_refusal(job_state *s, const og_record *r) {
                     &at);
 }
 
-static void take_end(job_state *s, const og_record *r) {
-  s->found.run_count += r->run_count;
-  s->found.offset_count += r->offset_count;
-  for (int32_t i = 0; i < 4; ++i)
-    s->found.layout_count[i] += r->layout_count[i];
+static void take_counts(job_state *s, const og_record_counts *r) {
+  s->found.run_count += r->runs;
+  s->found.offset_count += r->offsets;
+  for (int32_t i = 0; i < OG_LAYOUT_COUNT; ++i)
+    s->found.layout_count[i] += r->layouts[i];
 }
 
 static void take(job_state *s, const og_record *r) {
   const og_found_at at = place_of(s);
   switch (r->kind) {
     case OG_RECORD_BEGIN:
-      s->call = *r;
+      s->call = r->call;
+      s->is_drawing = true;
       s->probe = OG_PROBE_base_;
       break;
     case OG_RECORD_CALL:
     case OG_RECORD_SHRUNK:
-      take_call(s, r);
+      take_call(s, &r->call);
       break;
     case OG_RECORD_UNDRAWN:
-      snprintf(s->found.undrawn, sizeof s->found.undrawn, "%s", r->text);
-      s->call.index = r->index;
+      snprintf(s->found.undrawn, sizeof s->found.undrawn, "%s", r->undrawn.why);
+      s->call.index = r->undrawn.index;
       break;
     case OG_RECORD_PROBE:
       s->probe = r->probe;
       break;
     case OG_RECORD_FINDING:
-      og_findings_add(&s->found, r->finding, r->is_note, r->op->decl->name,
-                      r->name, r->text, &at);
+      og_findings_add(&s->found, r->finding.kind, r->finding.is_note,
+                      r->op->decl->name, r->finding.argument, r->finding.text,
+                      &at);
       break;
     case OG_RECORD_REFUSED:
-      take_refusal(s, r);
+      take_refusal(s, &r->refusal);
       break;
     case OG_RECORD_USE:
-      og_uses_count(&s->found.uses, r->name, (uint32_t)r->is_used);
+      og_effects_count(&s->found.uses, r->effect.argument, r->effect.used);
       break;
     case OG_RECORD_ENDS:
-      og_uses_count(&s->found.ends, r->name, (uint32_t)r->is_used);
+      og_effects_count(&s->found.ends, r->effect.argument, r->effect.used);
       break;
     case OG_RECORD_ORDER:
-      og_orders_count(&s->found, r->index, r->step, (uint32_t)r->is_used);
+      og_orders_count(&s->found, r->order.fresh, r->order.item, r->order.fits);
+      break;
+    case OG_RECORD_EXPECT:
+      og_effects_count(&s->found.expects[r->expect.kind], r->expect.name,
+                       r->expect.holds);
       break;
     case OG_RECORD_END:
-      take_end(s, r);
+      take_counts(s, &r->counts);
       break;
     default:
       break;
@@ -172,8 +186,8 @@ static void add_crash(job_state *s, const og_record *r) {
   const og_found_at at = place_of(s);
   og_finding f;
   // The forward operator, run for a backward one: its own check says so.
-  if (r->op != s->job.op && s->call.kind == OG_RECORD_BEGIN) return;
-  og_finding_of_crash(r, &at, &f);
+  if (r->op != s->job.op && s->is_drawing) return;
+  og_finding_of_crash(r->op, &r->crash, &at, &f);
   og_findings_add(&s->found, f.kind, f.is_note, f.op, f.name, f.text, &at);
 }
 
@@ -236,13 +250,13 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
   int64_t used_ms = 0;
   bool has_crash = false;
   *out_done = false;
-  OG_TRY(og_child_start(&s->job, &child, error));
+  OG_TRY(og_child_start(s->sink, og_trials_run, &s->job, &child, error));
   while ((got = wait_for(s->sink, &child, &r, &status)) == 1) {
     if (r.kind == OG_RECORD_DONE) *out_done = true;
     if (r.kind == OG_RECORD_CRASH) {
       has_crash = true;
       add_crash(s, &r);
-      if (r.signal_number == SIGPROF) s->has_ended = true;
+      if (r.crash.signal_number == SIGPROF) s->has_ended = true;
     } else {
       take(s, &r);
     }
@@ -308,13 +322,13 @@ static og_status run_calls(job_state *s, opgraft_error *error) {
 static bool shows(const og_record *r, const og_finding *f, og_found_at at,
                   og_finding *out) {
   if (r->kind == OG_RECORD_CRASH) {
-    og_finding_of_crash(r, &at, out);
+    og_finding_of_crash(r->op, &r->crash, &at, out);
   } else if (r->kind == OG_RECORD_FINDING) {
     memset(out, 0, sizeof *out);
-    out->kind = r->finding;
-    out->is_note = r->is_note;
-    snprintf(out->name, sizeof out->name, "%s", r->name);
-    snprintf(out->text, sizeof out->text, "%s", r->text);
+    out->kind = r->finding.kind;
+    out->is_note = r->finding.is_note;
+    snprintf(out->name, sizeof out->name, "%s", r->finding.argument);
+    snprintf(out->text, sizeof out->text, "%s", r->finding.text);
   } else {
     return false;
   }
@@ -325,29 +339,29 @@ static bool shows(const og_record *r, const og_finding *f, og_found_at at,
 // One child that tries every smaller call from job->step on. *out_step is the
 // first that still shows the finding, or where a crash of another kind makes
 // the next child begin; -1: none is left.
-static og_status shrink_once(og_job *job, og_finding *f, allowance *left,
-                             bool *out_smaller, int32_t *out_step,
-                             opgraft_error *error) {
+static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
+                             og_finding *f, allowance *left, bool *out_smaller,
+                             int32_t *out_step, opgraft_error *error) {
   og_child child;
   og_record r;
   og_finding shown;
   int32_t status;
   int32_t step = -1, probe = OG_PROBE_base_;
-  char call[sizeof f->call_text] = "", missing[sizeof r.missing] = "";
+  char call[sizeof f->call_text] = "", missing[sizeof r.call.missing] = "";
   int64_t numel = 0, used_ms = 0;
   *out_smaller = false;
   *out_step = -1;
-  OG_TRY(og_child_start(job, &child, error));
-  while (wait_for(job->sink, &child, &r, &status) == 1) {
+  OG_TRY(og_child_start(sink, og_trials_run, job, &child, error));
+  while (wait_for(sink, &child, &r, &status) == 1) {
     const int64_t now_used_ms = og_child_cpu_ms(&child);
     if (now_used_ms > used_ms) used_ms = now_used_ms;
     if (r.kind == OG_RECORD_DONE) {
       step = -1;
     } else if (r.kind == OG_RECORD_SHRUNK) {
-      step = r.step;
-      numel = r.numel;
-      memcpy(call, r.text, sizeof call);
-      memcpy(missing, r.missing, sizeof missing);
+      step = r.call.step;
+      numel = r.call.numel;
+      memcpy(call, r.call.text, sizeof call);
+      memcpy(missing, r.call.missing, sizeof missing);
     } else if (r.kind == OG_RECORD_PROBE) {
       probe = r.probe;
     }
@@ -383,7 +397,7 @@ static og_status shrink(const job_state *s, og_finding *f,
        i < SHRINK_CHILDREN && !is_over(&left, 0) && !is_stopped(s->sink); ++i) {
     bool is_smaller;
     int32_t step;
-    OG_TRY(shrink_once(&job, f, &left, &is_smaller, &step, error));
+    OG_TRY(shrink_once(s->sink, &job, f, &left, &is_smaller, &step, error));
     if (step < 0) return OG_OK;
     job.step = step;
     if (!is_smaller) continue;
@@ -405,10 +419,7 @@ static bool may_shrink(const og_finding *f) {
 static og_status check_operator(job_state *s, const opgraft_op *op,
                                 const opgraft_check_options *options,
                                 opgraft_error *error) {
-  s->job = (og_job){.op = op,
-                    .options = options,
-                    .sink = s->sink,
-                    .call_end = options->calls};
+  s->job = (og_job){.op = op, .options = options, .call_end = options->calls};
   s->found = (og_findings){.op = op};
   memset(s->crashes, 0, sizeof s->crashes);
   s->has_ended = false;
@@ -527,11 +538,12 @@ static og_status check_all(job_state *s, const opgraft_module *module,
 }
 
 static og_status find_probe(const char *name, opgraft_error *error) {
-  if (name == NULL) return OG_OK;
-  for (int32_t p = 0; p < OG_PROBE_COUNT; ++p)
-    if (strcmp(og_probes[p].name, name) == 0) return OG_OK;
+  char names[400];
+  if (name == NULL || og_probe_find(name) >= 0) return OG_OK;
+  og_probe_names(names, sizeof names);
   return og_error_set(error, OG_INVALID, NULL, NULL,
-                      "check: there is no probe \"%s\"", name);
+                      "check: there is no probe \"%s\"; the probes are %s",
+                      name, names);
 }
 
 og_status og_check(const opgraft_module *module,
@@ -545,11 +557,11 @@ og_status og_check(const opgraft_module *module,
   if (all.operator_limit_ms <= 0) all.operator_limit_ms = 30000;
   OG_TRY(find_probe(all.probe, error));
   // Without it no call could run, and nothing found would mean nothing.
-  if (!og_buffer_reserve())
+  if (!og_guard_reserve())
     return og_error_set(error, OG_MEMORY, NULL, NULL,
                         "check: no 2 GiB of address space for guarded memory; "
                         "raise the limit (ulimit -v)");
-  og_buffer_unreserve();
+  og_guard_unreserve();
   int32_t findings = 0;
   job_state *s = og_alloc_zeroed(1, sizeof *s);
   if (s == NULL)

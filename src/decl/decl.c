@@ -5,8 +5,17 @@
 
 #include <string.h>
 
-#include "decl/match.h"
-#include "decl/parse.h"
+#include "decl/infer/quick.h"
+#include "decl/parse/backward.h"
+#include "decl/parse/dtype.h"
+#include "decl/parse/expect.h"
+#include "decl/parse/expr.h"
+#include "decl/parse/kernels.h"
+#include "decl/parse/layout.h"
+#include "decl/parse/parser.h"
+#include "decl/parse/pointwise.h"
+#include "decl/parse/schema.h"
+#include "decl/parse/shape.h"
 
 // Fields that the oldest record has; one that ends before is no og_op.
 enum { OLDEST_OP_BYTES = offsetof(og_op, infer) };
@@ -49,7 +58,7 @@ static og_status parse_all(og_decl *decl, opgraft_error *error) {
       og_parse_schema,  og_parse_pointwise, og_parse_shape,
       og_parse_where,   og_parse_workspace, og_parse_dtype,
       og_parse_kernels, og_parse_strides,   og_parse_backward,
-      og_parse_inplace, og_quick_create,
+      og_parse_inplace, og_parse_expect,    og_quick_create,
   };
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     OG_TRY(steps[i](decl, error));

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "scalar/scalar.h"
 
 // --- Schema ------------------------------------------------------------------
 
@@ -271,63 +272,32 @@ typedef struct og_grad {
   int32_t target_count;
 } og_grad;
 
+// --- What check would find, and is meant -------------------------------------
+
+typedef enum og_expect_kind {
+  OG_EXPECT_UNUSED,       // nothing depends on the argument
+  OG_EXPECT_UNUSED_END,   // nor on its first or last element, or those between
+  OG_EXPECT_UNMUTATED,    // declared as mutated, it stays as it is
+  OG_EXPECT_NO_GRADIENT,  // no gradient, or not everywhere; of a result: its
+                          // own gradient goes nowhere
+  OG_EXPECT_NAN,          // where a mask hides a row, it becomes NaN
+  OG_EXPECT_TYPE_DEPENDENT,  // its layout differs between types
+  OG_EXPECT_COUNT,
+} og_expect_kind;
+
+typedef struct og_expect {
+  og_expect_kind kind;
+  const char *name;  // of an argument, or of a result as og_result_name has it
+} og_expect;
+
 // --- Pointwise expressions ---------------------------------------------------
-// Postfix over f64 values, one element at a time; comparisons give 0 or 1.
-
-#define OG_POINT_LIST(X)                                       \
-  X(CONST, "const", 0)   /* push value */                      \
-  X(LOAD, "load", 0)     /* push the element of tensor slot */ \
-  X(NUMBER, "number", 0) /* push number argument slot */       \
-  X(NEG, "neg", 1)                                             \
-  X(NOT, "not", 1)                                             \
-  X(EXP, "exp", 1)                                             \
-  X(LOG, "log", 1)                                             \
-  X(SQRT, "sqrt", 1)                                           \
-  X(RSQRT, "rsqrt", 1)                                         \
-  X(TANH, "tanh", 1)                                           \
-  X(SIGMOID, "sigmoid", 1)                                     \
-  X(ERF, "erf", 1)                                             \
-  X(ABS, "abs", 1)                                             \
-  X(ADD, "add", 2)                                             \
-  X(SUB, "sub", 2)                                             \
-  X(MUL, "mul", 2)                                             \
-  X(DIV, "div", 2)                                             \
-  X(MIN, "min", 2) /* a NaN on either side stays */            \
-  X(MAX, "max", 2)                                             \
-  X(POW, "pow", 2)                                             \
-  X(EQ, "eq", 2)                                               \
-  X(NE, "ne", 2)                                               \
-  X(LT, "lt", 2)                                               \
-  X(LE, "le", 2)                                               \
-  X(GT, "gt", 2)                                               \
-  X(GE, "ge", 2)                                               \
-  X(AND, "and", 2)                                             \
-  X(OR, "or", 2)                                               \
-  X(SELECT, "select", 3) /* c a b -> c ? a : b */
-#define OG_POINT_ENUM(name, text, count) OG_POINT_##name##_,
-enum { OG_POINT_LIST(OG_POINT_ENUM) OG_POINT_COUNT_ };
-#undef OG_POINT_ENUM
-
-enum {
-  OG_POINT_DEPTH_MAX = 16,  // values on the stack
-  OG_POINT_CODE_MAX = 128
-};
-
-typedef struct og_point_instruction {
-  int32_t op;    // OG_POINT_*_
-  int32_t slot;  // a tensor argument, or another argument
-  double value;
-} og_point_instruction;
+// In f64, whatever the types are; slots of loads are tensors, of numbers other
+// arguments.
 
 typedef struct og_pointwise {
-  const og_point_instruction *code;
-  int32_t count;
+  og_scalar_program program;
   int32_t tensor_count;
 } og_pointwise;
-
-// A kernel for any pointwise operator: call->derived is its og_pointwise.
-// Tensors may have any strides, broadcast, and any type but complex ones.
-og_status og_pointwise_run(const og_call *call);
 
 // --- The declaration ---------------------------------------------------------
 
@@ -372,6 +342,8 @@ typedef struct og_decl {
   og_stride_rule *strides;  // by tensor position
   og_expr workspace;
   og_grad grad;
+  og_expect *expects;
+  int32_t expect_count;
   int32_t inplace_param;  // of a derived in-place form, or -1
   bool has_lists;         // a tensor list among arguments or results
   bool has_data_dependent_result;
@@ -388,15 +360,7 @@ og_status og_decl_create(const og_op *record, uint32_t op_size,
                          og_decl **out_decl, opgraft_error *error);
 void og_decl_destroy(og_decl *decl);
 
-// After all declarations of a module are made: the backward operators exist,
-// their parameters and results fit.
-og_status og_decl_link(og_decl *const *decls, int32_t count,
-                       opgraft_error *error);
-
-// The declaration as JSON, for hosts that run the rules themselves.
-void og_decl_describe(const og_decl *decl, og_text *out);
-
-// --- Inference on integers ---------------------------------------------------
+// --- Frames and types --------------------------------------------------------
 
 // What frame->heap chains: og_alloc'd (or og_alloc_aligned) blocks that start
 // with this header; the last one's next is NULL. opgraft_frame_reset frees each
@@ -406,29 +370,6 @@ typedef struct og_frame_block {
   uint64_t pad[7];  // what follows is 64-byte aligned where the block is
 } og_frame_block;
 
-// Binds dims from frame->in and in_list, checks types, devices, shapes and
-// conditions, then fills frame->dim, frame->fresh, frame->fresh_list,
-// frame->out and frame->out_list. A plain fresh result i has fresh[i] (data
-// NULL), whose shape and strides are parts of frame->sizes, and fresh_list[i]
-// is empty. A list result has fresh_list[i], whose tensors stand in one block
-// chained to frame->heap; fresh[i] is zeroed. Does not allocate otherwise.
-// Results are row-major, or as their `like` argument where that is dense. A
-// data-dependent dim has its bound. The device is that of the first tensor that
-// was given, else the first Device argument's, else the CPU. May be called
-// again on the same frame. Failure: OG_SHAPE, OG_DTYPE, OG_DEVICE, OG_INVALID
-// (a missing argument), OG_MEMORY; the frame's results are then undefined, its
-// heap is still sound.
-og_status og_infer(const og_decl *decl, opgraft_frame *frame,
-                   opgraft_error *error);
-
-// The value of an expression for a call whose dims are bound.
-og_status og_expr_eval(const og_decl *decl, const og_expr *expr,
-                       const opgraft_frame *frame, int64_t index,
-                       int64_t *out_value, opgraft_error *error);
-
-// The type table that og_type_set indexes.
-og_dtype og_dtype_at(int32_t index);
-int32_t og_dtype_table_count(void);
 enum { OG_DTYPE_CODES = 7, OG_DTYPE_BYTES = 17 };
 // By code and size in bytes: index + 1, or 0.
 extern const uint8_t og_dtype_indices[OG_DTYPE_CODES][OG_DTYPE_BYTES];

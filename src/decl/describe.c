@@ -8,6 +8,7 @@
 //
 //   name, base_name, overload   strings; name is "f" or "f.overload"
 //   schema, doc, reduce         the author's strings, or null
+//   expect       list of {word: "unused", name}; name: of an argument or result
 //   flags        list of "deterministic", "random", "side_effect",
 //                "capture_same_shape", "capture_never", "batch_loop"
 //   params       list of {name, type, list, list_size, optional,
@@ -58,7 +59,7 @@
 //   inplace      param or null
 //   pointwise    the author's string, or null
 //   pointwise_program   its postfix over floats, a list of instructions like
-//                those of an expr with the names of decl.h's OG_POINT_LIST:
+//                those of an expr with the names of scalar/scalar.def:
 //                ["const", 0.5], ["load", tensor], ["number", attr],
 //                ["mul"]...; or null
 //   has_lists, has_data_dependent_result, is_pointwise_derived   booleans; the
@@ -73,9 +74,15 @@
 // ["vary_at", d], ["given_tensor", tensor], ["given_attr", a], ["index"],
 // ["threads"], ["item_bytes", tensor], ["add"], ...
 
+#include "decl/describe.h"
+
 #include <math.h>
 
-#include "decl/parse.h"
+#include "decl/parse/expect.h"
+#include "decl/parse/names.h"
+#include "decl/parse/parser.h"
+#include "decl/parse/schema.h"
+#include "decl/types.h"
 
 typedef struct writer {
   const og_decl *decl;
@@ -459,19 +466,16 @@ static void put_kernel(const writer *w, const og_kernel *kernel) {
 }
 
 static void put_pointwise(const writer *w) {
-#define POINT_TEXT(name, text, count) text,
-  static const char *const names[] = {OG_POINT_LIST(POINT_TEXT)};
-#undef POINT_TEXT
   const og_pointwise *pointwise = w->decl->pointwise;
   put(w, pointwise != NULL ? "[" : "null");
-  for (int32_t i = 0; pointwise != NULL && i < pointwise->count; ++i) {
-    const og_point_instruction *code = &pointwise->code[i];
+  for (int32_t i = 0; pointwise != NULL && i < pointwise->program.count; ++i) {
+    const og_scalar_instruction *code = &pointwise->program.code[i];
     comma(w, i);
-    og_text_addf(w->out, "[\"%s\"", names[code->op]);
-    if (code->op == OG_POINT_CONST_) {
+    og_text_addf(w->out, "[\"%s\"", og_scalar_name(code->op));
+    if (code->op == OG_SCALAR_const) {
       put(w, ", ");
       put_double(w, code->value);
-    } else if (code->op == OG_POINT_LOAD_ || code->op == OG_POINT_NUMBER_) {
+    } else if (code->op == OG_SCALAR_load || code->op == OG_SCALAR_number) {
       og_text_addf(w->out, ", %d", (int)code->slot);
     }
     put(w, "]");
@@ -521,6 +525,14 @@ static void put_condition(const writer *w, const og_condition *condition) {
   put(w, "}");
 }
 
+static void put_expect(const writer *w, const og_expect *expect) {
+  put(w, "{\"word\": ");
+  put_string(w, og_expect_word(expect->kind));
+  put(w, ", \"name\": ");
+  put_string(w, expect->name);
+  put(w, "}");
+}
+
 static void put_names(const writer *w) {
   const og_decl *decl = w->decl;
   put_text_field(w, "name", decl->name);
@@ -529,6 +541,7 @@ static void put_names(const writer *w) {
   put_text_field(w, "schema", decl->record->schema);
   put_text_field(w, "doc", decl->record->doc);
   put_text_field(w, "reduce", decl->record->reduce);
+  PUT_LIST(w, "expect", decl->expect_count, put_expect(w, &decl->expects[i]));
   put_key(w, "flags");
   put_flags(w);
   put(w, ", ");

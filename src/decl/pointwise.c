@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel that computes any pointwise expression, in blocks over f64 values.
 //
-// Invariants: the expression's stack fits (og_parse_pointwise counted), shapes
-// broadcast to the result's (the shape rule said so). Values are computed in
-// f64 whatever the types are: integers beyond 2^53 are rounded.
+// Invariants: shapes broadcast to the result's (the shape rule said so). Values
+// are computed in f64 whatever the types are: integers beyond 2^53 are rounded.
+
+#include "decl/pointwise.h"
 
 #include <math.h>
 #include <stddef.h>
 
 #include "decl/decl.h"
 
-enum { BLOCK = 256, OPERANDS_MAX = 9 };
+enum { BLOCK = OG_SCALAR_BLOCK, OPERANDS_MAX = 9 };
 
 // Dims that all tensors walk alike are merged; the innermost is last.
 typedef struct walk {
@@ -145,102 +146,6 @@ static void store(og_tensor *t, int64_t offset, int64_t stride, int64_t n,
   }
 }
 
-// --- Operations --------------------------------------------------------------
-
-#define EACH(expression)                                         \
-  do {                                                           \
-    for (int64_t i = 0; i < n; ++i) a[i] = (double)(expression); \
-  } while (0)
-
-static void unary(int32_t op, int64_t n, double *a) {
-  switch (op) {
-    case OG_POINT_NEG_:
-      EACH(-a[i]);
-      break;
-    case OG_POINT_NOT_:
-      EACH(a[i] == 0);
-      break;
-    case OG_POINT_EXP_:
-      EACH(exp(a[i]));
-      break;
-    case OG_POINT_LOG_:
-      EACH(log(a[i]));
-      break;
-    case OG_POINT_SQRT_:
-      EACH(sqrt(a[i]));
-      break;
-    case OG_POINT_RSQRT_:
-      EACH(1 / sqrt(a[i]));
-      break;
-    case OG_POINT_TANH_:
-      EACH(tanh(a[i]));
-      break;
-    case OG_POINT_SIGMOID_:
-      EACH(1 / (1 + exp(-a[i])));
-      break;
-    case OG_POINT_ERF_:
-      EACH(erf(a[i]));
-      break;
-    default:
-      EACH(fabs(a[i]));
-  }
-}
-
-static void binary(int32_t op, int64_t n, double *a, const double *b) {
-  switch (op) {
-    case OG_POINT_ADD_:
-      EACH(a[i] + b[i]);
-      break;
-    case OG_POINT_SUB_:
-      EACH(a[i] - b[i]);
-      break;
-    case OG_POINT_MUL_:
-      EACH(a[i] * b[i]);
-      break;
-    case OG_POINT_DIV_:
-      EACH(a[i] / b[i]);
-      break;
-    case OG_POINT_MIN_:
-      EACH(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]);
-      break;
-    case OG_POINT_MAX_:
-      EACH(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]);
-      break;
-    case OG_POINT_POW_:
-      EACH(pow(a[i], b[i]));
-      break;
-    case OG_POINT_EQ_:
-      EACH(a[i] == b[i]);
-      break;
-    case OG_POINT_NE_:
-      EACH(a[i] != b[i]);
-      break;
-    case OG_POINT_LT_:
-      EACH(a[i] < b[i]);
-      break;
-    case OG_POINT_LE_:
-      EACH(a[i] <= b[i]);
-      break;
-    case OG_POINT_GT_:
-      EACH(a[i] > b[i]);
-      break;
-    case OG_POINT_GE_:
-      EACH(a[i] >= b[i]);
-      break;
-    case OG_POINT_AND_:
-      EACH(a[i] != 0 && b[i] != 0);
-      break;
-    default:
-      EACH(a[i] != 0 || b[i] != 0);
-  }
-}
-
-static void fill(double value, int64_t n, double *a) { EACH(value); }
-
-static void choose(int64_t n, double *a, const double *b, const double *c) {
-  EACH(a[i] != 0 ? b[i] : c[i]);
-}
-
 static double number(const og_attr *attr) {
   return attr->kind == OG_ATTR_FLOAT ? attr->f : (double)attr->i;
 }
@@ -294,29 +199,29 @@ static void transfer(const walk *w, int32_t operand, place at, int64_t n,
   }
 }
 
-static void run_block(const walk *w, const place *at, int64_t n) {
-  double stack[OG_POINT_DEPTH_MAX][BLOCK];
-  const og_pointwise *p = w->pointwise;
-  int32_t top = -1;
-  for (int32_t k = 0; k < p->count; ++k) {
-    const og_point_instruction *code = &p->code[k];
-    if (code->op == OG_POINT_CONST_) {
-      fill(code->value, n, stack[++top]);
-    } else if (code->op == OG_POINT_NUMBER_) {
-      fill(number(&w->call->attr[code->slot]), n, stack[++top]);
-    } else if (code->op == OG_POINT_LOAD_) {
-      transfer(w, code->slot, *at, n, stack[++top], NULL);
-    } else if (code->op < OG_POINT_ADD_) {
-      unary(code->op, n, stack[top]);
-    } else if (code->op == OG_POINT_SELECT_) {
-      top -= 2;
-      choose(n, stack[top], stack[top + 1], stack[top + 2]);
-    } else {
-      --top;
-      binary(code->op, n, stack[top], stack[top + 1]);
-    }
+// A block, and where it begins.
+typedef struct block {
+  const walk *walk;
+  const place *at;
+} block;
+
+static void operand_load(void *state, const og_scalar_instruction *code,
+                         int64_t n, void *to) {
+  const block *b = state;
+  double *values = to;
+  if (code->op == OG_SCALAR_load) {
+    transfer(b->walk, code->slot, *b->at, n, values, NULL);
+    return;
   }
-  transfer(w, p->tensor_count, *at, n, NULL, stack[0]);
+  const double value = number(&b->walk->call->attr[code->slot]);
+  for (int64_t i = 0; i < n; ++i) values[i] = value;
+}
+
+static void run_block(const walk *w, const place *at, int64_t n) {
+  double result[BLOCK];
+  block b = {w, at};
+  og_scalar_run_f64(&w->pointwise->program, n, operand_load, &b, result);
+  transfer(w, w->pointwise->tensor_count, *at, n, NULL, result);
 }
 
 static void run_range(void *state, int64_t begin, int64_t end, int32_t worker) {
@@ -389,9 +294,9 @@ og_status og_pointwise_run(const og_call *call) {
                    "the host left out the expression (og_call.derived) of a "
                    "derived kernel");
   w.pointwise = call->derived;
-  for (int32_t k = 0; k < w.pointwise->count; ++k) {
-    const og_point_instruction *code = &w.pointwise->code[k];
-    if (code->op == OG_POINT_NUMBER_ &&
+  for (int32_t k = 0; k < w.pointwise->program.count; ++k) {
+    const og_scalar_instruction *code = &w.pointwise->program.code[k];
+    if (code->op == OG_SCALAR_number &&
         call->attr[code->slot].kind == OG_ATTR_COMPLEX)
       return og_fail(call, OG_UNSUPPORTED,
                      "a pointwise expression takes no complex number");

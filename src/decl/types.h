@@ -26,4 +26,8 @@ void og_promotion_number(og_promotion *state, int32_t attr_kind);
 // Negative where nothing was added or the types have no common one.
 int32_t og_promotion_result(const og_promotion *state);
 
+// The type table that og_type_set indexes.
+og_dtype og_dtype_at(int32_t index);
+int32_t og_dtype_table_count(void);
+
 #endif  // OG_DECL_TYPES_H

@@ -8,10 +8,12 @@
 // was last found apart. Otherwise ranges are sorted, nearly in order from the
 // call before, and only ranges that cross are decided exactly.
 
+#include "exec/apart.h"
+
+#include <opgraft/graph_file.h>
 #include <stdlib.h>
 
 #include "call/overlap.h"
-#include "exec/exec.h"
 
 enum { FEW = 16 };  // moves that an insertion sort is quick for
 
@@ -30,19 +32,6 @@ struct og_apart {
 };
 
 // --- Making ------------------------------------------------------------------
-
-// Whether a node writes the input's storage.
-static void written_find(const opgraft_graph *graph, bool *out_written) {
-  for (int32_t n = 0; n < graph->node_count; ++n) {
-    const og_node *node = &graph->nodes[n];
-    if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
-    for (int32_t r = 0; r < node->out_count; ++r) {
-      if (node->out[r] < 0) continue;
-      const og_value *root = &graph->values[graph->values[node->out[r]].root];
-      if (root->kind == OG_VALUE_INPUT) out_written[root->result] = true;
-    }
-  }
-}
 
 static void span_fill(const og_plan *plan, int32_t input, bool is_written,
                       input_span *out) {
@@ -64,9 +53,9 @@ og_status og_apart_make(og_instance *instance, opgraft_error *error) {
   const og_plan *plan = instance->entry->plan;
   const opgraft_graph *graph = plan->graph;
   const size_t count = (size_t)graph->input_count + 1;
-  bool *written = og_arena_array(&instance->memory, count, sizeof *written);
+  uint8_t *written = og_arena_array(&instance->memory, count, sizeof *written);
   if (written == NULL) return og_graph_no_memory(error);
-  written_find(graph, written);
+  opgraft_graph_written(graph, written);
   int32_t written_count = 0;
   for (int32_t i = 0; i < graph->input_count; ++i) written_count += written[i];
   if (written_count == 0) return OG_OK;
@@ -76,7 +65,7 @@ og_status og_apart_make(og_instance *instance, opgraft_error *error) {
   if (apart->spans == NULL) return og_graph_no_memory(error);
   for (int32_t i = 0; i < graph->input_count; ++i)
     if (graph->inputs[i].value >= 0)
-      span_fill(plan, i, written[i], &apart->spans[apart->count++]);
+      span_fill(plan, i, written[i] != 0, &apart->spans[apart->count++]);
   instance->apart = apart;
   return OG_OK;
 }

@@ -5,40 +5,18 @@
 // statistics; an instance that is in use belongs to its call alone; a plan
 // that is evicted while in use is freed by its last call.
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "exec/exec.h"
+#include "base/clock.h"
+#include "exec/apart.h"
+#include "exec/entry.h"
+#include "exec/instance.h"
+#include "exec/lane_trial.h"
+#include "exec/lease.h"
+#include "exec/reloc.h"
+#include "exec/sections.h"
 
 enum { PLAN_LIMIT = 16 };
-
-og_status og_run_fail(const og_run *run, og_status code, const char *format,
-                      ...) {
-  char text[512];
-  va_list values;
-  va_start(values, format);
-  vsnprintf(text, sizeof text, format, values);
-  va_end(values);
-  return og_error_set(run->error, code, NULL, NULL, "%s", text);
-}
-
-og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
-                          og_task_fn fn, void *state) {
-  opgraft_executable *executable = run->executable;
-  if (executable->team != NULL) {
-    og_team_run(executable->team, total, grain, fn, state);
-    return OG_OK;
-  }
-  if (executable->threads <= 1 || total <= grain) {
-    fn(state, 0, total, 0);
-    return OG_OK;
-  }
-  const og_call call = {.struct_size = sizeof call,
-                        .threads = executable->threads,
-                        .host = executable->host.context};
-  return executable->host.parallel_for(&call, total, grain, fn, state);
-}
 
 // --- Life --------------------------------------------------------------------
 
@@ -115,18 +93,6 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   return OG_OK;
 }
 
-void og_entry_destroy(og_plan_entry *entry) {
-  while (entry->idle != NULL) {
-    og_instance *instance = entry->idle;
-    entry->idle = instance->next;
-    og_instance_destroy(instance);
-  }
-  og_lease_want(-(int64_t)entry->plan->arena_bytes);
-  og_lane_trial_destroy(entry->trial);
-  og_plan_destroy(entry->plan);
-  og_free(entry);
-}
-
 // A call in flight holds a reference, so this may run at the end of one.
 static void executable_destroy(opgraft_executable *executable) {
   while (executable->plans != NULL) {
@@ -182,50 +148,6 @@ static void entry_evict(opgraft_executable *executable) {
   if (entry->users == 0) og_entry_destroy(entry);
 }
 
-og_status og_entry_create(opgraft_executable *executable,
-                          const int64_t *symbols,
-                          const og_lane_request *request,
-                          og_plan_entry **out_entry, opgraft_error *error) {
-  og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
-  if (entry == NULL) return og_graph_no_memory(error);
-  entry->executable = executable;
-  const og_status status =
-      og_plan_create(executable->graph, symbols, executable->host.flags,
-                     request, &entry->plan, error);
-  if (status != OG_OK) {
-    og_free(entry);
-  } else {
-    og_lease_want((int64_t)entry->plan->arena_bytes);
-    *out_entry = entry;
-  }
-  return status;
-}
-
-static void stats_from_plan(opgraft_executable *executable,
-                            const og_plan *plan) {
-  opgraft_stats *stats = &executable->stats;
-  stats->arena_bytes = (int64_t)plan->arena_bytes;
-  stats->lower_bound_bytes = (int64_t)plan->lower_bound_bytes;
-  stats->clone_bytes = plan->clone_bytes;
-  stats->sections = plan->lanes.section_count;
-  stats->lanes = 1;
-  for (int32_t k = 0; k < plan->lanes.section_count; ++k)
-    if (plan->lanes.sections[k].lane_count > stats->lanes)
-      stats->lanes = plan->lanes.sections[k].lane_count;
-}
-
-void og_entry_replace(og_plan_entry *entry, og_plan_entry *made) {
-  opgraft_executable *executable = entry->executable;
-  og_plan_entry **at = &executable->plans;
-  while (*at != entry) at = &(*at)->next;
-  made->next = entry->next;
-  *at = made;
-  entry->is_evicted = true;
-  stats_from_plan(executable, made->plan);
-  ++executable->stats.replans_lanes;
-  if (entry->users == 0) og_entry_destroy(entry);
-}
-
 // Sections from the first call on, with equal costs for all nodes: what tests
 // and --bisect want. A host's nodes stay on the thread that calls.
 static og_status entry_create_now(opgraft_executable *executable,
@@ -271,7 +193,7 @@ static og_status entry_get(opgraft_executable *executable,
   executable->plans = *out_entry;
   if (++executable->plan_count > executable->host.plan_limit)
     entry_evict(executable);
-  stats_from_plan(executable, (*out_entry)->plan);
+  og_entry_stats(executable, (*out_entry)->plan);
   executable->stats.plan_ns = og_now_ns() - begun_ns;
   ++executable->stats.replans_shape;
   return OG_OK;
@@ -464,34 +386,6 @@ og_status opgraft_executable_begin(opgraft_executable *executable,
     status = call_begin(executable, in, ints, symbols, out_call, error);
   if (symbols != on_stack) og_free(symbols);
   return status;
-}
-
-og_status og_step_failed(const og_instance *instance, int32_t step,
-                         og_status status, opgraft_error *error) {
-  const og_node *node =
-      &instance->entry->plan->graph->nodes[instance->step_nodes[step]];
-  const char *name = og_node_name(node);
-  char reason[sizeof error->text];
-  if (error == NULL) return status;
-  snprintf(reason, sizeof reason, "%s",
-           error->code != OG_OK ? error->text : opgraft_status_text(status));
-  return og_error_set(error, status, name, NULL, "%s%s: %s", name,
-                      og_node_source(node, &(og_source){{0}}), reason);
-}
-
-void og_storages_bind(og_instance *instance, void *const *storage_data) {
-  const int32_t count = instance->entry->plan->storage_count;
-  for (int32_t i = 0; i < count; ++i) {
-    opgraft_given *given = &instance->given[i];
-    given->owner = NULL;
-    if (given->is_late) continue;
-    if (storage_data[i] == NULL && given->tensor != NULL) {
-      ((og_tensor *)(uintptr_t)given->tensor)->data = NULL;
-      instance->storages[i].bound = NULL;
-    } else if (instance->storages[i].bound != storage_data[i]) {
-      og_relocs_set(&instance->storages[i], storage_data[i]);
-    }
-  }
 }
 
 og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,

@@ -7,6 +7,8 @@
 // they are put back first. A frame is long, and a replay of what its embedder
 // prepared reads none of it.
 
+#include "exec/framed.h"
+
 #include <string.h>
 
 #include "base/float_env.h"
@@ -237,25 +239,37 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
+static opgraft_value operand_id(const og_node *node, int32_t i) {
+  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+}
+
 // Shows the node's tensors at addresses that tell where the plan puts them, so
 // that a call is matched as one with memory is: every place has a range of its
-// own. Or takes the addresses away; a constant has its own and keeps it.
-static void places_show(const og_prep *prep, bool is_shown) {
+// own. A constant has its own address and keeps it. `out_kept`, by operand and
+// result: the addresses until then.
+static void places_show(const og_prep *prep, void **out_kept) {
   const og_node *node = prep->node;
   for (int32_t i = 0; i < node->in_count + node->out_count; ++i) {
-    const bool is_in = i < node->in_count;
-    const opgraft_value id =
-        is_in ? node->in[i] : node->out[i - node->in_count];
+    const opgraft_value id = operand_id(node, i);
     if (id < 0) continue;
     const og_place *place = &prep->plan->places[id];
+    og_tensor *tensor = &prep->instance->tensors[id];
+    out_kept[i] = tensor->data;
     if (place->kind == OG_PLACE_NONE || place->kind == OG_PLACE_CONSTANT)
       continue;
     const uint64_t range = ((uint64_t)place->index + 1) * OG_PLACE_CONSTANT +
                            (uint64_t)place->kind;
-    prep->instance->tensors[id].data =
-        is_shown
-            ? (void *)(uintptr_t)((range << 40) + (uint64_t)place->offset_bytes)
-            : NULL;
+    tensor->data =
+        (void *)(uintptr_t)((range << 40) + (uint64_t)place->offset_bytes);
+  }
+}
+
+// Backwards: a value may be several operands.
+static void places_hide(const og_prep *prep, void *const *kept) {
+  const og_node *node = prep->node;
+  for (int32_t i = node->in_count + node->out_count - 1; i >= 0; --i) {
+    const opgraft_value id = operand_id(node, i);
+    if (id >= 0) prep->instance->tensors[id].data = kept[i];
   }
 }
 
@@ -327,16 +341,20 @@ static og_status results_set(og_prep *prep, opgraft_frame *frame) {
 static og_status frame_fill(og_prep *prep, og_framed *framed) {
   opgraft_frame *frame = &framed->frame;
   const opgraft_op *op = prep->node->foreign->module_op;
+  void **kept = og_prep_alloc(
+      prep, (size_t)(prep->node->in_count + prep->node->out_count + 1) *
+                sizeof *kept);
+  if (kept == NULL) return og_prep_memory(prep);
   opgraft_frame_init(frame, op);
   frame->call.parallel_for = frame_parallel;
   frame->call.threads = prep->executable->threads;
   frame->call.host = framed;
   OG_TRY(arguments_set(prep, frame, op->decl));
-  places_show(prep, true);
+  places_show(prep, kept);
   og_status status = opgraft_frame_infer(frame, prep->error);
   framed->heap = frame->heap;
   if (status == OG_OK) status = results_set(prep, frame);
-  places_show(prep, false);
+  places_hide(prep, kept);
   OG_TRY(status);
   framed->is_direct = takes_all(op->decl, frame);
   if (framed->is_direct && frame->call.workspace_bytes > 0) {

@@ -7,7 +7,9 @@
 // Invariants: holds stand behind nodes that are in no section, in order; a
 // storage that the host's step hands over (hosted.c) is in no hold.
 
-#include "exec/exec.h"
+#include "exec/hold.h"
+
+#include "exec/reloc.h"
 
 enum {
   HOLDS_MAX = 8,          // each takes the host's lock once

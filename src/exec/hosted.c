@@ -5,9 +5,14 @@
 // instance; only the data pointers of the tensors change. A result that the
 // host may hand over is the first to lie in its storage, and the whole of it.
 
+#include "exec/hosted.h"
+
 #include <string.h>
 
+#include "exec/framed.h"
 #include "exec/ref.h"
+#include "exec/reloc.h"
+#include "graph/element.h"
 
 typedef struct og_hosted {
   struct og_hosted *next;
@@ -40,13 +45,6 @@ static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
   }
   *out_args = copy;
   return OG_OK;
-}
-
-void og_updates_start(og_tensor *const *in, og_tensor *const *out,
-                      int32_t out_count, const int32_t *update) {
-  for (int32_t r = 0; update != NULL && r < out_count; ++r)
-    if (update[r] > 0 && out[r] != NULL)
-      og_copy_elements(out[r], in[update[r] - 1]);
 }
 
 // --- The host's nodes --------------------------------------------------------
@@ -109,17 +107,47 @@ static og_status gives_note(og_prep *prep, og_hosted *hosted) {
   return OG_OK;
 }
 
+static bool is_number(const og_prep *prep, int32_t i) {
+  const opgraft_value id = prep->node->in[i];
+  if (id < 0 || !og_ops[prep->node->op].converts || prep->out[0] == NULL)
+    return false;
+  const og_value *value = &prep->plan->graph->values[id];
+  return value->kind == OG_VALUE_LITERAL && value->dtype.code != OG_CODE_BOOL;
+}
+
+// A number that stands for a tensor, as one of the result's type: the host
+// would take a double for more than it was.
+static og_status number_make(og_prep *prep, int32_t i, og_tensor **out) {
+  struct number {
+    og_tensor tensor;
+    char element[16];
+  } *made = og_prep_alloc(prep, sizeof *made);
+  if (made == NULL) return og_prep_memory(prep);
+  const og_value *value = &prep->plan->graph->values[prep->node->in[i]];
+  const og_dtype dtype = prep->out[0]->dtype;
+  made->tensor = *prep->in[i];
+  made->tensor.dtype = dtype;
+  made->tensor.data = made->element;
+  if (value->dtype.code == OG_CODE_FLOAT)
+    og_element_set_double(dtype, made->element, value->number.f);
+  else
+    og_element_set_int(dtype, made->element, value->number.i);
+  *out = &made->tensor;
+  return OG_OK;
+}
+
 // What the host sees as operands: one that a result starts as is that result,
 // so that an operator which writes its argument finds what it may write.
 static og_status operands_make(og_prep *prep, og_tensor *const **out_in) {
   const og_node *node = prep->node;
-  *out_in = prep->in;
-  if (node->update == NULL) return OG_OK;
   og_tensor **in =
       og_prep_alloc(prep, ((size_t)node->in_count + 1) * sizeof *in);
   if (in == NULL) return og_prep_memory(prep);
-  for (int32_t i = 0; i < node->in_count; ++i) in[i] = prep->in[i];
-  for (int32_t r = 0; r < node->out_count; ++r)
+  for (int32_t i = 0; i < node->in_count; ++i) {
+    in[i] = prep->in[i];
+    if (is_number(prep, i)) OG_TRY(number_make(prep, i, &in[i]));
+  }
+  for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
     if (node->update[r] > 0 && prep->out[r] != NULL)
       in[node->update[r] - 1] = prep->out[r];
   *out_in = in;

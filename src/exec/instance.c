@@ -2,13 +2,20 @@
 // Makes instances: the flat table of steps and the lists of pointers that
 // move between calls.
 
+#include "exec/instance.h"
+
 #include <string.h>
 
-#include "exec/exec.h"
+#include "exec/apart.h"
+#include "exec/framed.h"
+#include "exec/hold.h"
+#include "exec/hosted.h"
+#include "exec/kernels.h"
+#include "exec/reloc.h"
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
   [OG_IR_##id] = og_prepare_##kernel,
-#define OG_PW(id, arity, flags, rule, on_float, on_int) \
+#define OG_PW(id, arity, flags, rule, classes, expression) \
   [OG_IR_##id] = og_prepare_pointwise,
 static const og_prepare_fn kernels[OG_IR_COUNT] = {
 #include "graph/ops.def"
@@ -26,55 +33,10 @@ og_status og_prepare_host_only(og_prep *prep) {
                        "where the host is");
 }
 
-// --- What prepare functions ask for ------------------------------------------
-
-void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
-  const int64_t most = prep->executable->host.max_bytes;
-  og_instance *instance = prep->instance;
-  if (most > 0) {
-    if (size_bytes > (uint64_t)(most - instance->held_bytes)) return NULL;
-    instance->held_bytes += (int64_t)size_bytes;
-  }
-  return og_arena_alloc(&instance->memory, size_bytes);
-}
-
-void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
-  og_scratch *scratch = &prep->instance->scratch[prep->lane];
-  if (scratch->memory == NULL || scratch->bytes < size_bytes) {
-    scratch->memory = og_prep_alloc(prep, size_bytes);
-    scratch->bytes = size_bytes;
-  }
-  return scratch->memory;
-}
-
-og_status og_prep_wrong(og_prep *prep, const char *what) {
-  const og_node *node = prep->node;
-  return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
-                      "%s%s: %s", og_node_name(node),
-                      og_node_source(node, &(og_source){{0}}), what);
-}
-
-og_status og_prep_memory(og_prep *prep) {
-  const int64_t most = prep->executable->host.max_bytes;
-  const char *name = og_node_name(prep->node);
-  if (most == 0)
-    return og_error_set(prep->error, OG_MEMORY, name, NULL,
-                        "not enough memory to prepare %s", name);
-  return og_error_set(prep->error, OG_MEMORY, name, NULL,
-                      "%s%s: there is not enough memory, or it needs "
-                      "more than the limit of %lld bytes",
-                      name, og_node_source(prep->node, &(og_source){{0}}),
-                      (long long)most);
-}
+// --- Limits ---
 
 static int64_t saturated_add(int64_t a, int64_t b) {
   return og_i64_add(a, b, &a) ? a : INT64_MAX;
-}
-
-void og_prep_work(og_prep *prep, int64_t count, int64_t times) {
-  int64_t work;
-  if (!og_i64_mul(count, times, &work)) work = INT64_MAX;
-  prep->work = saturated_add(prep->work, work);
 }
 
 // An empty dim may stand beside ones that a kernel walks.
@@ -125,149 +87,6 @@ static og_status bytes_check(og_instance *instance, const og_plan *plan,
   return og_error_set(error, OG_MEMORY, NULL, NULL,
                       "graph %s: a call needs %lld bytes, the limit is %lld",
                       plan->graph->name, (long long)bytes, (long long)most);
-}
-
-static og_status reloc_add(og_instance *instance, og_reloc_list *list,
-                           void **where, int64_t offset_bytes) {
-  if (list->count == list->capacity) {
-    const int32_t capacity = list->capacity ? list->capacity * 2 : 4;
-    og_reloc *relocs =
-        og_arena_array(&instance->memory, (size_t)capacity, sizeof *relocs);
-    if (relocs == NULL) return OG_MEMORY;
-    if (list->count > 0)
-      memcpy(relocs, list->relocs, (size_t)list->count * sizeof *relocs);
-    list->relocs = relocs;
-    list->capacity = capacity;
-  }
-  list->relocs[list->count++] = (og_reloc){where, offset_bytes};
-  return OG_OK;
-}
-
-void og_relocs_set(og_reloc_list *list, void *base) {
-  for (int32_t i = 0; i < list->count; ++i)
-    *list->relocs[i].where = (char *)base + list->relocs[i].offset_bytes;
-  list->bound = base;
-}
-
-static og_status pointer_add(og_instance *instance, const og_plan *plan,
-                             opgraft_value id, void **where) {
-  const og_place *place = &plan->places[id];
-  const og_value *source;
-  switch (place->kind) {
-    case OG_PLACE_ARENA:
-      return reloc_add(instance, &instance->arena, where, place->offset_bytes);
-    case OG_PLACE_INPUT:
-      return reloc_add(instance, &instance->inputs[place->index], where,
-                       place->offset_bytes);
-    case OG_PLACE_STORAGE:
-      return reloc_add(instance, &instance->storages[place->index], where,
-                       place->offset_bytes);
-    case OG_PLACE_CONSTANT:
-      source = &plan->graph->values[place->index];
-      *where = (char *)(uintptr_t)(source->kind == OG_VALUE_LITERAL
-                                       ? (const void *)&source->number
-                                       : source->data) +
-               place->offset_bytes;
-      return OG_OK;
-    default:
-      return OG_OK;
-  }
-}
-
-og_status og_prep_pointer(og_prep *prep, void **where,
-                          const og_tensor *tensor) {
-  const opgraft_value id = (opgraft_value)(tensor - prep->instance->tensors);
-  if (pointer_add(prep->instance, prep->plan, id, where) == OG_OK) return OG_OK;
-  return og_prep_memory(prep);
-}
-
-// --- Attributes --------------------------------------------------------------
-
-static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {
-  opgraft_arg arg = *attr;
-  if (arg.kind == OPGRAFT_ARG_SIZE)
-    og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &arg);
-  return arg;
-}
-
-static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
-                          int64_t *out) {
-  const opgraft_arg arg = resolved(prep, attr);
-  if (arg.kind != OPGRAFT_ARG_INT && arg.kind != OPGRAFT_ARG_BOOL)
-    return og_prep_wrong(prep, "an attribute is not an integer");
-  *out = arg.i;
-  return OG_OK;
-}
-
-og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
-                      int64_t *out) {
-  const opgraft_arg *attr = og_node_attr(prep->node, index);
-  *out = otherwise;
-  return attr->kind == OPGRAFT_ARG_NONE ? OG_OK : attr_int(prep, attr, out);
-}
-
-bool og_prep_is_float(const og_prep *prep, int32_t index) {
-  return resolved(prep, og_node_attr(prep->node, index)).kind ==
-         OPGRAFT_ARG_FLOAT;
-}
-
-og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
-                        double *out) {
-  const opgraft_arg attr = resolved(prep, og_node_attr(prep->node, index));
-  int64_t number = 0;
-  *out = otherwise;
-  if (attr.kind == OPGRAFT_ARG_NONE) return OG_OK;
-  if (attr.kind == OPGRAFT_ARG_FLOAT) {
-    *out = attr.f;
-    return OG_OK;
-  }
-  OG_TRY(attr_int(prep, &attr, &number));
-  *out = (double)number;
-  return OG_OK;
-}
-
-og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,
-                       int32_t capacity, int32_t *out_count) {
-  const opgraft_arg *attr = og_node_attr(prep->node, index);
-  *out_count = 0;
-  if (attr->kind == OPGRAFT_ARG_NONE) return OG_OK;
-  if (attr->kind != OPGRAFT_ARG_LIST) {
-    *out_count = 1;
-    return attr_int(prep, attr, out);
-  }
-  if (attr->count > capacity)
-    return og_prep_wrong(prep, "a list of integers is too long");
-  for (; *out_count < attr->count; ++*out_count)
-    OG_TRY(attr_int(prep, &attr->list[*out_count], &out[*out_count]));
-  return OG_OK;
-}
-
-og_status og_prep_dim(og_prep *prep, int32_t index, int32_t rank,
-                      int32_t *out_dim) {
-  int64_t dim;
-  OG_TRY(og_prep_int(prep, index, -1, &dim));
-  if (dim < 0) dim += rank;
-  if (rank == 0 && (dim == 0 || dim == -1)) dim = 0;
-  if (dim < 0 || (dim >= rank && rank > 0))
-    return og_prep_wrong(prep, "a dim is out of range");
-  *out_dim = (int32_t)dim;
-  return OG_OK;
-}
-
-bool og_same_shape(const og_tensor *a, const og_tensor *b) {
-  bool same = a->ndim == b->ndim;
-  for (int32_t d = 0; same && d < a->ndim; ++d)
-    same = a->shape[d] == b->shape[d];
-  return same;
-}
-
-bool og_is_float(const og_tensor *tensor) {
-  const og_class of = og_dtype_class(tensor->dtype);
-  return of == OG_CLASS_F32 || of == OG_CLASS_F64;
-}
-
-bool og_is_int(const og_tensor *tensor) {
-  return og_dtype_class(tensor->dtype) == OG_CLASS_I64;
 }
 
 // --- Steps -------------------------------------------------------------------
@@ -418,7 +237,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
 static og_status tensors_make(og_instance *instance, const og_plan *plan) {
   for (int32_t v = 0; v < plan->graph->value_count; ++v) {
     instance->tensors[v] = plan->tensors[v];
-    if (pointer_add(instance, plan, v, &instance->tensors[v].data) != OG_OK)
+    if (og_reloc_add(instance, plan, v, &instance->tensors[v].data) != OG_OK)
       return OG_MEMORY;
   }
   return OG_OK;

@@ -8,11 +8,16 @@
 // went, the machine may have been busy, so a few more trials follow, each after
 // many more replays.
 //
-// Invariant: a trial is its entry's; the executable's mutex guards it.
+// Invariants: a trial is its entry's, and one block of memory; the executable's
+// mutex guards it.
+
+#include "exec/lane_trial.h"
 
 #include <string.h>
 
-#include "exec/exec.h"
+#include "base/clock.h"
+#include "exec/entry.h"
+#include "exec/sections.h"
 
 enum {
   WARM = 2,      // replays that are not timed
@@ -52,28 +57,16 @@ void og_lane_trial_begin(og_plan_entry *entry) {
   const size_t nodes = (size_t)executable->graph->node_count + 1;
   if (executable->lanes < 2 || entry->plan->lanes.count < 2) return;
   // Short of memory there is no trial, and all runs as it is.
-  og_lane_trial *trial = og_alloc_zeroed(1, sizeof *trial);
-  int64_t *numbers = og_alloc_zeroed(2 * nodes, sizeof *numbers);
-  uint8_t *flags = og_alloc_zeroed(nodes, 1);
-  if (trial == NULL || numbers == NULL || flags == NULL) {
-    og_free(trial);
-    og_free(numbers);
-    og_free(flags);
-    return;
-  }
+  og_lane_trial *trial = og_alloc_zeroed(
+      1, sizeof *trial + nodes * (2 * sizeof *trial->cost_ns + 1));
+  if (trial == NULL) return;
+  int64_t *numbers = (int64_t *)(trial + 1);
   *trial = (og_lane_trial){.cost_ns = numbers,
                            .section_ns = numbers + nodes,
-                           .flags = flags,
+                           .flags = (uint8_t *)(numbers + 2 * nodes),
                            .serial_bytes = entry->plan->arena_bytes};
   entry->trial = trial;
   __atomic_store_n(&entry->is_tried, true, __ATOMIC_RELEASE);
-}
-
-void og_lane_trial_destroy(og_lane_trial *trial) {
-  if (trial == NULL) return;
-  og_free(trial->cost_ns);
-  og_free(trial->flags);
-  og_free(trial);
 }
 
 static void trial_end(og_plan_entry *entry) {

@@ -5,7 +5,7 @@
 // Invariant: an arena is in the list as long as it exists; only its lessee or,
 // when idle, a thread that holds the mutex touches it.
 
-#include "exec/exec.h"
+#include "exec/lease.h"
 
 struct og_lease {
   og_lease *next;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "exec/loops.h"
 
 static int64_t operand_stride(const og_tensor *tensor, int32_t ndim,
                               int32_t dim, int64_t size, bool *ok) {
@@ -107,7 +108,7 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
 #define TO_F16(type, x) og_half_from_float((float)(x))
 
 #define LOAD(name, type, of, from_type)                                     \
-  OG_LOOP_CLONES static void load_##name##_##of(                            \
+  OG_LOOP_BODY void load_##name##_##of##_body(                              \
       int64_t n, void *to, const char *from, int64_t stride) {              \
     of##_type *out = to;                                                    \
     if (stride == (int64_t)sizeof(type)) {                                  \
@@ -117,9 +118,12 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
     }                                                                       \
     for (int64_t i = 0; i < n; ++i, from += stride)                         \
       out[i] = (of##_type)from_type(*(const type *)(const void *)from);     \
-  }
+  }                                                                         \
+  OG_LOOP(load_##name##_##of,                                               \
+          (int64_t n, void *to, const char *from, int64_t stride),          \
+          (n, to, from, stride))
 #define STORE(name, type, of, to_type)                               \
-  OG_LOOP_CLONES static void store_##name##_##of(                    \
+  OG_LOOP_BODY void store_##name##_##of##_body(                      \
       int64_t n, char *to, int64_t stride, const void *from) {       \
     const of##_type *in = from;                                      \
     if (stride == (int64_t)sizeof(type)) {                           \
@@ -129,7 +133,10 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
     }                                                                \
     for (int64_t i = 0; i < n; ++i, to += stride)                    \
       *(type *)(void *)to = to_type(type, in[i]);                    \
-  }
+  }                                                                  \
+  OG_LOOP(store_##name##_##of,                                       \
+          (int64_t n, char *to, int64_t stride, const void *from),   \
+          (n, to, stride, from))
 
 typedef float f32_type;
 typedef double f64_type;

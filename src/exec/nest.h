@@ -11,16 +11,6 @@
 
 enum { OG_NEST_OPERANDS = 6 };
 
-// A loop that the compiler makes once for each instruction set; the loader
-// picks one. The results are the same: nothing is contracted or reordered.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__OPTIMIZE__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&        \
-    !defined(__clang__)
-#define OG_LOOP_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define OG_LOOP_CLONES
-#endif
-
 // Dims from the outermost to the innermost, unit dims dropped and those that
 // are one run in every operand joined. Strides are in bytes.
 typedef struct og_nest {

@@ -9,12 +9,21 @@
 #include <opgraft/plain.h>
 #include <string.h>
 
-#include "exec/exec.h"
+#include "exec/framed.h"
+#include "exec/instance.h"
+#include "exec/reloc.h"
+#include "graph/verify.h"
+
+enum {
+  MARK_WRITTEN = 1,
+  MARK_VALUE = 2,  // by the value that is being scattered
+  MARK_PART = 4,   // by an earlier result of the node, of another root
+};
 
 // What a root's storage holds.
 typedef struct image {
   char *bytes;
-  uint8_t *is_written;  // by element
+  uint8_t *is_written;  // by element: a sum of MARK_*
   int64_t elements;
 } image;
 
@@ -316,17 +325,22 @@ static og_status scatter(plain *p, opgraft_value id, const char *bytes) {
   walk w = {.at = p->plan.sizes[p->graph->values[id].offset]};
   int64_t count;
   OG_TRY(elements_count(p, id, &count));
-  // 2: by this value, 1: by it or an earlier one.
-  for (int64_t i = 0; i < to->elements; ++i) to->is_written[i] &= 1;
   for (int64_t i = 0; i < count; ++i) {
     if (w.at < 0 || w.at >= to->elements)
       return wrong(p, id, "leaves its storage");
-    if (to->is_written[w.at] & 2)
+    if (to->is_written[w.at] & MARK_VALUE)
       return wrong(p, id, "has several elements at one place");
-    to->is_written[w.at] = 3;
+    if (to->is_written[w.at] & MARK_PART)
+      return wrong(p, id, "overlaps another result of the node");
+    to->is_written[w.at] |= MARK_VALUE;
     memcpy(to->bytes + (size_t)w.at * item, bytes + (size_t)i * item, item);
     if (!walk_step(&w, layout)) return wrong(p, id, "reaches too far");
   }
+  // A base holds the parts that come after it.
+  const bool is_base = p->graph->values[id].root == id;
+  const int settled = MARK_WRITTEN | (is_base ? 0 : MARK_PART);
+  for (int64_t i = 0; i < to->elements; ++i)
+    if (to->is_written[i] & MARK_VALUE) to->is_written[i] = (uint8_t)settled;
   return OG_OK;
 }
 
@@ -498,8 +512,15 @@ static og_status kernel_run(plain *p, const og_node *node) {
   return p->instance.steps[0].run(p->instance.steps[0].state, &run);
 }
 
-// The first that is in a storage of its own makes that.
+// The first that is in a storage of its own makes that. No element is written
+// as two results.
 static og_status results_keep(plain *p, const og_node *node) {
+  for (int32_t r = 0; r < node->out_count; ++r) {
+    if (node->out[r] < 0) continue;
+    const image *to = &p->images[p->graph->values[node->out[r]].root];
+    for (int64_t i = 0; i < to->elements; ++i)
+      to->is_written[i] &= MARK_WRITTEN;
+  }
   for (int32_t r = 0; r < node->out_count; ++r) {
     const opgraft_value id = node->out[r];
     if (id < 0) continue;

@@ -1,120 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise operators: one loop for each row of ops.def and each type that is
-// computed in, behind one walk over strides and types.
+// Pointwise operators: the loops of ops.def behind one walk over strides and
+// types.
 //
 // Invariant: a loop's operands are runs of T, or one T that stands for all
 // (step 0); what is neither is first converted, block by block.
 
 #include <string.h>
 
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "exec/nest.h"
-#include "exec/pointwise_math.h"
+#include "exec/pointwise.h"
+#include "exec/run.h"
 
-enum { OPERANDS = 4, BLOCK = 256, GRAIN = 16384 };
-
-typedef void (*loop_fn)(int64_t n, void *out, const void *const *in,
-                        const int64_t *step);
-
-// --- The loops ---------------------------------------------------------------
-
-// The compiler makes a plain loop of the cases that are common.
-#define LOOP(expression)                                                  \
-  const T *p = in[0], *q = in[1], *r = in[2], *s = in[3];                 \
-  const int64_t pi = step[0], qi = step[1], ri = step[2], si = step[3];   \
-  T *y = out;                                                             \
-  if (pi == 1 && qi == 1 && ri == 0 && si == 0) {                         \
-    const T c = *r, d = *s;                                               \
-    for (int64_t i = 0; i < n; ++i) {                                     \
-      const T a = p[i], b = q[i];                                         \
-      (void)a, (void)b, (void)c, (void)d;                                 \
-      y[i] = (T)(expression);                                             \
-    }                                                                     \
-  } else if (pi == 1 && qi == 0 && ri == 0 && si == 0) {                  \
-    const T b = *q, c = *r, d = *s;                                       \
-    for (int64_t i = 0; i < n; ++i) {                                     \
-      const T a = p[i];                                                   \
-      (void)a, (void)b, (void)c, (void)d;                                 \
-      y[i] = (T)(expression);                                             \
-    }                                                                     \
-  } else {                                                                \
-    for (int64_t i = 0; i < n; ++i) {                                     \
-      const T a = p[i * pi], b = q[i * qi], c = r[i * ri], d = s[i * si]; \
-      (void)a, (void)b, (void)c, (void)d;                                 \
-      y[i] = (T)(expression);                                             \
-    }                                                                     \
-  }
-
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
-
-#define T float
-#define F(name) name##f
-#define OG_PW(id, arity, flags, rule, on_float, on_int)                   \
-  OG_LOOP_CLONES static void f32_##id(                                    \
-      int64_t n, void *out, const void *const *in, const int64_t *step) { \
-    LOOP(on_float)                                                        \
-  }
-#define OG_PW_FLOAT(id, arity, flags, rule, on_float) \
-  OG_PW(id, arity, flags, rule, on_float, )
-#define OG_PW_INT(id, arity, flags, rule, on_int)
-#include "graph/ops.def"
-#undef OG_PW
-#undef F
-#undef T
-
-#define T double
-#define F(name) name
-#define OG_PW(id, arity, flags, rule, on_float, on_int)             \
-  static void f64_##id(int64_t n, void *out, const void *const *in, \
-                       const int64_t *step) {                       \
-    LOOP(on_float)                                                  \
-  }
-#define OG_PW_FLOAT(id, arity, flags, rule, on_float) \
-  OG_PW(id, arity, flags, rule, on_float, )
-#define OG_PW_INT(id, arity, flags, rule, on_int)
-#include "graph/ops.def"
-#undef OG_PW
-#undef F
-#undef T
-
-#define T int64_t
-#define OG_PW(id, arity, flags, rule, on_float, on_int)             \
-  static void i64_##id(int64_t n, void *out, const void *const *in, \
-                       const int64_t *step) {                       \
-    LOOP(on_int)                                                    \
-  }
-#define OG_PW_FLOAT(id, arity, flags, rule, on_float)
-#define OG_PW_INT(id, arity, flags, rule, on_int) \
-  OG_PW(id, arity, flags, rule, , on_int)
-#include "graph/ops.def"
-#undef OG_PW
-#undef T
-
-typedef enum class_rule { RESULT, OPERANDS_RULE } class_rule;
-#define RULE_RESULT RESULT
-#define RULE_OPERANDS OPERANDS_RULE
-
-typedef struct pointwise_row {
-  class_rule rule;
-  loop_fn loop[OG_CLASS_NONE];  // NULL: it has no form for the type
-} pointwise_row;
-
-#define OG_PW(id, arity, flags, rule_name, on_float, on_int) \
-  [OG_IR_##id] = {RULE_##rule_name, {f32_##id, f64_##id, i64_##id}},
-#define OG_PW_FLOAT(id, arity, flags, rule_name, on_float) \
-  [OG_IR_##id] = {RULE_##rule_name, {f32_##id, f64_##id, NULL}},
-#define OG_PW_INT(id, arity, flags, rule_name, on_int) \
-  [OG_IR_##id] = {RULE_##rule_name, {NULL, NULL, i64_##id}},
-static const pointwise_row rows[OG_IR_COUNT] = {
-#include "graph/ops.def"
-};
-#undef OG_PW
-#undef OG_OP
+enum { OPERANDS = OG_LOOP_OPERANDS, BLOCK = 256, GRAIN = 16384 };
 
 // --- A prepared node ---------------------------------------------------------
 
 typedef struct pointwise {
-  loop_fn loop;
+  og_loop_fn loop;
   int64_t width;
   void *out;
   const void *in[OPERANDS];
@@ -307,7 +210,7 @@ static og_status choose_run(og_prep *prep, const og_nest *nest, pointwise *p) {
 
 og_status og_prepare_pointwise(og_prep *prep) {
   const og_tensor *tensors[OPERANDS + 1] = {prep->out[0]};
-  const pointwise_row *row = &rows[prep->node->op];
+  const og_pointwise_row *row = &og_pointwise_rows[prep->node->op];
   og_nest nest;
   pointwise *p = og_prep_alloc(prep, sizeof *p);
   if (p == NULL) return og_prep_memory(prep);
@@ -317,8 +220,8 @@ og_status og_prepare_pointwise(og_prep *prep) {
                     p->arity + 1))
     return og_prep_wrong(prep,
                          "an operand does not broadcast to the result's shape");
-  p->of = row->rule == RESULT ? og_dtype_class(prep->out[0]->dtype)
-                              : operands_class(prep);
+  p->of = row->is_of_result ? og_dtype_class(prep->out[0]->dtype)
+                            : operands_class(prep);
   if (p->of == OG_CLASS_NONE)
     return og_prep_wrong(prep, "it cannot compute with this type");
   p->loop = row->loop[p->of];

@@ -119,6 +119,20 @@ void og_put_all(const og_tensor *tensor, const double *in) {
   each_row(tensor, (double *)(uintptr_t)in, row_put);
 }
 
+void og_position_of(const og_tensor *tensor, int64_t index, int64_t *out) {
+  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
+    out[d] = index % tensor->shape[d];
+    index /= tensor->shape[d];
+  }
+}
+
+char *og_element_at(const og_tensor *tensor, const int64_t *at) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < tensor->ndim; ++d)
+    offset += at[d] * tensor->strides[d];
+  return og_bytes(tensor) + offset * og_item_bytes(tensor);
+}
+
 void og_copy_elements(const og_tensor *to, const og_tensor *from) {
   if (og_bytes(to) != og_bytes(from) && og_numel(to) > 0)
     og_tensor_copy(to, from);
@@ -146,8 +160,26 @@ og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
   return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
 }
 
+bool og_index_fits(const og_tensor *index, const og_tensor *tensor,
+                   int32_t dim) {
+  if (og_numel(index) == 0) return true;
+  const int32_t rank = index->ndim > 0 ? index->ndim : 1;
+  bool fits = rank == (tensor->ndim > 0 ? tensor->ndim : 1);
+  for (int32_t d = 0; fits && d < rank; ++d)
+    fits = d == dim || (d < index->ndim ? index->shape[d] : 1) <=
+                           (d < tensor->ndim ? tensor->shape[d] : 1);
+  return fits;
+}
+
 double *og_prep_doubles(og_prep *prep, int64_t count) {
   size_t bytes;
   if (!og_size_mul((size_t)count, sizeof(double), &bytes)) return NULL;
   return og_prep_scratch(prep, bytes);
+}
+
+void og_updates_start(og_tensor *const *in, og_tensor *const *out,
+                      int32_t out_count, const int32_t *update) {
+  for (int32_t r = 0; update != NULL && r < out_count; ++r)
+    if (update[r] > 0 && out[r] != NULL)
+      og_copy_elements(out[r], in[update[r] - 1]);
 }

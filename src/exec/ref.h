@@ -5,8 +5,9 @@
 #ifndef OG_EXEC_REF_H
 #define OG_EXEC_REF_H
 
-#include "exec/exec.h"
+#include "exec/kernels.h"
 #include "exec/nest.h"
+#include "exec/run.h"
 
 // The state of a kernel that needs nothing but its tensors, or begins with
 // them.
@@ -54,6 +55,9 @@ void og_get_all(const og_tensor *tensor, double *out);
 void og_put_all(const og_tensor *tensor, const double *in);
 
 // Copies elements; the types are equal. Strides are free.
+// The position of element `index`, counted row-major, and where it lies.
+void og_position_of(const og_tensor *tensor, int64_t index, int64_t *out);
+char *og_element_at(const og_tensor *tensor, const int64_t *at);
 void og_copy_elements(const og_tensor *to, const og_tensor *from);
 // What an updating kernel does first: the result starts as the operand.
 void og_update_start(const og_ref *ref);
@@ -65,7 +69,17 @@ og_status og_need_int(og_prep *prep, const og_tensor *tensor);
 og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
                         const int64_t *shape);
 
+// Whether gather and scatter may use an index with a tensor: it is no larger in
+// any dim but `dim` (-1: in any). A tensor without dims counts as one of one
+// element; an index without elements goes with every tensor.
+bool og_index_fits(const og_tensor *index, const og_tensor *tensor,
+                   int32_t dim);
+
 // Scratch of one call of a kernel (og_prep_scratch), in doubles.
 double *og_prep_doubles(og_prep *prep, int64_t count);
+
+// Results that start as an operand get its contents, unless they are it.
+void og_updates_start(og_tensor *const *in, og_tensor *const *out,
+                      int32_t out_count, const int32_t *update);
 
 #endif  // OG_EXEC_REF_H

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "call/call.h"
+#include "exec/loops.h"
 #include "exec/ref.h"
 
 typedef struct indexed {
@@ -37,21 +38,6 @@ static og_status out_of_range(const og_run *run, int64_t index, int64_t size) {
 static bool index_wrap(int64_t size, int64_t *index) {
   if (*index < 0) *index += size;
   return *index >= 0 && *index < size;
-}
-
-// Reads the position of element `index`, counted row-major.
-static void position(const og_tensor *tensor, int64_t index, int64_t *out) {
-  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
-    out[d] = index % tensor->shape[d];
-    index /= tensor->shape[d];
-  }
-}
-
-static char *element(const og_tensor *tensor, const int64_t *at) {
-  int64_t offset = 0;
-  for (int32_t d = 0; d < tensor->ndim; ++d)
-    offset += at[d] * tensor->strides[d];
-  return og_bytes(tensor) + offset * og_item_bytes(tensor);
 }
 
 static void element_add(og_dtype dtype, char *to, const char *from,
@@ -92,7 +78,7 @@ static void sums_begin(const indexed *s) {
 static void sums_add(const indexed *s, const int64_t *to, const char *from) {
   const og_tensor *out = s->ref.out[0];
   if (s->sums == NULL) {
-    element_add(out->dtype, element(out, to), from, s->alpha);
+    element_add(out->dtype, og_element_at(out, to), from, s->alpha);
     return;
   }
   int64_t place = 0;
@@ -113,24 +99,15 @@ static og_status run_gather(void *state, const og_run *run) {
   int64_t at[OPGRAFT_RANK_MAX] = {0}, from[OPGRAFT_RANK_MAX] = {0};
   const int64_t size = in->ndim > 0 ? in->shape[s->dim] : 1;
   for (int64_t i = 0; i < og_numel(out); ++i) {
-    position(out, i, at);
+    og_position_of(out, i, at);
     memcpy(from, at, sizeof from);
-    int64_t chosen = og_element_int(index->dtype, element(index, at));
+    int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
     if (!index_wrap(size, &chosen)) return out_of_range(run, chosen, size);
     from[s->dim] = chosen;
-    memcpy(element(out, at), element(in, from), (size_t)og_item_bytes(out));
+    memcpy(og_element_at(out, at), og_element_at(in, from),
+           (size_t)og_item_bytes(out));
   }
   return OG_OK;
-}
-
-// The index may not reach beyond the tensor in the other dims.
-static og_status index_check(og_prep *prep, const og_tensor *index,
-                             const og_tensor *tensor, int32_t dim) {
-  OG_TRY(og_need_int(prep, index));
-  bool fits = index->ndim == tensor->ndim;
-  for (int32_t d = 0; fits && d < index->ndim; ++d)
-    fits = d == dim || index->shape[d] <= tensor->shape[d];
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
 }
 
 og_status og_prepare_gather(og_prep *prep) {
@@ -141,7 +118,9 @@ og_status og_prepare_gather(og_prep *prep) {
   OG_TRY(og_need_int(prep, prep->in[1]));
   if (!og_same_shape(prep->in[1], prep->out[0]))
     return og_prep_wrong(prep, "its result has the shape of the index");
-  return index_check(prep, prep->in[1], prep->in[0], s->dim);
+  return og_index_fits(prep->in[1], prep->in[0], s->dim)
+             ? OG_OK
+             : og_prep_wrong(prep, "the shapes do not fit");
 }
 
 static og_status run_scatter(void *state, const og_run *run) {
@@ -152,16 +131,16 @@ static og_status run_scatter(void *state, const og_run *run) {
   const int64_t size = out->ndim > 0 ? out->shape[s->dim] : 1;
   sums_begin(s);
   for (int64_t i = 0; i < og_numel(index); ++i) {
-    position(index, i, at);
+    og_position_of(index, i, at);
     memcpy(to, at, sizeof to);
-    int64_t chosen = og_element_int(index->dtype, element(index, at));
+    int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
     if (!index_wrap(size, &chosen)) return out_of_range(run, chosen, size);
     to[s->dim] = chosen;
-    const char *from = element(source, at);
+    const char *from = og_element_at(source, at);
     if (s->adds)
       sums_add(s, to, from);
     else
-      memcpy(element(out, to), from, (size_t)og_item_bytes(out));
+      memcpy(og_element_at(out, to), from, (size_t)og_item_bytes(out));
   }
   sums_end(s);
   return OG_OK;
@@ -176,8 +155,8 @@ og_status og_prepare_scatter(og_prep *prep) {
   OG_TRY(same_types(prep, prep->in[2], prep->out[0]));
   OG_TRY(og_prep_dim(prep, 0, prep->out[0]->ndim, &s->dim));
   OG_TRY(og_need_int(prep, prep->in[1]));
-  OG_TRY(index_check(prep, prep->in[1], prep->out[0], s->dim));
-  if (index_check(prep, prep->in[1], prep->in[2], -1) != OG_OK ||
+  if (!og_index_fits(prep->in[1], prep->out[0], s->dim) ||
+      !og_index_fits(prep->in[1], prep->in[2], -1) ||
       !og_same_shape(prep->in[0], prep->out[0]))
     return og_prep_wrong(prep, "the shapes do not fit");
   return s->adds ? sums_prepare(prep, s) : OG_OK;
@@ -269,9 +248,9 @@ static og_status run_index_add(void *state, const og_run *run) {
     int64_t chosen = index_at(index, i);
     if (!index_wrap(size, &chosen)) return out_of_range(run, chosen, size);
     for (int64_t j = 0; j < places; ++j) {
-      position(&part, j, at);
+      og_position_of(&part, j, at);
       at[s->dim] = i;
-      const char *from = element(source, at);
+      const char *from = og_element_at(source, at);
       at[s->dim] = chosen;
       sums_add(s, at, from);
     }
@@ -309,12 +288,13 @@ static og_status run_embedding(void *state, const og_run *run) {
   from.strides = weight->strides + 1;
   to.byte_offset = from.byte_offset = 0;
   for (int64_t i = 0; i < og_numel(index); ++i) {
-    position(index, i, at);
-    const int64_t chosen = og_element_int(index->dtype, element(index, at));
+    og_position_of(index, i, at);
+    const int64_t chosen =
+        og_element_int(index->dtype, og_element_at(index, at));
     if (chosen < 0 || chosen >= weight->shape[0])
       return out_of_range(run, chosen, weight->shape[0]);
     at[index->ndim] = 0;
-    to.data = element(out, at);
+    to.data = og_element_at(out, at);
     from.data =
         og_bytes(weight) + chosen * weight->strides[0] * og_item_bytes(weight);
     og_copy_elements(&to, &from);
@@ -355,8 +335,9 @@ static og_status chains_make(const embedding_backward *s, const og_run *run) {
   int64_t at[OPGRAFT_RANK_MAX] = {0};
   for (int64_t v = 0; v < size; ++v) s->first[v] = -1;
   for (int64_t i = og_numel(index) - 1; i >= 0; --i) {
-    position(index, i, at);
-    const int64_t chosen = og_element_int(index->dtype, element(index, at));
+    og_position_of(index, i, at);
+    const int64_t chosen =
+        og_element_int(index->dtype, og_element_at(index, at));
     if (chosen == s->base.skip) continue;
     if (chosen < 0 || chosen >= size) return out_of_range(run, chosen, size);
     s->next[i] = s->first[chosen];
@@ -381,9 +362,9 @@ static void share_table(void *state, int64_t begin, int64_t end,
     }
     memset(sum, 0, (size_t)width * sizeof *sum);
     for (int64_t i = s->first[v]; i >= 0; i = s->next[i]) {
-      position(s->base.ref.in[1], i, at);
+      og_position_of(s->base.ref.in[1], i, at);
       at[grad->ndim - 1] = 0;
-      og_get_doubles(grad, element(grad, at), stride, width, row);
+      og_get_doubles(grad, og_element_at(grad, at), stride, width, row);
       for (int64_t j = 0; j < width; ++j) sum[j] += row[j];
     }
     og_put_doubles(out, to, out->strides[1] * item, width, sum);
@@ -422,7 +403,7 @@ static int64_t index_asked(const indexed *s, int32_t k, const int64_t *point) {
   int64_t at[OPGRAFT_RANK_MAX];
   for (int32_t i = 0; i < index->ndim; ++i)
     at[i] = index->shape[i] == 1 ? 0 : point[s->index_rank - index->ndim + i];
-  return og_element_int(index->dtype, element(index, at));
+  return og_element_int(index->dtype, og_element_at(index, at));
 }
 
 // Where an element of the values stands in the indexed tensor; false with the
@@ -451,10 +432,11 @@ static og_status run_index(void *state, const og_run *run) {
   const og_tensor *in = s->ref.in[0], *out = s->ref.out[0];
   int64_t at[OPGRAFT_RANK_MAX], from[OPGRAFT_RANK_MAX], bad, size;
   for (int64_t i = 0; i < og_numel(out); ++i) {
-    position(out, i, at);
+    og_position_of(out, i, at);
     if (!indexed_position(s, in, at, from, &bad, &size))
       return out_of_range(run, bad, size);
-    memcpy(element(out, at), element(in, from), (size_t)og_item_bytes(out));
+    memcpy(og_element_at(out, at), og_element_at(in, from),
+           (size_t)og_item_bytes(out));
   }
   return OG_OK;
 }
@@ -466,16 +448,17 @@ static og_status run_index_put(void *state, const og_run *run) {
   int64_t bad, size;
   og_update_start(&s->ref);
   for (int64_t i = 0; i < og_numel(&s->reach); ++i) {
-    position(&s->reach, i, at);
+    og_position_of(&s->reach, i, at);
     if (!indexed_position(s, out, at, to, &bad, &size))
       return out_of_range(run, bad, size);
     for (int32_t d = 0; d < values->ndim; ++d)
       from[d] =
           values->shape[d] == 1 ? 0 : at[s->reach.ndim - values->ndim + d];
     if (s->adds)
-      element_add(out->dtype, element(out, to), element(values, from), 1);
+      element_add(out->dtype, og_element_at(out, to),
+                  og_element_at(values, from), 1);
     else
-      memcpy(element(out, to), element(values, from),
+      memcpy(og_element_at(out, to), og_element_at(values, from),
              (size_t)og_item_bytes(out));
   }
   return OG_OK;
@@ -560,7 +543,7 @@ static og_status picks_find(const picking *s, const og_run *run) {
                            .shape = (int64_t *)(uintptr_t)base->index_shape};
   int64_t at[OPGRAFT_RANK_MAX];
   for (int64_t p = 0; p < s->picks; ++p) {
-    position(&shape, p, at);
+    og_position_of(&shape, p, at);
     s->chosen[p] = 0;
     for (int32_t k = 0; k < base->dim_count; ++k) {
       const int64_t size = s->whole->shape[base->dims[k]];
@@ -625,9 +608,10 @@ static og_status run_picks(void *state, const og_run *run) {
                                          65536 / bytes + 1, share_index, state);
 }
 
-OG_LOOP_CLONES static void floats_add(int64_t n, const float *from, float *to) {
+OG_LOOP_BODY void floats_add_body(int64_t n, const float *from, float *to) {
   for (int64_t i = 0; i < n; ++i) to[i] += from[i];
 }
+OG_LOOP(floats_add, (int64_t n, const float *from, float *to), (n, from, to))
 
 static void elements_add(const picking *s, const float *part, float *whole) {
   for (int64_t p = 0; p < s->picks; ++p) whole[s->chosen[p]] += part[p];

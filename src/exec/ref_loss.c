@@ -55,11 +55,10 @@ static og_status run_nll(void *state, const og_run *run) {
     sum += s->loss[r];
     total += weight;
   }
-  if (s->reduction != REDUCE_NONE) {
+  if (s->reduction != REDUCE_NONE)
     s->loss[0] = s->reduction == REDUCE_MEAN ? sum / total : sum;
-  } else {
-    total = 0;  // as PyTorch gives it
-  }
+  else if (s->ref.in[0]->ndim == 2)
+    total = 0;  // as PyTorch gives it for rows
   og_put_all(s->ref.out[0], s->loss);
   if (s->ref.out[1] != NULL) og_put_all(s->ref.out[1], &total);
   return OG_OK;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "call/call.h"
+#include "exec/loops.h"
 #include "exec/ref.h"
 
 typedef struct norm {
@@ -326,10 +327,15 @@ static og_status planes_alloc(og_prep *prep, norm *s) {
   return OG_OK;
 }
 
-OG_LOOP_CLONES static void plane_scale(int64_t n, const float *x, float *y,
-                                       float scale, float shift) {
-  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale + shift;
+// In double, and rounded once: a shift that is rounded, or x - mean, is off by
+// the same amount for a whole channel, and sums over it would show that.
+OG_LOOP_BODY void plane_scale_body(int64_t n, const float *x, float *y,
+                                   double scale, double shift) {
+  for (int64_t i = 0; i < n; ++i) y[i] = (float)((double)x[i] * scale + shift);
 }
+OG_LOOP(plane_scale,
+        (int64_t n, const float *x, float *y, double scale, double shift),
+        (n, x, y, scale, shift))
 
 static void share_planes(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
@@ -340,8 +346,8 @@ static void share_planes(void *state, int64_t begin, int64_t end,
     const double scale = s->weight[c] / sqrt(s->rstd[c] + s->eps);
     plane_scale(s->inner,
                 (const float *)(void *)og_bytes(s->ref.in[0]) + p * s->inner,
-                (float *)(void *)og_bytes(s->ref.out[0]) + p * s->inner,
-                (float)scale, (float)(s->bias[c] - s->mean[c] * scale));
+                (float *)(void *)og_bytes(s->ref.out[0]) + p * s->inner, scale,
+                s->bias[c] - s->mean[c] * scale);
   }
 }
 
@@ -368,8 +374,8 @@ static void lanes_add(const double *a, const double *b, double *sum,
 }
 
 // The sums of x - shift and of its square.
-OG_LOOP_CLONES static void plane_sums(int64_t n, const float *x, double shift,
-                                      double *sum, double *squares) {
+OG_LOOP_BODY void plane_sums_body(int64_t n, const float *x, double shift,
+                                  double *sum, double *squares) {
   double a[LANES] = {0}, b[LANES] = {0};
   int64_t i = 0;
   for (; i + STEP <= n; i += STEP)
@@ -388,6 +394,9 @@ OG_LOOP_CLONES static void plane_sums(int64_t n, const float *x, double shift,
   }
   lanes_add(a, b, sum, squares);
 }
+OG_LOOP(plane_sums,
+        (int64_t n, const float *x, double shift, double *sum, double *squares),
+        (n, x, shift, sum, squares))
 
 // Deviations are taken from the first element, so that a large mean does not
 // eat the variance.
@@ -422,8 +431,8 @@ static og_status run_plane_stats(void *state, const og_run *run) {
 }
 
 // The sums of g and of g * (x - mean).
-OG_LOOP_CLONES static void plane_dots(int64_t n, const float *g, const float *x,
-                                      double mean, double *sum, double *dot) {
+OG_LOOP_BODY void plane_dots_body(int64_t n, const float *g, const float *x,
+                                  double mean, double *sum, double *dot) {
   double a[LANES] = {0}, b[LANES] = {0};
   int64_t i = 0;
   for (; i + STEP <= n; i += STEP)
@@ -442,13 +451,21 @@ OG_LOOP_CLONES static void plane_dots(int64_t n, const float *g, const float *x,
   }
   lanes_add(a, b, sum, dot);
 }
+OG_LOOP(plane_dots,
+        (int64_t n, const float *g, const float *x, double mean, double *sum,
+         double *dot),
+        (n, g, x, mean, sum, dot))
 
-OG_LOOP_CLONES static void plane_combine(int64_t n, const float *g,
-                                         const float *x, float *y, float scale,
-                                         float slope, float mean, float shift) {
+OG_LOOP_BODY void plane_combine_body(int64_t n, const float *g, const float *x,
+                                     float *y, double scale, double slope,
+                                     double shift) {
   for (int64_t i = 0; i < n; ++i)
-    y[i] = g[i] * scale + (x[i] - mean) * slope + shift;
+    y[i] = (float)((double)g[i] * scale + (double)x[i] * slope + shift);
 }
+OG_LOOP(plane_combine,
+        (int64_t n, const float *g, const float *x, float *y, double scale,
+         double slope, double shift),
+        (n, g, x, y, scale, slope, shift))
 
 static void share_backward(void *state, int64_t begin, int64_t end,
                            int32_t worker) {
@@ -459,8 +476,6 @@ static void share_backward(void *state, int64_t begin, int64_t end,
   const og_tensor *out = s->ref.out[0];
   (void)worker;
   for (int64_t c = begin; c < end; ++c) {
-    const float mean = (float)s->mean[c];
-    const double off = (double)mean - s->mean[c];  // what rounding it changes
     double sum = 0, dot = 0;
     for (int64_t b = 0; b < s->batch; ++b) {
       const int64_t at = (b * s->channels + c) * s->inner;
@@ -471,12 +486,12 @@ static void share_backward(void *state, int64_t begin, int64_t end,
     const double scale = s->rstd[c] * s->weight[c];
     const double slope =
         s->training ? -scale * s->rstd[c] * s->grad_weight[c] / n : 0;
-    const double shift = s->training ? slope * off - scale * sum / n : 0;
+    const double shift =
+        s->training ? -slope * s->mean[c] - scale * sum / n : 0;
     for (int64_t b = 0; out != NULL && b < s->batch; ++b) {
       const int64_t at = (b * s->channels + c) * s->inner;
       plane_combine(s->inner, g + at, x + at,
-                    (float *)(void *)og_bytes(out) + at, (float)scale,
-                    (float)slope, mean, (float)shift);
+                    (float *)(void *)og_bytes(out) + at, scale, slope, shift);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/ref.h"
+#include "graph/op.h"
 
 typedef struct pool {
   og_ref ref;

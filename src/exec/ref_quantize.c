@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exec/ref.h"
+#include "graph/op.h"
 
 // --- fake_quantize -----------------------------------------------------------
 

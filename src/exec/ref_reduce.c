@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exec/loops.h"
 #include "exec/ref.h"
 
 enum { BLOCK = 512, GRAIN = 8192 };
@@ -35,7 +36,7 @@ struct reduce {
 // --- Operators ---------------------------------------------------------------
 
 // Lanes: one chain of additions waits for each, and rounds more.
-OG_LOOP_CLONES static double lanes_sum(const double *x, int64_t n) {
+OG_LOOP_BODY void lanes_add_body(const double *x, int64_t n, double *out) {
   enum { LANES = 8 };
   double lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
@@ -45,6 +46,13 @@ OG_LOOP_CLONES static double lanes_sum(const double *x, int64_t n) {
                  (x[i + k + 2 * LANES] + x[i + k + 3 * LANES]);
   for (; i < n; ++i) sum += x[i];
   for (int k = 0; k < LANES; ++k) sum += lane[k];
+  *out = sum;
+}
+OG_LOOP(lanes_add, (const double *x, int64_t n, double *out), (x, n, out))
+
+static double lanes_sum(const double *x, int64_t n) {
+  double sum;
+  lanes_add(x, n, &sum);
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec/ref.h"
+#include "graph/op.h"
 
 typedef enum joining {
   JOIN_SUM,
@@ -37,20 +38,6 @@ typedef struct scatter_reduce {
 } scatter_reduce;
 
 // --- Elements ----------------------------------------------------------------
-
-static void position(const og_tensor *tensor, int64_t index, int64_t *out) {
-  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
-    out[d] = index % tensor->shape[d];
-    index /= tensor->shape[d];
-  }
-}
-
-static char *element(const og_tensor *tensor, const int64_t *at) {
-  int64_t offset = 0;
-  for (int32_t d = 0; d < tensor->ndim; ++d)
-    offset += at[d] * tensor->strides[d];
-  return og_bytes(tensor) + offset * og_item_bytes(tensor);
-}
 
 static number number_get(const scatter_reduce *s, const og_tensor *tensor,
                          const char *at) {
@@ -104,8 +91,8 @@ static void totals_begin(const scatter_reduce *s) {
   const og_tensor *in = s->ref.in[0];
   int64_t at[OPGRAFT_RANK_MAX] = {0};
   for (int64_t i = 0; i < og_numel(in); ++i) {
-    position(in, i, at);
-    s->totals[i] = number_get(s, in, element(in, at));
+    og_position_of(in, i, at);
+    s->totals[i] = number_get(s, in, og_element_at(in, at));
     s->counts[i] = s->includes_self != 0;
   }
 }
@@ -117,9 +104,9 @@ static og_status source_join(const scatter_reduce *s, const og_run *run) {
   const int64_t size = out->ndim > 0 ? out->shape[s->dim] : 1;
   int64_t at[OPGRAFT_RANK_MAX] = {0}, to[OPGRAFT_RANK_MAX] = {0};
   for (int64_t i = 0; i < og_numel(walked); ++i) {
-    position(walked, i, at);
-    const char *asked =
-        s->is_vector ? element(index, &at[s->dim]) : element(index, at);
+    og_position_of(walked, i, at);
+    const char *asked = s->is_vector ? og_element_at(index, &at[s->dim])
+                                     : og_element_at(index, at);
     const int64_t chosen = og_element_int(index->dtype, asked);
     if (chosen < 0 || chosen >= size)
       return og_run_fail(run, OG_INVALID,
@@ -130,7 +117,7 @@ static og_status source_join(const scatter_reduce *s, const og_run *run) {
     to[s->dim] = chosen;
     int64_t slot = 0;
     for (int32_t d = 0; d < out->ndim; ++d) slot = slot * out->shape[d] + to[d];
-    join(s, slot, number_get(s, source, element(source, at)));
+    join(s, slot, number_get(s, source, og_element_at(source, at)));
   }
   return OG_OK;
 }
@@ -147,12 +134,12 @@ static void totals_end(const scatter_reduce *s) {
   for (int64_t i = 0; i < og_numel(out); ++i) {
     const int64_t count =
         s->how == JOIN_MEAN && s->counts[i] > 1 ? s->counts[i] : 1;
-    position(out, i, at);
+    og_position_of(out, i, at);
     if (s->is_real)
-      og_element_set_double(out->dtype, element(out, at),
+      og_element_set_double(out->dtype, og_element_at(out, at),
                             s->totals[i].real / (double)count);
     else
-      og_element_set_int(out->dtype, element(out, at),
+      og_element_set_int(out->dtype, og_element_at(out, at),
                          mean_whole(s->totals[i].whole, count));
   }
 }
@@ -181,16 +168,12 @@ static og_status how_read(og_prep *prep, scatter_reduce *s) {
 // The index has the source's shape or less, or is one vector along the dim.
 static bool index_fits(const scatter_reduce *s, const og_tensor *index,
                        const og_tensor *source, const og_tensor *out) {
-  if (index->ndim > 1 && s->is_vector) return false;
-  bool fits = source->ndim == out->ndim;
-  for (int32_t d = 0; fits && d < out->ndim; ++d) {
-    if (s->is_vector)
-      fits =
-          source->shape[d] == (d == s->dim ? og_numel(index) : out->shape[d]);
-    else
-      fits = index->ndim == out->ndim && index->shape[d] <= source->shape[d] &&
-             (d == s->dim || index->shape[d] <= out->shape[d]);
-  }
+  if (!s->is_vector)
+    return og_index_fits(index, source, -1) &&
+           og_index_fits(index, out, s->dim);
+  bool fits = index->ndim <= 1 && source->ndim == out->ndim;
+  for (int32_t d = 0; fits && d < out->ndim; ++d)
+    fits = source->shape[d] == (d == s->dim ? og_numel(index) : out->shape[d]);
   return fits;
 }
 

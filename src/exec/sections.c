@@ -5,10 +5,10 @@
 // once; a section ends when all its lanes have. What fails is reported as the
 // step that stands first in the order.
 
-#define _POSIX_C_SOURCE 200809L
-#include <time.h>
+#include "exec/sections.h"
 
-#include "exec/exec.h"
+#include "base/clock.h"
+#include "exec/run.h"
 
 static og_status steps_run(const og_instance *instance, int32_t first,
                            int32_t end, const og_run *run, int32_t *out_step) {
@@ -101,12 +101,6 @@ static og_status section_run(const og_instance *instance,
 }
 
 // --- A whole call ------------------------------------------------------------
-
-int64_t og_now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static og_status sections_run(const og_instance *instance, const og_run *run,
                               int64_t *section_ns, int32_t *out_step) {

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "exec/exec.h"
+#include "exec/lease.h"
 
 void opgraft_executable_stats(const opgraft_executable *executable,
                               opgraft_stats *stats) {

@@ -7,14 +7,10 @@
 #include <opgraft/op.h>
 #include <stdbool.h>
 
-// What elements are converted to and back: float for f16, bf16 and f32.
-typedef enum og_class {
-  OG_CLASS_F32,
-  OG_CLASS_F64,
-  OG_CLASS_I64,   // integers and bool
-  OG_CLASS_NONE,  // complex and others: the engine does not compute with them
-} og_class;
+#include "scalar/scalar.h"
 
+// OG_CLASS_NONE for complex types and others, which the engine does not compute
+// with.
 og_class og_dtype_class(og_dtype dtype);
 // `at` needs no alignment. A type without a class reads as 0.
 double og_element_double(og_dtype dtype, const void *at);

@@ -2,12 +2,16 @@
 // Graph files: a line of fixed length, the text, the constants
 // (docs/graph-file.md). What is read is not trusted.
 
+#include "graph/file.h"
+
 #include <inttypes.h>
 #include <opgraft/graph_file.h>
 #include <string.h>
 
 #include "base/checksum.h"
 #include "graph/graph.h"
+#include "graph/parse.h"
+#include "graph/print.h"
 
 enum {
   VERSION = 1,

@@ -2,10 +2,13 @@
 // Builds graphs: values, nodes, inputs, outputs.
 
 #include "graph/graph.h"
+#include "base/isa_check.h"
+#include "graph/size_parse.h"
 
 #include <string.h>
 
 #include "call/call.h"
+#include "graph/op.h"
 
 og_status og_graph_no_memory(opgraft_error *error) {
   return og_error_set(error, OG_MEMORY, NULL, NULL,
@@ -15,7 +18,7 @@ og_status og_graph_no_memory(opgraft_error *error) {
 og_status opgraft_graph_create(const char *name, opgraft_graph **out_graph,
                                opgraft_error *error) {
   *out_graph = NULL;
-  OG_TRY(og_cpu_check(error));
+  OG_TRY(og_isa_check(error));
   opgraft_graph *graph = og_alloc_zeroed(1, sizeof *graph);
   if (graph == NULL) return og_graph_no_memory(error);
   graph->references = 1;
@@ -360,6 +363,10 @@ og_status opgraft_graph_add_size_output(opgraft_graph *graph, opgraft_size size,
 
 // --- Nodes -------------------------------------------------------------------
 
+static og_status args_copy(opgraft_graph *graph, const opgraft_arg *args,
+                           int32_t count, const opgraft_arg **out_args,
+                           opgraft_error *error);
+
 static og_status arg_copy(opgraft_graph *graph, const opgraft_arg *from,
                           opgraft_arg *to, opgraft_error *error) {
   *to = *from;
@@ -372,13 +379,14 @@ static og_status arg_copy(opgraft_graph *graph, const opgraft_arg *from,
     if (to->s == NULL) return og_graph_no_memory(error);
   }
   if (from->kind == OPGRAFT_ARG_LIST)
-    return og_graph_copy_args(graph, from->list, from->count, &to->list, error);
+    return args_copy(graph, from->list, from->count, &to->list, error);
   return OG_OK;
 }
 
-og_status og_graph_copy_args(opgraft_graph *graph, const opgraft_arg *args,
-                             int32_t count, const opgraft_arg **out_args,
-                             opgraft_error *error) {
+// Copies an argument tree into the graph's arena.
+static og_status args_copy(opgraft_graph *graph, const opgraft_arg *args,
+                           int32_t count, const opgraft_arg **out_args,
+                           opgraft_error *error) {
   *out_args = NULL;
   if (count == 0) return OG_OK;
   opgraft_arg *copy =
@@ -413,8 +421,7 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
   if (in_count > 0) memcpy(node.in, in, (size_t)in_count * sizeof *in);
   if (out_count > 0) memcpy(node.out, out, (size_t)out_count * sizeof *out);
   if (attrs != NULL && og_ops[op].attrs[0] != '\0')
-    OG_TRY(
-        og_graph_copy_args(graph, attrs, attr_count(op), &node.attrs, error));
+    OG_TRY(args_copy(graph, attrs, attr_count(op), &node.attrs, error));
   if ((og_ops[op].flags & OG_OP_UPDATE) != 0) {
     int32_t *update =
         og_arena_array(&graph->arena, (size_t)out_count, sizeof *update);

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "graph/size.h"
+#include "scalar/scalar.h"
 
 // --- Operators ---------------------------------------------------------------
 
@@ -42,12 +43,17 @@ typedef struct og_op_info {
   const char *name;
   int32_t in_min, in_max;  // in_max -1: any number
   int32_t out_count;       // -1: any number
+  // Operands are converted to the result's type, so that a literal may stand
+  // for a tensor.
+  bool converts;
   uint32_t flags;
-  const char *attrs;  // "dims keepdim"
+  const char *attrs;       // "dims keepdim"
+  const char *expression;  // of a pointwise operator, over a, b, c and d
+  uint32_t classes;        // OG_CLASSES_*, that it computes in
 } og_op_info;
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, prepare) OG_IR_##id,
-#define OG_PW(id, arity, flags, rule, on_float, on_int) OG_IR_##id,
+#define OG_PW(id, arity, flags, rule, classes, expression) OG_IR_##id,
 enum {
 #include "graph/ops.def"
   OG_IR_COUNT
@@ -56,12 +62,6 @@ enum {
 #undef OG_PW
 
 extern const og_op_info og_ops[OG_IR_COUNT];
-// -1 if there is none.
-int32_t og_op_find(const char *name, size_t length);
-// The position of an attribute among the operator's, -1 if it has none such.
-int32_t og_op_attr_index(int32_t op, const char *name, size_t length);
-// The name of attribute `index` (with its length), NULL past the last.
-const char *og_op_attr_name(int32_t op, int32_t index, size_t *out_length);
 
 // --- Values and nodes --------------------------------------------------------
 
@@ -200,10 +200,6 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
                           const opgraft_value *out, int32_t out_count,
                           const opgraft_arg *attrs, int32_t *out_node,
                           opgraft_error *error);
-// Copies an argument tree into the graph's arena.
-og_status og_graph_copy_args(opgraft_graph *graph, const opgraft_arg *args,
-                             int32_t count, const opgraft_arg **out_args,
-                             opgraft_error *error);
 const char *og_graph_string(opgraft_graph *graph, const char *text);
 
 // The row-major strides of a shape.
@@ -215,28 +211,7 @@ bool og_value_same_shape(const og_value *a, const og_value *b);
 bool og_value_same_place(const og_value *a, const og_value *b);
 bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
 
-// A node's attribute by index; kind NONE if absent. Accessors with a default.
-const opgraft_arg *og_node_attr(const og_node *node, int32_t index);
-
-// --- Verifier and text -------------------------------------------------------
-
-// Failure: OG_INTERNAL with the node and what is wrong with it, OG_MEMORY.
-og_status og_graph_verify(const opgraft_graph *graph, opgraft_error *error);
-void og_graph_print(const opgraft_graph *graph, og_text *out);
-// Constants are said as "data OFFSET": the offset of each value is given.
-void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
-                         og_text *out);
-// opgraft_graph_parse for text whose constants may lie in `data`, which stays
-// as long as the graph.
-og_status og_graph_parse_data(const char *text, size_t length, const char *data,
-                              size_t data_bytes, opgraft_graph **out_graph,
-                              opgraft_error *error);
-// A graph from a file's bytes, which stay as long as the graph and begin at a
-// multiple of 64. `path` is for messages.
-og_status og_graph_read(const char *bytes, size_t size_bytes, const char *path,
-                        opgraft_graph **out_graph, opgraft_error *error);
-void og_value_print_type(const opgraft_graph *graph, const og_value *value,
-                         og_text *out);
+// --- Messages ----------------------------------------------------------------
 
 // The operator's name, as the host says it where there is one.
 static inline const char *og_node_name(const og_node *node) {

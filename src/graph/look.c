@@ -30,6 +30,19 @@ void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
          info.struct_size < sizeof info ? info.struct_size : sizeof info);
 }
 
+void opgraft_graph_written(const opgraft_graph *graph, uint8_t *out_written) {
+  memset(out_written, 0, (size_t)graph->input_count);
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
+    for (int32_t r = 0; r < node->out_count; ++r) {
+      if (node->out[r] < 0) continue;
+      const og_value *root = &graph->values[graph->values[node->out[r]].root];
+      if (root->kind == OG_VALUE_INPUT) out_written[root->result] = 1;
+    }
+  }
+}
+
 const char *opgraft_graph_input_name(const opgraft_graph *graph,
                                      int32_t index) {
   return graph->inputs[index].name;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operator table and its look-ups.
 
+#include "graph/op.h"
+
 #include <string.h>
 
 #include "graph/graph.h"
@@ -12,13 +14,48 @@
                   .out_count = outs,                                 \
                   .flags = flag_bits,                                \
                   .attrs = attr_names},
-#define OG_PW(id, arity, flag_bits, rule, on_float, on_int) \
-  OG_OP(id, arity, arity, 1, (flag_bits) | OG_OP_POINTWISE, "", pointwise)
+#define RESULT_RULE true
+#define OPERANDS_RULE false
+#define OG_PW(id, arity, flag_bits, rule, class_bits, text) \
+  [OG_IR_##id] = {.name = #id,                              \
+                  .in_min = arity,                          \
+                  .in_max = arity,                          \
+                  .out_count = 1,                           \
+                  .converts = rule##_RULE,                  \
+                  .flags = (flag_bits) | OG_OP_POINTWISE,   \
+                  .attrs = "",                              \
+                  .expression = #text,                      \
+                  .classes = OG_CLASSES_##class_bits},
 const og_op_info og_ops[OG_IR_COUNT] = {
 #include "graph/ops.def"
 };
 #undef OG_OP
 #undef OG_PW
+#undef RESULT_RULE
+#undef OPERANDS_RULE
+
+// Operands have one letter each, from a on.
+static og_status operand_find(void *state, const og_reader *reader,
+                              og_token name, og_scalar_instruction *out) {
+  const og_op_info *op = state;
+  const int32_t slot = *og_token_text(reader, name) - 'a';
+  if (og_scalar_constant(reader, name, &out->value)) return OG_OK;
+  if (og_token_length(name) != 1 || slot < 0 || slot >= op->in_max)
+    return og_read_error_token(reader, name, "no operand and no constant");
+  out->op = OG_SCALAR_load;
+  out->slot = slot;
+  return OG_OK;
+}
+
+og_status og_op_parse(int32_t op, og_scalar_code *out, opgraft_error *error) {
+  const og_op_info *info = &og_ops[op];
+  const og_scalar_names names = {operand_find, (void *)(uintptr_t)info};
+  og_reader reader;
+  OG_TRY(og_reader_init(&reader, info->name, "expression", info->expression,
+                        error));
+  OG_TRY(og_scalar_parse(&reader, &names, info->classes, out));
+  return og_reader_expect_end(&reader, "an operator or the end");
+}
 
 int32_t og_op_find(const char *name, size_t length) {
   for (int32_t i = 0; i < OG_IR_COUNT; ++i)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a graph from text (docs/ir.md). The input is not trusted.
 
+#include "graph/parse.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,9 @@
 #include "graph/element.h"
 #include "graph/graph.h"
 #include "graph/names.h"
+#include "graph/op.h"
+#include "graph/size_parse.h"
+#include "graph/verify.h"
 
 enum {
   NAME_MAX_BYTES = 200,

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A graph as text (docs/ir.md) and as a picture for Graphviz.
 
+#include "graph/print.h"
+
 #include <inttypes.h>
 #include <opgraft/graph_file.h>
 #include <string.h>
 
 #include "graph/element.h"
 #include "graph/graph.h"
+#include "graph/op.h"
+#include "graph/size_print.h"
 
 typedef struct printer {
   const opgraft_graph *graph;
@@ -77,8 +81,8 @@ static bool strides_are_plain(const opgraft_graph *graph,
   return og_value_is_dense((opgraft_graph *)(uintptr_t)graph, value);
 }
 
-void og_value_print_type(const opgraft_graph *graph, const og_value *value,
-                         og_text *out) {
+static void type_print(const opgraft_graph *graph, const og_value *value,
+                       og_text *out) {
   og_text_addf(out, "%s[", og_dtype_name(value->dtype));
   print_sizes(&graph->sizes, value->shape, value->ndim, out);
   og_text_add(out, "]");
@@ -227,7 +231,7 @@ static void print_node(const printer *p, const og_node *node) {
     if (node->out[r] < 0) continue;
     const og_value *value = &p->graph->values[node->out[r]];
     og_text_add(out, ": ");
-    og_value_print_type(p->graph, value, out);
+    type_print(p->graph, value, out);
     if (value->root != node->out[r] && !og_op_is(node, OG_OP_VIEW)) {
       og_text_add(out, " in ");
       print_value(p, value->root);
@@ -259,7 +263,7 @@ static void print_constant(const printer *p, opgraft_value id) {
   og_text_add(p->out, "  constant ");
   print_value(p, id);
   og_text_add(p->out, ": ");
-  og_value_print_type(p->graph, value, p->out);
+  type_print(p->graph, value, p->out);
   int64_t offset;
   if (constant_offset(p, id, &offset)) {
     og_text_addf(p->out, " = data %" PRId64 "\n", offset);
@@ -289,7 +293,7 @@ static void print_input(const printer *p, const og_input *input) {
   const og_value *value = &graph->values[input->value];
   print_value(p, input->value);
   og_text_add(p->out, ": ");
-  og_value_print_type(graph, value, p->out);
+  type_print(graph, value, p->out);
   if (value->flags & OPGRAFT_INPUT_STATIC) og_text_add(p->out, " static");
 }
 
@@ -376,7 +380,7 @@ static void dot_edges(const printer *p, const og_node *node, int32_t n) {
       og_text_addf(p->out, "  n%d -> n%d [label=\"", (int)value->node, (int)n);
     else
       og_text_addf(p->out, "  v%d -> n%d [label=\"", (int)id, (int)n);
-    og_value_print_type(p->graph, value, p->out);
+    type_print(p->graph, value, p->out);
     og_text_add(p->out, "\"]\n");
   }
 }

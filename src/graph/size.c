@@ -6,15 +6,9 @@
 
 #include "graph/size.h"
 
-#include <math.h>
 #include <string.h>
 
-const og_size_op_info og_size_ops[OG_SIZE_OP_COUNT] = {
-#define X(id, text, operands, takes, gives) \
-  [OG_SIZE_##id] = {text, operands, OG_SIZE_IS_##takes, OG_SIZE_IS_##gives},
-    OG_SIZE_OPS(X)
-#undef X
-};
+#include "graph/size_print.h"
 
 static og_status no_memory(opgraft_error *error) {
   return og_error_set(error, OG_MEMORY, NULL, NULL,
@@ -97,21 +91,10 @@ og_status og_size_const(og_sizes *sizes, int64_t value, opgraft_size *out,
   return intern(sizes, expr, out, error);
 }
 
-static int64_t bits_of(double value) {
-  int64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static double double_of(int64_t bits) {
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
 og_status og_size_float(og_sizes *sizes, double value, opgraft_size *out,
                         opgraft_error *error) {
-  const og_size_expr expr = {.op = OG_SIZE_FCONST, .value = bits_of(value)};
+  const og_size_expr expr = {.op = OG_SIZE_FCONST,
+                             .value = og_double_bits(value)};
   return intern(sizes, expr, out, error);
 }
 
@@ -166,135 +149,9 @@ void og_size_resolve(const og_sizes *sizes, const int64_t *values,
   const bool is_float = og_size_is_float(sizes, arg->size);
   arg->kind = is_float ? OPGRAFT_ARG_FLOAT : OPGRAFT_ARG_INT;
   if (is_float)
-    arg->f = double_of(value);
+    arg->f = og_bits_double(value);
   else
     arg->i = value;
-}
-
-// --- Values ------------------------------------------------------------------
-
-// These are false where Python raises: on overflow, on a division by zero, out
-// of a function's domain.
-
-static bool int_power(int64_t base, int64_t exponent, int64_t *out) {
-  *out = 1;
-  if (exponent < 0) return false;
-  if (base == 0 || base == 1) {
-    *out = exponent == 0 ? 1 : base;
-    return true;
-  }
-  if (base == -1) {
-    *out = exponent % 2 == 0 ? 1 : -1;
-    return true;
-  }
-  for (; exponent > 0; --exponent)  // 63 times at most
-    if (!og_i64_mul(*out, base, out)) return false;
-  return true;
-}
-
-static double half_even(double x) {
-  const double low = floor(x), part = x - low;
-  const bool is_up = part > 0.5 || (part == 0.5 && fmod(low, 2) != 0);
-  return is_up ? low + 1 : low;
-}
-
-static bool to_int(og_size_op op, double x, int64_t *out) {
-  const double whole = op == OG_SIZE_TRUNC   ? trunc(x)
-                       : op == OG_SIZE_FLOOR ? floor(x)
-                       : op == OG_SIZE_CEIL  ? ceil(x)
-                                             : half_even(x);
-  if (!(whole >= -0x1p63 && whole < 0x1p63)) return false;
-  *out = (int64_t)whole;
-  return true;
-}
-
-static double apply_float(og_size_op op, double a, double b) {
-  switch (op) {
-    case OG_SIZE_FADD:
-      return a + b;
-    case OG_SIZE_FMUL:
-      return a * b;
-    case OG_SIZE_FDIV:
-      return a / b;
-    case OG_SIZE_FPOW:
-      return pow(a, b);
-    case OG_SIZE_FMIN:
-      return b < a ? b : a;
-    case OG_SIZE_FMAX:
-      return b > a ? b : a;
-    case OG_SIZE_FTRUNC:
-      return trunc(a);
-    case OG_SIZE_SQRT:
-      return sqrt(a);
-    case OG_SIZE_EXP:
-      return exp(a);
-    case OG_SIZE_LOG:
-      return log(a);
-    case OG_SIZE_LOG2:
-      return log2(a);
-    case OG_SIZE_SIN:
-      return sin(a);
-    case OG_SIZE_COS:
-      return cos(a);
-    case OG_SIZE_TAN:
-      return tan(a);
-    case OG_SIZE_ASIN:
-      return asin(a);
-    case OG_SIZE_ACOS:
-      return acos(a);
-    case OG_SIZE_ATAN:
-      return atan(a);
-    case OG_SIZE_SINH:
-      return sinh(a);
-    case OG_SIZE_COSH:
-      return cosh(a);
-    case OG_SIZE_TANH:
-      return tanh(a);
-    case OG_SIZE_ASINH:
-      return asinh(a);
-    default:
-      return NAN;
-  }
-}
-
-static bool apply_int(og_size_op op, int64_t a, int64_t b, int64_t *out) {
-  switch (op) {
-    case OG_SIZE_ADD:
-      return og_i64_add(a, b, out);
-    case OG_SIZE_SUB:
-      return og_i64_sub(a, b, out);
-    case OG_SIZE_MUL:
-      return og_i64_mul(a, b, out);
-    case OG_SIZE_MIN:
-      *out = a < b ? a : b;
-      return true;
-    case OG_SIZE_MAX:
-      *out = a > b ? a : b;
-      return true;
-    case OG_SIZE_FLOOR_DIV:
-      return og_i64_floor_div(a, b, out);
-    case OG_SIZE_CEIL_DIV:
-      return og_i64_ceil_div(a, b, out);
-    case OG_SIZE_MOD:
-      return og_i64_floor_mod(a, b, out);
-    case OG_SIZE_POW:
-      return int_power(a, b, out);
-    default:
-      return false;
-  }
-}
-
-bool og_size_apply(og_size_op op, int64_t a, int64_t b, int64_t *out) {
-  const og_size_op_info *info = &og_size_ops[op];
-  if (info->gives == OG_SIZE_IS_INT)
-    return info->takes == OG_SIZE_IS_INT ? apply_int(op, a, b, out)
-                                         : to_int(op, double_of(a), out);
-  const double value = op == OG_SIZE_FLOAT ? (double)a
-                       : op == OG_SIZE_TRUE_DIV
-                           ? (double)a / (double)b
-                           : apply_float(op, double_of(a), double_of(b));
-  *out = bits_of(value);
-  return isfinite(value) != 0;
 }
 
 // --- Expressions -------------------------------------------------------------
@@ -394,7 +251,7 @@ og_status og_size_make(og_sizes *sizes, og_size_op op, opgraft_size a,
     }
     return og_size_ops[op].gives == OG_SIZE_IS_INT
                ? og_size_const(sizes, value, out, error)
-               : og_size_float(sizes, double_of(value), out, error);
+               : og_size_float(sizes, og_bits_double(value), out, error);
   }
   const opgraft_size same = identity(op, a, b);
   if (same >= 0) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks what every pass relies on (graph.h, Invariants).
 
+#include "graph/verify.h"
+
 #include <string.h>
 
 #include "graph/graph.h"

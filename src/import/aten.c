@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "import/import.h"
+#include "import/args.h"
+#include "import/emit.h"
 
 static og_status number(og_import *import, double value, opgraft_value *out) {
   return og_graph_literal_float(import->graph, value, out, import->error);
@@ -16,6 +17,11 @@ static bool is_one(const og_import *import, opgraft_value value) {
   if (literal->kind != OG_VALUE_LITERAL) return false;
   return literal->dtype.code == OG_CODE_FLOAT ? literal->number.f == 1
                                               : literal->number.i == 1;
+}
+
+static bool is_negative(const opgraft_arg *arg) {
+  return arg != NULL &&
+         (arg->kind == OPGRAFT_ARG_FLOAT ? arg->f < 0 : arg->i < 0);
 }
 
 static const og_value *value_of(const og_import *import, opgraft_value id) {
@@ -66,6 +72,8 @@ og_status og_import_pow(og_import *import) {
                           : power->dtype.code == OG_CODE_FLOAT
                               ? power->number.f
                               : (double)power->number.i;
+  if (of == OG_CLASS_I64 && is_negative(og_arg_at(import, 1)))
+    return og_give_up(import, "an integer to a negative power");
   if (exponent == 0.5 && of != OG_CLASS_I64)
     return og_emit(import, OG_IR_sqrt, args.in, 1, NULL);
   if (exponent == -0.5 && of != OG_CLASS_I64)
@@ -135,7 +143,12 @@ og_status og_import_write_back(og_import *import) {
   if (args.in[1] < 0 || to.kind == OG_VALUE_LITERAL)
     return og_give_up(import, "it writes to no tensor");
   const og_value *from = value_of(import, args.in[1]);
-  if (!og_dtype_equal(to.dtype, from->dtype) || !og_value_same_shape(&to, from))
+  const bool is_as_it_is =
+      og_dtype_equal(to.dtype, from->dtype) && og_value_same_shape(&to, from);
+  if (!is_as_it_is && (og_dtype_class(to.dtype) == OG_CLASS_NONE ||
+                       og_dtype_class(from->dtype) == OG_CLASS_NONE))
+    return og_give_up(import, "the engine does not convert between its types");
+  if (!is_as_it_is)
     OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, to.dtype,
                        to.ndim, to.shape, &args.in[1]));
   OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, to.dtype, to.ndim,
@@ -146,6 +159,49 @@ og_status og_import_write_back(og_import *import) {
   result->offset = to.offset;
   result->host_offset = to.host_offset;
   return og_append(import, OG_IR_copy_to, args.in, 2, import->out, 1, NULL);
+}
+
+// Whether several elements may lie at one place, as strides of 0 have them, and
+// how many places there are. Strides that depend on sizes count as a tensor's
+// that is made anew: no place twice.
+static bool places_repeat(const og_import *import, int64_t *out_places) {
+  const opgraft_value_info *info = &import->record->results[0];
+  const og_sizes *sizes = &import->graph->sizes;
+  bool is_counted[OPGRAFT_RANK_MAX] = {false}, repeats = false;
+  *out_places = 1;
+  for (int32_t turn = 0; info->strides != NULL && turn < info->ndim; ++turn) {
+    int64_t length = 0, stride = INT64_MAX, size, step, reach;
+    int32_t least = 0;
+    for (int32_t d = 0; d < info->ndim; ++d) {
+      if (!og_size_get(sizes, info->shape[d], &size) || size == 0 ||
+          !og_size_get(sizes, info->strides[d], &step))
+        return false;
+      if (is_counted[d] || step > stride) continue;
+      least = d, length = size, stride = step;
+    }
+    is_counted[least] = true;
+    if (!og_i64_mul(length - 1, stride, &reach)) return false;
+    repeats |= length > 1 && stride < *out_places;
+    if (!og_i64_add(*out_places, reach, out_places)) return false;
+  }
+  return repeats;
+}
+
+// A result whose elements share places is a view of these.
+og_status og_import_empty_strided(og_import *import) {
+  opgraft_graph *graph = import->graph;
+  const opgraft_value_info *info = &import->record->results[0];
+  int64_t count;
+  opgraft_size places;
+  opgraft_value zero, base;
+  if (!places_repeat(import, &count)) return og_import_pointwise(import);
+  OG_TRY(og_size_const(&graph->sizes, count, &places, import->error));
+  OG_TRY(number(import, 0, &zero));
+  OG_TRY(og_emit_new(import, OG_IR_copy, &zero, 1, NULL, info->dtype, 1,
+                     &places, &base));
+  OG_TRY(og_result_make(import, 0));
+  graph->values[import->out[0]].root = base;
+  return og_append(import, OG_IR_view, &base, 1, import->out, 1, NULL);
 }
 
 // start and step; as floats if either is one.
@@ -275,19 +331,25 @@ static og_status one_result(og_import *import, int32_t op,
   return og_append(import, op, in, in_count, &import->out[index], 1, NULL);
 }
 
-// n / (n - 1) of the n elements of each channel, where they are known.
+// n / (n - 1) of the n elements of each channel: a literal where n is known.
 static og_status unbias_make(og_import *import, const og_value *x,
                              opgraft_value *out) {
-  int64_t size, count = 1;
-  for (int32_t d = 0; d < x->ndim; ++d) {
-    if (d == 1) continue;
-    if (!og_size_get(&import->graph->sizes, x->shape[d], &size) ||
-        !og_i64_mul(count, size, &count))
-      return og_give_up(import, "the count of elements depends on sizes");
-  }
-  return count > 1
-             ? number(import, (double)count / (double)(count - 1), out)
-             : og_give_up(import, "batch norm over one element a channel");
+  og_sizes *sizes = &import->graph->sizes;
+  opgraft_size count = OG_SIZE_ONE, less, ratio;
+  int64_t n;
+  for (int32_t d = 0; d < x->ndim; ++d)
+    if (d != 1)
+      OG_TRY(og_size_make(sizes, OG_SIZE_MUL, count, x->shape[d], &count,
+                          import->error));
+  if (og_size_get(sizes, count, &n))
+    return n > 1 ? number(import, (double)n / (double)(n - 1), out)
+                 : og_give_up(import, "batch norm over one element a channel");
+  OG_TRY(og_size_make(sizes, OG_SIZE_SUB, count, OG_SIZE_ONE, &less,
+                      import->error));
+  OG_TRY(og_size_make(sizes, OG_SIZE_TRUE_DIV, count, less, &ratio,
+                      import->error));
+  return og_operand(
+      import, &(opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = ratio}, out);
 }
 
 // The running statistics after this batch; the variance is the unbiased one.

@@ -2,7 +2,8 @@
 // Operators over lists of tensors, as one node for each element. An argument
 // that is a list gives its own element to each.
 
-#include "import/import.h"
+#include "import/args.h"
+#include "import/emit.h"
 
 // The lists are as long as the result; an empty one gives nothing.
 static og_status lists_check(og_import *import) {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#include "import/import.h"
+#include "import/args.h"
+#include "import/emit.h"
 
 static const og_value *value_of(const og_import *import, opgraft_value id) {
   return &import->graph->values[id];

@@ -1,9 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules for a graph that was read: its foreign nodes get their operators.
+// Foreign nodes get their operators from the graph's modules.
+
+#include "import/link.h"
 
 #include <opgraft/graph_file.h>
+#include <string.h>
 
-#include "import/import.h"
+#include "module/module.h"
+
+// An operator that the engine can call itself: plain results, none of which is
+// an argument, none with a size that only the kernel knows.
+static const opgraft_op *module_op_find(const opgraft_graph *graph,
+                                        const char *name) {
+  const char *dot = strchr(name, '.');
+  if (dot == NULL) return NULL;
+  for (int32_t m = 0; m < graph->module_count; ++m) {
+    const char *module = opgraft_module_name(graph->modules[m]);
+    if (strlen(module) != (size_t)(dot - name) ||
+        memcmp(module, name, strlen(module)) != 0)
+      continue;
+    char op_name[256] = "";
+    strncpy(op_name, dot + 1, sizeof op_name - 1);
+    char *overload = strstr(op_name, ".default");
+    if (overload != NULL && overload[8] == '\0') *overload = '\0';
+    const opgraft_op *op = opgraft_module_find_op(graph->modules[m], op_name);
+    if (op != NULL) return op;
+  }
+  return NULL;
+}
+
+static bool can_call(const opgraft_op *op, int32_t result_count,
+                     const char **out_reason) {
+  const og_decl *decl = op->decl;
+  *out_reason = NULL;
+  if (decl->has_data_dependent_result)
+    *out_reason = "the size of a result depends on data";
+  if (decl->flags & OG_CAPTURE_NEVER)
+    *out_reason = "it is declared as never captured";
+  if (decl->fresh_count != decl->result_count)
+    *out_reason = "a result is one of its arguments";
+  for (int32_t r = 0; r < decl->result_count; ++r)
+    if (decl->results[r].is_list) *out_reason = "a result is a list";
+  if (result_count < decl->fresh_count)
+    *out_reason = "the host names too few results";
+  return *out_reason == NULL;
+}
+
+static uint32_t module_flags(const opgraft_op *op) {
+  uint32_t flags = 0;
+  if (op->decl->flags & OG_RANDOM) flags |= OG_OP_RANDOM;
+  if (op->decl->flags & OG_SIDE_EFFECT) flags |= OG_OP_EFFECT;
+  return flags;
+}
+
+void og_foreign_link(const opgraft_graph *graph, og_node *node,
+                     og_foreign *foreign) {
+  const char *reason;
+  const opgraft_op *op = module_op_find(graph, foreign->name);
+  if (op == NULL) return;
+  node->flags |= module_flags(op);
+  if (can_call(op, node->out_count, &reason)) foreign->module_op = op;
+  foreign->reason = reason;
+}
 
 og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
                              opgraft_error *error) {

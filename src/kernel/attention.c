@@ -10,7 +10,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kernel/attention_plan.h"
 #include "kernel/attention_run.h"
+#include "kernel/position.h"
 
 static void items_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   og_runner *r = state;
@@ -129,32 +131,14 @@ og_status og_attention_run(const og_call *call, const og_attention_args *args) {
   return og_parallel_tasks(call, h->merge_count, 1, merges_run, &r);
 }
 
-// --- Positions and choice
-
-float og_alibi_slope(int32_t head, int32_t heads) {
-  int32_t whole = 1;
-  while (whole * 2 <= heads) whole *= 2;
-  const float step = head < whole ? -8.0f / (float)whole : -4.0f / (float)whole;
-  const int32_t power = head < whole ? head + 1 : 2 * (head - whole) + 1;
-  return exp2f(step * (float)power);
-}
-
-void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
-                   float *out_low) {
-  for (int32_t i = 0; i < dim / 2; ++i) {
-    const double turns = pow(theta, -2.0 * i / dim) / scale / 6.283185307179586;
-    out_high[i] = (float)turns;
-    out_low[i] = (float)(turns - (double)out_high[i]);
-  }
-}
+// --- Choice ------------------------------------------------------------------
 
 const og_attention_kernels *og_attention(int element) {
-#if defined(__x86_64__)
-  const int isa = og_contraction_isa(element);
-  if (isa >= OG_KERNEL_AVX512_BF16) return &og_attention_avx512_bf16;
-  if (isa >= OG_KERNEL_AVX512) return &og_attention_avx512;
-  if (isa >= OG_KERNEL_AVX2) return &og_attention_avx2;
-#endif
-  (void)element;
-  return &og_attention_scalar;
+#define OG_ISA(name, level, machine, test) \
+  machine([OG_ISA_##level] = &og_attention_##name, )
+  static const og_attention_kernels *const tables[] = {
+#include "base/isa.def"
+  };
+#undef OG_ISA
+  return tables[og_contraction_isa(element)];
 }

@@ -120,20 +120,6 @@ typedef struct og_plan_view {
   const og_plan_merge *merges;
 } og_plan_view;
 
-// Bytes that the plan of this problem takes. A bad indptr is OG_INVALID and
-// `text` names its entry.
-og_status og_attention_plan_size(const og_attention_problem *problem,
-                                 int64_t *out_size, char *text,
-                                 size_t text_size);
-// Bytes that suffice for every batch of at most so many requests, query tokens
-// in all, and keys of one request; 0 where no plan has such heads or head
-// sizes.
-int64_t og_attention_plan_max(const og_attention_problem *problem,
-                              int64_t max_tokens, int64_t max_len);
-// Writes the plan into `plan`, which has `size` bytes; the rest is zeroed.
-og_status og_attention_plan(const og_attention_problem *problem, void *plan,
-                            int64_t size, char *text, size_t text_size);
-
 // Where an attention operator has what a plan must fit; -1: it has none.
 typedef struct og_attention_sample {
   int32_t plan;  // tensor argument
@@ -144,11 +130,6 @@ typedef struct og_attention_sample {
   int32_t first_attr, split_bytes;  // sm_scale's place, and split_bytes'
   int32_t is_decode;                // one query row for each request
 } og_attention_sample;
-
-// An attention operator's `sample`: draws requests that hold every query row,
-// and makes their plan.
-og_status og_attention_sample_draw(const og_sample_call *call,
-                                   const og_attention_sample *in);
 
 enum { OG_POS_NONE, OG_POS_ROPE, OG_POS_ALIBI };
 
@@ -178,34 +159,10 @@ typedef struct og_attention_args {
   int32_t element;
 } og_attention_args;
 
-// Fills what the tensors q [NQ, HQ, DQK], k and v [NK, HK, D] (or pages
-// [P, page, HK, D]), out and lse of a call say, and its attributes from
-// `first_attr` on: sm_scale?, logits_soft_cap, pos_encoding_mode, rope_scale,
-// rope_theta, lse_base. `mask` may be NULL.
-og_status og_attention_args_read(const og_call *call, const og_tensor *q,
-                                 const og_tensor *k, const og_tensor *v,
-                                 const og_tensor *mask, int first_attr,
-                                 og_attention_args *out_args);
-
 // Runs a plan. Checks it against the tensors first. Uses call->workspace:
 // OG_ATTENTION_SHARED, OG_ATTENTION_SCRATCH for each thread, then the plan's
 // split_bytes. Rows outside the indptr are not touched.
 og_status og_attention_run(const og_call *call, const og_attention_args *args);
-
-// The gradients of q, k and v, contiguous ragged tensors; args->out and
-// args->lse are the results of the run. Uses OG_ATTENTION_GRAD_SCRATCH bytes
-// of workspace for each thread behind OG_ATTENTION_SHARED.
-og_status og_attention_grad(const og_call *call, const og_attention_args *args,
-                            const void *grad, void *grad_q, void *grad_k,
-                            void *grad_v);
-
-og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
-                        char *text, size_t text_size);
-// The usual slopes of ALiBi (Press et al., 2022) for head `head` of `heads`.
-float og_alibi_slope(int32_t head, int32_t heads);
-// 1 / (theta^(2i / dim) scale) in turns, as a high and a low float.
-void og_rope_turns(int32_t dim, double theta, double scale, float *out_high,
-                   float *out_low);
 
 // --- Kernels of one instruction set ------------------------------------------
 
@@ -227,14 +184,14 @@ typedef struct og_softmax {
   float *factor;          // [rows] what earlier sums are to be multiplied by
 } og_softmax;
 
-// Lines of memory to ask for while a tile is computed, a few at a time: a core
-// that asks for more than it can wait for stands still.
-typedef struct og_lines {
+// Cache lines to prefetch while a tile is computed, a few at a time: a core
+// stalls when more loads are outstanding than it has buffers for.
+typedef struct og_prefetch {
   const void *const *at;
   int64_t count;
-} og_lines;
+} og_prefetch;
 
-// Rows of memory to ask for while those with the same numbers are used.
+// Rows to prefetch while the rows of the same numbers are used.
 typedef struct og_rows_ahead {
   const void *const *rows;
   size_t offset;  // bytes into each
@@ -265,11 +222,11 @@ typedef struct og_attention_kernels {
   // c[rows, panel] (+)= a[rows, k] b[k, panel]; `ahead` may be NULL.
   void (*tile)(int64_t rows, const void *a, int64_t a_stride, const void *b,
                int64_t k, float *c, int64_t c_stride, int accumulate,
-               const og_lines *ahead);
+               const og_prefetch *ahead);
   // The same for the first panel / 2 columns.
   void (*half_tile)(int64_t rows, const void *a, int64_t a_stride,
                     const void *b, int64_t k, float *c, int64_t c_stride,
-                    int accumulate, const og_lines *ahead);
+                    int accumulate, const og_prefetch *ahead);
   void (*softmax)(const og_softmax *x);
   void (*scale)(float *x, int64_t n, float factor);
   // out = x * factor

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments that all attention operators have in common.
 
+#include "kernel/attention_call.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,20 +6,33 @@
 // rows by rows for the gradient of q, keys by keys for those of k and v. So
 // sums have one owner and one order, whatever the thread count.
 
+#include "kernel/attention_grad.h"
+
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernel/attention.h"
+#include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
+#include "kernel/position.h"
 
 enum {
   ROWS = 56,   // packed rows of a block
   KEYS = 128,  // keys of a block
   STRIDE = OG_ATTENTION_MAX_DIM,
   PANELS = OG_ATTENTION_BLOCK * OG_ATTENTION_MAX_DIM,
+  CARRY_BLOCKS = 16,
 };
+
+// Sums of products over blocks. `part` takes CARRY_BLOCKS of them, so that
+// what a sum rounds does not grow with their number.
+typedef struct block_sums {
+  float part[KEYS * STRIDE];
+  float total[KEYS * STRIDE];
+  float lost[KEYS * STRIDE];
+} block_sums;
 
 // One worker's memory. Panels are in the layouts that tiles read.
 typedef struct grad_scratch {
@@ -35,8 +48,7 @@ typedef struct grad_scratch {
   float raw[ROWS * KEYS];    // logits before scale and cap
   float ds[ROWS * KEYS];     // gradient of the logits
   float turned[KEYS * ROWS];
-  float sum[KEYS * STRIDE];
-  float sum_values[KEYS * STRIDE];
+  block_sums sum, sum_values;
   float cos[STRIDE], sin[STRIDE];
 } grad_scratch;
 _Static_assert(sizeof(grad_scratch) <= OG_ATTENTION_GRAD_SCRATCH,
@@ -151,6 +163,25 @@ static void product(const gradient *g, const float *a, int64_t a_stride,
     }
 }
 
+// --- Sums over blocks
+
+static void sums_carry(block_sums *s, int64_t rows, int64_t width) {
+  for (int64_t i = 0; i < rows * STRIDE; i += STRIDE)
+    og_rows()->carry(s->part + i, s->total + i, s->lost + i, width);
+}
+
+// After block `block` is in `part`.
+static void sums_step(block_sums *s, int64_t block, int64_t rows,
+                      int64_t width) {
+  if ((block + 1) % CARRY_BLOCKS == 0) sums_carry(s, rows, width);
+}
+
+// The sums of row i, once all are carried.
+static float *sums_row(block_sums *s, int64_t i, int64_t width) {
+  og_rows()->accumulate(s->lost + i * STRIDE, 1, s->total + i * STRIDE, width);
+  return s->total + i * STRIDE;
+}
+
 // --- Weights and their gradient
 
 static void row_weights(const gradient *g, grad_scratch *s, const place *at,
@@ -236,30 +267,38 @@ static int block_weights(const gradient *g, grad_scratch *s, const place *at,
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static void queries_store(const gradient *g, grad_scratch *s, const place *at,
+                          int64_t row, int64_t rows) {
+  const og_attention_args *a = g->args;
+  sums_carry(&s->sum, rows, a->dim_qk);
+  for (int64_t i = 0; i < rows; ++i) {
+    float *line = sums_row(&s->sum, i, a->dim_qk);
+    rotate(g, s, line, og_row_position(at->request, row + i, g->group), -1);
+    og_rows()->from_f32(
+        line, og_at(g->grad_q, q_offset(g, at, row + i, a->dim_qk), a->element),
+        a->dim_qk, a->element);
+  }
+}
+
 static void queries_pass(const gradient *g, grad_scratch *s, const place *at) {
   const og_attention_args *a = g->args;
   const int64_t keys = at->request->kv_len;
   for (int64_t row = 0; row < at->row_count; row += ROWS) {
     const int64_t rows = least(ROWS, at->row_count - row);
     rows_load(g, s, at, row, rows);
-    memset(s->sum, 0, sizeof s->sum);
+    memset(&s->sum, 0, sizeof s->sum);
     for (int64_t key = 0; key < keys; key += KEYS) {
       const int64_t count = least(KEYS, keys - key);
       keys_load(g, s, at, key, count);
-      if (!block_weights(g, s, at, row, rows, key, count)) continue;
-      panels_pack(g, s->keys, count, a->dim_qk, s->row_panels, 0);
-      product(g, s->ds, KEYS, s->row_panels,
-              (int64_t)OG_ATTENTION_BLOCK * g->tiles->panel, count, rows,
-              a->dim_qk, s->sum, STRIDE, 1);
+      if (block_weights(g, s, at, row, rows, key, count)) {
+        panels_pack(g, s->keys, count, a->dim_qk, s->row_panels, 0);
+        product(g, s->ds, KEYS, s->row_panels,
+                (int64_t)OG_ATTENTION_BLOCK * g->tiles->panel, count, rows,
+                a->dim_qk, s->sum.part, STRIDE, 1);
+      }
+      sums_step(&s->sum, key / KEYS, rows, a->dim_qk);
     }
-    for (int64_t i = 0; i < rows; ++i) {
-      float *line = s->sum + i * STRIDE;
-      rotate(g, s, line, og_row_position(at->request, row + i, g->group), -1);
-      og_rows()->from_f32(
-          line,
-          og_at(g->grad_q, q_offset(g, at, row + i, a->dim_qk), a->element),
-          a->dim_qk, a->element);
-    }
+    queries_store(g, s, at, row, rows);
   }
 }
 
@@ -276,32 +315,45 @@ static void turned_add(const gradient *g, grad_scratch *s, const float *x,
           sum, STRIDE, 1);
 }
 
+static void keys_store(const gradient *g, grad_scratch *s, const place *at,
+                       int64_t key, int64_t count) {
+  const og_attention_args *a = g->args;
+  sums_carry(&s->sum, count, a->dim_qk);
+  sums_carry(&s->sum_values, count, a->dim_vo);
+  for (int64_t i = 0; i < count; ++i) {
+    float *line = sums_row(&s->sum, i, a->dim_qk);
+    rotate(g, s, line, key + i, -1);
+    og_rows()->from_f32(
+        line,
+        og_at(g->grad_k, kv_offset(g, at, key + i, a->dim_qk), a->element),
+        a->dim_qk, a->element);
+    og_rows()->from_f32(
+        sums_row(&s->sum_values, i, a->dim_vo),
+        og_at(g->grad_v, kv_offset(g, at, key + i, a->dim_vo), a->element),
+        a->dim_vo, a->element);
+  }
+}
+
 static void keys_pass(const gradient *g, grad_scratch *s, const place *at) {
   const og_attention_args *a = g->args;
   const int64_t keys = at->request->kv_len;
   for (int64_t key = 0; key < keys; key += KEYS) {
     const int64_t count = least(KEYS, keys - key);
     keys_load(g, s, at, key, count);
-    memset(s->sum, 0, sizeof s->sum);
-    memset(s->sum_values, 0, sizeof s->sum_values);
+    memset(&s->sum, 0, sizeof s->sum);
+    memset(&s->sum_values, 0, sizeof s->sum_values);
     for (int64_t row = 0; row < at->row_count; row += ROWS) {
       const int64_t rows = least(ROWS, at->row_count - row);
       rows_load(g, s, at, row, rows);
-      if (!block_weights(g, s, at, row, rows, key, count)) continue;
-      turned_add(g, s, s->p, s->grad, rows, count, a->dim_vo, s->sum_values);
-      turned_add(g, s, s->ds, s->q, rows, count, a->dim_qk, s->sum);
+      if (block_weights(g, s, at, row, rows, key, count)) {
+        turned_add(g, s, s->p, s->grad, rows, count, a->dim_vo,
+                   s->sum_values.part);
+        turned_add(g, s, s->ds, s->q, rows, count, a->dim_qk, s->sum.part);
+      }
+      sums_step(&s->sum, row / ROWS, count, a->dim_qk);
+      sums_step(&s->sum_values, row / ROWS, count, a->dim_vo);
     }
-    for (int64_t i = 0; i < count; ++i) {
-      rotate(g, s, s->sum + i * STRIDE, key + i, -1);
-      og_rows()->from_f32(
-          s->sum + i * STRIDE,
-          og_at(g->grad_k, kv_offset(g, at, key + i, a->dim_qk), a->element),
-          a->dim_qk, a->element);
-      og_rows()->from_f32(
-          s->sum_values + i * STRIDE,
-          og_at(g->grad_v, kv_offset(g, at, key + i, a->dim_vo), a->element),
-          a->dim_vo, a->element);
-    }
+    keys_store(g, s, at, key, count);
   }
 }
 

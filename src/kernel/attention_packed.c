@@ -245,9 +245,9 @@ static void lines_ask(const og_runner *r, int64_t calls, int64_t k,
   lines->part = (lines->count + calls - 1) / calls;
 }
 
-static og_lines lines_take(line_list *lines) {
+static og_prefetch lines_take(line_list *lines) {
   const int64_t left = lines->count - lines->used;
-  const og_lines taken = {
+  const og_prefetch taken = {
       .at = lines->at + lines->used,
       .count = left < lines->part ? left : lines->part,
   };
@@ -267,7 +267,7 @@ static void tile_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
   line_list lines;
   lines_ask(r, (t->last - first) / panel, dim, near, next, &lines);
   for (int64_t c = first; c < t->last; c += panel) {
-    const og_lines ahead = lines_take(&lines);
+    const og_prefetch ahead = lines_take(&lines);
     (t->end - c > half ? tiles->tile : tiles->half_tile)(
         t->rows, q, s->q_stride, s->keys + c * key_bytes, dim, s->s + c, BLOCK,
         0, &ahead);
@@ -285,7 +285,7 @@ static void tile_run(const og_runner *r, og_worker *s, const og_plan_unit *unit,
   lines_ask(r, og_round_up(dim_vo, panel) / panel, t->end - first, near, next,
             &lines);
   for (int64_t d = 0; d < dim_vo; d += panel) {
-    const og_lines ahead = lines_take(&lines);
+    const og_prefetch ahead = lines_take(&lines);
     (dim_vo - d > half ? tiles->tile : tiles->half_tile)(
         t->rows, weights, BLOCK,
         s->values + (d * BLOCK + first * panel) * width, t->end - first,

@@ -4,6 +4,8 @@
 // Invariants: the layout is header, requests, units, items, merges, each
 // 8-byte aligned; a plan depends on nothing but its problem.
 
+#include "kernel/attention_plan.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernel/attention_run.h"
+#include "kernel/position.h"
 
 static const float log2e = 1.44269504f, ln2 = 0.693147181f;
 

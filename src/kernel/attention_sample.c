@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans for sampled calls: requests that fit the sizes drawn.
 
+#include "kernel/attention_sample.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/attention.h"
+#include "kernel/attention_plan.h"
 
 typedef struct random {
   uint64_t state;

@@ -40,12 +40,11 @@ void og_gemm_pack(const void *w, int64_t stride, int64_t n, int64_t k,
 }
 
 const og_gemm_kernels *og_gemm(int element) {
-#if defined(__x86_64__)
-  const int isa = og_contraction_isa(element);
-  if (isa >= OG_KERNEL_AVX512_BF16) return &og_gemm_avx512_bf16;
-  if (isa >= OG_KERNEL_AVX512) return &og_gemm_avx512;
-  if (isa >= OG_KERNEL_AVX2) return &og_gemm_avx2;
-#endif
-  (void)element;
-  return &og_gemm_scalar;
+#define OG_ISA(name, level, machine, test) \
+  machine([OG_ISA_##level] = &og_gemm_##name, )
+  static const og_gemm_kernels *const tables[] = {
+#include "base/isa.def"
+  };
+#undef OG_ISA
+  return tables[og_contraction_isa(element)];
 }

@@ -4,7 +4,7 @@
 // Self-contained (libc and libm), so that operator modules link it statically
 // and the graph engine uses the same code. Each table exists once per
 // instruction set; the getters choose by the machine, lowered by
-// OPGRAFT_ISA=scalar|avx2|avx512. Nothing here allocates or keeps state.
+// OPGRAFT_ISA (base/isa.def). Nothing here allocates or keeps state.
 
 #ifndef OG_KERNEL_KERNEL_H
 #define OG_KERNEL_KERNEL_H
@@ -13,18 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Instruction sets, each including the ones before it.
-enum {
-  OG_KERNEL_SCALAR,       // portable C
-  OG_KERNEL_AVX2,         // with FMA and F16C
-  OG_KERNEL_AVX512,       // F, BW, DQ, VL
-  OG_KERNEL_AVX512_BF16,  // and the bf16 dot product
-};
-int og_kernel_isa(void);
-// What contractions of this element use: bf16 dots only where they are faster.
-int og_contraction_isa(int element);
+#include "base/isa.h"
 
-// The kernel records of an operator whose function chooses by og_kernel_isa():
+// What contractions of this element use: bf16 dots only where they are faster.
+og_isa og_contraction_isa(int element);
+
+// The kernel records of an operator whose function chooses by og_isa_used():
 // one for each level, so that `opgraft inspect --why` names the one in use.
 #define OG_KERNELS_BY_ISA(array, types, function)                            \
   static const og_kernel array[] = {                                         \
@@ -132,8 +126,7 @@ void og_column_sums_step(og_column_sums *sums, int64_t row, int64_t rows,
 void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
                           int element);
 
-// --- Packed contraction
-// ----------------------------------------------------------
+// --- Packed contraction ------------------------------------------------------
 
 // y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
 // columns [k][16] of their own type. K and N are padded with zeros to 2 and 16.

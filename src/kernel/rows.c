@@ -4,13 +4,13 @@
 #include "kernel/tables.h"
 
 const og_row_kernels *og_rows(void) {
-#if defined(__x86_64__)
-  const int isa = og_kernel_isa();
-  if (isa >= OG_KERNEL_AVX512_BF16) return &og_rows_avx512_bf16;
-  if (isa >= OG_KERNEL_AVX512) return &og_rows_avx512;
-  if (isa >= OG_KERNEL_AVX2) return &og_rows_avx2;
-#endif
-  return &og_rows_scalar;
+#define OG_ISA(name, level, machine, test) \
+  machine([OG_ISA_##level] = &og_rows_##name, )
+  static const og_row_kernels *const tables[] = {
+#include "base/isa.def"
+  };
+#undef OG_ISA
+  return tables[og_isa_used()];
 }
 
 void og_column_sums_step(og_column_sums *sums, int64_t row, int64_t rows,

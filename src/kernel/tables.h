@@ -6,19 +6,11 @@
 
 #include "kernel/kernel.h"
 
-extern const og_row_kernels og_rows_scalar;
-extern const og_attention_kernels og_attention_scalar;
-extern const og_gemm_kernels og_gemm_scalar;
-#if defined(__x86_64__)
-extern const og_row_kernels og_rows_avx2;
-extern const og_row_kernels og_rows_avx512;
-extern const og_row_kernels og_rows_avx512_bf16;
-extern const og_attention_kernels og_attention_avx2;
-extern const og_gemm_kernels og_gemm_avx2;
-extern const og_attention_kernels og_attention_avx512;
-extern const og_gemm_kernels og_gemm_avx512;
-extern const og_attention_kernels og_attention_avx512_bf16;
-extern const og_gemm_kernels og_gemm_avx512_bf16;
-#endif
+#define OG_ISA(name, level, machine, test)             \
+  machine(extern const og_row_kernels og_rows_##name;  \
+          extern const og_gemm_kernels og_gemm_##name; \
+          extern const og_attention_kernels og_attention_##name;)
+#include "base/isa.def"
+#undef OG_ISA
 
 #endif  // OG_KERNEL_TABLES_H

@@ -55,7 +55,7 @@
 // needs few registers: gcc keeps what does not fit in vector registers, and
 // moves it back on the ports that multiply. ROWS_HOLD keeps it from deriving
 // more.
-#if OG_VEC >= OG_VEC_AVX512
+#if OG_V_HAS_MASKS
 #define ROWS_AT(a, stride)                                      \
   int64_t gap = (stride);                                       \
   const char *row0 = (const char *)(a), *row3 = row0 + 3 * gap; \

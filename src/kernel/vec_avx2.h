@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+#define OG_V_HAS_FMA 1
+#define OG_V_HAS_MASKS 0
+#define OG_V_HAS_BF16_DOTS 0
 #define OG_TARGET __attribute__((target("avx2,fma,f16c")))
 #define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
 

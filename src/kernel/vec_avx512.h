@@ -3,7 +3,13 @@
 
 #include <immintrin.h>
 
-#if OG_VEC == OG_VEC_AVX512_BF16
+#define OG_V_HAS_FMA 1
+#define OG_V_HAS_MASKS 1
+#ifndef OG_V_HAS_BF16_DOTS
+#define OG_V_HAS_BF16_DOTS 0
+#endif
+
+#if OG_V_HAS_BF16_DOTS
 #define OG_TARGET \
   __attribute__(( \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
@@ -77,7 +83,7 @@ OG_V_INLINE vf v_bf16_widen(__m256i x) {
 }
 // To nearest even; a NaN keeps its quiet bit.
 OG_V_INLINE __m256i v_bf16_narrow(vf x) {
-#if OG_VEC == OG_VEC_AVX512_BF16
+#if OG_V_HAS_BF16_DOTS
   return (__m256i)_mm512_cvtneps_pbh(x);
 #else
   const __m512i u = _mm512_castps_si512(x);

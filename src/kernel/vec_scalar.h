@@ -4,6 +4,9 @@
 
 #include <opgraft/op.h>
 
+#define OG_V_HAS_FMA 0
+#define OG_V_HAS_MASKS 0
+#define OG_V_HAS_BF16_DOTS 0
 #define OG_TARGET
 #define OG_V_INLINE static inline __attribute__((always_inline))
 
@@ -51,7 +54,9 @@ OG_V_INLINE vf v_round(vf a) {
   return a;
 }
 OG_V_INLINE vf v_scale2(vf s, vf n) {
-  for (int i = 0; i < VW; ++i) s[i] = ldexpf(s[i], (int)n[i]);
+  // Where n is NaN, so is s.
+  for (int i = 0; i < VW; ++i)
+    s[i] = ldexpf(s[i], n[i] == n[i] ? (int)n[i] : 0);
   return s;
 }
 // Splits x < 128 into its floor, -127 at least, and a rest in [0, 1).

@@ -19,6 +19,10 @@
 #include <unistd.h>
 
 #include "base/float_env.h"
+#include "base/isa_check.h"
+#include "decl/decl.h"
+#include "decl/describe.h"
+#include "decl/parse/backward.h"
 #include "module/elf.h"
 
 struct opgraft_module {
@@ -46,8 +50,7 @@ static void object_close(void *object) {
   og_float_env_set(env);
 }
 
-// --- One module's memory
-// ------------------------------------------------------
+// --- One module's memory -----------------------------------------------------
 
 static void module_free(struct opgraft_module *module) {
   for (int32_t i = 0; i < module->op_count; ++i) {
@@ -76,7 +79,7 @@ static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
   if (op->kernel_available == NULL) return out_of_memory(error, decl->name);
   for (int32_t k = 0; k < decl->kernel_count; ++k) {
     const og_isa isa = og_isa_parse(decl->kernels[k].isa);
-    op->kernel_available[k] = isa <= og_cpu_isa();
+    op->kernel_available[k] = isa <= og_isa_used();
     if (isa == OG_ISA_UNKNOWN)
       return og_error_set(
           error, OG_INVALID, decl->name, NULL,
@@ -140,8 +143,7 @@ static og_status module_parse(struct opgraft_module *module,
   return status;
 }
 
-// --- The record
-// ----------------------------------------------------------------
+// --- The record --------------------------------------------------------------
 
 static bool is_identifier(const char *name) {
   if (name == NULL || name[0] == '\0' || strlen(name) > 63) return false;
@@ -185,7 +187,7 @@ static og_status module_create(const char *path, const og_module *record,
                                struct opgraft_module **out_module,
                                opgraft_error *error) {
   *out_module = NULL;
-  OG_TRY(og_cpu_check(error));
+  OG_TRY(og_isa_check(error));
   OG_TRY(record_check(path, record, error));
   struct opgraft_module *module = og_alloc_zeroed(1, sizeof *module);
   if (module == NULL) return out_of_memory(error, path);
@@ -206,8 +208,7 @@ static og_status module_create(const char *path, const og_module *record,
   return OG_OK;
 }
 
-// --- The file
-// -------------------------------------------------------------------
+// --- The file ----------------------------------------------------------------
 
 static og_status io_error(opgraft_error *error, const char *path,
                           const char *what) {
@@ -322,8 +323,7 @@ static og_status object_query(const char *path, void *object,
   return OG_OK;
 }
 
-// --- The registry
-// ------------------------------------------------------------------
+// --- The registry ------------------------------------------------------------
 
 // With the lock held.
 static struct opgraft_module *registry_find(const char *hash) {

@@ -4,7 +4,7 @@
 #ifndef OG_MODULE_MODULE_H
 #define OG_MODULE_MODULE_H
 
-#include "base/cpu.h"
+#include "base/isa.h"
 #include "decl/decl.h"
 
 struct opgraft_op {

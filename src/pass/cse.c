@@ -4,7 +4,10 @@
 
 #include <string.h>
 
+#include "graph/op.h"
 #include "pass/pass.h"
+#include "pass/rewrite.h"
+#include "pass/uses.h"
 
 typedef struct table {
   int32_t *slots;  // nodes, -1 is empty

@@ -5,25 +5,8 @@
 #include <string.h>
 
 #include "graph/element.h"
+#include "graph/op.h"
 #include "pass/pass.h"
-
-// Whether every operand of the operator is converted to the result's type, so
-// that a literal may stand for a tensor.
-static bool is_converted(int32_t op) {
-#define RESULT_RULE true
-#define OPERANDS_RULE false
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
-#define OG_PW(id, arity, flags, rule, on_float, on_int) \
-  [OG_IR_##id] = rule##_RULE,
-  static const bool converted[OG_IR_COUNT] = {
-#include "graph/ops.def"
-  };
-#undef OG_OP
-#undef OG_PW
-#undef RESULT_RULE
-#undef OPERANDS_RULE
-  return converted[op];
-}
 
 // The literal after it was stored as the tensor's type.
 static og_status literal_as(opgraft_graph *graph, opgraft_value literal,
@@ -104,7 +87,7 @@ static og_status fold_run(opgraft_graph *graph, int32_t *out_changes,
     if (node->is_removed) continue;
     if (node->op == OG_IR_size)
       OG_TRY(size_fold(graph, node, out_changes, error));
-    else if (is_converted(node->op))
+    else if (og_ops[node->op].converts)
       OG_TRY(operands_fold(graph, node, out_changes, error));
   }
   return OG_OK;

@@ -4,6 +4,8 @@
 
 #include "graph/element.h"
 #include "pass/pass.h"
+#include "pass/rewrite.h"
+#include "pass/uses.h"
 
 static bool is_number(const opgraft_graph *graph, opgraft_value value,
                       int number) {

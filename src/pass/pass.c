@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the passes, the verifier between them, and what they share.
+// Runs the passes, and the verifier between them.
 
 #include "pass/pass.h"
 
 #include <opgraft/graph_file.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/clock.h"
+#include "graph/print.h"
+#include "graph/verify.h"
 
 #define OG_PASS(name) &og_pass_##name,
 static const og_pass *const passes[] = {
@@ -16,128 +19,6 @@ enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
 
 const char *opgraft_pass_name(int32_t index) {
   return index >= 0 && index < PASS_COUNT ? passes[index]->name : NULL;
-}
-
-// --- Uses --------------------------------------------------------------------
-
-static void use(og_uses *uses, opgraft_value value, int32_t node) {
-  if (value < 0) return;
-  uses->last[value] = node;
-  ++uses->count[value];
-}
-
-static void uses_fill(og_uses *uses, const opgraft_graph *graph) {
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    uses->last[v] = uses->born[v] = uses->root_write[v] = OG_USE_NEVER;
-    uses->count[v] = 0;
-  }
-  for (int32_t n = 0; n < graph->node_count; ++n) {
-    const og_node *node = &graph->nodes[n];
-    if (node->is_removed) continue;
-    // What copy_to overwrites is not read.
-    for (int32_t i = og_op_is(node, OG_OP_WRITE); i < node->in_count; ++i)
-      use(uses, node->in[i], n);
-    for (int32_t r = 0; r < node->out_count; ++r) {
-      const opgraft_value v = node->out[r];
-      if (v < 0) continue;
-      const bool is_view = og_op_is(node, OG_OP_VIEW);
-      uses->born[v] = is_view ? uses->born[node->in[0]] : n;
-      const opgraft_value root = graph->values[v].root;
-      if (!is_view && root != v && uses->root_write[root] < 0)
-        uses->root_write[root] = n;
-    }
-  }
-  for (int32_t i = 0; i < graph->output_count; ++i) {
-    const opgraft_value v = graph->outputs[i].value;
-    use(uses, v, OG_USE_OUTPUT);
-    if (v >= 0) uses->root_is_output[graph->values[v].root] = true;
-  }
-}
-
-og_status og_uses_init(og_uses *uses, const opgraft_graph *graph,
-                       opgraft_error *error) {
-  const size_t count = (size_t)graph->value_count + 1;
-  uses->last = og_alloc_zeroed(count, 4 * sizeof *uses->last);
-  uses->root_is_output = og_alloc_zeroed(count, sizeof *uses->root_is_output);
-  if (uses->last == NULL || uses->root_is_output == NULL) {
-    og_uses_reset(uses);
-    return og_graph_no_memory(error);
-  }
-  uses->count = uses->last + count;
-  uses->born = uses->count + count;
-  uses->root_write = uses->born + count;
-  uses_fill(uses, graph);
-  return OG_OK;
-}
-
-void og_uses_reset(og_uses *uses) {
-  og_free(uses->last);
-  og_free(uses->root_is_output);
-  memset(uses, 0, sizeof *uses);
-}
-
-// --- Replacing ---------------------------------------------------------------
-
-og_status og_rewrite_init(og_rewrite *rewrite, opgraft_graph *graph,
-                          opgraft_error *error) {
-  rewrite->graph = graph;
-  rewrite->to =
-      og_alloc((size_t)(graph->value_count + 1) * sizeof *rewrite->to);
-  if (rewrite->to == NULL) return og_graph_no_memory(error);
-  for (int32_t v = 0; v < graph->value_count; ++v) rewrite->to[v] = v;
-  return OG_OK;
-}
-
-opgraft_value og_rewrite_get(const og_rewrite *rewrite, opgraft_value value) {
-  while (value >= 0 && rewrite->to[value] != value) value = rewrite->to[value];
-  return value;
-}
-
-void og_rewrite_set(og_rewrite *rewrite, opgraft_value from, opgraft_value to) {
-  rewrite->to[from] = og_rewrite_get(rewrite, to);
-}
-
-// A value whose root was replaced lies in the new root's storage.
-static og_status value_move(og_rewrite *rewrite, og_value *value,
-                            opgraft_error *error) {
-  const opgraft_value base = og_rewrite_get(rewrite, value->root);
-  if (base == value->root) return OG_OK;
-  const og_value *target = &rewrite->graph->values[base];
-  OG_TRY(og_size_make(&rewrite->graph->sizes, OG_SIZE_ADD, value->offset,
-                      target->offset, &value->offset, error));
-  value->root = target->root;
-  return OG_OK;
-}
-
-static og_status rewrite_nodes(og_rewrite *rewrite, opgraft_error *error) {
-  opgraft_graph *graph = rewrite->graph;
-  for (int32_t n = 0; n < graph->node_count; ++n) {
-    og_node *node = &graph->nodes[n];
-    if (node->is_removed) continue;
-    for (int32_t i = 0; i < node->in_count; ++i)
-      node->in[i] = og_rewrite_get(rewrite, node->in[i]);
-    for (int32_t r = 0; r < node->out_count; ++r)
-      if (node->out[r] >= 0)
-        OG_TRY(value_move(rewrite, &graph->values[node->out[r]], error));
-  }
-  for (int32_t i = 0; i < graph->output_count; ++i)
-    graph->outputs[i].value = og_rewrite_get(rewrite, graph->outputs[i].value);
-  return OG_OK;
-}
-
-og_status og_rewrite_apply(og_rewrite *rewrite, opgraft_error *error) {
-  const og_status status = rewrite_nodes(rewrite, error);
-  og_free(rewrite->to);
-  rewrite->to = NULL;
-  return status;
-}
-
-// --- The manager -------------------------------------------------------------
-
-static int64_t now_ns(void) {
-  struct timespec time;
-  timespec_get(&time, TIME_UTC);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 // Whether `name` stands in "a, b c".
@@ -195,9 +76,9 @@ static og_status pass_run(opgraft_graph *graph, const og_pass *pass,
                         pass->name);
   og_pass_stat *stat = &graph->pass_stats[graph->pass_stat_count++];
   stat->name = pass->name;
-  const int64_t begun_ns = now_ns();
+  const int64_t begun_ns = og_now_ns();
   OG_TRY(pass->run(graph, &stat->changes, error));
-  stat->time_ns = now_ns() - begun_ns;
+  stat->time_ns = og_now_ns() - begun_ns;
   *facts &= ~pass->breaks;
   const og_status status = og_graph_verify(graph, error);
   if (status != OG_OK && status != OG_MEMORY && error != NULL) {
@@ -289,10 +170,10 @@ og_status opgraft_graph_finish(opgraft_graph *graph,
     memcpy(
         &own, options,
         options->struct_size < sizeof own ? options->struct_size : sizeof own);
-  const int64_t begun_ns = now_ns();
+  const int64_t begun_ns = og_now_ns();
   OG_TRY(run_all(graph, &own, error));
   graph->option_flags = own.flags;
-  graph->passes_ns = now_ns() - begun_ns;
+  graph->passes_ns = og_now_ns() - begun_ns;
   graph->is_finished = true;
   return OG_OK;
 }

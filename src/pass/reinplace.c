@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "pass/pass.h"
+#include "pass/rewrite.h"
+#include "pass/uses.h"
 
 typedef struct placer {
   opgraft_graph *graph;

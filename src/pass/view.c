@@ -3,6 +3,7 @@
 // changes nothing goes. Counts the views changed.
 
 #include "pass/pass.h"
+#include "pass/rewrite.h"
 
 // The value that a chain of views starts at, at the same version.
 static opgraft_value chain_start(const opgraft_graph *graph,

@@ -7,8 +7,7 @@
 #include "plan/layout.h"
 #include "plan/plan.h"
 
-// --- What holds for every size
-// ------------------------------------------------
+// --- What holds for every size -----------------------------------------------
 
 og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
                          og_status code, const char *what, int64_t found,

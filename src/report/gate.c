@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/form.h"
 #include "report/plain.h"
-#include "report/report.h"
 
 static bool is_same_place(const og_root *a, const og_root *b) {
   if (strcmp(a->cause->file, b->cause->file) != 0 ||
@@ -20,7 +20,10 @@ static bool is_same_place(const og_root *a, const og_root *b) {
          strcmp(a->cause->function, b->cause->function) == 0;
 }
 
-const og_root *og_root_match(const og_joined *in, const og_root *root) {
+// The root of `in` with the same site and id: the same file, and the same line
+// or, where the file has changed, the same code in the same function. NULL:
+// none.
+static const og_root *root_match(const og_joined *in, const og_root *root) {
   for (int32_t i = 0; i < in->root_count; ++i)
     if (is_same_place(&in->root[i], root)) return &in->root[i];
   return NULL;
@@ -68,7 +71,7 @@ static int64_t recompile_count(const opgraft_report *report) {
 static void baseline_check(gate_state *s) {
   const og_joined *now = &s->report->joined;
   for (int32_t i = 0; i < now->root_count; ++i) {
-    if (og_root_match(&s->gate->baseline->joined, &now->root[i])) continue;
+    if (root_match(&s->gate->baseline->joined, &now->root[i])) continue;
     ++s->findings;
     og_text_add(s->out, "gate: new root ");
     root_line(s->out, s->report, &now->root[i]);
@@ -176,7 +179,7 @@ static void changes(og_text *out, const char *sign,
                     const opgraft_report *report, const og_joined *other) {
   const og_joined *j = &report->joined;
   for (int32_t i = 0; i < j->root_count; ++i) {
-    if (og_root_match(other, &j->root[i]) != NULL) continue;
+    if (root_match(other, &j->root[i]) != NULL) continue;
     og_text_addf(out, "%s ", sign);
     root_line(out, report, &j->root[i]);
     og_text_add(out, "\n");
@@ -187,7 +190,7 @@ static void kept(og_text *out, const opgraft_report *after,
                  const og_joined *before) {
   const og_joined *j = &after->joined;
   for (int32_t i = 0; i < j->root_count; ++i) {
-    const og_root *then = og_root_match(before, &j->root[i]);
+    const og_root *then = root_match(before, &j->root[i]);
     if (then == NULL) continue;
     og_text_add(out, "= ");
     root_line(out, after, &j->root[i]);

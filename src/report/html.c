@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "report/form.h"
 #include "report/plain.h"
-#include "report/report.h"
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/report.h"
+#include "report/form.h"
 
 static void number_ms(og_text *out, const char *key, double ns, bool is_known) {
   og_json_number(out, key, is_known ? ns / 1e6 : (double)NAN, 6);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "report/report.h"
+#include "report/form.h"
 
 void og_plain_add(og_text *out, const char *text, int32_t width) {
   const int32_t most = width > 8 ? width : 8;

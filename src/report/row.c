@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "report/form.h"
 #include "report/plain.h"
-#include "report/report.h"
 
 static void time_or_dash(og_text *out, double ns, bool is_known) {
   og_text cell = {0};

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/report.h"
+#include "report/form.h"
 
 static const char *rule_of(const og_root *root) {
   return root->id[0] != '\0' ? root->id : root->stage;

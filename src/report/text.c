@@ -4,8 +4,8 @@
 
 #include <string.h>
 
+#include "report/form.h"
 #include "report/plain.h"
-#include "report/report.h"
 
 enum { LINES_MAX = 40, LINES_OF_ROOT = 4, LINES_AROUND = 12 };
 

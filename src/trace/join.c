@@ -85,18 +85,6 @@ static int id_compare(const void *a, const void *b) {
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-int32_t og_id_find(const og_ids *ids, int64_t id) {
-  int32_t low = 0, high = ids->count;
-  while (low < high) {
-    const int32_t middle = low + (high - low) / 2;
-    if (ids->at[middle].id < id)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < ids->count && ids->at[low].id == id ? ids->at[low].index : -1;
-}
-
 static bool ids_make(og_ids *ids, int32_t count) {
   ids->at = og_alloc_zeroed((size_t)count, sizeof *ids->at);
   ids->count = ids->at != NULL ? count : 0;

@@ -37,7 +37,7 @@ class Program:
     ) -> subprocess.CompletedProcess[str]:
         drop = ("OPGRAFT_ISA", "OPGRAFT_INCLUDE", "CC", "NO_COLOR")
         base = {k: v for k, v in os.environ.items() if k not in drop}
-        # `python -m opgraft._gen` and its like are this Python's.
+        # `python -m opgraft._adopt.gen` and its like are this Python's.
         base.setdefault("OPGRAFT_PYTHON", sys.executable)
         return subprocess.run(
             [self.path, *map(str, words)],

@@ -36,6 +36,7 @@ ops:
   - schema: "put_(Tensor(a!) cache, Tensor index, Tensor? bias=None, ScalarType? dtype=None, Scalar a=1, bool call=True) -> Tensor(a!)"
     shape: "cache[M, *R], index[K]"
     dtype: "cache: any, index: i64, bias: f32|f64"
+    expect: "unused: call; unmutated: cache"
   - schema: "pair(Tensor x, Tensor y) -> (Tensor int, Tensor y2)"
     shape: "x[N], y[N] -> [N], [N]"
     dtype: "x: c64, y: u16 -> c128, u32"
@@ -274,7 +275,7 @@ def test_damaged_specifications_are_read_or_refused(program, seed):
 
 # --- The road without libyaml -------------------------------------------------
 
-GEN = pathlib.Path(__file__).resolve().parents[2] / "python/opgraft/_gen.py"
+GEN = pathlib.Path(__file__).resolve().parents[2] / "python/opgraft/_adopt/gen.py"
 
 
 def python_tree(path):

@@ -63,7 +63,7 @@ def test_check_with_torch(program, gate):
 def test_yaml_through_python_gives_the_same(program, tmp_path):
     """The reader for builds without libyaml, as such a build calls it."""
     path = program.write("spec.yaml", 'schema: "f(Tensor x) -> Tensor"\n')
-    done = subprocess.run([sys.executable, "-m", "opgraft._gen", path],
+    done = subprocess.run([sys.executable, "-m", "opgraft._adopt.gen", path],
                           capture_output=True, text=True, cwd=tmp_path)
     assert json.loads(done.stdout) == [
         "map", 1, [["schema", ["text", 1, "f(Tensor x) -> Tensor", True]]]]

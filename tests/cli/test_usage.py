@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["new", "gen", "build", "check", "adopt", "inspect", "bench", "doctor", "report", "info",
+COMMANDS = ["new", "gen", "build", "check", "adopt", "inspect", "run", "bench", "doctor", "report", "info",
             "completion", "help"]
 
 
@@ -191,7 +191,7 @@ def test_info_without_a_compiler(program):
 
 
 @pytest.mark.parametrize("words", [
-    ["--version"], ["help"], *([c, "--help"] for c in COMMANDS), ["run", "--help"],
+    ["--version"], ["help"], *([c, "--help"] for c in COMMANDS),
     ["completion", "bash"], ["info", "--no-python"], ["info", "--no-python", "--json"]],
     ids=" ".join)
 def test_standard_output_that_cannot_be_written_is_an_error(program, words):

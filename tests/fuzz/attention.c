@@ -15,6 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz/bytes.h"
+#include "kernel/attention_grad.h"
+#include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -34,25 +37,6 @@ enum {
   REGION_BYTES = 8 << 20,
   CANARY = 0x5a,
 };
-
-// --- Bytes to decisions
-
-typedef struct bytes {
-  const uint8_t *at;
-  size_t left;
-} bytes;
-
-static uint32_t take(bytes *in, uint32_t below) {
-  if (in->left == 0) return 0;
-  --in->left;
-  return *in->at++ % below;
-}
-
-static int32_t take_int(bytes *in) {
-  uint32_t x = 0;
-  for (int i = 0; i < 4; ++i) x = x << 8 | take(in, 256);
-  return (int32_t)x;
-}
 
 // --- Buffers that end at a guard page
 
@@ -111,7 +95,7 @@ static void take_indptr(bytes *in, subject *s, int32_t *indptr, uint32_t most) {
   for (int32_t i = 0; i < s->problem.batch; ++i) {
     const uint32_t kind = take(in, 32);
     const int32_t length = (int32_t)take(in, most);
-    indptr[i + 1] = kind == 31   ? take_int(in)
+    indptr[i + 1] = kind == 31   ? (int32_t)take_bits(in, 4)
                     : kind == 30 ? indptr[i]
                                  : indptr[i] + length;
     if (indptr[i + 1] < indptr[i] || kind == 31) s->is_honest = false;
@@ -244,8 +228,8 @@ static void tensors_place(bytes *in, subject *s, og_attention_args *a) {
   int32_t *pages = buffer(PAGES, a->page_index_count * 4, 4);
   for (int64_t i = 0; i < a->page_index_count; ++i) {
     const bool is_wrong = take(in, 128) == 127;
-    pages[i] =
-        is_wrong ? take_int(in) : (int32_t)take(in, (uint32_t)a->kv_rows);
+    pages[i] = is_wrong ? (int32_t)take_bits(in, 4)
+                        : (int32_t)take(in, (uint32_t)a->kv_rows);
     if (is_wrong) s->is_honest = false;
   }
   a->page_indices = pages;
@@ -270,7 +254,7 @@ static void plan_damage(bytes *in, subject *s, char *plan, int64_t *size) {
     if (take(in, 2) == 0) {
       plan[at] = (char)take(in, 256);
     } else if (word + 4 <= *size) {
-      const int32_t value = take_int(in);
+      const int32_t value = (int32_t)take_bits(in, 4);
       memcpy(plan + word, &value, 4);
     }
   }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/checksum.h"
+#include "graph/file.h"
+#include "graph/print.h"
 #include "plan/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

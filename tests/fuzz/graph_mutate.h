@@ -9,6 +9,7 @@
 #include <ctype.h>
 
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "tools/graph_make.h"
 
 enum { TEXT_MAX = 12000, PLACES_MAX = 512 };

@@ -15,6 +15,7 @@
 
 #include "base/checksum.h"
 #include "fuzz/graph_mutate.h"
+#include "graph/file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,

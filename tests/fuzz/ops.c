@@ -16,9 +16,16 @@
 #include <string.h>
 
 #include "call/call.h"
-#include "check/sample.h"
-#include "check/trial.h"
-#include "check/value.h"
+#include "check/run/array.h"
+#include "check/run/fill.h"
+#include "check/sample/describe.h"
+#include "check/sample/draw.h"
+#include "check/sample/sample.h"
+#include "check/sample/types.h"
+#include "check/sample/valid.h"
+#include "check/sample/value.h"
+#include "decl/types.h"
+#include "fuzz/bytes.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -78,36 +85,6 @@ static void modules_load(void) {
 }
 
 // --- Bytes to decisions
-
-typedef struct bytes {
-  const uint8_t *at;
-  size_t left;
-} bytes;
-
-static uint32_t take(bytes *in, uint32_t below) {
-  if (in->left == 0) return 0;
-  --in->left;
-  return *in->at++ % below;
-}
-
-static uint64_t take_bits(bytes *in, int32_t count) {
-  uint64_t x = 0;
-  for (int32_t i = 0; i < count; ++i) x = x << 8 | take(in, 256);
-  return x;
-}
-
-static int64_t take_int(bytes *in) {
-  static const int64_t edges[] = {
-      0,         INT32_MIN,     INT32_MAX, (int64_t)UINT32_MAX + 1,
-      INT64_MIN, INT64_MAX,     1ll << 62, INT16_MAX,
-      128,       INT64_MAX / 2,
-  };
-  const uint32_t kind = take(in, 16);
-  if (kind >= sizeof edges / sizeof *edges) return (int8_t)take_bits(in, 1);
-  const int64_t edge = edges[kind], step = (int64_t)take(in, 5) - 2;
-  int64_t moved;
-  return __builtin_add_overflow(edge, step, &moved) ? edge : moved;
-}
 
 static double take_float(bytes *in) {
   static const double edges[] = {

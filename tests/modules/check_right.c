@@ -5,8 +5,7 @@
 #include <opgraft/op.h>
 #include <string.h>
 
-// --- Sums of shares, joined in any order
-// ---------------------------------------
+// --- Sums of shares, joined in any order -------------------------------------
 
 enum { SUM_N };
 
@@ -34,8 +33,7 @@ static og_status sum_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Strides, and a kink
-// ---------------------------------------------------------
+// --- Strides, and a kink -----------------------------------------------------
 
 static og_status relu(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -54,8 +52,7 @@ static og_status relu_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- The last of several writes to a row stays
-// -----------------------------------
+// --- The last of several writes to a row stays -------------------------------
 
 enum { PUT_ROWS, PUT_D, PUT_N };
 
@@ -75,8 +72,7 @@ static og_status put(const og_call *call) {
   return og_parallel_for(call, call->dim[PUT_N], 1, put_rows);
 }
 
-// --- A size that the kernel finds
-// ------------------------------------------------
+// --- A size that the kernel finds --------------------------------------------
 
 enum { FIND_N, FIND_K };
 
@@ -88,8 +84,7 @@ static og_status positive(const og_call *call) {
   return OG_OK;
 }
 
-// --- Lists, an axis, an optional
-// ---------------------------------------------------
+// --- Lists, an axis, an optional ---------------------------------------------
 
 enum { CAT_A, CAT_D, CAT_B };
 
@@ -121,8 +116,7 @@ static og_status add_bias(const og_call *call) {
   return OG_OK;
 }
 
-// --- Random by seed, and an index that is the answer
-// -------------------------------
+// --- Random by seed, and an index that is the answer -------------------------
 
 static og_status noise(const og_call *call) {
   uint64_t state = (uint64_t)call->attr[0].i;
@@ -157,8 +151,7 @@ static og_status argmax_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Half precision, and a table that is made once
-// ----------------------------------
+// --- Half precision, and a table that is made once ---------------------------
 
 static og_status swish(const og_call *call) {
   static float half;  // set once, to one value
@@ -417,7 +410,7 @@ static const og_op ops[] = {
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",
      .backward = "through_backward(grad, scale) -> x",
-     .doc = "x gets no gradient of its own: what comes back is scaled.",
+     .expect = "no_gradient: x",  // what comes back is scaled
      .kernels = OG_KERNELS(through_kernels)},
     {.schema = "through_backward(Tensor grad, float scale) -> Tensor",
      .shape = "grad[N] -> [N]",
@@ -426,7 +419,8 @@ static const og_op ops[] = {
     {.schema = "look(Tensor(a!) x) -> Tensor(a!)",
      .shape = "x[N]",
      .dtype = "x: f32",
-     .doc = "A place to stop at: x stays as it is.",
+     .doc = "A place to stop at.",
+     .expect = "unmutated: x",
      .kernels = OG_KERNELS(look_kernels)},
 };
 OG_MODULE(check_right, ops)

@@ -348,6 +348,20 @@ static og_status sum_entries(const og_call *call) {
   return OG_OK;
 }
 
+static og_status copies_any(const og_call *call) {
+  const og_tensor *x = call->in[0];
+  memcpy(og_data(call->out[0]), og_data(x),
+         (size_t)og_numel(x) * (x->dtype.bits / 8));
+  return OG_OK;
+}
+
+static og_status scales(const og_call *call) {
+  const float scale = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    y_of(call)[i] = scale * x_of(call)[i];
+  return OG_OK;
+}
+
 static og_status add_twice_(const og_call *call) {
   for (int64_t i = 0; i < call->dim[N]; ++i)
     y_of(call)[i] += 2 * og_f32(call->in[1])[i];
@@ -448,6 +462,8 @@ static og_status identity(const og_call *call) {
 static const og_kernel identity_kernels[] = {
     {.device = OG_CPU, .run = identity}};
 
+KERNEL(copy_any_kernels, copies_any)
+KERNEL(scale_kernels, scales)
 static const og_op ops[] = {
     {SIMPLE("out_of_bounds_write", past_kernels)},
     {SIMPLE("out_of_bounds_read", read_kernels)},
@@ -597,5 +613,31 @@ static const og_op ops[] = {
      .dtype = "outer: f32, x: outer -> outer",
      .backward = "none",
      .kernels = OG_KERNELS(twice_product_kernels)},
+    // Right, but for what `expect` says of them.
+    {SIMPLE("untrue_expect", copy_kernels), .expect = "unused: x"},
+    {.schema = "read_unused(Tensor x, float scale) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32 -> x",
+     .expect = "unused: scale",
+     .kernels = OG_KERNELS(scale_kernels)},
+    {SIMPLE("whole_end", copy_kernels), .expect = "unused_end: x"},
+    {.schema = "added_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
+     .shape = "x[N], y[N]",
+     .dtype = "x: f32, y: x",
+     .expect = "unmutated: x",
+     .kernels = OG_KERNELS(add_twice__kernels)},
+    {SIMPLE("twice", doubled_kernels), .backward = "twice_backward(grad) -> x",
+     .expect = "no_gradient: x, result"},
+    {SIMPLE("twice_backward", doubled_kernels)},
+    {.schema = "without_nan(Tensor x, Tensor mask) -> Tensor",
+     .shape = "x[R, D], mask[R, D] -> [R, D]",
+     .dtype = "x: f32, mask: bool -> x",
+     .expect = "nan: result",
+     .kernels = OG_KERNELS(copy_any_kernels)},
+    {.schema = "of_no_type(Tensor x) -> Tensor",
+     .shape = "x[N] -> [N]",
+     .dtype = "x: f32|f64 -> x",
+     .expect = "type_dependent: result",
+     .kernels = OG_KERNELS(copy_any_kernels)},
 };
 OG_MODULE(check_wrong, ops)

@@ -22,8 +22,7 @@
 
 enum { RANK_MAX = 64 };
 
-// --- Values
-// -------------------------------------------------------------------
+// --- Values ------------------------------------------------------------------
 
 static inline int is_float(const og_tensor *t) {
   return t->dtype.code == OG_CODE_FLOAT || t->dtype.code == OG_CODE_BFLOAT;
@@ -145,8 +144,7 @@ static inline void put_attr(og_tensor *t, int64_t at, const og_attr *attr) {
     put_int(t, at, attr->i);
 }
 
-// --- Places: offsets in elements
-// -------------------------------------------------
+// --- Places: offsets in elements ---------------------------------------------
 
 // Where `t`, which broadcasts to the dims of `full`, holds element i of it.
 static inline int64_t place(const og_tensor *t, const og_tensor *full,
@@ -249,8 +247,7 @@ static inline int64_t line_begin(const lines *l, int64_t i) {
   return offset(&l->g, REST, i);
 }
 
-// --- Loops
-// ------------------------------------------------------------------------
+// --- Loops -------------------------------------------------------------------
 
 // Adds `value`, which may use i, over the elements of `full` that broadcasting
 // gave to each element of `to`. `sums` has room for a double for each.

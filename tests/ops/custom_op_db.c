@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-// --- Arithmetic
-// -------------------------------------------------------------------------
+// --- Arithmetic --------------------------------------------------------------
 
 static og_status cube(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -75,8 +74,7 @@ static og_status mul_double_backward(const og_call *call) {
 
 UNARY(mul_scalar, x * call->attr[0].f)
 
-// --- Order
-// --------------------------------------------------------------------------------
+// --- Order -------------------------------------------------------------------
 
 typedef struct entry {
   double value;
@@ -140,8 +138,7 @@ static og_status take_sample(const og_sample_call *call) {
   return OG_OK;
 }
 
-// --- Results whose size the values decide
-// ---------------------------------------------------
+// --- Results whose size the values decide ------------------------------------
 
 enum { NONZERO_N, NONZERO_K };
 
@@ -202,8 +199,7 @@ static og_status nms(const og_call *call) {
   return OG_OK;
 }
 
-// --- Copies
-// -------------------------------------------------------------------------------
+// --- Copies ------------------------------------------------------------------
 
 static og_status copy(const og_call *call) {
   memcpy(og_data(call->out[0]), og_data(call->in[0]),
@@ -286,8 +282,7 @@ static og_status split_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 // Position number i of `splits`, in 0..D.
 #define SPLIT(i)                                                       \

@@ -9,8 +9,7 @@ static og_status out_of_range(const og_call *call) {
   return og_fail(call, OG_INVALID, "an index is out of range");
 }
 
-// --- index_select, and its gradient
-// ---------------------------------------------------
+// --- index_select, and its gradient ------------------------------------------
 
 // `x` and `y` are the lines of one dim; entry i of y belongs to entry index[i]
 // of x. Without `adds`, y is read from x; with it, y is added to x.
@@ -48,8 +47,7 @@ static og_status index_select_backward(const og_call *call) {
   return select_lines(call, call->in[0], call->out[0], call->in[2], 1);
 }
 
-// --- gather, and its gradient
-// -----------------------------------------------------------
+// --- gather, and its gradient ------------------------------------------------
 
 // The place in `x` of element i of `index` along dim; -1 if it is out of range.
 static int64_t gathered(const og_tensor *x, const og_tensor *index, int64_t dim,
@@ -89,8 +87,7 @@ static og_status gather_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- embedding
-// ----------------------------------------------------------------------------
+// --- embedding ---------------------------------------------------------------
 
 enum { VOCABULARY, WIDTH };
 
@@ -124,8 +121,7 @@ static og_status embedding_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- sort and topk
-// ------------------------------------------------------------------------
+// --- sort and topk -----------------------------------------------------------
 
 typedef struct entry {
   double value;
@@ -177,8 +173,7 @@ static og_status topk(const og_call *call) {
   return sort_lines(call, call->attr[1].i, call->attr[2].i != 0);
 }
 
-// --- Writing at indices
-// ---------------------------------------------------------------------
+// --- Writing at indices ------------------------------------------------------
 
 // The place in x of element i of `values`, by one index tensor for each of the
 // first dims of x; -1 if one is out of range. `full` has the broadcast of the
@@ -285,8 +280,7 @@ static og_status kv_write(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 static const og_op ops[] = {
     {
@@ -332,6 +326,7 @@ static const og_op ops[] = {
         .backward = "embedding_backward(grad, weight, indices, padding_idx)"
                     " -> weight",
         .doc = "The row padding_idx of weight gets no gradient.",
+        .expect = "no_gradient: weight",
         RUN(embedding),
     },
     {

@@ -3,8 +3,7 @@
 
 #include "common.h"
 
-// --- Products
-// ---------------------------------------------------------------------------
+// --- Products ----------------------------------------------------------------
 
 static og_status outer(const og_call *call) {
   const og_tensor *x = call->in[0], *y = call->in[1];
@@ -119,8 +118,7 @@ static og_status addmm_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Convolution over the last dim
-// -----------------------------------------------------------
+// --- Convolution over the last dim -------------------------------------------
 
 enum { CONV_N, CONV_C, CONV_L, CONV_O, CONV_I, CONV_K };
 
@@ -203,8 +201,7 @@ static og_status conv1d_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Pooling over the last dim
-// ------------------------------------------------------------------
+// --- Pooling over the last dim -----------------------------------------------
 
 enum { POOL_N, POOL_L };
 
@@ -246,8 +243,7 @@ static og_status max_pool1d_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 // What the taps span, and the step of max_pool1d's windows.
 #define POOL_STEP "select(given(stride), stride, kernel_size)"

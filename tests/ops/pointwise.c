@@ -3,8 +3,7 @@
 
 #include "common.h"
 
-// --- Two tensors
-// ------------------------------------------------------------------
+// --- Two tensors -------------------------------------------------------------
 
 // Products wrap around, which only unsigned types may.
 static int64_t multiply(int64_t x, int64_t y) {
@@ -59,8 +58,7 @@ BINARY_BACKWARD(add_backward, g, g *number(call->attr))
 BINARY_BACKWARD(mul_backward, g *y, g *x)
 BINARY_BACKWARD(div_backward, g / y, -g *x / (y * y))
 
-// --- Three tensors
-// ----------------------------------------------------------------
+// --- Three tensors -----------------------------------------------------------
 
 static og_status where(const og_call *call) {
   og_tensor *out = call->out[0];
@@ -87,8 +85,7 @@ static og_status where_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- One tensor
-// -------------------------------------------------------------------
+// --- One tensor --------------------------------------------------------------
 
 static double sigmoid_of(double x) { return 1 / (1 + exp(-x)); }
 
@@ -222,8 +219,7 @@ static og_status masked_fill_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 static const og_op ops[] = {
     {

@@ -3,8 +3,7 @@
 
 #include "common.h"
 
-// --- Over a list of dims
-// --------------------------------------------------------------
+// --- Over a list of dims -----------------------------------------------------
 
 static double total_of(const og_tensor *x, const groups *g, int64_t j) {
   const int64_t base = offset(g, REST, j);
@@ -102,8 +101,7 @@ static og_status amax_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- Along one dim
-// --------------------------------------------------------------------
+// --- Along one dim -----------------------------------------------------------
 
 static og_status cumsum(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -201,8 +199,7 @@ static og_status log_softmax_backward(const og_call *call) {
   return each_softmax_backward(call, 1);
 }
 
-// --- Norms: over the last dims, which `normalized_shape` names
-// ---------------------------
+// --- Norms: over the last dims, which `normalized_shape` names ---------------
 
 static int64_t width_of(const og_attr *normalized_shape) {
   int64_t width = 1;
@@ -304,8 +301,7 @@ static og_status rms_norm_backward(const og_call *call) {
   return norm_backward(call, rms_eps(&call->attr[1], call->in[1]), 0);
 }
 
-// --- Counting: the size of the result depends on the values
-// --------------------------------
+// --- Counting: the size of the result depends on the values ------------------
 
 enum { BINCOUNT_N, BINCOUNT_K };
 
@@ -328,8 +324,7 @@ static og_status bincount(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 static const og_op ops[] = {
     {

@@ -3,8 +3,7 @@
 
 #include "common.h"
 
-// --- Joining and splitting
-// ------------------------------------------------------------
+// --- Joining and splitting ---------------------------------------------------
 
 // Copies `count` entries of each line, between tensors equal in other dims.
 static void copy_lines(og_tensor *to, int64_t to_first, const og_tensor *from,
@@ -72,8 +71,7 @@ static og_status stack_backward(const og_call *call) {
   return OG_OK;
 }
 
-// --- One element from one place
-// ----------------------------------------------------------
+// --- One element from one place ----------------------------------------------
 
 static int32_t dim_of(int64_t dim, int32_t rank) {
   return (int32_t)(dim < 0 ? dim + rank : dim);
@@ -247,8 +245,7 @@ static og_status roll_backward(const og_call *call) {
   return roll_by(call, -1);
 }
 
-// --- Matrices
-// ------------------------------------------------------------------------------
+// --- Matrices ----------------------------------------------------------------
 
 static og_status tril(const og_call *call) {
   const og_tensor *x = call->in[0];
@@ -294,8 +291,7 @@ static og_status diag_embed(const og_call *call) {
   return OG_OK;
 }
 
-// --- Windows and blocks
-// ----------------------------------------------------------------------
+// --- Windows and blocks ------------------------------------------------------
 
 // Element (line, window, k) of the windows is entry window * step + k of a
 // line.
@@ -361,8 +357,7 @@ static og_status pixel_unshuffle(const og_call *call) {
   return shuffle(call, 1);
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 #define SLICE_START                                                            \
   "select(given(start), select(start < 0, max(start + D, 0), min(start, D)), " \

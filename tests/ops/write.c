@@ -3,8 +3,7 @@
 
 #include "common.h"
 
-// --- Without tensor arguments
-// -----------------------------------------------------------
+// --- Without tensor arguments ------------------------------------------------
 
 static og_status eye(const og_call *call) {
   og_tensor *out = call->out[0];
@@ -31,8 +30,7 @@ static og_status arange(const og_call *call) {
   return OG_OK;
 }
 
-// --- In place
-// ---------------------------------------------------------------------------------
+// --- In place ----------------------------------------------------------------
 
 static og_status fill(const og_call *call) {
   og_tensor *x = call->out[0];
@@ -85,8 +83,7 @@ static og_status foreach_add(const og_call *call) {
   return OG_OK;
 }
 
-// --- Declarations
-// -------------------------------------------------------------------------
+// --- Declarations ------------------------------------------------------------
 
 static const og_op ops[] = {
     {

@@ -7,6 +7,7 @@ import importlib.util
 import pathlib
 import sys
 import types
+from collections import Counter
 
 import pytest
 
@@ -25,9 +26,70 @@ def load(path: str) -> types.ModuleType:
 
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
-    for folder in ("src/base", "src/decl", "ops", "cli", "include/opgraft"):
+    for folder in ("src/base", "src/decl", "src/check/run",
+                   "ops", "cli", "include/opgraft"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path
+
+
+CIRCLE_FILES = {
+    "a.h": "int og_a(int x);\ntypedef struct og_one { int x; } og_one;\n",
+    "b.h": "int og_b(int x);\n",
+    "a.c": '#include "base/a.h"\nint og_a(int x) { return x; }\n',
+    "b.c": '#include "base/a.h"\nint og_b(int x) { return og_a(x); }\n',
+}
+
+
+@pytest.mark.parametrize("name, text, said", [
+    ("c.c", "int og_c(void) { return 0; }", ""),
+    # A function that another one's rows use, by a name that is pasted.
+    ("a.c", '#define CALL(n) og_##n\n#include "base/b.h"\n'
+     "int og_a(int x) { return x ? CALL(b)(x) : 0; }",
+     "circle of 2 files:\n  src/base/a -> src/base/b (og_b)"),
+    ("a.c", '#include "base/b.h"\nint (*const og_rows[])(int) = {og_b};\n'
+     "int og_a(int x) { return x; }", "circle of 2 files"),
+    # A static function of the same name is another one, and so is a word.
+    ("a.c", "static int og_b(int x) { return x; }\n"
+     'int og_a(int x) { return og_b(x) + sizeof "og_b"; }', ""),
+    ("c.h", "typedef struct og_one { int y; } og_one;",
+     "og_one: two types of one name"),
+    ("c.c", '#include "base/c.h"\n', ""),
+])
+def test_circles(tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str],
+                 name: str, text: str, said: str) -> None:
+    circles = load("tools/circles.py")
+    monkeypatch.setattr(circles, "ROOT", tree)
+    monkeypatch.setattr(circles, "PACKAGE", tree / "python/opgraft")
+    for file, content in {**CIRCLE_FILES, "c.h": "", name: text}.items():
+        (tree / "src/base" / file).write_text(content)
+    if name == "c.h":
+        (tree / "src/base/c.c").write_text('#include "base/c.h"\n')
+    assert circles.main() == (1 if said else 0)
+    assert said in capsys.readouterr().out
+
+
+def test_circles_finds_wide_headers_and_python_s(
+        tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    circles = load("tools/circles.py")
+    package = tree / "python/opgraft"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("from .a import f\n")
+    (package / "a.py").write_text("def f():\n    from . import b\n")
+    (package / "b.py").write_text("from .a import f\n")
+    names = "pqrst"
+    (tree / "src/base/all.h").write_text(
+        "".join(f"int og_{n}(void);\n" for n in names))
+    for n in names:
+        (tree / f"src/base/{n}.c").write_text(
+            f'#include "base/all.h"\nint og_{n}(void) {{ return 0; }}\n')
+    monkeypatch.setattr(circles, "ROOT", tree)
+    monkeypatch.setattr(circles, "PACKAGE", package)
+    assert circles.main() == 1
+    out = capsys.readouterr().out
+    assert "opgraft.a -> opgraft.b" in out
+    assert "src/base/all.h: declares what 5 files define" in out
 
 
 @pytest.mark.parametrize("file, line, problems", [
@@ -36,6 +98,10 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     ("src/base/a.c", '#include "decl/decl.h"', 1),
     ("src/decl/a.c", '#include "decl.h"', 1),
     ("src/decl/a.c", '#include "elsewhere/x.h"', 1),
+    ("src/check/run/a.c", '#include "check/sample/a.h"', 0),
+    ("src/check/run/a.c", '#include "check/probe/a.h"', 1),
+    ("src/check/run/a.c", '#include "check/check.h"', 1),
+    ("src/check/a.c", '#include "check/probe/a.h"', 0),
     ("ops/a.c", "#include <opgraft/op.h>", 0),
     ("ops/a.c", '#include "kernel/gemm.h"', 0),
     ("ops/a.c", "#include <opgraft/opgraft.h>", 1),
@@ -65,6 +131,14 @@ def test_measure_counts_functions() -> None:
     python = "def g(a):\n    for x in a:\n        if x:\n            pass\n"
     found = measure.functions_python("x.py", python)
     assert [(f.name, f.lines, f.nesting) for f in found] == [("g", 4, 2)]
+
+
+def test_measure_finds_a_heading_that_was_broken_in_two() -> None:
+    measure = load("tools/measure.py")
+    rule = "// " + "-" * 60 + "\n"
+    text = "int a;\n// --- Words ----------\n\n// --- Words\n" + rule
+    assert measure.broken_headings("x.c", text) == ["x.c:5"]
+    assert measure.broken_headings("x.c", "  " + rule) == ["x.c:1"]
 
 
 def fake_build(tmp_path: pathlib.Path, script: str) -> pathlib.Path:
@@ -139,3 +213,50 @@ def test_abi_sees_every_field() -> None:
     assert abi.fields("\n int32_t a;\n union {\n  int b;\n  char *const *c;\n"
                       " };\n int (*d)(int x, int y);\n char e[64];\n") == [
         "a", "b", "c", "d", "e"]
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    # pytest imports them by name: `pytest tests` would refuse the second.
+    names = Counter(p.name for p in (ROOT / "tests").rglob("test_*.py"))
+    assert [n for n, count in names.items() if count > 1] == []
+
+
+CALLERS_FILES = {
+    "src/base/a.h": "int og_a(void);\nint og_alone(void);\n",
+    "src/base/a.c": '#include "base/a.h"\nint og_a(void) { return 1; }\n'
+                    "int og_alone(void) { return og_a(); }\n",
+    "src/base/b.c": '#include "base/a.h"\nint og_b(void);\n'
+                    "int og_b(void) { return og_a(); }\n",
+    "src/base/isa.def": "OG_ISA(scalar, SCALAR, OG_ANY, true)\n",
+    "include/opgraft/o.h": "int opgraft_tested(void);\n"
+                           "int opgraft_untested(void);\n",
+    "tests/t.c": "int t(void) { return opgraft_tested() + og_b(); }\n",
+}
+
+
+@pytest.mark.parametrize("name,text,said", [
+    ("src/base/c.c", "", ""),
+    ("src/base/c.c", "// og_a and a.h are there, og_gone is not.\n",
+     "src/base/c.c:1: og_gone stands in no code"),
+    ("src/base/c.c", "\n// See base/gone.c.\n",
+     "src/base/c.c:2: there is no file base/gone.c"),
+])
+def test_callers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+                 capsys: pytest.CaptureFixture[str], name: str, text: str,
+                 said: str) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    callers = load("tools/callers.py")
+    for module in (callers, callers.circles):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    for file, content in {**CALLERS_FILES, name: text}.items():
+        path = tmp_path / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    assert callers.main() == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "src/base/a: og_alone is used by no other file; make it "
+        "static or drop it",
+        "opgraft_untested: exported, and no test names it"]
+    assert lines[2:] == [*([said] if said else []),
+                         f"callers: {2 + bool(said)} problems"]

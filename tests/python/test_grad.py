@@ -8,7 +8,7 @@ import torch
 from torch.library import opcheck
 
 import opgraft
-from opgraft import _batch
+from opgraft._load import batch
 
 
 def test_gradcheck(linear):
@@ -220,24 +220,24 @@ def test_vmap_of_equal_packs_absorbs(basics, dims):
     y = torch.randn(4, 3) if dims[1] == 0 else torch.randn(3)
     if dims[0] is None:
         x = torch.randn(3)
-    before = _batch.loops["scale_add"]
+    before = batch.loops["scale_add"]
     got = torch.func.vmap(lambda a, b: basics.scale_add(a, b, 2.0), dims)(x, y)
     want = torch.func.vmap(lambda a, b: a + 2 * b, dims)(x, y)
     torch.testing.assert_close(got, want)
-    assert _batch.loops["scale_add"] == before
+    assert batch.loops["scale_add"] == before
 
 
 def test_vmap_of_a_pack_absorbs_and_else_loops(linear):
     x, w = torch.randn(3, 2, 5), torch.randn(4, 5)
-    before = _batch.loops["custom_linear"]
+    before = batch.loops["custom_linear"]
     got = torch.func.vmap(lambda a: linear.custom_linear(a, w))(x)
     torch.testing.assert_close(got, x @ w.t())
-    assert _batch.loops["custom_linear"] == before
+    assert batch.loops["custom_linear"] == before
     ws = torch.randn(3, 4, 5)
     got = torch.func.vmap(linear.custom_linear)(x, ws)
     torch.testing.assert_close(got, torch.func.vmap(
         torch.nn.functional.linear)(x, ws))
-    assert _batch.loops["custom_linear"] == before + 1
+    assert batch.loops["custom_linear"] == before + 1
 
 
 def test_vmap_of_grad(linear):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import opgraft
-from opgraft._module import _TORCH_SPACES, modules
+from opgraft._load.module import _TORCH_SPACES, modules
 
 HEAD = """
 #include <opgraft/op.h>

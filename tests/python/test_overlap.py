@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from opgraft import check_torch
-from opgraft._batch import _invoke
-from opgraft._rules import Description
+from opgraft._base.rules import Description
+from opgraft._load.batch import _invoke
 
 ROOM = 2  # bytes of storage for each byte that two dense views need
 
@@ -164,6 +164,30 @@ def test_out_that_is_the_input_of_an_in_place_form_is_taken(
     torch.testing.assert_close(x, want)
 
 
+POINTWISE = """
+#include <opgraft/op.h>
+static const og_op ops[] = {{
+    .schema = "twice(Tensor x, Tensor y) -> Tensor",
+    .pointwise = "x + 2 * y", .inplace = "x", .backward = "none"}};
+OG_MODULE(written_twice, ops)
+"""
+
+
+def test_a_pointwise_form_in_place_takes_one_tensor_twice(
+    write_module: Any, road: Any
+) -> None:
+    """As x.add_(x) does; views that overlap in part are refused."""
+    import opgraft
+
+    m = opgraft.load(write_module(POINTWISE))
+    x = torch.arange(4.0)
+    f = road(lambda x: m.twice_(x, x))
+    f(x)
+    assert torch.equal(x, torch.arange(4.0) * 3)
+    refuses(road(lambda x: m.twice_(x[:3], x[1:])), x,
+            match="x is written and overlaps y")
+
+
 # --- Any two views of one storage, over every operator ----------------------------
 
 
@@ -311,7 +335,7 @@ def has_out(m: Any, d: Description) -> bool:
 def run(m: Any, d: Description, case: Draw, slow: bool) -> list[torch.Tensor]:
     space = getattr(torch.ops, m.namespace)
     if case.outs and slow:
-        from opgraft._forms import out
+        from opgraft._load.signatures import out
 
         names = out(d).names
         f = getattr(space, d.base_name).out

@@ -9,7 +9,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from opgraft import _C, _host
+from opgraft import _C
+from opgraft._base import host
 
 
 class Seen(TorchDispatchMode):
@@ -25,18 +26,18 @@ class Seen(TorchDispatchMode):
 @pytest.fixture(params=["unpublished", "published"])
 def guard(request):
     """The guard with and without torch's unpublished words."""
-    _host.prepare()
+    host.prepare()
     if request.param == "published":
         _C.guard_forget()
-    elif not _host.self_test():
+    elif not host.self_test():
         pytest.skip("this torch does not pass the self-test")
     yield request.param
-    _host.self_test()
+    host.self_test()
 
 
 def test_self_test_passes_on_this_torch():
-    _host.prepare()
-    assert _host.self_test(), _C.guard_state()
+    host.prepare()
+    assert host.self_test(), _C.guard_state()
 
 
 def test_fast_road_is_taken(basics, guard):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import opgraft
-from opgraft import _module
+from opgraft._load import module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -52,7 +52,7 @@ def test_unload_waits_for_a_compile_and_a_compile_for_an_unload(write_module):
     def backend(gm, inputs):
         is_compiling.set()
         is_unloading.wait(0.5)
-        _module.modules()
+        module.modules()
         return gm.forward
 
     compiled = torch.compile(lambda x: x + 1, backend=backend)
@@ -133,3 +133,48 @@ def test_compiled_code_follows_reloads_while_another_thread_lives(
     finally:
         stop.set()
         other.join()
+
+
+CALLS_WHILE_MODULES_GO = """
+import shutil, sys, threading, time
+import torch, opgraft
+
+torch._dynamo.config.recompile_limit = 10**6
+torch._dynamo.config.accumulated_recompile_limit = 10**9
+sys.setswitchinterval(1e-5)
+path, variants, end = sys.argv[1], sys.argv[2:], time.monotonic() + 10
+done = [0, 0, 0, 0]
+
+def call(number):
+    x = torch.ones(3)
+    plus = torch.compile(eval("lambda t: t + 1"), backend="eager")
+    while time.monotonic() < end:
+        assert plus(x).tolist() == [2.0] * 3
+        done[number] += 1
+
+def reload():
+    while time.monotonic() < end:
+        shutil.copyfile(variants[done[3] % 2], path + ".part")
+        shutil.move(path + ".part", path)
+        opgraft.load(path)
+        done[3] += 1
+
+threads = [threading.Thread(target=call, args=(n,)) for n in range(3)]
+threads.append(threading.Thread(target=reload))
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert min(done) > 3, done
+"""
+
+
+def test_compiled_calls_while_another_thread_reloads(write_module, tmp_path):
+    """A reload voids compiled code whose guards a call may be checking."""
+    variants = [str(write_module(SOURCE % (factor, "threads_void"), f"v{factor}"))
+                for factor in (2, 3)]
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", CALLS_WHILE_MODULES_GO,
+         str(tmp_path / "threads_void.so"), *variants],
+        capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

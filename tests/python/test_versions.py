@@ -35,7 +35,7 @@ def test_no_lowering(basics):
 import torch._inductor.lowering as lowering
 register = lowering.register_lowering
 def other(op, **options):
-    if sys._getframe(1).f_globals["__name__"] == "opgraft._inductor":
+    if sys._getframe(1).f_globals["__name__"] == "opgraft._load.inductor":
         raise TypeError("other parameters")
     return register(op, **options)
 lowering.register_lowering = other
@@ -74,7 +74,7 @@ def test_published_guard_by_variable(basics, value, said):
 
 def test_old_torch_has_no_out_tag(basics):
     """2.12 and older: the .out form returns nothing, the function its out."""
-    before = "from opgraft import _forms; _forms._HAS_OUT_TAG = False"
+    before = "from opgraft._load import signatures; signatures._HAS_OUT_TAG = False"
     after = """
 o = torch.empty(3)
 version = o._version

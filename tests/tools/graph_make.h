@@ -164,9 +164,9 @@ static bool is_number(const made_value *v) {
 // --- Operators ---------------------------------------------------------------
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
-#define OG_PW(id, arity, flags, rule, on_float, on_int) {#id, arity, 1, 1},
-#define OG_PW_FLOAT(id, arity, flags, rule, on_float) {#id, arity, 1, 0},
-#define OG_PW_INT(id, arity, flags, rule, on_int) {#id, arity, 0, 1},
+#define OG_PW(id, arity, flags, rule, classes, expression)     \
+  {#id, arity, (OG_CLASSES_##classes & OG_CLASSES_FLOAT) != 0, \
+   (OG_CLASSES_##classes & OG_CLASSES_INT) != 0},
 static const struct {
   const char *name;
   int arity;

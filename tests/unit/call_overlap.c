@@ -4,6 +4,7 @@
 #include "call/overlap.h"
 
 #include "unit/test.h"
+#include "unit/view_bytes.h"
 
 enum { RANK = 4, BYTES = 8192, CASES = 40000 };
 
@@ -71,42 +72,12 @@ static void view_slice(view *v, const int64_t *sizes, int32_t rank) {
   v->tensor.byte_offset = (uint64_t)offset * 4;
 }
 
-// Counts each byte's elements; the most of any byte.
-static int32_t bytes_count(const view *v, uint8_t *counts) {
-  const og_tensor *t = &v->tensor;
-  const int64_t item = (int64_t)og_dtype_bytes(t->dtype);
-  int64_t index[RANK] = {0};
-  int32_t most = 0;
-  if (og_numel(t) == 0) return 0;
-  for (;;) {
-    int64_t at = BYTES / 2 + (int64_t)t->byte_offset;
-    for (int32_t d = 0; d < t->ndim; ++d) at += index[d] * v->strides[d] * item;
-    for (int64_t b = 0; b < item; ++b)
-      if (++counts[at + b] > most) most = counts[at + b];
-    int32_t d = t->ndim - 1;
-    for (; d >= 0 && ++index[d] == t->shape[d]; --d) index[d] = 0;
-    if (d < 0) return most;
-  }
-}
-
-static bool is_same(const view *a, const view *b) {
-  bool same =
-      og_data(&a->tensor) == og_data(&b->tensor) &&
-      a->tensor.ndim == b->tensor.ndim &&
-      og_dtype_bytes(a->tensor.dtype) == og_dtype_bytes(b->tensor.dtype) &&
-      og_numel(&a->tensor) > 0;
-  for (int32_t d = 0; same && d < a->tensor.ndim; ++d)
-    same = a->shape[d] == b->shape[d] &&
-           (a->shape[d] == 1 || a->strides[d] == b->strides[d]);
-  return same;
-}
-
 static int32_t seen[4];  // answers
 
 static bool pair_agrees(const view *a, const view *b) {
   uint8_t in_a[BYTES] = {0}, in_b[BYTES] = {0};
-  const int32_t most_a = bytes_count(a, in_a);
-  bytes_count(b, in_b);
+  const int32_t most_a = view_bytes_count(&a->tensor, memory, in_a);
+  view_bytes_count(&b->tensor, memory, in_b);
   og_overlap wanted = OG_OVERLAP_NONE;
   int64_t low = BYTES, high = 0;
   for (int64_t i = 0; i < BYTES; ++i) {
@@ -114,7 +85,7 @@ static bool pair_agrees(const view *a, const view *b) {
     if (in_a[i] && i < low) low = i;
     if (in_a[i]) high = i + 1;
   }
-  if (is_same(a, b)) wanted = OG_OVERLAP_SAME;
+  if (view_is_same(&a->tensor, &b->tensor)) wanted = OG_OVERLAP_SAME;
   ++seen[wanted];
   og_span span;
   bool agrees = CHECK_EQ(og_overlap_between(&a->tensor, &b->tensor), wanted) &&

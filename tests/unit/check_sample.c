@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sampler: what it draws is allowed, varied, and the same for one seed.
 
-#include "check/sample.h"
+#include "check/sample/sample.h"
 
 #include <opgraft/sample.h>
 
-#include "check/trial.h"
+#include "check/run/array.h"
+#include "check/run/fill.h"
+#include "check/sample/describe.h"
+#include "check/sample/draw.h"
+#include "check/sample/randomize.h"
+#include "check/sample/shrink.h"
+#include "check/sample/types.h"
+#include "check/sample/valid.h"
 #include "test.h"
 
 static og_status nothing(const og_call *call) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements as doubles, comparison of results, guarded memory.
 
-#include "check/value.h"
+#include "check/sample/value.h"
 
 #include <math.h>
 
-#include "check/buffer.h"
+#include "check/run/guard.h"
 #include "test.h"
 
 static const og_dtype f16 = {OG_CODE_FLOAT, 16, 1};
@@ -64,31 +64,31 @@ TEST(compares) {
 
 TEST(guards_memory) {
   int64_t offset = 0;
-  og_buffer *right = og_buffer_create(12, 4, false, OG_BUFFER_RESULT, 3, 0);
-  og_buffer *left = og_buffer_create(12, 4, true, OG_BUFFER_INPUT, 1, 2);
-  og_buffer *empty = og_buffer_create(0, 4, false, OG_BUFFER_INPUT, 0, 0);
+  og_guard *right = og_guard_create(12, 4, false, OG_ROLE_RESULT, 3, 0);
+  og_guard *left = og_guard_create(12, 4, true, OG_ROLE_INPUT, 1, 2);
+  og_guard *empty = og_guard_create(0, 4, false, OG_ROLE_INPUT, 0, 0);
   REQUIRE(right != NULL && left != NULL && empty != NULL);
   CHECK_EQ((uintptr_t)(right->data + 12) % 4096, 0);
   CHECK_EQ((uintptr_t)left->data % 4096, 0);
-  CHECK(og_buffer_is_intact(right, &offset));
+  CHECK(og_guard_is_intact(right, &offset));
   right->data[-1] = 1;
-  CHECK(!og_buffer_is_intact(right, &offset));
+  CHECK(!og_guard_is_intact(right, &offset));
   CHECK_EQ(offset, -1);
   left->data[12] = 1;
-  CHECK(!og_buffer_is_intact(left, &offset));
+  CHECK(!og_guard_is_intact(left, &offset));
   CHECK_EQ(offset, 12);
-  og_place place = og_buffer_find((uintptr_t)right->data + 12 + 100);
+  og_guard_place place = og_guard_find((uintptr_t)right->data + 12 + 100);
   CHECK(place.buffer == right);
   CHECK_EQ(place.after, 101);
-  place = og_buffer_find((uintptr_t)left->data - 8);
+  place = og_guard_find((uintptr_t)left->data - 8);
   CHECK(place.buffer == left);
   CHECK_EQ(place.before, 8);
-  CHECK(og_buffer_find((uintptr_t)&offset).buffer == NULL);
+  CHECK(og_guard_find((uintptr_t)&offset).buffer == NULL);
   const uintptr_t old = (uintptr_t)right->data;
-  og_buffers_release();
-  CHECK(og_buffer_find(old).buffer->is_released);
+  og_guards_release();
+  CHECK(og_guard_find(old).buffer->is_released);
 done:
-  og_buffers_release();
+  og_guards_release();
 }
 
 TEST_MAIN("check_value", CASE(keeps_values), CASE(coarse_values_fit_every_type),

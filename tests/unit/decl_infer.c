@@ -2,7 +2,9 @@
 // Inference: the short and the general way agree, the operator's own callback,
 // lists and their memory, arguments that a host filled wrongly.
 
-#include "decl/match.h"
+#include "decl/decl.h"
+#include "decl/infer/infer.h"
+#include "decl/infer/quick.h"
 #include "unit/test.h"
 
 enum { TENSORS_MAX = 4, RANK_MAX = 4 };

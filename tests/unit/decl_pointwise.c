@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "decl/decl.h"
+#include "decl/infer/infer.h"
+#include "decl/pointwise.h"
 #include "unit/test.h"
 
 enum { ROWS = 37, COLUMNS = 23, SIZE = ROWS * COLUMNS };

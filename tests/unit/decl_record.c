@@ -3,6 +3,8 @@
 // layers read.
 
 #include "decl/decl.h"
+#include "decl/parse/backward.h"
+#include "decl/types.h"
 #include "unit/test.h"
 
 static og_status run_nothing(const og_call *call) {

@@ -222,8 +222,7 @@ done:
   setup_free(&s);
 }
 
-// --- What the embedder makes ready
-// --------------------------------------------------------------
+// --- What the embedder makes ready -------------------------------------------
 
 static int prepared_count;
 

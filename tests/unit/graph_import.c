@@ -111,24 +111,27 @@ TEST(numbers_that_do_not_fit_fall_back) {
   opgraft_value y = -1, x, s;
   REQUIRE(builder_make(&b));
   REQUIRE((x = input(&b, "x", u8)) >= 0 && (s = input(&b, "s", i8)) >= 0);
-  const opgraft_arg calls[4][2] = {{tensor(x), integer(255)},
-                                   {tensor(x), integer(-1)},
-                                   {tensor(s), integer(-128)},
-                                   {tensor(s), integer(128)}};
-  for (int i = 0; i < 4; ++i)
-    REQUIRE(node(&b, "aten.clamp_min.default", calls[i], 2, i < 2 ? u8 : i8, 1,
+  const opgraft_arg calls[][2] = {
+      {tensor(x), integer(255)},  {tensor(x), integer(256)},
+      {tensor(x), integer(-255)}, {tensor(x), integer(-256)},
+      {tensor(s), integer(-128)}, {tensor(s), integer(128)}};
+  for (int i = 0; i < 6; ++i)
+    REQUIRE(node(&b, "aten.clamp_min.default", calls[i], 2, i < 4 ? u8 : i8, 1,
                  &y) == OG_OK);
   REQUIRE(opgraft_graph_add_output(b.graph, y, &b.error) == OG_OK);
   CHECK(prints_as(
       &b,
       "graph g(%x: u8[2, s0], %s: i8[2, s0]) {\n"
       "  %0: u8[2, s0] = clamp(%x, 255, 9223372036854775807) @ model.py:3\n"
-      "  %1: u8[2, s0] = foreign \"aten.clamp_min.default\"(%x, -1) {node 9, "
+      "  %1: u8[2, s0] = foreign \"aten.clamp_min.default\"(%x, 256) {node 9, "
       "why \"a number does not fit its tensor's type\"} @ model.py:3\n"
-      "  %2: i8[2, s0] = clamp(%s, -128, 9223372036854775807) @ model.py:3\n"
-      "  %3: i8[2, s0] = foreign \"aten.clamp_min.default\"(%s, 128) {node 9, "
+      "  %2: u8[2, s0] = clamp(%x, 1, 9223372036854775807) @ model.py:3\n"
+      "  %3: u8[2, s0] = foreign \"aten.clamp_min.default\"(%x, -256) {node 9, "
       "why \"a number does not fit its tensor's type\"} @ model.py:3\n"
-      "  return %3\n"
+      "  %4: i8[2, s0] = clamp(%s, -128, 9223372036854775807) @ model.py:3\n"
+      "  %5: i8[2, s0] = foreign \"aten.clamp_min.default\"(%s, 128) {node 9, "
+      "why \"a number does not fit its tensor's type\"} @ model.py:3\n"
+      "  return %5\n"
       "}\n"));
 done:
   opgraft_graph_release(b.graph);

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
+#include "kernel/position.h"
 #include "tests/unit/test.h"
 
 enum { ROUNDS = 60, BATCH_MAX = 5, LEN_MAX = 90 };
@@ -127,8 +129,7 @@ static void batch_free(batch *b) {
   free(b->plan);
 }
 
-// --- The plain loop
-// -----------------------------------------------------------
+// --- The plain loop ----------------------------------------------------------
 
 static const float *entry_of(const batch *b, const float *base, int32_t i,
                              int32_t key, int64_t page, int64_t token) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
 #include "tests/unit/test.h"
 

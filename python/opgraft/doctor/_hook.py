@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._hooks import when_imported
+from .._base.hooks import when_imported
 from ._record import Recorder
 
 Wrapper = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]

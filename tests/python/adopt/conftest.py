@@ -16,7 +16,7 @@ from typing import Any, Iterator
 import pytest
 import torch
 
-from opgraft import _adopted
+from opgraft._adopt import adopted
 
 HERE = Path(__file__).resolve().parent
 
@@ -88,6 +88,6 @@ def tvm_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def unadopted() -> Iterator[None]:
     """Every test starts with nothing adopted."""
     yield
-    for module in set(_adopted._live.values()):
+    for module in set(adopted._live.values()):
         module._withdraw()
     torch._dynamo.reset()

@@ -45,3 +45,32 @@ EXPORT uint32_t add_bytes(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < size; ++i) sum += data[i];
   return sum;
 }
+
+typedef struct {
+  int64_t n;
+  float by;
+} options;
+
+typedef struct {
+  const float *x;
+  float *out;
+  const options *more;
+  int shift[2];
+  options inner;
+} params;
+
+// out = x * (more->by, or 1) + shift[0] + shift[1] + inner.by
+EXPORT int run_params(const params *p) {
+  for (int64_t i = 0; i < p->inner.n; ++i)
+    p->out[i] = p->x[i] * (p->more != NULL ? p->more->by : 1) +
+                (float)(p->shift[0] + p->shift[1]) + p->inner.by;
+  return p->inner.n < 0;
+}
+
+EXPORT void run_options(options by_value, const float *x, float *out) {
+  for (int64_t i = 0; i < by_value.n; ++i) out[i] = x[i] * by_value.by;
+}
+
+EXPORT double times_data(double x, void *data) {
+  return x * *(const double *)data;
+}

@@ -57,7 +57,6 @@ def test_the_liars(opaque):
 
 
 @pytest.mark.parametrize("fn, text", [
-    (lambda x: x, "shares memory with argument x"),
     (lambda x: x.reshape(1, -1).clone(), "result 0 is f32"),
     (lambda x: x.double(), "result 0 is f64"),
 ])
@@ -119,3 +118,60 @@ def test_a_callable_that_crashes_or_does_not_end():
 def test_what_is_not_adopted():
     with pytest.raises(ValueError, match="is not what opgraft.adopt"):
         opgraft.check(torch.relu)
+
+
+def completed(name, fn, schema, **told):
+    """An operator of torch.ops with a kernel only, then what adopt adds."""
+    library = torch.library.Library("check_own", "FRAGMENT")
+    library.define(name + schema)
+    library.impl(name, fn, "CPU")
+    op = getattr(torch.ops.check_own, name).default
+    return library, opgraft.adopt(op, **told)
+
+
+def add_(x, by, *, times):
+    return x.add_(by, alpha=times)
+
+
+OF_TORCH = {
+    "double": (lambda x: x * 2, "(Tensor x) -> Tensor", dict(
+        shape="x[*N] -> [*N]", dtype="x: f32|f64 -> x",
+        backward=lambda grad: grad * 2), set()),
+    "add_": (add_, "(Tensor(a!) x, Tensor by, *, int times) -> Tensor(a!)",
+             dict(shape="x[*N], by[*N] -> ", dtype="x: f32, by: x ->"), set()),
+    "two": (lambda x: (x + 1, x.sum(-1)), "(Tensor x) -> (Tensor, Tensor)",
+            dict(shape="x[*N, D] -> [*N, D], [*N]", dtype="x: f32 -> x, x",
+                 where="D > 0"), set()),
+    "short": (lambda x: x[:1] * 2, "(Tensor x) -> Tensor", dict(
+        shape="x[N] -> [N]", dtype="x: f32 -> x"), {"rule_disagrees"}),
+    "writes": (lambda x: x.mul_(2) + 0, "(Tensor x) -> Tensor", dict(
+        shape="x[*N] -> [*N]", dtype="x: f32 -> x"), {"undeclared_mutation"}),
+    "slope": (lambda x: x * 2, "(Tensor x) -> Tensor", dict(
+        shape="x[*N] -> [*N]", dtype="x: f32|f64 -> x",
+        backward=lambda grad: grad * 3), {"wrong_gradient"}),
+}
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_an_operator_of_torch_that_was_completed(name):
+    fn, schema, told, faults = OF_TORCH[name]
+    library, op = completed(name, fn, schema, **told)
+    report = check(op)
+    assert {f.kind for f in report.faults} == faults, str(report)
+    assert report.module == "check_own" and name in str(report)
+    again = check(op)  # leaves nothing behind
+    assert {f.kind for f in again.faults} == faults
+    opgraft.unadopt(op)
+    with pytest.raises(ValueError, match="was not completed by opgraft.adopt"):
+        check(op)
+    del library
+
+
+@pytest.mark.full
+def test_an_operator_of_torch_through_pytorch():
+    fn, schema, told, _ = OF_TORCH["double"]
+    library, op = completed("double", fn, schema, **told)
+    report = check(op, torch=True)
+    assert report and "in PyTorch" in str(report), str(report)
+    opgraft.unadopt(op)
+    del library

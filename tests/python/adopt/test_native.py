@@ -177,9 +177,9 @@ def test_more_arguments_than_registers(native):
 
 
 def test_without_libffi_ctypes_calls_it(native, monkeypatch):
-    from opgraft import _adopt_c
+    from opgraft._adopt import c_functions
 
-    monkeypatch.setattr(_adopt_c, "HAS_FFI", False)
+    monkeypatch.setattr(c_functions, "HAS_FFI", False)
     with pytest.warns(RuntimeWarning, match="no libffi: ctypes calls it"):
         f = opgraft.adopt(
             "void nine(float *out, int8_t a, int16_t b, int32_t c, int64_t d, "

@@ -94,7 +94,7 @@ def test_the_error_says_where_both_stand():
     with pytest.raises(ValueError, match=r"scale \(.*test_origin.py:\d+\), and "
                                          r"this is .*scale \(.*test_origin.py"):
         adopted(closure(3))
-    opgraft.unadopt(opgraft._adopted._live["origin", "f"]._functions["f"])
+    opgraft.unadopt(opgraft._adopt.adopted._live["origin", "f"]._functions["f"])
     adopted(functools.partial(scaled, factor=2))
     with pytest.raises(ValueError, match=r"\(factor=2\), and .*\(factor=3\)"):
         adopted(functools.partial(scaled, factor=3))

@@ -231,7 +231,7 @@ def test_what_was_set_since_stays(kernels):
 def test_the_command(write):
     def run(*words):
         return subprocess.run(
-            [sys.executable, "-m", "opgraft._adopt_spec", *map(str, words)],
+            [sys.executable, "-m", "opgraft._adopt.spec", *map(str, words)],
             capture_output=True, text=True, timeout=300)
 
     done = run(write(SYSTEM), "--check", "--json")

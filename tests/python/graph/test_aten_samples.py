@@ -19,9 +19,11 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.testing._internal.common_methods_invocations import op_db
 
-from opgraft import _C, _backend, _host, _stats
+from opgraft import _C
+from opgraft._base import host
+from opgraft._graph import backend, stats
 
-_host.prepare()
+host.prepare()
 ROWS = {name.split(".")[0].lstrip("_") for name in _C.graph_rows()}
 # Operators of op_db whose ATen name is another one.
 ALSO = {"nn.functional." + n for n in (
@@ -55,8 +57,8 @@ def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The tensors go through AOTAutograd, wherever they stand."""
     from functorch.compile import aot_function
 
-    region = _stats.Region("op_db")
-    options = _backend.Options()
+    region = stats.Region("op_db")
+    options = backend.Options()
     flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
     places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
 
@@ -68,13 +70,13 @@ def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return f(*a, **k)
 
     def compiler(kind: str) -> Any:
-        return lambda gm, inputs: _backend.compile_graph(
+        return lambda gm, inputs: backend.compile_graph(
             gm, inputs, kind, options, region)
 
     return aot_function(
         over_tensors, fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
-        decompositions=_backend._decompositions(),
+        decompositions=backend._decompositions(),
     )(*[flat[i] for i in places])
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm is native: training or evaluation, forward and gradient, with and
-without weights; in evaluation for batches of any size."""
+"""Every form of batch norm is native: training or evaluation, forward and
+gradient, with and without weights, batches of any size."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ def step(model: Any, run: Any, x: torch.Tensor, weights: torch.Tensor) -> Any:
         b.clone() for b in model.buffers())]
 
 
-ONE = ((4, 3, 5, 7),)
-SEVERAL = ((2, 3, 5, 7), (5, 3, 5, 7), (3, 3, 8, 4))
-
-
 @pytest.mark.parametrize("affine", [False, True])
-@pytest.mark.parametrize("training,sizes", [
-    (True, ONE), (False, ONE), (False, SEVERAL)])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("sizes", [((4, 3, 5, 7),), (
+    (2, 3, 5, 7), (5, 3, 5, 7), (3, 3, 8, 4))])
 def test_batch_norm_is_native(affine: bool, training: bool,
                               sizes: tuple[tuple[int, ...], ...]) -> None:
     torch.manual_seed(3)

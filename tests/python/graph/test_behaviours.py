@@ -37,6 +37,18 @@ def test_replay_at_the_same_and_other_addresses() -> None:
         same(c(x, y), f(x, y), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32,
+                                   torch.int64, torch.bool])
+def test_numbers_for_tensors_have_the_results_type(dtype: torch.dtype) -> None:
+    """Of so many elements that the host computes it."""
+    def f(x: T) -> T:
+        zero = torch.full((), 0, dtype=dtype)
+        return torch.where(x > 0, zero, torch.full((), 1, dtype=dtype))
+
+    x = torch.randn(300, 300)
+    assert torch.equal(compiled(f)(x), f(x))
+
+
 def test_output_held_across_replays() -> None:
     def f(x: T) -> T:
         return x * 2 + 1

@@ -171,3 +171,70 @@ def ops_nms() -> Iterator[Any]:
     torch.library.register_fake("data_sizes::nms", fake)
     yield torch.ops.data_sizes.nms
     lib._destroy()
+
+
+# --- Views across a cut -----------------------------------------------------------
+
+
+def view_read_after(x: T) -> Any:
+    v = x[1:]
+    i = (x > 0).nonzero()
+    z = v * 2 + i.sum()
+    x.add_(1)
+    return z, i * 2, v * 3
+
+
+def view_of_view_read_after(x: T) -> Any:
+    v = x.view(2, -1).t()[1:]
+    n = x.sum().item()
+    z = v + n
+    x.mul_(2)
+    return z, v
+
+
+def part_of_split_read_after(x: T) -> Any:
+    a, b = x.split(x.shape[0] // 2)
+    i = (x > 1).nonzero()
+    z = a.sum() + b * 2 + i.sum()
+    b.sub_(1)
+    return z, a.cumsum(0)
+
+
+def view_read_by_the_cut(x: T) -> Any:
+    v = x[2:]
+    i = (v > 1).nonzero()
+    z = v.exp() * i.shape[0]
+    x.zero_()
+    return z, i, v
+
+
+def view_given_back(x: T) -> Any:
+    v = x[1:]
+    i = (v > 1).nonzero()
+    z = v.sin() + i.sum()
+    x.neg_()
+    return v, z
+
+
+def two_cuts(x: T) -> Any:
+    v = x[::2]
+    n = x.sum().item()
+    w = v + n
+    i = (w > 1).nonzero()
+    x[1:3].copy_(w[:2])
+    return w * i.shape[0], v, v.sum()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("f", [
+    view_read_after, view_of_view_read_after, part_of_split_read_after,
+    view_read_by_the_cut, view_given_back, two_cuts])
+def test_a_view_outlives_a_cut_and_its_input_is_written(
+    f: Callable[..., Any], dynamic: Any
+) -> None:
+    c = compiled(f, fullgraph=True, dynamic=dynamic)
+    for n in (6, 6, 8, 6):
+        x = torch.rand(n, generator=torch.Generator().manual_seed(n)) + 0.5
+        mine, theirs = x.clone(), x.clone()
+        same(c(mine), f(theirs), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)

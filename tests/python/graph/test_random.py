@@ -18,9 +18,10 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import opgraft
-from opgraft import _backend, _host, _stats
+from opgraft._base import host
+from opgraft._graph import backend, stats
 
-_host.prepare()
+host.prepare()
 
 DTYPES = (torch.float32, torch.float32, torch.float64, torch.bfloat16,
           torch.int64, torch.int32, torch.bool)
@@ -218,11 +219,11 @@ class Writer(Maker):
 
 
 def copies(maker: Maker, disable: tuple[str, ...]) -> int:
-    region = _stats.Region("random")
+    region = stats.Region("random")
     with torch.no_grad():
         found = traced(maker, disable, region)(*maker.inputs)
     compare(0, maker, found, maker(*maker.inputs))
-    return len(_stats.Stats([region]).clones)
+    return len(stats.Stats([region]).clones)
 
 
 def test_merging_equal_nodes_costs_no_copies() -> None:
@@ -248,15 +249,15 @@ def exported(maker: Maker) -> Any:
 
 
 def traced(maker: Maker, disable: tuple[str, ...] = (),
-           region: _stats.Region | None = None) -> Any:
+           region: stats.Region | None = None) -> Any:
     """Without torch.export, which takes ten times as long."""
-    region = region or _stats.Region("random")
-    options = _backend.Options(disable=disable)
+    region = region or stats.Region("random")
+    options = backend.Options(disable=disable)
     compiled = aot_function(
         maker.__call__,
-        fw_compiler=lambda gm, inputs: _backend.compile_graph(
+        fw_compiler=lambda gm, inputs: backend.compile_graph(
             gm, inputs, "inference", options, region),
-        decompositions=_backend._decompositions())
+        decompositions=backend._decompositions())
     # Tensors that a step brings along are the graph's own.
     context = TracingContext(FakeTensorMode(allow_non_fake_inputs=True))
 

@@ -12,7 +12,7 @@ import torch._inductor.inductor_prims  # prims.fma
 aten = torch.ops.aten
 
 def r(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    return torch.randn(*shape).to(dtype)
+    return torch.randn(shape).to(dtype)
 
 
 def i(*shape: int, low: int = -9, high: int = 9,
@@ -28,11 +28,12 @@ def attention(causal: bool) -> Any:
     return (r(2, 3, 5, 8), r(2, 3, 7, 8), r(2, 3, 7, 8), 0.0, causal), {}
 
 
-def attention_backward(causal: bool) -> Any:
+def attention_backward(causal: bool, dtype: torch.dtype = torch.float32) -> Any:
     (q, k, v, p, _), _ = attention(causal)
+    q, k, v = ((3 * x).to(dtype) for x in (q, k, v))
     out, weights = aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, p, causal)
-    return (r(*out.shape), q, k, v, out, weights, p, causal), {}
+    return (torch.ones_like(out), q, k, v, out, weights, p, causal), {}
 
 
 def lists() -> list[torch.Tensor]:
@@ -91,6 +92,25 @@ def grids_backward(dims: int) -> list[Any]:
     return found
 
 
+def u8(*shape: int) -> torch.Tensor:
+    return i(*shape, low=0, high=256, dtype=torch.uint8)
+
+
+def unsigned() -> list[Any]:
+    """253 is among the elements: what -3 wraps around to."""
+    x = torch.tensor([0, 1, 5, 250, 253, 254, 255], dtype=torch.uint8)
+    return [((x, -3), {}), ((x, -255), {}), ((x, -1.5), {})]
+
+
+def picks() -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+    """Operand, index, source: a tensor without dims is one of one element, and
+    an index without elements goes with any operand."""
+    zero = torch.zeros((), dtype=torch.int64)
+    none = torch.zeros(2, 0, dtype=torch.int64)
+    return [(r(), zero, r()), (r(), zero.reshape(1), r(1)),
+            (r(5), i(1, low=0, high=5)[0], r()), (r(5), none, r(2, 0))]
+
+
 # Halves of steps, what the grid lacks, and what no number is.
 GRID_NUMBERS = torch.cat([
     torch.arange(-20, 40) * 0.05, torch.randn(20) * 50,
@@ -132,10 +152,63 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
         ((r(3, 4), r(4)), {}), ((i(3, 4), i(4, low=1)), {})],
     "upsample_bicubic2d.default": lambda: [
         ((r(2, 3, 5, 4), [n, 7], align, scale, scale), {})
-        for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
+        for n in (3, 9) for align in (False, True) for scale in (None, 1.7)]
+    + [((u8(2, channels, *size), [n, 7], align, scale, scale), {})
+       for size in ((5, 4), (9, 7), (1, 30)) for channels in (1, 3, 6)
+       for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
     "upsample_bicubic2d_backward.default": lambda: [
         ((r(2, 3, n, 7), [n, 7], [2, 3, 5, 4], align, scale, scale), {})
         for n in (3, 9) for align in (False, True) for scale in (None, 1.7)],
+    "_foreach_pow.ScalarAndTensor": lambda: [
+        ((0.5, lists()), {}), ((2, lists()), {})],
+    "_foreach_max.default": lambda: [((lists()[:2],), {})],
+    "gather.default": lambda: [((x, 0, at), {}) for x, at, _ in picks()],
+    "scatter.src": lambda: [((x, 0, *rest), {}) for x, *rest in picks()],
+    "scatter.value": lambda: [((x, 0, at, 2.5), {}) for x, at, _ in picks()],
+    "scatter_add.default": lambda: [
+        ((x, 0, *rest), {}) for x, *rest in picks()],
+    "scatter_reduce.two": lambda: [
+        ((x, 0, *rest, "mean"), {"include_self": own})
+        for x, *rest in picks() for own in (True, False)],
+    "histc.default": lambda: [
+        ((x, 4, *bounds), {}) for bounds in ((), (2, 2), (-1, 1))
+        for x in (r(9), r(3).double(), r(), r(0), torch.ones(3),
+                  r(9).bfloat16())],
+    "empty_strided.default": lambda: [
+        (([5, 5], [2, 1]), {}), (([3, 2], [0, 1]), {}),
+        (([2, 3], [2, 3]), {}), (([0, 3], [0, 0]), {})],
+    "new_empty_strided.default": lambda: [((r(2), [3, 2], [0, 1]), {})],
+    "nll_loss_forward.default": lambda: [
+        ((r(3), torch.tensor(2), weight, reduction, ignored), {})
+        for weight in (None, r(3)) for reduction in (0, 1, 2)
+        for ignored in ((-100,) if reduction == 1 else (-100, 2))],
+    "as_strided.default": lambda: [
+        ((r(20)[5:15].view(2, 5), [2, 2], [1, 2], 10), {})],
+    "slice_scatter.default": lambda: [((u8(5, 4), u8(2, 4), 0, -3, -1), {})],
+    "select_scatter.default": lambda: [((u8(5, 4), u8(5), -1, -2), {})],
+    "diagonal_scatter.default": lambda: [((u8(5, 4), u8(3), -2, -2, -1), {})],
+    # Negative numbers of an unsigned type.
+    "eq.Scalar": lambda: unsigned(),
+    "ne.Scalar": lambda: unsigned(),
+    "lt.Scalar": lambda: unsigned(),
+    "le.Scalar": lambda: unsigned(),
+    "gt.Scalar": lambda: unsigned(),
+    "ge.Scalar": lambda: unsigned(),
+    "remainder.Scalar": lambda: unsigned(),
+    "sub.Tensor": lambda: [((u8(9), u8(9)), {"alpha": -3})],
+    "add.Scalar": lambda: [((u8(9), -3), {}), ((u8(9), -255, 2), {})],
+    "sub.Scalar": lambda: [((u8(9), -3), {})],
+    "rsub.Tensor": lambda: [((u8(9), u8(9)), {"alpha": -3})],
+    "rsub.Scalar": lambda: [((u8(9), -3), {})],
+    "mul.Scalar": lambda: [((u8(9), -3), {}), ((u8(9), -1.5), {})],
+    "div.Scalar": lambda: [((u8(9), -3), {})],
+    "addcmul.default": lambda: [((u8(9), u8(9), u8(9)), {"value": -2})],
+    "masked_fill.Scalar": lambda: [((u8(2, 3), MASK, -3), {})],
+    "full.default": lambda: [(([3], -3), {"dtype": torch.uint8})],
+    "fill.Scalar": lambda: [((u8(3), -3), {})],
+    "constant_pad_nd.default": lambda: [
+        ((u8(4, 5), [1, -2, -1, 3], -3), {}), ((r(4, 5), [-1, -4]), {}),
+        ((r(2, 3), [2, 0, 0, -1], 0.5), {})],
     "view.dtype": lambda: [
         ((r(3, 4), torch.int32), {}), ((r(3, 4), torch.uint8), {}),
         ((i(3, 8, dtype=torch.uint8), torch.int8), {}),
@@ -152,12 +225,15 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
     "_scaled_dot_product_flash_attention_for_cpu.default": lambda: [
         attention(False), attention(True)],
     "_scaled_dot_product_flash_attention_for_cpu_backward.default": lambda: [
-        attention_backward(False), attention_backward(True)],
+        attention_backward(False), attention_backward(True),
+        attention_backward(True, torch.bfloat16)],
     "_unsafe_index.Tensor": lambda: [
         ((r(4, 5), [None, i(3, low=0, high=5)]), {})],
     "_unsafe_index_put.default": lambda: [
         ((r(4, 5), [i(3, low=0, high=4)], r(3, 5), True), {})],
-    "add.Tensor": lambda: [((r(3, 4), r(4)), {"alpha": 2.5})],
+    "add.Tensor": lambda: [
+        ((r(3, 4), r(4)), {"alpha": 2.5}), ((u8(9), u8(9)), {"alpha": -3}),
+        ((i(9), u8(9)), {"alpha": -3}), ((r(9), u8(9)), {"alpha": -3})],
     "gelu.default": lambda: [((r(9),), {"approximate": "tanh"})],
     "gelu_backward.default": lambda: [
         ((r(9), r(9)), {"approximate": "tanh"})],
@@ -168,23 +244,28 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
     "_foreach_zero.default": lambda: [((lists(),), {})],
     "all.dims": lambda: [((i(3, 4), [0, 1]), {}), ((r(3, 4), [1], True), {})],
     "any.dims": lambda: [((i(3, 4), [0, 1]), {}), ((r(3, 4), [1], True), {})],
-    "bitwise_and.Scalar": lambda: [((i(3, 4), 6), {})],
-    "bitwise_or.Scalar": lambda: [((i(3, 4), 6), {})],
-    "bitwise_xor.Scalar": lambda: [((i(3, 4), 6), {})],
+    "bitwise_and.Scalar": lambda: [((i(3, 4), 6), {}), ((u8(9), -3), {})],
+    "bitwise_or.Scalar": lambda: [((i(3, 4), 6), {}), ((u8(9), -3), {})],
+    "bitwise_xor.Scalar": lambda: [((i(3, 4), 6), {}), ((u8(9), -3), {})],
     "bitwise_left_shift.Tensor_Scalar": lambda: [((i(3, 4), 3), {})],
     "bitwise_right_shift.Tensor_Scalar": lambda: [((i(3, 4), 2), {})],
     "chunk.default": lambda: [((r(5, 4), 3), {}), ((r(5, 4), 2, 1), {})],
     "clamp.default": lambda: [
-        ((r(9), -0.5, 0.5), {}), ((r(9), None, 0.1), {}), ((i(9), -2, 3), {})],
-    "clamp_max.default": lambda: [((r(9), 0.5), {}), ((i(9), 2), {})],
+        ((r(9), -0.5, 0.5), {}), ((r(9), None, 0.1), {}), ((i(9), -2, 3), {}),
+        ((u8(9), -200, 150), {})],
+    "hardtanh.default": lambda: [
+        ((r(9),), {}), ((u8(9), 3, 200), {}), ((i(9), -2, 3), {})],
+    "clamp_max.default": lambda: [
+        ((r(9), 0.5), {}), ((i(9), 2), {}), ((u8(9), -100), {})],
     "copy.default": lambda: [((r(3, 4), r(4)), {}), ((i(3, 4), r(3, 4)), {})],
     "copysign.Scalar": lambda: [((r(9), -1.0), {}), ((i(9), -0.0), {})],
     "div.Scalar_mode": lambda: [
         ((r(9), 0.3), {"rounding_mode": m}) for m in (None, "floor", "trunc")]
     + [((i(9), 4), {"rounding_mode": m}) for m in (None, "floor", "trunc")],
     "fill.Tensor": lambda: [((r(3, 4), torch.tensor(2.5)), {})],
-    "floor_divide.Scalar": lambda: [((r(9), 0.3), {}), ((i(9), 4), {})],
-    "fmod.Scalar": lambda: [((r(9), 0.3), {}), ((i(9), 4), {})],
+    "floor_divide.Scalar": lambda: [
+        ((r(9), 0.3), {}), ((i(9), 4), {}), *unsigned()],
+    "fmod.Scalar": lambda: [((r(9), 0.3), {}), ((i(9), 4), {}), *unsigned()],
     "lerp.Tensor": lambda: [((r(3, 4), r(3, 4), torch.rand(4)), {})],
     "lift_fresh_copy.default": lambda: [((r(3, 4),), {})],
     "narrow.default": lambda: [((r(5, 4), 0, 1, 3), {})],
@@ -198,8 +279,8 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
         "requires_grad": False})],
     "reshape.default": lambda: [((r(6, 4), [3, 8]), {})],
     "sort.stable": lambda: [
-        ((i(3, 9),), {"stable": True, "dim": 1, "descending": d})
-        for d in (False, True)],
+        ((i(3, 9),), {"stable": stable, "dim": dim, "descending": d})
+        for stable, dim in ((True, 1), (False, 0)) for d in (False, True)],
     "square.default": lambda: [((r(9),), {}), ((i(9),), {})],
     "where.Scalar": lambda: [((MASK, 1.5, -2.5), {}), ((MASK, 3, 4), {})],
     "where.ScalarOther": lambda: [((MASK, r(2, 3), 0.5), {})],
@@ -237,6 +318,19 @@ def of(row: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     if row in CALLS:
         return CALLS[row]()
     return foreach(row) if row.startswith("_foreach_") else []
+
+
+def saved_anew(row: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+               ) -> tuple[Any, ...]:
+    """The arguments, with what the forward saved computed from the others.
+    ATen's gradient of attention takes the saved result's rounding to a narrow
+    type for granted; ours is that of the function."""
+    if "attention_for_cpu_backward" not in row:
+        return args
+    grad, q, k, v, _, _, p, causal, *rest = args
+    out, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, p, causal, **kwargs)
+    return (grad, q, k, v, out, logsumexp, p, causal, *rest)
 
 
 def is_certain(row: str, args: tuple[Any, ...]) -> bool:

@@ -10,7 +10,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from test_without_host import ROOT, program
+from alone import ROOT, program
 
 TABLE = (ROOT / "src/graph/ops.def").read_text()
 OPERATORS = [

@@ -16,13 +16,16 @@ SMOKE: dict[str, dict[str, Any]] = {
     "AdamW": {"maximize": True},
     "RMSprop": {"centered": True, "momentum": 0.9},
     "Adagrad": {"weight_decay": 0.1},
+    "Adamax": {"foreach": True},
 }
+# Where a list of tensors is stepped at once, these take no tensor as the rate.
+TAKES_NUMBER = ("Adam", "AdamW")
 ALL: list[tuple[str, dict[str, Any]]] = [
     (name, kwargs)
     for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta",
                  "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
     for kwargs in ({}, {"foreach": True}, {"foreach": False},
-                   {"maximize": True})]
+                   {"maximize": True}, {"maximize": True, "foreach": True})]
 
 
 def train(name: str, kwargs: dict[str, Any], is_compiled: bool
@@ -30,8 +33,10 @@ def train(name: str, kwargs: dict[str, Any], is_compiled: bool
     torch.manual_seed(4)
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    is_number = kwargs.get("foreach") and name in TAKES_NUMBER
     optimizer = getattr(torch.optim, name)(
-        model.parameters(), lr=torch.tensor(0.02), **kwargs)
+        model.parameters(), lr=0.02 if is_number else torch.tensor(0.02),
+        **kwargs)
     step = optimizer.step
     if is_compiled:
         step = torch.compile(step, backend="opgraft")

@@ -36,7 +36,8 @@ class Entry:
 
     @property
     def title(self) -> str:
-        return f"{self.library} {self.name.rsplit('.', 1)[-1]}"
+        # Classes of three modules have one name.
+        return f"{self.library} {'.'.join(self.name.split('.')[-2:])}"
 
     def line(self) -> str:
         return json.dumps(asdict(self))

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// May the fast road be taken?
+
+#ifndef OG_TORCH_GUARD_H
+#define OG_TORCH_GUARD_H
+
+#include "torch/base/host.h"
+
+// Whether the fast road may look at the arguments at all: no mode, transform
+// or tracer is in play on this thread.
+bool guard_is_quiet(void);
+// A plain strided CPU tensor: exact type, no lazy negation or conjugation, no
+// wrapper of any kind.
+bool guard_is_plain(PyObject *object);
+bool guard_requires_grad(PyObject *object);
+bool guard_may_be_dual(PyObject *object);
+// Whether torch lets this thread write to the tensor; 0, or -1 with an
+// exception set: an inference tensor outside inference mode.
+int guard_check_write(PyObject *tensor);
+// Counts a write; 0, or -1 with an exception set.
+int guard_bump_version(PyObject *tensor);
+// Whether the unpublished wrap passed its self-test.
+bool guard_can_wrap(void);
+// The handle inside a tensor object, borrowed; NULL where the self-test did
+// not find it.
+tensor_handle guard_handle(PyObject *tensor);
+
+PyObject *guard_setup(PyObject *self, PyObject *arguments);
+PyObject *guard_learn(PyObject *self, PyObject *arguments);
+PyObject *guard_forget(PyObject *self, PyObject *arguments);
+PyObject *guard_state(PyObject *self, PyObject *arguments);
+
+#endif  // OG_TORCH_GUARD_H

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampled calls as Python objects: what check_torch runs through PyTorch.
+
+#include "torch/base/sample.h"
+
+#include <opgraft/sample.h>
+
+#include "torch/base/host.h"
+
+// (dtype name or (code, bits), sizes, bytes), row-major; None where absent.
+static PyObject *tensor_object(const og_tensor *tensor) {
+  if (tensor == NULL) Py_RETURN_NONE;
+  PyObject *sizes = PyTuple_New(tensor->ndim);
+  int64_t dense = 1;
+  for (int32_t i = tensor->ndim - 1; sizes != NULL && i >= 0; --i) {
+    const int64_t size = tensor->shape[i];
+    PyTuple_SetItem(sizes, i, PyLong_FromLongLong(size));
+    if (tensor->strides != NULL && size > 1 && tensor->strides[i] != dense) {
+      Py_DECREF(sizes);
+      return PyErr_Format(PyExc_RuntimeError,
+                          "opgraft: a sampled tensor is not row-major");
+    }
+    dense *= size;
+  }
+  return Py_BuildValue("(iiNy#)", tensor->dtype.code, tensor->dtype.bits, sizes,
+                       (const char *)og_data(tensor),
+                       (Py_ssize_t)(dense * tensor->dtype.bits / 8));
+}
+
+static PyObject *list_object(const og_tensor_list *list) {
+  PyObject *out = PyList_New((Py_ssize_t)list->count);
+  for (int64_t i = 0; out != NULL && i < list->count; ++i) {
+    PyObject *item = tensor_object(list->tensors[i]);
+    if (item == NULL) Py_CLEAR(out);
+    if (out != NULL) PyList_SetItem(out, (Py_ssize_t)i, item);
+  }
+  return out;
+}
+
+static PyObject *numbers_object(const og_attr *attr) {
+  PyObject *out = PyList_New((Py_ssize_t)attr->count);
+  for (int64_t i = 0; out != NULL && i < attr->count; ++i) {
+    PyObject *item =
+        attr->kind == OG_ATTR_FLOATS  ? PyFloat_FromDouble(attr->floats[i])
+        : attr->kind == OG_ATTR_BOOLS ? PyBool_FromLong((long)attr->ints[i])
+        : attr->kind == OG_ATTR_STRS  ? PyUnicode_FromString(attr->strs[i])
+                                      : PyLong_FromLongLong(attr->ints[i]);
+    PyList_SetItem(out, (Py_ssize_t)i, item);
+  }
+  return out;
+}
+
+PyObject *attr_object(const og_attr *attr) {
+  switch (attr->kind) {
+    case OG_ATTR_INT:
+      return PyLong_FromLongLong(attr->i);
+    case OG_ATTR_FLOAT:
+      return PyFloat_FromDouble(attr->f);
+    case OG_ATTR_BOOL:
+      return PyBool_FromLong((long)attr->i);
+    case OG_ATTR_COMPLEX:
+      return PyComplex_FromDoubles(attr->f, attr->imag);
+    case OG_ATTR_STR:
+      return PyUnicode_FromStringAndSize(attr->s, (Py_ssize_t)attr->count);
+    case OG_ATTR_DTYPE:
+      return Py_BuildValue("(ii)", attr->dtype.code, attr->dtype.bits);
+    case OG_ATTR_INTS:
+    case OG_ATTR_FLOATS:
+    case OG_ATTR_BOOLS:
+    case OG_ATTR_STRS:
+      return numbers_object(attr);
+    default:
+      Py_RETURN_NONE;
+  }
+}
+
+static PyObject *frame_objects(const opgraft_frame *frame, int tensor_count,
+                               int attr_count, const char *text) {
+  PyObject *tensors = PyList_New(tensor_count);
+  PyObject *attrs = PyList_New(attr_count);
+  bool is_whole = tensors != NULL && attrs != NULL;
+  for (int t = 0; is_whole && t < tensor_count; ++t) {
+    const bool is_list = frame->in[t] == NULL && frame->in_list[t].count > 0;
+    PyObject *item =
+        is_list ? list_object(&frame->in_list[t]) : tensor_object(frame->in[t]);
+    is_whole = item != NULL;
+    if (is_whole) PyList_SetItem(tensors, t, item);
+  }
+  for (int a = 0; is_whole && a < attr_count; ++a)
+    PyList_SetItem(attrs, a, attr_object(&frame->attr[a]));
+  if (is_whole) return Py_BuildValue("(sNN)", text, tensors, attrs);
+  Py_XDECREF(tensors);
+  Py_XDECREF(attrs);
+  return NULL;
+}
+
+// sample(operator, size, type choice, seed) -> (text, tensors, attributes), or
+// None where no call of this size or choice was found.
+PyObject *sample_call(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *object;
+  long long size;
+  int type_choice, seed, tensor_count = 0;
+  opgraft_frame frame;
+  opgraft_error error;
+  opgraft_sample *sample;
+  if (!PyArg_ParseTuple(arguments, "OLii", &object, &size, &type_choice, &seed))
+    return NULL;
+  const host_op *op = (const host_op *)(void *)object;
+  if (type_choice >= opgraft_sample_type_count(op->op)) Py_RETURN_NONE;
+  const opgraft_sample_options options = {
+      .struct_size = sizeof options,
+      .type_choice = type_choice,
+      .size = size,
+      .pack_size = size,
+      .seed = (uint64_t)seed,
+  };
+  if (opgraft_sample_create(op->op, &options, &sample, &error) != OG_OK)
+    Py_RETURN_NONE;
+  for (int32_t p = 0; p < op->param_count; ++p)
+    tensor_count += op->params[p].type == PARAM_TENSOR;
+  opgraft_frame_init(&frame, op->op);
+  opgraft_sample_bind(sample, &frame);
+  PyObject *out =
+      frame_objects(&frame, tensor_count, op->param_count - tensor_count,
+                    opgraft_sample_text(sample));
+  opgraft_sample_destroy(sample);
+  return out;
+}

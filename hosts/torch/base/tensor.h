@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor objects: what lies in one, and new ones.
+
+#ifndef OG_TORCH_TENSOR_H
+#define OG_TORCH_TENSOR_H
+
+#include "torch/base/guard.h"
+#include "torch/base/host.h"
+#include "torch/base/types.h"
+
+// A new tensor object of this type, shape and strides, whose memory fresh->data
+// then is; NULL with an exception set.
+PyObject *fresh_make(og_tensor *fresh);
+// The same as DLPack's exchange API gives, by the shim's accessors: for a
+// plain tensor, whose keys say that it is strided and on a CPU.
+static inline bool handle_read(tensor_handle handle, og_tensor *out) {
+  int64_t rank;
+  int32_t type;
+  if (shim.aoti_torch_get_data_ptr(handle, &out->data) != 0 ||
+      shim.aoti_torch_get_dim(handle, &rank) != 0 ||
+      shim.aoti_torch_get_sizes(handle, &out->shape) != 0 ||
+      shim.aoti_torch_get_strides(handle, &out->strides) != 0 ||
+      shim.aoti_torch_get_dtype(handle, &type) != 0 ||
+      dtype_from_shim(type, &out->dtype) != 0)
+    return false;
+  out->device = (og_device){OG_CPU, 0};
+  out->ndim = (int32_t)rank;
+  out->byte_offset = 0;
+  return true;
+}
+
+// Reads a tensor object; `is_plain`: the guard saw it. False refuses, an
+// exception may be set.
+static inline bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
+  tensor_handle handle = is_plain ? guard_handle(value) : NULL;
+  if (LIKELY(handle != NULL)) {
+    if (UNLIKELY(!handle_read(handle, out))) return false;
+  } else if (UNLIKELY(exchange->tensor_from_object(value, out) != 0)) {
+    return false;
+  }
+  // Zero tensors and functional wrappers have no data behind them.
+  if (UNLIKELY(out->data == NULL)) {
+    for (int32_t i = 0; i < out->ndim; ++i)
+      if (out->shape[i] == 0) return true;
+    return false;
+  }
+  return true;
+}
+
+#endif  // OG_TORCH_TENSOR_H

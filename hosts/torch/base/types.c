@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch's types and ours: dtype objects, the shim's numbers, DLPack's codes.
+
+#include "torch/base/types.h"
+
+#include "torch/base/host.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef struct type_row {
+  const char *name;
+  og_dtype dtype;
+  PyObject *object;  // torch.float32
+  int32_t code;      // what aoti_torch_dtype_*() returns
+  bool is_known;
+} type_row;
+
+static type_row rows[] = {
+    {.name = "float32", .dtype = {OG_CODE_FLOAT, 32, 1}},
+    {.name = "bfloat16", .dtype = {OG_CODE_BFLOAT, 16, 1}},
+    {.name = "float16", .dtype = {OG_CODE_FLOAT, 16, 1}},
+    {.name = "float64", .dtype = {OG_CODE_FLOAT, 64, 1}},
+    {.name = "int64", .dtype = {OG_CODE_INT, 64, 1}},
+    {.name = "int32", .dtype = {OG_CODE_INT, 32, 1}},
+    {.name = "int16", .dtype = {OG_CODE_INT, 16, 1}},
+    {.name = "int8", .dtype = {OG_CODE_INT, 8, 1}},
+    {.name = "uint8", .dtype = {OG_CODE_UINT, 8, 1}},
+    {.name = "uint16", .dtype = {OG_CODE_UINT, 16, 1}},
+    {.name = "uint32", .dtype = {OG_CODE_UINT, 32, 1}},
+    {.name = "uint64", .dtype = {OG_CODE_UINT, 64, 1}},
+    {.name = "bool", .dtype = {OG_CODE_BOOL, 8, 1}},
+    {.name = "complex64", .dtype = {OG_CODE_COMPLEX, 64, 1}},
+    {.name = "complex128", .dtype = {OG_CODE_COMPLEX, 128, 1}},
+};
+
+enum { ROW_COUNT = sizeof rows / sizeof rows[0], CODE_COUNT = 128 };
+
+// By the shim's number; bits is 0 where there is no such type.
+static og_dtype by_code[CODE_COUNT];
+
+int types_setup(PyObject *torch_module) {
+  void *library = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  for (int i = 0; i < ROW_COUNT; ++i) {
+    char symbol[64];
+    int32_t (*number)(void);
+    PyOS_snprintf(symbol, sizeof symbol, "aoti_torch_dtype_%s", rows[i].name);
+    void *found = library != NULL ? dlsym(library, symbol) : NULL;
+    if (found == NULL) continue;
+    memcpy(&number, &found, sizeof number);
+    PyObject *object = PyObject_GetAttrString(torch_module, rows[i].name);
+    if (object == NULL) return -1;
+    Py_XDECREF(rows[i].object);
+    rows[i].object = object;
+    rows[i].code = number();
+    rows[i].is_known = true;
+    if (rows[i].code >= 0 && rows[i].code < CODE_COUNT)
+      by_code[rows[i].code] = rows[i].dtype;
+  }
+  return 0;
+}
+
+static const type_row *row_find(og_dtype dtype) {
+  for (int i = 0; i < ROW_COUNT; ++i)
+    if (rows[i].dtype.code == dtype.code && rows[i].dtype.bits == dtype.bits &&
+        dtype.lanes == 1)
+      return rows[i].is_known ? &rows[i] : NULL;
+  return NULL;
+}
+
+int dtype_to_shim(og_dtype dtype, int32_t *out) {
+  const type_row *row = row_find(dtype);
+  if (row == NULL) return -1;
+  *out = row->code;
+  return 0;
+}
+
+int dtype_from_shim(int32_t code, og_dtype *out) {
+  if (code < 0 || code >= CODE_COUNT || by_code[code].bits == 0) return -1;
+  *out = by_code[code];
+  return 0;
+}
+
+int dtype_from_object(PyObject *object, og_dtype *out) {
+  for (int i = 0; i < ROW_COUNT; ++i)
+    if (rows[i].object == object) {
+      *out = rows[i].dtype;
+      return 0;
+    }
+  return -1;
+}
+
+PyObject *dtype_to_object(og_dtype dtype) {
+  const type_row *row = row_find(dtype);
+  return row != NULL ? row->object : NULL;
+}
+
+PyObject *device_object(void) {
+  PyObject *torch_module = PyImport_ImportModule("torch");
+  PyObject *device =
+      torch_module != NULL
+          ? PyObject_CallMethod(torch_module, "device", "s", "cpu")
+          : NULL;
+  Py_XDECREF(torch_module);
+  return device;
+}

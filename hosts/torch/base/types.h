@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch's types and ours: dtype objects, the shim's numbers, DLPack's codes.
+
+#ifndef OG_TORCH_TYPES_H
+#define OG_TORCH_TYPES_H
+
+#include "torch/base/host.h"
+
+int types_setup(PyObject *torch_module);
+// 0, or -1 where torch has no such type.
+int dtype_to_shim(og_dtype dtype, int32_t *out);
+int dtype_from_shim(int32_t code, og_dtype *out);
+int dtype_from_object(PyObject *object, og_dtype *out);
+PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
+PyObject *device_object(void);              // new; NULL with an exception set
+
+#endif  // OG_TORCH_TYPES_H

@@ -1,0 +1,789 @@
+// SPDX-License-Identifier: Apache-2.0
+// The callable that Dynamo and AOTAutograd get for a graph: boxed (it takes
+// one list and empties it), one entry into C for the whole region.
+//
+// Invariants: the graph is replayed with the interpreter lock released where
+// it has enough to do; its tensors are read, and results made, under it.
+
+#include "torch/graph/compiled.h"
+
+#include <opgraft/graph_file.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "torch/base/guard.h"
+#include "torch/base/module.h"
+#include "torch/base/pool.h"
+#include "torch/base/raised.h"
+#include "torch/base/tensor.h"
+#include "torch/graph/node.h"
+#include "torch/graph/walk.h"
+
+PyTypeObject *compiled_type;
+
+typedef struct compiled {
+  PyObject_HEAD  //
+      opgraft_executable *executable;
+  opgraft_graph *graph;
+  walked walked;
+  graph_context context;
+  PyObject *resolve;  // (tensor) -> one that can be read
+  PyObject *below;    // () -> a guard that keeps autograd's keys out
+  PyObject *misfit;   // what inputs raise that do not fit; NULL: RuntimeError
+  int32_t *written;   // inputs that the graph writes
+  int32_t written_count;
+  char *repro;         // folder for a call's inputs; NULL
+  bool is_kept;        // every call's, not only a failing one's
+  bool lets_go;        // of inputs, while it runs: the list is all their holder
+  bool is_heavy;       // give the interpreter lock back
+  bool is_settled;     // what a first call leaves behind is gone
+  og_tensor *scratch;  // of one call at a time; NULL while it is lent
+} compiled;
+
+// --- Inputs ------------------------------------------------------------------
+
+enum {
+  INPUT_BYTES = sizeof(og_tensor) + sizeof(og_tensor *) + sizeof(int64_t)
+};
+
+typedef struct inputs {
+  og_tensor *tensors;
+  const og_tensor **in;
+  int64_t *ints;
+  PyObject *kept;  // list: what was made for this call
+} inputs;
+
+static PyObject *list_get(PyObject *list, Py_ssize_t i) {
+  return PyList_Check(list) ? PyList_GetItem(list, i)
+                            : PyTuple_GetItem(list, i);
+}
+
+// A tensor whose memory is not what it shows (negated, conjugated, a
+// subclass): Python makes one that is.
+static int input_resolve(compiled *self, PyObject *object, inputs *in,
+                         og_tensor *out) {
+  PyErr_Clear();
+  PyObject *made =
+      PyObject_CallFunctionObjArgs(self->resolve, object, (PyObject *)NULL);
+  if (made == NULL) return -1;
+  if (in->kept == NULL) in->kept = PyList_New(0);
+  const int status = in->kept != NULL ? PyList_Append(in->kept, made) : -1;
+  Py_DECREF(made);  // the list has it
+  if (status != 0) return -1;
+  if (!tensor_read(made, false, out)) {
+    if (PyErr_Occurred() == NULL)
+      PyErr_SetString(PyExc_RuntimeError,
+                      "opgraft: an input of a compiled graph has no memory");
+    return -1;
+  }
+  return 0;
+}
+
+static int input_read(compiled *self, PyObject *object, inputs *in, int32_t i) {
+  in->in[i] = NULL;
+  in->ints[i] = 0;
+  if (LIKELY(guard_is_plain(object))) {
+    in->in[i] = &in->tensors[i];
+    if (LIKELY(tensor_read(object, true, &in->tensors[i]))) return 0;
+  } else if (PyLong_Check(object)) {
+    in->ints[i] = PyLong_AsLongLong(object);
+    return in->ints[i] == -1 && PyErr_Occurred() != NULL ? -1 : 0;
+  }
+  in->in[i] = &in->tensors[i];
+  return input_resolve(self, object, in, &in->tensors[i]);
+}
+
+// The object behind input `i`, borrowed.
+static PyObject *input_object(const compiled *self, PyObject *list, int32_t i) {
+  const int32_t slot = self->walked.slots[i];
+  return slot >= 0 ? list_get(list, slot)
+                   : PyList_GetItem(self->walked.captured, -1 - slot);
+}
+
+static int inputs_read(compiled *self, PyObject *list, inputs *in) {
+  for (int32_t i = 0; i < self->walked.slot_count; ++i) {
+    PyObject *object = input_object(self, list, i);
+    if (UNLIKELY(object == NULL || input_read(self, object, in, i) != 0))
+      return -1;
+  }
+  return 0;
+}
+
+// Whether what was read of an object that is not plain is its own memory.
+static bool is_own_memory(PyObject *object, const og_tensor *tensor) {
+  PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
+  const bool is_own = address != NULL && PyLong_AsVoidPtr(address) ==
+                                             (const void *)og_data(tensor);
+  Py_XDECREF(address);
+  return is_own && PyErr_Occurred() == NULL;
+}
+
+// 0, or -1 where torch forbids a write, or one would not reach the caller.
+static int writes_check(const compiled *self, PyObject *list,
+                        const inputs *in) {
+  for (int32_t k = 0; k < self->written_count; ++k) {
+    const int32_t i = self->written[k];
+    PyObject *object = input_object(self, list, i);
+    if (UNLIKELY(object == NULL || guard_check_write(object) != 0)) return -1;
+    if (LIKELY(guard_is_plain(object)) ||
+        is_own_memory(object, &in->tensors[i]))
+      continue;
+    if (PyErr_Occurred() == NULL)
+      PyErr_Format(PyExc_RuntimeError,
+                   "opgraft: input %d of a compiled graph is written, and its "
+                   "memory does not hold what it shows (a negated or "
+                   "conjugated view); clone() it before the call",
+                   (int)i);
+    return -1;
+  }
+  return 0;
+}
+
+// --- Outputs -----------------------------------------------------------------
+
+// A row-major stretch of one type, for storages that several outputs share.
+static PyObject *storage_make(const opgraft_storage *storage,
+                              const og_tensor *like, void **out_data) {
+  int64_t count = (int64_t)storage->size_bytes / ((like->dtype.bits + 7) / 8);
+  int64_t stride = 1;
+  og_tensor flat = {.device = {OG_CPU, 0},
+                    .ndim = 1,
+                    .dtype = like->dtype,
+                    .shape = &count,
+                    .strides = &stride};
+  PyObject *object = fresh_make(&flat);
+  *out_data = flat.data;
+  return object;
+}
+
+static PyObject *whole_make(const opgraft_output *output, void **out_data) {
+  og_tensor fresh = output->tensor;
+  fresh.byte_offset = 0;
+  PyObject *object = fresh_make(&fresh);
+  *out_data = (char *)fresh.data + fresh.byte_offset;
+  return object;
+}
+
+static PyObject *strided_view(PyObject *base, const og_tensor *view,
+                              int64_t offset) {
+  const tensor_handle handle = guard_handle(base);
+  tensor_handle made;
+  if (handle != NULL && guard_can_wrap() && guard_is_plain(base) &&
+      shim.aoti_torch__reinterpret_tensor(handle, view->ndim, view->shape,
+                                          view->strides, offset, &made) == 0) {
+    PyObject *object = shim.wrap_tensor(made);
+    shim.aoti_torch_delete_tensor_object(made);
+    return object;
+  }
+  PyObject *sizes = PyTuple_New(view->ndim), *strides = PyTuple_New(view->ndim);
+  PyObject *object = NULL;
+  for (int32_t d = 0; sizes && strides && d < view->ndim; ++d) {
+    PyTuple_SetItem(sizes, d, PyLong_FromLongLong(view->shape[d]));
+    PyTuple_SetItem(strides, d, PyLong_FromLongLong(view->strides[d]));
+  }
+  PyObject *start = PyObject_CallMethod(base, "storage_offset", NULL);
+  PyObject *plain = PyObject_CallMethod(base, "detach", NULL);
+  if (sizes && strides && start && plain)
+    object =
+        PyObject_CallMethod(plain, "as_strided", "OOL", sizes, strides,
+                            (long long)(PyLong_AsLongLong(start) + offset));
+  Py_XDECREF(sizes);
+  Py_XDECREF(strides);
+  Py_XDECREF(start);
+  Py_XDECREF(plain);
+  return object;
+}
+
+static int64_t element_offset(const og_tensor *tensor) {
+  return (int64_t)tensor->byte_offset / ((tensor->dtype.bits + 7) / 8);
+}
+
+static bool is_same(const og_tensor *a, const og_tensor *b) {
+  bool same = a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = a->shape[d] == b->shape[d] && a->strides[d] == b->strides[d];
+  return same;
+}
+
+static PyObject *constant_copy(const og_tensor *tensor) {
+  og_tensor fresh = *tensor;
+  fresh.byte_offset = 0;
+  PyObject *object = fresh_make(&fresh);
+  if (object != NULL && og_numel(tensor) > 0)
+    memcpy(fresh.data, (const char *)tensor->data + tensor->byte_offset,
+           (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u));
+  return object;
+}
+
+// Whether the output is all of its storage, as that was made.
+static bool is_base(const opgraft_call *call, const opgraft_output *output) {
+  const og_tensor *given = call->given[output->index].tensor;
+  if (given == NULL) return call->storages[output->index].whole;
+  return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
+}
+
+static PyObject *output_make(compiled *self, const opgraft_call *call,
+                             const inputs *in, PyObject *list,
+                             PyObject *const *storages, int32_t position) {
+  const opgraft_output *output = &call->outputs[position];
+  PyObject *base;
+  switch (output->kind) {
+    case OPGRAFT_OUTPUT_STORAGE:
+      base = storages[output->index];
+      if (call->storages[output->index].output == position &&
+          is_base(call, output))
+        break;
+      return strided_view(base, &output->tensor,
+                          element_offset(&output->tensor));
+    case OPGRAFT_OUTPUT_INPUT: {
+      base = input_object(self, list, output->index);
+      if (output->tensor.byte_offset == 0 &&
+          is_same(&output->tensor, in->in[output->index]))
+        break;
+      return strided_view(base, &output->tensor,
+                          element_offset(&output->tensor));
+    }
+    case OPGRAFT_OUTPUT_CONSTANT:
+      return constant_copy(&output->tensor);
+    case OPGRAFT_OUTPUT_SIZE:
+      return PyLong_FromLongLong(output->size);
+    default:
+      base = Py_None;
+  }
+  Py_XINCREF(base);
+  return base;
+}
+
+static PyObject *outputs_make(compiled *self, const opgraft_call *call,
+                              const inputs *in, PyObject *list,
+                              PyObject *const *storages) {
+  PyObject *results = PyList_New(call->output_count);
+  for (int32_t i = 0; results != NULL && i < call->output_count; ++i) {
+    PyObject *object = output_make(self, call, in, list, storages, i);
+    if (object == NULL)
+      Py_CLEAR(results);
+    else
+      PyList_SetItem(results, i, object);
+  }
+  return results;
+}
+
+// --- The call ----------------------------------------------------------------
+
+enum { STORAGES_ON_STACK = 32 };
+
+// What the host's steps handed over, as objects. False where one is missing.
+static bool given_take(const opgraft_call *call, PyObject **storages) {
+  bool is_whole = true;
+  for (int32_t i = 0; i < call->storage_count; ++i) {
+    tensor_handle handle = call->given[i].owner;
+    call->given[i].owner = NULL;
+    if (handle != NULL) {
+      storages[i] = shim.wrap_tensor(handle);
+      shim.aoti_torch_delete_tensor_object(handle);
+    }
+    is_whole &= storages[i] != NULL;
+  }
+  return is_whole;
+}
+
+static PyObject *memory_make(const opgraft_call *call, int32_t index,
+                             void **out_data) {
+  const opgraft_storage *storage = &call->storages[index];
+  const opgraft_output *output = &call->outputs[storage->output];
+  return storage->whole ? whole_make(output, out_data)
+                        : storage_make(storage, &output->tensor, out_data);
+}
+
+// What a call in flight holds, for host_hold.
+typedef struct holding {
+  const compiled *self;
+  const opgraft_call *call;
+  PyObject *list;
+  PyObject **storages;
+} holding;
+
+static og_status host_hold(void *call_context, const int32_t *gone,
+                           int32_t gone_count, const int32_t *storages,
+                           int32_t storage_count, void **out_data,
+                           opgraft_error *error) {
+  const holding *held = call_context;
+  og_status status = OG_OK;
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  for (int32_t i = 0; i < gone_count && PyList_Check(held->list); ++i) {
+    const int32_t slot = held->self->walked.slots[gone[i]];
+    if (slot < 0) continue;
+    Py_INCREF(Py_None);
+    PyList_SetItem(held->list, slot, Py_None);
+  }
+  for (int32_t k = 0; k < storage_count && status == OG_OK; ++k) {
+    const int32_t s = storages[k];
+    held->storages[s] = memory_make(held->call, s, &out_data[k]);
+    if (held->storages[s] != NULL) continue;
+    PyErr_Clear();
+    *error = (opgraft_error){.code = OG_MEMORY};
+    snprintf(error->text, sizeof error->text,
+             "there is no memory for an output of %zu bytes",
+             held->call->storages[s].size_bytes);
+    status = OG_MEMORY;
+  }
+  PyGILState_Release(lock);
+  return status;
+}
+
+static PyObject *call_replay(compiled *self, opgraft_call *call,
+                             const inputs *in, PyObject *list,
+                             PyObject **storages, void **data) {
+  opgraft_error error;
+  PyObject *guard = NULL, *results = NULL;
+  holding held = {self, call, list, storages};
+  call->context = &held;
+  for (int32_t i = 0; i < call->storage_count; ++i) {
+    data[i] = NULL;
+    if (call->given[i].tensor != NULL || call->given[i].is_late) continue;
+    storages[i] = memory_make(call, i, &data[i]);
+    if (storages[i] == NULL) return NULL;
+  }
+  if (call->host_step_count > 0) {
+    guard = PyObject_CallObject(self->below, NULL);
+    if (guard == NULL) return NULL;
+  }
+  og_status status;
+  // In a lane an operator of ATen's may turn out to be Python.
+  if (self->is_heavy || call->section_count > 0) {
+    PyThreadState *thread = PyEval_SaveThread();
+    status = opgraft_call_run(call, data, &error);
+    PyEval_RestoreThread(thread);
+  } else {
+    status = opgraft_call_run(call, data, &error);
+  }
+  Py_XDECREF(guard);
+  const bool is_whole = given_take(call, storages);
+  if (LIKELY(status == OG_OK && is_whole))
+    results = outputs_make(self, call, in, list, storages);
+  else if (status == OG_OK)
+    PyErr_SetString(PyExc_RuntimeError,
+                    "opgraft: the host left an output without memory");
+  else if (!raised_restore())
+    error_raise(&error);
+  return results;
+}
+
+static PyObject *call_begun(compiled *self, opgraft_call *call,
+                            const inputs *in, PyObject *list) {
+  PyObject *on_stack[STORAGES_ON_STACK] = {NULL};
+  void *data_on_stack[STORAGES_ON_STACK];
+  PyObject **storages = on_stack, *results = NULL;
+  void **data = data_on_stack;
+  const size_t count = (size_t)call->storage_count;
+  if (UNLIKELY(count > STORAGES_ON_STACK)) {
+    storages = calloc(count, sizeof *storages + sizeof *data);
+    if (storages == NULL) return PyErr_NoMemory();
+    data = (void **)(void *)(storages + count);
+  }
+  results = call_replay(self, call, in, list, storages, data);
+  for (size_t i = 0; i < count; ++i) Py_XDECREF(storages[i]);
+  if (storages != on_stack) free(storages);
+  return results;
+}
+
+// A call is written for whoever looks at it; what failed is told to the caller
+// as ever, so trouble with the files is only noted.
+static void repro_write(const compiled *self, const inputs *in) {
+  PyObject *kind, *value, *trace;
+  opgraft_error error;
+  if (self->repro == NULL) return;
+  PyErr_Fetch(&kind, &value, &trace);
+  if (opgraft_repro_write(self->repro, in->in, in->ints,
+                          self->walked.slot_count, &error) != OG_OK)
+    PySys_WriteStderr("opgraft: the call's inputs could not be written: %s\n",
+                      error.text);
+  PyErr_Restore(kind, value, trace);
+}
+
+static bool is_misfit(og_status code) {
+  return code == OG_SHAPE || code == OG_DTYPE || code == OG_DEVICE ||
+         code == OG_INVALID;
+}
+
+enum { SETTLES_BYTES = 1 << 20 };  // of results, from which on it is worth it
+
+static void call_settle(compiled *self, const opgraft_call *call) {
+  size_t bytes = 0;
+  for (int32_t i = 0; i < call->storage_count; ++i)
+    bytes += call->storages[i].size_bytes;
+  self->is_settled = true;
+  if (bytes >= SETTLES_BYTES) memory_settle();
+}
+
+// AOTAutograd counts the writes of what it calls; a frozen graph is called by
+// nobody else.
+static int writes_count(const compiled *self, PyObject *list) {
+  for (int32_t k = 0; k < self->written_count; ++k) {
+    PyObject *object = input_object(self, list, self->written[k]);
+    if (object == NULL || guard_bump_version(object) != 0) return -1;
+  }
+  return 0;
+}
+
+static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
+  opgraft_error error = {.code = OG_OK};
+  opgraft_call call;
+  if (UNLIKELY(stack_check("a compiled graph") != 0) ||
+      UNLIKELY(inputs_read(self, list, in) != 0) ||
+      UNLIKELY(writes_check(self, list, in) != 0))
+    return NULL;
+  if (UNLIKELY(self->is_kept)) repro_write(self, in);
+  if (UNLIKELY(opgraft_executable_begin(self->executable, in->in, in->ints,
+                                        self->walked.slot_count, &call,
+                                        &error) != OG_OK)) {
+    if (raised_restore() || self->misfit == NULL || !is_misfit(error.code)) {
+      if (PyErr_Occurred() == NULL) error_raise(&error);
+      if (!self->is_kept) repro_write(self, in);
+    } else {
+      PyErr_SetString(self->misfit, error.text);
+    }
+    return NULL;
+  }
+  PyObject *results = call_begun(self, &call, in, list);
+  if (UNLIKELY(results == NULL) && !self->is_kept) repro_write(self, in);
+  if (UNLIKELY(!self->is_settled)) call_settle(self, &call);
+  opgraft_call_end(&call);
+  if (results != NULL && self->misfit != NULL && writes_count(self, list) != 0)
+    Py_CLEAR(results);
+  return results;
+}
+
+static og_tensor *scratch_take(compiled *self) {
+  og_tensor *scratch = self->scratch;
+  self->scratch = NULL;
+  if (LIKELY(scratch != NULL)) return scratch;
+  return malloc(((size_t)self->walked.slot_count + 1) * INPUT_BYTES);
+}
+
+static void scratch_give(compiled *self, og_tensor *scratch) {
+  if (self->scratch == NULL)
+    self->scratch = scratch;
+  else
+    free(scratch);
+}
+
+static PyObject *call_list(compiled *self, PyObject *list) {
+  const size_t count = (size_t)self->walked.slot_count + 1;
+  og_tensor *scratch = scratch_take(self);
+  if (scratch == NULL) return PyErr_NoMemory();
+  inputs in = {.tensors = scratch,
+               .in = (const og_tensor **)(void *)(scratch + count)};
+  in.ints = (int64_t *)(void *)(in.in + count);
+  PyObject *results = call_with(self, list, &in);
+  Py_XDECREF(in.kept);
+  scratch_give(self, scratch);
+  graph_context_sweep(&self->context);
+  // Boxed: what the caller does not hold is freed.
+  if (PyList_Check(list) &&
+      PyList_SetSlice(list, 0, PyList_Size(list), NULL) != 0)
+    Py_CLEAR(results);
+  return results;
+}
+
+PyObject *compiled_run(PyObject *object, PyObject *arguments) {
+  compiled *self = (compiled *)(void *)object;
+  const Py_ssize_t given = PyList_Check(arguments) ? PyList_Size(arguments)
+                                                   : PyTuple_Size(arguments);
+  if (given != self->walked.argument_count)
+    return PyErr_Format(PyExc_TypeError,
+                        "a compiled graph got %zd arguments, wanted %d", given,
+                        (int)self->walked.argument_count);
+  Py_INCREF(object);
+  PyObject *results = call_list(self, arguments);
+  Py_DECREF(object);
+  return results;
+}
+
+void compiled_set_error(PyObject *object, PyObject *type) {
+  compiled *self = (compiled *)(void *)object;
+  Py_INCREF(type);
+  Py_XDECREF(self->misfit);
+  self->misfit = type;
+}
+
+static PyObject *compiled_call(PyObject *object, PyObject *arguments,
+                               PyObject *keywords) {
+  PyObject *list =
+      PyTuple_Size(arguments) == 1 ? PyTuple_GetItem(arguments, 0) : NULL;
+  if (list == NULL || keywords != NULL ||
+      (!PyList_Check(list) && !PyTuple_Check(list)))
+    return PyErr_Format(PyExc_TypeError,
+                        "a compiled graph takes one list of arguments");
+  return compiled_run(object, list);
+}
+
+// --- Making ------------------------------------------------------------------
+
+static void dump_call(void *context, const char *pass, const char *text) {
+  if (PyErr_Occurred() != NULL) return;
+  PyObject *result = PyObject_CallFunction(context, "ss", pass, text);
+  Py_XDECREF(result);  // an exception is seen when finish returns
+}
+
+// The graph as it was before its passes, beside the inputs that may come.
+static int repro_begin(compiled *self, const char *folder) {
+  opgraft_error error;
+  const size_t length = strlen(folder);
+  self->repro = malloc(length + sizeof "/graph.og");
+  if (self->repro == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(self->repro, folder, length);
+  memcpy(self->repro + length, "/graph.og", sizeof "/graph.og");
+  const og_status status = opgraft_graph_save(self->graph, self->repro, &error);
+  self->repro[length] = '\0';
+  if (status == OG_OK) return 0;
+  error_raise(&error);
+  return -1;
+}
+
+static int written_find(compiled *self) {
+  const size_t count = (size_t)self->walked.slot_count + 1;
+  uint8_t *is_written = calloc(count, sizeof *is_written);
+  self->written = calloc(count, sizeof *self->written);
+  const bool has_memory = is_written != NULL && self->written != NULL;
+  if (has_memory)
+    opgraft_graph_written(self->graph, is_written);
+  else
+    PyErr_NoMemory();
+  for (int32_t i = 0; has_memory && i < self->walked.slot_count; ++i)
+    if (is_written[i] != 0) self->written[self->written_count++] = i;
+  free(is_written);
+  return has_memory ? 0 : -1;
+}
+
+static int compiled_finish(compiled *self, int flags, const char *disable,
+                           PyObject *dump, int plan_limit, int lanes) {
+  opgraft_error error;
+  opgraft_host host;
+  const opgraft_options options = {
+      .struct_size = sizeof options,
+      .flags = (uint32_t)flags,
+      .disable = disable,
+      .dump = dump != Py_None ? dump_call : NULL,
+      .context = dump,
+  };
+  if (opgraft_graph_finish(self->graph, &options, &error) != OG_OK) {
+    error_raise(&error);
+    return -1;
+  }
+  if (PyErr_Occurred() != NULL || written_find(self) != 0) return -1;
+  graph_host_fill(&self->context, &host);
+  // A failing call's inputs are written after it.
+  if (self->lets_go && self->repro == NULL) host.hold = host_hold;
+  host.plan_limit = plan_limit;
+  if (host.lanes == 0) host.lanes = lanes;
+  if (opgraft_executable_create(self->graph, &host, &self->executable,
+                                &error) != OG_OK) {
+    error_raise(&error);
+    return -1;
+  }
+  const int64_t bytes = self->walked.result_bytes;
+  self->is_heavy = bytes < 0 || bytes > 1 << 15;
+  return 0;
+}
+
+// graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
+// flags, disable, dump, plan_limit, lanes, constant_bytes, repro, keep,
+// lets_go) -> callable. Raises NotImplementedError for a graph that the engine
+// cannot express.
+PyObject *graph_compile(PyObject *module, PyObject *arguments) {
+  (void)module;
+  PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
+  PyObject *dump;
+  const char *disable, *repro;
+  int flags, plan_limit, lanes, keep, lets_go;
+  long long constant_bytes;
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLzpp", &name, &PyList_Type,
+                        &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
+                        &recipe_find, &resolve, &below, &flags, &disable, &dump,
+                        &plan_limit, &lanes, &constant_bytes, &repro, &keep,
+                        &lets_go))
+    return NULL;
+  allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
+  compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
+  if (self == NULL) return NULL;
+  pthread_mutex_init(&self->context.lock, NULL);
+  self->context.constant_bytes = constant_bytes;
+  self->is_kept = keep != 0;
+  self->lets_go = lets_go != 0;
+  self->context.targets = PyList_New(0);
+  self->context.recipes = PyList_New(0);
+  self->context.in_python = PySet_New(NULL);
+  self->context.others = others;
+  self->context.recipe_find = recipe_find;
+  self->resolve = resolve;
+  self->below = below;
+  Py_INCREF(others);
+  Py_INCREF(recipe_find);
+  Py_INCREF(resolve);
+  Py_INCREF(below);
+  int status =
+      self->context.targets != NULL && self->context.recipes != NULL &&
+              self->context.in_python != NULL
+          ? graph_walk(name, nodes, tools, &self->context, &self->walked)
+          : -1;
+  self->graph = self->walked.graph;
+  if (status == 0 && repro != NULL) status = repro_begin(self, repro);
+  if (status == 0)
+    status = compiled_finish(self, flags, disable, dump, plan_limit, lanes);
+  if (status != 0) Py_CLEAR(self);
+  return (PyObject *)(void *)self;
+}
+
+// --- The object --------------------------------------------------------------
+
+static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
+  const compiled *self = (const compiled *)(const void *)object;
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->context.targets);
+  Py_VISIT(self->context.recipes);
+  Py_VISIT(self->context.in_python);
+  Py_VISIT(self->context.others);
+  Py_VISIT(self->context.recipe_find);
+  Py_VISIT(self->walked.captured);
+  Py_VISIT(self->resolve);
+  Py_VISIT(self->below);
+  Py_VISIT(self->misfit);
+  return 0;
+}
+
+static void compiled_dealloc(PyObject *object) {
+  compiled *self = (compiled *)(void *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  opgraft_executable_release(self->executable);
+  if (self->graph != NULL) opgraft_graph_release(self->graph);
+  graph_context_sweep(&self->context);
+  pthread_mutex_destroy(&self->context.lock);
+  Py_XDECREF(self->context.targets);
+  Py_XDECREF(self->context.recipes);
+  Py_XDECREF(self->context.in_python);
+  Py_XDECREF(self->context.others);
+  Py_XDECREF(self->context.recipe_find);
+  Py_XDECREF(self->walked.captured);
+  Py_XDECREF(self->resolve);
+  Py_XDECREF(self->below);
+  Py_XDECREF(self->misfit);
+  free(self->repro);
+  free(self->walked.slots);
+  free(self->written);
+  free(self->scratch);
+  PyObject_GC_Del(object);
+  Py_DECREF(type);
+}
+
+typedef size_t (*text_fn)(const void *, char *, size_t);
+
+static PyObject *text_get(text_fn print, const void *of) {
+  const size_t length = print(of, NULL, 0);
+  char *text = malloc(length + 1);
+  if (text == NULL) return PyErr_NoMemory();
+  print(of, text, length + 1);
+  PyObject *result = PyUnicode_FromStringAndSize(text, (Py_ssize_t)length);
+  free(text);
+  return result;
+}
+
+static size_t describe(const void *of, char *text, size_t size) {
+  return opgraft_executable_describe(of, text, size);
+}
+static size_t print_graph(const void *of, char *text, size_t size) {
+  return opgraft_graph_print(of, text, size);
+}
+
+static PyObject *compiled_stats(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(describe, ((compiled *)(void *)object)->executable);
+}
+
+static PyObject *compiled_text(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(print_graph, ((compiled *)(void *)object)->graph);
+}
+
+// plan({symbol: value}): plans these sizes beforehand.
+static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
+  compiled *self = (compiled *)(void *)object;
+  enum { SYMBOL_MAX = 64 };
+  const char *symbols[SYMBOL_MAX];
+  int64_t values[SYMBOL_MAX];
+  int32_t count = 0;
+  Py_ssize_t at = 0;
+  PyObject *key, *value;
+  opgraft_error error;
+  if (!PyDict_Check(sizes) || PyDict_Size(sizes) > SYMBOL_MAX)
+    return PyErr_Format(PyExc_TypeError, "plan: wanted a dict of sizes");
+  while (PyDict_Next(sizes, &at, &key, &value)) {
+    symbols[count] = PyUnicode_AsUTF8AndSize(key, NULL);
+    values[count] = PyLong_AsLongLong(value);
+    if (symbols[count] == NULL || PyErr_Occurred() != NULL) return NULL;
+    ++count;
+  }
+  if (opgraft_executable_plan(self->executable, symbols, values, count,
+                              &error) != OG_OK) {
+    if (raised_restore()) return NULL;
+    return error_raise(&error);
+  }
+  graph_context_sweep(&self->context);
+  Py_RETURN_NONE;
+}
+
+static PyObject *compiled_boxed(PyObject *object, void *none) {
+  (void)object;
+  (void)none;
+  Py_RETURN_TRUE;
+}
+
+static PyObject *compiled_count(PyObject *object, void *none) {
+  (void)none;
+  return PyLong_FromLong(((compiled *)(void *)object)->walked.argument_count);
+}
+
+static PyObject *compiled_in_python(PyObject *object, void *none) {
+  (void)none;
+  return PySequence_List(((compiled *)(void *)object)->context.in_python);
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"flat", compiled_run, METH_VARARGS, "A call with plain arguments."},
+    {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
+    {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
+    {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef compiled_getset[] = {
+    {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
+    {"argument_count", compiled_count, NULL, "In that list.", NULL},
+    {"in_python", compiled_in_python, NULL, "Operators that Python runs.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot compiled_slots[] = {
+    {Py_tp_dealloc, compiled_dealloc}, {Py_tp_traverse, compiled_traverse},
+    {Py_tp_call, compiled_call},       {Py_tp_methods, compiled_methods},
+    {Py_tp_getset, compiled_getset},   {0, NULL},
+};
+
+static PyType_Spec compiled_spec = {
+    .name = "opgraft._C.CompiledGraph",
+    .basicsize = sizeof(compiled),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = compiled_slots,
+};
+
+int compiled_setup(void) {
+  compiled_type = (PyTypeObject *)(void *)PyType_FromSpec(&compiled_spec);
+  return compiled_type != NULL ? 0 : -1;
+}

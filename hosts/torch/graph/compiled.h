@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The callable that Dynamo and AOTAutograd get for a graph: boxed (it takes
+// one list and empties it), one entry into C for the whole region.
+
+#ifndef OG_TORCH_COMPILED_H
+#define OG_TORCH_COMPILED_H
+
+#include "torch/base/host.h"
+
+extern PyTypeObject *compiled_type;
+int compiled_setup(void);
+PyObject *graph_compile(PyObject *self, PyObject *arguments);
+// A call with a list (emptied) or tuple of all arguments; a list of results.
+PyObject *compiled_run(PyObject *compiled, PyObject *arguments);
+// What inputs raise that do not fit; NULL: RuntimeError. Keeps a reference.
+void compiled_set_error(PyObject *compiled, PyObject *type);
+
+#endif  // OG_TORCH_COMPILED_H

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that the host runs: contractions by the shim's own functions, the rest
+// by the dispatcher, in both cases over views of the plan's memory and without
+// Python; by Python where neither can say it.
+
+#ifndef OG_TORCH_NODE_H
+#define OG_TORCH_NODE_H
+
+#include <opgraft/executable.h>
+#include <pthread.h>
+
+#include "torch/base/host.h"
+
+typedef struct graph_context {
+  PyObject *targets;        // list: by host node, what Python calls
+  PyObject *others;         // dict: text -> object
+  PyObject *recipe_find;    // (target) -> capsule or None
+  PyObject *recipes;        // list: by host node, what that said; None: unasked
+  PyObject *in_python;      // set: names of operators that Python runs
+  pthread_mutex_t lock;     // guards `dead`
+  struct node_state *dead;  // states that wait for the interpreter lock
+  int64_t constant_bytes;   // a tensor of the graph's own up to this is copied
+} graph_context;
+
+void graph_host_fill(graph_context *context, opgraft_host *out);
+// Frees what released states held. Under the interpreter lock.
+void graph_context_sweep(graph_context *context);
+
+#endif  // OG_TORCH_NODE_H

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callables that someone else wrote, as operators."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a YAML file for `opgraft gen` where the program was built without libyaml.
+
+Prints the file's tree as one line of JSON, in which a value is
+["map", line, [[key, value], ...]], ["list", line, [value, ...]] or
+["text", line, text, quoted].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+_DEPTH_MAX = 64
+
+
+class _SpecError(Exception):
+    """Text that begins with file:line."""
+
+
+def _tree(node, path: str, depth: int = 0) -> list:
+    import yaml
+
+    line = node.start_mark.line + 1
+    if depth > _DEPTH_MAX:
+        raise _SpecError(
+            f"{path}:{line}: more than {_DEPTH_MAX} levels deep, or an anchor that holds itself"
+        )
+    if isinstance(node, yaml.ScalarNode):
+        return ["text", line, node.value, node.style is not None]
+    if isinstance(node, yaml.SequenceNode):
+        return ["list", line, [_tree(item, path, depth + 1) for item in node.value]]
+    pairs: list = []
+    names = set()
+    for key, value in node.value:
+        key_line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise _SpecError(f"{path}:{key_line}: a key is a list or a map, wanted a word")
+        if key.value in names:
+            raise _SpecError(f"{path}:{key_line}: '{key.value}' stands twice in one map; drop one")
+        names.add(key.value)
+        pairs.append([key.value, _tree(value, path, depth + 1)])
+    return ["map", line, pairs]
+
+
+def tree_of_file(path: str) -> list:
+    """The tree of a YAML file; raises _SpecError, whose text begins with file:line."""
+    try:
+        import yaml
+    except ImportError:
+        raise _SpecError(
+            f"{path}: reading YAML wants PyYAML in {sys.executable}: "
+            "run `pip install pyyaml`, or build opgraft where libyaml is"
+        ) from None
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise _SpecError(f"{path}:{line}: is not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise _SpecError(f"{path}:1: is not YAML: {error}") from None
+    if root is None:
+        raise _SpecError(f"{path}:1: is empty, wanted the specification of an operator")
+    return _tree(root, path)
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: python -m opgraft._adopt.gen SPEC.yaml", file=sys.stderr)
+        return 2
+    try:
+        print(json.dumps(tree_of_file(sys.argv[1])))
+    except (_SpecError, OSError) as error:
+        print(f"opgraft: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C host's first contact with torch: its functions, and the self-test.
+
+The fast road reads words of torch's that are not published. `prepare` shows
+the C side tensors and modes whose answers are known; only where it tells all
+of them right does it use those words, else it makes published calls; with
+OPGRAFT_GUARD=published it does so in any case.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import torch
+
+from .. import _C
+from .log import say
+
+_lock = threading.Lock()
+_is_ready = False
+
+
+def prepare() -> None:
+    """Sets the C host up, once a process. Raises ImportError on an old torch."""
+    global _is_ready
+    if _is_ready:
+        return
+    with _lock:
+        if not _is_ready:
+            _setup()
+            _is_ready = True
+
+
+def _setup() -> None:
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None or not hasattr(torch._C, "_len_torch_dispatch_stack"):
+        raise ImportError(
+            f"opgraft needs torch 2.11 or newer, found {torch.__version__}"
+        )
+    _C.setup(torch, exchange)
+    _C.guard_setup(
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch._C.TensorBase.__dict__["requires_grad"],
+        torch._C._len_torch_dispatch_stack,
+        torch._C._len_torch_function_stack,
+        torch._C._is_tracing,
+        _keys_are_plain,
+        torch._C._is_any_autocast_enabled,
+        torch._C._increment_version,
+        vars(torch.autograd.profiler),
+        vars(torch.autograd.forward_ad),
+        check_write,
+    )
+    wanted = os.environ.get("OPGRAFT_GUARD", "")
+    if wanted not in ("", "published"):
+        say(f"OPGRAFT_GUARD is {wanted!r}, wanted 'published' or nothing")
+    # The samples must differ as they do elsewhere, whatever mode we are in.
+    with torch.inference_mode(False), torch.enable_grad():
+        is_quick = wanted != "published" and self_test()
+    state = "unpublished words" if is_quick else "published calls only"
+    say(f"fast road: {state} {_C.guard_state()}")
+
+
+def check_write(tensor: torch.Tensor) -> None:
+    """Raises what torch raises for a write that it forbids on this thread."""
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not "
+            "allowed. You can make a clone to get a normal tensor before doing "
+            "inplace update. See https://github.com/pytorch/rfcs/pull/17 for "
+            "more details."
+        )
+
+
+_plain_keys: set[str] = set()
+
+
+def _keys_are_plain(tensor: torch.Tensor) -> bool:
+    """The published form of guard.c's test of a tensor's dispatch keys."""
+    if not _plain_keys:
+        with torch.inference_mode(False):
+            plain = torch.empty(1)
+        _plain_keys.add(str(torch._C._dispatch_keys(plain)))
+        with torch.inference_mode():
+            _plain_keys.add(str(torch._C._dispatch_keys(torch.empty(1))))
+    return str(torch._C._dispatch_keys(tensor)) in _plain_keys
+
+
+def _samples() -> tuple[tuple[Any, ...], ...]:
+    """Tensors of every kind. What they hold does not matter, and a first
+    kernel of torch's takes milliseconds: nothing is computed."""
+    empty = torch.empty
+    complex_two = empty(2, dtype=torch.complex64)
+    fresh = (
+        empty(2, 3),
+        empty(()),
+        empty(0, 4, dtype=torch.bfloat16),
+        empty(5, dtype=torch.int64),
+    )
+    plain = (
+        empty(6).reshape(2, 3),
+        empty((), dtype=torch.int64),
+        empty(8)[2:6:2],
+        torch.nn.Parameter(empty(2), requires_grad=False),
+        complex_two,
+        empty(3, dtype=torch.bool).expand(2, 3),
+    )
+    leaf = empty(2, requires_grad=True)
+    gradient = (leaf, leaf.view(1, 2), torch.nn.Parameter(empty(1)))
+    with torch.inference_mode():
+        inference = (empty(3), empty((), dtype=torch.int64), empty(2, 2).t())
+    special = [
+        torch._neg_view(empty(3)),
+        complex_two.conj(),
+        complex_two.conj().imag,
+        torch._efficientzerotensor(3),
+        empty(3, device="meta"),
+        torch._to_functional_tensor(empty(2)),
+        torch.sparse_coo_tensor(size=(2,)),
+    ]
+    return fresh, plain, gradient, inference, tuple(special)
+
+
+def _words_in_modes() -> tuple[tuple[int, int], ...]:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    seen = [_C.guard_learn()]
+    with torch.inference_mode():
+        seen.append(_C.guard_learn())
+    with Mode():
+        seen.append(_C.guard_learn())
+    with torch.autocast("cpu"):
+        seen.append(_C.guard_learn())
+    # The transforms' own entry points: torch.func would import Dynamo.
+    functorch = torch._C._functorch
+    functorch._vmap_increment_nesting(2, "error")
+    seen.append(_C.guard_learn())
+    functorch._vmap_decrement_nesting()
+    functorch._grad_increment_nesting()
+    seen.append(_C.guard_learn())
+    functorch._grad_decrement_nesting()
+    return tuple(seen)
+
+
+def _function_stack_moves() -> bool:
+    from torch.overrides import TorchFunctionMode
+
+    before = _C.guard_state()["function_stack"]
+    with TorchFunctionMode():
+        inside = _C.guard_state()["function_stack"]
+    return before == 0 and inside == 1
+
+
+def self_test() -> bool:
+    """Whether every unpublished word told every sample right."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sparse and named ones announce beta
+        return _C.guard_learn(
+            _words_in_modes(), *_samples(), _function_stack_moves()
+        )

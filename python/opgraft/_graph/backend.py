@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(model, backend="opgraft"): the graph engine's way in.
+
+Dynamo's graph goes through AOTAutograd; each graph that comes out is walked by
+C, which plans it once and replays it (hosts/torch/walk.c, docs/graph.md).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+import torch
+
+from .. import _C
+from .._base import host
+from .._base.log import say
+from . import segments, stats, targets
+from .rewrites import rewrite
+
+MODES = ("default", "reduce-overhead", "max-autotune",
+         "max-autotune-no-cudagraphs")
+
+FALLBACK_ERROR, CLONE_ERROR = 1, 2
+CONSTANT_BYTES = 256
+
+
+@dataclass
+class Options:
+    """What torch.compile's `options` may hold, with the defaults."""
+
+    mode: str = "default"
+    # "error": a node that only the host can run fails the compilation.
+    fallback: str = "allow"
+    # "error": a mutation that needs a copy fails it.
+    clone: str = "allow"
+    # A folder: the graph as text after import and after each pass.
+    dump: str | None = None
+    # Names of passes that do not run.
+    disable: tuple[str, ...] = ()
+    # Plans kept for different sizes; the least recently used one goes.
+    plan_limit: int = 16
+    # Independent parts of a graph on separate threads: "auto" (where the first
+    # replays show that it pays), "off", or in how many lanes at most.
+    lanes: str | int = "auto"
+    # A folder: each graph as text, and the inputs of a call that failed.
+    repro: str | None = None
+    # "all": the inputs of every call, the last one's stay.
+    repro_calls: str = "failing"
+    # [16, 32]: sizes planned beforehand, for graphs with one size that varies;
+    # {"s77": [16, 32], ...} by symbol for others.
+    gears: Any = ()
+
+
+def _read_options(mode: str | None, options: Mapping[str, Any] | None
+                  ) -> Options:
+    given = dict(options or {})
+    known = list(Options.__dataclass_fields__)
+    unknown = [k for k in given if k not in known]
+    if unknown:
+        raise ValueError(
+            f"backend opgraft has no option {unknown[0]!r}; it has "
+            f"{', '.join(known)}"
+        )
+    if mode is not None:
+        if given.get("mode", mode) != mode:
+            raise ValueError(
+                f"two modes: mode={mode!r} and options['mode']="
+                f"{given['mode']!r}; give one"
+            )
+        given["mode"] = mode
+    if isinstance(given.get("disable"), str):
+        given["disable"] = tuple(
+            n.strip() for n in given["disable"].split(","))
+    out = Options(**given)
+    _choose("mode", out.mode, MODES)
+    _choose("fallback", out.fallback, ("allow", "error"))
+    _choose("clone", out.clone, ("allow", "error"))
+    _choose("repro_calls", out.repro_calls, ("failing", "all"))
+    if out.repro is None and "repro_calls" in given:
+        raise ValueError("option repro_calls needs repro, the folder they go to")
+    if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
+        raise ValueError(
+            f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
+    if out.lanes not in ("auto", "off") and not (
+            isinstance(out.lanes, int) and out.lanes >= 1):
+        raise ValueError(
+            f"option lanes is {out.lanes!r}, wanted \"auto\", \"off\" or a "
+            "number from 1")
+    _gears_check(out.gears)
+    return out
+
+
+def _lanes(chosen: str | int) -> int:
+    """As opgraft_host.lanes has it. In a lane ATen's kernels have one thread,
+    which may change their last bits, and lanes begin after a few calls."""
+    if chosen == "off" or torch.are_deterministic_algorithms_enabled():
+        return 1
+    return 0 if chosen == "auto" else int(chosen)
+
+
+GEARS_MAX = 100
+
+
+def _gears_check(gears: Any) -> None:
+    lists = list(gears.values()) if isinstance(gears, Mapping) else [gears]
+    for sizes in lists:
+        if not isinstance(sizes, (list, tuple)) or not all(
+                isinstance(n, int) and not isinstance(n, bool) and n >= 0
+                for n in sizes):
+            raise ValueError(
+                f"option gears holds {sizes!r}, wanted a list of sizes, or a "
+                "dict of such lists by symbol")
+    count = math.prod(len(set(sizes)) for sizes in lists)
+    if count > GEARS_MAX:
+        raise ValueError(
+            f"option gears asks for {count} plans, at most {GEARS_MAX}")
+
+
+def _gears_plan(compiled: Any, inputs: list[Any], gears: Any) -> None:
+    """Plans the listed sizes of a graph's symbols, every combination."""
+    from torch.fx.experimental.symbolic_shapes import free_symbols
+
+    symbols = sorted({str(s) for x in inputs for s in free_symbols(x)})
+    if not gears or not symbols:
+        return
+    by_symbol = (gears if isinstance(gears, Mapping)
+                 else {symbols[0]: gears} if len(symbols) == 1 else {})
+    if set(by_symbol) != set(symbols):
+        say(f"gears name {sorted(by_symbol)}, the graph has {symbols}: "
+            "nothing is planned beforehand")
+        return
+    for sizes in itertools.product(*(
+            sorted(set(by_symbol[s])) for s in symbols)):
+        compiled.plan(dict(zip(symbols, sizes)))
+
+
+def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
+    if found not in wanted:
+        raise ValueError(
+            f"backend opgraft: {name} is {found!r}, wanted one of "
+            f"{', '.join(wanted)}"
+        )
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    return targets.decompositions()
+
+
+def backend(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], *,
+    mode: str | None = None, options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The entry that torch.compile looks up by the name "opgraft"."""
+    from functorch.compile import min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    host.prepare()
+    chosen = _read_options(mode, options)
+    region = stats.region_begin()
+
+    direct: list[Any] = []
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        def compile_one(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+            compiled = compile_graph(graph, inputs, kind, chosen, region)
+            if kind == "inference" and _needs_no_wrapper(compiled):
+                direct.append(compiled)
+            return compiled
+
+        return compile_one
+
+    # Dynamo keeps out of the compiler by this; what it returns is C, which
+    # Dynamo cannot trace, so it needs no wrapper of torch's.
+    backward = torch._dynamo.disable(compiler("backward"))
+    backward._is_wrapped_bw_compiler = True
+    wrapped = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=backward,
+        inference_compiler=compiler("inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=_decompositions(),
+        keep_inference_input_mutations=True,
+    )(gm, example_inputs)
+    # Dynamo allocates 32 MiB next, to time its guards.
+    _C.memory_settle()
+    if len(direct) == 1 and direct[0].argument_count == len(example_inputs):
+        return direct[0].flat
+    return wrapped
+
+
+def _needs_no_wrapper(compiled: Any) -> bool:
+    """Whether AOTAutograd's wrapper of an inference graph would only hand
+    arguments and results through: none is written, none is an alias, all are
+    plain tensors, no mode is to be set."""
+    from torch._functorch._aot_autograd.schemas import OutputType
+
+    context = torch._guards.TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    if meta is None or not isinstance(compiled, _C.CompiledGraph):
+        return False
+    return (
+        not torch._C._is_any_autocast_enabled()
+        and not meta.tokens
+        and meta.num_intermediate_bases == 0
+        and meta.grad_enabled_mutation is None
+        and not any(i.mutates_data or i.mutates_metadata
+                    or i.mutates_storage_metadata for i in meta.input_info)
+        and all(o.output_type is OutputType.non_alias
+                and not o.requires_grad
+                and issubclass(o.raw_type, (torch.Tensor, int, type(None)))
+                for o in meta.output_info)
+        and all(type(m).__name__ == "PlainTensorMeta"
+                for m in (*meta.subclass_inp_meta,
+                          *meta.subclass_fw_graph_out_meta))
+    )
+
+
+def compile_graph(
+    gm: torch.fx.GraphModule, example_inputs: list[Any], kind: str,
+    options: Options, region: stats.Region,
+) -> Callable[..., Any]:
+    """One graph of AOTAutograd's as a boxed callable."""
+    begun = time.perf_counter_ns()
+    name = f"{region.name}_{kind}"
+    rewrite(gm)
+    try:
+        # What was saved for it is nobody else's.
+        compiled = graph_new(name, gm, _tools(gm, kind), options,
+                             lets_go=kind == "backward")
+    except targets.DependsOnData:
+        return _in_segments(gm, kind, options, region,
+                            "the size of a result depends on data")
+    except NotImplementedError as error:
+        if options.fallback == "error":
+            raise
+        if segments.has_numbers(gm):  # one of them may stand in the way
+            return _in_segments(gm, kind, options, region, str(error))
+        say(f"{name} runs as it came: {error}")
+        compiled = _as_it_came(gm)
+        region.add(kind, compiled, str(error),
+                   time.perf_counter_ns() - begun)
+        return compiled
+    _gears_plan(compiled, example_inputs, options.gears)
+    region.add(kind, compiled, None, time.perf_counter_ns() - begun)
+    return compiled
+
+
+def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
+                 region: stats.Region, reason: str) -> Callable[..., Any]:
+    """A graph with sizes that depend on data, or numbers that the engine has
+    no form for."""
+    def one(part: torch.fx.GraphModule, number: int) -> Callable[..., Any]:
+        return compile_graph(part, [], f"{kind}_{number}", options, region)
+
+    begun = time.perf_counter_ns()
+    compiled = segments.Segments(gm, one)
+    calls = compiled.calls()
+    if options.fallback == "error" and calls:
+        raise NotImplementedError(
+            f"{calls[0].target} falls back to the host: {reason}")
+    region.add_calls(kind, calls, reason, time.perf_counter_ns() - begun)
+    return compiled
+
+
+def graph_new(
+    name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
+    options: Options, constant_bytes: int = CONSTANT_BYTES,
+    lets_go: bool = False,
+) -> Any:
+    """The graph as C runs it; its own tensors up to `constant_bytes` are
+    copied into it, others are read where they are at each call. With `lets_go`
+    a call drops what it was given as soon as no step reads it any more."""
+    from . import dumps
+
+    targets.out_forms_replace(gm)
+    return _C.graph_compile(
+        name,
+        list(gm.graph.nodes),
+        tools,
+        {},
+        targets.recipe,
+        _resolve,
+        torch._C._AutoDispatchBelowADInplaceOrView,
+        (FALLBACK_ERROR if options.fallback == "error" else 0)
+        | (CLONE_ERROR if options.clone == "error" else 0),
+        ", ".join(options.disable) or None,
+        dumps.writer(options.dump, name) if options.dump else None,
+        options.plan_limit,
+        _lanes(options.lanes),
+        constant_bytes,
+        dumps.folder(options.repro, name) if options.repro else None,
+        options.repro_calls == "all",
+        lets_go,
+    )
+
+
+def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
+    from .._load.module import modules
+
+    names: set[str] = set()
+    attributes: dict[str, Any] = {}
+    for node in gm.graph.nodes:
+        if node.op == "get_attr":
+            attributes[node.target] = _attribute(gm, node.target)
+        elif node.op == "call_function":
+            if node.meta.get("unbacked_bindings"):
+                raise targets.DependsOnData(
+                    f"the size of {node.target}'s result depends on data")
+            # auto_functionalized has its operator as an argument.
+            for op in (node.target, *node.args[:1]):
+                if isinstance(op, torch._ops.OpOverload):
+                    names.add(op._schema.name)
+    return (
+        targets.describe, targets.functionalized, torch.fx.Node,
+        torch.SymInt, torch.device, torch.Tensor, _static_inputs(kind),
+        attributes,
+        tuple(m._handle for m in modules()
+              if m.namespace == m.name and m.has_any(names)),
+        targets.known, torch.SymFloat, targets.size_text,
+    )
+
+
+def _attribute(gm: torch.fx.GraphModule, target: str) -> Any:
+    value: Any = gm
+    for part in target.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _static_inputs(kind: str) -> frozenset[int]:
+    """Positions of parameters and buffers, whose memory rarely moves."""
+    context = torch._guards.TracingContext.try_get()
+    if (context is None or context.fw_metadata is None
+            or kind not in ("forward", "inference")):
+        return frozenset()
+    return frozenset(context.fw_metadata.static_input_indices)
+
+
+def _as_it_came(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The graph, node by node, in Python: for what the engine has no form."""
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(gm.forward)
+
+
+def _resolve(tensor: Any) -> Any:
+    """A tensor whose memory holds what it shows."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(
+            f"an input of a compiled graph is {type(tensor).__name__}, wanted "
+            "a tensor or an int"
+        )
+    return tensor.detach().resolve_conj().resolve_neg()

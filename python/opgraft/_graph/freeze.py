@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model as one graph of fixed guards (freeze), or as a file (export).
+
+torch.export gives the whole model as a graph; its parameters and buffers
+become tensors of the graph, and its mutations write-backs at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Callable, Mapping
+
+import torch
+import torch.utils._pytree as pytree
+from sympy import oo  # type: ignore[import-untyped]
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._sympy.numbers import int_oo
+
+from .. import _C
+from .._base import host
+from . import backend, rewrites, targets
+from .freeze_call import Arguments, GuardError, Like, Recipe
+
+
+class _Function(torch.nn.Module):
+    """torch.export takes modules only."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function  # its signature is what export asks for
+
+
+def _apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same layouts, each in storage of its own: torch.export fails on
+    arguments that share one where the model writes it, and what a call's
+    arguments share is checked at that call."""
+    known: set[int] = set()
+
+    def own(tensor: Any) -> Any:
+        if type(tensor) is not torch.Tensor or tensor.layout != torch.strided:
+            return tensor
+        storage = tensor.untyped_storage()._cdata
+        if storage not in known:
+            known.add(storage)
+            return tensor
+        return Like(tensor).make()
+
+    return pytree.tree_map(own, (args, kwargs))
+
+
+class _Program:
+    """An exported program whose parameters are attributes of its graph."""
+
+    def __init__(self, model: Callable[..., Any], args: tuple[Any, ...],
+                 kwargs: Mapping[str, Any] | None, dynamic_shapes: Any
+                 ) -> None:
+        if not isinstance(args, tuple):
+            raise TypeError(
+                f"args is {type(args).__name__}, wanted a tuple of the "
+                "model's arguments")
+        args, kwargs = _apart(args, dict(kwargs or {}))
+        module = model if isinstance(model, torch.nn.Module) \
+            else _Function(model)
+        with torch.no_grad(), warnings.catch_warnings():
+            # torch's own copy of a tree's description.
+            warnings.filterwarnings("ignore", message=".*treespec")
+            program = torch.export.export(
+                module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+            self.program = program.run_decompositions(
+                targets.decompositions())
+        self.gm = self.program.graph_module
+        self.attributes: dict[str, Any] = {}
+        self.inputs: list[tuple[Any, Any]] = []  # (spec, placeholder)
+        self.mutated: dict[str, Any] = {}
+        rewrites.tokens_drop(self.gm)
+        self._own_tensors()
+        self._write_back()
+        rewrites.overwritten_keep(self.gm)
+
+    def _own(self, target: str) -> Any:
+        program = self.program
+        found = program.state_dict.get(target)
+        return program.constants[target] if found is None else found
+
+    def _own_tensors(self) -> None:
+        graph = self.gm.graph
+        nodes = [n for n in graph.nodes if n.op == "placeholder"]
+        for spec, node in zip(self.program.graph_signature.input_specs, nodes):
+            if spec.kind is InputKind.USER_INPUT:
+                if not isinstance(node.meta.get("val"),
+                                  (torch.Tensor, torch.SymInt)):
+                    node.meta["val"] = None  # a constant: only guarded
+                self.inputs.append((spec, node))
+                self.mutated[node.name] = node
+                continue
+            if spec.kind is InputKind.TOKEN:
+                graph.erase_node(node)
+                continue
+            value = self._own(spec.target)
+            name = node.name
+            setattr(self.gm, name, value)
+            with graph.inserting_before(node):
+                own = graph.create_node("get_attr", name, name=f"{name}_own")
+            own.meta = node.meta
+            node.replace_all_uses_with(own)
+            graph.erase_node(node)
+            self.attributes[name] = (
+                value.detach() if isinstance(value, torch.Tensor) else value)
+            self.mutated[spec.target] = own
+
+    def _write_back(self) -> None:
+        graph = self.gm.graph
+        output = next(n for n in reversed(graph.nodes) if n.op == "output")
+        kept: list[Any] = []
+        self.outputs: list[Any] = []  # a position among `kept`, or a constant
+        for spec, value in zip(self.program.graph_signature.output_specs,
+                               output.args[0]):
+            if spec.kind in (OutputKind.BUFFER_MUTATION,
+                             OutputKind.PARAMETER_MUTATION,
+                             OutputKind.USER_INPUT_MUTATION):
+                to = self.mutated[spec.target]
+                with graph.inserting_before(output):
+                    copy = graph.call_function(
+                        torch.ops.aten.copy_.default, (to, value))
+                copy.meta["val"] = to.meta["val"]
+            elif spec.kind is OutputKind.TOKEN:
+                continue
+            elif spec.kind is not OutputKind.USER_OUTPUT:
+                raise NotImplementedError(
+                    f"the model gives a {spec.kind.name}, wanted results only")
+            elif isinstance(value, torch.fx.Node):
+                self.outputs.append((len(kept),))
+                kept.append(value)
+            else:
+                self.outputs.append(value)
+        output.args = (tuple(kept),)
+
+    def tools(self) -> tuple[Any, ...]:
+        for node in self.gm.graph.nodes:
+            if node.op == "get_attr" and node.target not in self.attributes:
+                self.attributes[node.target] = getattr(self.gm, node.target)
+        tools = list(backend._tools(self.gm, "backward"))
+        tools[7] = self.attributes
+        return tuple(tools)
+
+    # --- What the guards need ------------------------------------------------
+
+    def constants(self) -> tuple[Any, ...]:
+        """(value,) for an argument that is one, True for an integer that
+        varies, None for a tensor."""
+        def one(spec: Any, value: Any) -> Any:
+            if isinstance(value, torch.SymInt):
+                return True
+            return (spec.arg.value,) if value is None else None
+
+        return tuple(one(spec, node.meta["val"]) for spec, node in self.inputs)
+
+    def ranges(self) -> list[tuple[int, int, int, int]]:
+        from torch.utils._sympy.value_ranges import bound_sympy
+
+        found = []
+        for i, (_, node) in enumerate(self.inputs):
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                continue
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, int):
+                    continue
+                range_ = bound_sympy(
+                    size.node.expr, self.program.range_constraints)
+                found.append((i, dim, _bound(range_.lower, 0),
+                              _bound(range_.upper, 2**63 - 1)))
+        return found
+
+
+def _bound(number: Any, otherwise: int) -> int:
+    if number in (oo, -oo, int_oo, -int_oo):
+        return otherwise
+    try:
+        return max(-(2**63), min(2**63 - 1, int(number)))
+    except (OverflowError, TypeError, ValueError):
+        return otherwise
+
+
+def _named(model: Any) -> str:
+    name = getattr(model, "__name__", type(model).__name__)
+    kept = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return kept.strip("_0123456789") or "graph"
+
+
+def freeze(
+    model: Callable[..., Any], args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None, *, dynamic_shapes: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """The model as one graph, called without Dynamo.
+
+    `args`, `kwargs` and `dynamic_shapes` are those of torch.export.export;
+    `options` those of torch.compile's backend "opgraft". The result takes what
+    the model takes. Its guards (dtypes, ranks, sizes, strides, devices,
+    constants, gradients) are checked in C; what does not fit raises
+    GuardError. Parameters and buffers are the model's own: a change in place
+    is seen, `p.data = ...` is not. No gradient flows.
+    """
+    host.prepare()
+    chosen = backend._read_options(None, options)
+    program = _Program(model, args, kwargs, dynamic_shapes)
+    name = _named(model)
+    graph = backend.graph_new(
+        name, program.gm, program.tools(), chosen, constant_bytes=0)
+    spec = program.program.call_spec
+    arguments = Arguments(
+        model.forward if isinstance(model, torch.nn.Module) else model,
+        args, dict(kwargs or {}), spec.in_spec,
+        [node.meta["val"] for _, node in program.inputs])
+    recipe = Recipe(freeze, model, args, kwargs, dynamic_shapes, options,
+                    graph)
+    is_flat = spec.in_spec == pytree.tree_structure(
+        ((0,) * len(program.inputs), {}))
+    whole = all(isinstance(o, tuple) for o in program.outputs)
+    out_spec = spec.out_spec
+    is_single = whole and out_spec == pytree.tree_structure(0)
+    is_tuple = whole and out_spec == pytree.tree_structure(
+        (0,) * len(program.outputs))
+
+    def unflatten(results: list[Any]) -> Any:
+        values = [results[o[0]] if isinstance(o, tuple) else o
+                  for o in program.outputs]
+        return pytree.tree_unflatten(values, out_spec)
+
+    return _C.frozen_new(
+        graph,
+        arguments.names,
+        program.constants(),
+        program.ranges(),
+        arguments.flatten,
+        None if is_single or is_tuple else unflatten,
+        is_single,
+        is_flat,
+        GuardError,
+        torch.is_grad_enabled,
+        arguments.explain,
+        recipe.reduce,
+    )
+
+
+def export(
+    model: Callable[..., Any], args: tuple[Any, ...],
+    path: str | os.PathLike[str], kwargs: Mapping[str, Any] | None = None, *,
+    dynamic_shapes: Any = None,
+) -> None:
+    """Writes the model, with its parameters, for `opgraft run`.
+
+    The arguments are those of torch.export.export. An operator that has no
+    row stays in the file by its name: `opgraft run` names those that it
+    cannot run. A model that writes to its own buffers cannot be exported.
+    """
+    host.prepare()
+    program = _Program(model, args, kwargs, dynamic_shapes)
+    _C.graph_export(
+        _named(model), list(program.gm.graph.nodes), program.tools(), {},
+        targets.recipe, os.fspath(path))

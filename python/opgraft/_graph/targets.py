@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C walk over an FX graph asks of Python, once per operator.
+
+`describe` says what a node's target is, `recipe` how the dispatcher is called
+for it, `functionalized` what an auto_functionalized_v2 node stands for.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable
+
+import torch
+from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
+from torch._ops import HigherOrderOperator, OpOverload
+
+from .. import _C
+
+# hosts/torch/walk.c has the same numbers.
+OPERATOR, GETITEM, SKIP, SIZE, FUNCTIONALIZED, EFFECTS = range(6)
+RANDOM, SIDE_EFFECT, MUTATES = 1, 2, 4
+
+Description = tuple[int, str, "tuple[int, ...] | None", int]
+
+known: dict[Any, Description] = {}
+
+# Views whose elements are not the bytes of their base: the host runs them.
+_LAZY = {"_conj", "_neg_view", "_conj_copy", "view_as_real_copy"}
+# Checks that a guard made already, or that only a debugger reads.
+_CHECKS = {
+    "aten::_assert_tensor_metadata",
+    "aten::sym_constrain_range",
+    "aten::sym_constrain_range_for_size",
+    "aten::_assert_scalar",
+}
+
+
+# All that these do is raise, and the dispatcher's C form loses the exception's
+# class (LinAlgError, which callers catch) and text.
+_RAISE = {"aten::_linalg_check_errors"}
+
+
+class NotForTheEngine(NotImplementedError):
+    """This graph cannot be expressed; the text says what stands in the way."""
+
+
+class DependsOnData(NotForTheEngine):
+    """A size in it does; it runs in segments (segments.py)."""
+
+
+def describe(target: Any) -> Description:
+    if isinstance(target, OpOverload):
+        return _operator(target)
+    if isinstance(target, HigherOrderOperator):
+        return _higher_order(target)
+    if target is operator.getitem:
+        return GETITEM, "getitem", None, 0
+    if callable(target):
+        return SIZE, getattr(target, "__name__", str(target)), None, 0
+    raise NotForTheEngine(f"node target {target!r} is no operator")
+
+
+def _operator(target: OpOverload) -> Description:
+    schema = target._schema
+    name = str(target)
+    if schema.name in _CHECKS:
+        return SKIP, name, None, 0
+    if schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_numel",
+                       "aten::sym_storage_offset", "aten::sym_is_contiguous"):
+        return SIZE, name, None, 0
+    flags = 0
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        flags |= RANDOM
+    if schema.is_mutable and name != "aten.copy_.default":
+        raise NotForTheEngine(f"{name} changes its arguments in the graph")
+    if not schema.returns:
+        flags |= SIDE_EFFECT
+    base = schema.name.split("::")[1]
+    views = None if base in _LAZY else _views(schema)
+    return OPERATOR, _engine_name(target, name), views, flags
+
+
+def _views(schema: Any) -> tuple[int, ...] | None:
+    """For each result, 1 + the argument whose storage it shares, or 0."""
+    if schema.is_mutable:
+        return None
+    found = []
+    for result in schema.returns:
+        info = result.alias_info
+        of = 0
+        for i, argument in enumerate(schema.arguments):
+            theirs = argument.alias_info
+            if info is not None and theirs is not None and (
+                    info.before_set & theirs.before_set
+                    or "*" in info.before_set):
+                of = i + 1
+                break
+        found.append(of)
+    return tuple(found) if any(found) else None
+
+
+def _engine_name(target: OpOverload, name: str) -> str:
+    """An operator of a loaded module goes by the module's own name."""
+    from .._load.module import modules
+
+    for module in modules():
+        if target.namespace == module.namespace:
+            if module.namespace == module.name:
+                return name
+            # Another module of this name owns it in the engine's table.
+            return f"{name} of another module"
+    return name
+
+
+def _higher_order(target: HigherOrderOperator) -> Description:
+    name = target.name()
+    if name == "auto_functionalized_v2":
+        return FUNCTIONALIZED, f"higher_order.{name}", None, 0
+    if name == "with_effects":
+        return EFFECTS, f"higher_order.{name}", None, SIDE_EFFECT
+    flags = RANDOM if "rng" in name else 0
+    return OPERATOR, f"higher_order.{name}", None, flags
+
+
+def size_text(size: Any) -> str:
+    """A symbolic size as the engine reads it: floats with all their digits."""
+    return str(_FloatPrinter().doprint(size.node.expr))
+
+
+class _FloatPrinter(StrPrinter):
+    def _print_Float(self, number: Any) -> str:
+        return repr(float(number))
+
+
+# --- auto_functionalized_v2 ---------------------------------------------------
+
+
+def out_forms_replace(gm: torch.fx.GraphModule) -> None:
+    """Calls of an .out form that AOTAutograd made functional (2.13: such a call
+    has no base, what it writes is its result) become calls of the functional
+    overload, where that is the same without the outs."""
+    tag = getattr(torch.Tag, "out", None)
+    for node in gm.graph.nodes:
+        if node.target is not torch.ops.higher_order.auto_functionalized_v2:
+            continue
+        op = node.args[0]
+        if tag is None or tag not in op.tags or node.kwargs.get("_all_bases"):
+            continue
+        own = [a.name for a in op._schema.arguments if not a.is_out]
+        twin = getattr(op.overloadpacket, "default", None)
+        if twin is None or own != [a.name for a in twin._schema.arguments]:
+            continue
+        node.target, node.args = twin, ()
+        node.kwargs = {n: v for n, v in node.kwargs.items() if n in own}
+
+
+def functionalized(node: Any) -> Any:
+    """(operator, its name, arguments, bases, result values, view operator).
+
+    arguments: (name, object, is written, what) in schema order; what is
+    written is (base index, fake view or None for all of it), a list of these,
+    or None. bases: (node, whether one argument is all of it, and no other is a
+    part). None where the engine cannot say it: results that are lists, bases
+    that change their layout.
+    """
+    from torch._higher_order_ops.auto_functionalize import (
+        get_mutable_args,
+        read_view_information_from_args,
+    )
+
+    op = node.args[0]
+    if not isinstance(op, OpOverload):
+        return None
+    kwargs = dict(node.kwargs)
+    bases = kwargs.pop("_all_bases", ())
+    fakes = [b.meta["val"] for b in bases]
+    names, types = get_mutable_args(op)
+    # Sizes of views are nodes where they vary.
+    resolved = dict(torch.fx.node.map_arg(
+        kwargs, lambda n: n.meta.get("val")))
+    views = read_view_information_from_args(names, types, resolved, bases)
+    values = node.meta["val"]
+    if not isinstance(values, tuple) or len(values) < len(bases):
+        return None
+    returns = len(values) - len(bases)
+    if any(isinstance(v, (list, tuple)) for v in values[:returns]):
+        return None
+    parts: list[list[Any]] = [[] for _ in bases]
+
+    def written(view: Any) -> Any:
+        if view is None:
+            return None
+        if isinstance(view, list):
+            return [written(v) for v in view]
+        fake = _view_of(view, fakes)
+        if _same_place(fake, fakes[view.base_index]):
+            fake = None
+        parts[view.base_index].append(fake)
+        return view.base_index, fake
+
+    arguments = []
+    in_lists: set[int] = set()
+    for argument in op._schema.arguments:
+        name = argument.name
+        if name in views:
+            what = written(views[name])
+            if isinstance(what, list):
+                in_lists |= {w[0] for w in what if w is not None}
+            arguments.append((name, None, True, what))
+        elif name in resolved:
+            arguments.append((name, kwargs[name], False, None))
+    are_whole = [parts[b] == [None] and b not in in_lists
+                 for b in range(len(bases))]
+    for fake, new, is_whole in zip(fakes, values[returns:], are_whole):
+        if not is_whole and not _same_strides(fake, new):
+            return None
+    return (op, describe_inner(op), tuple(arguments),
+            tuple(zip(bases, are_whole)), tuple(values),
+            torch.ops.aten.as_strided.default)
+
+
+def describe_inner(op: OpOverload) -> str:
+    return _engine_name(op, str(op))
+
+
+def _view_of(view: Any, values: list[Any]) -> Any:
+    from torch._guards import detect_fake_mode
+
+    mode = detect_fake_mode(values)
+    with mode:
+        return view.regenerate_view(values)
+
+
+def _same_strides(a: Any, b: Any) -> bool:
+    from torch.fx.experimental.symbolic_shapes import (
+        statically_known_true as known_true,
+    )
+
+    def same(x: Any, y: Any) -> bool:
+        return len(x) == len(y) and all(known_true(p == q)
+                                        for p, q in zip(x, y))
+
+    return same(a.shape, b.shape) and same(a.stride(), b.stride())
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    from torch.fx.experimental.symbolic_shapes import (
+        statically_known_true as known_true,
+    )
+
+    return _same_strides(a, b) and known_true(
+        a.storage_offset() == b.storage_offset())
+
+
+# --- The dispatcher -----------------------------------------------------------
+
+# hosts/torch/graph.h has the same numbers.
+_TYPES = {
+    "Tensor": 0, "int": 1, "SymInt": 1, "float": 2, "bool": 3, "str": 4,
+    "ScalarType": 5, "Layout": 6, "MemoryFormat": 7, "Device": 8,
+}
+_LIST, _OPTIONAL, _ELEMENT_OPTIONAL, _DEFAULT = 1, 2, 4, 8
+
+_recipes: dict[Any, Any] = {}
+
+
+def recipe(target: Any) -> Any:
+    """How C calls this operator through the dispatcher; None: only Python can
+    (numbers of any type, generators, results that are no tensors)."""
+    if target not in _recipes:
+        _recipes[target] = (
+            _recipe(target) if isinstance(target, OpOverload) else None
+        )
+    return _recipes[target]
+
+
+def _recipe(target: OpOverload) -> Any:
+    schema = target._schema
+    if schema.name in _RAISE:
+        return None
+    results = []
+    for result in schema.returns:
+        text = str(result.type)
+        if text not in ("Tensor", "List[Tensor]"):
+            return None
+        results.append(text != "Tensor")
+    if len(set(results)) > 1:
+        return None  # torch's C dispatcher (2.13) takes one for the other
+    params = [_param(a) for a in schema.arguments]
+    if any(p is None for p in params):
+        return None
+    out = _out_overload(target)
+    return _C.recipe_new(
+        schema.name, schema.overload_name,
+        None if out is None else out._schema.overload_name,
+        _inplace_name(target), tuple(params),
+        0 if out is None else len(schema.returns), tuple(results))
+
+
+def _param(argument: Any) -> Any:
+    kind, flags, size = argument.real_type, 0, 0
+    if isinstance(kind, torch.OptionalType):
+        flags |= _OPTIONAL
+        kind = kind.getElementType()
+    if isinstance(kind, torch.ListType):
+        flags |= _LIST
+        size = argument.N or 0
+        kind = kind.getElementType()
+        if isinstance(kind, torch.OptionalType):
+            flags |= _ELEMENT_OPTIONAL
+            kind = kind.getElementType()
+    number = _TYPES.get(str(kind))
+    if number is None:
+        # A generator that is not given: nothing to hand over but its absence.
+        if str(kind) != "Generator" or not flags & _OPTIONAL:
+            return None
+        number = 0
+    default: Any = None
+    if argument.has_default_value():
+        flags |= _DEFAULT
+        default = argument.default_value
+        if number == 5 and isinstance(default, int):
+            return None
+    return argument.name, number, flags, size, default
+
+
+def _inplace_name(target: OpOverload) -> str | None:
+    """The operator that writes this one's first argument and returns it."""
+    schema = target._schema
+    packet = getattr(getattr(torch.ops, target.namespace),
+                     schema.name.split("::")[1] + "_", None)
+    other = getattr(packet, schema.overload_name or "default", None)
+    if other is None or len(schema.returns) != 1:
+        return None
+    given = other._schema.arguments
+    same = [(a.name, str(a.real_type)) for a in given] == [
+        (a.name, str(a.real_type)) for a in schema.arguments]
+    first = given[0].alias_info if given else None
+    if not same or first is None or not first.is_write:
+        return None
+    return str(other._schema.name)
+
+
+def _out_overload(target: OpOverload) -> OpOverload | None:
+    """The overload that writes this one's results into given tensors; none
+    that was generated, which makes new ones and copies them."""
+    schema = target._schema
+    if not schema.returns or any(str(r.type) != "Tensor"
+                                 for r in schema.returns):
+        return None
+    packet = target._overloadpacket
+    wanted = [(a.name, str(a.real_type)) for a in schema.arguments]
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        if torch.Tag.generated in other.tags:
+            continue
+        arguments = other._schema.arguments
+        outs = [a for a in arguments
+                if a.is_out or (a.alias_info is not None
+                                and a.alias_info.is_write)]
+        plain = [(a.name, str(a.real_type)) for a in arguments if a not in outs]
+        if (plain == wanted and len(outs) == len(schema.returns)
+                and all(a.kwarg_only for a in outs)
+                and len(other._schema.returns) == len(outs)):
+            return other
+    return None
+
+
+# --- What is decomposed -------------------------------------------------------
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's core table without what the engine has whole.
+
+    An operator with a row in src/import/aten.def stays as it is: one node
+    instead of several, and the node's own precision (attention, norms,
+    losses and their gradients accumulate as ATen does). The rest of the core
+    table is taken, since what it yields is mostly rows again. Kept whole
+    beside those are operators whose kernels ATen has in one piece.
+    """
+    from torch._decomp import core_aten_decompositions
+
+    rows = set(_C.graph_rows())
+    table = dict(core_aten_decompositions().items())
+    kept = {
+        op: function for op, function in table.items()
+        if isinstance(op, OpOverload)
+        and str(op).removeprefix("aten.") not in rows
+        and op not in _whole()
+    }
+    aten = torch.ops.aten
+    return kept | {op: _norm_mixed(op, count) for op, count in (
+        (aten._native_batch_norm_legit_functional.default, 1),
+        (aten._native_batch_norm_legit_no_training.default, 1),
+        (aten._native_batch_norm_legit.no_stats, 1),
+        (aten.native_group_norm.default, 1),
+        (aten.native_group_norm_backward.default, 2),
+        (aten.native_layer_norm.default, 1))}
+
+
+def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
+    """A norm of bf16 with parameters in f32, as under autocast: the CPU's
+    kernels save mean and scale in f32, and their backward wants them so;
+    torch's own shape functions say otherwise. The first `count` arguments have
+    the type of the first result."""
+    def run(*args: Any) -> Any:
+        data, rest = args[:count], args[count:]
+        types = {p.dtype for p in rest if isinstance(p, torch.Tensor)}
+        if len(types) != 1 or data[-1].dtype in types:
+            return NotImplemented
+        y, *others = op(*(x.to(*types) for x in data), *rest)
+        return None if y is None else y.to(data[-1].dtype), *others
+
+    return run
+
+
+def _whole() -> set[Any]:
+    aten = torch.ops.aten
+    names = [
+        # ATen's decomposition of its backward asks for a tensor that the
+        # forward does not give.
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        # One kernel in ATen, many nodes as a decomposition.
+        "upsample_nearest2d", "upsample_nearest2d_backward",
+        "upsample_bilinear2d", "upsample_bilinear2d_backward",
+        "upsample_bicubic2d", "grid_sampler_2d", "native_dropout",
+        "linalg_vector_norm", "repeat", "_cdist_forward", "_cdist_backward",
+        "nll_loss2d_forward", "nll_loss2d_backward", "_embedding_bag",
+        "glu", "glu_backward", "logsumexp", "im2col", "col2im",
+        "grid_sampler_2d_backward", "native_group_norm_backward",
+    ]
+    return {
+        getattr(packet, overload)
+        for packet in (getattr(aten, n) for n in names if hasattr(aten, n))
+        for overload in packet.overloads()
+    }

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vmap from the shape rule: a leading pack absorbs the batch, else a loop.
+
+`x[*N, I], weight[O, I] -> [*N, O]` says that any number of leading dims may
+stand before I, so a batch of x is one more of them: one call. A batch of
+weight is not, and is looped over; the loops are counted.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any, Callable
+
+import torch
+
+from .._base.log import say_once
+from .._base.rules import Description
+
+loops: Counter[str] = Counter()
+"""Calls that vmap made by a loop, by operator."""
+
+
+def _leading_pack(items: list[dict[str, Any]]) -> set[int]:
+    """The packs that a pattern starts with: one, or what it broadcasts."""
+    if not items:
+        return set()
+    first = items[0]
+    if first["kind"] == "pack":
+        return {first["dim"]}
+    if first["kind"] == "broadcast":
+        return set(first["packs"])
+    return set()
+
+
+def _expressions(node: Any) -> list[list[Any]]:
+    """Every instruction in a description's rules."""
+    if isinstance(node, dict):
+        return [i for v in node.values() for i in _expressions(v)]
+    if isinstance(node, list):
+        if node and isinstance(node[0], str):
+            return [node]
+        return [i for v in node for i in _expressions(v)]
+    return []
+
+
+def _computed_from(items: list[dict[str, Any]]) -> set[int]:
+    """The packs that items look into."""
+    found: set[int] = set()
+    for item in items:
+        if item["kind"] in ("permute", "drop", "keep", "insert"):
+            found.add(item["pack"])
+        elif item["kind"] == "broadcast":
+            found |= set(item["packs"])
+    return found
+
+
+class Absorb:
+    """Which tensor arguments may carry the batch in front, and which may not."""
+
+    def __init__(self, d: Description) -> None:
+        t = d.tables
+        self.leading: dict[int, set[int]] = {
+            p["tensor"]: _leading_pack(p["items"]) for p in t["patterns"]
+        }
+        results = [_leading_pack(s.get("items", [])) for s in t["shapes"]]
+        packs = set().union(*results) if results else set()
+        uses = {
+            i[1] for i in _expressions([t["shapes"], t["conditions"],
+                                        t["patterns"]])
+            if i[0] in ("dim", "pack_rank", "pack_at")
+        }
+        for pattern in t["patterns"]:
+            uses |= _computed_from(pattern["items"])
+        for rule in t["shapes"]:  # a leading broadcast aligns the batch
+            uses |= _computed_from(rule.get("items", [])[1:])
+            uses |= _computed_from([i for i in rule.get("items", [])[:1]
+                                    if i["kind"] != "broadcast"])
+        # A rule that looks into the pack would see the batch.
+        lists = any(p["list"] for p in d.params if p["tensor"] is not None)
+        plain_results = all(
+            s["kind"] == "items" and _leading_pack(s["items"])
+            for s in t["shapes"]
+        )
+        is_possible = (
+            bool(packs) and plain_results and not lists and not d.mutated
+            and not d.numbers
+            and not (packs & uses) and "batch_loop" not in t["flags"]
+            and not d.is_data_dependent and "random" not in t["flags"]
+        )
+        self.packs = packs if is_possible else set()
+        self.has_broadcast = any(
+            s["items"] and s["items"][0]["kind"] == "broadcast"
+            for s in t["shapes"] if s["kind"] == "items"
+        )
+        self.picks = [
+            (item["pick"], p["tensor"])
+            for p in t["patterns"] for item in p["items"]
+            if item.get("pick") is not None
+        ]
+
+    def takes(self, tensor: int) -> bool:
+        return bool(self.leading.get(tensor, set()) & self.packs)
+
+
+def _front(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
+    if dim is None:
+        return tensor.unsqueeze(0).expand(size, *tensor.shape)
+    return tensor.movedim(dim, 0)
+
+
+def _absorbed(
+    d: Description, plan: Absorb, size: int, values: list[Any], dims: list[Any]
+) -> list[Any] | None:
+    """The values of one call that does the whole batch, or None."""
+    tensors = [i for i, p in enumerate(d.params) if p["tensor"] is not None]
+    for i in tensors:
+        if dims[i] is not None and not plan.takes(d.params[i]["tensor"]):
+            return None
+    out = list(values)
+    carriers = [
+        i for i in tensors
+        if plan.takes(d.params[i]["tensor"]) and values[i] is not None
+    ]
+    for i in carriers:
+        out[i] = _front(values[i], dims[i], size)
+    if plan.has_broadcast:
+        # Logical dims align at the right: fill up behind the batch.
+        rank = max(out[i].dim() for i in carriers)
+        for i in carriers:
+            missing = rank - out[i].dim()
+            shape = (size,) + (1,) * missing + tuple(out[i].shape[1:])
+            out[i] = out[i].reshape(shape)
+    picked = {attr for attr, tensor in plan.picks if plan.takes(tensor)}
+    for i, p in enumerate(d.params):
+        if p["attr"] in picked and out[i] >= 0:
+            out[i] += 1
+    return out
+
+
+def _slice(value: Any, dim: Any, index: int) -> Any:
+    if isinstance(value, (list, tuple)) and isinstance(dim, (list, tuple)):
+        return [_slice(v, b, index) for v, b in zip(value, dim, strict=False)]
+    return value if dim is None else value.movedim(dim, 0)[index]
+
+
+def _stack(results: list[Any]) -> Any:
+    first = results[0]
+    if first is None or isinstance(first, (int, torch.SymInt)):
+        return first
+    if isinstance(first, (list, tuple)):
+        return type(first)(_stack([r[i] for r in results])
+                           for i in range(len(first)))
+    return torch.stack(results)
+
+
+def _zero_dims(result: Any) -> Any:
+    if isinstance(result, (list, tuple)):
+        return type(result)(_zero_dims(r) for r in result)
+    return 0 if isinstance(result, torch.Tensor) else None
+
+
+def _invoke(d: Description, op: Callable[..., Any], values: list[Any]) -> Any:
+    args = [v for v, p in zip(values, d.params, strict=False) if not p["kwonly"]]
+    kwargs = {p["name"]: v for v, p in zip(values, d.params, strict=False) if p["kwonly"]}
+    return op(*args, **kwargs)
+
+
+def register(
+    d: Description, name: str, op: Any, library: torch.library.Library
+) -> None:
+    """torch.library.register_vmap without its look for the operator and the
+    library; the public call where its parts moved."""
+    batched = rule(d, op)
+    try:
+        from torch._functorch.autograd_function import (
+            custom_function_call_vmap_helper as call,
+        )
+        from torch._functorch.pyfunctorch import (
+            retrieve_current_functorch_interpreter as current,
+        )
+    except ImportError:
+        torch.library.register_vmap(op, batched, lib=library)
+        return
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(current(), batched, op, *args, **kwargs)
+
+    library.impl(name, kernel, "FuncTorchBatched", with_keyset=True)
+
+
+def rule(d: Description, op: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that torch.library.register_vmap takes."""
+    made = functools.cache(lambda: Absorb(d))
+
+    def batched(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
+        plan = made()
+        if d.is_data_dependent:
+            raise NotImplementedError(
+                f"{d.name}: vmap cannot batch a result whose size depends on "
+                "values"
+            )
+        values = d.bind(args, kwargs)
+        dims = list(in_dims) + [None] * (len(values) - len(in_dims))
+        size = info.batch_size
+        one = _absorbed(d, plan, size, values, dims) if plan.packs else None
+        if one is not None:
+            result = _invoke(d, op, one)
+            return result, _zero_dims(result)
+        loops[d.name] += 1
+        say_once(f"{d.name}: vmap runs it in a loop of {size} calls")
+        results = [
+            _invoke(d, op, [_slice(v, b, i) for v, b in zip(values, dims, strict=False)])
+            for i in range(size)
+        ]
+        stacked = _stack(results)
+        return stacked, _zero_dims(stacked)
+
+    return batched

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which instruction sets this machine has, and which ones may be used.
+
+#include "base/isa.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const isa_names[] = {
+#define OG_ISA(name, level, machine, test) #name,
+#include "base/isa.def"
+#undef OG_ISA
+};
+
+const char *og_isa_name(og_isa isa) {
+  return isa < OG_ISA_UNKNOWN ? isa_names[isa] : "unknown";
+}
+
+og_isa og_isa_parse(const char *name) {
+  if (name == NULL || name[0] == '\0') return OG_ISA_SCALAR;
+  for (int i = 0; i < OG_ISA_UNKNOWN; ++i)
+    if (strcmp(name, isa_names[i]) == 0) return (og_isa)i;
+  return OG_ISA_UNKNOWN;
+}
+
+// The last of the rows that hold, and all before it.
+static og_isa machine_isa(void) {
+  og_isa best = OG_ISA_SCALAR;
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+#endif
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+#define OG_ISA(name, level, machine, test) \
+  machine(if (!(test)) return best; best = OG_ISA_##level;)
+#include "base/isa.def"
+#undef OG_ISA
+#undef HAS
+  return best;
+}
+
+og_isa og_isa_used(void) {
+  static atomic_int known = -1;
+  int isa = atomic_load_explicit(&known, memory_order_relaxed);
+  if (isa < 0) {
+    const char *asked = getenv("OPGRAFT_ISA");
+    isa = (int)machine_isa();
+    if (asked != NULL && asked[0] != '\0' && (int)og_isa_parse(asked) < isa)
+      isa = (int)og_isa_parse(asked);
+    atomic_store_explicit(&known, isa, memory_order_relaxed);
+  }
+  return (og_isa)isa;
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements at the ends of an argument that nothing depends on, where others
+// have an effect: a loop that begins or ends too late.
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "check/probe/steady.h"
+#include "check/probe/table.h"
+#include "check/run/array.h"
+#include "check/run/compare.h"
+#include "check/run/guard.h"
+#include "check/run/record.h"
+#include "check/run/trial.h"
+#include "check/sample/value.h"
+
+enum { COUNT_MIN = 3 };  // a first, a last, and one between
+
+typedef struct place {
+  int32_t tensor;
+  int32_t entry;
+  int64_t element;
+} place;
+
+static char *at(const og_array *a, int64_t element) {
+  return a->data + (size_t)element * og_dtype_bytes(a->type);
+}
+
+// Other values to try: of the other sign and not small; zero, which a kernel
+// may treat apart; and, where a whole argument seems to have no effect, NaN and
+// infinity.
+enum { OTHERS = 2, ALL_OTHERS = 4 };
+
+static double other_than(double value, int32_t which) {
+  if (which >= OTHERS) return which == OTHERS ? NAN : INFINITY;
+  if (which == 1) return value == 0 ? 2 : 0;
+  return value < 0 ? 1.5 - value : -1.5 - value;
+}
+
+// The argument's own result, where the kernel writes it.
+static og_array *result_of(og_outputs *out, const place *p) {
+  for (int32_t i = 0; i < out->count; ++i)
+    if (out->role[i] == OG_ROLE_MUTATED && out->index[i] == p->tensor &&
+        out->entry[i] == p->entry)
+      return &out->array[i];
+  return NULL;
+}
+
+static bool is_written(og_trial *trial, const place *p) {
+  const og_array *in = &trial->inputs.tensor[p->tensor][p->entry];
+  const og_array *out = result_of(&trial->base, p);
+  return out != NULL && out->count == in->count &&
+         memcmp(at(in, p->element), at(out, p->element),
+                og_dtype_bytes(in->type)) != 0;
+}
+
+// Whether another value there changes anything but the element itself.
+static og_ran changes_results(og_trial *trial, const place *p, int32_t which,
+                              bool *out) {
+  og_inputs inputs;
+  og_outputs got;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  if (!og_inputs_copy(&inputs, &trial->inputs)) return OG_RAN_FAILED;
+  const og_array *a = &inputs.tensor[p->tensor][p->entry];
+  char *element = at(a, p->element);
+  og_value_set(a->type, element, 0,
+               other_than(og_value_get(a->type, element, 0), which));
+  const og_ran ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &got);
+  if (ran == OG_RAN) {
+    const og_array *own = result_of(&got, p);
+    const og_array *base = result_of(&trial->base, p);
+    if (own != NULL && base != NULL && own->count == base->count &&
+        memcmp(at(own, p->element), element, og_dtype_bytes(a->type)) == 0)
+      memcpy(at(own, p->element), at(base, p->element),
+             og_dtype_bytes(a->type));
+    *out = og_outputs_compare(trial->op, &got, &trial->base, 0).differs;
+    og_outputs_reset(&got);
+  }
+  og_inputs_reset(&inputs);
+  return ran;
+}
+
+// --- Padding -----------------------------------------------------------------
+
+static bool has_code(const og_expr *expr, int32_t op, int32_t slot) {
+  for (int32_t i = 0; i < expr->count; ++i)
+    if (expr->code[i].op == op && (slot < 0 || expr->code[i].slot == slot))
+      return true;
+  return false;
+}
+
+static bool is_rounding(const og_expr *expr) {
+  return has_code(expr, OG_CODE_CEIL_DIV_, -1) ||
+         has_code(expr, OG_CODE_FLOOR_DIV_, -1);
+}
+
+// Whether the size is rounded up to a multiple.
+static bool is_item_rounded(const og_decl *decl, const og_item *item) {
+  if (item->kind == OG_ITEM_EXPR) return is_rounding(&item->expr);
+  for (int32_t c = 0; item->kind == OG_ITEM_DIM && c < decl->condition_count;
+       ++c)
+    if (is_rounding(&decl->conditions[c].expr) &&
+        has_code(&decl->conditions[c].expr, OG_CODE_DIM_, item->dim))
+      return true;
+  return false;
+}
+
+// The last element, or, where a size is rounded up and what it ends with may be
+// padding, the first one of the last row; -1 where that may be padding too.
+static int64_t last_place(const og_decl *decl, int32_t tensor,
+                          const og_array *a) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p) {
+    const og_pattern *pattern = &decl->patterns[p];
+    for (int32_t i = 0; pattern->tensor == tensor && i < pattern->item_count;
+         ++i)
+      if (is_item_rounded(decl, &pattern->items[i]))
+        return i == 0 ? -1 : a->count - a->count / a->sizes.size[0];
+  }
+  return a->count - 1;
+}
+
+// --- Ends --------------------------------------------------------------------
+
+// Values of an index or of a list of positions have to fit each other, so that
+// only floating ones are changed.
+static bool may_change(const og_array *a) {
+  return og_is_floating(a->type) || og_is_complex(a->type);
+}
+
+// Whether anything depends on the element, or it is written; false where the
+// changed calls do not run.
+static bool see_place(og_trial *trial, const place *p, bool *out) {
+  const og_array *a = &trial->inputs.tensor[p->tensor][p->entry];
+  *out = is_written(trial, p);
+  for (int32_t i = 0; i < OTHERS && !*out && may_change(a); ++i)
+    if (changes_results(trial, p, i, out) != OG_RAN) return false;
+  return true;
+}
+
+// Whether the kernel reads an argument on which nothing depends.
+static bool is_read_in_vain(og_trial *trial, int32_t tensor, int32_t entry) {
+  const place p = {tensor, entry, 1};
+  const og_array *a = &trial->inputs.tensor[tensor][entry];
+  og_mode mode = og_mode_plain;
+  og_outputs out;
+  for (int32_t i = OTHERS; i < ALL_OTHERS && may_change(a); ++i) {
+    bool is_used;
+    if (changes_results(trial, &p, i, &is_used) != OG_RAN || is_used)
+      return false;
+  }
+  mode.is_quiet = true;
+  mode.watched_tensor = 1 + tensor;
+  if (entry > 0 || og_trial_run(trial, &trial->sample, &trial->inputs, &mode,
+                                &out) != OG_RAN)
+    return false;
+  og_outputs_reset(&out);
+  return trial->tensor_read;
+}
+
+static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
+  const og_array *a = &trial->inputs.tensor[tensor][entry];
+  og_random r = {og_seed_mix(trial->sample.seed, (uint64_t)tensor + 1)};
+  const og_decl *decl = trial->op->decl;
+  const int64_t last = last_place(decl, tensor, a);
+  // Those next to the ends are used where only the first or last row is.
+  const struct {
+    int32_t end;
+    int64_t element;
+  } tries[] = {{OG_END_FIRST, 0},
+               {OG_END_LAST, last},
+               {OG_END_NONE, og_random_between(&r, 1, a->count - 2)},
+               {OG_END_NONE, 1},
+               {OG_END_NONE, a->count - 2}};
+  uint32_t used = last < 0 ? 1u << OG_END_LAST : 0;
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
+    const place p = {tensor, entry, tries[i].element};
+    bool is_used;
+    if (used >> tries[i].end & 1u) continue;
+    if (!see_place(trial, &p, &is_used)) return;
+    used |= (uint32_t)is_used << tries[i].end;
+  }
+  if (used == 0 && is_read_in_vain(trial, tensor, entry))
+    used = 1u << OG_END_READ;
+  og_tell_ends(trial->op, decl->params[decl->tensor_params[tensor]].name, used);
+}
+
+// Whether anything depends on the entries at the ends of a list, by a place
+// between in each; entries between may all be empty.
+static void try_entries(og_trial *trial, int32_t tensor) {
+  const og_decl *decl = trial->op->decl;
+  const int32_t count = trial->sample.list_count[tensor];
+  og_random r = {og_seed_mix(trial->sample.seed, 91 + (uint64_t)tensor)};
+  uint32_t used = 0;
+  char name[64];
+  for (int32_t e = 0; e < count; ++e) {
+    const og_array *a = &trial->inputs.tensor[tensor][e];
+    const int32_t end = e == 0           ? OG_END_FIRST
+                        : e == count - 1 ? OG_END_LAST
+                                         : OG_END_NONE;
+    if (a->data == NULL || a->count == 0 || !may_change(a)) return;
+    const place p = {tensor, e, og_random_below(&r, a->count)};
+    bool is_used;
+    if (!see_place(trial, &p, &is_used)) return;
+    used |= (uint32_t)is_used << end;
+  }
+  // Of two entries the other one stands for those between.
+  if (count == 2 && used != 0) used |= 1u << OG_END_NONE;
+  snprintf(name, sizeof name, "%.56s[]",
+           decl->params[decl->tensor_params[tensor]].name);
+  og_tell_ends(trial->op, name, used);
+}
+
+void og_probe_ends(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  if (!og_is_comparable(trial) || trial->forward != NULL) return;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    if (decl->params[decl->tensor_params[t]].is_list &&
+        trial->sample.list_count[t] > 1)
+      try_entries(trial, t);
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      const og_array *a = &trial->inputs.tensor[t][e];
+      const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;
+      if (a->data == NULL || a->count < COUNT_MIN ||
+          !(may_change(a) || is_mutated))
+        continue;
+      try_ends(trial, t, e);
+      break;  // the entries of a list are alike
+    }
+  }
+}

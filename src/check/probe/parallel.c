@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes of what a result may not depend on: earlier calls, the order and
+// number of shares, threads, calls at once.
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check/probe/state.h"
+#include "check/probe/steady.h"
+#include "check/probe/table.h"
+#include "check/run/array.h"
+#include "check/run/backward.h"
+#include "check/run/compare.h"
+#include "check/run/fill.h"
+#include "check/run/guard.h"
+#include "check/run/record.h"
+#include "check/run/trial.h"
+#include "check/sample/sample.h"
+#include "check/sample/value.h"
+
+// --- Repetition --------------------------------------------------------------
+
+static size_t allocated_bytes(void) {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33) && \
+    !defined(__SANITIZE_ADDRESS__)
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return 0;
+#endif
+}
+
+enum { LEAK_RUNS = 4, CACHE_RUNS = 12 };
+
+// What each of the last runs left allocated, where that is the same and not
+// nothing; else 0.
+static size_t growth(og_trial *trial) {
+  size_t used[LEAK_RUNS];
+  og_verdict verdict;
+  for (int32_t i = 0; i < LEAK_RUNS; ++i) {
+    og_trial_differs(trial, &og_mode_plain, -1, &verdict, NULL);
+    used[i] = allocated_bytes();
+  }
+  const size_t last = used[LEAK_RUNS - 1] - used[LEAK_RUNS - 2];
+  for (int32_t i = 1; i < LEAK_RUNS; ++i)
+    if (used[i] <= used[i - 1] || used[i] - used[i - 1] != last) return 0;
+  return last;
+}
+
+// A leak grows by as much at each call; what is allocated once does not. The C
+// library keeps a few freed blocks of each size for the thread, and counts
+// them as used: so it is asked again when those are full.
+static void see_leak(og_trial *trial) {
+  og_verdict verdict;
+  if (growth(trial) == 0) return;
+  for (int32_t i = 0; i < CACHE_RUNS; ++i)
+    og_trial_differs(trial, &og_mode_plain, -1, &verdict, NULL);
+  const size_t bytes = growth(trial);
+  if (bytes > 0)
+    og_tell_finding(trial->op, OPGRAFT_MEMORY_LEAK, false, "",
+                    "each call leaves %zu bytes allocated", bytes);
+}
+
+void og_probe_repeat(og_trial *trial) {
+  if (!og_is_comparable(trial)) return;
+  og_verdict verdict;
+  bool differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
+  for (int32_t i = 0; i < 2 && !differs; ++i) {
+    og_run_another(trial);
+    differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
+  }
+  if (differs)
+    og_trial_set_erratic(trial, &verdict);
+  else
+    see_leak(trial);
+}
+
+// --- Shares ------------------------------------------------------------------
+
+static const og_mode share_modes[] = {
+    {.shares = OG_SHARES_ONE, .threads = 4},
+    {.shares = OG_SHARES_FORWARD, .threads = 1},
+    {.shares = OG_SHARES_FORWARD, .threads = 8, .tracks_writes = true},
+    {.shares = OG_SHARES_REVERSE, .threads = 3},
+    {.shares = OG_SHARES_SHUFFLED, .threads = 2},
+    {.shares = OG_SHARES_SHUFFLED, .threads = 5, .tracks_writes = true},
+};
+
+static bool has_index_argument(const og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    if (trial->sample.is_given[t] &&
+        (trial->sample.type[t].code == OG_CODE_INT ||
+         trial->sample.type[t].code == OG_CODE_UINT))
+      return true;
+  return false;
+}
+
+// Whether each index argument has room for indices that all differ.
+static bool may_be_distinct(const og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      const og_array *a = &trial->inputs.tensor[t][e];
+      if (a->data != NULL && og_is_integral(a->type) &&
+          a->count > og_index_bound(&trial->sample))
+        return false;
+    }
+  return true;
+}
+
+// Runs the call with indices that differ from each other, plainly and in
+// `mode`; true if that shows a dependence on order, or a clash.
+static bool clashes_with_distinct(og_trial *trial, const og_mode *mode) {
+  og_sample distinct = trial->sample;
+  og_inputs inputs;
+  og_outputs one, several;
+  bool differs = false;
+  og_mode quiet = *mode;
+  quiet.is_quiet = true;
+  distinct.index_values = OG_INDEX_DISTINCT;
+  if (!og_trial_fill(trial, &distinct, &inputs)) return false;
+  if (og_trial_run(trial, &distinct, &inputs, &og_mode_plain, &one) == OG_RAN) {
+    if (og_trial_run(trial, &distinct, &inputs, &quiet, &several) == OG_RAN) {
+      differs = trial->has_clash ||
+                og_outputs_compare(trial->op, &several, &one, -1).differs;
+      og_outputs_reset(&several);
+    }
+    og_outputs_reset(&one);
+  }
+  og_inputs_reset(&inputs);
+  return differs;
+}
+
+// Where the last of several writes to one index wins, order matters by the
+// operator's nature: then it matters without threads too, and not where the
+// indices differ. Where they add up, order does not matter, and a difference
+// is a race.
+static bool is_excused(og_trial *trial, const og_mode *mode) {
+  og_verdict verdict;
+  og_mode reverse = og_mode_plain;
+  if (!has_index_argument(trial)) return false;
+  reverse.shares = OG_SHARES_REVERSE;
+  reverse.threads = 2;
+  reverse.is_quiet = true;
+  if (!og_trial_differs(trial, &reverse, -1, &verdict, NULL)) return false;
+  return !may_be_distinct(trial) || !clashes_with_distinct(trial, mode);
+}
+
+static bool see_clash(og_trial *trial, const og_mode *mode) {
+  char name[64], text[160];
+  if (!trial->has_clash) return false;
+  memcpy(name, trial->clash_name, sizeof name);
+  memcpy(text, trial->clash_text, sizeof text);
+  if (strcmp(name, "static data") != 0 && is_excused(trial, mode)) return false;
+  og_tell_finding(trial->op, OPGRAFT_DATA_RACE, false, name, "%s of %s", text,
+                  name);
+  return true;
+}
+
+static bool see_shares(og_trial *trial, const og_mode *mode) {
+  const double slack = og_has_flag(trial, OG_DETERMINISTIC) ? 0 : -1;
+  og_verdict verdict;
+  const bool differs = og_trial_differs(trial, mode, slack, &verdict, NULL);
+  if (see_clash(trial, mode)) return true;
+  if (!differs || is_excused(trial, mode) || !og_trial_is_steady(trial))
+    return false;
+  if (mode->shares == OG_SHARES_ONE)
+    og_tell_finding(trial->op, OPGRAFT_THREAD_DEPENDENT, false, verdict.name,
+                    "with %d threads instead of 1, %s %s", mode->threads,
+                    verdict.name, verdict.text);
+  else
+    og_tell_finding(trial->op, OPGRAFT_CHUNK_ORDER_DEPENDENT, false,
+                    verdict.name,
+                    "with the shares of parallel_for cut or ordered "
+                    "otherwise, %s %s",
+                    verdict.name, verdict.text);
+  return true;
+}
+
+void og_probe_shares(og_trial *trial) {
+  if (!og_is_comparable(trial)) return;
+  for (size_t i = 0; i < sizeof share_modes / sizeof *share_modes; ++i) {
+    og_mode mode = share_modes[i];
+    mode.poison = mode.workspace_poison = mode.stack_poison = 0xff;
+    mode.seed = og_seed_mix(trial->sample.seed, i);
+    if (see_shares(trial, &mode)) return;
+  }
+}
+
+enum { THREADS = 4, THREAD_ROUNDS = 12 };
+
+static bool has_team(og_trial *trial) {
+  return trial->team != NULL ||
+         og_team_create(THREADS, &trial->team, NULL) == OG_OK;
+}
+
+void og_probe_threads(og_trial *trial) {
+  if (!og_is_comparable(trial) || !has_team(trial)) return;
+  const double slack = og_has_flag(trial, OG_DETERMINISTIC) ? 0 : -1;
+  og_mode mode = og_mode_plain;
+  mode.shares = OG_SHARES_REAL;
+  mode.threads = THREADS;
+  for (int32_t i = 0; i < THREAD_ROUNDS; ++i) {
+    og_verdict verdict;
+    if (!og_trial_differs(trial, &mode, slack, &verdict, NULL)) continue;
+    if (is_excused(trial, &mode) || !og_trial_is_steady(trial)) return;
+    og_tell_finding(trial->op, OPGRAFT_THREAD_DEPENDENT, false, verdict.name,
+                    "with %d threads, %s %s", THREADS, verdict.name,
+                    verdict.text);
+    return;
+  }
+}
+
+// --- Calls at once -----------------------------------------------------------
+
+typedef struct caller {
+  const opgraft_op *op;
+  const og_sample *sample;
+  const og_inputs *inputs;
+  const og_outputs *wanted;
+  og_trial trial;  // counters and refusals of its own
+  atomic_int *waiting;
+  int32_t rounds;
+  og_verdict verdict;
+} caller;
+
+// Arguments in ordinary memory: the table of guarded buffers is for one
+// thread. The call itself is a host's.
+typedef struct plain_call {
+  opgraft_frame frame;
+  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
+} plain_call;
+
+static void plain_call_fill(plain_call *p, const og_sample *s,
+                            const og_inputs *inputs) {
+  const og_decl *decl = s->op->decl;
+  opgraft_frame_init(&p->frame, s->op);
+  og_sample_attrs(s, p->frame.attr);
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    p->frame.in[t] = NULL;
+    p->frame.in_list[t] = (og_tensor_list){0};
+    if (!s->is_given[t]) continue;
+    for (int32_t e = 0; e < s->list_count[t]; ++e) {
+      p->entry[t][e] = NULL;
+      if (!og_sample_has(s, t, e)) continue;
+      og_array_as_tensor(&inputs->tensor[t][e], p->strides[t][e],
+                         &p->tensor[t][e]);
+      p->entry[t][e] = &p->tensor[t][e];
+    }
+    if (decl->params[decl->tensor_params[t]].is_list)
+      p->frame.in_list[t] = (og_tensor_list){s->list_count[t], p->entry[t]};
+    else
+      p->frame.in[t] = &p->tensor[t][0];
+  }
+}
+
+// Gives the plain results memory, runs, and compares with what was wanted.
+static void plain_call_run(plain_call *p, caller *c) {
+  og_outputs out = {.count = 0};
+  if (opgraft_frame_infer(&p->frame, NULL) != OG_OK) return;
+  for (int32_t i = 0; i < p->frame.fresh_count; ++i) {
+    const og_tensor *f = &p->frame.fresh[i];
+    og_dims sizes = {.rank = f->ndim};
+    if (f->ndim > OG_SAMPLE_RANK) goto done;
+    memcpy(sizes.size, f->shape, (size_t)f->ndim * sizeof *f->shape);
+    if (!og_array_create(&out.array[i], f->dtype, &sizes)) goto done;
+    out.role[i] = OG_ROLE_RESULT;
+    out.index[i] = i;
+    out.count = i + 1;
+    p->frame.fresh[i].data = out.array[i].data;
+  }
+  if (opgraft_frame_run(&p->frame, NULL) == OG_OK)
+    c->verdict = og_outputs_compare(c->op, &out, c->wanted, -1);
+done:
+  og_outputs_reset(&out);
+}
+
+static void *call_many(void *argument) {
+  caller *c = argument;
+  plain_call *p = calloc(1, sizeof *p);
+  if (p == NULL) return NULL;
+  atomic_fetch_sub(c->waiting, 1);
+  while (atomic_load(c->waiting) > 0) sched_yield();
+  const clock_t end = clock() + CLOCKS_PER_SEC / 4;
+  for (int32_t i = 0; i < c->rounds && !c->verdict.differs; ++i) {
+    if (clock() > end) break;
+    plain_call_fill(p, c->sample, c->inputs);
+    plain_call_run(p, c);
+    opgraft_frame_reset(&p->frame);
+  }
+  free(p);
+  return NULL;
+}
+
+// Lists, mutated arguments, strided and data-dependent results would need more
+// than plain memory; the races that this probe is for do not depend on them.
+static bool is_plain(const og_decl *decl) {
+  if (decl->has_lists || decl->mutated_count > 0 ||
+      decl->has_data_dependent_result)
+    return false;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (decl->shapes[i].kind == OG_SHAPE_LIKE) return false;
+  return true;
+}
+
+static void call_at_once(og_trial *trial, bool is_suspect) {
+  og_sample other = trial->sample;
+  og_inputs inputs;
+  og_outputs wanted;
+  atomic_int waiting = 2;
+  pthread_t thread;
+  other.seed = og_seed_mix(other.seed, 99);
+  if (!og_trial_fill(trial, &other, &inputs)) return;
+  if (og_trial_run(trial, &other, &inputs, &og_mode_plain, &wanted) != OG_RAN) {
+    og_inputs_reset(&inputs);
+    return;
+  }
+  const int32_t rounds = is_suspect ? 4000 : 60;
+  caller a = {.op = trial->op,
+              .sample = &trial->sample,
+              .inputs = &trial->inputs,
+              .wanted = &trial->base,
+              .waiting = &waiting,
+              .rounds = rounds};
+  caller b = {.op = trial->op,
+              .sample = &other,
+              .inputs = &inputs,
+              .wanted = &wanted,
+              .waiting = &waiting,
+              .rounds = rounds};
+  if (pthread_create(&thread, NULL, call_many, &b) == 0) {
+    call_many(&a);
+    pthread_join(thread, NULL);
+  }
+  const og_verdict *verdict = a.verdict.differs ? &a.verdict : &b.verdict;
+  if (verdict->differs && og_trial_is_steady(trial))
+    og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict->name,
+                    "with two calls at once, %s %s", verdict->name,
+                    verdict->text);
+  else if (is_suspect)
+    og_tell_finding(trial->op, OPGRAFT_STATIC_DATA, true, "",
+                    "every call writes static data of the module");
+  og_outputs_reset(&wanted);
+  og_inputs_reset(&inputs);
+}
+
+void og_probe_concurrent(og_trial *trial) {
+  if (!og_is_comparable(trial) || !is_plain(trial->op->decl)) return;
+  const bool is_suspect = og_writes_statics(trial);
+  call_at_once(trial, is_suspect);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a call's results stay as they are.
+
+#include "check/probe/steady.h"
+
+#include "check/run/array.h"
+#include "check/run/backward.h"
+#include "check/run/compare.h"
+#include "check/run/record.h"
+#include "check/run/trial.h"
+#include "check/sample/sample.h"
+
+bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
+                      og_verdict *out_verdict, og_ran *out_ran) {
+  og_outputs out;
+  const og_ran ran =
+      og_trial_run(trial, &trial->sample, &trial->inputs, mode, &out);
+  if (out_ran != NULL) *out_ran = ran;
+  out_verdict->differs = false;
+  if (ran != OG_RAN) return false;
+  *out_verdict = og_outputs_compare(trial->op, &out, &trial->base, slack);
+  og_outputs_reset(&out);
+  return out_verdict->differs;
+}
+
+void og_trial_set_erratic(og_trial *trial, const og_verdict *verdict) {
+  trial->is_erratic = true;
+  if (!og_has_flag(trial, OG_RANDOM | OG_SIDE_EFFECT))
+    og_tell_finding(trial->op, OPGRAFT_NOT_REPEATABLE, false, verdict->name,
+                    "the same call later gives another result: %s",
+                    verdict->text);
+}
+
+enum { STEADY_RUNS = 10 };
+
+bool og_trial_is_steady(og_trial *trial) {
+  og_verdict verdict;
+  for (int32_t i = 0; i < STEADY_RUNS && !trial->is_erratic; ++i)
+    if (og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL))
+      og_trial_set_erratic(trial, &verdict);
+  return !trial->is_erratic;
+}
+
+void og_run_another(og_trial *trial) {
+  og_sample other = trial->sample;
+  og_inputs inputs;
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  other.seed = og_seed_mix(other.seed, 4242);
+  if (!og_trial_fill(trial, &other, &inputs)) return;
+  if (og_trial_run(trial, &other, &inputs, &mode, &out) == OG_RAN)
+    og_outputs_reset(&out);
+  og_inputs_reset(&inputs);
+}

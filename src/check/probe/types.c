@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes that compare an operator with itself in other types: narrow floats
+// with wide ones, integers with wider ones, integers with floats.
+//
+// The values are such that both types hold them. What may differ by the nature
+// of the types is left out: a result that wraps around, one that is no integer
+// in the type that has fractions, the bits of a negative number.
+
+#include <math.h>
+#include <string.h>
+
+#include "check/probe/steady.h"
+#include "check/probe/table.h"
+#include "check/run/array.h"
+#include "check/run/backward.h"
+#include "check/run/compare.h"
+#include "check/run/record.h"
+#include "check/run/trial.h"
+#include "check/sample/partner.h"
+#include "check/sample/sample.h"
+#include "check/sample/value.h"
+#include "decl/parse/expect.h"
+
+// --- What may be compared ----------------------------------------------------
+
+enum { EXACT_MAX = 1 << 20 };
+
+static bool holds(og_dtype type, double value) {
+  if (type.code == OG_CODE_BOOL) return value == 0 || value == 1;
+  const int bits = type.bits - (type.code == OG_CODE_INT);
+  return value <= ldexp(1, bits) - 1 &&
+         value >= (type.code == OG_CODE_INT ? -ldexp(1, bits) : 0);
+}
+
+// Whether an integer of type `narrow` has to be what the wide type gives.
+static bool is_comparable_element(og_dtype narrow, og_dtype wide, double y) {
+  if (!og_is_integral(narrow)) return true;
+  if (og_is_floating(wide))
+    return y == nearbyint(y) && fabs(y) < EXACT_MAX && holds(narrow, y);
+  return holds(narrow, y);
+}
+
+// Makes equal what need not be equal.
+static void leave_out(og_outputs *narrow, og_outputs *wide) {
+  for (int32_t i = 0; i < narrow->count && i < wide->count; ++i) {
+    og_array *a = &narrow->array[i], *b = &wide->array[i];
+    if (og_is_complex(a->type) || !og_dims_equal(&a->sizes, &b->sizes))
+      continue;
+    const size_t a_bytes = og_dtype_bytes(a->type);
+    const size_t b_bytes = og_dtype_bytes(b->type);
+    for (int64_t j = 0; j < a->count; ++j) {
+      char *x = a->data + (size_t)j * a_bytes;
+      char *y = b->data + (size_t)j * b_bytes;
+      if (is_comparable_element(a->type, b->type, og_value_get(b->type, y, 0)))
+        continue;
+      memset(x, 0, a_bytes);
+      memset(y, 0, b_bytes);
+    }
+  }
+}
+
+// A rounded number may fall on the other side of a border, and ties may be
+// broken in another order: a few integers may differ where the type of the
+// result does not follow that of the arguments.
+static bool is_border(const og_verdict *verdict) {
+  return verdict->is_integral && verdict->count * 5 <= verdict->total;
+}
+
+// --- The probe ---------------------------------------------------------------
+
+// Runs `narrow` and `wide` on the same values; true if the results differ.
+static bool types_differ(og_trial *trial, const og_sample *narrow,
+                         const og_sample *wide, og_partner kind,
+                         og_verdict *out_verdict) {
+  og_inputs a, b;
+  og_outputs x, y;
+  bool differs = false;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = kind != OG_PARTNER_WIDER;
+  if (!og_trial_fill(trial, narrow, &a)) return false;
+  if (!og_inputs_copy(&b, &a)) goto done_a;
+  if (!og_inputs_convert(&b, wide)) goto done_a;
+  if (og_trial_run(trial, wide, &b, &mode, &y) != OG_RAN) goto done_b;
+  if (og_trial_run(trial, narrow, &a, &mode, &x) == OG_RAN) {
+    if (kind != OG_PARTNER_WIDER) leave_out(&x, &y);
+    *out_verdict = og_outputs_compare(trial->op, &x, &y, -1);
+    differs = out_verdict->differs &&
+              !((kind == OG_PARTNER_WIDER || out_verdict->is_same_type) &&
+                is_border(out_verdict));
+    og_outputs_reset(&x);
+  }
+  og_outputs_reset(&y);
+done_b:
+  og_inputs_reset(&b);
+done_a:
+  og_inputs_reset(&a);
+  return differs;
+}
+
+// A packed layout may differ by type; then `expect` says so.
+static void report(og_trial *trial, const og_sample *wide,
+                   const og_verdict *verdict) {
+  const opgraft_op *op = trial->op;
+  int32_t t = op->variable_tensor[0];
+  for (int32_t v = 0; v < op->decl->type_variable_count; ++v)
+    if (!og_dtype_equal(trial->sample.type[op->variable_tensor[v]],
+                        wide->type[op->variable_tensor[v]]))
+      t = op->variable_tensor[v];
+  og_tell_finding(
+      trial->op, OPGRAFT_WRONG_VALUES_ACROSS_DTYPES,
+      og_decl_expects(op->decl, OG_EXPECT_TYPE_DEPENDENT, verdict->name),
+      verdict->name, "in %s rather than %s, %s %s",
+      og_dtype_name(trial->sample.type[t]), og_dtype_name(wide->type[t]),
+      verdict->name, verdict->text);
+}
+
+static bool has_fraction(const og_sample *s) {
+  for (int32_t k = 0; k < s->op->decl->attr_count; ++k)
+    if (s->attr[k].kind == OG_ATTR_FLOAT &&
+        s->attr[k].f != nearbyint(s->attr[k].f))
+      return true;
+  return false;
+}
+
+// Backward operators get floats for gradients, whatever the types beside them;
+// and an integer kernel cuts an argument that is no integer.
+static bool may_compare(const og_trial *trial, og_partner kind) {
+  if (kind == OG_PARTNER_WIDER) return true;
+  return trial->forward == NULL &&
+         !(kind == OG_PARTNER_FLOAT && has_fraction(&trial->sample));
+}
+
+// Large integers do not fit into the floats that they may be joined with.
+static og_int_values ints_for(const og_sample *s, og_partner kind) {
+  if (kind != OG_PARTNER_INTEGER) return OG_INT_SMALL;
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t)
+    if (s->is_given[t] && og_is_floating(s->type[t])) return OG_INT_FEW;
+  return OG_INT_NATURAL;
+}
+
+// Whether the call differs from its like in other types of that kind.
+static bool differs_by(og_trial *trial, og_partner kind, og_sample *wide,
+                       og_verdict *verdict, bool *is_compared) {
+  og_sample narrow = trial->sample;
+  bool differs = may_compare(trial, kind);
+  narrow.float_values = OG_FLOAT_COARSE;
+  narrow.int_values = ints_for(&narrow, kind);
+  for (uint64_t i = 0; i < 2 && differs; ++i) {
+    narrow.seed = og_seed_mix(trial->sample.seed, i);
+    differs = og_sample_convert(&narrow, kind, wide);
+    *is_compared |= differs;
+    differs = differs && types_differ(trial, &narrow, wide, kind, verdict);
+  }
+  return differs;
+}
+
+void og_probe_types(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  bool is_compared = false;
+  if (!og_is_comparable(trial)) return;
+  for (int32_t kind = 0; kind < OG_PARTNER_COUNT; ++kind) {
+    og_sample wide;
+    og_verdict verdict;
+    if (!differs_by(trial, (og_partner)kind, &wide, &verdict, &is_compared))
+      continue;
+    og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, verdict.name, true);
+    report(trial, &wide, &verdict);
+    return;
+  }
+  for (int32_t i = 0; is_compared && i < decl->expect_count; ++i)
+    og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, decl->expects[i].name,
+                   false);
+}

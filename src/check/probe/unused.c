@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes of what arguments do: a mask that hides everything, an argument that
+// no kernel reads.
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/probe/steady.h"
+#include "check/probe/table.h"
+#include "check/run/array.h"
+#include "check/run/backward.h"
+#include "check/run/name.h"
+#include "check/run/record.h"
+#include "check/run/trial.h"
+#include "check/run/watchpoint.h"
+#include "check/sample/sample.h"
+#include "check/sample/value.h"
+#include "decl/parse/expect.h"
+
+// --- Masks -------------------------------------------------------------------
+
+typedef enum mask { MASK_ALL, MASK_NO_FIRST_ROW, MASK_NONE } mask;
+
+// Sets every bool argument; false if there is none.
+static bool set_masks(og_inputs *inputs, const og_sample *s, mask kind) {
+  bool any = false;
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL || a->type.code != OG_CODE_BOOL || a->count == 0)
+        continue;
+      const int64_t row =
+          a->sizes.rank > 0 ? a->sizes.size[a->sizes.rank - 1] : 1;
+      memset(a->data, kind != MASK_NONE, (size_t)a->count);
+      if (kind == MASK_NO_FIRST_ROW) memset(a->data, 0, (size_t)row);
+      any = true;
+    }
+  return any;
+}
+
+static int64_t first_nan(const og_array *a) {
+  if (!og_is_floating(a->type)) return -1;
+  for (int64_t i = 0; i < a->count; ++i)
+    if (isnan(og_value_get(a->type,
+                           a->data + (size_t)i * og_dtype_bytes(a->type), 0)))
+      return i;
+  return -1;
+}
+
+// The first output that holds a NaN, and where; -1: none does.
+static int32_t output_with_nan(og_trial *trial, const og_inputs *inputs,
+                               char *name, size_t size, int64_t *out_at) {
+  og_outputs out;
+  int32_t found = -1;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  if (og_trial_run(trial, &trial->sample, inputs, &mode, &out) != OG_RAN)
+    return -1;
+  for (int32_t i = 0; i < out.count && found < 0; ++i) {
+    *out_at = first_nan(&out.array[i]);
+    if (*out_at >= 0) found = i;
+  }
+  if (found >= 0)
+    og_name_of(trial->op, out.role[found], out.index[found], out.entry[found],
+               name, size);
+  og_outputs_reset(&out);
+  return found;
+}
+
+// The first kind of mask under which a result has NaN, or MASK_ALL.
+static mask mask_with_nan(og_trial *trial, og_inputs *inputs, char *name,
+                          size_t size, int64_t *out_at) {
+  static const mask kinds[] = {MASK_NO_FIRST_ROW, MASK_NONE};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+    set_masks(inputs, &trial->sample, kinds[i]);
+    if (output_with_nan(trial, inputs, name, size, out_at) >= 0)
+      return kinds[i];
+  }
+  return MASK_ALL;
+}
+
+// NaN where a mask hides a whole row, and nowhere with nothing hidden.
+void og_probe_masked(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  og_inputs inputs;
+  char name[64];
+  int64_t at;
+  if (!og_is_comparable(trial) || trial->forward != NULL ||
+      !og_inputs_copy(&inputs, &trial->inputs))
+    return;
+  if (!set_masks(&inputs, &trial->sample, MASK_ALL) ||
+      output_with_nan(trial, &inputs, name, sizeof name, &at) >= 0)
+    goto done;
+  const mask kind = mask_with_nan(trial, &inputs, name, sizeof name, &at);
+  if (kind != MASK_ALL) {
+    og_tell_expect(trial->op, OG_EXPECT_NAN, name, true);
+    og_tell_finding(trial->op, OPGRAFT_NOT_FINITE,
+                    og_decl_expects(decl, OG_EXPECT_NAN, name), name,
+                    "with %s hidden by the mask, element %lld is NaN; with "
+                    "nothing hidden none is",
+                    kind == MASK_NONE ? "everything" : "a row", (long long)at);
+  }
+  for (int32_t i = 0; kind == MASK_ALL && i < decl->expect_count; ++i)
+    og_tell_expect(trial->op, OG_EXPECT_NAN, decl->expects[i].name, false);
+done:
+  og_inputs_reset(&inputs);
+}
+
+// --- Arguments that are not read ---------------------------------------------
+
+static bool expr_has_attr(const og_expr *expr, int32_t k) {
+  for (int32_t i = 0; i < expr->count; ++i) switch (expr->code[i].op) {
+      case OG_CODE_ATTR_:
+      case OG_CODE_ATTR_AT_:
+      case OG_CODE_ATTR_LEN_:
+      case OG_CODE_ATTR_PROD_:
+      case OG_CODE_ATTR_SUM_:
+      case OG_CODE_GIVEN_ATTR_:
+        if (expr->code[i].slot == k) return true;
+        break;
+      default:
+        break;
+    }
+  return false;
+}
+
+static bool items_have_attr(const og_item *items, int32_t count, int32_t k) {
+  for (int32_t i = 0; i < count; ++i)
+    if (items[i].attr == k || expr_has_attr(&items[i].expr, k)) return true;
+  return false;
+}
+
+// Whether a rule of the declaration uses the argument: it has a meaning then.
+static bool is_in_rules(const og_decl *decl, int32_t k) {
+  if (expr_has_attr(&decl->workspace, k)) return true;
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (items_have_attr(decl->patterns[p].items, decl->patterns[p].item_count,
+                        k))
+      return true;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (items_have_attr(decl->shapes[i].items, decl->shapes[i].item_count, k) ||
+        expr_has_attr(&decl->shapes[i].list_count, k))
+      return true;
+  return false;
+}
+
+static bool is_empty(const og_outputs *out) {
+  for (int32_t i = 0; i < out->count; ++i)
+    if (out->array[i].count > 0) return false;
+  return true;
+}
+
+// Values that a kernel may treat apart, here and there.
+static void set_special(og_inputs *inputs, const og_decl *decl) {
+  static const double special[] = {NAN, INFINITY, -INFINITY, 0};
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL || !og_is_floating(a->type)) continue;
+      for (int64_t i = 0; i < a->count && i < 4; ++i)
+        og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+                     special[i]);
+    }
+}
+
+// Adds the bits of the arguments that the backward operator is given and reads.
+static void read_by_backward(og_trial *trial, uint32_t *read) {
+  const og_decl *decl = trial->op->decl;
+  const opgraft_op *op =
+      decl->grad.kind == OG_GRAD_OPERATOR
+          ? opgraft_module_find_op(trial->op->module, decl->grad.op_name)
+          : NULL;
+  og_array weight[OG_ARRAYS_MAX] = {{.data = NULL}};
+  const og_saved saved = {&trial->sample, &trial->inputs, &trial->base, weight};
+  og_sample *sample = malloc(sizeof *sample);
+  og_inputs inputs;
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = mode.watches_arguments = true;
+  if (sample == NULL || op == NULL ||
+      !og_weights_draw(&trial->base, trial->sample.seed, OG_WEIGHTS_READ,
+                       weight) ||
+      !og_backward_fill(&saved, op, sample, &inputs))
+    goto done;
+  if (og_trial_run(trial, sample, &inputs, &mode, &out) == OG_RAN) {
+    for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
+      const og_grad_arg *arg = &decl->grad.args[a];
+      if (arg->source != OG_GRAD_PARAM) continue;
+      const og_param *from = &decl->params[arg->index];
+      if (from->type != OG_TYPE_TENSOR &&
+          (is_in_rules(op->decl, op->decl->params[a].index) ||
+           trial->arguments_read >> op->decl->params[a].index & 1u))
+        *read |= 1u << from->index;
+    }
+    og_outputs_reset(&out);
+  }
+  og_inputs_reset(&inputs);
+done:
+  og_weights_reset(weight);
+  free(sample);
+}
+
+// Bits of the arguments that a run on these inputs reads; false if there was
+// no run.
+static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read,
+                    uint8_t *entries) {
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = mode.watches_arguments = true;
+  if (og_trial_run(trial, &trial->sample, inputs, &mode, &out) != OG_RAN)
+    return false;
+  og_outputs_reset(&out);
+  *read |= trial->arguments_read;
+  for (int32_t k = 0; k < OPGRAFT_ATTR_MAX; ++k)
+    entries[k] |= trial->entries_read[k];
+  return true;
+}
+
+static bool is_watched(const og_decl *decl, const og_param *param) {
+  return param->type != OG_TYPE_TENSOR && param->type != OG_TYPE_SCALAR_TYPE &&
+         param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
+}
+
+// Which entries of a list of numbers were read: the first, the last, others.
+static void tell_entries(og_trial *trial, const og_param *param, uint8_t read) {
+  const og_attr *a = &trial->sample.attr[param->index];
+  char name[64];
+  if ((a->kind != OG_ATTR_INTS && a->kind != OG_ATTR_BOOLS &&
+       a->kind != OG_ATTR_FLOATS) ||
+      a->count < 2 || a->count > OG_WATCH_ENTRIES)
+    return;
+  const uint32_t last = (uint32_t)a->count - 1, bits = read;
+  const uint32_t at_first = bits & 1u, at_last = bits >> last & 1u;
+  const uint32_t between = last == 1 ? bits : bits & ~(1u | 1u << last);
+  const uint32_t used = at_first << OG_END_FIRST | at_last << OG_END_LAST |
+                        (uint32_t)(between != 0) << OG_END_NONE;
+  snprintf(name, sizeof name, "%.56s[]", param->name);
+  og_tell_ends(trial->op, name, used);
+}
+
+void og_probe_unused(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  uint32_t read = 0, wanted = 0;
+  uint8_t entries[OPGRAFT_ATTR_MAX] = {0};
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (is_watched(decl, &decl->params[p]))
+      wanted |= 1u << decl->params[p].index;
+  if (wanted == 0 || !trial->has_base || trial->forward != NULL ||
+      is_empty(&trial->base) || !og_watch_works() ||
+      !read_by(trial, &trial->inputs, &read, entries))
+    return;
+  og_inputs special;
+  if ((wanted & ~read) != 0 && og_inputs_copy(&special, &trial->inputs)) {
+    set_special(&special, decl);
+    read_by(trial, &special, &read, entries);
+    og_inputs_reset(&special);
+  }
+  if ((wanted & ~read) != 0) read_by_backward(trial, &read);
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (is_watched(decl, &decl->params[p])) {
+      og_tell_use(trial->op, decl->params[p].name,
+                  read >> decl->params[p].index & 1u);
+      tell_entries(trial, &decl->params[p], entries[decl->params[p].index]);
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense tensors: the arguments and results of a run.
+
+#include "check/run/array.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/sample/sample.h"
+#include "check/sample/value.h"
+
+bool og_array_create(og_array *array, og_dtype type, const og_dims *sizes) {
+  *array = (og_array){.type = type, .sizes = *sizes, .count = 1};
+  for (int32_t i = 0; i < sizes->rank; ++i) array->count *= sizes->size[i];
+  array->data = calloc((size_t)array->count + 1, og_dtype_bytes(type));
+  return array->data != NULL;
+}
+
+void og_array_as_tensor(const og_array *array, int64_t *strides,
+                        og_tensor *out) {
+  int64_t step = 1;
+  for (int32_t d = array->sizes.rank - 1; d >= 0; --d) {
+    strides[d] = step;
+    step *= array->sizes.size[d];
+  }
+  *out = (og_tensor){.data = array->data,
+                     .device = {OG_CPU, 0},
+                     .ndim = array->sizes.rank,
+                     .dtype = array->type,
+                     .shape = (int64_t *)(uintptr_t)array->sizes.size,
+                     .strides = strides};
+}
+
+void og_inputs_reset(og_inputs *inputs) {
+  for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      free(inputs->tensor[t][e].data);
+      inputs->tensor[t][e].data = NULL;
+    }
+}
+
+void og_outputs_reset(og_outputs *outputs) {
+  for (int32_t i = 0; i < outputs->count; ++i) free(outputs->array[i].data);
+  outputs->count = 0;
+}
+
+bool og_inputs_copy(og_inputs *to, const og_inputs *from) {
+  memset(to, 0, sizeof *to);
+  for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      const og_array *a = &from->tensor[t][e];
+      if (a->data == NULL) continue;
+      og_array *b = &to->tensor[t][e];
+      if (!og_array_create(b, a->type, &a->sizes)) {
+        og_inputs_reset(to);
+        return false;
+      }
+      memcpy(b->data, a->data, (size_t)a->count * og_dtype_bytes(a->type));
+    }
+  return true;
+}
+
+bool og_dims_equal(const og_dims *a, const og_dims *b) {
+  if (a->rank != b->rank) return false;
+  for (int32_t i = 0; i < a->rank; ++i)
+    if (a->size[i] != b->size[i]) return false;
+  return true;
+}
+
+static bool convert(og_array *a, og_dtype type) {
+  og_array to;
+  if (!og_array_create(&to, type, &a->sizes)) return false;
+  for (int64_t i = 0; i < a->count; ++i)
+    for (int32_t p = 0; p < og_parts(type); ++p)
+      og_value_set(
+          type, to.data + (size_t)i * og_dtype_bytes(type), p,
+          og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
+                       p));
+  free(a->data);
+  *a = to;
+  return true;
+}
+
+bool og_inputs_convert(og_inputs *inputs, const og_sample *sample) {
+  for (int32_t t = 0; t < sample->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL || og_dtype_equal(a->type, sample->type[t])) continue;
+      if (convert(a, sample->type[t])) continue;
+      og_inputs_reset(inputs);
+      return false;
+    }
+  return true;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparison of results.
+
+#ifndef OG_CHECK_RUN_COMPARE_H
+#define OG_CHECK_RUN_COMPARE_H
+
+#include "check/run/array.h"
+
+// The first result that differs: its name, and "element [3] is 1.5, not 2 (4 of
+// 9 differ)" or "another size".
+typedef struct og_verdict {
+  bool differs;
+  bool is_integral;
+  bool is_same_type;
+  int64_t count;  // elements that differ
+  int64_t total;
+  char name[64];
+  char text[160];
+} og_verdict;
+// Compares two sets of results, bit by bit (slack 0) or nearly; slack below 0
+// chooses by the type.
+og_verdict og_outputs_compare(const opgraft_op *op, const og_outputs *found,
+                              const og_outputs *wanted, double slack);
+
+#endif  // OG_CHECK_RUN_COMPARE_H

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of arguments.
+
+#include "check/run/fill.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "check/run/array.h"
+#include "check/sample/callback.h"
+#include "check/sample/sample.h"
+#include "check/sample/value.h"
+#include "decl/types.h"
+
+static bool is_index_argument(const og_decl *decl, int32_t t) {
+  int32_t from = t;
+  for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
+    if (decl->types[from].same_as >= 0) from = decl->types[from].same_as;
+  const og_type_set set = decl->types[from].set;
+  for (int32_t i = 0; i < og_dtype_table_count(); ++i)
+    if ((set >> i & 1u) && !og_is_integral(og_dtype_at(i))) return false;
+  return decl->tensor_count > 1 || decl->attr_count > 0;
+}
+
+// Attributes that sizes of the results are made of bound an index as well.
+static int64_t attr_bound(const og_sample *s, int64_t bound) {
+  const og_decl *decl = s->op->decl;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    for (int32_t j = 0; j < decl->shapes[i].item_count; ++j) {
+      const og_expr *expr = &decl->shapes[i].items[j].expr;
+      for (int32_t c = 0; c < expr->count; ++c) {
+        if (expr->code[c].op != OG_CODE_ATTR_) continue;
+        const og_attr *a = &s->attr[expr->code[c].slot];
+        if (a->kind == OG_ATTR_INT && a->i < bound) bound = a->i;
+      }
+    }
+  return bound;
+}
+
+// An index below the smallest dim of the other arguments is in range whatever
+// it picks from.
+int64_t og_index_bound(const og_sample *s) {
+  const og_decl *decl = s->op->decl;
+  int64_t bound = 8;
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
+      if (og_sample_has(s, t, e))
+        for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
+          if (!is_index_argument(decl, t) && s->shape[t][e].size[d] < bound)
+            bound = s->shape[t][e].size[d];
+  bound = attr_bound(s, bound);
+  return bound < 1 ? 1 : bound;
+}
+
+static double index_value(const og_sample *s, int64_t bound, int64_t i,
+                          int64_t count, og_random *r) {
+  switch (s->index_values) {
+    case OG_INDEX_RANDOM:
+      return (double)og_random_below(r, bound);
+    case OG_INDEX_DISTINCT:
+      return (double)((i + (int64_t)s->seed % 2) % bound);
+    case OG_INDEX_SORTED:
+      return (double)(count > 1 ? i * bound / (count - 1) : 0);
+    default:
+      return 0;
+  }
+}
+
+static double float_value(const og_sample *s, og_random *r) {
+  const double normal = og_random_normal(r);
+  switch (s->float_values) {
+    case OG_FLOAT_POSITIVE:
+      return fabs(normal) + 0.1;
+    case OG_FLOAT_ZERO:
+      return 0;
+    case OG_FLOAT_UNIT:
+      return og_random_unit(r);
+    case OG_FLOAT_WIDE:
+      return normal * exp2(6 * og_random_unit(r) - 3);
+    case OG_FLOAT_COARSE:
+      return og_value_coarse(normal);
+    default:
+      return normal;
+  }
+}
+
+static double int_value(const og_sample *s, og_dtype type, og_random *r) {
+  if (s->int_values == OG_INT_SMALL)
+    return (double)og_random_between(r, type.code == OG_CODE_UINT ? 0 : -4, 9);
+  if (s->int_values == OG_INT_FEW || og_random_chance(r, 50))
+    return (double)og_random_below(r, 10);
+  // Doubles hold integers of 52 bits.
+  const int bits = type.bits > 52 ? 52 : type.bits - (type.code == OG_CODE_INT);
+  return (double)og_random_below(r, (int64_t)1 << bits);
+}
+
+static void fill(og_array *a, const og_sample *s, bool is_index,
+                 uint64_t seed) {
+  og_random r = {seed};
+  const int64_t bound = og_index_bound(s);
+  const size_t bytes = og_dtype_bytes(a->type);
+  for (int64_t i = 0; i < a->count; ++i)
+    for (int32_t p = 0; p < og_parts(a->type); ++p) {
+      double v;
+      if (og_is_floating(a->type) || og_is_complex(a->type))
+        v = float_value(s, &r);
+      else if (a->type.code == OG_CODE_BOOL)
+        v = (double)og_random_below(&r, 2);
+      else if (is_index)
+        v = index_value(s, bound, i, a->count, &r);
+      else
+        v = int_value(s, a->type, &r);
+      og_value_set(a->type, a->data + (size_t)i * bytes, p, v);
+    }
+}
+
+// What the operator itself has to say of its arguments' values.
+static bool offer(og_inputs *inputs, const og_sample *sample) {
+  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST] = {{NULL}};
+  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
+  for (int32_t t = 0; t < sample->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_array *a = &inputs->tensor[t][e];
+      if (a->data == NULL) continue;
+      og_array_as_tensor(a, strides[t][e], &tensor[t][e]);
+      entry[t][e] = &tensor[t][e];
+    }
+  return og_sample_offer(sample, entry);
+}
+
+bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
+  const og_decl *decl = sample->op->decl;
+  memset(inputs, 0, sizeof *inputs);
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      if (!og_sample_has(sample, t, e)) continue;
+      og_array *a = &inputs->tensor[t][e];
+      if (!og_array_create(a, sample->type[t], &sample->shape[t][e])) {
+        og_inputs_reset(inputs);
+        return false;
+      }
+      fill(a, sample, is_index_argument(decl, t),
+           og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e)));
+    }
+  if (offer(inputs, sample)) return true;
+  og_inputs_reset(inputs);
+  return false;
+}
+
+static void make_equal(og_array *a, int32_t dim) {
+  const size_t bytes = og_dtype_bytes(a->type);
+  int64_t inner = 1;
+  for (int32_t d = dim + 1; d < a->sizes.rank; ++d) inner *= a->sizes.size[d];
+  for (int64_t i = 0; i < a->count; ++i) {
+    const int64_t at = i / inner % a->sizes.size[dim];
+    memcpy(a->data + (size_t)i * bytes,
+           a->data + (size_t)(i - at * inner) * bytes, bytes);
+  }
+}
+
+bool og_inputs_expand(og_inputs *inputs, const og_sample *sample, uint64_t seed,
+                      int32_t out_dim[OPGRAFT_ARG_MAX]) {
+  const og_decl *decl = sample->op->decl;
+  og_random r = {seed};
+  bool any = false;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    const og_param *param = &decl->params[decl->tensor_params[t]];
+    og_array *a = &inputs->tensor[t][0];
+    int32_t dims = a->sizes.rank;
+    if (decl->strides[t] == OG_STRIDES_LAST) --dims;
+    out_dim[t] = -1;
+    if (param->is_mutated || param->is_list || a->data == NULL ||
+        decl->strides[t] == OG_STRIDES_CONTIGUOUS || dims < 1 || a->count == 0)
+      continue;
+    out_dim[t] = (int32_t)og_random_below(&r, dims);
+    make_equal(a, out_dim[t]);
+    any = true;
+  }
+  return any;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits of a child, and the signals that tell of a kernel beyond them.
+
+#ifndef OG_CHECK_RUN_LIMITS_H
+#define OG_CHECK_RUN_LIMITS_H
+
+#include <opgraft/check.h>
+
+#include "module/module.h"
+
+// Sets the limits of memory, and has crashes sent as records.
+void og_limits_set(const opgraft_check_options *options);
+// Arms the clock of one run; a crash by SIGPROF is sent when it runs out.
+// Names the operator that runs, for the handler.
+void og_limits_arm(const opgraft_op *op);
+
+#endif  // OG_CHECK_RUN_LIMITS_H

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The surroundings of a run of a kernel.
+
+#ifndef OG_CHECK_RUN_MODE_H
+#define OG_CHECK_RUN_MODE_H
+
+#include <opgraft/op.h>
+#include <stdbool.h>
+
+typedef enum og_share_kind {
+  OG_SHARES_ONE,      // [0, total) at once
+  OG_SHARES_FORWARD,  // several, one after the other
+  OG_SHARES_REVERSE,
+  OG_SHARES_SHUFFLED,  // in any order, of any size
+  OG_SHARES_REAL,      // by threads
+} og_share_kind;
+
+typedef enum og_layout {
+  OG_LAYOUT_DENSE,
+  OG_LAYOUT_STRIDED,   // permuted and padded, as far as .strides allows
+  OG_LAYOUT_EXPANDED,  // a dim of an argument has stride 0
+  OG_LAYOUT_LOOSE,     // dims of size 1 have senseless strides
+  OG_LAYOUT_COUNT,
+} og_layout;
+
+typedef struct og_mode {
+  og_share_kind shares;
+  int32_t threads;
+  bool tracks_writes;  // which share wrote what
+  og_layout layout;
+  uint64_t seed;       // of layout and shares
+  bool is_packed;      // strided: dims in any order, but no gaps
+  bool is_left;        // buffers border the unreadable page at their start
+  bool has_offset;     // byte_offset is not 0, and `data` is unreadable
+  bool is_read_only;   // arguments that are not mutated
+  bool is_in_place;    // the first result lies where the inplace argument does
+  bool guards_arrays;  // those of the call: in, out, attr, dim, the lists
+  bool watches_arguments;  // which of those that are no tensors are read
+  int32_t watched_tensor;  // 1 + the tensor argument; 0: none
+  bool is_quiet;           // what the run does wrong is not reported
+  uint8_t poison;          // of results
+  uint8_t workspace_poison;
+  uint8_t stack_poison;
+  const og_kernel *kernel;  // NULL: the one that a host would choose
+} og_mode;
+
+extern const og_mode og_mode_plain;
+
+#endif  // OG_CHECK_RUN_MODE_H

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings: one of a kind for each argument.
+
+#include "check/verdict/finding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "check/run/record.h"
+
+static const struct {
+  const char *name;
+  const char *fix;
+} kinds[OPGRAFT_FINDING_COUNT] = {
+#define OPGRAFT_FINDING_ROW(name, text, fix) {text, fix},
+    OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ROW)
+#undef OPGRAFT_FINDING_ROW
+};
+
+const char *og_finding_name(int32_t kind) {
+  return kind >= 0 && kind < OPGRAFT_FINDING_COUNT ? kinds[kind].name : NULL;
+}
+
+const char *og_finding_fix(int32_t kind) { return kinds[kind].fix; }
+
+// --- Adding ------------------------------------------------------------------
+
+void og_finding_set(og_finding *f, const char *op, const char *name,
+                    const char *text, const og_found_at *at) {
+  f->call = at->call;
+  f->probe = at->probe;
+  f->numel = at->numel;
+  snprintf(f->op, sizeof f->op, "%s", op);
+  snprintf(f->name, sizeof f->name, "%s", name);
+  snprintf(f->text, sizeof f->text, "%s", text);
+  snprintf(f->call_text, sizeof f->call_text, "%s", at->call_text);
+}
+
+void og_findings_add(og_findings *all, int32_t kind, bool is_note,
+                     const char *op, const char *name, const char *text,
+                     const og_found_at *at) {
+  for (int32_t i = 0; i < all->count; ++i) {
+    og_finding *f = &all->entry[i];
+    if (f->kind != kind || f->is_note != is_note ||
+        strcmp(f->name, name) != 0 || strcmp(f->op, op) != 0)
+      continue;
+    f->count += f->last != at->call;
+    f->last = at->call;
+    if (at->numel < f->numel) og_finding_set(f, op, name, text, at);
+    return;
+  }
+  if (all->count == OG_FINDINGS_MAX) return;
+  og_finding *f = &all->entry[all->count++];
+  *f = (og_finding){
+      .kind = kind, .is_note = is_note, .count = 1, .last = at->call};
+  og_finding_set(f, op, name, text, at);
+}
+
+void og_effects_count(og_effects *uses, const char *name, uint32_t used) {
+  int32_t i = 0;
+  while (i < uses->count && strcmp(uses->entry[i].name, name) != 0) ++i;
+  if (i == OG_EFFECTS_MAX) return;
+  if (i == uses->count) {
+    snprintf(uses->entry[i].name, sizeof uses->entry[i].name, "%.63s", name);
+    ++uses->count;
+  }
+  ++uses->entry[i].tried;
+  for (int32_t k = 0; k < OG_END_COUNT; ++k)
+    uses->entry[i].used[k] += (int32_t)(used >> k & 1u);
+}
+
+void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
+                     uint32_t fits) {
+  all->order[fresh][item].wrong += !(fits & 1u);
+  all->order[fresh][item].misfit |= ~fits;
+}
+
+int32_t og_findings_faults(const og_findings *all) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < all->count; ++i) count += !all->entry[i].is_note;
+  return count;
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report as text and as JSON.
+
+#include "check/verdict/report.h"
+
+#include "check/verdict/finding.h"
+
+static bool is_json(const opgraft_check_options *options) {
+  return options->format == OPGRAFT_CHECK_JSON;
+}
+
+void og_report_coverage(const og_findings *all, og_text *out_types,
+                        og_text *out_layouts) {
+  for (int32_t i = 0; i < all->type_count; ++i)
+    og_text_addf(out_types, "%s%s %d", i > 0 ? ", " : "", all->type[i].name,
+                 (int)all->type[i].count);
+  og_text_addf(out_layouts,
+               "dense %d, strided %d, expanded %d, loose %d, offset %d",
+               (int)all->layout_count[OG_LAYOUT_DENSE],
+               (int)all->layout_count[OG_LAYOUT_STRIDED],
+               (int)all->layout_count[OG_LAYOUT_EXPANDED],
+               (int)all->layout_count[OG_LAYOUT_LOOSE], (int)all->offset_count);
+}
+
+// --- Text --------------------------------------------------------------------
+
+static void text_finding(og_text *out, const og_finding *f) {
+  og_text_addf(out, "  %s%s", f->is_note ? "note " : "",
+               og_finding_name(f->kind));
+  if (f->name[0] != '\0') og_text_addf(out, ": %s", f->name);
+  og_text_addf(out, ": %s\n", f->text);
+  if (f->call_text[0] != '\0')
+    og_text_addf(out, "    call: %s(%s)\n", f->op, f->call_text);
+  og_text_addf(out, "    fix:  %s\n", og_finding_fix(f->kind));
+}
+
+static void text_operator(og_text *out, const og_findings *all,
+                          const opgraft_check_options *options) {
+  const int32_t faults = og_findings_faults(all);
+  og_text_addf(out, "%s: ", all->op->decl->name);
+  if (faults == 0 && all->is_stopped)
+    og_text_add(out, "nothing found");
+  else if (faults == 0)
+    og_text_add(out, "right");
+  else
+    og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
+  og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
+               (int)all->run_count,
+               all->is_stopped     ? "; then it was stopped"
+               : all->is_cut_short ? "; then the time was up"
+                                   : "");
+  for (int32_t i = 0; i < all->count; ++i) text_finding(out, &all->entry[i]);
+  if (!options->is_verbose) return;
+  og_text types = {0}, layouts = {0};
+  og_report_coverage(all, &types, &layouts);
+  og_text_addf(out, "  tried: types %s; runs %s; %d refused\n",
+               types.data ? types.data : "-", layouts.data ? layouts.data : "-",
+               (int)all->refused_count);
+  og_text_reset(&types);
+  og_text_reset(&layouts);
+}
+
+// --- JSON --------------------------------------------------------------------
+
+static void json_finding(og_text *out, const og_finding *f, bool is_first) {
+  og_text_add(out, is_first ? "\n      {" : ",\n      {");
+  og_text_add_json_field(out, "kind", og_finding_name(f->kind));
+  og_text_addf(out, ", \"note\": %s, ", f->is_note ? "true" : "false");
+  og_text_add_json_field(out, "op", f->op);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "argument", f->name);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "text", f->text);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "call", f->call_text);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "fix", og_finding_fix(f->kind));
+  og_text_addf(out, ", \"calls\": %d}", (int)f->count);
+}
+
+static void json_operator(og_text *out, const og_findings *all, bool is_first) {
+  og_text types = {0}, layouts = {0};
+  og_report_coverage(all, &types, &layouts);
+  og_text_add(out, is_first ? "\n    {" : ",\n    {");
+  og_text_add_json_field(out, "op", all->op->decl->name);
+  og_text_addf(
+      out,
+      ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
+      "\"cut_short\": %s, ",
+      og_findings_faults(all) == 0 && !all->is_stopped ? "true" : "false",
+      (int)all->call_count, (int)all->run_count, (int)all->refused_count,
+      all->is_cut_short || all->is_stopped ? "true" : "false");
+  og_text_add_json_field(out, "types", types.data ? types.data : "");
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");
+  og_text_add(out, ", \"findings\": [");
+  for (int32_t i = 0; i < all->count; ++i)
+    json_finding(out, &all->entry[i], i == 0);
+  og_text_add(out, all->count > 0 ? "\n    ]}" : "]}");
+  og_text_reset(&types);
+  og_text_reset(&layouts);
+}
+
+// --- Both --------------------------------------------------------------------
+
+void og_report_begin(og_text *out, const opgraft_module *module,
+                     const opgraft_check_options *options) {
+  if (!is_json(options)) return;
+  og_text_add(out, "{");
+  og_text_add_json_field(out, "module", opgraft_module_name(module));
+  og_text_addf(out, ", \"seed\": %llu,\n  \"operators\": [",
+               (unsigned long long)options->seed);
+}
+
+void og_report_operator(og_text *out, const og_findings *all,
+                        const opgraft_check_options *options, bool is_first) {
+  if (is_json(options))
+    json_operator(out, all, is_first);
+  else
+    text_operator(out, all, options);
+}
+
+void og_report_end(og_text *out, const og_counts *counts,
+                   const opgraft_check_options *options) {
+  const int operators = (int)counts->operators;
+  const int faults = (int)counts->faults, notes = (int)counts->notes;
+  if (is_json(options))
+    og_text_addf(out,
+                 "\n  ],\n  \"operator_count\": %d, \"finding_count\": %d, "
+                 "\"note_count\": %d%s}\n",
+                 operators, faults, notes,
+                 counts->is_stopped ? ", \"stopped\": true" : "");
+  else
+    og_text_addf(out, "%s%d operator%s, %d finding%s, %d note%s\n",
+                 counts->is_stopped ? "stopped: " : "", operators,
+                 operators == 1 ? "" : "s", faults, faults == 1 ? "" : "s",
+                 notes, notes == 1 ? "" : "s");
+}

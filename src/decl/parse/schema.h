@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schema: PyTorch's grammar, name(arguments) -> results.
+
+#ifndef OG_DECL_PARSE_SCHEMA_H
+#define OG_DECL_PARSE_SCHEMA_H
+
+#include "decl/parse/parser.h"
+
+// A type's name in a schema.
+const char *og_type_name(og_type type);
+// One file each; every one reads its string of decl->record.
+og_status og_parse_schema(og_decl *decl, opgraft_error *error);
+
+#endif  // OG_DECL_PARSE_SCHEMA_H

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of an executable: made, replaced, freed.
+
+#include "exec/entry.h"
+
+#include "exec/instance.h"
+#include "exec/lease.h"
+
+og_status og_entry_create(opgraft_executable *executable,
+                          const int64_t *symbols,
+                          const og_lane_request *request,
+                          og_plan_entry **out_entry, opgraft_error *error) {
+  og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
+  if (entry == NULL) return og_graph_no_memory(error);
+  entry->executable = executable;
+  const og_status status =
+      og_plan_create(executable->graph, symbols, executable->host.flags,
+                     request, &entry->plan, error);
+  if (status != OG_OK) {
+    og_free(entry);
+  } else {
+    og_lease_want((int64_t)entry->plan->arena_bytes);
+    *out_entry = entry;
+  }
+  return status;
+}
+
+void og_entry_destroy(og_plan_entry *entry) {
+  while (entry->idle != NULL) {
+    og_instance *instance = entry->idle;
+    entry->idle = instance->next;
+    og_instance_destroy(instance);
+  }
+  og_lease_want(-(int64_t)entry->plan->arena_bytes);
+  og_free(entry->trial);
+  og_plan_destroy(entry->plan);
+  og_free(entry);
+}
+
+void og_entry_stats(opgraft_executable *executable, const og_plan *plan) {
+  opgraft_stats *stats = &executable->stats;
+  stats->arena_bytes = (int64_t)plan->arena_bytes;
+  stats->lower_bound_bytes = (int64_t)plan->lower_bound_bytes;
+  stats->clone_bytes = plan->clone_bytes;
+  stats->sections = plan->lanes.section_count;
+  stats->lanes = 1;
+  for (int32_t k = 0; k < plan->lanes.section_count; ++k)
+    if (plan->lanes.sections[k].lane_count > stats->lanes)
+      stats->lanes = plan->lanes.sections[k].lane_count;
+}
+
+void og_entry_replace(og_plan_entry *entry, og_plan_entry *made) {
+  opgraft_executable *executable = entry->executable;
+  og_plan_entry **at = &executable->plans;
+  while (*at != entry) at = &(*at)->next;
+  made->next = entry->next;
+  *at = made;
+  entry->is_evicted = true;
+  og_entry_stats(executable, made->plan);
+  ++executable->stats.replans_lanes;
+  if (entry->users == 0) og_entry_destroy(entry);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes that the host runs.
+
+#ifndef OG_EXEC_HOSTED_H
+#define OG_EXEC_HOSTED_H
+
+#include "exec/prep.h"
+
+// Gives the node to the host; *out_taken says whether it took it. `optional`:
+// the engine could run it as well.
+og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken);
+// Frees what the host prepared.
+void og_hosted_release(og_instance *instance);
+
+#endif  // OG_EXEC_HOSTED_H

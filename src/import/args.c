@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments of a record, and the fourth column of aten.def, which names them.
+
+#include "import/args.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/op.h"
+#include "import/emit.h"
+
+// --- Arguments ---------------------------------------------------------------
+
+const opgraft_arg *og_arg_at(const og_import *import, int32_t position) {
+  const opgraft_record *record = import->record;
+  for (int32_t i = 0; i < record->arg_count; ++i)
+    if (record->args[i].name == NULL && position-- == 0)
+      return &record->args[i];
+  return NULL;
+}
+
+const opgraft_arg *og_arg_find(const og_import *import, int32_t position,
+                               const char *name) {
+  const opgraft_record *record = import->record;
+  const opgraft_arg *found = NULL;
+  for (int32_t i = 0; name != NULL && i < record->arg_count; ++i)
+    if (record->args[i].name != NULL && strcmp(record->args[i].name, name) == 0)
+      found = &record->args[i];
+  if (found == NULL) found = og_arg_at(import, position);
+  return found != NULL && found->kind != OPGRAFT_ARG_NONE ? found : NULL;
+}
+
+bool og_arg_int(const og_import *import, const opgraft_arg *arg, int64_t *out) {
+  if (arg == NULL) return false;
+  if (arg->kind == OPGRAFT_ARG_SIZE)
+    return og_size_get(&import->graph->sizes, arg->size, out);
+  *out = arg->i;
+  return arg->kind == OPGRAFT_ARG_INT || arg->kind == OPGRAFT_ARG_BOOL;
+}
+
+og_status og_arg_size(og_import *import, const opgraft_arg *arg,
+                      opgraft_size *out) {
+  if (arg != NULL && arg->kind == OPGRAFT_ARG_SIZE) {
+    *out = arg->size;
+    return og_size_is_float(&import->graph->sizes, arg->size)
+               ? og_give_up(import, "a size is a float")
+               : OG_OK;
+  }
+  if (arg == NULL || arg->kind != OPGRAFT_ARG_INT)
+    return og_give_up(import, "an argument is not an integer");
+  return og_size_const(&import->graph->sizes, arg->i, out, import->error);
+}
+
+// A size that is not known yet becomes a tensor of one element.
+static og_status size_operand(og_import *import, opgraft_size size,
+                              opgraft_value *out) {
+  int64_t number;
+  if (og_size_get(&import->graph->sizes, size, &number))
+    return og_graph_literal_int(import->graph, number, out, import->error);
+  const opgraft_arg attrs[OG_OP_ATTR_MAX] = {
+      {.kind = OPGRAFT_ARG_SIZE, .size = size}};
+  const bool is_float = og_size_is_float(&import->graph->sizes, size);
+  return og_emit_new(import, OG_IR_size, NULL, 0, attrs,
+                     (og_dtype){is_float ? OG_CODE_FLOAT : OG_CODE_INT, 64, 1},
+                     0, NULL, out);
+}
+
+og_status og_operand(og_import *import, const opgraft_arg *arg,
+                     opgraft_value *out) {
+  opgraft_graph *graph = import->graph;
+  switch (arg->kind) {
+    case OPGRAFT_ARG_VALUE:
+      *out = arg->value;
+      return OG_OK;
+    case OPGRAFT_ARG_INT:
+      return og_graph_literal_int(graph, arg->i, out, import->error);
+    case OPGRAFT_ARG_BOOL:
+      return og_graph_literal_bool(graph, arg->i != 0, out, import->error);
+    case OPGRAFT_ARG_FLOAT:
+      return og_graph_literal_float(graph, arg->f, out, import->error);
+    case OPGRAFT_ARG_SIZE:
+      return size_operand(import, arg->size, out);
+    default:
+      return og_give_up(import, "an operand is no tensor or number");
+  }
+}
+
+// --- The spec ----------------------------------------------------------------
+
+// One token: position, keyword, default.
+typedef struct token {
+  const char *text;
+  size_t length;
+  const opgraft_arg *arg;  // what the record has, NULL if nothing
+  bool has_default;
+  const char *fallback;  // the default's text, "" for none
+  size_t fallback_length;
+} token;
+
+static const char *token_end(const char *at) { return at + strcspn(at, " ;"); }
+
+// "2|alpha?1" at `at`.
+static void token_read(const og_import *import, const char *at, token *out) {
+  const char *end = token_end(at);
+  const char *bar = memchr(at, '|', (size_t)(end - at));
+  const char *mark = memchr(at, '?', (size_t)(end - at));
+  char name[32] = "";
+  *out = (token){.text = at, .length = (size_t)(end - at)};
+  if (mark != NULL) {
+    out->has_default = true;
+    out->fallback = mark + 1;
+    out->fallback_length = (size_t)(end - mark - 1);
+  }
+  if (bar != NULL)
+    memcpy(name, bar + 1, (size_t)((mark != NULL ? mark : end) - bar - 1));
+  out->arg = og_arg_find(import, atoi(at), bar != NULL ? name : NULL);
+}
+
+static bool literal_arg(const char *text, size_t length, opgraft_arg *out) {
+  char copy[32] = "";
+  *out = (opgraft_arg){.kind = OPGRAFT_ARG_NONE};
+  if (length == 0) return false;
+  memcpy(copy, text, length < sizeof copy ? length : sizeof copy - 1);
+  if (strchr(copy, '.') != NULL) {
+    out->kind = OPGRAFT_ARG_FLOAT;
+    og_double_parse(copy, length, &out->f);
+  } else {
+    out->kind = OPGRAFT_ARG_INT;
+    out->i = strtoll(copy, NULL, 10);
+  }
+  return true;
+}
+
+static og_status operand_read(og_import *import, const char *at,
+                              opgraft_value *out) {
+  opgraft_arg number;
+  token found;
+  *out = -1;
+  if (at[0] == '#') {
+    literal_arg(at + 1, (size_t)(token_end(at) - at - 1), &number);
+    return og_operand(import, &number, out);
+  }
+  token_read(import, at, &found);
+  if (found.arg != NULL && import->element > 0 &&
+      found.arg->kind == OPGRAFT_ARG_LIST)
+    return og_operand(import, &found.arg->list[import->element - 1], out);
+  if (found.arg != NULL) return og_operand(import, found.arg, out);
+  if (!found.has_default)
+    return og_give_up(import, "an argument that it needs is missing");
+  if (literal_arg(found.fallback, found.fallback_length, &number))
+    return og_operand(import, &number, out);
+  return OG_OK;
+}
+
+static og_status attr_read(og_import *import, const char *at,
+                           opgraft_arg *attrs) {
+  const char *equals = strchr(at, '=');
+  token found;
+  const int32_t index =
+      og_op_attr_index(import->row->op, at, (size_t)(equals - at));
+  token_read(import, equals + 1, &found);
+  if (found.arg != NULL) {
+    attrs[index] = *found.arg;
+    attrs[index].name = NULL;
+    return OG_OK;
+  }
+  if (!found.has_default)
+    return og_give_up(import, "an argument that it needs is missing");
+  literal_arg(found.fallback, found.fallback_length, &attrs[index]);
+  return OG_OK;
+}
+
+static bool dtype_holds(og_dtype dtype, int64_t number) {
+  if (dtype.code != OG_CODE_INT && dtype.code != OG_CODE_UINT) return true;
+  if (dtype.code == OG_CODE_UINT && number < 0) return false;
+  const int bits = dtype.bits - (dtype.code == OG_CODE_INT);
+  return bits >= 63 ||
+         (number >= -(INT64_C(1) << bits) && number < (INT64_C(1) << bits));
+}
+
+// What ATen computes with where integers meet: the result's type, or, where the
+// result says yes or no, that which the tensors promote to.
+static og_dtype common_type(const og_import *import, const og_spec_args *args) {
+  const og_value *values = import->graph->values;
+  const int32_t r = import->element > 0 ? import->element - 1 : 0;
+  og_dtype common = import->record->results[r].dtype;
+  if (common.code != OG_CODE_BOOL) return common;
+  for (int32_t i = 0; i < args->in_count; ++i)
+    if (args->in[i] >= 0 && values[args->in[i]].kind != OG_VALUE_LITERAL)
+      common = og_dtype_promote(common, values[args->in[i]].dtype);
+  return common;
+}
+
+// A negative number of an unsigned type wraps around, as ATen converts it. One
+// beyond the type does in some of ATen's operators, and is an error in others:
+// the host knows which.
+static og_status numbers_convert(og_import *import, og_spec_args *args) {
+  const og_dtype type = common_type(import, args);
+  if (og_dtype_class(type) != OG_CLASS_I64) return OG_OK;
+  for (int32_t i = 0; i < args->in_count; ++i) {
+    if (args->in[i] < 0) continue;
+    const og_value *literal = &import->graph->values[args->in[i]];
+    const int64_t number = literal->number.i;
+    if (literal->kind != OG_VALUE_LITERAL ||
+        literal->dtype.code != OG_CODE_INT || dtype_holds(type, number))
+      continue;
+    const int64_t wrapped =
+        type.code == OG_CODE_UINT && type.bits < 63 && number < 0
+            ? number + (INT64_C(1) << type.bits)
+            : -1;
+    if (wrapped <= 0)
+      return og_give_up(import, "a number does not fit its tensor's type");
+    OG_TRY(og_graph_literal_int(import->graph, wrapped, &args->in[i],
+                                import->error));
+  }
+  return OG_OK;
+}
+
+og_status og_spec_read(og_import *import, og_spec_args *out) {
+  const char *at = import->row->spec;
+  bool is_attr = false;
+  out->in_count = 0;
+  memset(out->attrs, 0, sizeof out->attrs);
+  for (;;) {
+    at += strspn(at, " ");
+    if (*at == ';') {
+      is_attr = true;
+      ++at;
+      continue;
+    }
+    if (*at == '\0') return numbers_convert(import, out);
+    if (is_attr)
+      OG_TRY(attr_read(import, at, out->attrs));
+    else
+      OG_TRY(operand_read(import, at, &out->in[out->in_count++]));
+    at = token_end(at);
+  }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The handlers that need no more than the fourth column of aten.def.
+
+#include "import/args.h"
+#include "import/emit.h"
+
+og_status og_import_pointwise(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  return og_emit(import, import->row->op, args.in, args.in_count, NULL);
+}
+
+og_status og_import_plain(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  for (int32_t i = 0; i < args.in_count; ++i)
+    if (args.in[i] >= 0 &&
+        import->graph->values[args.in[i]].kind == OG_VALUE_LITERAL)
+      return og_give_up(import, "a number stands where it takes a tensor");
+  return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Foreign nodes get their operators from the graph's modules.
+
+#ifndef OG_IMPORT_LINK_H
+#define OG_IMPORT_LINK_H
+
+#include "graph/graph.h"
+
+// Has a node call its operator of one of the graph's modules, if there is one;
+// foreign->reason then says why not, or is NULL.
+void og_foreign_link(const opgraft_graph *graph, og_node *node,
+                     og_foreign *foreign);
+
+#endif  // OG_IMPORT_LINK_H

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forms of a report share.
+
+#include "report/form.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
+                          void *user, opgraft_error *error) {
+  const bool failed = out->failed;
+  if (!failed && out->length > 0) write(user, out->data, out->length);
+  og_text_reset(out);
+  if (!failed) return OG_OK;
+  return og_error_set(error, OG_MEMORY, NULL, NULL, "report: out of memory");
+}
+
+static const struct {
+  const char *id;
+  og_advice advice;
+} advice_rows[] = {
+#define ADVICE(id, class_, text) {id, {class_, text}},
+#include "report/advice.def"
+#undef ADVICE
+};
+
+og_advice og_advice_find(const og_root *root) {
+  // Rows without an id are for a stage.
+  for (size_t i = 0; i < sizeof advice_rows / sizeof *advice_rows; ++i)
+    if (root->id[0] != '\0' && strcmp(advice_rows[i].id, root->id) == 0)
+      return advice_rows[i].advice;
+  for (size_t i = 0; i < sizeof advice_rows / sizeof *advice_rows; ++i)
+    if (strcmp(advice_rows[i].id, root->stage) == 0)
+      return advice_rows[i].advice;
+  return (og_advice){"accept", ""};
+}
+
+const char *og_report_file(const opgraft_report *report, const char *file,
+                           og_text *scratch) {
+  const int32_t runs = og_trace_run_count(&report->trace);
+  const char *home =
+      runs > 0 ? og_trace_run_at(&report->trace, runs - 1)->home : "";
+  const size_t length = strlen(home);
+  if (length < 2 || strncmp(file, home, length) != 0 || file[length] != '/')
+    return file;
+  og_text_reset(scratch);
+  og_text_add(scratch, "~");
+  og_text_add(scratch, file + length);
+  return scratch->data != NULL ? scratch->data : "";
+}
+
+const char *og_report_site(const opgraft_report *report, const og_root *root,
+                           og_text *scratch) {
+  og_text file = {0};
+  const char *name = og_report_file(report, root->cause->file, &file);
+  og_text_reset(scratch);
+  og_text_addf(scratch, "%s:%lld", name, (long long)root->cause->line);
+  scratch->failed |= file.failed;
+  og_text_reset(&file);
+  return scratch->data != NULL ? scratch->data : "";
+}
+
+bool og_report_is_degraded(const opgraft_report *report) {
+  for (int32_t i = 0; i < og_trace_hook_count(&report->trace); ++i)
+    if (strcmp(og_trace_hook_at(&report->trace, i)->state, "gone") == 0)
+      return true;
+  return false;
+}
+
+bool og_report_is_loss(const opgraft_report *report) {
+  const og_joined *joined = &report->joined;
+  return joined->eager_ns.count > 0 && joined->compiled_ns.count > 0 &&
+         joined->compiled_ns.median > joined->eager_ns.median;
+}
+
+void og_add_fixed(og_text *out, double value, int digits) {
+  char text[352];
+  snprintf(text, sizeof text, "%.*f", digits, value);
+  // The locale's point may be a comma.
+  for (char *c = text; *c != '\0'; ++c)
+    if (*c == ',') *c = '.';
+  og_text_add(out, text);
+}
+
+void og_json_number(og_text *out, const char *key, double value, int digits) {
+  og_text_add_json(out, key);
+  og_text_add(out, ": ");
+  if (isfinite(value))
+    og_add_fixed(out, value, digits);
+  else
+    og_text_add(out, "null");
+}

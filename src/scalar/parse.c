@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions over the primitives, as programs.
+//
+// Precedence is Python's: or, and, not, comparison, + -, * /, unary minus.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "scalar/scalar.h"
+
+enum {
+  LEVEL_OR,
+  LEVEL_AND,
+  LEVEL_COMPARE,
+  LEVEL_SUM,
+  LEVEL_PRODUCT,
+  LEVEL_UNARY,
+  LEVEL_NOT,       // a prefix between AND and COMPARE
+  LEVEL_FUNCTION,  // no operator
+};
+
+static const struct {
+  const char *name;
+  int32_t arity;
+  int32_t mark;  // of an operator; 0: its name is a word
+  int32_t level;
+  uint32_t classes;
+} rows[OG_SCALAR_COUNT] = {
+    [OG_SCALAR_const] = {"const", 0, 0, LEVEL_FUNCTION, 0},
+    [OG_SCALAR_load] = {"load", 0, 0, LEVEL_FUNCTION, 0},
+    [OG_SCALAR_number] = {"number", 0, 0, LEVEL_FUNCTION, 0},
+#define OG_SCALAR(id, arity, mark, level, classes, vector, ulp_f32, ulp_f64, \
+                  ulp_vector, on_float, on_int)                              \
+  [OG_SCALAR_##id] = {#id, arity, mark, LEVEL_##level, OG_CLASSES_##classes},
+#include "scalar/scalar.def"
+#undef OG_SCALAR
+};
+
+enum { FIRST = OG_SCALAR_number + 1 };  // of the primitives
+
+typedef struct scalar_parser {
+  og_reader *reader;
+  const og_scalar_names *names;
+  uint32_t classes;
+  og_scalar_code *out;
+} scalar_parser;
+
+static og_status parse_level(scalar_parser *s, int32_t level);
+
+const char *og_scalar_name(int32_t op) { return rows[op].name; }
+
+int32_t og_scalar_arity(int32_t op) { return rows[op].arity; }
+
+bool og_scalar_constant(const og_reader *reader, og_token name,
+                        double *out_value) {
+  static const struct {
+    const char *name;
+    double value;
+  } constants[] = {
+#define OG_SCALAR_CONSTANT(name, value) {#name, value},
+#include "scalar/constants.def"
+#undef OG_SCALAR_CONSTANT
+  };
+  for (size_t i = 0; i < sizeof constants / sizeof *constants; ++i) {
+    if (!og_token_is(reader, name, constants[i].name)) continue;
+    *out_value = constants[i].value;
+    return true;
+  }
+  return false;
+}
+
+static og_status emit(scalar_parser *s, og_scalar_instruction instruction) {
+  og_scalar_code *out = s->out;
+  const int32_t depth = out->depth + 1 - rows[instruction.op].arity;
+  if (out->count == OG_SCALAR_CODE_MAX || depth > OG_SCALAR_DEPTH_MAX)
+    return og_read_wanted(s->reader, "a shorter expression");
+  out->code[out->count++] = instruction;
+  out->depth = depth;
+  return OG_OK;
+}
+
+static og_status emit_op(scalar_parser *s, int32_t op) {
+  return emit(s, (og_scalar_instruction){.op = op});
+}
+
+// --- Names and functions -----------------------------------------------------
+
+static bool is_allowed(const scalar_parser *s, int32_t op) {
+  return (rows[op].classes & s->classes) == s->classes;
+}
+
+// Whether an operator is written as a word, which is no function's name.
+static bool is_word(int32_t op) {
+  return rows[op].mark == 0 && rows[op].level != LEVEL_FUNCTION;
+}
+
+// Lists the functions, but for those that have an operator.
+static og_status refuse_function(const scalar_parser *s, og_token name) {
+  char list[512];
+  size_t length = 0;
+  int32_t last = OG_SCALAR_COUNT - 1;
+  while (!is_allowed(s, last) || rows[last].level != LEVEL_FUNCTION) --last;
+  for (int32_t op = FIRST; op <= last && length < sizeof list; ++op) {
+    if (!is_allowed(s, op) || rows[op].level != LEVEL_FUNCTION) continue;
+    length += (size_t)snprintf(list + length, sizeof list - length, "%s%s",
+                               length == 0  ? ""
+                               : op == last ? " or "
+                                            : ", ",
+                               rows[op].name);
+  }
+  return og_read_error_token(
+      s->reader, name, "unknown function '%.*s'; wanted %s",
+      (int)og_token_length(name), og_token_text(s->reader, name), list);
+}
+
+static og_status parse_function(scalar_parser *s, og_token name) {
+  int32_t op = FIRST;
+  while (op < OG_SCALAR_COUNT && (!is_allowed(s, op) || is_word(op) ||
+                                  !og_token_is(s->reader, name, rows[op].name)))
+    ++op;
+  if (op == OG_SCALAR_COUNT) return refuse_function(s, name);
+  const bool takes_more = op == OG_SCALAR_min || op == OG_SCALAR_max;
+  og_reader_advance(s->reader);
+  OG_TRY(parse_level(s, LEVEL_OR));
+  for (int32_t n = 1; n < rows[op].arity; ++n) {
+    OG_TRY(og_reader_expect(s->reader, ',', "',' and the next argument"));
+    OG_TRY(parse_level(s, LEVEL_OR));
+  }
+  OG_TRY(emit_op(s, op));
+  while (takes_more && og_reader_take(s->reader, ',')) {
+    OG_TRY(parse_level(s, LEVEL_OR));
+    OG_TRY(emit_op(s, op));
+  }
+  return og_reader_expect(s->reader, ')', "')'");
+}
+
+static og_status parse_name(scalar_parser *s) {
+  const og_token name = s->reader->token;
+  og_scalar_instruction found = {.op = OG_SCALAR_const};
+  og_reader_advance(s->reader);
+  if (og_reader_at(s->reader, '(')) return parse_function(s, name);
+  OG_TRY(s->names->find(s->names->state, s->reader, name, &found));
+  return emit(s, found);
+}
+
+static og_status parse_primary(scalar_parser *s) {
+  const og_token token = s->reader->token;
+  og_scalar_instruction number = {.op = OG_SCALAR_const};
+  if (token.kind == OG_TOKEN_INT || token.kind == OG_TOKEN_NUMBER) {
+    if (!og_double_parse(og_token_text(s->reader, token),
+                         (size_t)og_token_length(token), &number.value))
+      return og_read_wanted(s->reader, "a shorter number");
+    og_reader_advance(s->reader);
+    return emit(s, number);
+  }
+  if (token.kind == OG_TOKEN_NAME) return parse_name(s);
+  if (!og_reader_take(s->reader, '('))
+    return og_read_wanted(s->reader, "an argument, a number or '('");
+  OG_TRY(parse_level(s, LEVEL_OR));
+  return og_reader_expect(s->reader, ')', "')'");
+}
+
+// --- Operators ---------------------------------------------------------------
+
+// The operation of the operator of this level at the current token, or -1.
+static int32_t operator_at(const scalar_parser *s, int32_t level) {
+  for (int32_t op = FIRST; op < OG_SCALAR_COUNT; ++op) {
+    if (rows[op].level != level || !is_allowed(s, op)) continue;
+    if (rows[op].mark != 0 ? og_reader_at(s->reader, rows[op].mark)
+                           : og_reader_at_word(s->reader, rows[op].name))
+      return op;
+  }
+  return -1;
+}
+
+static og_status parse_unary(scalar_parser *s) {
+  int32_t minuses = 0;
+  while (og_reader_take(s->reader, '-')) ++minuses;
+  OG_TRY(parse_primary(s));
+  for (; minuses > 0; --minuses) OG_TRY(emit_op(s, OG_SCALAR_neg));
+  return OG_OK;
+}
+
+// What stands on either side of an operator of this level.
+static og_status parse_operand(scalar_parser *s, int32_t level) {
+  int32_t nots = 0;
+  if (level + 1 == LEVEL_UNARY) return parse_unary(s);
+  while (level == LEVEL_AND && og_reader_take_word(s->reader, "not")) ++nots;
+  OG_TRY(parse_level(s, level + 1));
+  for (; nots > 0; --nots) OG_TRY(emit_op(s, OG_SCALAR_not));
+  return OG_OK;
+}
+
+static og_status parse_level(scalar_parser *s, int32_t level) {
+  if (level == LEVEL_OR && ++s->reader->nesting > OG_NESTING_MAX)
+    return og_read_wanted(s->reader, "fewer parentheses");
+  OG_TRY(parse_operand(s, level));
+  for (int32_t op; (op = operator_at(s, level)) >= 0;) {
+    og_reader_advance(s->reader);
+    OG_TRY(parse_operand(s, level));
+    OG_TRY(emit_op(s, op));
+    if (level == LEVEL_COMPARE && operator_at(s, level) >= 0)
+      return og_read_wanted(s->reader, "'and': comparisons are not chained");
+  }
+  if (level == LEVEL_OR) --s->reader->nesting;
+  return OG_OK;
+}
+
+og_status og_scalar_parse(og_reader *reader, const og_scalar_names *names,
+                          uint32_t classes, og_scalar_code *out) {
+  scalar_parser s = {
+      .reader = reader, .names = names, .classes = classes, .out = out};
+  out->count = 0;
+  out->depth = 0;
+  return parse_level(&s, LEVEL_OR);
+}

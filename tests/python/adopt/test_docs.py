@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/adopt.md: every example runs as it stands, one after the other."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+TEXT = (ROOT / "docs/adopt.md").read_text()
+
+
+def build(folder: pathlib.Path) -> None:
+    """The C and C++ files that the page shows."""
+    pybind11 = pytest.importorskip("pybind11")
+    for kind in ("c", "cpp"):
+        for code in re.findall(rf"```{kind}\n(.*?)```", TEXT, re.S):
+            name = re.match(r"// ([\w.]+)", code)
+            assert name is not None
+            (folder / name[1]).write_text(code)
+    subprocess.run(["cc", "-shared", "-fPIC", "kernels.c", "-o",
+                    "libkernels.so"], check=True, cwd=folder)
+    subprocess.run(
+        ["c++", "-std=c++17", "-shared", "-fPIC", "ext.cpp", "-o", "ext.so",
+         f"-I{pybind11.get_include()}",
+         f"-I{sysconfig.get_paths()['include']}"], check=True, cwd=folder)
+
+
+def test_every_example(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("cffi", "numba", "scipy", "tvm_ffi"):
+        pytest.importorskip(package)
+    build(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "ext", raising=False)
+    space: dict[str, object] = {"__name__": "adopt_md"}
+    blocks = re.findall(r"```python\n(.*?)```", TEXT, re.S)
+    assert len(blocks) >= 19
+    for block in blocks:
+        line = TEXT[:TEXT.index(block)].count("\n")
+        exec(compile("\n" * line + block, "docs/adopt.md", "exec"), space)
+
+
+def test_paragraphs_are_short() -> None:
+    """Of text: at most five lines of 120 characters."""
+    prose = re.sub(r"```.*?```", "", TEXT, flags=re.S)
+    for part in prose.split("\n\n"):
+        if not part.lstrip().startswith(("|", "    ", "#")):
+            assert len(part) <= 600, part

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails on functions that nobody calls, on exported ones that no test names,
+and on names in comments that nothing has.
+
+A function of src that other files see must be used by another file of src,
+hosts, cli, ops or tests, after preprocessing (names that macros and lists paste
+together count). An exported function (opgraft_*) is for others: it must stand
+in a test. A name in a comment (og_*, OG_*, opgraft_*, OPGRAFT_*, a file of
+ours) must stand in code, or be a file.
+"""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+import re
+import sys
+
+import circles
+
+ROOT = circles.ROOT
+CODE = ("src", "include", "hosts", "cli", "ops", "tests", "python", "examples",
+        "cmake", "bench", "tools")
+COMMENTED = ("src", "include", "hosts", "cli", "ops")
+C_FILES = (".c", ".h", ".inc", ".def")
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(//[^\n]*)')
+NAME = re.compile(r"\b(?:og|opgraft|OG|OPGRAFT)_\w*\w\b\*?")
+FILE = re.compile(r"\b[\w/]+\.(?:c|h|def|inc|py|cmake)\b")
+OTHERS = {"dlpack.h"}
+PASTED = re.compile(r"(\w+_)##|##(_\w+)")
+
+
+def texts(folders: tuple[str, ...], suffixes: tuple[str, ...]
+          ) -> dict[pathlib.Path, str]:
+    return {p: p.read_text(errors="replace") for f in folders
+            for p in sorted((ROOT / f).rglob("*"))
+            if p.suffix in suffixes and p.is_file()}
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", text))
+
+
+def code_of(text: str) -> str:
+    return COMMENT.sub(lambda m: "" if m[1] else m[0], text)
+
+
+def uncalled(units: dict[str, circles.Unit], outside: set[str],
+             pasted: set[str]) -> list[str]:
+    used = collections.Counter[str]()
+    for unit in units.values():
+        used.update(unit.uses)
+    lines = []
+    for place, unit in sorted(units.items()):
+        for name in sorted(unit.defines):
+            is_exported = name.startswith("opgraft_")
+            if not place.startswith("src/") or is_exported or (
+                    used[name] > (name in unit.uses) or name in outside
+                    or name.startswith(tuple(pasted))):
+                continue
+            lines.append(f"{place}: {name} is used by no other file; make it "
+                         "static or drop it")
+    return lines
+
+
+def untested(tests: set[str]) -> list[str]:
+    header = "".join(code_of(t) for t in texts(("include",), (".h",)).values())
+    names = sorted(set(re.findall(r"\bopgraft_\w+(?=\()", header)))
+    return [f"{name}: exported, and no test names it" for name in names
+            if name not in tests and f"{name}_fn" not in header]
+
+
+def unknown_names(known: set[str], pasted: set[str], files: set[str]
+                  ) -> list[str]:
+    lines = []
+    for path, text in texts(COMMENTED, C_FILES).items():
+        for match in COMMENT.finditer(text):
+            if not match[1]:
+                continue
+            line = text.count("\n", 0, match.start()) + 1
+            where = f"{path.relative_to(ROOT)}:{line}"
+            for name in NAME.findall(match[1]):
+                if not is_known(name, known, pasted):
+                    lines.append(f"{where}: {name} stands in no code")
+            for name in FILE.findall(match[1]):
+                if is_ours(name) and pathlib.Path(name).name not in files:
+                    lines.append(f"{where}: there is no file {name}")
+    return lines
+
+
+def is_ours(name: str) -> bool:
+    folder = name.split("/")[0] if "/" in name else "src"
+    return name not in OTHERS and "NAME" not in name and (
+        (ROOT / folder).is_dir() or (ROOT / "src" / folder).is_dir())
+
+
+def is_known(name: str, known: set[str], pasted: set[str]) -> bool:
+    if name in known or name.endswith("*") or name.endswith("_NAME"):
+        return True
+    return any(name.startswith(p) for p in pasted)
+
+
+def main() -> int:
+    code = texts(CODE, (*C_FILES, ".py", ".cpp", ".cmake", ".txt"))
+    bare = {p: code_of(t) if p.suffix in C_FILES else t
+            for p, t in code.items()}
+    known = set().union(*(words(t) for t in bare.values()))
+    tests = set().union(*(words(t) for p, t in bare.items()
+                          if p.is_relative_to(ROOT / "tests")))
+    outside = tests | set().union(*(
+        words(t) for p, t in bare.items() if p.is_relative_to(ROOT / "ops")))
+    pasted = {m[1] for t in bare.values() for m in PASTED.finditer(t)
+              if m[1] and m[1].startswith(("og_", "OG_", "opgraft_"))}
+    files = {p.name for p in code} | {p.name for p in ROOT.iterdir()}
+    # Functions in headers use what is declared there.
+    headers = [code_of(t) for p, t in code.items() if p.suffix == ".h"]
+    counts = collections.Counter(
+        w for t in headers for w in re.findall(r"\bog_\w+", t))
+    outside |= {w for w, count in counts.items() if count > 1}
+    problems = [*uncalled(circles.read_units(), outside, pasted),
+                *untested(tests),
+                *unknown_names(known, pasted, files)]
+    for problem in problems:
+        print(problem)
+    print(f"callers: {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
