@@ -6,6 +6,7 @@
 
 #include "graph/size.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "graph/size_print.h"
@@ -93,6 +94,9 @@ og_status og_size_const(og_sizes *sizes, int64_t value, opgraft_size *out,
 
 og_status og_size_float(og_sizes *sizes, double value, opgraft_size *out,
                         opgraft_error *error) {
+  if (!isfinite(value))
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "a size that is no finite number: %g", value);
   const og_size_expr expr = {.op = OG_SIZE_FCONST,
                              .value = og_double_bits(value)};
   return intern(sizes, expr, out, error);

@@ -65,7 +65,9 @@ static size_t float_length(const reader *in) {
   return at == whole ? 0 : at - in->at;
 }
 
-static og_status read_number(reader *in, opgraft_size *out) {
+// `sign` is 1 or -1: the least number has no positive one, and -0.0 is not
+// 0 - 0.0.
+static og_status read_number(reader *in, int sign, opgraft_size *out) {
   int64_t value = 0;
   double real;
   const size_t length = float_length(in);
@@ -73,12 +75,12 @@ static og_status read_number(reader *in, opgraft_size *out) {
     if (!og_double_parse(in->text + in->at, length, &real))
       return wrong(in, "a number");
     in->at += length;
-    return og_size_float(in->sizes, real, out, in->error);
+    return og_size_float(in->sizes, sign * real, out, in->error);
   }
   for (; is_digit(peek(in)); ++in->at)
     if (!og_i64_mul(value, 10, &value) ||
-        !og_i64_add(value, peek(in) - '0', &value))
-      return wrong(in, "a number of 63 bits");
+        !og_i64_add(value, sign * (peek(in) - '0'), &value))
+      return wrong(in, "a number of 64 bits");
   return og_size_const(in->sizes, value, out, in->error);
 }
 
@@ -175,18 +177,31 @@ static og_status read_name(reader *in, opgraft_size *out) {
   return og_size_symbol(in->sizes, in->text + begin, length, out, in->error);
 }
 
-static og_status read_atom(reader *in, opgraft_size *out) {
-  if (take(in, "-")) {
-    opgraft_size of;
-    OG_TRY(read_power(in, &of));
+// What follows a minus: -2**2 is -(2**2).
+static og_status read_negative(reader *in, opgraft_size *out) {
+  opgraft_size of, minus;
+  while (peek(in) == ' ') ++in->at;
+  const size_t begin = in->at;
+  if (is_digit(peek(in))) {
+    OG_TRY(read_number(in, -1, out));
+    if (!take(in, "**")) return OG_OK;
+    in->at = begin;
+  }
+  OG_TRY(read_power(in, &of));
+  if (!og_size_is_float(in->sizes, of))
     return og_size_make(in->sizes, OG_SIZE_SUB, OG_SIZE_ZERO, of, out,
                         in->error);
-  }
+  OG_TRY(og_size_float(in->sizes, -1, &minus, in->error));
+  return og_size_make(in->sizes, OG_SIZE_MUL, of, minus, out, in->error);
+}
+
+static og_status read_atom(reader *in, opgraft_size *out) {
+  if (take(in, "-")) return read_negative(in, out);
   if (take(in, "(")) {
     OG_TRY(read_sum(in, out));
     return take(in, ")") ? OG_OK : wrong(in, "\")\"");
   }
-  if (is_digit(peek(in))) return read_number(in, out);
+  if (is_digit(peek(in))) return read_number(in, 1, out);
   if (is_letter(peek(in))) return read_name(in, out);
   return wrong(in, "a number, a symbol or \"(\"");
 }
