@@ -14,6 +14,7 @@ LAYERS = ["base", "scalar", "decl", "module", "call", "check", "graph", "import"
           "plan", "loop", "kernel", "exec", "trace", "report", "api"]
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
+         "exec": ["step", "plain", "fast"],
          "torch": ["base", "adopt", "call", "graph"]}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_APART_H
 #define OG_EXEC_APART_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // Finds the inputs that the graph writes.
 og_status og_apart_make(og_instance *instance, opgraft_error *error);

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_ENTRY_H
 #define OG_EXEC_ENTRY_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // Under the mutex. Not in the executable's list yet.
 og_status og_entry_create(opgraft_executable *executable,

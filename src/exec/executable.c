@@ -13,8 +13,8 @@
 #include "exec/instance.h"
 #include "exec/lane_trial.h"
 #include "exec/lease.h"
-#include "exec/reloc.h"
 #include "exec/sections.h"
+#include "exec/step/reloc.h"
 
 enum { PLAN_LIMIT = 16 };
 

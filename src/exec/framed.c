@@ -13,7 +13,7 @@
 
 #include "base/float_env.h"
 #include "call/call.h"
-#include "exec/ref.h"
+#include "exec/step/operands.h"
 #include "module/module.h"
 
 typedef struct og_framed {

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_FRAMED_H
 #define OG_EXEC_FRAMED_H
 
-#include "exec/prep.h"
+#include "exec/step/prep.h"
 
 // Prepares a node whose operator a module has.
 og_status og_prepare_module(og_prep *prep);

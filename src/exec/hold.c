@@ -9,7 +9,7 @@
 
 #include "exec/hold.h"
 
-#include "exec/reloc.h"
+#include "exec/step/reloc.h"
 
 enum {
   HOLDS_MAX = 8,          // each takes the host's lock once

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_HOLD_H
 #define OG_EXEC_HOLD_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // Finds the holds of an instance whose arrays are made, and, once its steps
 // are, which storages they make.

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "exec/framed.h"
-#include "exec/ref.h"
-#include "exec/reloc.h"
+#include "exec/step/operands.h"
+#include "exec/step/reloc.h"
 #include "graph/element.h"
 
 typedef struct og_hosted {

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_HOSTED_H
 #define OG_EXEC_HOSTED_H
 
-#include "exec/prep.h"
+#include "exec/step/prep.h"
 
 // Gives the node to the host; *out_taken says whether it took it. `optional`:
 // the engine could run it as well.

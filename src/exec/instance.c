@@ -10,8 +10,8 @@
 #include "exec/framed.h"
 #include "exec/hold.h"
 #include "exec/hosted.h"
-#include "exec/kernels.h"
-#include "exec/reloc.h"
+#include "exec/step/kernels.h"
+#include "exec/step/reloc.h"
 
 #define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
   [OG_IR_##id] = og_prepare_##kernel,

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_INSTANCE_H
 #define OG_EXEC_INSTANCE_H
 
-#include "exec/prep.h"
+#include "exec/step/prep.h"
 
 og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
                              opgraft_error *error);

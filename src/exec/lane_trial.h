@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_LANE_TRIAL_H
 #define OG_EXEC_LANE_TRIAL_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // Under the mutex: a new entry's replays are timed, if lanes are wanted.
 void og_lane_trial_begin(og_plan_entry *entry);

@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_LEASE_H
 #define OG_EXEC_LEASE_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // Memory of at least `size_bytes`, for one call; `wanted` is tried first (it
 // may be gone). Any thread.

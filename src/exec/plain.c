@@ -11,7 +11,7 @@
 
 #include "exec/framed.h"
 #include "exec/instance.h"
-#include "exec/reloc.h"
+#include "exec/step/reloc.h"
 #include "graph/verify.h"
 
 enum {

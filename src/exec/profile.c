@@ -4,8 +4,8 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
-#include "exec/reloc.h"
 #include "exec/sections.h"
+#include "exec/step/reloc.h"
 
 int32_t opgraft_call_step_count(const opgraft_call *call) {
   const og_instance *instance = call->instance;

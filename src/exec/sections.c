@@ -8,7 +8,7 @@
 #include "exec/sections.h"
 
 #include "base/clock.h"
-#include "exec/run.h"
+#include "exec/step/run.h"
 
 static og_status steps_run(const og_instance *instance, int32_t first,
                            int32_t end, const og_run *run, int32_t *out_step) {

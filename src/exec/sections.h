@@ -4,7 +4,7 @@
 #ifndef OG_EXEC_SECTIONS_H
 #define OG_EXEC_SECTIONS_H
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 
 // All steps. section_ns, which may be NULL, gets the time of each section. An
 // error names the step.

@@ -81,10 +81,10 @@ PREPARE_C = """\
 // SPDX-License-Identifier: Apache-2.0
 // Reference sum of all elements, in double.
 
-#include "exec/ref.h"
+#include "exec/step/operands.h"
 
 typedef struct added {
-  og_ref ref;
+  og_operands io;
   int64_t count;
   double *numbers;
 } added;
@@ -93,14 +93,14 @@ static og_status run_added(void *state, const og_run *run) {
   const added *s = state;
   double sum = 0;
   (void)run;
-  og_get_all(s->ref.in[0], s->numbers);
+  og_get_all(s->io.in[0], s->numbers);
   for (int64_t i = 0; i < s->count; ++i) sum += s->numbers[i];
-  og_put_all(s->ref.out[0], &sum);
+  og_put_all(s->io.out[0], &sum);
   return OG_OK;
 }
 
 og_status og_prepare_added_sum(og_prep *prep) {
-  added *s = og_ref_begin(prep, sizeof *s, run_added);
+  added *s = og_state_begin(prep, sizeof *s, run_added);
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_need_float(prep, prep->in[0]));
   OG_TRY(og_need_float(prep, prep->out[0]));
@@ -182,7 +182,7 @@ def add_other(tree: Tree) -> None:
     tree.insert("src/import/aten.def",
                 'OG_ATEN("added_sum.default", plain, added_sum, "0")',
                 'OG_ATEN("histc.default", ')
-    tree.write("src/exec/ref_added.c", PREPARE_C)
+    tree.write("src/exec/plain/added.c", PREPARE_C)
 
 
 def add_pass(tree: Tree) -> None:

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "exec/exec.h"
+#include "exec/step/exec.h"
 #include "machine.h"
 #include "test.h"
 

@@ -22,11 +22,22 @@ static int64_t draw(int64_t below) {
 
 static og_status leaf(og_sizes *sizes, opgraft_size *out,
                       opgraft_error *error) {
-  static const int64_t whole[] = {0,  1,         -1,            2, 3,
-                                  -7, INT64_MAX, INT64_MIN,     8, -2,
-                                  63, INT64_MAX, INT64_MIN + 1, 5};
-  static const double real[] = {0.0,     -0.0, 1.0,     -1.0, 0.1, -2.5, 1e300,
-                                DBL_MAX, 1e-9, DBL_MIN, 3.0,  0x1p-1074};
+  static const int64_t whole[] = {0,
+                                  1,
+                                  -1,
+                                  2,
+                                  3,
+                                  -7,
+                                  INT64_MAX,
+                                  INT64_MIN,
+                                  8,
+                                  -2,
+                                  63,
+                                  INT64_MAX,
+                                  INT64_MIN + 1,
+                                  5};
+  static const double real[] = {0.0,   -0.0,    1.0,  -1.0,    0.1, -2.5,
+                                1e300, DBL_MAX, 1e-9, DBL_MIN, 3.0, 0x1p-1074};
   static const char names[] = "abc";
   switch (draw(3)) {
     case 0:

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "exec/pointwise.h"
+#include "exec/plain/pointwise.h"
 #include "graph/op.h"
 #include "scalar/forms.h"
 #include "unit/test.h"

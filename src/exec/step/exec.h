@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replay: executables, the instances of their plans, and their steps.
+
+#ifndef OG_EXEC_STEP_EXEC_H
+#define OG_EXEC_STEP_EXEC_H
+
+#include <pthread.h>
+
+#include "base/team.h"
+#include "graph/element.h"
+#include "plan/plan.h"
+
+typedef struct og_apart og_apart;
+typedef struct og_lease og_lease;
+
+typedef struct og_run {
+  opgraft_executable *executable;
+  opgraft_error *error;
+} og_run;
+
+typedef og_status (*og_step_fn)(void *state, const og_run *run);
+
+typedef struct og_step {
+  og_step_fn run;
+  void *state;
+} og_step;
+
+// A place that holds a pointer to a value's memory.
+typedef struct og_reloc {
+  void **where;
+  int64_t offset_bytes;
+} og_reloc;
+
+// In the instance's arena.
+typedef struct og_reloc_list {
+  og_reloc *relocs;
+  int32_t count, capacity;
+  void *bound;  // what they were last set for
+} og_reloc_list;
+
+// What kernels of one lane write while they run, one after the other.
+typedef struct og_scratch {
+  void *memory;
+  size_t bytes;
+} og_scratch;
+
+// What the host lets go and makes between two steps (hold.c).
+typedef struct og_hold {
+  struct og_instance *instance;
+  int32_t after;    // position in the plan's order
+  int32_t *inputs;  // that no later step reads
+  int32_t input_count;
+  int32_t *storages;  // that only later steps write
+  int32_t storage_count;
+  void **data;  // of these storages
+} og_hold;
+
+// One set of argument tables of a plan. One call at a time uses it.
+typedef struct og_instance {
+  struct og_instance *next;  // in the plan's list of idle ones
+  struct og_plan_entry *entry;
+  og_tensor *tensors;  // by value
+  og_step *steps;
+  int32_t *step_nodes;
+  bool *step_pinned;  // runs on the thread that calls
+  int32_t step_count;
+  og_section *sections;  // in steps
+  int32_t section_count;
+  og_reloc_list arena;
+  og_reloc_list *inputs;    // by input
+  og_reloc_list *storages;  // by output storage
+  opgraft_given *given;     // by output storage
+  og_hold *holds;           // in order
+  int32_t hold_count;
+  void *host_call;           // the context of the call in flight
+  struct og_hosted *hosted;  // states that the host made
+  struct og_framed *framed;  // frames of module operators
+  struct og_apart *apart;    // NULL where no input is written
+  bool are_apart;            // inputs lie as they did when that was seen
+  int32_t host_nodes;        // native nodes that the host took
+  int32_t host_steps;        // all that it runs
+  og_scratch scratch[OG_LANES_MAX];
+  int64_t held_bytes;  // of a call, and by its kernels
+  int64_t work;        // operations of all steps, roughly
+  struct og_lease *lease;
+  og_arena memory;
+} og_instance;
+
+// A plan in the executable's list, most recently used first.
+typedef struct og_plan_entry {
+  struct og_plan_entry *next;
+  struct opgraft_executable *executable;
+  og_plan *plan;
+  og_instance *idle;
+  int32_t users;  // calls in flight
+  bool is_evicted;
+  bool is_tried;  // atomic: its replays are timed (lane_trial.c)
+  struct og_lane_trial *trial;
+  int64_t try_at;  // atomic: replays after which another trial begins; 0: none
+} og_plan_entry;
+
+struct opgraft_executable {
+  opgraft_graph *graph;
+  opgraft_host host;
+  og_team *team;  // NULL where the host has its own
+  int32_t threads;
+  int32_t lanes;          // most in a section; 1: no sections
+  pthread_mutex_t mutex;  // guards what follows
+  og_plan_entry *plans;
+  int32_t plan_count;
+  int32_t references;
+  opgraft_stats stats;
+};
+
+#endif  // OG_EXEC_STEP_EXEC_H

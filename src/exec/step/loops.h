@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain loops that the compiler makes once for each of two instruction sets.
+//
+//   OG_LOOP_BODY void add_body(int64_t n, const float *from, float *to) {
+//     for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+//   }
+//   OG_LOOP(add, (int64_t n, const float *from, float *to), (n, from, to))
+//
+// defines add, which runs what OPGRAFT_ISA leaves of the machine. The results
+// are the same: nothing is contracted or reordered.
+
+#ifndef OG_EXEC_STEP_LOOPS_H
+#define OG_EXEC_STEP_LOOPS_H
+
+#include <stdbool.h>
+
+#include "base/isa.h"
+
+static inline bool og_loops_use_avx2(void) {
+  return og_isa_used() >= OG_ISA_AVX2;
+}
+
+#define OG_LOOP_BODY static inline __attribute__((always_inline))
+#if defined(__x86_64__) && defined(__GNUC__)
+#define OG_LOOP(name, parameters, arguments)                           \
+  static void name##_plain parameters { name##_body arguments; }       \
+  static __attribute__((target("avx2"))) void name##_avx2 parameters { \
+    name##_body arguments;                                             \
+  }                                                                    \
+  static void name parameters {                                        \
+    if (og_loops_use_avx2())                                           \
+      name##_avx2 arguments;                                           \
+    else                                                               \
+      name##_plain arguments;                                          \
+  }
+#else
+#define OG_LOOP(name, parameters, arguments) \
+  static void name parameters { name##_body arguments; }
+#endif
+
+#endif  // OG_EXEC_STEP_LOOPS_H

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What prepare functions ask for: memory, pointers, attributes.
+
+#include "exec/step/prep.h"
+
+#include <string.h>
+
+#include "exec/step/reloc.h"
+#include "graph/op.h"
+
+void *og_prep_alloc(og_prep *prep, size_t size_bytes) {
+  const int64_t most = prep->executable->host.max_bytes;
+  og_instance *instance = prep->instance;
+  if (most > 0) {
+    if (size_bytes > (uint64_t)(most - instance->held_bytes)) return NULL;
+    instance->held_bytes += (int64_t)size_bytes;
+  }
+  return og_arena_alloc(&instance->memory, size_bytes);
+}
+
+void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
+  og_scratch *scratch = &prep->instance->scratch[prep->lane];
+  if (scratch->memory == NULL || scratch->bytes < size_bytes) {
+    scratch->memory = og_prep_alloc(prep, size_bytes);
+    scratch->bytes = size_bytes;
+  }
+  return scratch->memory;
+}
+
+og_status og_prep_wrong(og_prep *prep, const char *what) {
+  const og_node *node = prep->node;
+  return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
+                      "%s%s: %s", og_node_name(node),
+                      og_node_source(node, &(og_source){{0}}), what);
+}
+
+og_status og_prep_memory(og_prep *prep) {
+  const int64_t most = prep->executable->host.max_bytes;
+  const char *name = og_node_name(prep->node);
+  if (most == 0)
+    return og_error_set(prep->error, OG_MEMORY, name, NULL,
+                        "not enough memory to prepare %s", name);
+  return og_error_set(prep->error, OG_MEMORY, name, NULL,
+                      "%s%s: there is not enough memory, or it needs "
+                      "more than the limit of %lld bytes",
+                      name, og_node_source(prep->node, &(og_source){{0}}),
+                      (long long)most);
+}
+
+static int64_t saturated_add(int64_t a, int64_t b) {
+  return og_i64_add(a, b, &a) ? a : INT64_MAX;
+}
+
+void og_prep_work(og_prep *prep, int64_t count, int64_t times) {
+  int64_t work;
+  if (!og_i64_mul(count, times, &work)) work = INT64_MAX;
+  prep->work = saturated_add(prep->work, work);
+}
+
+og_status og_prep_pointer(og_prep *prep, void **where,
+                          const og_tensor *tensor) {
+  const opgraft_value id = (opgraft_value)(tensor - prep->instance->tensors);
+  if (og_reloc_add(prep->instance, prep->plan, id, where) == OG_OK)
+    return OG_OK;
+  return og_prep_memory(prep);
+}
+
+// --- Attributes --------------------------------------------------------------
+
+static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {
+  opgraft_arg arg = *attr;
+  if (arg.kind == OPGRAFT_ARG_SIZE)
+    og_size_resolve(&prep->executable->graph->sizes, prep->plan->sizes, &arg);
+  return arg;
+}
+
+static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
+                          int64_t *out) {
+  const opgraft_arg arg = resolved(prep, attr);
+  if (arg.kind != OPGRAFT_ARG_INT && arg.kind != OPGRAFT_ARG_BOOL)
+    return og_prep_wrong(prep, "an attribute is not an integer");
+  *out = arg.i;
+  return OG_OK;
+}
+
+og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
+                      int64_t *out) {
+  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  *out = otherwise;
+  return attr->kind == OPGRAFT_ARG_NONE ? OG_OK : attr_int(prep, attr, out);
+}
+
+bool og_prep_is_float(const og_prep *prep, int32_t index) {
+  return resolved(prep, og_node_attr(prep->node, index)).kind ==
+         OPGRAFT_ARG_FLOAT;
+}
+
+og_status og_prep_float(og_prep *prep, int32_t index, double otherwise,
+                        double *out) {
+  const opgraft_arg attr = resolved(prep, og_node_attr(prep->node, index));
+  int64_t number = 0;
+  *out = otherwise;
+  if (attr.kind == OPGRAFT_ARG_NONE) return OG_OK;
+  if (attr.kind == OPGRAFT_ARG_FLOAT) {
+    *out = attr.f;
+    return OG_OK;
+  }
+  OG_TRY(attr_int(prep, &attr, &number));
+  *out = (double)number;
+  return OG_OK;
+}
+
+og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,
+                       int32_t capacity, int32_t *out_count) {
+  const opgraft_arg *attr = og_node_attr(prep->node, index);
+  *out_count = 0;
+  if (attr->kind == OPGRAFT_ARG_NONE) return OG_OK;
+  if (attr->kind != OPGRAFT_ARG_LIST) {
+    *out_count = 1;
+    return attr_int(prep, attr, out);
+  }
+  if (attr->count > capacity)
+    return og_prep_wrong(prep, "a list of integers is too long");
+  for (; *out_count < attr->count; ++*out_count)
+    OG_TRY(attr_int(prep, &attr->list[*out_count], &out[*out_count]));
+  return OG_OK;
+}
+
+og_status og_prep_dim(og_prep *prep, int32_t index, int32_t rank,
+                      int32_t *out_dim) {
+  int64_t dim;
+  OG_TRY(og_prep_int(prep, index, -1, &dim));
+  if (dim < 0) dim += rank;
+  if (rank == 0 && (dim == 0 || dim == -1)) dim = 0;
+  if (dim < 0 || (dim >= rank && rank > 0))
+    return og_prep_wrong(prep, "a dim is out of range");
+  *out_dim = (int32_t)dim;
+  return OG_OK;
+}
+
+bool og_same_shape(const og_tensor *a, const og_tensor *b) {
+  bool same = a->ndim == b->ndim;
+  for (int32_t d = 0; same && d < a->ndim; ++d)
+    same = a->shape[d] == b->shape[d];
+  return same;
+}
+
+bool og_is_float(const og_tensor *tensor) {
+  const og_class of = og_dtype_class(tensor->dtype);
+  return of == OG_CLASS_F32 || of == OG_CLASS_F64;
+}
+
+bool og_is_int(const og_tensor *tensor) {
+  return og_dtype_class(tensor->dtype) == OG_CLASS_I64;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointers that follow the memory of values from call to call.
+
+#include "exec/step/reloc.h"
+
+#include <string.h>
+
+static og_status list_add(og_instance *instance, og_reloc_list *list,
+                          void **where, int64_t offset_bytes) {
+  if (list->count == list->capacity) {
+    const int32_t capacity = list->capacity ? list->capacity * 2 : 4;
+    og_reloc *relocs =
+        og_arena_array(&instance->memory, (size_t)capacity, sizeof *relocs);
+    if (relocs == NULL) return OG_MEMORY;
+    if (list->count > 0)
+      memcpy(relocs, list->relocs, (size_t)list->count * sizeof *relocs);
+    list->relocs = relocs;
+    list->capacity = capacity;
+  }
+  list->relocs[list->count++] = (og_reloc){where, offset_bytes};
+  return OG_OK;
+}
+
+void og_relocs_set(og_reloc_list *list, void *base) {
+  for (int32_t i = 0; i < list->count; ++i)
+    *list->relocs[i].where = (char *)base + list->relocs[i].offset_bytes;
+  list->bound = base;
+}
+
+og_status og_reloc_add(og_instance *instance, const og_plan *plan,
+                       opgraft_value id, void **where) {
+  const og_place *place = &plan->places[id];
+  const og_value *source;
+  switch (place->kind) {
+    case OG_PLACE_ARENA:
+      return list_add(instance, &instance->arena, where, place->offset_bytes);
+    case OG_PLACE_INPUT:
+      return list_add(instance, &instance->inputs[place->index], where,
+                      place->offset_bytes);
+    case OG_PLACE_STORAGE:
+      return list_add(instance, &instance->storages[place->index], where,
+                      place->offset_bytes);
+    case OG_PLACE_CONSTANT:
+      source = &plan->graph->values[place->index];
+      *where = (char *)(uintptr_t)(source->kind == OG_VALUE_LITERAL
+                                       ? (const void *)&source->number
+                                       : source->data) +
+               place->offset_bytes;
+      return OG_OK;
+    default:
+      return OG_OK;
+  }
+}
+
+void og_storages_bind(og_instance *instance, void *const *storage_data) {
+  const int32_t count = instance->entry->plan->storage_count;
+  for (int32_t i = 0; i < count; ++i) {
+    opgraft_given *given = &instance->given[i];
+    given->owner = NULL;
+    if (given->is_late) continue;
+    if (storage_data[i] == NULL && given->tensor != NULL) {
+      ((og_tensor *)(uintptr_t)given->tensor)->data = NULL;
+      instance->storages[i].bound = NULL;
+    } else if (instance->storages[i].bound != storage_data[i]) {
+      og_relocs_set(&instance->storages[i], storage_data[i]);
+    }
+  }
+}

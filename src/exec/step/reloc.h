@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointers that follow the memory of values from call to call.
+
+#ifndef OG_EXEC_STEP_RELOC_H
+#define OG_EXEC_STEP_RELOC_H
+
+#include "exec/step/exec.h"
+
+// Has *where follow the memory of value `id`. Failure: OG_MEMORY.
+og_status og_reloc_add(og_instance *instance, const og_plan *plan,
+                       opgraft_value id, void **where);
+// Sets the pointers of a list, whose memory now begins at `base`.
+void og_relocs_set(og_reloc_list *list, void *base);
+// Sets those of the output storages; NULL: the host makes that one itself.
+void og_storages_bind(og_instance *instance, void *const *storage_data);
+
+#endif  // OG_EXEC_STEP_RELOC_H

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a running step asks for: shares of a loop, and errors.
+
+#include "exec/step/run.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+og_status og_run_fail(const og_run *run, og_status code, const char *format,
+                      ...) {
+  char text[512];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  return og_error_set(run->error, code, NULL, NULL, "%s", text);
+}
+
+og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
+                          og_task_fn fn, void *state) {
+  opgraft_executable *executable = run->executable;
+  if (executable->team != NULL) {
+    og_team_run(executable->team, total, grain, fn, state);
+    return OG_OK;
+  }
+  if (executable->threads <= 1 || total <= grain) {
+    fn(state, 0, total, 0);
+    return OG_OK;
+  }
+  const og_call call = {.struct_size = sizeof call,
+                        .threads = executable->threads,
+                        .host = executable->host.context};
+  return executable->host.parallel_for(&call, total, grain, fn, state);
+}
+
+og_status og_step_failed(const og_instance *instance, int32_t step,
+                         og_status status, opgraft_error *error) {
+  const og_node *node =
+      &instance->entry->plan->graph->nodes[instance->step_nodes[step]];
+  const char *name = og_node_name(node);
+  char reason[sizeof error->text];
+  if (error == NULL) return status;
+  snprintf(reason, sizeof reason, "%s",
+           error->code != OG_OK ? error->text : opgraft_status_text(status));
+  return og_error_set(error, status, name, NULL, "%s%s: %s", name,
+                      og_node_source(node, &(og_source){{0}}), reason);
+}
