@@ -40,6 +40,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
 .PHONY: setup demo test test-full test-isa sanitize sanitize-python \
   valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
+# A folder beside a C file of its name is no program to be made of it.
+MAKEFLAGS += --no-builtin-rules
 
 setup: $(VENV)/.package $(VENV)/.rivals
 

@@ -26,6 +26,9 @@ static const cli_option options[] = {
      "run the graph as its text says: no pass, no plan, no shared memory", 0},
     {"max-bytes", "N", "most memory for a call (3/4 of the machine's)", 0},
     {"max-work", "N", "most operations of a call, roughly (10^13)", 0},
+    {"choose", "FILE", "which kernel runs which node, as --rules writes it", 0},
+    {"rules", "FILE", "write which kernel ran which node, and why; -: print it",
+     0},
     {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
     {"bisect", NULL, "name the first pass that changes the results", 0},
     {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
@@ -301,7 +304,8 @@ static int job_run(job *j) {
 
 static int plain_run(job *j) {
   static const char *const others[] = {"repeat",  "profile", "json",
-                                       "disable", "threads", "lanes"};
+                                       "disable", "threads", "lanes",
+                                       "choose",  "rules"};
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
     if (cli_has(j->args, others[i]))
       return cli_error("run: --plain and --%s exclude each other", others[i]);
@@ -313,11 +317,36 @@ static int plain_run(job *j) {
   return is_right ? CLI_OK : CLI_FAILED;
 }
 
+static bool rules_write(const job *j, const char *path) {
+  const size_t length = opgraft_executable_rules(j->executable, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  opgraft_executable_rules(j->executable, text, length + 1);
+  const bool is_written = strcmp(path, "-") == 0
+                              ? fputs(text, stdout) >= 0
+                              : cli_file_write(path, text, length);
+  free(text);
+  return is_written;
+}
+
 static int planned_run(job *j) {
+  const char *choose = cli_value_of(j->args, "choose");
+  const char *rules = cli_value_of(j->args, "rules");
+  char *text = NULL;
+  size_t size;
+  if (choose != NULL && (text = cli_file_read(choose, &size)) == NULL)
+    return CLI_FAILED;
+  if (text != NULL && strlen(text) != size) {
+    free(text);
+    return cli_error("%s: holds a byte 0, so it is no text", choose);
+  }
+  j->host.rules = text;
   j->executable = cli_executable_create(
       j->graph, cli_value_of(j->args, "disable"), &j->host);
-  const int result = j->executable != NULL ? job_run(j) : CLI_FAILED;
+  int result = j->executable != NULL ? job_run(j) : CLI_FAILED;
+  if (result == CLI_OK && rules != NULL && !rules_write(j, rules))
+    result = CLI_FAILED;
   opgraft_executable_release(j->executable);
+  free(text);
   return result;
 }
 
@@ -336,11 +365,14 @@ static bool outputs_check(const job *j) {
   in[in_count++] = j->path;
   for (size_t i = 0; i < count; ++i) {
     const cli_given *given = &j->args->given[i];
-    if (strcmp(given->option->name, "out") == 0)
+    if (strcmp(given->option->name, "out") == 0 ||
+        (strcmp(given->option->name, "rules") == 0 &&
+         strcmp(given->value, "-") != 0))
       out[out_count++] = given->value;
     if (strcmp(given->option->name, "in") == 0)
       in[in_count++] = input_path(given->value);
-    if (strcmp(given->option->name, "module") == 0)
+    if (strcmp(given->option->name, "module") == 0 ||
+        strcmp(given->option->name, "choose") == 0)
       in[in_count++] = given->value;
   }
   const bool fits = cli_outputs_check(out, out_count, in, in_count);

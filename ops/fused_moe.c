@@ -304,12 +304,17 @@ static void experts_pack(void *state, int64_t begin, int64_t end,
   (void)worker;
   for (int64_t i = begin; i < end; ++i) {
     const int64_t expert = i / panels, panel = i % panels;
-    og_gemm_pack(
-        og_at(og_data(w), expert * w->strides[0], element), w->strides[1],
-        w->shape[1], w->shape[2], panel, panel + 1,
-        (char *)og_data(call->out[0]) +
-            (size_t)expert * og_packed_bytes(w->shape[1], w->shape[2], element),
-        element);
+    const og_gemm_weights of = {
+        .data = og_at(og_data(w), expert * w->strides[0], element),
+        .n = w->shape[1],
+        .k = w->shape[2],
+        .n_stride = w->strides[1],
+        .k_stride = 1,
+        .element = element};
+    og_gemm_pack(&of, panel, panel + 1,
+                 (char *)og_data(call->out[0]) +
+                     (size_t)expert * og_packed_bytes(of.n, of.k, element) +
+                     og_packed_bytes(panel * OG_PANEL, of.k, element));
   }
 }
 

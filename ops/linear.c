@@ -35,8 +35,15 @@ static void panels_pack(void *state, int64_t begin, int64_t end,
   const og_call *call = state;
   const og_tensor *w = call->in[0];
   (void)worker;
-  og_gemm_pack(og_data(w), w->strides[0], w->shape[0], w->shape[1], begin, end,
-               og_data(call->out[0]), og_element_of(w));
+  const og_gemm_weights of = {.data = og_data(w),
+                              .n = w->shape[0],
+                              .k = w->shape[1],
+                              .n_stride = w->strides[0],
+                              .k_stride = 1,
+                              .element = og_element_of(w)};
+  og_gemm_pack(&of, begin, end,
+               (char *)og_data(call->out[0]) +
+                   og_packed_bytes(begin * OG_PANEL, of.k, of.element));
 }
 
 static og_status linear_prepack(const og_call *call) {
@@ -149,8 +156,13 @@ static void columns_run(void *state, int64_t begin, int64_t end,
       columns_direct(p, w, n, n + count, packed);
       continue;
     }
-    og_gemm_pack(og_at(w, n * p->k, p->element), p->k, count, p->k, 0, panels,
-                 packed, p->element);
+    const og_gemm_weights of = {.data = og_at(w, n * p->k, p->element),
+                                .n = count,
+                                .k = p->k,
+                                .n_stride = p->k,
+                                .k_stride = 1,
+                                .element = p->element};
+    og_gemm_pack(&of, 0, panels, packed);
     og_epilogue e = p->epilogue;
     if (e.bias != NULL) e.bias = og_at(e.bias, n, p->element);
     og_gemm(p->element)

@@ -106,6 +106,9 @@ typedef struct opgraft_host {
   // operations, counted roughly, OG_UNSUPPORTED, both when it begins. 0: none.
   int64_t max_bytes;
   int64_t max_work;
+  // Which kernel runs which node, as opgraft_executable_rules gives it; copied
+  // by opgraft_executable_create, which says what is wrong with it. NULL: none.
+  const char *rules;
 } opgraft_host;
 
 // --- Running -----------------------------------------------------------------
@@ -217,6 +220,8 @@ typedef struct opgraft_stats {
   int32_t sections;       // stretches of the last plan that have lanes
   // A replay of the last plan that got lanes: without them, and with.
   int64_t serial_ns, lanes_ns;
+  int32_t fast_nodes;  // native ones that a fast kernel of ours took
+  int32_t reserved;
 } opgraft_stats;
 
 OPGRAFT_API void opgraft_executable_stats(const opgraft_executable *executable,
@@ -224,6 +229,12 @@ OPGRAFT_API void opgraft_executable_stats(const opgraft_executable *executable,
 // All of it as JSON, with the list of fallbacks and clones (operator, reason,
 // file, line) and what each pass did. Lengths as opgraft_graph_print.
 OPGRAFT_API size_t opgraft_executable_describe(
+    const opgraft_executable *executable, char *buffer, size_t size);
+// Which kernel runs which node of the plans that are kept, and why: one rule a
+// line, as opgraft_host.rules takes them ("matmul f32[2,3] f32[3,4] ->
+// f32[2,4]: fast  # why"; an operator alone stands for all its nodes, * for
+// any; docs/graph.md). Lengths as opgraft_graph_print.
+OPGRAFT_API size_t opgraft_executable_rules(
     const opgraft_executable *executable, char *buffer, size_t size);
 
 #ifdef __cplusplus

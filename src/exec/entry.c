@@ -33,6 +33,7 @@ void og_entry_destroy(og_plan_entry *entry) {
   }
   og_lease_want(-(int64_t)entry->plan->arena_bytes);
   og_free(entry->trial);
+  og_free(entry->chosen);
   og_plan_destroy(entry->plan);
   og_free(entry);
 }

@@ -10,9 +10,11 @@
 #include "base/clock.h"
 #include "exec/apart.h"
 #include "exec/entry.h"
+#include "exec/fast/packs.h"
 #include "exec/instance.h"
 #include "exec/lane_trial.h"
 #include "exec/lease.h"
+#include "exec/rules.h"
 #include "exec/sections.h"
 #include "exec/step/reloc.h"
 
@@ -29,6 +31,9 @@ static og_status executable_fill(opgraft_executable *executable,
     memcpy(&executable->host, host, size);
   }
   opgraft_host *own = &executable->host;
+  if (own->rules != NULL)
+    OG_TRY(og_rules_create(own->rules, &executable->rules, error));
+  own->rules = NULL;  // the caller's
   if (own->plan_limit <= 0) own->plan_limit = PLAN_LIMIT;
   // Kernels keep scratch for each worker, so there is one at least.
   executable->threads = own->threads > 0 ? own->threads : 1;
@@ -80,6 +85,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   if (executable == NULL) return og_graph_no_memory(error);
   const og_status status = executable_fill(executable, host, error);
   if (status != OG_OK) {
+    og_rules_destroy(executable->rules);
     og_free(executable);
     return status;
   }
@@ -101,6 +107,8 @@ static void executable_destroy(opgraft_executable *executable) {
     og_entry_destroy(entry);
   }
   og_team_destroy(executable->team);
+  og_rules_destroy(executable->rules);
+  og_packs_destroy(executable->packs);
   pthread_mutex_destroy(&executable->mutex);
   opgraft_graph_release(executable->graph);
   og_free(executable);
@@ -316,6 +324,11 @@ static og_status instance_get(og_plan_entry *entry, og_instance *idle,
     pthread_mutex_lock(&executable->mutex);
     ++executable->stats.instances;
     executable->stats.host_nodes = (*out_instance)->host_nodes;
+    executable->stats.fast_nodes = (*out_instance)->fast_nodes;
+    if (entry->chosen == NULL) {  // all instances of a plan choose the same
+      entry->chosen = (*out_instance)->chosen;
+      (*out_instance)->chosen = NULL;
+    }
     pthread_mutex_unlock(&executable->mutex);
   }
   if (in != NULL) OG_TRY(inputs_bind(*out_instance, in, error));

@@ -7,31 +7,13 @@
 #include <string.h>
 
 #include "exec/apart.h"
+#include "exec/candidates.h"
+#include "exec/choose.h"
 #include "exec/framed.h"
 #include "exec/hold.h"
 #include "exec/hosted.h"
 #include "exec/step/kernels.h"
 #include "exec/step/reloc.h"
-
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
-  [OG_IR_##id] = og_prepare_##kernel,
-#define OG_PW(id, arity, flags, rule, classes, expression) \
-  [OG_IR_##id] = og_prepare_pointwise,
-static const og_prepare_fn kernels[OG_IR_COUNT] = {
-#include "graph/ops.def"
-};
-#undef OG_OP
-#undef OG_PW
-
-og_status og_prepare_none(og_prep *prep) {
-  return og_prep_wrong(prep, "a view has no kernel");
-}
-
-og_status og_prepare_host_only(og_prep *prep) {
-  return og_prep_wrong(prep,
-                       "it draws from the host's random numbers; run it "
-                       "where the host is");
-}
 
 // --- Limits ---
 
@@ -91,57 +73,59 @@ static og_status bytes_check(og_instance *instance, const og_plan *plan,
 
 // --- Steps -------------------------------------------------------------------
 
-// Our kernels are simple; with this many elements a host's are worth the way
-// to them. Arithmetic is a plain loop, which needs more of them; functions like
-// exp are calls of libm, which need fewer.
-enum { LARGE_ARITHMETIC = 65536, LARGE = 1024, LARGE_FUNCTION = 512 };
-
-static int64_t most_elements(const og_prep *prep) {
-  int64_t most = 0;
-  for (int32_t i = 0; i < prep->node->in_count; ++i)
-    if (prep->in[i] != NULL && og_numel(prep->in[i]) > most)
-      most = og_numel(prep->in[i]);
-  for (int32_t i = 0; i < prep->node->out_count; ++i)
-    if (prep->out[i] != NULL && og_numel(prep->out[i]) > most)
-      most = og_numel(prep->out[i]);
-  return most;
+static og_status candidate_ask(og_prep *prep, og_candidate by,
+                               bool is_optional) {
+  bool is_taken;
+  prep->step = (og_step){0};
+  prep->is_pinned = false;
+  prep->work = 0;
+  if (by != OG_BY_HOST) return og_candidate_kernel(prep->node->op, by)(prep);
+  OG_TRY(og_prepare_hosted(prep, is_optional, &is_taken));
+  return is_taken ? OG_OK : OG_UNSUPPORTED;
 }
 
-static bool is_for_host(const og_prep *prep) {
-  if (og_op_is(prep->node, OG_OP_HOST)) return true;
-  const int64_t large = og_op_is(prep->node, OG_OP_PLAIN) ? LARGE_ARITHMETIC
-                        : og_op_is(prep->node, OG_OP_POINTWISE) ? LARGE_FUNCTION
-                                                                : LARGE;
-  return most_elements(prep) >= large;
+// A host that is slow to reach is asked last of all, where the kernels refuse
+// the node's shapes or types: a model that the host can run, runs.
+static og_status refused_ask(og_prep *prep, og_chosen *out) {
+  opgraft_error kept;
+  if (prep->error != NULL) kept = *prep->error;
+  const og_status status = candidate_ask(prep, OG_BY_HOST, false);
+  *out = (og_chosen){OG_BY_HOST, og_choice_refused(OG_BY_PLAIN)};
+  if (status != OG_UNSUPPORTED) return status;
+  if (prep->error != NULL) *prep->error = kept;
+  return OG_SHAPE;
 }
 
-// The host is asked first where it may be faster, unless our kernel has a form
-// of its own there, and last where the kernel refuses the node's shapes or
-// types: a model that the host can run, runs.
-static og_status step_prepare(og_prep *prep) {
-  bool is_taken = false;
-  const bool has_words =
-      prep->node->foreign != NULL && !og_op_is(prep->node, OG_OP_FOREIGN);
-  const bool asks_host = has_words && is_for_host(prep);
+// The first candidate that takes the node. The plain one is the last, and says
+// what is wrong with it.
+static og_status choice_prepare(og_prep *prep, og_chosen *out) {
+  og_order order;
   og_status status = OG_UNSUPPORTED;
-  prep->is_quick = asks_host && og_op_is(prep->node, OG_OP_OWN);
-  if (prep->is_quick) status = kernels[prep->node->op](prep);
-  prep->is_quick = false;
-  if (asks_host && status == OG_UNSUPPORTED)
-    OG_TRY(og_prepare_hosted(prep, true, &is_taken));
-  if (is_taken)
-    status = OG_OK;
-  else if (status == OG_UNSUPPORTED)
-    status = kernels[prep->node->op](prep);
-  if (status == OG_SHAPE && has_words) {
-    opgraft_error kept;
-    if (prep->error != NULL) kept = *prep->error;
-    OG_TRY(og_prepare_hosted(prep, false, &is_taken));
-    if (is_taken) status = OG_OK;
-    if (!is_taken && prep->error != NULL) *prep->error = kept;
+  og_choose(prep, &order);
+  *out = (og_chosen){order.by[0], order.reason};
+  for (int32_t i = 0; i < order.count; ++i) {
+    const og_candidate by = order.by[i];
+    status = candidate_ask(prep, by, true);
+    const bool refuses = status == OG_UNSUPPORTED || status == OG_SHAPE;
+    if (!refuses || i + 1 == order.count) break;
+    *out = (og_chosen){order.by[i + 1], og_choice_refused(by)};
   }
-  prep->instance->host_nodes += is_taken;
-  return status;
+  return status == OG_SHAPE && prep->node->foreign != NULL
+             ? refused_ask(prep, out)
+             : status;
+}
+
+static og_status step_prepare(og_prep *prep) {
+  og_instance *instance = prep->instance;
+  const og_node *node = prep->node;
+  if (og_op_is(node, OG_OP_FOREIGN)) return og_prepare_foreign(prep);
+  og_chosen chosen;
+  OG_TRY(choice_prepare(prep, &chosen));
+  instance->host_nodes += chosen.by == OG_BY_HOST;
+  instance->fast_nodes += chosen.by == OG_BY_FAST;
+  if (instance->chosen != NULL)
+    instance->chosen[node - prep->plan->graph->nodes] = chosen;
+  return OG_OK;
 }
 
 og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
@@ -260,6 +244,7 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
       og_arena_array(memory, nodes, sizeof *instance->step_nodes);
   instance->step_pinned =
       og_arena_array(memory, nodes, sizeof *instance->step_pinned);
+  instance->chosen = og_alloc_zeroed(nodes, sizeof *instance->chosen);
   instance->sections =
       og_arena_array(memory, (size_t)plan->lanes.section_count + 1,
                      sizeof *instance->sections);
@@ -269,8 +254,8 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                       sizeof *instance->storages);
   if (!instance->tensors || !instance->steps || !instance->step_nodes ||
-      !instance->step_pinned || !instance->sections || !step_at ||
-      !instance->inputs || !instance->storages || !instance->given)
+      !instance->step_pinned || !instance->chosen || !instance->sections ||
+      !step_at || !instance->inputs || !instance->storages || !instance->given)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   OG_TRY(og_apart_make(instance, error));
@@ -294,6 +279,7 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
 void og_instance_destroy(og_instance *instance) {
   og_hosted_release(instance);
   og_framed_release(instance);
+  og_free(instance->chosen);
   og_arena_destroy(&instance->memory);
   og_free(instance);
 }

@@ -11,6 +11,7 @@
 
 #include "exec/framed.h"
 #include "exec/instance.h"
+#include "exec/rules.h"
 #include "exec/step/reloc.h"
 #include "graph/verify.h"
 
@@ -51,6 +52,10 @@ struct opgraft_plain {
 };
 
 typedef struct opgraft_plain plain;
+
+// Nothing but plain kernels.
+static og_rule plain_rule = {"*", OG_BY_PLAIN};
+static const og_rules always_plain = {.rules = &plain_rule, .count = 1};
 
 static og_status no_memory(const plain *p) {
   return og_error_set(p->error, OG_MEMORY, NULL, NULL,
@@ -646,6 +651,7 @@ og_status opgraft_plain_run(const opgraft_graph *graph,
   p->executable.threads = 1;
   p->executable.host = (opgraft_host){.max_bytes = limits.max_bytes,
                                       .max_work = limits.max_work};
+  p->executable.rules = (og_rules *)(uintptr_t)&always_plain;
   p->entry.executable = &p->executable;
   p->entry.plan = &p->plan;
   p->instance.entry = &p->entry;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "exec/lease.h"
+#include "exec/rules.h"
 
 void opgraft_executable_stats(const opgraft_executable *executable,
                               opgraft_stats *stats) {
@@ -18,6 +19,18 @@ void opgraft_executable_stats(const opgraft_executable *executable,
   pthread_mutex_unlock(&own->mutex);
   copy.struct_size = size;
   memcpy(stats, &copy, size < sizeof copy ? size : sizeof copy);
+}
+
+// Copies what fits, frees the text and returns its length.
+static size_t text_give(og_text *text, char *buffer, size_t size) {
+  const size_t length = text->failed ? 0 : text->length;
+  if (size > 0) {
+    const size_t copied = length < size - 1 ? length : size - 1;
+    if (copied > 0) memcpy(buffer, text->data, copied);
+    buffer[copied] = '\0';
+  }
+  og_text_reset(text);
+  return length;
 }
 
 static void site_add(const og_node *node, const char *reason, bool *is_first,
@@ -88,6 +101,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
       {"views", stats.views},
       {"native", stats.native},
       {"host_nodes", stats.host_nodes},
+      {"fast_nodes", stats.fast_nodes},
       {"clone_bytes", stats.clone_bytes},
       {"plans", stats.plans},
       {"replays", stats.replays},
@@ -113,12 +127,26 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   clones_add(graph, &out);
   passes_add(graph, &out);
   og_text_add(&out, "}");
-  const size_t length = out.failed ? 0 : out.length;
-  if (size > 0) {
-    const size_t copied = length < size - 1 ? length : size - 1;
-    if (copied > 0) memcpy(buffer, out.data, copied);
-    buffer[copied] = '\0';
+  return text_give(&out, buffer, size);
+}
+
+size_t opgraft_executable_rules(const opgraft_executable *executable,
+                                char *buffer, size_t size) {
+  opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
+  const opgraft_graph *graph = executable->graph;
+  og_text out = {0};
+  pthread_mutex_lock(&own->mutex);
+  for (const og_plan_entry *at = own->plans; at != NULL; at = at->next) {
+    if (at->chosen == NULL) continue;
+    og_text_addf(&out, "# graph %s", graph->name);
+    for (int32_t s = 0; s < graph->sizes.symbol_count; ++s)
+      og_text_addf(&out, ", %s = %" PRId64, graph->sizes.symbols[s],
+                   at->plan->symbols[s]);
+    og_text_add(&out, "\n");
+    for (int32_t n = 0; n < graph->node_count; ++n)
+      if (at->chosen[n].reason != NULL)
+        og_rule_print(at->plan, &graph->nodes[n], &at->chosen[n], &out);
   }
-  og_text_reset(&out);
-  return length;
+  pthread_mutex_unlock(&own->mutex);
+  return text_give(&out, buffer, size);
 }

@@ -26,15 +26,12 @@
 enum {
   OG_OP_VIEW = 1,        // the result is the operand's storage; no work
   OG_OP_POINTWISE = 2,   // element i of the result needs element i only
-  OG_OP_HOST = 4,        // the host may have a faster one: it is asked first
-  OG_OP_RANDOM = 8,      // ordered, never merged or removed
-  OG_OP_EFFECT = 16,     // ordered, never removed
-  OG_OP_UPDATE = 32,     // result 0 starts as operand 0, and may overwrite it
-  OG_OP_WRITE = 64,      // overwrites operand 0; the result is it, changed
-  OG_OP_FOREIGN = 128,   // the host's operator, or a module's
-  OG_OP_COMMUTES = 256,  // operands 0 and 1 may change places
-  OG_OP_PLAIN = 512,     // arithmetic that the compiler makes vectors of
-  OG_OP_OWN = 1024,      // our kernel may be as fast as the host's: is_quick
+  OG_OP_RANDOM = 4,      // ordered, never merged or removed
+  OG_OP_EFFECT = 8,      // ordered, never removed
+  OG_OP_UPDATE = 16,     // result 0 starts as operand 0, and may overwrite it
+  OG_OP_WRITE = 32,      // overwrites operand 0; the result is it, changed
+  OG_OP_FOREIGN = 64,    // the host's operator, or a module's
+  OG_OP_COMMUTES = 128,  // operands 0 and 1 may change places
 };
 
 enum { OG_OP_ATTR_MAX = 8 };
@@ -52,7 +49,7 @@ typedef struct og_op_info {
   uint32_t classes;        // OG_CLASSES_*, that it computes in
 } og_op_info;
 
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, prepare) OG_IR_##id,
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, plain, fast) OG_IR_##id,
 #define OG_PW(id, arity, flags, rule, classes, expression) OG_IR_##id,
 enum {
 #include "graph/ops.def"

@@ -7,12 +7,12 @@
 
 #include "graph/graph.h"
 
-#define OG_OP(id, least, most, outs, flag_bits, attr_names, prepare) \
-  [OG_IR_##id] = {.name = #id,                                       \
-                  .in_min = least,                                   \
-                  .in_max = most,                                    \
-                  .out_count = outs,                                 \
-                  .flags = flag_bits,                                \
+#define OG_OP(id, least, most, outs, flag_bits, attr_names, plain, fast) \
+  [OG_IR_##id] = {.name = #id,                                           \
+                  .in_min = least,                                       \
+                  .in_max = most,                                        \
+                  .out_count = outs,                                     \
+                  .flags = flag_bits,                                    \
                   .attrs = attr_names},
 #define RESULT_RULE true
 #define OPERANDS_RULE false

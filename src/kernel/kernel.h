@@ -139,11 +139,16 @@ typedef struct og_epilogue {
   int32_t wide;      // y is f32 whatever x is: what comes next adds it up
 } og_epilogue;
 
-// Panels [panel_begin, panel_end) of w[n, k], whose rows are `stride` elements
-// apart.
-void og_gemm_pack(const void *w, int64_t stride, int64_t n, int64_t k,
-                  int64_t panel_begin, int64_t panel_end, void *packed,
-                  int element);
+// w[n, k], its elements so many elements apart along each.
+typedef struct og_gemm_weights {
+  const void *data;
+  int64_t n, k;
+  int64_t n_stride, k_stride;
+  int element;
+} og_gemm_weights;
+// Panels [panel_begin, panel_end), the first of them at `packed`.
+void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
+                  int64_t panel_end, void *packed);
 
 typedef struct og_gemm_kernels {
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type

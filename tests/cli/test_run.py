@@ -272,3 +272,42 @@ def test_limits_are_the_callers(program: Program) -> None:
     assert "--max-bytes" in program.fails(2, *run, "--max-bytes", "1000000")
     program.ok(*run, "--max-bytes", "5000000", "--max-work", "4")
     assert "the limit is 3" in program.fails(2, *run, "--max-work", "3")
+
+
+MATMUL = """\
+graph product(%x: f32[s0, 3]) {
+  constant %w: f32[3, 2] = [1, 2, 3, 4, 5, 6]
+  %y: f32[s0, 2] = matmul(%x, %w)
+  return %y
+}
+"""
+
+
+def test_kernels_are_said_and_chosen(program: Program) -> None:
+    program.write("m.og", MATMUL)
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    np.save(program.folder / "x.npy", x)
+    run = ("run", "m.og", "--in", "x.npy", "--out", "y.npy")
+    program.ok(*run, "--rules", "rules")
+    said = (program.folder / "rules").read_text()
+    assert said == ("# graph product, s0 = 2\n"
+                    "matmul f32[2,3] f32[3,2] -> f32[2,2]: fast  # no host runs it\n")
+    program.write("plain", "matmul: plain\n")
+    assert ": plain  # a rule says so" in program.ok(
+        *run, "--choose", "plain", "--rules", "-")
+    assert np.array_equal(np.load(program.folder / "y.npy"),
+                          x @ np.arange(1, 7, dtype="f4").reshape(3, 2))
+    assert ": fast  # a rule" in program.ok(*run, "--choose", "rules", "--rules", "-")
+
+
+def test_wrong_rules_are_refused(program: Program) -> None:
+    program.write("m.og", MATMUL)
+    np.save(program.folder / "x.npy", np.zeros((2, 3), "f4"))
+    run = ("run", "m.og", "--in", "x.npy")
+    program.write("wrong", "matmull: fast\n")
+    assert 'line 1: found "matmull"' in program.fails(1, *run, "--choose", "wrong")
+    (program.folder / "binary").write_bytes(b"*: plain\0")
+    assert "byte 0" in program.fails(1, *run, "--choose", "binary")
+    assert "could not open" in program.fails(1, *run, "--choose", "missing")
+    assert "exclude" in program.fails(1, *run, "--plain", "--choose", "wrong")
+    assert "m.og" in program.fails(1, *run, "--rules", "m.og")

@@ -177,7 +177,7 @@ def add_pointwise(tree: Tree) -> None:
 
 def add_other(tree: Tree) -> None:
     tree.insert("src/graph/ops.def",
-                'OG_OP(added_sum, 1, 1, 1, 0, "", added_sum)',
+                'OG_OP(added_sum, 1, 1, 1, 0, "", added_sum, never)',
                 "OG_OP(histogram, ")
     tree.insert("src/import/aten.def",
                 'OG_ATEN("added_sum.default", plain, added_sum, "0")',

@@ -163,7 +163,7 @@ static bool is_number(const made_value *v) {
 
 // --- Operators ---------------------------------------------------------------
 
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, plain, fast)
 #define OG_PW(id, arity, flags, rule, classes, expression)     \
   {#id, arity, (OG_CLASSES_##classes & OG_CLASSES_FLOAT) != 0, \
    (OG_CLASSES_##classes & OG_CLASSES_INT) != 0},

@@ -562,7 +562,8 @@ static int written_find(compiled *self) {
 }
 
 static int compiled_finish(compiled *self, int flags, const char *disable,
-                           PyObject *dump, int plan_limit, int lanes) {
+                           PyObject *dump, int plan_limit, int lanes,
+                           const char *rules) {
   opgraft_error error;
   opgraft_host host;
   const opgraft_options options = {
@@ -581,6 +582,7 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   // A failing call's inputs are written after it.
   if (self->lets_go && self->repro == NULL) host.hold = host_hold;
   host.plan_limit = plan_limit;
+  host.rules = rules;
   if (host.lanes == 0) host.lanes = lanes;
   if (opgraft_executable_create(self->graph, &host, &self->executable,
                                 &error) != OG_OK) {
@@ -593,21 +595,21 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
-// flags, disable, dump, plan_limit, lanes, constant_bytes, repro, keep,
+// flags, disable, dump, plan_limit, lanes, rules, constant_bytes, repro, keep,
 // lets_go) -> callable. Raises NotImplementedError for a graph that the engine
 // cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
-  const char *disable, *repro;
+  const char *disable, *rules, *repro;
   int flags, plan_limit, lanes, keep, lets_go;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiiLzpp", &name, &PyList_Type,
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzpp", &name, &PyList_Type,
                         &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
                         &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit, &lanes, &constant_bytes, &repro, &keep,
-                        &lets_go))
+                        &plan_limit, &lanes, &rules, &constant_bytes, &repro,
+                        &keep, &lets_go))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
@@ -635,7 +637,8 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->graph = self->walked.graph;
   if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)
-    status = compiled_finish(self, flags, disable, dump, plan_limit, lanes);
+    status =
+        compiled_finish(self, flags, disable, dump, plan_limit, lanes, rules);
   if (status != 0) Py_CLEAR(self);
   return (PyObject *)(void *)self;
 }
@@ -697,6 +700,9 @@ static PyObject *text_get(text_fn print, const void *of) {
 static size_t describe(const void *of, char *text, size_t size) {
   return opgraft_executable_describe(of, text, size);
 }
+static size_t print_rules(const void *of, char *text, size_t size) {
+  return opgraft_executable_rules(of, text, size);
+}
 static size_t print_graph(const void *of, char *text, size_t size) {
   return opgraft_graph_print(of, text, size);
 }
@@ -704,6 +710,11 @@ static size_t print_graph(const void *of, char *text, size_t size) {
 static PyObject *compiled_stats(PyObject *object, PyObject *none) {
   (void)none;
   return text_get(describe, ((compiled *)(void *)object)->executable);
+}
+
+static PyObject *compiled_rules(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(print_rules, ((compiled *)(void *)object)->executable);
 }
 
 static PyObject *compiled_text(PyObject *object, PyObject *none) {
@@ -757,6 +768,7 @@ static PyObject *compiled_in_python(PyObject *object, void *none) {
 static PyMethodDef compiled_methods[] = {
     {"flat", compiled_run, METH_VARARGS, "A call with plain arguments."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
+    {"rules", compiled_rules, METH_NOARGS, "Which kernel runs which node."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
     {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
     {NULL, NULL, 0, NULL},

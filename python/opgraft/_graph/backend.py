@@ -12,6 +12,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Callable, Mapping
 
 import torch
@@ -51,6 +52,9 @@ class Options:
     repro: str | None = None
     # "all": the inputs of every call, the last one's stay.
     repro_calls: str = "failing"
+    # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
+    # it and docs/graph.md explains.
+    choose: str | None = None
     # [16, 32]: sizes planned beforehand, for graphs with one size that varies;
     # {"s77": [16, 32], ...} by symbol for others.
     gears: Any = ()
@@ -101,6 +105,14 @@ def _lanes(chosen: str | int) -> int:
     if chosen == "off" or torch.are_deterministic_algorithms_enabled():
         return 1
     return 0 if chosen == "auto" else int(chosen)
+
+
+def _rules(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"option choose: {path} cannot be read: {error}") from None
 
 
 GEARS_MAX = 100
@@ -293,6 +305,7 @@ def graph_new(
         dumps.writer(options.dump, name) if options.dump else None,
         options.plan_limit,
         _lanes(options.lanes),
+        None if options.choose is None else _rules(options.choose),
         constant_bytes,
         dumps.folder(options.repro, name) if options.repro else None,
         options.repro_calls == "all",

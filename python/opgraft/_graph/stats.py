@@ -54,6 +54,10 @@ class Graph:
         return {"name": self.name, "kind": self.kind,
                 "backend_ns": self.backend_ns, **out}
 
+    def rules(self) -> str:
+        has_plans = self.calls is None and self.refused is None
+        return self.compiled.rules() if has_plans else ""
+
 
 @dataclass
 class Region:
@@ -166,8 +170,8 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
     return []
 
 
-_SUMS = ("nodes", "views", "native", "host_nodes", "clone_bytes", "replays",
-         "plans", "instances")
+_SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
+         "replays", "plans", "instances")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -175,7 +179,8 @@ class Stats:
     """Attributes: `graphs` (a list of dicts, one for each graph), and over all
     of them `nodes` (without views), `native`, `fallbacks` (a list of dicts:
     operator, reason, file, line), `in_python` (operators that Python runs),
-    `host_nodes` (native nodes that ATen ran),
+    `host_nodes` (native nodes that ATen ran), `fast_nodes` (that a fast kernel
+    of ours ran; rules() says of each node which kernel runs it, and why),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
@@ -185,6 +190,7 @@ class Stats:
 
     def __init__(self, regions: list[Region], is_shared: bool = False) -> None:
         self.is_shared = is_shared
+        self._rules = "".join(g.rules() for r in regions for g in r.graphs)
         self.graphs = [g.read() for r in regions for g in r.graphs]
         for name in _SUMS:
             setattr(self, name, sum(g.get(name, 0) for g in self.graphs))
@@ -203,7 +209,13 @@ class Stats:
         }
 
     def json(self) -> str:
-        return json.dumps(vars(self), indent=1)
+        return json.dumps({k: v for k, v in vars(self).items()
+                           if not k.startswith("_")}, indent=1)
+
+    def rules(self) -> str:
+        """Which kernel runs which node of the plans that are kept, and why:
+        what `options={"choose": FILE}` takes."""
+        return self._rules
 
     def __str__(self) -> str:
         lines = ["compiled by another instance of the same code; the counts "

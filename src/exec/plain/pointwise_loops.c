@@ -35,7 +35,7 @@
     }                                                                     \
   }
 
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel)
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, plain, fast)
 #define LOOP_F32(id, expression)                                              \
   OG_LOOP_BODY void f32_##id##_body(                                          \
       int64_t n, void *out, const void *const *in, const int64_t *step){      \

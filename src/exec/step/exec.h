@@ -11,6 +11,8 @@
 #include "plan/plan.h"
 
 typedef struct og_apart og_apart;
+typedef struct og_rules og_rules;
+typedef struct og_pack og_pack;
 typedef struct og_lease og_lease;
 
 typedef struct og_run {
@@ -24,6 +26,19 @@ typedef struct og_step {
   og_step_fn run;
   void *state;
 } og_step;
+
+// Who may run a node: a kernel of exec/plain, one of exec/fast, the host.
+typedef enum og_candidate {
+  OG_BY_PLAIN,
+  OG_BY_FAST,
+  OG_BY_HOST,
+  OG_BY_COUNT
+} og_candidate;
+
+typedef struct og_chosen {
+  og_candidate by;
+  const char *reason;  // NULL: the node was not asked about
+} og_chosen;
 
 // A place that holds a pointer to a value's memory.
 typedef struct og_reloc {
@@ -77,7 +92,9 @@ typedef struct og_instance {
   struct og_framed *framed;  // frames of module operators
   struct og_apart *apart;    // NULL where no input is written
   bool are_apart;            // inputs lie as they did when that was seen
+  og_chosen *chosen;         // by node; NULL: nobody asks
   int32_t host_nodes;        // native nodes that the host took
+  int32_t fast_nodes;        // that a fast kernel took
   int32_t host_steps;        // all that it runs
   og_scratch scratch[OG_LANES_MAX];
   int64_t held_bytes;  // of a call, and by its kernels
@@ -92,7 +109,8 @@ typedef struct og_plan_entry {
   struct opgraft_executable *executable;
   og_plan *plan;
   og_instance *idle;
-  int32_t users;  // calls in flight
+  og_chosen *chosen;  // by node; NULL until there is an instance
+  int32_t users;      // calls in flight
   bool is_evicted;
   bool is_tried;  // atomic: its replays are timed (lane_trial.c)
   struct og_lane_trial *trial;
@@ -102,7 +120,8 @@ typedef struct og_plan_entry {
 struct opgraft_executable {
   opgraft_graph *graph;
   opgraft_host host;
-  og_team *team;  // NULL where the host has its own
+  og_rules *rules;  // of host.rules; NULL: none
+  og_team *team;    // NULL where the host has its own
   int32_t threads;
   int32_t lanes;          // most in a section; 1: no sections
   pthread_mutex_t mutex;  // guards what follows
@@ -110,6 +129,7 @@ struct opgraft_executable {
   int32_t plan_count;
   int32_t references;
   opgraft_stats stats;
+  og_pack *packs;  // constants, packed
 };
 
 #endif  // OG_EXEC_STEP_EXEC_H

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prepare functions, one for each kernel that ops.def names.
+// The prepare functions that ops.def names.
 
 #ifndef OG_EXEC_STEP_KERNELS_H
 #define OG_EXEC_STEP_KERNELS_H
 
 #include "exec/step/prep.h"
 
-#define OG_OP(id, in_min, in_max, outs, flags, attrs, kernel) \
-  og_status og_prepare_##kernel(og_prep *prep);
+#define OG_OP(id, in_min, in_max, outs, flags, attrs, plain, fast) \
+  og_status og_prepare_##plain(og_prep *prep);                     \
+  og_status og_prepare_##fast(og_prep *prep);
 #define OG_PW(id, arity, flags, rule, classes, expression)
 #include "graph/ops.def"
 #undef OG_OP

@@ -183,3 +183,10 @@ void og_updates_start(og_tensor *const *in, og_tensor *const *out,
     if (update[r] > 0 && out[r] != NULL)
       og_copy_elements(out[r], in[update[r] - 1]);
 }
+
+og_status og_need_same_type(og_prep *prep, const og_tensor *a,
+                            const og_tensor *b) {
+  if (a != NULL && b != NULL && og_dtype_equal(a->dtype, b->dtype))
+    return OG_OK;
+  return og_prep_wrong(prep, "its operands and result differ in type");
+}

@@ -65,6 +65,9 @@ void og_update_start(const og_operands *io);
 // Fails unless the tensor is a float type, or an integer type.
 og_status og_need_float(og_prep *prep, const og_tensor *tensor);
 og_status og_need_int(og_prep *prep, const og_tensor *tensor);
+// Fails unless both are there and of one type.
+og_status og_need_same_type(og_prep *prep, const og_tensor *a,
+                            const og_tensor *b);
 // Fails unless the tensor has these sizes (rank of them).
 og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
                         const int64_t *shape);

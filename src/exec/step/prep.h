@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preparation: what a kernel may ask for while its step is made.
 //
-// A kernel is a prepare function, one for each IR operator (ops.def). It
-// checks the node's shapes and types once, makes its state, and names the
-// function that replay calls. Nothing is checked or allocated afterwards.
+// A kernel is a prepare function, a plain one for each IR operator and fast
+// ones for some (ops.def). It checks the node's shapes and types once, makes
+// its state, and names the function that replay calls. Nothing is checked or
+// allocated afterwards. A fast one says OG_UNSUPPORTED, without an error, of
+// what it is not made for.
 
 #ifndef OG_EXEC_STEP_PREP_H
 #define OG_EXEC_STEP_PREP_H
@@ -18,7 +20,6 @@ typedef struct og_prep {
   int32_t lane;          // in which the node runs
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
-  bool is_quick;  // only a form that no host is faster than, or unsupported
   // What prepare fills.
   og_step step;
   bool is_pinned;

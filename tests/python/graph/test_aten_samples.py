@@ -8,6 +8,7 @@ eager. CI runs a few samples of some operators, the full set all of them.
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
@@ -53,12 +54,13 @@ INFOS = [i for i in op_db
          and i.dtypes]
 
 
-def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                 choose: str | None) -> Any:
     """The tensors go through AOTAutograd, wherever they stand."""
     from functorch.compile import aot_function
 
     region = stats.Region("op_db")
-    options = backend.Options()
+    options = backend.Options(choose=choose)
     flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
     places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
 
@@ -126,7 +128,7 @@ def compare(a: torch.Tensor, b: torch.Tensor,
             raise
 
 
-def check(info: Any, sample: Any, grad: bool) -> str:
+def check(info: Any, sample: Any, grad: bool, choose: str | None) -> str:
     """Compares; or says why this sample cannot be."""
     f = SEEDED.get(info.name, info.op)
     args = (sample.input, *sample.args)
@@ -136,7 +138,7 @@ def check(info: Any, sample: Any, grad: bool) -> str:
         return f"eager: {error}"
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return run_compiled(f, args, kwargs)
+        return run_compiled(f, args, kwargs, choose)
 
     try:
         found = results(compiled, args, sample.kwargs, grad)
@@ -162,11 +164,11 @@ def samples(info: Any, dtype: torch.dtype, grad: bool, most: int) -> Any:
                 yield sample
 
 
-def run(info: Any, most: int) -> None:
+def run(info: Any, most: int, choose: str | None = None) -> None:
     dtype = (torch.float32 if torch.float32 in info.dtypes
              else sorted(info.dtypes, key=str)[0])
     grad = dtype.is_floating_point and info.supports_autograd
-    said = [check(info, sample, grad)
+    said = [check(info, sample, grad, choose)
             for sample in samples(info, dtype, grad, most)]
     if all(said):
         pytest.skip(said[0] if said else "no sample has a tensor")
@@ -185,3 +187,26 @@ def test_some(info: Any) -> None:
 @pytest.mark.parametrize("info", INFOS, ids=label)
 def test_all(info: Any) -> None:
     run(info, 40)
+
+
+# Whichever kernel runs a node, its result is right.
+CANDIDATES = ("plain", "fast", "host")
+
+
+def forced(by: str, folder: Path) -> str:
+    rules = folder / "rules"
+    rules.write_text(f"*: {by}\n")
+    return str(rules)
+
+
+@pytest.mark.parametrize("by", CANDIDATES)
+@pytest.mark.parametrize("info", INFOS[1::6], ids=label)
+def test_some_by_each(info: Any, by: str, tmp_path: Path) -> None:
+    run(info, 1, forced(by, tmp_path))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("by", CANDIDATES)
+@pytest.mark.parametrize("info", INFOS, ids=label)
+def test_all_by_each(info: Any, by: str, tmp_path: Path) -> None:
+    run(info, 10, forced(by, tmp_path))

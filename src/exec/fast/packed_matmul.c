@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul and addmm over the packed contraction of src/kernel.
+//
+// A task is a few columns and rows of one batch: it packs the columns of b into
+// panels of its worker's scratch and runs its rows over them. A constant b is
+// packed once for all calls (packs.h). Rows of a whose elements do not stand
+// together are copied first.
+// Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
+
+#include "exec/fast/packs.h"
+#include "exec/step/contraction.h"
+#include "kernel/kernel.h"
+
+enum {
+  TASK_PANELS = 4,
+  TASK_COLUMNS = TASK_PANELS * OG_PANEL,
+  TASK_ROWS = 128,  // where the sums go through a buffer of their own
+  TASKS_PER_WORKER = 4,
+};
+
+typedef struct packed_matmul {
+  og_contraction of;
+  int element;
+  int64_t rows, row_tasks, column_tasks;  // of a batch
+  // Only columns are added, once: the contraction's own epilogue does it.
+  bool is_direct;
+  const void *constant;  // all panels of b, or NULL
+  char *copied;          // rows of a, dense, all batches; NULL: in place
+  char *scratch;         // worker_bytes for each worker
+  int64_t worker_bytes;
+} packed_matmul;
+
+static int64_t stride_of(const og_tensor *t, int32_t from_end) {
+  return t->strides[t->ndim - from_end];
+}
+
+// --- Rows of a ---------------------------------------------------------------
+
+static void share_copy(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const packed_matmul *s = state;
+  const og_contraction *of = &s->of;
+  const int64_t item = og_item_bytes(of->a);
+  const int64_t step = stride_of(of->a, 1) * item;
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t offset[OG_NEST_OPERANDS];
+    og_contraction_batch(of, i / of->m, offset);
+    const char *from = og_bytes(of->a) + offset[1] +
+                       i % of->m * stride_of(of->a, 2) * item;
+    char *to = s->copied + i * of->k * item;
+    if (s->element == OG_F32)
+      for (int64_t k = 0; k < of->k; ++k, from += step)
+        ((float *)(void *)to)[k] = *(const float *)(const void *)from;
+    else
+      for (int64_t k = 0; k < of->k; ++k, from += step)
+        ((uint16_t *)(void *)to)[k] = *(const uint16_t *)(const void *)from;
+  }
+}
+
+// --- Tasks -------------------------------------------------------------------
+
+typedef struct task {
+  const char *x;
+  int64_t x_stride;
+  const char *b;  // column 0
+  char *y;        // column 0
+  const char *c;  // column 0, or NULL
+  int64_t row, rows, column, columns;
+  char *scratch, *panels, *sums;
+} task;
+
+// y = alpha * sums + beta * c, elements of rows one after the other.
+static void sums_store(const packed_matmul *s, const task *t) {
+  const og_contraction *of = &s->of;
+  const og_tensor *out = of->io.out[0];
+  const int64_t item = og_item_bytes(out);
+  const float alpha = (float)of->alpha, beta = (float)of->beta;
+  for (int64_t r = 0; r < t->rows; ++r) {
+    float *sum = (float *)(void *)t->sums + r * TASK_COLUMNS;
+    for (int64_t i = 0; i < t->columns; ++i) sum[i] *= alpha;
+    if (t->c != NULL) {
+      const int64_t size = og_item_bytes(of->c);
+      const char *c =
+          t->c + (r * stride_of(&of->shift, 2)) * size;
+      const int64_t step = stride_of(&of->shift, 1) * size;
+      for (int64_t i = 0; i < t->columns; ++i, c += step)
+        sum[i] += beta * (float)og_element_double(of->c->dtype, c);
+    }
+    og_rows()->from_f32(sum, t->y + r * stride_of(out, 2) * item, t->columns,
+                        s->element);
+  }
+}
+
+static void task_run(const packed_matmul *s, const task *t) {
+  const og_contraction *of = &s->of;
+  const og_gemm_weights b = {.data = t->b,
+                             .n = t->columns,
+                             .k = of->k,
+                             .n_stride = stride_of(of->b, 1),
+                             .k_stride = stride_of(of->b, 2),
+                             .element = s->element};
+  const int64_t panels = (t->columns + OG_PANEL - 1) / OG_PANEL;
+  const void *packed = t->panels;
+  if (s->constant != NULL)
+    packed = (const char *)s->constant +
+             og_packed_bytes(t->column, of->k, s->element);
+  else
+    og_gemm_pack(&b, 0, panels, t->panels);
+  const og_epilogue e = {.bias = s->is_direct ? t->c : NULL,
+                         .wide = !s->is_direct};
+  og_gemm(s->element)
+      ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
+            NULL, s->is_direct ? t->y : t->sums,
+            s->is_direct ? stride_of(of->io.out[0], 2) : TASK_COLUMNS, e,
+            t->scratch, s->element);
+  if (!s->is_direct) sums_store(s, t);
+}
+
+static task task_make(const packed_matmul *s, int64_t index, int32_t worker) {
+  const og_contraction *of = &s->of;
+  const og_tensor *out = of->io.out[0];
+  const int64_t item = og_item_bytes(out);
+  const int64_t each = s->row_tasks * s->column_tasks;
+  const int64_t batch = index / each, in_batch = index % each;
+  int64_t offset[OG_NEST_OPERANDS];
+  og_contraction_batch(of, batch, offset);
+  char *scratch = s->scratch + worker * s->worker_bytes;
+  task t = {.row = in_batch % s->row_tasks * s->rows,
+            .column = in_batch / s->row_tasks * TASK_COLUMNS,
+            .scratch = scratch,
+            .sums = scratch + OG_GEMM_SCRATCH,
+            .panels = scratch + OG_GEMM_SCRATCH +
+                      (size_t)TASK_ROWS * TASK_COLUMNS * sizeof(float)};
+  t.rows = of->m - t.row < s->rows ? of->m - t.row : s->rows;
+  t.columns =
+      of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
+  t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
+  t.x = s->copied != NULL
+            ? s->copied + (batch * of->m + t.row) * of->k * item
+            : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
+  t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
+  t.y = og_bytes(out) + offset[0] +
+        (t.row * stride_of(out, 2) + t.column) * item;
+  if (of->c != NULL && of->beta != 0)
+    t.c = og_bytes(&of->shift) + offset[3] +
+          (t.row * stride_of(&of->shift, 2) +
+           t.column * stride_of(&of->shift, 1)) *
+              og_item_bytes(of->c);
+  return t;
+}
+
+static void share_tasks(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const packed_matmul *s = state;
+  for (int64_t i = begin; i < end; ++i) {
+    const task t = task_make(s, i, worker);
+    task_run(s, &t);
+  }
+}
+
+static og_status run_packed_matmul(void *state, const og_run *run) {
+  packed_matmul *s = state;
+  og_contraction_bind(&s->of);
+  if (s->copied != NULL)
+    OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
+                           1 + 16384 / (s->of.k + 1), share_copy, s));
+  return og_run_parallel(run, s->of.batches * s->row_tasks * s->column_tasks, 1,
+                         share_tasks, s);
+}
+
+// --- Preparation -------------------------------------------------------------
+
+static bool is_element(const og_tensor *t, int element) {
+  const int32_t code = element == OG_BF16 ? OG_CODE_BFLOAT : OG_CODE_FLOAT;
+  return t->dtype.code == code && t->dtype.lanes == 1 &&
+         t->dtype.bits == (element == OG_F32 ? 32 : 16);
+}
+
+static bool is_taken(const og_prep *prep, packed_matmul *s) {
+  const og_contraction *of = &s->of;
+  const og_tensor *out = prep->out[0];
+  s->element = og_element_of(out);
+  return is_element(out, s->element) && is_element(of->a, s->element) &&
+         is_element(of->b, s->element) && og_numel(out) > 0 && of->k > 0 &&
+         of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
+}
+
+// Few tasks are cut into rows as well, no fewer than a tile is worth.
+static void tasks_cut(packed_matmul *s, int64_t workers) {
+  const og_contraction *of = &s->of;
+  s->column_tasks = (of->n + TASK_COLUMNS - 1) / TASK_COLUMNS;
+  const int64_t tasks = of->batches * s->column_tasks;
+  const int64_t wanted =
+      tasks < workers * TASKS_PER_WORKER && workers > 1
+          ? (workers * TASKS_PER_WORKER + tasks - 1) / tasks
+          : 1;
+  s->rows = (of->m + wanted - 1) / wanted;
+  if (s->rows < 16) s->rows = 16;
+  if (!s->is_direct && s->rows > TASK_ROWS) s->rows = TASK_ROWS;
+  s->row_tasks = (of->m + s->rows - 1) / s->rows;
+}
+
+static og_status memory_take(og_prep *prep, packed_matmul *s) {
+  const og_contraction *of = &s->of;
+  const int64_t workers = prep->executable->threads;
+  const int64_t item = og_item_bytes(of->a);
+  const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
+  int64_t copied = 0;
+  s->worker_bytes =
+      OG_GEMM_SCRATCH + TASK_ROWS * TASK_COLUMNS * (int64_t)sizeof(float) +
+      (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
+  if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
+    return og_prep_memory(prep);
+  copied = (copied + 63) / 64 * 64;
+  char *memory = og_prep_scratch(
+      prep, (size_t)(copied + workers * s->worker_bytes + 64));
+  if (memory == NULL) return og_prep_memory(prep);
+  memory += -(uintptr_t)memory % 64;
+  s->copied = copies ? memory : NULL;
+  s->scratch = memory + copied;
+  return OG_OK;
+}
+
+og_status og_prepare_packed_matmul(og_prep *prep) {
+  packed_matmul *s = og_state_begin(prep, sizeof *s, run_packed_matmul);
+  if (s == NULL) return OG_MEMORY;
+  OG_TRY(og_contraction_read(prep, &s->of));
+  if (!is_taken(prep, s)) return OG_UNSUPPORTED;
+  const og_contraction *of = &s->of;
+  s->is_direct =
+      of->alpha == 1 && (of->c == NULL || of->beta == 0 ||
+                         (of->beta == 1 && is_element(of->c, s->element) &&
+                          (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
+                          (of->n == 1 || stride_of(&of->shift, 1) == 1)));
+  tasks_cut(s, prep->executable->threads);
+  OG_TRY(memory_take(prep, s));
+  return og_packs_get(prep, of, s->element, &s->constant);
+}
