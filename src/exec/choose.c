@@ -112,8 +112,7 @@ static void add(og_order *order, og_candidate by) {
 static void by_size(const og_prep *prep, og_order *out) {
   const limits limit = limits_of(prep);
   const int64_t elements = most_elements(prep);
-  const bool has_fast =
-      og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL;
+  const bool has_fast = og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL;
   if (!has_host(prep)) {
     out->reason = "no host runs it";
   } else if (elements >= (has_fast ? limit.fast : limit.plain)) {
@@ -134,8 +133,7 @@ void og_choose(const og_prep *prep, og_order *out) {
   og_candidate forced;
   *out = (og_order){.count = 0};
   const bool is_forced =
-      og_rule_find(prep, &forced) &&
-      (forced != OG_BY_HOST || has_host(prep)) &&
+      og_rule_find(prep, &forced) && (forced != OG_BY_HOST || has_host(prep)) &&
       (forced != OG_BY_FAST ||
        og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL);
   if (is_forced) add(out, forced);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs a node: every kernel of a contraction gives the same numbers, rules
-// are read, obeyed and printed so that they can be read again.
+// Who runs a node: every kernel of a contraction and of attention gives the
+// same numbers, rules are read, obeyed and printed so that they can be read
+// again.
 //
-// The numbers are such that no sum rounds (eighths up to 2, few enough), so
-// results are equal to the bit whatever the order of the sums.
+// The numbers are such that no sum of a contraction rounds (eighths up to 2,
+// few enough), so results are equal to the bit whatever the order of the sums.
 
 #include <opgraft/executable.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "machine.h"
 #include "test.h"
 
-enum { TRIALS = 400, PLACES = 1 << 16 };
+enum { TRIALS = 400, PLACES = 1 << 16, RANK = 4 };
 
 static uint64_t state;
 
@@ -30,7 +31,7 @@ static const og_dtype types[] = {{OG_CODE_FLOAT, 32, 1},
 
 typedef struct operand {
   og_tensor tensor;
-  int64_t shape[3], strides[3];
+  int64_t shape[RANK], strides[RANK];
   char *bytes;
 } operand;
 
@@ -39,7 +40,7 @@ static void operand_make(operand *o, og_dtype dtype, int32_t ndim,
                          const int64_t *shape) {
   int64_t places = 1;
   const int32_t last = draw(2) == 0 || ndim < 2 ? ndim - 1 : ndim - 2;
-  const int32_t order[3] = {last, ndim - 1 + ndim - 2 - last, 0};
+  const int32_t order[RANK] = {last, ndim - 1 + ndim - 2 - last, ndim - 3, 0};
   *o = (operand){.tensor = {.device = {OG_CPU, 0},
                             .ndim = ndim,
                             .dtype = dtype,
@@ -55,7 +56,9 @@ static void operand_make(operand *o, og_dtype dtype, int32_t ndim,
   o->bytes = malloc((size_t)(places + 1) * bytes);
   o->tensor.data = o->bytes;
   for (int64_t i = 0; o->bytes != NULL && i <= places; ++i)
-    if (dtype.code == OG_CODE_INT)
+    if (dtype.code == OG_CODE_BOOL)
+      og_element_set_int(dtype, o->bytes + i, draw(3) != 0);
+    else if (dtype.code == OG_CODE_INT)
       og_element_set_int(dtype, o->bytes + (size_t)i * bytes, draw(33) - 16);
     else
       og_element_set_double(dtype, o->bytes + (size_t)i * bytes,
@@ -73,56 +76,80 @@ static void type_print(const operand *o, const char *name, og_text *out) {
 }
 
 typedef struct trial {
-  operand c, a, b;
+  operand operands[4];
+  int32_t count;
   og_dtype dtype;
-  int64_t batch, m, n, k;
-  int32_t ndim;  // of the result
-  bool has_c;
+  int64_t elements;  // of result 0
+  int64_t lse;       // of result 1, f32
   og_text text;
 } trial;
 
 static void trial_free(trial *t) {
-  free(t->a.bytes);
-  free(t->b.bytes);
-  free(t->c.bytes);
+  for (int32_t i = 0; i < t->count; ++i) free(t->operands[i].bytes);
   og_text_reset(&t->text);
 }
 
-static void trial_make(trial *t) {
+static void operand_add(trial *t, const char *name, og_dtype dtype,
+                        int32_t ndim, const int64_t *shape) {
+  operand *o = &t->operands[t->count];
+  operand_make(o, dtype, ndim, shape);
+  og_text_add(&t->text, t->count++ == 0 ? "graph t(" : ", ");
+  type_print(o, name, &t->text);
+}
+
+static void contraction_make(trial *t) {
   static const char *const scales[] = {"beta=1, alpha=1", "beta=0, alpha=1",
                                        "beta=2, alpha=0.5", "beta=1, alpha=-2"};
+  const int64_t batch = 1 + draw(3), m = 1 + draw(draw(3) == 0 ? 150 : 20);
+  const int64_t n = 1 + draw(draw(3) == 0 ? 150 : 40);
+  const int64_t k = 1 + draw(draw(3) == 0 ? 200 : 30);
+  const int32_t ndim = 2 + (int32_t)draw(2), skip = 3 - ndim;
+  const int64_t a[3] = {batch, m, k}, b[3] = {batch, k, n};
+  const int64_t c[3] = {batch, draw(2) == 0 ? 1 : m, draw(4) == 0 ? 1 : n};
+  const bool has_c = draw(2) == 0;
+  const int32_t c_skip = skip + (int32_t)draw(3 - skip);
   *t = (trial){.dtype = types[draw(sizeof types / sizeof *types)],
-               .batch = 1 + draw(3),
-               .m = 1 + draw(draw(3) == 0 ? 150 : 20),
-               .n = 1 + draw(draw(3) == 0 ? 150 : 40),
-               .k = 1 + draw(draw(3) == 0 ? 200 : 30),
-               .ndim = 2 + (int32_t)draw(2),
-               .has_c = draw(2) == 0};
-  const int32_t skip = 3 - t->ndim;
-  const int64_t a[3] = {t->batch, t->m, t->k}, b[3] = {t->batch, t->k, t->n};
-  const int64_t c[3] = {t->batch, draw(2) == 0 ? 1 : t->m,
-                        draw(4) == 0 ? 1 : t->n};
-  const int32_t c_skip = skip + (int32_t)draw(4 - skip);
-  operand_make(&t->a, t->dtype, t->ndim, a + skip);
-  operand_make(&t->b, t->dtype, t->ndim, b + skip);
-  operand_make(&t->c, t->dtype, 3 - c_skip > 0 ? 3 - c_skip : 1,
-               c_skip < 3 ? c + c_skip : c + 2);
-  og_text_add(&t->text, "graph t(");
-  if (t->has_c) {
-    type_print(&t->c, "c", &t->text);
-    og_text_add(&t->text, ", ");
-  }
-  type_print(&t->a, "a", &t->text);
-  og_text_add(&t->text, ", ");
-  type_print(&t->b, "b", &t->text);
+               .elements = (skip ? 1 : batch) * m * n};
+  if (has_c) operand_add(t, "c", t->dtype, 3 - c_skip, c + c_skip);
+  operand_add(t, "a", t->dtype, ndim, a + skip);
+  operand_add(t, "b", t->dtype, ndim, b + skip);
   og_text_addf(&t->text, ") {\n  %%y: %s[", og_dtype_name(t->dtype));
-  if (t->ndim == 3) og_text_addf(&t->text, "%d, ", (int)t->batch);
-  og_text_addf(&t->text, "%d, %d] = ", (int)t->m, (int)t->n);
-  if (t->has_c)
+  if (skip == 0) og_text_addf(&t->text, "%d, ", (int)batch);
+  og_text_addf(&t->text, "%d, %d] = ", (int)m, (int)n);
+  if (has_c)
     og_text_addf(&t->text, "addmm(%%c, %%a, %%b; %s)", scales[draw(4)]);
   else
     og_text_add(&t->text, "matmul(%a, %b)");
   og_text_add(&t->text, "\n  return %y\n}\n");
+}
+
+static void attention_make(trial *t) {
+  static const og_dtype mask_types[] = {
+      {OG_CODE_BOOL, 8, 1}, {OG_CODE_FLOAT, 32, 1}, {OG_CODE_BFLOAT, 16, 1}};
+  const int64_t groups = 1 + draw(2), heads = groups * (1 + draw(2));
+  const int64_t batch = 1 + draw(2), queries = 1 + draw(80);
+  const int64_t keys = 1 + draw(80), width = 1 + draw(40);
+  const int64_t value_width = draw(2) == 0 ? width : 1 + draw(40);
+  const int64_t q[4] = {batch, heads, queries, width};
+  const int64_t k[4] = {batch, groups, keys, width};
+  const int64_t v[4] = {batch, groups, keys, value_width};
+  const int64_t m[4] = {draw(2) == 0 ? 1 : batch, draw(2) == 0 ? 1 : heads,
+                        draw(2) == 0 ? 1 : queries, draw(4) == 0 ? 1 : keys};
+  const bool has_mask = draw(2) == 0;
+  *t = (trial){.dtype = types[draw(3)],
+               .elements = batch * heads * queries * value_width,
+               .lse = batch * heads * queries};
+  operand_add(t, "q", t->dtype, 4, q);
+  operand_add(t, "k", t->dtype, 4, k);
+  operand_add(t, "v", t->dtype, 4, v);
+  if (has_mask) operand_add(t, "m", mask_types[draw(3)], 4, m);
+  og_text_addf(&t->text,
+               ") {\n  %%y: %s[%d, %d, %d, %d], %%l: f32[%d, %d, %d] = "
+               "attention(%%q, %%k, %%v, %s; causal=%s, scale=0.25)\n"
+               "  return %%y, %%l\n}\n",
+               og_dtype_name(t->dtype), (int)batch, (int)heads, (int)queries,
+               (int)value_width, (int)batch, (int)heads, (int)queries,
+               has_mask ? "%m" : "none", draw(3) == 0 ? "true" : "false");
 }
 
 static bool machine_begin(machine *m, const char *text, const char *rules,
@@ -132,18 +159,22 @@ static bool machine_begin(machine *m, const char *text, const char *rules,
   return machine_make(m, text, &host);
 }
 
-// The result's bytes, and which kernels there were.
+typedef struct outcome {
+  char y[PLACES * 8], l[PLACES * 4];
+} outcome;
+
+// The results, and which kernels there were.
 static bool trial_run(const trial *t, const char *rules, int32_t threads,
-                      char *y, og_text *out_rules) {
+                      outcome *out, og_text *out_rules) {
   machine m = {0};
   opgraft_call call;
-  void *storages[1] = {y};
+  void *storages[2] = {out->y, out->l};
   char text[512] = "";
-  const og_tensor *in[3] = {&t->c.tensor, &t->a.tensor, &t->b.tensor};
+  const og_tensor *in[4];
+  for (int32_t i = 0; i < t->count; ++i) in[i] = &t->operands[i].tensor;
   bool is_right = machine_begin(&m, t->text.data, rules, threads) &&
-                  opgraft_executable_begin(m.executable, in + !t->has_c, NULL,
-                                           2 + t->has_c, &call,
-                                           &m.error) == OG_OK;
+                  opgraft_executable_begin(m.executable, in, NULL, t->count,
+                                           &call, &m.error) == OG_OK;
   if (is_right) {
     is_right = opgraft_call_run(&call, storages, &m.error) == OG_OK;
     opgraft_executable_rules(m.executable, text, sizeof text);
@@ -155,25 +186,46 @@ static bool trial_run(const trial *t, const char *rules, int32_t threads,
   return is_right;
 }
 
+// Contractions are equal to the bit. Attention's softmax rounds: by its type's
+// last place, and by what single precision loses in a few steps.
+static bool is_near(og_dtype dtype, const char *a, const char *b, int64_t count,
+                    bool is_exact) {
+  const size_t item = og_dtype_bytes(dtype);
+  const double last = dtype.bits == 32              ? 0x1p-23
+                      : dtype.code == OG_CODE_FLOAT ? 0x1p-10
+                                                    : 0x1p-7;
+  if (is_exact) return memcmp(a, b, (size_t)count * item) == 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = og_element_double(dtype, a + (size_t)i * item);
+    const double y = og_element_double(dtype, b + (size_t)i * item);
+    const double size = y < 0 ? -y : y, apart = x < y ? y - x : x - y;
+    if (x != y && !(apart <= last * size + 4e-6)) return false;
+  }
+  return true;
+}
+
+static bool is_same(const trial *t, const outcome *a, const outcome *b) {
+  return is_near(t->dtype, a->y, b->y, t->elements, t->lse == 0) &&
+         is_near(types[0], a->l, b->l, t->lse, false);
+}
+
 // Whether every kernel gives the same; counts the fast ones.
 static bool trial_agrees(const trial *t, int *fast) {
-  static char plain[PLACES * 8], other[PLACES * 8];
+  static outcome plain, other;
   og_text chosen = {0}, again = {0};
-  const size_t bytes = (size_t)((t->ndim == 3 ? t->batch : 1) * t->m * t->n) *
-                       og_dtype_bytes(t->dtype);
-  bool is_right = trial_run(t, "*: plain", 1, plain, &chosen) &&
+  bool is_right = trial_run(t, "*: plain", 1, &plain, &chosen) &&
                   strstr(chosen.data, ": plain") != NULL;
   og_text_reset(&chosen);
-  is_right = is_right && trial_run(t, NULL, 1 + (int32_t)draw(3), other,
-                                   &chosen);
-  if (is_right && memcmp(plain, other, bytes) != 0) {
+  is_right =
+      is_right && trial_run(t, NULL, 1 + (int32_t)draw(3), &other, &chosen);
+  if (is_right && !is_same(t, &other, &plain)) {
     printf("%s differs:\n%s", chosen.data, t->text.data);
     is_right = false;
   }
   *fast += is_right && strstr(chosen.data, ": fast") != NULL;
   // What was chosen, given as rules, is chosen again.
-  is_right = is_right && trial_run(t, chosen.data, 2, other, &again) &&
-             memcmp(plain, other, bytes) == 0 &&
+  is_right = is_right && trial_run(t, chosen.data, 2, &other, &again) &&
+             is_same(t, &other, &plain) &&
              (strstr(chosen.data, ": fast") != NULL) ==
                  (strstr(again.data, ": fast  # a rule says so") != NULL);
   og_text_reset(&chosen);
@@ -181,12 +233,12 @@ static bool trial_agrees(const trial *t, int *fast) {
   return is_right;
 }
 
-TEST(contractions_agree) {
+static void all_agree(void (*make)(trial *t), int least_fast) {
   int fast = 0;
   for (int i = 0; i < TRIALS; ++i) {
     trial t;
     state = (uint64_t)i;
-    trial_make(&t);
+    make(&t);
     const bool is_right = trial_agrees(&t, &fast);
     trial_free(&t);
     if (!CHECK(is_right)) {
@@ -194,8 +246,11 @@ TEST(contractions_agree) {
       return;
     }
   }
-  CHECK(fast > TRIALS / 3 && fast < TRIALS);
+  CHECK(fast > least_fast);
 }
+
+TEST(contractions_agree) { all_agree(contraction_make, TRIALS / 3); }
+TEST(attention_agrees) { all_agree(attention_make, TRIALS - 1); }
 
 // A constant is packed once, and is right after the plan changes.
 TEST(constants_are_packed_once) {
@@ -252,4 +307,5 @@ TEST(rules_that_are_wrong) {
 }
 
 TEST_MAIN("exec_choose", CASE_NO_FAULTS(contractions_agree),
-          CASE(constants_are_packed_once), CASE(rules_that_are_wrong))
+          CASE_NO_FAULTS(attention_agrees), CASE(constants_are_packed_once),
+          CASE(rules_that_are_wrong))

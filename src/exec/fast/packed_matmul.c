@@ -46,8 +46,8 @@ static void share_copy(void *state, int64_t begin, int64_t end,
   for (int64_t i = begin; i < end; ++i) {
     int64_t offset[OG_NEST_OPERANDS];
     og_contraction_batch(of, i / of->m, offset);
-    const char *from = og_bytes(of->a) + offset[1] +
-                       i % of->m * stride_of(of->a, 2) * item;
+    const char *from =
+        og_bytes(of->a) + offset[1] + i % of->m * stride_of(of->a, 2) * item;
     char *to = s->copied + i * of->k * item;
     if (s->element == OG_F32)
       for (int64_t k = 0; k < of->k; ++k, from += step)
@@ -81,8 +81,7 @@ static void sums_store(const packed_matmul *s, const task *t) {
     for (int64_t i = 0; i < t->columns; ++i) sum[i] *= alpha;
     if (t->c != NULL) {
       const int64_t size = og_item_bytes(of->c);
-      const char *c =
-          t->c + (r * stride_of(&of->shift, 2)) * size;
+      const char *c = t->c + (r * stride_of(&of->shift, 2)) * size;
       const int64_t step = stride_of(&of->shift, 1) * size;
       for (int64_t i = 0; i < t->columns; ++i, c += step)
         sum[i] += beta * (float)og_element_double(of->c->dtype, c);
@@ -133,15 +132,14 @@ static task task_make(const packed_matmul *s, int64_t index, int32_t worker) {
             .panels = scratch + OG_GEMM_SCRATCH +
                       (size_t)TASK_ROWS * TASK_COLUMNS * sizeof(float)};
   t.rows = of->m - t.row < s->rows ? of->m - t.row : s->rows;
-  t.columns =
-      of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
+  t.columns = of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
   t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * of->k * item
             : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
   t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
-  t.y = og_bytes(out) + offset[0] +
-        (t.row * stride_of(out, 2) + t.column) * item;
+  t.y =
+      og_bytes(out) + offset[0] + (t.row * stride_of(out, 2) + t.column) * item;
   if (of->c != NULL && of->beta != 0)
     t.c = og_bytes(&of->shift) + offset[3] +
           (t.row * stride_of(&of->shift, 2) +
@@ -191,10 +189,9 @@ static void tasks_cut(packed_matmul *s, int64_t workers) {
   const og_contraction *of = &s->of;
   s->column_tasks = (of->n + TASK_COLUMNS - 1) / TASK_COLUMNS;
   const int64_t tasks = of->batches * s->column_tasks;
-  const int64_t wanted =
-      tasks < workers * TASKS_PER_WORKER && workers > 1
-          ? (workers * TASKS_PER_WORKER + tasks - 1) / tasks
-          : 1;
+  const int64_t wanted = tasks < workers * TASKS_PER_WORKER && workers > 1
+                             ? (workers * TASKS_PER_WORKER + tasks - 1) / tasks
+                             : 1;
   s->rows = (of->m + wanted - 1) / wanted;
   if (s->rows < 16) s->rows = 16;
   if (!s->is_direct && s->rows > TASK_ROWS) s->rows = TASK_ROWS;
@@ -207,14 +204,14 @@ static og_status memory_take(og_prep *prep, packed_matmul *s) {
   const int64_t item = og_item_bytes(of->a);
   const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
   int64_t copied = 0;
-  s->worker_bytes =
-      OG_GEMM_SCRATCH + TASK_ROWS * TASK_COLUMNS * (int64_t)sizeof(float) +
-      (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
+  s->worker_bytes = OG_GEMM_SCRATCH +
+                    TASK_ROWS * TASK_COLUMNS * (int64_t)sizeof(float) +
+                    (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
   if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
     return og_prep_memory(prep);
   copied = (copied + 63) / 64 * 64;
-  char *memory = og_prep_scratch(
-      prep, (size_t)(copied + workers * s->worker_bytes + 64));
+  char *memory =
+      og_prep_scratch(prep, (size_t)(copied + workers * s->worker_bytes + 64));
   if (memory == NULL) return og_prep_memory(prep);
   memory += -(uintptr_t)memory % 64;
   s->copied = copies ? memory : NULL;

@@ -28,7 +28,8 @@ static og_status picks_find(const picking *s, const og_run *run) {
       const int64_t size = s->whole->shape[base->dims[k]];
       const int64_t asked = og_index_asked(base, k, at);
       int64_t found = asked;
-      if (!og_index_wrap(size, &found)) return og_index_refuse(run, asked, size);
+      if (!og_index_wrap(size, &found))
+        return og_index_refuse(run, asked, size);
       s->chosen[p] = s->chosen[p] * size + found;
     }
   }

@@ -55,7 +55,7 @@ static og_status run_index_put(void *state, const og_run *run) {
           values->shape[d] == 1 ? 0 : at[s->reach.ndim - values->ndim + d];
     if (s->adds)
       og_element_add(out->dtype, og_element_at(out, to),
-                  og_element_at(values, from), 1);
+                     og_element_at(values, from), 1);
     else
       memcpy(og_element_at(out, to), og_element_at(values, from),
              (size_t)og_item_bytes(out));

@@ -16,8 +16,7 @@ og_status og_index_refuse(const og_run *run, int64_t index, int64_t size) {
                      index, size);
 }
 
-void og_element_add(og_dtype dtype, char *to, const char *from,
-                        double alpha) {
+void og_element_add(og_dtype dtype, char *to, const char *from, double alpha) {
   if (og_dtype_class(dtype) == OG_CLASS_I64)
     og_element_set_int(dtype, to,
                        (int64_t)((uint64_t)og_element_int(dtype, to) +
@@ -63,8 +62,8 @@ static og_status indices_broadcast(og_prep *prep, og_indexed *s) {
 // Collects the indices of `whole` and finds the shape that they reach: the
 // dims without an index, and the indices' own dims where the first index
 // stands, or in front where other dims lie between them.
-static og_status indices_read(og_prep *prep, og_indexed *s, const og_tensor *whole,
-                              int32_t skipped) {
+static og_status indices_read(og_prep *prep, og_indexed *s,
+                              const og_tensor *whole, int32_t skipped) {
   const int32_t count = prep->node->in_count - skipped;
   int64_t kept[OPGRAFT_RANK_MAX];
   int32_t kept_count = 0;
