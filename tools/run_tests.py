@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from typing import Iterator
 
 import results
 
@@ -119,6 +121,17 @@ def start(words: list[str], timeout: float) -> tuple[int, str]:
     return status, output
 
 
+def start_all(programs: dict[str, list[str]], timeout: float
+              ) -> Iterator[tuple[str, int, str]]:
+    """Runs them side by side, one for each core; name, status and output of
+    each, in order."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        running = {name: pool.submit(start, words, timeout)
+                   for name, words in programs.items()}
+        for name, program in running.items():
+            yield name, *program.result()
+
+
 def wait(child: subprocess.Popen[bytes], timeout: float) -> int:
     """The status of a child that leads its own group; after `timeout`, or a
     break, the group is ended."""
@@ -191,16 +204,22 @@ class Stages:
         self.tally = Tally()
         self.build = args.build.resolve()
 
-    def run_units(self, build: pathlib.Path, has: str = "") -> None:
-        for source in sorted((ROOT / "tests" / "unit").glob("*.c")):
-            if has not in source.read_text():
-                continue
-            program = build / "tests" / "unit" / source.stem
-            status, output = start([str(program)], UNIT_TIMEOUT_S)
-            self.tally.add_output(f"unit {source.stem}", status, output)
+    def run_units(self, build: pathlib.Path, alone: bool) -> None:
+        """Those with threads run alone: some of them measure."""
+        programs = {
+            f"unit {source.stem}": [str(build / "tests/unit" / source.stem)]
+            for source in sorted((ROOT / "tests" / "unit").glob("*.c"))
+            if ("<pthread.h>" in source.read_text()) == alone}
+        if alone:
+            for name, words in programs.items():
+                self.tally.add_output(name, *start(words, UNIT_TIMEOUT_S))
+        else:
+            for found in start_all(programs, UNIT_TIMEOUT_S):
+                self.tally.add_output(*found)
 
     def unit(self) -> None:
-        self.run_units(self.build)
+        self.run_units(self.build, alone=False)
+        self.run_units(self.build, alone=True)
 
     def valgrind(self) -> None:
         """Units and text tests under valgrind, which knows AVX2 at most. What
@@ -222,7 +241,7 @@ class Stages:
                               *start(words, SCRIPT_TIMEOUT_S))
 
     def threads(self) -> None:
-        self.run_units(self.args.thread_build.resolve(), "<pthread.h>")
+        self.run_units(self.args.thread_build.resolve(), alone=True)
 
     def text(self) -> None:
         words = [sys.executable, "tests/text/run.py", "--build",
@@ -335,16 +354,17 @@ class Stages:
                 ["--capture=sys", "-p", "no:faulthandler"], env)
 
     def fuzz(self) -> None:
-        seconds = self.args.fuzz_seconds
-        for source in sorted((ROOT / "tests" / "fuzz").glob("*.c")):
-            name = source.stem
-            if name == "driver" or name not in (self.args.fuzzer or [name]):
-                continue
-            seed = int(time.time())
-            words = [str(self.build / "tests" / "fuzz" / name), "--seconds",
-                     str(seconds), "--seed", str(seed),
-                     str(ROOT / "tests" / "fuzz" / "corpus" / name)]
-            status, output = start(words, FUZZ_PATIENCE * seconds + 120)
+        seconds, seed = self.args.fuzz_seconds, int(time.time())
+        names = [source.stem
+                 for source in sorted((ROOT / "tests" / "fuzz").glob("*.c"))
+                 if source.stem != "driver"
+                 and source.stem in (self.args.fuzzer or [source.stem])]
+        programs = {name: [str(self.build / "tests" / "fuzz" / name),
+                           "--seconds", str(seconds), "--seed", str(seed),
+                           str(ROOT / "tests" / "fuzz" / "corpus" / name)]
+                    for name in names}
+        patience = FUZZ_PATIENCE * seconds + 120
+        for name, status, output in start_all(programs, patience):
             counts = counts_of(output)
             if status == 0 and not accepts_enough(name, counts):
                 status = 1
@@ -390,8 +410,7 @@ class Stages:
             "ruff": [str(tools / "ruff"), "check", "-q", "."],
             "types": [str(tools / "mypy"), "--no-error-summary"],
         }
-        for name, words in commands.items():
-            status, _ = start(words, UNIT_TIMEOUT_S)
+        for name, status, _ in start_all(commands, UNIT_TIMEOUT_S):
             print(f"{name}: {'passed' if status == 0 else 'failed'}")
             self.tally.add_status(name, status)
 
