@@ -87,4 +87,17 @@ void *og_arena_array(og_arena *arena, size_t count, size_t size_bytes);
 char *og_arena_strndup(og_arena *arena, const char *text, size_t length);
 void og_arena_destroy(og_arena *arena);
 
+// Row-major strides; an empty dim counts as 1, so that strides stay distinct.
+// Returns how many elements they span, -1 where that is beyond 63 bits.
+static inline int64_t og_row_major(const int64_t *shape, int32_t ndim,
+                                   int64_t *out_strides) {
+  int64_t span = 1;
+  bool fits = true;
+  for (int32_t d = ndim - 1; d >= 0; --d) {
+    out_strides[d] = span;
+    fits &= og_i64_mul(span, shape[d] > 1 ? shape[d] : 1, &span);
+  }
+  return fits ? span : -1;
+}
+
 #endif  // OG_BASE_MEMORY_H

@@ -232,11 +232,7 @@ static og_tensor *tensor_densify(opgraft_frame *frame, const og_tensor *tensor,
   if (twin == NULL) return NULL;
   *twin = *tensor;
   twin->strides = (int64_t *)(void *)(twin + 1);
-  int64_t stride = 1;
-  for (int32_t i = tensor->ndim - 1; i >= 0; --i) {
-    twin->strides[i] = stride;
-    stride *= tensor->shape[i];
-  }
+  og_row_major(tensor->shape, tensor->ndim, twin->strides);
   if (has_layout) return twin;
   twin->data = frame_alloc(frame, bytes);
   twin->byte_offset = 0;

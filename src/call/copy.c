@@ -34,14 +34,6 @@ static void copy_row(char *to, int64_t to_stride, const char *from,
     memcpy(to + i * to_step, from + i * from_step, item);
 }
 
-static void row_major(const og_tensor *tensor, int64_t *out_strides) {
-  int64_t stride = 1;
-  for (int32_t i = tensor->ndim - 1; i >= 0; --i) {
-    out_strides[i] = stride;
-    stride *= tensor->shape[i];
-  }
-}
-
 void og_tensor_copy(const og_tensor *to, const og_tensor *from) {
   int64_t to_dense[OPGRAFT_RANK_MAX];
   int64_t from_dense[OPGRAFT_RANK_MAX];
@@ -58,9 +50,11 @@ void og_tensor_copy(const og_tensor *to, const og_tensor *from) {
     memcpy(to_at, from_at, (size_t)item);
     return;
   }
-  if (to_strides == NULL) row_major(to, to_dense), to_strides = to_dense;
+  if (to_strides == NULL)
+    og_row_major(to->shape, to->ndim, to_dense), to_strides = to_dense;
   if (from_strides == NULL)
-    row_major(from, from_dense), from_strides = from_dense;
+    og_row_major(from->shape, from->ndim, from_dense),
+        from_strides = from_dense;
 
   for (;;) {
     copy_row(to_at, to_strides[outer], from_at, from_strides[outer],

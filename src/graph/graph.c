@@ -325,11 +325,7 @@ og_status opgraft_graph_add_constant(opgraft_graph *graph, const char *name,
   to.data = copy;
   to.byte_offset = 0;
   to.strides = strides;
-  int64_t stride = 1;
-  for (int32_t i = data->ndim - 1; i >= 0; --i) {
-    strides[i] = stride;
-    stride *= data->shape[i];
-  }
+  og_row_major(data->shape, data->ndim, strides);
   og_tensor_copy(&to, data);
   value->data = copy;
   value->data_bytes = bytes;

@@ -18,11 +18,7 @@ bool og_array_create(og_array *array, og_dtype type, const og_dims *sizes) {
 
 void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out) {
-  int64_t step = 1;
-  for (int32_t d = array->sizes.rank - 1; d >= 0; --d) {
-    strides[d] = step;
-    step *= array->sizes.size[d];
-  }
+  og_row_major(array->sizes.size, array->sizes.rank, strides);
   *out = (og_tensor){.data = array->data,
                      .device = {OG_CPU, 0},
                      .ndim = array->sizes.rank,

@@ -66,11 +66,7 @@ static int64_t span_of(const placed *p) {
 }
 
 static void dense_strides(placed *p) {
-  int64_t step = 1;
-  for (int32_t d = p->tensor.ndim - 1; d >= 0; --d) {
-    p->strides[d] = step;
-    step *= p->shape[d];
-  }
+  og_row_major(p->shape, p->tensor.ndim, p->strides);
 }
 
 // Dims in any order in memory, with gaps unless they are to be packed.

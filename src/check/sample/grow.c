@@ -254,11 +254,7 @@ void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
 static bool tensor_make(opgraft_sample *s, int32_t t, int32_t e) {
   og_dims *sizes = &s->plan.shape[t][e];
   int64_t *strides = s->strides[t][e];
-  int64_t step = 1;
-  for (int32_t i = sizes->rank - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= sizes->size[i];
-  }
+  og_row_major(sizes->size, sizes->rank, strides);
   og_tensor *tensor = &s->tensor[t][e];
   *tensor = (og_tensor){.device = {OG_CPU, 0},
                         .ndim = sizes->rank,

@@ -15,11 +15,7 @@ static int64_t nothing[64];
 static void tensor_sketch(const og_sample *s, int32_t t, int32_t e,
                           int64_t *strides, og_tensor *out) {
   const og_dims *sizes = &s->shape[t][e];
-  int64_t step = 1;
-  for (int32_t i = sizes->rank - 1; i >= 0; --i) {
-    strides[i] = step;
-    if (!og_i64_mul(step, sizes->size[i], &step)) step = 1;
-  }
+  og_row_major(sizes->size, sizes->rank, strides);
   *out = (og_tensor){.data = nothing,
                      .device = {OG_CPU, 0},
                      .ndim = sizes->rank,

@@ -274,13 +274,9 @@ static inline bool add_item(const og_item *item, const opgraft_frame *frame,
 
 static inline bool fill_strides(const int64_t *dims, int64_t *strides,
                                 int32_t rank, size_t item_bytes) {
-  int64_t stride = 1;
-  bool fits = true;
-  for (int32_t k = rank - 1; k >= 0; --k) {
-    strides[k] = stride;
-    fits &= og_i64_mul(stride, dims[k] > 1 ? dims[k] : 1, &stride);
-  }
-  return fits & og_i64_mul(stride, (int64_t)item_bytes, &stride);
+  int64_t bytes;
+  const int64_t span = og_row_major(dims, rank, strides);
+  return span > 0 && og_i64_mul(span, (int64_t)item_bytes, &bytes);
 }
 
 static inline bool set_result(const og_decl *decl, int32_t i,

@@ -199,18 +199,14 @@ static og_status add_item(const og_decl *decl, const og_item *item,
   return OG_OK;
 }
 
-// Row-major; a dim of size 0 counts as 1, so that strides stay distinct.
 static og_status fill_strides(const og_decl *decl, int32_t i,
                               const int64_t *dims, int64_t *strides,
                               int32_t rank, og_dtype dtype,
                               opgraft_error *error) {
-  int64_t stride = 1;
-  bool fits = true;
-  for (int32_t k = rank - 1; k >= 0; --k) {
-    strides[k] = stride;
-    fits &= og_i64_mul(stride, dims[k] > 1 ? dims[k] : 1, &stride);
-  }
-  fits &= og_i64_mul(stride, (int64_t)og_dtype_bytes(dtype), &stride);
+  int64_t bytes;
+  const int64_t span = og_row_major(dims, rank, strides);
+  const bool fits =
+      span > 0 && og_i64_mul(span, (int64_t)og_dtype_bytes(dtype), &bytes);
   if (OG_LIKELY(fits)) return OG_OK;
   return og_error_set(error, OG_SHAPE, decl->name, NULL,
                       "%s: result %d: its size in bytes is beyond 64 bits",

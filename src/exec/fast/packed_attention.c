@@ -42,9 +42,9 @@ static bool is_f32(const og_tensor *t) {
 
 static const char *row_of(const og_tensor *t, int64_t batch, int64_t head,
                           int64_t row) {
-  return og_bytes(t) + (batch * t->strides[0] + head * t->strides[1] +
-                        row * t->strides[2]) *
-                           og_item_bytes(t);
+  return og_bytes(t) +
+         (batch * t->strides[0] + head * t->strides[1] + row * t->strides[2]) *
+             og_item_bytes(t);
 }
 
 // Shares are pairs of one operand.
@@ -150,8 +150,7 @@ static void lse_store(const packed_attention *s, int64_t pair, int64_t query,
                       float lse) {
   const og_tensor *t = s->of.io.out[1];
   const int64_t at = pair / s->of.heads * t->strides[0] +
-                     pair % s->of.heads * t->strides[1] +
-                     query * t->strides[2];
+                     pair % s->of.heads * t->strides[1] + query * t->strides[2];
   og_element_set_double(t->dtype, og_bytes(t) + at * og_item_bytes(t),
                         (double)lse);
 }
@@ -160,8 +159,7 @@ static void task_run(const packed_attention *s, int64_t pair, int64_t query,
                      int64_t count, char *scratch) {
   const og_heads *of = &s->of;
   const og_tensor *out = of->io.out[0];
-  const char *panels =
-      s->panels + og_heads_key_pair(of, pair) * s->pair_bytes;
+  const char *panels = s->panels + og_heads_key_pair(of, pair) * s->pair_bytes;
   float *scores = (float *)(void *)(scratch + OG_GEMM_SCRATCH);
   float *values = scores + s->task_rows * of->keys;
   const og_epilogue none = {0};
@@ -171,19 +169,17 @@ static void task_run(const packed_attention *s, int64_t pair, int64_t query,
                        (of->keys + OG_PANEL - 1) / OG_PANEL, NULL, scores,
                        of->keys, none, scratch, OG_F32);
   for (int64_t r = 0; r < count; ++r) {
-    const float lse =
-        row_softmax(s, pair, query + r, scores + r * of->keys);
+    const float lse = row_softmax(s, pair, query + r, scores + r * of->keys);
     if (of->io.out[1] != NULL) lse_store(s, pair, query + r, lse);
   }
-  char *y = (char *)(uintptr_t)row_of(out, pair / of->heads, pair % of->heads,
-                                      query);
+  char *y =
+      (char *)(uintptr_t)row_of(out, pair / of->heads, pair % of->heads, query);
   const bool is_direct = is_f32(out);
-  og_gemm(OG_F32)->run(scores, of->keys, panels + s->key_panel_bytes, count,
-                       of->value_width, of->keys, 0,
-                       (of->value_width + OG_PANEL - 1) / OG_PANEL, NULL,
-                       is_direct ? (void *)y : values,
-                       is_direct ? out->strides[2] : of->value_width, none,
-                       scratch, OG_F32);
+  og_gemm(OG_F32)->run(
+      scores, of->keys, panels + s->key_panel_bytes, count, of->value_width,
+      of->keys, 0, (of->value_width + OG_PANEL - 1) / OG_PANEL, NULL,
+      is_direct ? (void *)y : values,
+      is_direct ? out->strides[2] : of->value_width, none, scratch, OG_F32);
   for (int64_t r = 0; !is_direct && r < count; ++r)
     og_rows()->from_f32(values + r * of->value_width,
                         y + r * out->strides[2] * og_item_bytes(out),
@@ -235,20 +231,19 @@ static int64_t rows_begin(rows *s, const og_tensor *t) {
 static og_status memory_take(og_prep *prep, packed_attention *s) {
   const og_heads *of = &s->of;
   rows *all[3] = {&s->q, &s->k, &s->v};
-  const int64_t copied[3] = {rows_begin(&s->q, of->q),
-                             rows_begin(&s->k, of->k),
+  const int64_t copied[3] = {rows_begin(&s->q, of->q), rows_begin(&s->k, of->k),
                              rows_begin(&s->v, of->v)};
   const int64_t most = SCORES_MAX / of->keys > 8 ? SCORES_MAX / of->keys : 8;
   s->task_rows = most < TASK_ROWS ? most : TASK_ROWS;
   s->tasks = (of->queries + s->task_rows - 1) / s->task_rows;
   s->key_panel_bytes = (int64_t)og_packed_bytes(of->keys, of->width, OG_F32);
-  s->pair_bytes =
-      s->key_panel_bytes +
-      (int64_t)og_packed_bytes(of->value_width, of->keys, OG_F32);
+  s->pair_bytes = s->key_panel_bytes +
+                  (int64_t)og_packed_bytes(of->value_width, of->keys, OG_F32);
   s->worker_bytes =
       OG_GEMM_SCRATCH +
       (s->task_rows * (of->keys + of->value_width) * (int64_t)sizeof(float) +
-       63) / 64 * 64;
+       63) /
+          64 * 64;
   int64_t bytes = prep->executable->threads * s->worker_bytes + 64, panels;
   const bool fits =
       og_i64_mul(of->pairs / of->key_repeat, s->pair_bytes, &panels) &&

@@ -43,9 +43,7 @@ static og_status between_make(og_prep *prep, copy_to *s) {
       og_prep_scratch(prep, (size_t)(og_numel(from) * og_item_bytes(from)) + 1);
   if (s->between.strides == NULL || s->between.data == NULL)
     return og_prep_memory(prep);
-  int64_t stride = 1;
-  for (int32_t d = from->ndim - 1; d >= 0; stride *= from->shape[d--])
-    s->between.strides[d] = stride;
+  og_row_major(from->shape, from->ndim, s->between.strides);
   return OG_OK;
 }
 

@@ -15,7 +15,7 @@ typedef struct og_heads {
   int64_t key_repeat;  // query heads for each key head
   bool causal, is_bool_mask;
   double scale;
-  og_tensor mask;  // broadcast to [B, H, L, S]
+  og_tensor mask;               // broadcast to [B, H, L, S]
   const og_tensor *given_mask;  // NULL: none
 } og_heads;
 
