@@ -144,7 +144,7 @@ void og_choose(const og_prep *prep, og_order *out) {
 const char *og_choice_refused(og_candidate by) {
   switch (by) {
     case OG_BY_FAST:
-      return "no fast kernel takes its types and layouts";
+      return "no fast kernel takes its types, layouts or limits";
     case OG_BY_HOST:
       return "the host has no quick way to it";
     default:

@@ -218,6 +218,7 @@ typedef struct outcome {
   opgraft_executable *executable;
   opgraft_call call;
   void **storages;
+  bool is_single;  // sums may be in single precision: kernels were not chosen
 } outcome;
 
 static opgraft_graph *graph_read(const char *bytes, size_t size) {
@@ -265,6 +266,11 @@ static void plain_run(outcome *o) {
       o->tensors[outputs + i].data = NULL;
 }
 
+// Kernels that sum in single precision lose more than the plain run does where
+// sums cancel or leave its range.
+static const char in_double[] =
+    "matmul: plain\naddmm: plain\nattention: plain\n";
+
 static void planned_begin(outcome *o, maker *m, bool has_passes) {
   static const char no_pass[] = "view fold noop cse dce reinplace";
   const bool has_lanes = chance(m, 16);
@@ -273,8 +279,10 @@ static void planned_begin(outcome *o, maker *m, bool has_passes) {
       .disable = !has_passes    ? no_pass
                  : chance(m, 3) ? opgraft_pass_name((int32_t)below(m, 6))
                                 : NULL};
+  o->is_single = chance(m, 3);
   const opgraft_host host = {
       .struct_size = sizeof host,
+      .rules = o->is_single ? NULL : in_double,
       .flags = (chance(m, 4) ? OPGRAFT_HOST_ANY_SIZE : 0) |
                (has_lanes ? OPGRAFT_HOST_LANES_NOW : 0),
       .threads = has_lanes ? 2 : 1,
@@ -431,7 +439,7 @@ static bool subject_run(const subject *s, bool has_passes, bool *out_differs) {
     if (planned.status == OG_OK && !runs && plain.status != OG_MEMORY &&
         plain.status != OG_UNSUPPORTED)
       refusal_check(s);
-    if (runs) result = difference(&planned, &plain);
+    if (runs && !planned.is_single) result = difference(&planned, &plain);
   }
   *out_differs = result >= 0;
   if (result >= 0) {

@@ -228,7 +228,7 @@ static int64_t rows_begin(rows *s, const og_tensor *t) {
   return (og_numel(t) * (int64_t)sizeof(float) + 63) / 64 * 64;
 }
 
-static og_status memory_take(og_prep *prep, packed_attention *s) {
+static bool memory_take(og_prep *prep, packed_attention *s) {
   const og_heads *of = &s->of;
   rows *all[3] = {&s->q, &s->k, &s->v};
   const int64_t copied[3] = {rows_begin(&s->q, of->q), rows_begin(&s->k, of->k),
@@ -249,7 +249,7 @@ static og_status memory_take(og_prep *prep, packed_attention *s) {
       og_i64_mul(of->pairs / of->key_repeat, s->pair_bytes, &panels) &&
       og_i64_add(bytes, panels + copied[0] + copied[1] + copied[2], &bytes);
   char *at = fits ? og_prep_scratch(prep, (size_t)bytes) : NULL;
-  if (at == NULL) return og_prep_memory(prep);
+  if (at == NULL) return false;
   at += -(uintptr_t)at % 64;
   for (int32_t i = 0; i < 3; ++i) {
     if (copied[i] > 0) all[i]->copy = (float *)(void *)at;
@@ -257,7 +257,7 @@ static og_status memory_take(og_prep *prep, packed_attention *s) {
   }
   s->panels = at;
   s->scratch = at + panels;
-  return OG_OK;
+  return true;
 }
 
 og_status og_prepare_packed_attention(og_prep *prep) {
@@ -265,5 +265,6 @@ og_status og_prepare_packed_attention(og_prep *prep) {
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_heads_read(prep, &s->of, 0, prep->in[3]));
   OG_TRY(og_heads_need_results(prep, &s->of, prep->out[0], prep->out[1]));
-  return is_taken(s) ? memory_take(prep, s) : OG_UNSUPPORTED;
+  // Where memory is short the plain kernel says so, or needs less.
+  return is_taken(s) && memory_take(prep, s) ? OG_OK : OG_UNSUPPORTED;
 }

@@ -198,7 +198,7 @@ static void tasks_cut(packed_matmul *s, int64_t workers) {
   s->row_tasks = (of->m + s->rows - 1) / s->rows;
 }
 
-static og_status memory_take(og_prep *prep, packed_matmul *s) {
+static bool memory_take(og_prep *prep, packed_matmul *s) {
   const og_contraction *of = &s->of;
   const int64_t workers = prep->executable->threads;
   const int64_t item = og_item_bytes(of->a);
@@ -208,15 +208,15 @@ static og_status memory_take(og_prep *prep, packed_matmul *s) {
                     TASK_ROWS * TASK_COLUMNS * (int64_t)sizeof(float) +
                     (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
   if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
-    return og_prep_memory(prep);
+    return false;
   copied = (copied + 63) / 64 * 64;
   char *memory =
       og_prep_scratch(prep, (size_t)(copied + workers * s->worker_bytes + 64));
-  if (memory == NULL) return og_prep_memory(prep);
+  if (memory == NULL) return false;
   memory += -(uintptr_t)memory % 64;
   s->copied = copies ? memory : NULL;
   s->scratch = memory + copied;
-  return OG_OK;
+  return true;
 }
 
 og_status og_prepare_packed_matmul(og_prep *prep) {
@@ -231,6 +231,7 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                           (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
   tasks_cut(s, prep->executable->threads);
-  OG_TRY(memory_take(prep, s));
-  return og_packs_get(prep, of, s->element, &s->constant);
+  if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
+  og_packs_get(prep, of, s->element, &s->constant);
+  return OG_OK;
 }

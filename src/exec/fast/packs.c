@@ -62,12 +62,12 @@ static bool has_one_batch(const og_contraction *of) {
   return true;
 }
 
-og_status og_packs_get(og_prep *prep, const og_contraction *of, int element,
-                       const void **out_panels) {
+void og_packs_get(og_prep *prep, const og_contraction *of, int element,
+                  const void **out_panels) {
   const og_tensor *b = of->b;
   opgraft_executable *executable = prep->executable;
   *out_panels = NULL;
-  if (!is_constant(prep, of) || !has_one_batch(of)) return OG_OK;
+  if (!is_constant(prep, of) || !has_one_batch(of)) return;
   const og_gemm_weights weights = {.data = og_bytes(b),
                                    .n = of->n,
                                    .k = of->k,
@@ -79,15 +79,13 @@ og_status og_packs_get(og_prep *prep, const og_contraction *of, int element,
   pthread_mutex_unlock(&executable->mutex);
   if (pack == NULL) {
     const size_t bytes = og_packed_bytes(of->n, of->k, element);
-    if (!is_within_limit(prep, bytes)) return og_prep_memory(prep);
-    pack = og_alloc(sizeof *pack + bytes);
-    if (pack == NULL) return og_prep_memory(prep);
+    pack = is_within_limit(prep, bytes) ? og_alloc(sizeof *pack + bytes) : NULL;
+    if (pack == NULL) return;
     *pack = (og_pack){.of = weights};
     og_gemm_pack(&weights, 0, (of->n + OG_PANEL - 1) / OG_PANEL, pack->panels);
     pack = pack_add(executable, pack);
   }
   *out_panels = pack->panels;
-  return OG_OK;
 }
 
 void og_packs_destroy(og_pack *packs) {

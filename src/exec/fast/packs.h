@@ -8,9 +8,9 @@
 #include "exec/step/contraction.h"
 
 // The panels of b, which live as long as the executable; NULL where b is no
-// constant, or has several batches. Failure: OG_MEMORY.
-og_status og_packs_get(og_prep *prep, const og_contraction *of, int element,
-                       const void **out_panels);
+// constant, has several batches, or memory is short.
+void og_packs_get(og_prep *prep, const og_contraction *of, int element,
+                  const void **out_panels);
 void og_packs_destroy(og_pack *packs);
 
 #endif  // OG_EXEC_FAST_PACKS_H

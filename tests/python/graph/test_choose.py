@@ -80,7 +80,7 @@ def test_a_kernel_that_does_not_take_the_node(tmp_path: Path) -> None:
     torch.testing.assert_close(y, x @ x.T)
     assert lines(stats) == [
         "matmul f64[3,5] f64[5,3] -> f64[3,3]: host  "
-        "# no fast kernel takes its types and layouts"]
+        "# no fast kernel takes its types, layouts or limits"]
 
 
 def test_choices_do_not_change_from_one_compilation_to_the_next() -> None:
