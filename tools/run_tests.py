@@ -278,7 +278,7 @@ class Stages:
         print(f"--- {name}", flush=True)
         with tempfile.TemporaryDirectory() as tmp:
             report = pathlib.Path(tmp) / "report.xml"
-            words = [sys.executable, "-m", "pytest", "-q",
+            words = [sys.executable, "-m", "pytest", "-q", "--durations=4",
                      f"--junitxml={report}", *extra, *map(str, files)]
             status = wait(subprocess.Popen(words, cwd=ROOT, env=env,
                                            start_new_session=True),
