@@ -55,7 +55,7 @@ KEPT = ROOT / "build/sweep-public"
 EXPLAINED = ROOT / "tests/sweep/public/explained.txt"
 STEPS = 3
 MORE_DRAWS = 4  # where a ratio leaves the bound: one draw may be chance
-MOVED_TIMES = 3  # how often each of these is measured with eager moved
+MORE_TIMES = 3  # so many times more, where jumps are to be told apart
 JUMP = 10  # a distance so many times the usual one is a jump of the model
 CHANCE_MIN = 0.01  # below, jumps are more frequent than chance allows
 NATIVE_MIN = 0.98
@@ -78,7 +78,6 @@ def tensors(tree: Any) -> list[torch.Tensor]:
 class Samples(matrix.Worst):
     """And each sample's distances, ours and eager's, tensor by tensor."""
 
-    size: int = 0
     each: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def add(self, found: Any, eager: Any, exact: Any) -> None:
@@ -202,10 +201,10 @@ def neighbour(x: Any, draws: torch.Generator) -> Any:
     return torch.nextafter(x, torch.where(up, torch.inf, -torch.inf))
 
 
-def phase(case: Case, kind: str) -> tuple[dict[str, Any], Samples]:
-    """The largest ratio, and its place; or what was raised. And the samples of
-    the inputs' size that it is of."""
-    worst = [Samples(size=i) for i in range(len(case.entry.sizes))]
+def phase(case: Case, kind: str) -> tuple[dict[str, Any], list[Samples]]:
+    """The largest ratio, and its place; or what was raised. And the samples, by
+    size of the inputs."""
+    worst = [Samples() for _ in case.entry.sizes]
     try:
         for draw in range(1 + MORE_DRAWS):
             getattr(case, kind)(worst, draw)
@@ -215,18 +214,22 @@ def phase(case: Case, kind: str) -> tuple[dict[str, Any], Samples]:
                 break
     except Exception as error:
         first = (str(error).strip() or "no text").splitlines()[0]
-        return {"error": f"{type(error).__name__}: {first}"[:300]}, Samples()
-    return {"ratio": top.ratio, "where": top.where}, top
+        return {"error": f"{type(error).__name__}: {first}"[:300]}, worst
+    return {"ratio": top.ratio, "where": top.where}, worst
 
 
-def beside_moved(entry: Any, kind: str, ours: Samples) -> dict[str, Any]:
+def beside_moved(case: Case, kind: str, worst: list[Samples]
+                 ) -> dict[str, Any]:
     """A phase's usual distances over eager's, itself or moved, the jumps of
     both, and how likely as many of ours are if both jump equally often."""
-    case = Moved(entry)
-    worst = [Samples() for _ in entry.sizes]
-    for draw in range(MOVED_TIMES * (1 + MORE_DRAWS)):
-        getattr(case, kind)(worst, draw % (1 + MORE_DRAWS))
-    moved = worst[ours.size]
+    other = Moved(case.entry)
+    others = [Samples() for _ in worst]
+    for draw in range(MORE_TIMES * (1 + MORE_DRAWS)):
+        if draw > MORE_DRAWS:
+            getattr(case, kind)(worst, draw)
+        getattr(other, kind)(others, draw)
+    ours, moved = max(zip(worst, others, strict=True),
+                      key=lambda pair: pair[0].ratio)
     usual = [max(a, b) for a, b in zip(ours.usual(1), moved.usual(0))]
     ratios = [a / b for a, b in zip(ours.usual(0), usual, strict=True)]
     jumps, theirs = ours.jumps(0, usual), moved.jumps(0, usual)
@@ -253,7 +256,7 @@ def run_one(line: str) -> dict[str, Any]:
     begin = time.process_time()
     case = Case(entry, "opgraft")
     row: dict[str, Any] = {}
-    samples: dict[str, Samples] = {}
+    samples: dict[str, list[Samples]] = {}
     for kind in KINDS:
         row[kind], samples[kind] = phase(case, kind)
     said = opgraft.stats(case.compiled)
@@ -267,7 +270,7 @@ def run_one(line: str) -> dict[str, Any]:
         for kind in wrong:
             row[kind]["aot_eager"] = phase(theirs, kind)[0]
             if "ratio" in row[kind]:
-                row[kind]["moved"] = beside_moved(entry, kind, samples[kind])
+                row[kind]["moved"] = beside_moved(case, kind, samples[kind])
     return {**row, "seconds": time.process_time() - begin}
 
 

@@ -366,10 +366,11 @@ static og_status check_exprs(matcher *m, const subject *s) {
   OG_TRY(item_lengths(m, s, lengths));
   for (int32_t i = 0; i < s->pattern->item_count; ++i) {
     const og_item *item = &s->pattern->items[i];
-    const int64_t size = *shape;
+    const int64_t *at = shape;
     int64_t wanted;
     shape += lengths[i];
     if (item->kind != OG_ITEM_EXPR) continue;
+    const int64_t size = *at;  // others may have no dim, and be the last
     OG_TRY(og_eval_or_refuse(m->decl, &item->expr, m->frame, m->binding, 0,
                              &wanted, m->error));
     if (size == wanted) continue;
