@@ -10,9 +10,9 @@ backend="aot_eager" too: what fails there as well is torch's. Gradients jump
 (relu at 0, the largest of two equal numbers): there the last bit decides, and
 one jump outweighs all other samples. So a phase that leaves the bound is
 measured beside eager whose weights and inputs are moved by one unit in the last
-place each: it is the model's own doing if the usual distance of each tensor (a quarter of
-the samples are nearer) is within the bound, and jumps are no more frequent than
-chance allows. Each model's row
+place each: it is the model's own doing if each tensor's least distance, of the sample that
+jumps least, is within the bound, and jumps are no more frequent than chance
+allows. Each model's row
 is kept in build/ as it ends, so that a run that was stopped goes on with
 --resume. All models take hours: --minutes ends a run early, --missing goes on
 where docs/results/public_models.json ends, --again measures rows of it anew. A
@@ -55,8 +55,8 @@ KEPT = ROOT / "build/sweep-public"
 EXPLAINED = ROOT / "tests/sweep/public/explained.txt"
 STEPS = 3
 MORE_DRAWS = 4  # where a ratio leaves the bound: one draw may be chance
-MORE_TIMES = 3  # so many times more, where jumps are to be told apart
-JUMP = 10  # a distance so many times the usual one is a jump of the model
+MORE_TIMES = 2  # so many times more, where jumps are to be told apart
+JUMP = 10  # a distance so many times the least one is a jump of the model
 CHANCE_MIN = 0.01  # below, jumps are more frequent than chance allows
 NATIVE_MIN = 0.98
 MODELS_MIN = 100
@@ -86,16 +86,16 @@ class Samples(matrix.Worst):
         one.add(found, eager, exact)
         self.each.append(one.distances())
 
-    def usual(self, whose: int) -> list[float]:
-        """By tensor, the quarter of the samples: half of them may be jumps. 0:
-        ours, 1: eager's."""
-        return [sorted(row[whose] for row in rows)[len(rows) // 4]
+    def least(self, whose: int) -> list[float]:
+        """By tensor, the sample that is nearest: most may be jumps. 0: ours, 1:
+        eager's."""
+        return [min(row[whose] for row in rows)
                 for rows in zip(*self.each, strict=True)]
 
-    def jumps(self, whose: int, usual: list[float]) -> int:
-        """Samples of which a tensor is far beyond its usual distance."""
-        return sum(any(row[whose] > JUMP * u
-                       for row, u in zip(sample, usual, strict=True))
+    def jumps(self, whose: int, least: list[float]) -> int:
+        """Samples of which a tensor is far beyond its least distance."""
+        return sum(any(row[whose] > JUMP * x
+                       for row, x in zip(sample, least, strict=True))
                    for sample in self.each)
 
 
@@ -220,7 +220,7 @@ def phase(case: Case, kind: str) -> tuple[dict[str, Any], list[Samples]]:
 
 def beside_moved(case: Case, kind: str, worst: list[Samples]
                  ) -> dict[str, Any]:
-    """A phase's usual distances over eager's, itself or moved, the jumps of
+    """A phase's least distances over eager's, itself or moved, the jumps of
     both, and how likely as many of ours are if both jump equally often."""
     other = Moved(case.entry)
     others = [Samples() for _ in worst]
@@ -230,9 +230,9 @@ def beside_moved(case: Case, kind: str, worst: list[Samples]
         getattr(other, kind)(others, draw)
     ours, moved = max(zip(worst, others, strict=True),
                       key=lambda pair: pair[0].ratio)
-    usual = [max(a, b) for a, b in zip(ours.usual(1), moved.usual(0))]
-    ratios = [a / b for a, b in zip(ours.usual(0), usual, strict=True)]
-    jumps, theirs = ours.jumps(0, usual), moved.jumps(0, usual)
+    least = [max(a, b) for a, b in zip(ours.least(1), moved.least(0))]
+    ratios = [a / b for a, b in zip(ours.least(0), least, strict=True)]
+    jumps, theirs = ours.jumps(0, least), moved.jumps(0, least)
     return {"ratio": max(ratios), "jumps": jumps, "samples": len(ours.each),
             "eager_jumps": theirs, "eager_samples": len(moved.each),
             "chance": chance(jumps, len(ours.each), theirs, len(moved.each))}
