@@ -22,10 +22,9 @@ static PyObject *tensor_object(const og_tensor *tensor) {
     }
     dense *= size > 1 ? size : 1;  // an empty dim counts as 1
   }
-  return Py_BuildValue(
-      "(iiNy#)", tensor->dtype.code, tensor->dtype.bits, sizes,
-      (const char *)og_data(tensor),
-      (Py_ssize_t)(og_numel(tensor) * tensor->dtype.bits / 8));
+  return Py_BuildValue("(iiNy#)", tensor->dtype.code, tensor->dtype.bits, sizes,
+                       (const char *)og_data(tensor),
+                       (Py_ssize_t)(og_numel(tensor) * tensor->dtype.bits / 8));
 }
 
 static PyObject *list_object(const og_tensor_list *list) {
