@@ -104,10 +104,17 @@ enum {
   OPGRAFT_ARG_OTHER,   // s: the host's own text (a layout, a memory format)
 };
 
+enum {
+  OPGRAFT_WRITTEN = 1,   // a result replaces it
+  OPGRAFT_WRITTEN_PART,  // a view of a base: that is replaced
+  OPGRAFT_WRITTEN_BASE,  // no argument of the operator's, behind those
+};
+
 typedef struct opgraft_arg {
   const char *name;  // of a keyword argument; NULL for a positional one
-  int32_t kind;      // OPGRAFT_ARG_*
-  int32_t count;
+  int16_t kind;      // OPGRAFT_ARG_*
+  int16_t written;   // of a VALUE that the operator writes: OPGRAFT_WRITTEN_*
+  int32_t count;     // of a LIST: its entries
   union {
     opgraft_value value;
     opgraft_size size;
@@ -136,12 +143,6 @@ typedef struct opgraft_record {
 } opgraft_record;
 
 enum {
-  OPGRAFT_WRITTEN = 1,   // a result replaces it
-  OPGRAFT_WRITTEN_PART,  // a view of a base: that is replaced
-  OPGRAFT_WRITTEN_BASE,  // no argument of the operator's, behind those
-};
-
-enum {
   OPGRAFT_RECORD_RANDOM = 1u,       // ordered, never merged
   OPGRAFT_RECORD_SIDE_EFFECT = 2u,  // ordered, never removed
   OPGRAFT_RECORD_MUTATES = 4u,      // writes arguments that it does not name
@@ -154,7 +155,7 @@ enum {
 // Two names carry mutation. "auto_functionalized" stands for a mutating
 // operator made functional: args[0] is its name as STR, then come its
 // arguments in schema order, then the bases of those that are views. Written
-// VALUE arguments say so in opgraft_arg.count (OPGRAFT_WRITTEN_*); results are
+// VALUE arguments say so in opgraft_arg.written; results are
 // the returns, then one new value for each written argument and base, in
 // order. "aten.copy_.default" on an input is the write-back at the end.
 OPGRAFT_API og_status opgraft_graph_add_node(opgraft_graph *graph,

@@ -99,8 +99,8 @@ static int64_t most_elements(const og_prep *prep) {
 }
 
 static bool has_host(const og_prep *prep) {
-  return prep->executable->host.prepare != NULL &&
-         prep->node->foreign != NULL && !og_op_is(prep->node, OG_OP_FOREIGN);
+  return prep->executable->host.prepare != NULL && prep->node->is_as_recorded &&
+         !og_op_is(prep->node, OG_OP_FOREIGN);
 }
 
 static void add(og_order *order, og_candidate by) {

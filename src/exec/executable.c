@@ -61,7 +61,7 @@ static void stats_from_graph(opgraft_executable *executable) {
     }
     ++stats->nodes;
     const bool is_fallback =
-        og_op_is(node, OG_OP_FOREIGN) && node->foreign->module_op == NULL;
+        og_op_is(node, OG_OP_FOREIGN) && node->origin->module_op == NULL;
     ++*(is_fallback ? &stats->fallbacks : &stats->native);
     for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
       if (node->out[r] >= 0 && node->update[r] > 0 &&
@@ -170,7 +170,7 @@ static og_status entry_create_now(opgraft_executable *executable,
   if (cost_ns != NULL && flags != NULL) {
     for (int32_t n = 0; n < graph->node_count; ++n) {
       cost_ns[n] = 1000;
-      if (executable->host.prepare != NULL && graph->nodes[n].foreign != NULL)
+      if (executable->host.prepare != NULL && graph->nodes[n].is_as_recorded)
         flags[n] = OG_STEP_PINNED;
     }
     const og_lane_request request = {

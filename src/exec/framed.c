@@ -81,10 +81,10 @@ static og_status run_prepared(void *state, const og_run *run) {
 
 // --- Arguments ---------------------------------------------------------------
 
-static const opgraft_arg *arg_find(const og_foreign *foreign,
+static const opgraft_arg *arg_find(const og_origin *origin,
                                    const og_param *param, int32_t position) {
-  for (int32_t i = 0; i < foreign->arg_count; ++i) {
-    const opgraft_arg *arg = &foreign->args[i];
+  for (int32_t i = 0; i < origin->arg_count; ++i) {
+    const opgraft_arg *arg = &origin->args[i];
     if (arg->name != NULL ? strcmp(arg->name, param->name) == 0 : i == position)
       return arg;
   }
@@ -94,8 +94,8 @@ static const opgraft_arg *arg_find(const og_foreign *foreign,
 static og_status arg_wrong(og_prep *prep, const og_param *param,
                            const char *wanted) {
   return og_error_set(
-      prep->error, OG_INVALID, prep->node->foreign->name, param->name,
-      "%s%s: argument %s is not %s", prep->node->foreign->name,
+      prep->error, OG_INVALID, prep->node->origin->name, param->name,
+      "%s%s: argument %s is not %s", prep->node->origin->name,
       og_node_source(prep->node, &(og_source){{0}}), param->name, wanted);
 }
 
@@ -230,7 +230,7 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
                                const og_decl *decl) {
   for (int32_t p = 0; p < decl->param_count; ++p) {
     const og_param *param = &decl->params[p];
-    const opgraft_arg *arg = arg_find(prep->node->foreign, param, p);
+    const opgraft_arg *arg = arg_find(prep->node->origin, param, p);
     if (param->type == OG_TYPE_TENSOR)
       OG_TRY(tensor_set(prep, frame, param, arg));
     else
@@ -340,7 +340,7 @@ static og_status results_set(og_prep *prep, opgraft_frame *frame) {
 
 static og_status frame_fill(og_prep *prep, og_framed *framed) {
   opgraft_frame *frame = &framed->frame;
-  const opgraft_op *op = prep->node->foreign->module_op;
+  const opgraft_op *op = prep->node->origin->module_op;
   void **kept = og_prep_alloc(
       prep, (size_t)(prep->node->in_count + prep->node->out_count + 1) *
                 sizeof *kept);

@@ -28,10 +28,20 @@ typedef struct og_hosted {
 
 // --- Arguments with numbers for sizes ----------------------------------------
 
+static bool has_sizes(const opgraft_arg *args, int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (args[i].kind == OPGRAFT_ARG_SIZE ||
+        (args[i].kind == OPGRAFT_ARG_LIST &&
+         has_sizes(args[i].list, args[i].count)))
+      return true;
+  return false;
+}
+
+// The origin's own where none is a size.
 static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
                               int32_t count, const opgraft_arg **out_args) {
-  *out_args = NULL;
-  if (count == 0) return OG_OK;
+  *out_args = args;
+  if (!has_sizes(args, count)) return OG_OK;
   opgraft_arg *copy = og_prep_alloc(prep, (size_t)count * sizeof *copy);
   if (copy == NULL) return og_prep_memory(prep);
   for (int32_t i = 0; i < count; ++i) {
@@ -157,7 +167,7 @@ static og_status operands_make(og_prep *prep, og_tensor *const **out_in) {
 static og_status hosted_make(og_prep *prep, bool is_optional,
                              og_hosted **out_hosted) {
   const og_node *node = prep->node;
-  const og_foreign *foreign = node->foreign;
+  const og_origin *origin = node->origin;
   og_tensor *const *operands = NULL;
   og_hosted *hosted = og_prep_alloc(prep, sizeof *hosted);
   if (hosted == NULL) return og_prep_memory(prep);
@@ -167,9 +177,9 @@ static og_status hosted_make(og_prep *prep, bool is_optional,
                         .out = prep->out,
                         .update = node->update,
                         .call = {.struct_size = sizeof hosted->call,
-                                 .host_node = foreign->host_node,
-                                 .name = foreign->name,
-                                 .arg_count = foreign->arg_count,
+                                 .host_node = origin->host_node,
+                                 .name = origin->name,
+                                 .arg_count = origin->arg_count,
                                  .in_count = node->in_count,
                                  .in = (const og_tensor *const *)operands,
                                  .out = prep->out,
@@ -180,7 +190,7 @@ static og_status hosted_make(og_prep *prep, bool is_optional,
                                  .may_keep = node->update == NULL &&
                                              (node->flags & OG_OP_EFFECT)}};
   *out_hosted = hosted;
-  return args_resolve(prep, foreign->args, foreign->arg_count,
+  return args_resolve(prep, origin->args, origin->arg_count,
                       &hosted->call.args);
 }
 
@@ -213,13 +223,13 @@ void og_hosted_release(og_instance *instance) {
 og_status og_prepare_foreign(og_prep *prep) {
   bool is_taken;
   const og_node *node = prep->node;
-  if (node->foreign->module_op != NULL) return og_prepare_module(prep);
+  if (node->origin->module_op != NULL) return og_prepare_module(prep);
   OG_TRY(og_prepare_hosted(prep, false, &is_taken));
   if (is_taken) return OG_OK;
-  return og_error_set(prep->error, OG_UNSUPPORTED, node->foreign->name, NULL,
-                      "%s%s needs a host that runs it: %s", node->foreign->name,
+  return og_error_set(prep->error, OG_UNSUPPORTED, node->origin->name, NULL,
+                      "%s%s needs a host that runs it: %s", node->origin->name,
                       og_node_source(node, &(og_source){{0}}),
-                      node->foreign->reason
-                          ? node->foreign->reason
+                      node->origin->reason
+                          ? node->origin->reason
                           : "it is no operator of the engine or of a module");
 }

@@ -110,7 +110,7 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
     if (!refuses || i + 1 == order.count) break;
     *out = (og_chosen){order.by[i + 1], og_choice_refused(by)};
   }
-  return status == OG_SHAPE && prep->node->foreign != NULL
+  return status == OG_SHAPE && prep->node->is_as_recorded
              ? refused_ask(prep, out)
              : status;
 }

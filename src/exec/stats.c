@@ -37,8 +37,7 @@ static void site_add(const og_node *node, const char *reason, bool *is_first,
                      og_text *out) {
   og_text_add(out, *is_first ? "{\"operator\": " : ", {\"operator\": ");
   *is_first = false;
-  og_text_add_json(out,
-                   node->foreign ? node->foreign->name : og_ops[node->op].name);
+  og_text_add_json(out, og_node_name(node));
   og_text_add(out, ", \"reason\": ");
   og_text_add_json(out, reason);
   og_text_add(out, ", \"file\": ");
@@ -52,9 +51,9 @@ static void fallbacks_add(const opgraft_graph *graph, og_text *out) {
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN) ||
-        node->foreign->module_op != NULL)
+        node->origin->module_op != NULL)
       continue;
-    site_add(node, node->foreign->reason ? node->foreign->reason : "no row",
+    site_add(node, node->origin->reason ? node->origin->reason : "no row",
              &is_first, out);
   }
   og_text_add(out, "]");

@@ -92,16 +92,17 @@ typedef struct og_value {
   } number;
 } og_value;
 
-// A node's words in its host's graph. VALUE arguments hold positions among
-// the node's operands.
-typedef struct og_foreign {
+// The node of the host's graph that a node comes from, as it was recorded.
+// Several nodes may share one. VALUE arguments hold positions among the
+// operands of the node that is as recorded, -1 where there is none.
+typedef struct og_origin {
   const char *name;
   const opgraft_arg *args;
   int32_t arg_count;
   int32_t host_node;
   const opgraft_op *module_op;  // called directly where there is one
   const char *reason;           // why the host must run it; NULL if it need not
-} og_foreign;
+} og_origin;
 
 typedef struct og_node {
   int32_t op;
@@ -110,7 +111,10 @@ typedef struct og_node {
   opgraft_value *in;
   opgraft_value *out;
   const opgraft_arg *attrs;  // by the operator's list; NULL if it has none
-  const og_foreign *foreign;
+  const og_origin *origin;   // NULL: a view, or a graph read from text
+  // The origin's operator on this node's operands is what the node computes, so
+  // that the host may run it. Who changes the one but not the other clears it.
+  bool is_as_recorded;
   // Of result r: 1 + the operand whose old contents it starts from, 0 if none;
   // NULL if no result does. A result may lie in another one's storage: an
   // operator that writes parts of a base gives the base, then the parts.
@@ -167,8 +171,8 @@ struct opgraft_graph {
   og_mapping file;
   const char *data;
   size_t data_bytes;
-  const int16_t *import_slots;  // the importer's hash table
-  const char *last_file;        // of the record before
+  struct og_import_table *import_table;  // the importer's
+  const char *last_file;                 // of the record before
   og_arena arena;
 };
 
@@ -212,7 +216,7 @@ bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
 
 // The operator's name, as the host says it where there is one.
 static inline const char *og_node_name(const og_node *node) {
-  return node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+  return node->origin != NULL ? node->origin->name : og_ops[node->op].name;
 }
 
 // Of a message: room for what og_node_source writes.

@@ -621,11 +621,11 @@ static og_status read_update(parser *p, og_node *node) {
 }
 
 static og_status read_foreign_notes(parser *p, og_node *node,
-                                    og_foreign *foreign) {
+                                    og_origin *origin) {
   if (!take(p, "{")) return OG_OK;
   do {
     if (take(p, "node"))
-      OG_TRY(read_int(p, &foreign->host_node));
+      OG_TRY(read_int(p, &origin->host_node));
     else if (take(p, "random"))
       node->flags |= OG_OP_RANDOM;
     else if (take(p, "effect"))
@@ -633,7 +633,7 @@ static og_status read_foreign_notes(parser *p, og_node *node,
     else if (take(p, "update"))
       OG_TRY(read_update(p, node));
     else if (take(p, "why"))
-      OG_TRY(read_string(p, &foreign->reason));
+      OG_TRY(read_string(p, &origin->reason));
     else
       return wrong(p, "node, random, effect, update or why");
   } while (take(p, ","));
@@ -647,11 +647,11 @@ static og_status node_append(parser *p, int32_t op, const opgraft_arg *attrs,
 }
 
 static og_status read_foreign(parser *p, int32_t *out_node) {
-  og_foreign *foreign = og_arena_alloc(&p->graph->arena, sizeof *foreign);
-  if (foreign == NULL) return og_graph_no_memory(p->error);
-  OG_TRY(read_string(p, &foreign->name));
+  og_origin *origin = og_arena_alloc(&p->graph->arena, sizeof *origin);
+  if (origin == NULL) return og_graph_no_memory(p->error);
+  OG_TRY(read_string(p, &origin->name));
   OG_TRY(need(p, "("));
-  OG_TRY(read_args(p, ")", 0, &foreign->args, &foreign->arg_count));
+  OG_TRY(read_args(p, ")", 0, &origin->args, &origin->arg_count));
   if (take(p, "of")) {
     do {
       opgraft_value base;
@@ -662,8 +662,9 @@ static og_status read_foreign(parser *p, int32_t *out_node) {
   }
   OG_TRY(node_append(p, OG_IR_foreign, NULL, out_node));
   og_node *node = &p->graph->nodes[*out_node];
-  node->foreign = foreign;
-  return read_foreign_notes(p, node, foreign);
+  node->origin = origin;
+  node->is_as_recorded = true;
+  return read_foreign_notes(p, node, origin);
 }
 
 static og_status read_operation(parser *p, int32_t *out_node) {

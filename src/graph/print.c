@@ -169,31 +169,31 @@ static int32_t values_count(const opgraft_arg *args, int32_t count) {
 }
 
 static void print_foreign(const printer *p, const og_node *node) {
-  const og_foreign *foreign = node->foreign;
+  const og_origin *origin = node->origin;
   og_text *out = p->out;
   og_text_add(out, "foreign ");
-  print_quoted(foreign->name, out);
+  print_quoted(origin->name, out);
   og_text_add(out, "(");
-  for (int32_t i = 0; i < foreign->arg_count; ++i) {
+  for (int32_t i = 0; i < origin->arg_count; ++i) {
     if (i > 0) og_text_add(out, ", ");
-    print_arg(p, node, &foreign->args[i]);
+    print_arg(p, node, &origin->args[i]);
   }
   og_text_add(out, ")");
   // What parts of are written: operands that no argument names.
-  const int32_t named = values_count(foreign->args, foreign->arg_count);
+  const int32_t named = values_count(origin->args, origin->arg_count);
   for (int32_t i = named; i < node->in_count; ++i) {
     og_text_add(out, i == named ? " of " : ", ");
     print_value(p, node->in[i]);
   }
-  og_text_addf(out, " {node %d", (int)foreign->host_node);
+  og_text_addf(out, " {node %d", (int)origin->host_node);
   if (node->flags & OG_OP_RANDOM) og_text_add(out, ", random");
   if (node->flags & OG_OP_EFFECT) og_text_add(out, ", effect");
   for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
     if (node->update[r] > 0)
       og_text_addf(out, ", update %d:%d", (int)r, (int)node->update[r] - 1);
-  if (foreign->reason != NULL) {
+  if (origin->reason != NULL) {
     og_text_add(out, ", why ");
-    print_quoted(foreign->reason, out);
+    print_quoted(origin->reason, out);
   }
   og_text_add(out, "}");
 }
@@ -398,7 +398,7 @@ static void dot_body(const printer *p) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed) continue;
     og_text_addf(p->out, "  n%d [label=", (int)n);
-    print_quoted(og_op_is(node, OG_OP_FOREIGN) ? node->foreign->name
+    print_quoted(og_op_is(node, OG_OP_FOREIGN) ? node->origin->name
                                                : og_ops[node->op].name,
                  p->out);
     og_text_add(p->out,

@@ -20,9 +20,7 @@ static og_status wrong(const verifier *v, const char *what) {
   const opgraft_graph *graph = v->graph;
   const bool is_node = v->node >= 0 && v->node < graph->node_count;
   const og_node *node = is_node ? &graph->nodes[v->node] : NULL;
-  const char *name = "the outputs";
-  if (node != NULL)
-    name = node->foreign != NULL ? node->foreign->name : og_ops[node->op].name;
+  const char *name = node != NULL ? og_node_name(node) : "the outputs";
   return og_error_set(v->error, graph->is_text ? OG_INVALID : OG_INTERNAL, name,
                       NULL, "graph %s, node %d, %s%s: %s", graph->name,
                       (int)v->node, name,
@@ -53,8 +51,10 @@ static og_status check_counts(const verifier *v, const og_node *node) {
     return wrong(v, "it has too few or too many operands");
   if (info->out_count >= 0 && node->out_count != info->out_count)
     return wrong(v, "it has too few or too many results");
-  if ((info->flags & OG_OP_FOREIGN) != 0 && node->foreign == NULL)
-    return wrong(v, "a foreign node has no name");
+  if (node->is_as_recorded && node->origin == NULL)
+    return wrong(v, "it is as recorded, but has no record");
+  if ((info->flags & OG_OP_FOREIGN) != 0 && !node->is_as_recorded)
+    return wrong(v, "a foreign node is not as recorded");
   // The first operand says what the others are; a fallback's may be None.
   const bool needs_first = (info->flags & OG_OP_FOREIGN) == 0;
   for (int32_t i = 0; needs_first && i < node->in_count; ++i)
@@ -192,8 +192,8 @@ static og_status check_node(verifier *v, const og_node *node) {
   OG_TRY(check_counts(v, node));
   for (int32_t i = 0; i < node->in_count; ++i)
     OG_TRY(check_read(v, node->in[i], i > 0 || !og_op_is(node, OG_OP_WRITE)));
-  if (node->foreign != NULL)
-    OG_TRY(check_args(v, node, node->foreign->args, node->foreign->arg_count));
+  if (node->is_as_recorded)
+    OG_TRY(check_args(v, node, node->origin->args, node->origin->arg_count));
   for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r)
     if (node->update[r] > 0 && node->out[r] >= 0) {
       const og_value *values = v->graph->values;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of a record, and the fourth column of aten.def, which names them.
+// Arguments of a record, and what the fourth column of aten.def makes of them.
 
 #include "import/args.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "graph/op.h"
 #include "import/emit.h"
+#include "import/spec.h"
 
 // --- Arguments ---------------------------------------------------------------
 
 const opgraft_arg *og_arg_at(const og_import *import, int32_t position) {
   const opgraft_record *record = import->record;
+  if (position < 0) return NULL;
   for (int32_t i = 0; i < record->arg_count; ++i)
     if (record->args[i].name == NULL && position-- == 0)
       return &record->args[i];
@@ -87,86 +87,25 @@ og_status og_operand(og_import *import, const opgraft_arg *arg,
 
 // --- The spec ----------------------------------------------------------------
 
-// One token: position, keyword, default.
-typedef struct token {
-  const char *text;
-  size_t length;
-  const opgraft_arg *arg;  // what the record has, NULL if nothing
-  bool has_default;
-  const char *fallback;  // the default's text, "" for none
-  size_t fallback_length;
-} token;
-
-static const char *token_end(const char *at) { return at + strcspn(at, " ;"); }
-
-// "2|alpha?1" at `at`.
-static void token_read(const og_import *import, const char *at, token *out) {
-  const char *end = token_end(at);
-  const char *bar = memchr(at, '|', (size_t)(end - at));
-  const char *mark = memchr(at, '?', (size_t)(end - at));
-  char name[32] = "";
-  *out = (token){.text = at, .length = (size_t)(end - at)};
-  if (mark != NULL) {
-    out->has_default = true;
-    out->fallback = mark + 1;
-    out->fallback_length = (size_t)(end - mark - 1);
-  }
-  if (bar != NULL)
-    memcpy(name, bar + 1, (size_t)((mark != NULL ? mark : end) - bar - 1));
-  out->arg = og_arg_find(import, atoi(at), bar != NULL ? name : NULL);
-}
-
-static bool literal_arg(const char *text, size_t length, opgraft_arg *out) {
-  char copy[32] = "";
-  *out = (opgraft_arg){.kind = OPGRAFT_ARG_NONE};
-  if (length == 0) return false;
-  memcpy(copy, text, length < sizeof copy ? length : sizeof copy - 1);
-  if (strchr(copy, '.') != NULL) {
-    out->kind = OPGRAFT_ARG_FLOAT;
-    og_double_parse(copy, length, &out->f);
-  } else {
-    out->kind = OPGRAFT_ARG_INT;
-    out->i = strtoll(copy, NULL, 10);
-  }
-  return true;
-}
-
-static og_status operand_read(og_import *import, const char *at,
-                              opgraft_value *out) {
-  opgraft_arg number;
-  token found;
+static og_status operand_read(og_import *import, const og_spec_item *item,
+                              const opgraft_arg *arg, opgraft_value *out) {
   *out = -1;
-  if (at[0] == '#') {
-    literal_arg(at + 1, (size_t)(token_end(at) - at - 1), &number);
-    return og_operand(import, &number, out);
-  }
-  token_read(import, at, &found);
-  if (found.arg != NULL && import->element > 0 &&
-      found.arg->kind == OPGRAFT_ARG_LIST)
-    return og_operand(import, &found.arg->list[import->element - 1], out);
-  if (found.arg != NULL) return og_operand(import, found.arg, out);
-  if (!found.has_default)
-    return og_give_up(import, "an argument that it needs is missing");
-  if (literal_arg(found.fallback, found.fallback_length, &number))
-    return og_operand(import, &number, out);
-  return OG_OK;
+  if (arg == NULL)
+    arg = &item->fallback;
+  else if (import->element > 0 && arg->kind == OPGRAFT_ARG_LIST)
+    arg = &arg->list[import->element - 1];
+  return arg->kind == OPGRAFT_ARG_NONE ? OG_OK : og_operand(import, arg, out);
 }
 
-static og_status attr_read(og_import *import, const char *at,
-                           opgraft_arg *attrs) {
-  const char *equals = strchr(at, '=');
-  token found;
-  const int32_t index =
-      og_op_attr_index(import->row->op, at, (size_t)(equals - at));
-  token_read(import, equals + 1, &found);
-  if (found.arg != NULL) {
-    attrs[index] = *found.arg;
-    attrs[index].name = NULL;
-    return OG_OK;
-  }
-  if (!found.has_default)
+static og_status item_read(og_import *import, const og_spec_item *item,
+                           og_spec_args *out) {
+  const opgraft_arg *arg = og_arg_find(import, item->position, item->name);
+  if (arg == NULL && item->is_required)
     return og_give_up(import, "an argument that it needs is missing");
-  literal_arg(found.fallback, found.fallback_length, &attrs[index]);
+  if (item->attr < 0)
+    return operand_read(import, item, arg, &out->in[out->in_count++]);
+  out->attrs[item->attr] = arg != NULL ? *arg : item->fallback;
+  out->attrs[item->attr].name = NULL;
   return OG_OK;
 }
 
@@ -217,22 +156,9 @@ static og_status numbers_convert(og_import *import, og_spec_args *args) {
 }
 
 og_status og_spec_read(og_import *import, og_spec_args *out) {
-  const char *at = import->row->spec;
-  bool is_attr = false;
   out->in_count = 0;
   memset(out->attrs, 0, sizeof out->attrs);
-  for (;;) {
-    at += strspn(at, " ");
-    if (*at == ';') {
-      is_attr = true;
-      ++at;
-      continue;
-    }
-    if (*at == '\0') return numbers_convert(import, out);
-    if (is_attr)
-      OG_TRY(attr_read(import, at, out->attrs));
-    else
-      OG_TRY(operand_read(import, at, &out->in[out->in_count++]));
-    at = token_end(at);
-  }
+  for (int32_t i = 0; i < import->spec->count; ++i)
+    OG_TRY(item_read(import, &import->spec->items[i], out));
+  return numbers_convert(import, out);
 }

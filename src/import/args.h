@@ -6,9 +6,10 @@
 
 #include "import/import.h"
 
-// A positional argument; NULL if there are fewer.
+// A positional argument; NULL if there are fewer, or `position` is negative.
 const opgraft_arg *og_arg_at(const og_import *import, int32_t position);
-// By name, else by position; NULL if it is not given or None.
+// By name, else by position (-1: by name only); NULL if it is not given or
+// None.
 const opgraft_arg *og_arg_find(const og_import *import, int32_t position,
                                const char *name);
 bool og_arg_int(const og_import *import, const opgraft_arg *arg, int64_t *out);

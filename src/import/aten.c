@@ -51,7 +51,7 @@ og_status og_import_add(og_import *import) {
 
 og_status og_import_div_mode(og_import *import) {
   og_spec_args args;
-  const opgraft_arg *mode = og_arg_find(import, 2, "rounding_mode");
+  const opgraft_arg *mode = og_arg_find(import, -1, "rounding_mode");
   int32_t op = OG_IR_div;
   OG_TRY(og_spec_read(import, &args));
   if (mode != NULL && mode->kind == OPGRAFT_ARG_STR)
@@ -118,19 +118,14 @@ og_status og_import_clamp(og_import *import) {
 
 og_status og_import_gelu(og_import *import) {
   const bool is_backward = import->row->op == OG_IR_gelu_backward;
-  const opgraft_arg *form =
-      og_arg_find(import, is_backward ? 2 : 1, "approximate");
-  const opgraft_arg *x = og_arg_at(import, 0), *y = og_arg_at(import, 1);
+  const opgraft_arg *form = og_arg_find(import, -1, "approximate");
   const bool is_tanh = form != NULL && form->kind == OPGRAFT_ARG_STR &&
                        strcmp(form->s, "tanh") == 0;
-  if (x == NULL || (is_backward && y == NULL))
-    return og_give_up(import, "an argument that it needs is missing");
-  const opgraft_value in[2] = {x->value, is_backward ? y->value : -1};
-  if (!is_backward)
-    return og_emit(import, is_tanh ? OG_IR_gelu_tanh : OG_IR_gelu, in, 1, NULL);
-  return og_emit(import,
-                 is_tanh ? OG_IR_gelu_tanh_backward : OG_IR_gelu_backward, in,
-                 2, NULL);
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  int32_t op = import->row->op;
+  if (is_tanh) op = is_backward ? OG_IR_gelu_tanh_backward : OG_IR_gelu_tanh;
+  return og_emit(import, op, args.in, args.in_count, NULL);
 }
 
 // --- Copies, fills, views ----------------------------------------------------
@@ -202,25 +197,6 @@ og_status og_import_empty_strided(og_import *import) {
   OG_TRY(og_result_make(import, 0));
   graph->values[import->out[0]].root = base;
   return og_append(import, OG_IR_view, &base, 1, import->out, 1, NULL);
-}
-
-// start and step; as floats if either is one.
-og_status og_import_arange(og_import *import) {
-  const opgraft_arg *first = og_arg_at(import, 0);
-  const char *name = import->record->name;
-  opgraft_arg attrs[OG_OP_ATTR_MAX] = {{.kind = OPGRAFT_ARG_NONE}};
-  const opgraft_arg *start = NULL, *step = NULL;
-  if (strstr(name, "iota") != NULL) {
-    start = og_arg_find(import, 99, "start");
-    step = og_arg_find(import, 99, "step");
-  } else if (strstr(name, "start") != NULL) {
-    start = first;
-    step = og_arg_at(import, 2);
-  }
-  if (start != NULL) attrs[0] = *start;
-  if (step != NULL) attrs[1] = *step;
-  attrs[0].name = attrs[1].name = NULL;
-  return og_emit(import, OG_IR_iota, NULL, 0, attrs);
 }
 
 og_status og_import_view(og_import *import) {

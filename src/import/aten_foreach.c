@@ -28,7 +28,7 @@ og_status og_import_foreach(og_import *import) {
   return OG_OK;
 }
 
-// The host's is Python: its words are not kept.
+// The host's is Python, so it is not offered the node.
 og_status og_import_fma(og_import *import) {
   og_spec_args args;
   OG_TRY(og_spec_read(import, &args));

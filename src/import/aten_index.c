@@ -59,7 +59,7 @@ og_status og_import_embedding_backward(og_import *import) {
   return og_emit(import, OG_IR_embedding_backward, args.in, 2, args.attrs);
 }
 
-// The host's words are kept only where its kernel gives what its shape function
+// The host is offered it only where its kernel gives what its shape function
 // says; results that only the gradient reads differ elsewhere.
 og_status og_import_embedding_bag(og_import *import) {
   og_spec_args args;
@@ -180,7 +180,7 @@ static og_status part_emit(og_import *import, const part *p,
   attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_SIZE, .size = p->offset};
   attrs[1] =
       (opgraft_arg){.kind = OPGRAFT_ARG_LIST, .count = count, .list = items};
-  // The host's operator would copy the whole first: its words are not kept.
+  // Not as recorded: the host's operator would copy the whole first.
   OG_TRY(og_results(import));
   return og_append(import, OG_IR_scatter_view, in, 2, import->out, 1, attrs);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "import/words.h"
+#include "import/origin.h"
 
 og_status og_give_up(og_import *import, const char *reason) {
   import->reason = reason;
@@ -54,6 +54,11 @@ og_status og_append(og_import *import, int32_t op, const opgraft_value *in,
   int32_t node;
   OG_TRY(og_graph_append(import->graph, op, in, in_count, out, out_count, attrs,
                          &node, import->error));
+  if (op != OG_IR_view) {
+    og_origin *origin = NULL;
+    OG_TRY(og_origin_get(import, &origin));
+    import->graph->nodes[node].origin = origin;
+  }
   return source_keep(import, node);
 }
 
@@ -67,7 +72,7 @@ og_status og_emit(og_import *import, int32_t op, const opgraft_value *in,
     return og_give_up(import, "it has another count of operands here");
   OG_TRY(og_results(import));
   OG_TRY(og_append(import, op, in, in_count, import->out, count, attrs));
-  return og_keep_words(import);
+  return og_origin_say(import);
 }
 
 og_status og_emit_new(og_import *import, int32_t op, const opgraft_value *in,

@@ -5,7 +5,7 @@
 
 #include "import/emit.h"
 #include "import/link.h"
-#include "import/words.h"
+#include "import/origin.h"
 
 // The result that replaces each written argument or base, from `result` on.
 // What is written as a part becomes a part of its base's result.
@@ -44,7 +44,7 @@ static og_status updates_walk(updates *u, const opgraft_arg *args,
     if (args[i].kind == OPGRAFT_ARG_LIST)
       OG_TRY(updates_walk(u, args[i].list, args[i].count, are_parts));
     if (args[i].kind != OPGRAFT_ARG_VALUE) continue;
-    const int32_t how = args[i].count;
+    const int32_t how = args[i].written;
     if ((how == OPGRAFT_WRITTEN || how == OPGRAFT_WRITTEN_BASE) && !are_parts)
       u->update[u->result++] = u->operand + 1;
     if (how == OPGRAFT_WRITTEN_PART && are_parts) {
@@ -60,9 +60,10 @@ static int32_t written_count(const opgraft_arg *args, int32_t count,
                              int32_t kind) {
   int32_t written = 0;
   for (int32_t i = 0; i < count; ++i)
-    written += args[i].kind == OPGRAFT_ARG_LIST
-                   ? written_count(args[i].list, args[i].count, kind)
-                   : args[i].kind == OPGRAFT_ARG_VALUE && args[i].count == kind;
+    written +=
+        args[i].kind == OPGRAFT_ARG_LIST
+            ? written_count(args[i].list, args[i].count, kind)
+            : args[i].kind == OPGRAFT_ARG_VALUE && args[i].written == kind;
   return written;
 }
 
@@ -70,15 +71,15 @@ static int32_t written_count(const opgraft_arg *args, int32_t count,
 // those behind the record's own are parts.
 static og_status updates_note(og_import *import, og_node *node,
                               const opgraft_arg *args, int32_t arg_count,
-                              const og_foreign *foreign) {
+                              const og_origin *origin) {
   const int32_t written = written_count(args, arg_count, OPGRAFT_WRITTEN) +
                           written_count(args, arg_count, OPGRAFT_WRITTEN_BASE);
   const int32_t returns = import->record->result_count - written;
   if (written == 0) return OG_OK;
   if (returns < 0)
-    return og_error_set(import->error, OG_INVALID, foreign->name, NULL,
+    return og_error_set(import->error, OG_INVALID, origin->name, NULL,
                         "%s writes %d arguments but has %d results",
-                        foreign->name, (int)written, (int)node->out_count);
+                        origin->name, (int)written, (int)node->out_count);
   int32_t *update = og_arena_array(&import->graph->arena,
                                    (size_t)node->out_count, sizeof *update);
   if (update == NULL) return og_graph_no_memory(import->error);
@@ -97,23 +98,23 @@ static og_status updates_note(og_import *import, og_node *node,
 // What the operator itself takes: bases of parts come behind that.
 static int32_t own_count(const opgraft_arg *args, int32_t arg_count) {
   while (arg_count > 0 && args[arg_count - 1].kind == OPGRAFT_ARG_VALUE &&
-         args[arg_count - 1].count == OPGRAFT_WRITTEN_BASE)
+         args[arg_count - 1].written == OPGRAFT_WRITTEN_BASE)
     --arg_count;
   return arg_count;
 }
 
 // The parts that are written, as results behind the record's own.
-static og_status parts_make(og_import *import, const og_words *w,
+static og_status parts_make(og_import *import, const opgraft_value *in,
                             const opgraft_arg *args, int32_t arg_count,
                             int32_t *operand, int32_t *at, opgraft_value *out) {
   opgraft_graph *graph = import->graph;
   for (int32_t i = 0; i < arg_count; ++i) {
     if (args[i].kind == OPGRAFT_ARG_LIST)
-      OG_TRY(
-          parts_make(import, w, args[i].list, args[i].count, operand, at, out));
+      OG_TRY(parts_make(import, in, args[i].list, args[i].count, operand, at,
+                        out));
     if (args[i].kind != OPGRAFT_ARG_VALUE) continue;
-    const og_value *part = &graph->values[w->in[(*operand)++]];
-    if (args[i].count == OPGRAFT_WRITTEN_PART)
+    const og_value *part = &graph->values[in[(*operand)++]];
+    if (args[i].written == OPGRAFT_WRITTEN_PART)
       OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, part->dtype, part->ndim,
                                 part->shape, part->strides, &out[(*at)++],
                                 import->error));
@@ -121,8 +122,9 @@ static og_status parts_make(og_import *import, const og_words *w,
   return OG_OK;
 }
 
-static og_status fallback_append(og_import *import, og_words *w,
-                                 const opgraft_arg *args, int32_t arg_count) {
+static og_status fallback_append(og_import *import, const opgraft_value *in,
+                                 int32_t in_count, const opgraft_arg *args,
+                                 int32_t arg_count) {
   const int32_t results = import->record->result_count;
   const int32_t parts = written_count(args, arg_count, OPGRAFT_WRITTEN_PART);
   opgraft_value *out = import->out;
@@ -133,10 +135,10 @@ static og_status fallback_append(og_import *import, og_words *w,
                          sizeof *out);
     if (out == NULL) return og_graph_no_memory(import->error);
     for (int32_t r = 0; r < results; ++r) out[r] = import->out[r];
-    OG_TRY(parts_make(import, w, args, arg_count, &operand, &at, out));
+    OG_TRY(parts_make(import, in, args, arg_count, &operand, &at, out));
   }
-  return og_append(import, OG_IR_foreign, w->in, w->in_count, out,
-                   results + parts, NULL);
+  return og_append(import, OG_IR_foreign, in, in_count, out, results + parts,
+                   NULL);
 }
 
 og_status og_import_fallback(og_import *import, const char *name,
@@ -144,22 +146,20 @@ og_status og_import_fallback(og_import *import, const char *name,
                              const char *reason) {
   opgraft_graph *graph = import->graph;
   const opgraft_record *record = import->record;
-  const int32_t own = own_count(args, arg_count);
-  og_words w = {.node = NULL};
-  og_foreign *foreign = NULL;
-  OG_TRY(og_foreign_make(import, &w, name, args, own, &foreign));
-  for (int32_t i = own; i < arg_count; ++i) og_words_operand(&w, args[i].value);
-  if (w.is_missing)
-    return og_error_set(import->error, OG_UNSUPPORTED, name, NULL,
-                        "%s has more than %d operands", name,
-                        (int)OG_IMPORT_OPERANDS);
-  foreign->reason = reason;
-  OG_TRY(fallback_append(import, &w, args, arg_count));
+  opgraft_value in[OG_IMPORT_OPERANDS];
+  int32_t in_count;
+  og_origin *origin = NULL;
+  OG_TRY(
+      og_origin_foreign(import, name, args, arg_count, in, &in_count, &origin));
+  // The operator itself does not take the bases of parts, which come last.
+  origin->arg_count = own_count(args, arg_count);
+  origin->reason = reason;
+  OG_TRY(fallback_append(import, in, in_count, args, arg_count));
   og_node *node = &graph->nodes[graph->node_count - 1];
-  node->foreign = foreign;
+  node->is_as_recorded = true;
   if (record->flags & OPGRAFT_RECORD_RANDOM) node->flags |= OG_OP_RANDOM;
   if (record->flags & (OPGRAFT_RECORD_SIDE_EFFECT | OPGRAFT_RECORD_MUTATES))
     node->flags |= OG_OP_EFFECT;
-  og_foreign_link(graph, node, foreign);
-  return updates_note(import, node, args, arg_count, foreign);
+  og_foreign_link(graph, node, origin);
+  return updates_note(import, node, args, arg_count, origin);
 }

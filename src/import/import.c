@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "import/emit.h"
 #include "import/fallback.h"
+#include "import/spec.h"
 
 #define OG_ATEN(name, handler, op, spec) \
   {name, og_import_##handler, OG_IR_##op, spec},
@@ -17,6 +18,13 @@ static const og_aten_row rows[] = {
 };
 #undef OG_ATEN
 enum { ROW_COUNT = (int)(sizeof rows / sizeof *rows), SLOT_COUNT = 1024 };
+enum { LIST_DEPTH_MAX = 8 };  // of an argument
+
+// A graph's view of the rows, made at its first record.
+typedef struct og_import_table {
+  int16_t slots[SLOT_COUNT];        // 1 + the row, by hash; 0: none
+  const og_spec *specs[ROW_COUNT];  // NULL: not needed yet
+} og_import_table;
 
 // --- Finding the row ---------------------------------------------------------
 
@@ -27,27 +35,41 @@ static uint32_t name_hash(const char *name) {
   return hash % SLOT_COUNT;
 }
 
-// A graph makes the hash table at its first record.
-static const int16_t *row_slots(opgraft_graph *graph) {
-  if (graph->import_slots != NULL) return graph->import_slots;
-  int16_t *slots = og_arena_array(&graph->arena, SLOT_COUNT, sizeof *slots);
-  if (slots == NULL) return NULL;
+static og_import_table *table_get(opgraft_graph *graph) {
+  if (graph->import_table != NULL) return graph->import_table;
+  og_import_table *table = og_arena_alloc(&graph->arena, sizeof *table);
+  if (table == NULL) return NULL;
+  *table = (og_import_table){.slots = {0}};
   for (int16_t i = 0; i < ROW_COUNT; ++i) {
     uint32_t at = name_hash(rows[i].name);
-    while (slots[at] != 0) at = (at + 1) % SLOT_COUNT;
-    slots[at] = (int16_t)(i + 1);
+    while (table->slots[at] != 0) at = (at + 1) % SLOT_COUNT;
+    table->slots[at] = (int16_t)(i + 1);
   }
-  graph->import_slots = slots;
-  return slots;
+  graph->import_table = table;
+  return table;
 }
 
-static const og_aten_row *row_find(const int16_t *slots, const char *name) {
+// -1 if there is none.
+static int32_t row_find(const og_import_table *table, const char *name) {
   if (strncmp(name, "aten.", 5) == 0) name += 5;
-  for (uint32_t at = name_hash(name); slots[at] != 0;
+  for (uint32_t at = name_hash(name); table->slots[at] != 0;
        at = (at + 1) % SLOT_COUNT)
-    if (strcmp(rows[slots[at] - 1].name, name) == 0)
-      return &rows[slots[at] - 1];
-  return NULL;
+    if (strcmp(rows[table->slots[at] - 1].name, name) == 0)
+      return table->slots[at] - 1;
+  return -1;
+}
+
+static og_status row_set(og_import *import) {
+  og_import_table *table = table_get(import->graph);
+  if (table == NULL) return og_graph_no_memory(import->error);
+  const int32_t index = row_find(table, import->record->name);
+  if (index < 0) return OG_OK;
+  if (table->specs[index] == NULL)
+    table->specs[index] = og_spec_parse(&import->graph->arena, &rows[index]);
+  if (table->specs[index] == NULL) return og_graph_no_memory(import->error);
+  import->row = &rows[index];
+  import->spec = table->specs[index];
+  return OG_OK;
 }
 
 const char *opgraft_graph_row(int32_t index) {
@@ -56,23 +78,38 @@ const char *opgraft_graph_row(int32_t index) {
 
 // --- Records -----------------------------------------------------------------
 
+// What is wrong with an argument; NULL: nothing.
+static const char *arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
+                             int depth) {
+  if (arg->kind < 0 || arg->kind > OPGRAFT_ARG_OTHER)
+    return "has an unknown kind";
+  if (arg->kind == OPGRAFT_ARG_VALUE &&
+      (arg->value < 0 || arg->value >= graph->value_count))
+    return "names a value that is not in the graph";
+  if (arg->kind == OPGRAFT_ARG_SIZE &&
+      (arg->size < 0 || arg->size >= graph->sizes.count))
+    return "names a size that is not in the graph";
+  if (arg->kind != OPGRAFT_ARG_LIST && arg->count != 0)
+    return "has a count but is not a list";
+  if (arg->count < 0 || depth == LIST_DEPTH_MAX)
+    return "is a list with a negative count, or nested too deep";
+  if (arg->written != 0 &&
+      (arg->kind != OPGRAFT_ARG_VALUE || arg->written < 0 ||
+       arg->written > OPGRAFT_WRITTEN_BASE))
+    return "has an unknown way of being written, or is not a value";
+  return NULL;
+}
+
 static og_status args_check(const opgraft_graph *graph,
                             const opgraft_record *record,
                             const opgraft_arg *args, int32_t count, int depth,
                             opgraft_error *error) {
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_arg *arg = &args[i];
-    const bool fits = (arg->kind != OPGRAFT_ARG_VALUE ||
-                       (arg->value >= 0 && arg->value < graph->value_count)) &&
-                      (arg->kind != OPGRAFT_ARG_SIZE ||
-                       (arg->size >= 0 && arg->size < graph->sizes.count)) &&
-                      arg->kind >= 0 && arg->kind <= OPGRAFT_ARG_OTHER &&
-                      depth < 8;
-    if (!fits)
+    const char *fault = arg_fault(graph, arg, depth);
+    if (fault != NULL)
       return og_error_set(error, OG_INVALID, record->name, arg->name,
-                          "%s: argument %d names a value or size that the "
-                          "graph has not",
-                          record->name, (int)i);
+                          "%s: argument %d %s", record->name, (int)i, fault);
     if (arg->kind == OPGRAFT_ARG_LIST)
       OG_TRY(
           args_check(graph, record, arg->list, arg->count, depth + 1, error));
@@ -143,13 +180,11 @@ static og_status row_run(og_import *import) {
 
 static og_status record_import(og_import *import) {
   const opgraft_record *record = import->record;
-  const int16_t *slots = row_slots(import->graph);
   og_status status = OG_UNSUPPORTED;
   import->reason = "there is no row for it";
-  if (slots == NULL) return og_graph_no_memory(import->error);
   if (strcmp(record->name, "auto_functionalized") == 0)
     return functionalized(import);
-  import->row = row_find(slots, record->name);
+  OG_TRY(row_set(import));
   if (is_pure_view(record) &&
       (import->row == NULL || import->row->op == OG_IR_view))
     status = views_emit(import);

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 
 struct og_aten_row;
+struct og_spec;
 
 enum { OG_IMPORT_OPERANDS = 128 };
 
@@ -16,6 +17,8 @@ typedef struct og_import {
   opgraft_graph *graph;
   const opgraft_record *record;
   const struct og_aten_row *row;
+  const struct og_spec *spec;  // of the row
+  og_origin *origin;   // of all its nodes, once there is one that needs it
   opgraft_value *out;  // results made so far; -1: none yet
   int32_t element;     // 1 + the one of each list that is an operand; 0: none
   const char *reason;  // why a handler gave up

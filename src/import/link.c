@@ -54,13 +54,13 @@ static uint32_t module_flags(const opgraft_op *op) {
 }
 
 void og_foreign_link(const opgraft_graph *graph, og_node *node,
-                     og_foreign *foreign) {
+                     og_origin *origin) {
   const char *reason;
-  const opgraft_op *op = module_op_find(graph, foreign->name);
+  const opgraft_op *op = module_op_find(graph, origin->name);
   if (op == NULL) return;
   node->flags |= module_flags(op);
-  if (can_call(op, node->out_count, &reason)) foreign->module_op = op;
-  foreign->reason = reason;
+  if (can_call(op, node->out_count, &reason)) origin->module_op = op;
+  origin->reason = reason;
 }
 
 og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
@@ -73,9 +73,9 @@ og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
   for (int32_t n = 0; n < graph->node_count; ++n) {
     og_node *node = &graph->nodes[n];
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN)) continue;
-    // The words are the graph's own, so they may change.
-    og_foreign *foreign = (og_foreign *)(uintptr_t)node->foreign;
-    if (foreign->module_op == NULL) og_foreign_link(graph, node, foreign);
+    // The origin is the graph's own, so it may change.
+    og_origin *origin = (og_origin *)(uintptr_t)node->origin;
+    if (origin->module_op == NULL) og_foreign_link(graph, node, origin);
   }
   return OG_OK;
 }

@@ -7,8 +7,8 @@
 #include "graph/graph.h"
 
 // Has a node call its operator of one of the graph's modules, if there is one;
-// foreign->reason then says why not, or is NULL.
+// origin->reason then says why not, or is NULL.
 void og_foreign_link(const opgraft_graph *graph, og_node *node,
-                     og_foreign *foreign);
+                     og_origin *origin);
 
 #endif  // OG_IMPORT_LINK_H

@@ -108,7 +108,7 @@ static bool results_equal(const opgraft_graph *graph, const og_node *a,
   return same;
 }
 
-static bool foreign_equal(const og_foreign *a, const og_foreign *b) {
+static bool origin_equal(const og_origin *a, const og_origin *b) {
   if (a == NULL || b == NULL) return a == b;
   return strcmp(a->name, b->name) == 0 && a->arg_count == b->arg_count &&
          args_equal(a->args, b->args, a->arg_count);
@@ -122,8 +122,7 @@ static bool node_equal(const opgraft_graph *graph, const og_node *a,
   if ((a->attrs == NULL) != (b->attrs == NULL)) return false;
   if (a->attrs != NULL && !args_equal(a->attrs, b->attrs, attr_count(a->op)))
     return false;
-  const bool needs_words = og_op_is(a, OG_OP_FOREIGN);
-  return (!needs_words || foreign_equal(a->foreign, b->foreign)) &&
+  return (!og_op_is(a, OG_OP_FOREIGN) || origin_equal(a->origin, b->origin)) &&
          results_equal(graph, a, b);
 }
 
@@ -148,7 +147,7 @@ static bool may_merge(const opgraft_graph *graph, const og_uses *uses,
   if (node->is_removed || node->out_count == 0 ||
       ((og_ops[node->op].flags | node->flags) & fixed) != 0)
     return false;
-  if (og_op_is(node, OG_OP_FOREIGN) && node->foreign->module_op == NULL)
+  if (og_op_is(node, OG_OP_FOREIGN) && node->origin->module_op == NULL)
     return false;
   for (int32_t r = 0; r < node->out_count; ++r) {
     if (node->out[r] < 0) continue;

@@ -76,6 +76,7 @@ static og_status size_fold(opgraft_graph *graph, og_node *node,
   node->in_count = 1;
   node->op = OG_IR_copy;
   node->attrs = NULL;
+  node->is_as_recorded = false;
   ++*changes;
   return OG_OK;
 }

@@ -95,13 +95,13 @@ static og_status check_fallbacks(const opgraft_graph *graph,
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN) ||
-        node->foreign->module_op != NULL)
+        node->origin->module_op != NULL)
       continue;
-    return og_error_set(error, OG_UNSUPPORTED, node->foreign->name, NULL,
-                        "%s%s falls back to the host: %s", node->foreign->name,
-                        og_node_source(node, &(og_source){{0}}),
-                        node->foreign->reason ? node->foreign->reason
-                                              : "there is no row for it");
+    return og_error_set(
+        error, OG_UNSUPPORTED, node->origin->name, NULL,
+        "%s%s falls back to the host: %s", node->origin->name,
+        og_node_source(node, &(og_source){{0}}),
+        node->origin->reason ? node->origin->reason : "there is no row for it");
   }
   return OG_OK;
 }
@@ -114,8 +114,7 @@ static og_status check_clones(const opgraft_graph *graph,
          !node->is_removed && node->clone_reason != NULL && r < node->out_count;
          ++r) {
       if (node->clone_reason[r] == NULL) continue;
-      const char *name =
-          node->foreign ? node->foreign->name : og_ops[node->op].name;
+      const char *name = og_node_name(node);
       return og_error_set(error, OG_UNSUPPORTED, name, NULL,
                           "%s%s needs a copy of what it writes: %s", name,
                           og_node_source(node, &(og_source){{0}}),

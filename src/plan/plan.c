@@ -44,9 +44,7 @@ static og_status value_wrong(const planner *p, opgraft_value id,
                              const char *what) {
   const og_value *value = &p->graph->values[id];
   const og_node *node = value->node >= 0 ? &p->graph->nodes[value->node] : NULL;
-  const char *op = node == NULL            ? "input"
-                   : node->foreign != NULL ? node->foreign->name
-                                           : og_ops[node->op].name;
+  const char *op = node == NULL ? "input" : og_node_name(node);
   return og_error_set(p->error, OG_SHAPE, op, NULL,
                       "graph %s: value %d of %s%s %s", p->graph->name, (int)id,
                       op, og_node_source(node, &(og_source){{0}}), what);

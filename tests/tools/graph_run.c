@@ -377,7 +377,7 @@ static bool lanes_print(const opgraft_graph *graph, int32_t lanes) {
   uint8_t *flags = calloc(nodes, 1);
   for (int32_t n = 0; cost_ns && flags && n < graph->node_count; ++n) {
     cost_ns[n] = 1000;
-    flags[n] = graph->nodes[n].foreign != NULL ? OG_STEP_PINNED : 0;
+    flags[n] = graph->nodes[n].is_as_recorded ? OG_STEP_PINNED : 0;
   }
   const og_lane_request request = {
       .cost_ns = cost_ns, .flags = flags, .lanes = lanes};

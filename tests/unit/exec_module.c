@@ -150,9 +150,9 @@ static og_status finish(setup *s) {
   return opgraft_executable_create(s->graph, &host, &s->executable, &s->error);
 }
 
-static opgraft_arg tensor(opgraft_value value, int32_t is_written) {
+static opgraft_arg tensor(opgraft_value value, int16_t written) {
   return (opgraft_arg){
-      .kind = OPGRAFT_ARG_VALUE, .count = is_written, .value = value};
+      .kind = OPGRAFT_ARG_VALUE, .written = written, .value = value};
 }
 
 static void scale_case(bool transposed) {

@@ -210,7 +210,7 @@ TEST(mutation_is_put_back_in_place) {
   REQUIRE(builder_make(&b));
   REQUIRE((x = input(&b, "x", f32)) >= 0 && (w = input(&b, "w", f32)) >= 0);
   opgraft_arg written = tensor(x);
-  written.count = 1;
+  written.written = OPGRAFT_WRITTEN;
   const opgraft_arg args[3] = {
       {.kind = OPGRAFT_ARG_STR, .s = "ns.add_to"}, written, tensor(w)};
   REQUIRE(node(&b, "auto_functionalized", args, 3, f32, 1, out) == OG_OK);
@@ -225,6 +225,46 @@ TEST(mutation_is_put_back_in_place) {
                   "model.py:3\n"
                   "  return %0\n"
                   "}\n"));
+done:
+  opgraft_graph_release(b.graph);
+}
+
+static opgraft_arg list_of(const opgraft_arg *list, int32_t count) {
+  return (opgraft_arg){.kind = OPGRAFT_ARG_LIST, .count = count, .list = list};
+}
+
+TEST(malformed_arguments_are_errors) {
+  builder b;
+  opgraft_value y = -1;
+  REQUIRE(builder_make(&b));
+  REQUIRE(input(&b, "x", f32) >= 0);
+  opgraft_arg deep[10] = {integer(1)};
+  for (int32_t i = 1; i < 10; ++i) deep[i] = list_of(&deep[i - 1], 1);
+  const opgraft_arg inner = tensor(70);
+  const struct {
+    opgraft_arg arg;
+    const char *says;
+  } cases[] = {
+      {tensor(70), "value that is not in the graph"},
+      {tensor(-1), "value that is not in the graph"},
+      {list_of(&inner, 1), "value that is not in the graph"},
+      {{.kind = OPGRAFT_ARG_SIZE, .size = 70}, "size that is not in the graph"},
+      {{.kind = OPGRAFT_ARG_OTHER + 1}, "unknown kind"},
+      {{.kind = -1}, "unknown kind"},
+      {{.kind = OPGRAFT_ARG_VALUE, .count = 1}, "is not a list"},
+      {{.kind = OPGRAFT_ARG_INT, .count = -1}, "is not a list"},
+      {list_of(deep, -1), "negative count"},
+      {deep[9], "nested too deep"},
+      {{.kind = OPGRAFT_ARG_INT, .written = OPGRAFT_WRITTEN}, "written"},
+      {{.kind = OPGRAFT_ARG_VALUE, .written = OPGRAFT_WRITTEN_BASE + 1},
+       "written"},
+      {{.kind = OPGRAFT_ARG_VALUE, .written = -1}, "written"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+    CHECK_EQ(node(&b, "ns.f", &cases[i].arg, 1, f32, 1, &y), OG_INVALID);
+    CHECK(strstr(b.error.text, cases[i].says) != NULL);
+  }
+  CHECK_EQ(node(&b, "ns.f", &deep[7], 1, f32, 1, &y), OG_OK);
 done:
   opgraft_graph_release(b.graph);
 }
@@ -248,4 +288,5 @@ done:
 TEST_MAIN("graph_import", CASE(rows_and_arguments),
           CASE(numbers_that_do_not_fit_fall_back),
           CASE(what_has_no_row_falls_back), CASE(declared_views_are_views),
-          CASE(mutation_is_put_back_in_place), CASE(bad_records_are_errors))
+          CASE(mutation_is_put_back_in_place),
+          CASE(malformed_arguments_are_errors), CASE(bad_records_are_errors))

@@ -43,7 +43,7 @@ static int written_read(walk *w, const mutation *m, int base, PyObject *fake,
   *out =
       (opgraft_arg){.name = out->name,
                     .kind = OPGRAFT_ARG_VALUE,
-                    .count = is_part ? OPGRAFT_WRITTEN_PART : OPGRAFT_WRITTEN,
+                    .written = is_part ? OPGRAFT_WRITTEN_PART : OPGRAFT_WRITTEN,
                     .value = m->base_ids[base]};
   if (fake == Py_None) return 0;
   return base_view(w, m->base_ids[base], fake, m->view, &out->value);
@@ -90,7 +90,7 @@ static int mutation_args(walk *w, mutation *m) {
   for (int32_t b = 0; b < m->base_count; ++b)
     if (!m->is_whole[b])
       m->args[m->arg_count++] = (opgraft_arg){.kind = OPGRAFT_ARG_VALUE,
-                                              .count = OPGRAFT_WRITTEN_BASE,
+                                              .written = OPGRAFT_WRITTEN_BASE,
                                               .value = m->base_ids[b]};
   return 0;
 }
@@ -135,7 +135,7 @@ static int32_t bases_order(const mutation *m, int32_t *out_base) {
   for (int32_t i = 1; i < m->arg_count; ++i)
     for (int32_t b = 0; b < m->base_count; ++b)
       if (m->args[i].kind == OPGRAFT_ARG_VALUE && m->is_whole[b] &&
-          m->args[i].count == OPGRAFT_WRITTEN &&
+          m->args[i].written == OPGRAFT_WRITTEN &&
           m->args[i].value == m->base_ids[b])
         out_base[count++] = b;
   for (int32_t b = 0; b < m->base_count; ++b)
