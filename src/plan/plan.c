@@ -1,29 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes plans: sizes, lifetimes, places.
+// Makes plans: sizes, sharing, places.
 
 #include "plan/plan.h"
 
 #include <string.h>
 
 #include "plan/layout.h"
+#include "plan/live.h"
 
 // What is known of a root while a plan is made.
 typedef struct root_info {
-  int64_t high;         // behind the last byte that its values touch
-  int64_t own_high;     // behind the last byte of the root itself
-  int32_t first, last;  // steps between which it is alive
-  // The lane whose steps alone touch it; LANE_NONE where there is no such.
-  int32_t lane;
-  // The section that touched it last, and by which of its lanes; LANE_SEVERAL.
-  int32_t last_section, last_lane;
-  int32_t merged;   // the root whose memory it takes over, or itself
-  int32_t buffer;   // in the list of buffers, or -1
-  int32_t storage;  // output storage, or -1
-  bool is_live;
+  int64_t high;      // behind the last byte that its values touch
+  int64_t own_high;  // behind the last byte of the root itself
+  int32_t merged;    // the root whose memory it takes over, or itself
+  int32_t buffer;    // in the list of buffers, or -1
+  int32_t storage;   // output storage, or -1
 } root_info;
-
-// A lane's number is that of its section * OG_LANES_MAX + its own.
-enum { LANE_UNSET = -1, LANE_NONE = -2, LANE_SEVERAL = -3 };
 
 typedef struct planner {
   og_plan *plan;
@@ -31,7 +23,7 @@ typedef struct planner {
   root_info *roots;  // by value
   og_buffer *buffers;
   int32_t buffer_count;
-  int32_t *lane_at;  // by step: its lane, LANE_NONE outside of sections
+  og_live live;
   const og_lane_request *request;
   bool shares;
   int64_t worth_bytes;  // what a result's operand must have to lie in it
@@ -85,23 +77,7 @@ static og_status tensors_make(planner *p) {
   return OG_OK;
 }
 
-// --- Lifetimes ---------------------------------------------------------------
-
-static void root_touch(planner *p, opgraft_value id, int32_t step) {
-  root_info *root = &p->roots[p->graph->values[id].root];
-  const int32_t lane = p->lane_at[step];
-  if (!root->is_live) root->first = step;
-  if (root->lane == LANE_UNSET) root->lane = lane;
-  if (root->lane != lane) root->lane = LANE_NONE;
-  if (lane >= 0) {
-    const int32_t section = lane / OG_LANES_MAX;
-    if (root->last_section != section) root->last_lane = lane;
-    if (root->last_lane != lane) root->last_lane = LANE_SEVERAL;
-    root->last_section = section;
-  }
-  root->is_live = true;
-  root->last = step;
-}
+// --- Extents -----------------------------------------------------------------
 
 static bool is_gone(const planner *p, const og_value *value) {
   if (value->kind == OG_VALUE_LITERAL) return true;
@@ -160,34 +136,7 @@ static og_status extents_join(planner *p) {
   return OG_OK;
 }
 
-static void lanes_mark(planner *p) {
-  const og_lanes *lanes = &p->plan->lanes;
-  for (int32_t s = 0; s < lanes->count; ++s) p->lane_at[s] = LANE_NONE;
-  for (int32_t k = 0; k < lanes->section_count; ++k) {
-    const og_section *section = &lanes->sections[k];
-    for (int32_t l = 0, s = section->first; l < section->lane_count; ++l)
-      for (; s < section->end[l]; ++s) p->lane_at[s] = k * OG_LANES_MAX + l;
-  }
-}
-
-static void lifetimes_find(planner *p) {
-  const opgraft_graph *graph = p->graph;
-  const og_lanes *lanes = &p->plan->lanes;
-  for (int32_t s = 0; s < lanes->count; ++s) {
-    const og_node *node = &graph->nodes[lanes->order[s]];
-    for (int32_t i = 0; i < node->in_count; ++i)
-      if (node->in[i] >= 0) root_touch(p, node->in[i], s);
-    for (int32_t r = 0; r < node->out_count; ++r)
-      if (node->out[r] >= 0) root_touch(p, node->out[r], s);
-  }
-}
-
-// Whether nothing that runs beside this step touches the root.
-static bool is_ours(const planner *p, const root_info *root, int32_t step) {
-  const int32_t lane = p->lane_at[step];
-  return lane < 0 || root->last_section != lane / OG_LANES_MAX ||
-         root->last_lane == lane;
-}
+// --- Sharing -----------------------------------------------------------------
 
 // A pointwise result may take the memory of an operand that nobody needs any
 // more, if it reads each element where it writes it.
@@ -199,8 +148,7 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   const og_tensor *a = &p->plan->tensors[operand];
   const og_tensor *y = &p->plan->tensors[result];
   if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
-      root->last != step || !is_ours(p, root, step) ||
-      values[result].root != result)
+      !og_live_ends(&p->live, from, step) || values[result].root != result)
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
@@ -220,9 +168,9 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
 // An operand that a result of the host's would take over lies in that memory
 // from the start. Each call binds such memory anew, so it must be worth that.
 static bool can_borrow(const planner *p, const root_info *from,
-                       const root_info *to, int32_t step) {
-  return from->high >= p->worth_bytes && from->high <= to->high &&
-         to->first == step;
+                       opgraft_value to, int32_t step) {
+  return from->high >= p->worth_bytes && from->high <= p->roots[to].high &&
+         p->live.roots[to].first == step;
 }
 
 static void roots_merge(planner *p) {
@@ -235,15 +183,14 @@ static void roots_merge(planner *p) {
       const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
       root_info *to = &p->roots[node->out[0]];
       if (to->storage >= 0) {
-        if (!can_borrow(p, &p->roots[from], to, s)) continue;
+        if (!can_borrow(p, &p->roots[from], node->out[0], s)) continue;
         p->roots[from].storage = to->storage;
         p->plan->lent[to->storage] = true;
         break;
       }
       if (to->high > p->roots[from].high) continue;
       to->merged = from;
-      if (to->last > p->roots[from].last) p->roots[from].last = to->last;
-      if (to->lane != p->roots[from].lane) p->roots[from].lane = LANE_NONE;
+      og_live_extend(&p->live, from, node->out[0]);
       // What merges into the result later looks at its own last use.
       break;
     }
@@ -299,26 +246,11 @@ static void output_make(planner *p, int32_t index) {
 
 // --- Places ------------------------------------------------------------------
 
-// The first (or last) step of the section that the step is in.
-static int32_t section_edge(const planner *p, int32_t step, bool is_last) {
-  const int32_t lane = p->lane_at[step];
-  if (lane < 0) return step;
-  const og_section *section = &p->plan->lanes.sections[lane / OG_LANES_MAX];
-  return is_last ? og_section_end(section) - 1 : section->first;
-}
-
-static og_buffer buffer_make(const planner *p, const root_info *root) {
+static og_buffer buffer_make(const planner *p, opgraft_value root) {
   const int64_t mask = OG_PLAN_ALIGNMENT - 1;
-  og_buffer buffer = {.bytes = (root->high + mask) & ~mask,
-                      .first = root->first,
-                      .last = root->last};
-  if (root->lane >= 0) {
-    buffer.section = 1 + root->lane / OG_LANES_MAX;
-    buffer.lane = root->lane % OG_LANES_MAX;
-  } else {
-    buffer.first = section_edge(p, root->first, false);
-    buffer.last = section_edge(p, root->last, true);
-  }
+  og_buffer buffer = {.bytes = (p->roots[root].high + mask) & ~mask};
+  og_live_range(&p->live, root, &buffer.first, &buffer.last, &buffer.section,
+                &buffer.lane);
   return buffer;
 }
 
@@ -326,11 +258,11 @@ static void buffers_collect(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     root_info *root = &p->roots[v];
     root->buffer = -1;
-    if (p->graph->values[v].kind != OG_VALUE_RESULT || !root->is_live ||
-        root->storage >= 0 || root->merged != v)
+    if (p->graph->values[v].kind != OG_VALUE_RESULT ||
+        !p->live.roots[v].is_live || root->storage >= 0 || root->merged != v)
       continue;
     root->buffer = p->buffer_count;
-    p->buffers[p->buffer_count++] = buffer_make(p, root);
+    p->buffers[p->buffer_count++] = buffer_make(p, v);
   }
 }
 
@@ -339,7 +271,8 @@ static void places_fill(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     const og_value *value = &p->graph->values[v];
     const og_value *root = &p->graph->values[value->root];
-    const root_info *info = &p->roots[p->roots[value->root].merged];
+    const opgraft_value lies_in = p->roots[value->root].merged;
+    const root_info *info = &p->roots[lies_in];
     og_place *place = &plan->places[v];
     // The layout of what passes removed was not looked at.
     if (value->kind == OG_VALUE_RESULT && is_gone(p, value)) continue;
@@ -354,7 +287,7 @@ static void places_fill(planner *p) {
     } else if (info->storage >= 0) {
       place->kind = OG_PLACE_STORAGE;
       place->index = info->storage;
-    } else if (info->is_live) {
+    } else if (p->live.roots[lies_in].is_live) {
       place->kind = OG_PLACE_ARENA;
       place->offset_bytes += p->buffers[info->buffer].offset;
     }
@@ -395,14 +328,11 @@ static og_status plan_make(planner *p) {
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     p->roots[v].merged = v;
     p->roots[v].storage = -1;
-    p->roots[v].lane = LANE_UNSET;
-    p->roots[v].last_section = LANE_UNSET;
   }
   OG_TRY(extents_join(p));
   OG_TRY(og_lanes_find(p->graph, p->request, &plan->memory, &plan->lanes,
                        p->error));
-  lanes_mark(p);
-  lifetimes_find(p);
+  OG_TRY(og_live_init(&p->live, p->graph, &plan->lanes, p->error));
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
   if (p->shares) roots_merge(p);
   buffers_collect(p);
@@ -454,15 +384,14 @@ static og_status plan_fill(og_plan *plan, const int64_t *symbols,
                .error = error};
   p.roots = og_alloc_zeroed(values, sizeof *p.roots);
   p.buffers = og_alloc_zeroed(values, sizeof *p.buffers);
-  p.lane_at = og_alloc_zeroed((size_t)graph->node_count + 1, sizeof *p.lane_at);
   og_status status = OG_OK;
-  if (p.roots == NULL || p.buffers == NULL || p.lane_at == NULL)
+  if (p.roots == NULL || p.buffers == NULL)
     status = og_graph_no_memory(error);
   else
     status = plan_make(&p);
   og_free(p.roots);
   og_free(p.buffers);
-  og_free(p.lane_at);
+  og_live_reset(&p.live);
   return status;
 }
 
