@@ -18,10 +18,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator
+from dataclasses import dataclass
+from typing import Any, Iterator
 
 import results
 
@@ -132,15 +134,61 @@ def start_all(programs: dict[str, list[str]], timeout: float
             yield name, *program.result()
 
 
-def wait(child: subprocess.Popen[bytes], timeout: float) -> int:
-    """The status of a child that leads its own group; after `timeout`, or a
-    break, the group is ended."""
-    try:
-        return child.wait(timeout)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        return -signal.SIGKILL
+class Children:
+    """Processes that lead groups of their own, which a break must end."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: set[subprocess.Popen[bytes]] = set()
+        self.is_ended = False
+
+    def run(self, words: list[str], timeout: float, **how: Any) -> int:
+        """The status; -SIGKILL where it took longer, or `end` was called."""
+        with self.lock:
+            if self.is_ended:
+                return -signal.SIGKILL
+            child = subprocess.Popen(words, cwd=ROOT, start_new_session=True,
+                                     **how)
+            self.running.add(child)
+        try:
+            return child.wait(timeout)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            os.killpg(child.pid, signal.SIGKILL)
+            return child.wait()
+        finally:
+            with self.lock:
+                self.running.discard(child)
+
+    def end(self) -> None:
+        with self.lock:
+            self.is_ended = True
+            for child in self.running:
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+@dataclass
+class PytestRun:
+    status: int
+    report: xml.etree.ElementTree.Element | None  # JUnit's; None: it died
+
+
+def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
+               env: dict[str, str] | None, children: Children) -> PytestRun:
+    """Runs these files and shows the output, when they are done."""
+    print(f"--- {name} begins", flush=True)
+    with tempfile.TemporaryDirectory() as tmp:
+        report, log = pathlib.Path(tmp) / "report.xml", pathlib.Path(tmp) / "log"
+        words = [sys.executable, "-m", "pytest", "-q", "--durations=4",
+                 f"--junitxml={report}", *extra, *map(str, files)]
+        begin = time.monotonic()
+        with log.open("wb") as to:
+            status = children.run(words, PYTEST_TIMEOUT_S, env=env, stdout=to,
+                                  stderr=subprocess.STDOUT)
+        print(f"--- {name}: {time.monotonic() - begin:.0f} s\n"
+              + log.read_text(errors="replace"), end="", flush=True)
+        root = (xml.etree.ElementTree.parse(report).getroot()
+                if report.exists() else None)
+        return PytestRun(status, root)
 
 
 def runtime(name: str) -> str:
@@ -268,31 +316,40 @@ class Stages:
         """Each folder in a process of its own: helpers of one do not meet
         those of another, and one that hangs is not the end of all."""
         folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
-        for folder in sorted(folders):
-            self.pytest_files(f"{name} {folder.relative_to(ROOT)}",
-                              sorted(folder.glob("test_*.py")), extra)
+        self.pytest_batches(
+            {f"{name} {folder.relative_to(ROOT)}":
+             sorted(folder.glob("test_*.py")) for folder in sorted(folders)},
+            extra)
 
-    def pytest_files(self, name: str, files: list[pathlib.Path],
-                     extra: list[str], env: dict[str, str] | None = None
+    def pytest_batches(self, batches: dict[str, list[pathlib.Path]],
+                       extra: list[str], env: dict[str, str] | None = None
+                       ) -> None:
+        """Side by side, one for each core: a test mostly keeps one busy."""
+        children = Children()
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            running = {name: pool.submit(pytest_run, name, files, extra, env,
+                                         children)
+                       for name, files in batches.items()}
+            try:
+                for name, run in running.items():
+                    self.count_pytest(name, run.result())
+            except BaseException:
+                for run in running.values():
+                    run.cancel()
+                children.end()
+                raise
+
+    def count_pytest(self, name: str, run: PytestRun) -> None:
+        if run.status == 5:  # nothing was collected
+            return
+        if run.report is not None:
+            self.count_report(name, run.report)
+        if run.report is None or run.status not in (0, 1):
+            print(f"{name}: ended with status {run.status}")
+            self.tally.add(name, 0, 1)
+
+    def count_report(self, name: str, root: xml.etree.ElementTree.Element
                      ) -> None:
-        print(f"--- {name}", flush=True)
-        with tempfile.TemporaryDirectory() as tmp:
-            report = pathlib.Path(tmp) / "report.xml"
-            words = [sys.executable, "-m", "pytest", "-q", "--durations=4",
-                     f"--junitxml={report}", *extra, *map(str, files)]
-            status = wait(subprocess.Popen(words, cwd=ROOT, env=env,
-                                           start_new_session=True),
-                          PYTEST_TIMEOUT_S)
-            if status == 5:  # nothing was collected
-                return
-            if report.exists():
-                self.count_report(name, report)
-            if not report.exists() or status not in (0, 1):
-                print(f"{name}: ended with status {status}")
-                self.tally.add(name, 0, 1)
-
-    def count_report(self, name: str, report: pathlib.Path) -> None:
-        root = xml.etree.ElementTree.parse(report).getroot()
         passed = failed = 0
         for case in root.iter("testcase"):
             skip = case.find("skipped")
@@ -321,9 +378,9 @@ class Stages:
             self.unit()
             self.text()
             if self.args.smoke:
-                self.pytest_files(
-                    f"{name} samples",
-                    [ROOT / "tests/python/graph/test_aten_samples.py"], [])
+                self.pytest_batches(
+                    {f"{name} samples":
+                     [ROOT / "tests/python/graph/test_aten_samples.py"]}, [])
             else:
                 self.pytest(name, [])
             counts[name] = {"passed": self.tally.passed - before[0],
@@ -346,12 +403,14 @@ class Stages:
                "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
                "PYTHONPATH": str(package_links(self.build)),
                "OPGRAFT_BUILD": str(self.build)}
-        for folder, stems in SANITIZED.items():
-            files = [ROOT / folder / f"{stem}.py" for stem in stems]
-            # What a sanitizer says goes past pytest.
-            self.pytest_files(
-                f"sanitized {folder}", files[:1] if self.args.smoke else files,
-                ["--capture=sys", "-p", "no:faulthandler"], env)
+        batches = {
+            f"sanitized {folder}":
+            [ROOT / folder / f"{stem}.py"
+             for stem in stems[:1 if self.args.smoke else None]]
+            for folder, stems in SANITIZED.items()}
+        # What a sanitizer says goes past pytest.
+        self.pytest_batches(
+            batches, ["--capture=sys", "-p", "no:faulthandler"], env)
 
     def fuzz(self) -> None:
         seconds, seed = self.args.fuzz_seconds, int(time.time())
