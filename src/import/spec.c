@@ -88,8 +88,8 @@ const og_spec *og_spec_parse(og_arena *arena, const og_aten_row *row) {
   const int32_t count = token_count(row->spec);
   const char *attrs = strchr(row->spec, ';');
   const char *at = row->spec;
-  og_spec *spec = og_arena_alloc(
-      arena, sizeof *spec + (size_t)count * sizeof *spec->items);
+  og_spec *spec =
+      og_arena_alloc(arena, sizeof *spec + (size_t)count * sizeof *spec->items);
   if (spec == NULL) return NULL;
   spec->count = count;
   for (int32_t i = 0; i < count; ++i) {

@@ -11,9 +11,10 @@
 // One operand or attribute.
 typedef struct og_spec_item {
   const char *name;  // of the keyword argument; NULL: by position only
-  int32_t position;  // of the positional argument; -1: by keyword only, or fixed
-  int32_t attr;      // index among the IR operator's attributes; -1: an operand
-  bool is_required;  // there is no default
+  int32_t
+      position;  // of the positional argument; -1: by keyword only, or fixed
+  int32_t attr;  // index among the IR operator's attributes; -1: an operand
+  bool is_required;      // there is no default
   opgraft_arg fallback;  // where the record has nothing: a number, or NONE
 } og_spec_item;
 

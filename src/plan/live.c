@@ -28,8 +28,7 @@ static void lanes_mark(og_live *live) {
   for (int32_t k = 0; k < lanes->section_count; ++k) {
     const og_section *section = &lanes->sections[k];
     for (int32_t l = 0, s = section->first; l < section->lane_count; ++l)
-      for (; s < section->end[l]; ++s)
-        live->lane_at[s] = k * OG_LANES_MAX + l;
+      for (; s < section->end[l]; ++s) live->lane_at[s] = k * OG_LANES_MAX + l;
   }
 }
 
@@ -100,6 +99,7 @@ void og_live_range(const og_live *live, opgraft_value root, int32_t *out_first,
   const bool is_in_lane = life->lane >= 0;
   *out_section = is_in_lane ? 1 + life->lane / OG_LANES_MAX : 0;
   *out_lane = is_in_lane ? life->lane % OG_LANES_MAX : 0;
-  *out_first = is_in_lane ? life->first : section_edge(live, life->first, false);
+  *out_first =
+      is_in_lane ? life->first : section_edge(live, life->first, false);
   *out_last = is_in_lane ? life->last : section_edge(live, life->last, true);
 }

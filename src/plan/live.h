@@ -11,7 +11,7 @@
 typedef struct og_lifetime {
   bool is_live;         // a step touches it
   int32_t first, last;  // steps that touch it, or any of its views
-  int32_t lane;         // the lane whose steps alone do; negative: several, none
+  int32_t lane;  // the lane whose steps alone do; negative: several, none
   // The section that touched it last, and by which of its lanes.
   int32_t last_section, last_lane;
 } og_lifetime;

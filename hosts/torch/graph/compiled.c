@@ -428,10 +428,20 @@ static int writes_count(const compiled *self, PyObject *list) {
   return 0;
 }
 
+// Whether the collector took it apart, which something that it collects with it
+// may still call; raises then.
+static bool is_cleared(const compiled *self) {
+  if (LIKELY(self->resolve != NULL)) return false;
+  PyErr_SetString(PyExc_RuntimeError,
+                  "opgraft: a compiled graph is called while it is collected");
+  return true;
+}
+
 static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
   opgraft_call call;
-  if (UNLIKELY(stack_check("a compiled graph") != 0) ||
+  if (UNLIKELY(is_cleared(self)) ||
+      UNLIKELY(stack_check("a compiled graph") != 0) ||
       UNLIKELY(inputs_read(self, list, in) != 0) ||
       UNLIKELY(writes_check(self, list, in) != 0))
     return NULL;
@@ -645,18 +655,26 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
 
 // --- The object --------------------------------------------------------------
 
+// What it holds of Python, each of which may lead back to it.
+#define COMPILED_HOLDS(X)                                   \
+  X(context.targets)                                        \
+  X(context.recipes) X(context.in_python) X(context.others) \
+      X(context.recipe_find) X(walked.captured) X(resolve) X(below) X(misfit)
+
 static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   const compiled *self = (const compiled *)(const void *)object;
   Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self->context.targets);
-  Py_VISIT(self->context.recipes);
-  Py_VISIT(self->context.in_python);
-  Py_VISIT(self->context.others);
-  Py_VISIT(self->context.recipe_find);
-  Py_VISIT(self->walked.captured);
-  Py_VISIT(self->resolve);
-  Py_VISIT(self->below);
-  Py_VISIT(self->misfit);
+#define X(field) Py_VISIT(self->field);
+  COMPILED_HOLDS(X)
+#undef X
+  return 0;
+}
+
+static int compiled_clear(PyObject *object) {
+  compiled *self = (compiled *)(void *)object;
+#define X(field) Py_CLEAR(self->field);
+  COMPILED_HOLDS(X)
+#undef X
   return 0;
 }
 
@@ -668,15 +686,7 @@ static void compiled_dealloc(PyObject *object) {
   if (self->graph != NULL) opgraft_graph_release(self->graph);
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
-  Py_XDECREF(self->context.targets);
-  Py_XDECREF(self->context.recipes);
-  Py_XDECREF(self->context.in_python);
-  Py_XDECREF(self->context.others);
-  Py_XDECREF(self->context.recipe_find);
-  Py_XDECREF(self->walked.captured);
-  Py_XDECREF(self->resolve);
-  Py_XDECREF(self->below);
-  Py_XDECREF(self->misfit);
+  compiled_clear(object);
   free(self->repro);
   free(self->walked.slots);
   free(self->written);
@@ -732,6 +742,7 @@ static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
   opgraft_error error;
+  if (is_cleared(self)) return NULL;
   if (!PyDict_Check(sizes) || PyDict_Size(sizes) > SYMBOL_MAX)
     return PyErr_Format(PyExc_TypeError, "plan: wanted a dict of sizes");
   while (PyDict_Next(sizes, &at, &key, &value)) {
@@ -762,7 +773,8 @@ static PyObject *compiled_count(PyObject *object, void *none) {
 
 static PyObject *compiled_in_python(PyObject *object, void *none) {
   (void)none;
-  return PySequence_List(((compiled *)(void *)object)->context.in_python);
+  const compiled *self = (const compiled *)(const void *)object;
+  return is_cleared(self) ? NULL : PySequence_List(self->context.in_python);
 }
 
 static PyMethodDef compiled_methods[] = {
@@ -783,9 +795,13 @@ static PyGetSetDef compiled_getset[] = {
 };
 
 static PyType_Slot compiled_slots[] = {
-    {Py_tp_dealloc, compiled_dealloc}, {Py_tp_traverse, compiled_traverse},
-    {Py_tp_call, compiled_call},       {Py_tp_methods, compiled_methods},
-    {Py_tp_getset, compiled_getset},   {0, NULL},
+    {Py_tp_dealloc, compiled_dealloc},
+    {Py_tp_traverse, compiled_traverse},
+    {Py_tp_clear, compiled_clear},
+    {Py_tp_call, compiled_call},
+    {Py_tp_methods, compiled_methods},
+    {Py_tp_getset, compiled_getset},
+    {0, NULL},
 };
 
 static PyType_Spec compiled_spec = {

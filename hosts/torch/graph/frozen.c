@@ -165,9 +165,18 @@ static PyObject *results_give(const frozen *self, PyObject *results) {
   return given;
 }
 
+// Whether the collector took it apart; raises then.
+static bool is_cleared(const frozen *self) {
+  if (LIKELY(self->graph != NULL)) return false;
+  PyErr_SetString(PyExc_RuntimeError,
+                  "opgraft: a frozen graph is used while it is collected");
+  return true;
+}
+
 static PyObject *frozen_call(PyObject *object, PyObject *arguments,
                              PyObject *keywords) {
   const frozen *self = (const frozen *)(const void *)object;
+  if (UNLIKELY(is_cleared(self))) return NULL;
   const bool is_plain = self->is_flat &&
                         (keywords == NULL || PyDict_Size(keywords) == 0) &&
                         PyTuple_Size(arguments) == PyTuple_Size(self->names);
@@ -275,18 +284,26 @@ PyObject *graph_export(PyObject *module, PyObject *arguments) {
 
 // --- The object --------------------------------------------------------------
 
+// What it holds of Python, each of which may lead back to it.
+#define FROZEN_HOLDS(X)                                                 \
+  X(graph)                                                              \
+  X(names) X(constants) X(flatten) X(unflatten) X(misfit) X(grad_is_on) \
+      X(explain) X(reduce)
+
 static int frozen_traverse(PyObject *object, visitproc visit, void *arg) {
   const frozen *self = (const frozen *)(const void *)object;
   Py_VISIT(Py_TYPE(object));
-  Py_VISIT(self->graph);
-  Py_VISIT(self->names);
-  Py_VISIT(self->constants);
-  Py_VISIT(self->flatten);
-  Py_VISIT(self->unflatten);
-  Py_VISIT(self->misfit);
-  Py_VISIT(self->grad_is_on);
-  Py_VISIT(self->explain);
-  Py_VISIT(self->reduce);
+#define X(field) Py_VISIT(self->field);
+  FROZEN_HOLDS(X)
+#undef X
+  return 0;
+}
+
+static int frozen_clear(PyObject *object) {
+  frozen *self = (frozen *)(void *)object;
+#define X(field) Py_CLEAR(self->field);
+  FROZEN_HOLDS(X)
+#undef X
   return 0;
 }
 
@@ -294,15 +311,7 @@ static void frozen_dealloc(PyObject *object) {
   frozen *self = (frozen *)(void *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  Py_XDECREF(self->graph);
-  Py_XDECREF(self->names);
-  Py_XDECREF(self->constants);
-  Py_XDECREF(self->flatten);
-  Py_XDECREF(self->unflatten);
-  Py_XDECREF(self->misfit);
-  Py_XDECREF(self->grad_is_on);
-  Py_XDECREF(self->explain);
-  Py_XDECREF(self->reduce);
+  frozen_clear(object);
   free(self->ranges);
   PyObject_GC_Del(object);
   Py_DECREF(type);
@@ -310,14 +319,15 @@ static void frozen_dealloc(PyObject *object) {
 
 static PyObject *frozen_graph(PyObject *object, void *none) {
   (void)none;
-  PyObject *graph = ((frozen *)(void *)object)->graph;
-  Py_INCREF(graph);
-  return graph;
+  const frozen *self = (const frozen *)(const void *)object;
+  Py_XINCREF(self->graph);
+  return is_cleared(self) ? NULL : self->graph;
 }
 
 static PyObject *frozen_reduce(PyObject *object, PyObject *none) {
   (void)none;
-  return PyObject_CallObject(((frozen *)(void *)object)->reduce, NULL);
+  const frozen *self = (const frozen *)(const void *)object;
+  return is_cleared(self) ? NULL : PyObject_CallObject(self->reduce, NULL);
 }
 
 // Nothing of it changes, so that a shallow copy is itself.
@@ -339,9 +349,13 @@ static PyGetSetDef frozen_getset[] = {
 };
 
 static PyType_Slot frozen_slots[] = {
-    {Py_tp_dealloc, frozen_dealloc}, {Py_tp_traverse, frozen_traverse},
-    {Py_tp_call, frozen_call},       {Py_tp_getset, frozen_getset},
-    {Py_tp_methods, frozen_methods}, {0, NULL},
+    {Py_tp_dealloc, frozen_dealloc},
+    {Py_tp_traverse, frozen_traverse},
+    {Py_tp_clear, frozen_clear},
+    {Py_tp_call, frozen_call},
+    {Py_tp_getset, frozen_getset},
+    {Py_tp_methods, frozen_methods},
+    {0, NULL},
 };
 
 static PyType_Spec frozen_spec = {
