@@ -51,14 +51,15 @@ typedef struct opgraft_node_call {
   void **given;
 } opgraft_node_call;
 
+// They change what a call costs, not what it computes, so that whoever sees a
+// wrong result can tell which part of the engine makes it (opgraft run
+// --bisect).
 enum {
-  // Every value in memory of its own: what sharing is compared with.
+  // Every value that is no view has memory of its own.
   OPGRAFT_HOST_UNSHARED = 1u,
-  // Lanes wherever the graph allows them, from the first call on: a test's.
+  // Lanes wherever the graph allows them, from the first call on, whether they
+  // pay or not: the clock decides nothing.
   OPGRAFT_HOST_LANES_NOW = 2u,
-  // What is done with large tensors only, as it would not pay, is done with
-  // all: a test's.
-  OPGRAFT_HOST_ANY_SIZE = 4u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs

@@ -137,7 +137,7 @@ og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   og_arena *memory = &instance->memory;
   finder f = {.plan = plan, .large_bytes = og_large_bytes(host->flags)};
   const int64_t worth_bytes =
-      (host->flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : WORTH_BYTES;
+      (host->flags & OG_HOST_ANY_SIZE) != 0 ? 1 : WORTH_BYTES;
   f.input_bytes = og_arena_array(memory, inputs, sizeof *f.input_bytes);
   f.input_last = og_arena_array(memory, inputs, sizeof *f.input_last);
   f.storage_first = og_arena_array(memory, storages, sizeof *f.storage_first);

@@ -47,9 +47,14 @@ typedef struct og_plan {
 
 enum { OG_PLAN_ALIGNMENT = 64 };
 
+// Beside OPGRAFT_HOST_* in an executable's host.flags, and no part of the
+// interface: what is done with large tensors only, as it would not pay, is done
+// with all. A test sets it before the first call.
+enum { OG_HOST_ANY_SIZE = 1 << 30 };
+
 // From how many bytes on a tensor is large, by the host's flags.
 static inline int64_t og_large_bytes(uint32_t flags) {
-  return (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? 1 : 1 << 16;
+  return (flags & OG_HOST_ANY_SIZE) != 0 ? 1 : 1 << 16;
 }
 
 // `flags` are the host's (OPGRAFT_HOST_*); `lanes`, NULL for none, is what

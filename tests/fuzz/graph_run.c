@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/checksum.h"
+#include "exec/step/exec.h"
 #include "fuzz/graph_mutate.h"
 #include "graph/file.h"
 
@@ -280,18 +281,19 @@ static void planned_begin(outcome *o, maker *m, bool has_passes) {
                  : chance(m, 3) ? opgraft_pass_name((int32_t)below(m, 6))
                                 : NULL};
   o->is_single = chance(m, 3);
-  const opgraft_host host = {
-      .struct_size = sizeof host,
-      .rules = o->is_single ? NULL : in_double,
-      .flags = (chance(m, 4) ? OPGRAFT_HOST_ANY_SIZE : 0) |
-               (has_lanes ? OPGRAFT_HOST_LANES_NOW : 0),
-      .threads = has_lanes ? 2 : 1,
-      .max_bytes = BYTES_LIMIT,
-      .max_work = WORK_LIMIT};
+  const bool takes_any_size = chance(m, 4);
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .rules = o->is_single ? NULL : in_double,
+                             .flags = has_lanes ? OPGRAFT_HOST_LANES_NOW : 0,
+                             .threads = has_lanes ? 2 : 1,
+                             .max_bytes = BYTES_LIMIT,
+                             .max_work = WORK_LIMIT};
   o->status = opgraft_graph_finish(o->graph, &options, &o->error);
   if (o->status == OG_OK)
     o->status =
         opgraft_executable_create(o->graph, &host, &o->executable, &o->error);
+  if (o->status == OG_OK && takes_any_size)
+    o->executable->host.flags |= OG_HOST_ANY_SIZE;
   if (o->status == OG_OK)
     o->status =
         opgraft_executable_begin(o->executable, o->given.in, o->given.ints,

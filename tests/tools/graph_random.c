@@ -9,6 +9,7 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
+#include "exec/step/exec.h"
 #include "tools/graph_make.h"
 #include "tools/tool.h"
 
@@ -178,9 +179,9 @@ static void graph_run(maker *m, uint64_t seed, const char *disable,
                                    .disable = disable};
   const opgraft_host host = {
       .struct_size = sizeof host,
-      .flags = flags,
+      .flags = flags & ~(uint32_t)OG_HOST_ANY_SIZE,
       .threads = threads,
-      .hold = (flags & OPGRAFT_HOST_ANY_SIZE) != 0 ? hold : NULL};
+      .hold = (flags & OG_HOST_ANY_SIZE) != 0 ? hold : NULL};
   *out = (outcome){0};
   out->status =
       opgraft_graph_parse(m->text.data, m->text.length, &graph, &out->error);
@@ -189,6 +190,7 @@ static void graph_run(maker *m, uint64_t seed, const char *disable,
   if (out->status == OG_OK)
     out->status =
         opgraft_executable_create(graph, &host, &executable, &out->error);
+  if (out->status == OG_OK) executable->host.flags = flags;
   for (uint64_t call = 0; call < 2 && out->status == OG_OK; ++call)
     out->status = call_once(executable, m, seed + call * 7919, out);
   opgraft_executable_release(executable);
@@ -235,9 +237,9 @@ static void graph_try(uint64_t seed, bool prints, tally *count) {
   graph_run(&m, seed, some.data, 0, 2, &found[1]);
   graph_run(&m, seed, "", 0, 2, &found[2]);
   graph_run(&m, seed, some.data, OPGRAFT_HOST_LANES_NOW, 3, &found[3]);
-  graph_run(&m, seed, "", OPGRAFT_HOST_ANY_SIZE, 1, &found[4]);
-  graph_run(&m, seed, some.data, OPGRAFT_HOST_ANY_SIZE | OPGRAFT_HOST_LANES_NOW,
-            3, &found[5]);
+  graph_run(&m, seed, "", OG_HOST_ANY_SIZE, 1, &found[4]);
+  graph_run(&m, seed, some.data, OG_HOST_ANY_SIZE | OPGRAFT_HOST_LANES_NOW, 3,
+            &found[5]);
   bool is_right = true;
   for (int i = 0; i < FORMS; ++i) {
     // What the passes remove cannot fail any more.
