@@ -163,10 +163,11 @@ static char *input_text(const opgraft_graph *graph, int32_t index) {
   return text;
 }
 
+// Cannot fail: the index is an input's.
 static opgraft_value_info input_info(const opgraft_graph *graph,
                                      int32_t index) {
   opgraft_value_info info = {.struct_size = sizeof info};
-  opgraft_graph_input(graph, index, &info);
+  opgraft_graph_input(graph, index, &info, NULL);
   return info;
 }
 
@@ -348,7 +349,7 @@ void cli_inputs_reset(cli_inputs *inputs) {
 bool cli_replay_begin(opgraft_executable *executable, const cli_inputs *inputs,
                       cli_replay *out) {
   opgraft_error error;
-  *out = (cli_replay){0};
+  *out = (cli_replay){.call = {.struct_size = sizeof out->call}};
   if (opgraft_executable_begin(executable, inputs->in, inputs->ints,
                                inputs->count, &out->call, &error) != OG_OK) {
     cli_library_error(&error);

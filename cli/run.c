@@ -168,7 +168,7 @@ static row *rows_make(const job *j, int32_t *out_count, int64_t *out_total) {
   row *rows = cli_alloc((size_t)*out_count, sizeof *rows);
   for (int32_t i = 0; i < *out_count; ++i) {
     rows[i].step.struct_size = sizeof rows[i].step;
-    opgraft_call_step(call, i, &rows[i].step);
+    opgraft_call_step(call, i, &rows[i].step, NULL);
     rows[i].time_ns = j->step_ns[i];
     *out_total += j->step_ns[i];
   }

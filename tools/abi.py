@@ -5,6 +5,8 @@
 From the public headers it writes a C program that prints the size of every
 struct, the offset of every field and the value of every enumerator, and
 compares what that prints, and the exported symbols, with tests/abi/*.golden.
+A struct that begins with its size is tried by tests/unit/abi_*.c with callers
+of another age, and docs/abi.md says of each struct whether it has one.
 Besides: each header compiles alone as C11 and C++17, nothing of the library's
 own is left undefined, and libopgraft, stripped, keeps its size limit.
 """
@@ -27,6 +29,7 @@ HEADERS = [f"opgraft/{path.name}" for path in
            sorted((ROOT / "include" / "opgraft").glob("*.h"))]
 SIZE_MAX = 400 * 1024
 STRUCT = re.compile(r"^(?:typedef )?struct (\w+) \{(.*?)^\}", re.S | re.M)
+TRIED = re.compile(r"^ +(?:READ|FILLED|HANDED)\((\w+)", re.M)
 ENUM = re.compile(r"\benum(?: \w+)? \{(.*?)\}", re.S)
 
 
@@ -98,6 +101,35 @@ def layout(tmp: pathlib.Path) -> str:
     source.write_text(layout_program(header_text(tmp)))
     run(cc(), "-std=c11", "-I", ROOT / "include", source, "-o", tmp / "layout")
     return run(tmp / "layout")
+
+
+def documented(*starts: str) -> set[str]:
+    """What the lines of docs/abi.md with these beginnings name."""
+    lines = (ROOT / "docs" / "abi.md").read_text().splitlines()
+    return {name for line in lines if line.startswith(starts)
+            for name in re.findall(r"`(\w+)`", line)}
+
+
+def check_sized(text: str) -> str:
+    structs = {name: fields(body) for name, body in STRUCT.findall(text)}
+    sized = {name for name, names in structs.items()
+             if names[:1] == ["struct_size"]}
+    tried = {name for path in (ROOT / "tests" / "unit").glob("abi_*.c")
+             for name in TRIED.findall(path.read_text())}
+    told = documented("| the ")
+    fixed = documented("**Fixed structs**", "**Arrays**") - sized
+    problems = {
+        "in no table of tests/unit/abi_*.c": sized - tried,
+        "in a table of tests/unit/abi_*.c, but without struct_size":
+            tried - sized,
+        "not in the table of docs/abi.md": sized - told,
+        "in the table of docs/abi.md, but without struct_size":
+            (told - sized) & set(structs),
+        "without struct_size, and not fixed in docs/abi.md":
+            set(structs) - sized - fixed,
+    }
+    return "\n".join(f"{', '.join(sorted(names))}: {what}"
+                     for what, names in problems.items() if names)
 
 
 def symbols(library: pathlib.Path) -> str:
@@ -186,6 +218,7 @@ def main() -> int:
             "headers": check_headers,
             "layout": lambda: check_golden("layout.golden", layout(tmp),
                                            args.update),
+            "sizes": lambda: check_sized(header_text(tmp)),
             "core symbols": lambda: check_symbols(
                 core, "symbols.golden", args.update),
             "graph symbols": lambda: check_symbols(

@@ -6,8 +6,7 @@
 //              -> opgraft_call_run -> opgraft_call_end
 //
 // An executable may be used by any number of threads at once. Errors are as in
-// opgraft.h. Structs that the caller fills start with struct_size; zero means
-// the default.
+// opgraft.h, and so are structs that begin with struct_size.
 
 #ifndef OPGRAFT_EXECUTABLE_H
 #define OPGRAFT_EXECUTABLE_H
@@ -120,7 +119,8 @@ OPGRAFT_API og_status opgraft_executable_create(
     opgraft_executable **out_executable, opgraft_error *error);
 OPGRAFT_API void opgraft_executable_release(opgraft_executable *executable);
 
-// Memory that the host gives for a call: what outputs live in.
+// Memory that the host gives for a call: what outputs live in. Fixed, as
+// opgraft_output and opgraft_given are.
 typedef struct opgraft_storage {
   size_t size_bytes;
   int32_t output;  // the first output that lies in it
@@ -152,17 +152,21 @@ typedef struct opgraft_given {
 } opgraft_given;
 
 // One call in flight: an instance of a plan with its own argument tables and
-// arena. The arrays are the plan's and valid until opgraft_call_end.
+// arena. The arrays are the plan's and valid until opgraft_call_end. The caller
+// sets struct_size before opgraft_executable_begin, which fills the rest, and
+// `context` before opgraft_call_run; it has both, and `instance`, at least.
 typedef struct opgraft_call {
-  void *instance;
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *instance;  // NULL: no call is in flight
+  void *context;   // the host's own, which host.hold gets
   const opgraft_storage *storages;
   const opgraft_output *outputs;
+  opgraft_given *given;  // by storage
   int32_t storage_count;
   int32_t output_count;
   int32_t host_step_count;  // steps that the host runs
   int32_t section_count;    // stretches of it that run on several threads
-  opgraft_given *given;     // by storage
-  void *context;            // the host's own, which host.hold gets
 } opgraft_call;
 
 // Checks the inputs (count, dtype, rank, sizes, strides), finds or makes the
@@ -170,7 +174,8 @@ typedef struct opgraft_call {
 // where input i is an integer, which is ints[i] then; ints may be NULL if the
 // graph has no such input. The tensors need not outlive this function; the
 // memory that they point to must stay until opgraft_call_end, or until
-// host.hold has named the input.
+// host.hold has named the input. OG_INVALID also where out_call->struct_size is
+// not set.
 OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
                                                const og_tensor *const *in,
                                                const int64_t *ints,
@@ -225,8 +230,10 @@ typedef struct opgraft_stats {
   int32_t reserved;
 } opgraft_stats;
 
-OPGRAFT_API void opgraft_executable_stats(const opgraft_executable *executable,
-                                          opgraft_stats *stats);
+// out_stats->struct_size is set by the caller; OG_INVALID where it is not.
+OPGRAFT_API og_status
+opgraft_executable_stats(const opgraft_executable *executable,
+                         opgraft_stats *out_stats, opgraft_error *error);
 // All of it as JSON, with the list of fallbacks and clones (operator, reason,
 // file, line) and what each pass did. Lengths as opgraft_graph_print.
 OPGRAFT_API size_t opgraft_executable_describe(

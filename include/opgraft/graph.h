@@ -5,8 +5,7 @@
 //
 // executable.h runs them. A graph belongs to one thread until finish;
 // afterwards any number of threads may use it at once. Errors are as in
-// opgraft.h. Structs that the caller fills start with struct_size; zero means
-// the default.
+// opgraft.h, and so are structs that begin with struct_size.
 
 #ifndef OPGRAFT_GRAPH_H
 #define OPGRAFT_GRAPH_H
@@ -110,6 +109,7 @@ enum {
   OPGRAFT_WRITTEN_BASE,  // no argument of the operator's, behind those
 };
 
+// Fixed.
 typedef struct opgraft_arg {
   const char *name;  // of a keyword argument; NULL for a positional one
   int16_t kind;      // OPGRAFT_ARG_*
@@ -136,10 +136,12 @@ typedef struct opgraft_record {
   int32_t arg_count;
   int32_t result_count;
   const opgraft_value_info *results;  // one for each tensor; lists are flat
-  const char *file;                   // the user's source; may be NULL
+  uint32_t result_size;  // sizeof(opgraft_value_info): they lie so far apart
   int32_t line;
+  const char *file;  // the user's source; may be NULL
   // The node's own number in the host's graph; fallbacks are called with it.
   int32_t host_node;
+  int32_t reserved;
 } opgraft_record;
 
 enum {

@@ -4,7 +4,7 @@
 //
 //   opgraft_graph_open("m.og") -> finish -> opgraft_executable_create -> ...
 //
-// Errors are as in opgraft.h.
+// Errors are as in opgraft.h, and so are structs that begin with struct_size.
 
 #ifndef OPGRAFT_GRAPH_FILE_H
 #define OPGRAFT_GRAPH_FILE_H
@@ -53,9 +53,12 @@ OPGRAFT_API og_status opgraft_repro_write(const char *folder,
 OPGRAFT_API int32_t opgraft_graph_input_count(const opgraft_graph *graph);
 OPGRAFT_API int32_t opgraft_graph_output_count(const opgraft_graph *graph);
 // Input `index`: type and sizes; ndim is -1 for an integer. The arrays are the
-// graph's. struct_size is set by the caller.
-OPGRAFT_API void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
-                                     opgraft_value_info *out_info);
+// graph's. out_info->struct_size is set by the caller; OG_INVALID where it is
+// not, and for an input that is not there.
+OPGRAFT_API og_status opgraft_graph_input(const opgraft_graph *graph,
+                                          int32_t index,
+                                          opgraft_value_info *out_info,
+                                          opgraft_error *error);
 // NULL where it has no name.
 OPGRAFT_API const char *opgraft_graph_input_name(const opgraft_graph *graph,
                                                  int32_t index);
@@ -88,8 +91,11 @@ typedef struct opgraft_step {
 } opgraft_step;
 
 OPGRAFT_API int32_t opgraft_call_step_count(const opgraft_call *call);
-OPGRAFT_API void opgraft_call_step(const opgraft_call *call, int32_t index,
-                                   opgraft_step *out_step);
+// Step `index`. out_step->struct_size is set by the caller; OG_INVALID where it
+// is not, and for a step that is not there.
+OPGRAFT_API og_status opgraft_call_step(const opgraft_call *call, int32_t index,
+                                        opgraft_step *out_step,
+                                        opgraft_error *error);
 // opgraft_call_run, one step after another, adding the time of each to
 // step_ns, which has opgraft_call_step_count places.
 OPGRAFT_API og_status opgraft_call_profile(opgraft_call *call,

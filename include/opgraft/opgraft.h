@@ -5,6 +5,14 @@
 // an opgraft_error that the caller owns. Nothing prints, exits or uses
 // thread-local state. Functions may be called from any thread at any time
 // unless a comment says otherwise; an opgraft_frame belongs to one thread.
+//
+// A struct that begins with struct_size may be of another age than the library
+// (docs/abi.md). Whoever owns its memory sets struct_size to its sizeof. The
+// library reads what the caller fills up to that size, and takes the rest for
+// zero, which is the default: OG_INVALID for a size that cannot be right,
+// OG_VERSION where a byte or flag that it does not know is set. It writes what
+// it fills up to that size. Other structs are fixed: changing one changes
+// OG_ABI_VERSION.
 
 #ifndef OPGRAFT_OPGRAFT_H
 #define OPGRAFT_OPGRAFT_H
@@ -72,8 +80,10 @@ struct opgraft_prepare_call {
 // A kernel that is made ready for a plan's node. `prepare` fails through
 // og_fail(prepare->call, ...). `run` then takes the kernel's place; it fills
 // the error's text, which may be NULL. Arguments have the strides that the
-// declaration accepts; there is no parallel_for.
+// declaration accepts; there is no parallel_for. Copied.
 typedef struct opgraft_prepared {
+  uint32_t struct_size;
+  uint32_t reserved;
   size_t state_bytes;
   og_status (*prepare)(const opgraft_prepare_call *prepare);
   og_status (*run)(void *state, opgraft_error *error);
@@ -98,7 +108,8 @@ typedef struct opgraft_made {
   const opgraft_prepared *const *prepared;
 } opgraft_made;
 
-// Every call makes a module of its own. Where it fails, release is not called.
+// Every call makes a module of its own. Failure: as opgraft_module_wrap,
+// OG_INVALID for a member that is missing; release is not called then.
 OPGRAFT_API og_status opgraft_module_make(const opgraft_made *made,
                                           opgraft_module **out_module,
                                           opgraft_error *error);

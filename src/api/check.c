@@ -3,7 +3,7 @@
 
 #include "check/check.h"
 
-#include "base/memory.h"
+#include "base/sized.h"
 #include "check/verdict/finding.h"
 
 og_status opgraft_check(const opgraft_module *module,
@@ -16,13 +16,9 @@ og_status opgraft_check(const opgraft_module *module,
   if (module == NULL)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "check: module is NULL; load one first");
-  if (!og_copy_sized(&all, sizeof all, options,
-                     options != NULL ? options->struct_size : 0) ||
-      !og_copy_sized(&to, sizeof to, sink,
-                     sink != NULL ? sink->struct_size : 0))
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "check: options or sink have fields that this library "
-                        "does not know; use the library they were built for");
+  OG_TRY(
+      og_copy_sized("opgraft_check_options", options, &all, sizeof all, error));
+  OG_TRY(og_copy_sized("opgraft_check_sink", sink, &to, sizeof to, error));
   return og_check(module, &all, &to, out_findings, error);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process allocator, arenas, and structs of a caller of another age.
+// The process allocator, and arenas.
 //
 // Invariants: an arena block's payload starts 16-byte aligned, and what has
 // been handed out never moves.
@@ -8,16 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-bool og_copy_sized(void *to, size_t to_bytes, const void *from,
-                   uint32_t from_bytes) {
-  memset(to, 0, to_bytes);
-  if (from == NULL) return true;
-  memcpy(to, from, from_bytes < to_bytes ? from_bytes : to_bytes);
-  for (size_t i = to_bytes; i < from_bytes; ++i)
-    if (((const char *)from)[i] != 0) return false;
-  return true;
-}
 
 // Allocations that still succeed; -1 is no limit. Written by tests only.
 static int64_t allocations_left = -1;

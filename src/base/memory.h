@@ -60,11 +60,6 @@ static inline bool og_i64_ceil_div(int64_t a, int64_t b, int64_t *out) {
   return true;
 }
 
-// A caller's struct, of `from_bytes` by its struct_size, over zeros; nothing
-// where it is NULL. False if a newer caller set a member that is unknown here.
-bool og_copy_sized(void *to, size_t to_bytes, const void *from,
-                   uint32_t from_bytes);
-
 // Every allocation of the library goes through these, so that a test can make
 // the nth one fail: og_alloc_fail_at(n) fails allocation n (0 = the next) and
 // all later ones until og_alloc_fail_at(-1). For tests, one thread.

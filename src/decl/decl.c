@@ -3,8 +3,7 @@
 
 #include "decl/decl.h"
 
-#include <string.h>
-
+#include "base/sized.h"
 #include "decl/infer/quick.h"
 #include "decl/parse/backward.h"
 #include "decl/parse/dtype.h"
@@ -25,7 +24,6 @@ enum { OLDEST_OP_BYTES = offsetof(og_op, infer) };
 static og_status copy_record(og_decl *decl, const og_op *record,
                              uint32_t op_size, opgraft_error *error) {
   const size_t ours = sizeof(og_op);
-  const char *bytes = (const char *)record;
   og_op *copy = og_arena_alloc(&decl->arena, ours);
   if (copy == NULL)
     return og_error_set(error, OG_MEMORY, NULL, NULL,
@@ -35,15 +33,14 @@ static og_status copy_record(og_decl *decl, const og_op *record,
                         "an operator's record has %u bytes, wanted %u or more; "
                         "build the module with <opgraft/op.h>",
                         (unsigned)op_size, (unsigned)OLDEST_OP_BYTES);
-  for (size_t i = ours; i < op_size; ++i)
-    if (bytes[i] != 0)
-      return og_error_set(error, OG_VERSION, NULL, NULL,
-                          "%s: the module uses a field of og_op that this "
-                          "library does not know (byte %zu of %u); update "
-                          "opgraft, or build the module against this version",
-                          record->schema != NULL ? record->schema : "operator",
-                          i, (unsigned)op_size);
-  memcpy(copy, record, op_size < ours ? op_size : ours);
+  const size_t unknown = og_copy_known(record, op_size, copy, ours);
+  if (unknown != 0)
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "%s: the module uses a field of og_op that this "
+                        "library does not know (byte %zu of %u); update "
+                        "opgraft, or build the module against this version",
+                        record->schema != NULL ? record->schema : "operator",
+                        unknown, (unsigned)op_size);
   decl->record = copy;
   decl->flags = copy->flags;
   if (copy->schema != NULL) return OG_OK;

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "exec/apart.h"
 #include "exec/entry.h"
 #include "exec/fast/packs.h"
+#include "exec/hosted.h"
 #include "exec/instance.h"
 #include "exec/lane_trial.h"
 #include "exec/lease.h"
@@ -25,12 +27,8 @@ enum { PLAN_LIMIT = 16 };
 static og_status executable_fill(opgraft_executable *executable,
                                  const opgraft_host *host,
                                  opgraft_error *error) {
-  if (host != NULL) {
-    const size_t size =
-        host->struct_size < sizeof *host ? host->struct_size : sizeof *host;
-    memcpy(&executable->host, host, size);
-  }
   opgraft_host *own = &executable->host;
+  OG_TRY(og_host_copy(host, own, error));
   if (own->rules != NULL)
     OG_TRY(og_rules_create(own->rules, &executable->rules, error));
   own->rules = NULL;  // the caller's
@@ -366,18 +364,22 @@ static og_status call_begin(opgraft_executable *executable,
     entry_leave(entry, instance);
     return status;
   }
-  *out_call = (opgraft_call){.instance = instance,
+  const opgraft_call call = {.instance = instance,
                              .storages = entry->plan->storages,
                              .outputs = entry->plan->outputs,
+                             .given = instance->given,
                              .storage_count = entry->plan->storage_count,
                              .output_count = entry->plan->graph->output_count,
                              .host_step_count = instance->host_steps,
-                             .section_count = instance->section_count,
-                             .given = instance->given};
+                             .section_count = instance->section_count};
+  og_fill_sized(&call, sizeof call, out_call);
   return OG_OK;
 }
 
-enum { SYMBOLS_ON_STACK = 64 };
+enum {
+  SYMBOLS_ON_STACK = 64,
+  CALL_LEAST_BYTES = offsetof(opgraft_call, context) + sizeof(void *)
+};
 
 og_status opgraft_executable_begin(opgraft_executable *executable,
                                    const og_tensor *const *in,
@@ -387,7 +389,9 @@ og_status opgraft_executable_begin(opgraft_executable *executable,
   const opgraft_graph *graph = executable->graph;
   int64_t on_stack[SYMBOLS_ON_STACK];
   int64_t *symbols = on_stack;
-  *out_call = (opgraft_call){0};
+  OG_TRY(og_size_check("opgraft_call", out_call->struct_size, CALL_LEAST_BYTES,
+                       sizeof *out_call, error));
+  og_fill_sized(&(opgraft_call){0}, sizeof *out_call, out_call);
   OG_TRY(og_inputs_check(graph, in, ints, count, error));
   if (graph->sizes.symbol_count > SYMBOLS_ON_STACK) {
     symbols =
@@ -433,7 +437,7 @@ og_status opgraft_executable_plan(opgraft_executable *executable,
                                   const int64_t *values, int32_t count,
                                   opgraft_error *error) {
   const og_sizes *sizes = &executable->graph->sizes;
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   int64_t *all = og_alloc_zeroed((size_t)sizes->symbol_count + 1, sizeof *all);
   if (all == NULL) return og_graph_no_memory(error);
   og_status status = OG_OK;

@@ -367,8 +367,8 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   memcpy(framed->kept_out, frame->out, sizeof frame->out);
   // What was adopted may need its host's lock.
   prep->is_pinned = op->derived != NULL;
-  if (framed->is_direct && op->prepared != NULL)
-    return embedder_prepare(prep, framed, op->prepared);
+  if (framed->is_direct && op->prepared.run != NULL)
+    return embedder_prepare(prep, framed, &op->prepared);
   prep->step = (og_step){framed->is_direct ? run_direct : run_fitted, framed};
   return OG_OK;
 }

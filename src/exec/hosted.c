@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/sized.h"
 #include "exec/framed.h"
 #include "exec/step/operands.h"
 #include "exec/step/reloc.h"
@@ -25,6 +26,13 @@ typedef struct og_hosted {
   og_instance *instance;
   int32_t *storages;  // of result r: that it may be handed over for, or -1
 } og_hosted;
+
+og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
+                       opgraft_error *error) {
+  OG_TRY(og_copy_sized("opgraft_host", from, out, sizeof *out, error));
+  return og_flags_check("opgraft_host", out->flags,
+                        OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW, error);
+}
 
 // --- Arguments with numbers for sizes ----------------------------------------
 

@@ -6,6 +6,9 @@
 
 #include "exec/step/prep.h"
 
+// The caller's host, which may be of another age; NULL is one of zeros.
+og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
+                       opgraft_error *error);
 // Gives the node to the host; *out_taken says whether it took it. `optional`:
 // the engine could run it as well.
 og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "exec/framed.h"
+#include "exec/hosted.h"
 #include "exec/instance.h"
 #include "exec/rules.h"
 #include "exec/step/reloc.h"
@@ -636,10 +637,7 @@ og_status opgraft_plain_run(const opgraft_graph *graph,
                             opgraft_error *error) {
   opgraft_host limits;
   *out_plain = NULL;
-  if (!og_copy_sized(&limits, sizeof limits, host,
-                     host != NULL ? host->struct_size : 0))
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "opgraft_host has members that this opgraft lacks");
+  OG_TRY(og_host_copy(host, &limits, error));
   plain *p = og_alloc_zeroed(1, sizeof *p);
   if (p == NULL) return og_graph_no_memory(error);
   p->graph = graph;

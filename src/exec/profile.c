@@ -4,6 +4,7 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "exec/sections.h"
 #include "exec/step/reloc.h"
 
@@ -20,23 +21,27 @@ static int64_t tensor_bytes(const og_instance *instance, opgraft_value id) {
   return og_numel(tensor) * (int64_t)og_dtype_bytes(tensor->dtype);
 }
 
-void opgraft_call_step(const opgraft_call *call, int32_t index,
-                       opgraft_step *out_step) {
+og_status opgraft_call_step(const opgraft_call *call, int32_t index,
+                            opgraft_step *out_step, opgraft_error *error) {
   const og_instance *instance = call->instance;
   const opgraft_graph *graph = instance->entry->plan->graph;
+  OG_TRY(og_size_check("opgraft_step", out_step->struct_size, sizeof(uint32_t),
+                       sizeof *out_step, error));
+  if (index < 0 || index >= instance->step_count)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s has %d steps here; there is no step %d",
+                        graph->name, (int)instance->step_count, (int)index);
   const og_node *node = &graph->nodes[instance->step_nodes[index]];
-  opgraft_step step = {.struct_size = out_step->struct_size,
-                       .line = node->line,
-                       .file = node->file,
-                       .name = og_node_name(node)};
+  opgraft_step step = {
+      .line = node->line, .file = node->file, .name = og_node_name(node)};
   for (int32_t i = 0; i < node->in_count; ++i)
     step.bytes += tensor_bytes(instance, node->in[i]);
   for (int32_t r = 0; r < node->out_count; ++r)
     step.bytes += tensor_bytes(instance, node->out[r]);
   if (node->out_count > 0 && node->out[0] >= 0)
     step.result = graph->values[node->out[0]].name;
-  memcpy(out_step, &step,
-         step.struct_size < sizeof step ? step.struct_size : sizeof step);
+  og_fill_sized(&step, sizeof step, out_step);
+  return OG_OK;
 }
 
 og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,

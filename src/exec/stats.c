@@ -4,21 +4,24 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "exec/lease.h"
 #include "exec/rules.h"
 
-void opgraft_executable_stats(const opgraft_executable *executable,
-                              opgraft_stats *stats) {
+og_status opgraft_executable_stats(const opgraft_executable *executable,
+                                   opgraft_stats *out_stats,
+                                   opgraft_error *error) {
   opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
-  const uint32_t size = stats->struct_size;
+  OG_TRY(og_size_check("opgraft_stats", out_stats->struct_size,
+                       sizeof(uint32_t), sizeof *out_stats, error));
   pthread_mutex_lock(&own->mutex);
   own->stats.plans = own->plan_count;
   own->stats.shared_bytes = og_lease_shared_bytes();
   opgraft_stats copy = own->stats;
   copy.replays = __atomic_load_n(&own->stats.replays, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&own->mutex);
-  copy.struct_size = size;
-  memcpy(stats, &copy, size < sizeof copy ? size : sizeof copy);
+  og_fill_sized(&copy, sizeof copy, out_stats);
+  return OG_OK;
 }
 
 // Copies what fits, frees the text and returns its length.
@@ -89,7 +92,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   const opgraft_graph *graph = executable->graph;
   opgraft_stats stats = {.struct_size = sizeof stats};
   og_text out = {0};
-  opgraft_executable_stats(executable, &stats);
+  opgraft_executable_stats(executable, &stats, NULL);
   og_text_add(&out, "{\"graph\": ");
   og_text_add_json(&out, graph->name);
   const struct {

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/sized.h"
 #include "call/call.h"
 #include "graph/op.h"
 
@@ -272,16 +273,29 @@ static og_status input_add(opgraft_graph *graph, const char *name,
   return OG_OK;
 }
 
+og_status og_value_info_copy(const opgraft_value_info *from,
+                             opgraft_value_info *out, opgraft_error *error) {
+  static const char name[] = "opgraft_value_info";
+  OG_TRY(og_copy_sized(name, from, out, sizeof *out, error));
+  OG_TRY(og_flags_check(name, out->flags, OPGRAFT_INPUT_STATIC, error));
+  if (out->ndim <= 0 || out->shape != NULL) return OG_OK;
+  return og_error_set(error, OG_INVALID, NULL, name,
+                      "opgraft_value_info.shape is NULL, expected %d sizes",
+                      (int)out->ndim);
+}
+
 og_status opgraft_graph_add_input(opgraft_graph *graph, const char *name,
                                   const opgraft_value_info *info,
                                   opgraft_value *out_value,
                                   opgraft_error *error) {
+  opgraft_value_info own;
   OG_TRY(building(graph, error));
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_INPUT, info->dtype, info->ndim,
-                            info->shape, info->strides, out_value, error));
+  OG_TRY(og_value_info_copy(info, &own, error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_INPUT, own.dtype, own.ndim,
+                            own.shape, own.strides, out_value, error));
   og_value *value = &graph->values[*out_value];
-  value->flags = info->flags;
-  value->host_offset = info->offset;
+  value->flags = own.flags;
+  value->host_offset = own.offset;
   value->result = graph->input_count;
   OG_TRY(input_add(graph, name, *out_value, -1, error));
   value->name = graph->inputs[graph->input_count - 1].name;

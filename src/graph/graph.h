@@ -180,6 +180,9 @@ struct opgraft_graph {
 
 og_status og_graph_no_memory(opgraft_error *error);
 
+// What a caller says of a value, who may be of another age.
+og_status og_value_info_copy(const opgraft_value_info *from,
+                             opgraft_value_info *out, opgraft_error *error);
 // A new value that is its own root, row-major where `strides` is NULL. The
 // arrays are copied.
 og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,

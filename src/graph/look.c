@@ -4,6 +4,7 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "graph/graph.h"
 
 int32_t opgraft_graph_input_count(const opgraft_graph *graph) {
@@ -14,10 +15,17 @@ int32_t opgraft_graph_output_count(const opgraft_graph *graph) {
   return graph->output_count;
 }
 
-void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
-                         opgraft_value_info *out_info) {
+og_status opgraft_graph_input(const opgraft_graph *graph, int32_t index,
+                              opgraft_value_info *out_info,
+                              opgraft_error *error) {
+  OG_TRY(og_size_check("opgraft_value_info", out_info->struct_size,
+                       sizeof(uint32_t), sizeof *out_info, error));
+  if (index < 0 || index >= graph->input_count)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "graph %s has %d inputs; there is no input %d",
+                        graph->name, (int)graph->input_count, (int)index);
   const og_input *input = &graph->inputs[index];
-  opgraft_value_info info = {.struct_size = out_info->struct_size, .ndim = -1};
+  opgraft_value_info info = {.ndim = -1};
   if (input->value >= 0) {
     const og_value *value = &graph->values[input->value];
     info.flags = value->flags;
@@ -26,8 +34,8 @@ void opgraft_graph_input(const opgraft_graph *graph, int32_t index,
     info.shape = value->shape;
     info.strides = value->strides;
   }
-  memcpy(out_info, &info,
-         info.struct_size < sizeof info ? info.struct_size : sizeof info);
+  og_fill_sized(&info, sizeof info, out_info);
+  return OG_OK;
 }
 
 void opgraft_graph_written(const opgraft_graph *graph, uint8_t *out_written) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "import/emit.h"
 #include "import/fallback.h"
 #include "import/spec.h"
@@ -199,20 +200,78 @@ static og_status record_import(og_import *import) {
                             record->arg_count, import->reason);
 }
 
+// --- The caller's record -----------------------------------------------------
+
+static og_status record_copy(const opgraft_record *from, opgraft_record *out,
+                             opgraft_error *error) {
+  OG_TRY(og_copy_sized("opgraft_record", from, out, sizeof *out, error));
+  OG_TRY(og_flags_check("opgraft_record", out->flags,
+                        OPGRAFT_RECORD_RANDOM | OPGRAFT_RECORD_SIDE_EFFECT |
+                            OPGRAFT_RECORD_MUTATES,
+                        error));
+  const char *missing = out->name == NULL                         ? "name"
+                        : out->arg_count > 0 && out->args == NULL ? "args"
+                        : out->result_count > 0 && out->results == NULL
+                            ? "results"
+                            : NULL;
+  if (missing == NULL) return OG_OK;
+  return og_error_set(error, OG_INVALID, out->name, "opgraft_record",
+                      "opgraft_record.%s is NULL, expected the node's %s",
+                      missing, missing);
+}
+
+// Results lie result_size apart, which an older or newer host chose.
+static og_status results_copy(const opgraft_record *record,
+                              opgraft_value_info *out, opgraft_error *error) {
+  const char *from = (const char *)record->results;
+  if (record->result_size < sizeof(uint32_t))
+    return og_error_set(error, OG_INVALID, record->name, "opgraft_record",
+                        "opgraft_record.result_size is %u, expected "
+                        "sizeof(opgraft_value_info): %zu here",
+                        (unsigned)record->result_size, sizeof *out);
+  for (int32_t r = 0; r < record->result_count; ++r) {
+    uint32_t size_bytes;
+    memcpy(&size_bytes, from, sizeof size_bytes);
+    if (size_bytes > record->result_size)
+      return og_error_set(error, OG_INVALID, record->name, "opgraft_value_info",
+                          "%s: result %d has %u bytes, and they lie %u bytes "
+                          "apart (opgraft_record.result_size)",
+                          record->name, (int)r, (unsigned)size_bytes,
+                          (unsigned)record->result_size);
+    OG_TRY(og_value_info_copy((const opgraft_value_info *)(const void *)from,
+                              &out[r], error));
+    from += record->result_size;
+  }
+  return OG_OK;
+}
+
+static og_status node_add(opgraft_graph *graph, const opgraft_record *record,
+                          opgraft_value *out_values, opgraft_error *error) {
+  OG_TRY(args_check(graph, record, record->args, record->arg_count, 0, error));
+  for (int32_t r = 0; r < record->result_count; ++r) out_values[r] = -1;
+  og_import import = {
+      .graph = graph, .record = record, .out = out_values, .error = error};
+  return record_import(&import);
+}
+
 og_status opgraft_graph_add_node(opgraft_graph *graph,
                                  const opgraft_record *record,
                                  opgraft_value *out_values,
                                  opgraft_error *error) {
   const int64_t begun_ns = og_now_ns();
+  opgraft_record own;
+  OG_TRY(record_copy(record, &own, error));
   if (graph->is_finished)
-    return og_error_set(error, OG_INVALID, record->name, NULL,
+    return og_error_set(error, OG_INVALID, own.name, NULL,
                         "graph %s is finished; nothing can be added to it",
                         graph->name);
-  OG_TRY(args_check(graph, record, record->args, record->arg_count, 0, error));
-  for (int32_t r = 0; r < record->result_count; ++r) out_values[r] = -1;
-  og_import import = {
-      .graph = graph, .record = record, .out = out_values, .error = error};
-  const og_status status = record_import(&import);
+  const size_t count = own.result_count > 0 ? (size_t)own.result_count : 0;
+  opgraft_value_info *results = og_alloc_zeroed(count, sizeof *results);
+  if (results == NULL) return og_graph_no_memory(error);
+  og_status status = count > 0 ? results_copy(&own, results, error) : OG_OK;
+  own.results = results;
+  if (status == OG_OK) status = node_add(graph, &own, out_values, error);
+  og_free(results);
   graph->import_ns += og_now_ns() - begun_ns;
   return status;
 }

@@ -20,6 +20,7 @@
 
 #include "base/float_env.h"
 #include "base/isa_check.h"
+#include "base/sized.h"
 #include "decl/decl.h"
 #include "decl/describe.h"
 #include "decl/parse/backward.h"
@@ -156,14 +157,19 @@ static bool is_identifier(const char *name) {
   return true;
 }
 
-static og_status record_check(const char *path, const og_module *record,
-                              opgraft_error *error) {
+// The oldest record's fields, which every module has.
+enum { OLDEST_MODULE_BYTES = offsetof(og_module, op_size) + sizeof(uint32_t) };
+
+static og_status record_copy(const char *path, const og_module *from,
+                             og_module *record, opgraft_error *error) {
   const uint32_t least_op = (uint32_t)offsetof(og_op, shape);
-  if (record->struct_size < sizeof(og_module))
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "%s: its module record has %u bytes, wanted at least "
-                        "%zu; rebuild it with this opgraft's op.h",
-                        path, record->struct_size, sizeof(og_module));
+  og_status status = og_size_check("og_module", from->struct_size,
+                                   OLDEST_MODULE_BYTES, sizeof *record, error);
+  if (status == OG_OK)
+    status = og_copy_sized("og_module", from, record, sizeof *record, error);
+  if (status != OG_OK && error != NULL)
+    og_error_set(error, status, NULL, "og_module", "%s: %s", path, error->text);
+  OG_TRY(status);
   if (record->abi_version == 0 || record->abi_version > OG_ABI_VERSION)
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "%s: built for ABI version %u, this opgraft reads 1 "
@@ -183,23 +189,24 @@ static og_status record_check(const char *path, const og_module *record,
   return OG_OK;
 }
 
-static og_status module_create(const char *path, const og_module *record,
+static og_status module_create(const char *path, const og_module *given,
                                struct opgraft_module **out_module,
                                opgraft_error *error) {
+  og_module record;
   *out_module = NULL;
   OG_TRY(og_isa_check(error));
-  OG_TRY(record_check(path, record, error));
+  OG_TRY(record_copy(path, given, &record, error));
   struct opgraft_module *module = og_alloc_zeroed(1, sizeof *module);
   if (module == NULL) return out_of_memory(error, path);
-  const size_t length = strlen(record->name) + 1;
+  const size_t length = strlen(record.name) + 1;
   module->references = 1;
   module->name = og_alloc(length);
   og_status status = OG_OK;
   if (module->name == NULL)
     status = out_of_memory(error, path);
   else
-    memcpy(module->name, record->name, length);
-  if (status == OG_OK) status = module_parse(module, record, error);
+    memcpy(module->name, record.name, length);
+  if (status == OG_OK) status = module_parse(module, &record, error);
   if (status != OG_OK) {
     module_free(module);
     return status;
@@ -406,25 +413,49 @@ og_status opgraft_module_wrap(const og_module *record,
   return OG_OK;
 }
 
-og_status opgraft_module_make(const opgraft_made *made,
-                              opgraft_module **out_module,
-                              opgraft_error *error) {
-  *out_module = NULL;
-  if (made->struct_size < sizeof *made)
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "opgraft_made has %u bytes, wanted at least %zu; "
-                        "rebuild with this opgraft's header",
-                        made->struct_size, sizeof *made);
-  OG_TRY(opgraft_module_wrap(made->record, out_module, error));
-  struct opgraft_module *module = *out_module;
+static og_status prepared_copy(const opgraft_prepared *from, opgraft_op *op,
+                               opgraft_error *error) {
+  opgraft_prepared *own = &op->prepared;
+  OG_TRY(og_copy_sized("opgraft_prepared", from, own, sizeof *own, error));
+  if (from == NULL || (own->prepare != NULL && own->run != NULL)) return OG_OK;
+  return og_error_set(error, OG_INVALID, op->decl->name, "opgraft_prepared",
+                      "%s: opgraft_prepared.%s is NULL, expected a function",
+                      op->decl->name, own->prepare == NULL ? "prepare" : "run");
+}
+
+static og_status made_fill(struct opgraft_module *module,
+                           const opgraft_made *made, opgraft_error *error) {
   og_sha256_hex(made->key, strlen(made->key), module->hash);
   for (int32_t i = 0; i < module->op_count; ++i) {
-    if (made->derived[i] != NULL) module->ops[i].derived = made->derived[i];
-    if (made->prepared != NULL) module->ops[i].prepared = made->prepared[i];
+    opgraft_op *op = &module->ops[i];
+    if (made->derived != NULL && made->derived[i] != NULL)
+      op->derived = made->derived[i];
+    if (made->prepared != NULL)
+      OG_TRY(prepared_copy(made->prepared[i], op, error));
   }
   module->release = made->release;
   module->owner = made->owner;
   return OG_OK;
+}
+
+og_status opgraft_module_make(const opgraft_made *made,
+                              opgraft_module **out_module,
+                              opgraft_error *error) {
+  opgraft_made own;
+  *out_module = NULL;
+  OG_TRY(og_copy_sized("opgraft_made", made, &own, sizeof own, error));
+  if (own.record == NULL || own.key == NULL)
+    return og_error_set(error, OG_INVALID, NULL, "opgraft_made",
+                        "opgraft_made.%s is NULL, expected %s",
+                        own.record == NULL ? "record" : "key",
+                        own.record == NULL ? "a module's record" : "a text");
+  OG_TRY(opgraft_module_wrap(own.record, out_module, error));
+  const og_status status = made_fill(*out_module, &own, error);
+  if (status != OG_OK) {
+    opgraft_module_release(*out_module);
+    *out_module = NULL;
+  }
+  return status;
 }
 
 void opgraft_module_retain(opgraft_module *module) {

@@ -10,10 +10,10 @@
 struct opgraft_op {
   og_decl *decl;
   struct opgraft_module *module;
-  const void *derived;  // what a call's kernel finds in call->derived
-  const opgraft_prepared *prepared;  // NULL: plans call the kernel
-  bool may_set_float_env;            // its code holds what changes MXCSR
-  bool *kernel_available;  // by kernel: the machine has its instruction set
+  const void *derived;        // what a call's kernel finds in call->derived
+  opgraft_prepared prepared;  // run NULL: plans call the kernel
+  bool may_set_float_env;     // its code holds what changes MXCSR
+  bool *kernel_available;     // by kernel: the machine has its instruction set
   // The tensor argument that binds each free type, by variable.
   int32_t variable_tensor[OG_VARIABLE_MAX];
 };

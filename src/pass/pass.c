@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 
@@ -161,14 +162,14 @@ static og_status run_all(opgraft_graph *graph, const opgraft_options *options,
 og_status opgraft_graph_finish(opgraft_graph *graph,
                                const opgraft_options *options,
                                opgraft_error *error) {
-  opgraft_options own = {0};
+  opgraft_options own;
   if (graph->is_finished)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s is finished already", graph->name);
-  if (options != NULL)
-    memcpy(
-        &own, options,
-        options->struct_size < sizeof own ? options->struct_size : sizeof own);
+  OG_TRY(og_copy_sized("opgraft_options", options, &own, sizeof own, error));
+  OG_TRY(og_flags_check(
+      "opgraft_options", own.flags,
+      OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR, error));
   const int64_t begun_ns = og_now_ns();
   OG_TRY(run_all(graph, &own, error));
   graph->option_flags = own.flags;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "report/form.h"
 #include "report/plain.h"
 
@@ -151,11 +152,7 @@ og_status opgraft_report_gate(const opgraft_report *report,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "gate: an argument is NULL; give a report, and where "
                         "findings and their number go");
-  if (!og_copy_sized(&all, sizeof all, gate,
-                     gate != NULL ? gate->struct_size : 0))
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "gate: it has fields that this library does not know; "
-                        "use the library it was built for");
+  OG_TRY(og_copy_sized("opgraft_gate", gate, &all, sizeof all, error));
   if (has_limit(&all)) OG_TRY(whole_check(report, error));
   gate_state s = {&out, report, &all, 0};
   limits_check(&s);

@@ -3,6 +3,7 @@
 
 #include "report/report.h"
 
+#include "base/sized.h"
 #include "report/form.h"
 
 og_status opgraft_report_read(const char *bytes, size_t size,
@@ -57,11 +58,8 @@ og_status opgraft_report_write(const opgraft_report *report,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "report: an argument is NULL; give a report and where "
                         "its text goes");
-  if (!og_copy_sized(&all, sizeof all, options,
-                     options != NULL ? options->struct_size : 0))
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "report: options have fields that this library does "
-                        "not know; use the library they were built for");
+  OG_TRY(og_copy_sized("opgraft_report_options", options, &all, sizeof all,
+                       error));
   if (all.width <= 0) all.width = 80;
   for (size_t i = 0; i < sizeof forms / sizeof *forms; ++i) {
     if (forms[i].code != all.form) continue;

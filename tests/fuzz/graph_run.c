@@ -294,6 +294,7 @@ static void planned_begin(outcome *o, maker *m, bool has_passes) {
         opgraft_executable_create(o->graph, &host, &o->executable, &o->error);
   if (o->status == OG_OK && takes_any_size)
     o->executable->host.flags |= OG_HOST_ANY_SIZE;
+  o->call.struct_size = sizeof o->call;
   if (o->status == OG_OK)
     o->status =
         opgraft_executable_begin(o->executable, o->given.in, o->given.ints,

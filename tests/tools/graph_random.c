@@ -144,7 +144,7 @@ static og_status call_once(opgraft_executable *executable, maker *m,
   void *storages[OUTPUTS_MAX + 1] = {NULL};
   static holding held;
   static char memory[INPUTS_MAX][MEMORY_BYTES];
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   m->state = seed + 99;
   for (int32_t i = 0; i < m->input_count; ++i) {
     inputs[i].bytes = memory[i];

@@ -304,7 +304,7 @@ static int plain_line(const opgraft_graph *graph, const inputs *given) {
 static int planned_line(opgraft_executable *executable,
                         const opgraft_graph *graph, const inputs *given) {
   opgraft_error error = {0};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   og_status status = opgraft_executable_begin(
       executable, given->in, given->ints, graph->input_count, &call, &error);
   if (status == OG_OK) {
@@ -350,7 +350,7 @@ static int run_lines(opgraft_executable *executable, const opgraft_graph *graph,
 
 static void stats_print(const opgraft_executable *executable) {
   opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(executable, &stats);
+  opgraft_executable_stats(executable, &stats, NULL);
   printf("nodes %d, views %d, native %d, fallbacks %d, clones %d (%" PRId64
          " bytes), plans %d, replays %" PRId64 ", replans %" PRId64
          ", arena %" PRId64 " of %" PRId64 "\n",

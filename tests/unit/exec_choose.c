@@ -167,7 +167,7 @@ typedef struct outcome {
 static bool trial_run(const trial *t, const char *rules, int32_t threads,
                       outcome *out, og_text *out_rules) {
   machine m = {0};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   void *storages[2] = {out->y, out->l};
   char text[512] = "";
   const og_tensor *in[4];
@@ -272,7 +272,7 @@ TEST(constants_are_packed_once) {
                               .shape = shape,
                               .strides = strides};
     const og_tensor *in[1] = {&tensor};
-    opgraft_call call;
+    opgraft_call call = {.struct_size = sizeof call};
     void *storages[1] = {y};
     REQUIRE(opgraft_executable_begin(m.executable, in, NULL, 1, &call,
                                      &m.error) == OG_OK);

@@ -55,7 +55,7 @@ static og_status machine_run(machine *m, float *x, float *y) {
                             .strides = &one};
   const og_tensor *in[1] = {&tensor};
   void *storage[1] = {y};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   og_status status =
       opgraft_executable_begin(m->executable, in, NULL, 1, &call, &m->error);
   if (status != OG_OK) return status;

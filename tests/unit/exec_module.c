@@ -113,6 +113,7 @@ static og_status add_node(setup *s, const char *name, const opgraft_arg *args,
                                .arg_count = count,
                                .result_count = 1,
                                .results = &info,
+                               .result_size = sizeof(opgraft_value_info),
                                .file = "m.py",
                                .line = 4};
   return opgraft_graph_add_node(s->graph, &node, out, &s->error);
@@ -133,7 +134,7 @@ static og_status run(setup *s, float *x, float *y, float *out,
   b.data = y;
   const og_tensor *in[2] = {&a, &b};
   void *storages[1] = {out};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   og_status status =
       opgraft_executable_begin(s->executable, in, NULL, 2, &call, &s->error);
   if (status != OG_OK) return status;
@@ -196,7 +197,7 @@ TEST(mutates_in_place) {
   CHECK_EQ(x[0], 7);
   CHECK_EQ(x[3], 10);
   opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(s.executable, &stats);
+  opgraft_executable_stats(s.executable, &stats, NULL);
   CHECK_EQ(stats.clones, 0);
   CHECK_EQ(stats.fallbacks, 0);
 done:
@@ -292,9 +293,12 @@ static og_status ready_add_run(void *memory, opgraft_error *error) {
   return OG_OK;
 }
 
-static const opgraft_prepared ready_scale = {
-    .state_bytes = sizeof(ready), .prepare = ready_prepare, .run = ready_run};
-static const opgraft_prepared ready_add = {.state_bytes = sizeof(ready),
+static const opgraft_prepared ready_scale = {.struct_size = sizeof ready_scale,
+                                             .state_bytes = sizeof(ready),
+                                             .prepare = ready_prepare,
+                                             .run = ready_run};
+static const opgraft_prepared ready_add = {.struct_size = sizeof ready_add,
+                                           .state_bytes = sizeof(ready),
                                            .prepare = ready_add_prepare,
                                            .run = ready_add_run};
 

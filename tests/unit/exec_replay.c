@@ -45,7 +45,7 @@ static og_status chain_run(machine *m, float *x, int64_t n, float *w,
   int64_t four = 4;
   const og_tensor tensors[2] = {vector(x, &n), vector(w, &four)};
   const og_tensor *in[2] = {&tensors[0], &tensors[1]};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   void *storage[1] = {y};
   og_status status =
       opgraft_executable_begin(m->executable, in, NULL, 2, &call, &m->error);
@@ -99,7 +99,7 @@ TEST(wrong_inputs_are_errors) {
   machine m;
   float x[4] = {1, 2, 3, 4}, w[4] = {0}, y[4];
   int64_t four = 4, three = 3;
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   REQUIRE(machine_make(&m, chain, &one_thread));
   og_tensor a = vector(x, &four), b = vector(w, &three);
   const og_tensor *in[2] = {&a, &b};
@@ -178,7 +178,7 @@ TEST(a_written_input_that_overlaps_another_is_refused) {
       in[i] = &tensors[i];
       wanted |= i < WRITTEN && meets(at, i);
     }
-    opgraft_call call = {0};
+    opgraft_call call = {.struct_size = sizeof call};
     const og_status status = opgraft_executable_begin(m.executable, in, NULL,
                                                       INPUTS, &call, &m.error);
     opgraft_call_end(&call);
@@ -200,7 +200,7 @@ TEST(a_written_input_that_overlaps_itself_is_refused) {
   machine m;
   float x[1] = {0}, y[4] = {0};
   int64_t four = 4, zero = 0;
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   REQUIRE(machine_make(&m, fill, &one_thread));
   og_tensor a = vector(x, &four), b = vector(y, &four);
   a.strides = &zero;
@@ -220,7 +220,8 @@ TEST(calls_overlap) {
   const og_tensor a = vector(x, &three), b = vector(z, &three);
   const og_tensor c = vector(w, &four);
   const og_tensor *first[2] = {&a, &c}, *second[2] = {&b, &c};
-  opgraft_call one = {0}, two = {0};
+  opgraft_call one = {.struct_size = sizeof one};
+  opgraft_call two = one;
   void *to_y[1] = {y}, *to_u[1] = {u};
   REQUIRE(machine_make(&m, chain, &one_thread));
   REQUIRE(opgraft_executable_begin(m.executable, first, NULL, 2, &one,
@@ -244,7 +245,7 @@ TEST(a_call_keeps_its_executable) {
   int64_t three = 3, four = 4;
   const og_tensor a = vector(x, &three), b = vector(w, &four);
   const og_tensor *in[2] = {&a, &b};
-  opgraft_call call = {0};
+  opgraft_call call = {.struct_size = sizeof call};
   void *to[1] = {y};
   REQUIRE(machine_make(&m, chain, &one_thread));
   REQUIRE(opgraft_executable_begin(m.executable, in, NULL, 2, &call,
@@ -300,7 +301,7 @@ TEST(two_graphs_share_one_arena) {
   REQUIRE(machine_make(&m[0], small, &one_thread));
   REQUIRE(machine_make(&m[1], large, &one_thread));
   for (int i = 0; i < 6; ++i) {
-    opgraft_call call;
+    opgraft_call call = {.struct_size = sizeof call};
     const og_tensor tensor = vector(x, &size);
     const og_tensor *in[1] = {&tensor};
     void *storage[1] = {&y[i % 2]};

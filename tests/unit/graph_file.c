@@ -59,7 +59,7 @@ static opgraft_graph *parsed(const char *given) {
 static bool adds(opgraft_graph *graph) {
   opgraft_executable *executable = NULL;
   opgraft_error error;
-  opgraft_call call = {0};
+  opgraft_call call = {.struct_size = sizeof call};
   float x[4] = {10, 20, 30, 40}, y[4] = {0};
   int64_t sizes[2] = {2, 2}, strides[2] = {2, 1};
   const og_tensor tensor = {.data = x,

@@ -58,6 +58,7 @@ static og_status node(builder *b, const char *name, const opgraft_arg *args,
                                  .arg_count = count,
                                  .result_count = results,
                                  .results = infos,
+                                 .result_size = sizeof(opgraft_value_info),
                                  .file = "model.py",
                                  .line = 3,
                                  .host_node = 9};
@@ -192,7 +193,8 @@ TEST(declared_views_are_views) {
                                  .args = args,
                                  .arg_count = 1,
                                  .result_count = 1,
-                                 .results = &info};
+                                 .results = &info,
+                                 .result_size = sizeof(opgraft_value_info)};
   REQUIRE(opgraft_graph_add_node(b.graph, &record, &y, &b.error) == OG_OK);
   REQUIRE(opgraft_graph_add_output(b.graph, y, &b.error) == OG_OK);
   CHECK(prints_as(&b,

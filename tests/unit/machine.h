@@ -31,7 +31,7 @@ static void machine_free(machine *m) {
 
 static opgraft_stats stats_of(const machine *m) {
   opgraft_stats stats = {.struct_size = sizeof stats};
-  opgraft_executable_stats(m->executable, &stats);
+  opgraft_executable_stats(m->executable, &stats, NULL);
   return stats;
 }
 

@@ -138,9 +138,13 @@ TEST(what_is_wrong_releases_nothing) {
   CHECK(opgraft_module_make(&made, &module, &error) == OG_INVALID);
   CHECK(module == NULL);
   CHECK_EQ(released, 0);
+  made.key = NULL;
+  CHECK(opgraft_module_make(&made, &module, &error) == OG_INVALID);
+  CHECK_STR(error.text, "opgraft_made.key is NULL, expected a text");
   made.struct_size = 8;
-  CHECK(opgraft_module_make(&made, &module, &error) == OG_VERSION);
-  CHECK(strstr(error.text, "opgraft_made has 8 bytes") != NULL);
+  CHECK(opgraft_module_make(&made, &module, &error) == OG_INVALID);
+  CHECK_STR(error.text,
+            "opgraft_made.record is NULL, expected a module's record");
 }
 
 TEST_MAIN("module_make", CASE(each_operator_finds_its_own),

@@ -55,6 +55,7 @@ static bool built(setup *s) {
                                .arg_count = 2,
                                .result_count = 1,
                                .results = &info,
+                               .result_size = sizeof(opgraft_value_info),
                                .file = "m.py",
                                .line = 4};
   return opgraft_graph_add_node(s->graph, &node, &y, &s->error) == OG_OK &&
@@ -72,12 +73,15 @@ static void look(const opgraft_graph *graph) {
   opgraft_value_info info = {.struct_size = sizeof info};
   char text[64];
   uint8_t is_written[2] = {9, 9};
+  opgraft_error error;
   CHECK_EQ(opgraft_graph_input_count(graph), 2);
   CHECK_EQ(opgraft_graph_output_count(graph), 2);
-  opgraft_graph_input(graph, 0, &info);
+  CHECK(opgraft_graph_input(graph, 0, &info, &error) == OG_OK);
   CHECK(info.ndim == 1 && info.dtype.bits == 32);
-  opgraft_graph_input(graph, 1, &info);
+  CHECK(opgraft_graph_input(graph, 1, &info, &error) == OG_OK);
   CHECK_EQ(info.ndim, -1);
+  CHECK(opgraft_graph_input(graph, 2, &info, &error) == OG_INVALID);
+  CHECK_STR(error.text, "graph built has 2 inputs; there is no input 2");
   CHECK(strcmp(opgraft_graph_input_name(graph, 0), "x") == 0);
   CHECK_EQ(opgraft_graph_print_input(graph, 0, text, sizeof text), 10);
   CHECK(strcmp(text, "%x: f32[3]") == 0);
@@ -91,13 +95,14 @@ static void profile(setup *s) {
   const og_tensor tensor = vector(x, &count);
   const og_tensor *in[2] = {&tensor, NULL};
   void *storages[1] = {y};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   opgraft_step step = {.struct_size = sizeof step};
   if (opgraft_executable_begin(s->executable, in, ints, 2, &call, &s->error))
     return;
   const int32_t steps = opgraft_call_step_count(&call);
   CHECK_EQ(steps, 1);
-  opgraft_call_step(&call, 0, &step);
+  CHECK(opgraft_call_step(&call, 0, &step, &s->error) == OG_OK);
+  CHECK(opgraft_call_step(&call, 1, &step, NULL) == OG_INVALID);
   CHECK(strcmp(step.name, "aten.add.Tensor") == 0 && step.line == 4);
   CHECK_EQ(step.bytes, 36);
   if (opgraft_call_profile(&call, storages, ns, &s->error) == OG_OK)
@@ -184,7 +189,7 @@ TEST(a_module_is_linked_to_a_graph_that_was_read) {
   const og_tensor tensor = vector(x, &count);
   const og_tensor *in[1] = {&tensor};
   void *storages[1] = {y};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   REQUIRE(opgraft_module_wrap(&record, &module, &s.error) == OG_OK);
   REQUIRE(opgraft_graph_parse(reads, sizeof reads - 1, &s.graph, &s.error) ==
           OG_OK);

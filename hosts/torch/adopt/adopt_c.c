@@ -315,6 +315,7 @@ static int c_read(adopted *base, PyObject *payload) {
     return -1;
   if (!self->is_each)
     self->base.prepared = (opgraft_prepared){
+        .struct_size = sizeof self->base.prepared,
         .state_bytes =
             sizeof(ready_c) + (size_t)self->slot_count * sizeof(map_word),
         .prepare = ready_prepare,

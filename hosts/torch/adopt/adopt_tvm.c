@@ -313,6 +313,7 @@ static int tvm_read(adopted *base, PyObject *payload) {
     has_owned |= is_owned(&self->args[i]);
   if (self->result_out < 0 && !has_owned)
     self->base.prepared = (opgraft_prepared){
+        .struct_size = sizeof self->base.prepared,
         .state_bytes =
             sizeof(ready_tvm) + (size_t)self->arg_count * sizeof(tvm_any),
         .prepare = ready_prepare,

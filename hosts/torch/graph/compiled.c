@@ -439,7 +439,7 @@ static bool is_cleared(const compiled *self) {
 
 static PyObject *call_with(compiled *self, PyObject *list, inputs *in) {
   opgraft_error error = {.code = OG_OK};
-  opgraft_call call;
+  opgraft_call call = {.struct_size = sizeof call};
   if (UNLIKELY(is_cleared(self)) ||
       UNLIKELY(stack_check("a compiled graph") != 0) ||
       UNLIKELY(inputs_read(self, list, in) != 0) ||

@@ -77,6 +77,7 @@ int walk_record_add(walk *w, opgraft_record *record, PyObject *target,
                     opgraft_value *ids) {
   record->struct_size = sizeof *record;
   record->results = w->results;
+  record->result_size = sizeof *w->results;
   record->result_count = w->result_count;
   record->host_node = (int32_t)PyList_Size(w->context->targets);
   if (PyList_Append(w->context->targets, target) != 0) return -1;

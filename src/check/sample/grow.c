@@ -9,6 +9,7 @@
 #include <opgraft/sample.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "check/sample/callback.h"
 #include "check/sample/describe.h"
 #include "check/sample/draw.h"
@@ -294,13 +295,8 @@ int32_t opgraft_sample_type_count(const opgraft_op *op) {
 static og_status options_read(const opgraft_sample_options *given,
                               opgraft_sample_options *out,
                               opgraft_error *error) {
-  *out = (opgraft_sample_options){0};
-  if (given != NULL && given->struct_size > sizeof *out)
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "opgraft_sample_options has %u bytes, this opgraft "
-                        "reads %zu; install a newer opgraft",
-                        given->struct_size, sizeof *out);
-  if (given != NULL) memcpy(out, given, given->struct_size);
+  OG_TRY(
+      og_copy_sized("opgraft_sample_options", given, out, sizeof *out, error));
   if (out->size <= 0) out->size = 256;
   if (out->pack_size <= 0) out->pack_size = 1024;
   if (out->element_limit <= 0) out->element_limit = (int64_t)1 << 22;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "decl/parse/dtype.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
@@ -34,14 +35,12 @@ static og_status copy_kernels(og_decl *decl, opgraft_error *error) {
   decl->kernel_count = (int32_t)count;
   for (size_t k = 0; k < count; ++k) {
     const char *from = (const char *)record->kernels + k * size;
-    memcpy(&decl->kernels[k], from, size < ours ? size : ours);
-    for (size_t i = ours; i < size; ++i)
-      if (from[i] != 0)
-        return og_error_set(error, OG_VERSION, decl->name, "kernels",
-                            "%s: kernels: kernel %zu uses a field that this "
-                            "library does not know; update opgraft, or build "
-                            "the module against this version",
-                            decl->name, k);
+    if (og_copy_known(from, size, &decl->kernels[k], ours) != 0)
+      return og_error_set(error, OG_VERSION, decl->name, "kernels",
+                          "%s: kernels: kernel %zu uses a field that this "
+                          "library does not know; update opgraft, or build "
+                          "the module against this version",
+                          decl->name, k);
     if (decl->kernels[k].run == NULL)
       return og_error_set(error, OG_INVALID, decl->name, "kernels",
                           "%s: kernels: kernel %zu has no .run", decl->name, k);
