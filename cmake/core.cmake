@@ -21,7 +21,7 @@ if(opgraft_kernel_sources)
   # Not the tiles: their loops take the same way for every input.
   if(OPGRAFT_COVERAGE_FEEDBACK)
     set(plans ${opgraft_kernel_sources})
-    list(FILTER plans INCLUDE REGEX "/attention(_call|_direct|_grad|_packed|_plan|_rows|)\\.c$")
+    list(FILTER plans INCLUDE REGEX "/attention(_direct|_grad|_packed|_plan|_rows|)\\.c$")
     set_source_files_properties(${plans} PROPERTIES
       COMPILE_OPTIONS -fsanitize-coverage=trace-pc)
   endif()

@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # The operator library. ops/ops.def has one line per file, MACRO(module, file),
 # and files of one module are linked together; without it every file of ops/
-# is a module of its own.
+# is a module of its own. Each links what it uses of ops/shared.
+file(GLOB opgraft_shared_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/ops/shared/*.c)
+add_library(og_op_shared STATIC ${opgraft_shared_sources})
+target_include_directories(og_op_shared PUBLIC ${CMAKE_SOURCE_DIR}/ops)
+target_link_libraries(og_op_shared PUBLIC ${opgraft_kernel_libraries})
+if(NOT OPGRAFT_SANITIZE)
+  target_compile_options(og_op_shared PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O3>)
+endif()
+if(OPGRAFT_COVERAGE_FEEDBACK)
+  target_compile_options(og_op_shared PRIVATE -fsanitize-coverage=trace-pc)
+endif()
+
 set(opgraft_op_modules)
 if(EXISTS ${CMAKE_SOURCE_DIR}/ops/ops.def)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
@@ -32,7 +44,7 @@ foreach(module IN LISTS opgraft_op_modules)
   opgraft_add_module(${target} ${opgraft_op_files_${module}})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${module}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/modules)
-  target_link_libraries(${target} PRIVATE ${opgraft_kernel_libraries})
+  target_link_libraries(${target} PRIVATE og_op_shared)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
   if(OPGRAFT_COVERAGE_FEEDBACK)
     target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)

@@ -5,9 +5,10 @@
 
 #include <opgraft/op.h>
 
-#include "kernel/attention_call.h"
-#include "kernel/attention_sample.h"
 #include "kernel/kernel.h"
+#include "shared/attention_args.h"
+#include "shared/attention_sample.h"
+#include "shared/call_env.h"
 
 // Tensor arguments.
 enum { PLAN, Q, K, V, INDICES, MASK };
@@ -24,7 +25,9 @@ static og_status batch_prefill_paged(const og_call *call) {
   };
   const og_status status = og_attention_args_read(
       call, call->in[Q], call->in[K], call->in[V], call->in[MASK], 0, &args);
-  return status == OG_OK ? og_attention_run(call, &args) : status;
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
 }
 
 // A plan that fits the sizes drawn, for check and bench.

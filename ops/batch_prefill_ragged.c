@@ -5,10 +5,11 @@
 
 #include <opgraft/op.h>
 
-#include "kernel/attention_call.h"
 #include "kernel/attention_grad.h"
-#include "kernel/attention_sample.h"
 #include "kernel/kernel.h"
+#include "shared/attention_args.h"
+#include "shared/attention_sample.h"
+#include "shared/call_env.h"
 
 // Tensor arguments.
 enum { PLAN, Q, K, V, MASK };
@@ -22,7 +23,9 @@ static og_status batch_prefill_ragged(const og_call *call) {
   };
   const og_status status = og_attention_args_read(
       call, call->in[Q], call->in[K], call->in[V], call->in[MASK], 0, &args);
-  return status == OG_OK ? og_attention_run(call, &args) : status;
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
 }
 
 // Its tensors are those of the forward operator, behind grad, out and lse.
@@ -38,7 +41,8 @@ static og_status batch_prefill_ragged_backward(const og_call *call) {
   const og_status status =
       og_attention_args_read(call, in[Q], in[K], in[V], in[MASK], 0, &args);
   if (status != OG_OK) return status;
-  return og_attention_grad(call, &args, og_data(call->in[GRAD]),
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_grad(&env, &args, og_data(call->in[GRAD]),
                            og_data(call->out[0]), og_data(call->out[1]),
                            og_data(call->out[2]));
 }

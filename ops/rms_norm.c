@@ -6,13 +6,38 @@
 
 #include "kernel/kernel.h"
 #include "kernel/norm.h"
+#include "shared/call_env.h"
+
+enum { N, D };  // dims of the shape rules, in order of first appearance
 
 static og_status rms_norm(const og_call *call) {
-  return og_rms_norm_run(call, 0);
+  enum { X, WEIGHT };
+  const og_kernel_env env = og_call_env(call);
+  const og_rms_norm norm = {
+      .x = og_data(call->in[X]),
+      .weight = og_data(call->in[WEIGHT]),
+      .y = og_data(call->out[0]),
+      .rows = call->dim[N],
+      .width = call->dim[D],
+      .eps = (float)call->attr[0].f,
+      .element = og_element_of(call->in[X]),
+  };
+  return og_rms_norm_run(&env, &norm);
 }
 
 static og_status rms_norm_backward(const og_call *call) {
-  return og_rms_norm_grad_run(call, 0);
+  enum { GRAD, X, WEIGHT };
+  const og_kernel_env env = og_call_env(call);
+  const og_rms_norm norm = {
+      .x = og_data(call->in[X]),
+      .weight = og_data(call->in[WEIGHT]),
+      .rows = call->dim[N],
+      .width = call->dim[D],
+      .eps = (float)call->attr[0].f,
+      .element = og_element_of(call->in[X]),
+  };
+  return og_rms_norm_grad_run(&env, &norm, og_data(call->in[GRAD]),
+                              og_data(call->out[0]), og_data(call->out[1]));
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", rms_norm);

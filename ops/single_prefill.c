@@ -4,9 +4,10 @@
 
 #include <opgraft/op.h>
 
-#include "kernel/attention_call.h"
 #include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
+#include "shared/attention_args.h"
+#include "shared/call_env.h"
 
 // Tensor arguments.
 enum { Q, K, V, MASK };
@@ -48,7 +49,9 @@ static og_status single_prefill(const og_call *call) {
   if (status != OG_OK) return og_fail(call, status, text);
   status = og_attention_args_read(call, q, k, call->in[V], call->in[MASK],
                                   SM_SCALE, &args);
-  return status == OG_OK ? og_attention_run(call, &args) : status;
+  if (status != OG_OK) return status;
+  const og_kernel_env env = og_call_env(call);
+  return og_attention_run(&env, &args);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", single_prefill);

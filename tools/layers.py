@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on an include that goes up the layers of docs/design.md."""
+"""Fails on an include that goes up the layers of docs/design.md, and on a name
+that a layer is to know nothing of."""
 
 from __future__ import annotations
 
@@ -16,6 +17,10 @@ LAYERS = ["base", "scalar", "decl", "module", "call", "check", "graph", "import"
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
          "exec": ["step", "plain", "fast"],
          "torch": ["base", "adopt", "call", "graph"]}
+# Kernels run for operators, the engine and tests: each lends an og_kernel_env,
+# and what a call holds at which position is read in ops/.
+UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),
+                      "take an og_kernel_env; ops/ reads calls")}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")
 HEADER_LINES_MAX = 400
@@ -68,7 +73,17 @@ def check_src(path: pathlib.Path) -> list[str]:
         elif layer == own and is_above(path, "src", name):
             problems.append(f'{where}: {path.parent.name} includes "{name}", '
                             "which stands above it")
-    return problems
+    return problems + unknown_names(path, own)
+
+
+def unknown_names(path: pathlib.Path, own: str) -> list[str]:
+    if own not in UNKNOWN:
+        return []
+    name, advice = UNKNOWN[own]
+    return [f"{path.relative_to(ROOT)}:{number}: src/{own} names {match[0]}: "
+            f"{advice}"
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            for match in name.finditer(line)]
 
 
 def is_above(path: pathlib.Path, top: str, name: str) -> bool:

@@ -87,10 +87,10 @@ static og_status pages_check(const og_runner *r, char *text, size_t size) {
   return OG_OK;
 }
 
-og_status og_attention_run(const og_call *call, const og_attention_args *args) {
+og_status og_attention_run(const og_kernel_env *env,
+                           const og_attention_args *args) {
   char text[256];
   og_runner r = {
-      .call = call,
       .args = args,
       .tiles = og_attention(args->element),
       // Turned queries and keys have more than bf16's bits, and so few rows
@@ -101,34 +101,33 @@ og_status og_attention_run(const og_call *call, const og_attention_args *args) {
   };
   og_status status = og_plan_check(args, &r.view, text, sizeof text);
   if (status == OG_OK) status = pages_check(&r, text, sizeof text);
-  if (status != OG_OK) return og_fail(call, status, text);
+  if (status != OG_OK) return og_env_fail(env, status, text);
   const og_plan_header *h = r.view.header;
   const size_t fixed =
-      OG_ATTENTION_SHARED + (size_t)call->threads * OG_ATTENTION_SCRATCH;
-  if (call->workspace_bytes < fixed + (size_t)h->split_bytes) {
+      OG_ATTENTION_SHARED + (size_t)env->threads * OG_ATTENTION_SCRATCH;
+  if (env->workspace_bytes < fixed + (size_t)h->split_bytes) {
     snprintf(text, sizeof text,
              "the plan splits keys and needs split_bytes=%" PRId64
              ", which plan_info gives",
              h->split_bytes);
-    return og_fail(call, OG_INVALID, text);
+    return og_env_fail(env, OG_INVALID, text);
   }
-  float *turns = call->workspace;
+  float *turns = env->workspace;
   if (args->pos_mode == OG_POS_ROPE)
     og_rope_turns(args->dim_qk, args->rope_theta, args->rope_scale, turns,
                   turns + OG_ATTENTION_MAX_DIM);
   r.turns_high = turns;
   r.turns_low = turns + OG_ATTENTION_MAX_DIM;
-  r.scratch = (char *)call->workspace + OG_ATTENTION_SHARED;
-  r.partial_out = (float *)(void *)((char *)call->workspace + fixed);
+  r.scratch = (char *)env->workspace + OG_ATTENTION_SHARED;
+  r.partial_out = (float *)(void *)((char *)env->workspace + fixed);
   r.partial_lse =
       r.partial_out + (int64_t)h->slot_count * h->kv_heads * h->dim_vo;
   r.group = h->q_heads / h->kv_heads;
   atomic_init(&r.next_item, 0);
-  int64_t workers =
-      call->threads < h->item_count ? call->threads : h->item_count;
-  status = og_parallel_tasks(call, workers, 1, items_run, &r);
+  int64_t workers = env->threads < h->item_count ? env->threads : h->item_count;
+  status = og_env_parallel(env, workers, 1, items_run, &r);
   if (status != OG_OK || h->merge_count == 0) return status;
-  return og_parallel_tasks(call, h->merge_count, 1, merges_run, &r);
+  return og_env_parallel(env, h->merge_count, 1, merges_run, &r);
 }
 
 // --- Choice ------------------------------------------------------------------

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/env.h"
+
 enum {
   OG_ATTENTION_MAX_DIM = 256,
   OG_ATTENTION_MAX_HEADS = 1 << 20,
@@ -120,17 +122,6 @@ typedef struct og_plan_view {
   const og_plan_merge *merges;
 } og_plan_view;
 
-// Where an attention operator has what a plan must fit; -1: it has none.
-typedef struct og_attention_sample {
-  int32_t plan;  // tensor argument
-  // Dims by their place in the shape rule. kv_rows are tokens, or entries of
-  // the page table.
-  int32_t plan_bytes, q_rows, q_heads, dim_qk, kv_rows, kv_heads, dim_vo;
-  int32_t mask_bytes, pages, page_size;
-  int32_t first_attr, split_bytes;  // sm_scale's place, and split_bytes'
-  int32_t is_decode;                // one query row for each request
-} og_attention_sample;
-
 enum { OG_POS_NONE, OG_POS_ROPE, OG_POS_ALIBI };
 
 // Strides count elements.
@@ -159,10 +150,11 @@ typedef struct og_attention_args {
   int32_t element;
 } og_attention_args;
 
-// Runs a plan. Checks it against the tensors first. Uses call->workspace:
+// Runs a plan. Checks it against the tensors first. Uses of the workspace:
 // OG_ATTENTION_SHARED, OG_ATTENTION_SCRATCH for each thread, then the plan's
 // split_bytes. Rows outside the indptr are not touched.
-og_status og_attention_run(const og_call *call, const og_attention_args *args);
+og_status og_attention_run(const og_kernel_env *env,
+                           const og_attention_args *args);
 
 // --- Kernels of one instruction set ------------------------------------------
 

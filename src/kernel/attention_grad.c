@@ -55,13 +55,13 @@ _Static_assert(sizeof(grad_scratch) <= OG_ATTENTION_GRAD_SCRATCH,
                "the scratch of a worker has room");
 
 typedef struct gradient {
-  const og_call *call;
   const og_attention_args *args;
   og_plan_view view;
   const og_attention_kernels *tiles;
   const void *grad;
   void *grad_q, *grad_k, *grad_v;
   const float *turns_high, *turns_low;
+  char *scratch;  // of each worker
   int64_t group;
   atomic_int next_task;
 } gradient;
@@ -362,8 +362,7 @@ static void tasks_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   const int32_t heads = g->args->kv_heads;
   const int32_t count = g->view.header->batch * heads * 2;
   grad_scratch *s =
-      (grad_scratch *)(void *)((char *)g->call->workspace +
-                               OG_ATTENTION_SHARED +
+      (grad_scratch *)(void *)(g->scratch +
                                (int64_t)worker * OG_ATTENTION_GRAD_SCRATCH);
   (void)begin;
   (void)end;
@@ -383,12 +382,11 @@ static void tasks_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   }
 }
 
-og_status og_attention_grad(const og_call *call, const og_attention_args *args,
-                            const void *grad, void *grad_q, void *grad_k,
-                            void *grad_v) {
+og_status og_attention_grad(const og_kernel_env *env,
+                            const og_attention_args *args, const void *grad,
+                            void *grad_q, void *grad_k, void *grad_v) {
   char text[256];
   gradient g = {
-      .call = call,
       .args = args,
       .tiles = og_attention(OG_F32),
       .grad = grad,
@@ -397,7 +395,7 @@ og_status og_attention_grad(const og_call *call, const og_attention_args *args,
       .grad_v = grad_v,
   };
   const og_status status = og_plan_check(args, &g.view, text, sizeof text);
-  if (status != OG_OK) return og_fail(call, status, text);
+  if (status != OG_OK) return og_env_fail(env, status, text);
   g.group = args->q_heads / args->kv_heads;
   // Rows and keys that no request holds have no gradient.
   const size_t bytes = og_element_bytes(args->element);
@@ -406,12 +404,13 @@ og_status og_attention_grad(const og_call *call, const og_attention_args *args,
          (size_t)(args->q_rows * args->q_heads * args->dim_qk) * bytes);
   memset(grad_k, 0, keys * (size_t)args->dim_qk * bytes);
   memset(grad_v, 0, keys * (size_t)args->dim_vo * bytes);
-  float *turns = call->workspace;
+  float *turns = env->workspace;
   if (args->pos_mode == OG_POS_ROPE)
     og_rope_turns(args->dim_qk, args->rope_theta, args->rope_scale, turns,
                   turns + OG_ATTENTION_MAX_DIM);
   g.turns_high = turns;
   g.turns_low = turns + OG_ATTENTION_MAX_DIM;
+  g.scratch = (char *)env->workspace + OG_ATTENTION_SHARED;
   atomic_init(&g.next_task, 0);
-  return og_parallel_tasks(call, call->threads, 1, tasks_run, &g);
+  return og_env_parallel(env, env->threads, 1, tasks_run, &g);
 }

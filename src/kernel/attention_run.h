@@ -21,7 +21,6 @@ enum {
 };
 
 typedef struct og_runner {
-  const og_call *call;
   const og_attention_args *args;
   og_plan_view view;
   const og_attention_kernels *tiles;   // of many rows

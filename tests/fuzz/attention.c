@@ -140,12 +140,12 @@ static void subject_take(bytes *in, subject *s) {
 
 // --- The call
 
-static og_status serial_for(const og_call *call, int64_t total, int64_t grain,
-                            og_task_fn fn, void *state) {
+static og_status serial_for(const og_kernel_env *env, int64_t total,
+                            int64_t grain, og_task_fn fn, void *state) {
   (void)grain;
-  for (int32_t w = call->threads - 1; w >= 0; --w) {
-    const int64_t begin = total * w / call->threads;
-    const int64_t end = total * (w + 1) / call->threads;
+  for (int32_t w = env->threads - 1; w >= 0; --w) {
+    const int64_t begin = total * w / env->threads;
+    const int64_t end = total * (w + 1) / env->threads;
     if (end > begin) fn(state, begin, end, w);
   }
   return OG_OK;
@@ -153,9 +153,9 @@ static og_status serial_for(const og_call *call, int64_t total, int64_t grain,
 
 static char refusal[256];
 
-static og_status keep_refusal(const og_call *call, og_status code,
+static og_status keep_refusal(const og_kernel_env *env, og_status code,
                               const char *text) {
-  (void)call;
+  (void)env;
   snprintf(refusal, sizeof refusal, "%s", text);
   return code;
 }
@@ -288,17 +288,17 @@ static void outside_check(const subject *s, const og_attention_args *a) {
           "rows outside the indptr were touched");
 }
 
-static void gradient_run(og_call *call, const og_attention_args *a) {
+static void gradient_run(og_kernel_env *env, const og_attention_args *a) {
   const int64_t es = (int64_t)og_element_bytes(a->element);
-  call->workspace_bytes =
-      OG_ATTENTION_SHARED + (size_t)call->threads * OG_ATTENTION_GRAD_SCRATCH;
-  call->workspace = buffer(WORK, (int64_t)call->workspace_bytes, 64);
+  env->workspace_bytes =
+      OG_ATTENTION_SHARED + (size_t)env->threads * OG_ATTENTION_GRAD_SCRATCH;
+  env->workspace = buffer(WORK, (int64_t)env->workspace_bytes, 64);
   const void *grad = buffer(GRAD, a->q_rows * a->out_row * es, es);
   void *to_q = buffer(TO_Q, a->q_rows * a->q_row * es, es);
   void *to_k = buffer(TO_K, a->kv_rows * a->kv_heads * a->dim_qk * es, es);
   void *to_v = buffer(TO_V, a->kv_rows * a->kv_heads * a->dim_vo * es, es);
   inputs_protect();
-  og_attention_grad(call, a, grad, to_q, to_k, to_v);
+  og_attention_grad(env, a, grad, to_q, to_k, to_v);
 }
 
 static void run(bytes *in, subject *s, char *plan, int64_t size) {
@@ -309,26 +309,26 @@ static void run(bytes *in, subject *s, char *plan, int64_t size) {
   const og_plan_header header = *(const og_plan_header *)(const void *)plan;
   plan_damage(in, s, plan, &size);
   a.plan_bytes = size;
-  og_call call = {.threads = s->problem.threads,
-                  .parallel_for = serial_for,
-                  .fail = keep_refusal};
+  og_kernel_env env = {.threads = s->problem.threads,
+                       .parallel_for = serial_for,
+                       .fail = keep_refusal};
   const int64_t fixed =
-      OG_ATTENTION_SHARED + (int64_t)call.threads * OG_ATTENTION_SCRATCH;
+      OG_ATTENTION_SHARED + (int64_t)env.threads * OG_ATTENTION_SCRATCH;
   int64_t split_bytes = header.split_bytes;
   if (split_bytes > REGION_BYTES - 64 - fixed) {
     split_bytes = 0;  // too much for a region, so the run has to refuse
     s->is_honest = false;
   }
-  call.workspace_bytes = (size_t)(fixed + split_bytes);
-  call.workspace = buffer(WORK, (int64_t)call.workspace_bytes, 64);
+  env.workspace_bytes = (size_t)(fixed + split_bytes);
+  env.workspace = buffer(WORK, (int64_t)env.workspace_bytes, 64);
   inputs_protect();
-  const og_status status = og_attention_run(&call, &a);
+  const og_status status = og_attention_run(&env, &a);
   if (status != OG_OK && s->is_honest) fprintf(stderr, "%s\n", refusal);
   require(status == OG_OK || !s->is_honest, "an honest plan was refused");
   if (s->is_honest) outside_check(s, &a);
   const bool is_rowwise = a.k_head == a.dim_qk;  // what gradients ask for
   if (status == OG_OK && a.page_size == 0 && is_rowwise && take(in, 2) == 1)
-    gradient_run(&call, &a);
+    gradient_run(&env, &a);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

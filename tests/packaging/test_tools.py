@@ -27,7 +27,7 @@ def load(path: str) -> types.ModuleType:
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     for folder in ("src/base", "src/decl", "src/check/run",
-                   "ops", "cli", "include/opgraft"):
+                   "src/kernel", "ops", "cli", "include/opgraft"):
         (tmp_path / folder).mkdir(parents=True)
     return tmp_path
 
@@ -102,6 +102,10 @@ def test_circles_finds_wide_headers_and_python_s(
     ("src/check/run/a.c", '#include "check/probe/a.h"', 1),
     ("src/check/run/a.c", '#include "check/check.h"', 1),
     ("src/check/a.c", '#include "check/probe/a.h"', 0),
+    ("src/kernel/a.c", "int f(const og_kernel_env *env);", 0),
+    ("src/kernel/a.c", "int f(const og_call *call);", 1),
+    ("src/kernel/a.c", "int f(const og_sample_call *call);", 1),
+    ("src/check/a.c", "int f(const og_call *call);", 0),
     ("ops/a.c", "#include <opgraft/op.h>", 0),
     ("ops/a.c", '#include "kernel/gemm.h"', 0),
     ("ops/a.c", "#include <opgraft/opgraft.h>", 1),

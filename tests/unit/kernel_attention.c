@@ -219,11 +219,11 @@ static void batch_run(batch *b, int64_t plan_size) {
   void *workspace = aligned_alloc(64, bytes);
   if (workspace == NULL) return;
   memset(workspace, 0xff, bytes);  // NaN: nothing may be read unwritten
-  const og_call call = {
+  const og_kernel_env env = {
       .workspace = workspace, .workspace_bytes = bytes, .threads = 2};
   b->args.plan = b->plan;
   b->args.plan_bytes = plan_size;
-  CHECK_EQ(og_attention_run(&call, &b->args), OG_OK);
+  CHECK_EQ(og_attention_run(&env, &b->args), OG_OK);
   CHECK(batch_right(b));
   free(workspace);
 }

@@ -26,11 +26,11 @@ static void *share_run(void *argument) {
 }
 
 // A thread for each share, so that ThreadSanitizer sees them all at once.
-static og_status parallel_for(const og_call *call, int64_t total, int64_t grain,
-                              og_task_fn fn, void *state) {
+static og_status parallel_for(const og_kernel_env *env, int64_t total,
+                              int64_t grain, og_task_fn fn, void *state) {
   share shares[THREADS];
   pthread_t threads[THREADS];
-  (void)call;
+  (void)env;
   (void)grain;
   for (int32_t i = 0; i < THREADS; ++i) {
     shares[i] =
@@ -60,10 +60,10 @@ static void *caller_run(void *argument) {
        (size_t)c->split_bytes + 63) /
       64 * 64;
   void *workspace = aligned_alloc(64, bytes);
-  const og_call call = {.workspace = workspace,
-                        .workspace_bytes = bytes,
-                        .threads = THREADS,
-                        .parallel_for = parallel_for};
+  const og_kernel_env env = {.workspace = workspace,
+                             .workspace_bytes = bytes,
+                             .threads = THREADS,
+                             .parallel_for = parallel_for};
   const og_attention_args args = {
       .plan = c->plan,
       .plan_bytes = c->plan_bytes,
@@ -88,7 +88,7 @@ static void *caller_run(void *argument) {
       .dim_vo = DIM,
       .sm_scale = 0.2f,
   };
-  c->status = workspace != NULL ? og_attention_run(&call, &args) : OG_MEMORY;
+  c->status = workspace != NULL ? og_attention_run(&env, &args) : OG_MEMORY;
   free(workspace);
   return NULL;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments that all attention operators have in common.
 
-#include "kernel/attention_call.h"
+#include "shared/attention_args.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments that all attention operators have in common.
 
-#ifndef OG_KERNEL_ATTENTION_CALL_H
-#define OG_KERNEL_ATTENTION_CALL_H
+#ifndef OG_OPS_ATTENTION_ARGS_H
+#define OG_OPS_ATTENTION_ARGS_H
 
 #include "kernel/attention.h"
 
@@ -15,4 +15,4 @@ og_status og_attention_args_read(const og_call *call, const og_tensor *q,
                                  const og_tensor *mask, int first_attr,
                                  og_attention_args *out_args);
 
-#endif  // OG_KERNEL_ATTENTION_CALL_H
+#endif  // OG_OPS_ATTENTION_ARGS_H

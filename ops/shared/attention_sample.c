@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans for sampled calls: requests that fit the sizes drawn.
 
-#include "kernel/attention_sample.h"
+#include "shared/attention_sample.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

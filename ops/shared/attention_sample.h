@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans for sampled calls: requests that fit the sizes drawn.
+
+#ifndef OG_OPS_ATTENTION_SAMPLE_H
+#define OG_OPS_ATTENTION_SAMPLE_H
+
+#include <opgraft/op.h>
+
+// Where an attention operator has what a plan must fit; -1: it has none.
+typedef struct og_attention_sample {
+  int32_t plan;  // tensor argument
+  // Dims by their place in the shape rule. kv_rows are tokens, or entries of
+  // the page table.
+  int32_t plan_bytes, q_rows, q_heads, dim_qk, kv_rows, kv_heads, dim_vo;
+  int32_t mask_bytes, pages, page_size;
+  int32_t first_attr, split_bytes;  // sm_scale's place, and split_bytes'
+  int32_t is_decode;                // one query row for each request
+} og_attention_sample;
+
+// An attention operator's `sample`: draws requests that hold every query row,
+// and makes their plan.
+og_status og_attention_sample_draw(const og_sample_call *call,
+                                   const og_attention_sample *in);
+
+#endif  // OG_OPS_ATTENTION_SAMPLE_H
