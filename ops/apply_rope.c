@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 // What is the same for all tokens.
@@ -72,8 +73,8 @@ static void tokens_rotate(void *state, int64_t begin, int64_t end,
 }
 
 static og_status tokens_run(rope *r) {
-  return og_parallel_tasks(r->call, r->positions->shape[0], 8, tokens_rotate,
-                           r);
+  return og_parallel_tasks(r->call, r->positions->shape[0], OG_GRAIN_TOKENS,
+                           tokens_rotate, r);
 }
 
 // --- Frequencies from theta

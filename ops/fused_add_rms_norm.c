@@ -4,6 +4,7 @@
 
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 enum { N, D };  // dims of the shape rule
@@ -31,13 +32,13 @@ static void gemma_rows(const og_call *call, int64_t begin, int64_t end) {
 }
 
 static og_status fused_add_rms_norm(const og_call *call) {
-  return og_parallel_for(call, call->dim[N], 1 + 16384 / call->dim[D],
-                         plain_rows);
+  return og_parallel_for(call, call->dim[N],
+                         og_grain(OG_GRAIN_LIGHT, call->dim[D]), plain_rows);
 }
 
 static og_status gemma_fused_add_rms_norm(const og_call *call) {
-  return og_parallel_for(call, call->dim[N], 1 + 16384 / call->dim[D],
-                         gemma_rows);
+  return og_parallel_for(call, call->dim[N],
+                         og_grain(OG_GRAIN_LIGHT, call->dim[D]), gemma_rows);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", fused_add_rms_norm);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 // Tensor arguments.
@@ -266,6 +267,7 @@ static og_status fused_moe(const og_call *call) {
   status = route(&m);
   if (status != OG_OK) return status;
   const int64_t slots = m.first[m.experts];
+  const int64_t row_bytes = m.width * (int64_t)og_element_bytes(m.element);
   step up = {
       .m = &m,
       .x = m.rows,
@@ -284,13 +286,16 @@ static og_status fused_moe(const og_call *call) {
       .n = m.width,
       .k = m.inner,
   };
-  status = og_parallel_tasks(call, slots, 8, rows_gather, &m);
+  status = og_parallel_tasks(call, slots, og_grain(OG_GRAIN_BYTES, row_bytes),
+                             rows_gather, &m);
   if (status == OG_OK) status = step_run(&up);
   if (status == OG_OK)
-    status = og_parallel_tasks(call, slots, 4, slots_activate, &m);
+    status = og_parallel_tasks(call, slots, og_grain(OG_GRAIN_MEDIUM, m.inner),
+                               slots_activate, &m);
   if (status == OG_OK) status = step_run(&down);
   if (status != OG_OK) return status;
-  return og_parallel_tasks(call, m.tokens, 4, tokens_sum, &m);
+  return og_parallel_tasks(call, m.tokens, og_grain(OG_GRAIN_HEAVY, m.width),
+                           tokens_sum, &m);
 }
 
 // --- Packing
@@ -319,9 +324,9 @@ static void experts_pack(void *state, int64_t begin, int64_t end,
 }
 
 static og_status fused_moe_prepack(const og_call *call) {
-  return og_parallel_tasks(call,
-                           call->out[0]->shape[0] * call->out[0]->shape[1], 4,
-                           experts_pack, (void *)(uintptr_t)call);
+  return og_parallel_tasks(
+      call, call->out[0]->shape[0] * call->out[0]->shape[1], OG_GRAIN_PANELS,
+      experts_pack, (void *)(uintptr_t)call);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", fused_moe);

@@ -6,6 +6,7 @@
 
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 enum { N, D2 };  // dims of the shape rule
@@ -79,7 +80,7 @@ static og_status gated_run(const og_call *call, int kind, og_task_fn fn) {
   gate g = gate_of(call, kind);
   const int64_t piece = g.half < COLUMNS ? g.half : COLUMNS;
   return og_parallel_tasks(call, call->dim[N] * g.pieces,
-                           1 + 8192 / (piece + 1), fn, &g);
+                           og_grain(OG_GRAIN_MEDIUM, piece), fn, &g);
 }
 
 static og_status silu_and_mul(const og_call *call) {
@@ -160,12 +161,14 @@ static void interleaved_backward(void *state, int64_t begin, int64_t end,
 
 static og_status swigluoai_and_mul(const og_call *call) {
   gate g = gate_of(call, OG_ACT_SWIGLUOAI);
-  return og_parallel_tasks(call, call->dim[N], 1 + 8192 / (g.half + 1),
+  return og_parallel_tasks(call, call->dim[N],
+                           og_grain(OG_GRAIN_MEDIUM, g.half),
                            interleaved_forward, &g);
 }
 static og_status swigluoai_and_mul_backward(const og_call *call) {
   gate g = gate_of(call, OG_ACT_SWIGLUOAI);
-  return og_parallel_tasks(call, call->dim[N], 1 + 8192 / (g.half + 1),
+  return og_parallel_tasks(call, call->dim[N],
+                           og_grain(OG_GRAIN_MEDIUM, g.half),
                            interleaved_backward, &g);
 }
 

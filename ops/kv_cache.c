@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 // A token goes to a page and a place in it; page -1: nowhere.
@@ -46,6 +47,17 @@ static void tokens_copy(void *state, int64_t begin, int64_t end,
     token_copy(c->key, c->k_cache, token, at);
     token_copy(c->value, c->v_cache, token, at);
   }
+}
+
+static int64_t token_bytes(const og_tensor *x) {
+  return x->shape[1] * x->shape[2] *
+         (int64_t)og_element_bytes(og_element_of(x));
+}
+
+static og_status tokens_run(copy *c, int64_t count) {
+  const int64_t bytes = token_bytes(c->key) + token_bytes(c->value);
+  return og_parallel_tasks(c->call, count, og_grain(OG_GRAIN_BYTES, bytes),
+                           tokens_copy, c);
 }
 
 static og_status bad_entry(const og_call *call, const char *name, int64_t i,
@@ -102,7 +114,7 @@ static og_status append_paged_kv_cache(const og_call *call) {
   if (status != OG_OK) return status;
   copy c = {call,         call->in[KEY], call->in[VALUE],
             call->out[0], call->out[1],  appended_place};
-  return og_parallel_tasks(call, call->in[KEY]->shape[0], 64, tokens_copy, &c);
+  return tokens_run(&c, call->in[KEY]->shape[0]);
 }
 
 // --- reshape_and_cache
@@ -126,7 +138,7 @@ static og_status reshape_and_cache(const og_call *call) {
                        limit);
   copy c = {call,         call->in[KEY], call->in[VALUE],
             call->out[0], call->out[1],  slot_place};
-  return og_parallel_tasks(call, count, 64, tokens_copy, &c);
+  return tokens_run(&c, count);
 }
 
 static const og_kernel append_kernels[] = {

@@ -5,6 +5,7 @@
 
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 enum { N, D };  // dims of the shape rule
@@ -24,8 +25,8 @@ static void forward_rows(const og_call *call, int64_t begin, int64_t end) {
 }
 
 static og_status layer_norm(const og_call *call) {
-  return og_parallel_for(call, call->dim[N], 1 + 16384 / call->dim[D],
-                         forward_rows);
+  return og_parallel_for(call, call->dim[N],
+                         og_grain(OG_GRAIN_LIGHT, call->dim[D]), forward_rows);
 }
 
 // --- Gradient
@@ -73,8 +74,8 @@ static void backward_columns(const og_call *call, int64_t begin, int64_t end) {
 
 static og_status layer_norm_backward(const og_call *call) {
   const int64_t width = call->dim[D];
-  const og_status status =
-      og_parallel_for(call, call->dim[N], 1 + 8192 / width, backward_rows);
+  const og_status status = og_parallel_for(
+      call, call->dim[N], og_grain(OG_GRAIN_MEDIUM, width), backward_rows);
   if (status != OG_OK) return status;
   return og_parallel_for(call, (width + COLUMNS - 1) / COLUMNS, 1,
                          backward_columns);

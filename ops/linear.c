@@ -5,6 +5,7 @@
 #include <opgraft/op.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 enum { N, I, O };  // dims of linear's rules
@@ -47,8 +48,8 @@ static void panels_pack(void *state, int64_t begin, int64_t end,
 }
 
 static og_status linear_prepack(const og_call *call) {
-  return og_parallel_tasks(call, call->out[0]->shape[0], 4, panels_pack,
-                           (void *)(uintptr_t)call);
+  return og_parallel_tasks(call, call->out[0]->shape[0], OG_GRAIN_PANELS,
+                           panels_pack, (void *)(uintptr_t)call);
 }
 
 typedef struct product {

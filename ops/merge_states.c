@@ -6,6 +6,7 @@
 #include <math.h>
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 // Rows of `states` results each: v [row, state, head, size], lse the same
@@ -68,8 +69,8 @@ static og_status merge_run(const og_call *call, merge *m, int64_t rows) {
   m->call = call;
   m->to_base_2 = base[0] == 'e' ? 1.44269504f : 1;
   m->element = og_element_of(call->in[0]);
-  return og_parallel_tasks(call, rows, 1 + 4096 / (m->heads * m->width + 1),
-                           rows_merge, m);
+  return og_parallel_tasks(
+      call, rows, og_grain(OG_GRAIN_HEAVY, m->heads * m->width), rows_merge, m);
 }
 
 static og_status merge_state(const og_call *call) {

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grain.h"
+
 static og_status order_read(const og_call *call, int *out_is_big) {
   const char *order = call->attr[0].s;
   *out_is_big = strcmp(order, "big") == 0;
@@ -45,7 +47,8 @@ static og_status packbits(const og_call *call) {
   packing p = {.call = call};
   const og_status status = order_read(call, &p.is_big);
   if (status != OG_OK) return status;
-  return og_parallel_tasks(call, call->out[0]->shape[0], 4096, bytes_pack, &p);
+  return og_parallel_tasks(call, call->out[0]->shape[0], OG_GRAIN_HEAVY,
+                           bytes_pack, &p);
 }
 
 // --- Segments

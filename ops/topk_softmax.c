@@ -5,6 +5,7 @@
 
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 enum { T, E };               // dims of the shape rule
@@ -40,8 +41,8 @@ static void rows_choose(void *state, int64_t begin, int64_t end,
 
 static og_status topk_softmax(const og_call *call) {
   return og_parallel_tasks(call, call->dim[T],
-                           1 + 4096 / (call->dim[E] * 2 + 1), rows_choose,
-                           (void *)(uintptr_t)call);
+                           og_grain(OG_GRAIN_HEAVY, 2 * call->dim[E]),
+                           rows_choose, (void *)(uintptr_t)call);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", topk_softmax);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on an include that goes up the layers of docs/design.md, and on a name
-that a layer is to know nothing of."""
+"""Fails on an include that goes up the layers of docs/design.md, on a name that
+a layer is to know nothing of, and on a limit for threads outside of GRAINS."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ ROOMS = {"check": ["sample", "run", "probe", "verdict"],
 # and what a call holds at which position is read in ops/.
 UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),
                       "take an og_kernel_env; ops/ reads calls")}
+# What operators may include of src: og_kernels and the limits for threads.
+GRAINS = "base/grain.h"
+# Parallel loops, whose third argument is the grain; 1 and 2 are no limits.
+LOOP = re.compile(r"\bog_(?:run_parallel|parallel_tasks|parallel_for|"
+                  r"env_parallel|team_run)\(")
+LIMIT = re.compile(r"\b(?:[3-9]|\d{2,})\b")
+OWN_LIMIT = re.compile(rf"\b(?:OG_)?GRAIN\w*\s*=\s*\d|"
+                       rf"\bgrain\s*=[^;]*{LIMIT.pattern}")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")
 HEADER_LINES_MAX = 400
@@ -73,7 +81,7 @@ def check_src(path: pathlib.Path) -> list[str]:
         elif layer == own and is_above(path, "src", name):
             problems.append(f'{where}: {path.parent.name} includes "{name}", '
                             "which stands above it")
-    return problems + unknown_names(path, own)
+    return problems + unknown_names(path, own) + own_limits(path)
 
 
 def unknown_names(path: pathlib.Path, own: str) -> list[str]:
@@ -84,6 +92,34 @@ def unknown_names(path: pathlib.Path, own: str) -> list[str]:
             f"{advice}"
             for number, line in enumerate(path.read_text().splitlines(), 1)
             for match in name.finditer(line)]
+
+
+def arguments(text: str) -> list[str]:
+    """Those of a call whose bracket stands before `text`."""
+    found, depth = [""], 1
+    for char in text:
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
+        if depth == 0:
+            break
+        if char == "," and depth == 1:
+            found.append("")
+        else:
+            found[-1] += char
+    return found
+
+
+def own_limits(path: pathlib.Path) -> list[str]:
+    """Grains that are numbers, in src and ops."""
+    if path == ROOT / "src" / GRAINS:
+        return []
+    text = path.read_text()
+    starts = [match.start() for match in OWN_LIMIT.finditer(text)]
+    for match in LOOP.finditer(text):
+        given = arguments(text[match.end():])
+        if len(given) > 2 and LIMIT.search(given[2]):
+            starts.append(match.start())
+    return [f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, start) + 1}: a "
+            f"grain of its own; name it in {GRAINS}" for start in starts]
 
 
 def is_above(path: pathlib.Path, top: str, name: str) -> bool:
@@ -103,13 +139,13 @@ def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
         local = [path.parent / name, ROOT / own / name, ROOT / name]
         here = any(p.exists() and (ROOT / own) in p.resolve().parents
                    for p in local)
-        kernel = only_op and name.startswith("kernel/")
+        kernel = only_op and (name.startswith("kernel/") or name == GRAINS)
         if not here and not kernel:
             problems.append(f'{where}: "{name}" is not for {own}')
         elif own == "hosts" and is_above(path, own, name):
             problems.append(f'{where}: {path.parent.name} includes "{name}", '
                             "which stands above it")
-    return problems
+    return problems + (own_limits(path) if only_op else [])
 
 
 def check_public(path: pathlib.Path) -> list[str]:

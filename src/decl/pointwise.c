@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stddef.h>
 
+#include "base/grain.h"
 #include "decl/decl.h"
 
 enum { BLOCK = OG_SCALAR_BLOCK, OPERANDS_MAX = 9 };
@@ -286,7 +287,6 @@ static void walk_init(walk *w, const og_call *call) {
 }
 
 og_status og_pointwise_run(const og_call *call) {
-  enum { GRAIN = 8192 };
   walk w;
   if (call->struct_size < offsetof(og_call, derived) + sizeof(void *) ||
       call->derived == NULL)
@@ -306,5 +306,6 @@ og_status og_pointwise_run(const og_call *call) {
                    "a pointwise expression needs arguments that broadcast to "
                    "the shape of the result; mend the shape rule");
   walk_init(&w, call);
-  return og_parallel_tasks(call, og_numel(call->out[0]), GRAIN, run_range, &w);
+  return og_parallel_tasks(call, og_numel(call->out[0]), OG_GRAIN_MEDIUM,
+                           run_range, &w);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/grain.h"
 #include "exec/entry.h"
 #include "exec/sections.h"
 
@@ -27,9 +28,7 @@ enum {
   ROUNDS = 3,    // plans with sections that are tried
   TRIALS = 4,    // of a plan whose sections went
   AGAIN = 1000,  // replays until the second one
-  AGAIN_GROWTH = 10,
-  LEAST_NS = 20000,  // nothing is gained where a replay takes less
-  FORK_NS = 2000     // what a section costs, as long as that is not measured
+  AGAIN_GROWTH = 10
 };
 
 typedef enum og_phase { PHASE_TOTALS, PHASE_STEPS, PHASE_LANES } og_phase;
@@ -156,7 +155,7 @@ static void lanes_try(og_plan_entry *entry) {
   const og_lane_request request = {.cost_ns = trial->cost_ns,
                                    .flags = trial->flags,
                                    .lanes = entry->executable->lanes,
-                                   .fork_ns = FORK_NS};
+                                   .fork_ns = OG_LANES_FORK_NS};
   const bool is_last = trial->rounds++ == ROUNDS;
   entry_exchange(entry, is_last ? NULL : &request);
 }
@@ -226,7 +225,7 @@ static void replay_note(og_plan_entry *entry, const og_instance *instance,
     if (trial->replays < WARM + TOTALS) return;
     trial->phase = PHASE_STEPS;
     trial->replays = 0;
-    if (trial->serial_ns < LEAST_NS) trial_end(entry);
+    if (trial->serial_ns < OG_LANES_LEAST_NS) trial_end(entry);
   } else {
     steps_note(trial, instance, times);
     if (trial->replays == STEPS) lanes_try(entry);

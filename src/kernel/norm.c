@@ -3,6 +3,7 @@
 
 #include "kernel/norm.h"
 
+#include "base/grain.h"
 #include "kernel/kernel.h"
 
 static void *row_of(const og_rms_norm *n, const void *rows, int64_t row) {
@@ -20,8 +21,8 @@ static void rows_forward(void *state, int64_t begin, int64_t end,
 }
 
 og_status og_rms_norm_run(const og_kernel_env *env, const og_rms_norm *norm) {
-  return og_env_parallel(env, norm->rows, 1 + 16384 / norm->width, rows_forward,
-                         (void *)(uintptr_t)norm);
+  return og_env_parallel(env, norm->rows, og_grain(OG_GRAIN_LIGHT, norm->width),
+                         rows_forward, (void *)(uintptr_t)norm);
 }
 
 // --- Gradient
@@ -74,8 +75,9 @@ og_status og_rms_norm_grad_run(const og_kernel_env *env,
                                const og_rms_norm *norm, const void *grad,
                                void *grad_x, void *grad_weight) {
   gradient g = {norm, grad, grad_x, grad_weight, env->workspace};
-  const og_status status = og_env_parallel(
-      env, norm->rows, 1 + 8192 / norm->width, rows_backward, &g);
+  const og_status status =
+      og_env_parallel(env, norm->rows, og_grain(OG_GRAIN_MEDIUM, norm->width),
+                      rows_backward, &g);
   if (status != OG_OK) return status;
   return og_env_parallel(env, (norm->width + COLUMNS - 1) / COLUMNS, 1,
                          columns_backward, &g);

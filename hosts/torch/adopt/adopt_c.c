@@ -17,6 +17,7 @@
 #include "torch/adopt/adopt_map.h"
 #include "torch/adopt/adopt_share.h"
 #include "torch/base/raised.h"
+#include "torch/base/threads.h"
 #ifdef OG_HAVE_FFI
 #include <ffi.h>
 #endif
@@ -198,8 +199,9 @@ static og_status c_run(const og_call *call) {
   if (UNLIKELY(stack_is_short())) return og_fail(call, OG_KERNEL, STACK_TEXT);
   if (LIKELY(!self->is_each)) return once(self, call);
   each_state state = {self, call, OG_OK};
-  const og_status status = og_parallel_tasks(
-      call, og_numel(call->out[self->result_out]), 4096, each_range, &state);
+  const og_status status =
+      og_parallel_tasks(call, og_numel(call->out[self->result_out]),
+                        GRAIN_CALLS, each_range, &state);
   return status != OG_OK ? status : state.status;
 }
 

@@ -36,8 +36,8 @@ static og_status host_parallel_for(const og_call *call, int64_t total,
 
 void threads_set(og_call *call, int64_t bytes) {
   uint32_t count = 1;
-  if (bytes < 4096 || is_forked || shim.torch_get_num_threads(&count) != 0 ||
-      count < 2)
+  if (bytes < THREADS_LEAST_BYTES || is_forked ||
+      shim.torch_get_num_threads(&count) != 0 || count < 2)
     return;
   call->threads = (int32_t)count;
   call->parallel_for = host_parallel_for;

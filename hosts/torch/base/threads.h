@@ -8,6 +8,18 @@
 
 #include "torch/base/host.h"
 
+// Below these sizes a call stays on the thread that makes it, and a call or a
+// graph keeps the interpreter lock. Loops inside kernels have limits of their
+// own (base/grain.h).
+enum {
+  THREADS_LEAST_BYTES = 4096,  // of a call's tensors; fewer: one thread
+  // Of a call's tensors, or a graph's results. To give the lock back costs more
+  // than fewer bytes do.
+  UNLOCK_LEAST_BYTES = 1 << 15,
+  LIST_BYTES = 1 << 16,  // that a list of tensors counts as: above all limits
+  GRAIN_CALLS = 4096,    // of a C function that is called for each element
+};
+
 // The host's threads, for a frame whose arguments have `bytes` in all: a call
 // too small to share out is told of one thread.
 void threads_set(og_call *call, int64_t bytes);

@@ -420,7 +420,7 @@ int64_t frame_bytes(const opgraft_frame *frame, int32_t tensor_count) {
   for (int32_t t = 0; t < tensor_count; ++t) {
     const og_tensor *tensor = frame->in[t];
     if (tensor != NULL) bytes += og_numel(tensor) * tensor->dtype.bits / 8;
-    if (tensor == NULL && frame->in_list[t].count > 0) bytes += 1 << 16;
+    if (tensor == NULL && frame->in_list[t].count > 0) bytes += LIST_BYTES;
   }
   return bytes;
 }
@@ -444,8 +444,7 @@ static int written_each(const host_op *op, const fast_state *state,
 }
 
 static og_status kernel_run(fast_state *state, int64_t bytes) {
-  // Giving the interpreter lock back costs more than a small kernel.
-  if (LIKELY(bytes < 1 << 15))
+  if (LIKELY(bytes < UNLOCK_LEAST_BYTES))
     return opgraft_frame_run(&state->frame, &state->error);
   PyThreadState *thread = PyEval_SaveThread();
   const og_status status = opgraft_frame_run(&state->frame, &state->error);

@@ -18,6 +18,7 @@
 #include "torch/base/pool.h"
 #include "torch/base/raised.h"
 #include "torch/base/tensor.h"
+#include "torch/base/threads.h"
 #include "torch/graph/node.h"
 #include "torch/graph/walk.h"
 
@@ -600,7 +601,7 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
     return -1;
   }
   const int64_t bytes = self->walked.result_bytes;
-  self->is_heavy = bytes < 0 || bytes > 1 << 15;
+  self->is_heavy = bytes < 0 || bytes >= UNLOCK_LEAST_BYTES;
   return 0;
 }
 

@@ -7,6 +7,7 @@
 // together are copied first.
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
+#include "base/grain.h"
 #include "exec/fast/packs.h"
 #include "exec/step/contraction.h"
 #include "kernel/kernel.h"
@@ -162,7 +163,7 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
   og_contraction_bind(&s->of);
   if (s->copied != NULL)
     OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
-                           1 + 16384 / (s->of.k + 1), share_copy, s));
+                           og_grain(OG_GRAIN_LIGHT, s->of.k), share_copy, s));
   return og_run_parallel(run, s->of.batches * s->row_tasks * s->column_tasks, 1,
                          share_tasks, s);
 }

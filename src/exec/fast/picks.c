@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/grain.h"
 #include "call/call.h"
 #include "exec/step/indexed.h"
 #include "exec/step/loops.h"
@@ -82,10 +83,12 @@ static og_status run_picks(void *state, const og_run *run) {
   const picking *s = state;
   const int64_t bytes = s->inner * og_item_bytes(s->part);
   OG_TRY(picks_find(s, run));
-  return s->inner == 1 ? og_run_parallel(run, s->outer, 16384 / s->picks + 1,
+  return s->inner == 1 ? og_run_parallel(run, s->outer,
+                                         og_grain(OG_GRAIN_LIGHT, s->picks),
                                          share_index, state)
                        : og_run_parallel(run, s->outer * s->picks,
-                                         65536 / bytes + 1, share_index, state);
+                                         og_grain(OG_GRAIN_BYTES, bytes),
+                                         share_index, state);
 }
 
 OG_LOOP_BODY void floats_add_body(int64_t n, const float *from, float *to) {
@@ -138,10 +141,13 @@ static og_status run_picks_put(void *state, const og_run *run) {
   OG_TRY(picks_find(s, run));
   og_update_start(&s->base.io);
   if (s->outer >= s->inner)
-    return og_run_parallel(run, s->outer, 16384 / (s->picks * s->inner) + 1,
+    return og_run_parallel(run, s->outer,
+                           og_grain(OG_GRAIN_LIGHT, s->picks * s->inner),
                            share_put_outer, state);
-  return og_run_parallel(run, s->inner, 16384 / (s->picks * s->outer) + 16,
-                         share_put_inner, state);
+  return og_run_parallel(
+      run, s->inner,
+      og_grain(OG_GRAIN_LIGHT, s->picks * s->outer) + OG_GRAIN_COLUMNS,
+      share_put_inner, state);
 }
 
 // Whether the node is of this kind.

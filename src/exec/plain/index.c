@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/grain.h"
 #include "exec/step/indexed.h"
 
 typedef struct indexed {
@@ -334,8 +335,9 @@ static og_status run_embedding_backward(void *state, const og_run *run) {
   const embedding_backward *s = state;
   const og_tensor *out = s->base.io.out[0];
   OG_TRY(chains_make(s, run));
-  return og_run_parallel(run, out->shape[0], 16384 / (out->shape[1] + 1) + 1,
-                         share_table, state);
+  return og_run_parallel(run, out->shape[0],
+                         og_grain(OG_GRAIN_LIGHT, out->shape[1]), share_table,
+                         state);
 }
 
 og_status og_prepare_embedding_backward(og_prep *prep) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/grain.h"
 #include "exec/step/contraction.h"
 
 typedef struct matmul {
@@ -95,7 +96,7 @@ static void share_rows(void *state, int64_t begin, int64_t end,
 static og_status run_matmul(void *state, const og_run *run) {
   matmul *s = state;
   og_contraction_bind(&s->of);
-  int64_t grain = 1 + 65536 / (s->of.n * (s->of.k + 1));
+  int64_t grain = og_grain(OG_GRAIN_PRODUCTS, s->of.n * (s->of.k + 1));
   // A share of few rows converts b for few.
   if (grain < ROWS && s->of.m >= ROWS) grain = ROWS;
   return og_run_parallel(run, s->of.batches * s->of.m, grain, share_rows,

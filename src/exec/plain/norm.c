@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "call/call.h"
 #include "exec/step/loops.h"
 #include "exec/step/operands.h"
@@ -357,8 +358,9 @@ static og_status run_planes(void *state, const og_run *run) {
   get_or(s->io.in[2], 0, s->channels, s->bias);
   og_get_all(s->io.in[3], s->mean);
   og_get_all(s->io.in[4], s->rstd);
-  return og_run_parallel(run, s->batch * s->channels, 16384 / s->inner + 1,
-                         share_planes, state);
+  return og_run_parallel(run, s->batch * s->channels,
+                         og_grain(OG_GRAIN_LIGHT, s->inner), share_planes,
+                         state);
 }
 
 // Sums are in double: those of floats, however short, round more than the mean
@@ -422,8 +424,8 @@ static void share_stats(void *state, int64_t begin, int64_t end,
 static og_status run_plane_stats(void *state, const og_run *run) {
   const norm *s = state;
   OG_TRY(og_run_parallel(run, s->channels,
-                         16384 / (s->batch * s->inner + 1) + 1, share_stats,
-                         state));
+                         og_grain(OG_GRAIN_LIGHT, s->batch * s->inner),
+                         share_stats, state));
   put_if(s->io.out[0], s->mean);
   put_if(s->io.out[1], s->grad_weight);
   put_if(s->io.out[2], s->rstd);
@@ -502,8 +504,8 @@ static og_status run_plane_backward(void *state, const og_run *run) {
   og_get_all(s->io.in[3], s->mean);
   og_get_all(s->io.in[4], s->rstd);
   OG_TRY(og_run_parallel(run, s->channels,
-                         16384 / (s->batch * s->inner + 1) + 1, share_backward,
-                         state));
+                         og_grain(OG_GRAIN_MEDIUM, s->batch * s->inner),
+                         share_backward, state));
   put_if(s->io.out[1], s->grad_weight);
   put_if(s->io.out[2], s->grad_bias);
   return OG_OK;

@@ -7,12 +7,13 @@
 
 #include <string.h>
 
+#include "base/grain.h"
 #include "exec/plain/pointwise.h"
 #include "exec/step/kernels.h"
 #include "exec/step/nest.h"
 #include "exec/step/run.h"
 
-enum { OPERANDS = OG_LOOP_OPERANDS, BLOCK = 256, GRAIN = 16384 };
+enum { OPERANDS = OG_LOOP_OPERANDS, BLOCK = 256 };
 
 // --- A prepared node ---------------------------------------------------------
 
@@ -51,7 +52,7 @@ static void share_plain(void *state, int64_t begin, int64_t end,
 
 static og_status run_plain_shared(void *state, const og_run *run) {
   const pointwise *p = state;
-  return og_run_parallel(run, p->width, GRAIN, share_plain, state);
+  return og_run_parallel(run, p->width, OG_GRAIN_LIGHT, share_plain, state);
 }
 
 // One block of one row, at most BLOCK elements.
@@ -103,12 +104,8 @@ static void share_rows(void *state, int64_t begin, int64_t end,
 
 static og_status run_rows(void *state, const og_run *run) {
   const pointwise *p = state;
-  const int64_t total = p->rows * p->width;
-  if (total <= GRAIN) {
-    share_rows(state, 0, total, 0);
-    return OG_OK;
-  }
-  return og_run_parallel(run, total, GRAIN, share_rows, state);
+  return og_run_parallel(run, p->rows * p->width, OG_GRAIN_LIGHT, share_rows,
+                         state);
 }
 
 // --- Preparing ---------------------------------------------------------------
@@ -198,7 +195,7 @@ static og_status choose_run(og_prep *prep, const og_nest *nest, pointwise *p) {
     p->step[k] = nest->ndim > 0 && nest->stride[k + 1][nest->ndim - 1] != 0;
   }
   prep->step.state = p;
-  prep->step.run = p->width > 2 * GRAIN ? run_plain_shared : run_plain;
+  prep->step.run = p->width > 2 * OG_GRAIN_LIGHT ? run_plain_shared : run_plain;
   if (is_plain) return OG_OK;
   og_nest *kept = og_prep_alloc(prep, sizeof *kept);
   if (kept == NULL) return og_prep_memory(prep);

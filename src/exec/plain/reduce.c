@@ -4,10 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/grain.h"
 #include "exec/step/loops.h"
 #include "exec/step/operands.h"
 
-enum { BLOCK = 512, GRAIN = 8192 };
+enum { BLOCK = 512 };
 
 // What has been seen so far; `index` is of the value kept.
 typedef struct total {
@@ -231,12 +232,8 @@ static void share_reduce(void *state, int64_t begin, int64_t end,
 
 static og_status run_shared(const reduce *r, const og_run *run,
                             og_task_fn share) {
-  const int64_t grain = 1 + GRAIN / (r->count > 0 ? r->count : 1);
-  if (r->kept_count <= grain) {
-    share((void *)(uintptr_t)r, 0, r->kept_count, 0);
-    return OG_OK;
-  }
-  return og_run_parallel(run, r->kept_count, grain, share,
+  return og_run_parallel(run, r->kept_count,
+                         og_grain(OG_GRAIN_MEDIUM, r->count), share,
                          (void *)(uintptr_t)r);
 }
 

@@ -3,9 +3,8 @@
 
 #include <math.h>
 
+#include "base/grain.h"
 #include "exec/step/operands.h"
-
-enum { GRAIN = 4096 };
 
 typedef struct along along;
 // One line: x and the second operand in, y out; they may be one buffer.
@@ -86,12 +85,9 @@ static void share_lines(void *state, int64_t begin, int64_t end,
 
 static og_status run_lines(void *state, const og_run *run) {
   const along *s = state;
-  const int64_t grain = 1 + GRAIN / s->length;
-  if (s->lines.count <= grain) {
-    share_lines(state, 0, s->lines.count, 0);
-    return OG_OK;
-  }
-  return og_run_parallel(run, s->lines.count, grain, share_lines, state);
+  return og_run_parallel(run, s->lines.count,
+                         og_grain(OG_GRAIN_HEAVY, s->length), share_lines,
+                         state);
 }
 
 static og_status along_prepare(og_prep *prep, line_fn line) {

@@ -19,12 +19,12 @@ og_status og_run_fail(const og_run *run, og_status code, const char *format,
 og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
                           og_task_fn fn, void *state) {
   opgraft_executable *executable = run->executable;
-  if (executable->team != NULL) {
-    og_team_run(executable->team, total, grain, fn, state);
-    return OG_OK;
-  }
   if (executable->threads <= 1 || total <= grain) {
     fn(state, 0, total, 0);
+    return OG_OK;
+  }
+  if (executable->team != NULL) {
+    og_team_run(executable->team, total, grain, fn, state);
     return OG_OK;
   }
   const og_call call = {.struct_size = sizeof call,
