@@ -24,6 +24,7 @@ function(opgraft_add_test_programs folder)
       ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${target} PRIVATE
       TEST_MODULE_DIR="${CMAKE_BINARY_DIR}/tests/modules"
+      TEST_OPS_DIR="${CMAKE_BINARY_DIR}/modules"
       TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${target} PRIVATE og_core)
     add_dependencies(${folder}_programs ${target})

@@ -5,11 +5,14 @@
 // results, shape patterns, expression programs, type rules, the gradient map.
 // Everything is immutable afterwards and shared between threads. The same
 // tables serve og_infer (integers, here), the Python function over SymInts
-// (as JSON, og_decl_describe) and the graph engine's symbolic dims.
+// (as JSON, og_decl_describe) and the graph engine's symbolic dims. Where
+// <opgraft/info.h> has an enum for the same thing, the values are its own, so
+// that the getters copy them.
 
 #ifndef OG_DECL_DECL_H
 #define OG_DECL_DECL_H
 
+#include <opgraft/info.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,15 +24,15 @@
 // --- Schema ------------------------------------------------------------------
 
 typedef enum og_type {
-  OG_TYPE_TENSOR,
-  OG_TYPE_INT,
-  OG_TYPE_SYM_INT,
-  OG_TYPE_FLOAT,
-  OG_TYPE_BOOL,
-  OG_TYPE_STR,
-  OG_TYPE_SCALAR,
-  OG_TYPE_SCALAR_TYPE,
-  OG_TYPE_DEVICE,
+  OG_TYPE_TENSOR = OPGRAFT_TYPE_TENSOR,
+  OG_TYPE_INT = OPGRAFT_TYPE_INT,
+  OG_TYPE_SYM_INT = OPGRAFT_TYPE_SYM_INT,
+  OG_TYPE_FLOAT = OPGRAFT_TYPE_FLOAT,
+  OG_TYPE_BOOL = OPGRAFT_TYPE_BOOL,
+  OG_TYPE_STR = OPGRAFT_TYPE_STR,
+  OG_TYPE_SCALAR = OPGRAFT_TYPE_SCALAR,
+  OG_TYPE_SCALAR_TYPE = OPGRAFT_TYPE_SCALAR_TYPE,
+  OG_TYPE_DEVICE = OPGRAFT_TYPE_DEVICE,
 } og_type;
 
 typedef struct og_param {
@@ -128,10 +131,10 @@ enum {
 // --- Shapes ------------------------------------------------------------------
 
 typedef enum og_dim_kind {
-  OG_DIM_SIZE,   // D: one size
-  OG_DIM_PACK,   // *N: any number of dims
-  OG_DIM_VARY,   // D~: one size in each entry of a tensor list
-  OG_DIM_FOUND,  // K <= bound: set by the kernel
+  OG_DIM_SIZE = OPGRAFT_DIM_SIZE,    // D: one size
+  OG_DIM_PACK = OPGRAFT_DIM_PACK,    // *N: any number of dims
+  OG_DIM_VARY = OPGRAFT_DIM_VARY,    // D~: one size in each entry of a list
+  OG_DIM_FOUND = OPGRAFT_DIM_FOUND,  // K <= bound: set by the kernel
 } og_dim_kind;
 
 typedef struct og_dim {
@@ -222,10 +225,11 @@ typedef struct og_type_rule {  // of a tensor argument
 } og_type_rule;
 
 typedef enum og_out_type_kind {
-  OG_OUT_TYPE_FIXED,    // dtype
-  OG_OUT_TYPE_SAME,     // tensor
-  OG_OUT_TYPE_PROMOTE,  // params: torch.result_type
-  OG_OUT_TYPE_ATTR,     // attr, a ScalarType; when None, `tensor`
+  OG_OUT_TYPE_FIXED = OPGRAFT_DTYPE_FIXED,      // dtype
+  OG_OUT_TYPE_SAME = OPGRAFT_DTYPE_SAME,        // tensor
+  OG_OUT_TYPE_PROMOTE = OPGRAFT_DTYPE_PROMOTE,  // params: torch.result_type
+  OG_OUT_TYPE_ATTR = OPGRAFT_DTYPE_ATTR,  // attr, a ScalarType; when None,
+                                          // `tensor`
 } og_out_type_kind;
 
 typedef struct og_out_type {
@@ -238,35 +242,24 @@ typedef struct og_out_type {
 } og_out_type;
 
 typedef enum og_stride_rule {
-  OG_STRIDES_CONTIGUOUS,
-  OG_STRIDES_ANY,
-  OG_STRIDES_LAST,  // the last dim has stride 1 (or size <= 1)
+  OG_STRIDES_CONTIGUOUS = OPGRAFT_STRIDES_CONTIGUOUS,
+  OG_STRIDES_ANY = OPGRAFT_STRIDES_ANY,
+  // The last dim has stride 1 (or size <= 1).
+  OG_STRIDES_LAST = OPGRAFT_STRIDES_LAST,
 } og_stride_rule;
 
 // --- Gradient ----------------------------------------------------------------
 
 typedef enum og_grad_kind {
-  OG_GRAD_MISSING,  // asking for a gradient is an error
-  OG_GRAD_NONE,     // "none": zero, by the author's word
-  OG_GRAD_OPERATOR,
+  OG_GRAD_MISSING = OPGRAFT_GRAD_MISSING,  // asking for one is an error
+  OG_GRAD_NONE = OPGRAFT_GRAD_NONE,        // "none": zero, by the author's word
+  OG_GRAD_OPERATOR = OPGRAFT_GRAD_OPERATOR,
 } og_grad_kind;
-
-typedef enum og_grad_source {
-  OG_GRAD_OF_RESULT,  // index: result
-  OG_GRAD_PARAM,      // index: parameter
-  OG_GRAD_RESULT,     // index: result, saved
-  OG_GRAD_NEEDS,      // index: parameter; whether it needs a gradient (bool)
-} og_grad_source;
-
-typedef struct og_grad_arg {
-  og_grad_source source;
-  int32_t index;
-} og_grad_arg;
 
 typedef struct og_grad {
   og_grad_kind kind;
   const char *op_name;
-  const og_grad_arg *args;
+  const opgraft_grad_arg *args;
   int32_t arg_count;
   const int32_t *targets;  // parameter of each result of the backward operator
   int32_t target_count;

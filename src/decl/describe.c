@@ -421,14 +421,14 @@ static void put_out_type(const writer *w, const og_out_type *out) {
 
 // --- Gradient, kernels, flags ------------------------------------------------
 
-static void put_grad_arg(const writer *w, const og_grad_arg *arg) {
+static void put_grad_arg(const writer *w, const opgraft_grad_arg *arg) {
   static const struct {
     const char *source;
     const char *key;
-  } rows[] = {[OG_GRAD_OF_RESULT] = {"grad", "result"},
-              [OG_GRAD_PARAM] = {"param", "param"},
-              [OG_GRAD_RESULT] = {"result", "result"},
-              [OG_GRAD_NEEDS] = {"needs", "param"}};
+  } rows[] = {[OPGRAFT_GRAD_OF_RESULT] = {"grad", "result"},
+              [OPGRAFT_GRAD_PARAM] = {"param", "param"},
+              [OPGRAFT_GRAD_RESULT] = {"result", "result"},
+              [OPGRAFT_GRAD_NEEDS] = {"needs", "param"}};
   og_text_addf(w->out, "{\"source\": \"%s\", \"%s\": %d}",
                rows[arg->source].source, rows[arg->source].key,
                (int)arg->index);

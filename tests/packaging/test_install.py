@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +136,33 @@ def test_extension_and_library_export_only_their_own(
     whole = exported(package / "lib" / "libopgraft_graph.so")
     assert "opgraft_module_load" in core and "opgraft_graph_parse" in whole
     assert core < whole and all(n.startswith("opgraft_") for n in whole)
+
+
+def test_example_of_the_structs(
+        package: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """docs/abi.md: the program prints the arguments of every operator as its
+    JSON has them."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "abi.md"
+    code = re.search(r"```c\n(#include <opgraft/info.h>.*?)```",
+                     page.read_text(), re.S)
+    assert code is not None
+    (tmp_path / "takes.c").write_text(code[1])
+    library = package / "lib"
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I",
+             package / "include"]
+    run(tool("cc"), "-std=c11", *flags, "takes.c", "-o", "takes",
+        library / "libopgraft.so", f"-Wl,-rpath,{library}", cwd=tmp_path)
+    seen = 0
+    for module in sorted((package / "modules").glob("*.so")):
+        described = json.loads(run(tool("opgraft"), "inspect", "--json", module))
+        wanted = [
+            f"{op['name']}:" + "".join(
+                f" {p['type']}{'[]' if p['list'] else ''} {p['name']}"
+                for p in op["params"]) + f"; {op['grad']['op'] or '-'}"
+            for op in described["ops"]]
+        assert run(tmp_path / "takes", module).splitlines() == wanted
+        seen += len(wanted)
+    assert seen >= 40
 
 
 def test_core_needs_libc_only(package: pathlib.Path) -> None:

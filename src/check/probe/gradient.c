@@ -52,7 +52,7 @@ static bool is_expected(const point *p, const char *name) {
 // that is no result.
 static bool is_left_out(const point *p, const og_outputs *out, int32_t i) {
   for (int32_t a = 0; a < p->decl->grad.arg_count; ++a)
-    if (p->decl->grad.args[a].source == OG_GRAD_OF_RESULT &&
+    if (p->decl->grad.args[a].source == OPGRAFT_GRAD_OF_RESULT &&
         og_is_result(p->decl, out, i, p->decl->grad.args[a].index))
       return false;
   if (out->role[i] != OG_ROLE_RESULT) return true;

@@ -186,8 +186,8 @@ static void read_by_backward(og_trial *trial, uint32_t *read) {
     goto done;
   if (og_trial_run(trial, sample, &inputs, &mode, &out) == OG_RAN) {
     for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
-      const og_grad_arg *arg = &decl->grad.args[a];
-      if (arg->source != OG_GRAD_PARAM) continue;
+      const opgraft_grad_arg *arg = &decl->grad.args[a];
+      if (arg->source != OPGRAFT_GRAD_PARAM) continue;
       const og_param *from = &decl->params[arg->index];
       if (from->type != OG_TYPE_TENSOR &&
           (is_in_rules(op->decl, op->decl->params[a].index) ||

@@ -98,9 +98,9 @@ bool og_is_result(const og_decl *decl, const og_outputs *out, int32_t i,
 }
 
 static bool give_results(const og_saved *s, target *b, int32_t t,
-                         const og_grad_arg *arg) {
+                         const opgraft_grad_arg *arg) {
   const og_decl *decl = s->sample->op->decl;
-  const bool is_grad = arg->source == OG_GRAD_OF_RESULT;
+  const bool is_grad = arg->source == OPGRAFT_GRAD_OF_RESULT;
   int32_t entry = 0;
   for (int32_t i = 0; i < s->value->count; ++i) {
     if (!og_is_result(decl, s->value, i, arg->index)) continue;
@@ -113,8 +113,8 @@ static bool give_results(const og_saved *s, target *b, int32_t t,
 }
 
 static bool give_tensor(const og_saved *s, target *b, int32_t t,
-                        const og_grad_arg *arg) {
-  if (arg->source != OG_GRAD_PARAM) return give_results(s, b, t, arg);
+                        const opgraft_grad_arg *arg) {
+  if (arg->source != OPGRAFT_GRAD_PARAM) return give_results(s, b, t, arg);
   const int32_t from = s->sample->op->decl->params[arg->index].index;
   b->sample->is_given[t] = s->sample->is_given[from];
   b->sample->list_count[t] = s->sample->list_count[from];
@@ -141,13 +141,13 @@ bool og_backward_fill(const og_saved *s, const opgraft_op *op,
   out_sample->op = op;
   for (int32_t i = 0; i < op->decl->param_count; ++i) {
     const og_param *param = &op->decl->params[i];
-    const og_grad_arg *arg = i < grad->arg_count ? &grad->args[i] : NULL;
+    const opgraft_grad_arg *arg = i < grad->arg_count ? &grad->args[i] : NULL;
     bool ok = true;
     if (arg == NULL && param->type != OG_TYPE_TENSOR)
       out_sample->attr[param->index] = param->default_value;
     else if (arg != NULL && param->type == OG_TYPE_TENSOR)
       ok = give_tensor(s, &b, param->index, arg);
-    else if (arg != NULL && arg->source == OG_GRAD_NEEDS)
+    else if (arg != NULL && arg->source == OPGRAFT_GRAD_NEEDS)
       out_sample->attr[param->index] = (og_attr){.kind = OG_ATTR_BOOL, .i = 1};
     else if (arg != NULL)
       give_attr(s, out_sample, param->index, forward->params[arg->index].index);

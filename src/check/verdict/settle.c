@@ -299,8 +299,8 @@ static void see_result_gradient(og_findings *all, const og_expect *e) {
   const og_decl *decl = all->op->decl;
   for (int32_t a = 0; a < decl->grad.arg_count; ++a) {
     char name[64];
-    const og_grad_arg *arg = &decl->grad.args[a];
-    if (arg->source != OG_GRAD_OF_RESULT) continue;
+    const opgraft_grad_arg *arg = &decl->grad.args[a];
+    if (arg->source != OPGRAFT_GRAD_OF_RESULT) continue;
     og_result_name(decl, arg->index, name, sizeof name);
     if (strcmp(name, e->name) == 0)
       add_untrue(all, e, ".backward is given its gradient");

@@ -41,13 +41,13 @@ static bool has_prefix(const og_parser *parser, og_token name,
              0;
 }
 
-static og_status parse_needs(og_parser *parser, og_grad_arg *out) {
+static og_status parse_needs(og_parser *parser, opgraft_grad_arg *out) {
   int32_t tensor;
   og_reader_advance(&parser->reader);
   og_reader_advance(&parser->reader);
   OG_TRY(og_parse_tensor(parser, &tensor));
-  *out = (og_grad_arg){.source = OG_GRAD_NEEDS,
-                       .index = parser->decl->tensor_params[tensor]};
+  *out = (opgraft_grad_arg){.source = OPGRAFT_GRAD_NEEDS,
+                            .index = parser->decl->tensor_params[tensor]};
   return og_reader_expect(&parser->reader, ')', "')'");
 }
 
@@ -57,7 +57,7 @@ static bool is_fresh(const og_decl *decl, int32_t result) {
 
 // An argument's name comes first, then a result's: where a parameter is called
 // `grad`, the gradient is `grad_0`.
-static og_status parse_grad_arg(og_parser *parser, og_grad_arg *out) {
+static og_status parse_grad_arg(og_parser *parser, opgraft_grad_arg *out) {
   const og_decl *decl = parser->decl;
   const og_token name = parser->reader.token;
   if (name.kind != OG_TOKEN_NAME)
@@ -68,12 +68,13 @@ static og_status parse_grad_arg(og_parser *parser, og_grad_arg *out) {
     return parse_needs(parser, out);
   const int32_t param = og_find_param(parser, name);
   int32_t result = og_find_result(parser, name);
-  *out = (og_grad_arg){.source = OG_GRAD_RESULT, .index = result};
+  *out = (opgraft_grad_arg){.source = OPGRAFT_GRAD_RESULT, .index = result};
   if (param >= 0) {
-    *out = (og_grad_arg){.source = OG_GRAD_PARAM, .index = param};
+    *out = (opgraft_grad_arg){.source = OPGRAFT_GRAD_PARAM, .index = param};
   } else if (result < 0 && has_prefix(parser, name, "grad")) {
     result = find_by_suffix(parser, name, strlen("grad"));
-    *out = (og_grad_arg){.source = OG_GRAD_OF_RESULT, .index = result};
+    *out =
+        (opgraft_grad_arg){.source = OPGRAFT_GRAD_OF_RESULT, .index = result};
   } else if (result < 0 && has_prefix(parser, name, "result")) {
     result = find_by_suffix(parser, name, strlen("result"));
     out->index = result;
@@ -98,8 +99,9 @@ static og_status parse_grad_arg(og_parser *parser, og_grad_arg *out) {
 // The result whose gradient `name` would mean if no argument or result were
 // called so; -1: none.
 static int32_t find_shadowed(const og_parser *parser, og_token name,
-                             const og_grad_arg *arg) {
-  if ((arg->source != OG_GRAD_PARAM && arg->source != OG_GRAD_RESULT) ||
+                             const opgraft_grad_arg *arg) {
+  if ((arg->source != OPGRAFT_GRAD_PARAM &&
+       arg->source != OPGRAFT_GRAD_RESULT) ||
       !has_prefix(parser, name, "grad"))
     return -1;
   const int32_t result = find_by_suffix(parser, name, strlen("grad"));
@@ -118,17 +120,18 @@ static bool is_name_taken(const og_decl *decl, const char *name) {
 // gradient of the same name: one of both was meant, and only the author knows
 // which.
 static og_status check_shadowed(og_parser *parser, const og_token *names,
-                                const og_grad_arg *args, int32_t count) {
+                                const opgraft_grad_arg *args, int32_t count) {
   const og_decl *decl = parser->decl;
   for (int32_t i = 0; i < count; ++i) {
     const int32_t result = find_shadowed(parser, names[i], &args[i]);
     bool is_given = result < 0;
     for (int32_t k = 0; k < count && !is_given; ++k)
-      is_given = args[k].source == OG_GRAD_OF_RESULT && args[k].index == result;
+      is_given =
+          args[k].source == OPGRAFT_GRAD_OF_RESULT && args[k].index == result;
     if (is_given) continue;
     char gradient[16];
     snprintf(gradient, sizeof gradient, "grad_%d", (int)result);
-    const bool is_param = args[i].source == OG_GRAD_PARAM;
+    const bool is_param = args[i].source == OPGRAFT_GRAD_PARAM;
     const char *name = is_param ? decl->params[args[i].index].name
                                 : decl->results[args[i].index].name;
     const char *kind = is_param ? "argument" : "result";
@@ -183,13 +186,13 @@ static og_status parse_operator_name(og_parser *parser, og_grad *grad) {
   return grad->op_name == NULL ? og_read_memory(&parser->reader) : OG_OK;
 }
 
-static og_status keep(og_parser *parser, const og_grad_arg *args,
+static og_status keep(og_parser *parser, const opgraft_grad_arg *args,
                       const int32_t *targets) {
   og_grad *grad = &parser->decl->grad;
   og_arena *arena = &parser->decl->arena;
   const size_t arg_bytes = (size_t)grad->arg_count * sizeof *args;
   const size_t target_bytes = (size_t)grad->target_count * sizeof *targets;
-  og_grad_arg *kept_args = og_arena_alloc(arena, arg_bytes);
+  opgraft_grad_arg *kept_args = og_arena_alloc(arena, arg_bytes);
   int32_t *kept_targets = og_arena_alloc(arena, target_bytes);
   if (kept_args == NULL || kept_targets == NULL)
     return og_read_memory(&parser->reader);
@@ -203,7 +206,7 @@ static og_status keep(og_parser *parser, const og_grad_arg *args,
 og_status og_parse_backward(og_decl *decl, opgraft_error *error) {
   og_parser parser;
   og_grad *grad = &decl->grad;
-  og_grad_arg args[GRAD_ARGS_MAX];
+  opgraft_grad_arg args[GRAD_ARGS_MAX];
   og_token names[GRAD_ARGS_MAX];
   int32_t targets[OPGRAFT_ARG_MAX];
   if (decl->record->backward == NULL) return OG_OK;
@@ -246,12 +249,12 @@ static og_status link_error(const og_decl *decl, opgraft_error *error,
 }
 
 // What an argument of the backward operator gets, as a parameter would say it.
-static og_param given_as(const og_decl *decl, og_grad_arg arg) {
+static og_param given_as(const og_decl *decl, opgraft_grad_arg arg) {
   og_param given = {.name = ""};
   switch (arg.source) {
-    case OG_GRAD_PARAM:
+    case OPGRAFT_GRAD_PARAM:
       return decl->params[arg.index];
-    case OG_GRAD_NEEDS:
+    case OPGRAFT_GRAD_NEEDS:
       given.type = OG_TYPE_BOOL;
       return given;
     default:
@@ -274,7 +277,7 @@ static bool type_fits(const og_param *to, const og_param *from) {
 }
 
 static og_status check_arg(const og_decl *decl, const og_param *to,
-                           og_grad_arg arg, opgraft_error *error) {
+                           opgraft_grad_arg arg, opgraft_error *error) {
   const og_param from = given_as(decl, arg);
   if (to->is_mutated)
     return link_error(decl, error, "it mutates", to->name,
