@@ -11,6 +11,7 @@
 #include "torch/base/guard.h"
 #include "torch/base/library.h"
 #include "torch/base/module.h"
+#include "torch/base/params.h"
 #include "torch/base/pool.h"
 #include "torch/base/sample.h"
 #include "torch/base/threads.h"
@@ -63,78 +64,16 @@ static int op_clear(PyObject *self) {
   return 0;
 }
 
-// params: (name, type, flags, index, default or missing) each.
-enum {
-  FLAG_LIST = 1,
-  FLAG_OPTIONAL = 2,
-  FLAG_ELEMENT_OPTIONAL = 4,
-  FLAG_KEYWORD_ONLY = 8,
-  FLAG_MUTATED = 16,
-  FLAG_DEFAULT = 32,
-};
-
-static int param_parse(host_op *op, PyObject *tuple) {
-  host_param *param = &op->params[op->param_count];
-  PyObject *name, *value;
-  int type, flags, index;
-  if (!PyArg_ParseTuple(tuple, "UiiiO", &name, &type, &flags, &index, &value))
-    return -1;
-  Py_INCREF(name);
-  PyUnicode_InternInPlace(&name);
-  *param = (host_param){
-      .name = name,
-      .type = (param_type)type,
-      .is_list = (flags & FLAG_LIST) != 0,
-      .is_optional = (flags & FLAG_OPTIONAL) != 0,
-      .is_element_optional = (flags & FLAG_ELEMENT_OPTIONAL) != 0,
-      .is_keyword_only = (flags & FLAG_KEYWORD_ONLY) != 0,
-      .is_mutated = (flags & FLAG_MUTATED) != 0,
-      .index = index,
-  };
-  if (flags & FLAG_DEFAULT) {
-    Py_INCREF(value);
-    param->default_value = value;
-  }
-  op->has_mutation |= param->is_mutated;
-  if (param->type == PARAM_TENSOR) {
-    ++op->tensor_count;
-    op->has_tensor_list |= param->is_list;
-  }
-  ++op->param_count;
-  return 0;
-}
-
-static int tables_parse(host_op *op, PyObject *params, PyObject *results) {
-  if (PyTuple_Size(params) > HOST_PARAM_MAX ||
-      PyTuple_Size(results) > OPGRAFT_OUT_MAX) {
-    PyErr_SetString(PyExc_ValueError, "opgraft: too many arguments");
-    return -1;
-  }
-  for (Py_ssize_t i = 0; i < PyTuple_Size(params); ++i)
-    if (param_parse(op, PyTuple_GetItem(params, i)) != 0) return -1;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(results); ++i) {
-    host_result *result = &op->results[op->result_count];
-    int is_list;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(results, i), "iii", &result->fresh,
-                          &result->param, &is_list))
-      return -1;
-    result->is_list = is_list != 0;
-    ++op->result_count;
-  }
-  return 0;
-}
-
-// op_new(module, operator name, params, results, {fresh_count, inplace_param,
-// has_out_params, has_found_dim, is_raw}) -> operator
+// op_new(module, operator name, results, parameter that takes result 0 or -1,
+// whether outs follow the parameters, whether there is no guard, order of the
+// parameters or None) -> operator
 static PyObject *op_new(PyObject *self, PyObject *arguments) {
   (void)self;
-  PyObject *capsule, *params, *results;
+  PyObject *capsule, *results, *order;
   const char *name;
-  int fresh_count, inplace_param, has_out, has_found, is_raw;
-  if (!PyArg_ParseTuple(arguments, "OsO!O!iippp", &capsule, &name,
-                        &PyTuple_Type, &params, &PyTuple_Type, &results,
-                        &fresh_count, &inplace_param, &has_out, &has_found,
-                        &is_raw))
+  int inplace_param, has_out, is_raw;
+  if (!PyArg_ParseTuple(arguments, "OsO!ippO", &capsule, &name, &PyTuple_Type,
+                        &results, &inplace_param, &has_out, &is_raw, &order))
     return NULL;
   opgraft_module *module = module_get(capsule);
   if (module == NULL) return NULL;
@@ -146,20 +85,15 @@ static PyObject *op_new(PyObject *self, PyObject *arguments) {
   if (op == NULL) return NULL;
   op->op = found;
   op->adopted = adopt_find(found);
-  op->fresh_count = fresh_count;
   op->inplace_param = inplace_param;
   op->has_out_params = has_out != 0;
-  op->has_found_dim = has_found != 0;
   op->is_raw = is_raw != 0;
   opgraft_module_retain(module);
   op->module = module;
-  if (tables_parse(op, params, results) != 0) {
-    Py_DECREF(op);
-    return NULL;
-  }
-  for (int32_t p = 0; op->adopted != NULL && p < op->param_count; ++p)
-    op->params[p].place = adopt_python_place(op->adopted, op->params[p].name);
-  return (PyObject *)(void *)op;
+  if (params_fill(op, order) == 0 && results_fill(op, results) == 0)
+    return (PyObject *)(void *)op;
+  Py_DECREF(op);
+  return NULL;
 }
 
 static void swap_in(PyObject **slot, PyObject *object) {

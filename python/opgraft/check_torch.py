@@ -82,12 +82,6 @@ def _tensor(item: Any) -> Any:
     return flat.reshape(sizes).clone()
 
 
-def _attr(item: Any, param: dict[str, Any]) -> Any:
-    if param["type"] == "ScalarType" and item is not None:
-        return TYPES[item]
-    return item
-
-
 def _values(d: Description, tensors: list[Any], attrs: list[Any]) -> list[Any]:
     values: list[Any] = []
     for p in d.params:
@@ -95,7 +89,7 @@ def _values(d: Description, tensors: list[Any], attrs: list[Any]) -> list[Any]:
             value = _tensor(tensors[p["tensor"]])
             values.append([] if p["list"] and value is None else value)
         else:
-            values.append(_attr(attrs[p["attr"]], p))
+            values.append(attrs[p["attr"]])
     return values
 
 

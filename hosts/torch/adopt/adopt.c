@@ -155,6 +155,15 @@ static int operator_read(adoption *a, int32_t i, PyObject *item) {
   return 0;
 }
 
+static int operators_bind(const adoption *a, const opgraft_module *module) {
+  for (int32_t i = 0; i < a->count; ++i) {
+    adopted *self = (adopted *)(uintptr_t)a->derived[i];
+    if (self == NULL || self->kind->bind == NULL) continue;
+    if (self->kind->bind(self, opgraft_module_op(module, i)) != 0) return -1;
+  }
+  return 0;
+}
+
 // adopt(module name, key, [(declaration, kind, payload)]) -> module handle
 PyObject *adopt_make(PyObject *self, PyObject *arguments) {
   (void)self;
@@ -184,6 +193,10 @@ PyObject *adopt_make(PyObject *self, PyObject *arguments) {
   if (opgraft_module_make(&made, &module, &error) != OG_OK) {
     adoption_free(a);
     return error_raise(&error);
+  }
+  if (operators_bind(a, module) != 0) {
+    opgraft_module_release(module);
+    return NULL;
   }
   return module_capsule_new(module);
 }

@@ -26,6 +26,9 @@ struct adopt_kind {
   // Reads the payload that Python gave, and sets `prepared`; -1 with an
   // exception set. What it took until then is given back by `reset`.
   int (*read)(adopted *self, PyObject *payload);
+  // Takes what it needs of the declaration, once the module is made; -1 with an
+  // exception set. NULL: nothing.
+  int (*bind)(adopted *self, const opgraft_op *op);
   void (*reset)(adopted *self);
   og_status (*run)(const og_call *call);
 };

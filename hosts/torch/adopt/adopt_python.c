@@ -17,15 +17,15 @@
 
 #include "torch/adopt/adopt.h"
 #include "torch/adopt/adopt_share.h"
+#include "torch/base/attr.h"
 #include "torch/base/guard.h"
 #include "torch/base/raised.h"
-#include "torch/base/sample.h"
 #include "torch/base/shim.h"
 #include "torch/base/types.h"
 
 typedef struct python_param {
-  PyObject *name;  // owned
-  int32_t index;   // among the tensors, or among the others
+  const char *name;  // the operator's, which outlives this
+  int32_t index;     // among the tensors, or among the others
   bool is_tensor;
   bool is_list;
   bool is_mutated;
@@ -72,51 +72,66 @@ static int ints_read(PyObject *tuple, int32_t *out, int32_t most,
   return PyErr_Occurred() != NULL ? -1 : 0;
 }
 
-static int param_read(adopted_python *self, PyObject *tuple) {
-  python_param *param = &self->params[self->param_count];
-  int is_tensor, is_list, is_mutated, is_dense;
-  if (!PyArg_ParseTuple(tuple, "Uipppp", &param->name, &param->index,
-                        &is_tensor, &is_list, &is_mutated, &is_dense))
-    return -1;
-  Py_INCREF(param->name);
-  param->is_tensor = is_tensor != 0;
-  param->is_list = is_list != 0;
-  param->is_mutated = is_mutated != 0;
-  param->is_dense = is_dense != 0;
-  self->mutated_count += param->is_mutated;
-  ++self->param_count;
-  return 0;
-}
-
-// (callable, items, keyword names, params, places, result count, returns,
-// whether it is a gradient's, names of the results)
+// (callable, items, keyword names, returns, whether it is a gradient's)
 static int payload_read(adopted *base, PyObject *payload) {
   adopted_python *self = (adopted_python *)(void *)base;
-  PyObject *items, *params, *places;
+  PyObject *items;
   int returns, is_gradient;
-  if (!PyArg_ParseTuple(payload, "OO!O!O!O!ippO!", &self->callable,
-                        &PyTuple_Type, &items, &PyTuple_Type, &self->keywords,
-                        &PyTuple_Type, &params, &PyTuple_Type, &places,
-                        &self->result_count, &returns, &is_gradient,
-                        &PyTuple_Type, &self->names)) {
-    self->callable = self->keywords = self->names = NULL;
+  if (!PyArg_ParseTuple(payload, "OO!O!pp", &self->callable, &PyTuple_Type,
+                        &items, &PyTuple_Type, &self->keywords, &returns,
+                        &is_gradient)) {
+    self->callable = self->keywords = NULL;
     return -1;
   }
   Py_INCREF(self->callable);
   Py_INCREF(self->keywords);
-  Py_INCREF(self->names);
   self->is_watched = true;
   self->returns = returns != 0;
   self->is_gradient = is_gradient != 0;
-  if (ints_read(items, self->items, HOST_PARAM_MAX + OPGRAFT_OUT_MAX,
-                &self->item_count) != 0 ||
-      ints_read(places, self->places, OPGRAFT_OUT_MAX, &self->fresh_count) != 0)
-    return -1;
-  for (Py_ssize_t i = 0; i < PyTuple_Size(params); ++i)
-    if (i >= HOST_PARAM_MAX ||
-        param_read(self, PyTuple_GetItem(params, i)) != 0)
-      return -1;
+  return ints_read(items, self->items, HOST_PARAM_MAX + OPGRAFT_OUT_MAX,
+                   &self->item_count);
+}
+
+static void params_bind(adopted_python *self, const opgraft_op *op) {
+  opgraft_param_info info = {.struct_size = sizeof info};
+  opgraft_tensor_info tensor = {.struct_size = sizeof tensor};
+  for (int32_t p = 0; opgraft_op_get_param(op, p, &info) == OG_OK; ++p) {
+    python_param *param = &self->params[self->param_count++];
+    const bool is_tensor = info.tensor >= 0;
+    if (is_tensor) opgraft_op_get_tensor(op, info.tensor, &tensor);
+    *param = (python_param){
+        .name = info.name,
+        .index = is_tensor ? info.tensor : info.attr,
+        .is_tensor = is_tensor,
+        .is_list = (info.flags & OPGRAFT_PARAM_LIST) != 0,
+        .is_mutated = (info.flags & OPGRAFT_PARAM_MUTATED) != 0,
+        .is_dense = is_tensor && tensor.strides != OPGRAFT_STRIDES_ANY,
+    };
+    self->mutated_count += param->is_mutated;
+  }
+}
+
+static int results_bind(adopted_python *self, const opgraft_op *op) {
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_result_info result = {.struct_size = sizeof result};
+  opgraft_op_get_info(op, &info);
+  self->result_count = info.result_count;
+  self->names = PyTuple_New(info.result_count);
+  if (self->names == NULL) return -1;
+  for (int32_t r = 0; r < info.result_count; ++r) {
+    opgraft_op_get_result(op, r, &result);
+    if (result.fresh >= 0) self->places[self->fresh_count++] = r;
+    PyObject *name = PyUnicode_FromString(result.name);
+    if (name == NULL) return -1;
+    PyTuple_SetItem(self->names, r, name);
+  }
   return 0;
+}
+
+static int declaration_bind(adopted *base, const opgraft_op *op) {
+  adopted_python *self = (adopted_python *)(void *)base;
+  params_bind(self, op);
+  return results_bind(self, op);
 }
 
 static void payload_reset(adopted *base) {
@@ -124,8 +139,6 @@ static void payload_reset(adopted *base) {
   Py_CLEAR(self->callable);
   Py_CLEAR(self->keywords);
   Py_CLEAR(self->names);
-  for (int32_t p = 0; p < self->param_count; ++p)
-    Py_CLEAR(self->params[p].name);
 }
 
 // --- The call ----------------------------------------------------------------
@@ -401,13 +414,6 @@ bool adopt_python_returns(const adopted *self) {
   return python_of(self)->returns;
 }
 
-int32_t adopt_python_place(const adopted *base, PyObject *name) {
-  const adopted_python *self = python_of(base);
-  for (int32_t p = 0; p < self->param_count; ++p)
-    if (PyUnicode_Compare(self->params[p].name, name) == 0) return p;
-  return -1;
-}
-
 bool adopt_python_takes(const adopted *base, const og_call *call) {
   const adopted_python *self = python_of(base);
   for (int32_t p = 0; p < self->param_count; ++p) {
@@ -446,10 +452,10 @@ static int written_find(const adopted_python *self, PyObject *module,
   const long at = PyLong_AsLong(found);
   Py_DECREF(found);
   if (at < 0) return PyErr_Occurred() != NULL ? -1 : 0;
-  PyObject *name = self->params[at].name;
+  const char *name = self->params[at].name;
   PyErr_Format(PyExc_RuntimeError,
-               "%s: the callable wrote argument %U, which the schema declares "
-               "as read; declare Tensor(a!) %U, or write a copy",
+               "%s: the callable wrote argument %s, which the schema declares "
+               "as read; declare Tensor(a!) %s, or write a copy",
                self->base.name, name, name);
   return ADOPT_BROKEN;
 }
@@ -546,21 +552,8 @@ static PyObject *list_borrow(const og_tensor_list *list) {
   return out;
 }
 
-static PyObject *attr_make(const og_attr *attr) {
-  if (attr->kind == OG_ATTR_DTYPE) {
-    PyObject *type = dtype_to_object(attr->dtype);
-    Py_XINCREF(type);
-    return type != NULL ? type
-                        : PyErr_Format(PyExc_TypeError,
-                                       "torch has no type of code %d, %d bits",
-                                       attr->dtype.code, attr->dtype.bits);
-  }
-  if (attr->kind == OG_ATTR_DEVICE) return device_object();
-  return attr_object(attr);
-}
-
 static PyObject *value_make(const python_param *param, const og_call *call) {
-  if (!param->is_tensor) return attr_make(&call->attr[param->index]);
+  if (!param->is_tensor) return attr_object(&call->attr[param->index]);
   if (param->is_list) return list_borrow(&call->in_list[param->index]);
   return tensor_borrow(call->in[param->index]);
 }
@@ -659,6 +652,7 @@ const adopt_kind adopt_python = {
     .name = "python",
     .size_bytes = sizeof(adopted_python),
     .read = payload_read,
+    .bind = declaration_bind,
     .reset = payload_reset,
     .run = python_run,
 };

@@ -9,8 +9,6 @@
 
 // Whether the callable makes its results itself.
 bool adopt_python_returns(const adopted *self);
-// Where a parameter stands in the schema: Inductor has them in another order.
-int32_t adopt_python_place(const adopted *self, PyObject *name);
 // Whether it takes the arguments with the strides that they have.
 bool adopt_python_takes(const adopted *self, const og_call *call);
 // Calls it with the caller's own objects, `values` by parameter, once the call

@@ -10,7 +10,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <opgraft/opgraft.h>
+#include <opgraft/info.h>
 #include <stdbool.h>
 
 #include "torch/base/shim.h"
@@ -20,29 +20,17 @@
 
 // --- One operator in this host
 
-typedef enum param_type {  // og_type's order; Python passes the number
-  PARAM_TENSOR,
-  PARAM_INT,
-  PARAM_SYM_INT,
-  PARAM_FLOAT,
-  PARAM_BOOL,
-  PARAM_STR,
-  PARAM_SCALAR,
-  PARAM_SCALAR_TYPE,
-  PARAM_DEVICE,
-} param_type;
-
 typedef struct host_param {
   PyObject *name;           // interned
   PyObject *default_value;  // NULL: required
-  param_type type;
+  int32_t type;             // OPGRAFT_TYPE_*
   bool is_list;
   bool is_optional;
   bool is_element_optional;
   bool is_keyword_only;
   bool is_mutated;
   int32_t index;  // among the tensor arguments, or among the others
-  int32_t place;  // in the schema of an adopted operator
+  int32_t place;  // in the schema: a form may have another order
 } host_param;
 
 // Each result: a fresh one, or the parameter that it is.
@@ -67,7 +55,6 @@ typedef struct host_op {
   int32_t fresh_count;
   int32_t inplace_param;  // the parameter whose memory takes result 0, or -1
   bool has_out_params;    // the boxed .out form: outs follow the parameters
-  bool has_tensor_list;
   bool has_mutation;
   bool has_found_dim;
   bool is_raw;         // no guard, no version bump, nothing to fall back on

@@ -5,6 +5,7 @@
 
 #include <opgraft/sample.h>
 
+#include "torch/base/attr.h"
 #include "torch/base/host.h"
 
 // (dtype name or (code, bits), sizes, bytes), row-major; None where absent.
@@ -37,43 +38,6 @@ static PyObject *list_object(const og_tensor_list *list) {
   return out;
 }
 
-static PyObject *numbers_object(const og_attr *attr) {
-  PyObject *out = PyList_New((Py_ssize_t)attr->count);
-  for (int64_t i = 0; out != NULL && i < attr->count; ++i) {
-    PyObject *item =
-        attr->kind == OG_ATTR_FLOATS  ? PyFloat_FromDouble(attr->floats[i])
-        : attr->kind == OG_ATTR_BOOLS ? PyBool_FromLong((long)attr->ints[i])
-        : attr->kind == OG_ATTR_STRS  ? PyUnicode_FromString(attr->strs[i])
-                                      : PyLong_FromLongLong(attr->ints[i]);
-    PyList_SetItem(out, (Py_ssize_t)i, item);
-  }
-  return out;
-}
-
-PyObject *attr_object(const og_attr *attr) {
-  switch (attr->kind) {
-    case OG_ATTR_INT:
-      return PyLong_FromLongLong(attr->i);
-    case OG_ATTR_FLOAT:
-      return PyFloat_FromDouble(attr->f);
-    case OG_ATTR_BOOL:
-      return PyBool_FromLong((long)attr->i);
-    case OG_ATTR_COMPLEX:
-      return PyComplex_FromDoubles(attr->f, attr->imag);
-    case OG_ATTR_STR:
-      return PyUnicode_FromStringAndSize(attr->s, (Py_ssize_t)attr->count);
-    case OG_ATTR_DTYPE:
-      return Py_BuildValue("(ii)", attr->dtype.code, attr->dtype.bits);
-    case OG_ATTR_INTS:
-    case OG_ATTR_FLOATS:
-    case OG_ATTR_BOOLS:
-    case OG_ATTR_STRS:
-      return numbers_object(attr);
-    default:
-      Py_RETURN_NONE;
-  }
-}
-
 static PyObject *frame_objects(const opgraft_frame *frame, int tensor_count,
                                int attr_count, const char *text) {
   PyObject *tensors = PyList_New(tensor_count);
@@ -86,8 +50,11 @@ static PyObject *frame_objects(const opgraft_frame *frame, int tensor_count,
     is_whole = item != NULL;
     if (is_whole) PyList_SetItem(tensors, t, item);
   }
-  for (int a = 0; is_whole && a < attr_count; ++a)
-    PyList_SetItem(attrs, a, attr_object(&frame->attr[a]));
+  for (int a = 0; is_whole && a < attr_count; ++a) {
+    PyObject *item = attr_object(&frame->attr[a]);
+    is_whole = item != NULL;
+    if (is_whole) PyList_SetItem(attrs, a, item);
+  }
   if (is_whole) return Py_BuildValue("(sNN)", text, tensors, attrs);
   Py_XDECREF(tensors);
   Py_XDECREF(attrs);
@@ -118,7 +85,7 @@ PyObject *sample_call(PyObject *self, PyObject *arguments) {
   if (opgraft_sample_create(op->op, &options, &sample, &error) != OG_OK)
     Py_RETURN_NONE;
   for (int32_t p = 0; p < op->param_count; ++p)
-    tensor_count += op->params[p].type == PARAM_TENSOR;
+    tensor_count += op->params[p].type == OPGRAFT_TYPE_TENSOR;
   opgraft_frame_init(&frame, op->op);
   opgraft_sample_bind(sample, &frame);
   PyObject *out =

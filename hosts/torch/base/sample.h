@@ -6,8 +6,6 @@
 
 #include "torch/base/host.h"
 
-// An attribute as a Python object; a type as (code, bits).
-PyObject *attr_object(const og_attr *attr);
 PyObject *sample_call(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_SAMPLE_H

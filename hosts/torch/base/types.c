@@ -95,12 +95,29 @@ PyObject *dtype_to_object(og_dtype dtype) {
   return row != NULL ? row->object : NULL;
 }
 
-PyObject *device_object(void) {
+PyObject *dtype_object(og_dtype dtype) {
+  PyObject *object = dtype_to_object(dtype);
+  if (object == NULL)
+    return PyErr_Format(PyExc_TypeError,
+                        "torch has no type of code %d, %d bits", dtype.code,
+                        dtype.bits);
+  Py_INCREF(object);
+  return object;
+}
+
+// Device 0 is the current one of its kind: the index is left out.
+PyObject *device_object(og_device device) {
+  const char *name = device.type == OG_CPU ? "cpu" : "cuda";
+  if (device.type != OG_CPU && device.type != OG_CUDA)
+    return PyErr_Format(PyExc_TypeError, "torch has no device of code %d",
+                        (int)device.type);
   PyObject *torch_module = PyImport_ImportModule("torch");
-  PyObject *device =
-      torch_module != NULL
-          ? PyObject_CallMethod(torch_module, "device", "s", "cpu")
-          : NULL;
+  PyObject *object = NULL;
+  if (torch_module != NULL && device.id != 0)
+    object =
+        PyObject_CallMethod(torch_module, "device", "si", name, (int)device.id);
+  else if (torch_module != NULL)
+    object = PyObject_CallMethod(torch_module, "device", "s", name);
   Py_XDECREF(torch_module);
-  return device;
+  return object;
 }

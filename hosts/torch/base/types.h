@@ -12,6 +12,8 @@ int dtype_to_shim(og_dtype dtype, int32_t *out);
 int dtype_from_shim(int32_t code, og_dtype *out);
 int dtype_from_object(PyObject *object, og_dtype *out);
 PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
-PyObject *device_object(void);              // new; NULL with an exception set
+// New; NULL with an exception set where torch has no such type or device.
+PyObject *dtype_object(og_dtype dtype);
+PyObject *device_object(og_device device);
 
 #endif  // OG_TORCH_TYPES_H

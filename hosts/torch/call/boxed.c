@@ -160,20 +160,20 @@ static void scalar_value(const host_param *param, stable_value value,
                          og_attr *out) {
   og_dtype dtype = {0, 0, 0};
   switch (param->type) {
-    case PARAM_FLOAT:
+    case OPGRAFT_TYPE_FLOAT:
       out->kind = OG_ATTR_FLOAT;
       memcpy(&out->f, &value, sizeof value);
       break;
-    case PARAM_BOOL:
+    case OPGRAFT_TYPE_BOOL:
       out->kind = OG_ATTR_BOOL;
       out->i = (value & 0xff) != 0;
       break;
-    case PARAM_SCALAR_TYPE:
+    case OPGRAFT_TYPE_SCALAR_TYPE:
       out->kind = OG_ATTR_DTYPE;
       (void)dtype_from_shim((int32_t)value, &dtype);
       out->dtype = dtype;
       break;
-    case PARAM_DEVICE:
+    case OPGRAFT_TYPE_DEVICE:
       out->kind = OG_ATTR_DEVICE;
       out->device = (og_device){OG_CPU, 0};
       break;
@@ -204,18 +204,18 @@ static og_status list_value(boxed_state *state, const host_op *op,
   size_t size = 0;
   own(state, OWNED_LIST, list);
   shim.torch_list_size(list, &size);
-  const bool is_float = param->type == PARAM_FLOAT;
-  const bool is_string = param->type == PARAM_STR;
+  const bool is_float = param->type == OPGRAFT_TYPE_FLOAT;
+  const bool is_string = param->type == OPGRAFT_TYPE_STR;
   int32_t *used = is_float    ? &state->float_count
                   : is_string ? &state->string_count
                               : &state->int_count;
   if (size > (size_t)(ITEM_MAX - *used))
     return refuse(state, op, param, "has too many entries");
   out->count = (int64_t)size;
-  out->kind = is_float                    ? OG_ATTR_FLOATS
-              : is_string                 ? OG_ATTR_STRS
-              : param->type == PARAM_BOOL ? OG_ATTR_BOOLS
-                                          : OG_ATTR_INTS;
+  out->kind = is_float                           ? OG_ATTR_FLOATS
+              : is_string                        ? OG_ATTR_STRS
+              : param->type == OPGRAFT_TYPE_BOOL ? OG_ATTR_BOOLS
+                                                 : OG_ATTR_INTS;
   if (is_float)
     out->floats = state->floats + *used;
   else if (is_string)
@@ -261,12 +261,13 @@ static og_status tensor_take(boxed_state *state, const host_op *op,
 
 static og_status param_take(boxed_state *state, const host_op *op,
                             const host_param *param, stable_value value) {
-  if (param->type == PARAM_TENSOR) return tensor_take(state, op, param, value);
+  if (param->type == OPGRAFT_TYPE_TENSOR)
+    return tensor_take(state, op, param, value);
   og_attr *attr = &state->frame.attr[param->index];
   attr->kind = OG_ATTR_NONE;
   if (param->is_optional && !cell_open(state, &value)) return OG_OK;
   if (param->is_list) return list_value(state, op, param, value, attr);
-  if (param->type == PARAM_STR)
+  if (param->type == OPGRAFT_TYPE_STR)
     return string_value(state, op, param, value, attr);
   scalar_value(param, value, attr);
   return OG_OK;

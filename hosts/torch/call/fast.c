@@ -156,7 +156,7 @@ static road call_road(const host_op *op, const fast_state *state) {
   road worst = ROAD_FAST;
   for (int32_t p = 0; p < op->param_count; ++p) {
     const host_param *param = &op->params[p];
-    if (param->type != PARAM_TENSOR) continue;
+    if (param->type != OPGRAFT_TYPE_TENSOR) continue;
     PyObject *value = state->values[p];
     if (value == Py_None) continue;
     const road found = param->is_list ? list_road(param, value, is_grad_enabled)
@@ -272,25 +272,25 @@ static bool device_read(PyObject *value, og_attr *out) {
 
 static bool one_read(const host_param *param, PyObject *value, og_attr *out) {
   switch (param->type) {
-    case PARAM_INT:
-    case PARAM_SYM_INT:
+    case OPGRAFT_TYPE_INT:
+    case OPGRAFT_TYPE_SYM_INT:
       out->kind = OG_ATTR_INT;
       return int_read(value, &out->i);
-    case PARAM_BOOL:
+    case OPGRAFT_TYPE_BOOL:
       out->kind = OG_ATTR_BOOL;
       out->i = value == Py_True;
       return value == Py_True || value == Py_False;
-    case PARAM_FLOAT:
+    case OPGRAFT_TYPE_FLOAT:
       out->kind = OG_ATTR_FLOAT;
       return float_read(value, &out->f);
-    case PARAM_SCALAR:
+    case OPGRAFT_TYPE_SCALAR:
       return scalar_read(value, out);
-    case PARAM_STR:
+    case OPGRAFT_TYPE_STR:
       return string_read(value, out);
-    case PARAM_SCALAR_TYPE:
+    case OPGRAFT_TYPE_SCALAR_TYPE:
       out->kind = OG_ATTR_DTYPE;
       return dtype_from_object(value, &out->dtype) == 0;
-    case PARAM_DEVICE:
+    case OPGRAFT_TYPE_DEVICE:
       return device_read(value, out);
     default:
       return false;
@@ -300,9 +300,10 @@ static bool one_read(const host_param *param, PyObject *value, og_attr *out) {
 static bool list_read(fast_state *state, const host_param *param,
                       PyObject *value, og_attr *out) {
   const Py_ssize_t size = sequence_size(value);
-  const bool is_float = param->type == PARAM_FLOAT;
-  if (size < 0 || (param->type != PARAM_INT && param->type != PARAM_SYM_INT &&
-                   param->type != PARAM_BOOL && !is_float))
+  const bool is_float = param->type == OPGRAFT_TYPE_FLOAT;
+  if (size < 0 ||
+      (param->type != OPGRAFT_TYPE_INT && param->type != OPGRAFT_TYPE_SYM_INT &&
+       param->type != OPGRAFT_TYPE_BOOL && !is_float))
     return false;
   int32_t *used = is_float ? &state->float_used : &state->int_used;
   if (size > LIST_MAX - *used) return false;
@@ -315,9 +316,9 @@ static bool list_read(fast_state *state, const host_param *param,
       state->ints[*used + i] = item.i;
   }
   out->count = (int64_t)size;
-  out->kind = is_float                    ? OG_ATTR_FLOATS
-              : param->type == PARAM_BOOL ? OG_ATTR_BOOLS
-                                          : OG_ATTR_INTS;
+  out->kind = is_float                           ? OG_ATTR_FLOATS
+              : param->type == OPGRAFT_TYPE_BOOL ? OG_ATTR_BOOLS
+                                                 : OG_ATTR_INTS;
   if (is_float)
     out->floats = state->floats + *used;
   else
@@ -329,7 +330,7 @@ static bool list_read(fast_state *state, const host_param *param,
 static bool param_read(fast_state *state, const host_param *param,
                        PyObject *value) {
   opgraft_frame *frame = &state->frame;
-  if (param->type == PARAM_TENSOR) {
+  if (param->type == OPGRAFT_TYPE_TENSOR) {
     if (param->is_list && value != Py_None)
       return tensor_list_read(state, param, value);
     frame->in_list[param->index].count = 0;
@@ -633,7 +634,7 @@ static bool described_read(const host_op *op, fast_state *state,
                            PyObject *values, PyObject *outs) {
   state->list_used = 0;
   for (int32_t p = 0; p < op->param_count; ++p)
-    if (op->params[p].type == PARAM_TENSOR &&
+    if (op->params[p].type == OPGRAFT_TYPE_TENSOR &&
         !param_read(state, &op->params[p], PyTuple_GetItem(values, p)))
       return false;
   for (Py_ssize_t i = 0; i < PyTuple_Size(outs); ++i)

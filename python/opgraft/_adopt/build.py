@@ -375,7 +375,7 @@ def python_payload(
     if grid is not None or (call is not None and not _is_plain(call)):
         fn, call = _written_out(fn, d, call, grid)
     items, keywords, returns = _items(d, call)
-    return python_record(d, fn, items, keywords, returns, is_gradient)
+    return python_record(fn, items, keywords, returns, is_gradient)
 
 
 def _is_plain(call: str) -> bool:

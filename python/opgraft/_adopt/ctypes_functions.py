@@ -162,4 +162,4 @@ def payload(d: Description, function: Function) -> tuple[str, Any]:
     """What hosts/torch/adopt_python.c reads: all arguments, then all results,
     which the function writes."""
     items = (*range(len(d.params)), *(-1 - i for i in range(len(d.fresh))))
-    return python_record(d, function, items, (), False, False)
+    return python_record(function, items, (), False, False)

@@ -11,27 +11,15 @@ from typing import Any, Callable
 
 import torch
 
-from .._base.rules import Description
-
 
 def python_record(
-    d: Description, fn: Callable[..., Any], items: tuple[int, ...],
-    keywords: tuple[str, ...], returns: bool, is_gradient: bool,
+    fn: Callable[..., Any], items: tuple[int, ...], keywords: tuple[str, ...],
+    returns: bool, is_gradient: bool,
 ) -> tuple[str, Any]:
     """What hosts/torch/adopt_python.c reads. `items`: what `fn` is given, in
     order (a parameter, or -1 - a fresh result), of which the last ones by
     `keywords`; `returns`: it returns the fresh results."""
-    strides = d.tables["strides"]
-    params = tuple(
-        (p["name"], p["tensor"] if p["tensor"] is not None else p["attr"],
-         p["tensor"] is not None, p["list"], p["mutated"],
-         p["tensor"] is not None and strides[p["tensor"]] != "any")
-        for p in d.params)
-    places = tuple(i for i, r in enumerate(d.results)
-                   if r["fresh"] is not None)
-    names = tuple(r["name"] for r in d.results)
-    return "python", (fn, items, keywords, params, places, len(d.results),
-                      returns, is_gradient, names)
+    return "python", (fn, items, keywords, returns, is_gradient)
 
 
 def several_from(

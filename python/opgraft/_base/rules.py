@@ -43,8 +43,6 @@ class Description:
         self.is_data_dependent: bool = t["has_data_dependent_result"]
         self.defaults = [default_value(p) for p in self.params]
         self.by_name = {p["name"]: i for i, p in enumerate(self.params)}
-        # The parameters as the C host takes them, once they were asked for.
-        self.rows: tuple[tuple[Any, ...], ...] | None = None
         # Set where sizes come from a C callback: described values to sizes.
         self.callback: Callable[[tuple[Any, ...]], list[Any]] | None = None
 

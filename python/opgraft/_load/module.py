@@ -298,22 +298,20 @@ class Module:
 def _new_state(
     m: Module, d: Description, form: signatures.Form, *, raw: bool = False,
     order: tuple[int, ...] | None = None,
-    results: tuple[tuple[int, int, int], ...] | None = None,
+    results: tuple[tuple[int, int], ...] | None = None,
 ) -> Any:
     return _C.op_new(
-        m._handle, d.name, signatures.params_tuple(d, order),
-        form.results if results is None else results, len(d.fresh),
-        form.inplace_param, form.kind == "out", d.is_data_dependent, raw,
+        m._handle, d.name, form.results if results is None else results,
+        form.inplace_param, form.kind == "out", raw, order,
     )
 
 
 def _user_results(d: Description, form: signatures.Form) -> Any:
     """What the function that the user calls returns."""
     if form.kind == "inplace":
-        return ((-1, form.inplace_param, 0),)
+        return ((-1, form.inplace_param),)
     return tuple(
-        (-1, r["alias"], 0) if r["alias"] is not None
-        else (r["fresh"], -1, int(r["list"]))
+        (-1, r["alias"]) if r["alias"] is not None else (r["fresh"], -1)
         for r in d.results
     )
 

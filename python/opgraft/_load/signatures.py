@@ -20,11 +20,6 @@ from .._base.rules import Description
 _HAS_OUT_TAG = hasattr(torch.Tag, "out")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-FLAGS = {"list": 1, "optional": 2, "element_optional": 4, "kwonly": 8,
-         "mutated": 16, "has_default": 32}
-TYPES = ["Tensor", "int", "SymInt", "float", "bool", "str", "Scalar",
-         "ScalarType", "Device"]
-
 
 @dataclass
 class Form:
@@ -34,33 +29,14 @@ class Form:
     name: str  # with overload
     schema: str
     tags: list[Any]
-    results: tuple[tuple[int, int, int], ...]  # (fresh, param, is_list)
+    # Of the dispatcher's form, each a fresh result or a parameter: the other
+    # one is -1.
+    results: tuple[tuple[int, int], ...]
     inplace_param: int = -1
     # What the function that the user calls returns, where the dispatcher's
     # form must return nothing: parameter, or None for a dispatcher result.
     aliases: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of the .out arguments
-
-
-def params_tuple(
-    d: Description, order: tuple[int, ...] | None = None
-) -> tuple[tuple[Any, ...], ...]:
-    """The parameters as the C host takes them, in the given order."""
-    if d.rows is None:
-        d.rows = tuple(_row(d, i) for i in range(len(d.params)))
-    if order is None:
-        return d.rows
-    positional = ~FLAGS["kwonly"]
-    return tuple((name, kind, flags & positional, index, default)
-                 for name, kind, flags, index, default
-                 in (d.rows[i] for i in order))
-
-
-def _row(d: Description, i: int) -> tuple[Any, ...]:
-    p = d.params[i]
-    flags = sum(bit for key, bit in FLAGS.items() if p[key])
-    index = p["tensor"] if p["tensor"] is not None else p["attr"]
-    return p["name"], TYPES.index(p["type"]), flags, index, d.defaults[i]
 
 
 def _default_text(d: Description, i: int) -> str:
@@ -132,7 +108,7 @@ def _common_tags(d: Description) -> list[Any]:
 
 def base(d: Description) -> Form:
     letters = {p: _LETTERS[k] for k, p in enumerate(d.mutated)}
-    results = tuple((r["fresh"], -1, int(r["list"])) for r in d.fresh)
+    results = tuple((r["fresh"], -1) for r in d.fresh)
     aliases = [r["alias"] for r in d.results]
     # A result that is a mutated argument stays out of the dispatcher's schema:
     # Tag.inplace would allow the narrowest form of it, but Inductor (2.13)
@@ -191,7 +167,7 @@ def out(d: Description) -> Form | None:
     schema = (f"{d.base_name}.out({_params_text(d, {})}, {star}{outs}) -> "
               f"{returns}")
     tags = _common_tags(d) + ([torch.Tag.out] if is_tagged else [])
-    results = ((0, -1, 0),) if is_tagged else ()
+    results = ((0, -1),) if is_tagged else ()
     return Form("out", f"{d.base_name}.out", schema, tags, results,
                 names=names)
 
@@ -228,7 +204,7 @@ def functional_description(d: Description) -> Description:
     out.results = [{"type": "Tensor", "list": is_list, "name": "", "fresh": i,
                     "alias": None, "value": None}
                    for i, is_list in enumerate(kinds)]
-    out.fresh, out.mutated, out.rows = out.results, [], None
+    out.fresh, out.mutated = out.results, []
     grad = d.tables["grad"]
     sources = [
         s if s.get("result") is None
