@@ -3,10 +3,9 @@
 // gradient and kernels. opgraft_op_describe says the same and the rules besides
 // as JSON, for people and for hosts that compute with the rules themselves.
 //
-// The caller sets struct_size to the size that it was compiled with and the
-// rest to zero. A getter writes the fields that caller and library both know,
-// and no byte behind struct_size: fields that only a newer caller knows stay
-// zero. Positions count from 0, and -1 means none: `param` counts all arguments
+// The caller sets struct_size to the size that it was compiled with. A getter
+// writes the fields that caller and library both know, zeros in those that only
+// a newer caller knows, and no byte behind struct_size. Positions count from 0, and -1 means none: `param` counts all arguments
 // in schema order, `tensor` those that are tensors or lists of tensors, `attr`
 // the others, `result` all results, `fresh` those that the host allocates.
 //

@@ -4,6 +4,7 @@
 #include <opgraft/info.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "decl/parse/schema.h"
 #include "decl/types.h"
 #include "module/module.h"
@@ -14,16 +15,12 @@ _Static_assert((int)OG_TYPE_SET_MAX <= (int)OPGRAFT_DTYPE_MAX,
 // What every struct has had from the first: its size and one field.
 enum { INFO_BYTES_MIN = 2 * sizeof(uint32_t) };
 
-// Copies what caller and library both know; struct_size stays the caller's.
 static og_status info_write(void *out_info, const void *info,
                             size_t info_bytes) {
   uint32_t size_bytes;
   memcpy(&size_bytes, out_info, sizeof size_bytes);
-  if (size_bytes < INFO_BYTES_MIN) return OG_INVALID;
-  const size_t both_bytes = size_bytes < info_bytes ? size_bytes : info_bytes;
-  memcpy((char *)out_info + sizeof size_bytes,
-         (const char *)info + sizeof size_bytes,
-         both_bytes - sizeof size_bytes);
+  OG_TRY(og_size_check("", size_bytes, INFO_BYTES_MIN, info_bytes, NULL));
+  og_fill_sized(info, info_bytes, out_info);
   return OG_OK;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structs that the library writes: in memory of a caller of another age, and
 // those that it hands to a callback. tools/abi.py fails where a public struct
-// that begins with its size is in no table of abi_read.c and abi_write.c.
+// that begins with its size is in no such table of a unit test.
 
 #include <opgraft/check.h>
 #include <opgraft/graph_file.h>
