@@ -28,8 +28,11 @@ typedef struct opgraft_executable opgraft_executable;
 // as it is. A result that the record gave as None is NULL in `out`.
 typedef struct opgraft_node_call {
   uint32_t struct_size;
-  int32_t host_node;        // record.host_node
-  const char *name;         // record.name
+  int32_t host_node;  // record.host_node
+  const char *name;   // record.name
+  // The engine's operator that computes the same, "addmm" (docs/ir.md),
+  // whatever the host calls it; NULL where there is none.
+  const char *op;
   const opgraft_arg *args;  // sizes are numbers; a VALUE's `value` indexes in
   int32_t arg_count;
   int32_t in_count;
@@ -38,17 +41,27 @@ typedef struct opgraft_node_call {
   int32_t out_count;
   int32_t line;
   const char *file;
-  // The engine has a kernel of its own: the host takes the node only if it is
-  // quick to reach, and says OG_UNSUPPORTED otherwise.
-  int32_t is_optional;
   // It has a side effect, so it may keep what it gets beyond the call: `in` is
   // memory that later steps overwrite. Never set where it writes an operand.
   int32_t may_keep;
+  int32_t reserved;
   // NULL, or by result: where `run` leaves the owner of memory that it hands
   // over. It does so for each result r whose out[r] is not empty and has no
   // data, and sets that to memory of out[r]'s shape and strides.
   void **given;
 } opgraft_node_call;
+
+// What a host says of a node that it prepared.
+enum {
+  // `run` may be called on any thread, beside other nodes.
+  OPGRAFT_NODE_ANY_THREAD = 1u,
+  // Its results come in memory of their own, which `run` can hand over where an
+  // output is to live there (opgraft_node_call.given).
+  OPGRAFT_NODE_GIVES = 2u,
+  // The way to it costs more than a kernel: the engine lets it go where a
+  // kernel of its own takes the node.
+  OPGRAFT_NODE_SLOW = 4u,
+};
 
 // They change what a call costs, not what it computes, so that whoever sees a
 // wrong result can tell which part of the engine makes it (opgraft run
@@ -62,17 +75,19 @@ enum {
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs
-// the call, but for states that are free; `prepare` on the one that begins it,
-// `release` on any.
+// the call, but for nodes that may run on any; `prepare` on the one that begins
+// it, `release` on any.
 typedef struct opgraft_host {
   uint32_t struct_size;
   uint32_t flags;  // OPGRAFT_HOST_*
   void *context;
-  // Gets a node ready for one instance of a plan. OG_UNSUPPORTED for a node
-  // that the engine can run itself means that it should. Asked for nodes
-  // without an IR operator, and for contractions, convolutions and the like.
+  // Gets a node ready for one instance of a plan: what `run` gets in
+  // *out_state, OPGRAFT_NODE_* in *out_flags, which is 0 before. Asked for
+  // nodes without an operator of the engine's, and for those that choose.c
+  // offers it (docs/ graph.md). OG_UNSUPPORTED: it has nothing for this node.
   og_status (*prepare)(void *context, const opgraft_node_call *node,
-                       void **out_state, opgraft_error *error);
+                       void **out_state, uint32_t *out_flags,
+                       opgraft_error *error);
   og_status (*run)(void *context, void *state, const opgraft_node_call *node,
                    opgraft_error *error);
   void (*release)(void *context, void *state);
@@ -87,11 +102,6 @@ typedef struct opgraft_host {
   // it pays: in so many lanes at most; 0: as many as threads, 1: never.
   int32_t lanes;
   int32_t reserved;
-  // Whether this state may run on any thread, beside other nodes. NULL: none.
-  int32_t (*is_free)(void *context, void *state);
-  // Whether this state's results come in memory of their own, which `run` can
-  // hand over where an output is to live there. NULL: none.
-  int32_t (*gives)(void *context, void *state);
   // Between two steps of a call, on its thread: no later step reads these
   // inputs, so their memory may go; these storages are written soon, so memory
   // for storages[k] is to be left in out_data[k], as opgraft_call_run takes it.

@@ -5,9 +5,10 @@
 //
 // The caller sets struct_size to the size that it was compiled with. A getter
 // writes the fields that caller and library both know, zeros in those that only
-// a newer caller knows, and no byte behind struct_size. Positions count from 0, and -1 means none: `param` counts all arguments
-// in schema order, `tensor` those that are tensors or lists of tensors, `attr`
-// the others, `result` all results, `fresh` those that the host allocates.
+// a newer caller knows, and no byte behind struct_size. Positions count from 0,
+// and -1 means none: `param` counts all arguments in schema order, `tensor`
+// those that are tensors or lists of tensors, `attr` the others, `result` all
+// results, `fresh` those that the host allocates.
 //
 // A getter returns OG_INVALID, and writes nothing, where there is no such
 // position or struct_size is not set. It allocates nothing. What the structs

@@ -15,6 +15,10 @@
 #include "exec/step/reloc.h"
 #include "graph/element.h"
 
+enum {
+  NODE_FLAGS = OPGRAFT_NODE_ANY_THREAD | OPGRAFT_NODE_GIVES | OPGRAFT_NODE_SLOW
+};
+
 typedef struct og_hosted {
   struct og_hosted *next;
   const opgraft_host *host;
@@ -104,9 +108,6 @@ static int32_t storage_of(const og_prep *prep, int32_t r) {
 
 static og_status gives_note(og_prep *prep, og_hosted *hosted) {
   const int32_t count = prep->node->out_count;
-  if (hosted->host->gives == NULL ||
-      !hosted->host->gives(hosted->host->context, hosted->state))
-    return OG_OK;
   int32_t *storages =
       og_prep_alloc(prep, ((size_t)count + 1) * sizeof *storages);
   void **given = og_prep_alloc(prep, ((size_t)count + 1) * sizeof *given);
@@ -172,67 +173,77 @@ static og_status operands_make(og_prep *prep, og_tensor *const **out_in) {
   return OG_OK;
 }
 
-static og_status hosted_make(og_prep *prep, bool is_optional,
-                             og_hosted **out_hosted) {
+static og_status hosted_make(og_prep *prep, og_hosted **out_hosted) {
   const og_node *node = prep->node;
   const og_origin *origin = node->origin;
   og_tensor *const *operands = NULL;
   og_hosted *hosted = og_prep_alloc(prep, sizeof *hosted);
   if (hosted == NULL) return og_prep_memory(prep);
   OG_TRY(operands_make(prep, &operands));
-  *hosted = (og_hosted){.host = &prep->executable->host,
-                        .in = prep->in,
-                        .out = prep->out,
-                        .update = node->update,
-                        .call = {.struct_size = sizeof hosted->call,
-                                 .host_node = origin->host_node,
-                                 .name = origin->name,
-                                 .arg_count = origin->arg_count,
-                                 .in_count = node->in_count,
-                                 .in = (const og_tensor *const *)operands,
-                                 .out = prep->out,
-                                 .out_count = node->out_count,
-                                 .line = node->line,
-                                 .file = node->file,
-                                 .is_optional = is_optional,
-                                 .may_keep = node->update == NULL &&
-                                             (node->flags & OG_OP_EFFECT)}};
+  *hosted = (og_hosted){
+      .host = &prep->executable->host,
+      .in = prep->in,
+      .out = prep->out,
+      .update = node->update,
+      .call = {
+          .struct_size = sizeof hosted->call,
+          .host_node = origin->host_node,
+          .name = origin->name,
+          .op = og_op_is(node, OG_OP_FOREIGN) ? NULL : og_ops[node->op].name,
+          .arg_count = origin->arg_count,
+          .in_count = node->in_count,
+          .in = (const og_tensor *const *)operands,
+          .out = prep->out,
+          .out_count = node->out_count,
+          .line = node->line,
+          .file = node->file,
+          .may_keep = node->update == NULL && (node->flags & OG_OP_EFFECT)}};
   *out_hosted = hosted;
   return args_resolve(prep, origin->args, origin->arg_count,
                       &hosted->call.args);
 }
 
-og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken) {
+// What the host prepared of the node that it does not get.
+static void let_go(const opgraft_host *host, void *state) {
+  if (host->release != NULL) host->release(host->context, state);
+}
+
+og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   const opgraft_host *host = &prep->executable->host;
   og_hosted *hosted = NULL;
+  uint32_t flags = 0;
   *out_taken = false;
   if (host->prepare == NULL || host->run == NULL) return OG_OK;
-  OG_TRY(hosted_make(prep, is_optional, &hosted));
-  const og_status status =
-      host->prepare(host->context, &hosted->call, &hosted->state, prep->error);
+  OG_TRY(hosted_make(prep, &hosted));
+  og_status status = host->prepare(host->context, &hosted->call, &hosted->state,
+                                   &flags, prep->error);
   if (status == OG_UNSUPPORTED) return OG_OK;
   if (status != OG_OK) return status;
+  status =
+      og_flags_check("opgraft_host.prepare", flags, NODE_FLAGS, prep->error);
+  if (status != OG_OK || ((flags & OPGRAFT_NODE_SLOW) != 0 && !may_be_slow)) {
+    let_go(host, hosted->state);
+    return status;
+  }
   hosted->next = prep->instance->hosted;
   prep->instance->hosted = hosted;
   ++prep->instance->host_steps;
   prep->step = (og_step){run_hosted, hosted};
-  prep->is_pinned =
-      host->is_free == NULL || !host->is_free(host->context, hosted->state);
+  prep->is_pinned = (flags & OPGRAFT_NODE_ANY_THREAD) == 0;
   *out_taken = true;
-  return gives_note(prep, hosted);
+  return (flags & OPGRAFT_NODE_GIVES) != 0 ? gives_note(prep, hosted) : OG_OK;
 }
 
 void og_hosted_release(og_instance *instance) {
   for (og_hosted *at = instance->hosted; at != NULL; at = at->next)
-    if (at->host->release != NULL)
-      at->host->release(at->host->context, at->state);
+    let_go(at->host, at->state);
 }
 
 og_status og_prepare_foreign(og_prep *prep) {
   bool is_taken;
   const og_node *node = prep->node;
   if (node->origin->module_op != NULL) return og_prepare_module(prep);
-  OG_TRY(og_prepare_hosted(prep, false, &is_taken));
+  OG_TRY(og_prepare_hosted(prep, true, &is_taken));
   if (is_taken) return OG_OK;
   return og_error_set(prep->error, OG_UNSUPPORTED, node->origin->name, NULL,
                       "%s%s needs a host that runs it: %s", node->origin->name,

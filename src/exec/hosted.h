@@ -9,9 +9,9 @@
 // The caller's host, which may be of another age; NULL is one of zeros.
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
                        opgraft_error *error);
-// Gives the node to the host; *out_taken says whether it took it. `optional`:
-// the engine could run it as well.
-og_status og_prepare_hosted(og_prep *prep, bool is_optional, bool *out_taken);
+// Gives the node to the host; *out_taken says whether it took it. One that the
+// host is slow to run stays with the engine where `may_be_slow` is false.
+og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken);
 // Frees what the host prepared.
 void og_hosted_release(og_instance *instance);
 

@@ -87,8 +87,10 @@ static size_t tensor_span(const og_tensor *tensor) {
 // --- Foreign operators of the test -------------------------------------------
 
 static og_status host_prepare(void *context, const opgraft_node_call *node,
-                              void **out_state, opgraft_error *error) {
+                              void **out_state, uint32_t *out_flags,
+                              opgraft_error *error) {
   (void)context;
+  (void)out_flags;
   (void)error;
   *out_state = NULL;
   return strncmp(node->name, "test.", 5) == 0 ? OG_OK : OG_UNSUPPORTED;

@@ -54,8 +54,10 @@ static og_status prepared_run(void *state, opgraft_error *error) {
 }
 
 static og_status host_prepare(void *context, const opgraft_node_call *node,
-                              void **out_state, opgraft_error *error) {
+                              void **out_state, uint32_t *out_flags,
+                              opgraft_error *error) {
   (void)context;
+  (void)out_flags;
   (void)error;
   seen_opgraft_node_call = node->struct_size;
   *out_state = NULL;

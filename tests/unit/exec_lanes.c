@@ -174,9 +174,11 @@ typedef struct napper {
 } napper;
 
 static og_status nap_prepare(void *context, const opgraft_node_call *node,
-                             void **out_state, opgraft_error *error) {
+                             void **out_state, uint32_t *out_flags,
+                             opgraft_error *error) {
   (void)context, (void)node, (void)error;
   *out_state = NULL;
+  *out_flags = OPGRAFT_NODE_ANY_THREAD;
   return OG_OK;
 }
 
@@ -223,17 +225,11 @@ static og_status nap_run(void *context, void *state,
   return OG_KERNEL;
 }
 
-static int32_t nap_is_free(void *context, void *state) {
-  (void)context, (void)state;
-  return 1;
-}
-
 static opgraft_host nap_host(napper *n) {
   return (opgraft_host){.struct_size = sizeof(opgraft_host),
                         .context = n,
                         .prepare = nap_prepare,
                         .run = nap_run,
-                        .is_free = nap_is_free,
                         .threads = 2};
 }
 

@@ -32,6 +32,7 @@ struct node_state {
   const opgraft_arg **args;  // by the recipe's parameter; NULL: absent
   bool use_out;              // the results are the recipe's .out arguments
   bool in_place;             // its first argument is the result, to be written
+  bool is_noted;             // as one that Python runs
   double beta, alpha;        // of a direct contraction
   bound_tensor *in, *out;
   int32_t in_count, out_count;
@@ -144,12 +145,6 @@ static bool run_copy(const node_state *s) {
   return shim.aoti_torch_copy_(s->out[0].handle, s->in[0].handle, 0) == 0;
 }
 
-static bool is_copy(const opgraft_node_call *node) {
-  return node->in_count == 1 && node->out_count == 1 &&
-         (strcmp(node->name, "aten.clone.default") == 0 ||
-          strcmp(node->name, "aten._to_copy.default") == 0);
-}
-
 static double scale_of(const opgraft_node_call *node, const char *name) {
   for (int32_t i = 0; i < node->arg_count; ++i) {
     const opgraft_arg *arg = &node->args[i];
@@ -159,15 +154,25 @@ static double scale_of(const opgraft_node_call *node, const char *name) {
   return 1;
 }
 
-static direct_fn direct_find(const char *name) {
-  if (strcmp(name, "aten.mm.default") == 0)
-    return shim.aoti_torch_cpu_mm_out != NULL ? run_mm : NULL;
-  if (strcmp(name, "aten.bmm.default") == 0)
-    return shim.aoti_torch_cpu_bmm_out != NULL ? run_bmm : NULL;
-  if (strcmp(name, "aten.addmm.default") == 0)
-    return shim.aoti_torch_cpu_addmm_out != NULL ? run_addmm : NULL;
-  if (strcmp(name, "aten.baddbmm.default") == 0)
-    return shim.aoti_torch_cpu_baddbmm_out != NULL ? run_baddbmm : NULL;
+// By the engine's operator and the rank of the result, -1: any.
+static direct_fn direct_find(const opgraft_node_call *node) {
+  const struct {
+    const char *op;
+    int32_t rank;
+    direct_fn run;
+    bool is_there;  // torch has it
+  } rows[] = {
+      {"matmul", 2, run_mm, shim.aoti_torch_cpu_mm_out != NULL},
+      {"matmul", 3, run_bmm, shim.aoti_torch_cpu_bmm_out != NULL},
+      {"addmm", 2, run_addmm, shim.aoti_torch_cpu_addmm_out != NULL},
+      {"addmm", 3, run_baddbmm, shim.aoti_torch_cpu_baddbmm_out != NULL},
+      {"copy", -1, run_copy, true},
+  };
+  if (node->op == NULL || node->out_count != 1) return NULL;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
+    if (strcmp(node->op, rows[i].op) == 0 && rows[i].is_there &&
+        (rows[i].rank < 0 || rows[i].rank == node->out[0]->ndim))
+      return rows[i].run;
   return NULL;
 }
 
@@ -567,12 +572,22 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
   return object_fill(object_make(node->out[index]), result);
 }
 
-static og_status run_python(const node_state *state,
-                            const opgraft_node_call *node,
+static bool python_note(const graph_context *context, const char *name) {
+  PyObject *text = PyUnicode_FromString(name);
+  const bool is_noted =
+      text != NULL && PySet_Add(context->in_python, text) == 0;
+  Py_XDECREF(text);
+  return is_noted;
+}
+
+static og_status run_python(node_state *state, const opgraft_node_call *node,
                             opgraft_error *error) {
   const PyGILState_STATE lock = PyGILState_Ensure();
   int32_t at = 0;
-  PyObject *result = python_call(state, node);
+  PyObject *result = NULL;
+  if (!state->is_noted)
+    state->is_noted = python_note(state->context, node->name);
+  if (state->is_noted) result = python_call(state, node);
   const bool is_put = result != NULL && python_put(state, node, result, &at);
   Py_XDECREF(result);
   if (!is_put) raised_keep();
@@ -691,16 +706,21 @@ static og_status recipe_prepare(node_state *state,
   return state->stack != NULL ? OG_OK : OG_MEMORY;
 }
 
-static bool python_note(const graph_context *context, const char *name) {
-  PyObject *text = PyUnicode_FromString(name);
-  const bool is_noted =
-      text != NULL && PySet_Add(context->in_python, text) == 0;
-  Py_XDECREF(text);
-  return is_noted;
+// Python's nodes need its lock, and are slower than any kernel; the others need
+// nothing of the thread, since their handles are its own. A kernel that writes
+// into given memory has none to hand over.
+static uint32_t flags_of(const node_state *state) {
+  const bool is_python = state->direct == NULL && state->recipe == NULL;
+  const bool gives = state->direct == NULL && !state->use_out &&
+                     !state->in_place && guard_can_wrap() &&
+                     shim.aoti_torch_get_storage_size != NULL;
+  return (is_python ? OPGRAFT_NODE_SLOW : OPGRAFT_NODE_ANY_THREAD) |
+         (gives ? OPGRAFT_NODE_GIVES : 0);
 }
 
 static og_status host_prepare(void *opaque, const opgraft_node_call *node,
-                              void **out_state, opgraft_error *error) {
+                              void **out_state, uint32_t *out_flags,
+                              opgraft_error *error) {
   *out_state = NULL;
   pool memory = {0};
   node_state *state = pool_alloc(&memory, 1, sizeof *state);
@@ -718,28 +738,20 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
                           sizeof *state->out);
   og_status status =
       state->in != NULL && state->out != NULL ? OG_OK : OG_MEMORY;
-  if (status == OG_OK)
-    state->direct = is_copy(node) ? run_copy : direct_find(node->name);
+  if (status == OG_OK) state->direct = direct_find(node);
   if (state->direct != NULL) {
     state->beta = scale_of(node, "beta");
     state->alpha = scale_of(node, "alpha");
   } else if (status == OG_OK) {
     status = recipe_prepare(state, node);
-    // Python is slower than any kernel.
-    if (status == OG_OK && state->recipe == NULL && node->is_optional) {
-      state_free(state);
-      return OG_UNSUPPORTED;
-    }
   }
-  if (status == OG_OK && state->direct == NULL && state->recipe == NULL &&
-      !python_note(state->context, node->name))
-    status = OG_MEMORY;
   if (status != OG_OK) {
     if (PyErr_Occurred() != NULL) raised_keep();
     state_free(state);
     return fail(node, status, "could not be prepared", error);
   }
   *out_state = state;
+  *out_flags = flags_of(state);
   return OG_OK;
 }
 
@@ -756,29 +768,11 @@ static og_status host_run(void *context, void *opaque,
   return run_dispatcher(state, node, error);
 }
 
-// Python's nodes need its lock; the others nothing of the thread, since their
-// handles are its own.
-static int32_t host_is_free(void *context, void *opaque) {
-  (void)context;
-  const node_state *state = opaque;
-  return state->direct != NULL || state->recipe != NULL;
-}
-
-// A kernel that writes into given memory has none to hand over.
-static int32_t host_gives(void *context, void *opaque) {
-  (void)context;
-  const node_state *state = opaque;
-  return state->direct == NULL && !state->use_out && !state->in_place &&
-         guard_can_wrap() && shim.aoti_torch_get_storage_size != NULL;
-}
-
 void graph_host_fill(graph_context *context, opgraft_host *out) {
   *out = (opgraft_host){.struct_size = sizeof *out,
                         .context = context,
                         .prepare = host_prepare,
                         .run = host_run,
-                        .release = host_release,
-                        .is_free = host_is_free,
-                        .gives = host_gives};
+                        .release = host_release};
   threads_host(out);
 }
