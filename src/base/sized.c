@@ -5,6 +5,8 @@
 
 #include "base/sized.h"
 
+#include <string.h>
+
 // No struct is as large: a size beyond it was never set.
 enum { SIZE_MOST_BYTES = 4096 };
 
@@ -59,7 +61,7 @@ og_status og_flags_check(const char *name, uint32_t flags, uint32_t known,
                       name, (unsigned)flags, (unsigned)known);
 }
 
-void og_fill_other(const void *from, size_t from_bytes, void *to) {
+void og_fill_sized(const void *from, size_t from_bytes, void *to) {
   uint32_t size_bytes;
   memcpy(&size_bytes, to, sizeof size_bytes);
   og_copy_known(from, from_bytes, to, size_bytes);

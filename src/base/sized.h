@@ -6,7 +6,6 @@
 #define OG_BASE_SIZED_H
 
 #include <stddef.h>
-#include <string.h>
 
 #include "base/status.h"
 
@@ -31,19 +30,7 @@ og_status og_size_check(const char *name, uint32_t size_bytes,
                         opgraft_error *error);
 
 // Writes a struct into the caller's, whose size was checked: what it has room
-// for, then zeros. Its struct_size stays. Inline for opgraft_call, which each
-// replay fills.
-void og_fill_other(const void *from, size_t from_bytes, void *to);
-static inline void og_fill_sized(const void *from, size_t from_bytes,
-                                 void *to) {
-  uint32_t size_bytes;
-  memcpy(&size_bytes, to, sizeof size_bytes);
-  if (OG_UNLIKELY(size_bytes != from_bytes)) {
-    og_fill_other(from, from_bytes, to);
-    return;
-  }
-  memcpy(to, from, from_bytes);
-  memcpy(to, &size_bytes, sizeof size_bytes);
-}
+// for, then zeros. Its struct_size stays.
+void og_fill_sized(const void *from, size_t from_bytes, void *to);
 
 #endif  // OG_BASE_SIZED_H
