@@ -177,13 +177,10 @@ static bool options_read(bench *b, const cli_args *args) {
 }
 
 static bool has_dim(const opgraft_op *op, const char *name) {
-  cli_node *decl = cli_op_describe(op);
-  const cli_node *dims = cli_node_get(decl, "dims");
-  bool is_found = false;
-  for (const cli_node *d = dims->first; d != NULL; d = d->next)
-    is_found |= strcmp(cli_node_text(d, "name"), name) == 0;
-  cli_node_destroy(decl);
-  return is_found;
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
+  for (int32_t d = 0; opgraft_op_get_dim(op, d, &dim) == OG_OK; ++d)
+    if (strcmp(dim.name, name) == 0) return true;
+  return false;
 }
 
 // A misspelt dim would otherwise be passed over without a word.

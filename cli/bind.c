@@ -150,31 +150,27 @@ static og_tensor *tensor_read(cli_call *call, const char *name, part sizes,
 
 // The type that the rule suggests: that of the argument that this one must
 // equal, else f32, else the first that is allowed.
-static og_dtype default_type(const cli_call *call, int64_t position) {
-  const cli_node *types = cli_node_get(call->decl, "types");
-  const cli_node *rule = cli_node_at(types, (int32_t)position);
-  const int64_t same_as = cli_node_int(rule, "same_as", -1);
-  og_dtype dtype = {OG_CODE_FLOAT, 32, 1};
-  if (same_as >= 0 && same_as < position) {
-    const og_tensor *other = call->frame.in[same_as];
+static og_dtype default_type(const cli_call *call, int32_t position) {
+  opgraft_tensor_info rule = {.struct_size = sizeof rule};
+  opgraft_op_get_tensor(call->frame.op, position, &rule);
+  if (rule.same_as >= 0 && rule.same_as < position) {
+    const og_tensor *other = call->frame.in[rule.same_as];
     if (other != NULL) return other->dtype;
-    const og_tensor_list *list = &call->frame.in_list[same_as];
+    const og_tensor_list *list = &call->frame.in_list[rule.same_as];
     return list->count > 0 ? list->tensors[0]->dtype
-                           : default_type(call, same_as);
+                           : default_type(call, rule.same_as);
   }
-  const cli_node *allowed = cli_node_get(rule, "allowed");
-  if (allowed == NULL || allowed->first == NULL) return dtype;
-  for (const cli_node *n = allowed->first; n != NULL; n = n->next)
-    if (strcmp(n->text, "f32") == 0) return dtype;
-  cli_dtype_parse(allowed->first->text, strlen(allowed->first->text), &dtype);
-  return dtype;
+  for (int32_t i = 0; i < rule.dtype_count; ++i)
+    if (rule.dtypes[i].code == OG_CODE_FLOAT && rule.dtypes[i].bits == 32)
+      return rule.dtypes[i];
+  return rule.dtypes[0];
 }
 
 // `type` is what stood between : and [, or nothing.
-static bool tensor_bind(cli_call *call, const cli_node *param, part type,
-                        part value) {
-  const char *name = cli_node_text(param, "name");
-  const int64_t t = cli_node_int(param, "tensor", 0);
+static bool tensor_bind(cli_call *call, const opgraft_param_info *param,
+                        part type, part value) {
+  const char *name = param->name;
+  const int32_t t = param->tensor;
   og_dtype dtype = default_type(call, t);
   part one;
   if (type.length > 0 && !cli_dtype_parse(type.text, type.length, &dtype)) {
@@ -182,7 +178,7 @@ static bool tensor_bind(cli_call *call, const cli_node *param, part type,
               (int)type.length, type.text);
     return false;
   }
-  if (!cli_node_true(param, "list")) {
+  if (!(param->flags & OPGRAFT_PARAM_LIST)) {
     call->frame.in[t] = tensor_read(call, name, value, dtype);
     return call->frame.in[t] != NULL;
   }
@@ -235,28 +231,30 @@ static bool string_read(cli_call *call, part p, og_attr *out_attr) {
   return true;
 }
 
-static bool plain_read(cli_call *call, const char *type, part p,
+static bool plain_read(cli_call *call, int32_t type, part p,
                        og_attr *out_attr) {
   *out_attr = (og_attr){0};
-  if (strcmp(type, "int") == 0 || strcmp(type, "SymInt") == 0) {
-    out_attr->kind = OG_ATTR_INT;
-    return int_read(p, &out_attr->i);
+  switch (type) {
+    case OPGRAFT_TYPE_INT:
+    case OPGRAFT_TYPE_SYM_INT:
+      out_attr->kind = OG_ATTR_INT;
+      return int_read(p, &out_attr->i);
+    case OPGRAFT_TYPE_FLOAT:
+      out_attr->kind = OG_ATTR_FLOAT;
+      return float_read(p, &out_attr->f);
+    case OPGRAFT_TYPE_BOOL:
+      out_attr->kind = OG_ATTR_BOOL;
+      return bool_read(p, &out_attr->i);
+    case OPGRAFT_TYPE_SCALAR_TYPE:
+      out_attr->kind = OG_ATTR_DTYPE;
+      return cli_dtype_parse(p.text, p.length, &out_attr->dtype);
+    case OPGRAFT_TYPE_SCALAR:
+      return scalar_read(p, out_attr);
+    case OPGRAFT_TYPE_DEVICE:
+      return device_read(p, out_attr);
+    default:
+      return string_read(call, p, out_attr);
   }
-  if (strcmp(type, "float") == 0) {
-    out_attr->kind = OG_ATTR_FLOAT;
-    return float_read(p, &out_attr->f);
-  }
-  if (strcmp(type, "bool") == 0) {
-    out_attr->kind = OG_ATTR_BOOL;
-    return bool_read(p, &out_attr->i);
-  }
-  if (strcmp(type, "ScalarType") == 0) {
-    out_attr->kind = OG_ATTR_DTYPE;
-    return cli_dtype_parse(p.text, p.length, &out_attr->dtype);
-  }
-  if (strcmp(type, "Scalar") == 0) return scalar_read(p, out_attr);
-  if (strcmp(type, "Device") == 0) return device_read(p, out_attr);
-  return string_read(call, p, out_attr);
 }
 
 // Entry i of a list attribute from a plain one.
@@ -269,82 +267,54 @@ static void entry_set(og_attr *list, int64_t i, const og_attr *entry) {
     ((int64_t *)(uintptr_t)list->ints)[i] = entry->i;
 }
 
-static void list_init(cli_call *call, const char *type, int64_t count,
+static void list_init(cli_call *call, int32_t type, int64_t count,
                       og_attr *out_attr) {
   *out_attr = (og_attr){.kind = OG_ATTR_INTS, .count = count};
-  if (strcmp(type, "float") == 0) out_attr->kind = OG_ATTR_FLOATS;
-  if (strcmp(type, "bool") == 0) out_attr->kind = OG_ATTR_BOOLS;
-  if (strcmp(type, "str") == 0) out_attr->kind = OG_ATTR_STRS;
+  if (type == OPGRAFT_TYPE_FLOAT) out_attr->kind = OG_ATTR_FLOATS;
+  if (type == OPGRAFT_TYPE_BOOL) out_attr->kind = OG_ATTR_BOOLS;
+  if (type == OPGRAFT_TYPE_STR) out_attr->kind = OG_ATTR_STRS;
   out_attr->ints = keep_new(call, (size_t)count, sizeof(int64_t));
 }
 
-static bool list_read(cli_call *call, const char *type, int64_t list_size,
-                      part p, og_attr *out_attr) {
+static bool list_read(cli_call *call, const opgraft_param_info *param, part p,
+                      og_attr *out_attr) {
   part one, rest = unbracket(p);
   og_attr entry;
   int64_t count = rest.length > 0 ? part_count(rest, ',') : 0;
   // int[2] takes one number for both.
-  const bool is_repeated = count == 1 && list_size > 1;
-  list_init(call, type, is_repeated ? list_size : count, out_attr);
+  const bool is_repeated = count == 1 && param->list_size > 1;
+  list_init(call, param->type, is_repeated ? param->list_size : count,
+            out_attr);
   for (int64_t i = 0; i < count && part_next(&rest, ',', &one); ++i) {
-    if (!plain_read(call, type, one, &entry)) return false;
+    if (!plain_read(call, param->type, one, &entry)) return false;
     entry_set(out_attr, i, &entry);
   }
-  for (int64_t i = 1; is_repeated && i < list_size; ++i)
+  for (int64_t i = 1; is_repeated && i < param->list_size; ++i)
     entry_set(out_attr, i, &entry);
   return true;
 }
 
-static bool attr_bind(cli_call *call, const cli_node *param, part value) {
-  const char *type = cli_node_text(param, "type");
-  const bool is_list = cli_node_true(param, "list");
-  og_attr *attr = &call->frame.attr[cli_node_int(param, "attr", 0)];
-  const bool is_right =
-      is_list ? list_read(call, type, cli_node_int(param, "list_size", 0),
-                          value, attr)
-              : plain_read(call, type, value, attr);
+static bool attr_bind(cli_call *call, const opgraft_param_info *param,
+                      part value) {
+  const bool is_list = (param->flags & OPGRAFT_PARAM_LIST) != 0;
+  og_attr *attr = &call->frame.attr[param->attr];
+  const bool is_right = is_list ? list_read(call, param, value, attr)
+                                : plain_read(call, param->type, value, attr);
   if (!is_right)
-    cli_error("%s: is '%.*s', wanted %s%s", cli_node_text(param, "name"),
-              (int)value.length, value.text, type, is_list ? "[]" : "");
+    cli_error("%s: is '%.*s', wanted %s%s", param->name, (int)value.length,
+              value.text, opgraft_type_name(param->type), is_list ? "[]" : "");
   return is_right;
 }
 
-// --- Defaults ----------------------------------------------------------------
-
-static void default_plain(cli_call *call, const char *type,
-                          const cli_node *node, og_attr *out_attr) {
-  const cli_node *inner = node->kind == CLI_MAP ? node->first : NULL;
-  part text = {"", 0};
-  if (inner != NULL && inner->text != NULL)
-    text = (part){inner->text, strlen(inner->text)};
-  else if (node->text != NULL)
-    text = (part){node->text, strlen(node->text)};
-  if (node->kind == CLI_NULL || !plain_read(call, type, text, out_attr))
-    *out_attr = (og_attr){.kind = OG_ATTR_NONE};
-}
-
-static bool default_bind(cli_call *call, const cli_node *param) {
-  const char *type = cli_node_text(param, "type");
-  const cli_node *node = cli_node_get(param, "default");
-  const bool is_tensor = strcmp(type, "Tensor") == 0;
-  if (!cli_node_true(param, "has_default") && !cli_node_true(param, "optional"))
+// None where an optional has no default.
+static bool default_bind(cli_call *call, const opgraft_param_info *param) {
+  const bool is_tensor = param->tensor >= 0;
+  if (!(param->flags & (OPGRAFT_PARAM_DEFAULT | OPGRAFT_PARAM_OPTIONAL)))
     return cli_error("%s: %s %s is not given; add %s=%s",
-                     opgraft_op_name(call->frame.op), type,
-                     cli_node_text(param, "name"), cli_node_text(param, "name"),
+                     opgraft_op_name(call->frame.op),
+                     opgraft_type_name(param->type), param->name, param->name,
                      is_tensor ? "SIZES, as in 2,3" : "VALUE") == CLI_OK;
-  if (is_tensor) return true;
-  og_attr *attr = &call->frame.attr[cli_node_int(param, "attr", 0)];
-  if (node == NULL || node->kind != CLI_LIST) {
-    if (node != NULL) default_plain(call, type, node, attr);
-    return true;
-  }
-  list_init(call, type, node->count, attr);
-  int64_t i = 0;
-  for (const cli_node *n = node->first; n != NULL; n = n->next, ++i) {
-    og_attr entry;
-    default_plain(call, type, n, &entry);
-    entry_set(attr, i, &entry);
-  }
+  if (!is_tensor) call->frame.attr[param->attr] = param->default_value;
   return true;
 }
 
@@ -370,35 +340,34 @@ static bool binding_split(const char *text, part *out_name, part *out_type,
 }
 
 // The last binding of a name counts, as with options.
-static const char *binding_find(const cli_node *param,
-                                const char *const *bindings, int count) {
+static const char *binding_find(const char *wanted, const char *const *bindings,
+                                int count) {
   part name, type, value;
   for (int i = count - 1; i >= 0; --i)
     if (binding_split(bindings[i], &name, &type, &value) &&
-        part_is(name, cli_node_text(param, "name")))
+        part_is(name, wanted))
       return bindings[i];
   return NULL;
 }
 
-static bool param_bind(cli_call *call, const cli_node *param,
+static bool param_bind(cli_call *call, const opgraft_param_info *param,
                        const char *binding) {
   part name, type, value;
   binding_split(binding, &name, &type, &value);
-  const bool is_tensor = strcmp(cli_node_text(param, "type"), "Tensor") == 0;
-  if (cli_node_true(param, "optional") &&
+  if ((param->flags & OPGRAFT_PARAM_OPTIONAL) &&
       (part_is(value, "none") || part_is(value, "None")))
     return true;
-  if (is_tensor) return tensor_bind(call, param, type, value);
+  if (param->tensor >= 0) return tensor_bind(call, param, type, value);
   return attr_bind(call, param, value);
 }
 
 static bool names_check(const cli_call *call, const char *const *bindings,
                         int count) {
-  const cli_node *params = cli_node_get(call->decl, "params");
+  opgraft_param_info param = {.struct_size = sizeof param};
   const char *names[OPGRAFT_ARG_MAX + OPGRAFT_ATTR_MAX];
   int name_count = 0;
-  for (const cli_node *p = params->first; p != NULL; p = p->next)
-    names[name_count++] = cli_node_text(p, "name");
+  while (opgraft_op_get_param(call->frame.op, name_count, &param) == OG_OK)
+    names[name_count++] = param.name;
   for (int i = 0; i < count; ++i) {
     part name, type, value;
     if (!binding_split(bindings[i], &name, &type, &value))
@@ -422,13 +391,13 @@ cli_call *cli_call_create(const opgraft_op *op, const char *const *bindings,
                           int count) {
   cli_call *call = cli_alloc(1, sizeof *call);
   opgraft_frame_init(&call->frame, op);
-  call->decl = cli_op_describe(op);
+  opgraft_param_info param = {.struct_size = sizeof param};
   bool is_right = names_check(call, bindings, count);
-  const cli_node *params = cli_node_get(call->decl, "params");
-  for (const cli_node *p = params->first; is_right && p; p = p->next) {
-    const char *binding = binding_find(p, bindings, count);
-    is_right =
-        binding != NULL ? param_bind(call, p, binding) : default_bind(call, p);
+  for (int32_t p = 0; is_right && opgraft_op_get_param(op, p, &param) == OG_OK;
+       ++p) {
+    const char *binding = binding_find(param.name, bindings, count);
+    is_right = binding != NULL ? param_bind(call, &param, binding)
+                               : default_bind(call, &param);
   }
   if (is_right) return call;
   cli_call_destroy(call);
@@ -437,7 +406,6 @@ cli_call *cli_call_create(const opgraft_op *op, const char *const *bindings,
 
 void cli_call_destroy(cli_call *call) {
   opgraft_frame_reset(&call->frame);
-  cli_node_destroy(call->decl);
   for (int i = 0; i < call->owned_count; ++i) free(call->owned[i]);
   free(call->owned);
   free(call);

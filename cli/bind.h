@@ -4,13 +4,14 @@
 #ifndef OPGRAFT_CLI_BIND_H
 #define OPGRAFT_CLI_BIND_H
 
+#include <opgraft/info.h>
+
 #include "cli.h"
 
 // A call whose tensors have shapes and types but no data.
 typedef struct cli_call {
   opgraft_frame frame;
-  cli_node *decl;  // the operator's description
-  void **owned;    // memory that the frame's arguments point into
+  void **owned;  // memory that the frame's arguments point into
   int owned_count;
 } cli_call;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bind.h"
 #include "spec/code.h"
 #include "spec/read.h"
 
@@ -64,37 +65,31 @@ static int32_t error_line(const spec_op *op, const opgraft_error *error) {
   return op->line;
 }
 
-static opgraft_module *records_load(const spec *s, const og_op *records,
-                                    int32_t count, opgraft_error *error) {
-  const og_module module = {
-      .struct_size = sizeof module,
+static og_module module_of(const spec *s, const og_op *records, int32_t count) {
+  return (og_module){
+      .struct_size = sizeof(og_module),
       .abi_version = OG_ABI_VERSION,
       .name = s->module,
       .ops = records,
       .op_count = (uint32_t)count,
       .op_size = sizeof(og_op),
   };
-  opgraft_module *loaded = NULL;
-  opgraft_module_wrap(&module, &loaded, error);
-  return loaded;
 }
 
 // One operator by itself, so that an error is surely about it. Its backward
 // operator is looked at later, when all are there.
 static bool op_check(const spec *s, spec_op *op) {
-  og_kernel *kernels = cli_alloc((size_t)op->kernel_count, sizeof *kernels);
-  const og_op record = record_of(op, kernels, false);
   opgraft_error error = {0};
-  opgraft_module *module = records_load(s, &record, 1, &error);
-  if (module != NULL) {
-    cli_node_destroy(op->decl);
-    op->decl = cli_op_describe(opgraft_module_op(module, 0));
-    opgraft_module_release(module);
-  } else {
-    spec_error(s, error_line(op, &error), "%s", error.text);
-  }
-  free(kernels);
-  return module != NULL;
+  spec_op_forget(op);
+  op->record = cli_alloc(
+      1, sizeof *op->record + (size_t)op->kernel_count * sizeof(og_kernel));
+  op->record->op = record_of(op, op->record->kernels, false);
+  op->record->module = module_of(s, &op->record->op, 1);
+  opgraft_module_wrap(&op->record->module, &op->module, &error);
+  if (op->module == NULL)
+    return spec_error(s, error_line(op, &error), "%s", error.text) == CLI_OK;
+  op->decl = opgraft_module_op(op->module, 0);
+  return true;
 }
 
 // --- Kernels that the specification leaves open ------------------------------
@@ -102,20 +97,19 @@ static bool op_check(const spec *s, spec_op *op) {
 // One for each type where there is one choice to make, else one for all.
 static void kernels_complete(spec_op *op) {
   enum { KERNELS_MAX = 4 };
-  const cli_node *types = cli_node_get(op->decl, "types");
-  const cli_node *free_type = NULL;
-  for (const cli_node *t = types->first; t != NULL && !free_type; t = t->next)
-    if (cli_node_int(t, "variable", -1) >= 0)
-      free_type = cli_node_get(t, "allowed");
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_tensor_info tensor = {.struct_size = sizeof tensor};
+  opgraft_op_get_info(op->decl, &info);
+  for (int32_t t = 0; opgraft_op_get_tensor(op->decl, t, &tensor) == OG_OK; ++t)
+    if (tensor.type_variable >= 0) break;
   op->kernel_count = 0;
-  if (cli_node_int(op->decl, "type_variable_count", 0) != 1 ||
-      free_type->count > KERNELS_MAX) {
+  if (info.type_variable_count != 1 || tensor.dtype_count > KERNELS_MAX) {
     spec_kernel_add(op)->line = op->line;
     return;
   }
-  for (const cli_node *n = free_type->first; n != NULL; n = n->next) {
+  for (int32_t i = 0; i < tensor.dtype_count; ++i) {
     spec_kernel *kernel = spec_kernel_add(op);
-    kernel->dtypes = cli_format("%s", n->text);
+    kernel->dtypes = cli_format("%s", cli_dtype_name(tensor.dtypes[i]));
     kernel->line = op->line;
   }
 }
@@ -140,13 +134,15 @@ static bool all_check(const spec *s) {
     records[i] = record_of(&s->ops[i], kernels[i], true);
   }
   opgraft_error error = {0};
-  opgraft_module *module = records_load(s, records, s->op_count, &error);
+  const og_module all = module_of(s, records, s->op_count);
+  opgraft_module *module = NULL;
+  opgraft_module_wrap(&all, &module, &error);
   if (module != NULL) {
     opgraft_module_release(module);
   } else {
     const spec_op *wrong = &s->ops[0];
     for (int32_t i = 0; i < s->op_count; ++i)
-      if (strcmp(cli_node_text(s->ops[i].decl, "name"), error.op) == 0)
+      if (strcmp(opgraft_op_name(s->ops[i].decl), error.op) == 0)
         wrong = &s->ops[i];
     spec_error(s, error_line(wrong, &error), "%s", error.text);
   }

@@ -29,41 +29,53 @@ static void row(const char *name, const char *text) {
            cli_paint(stdout, CLI_PLAIN), text);
 }
 
-static void flags_print(const cli_node *decl) {
-  const cli_node *flags = cli_node_get(decl, "flags");
-  if (flags == NULL || flags->first == NULL) return;
-  char *text = cli_format("%s", "");
-  for (const cli_node *n = flags->first; n != NULL; n = n->next) {
-    char *longer = cli_format("%s%s%s", text, text[0] ? ", " : "", n->text);
-    free(text);
-    text = longer;
+static void flags_print(uint32_t flags) {
+  static const char *const names[] = {"deterministic", "random",
+                                      "side_effect",   "capture_same_shape",
+                                      "capture_never", "batch_loop"};
+  char text[128] = "";
+  size_t length = 0;
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (flags >> i & 1u)
+      length += (size_t)snprintf(text + length, sizeof text - length, "%s%s",
+                                 length > 0 ? ", " : "", names[i]);
+  if (length > 0) row("flags", text);
+}
+
+static const char *device_name(int32_t device) {
+  switch (device) {
+    case OG_CPU:
+      return "cpu";
+    case OG_CUDA:
+      return "cuda";
+    case OG_ROCM:
+      return "rocm";
+    case OG_EXT_DEV:
+      return "ext";
+    default:
+      return NULL;
   }
-  row("flags", text);
-  free(text);
 }
 
 // "cpu, f32|bf16, avx2"
-static char *kernel_text(const cli_node *kernel) {
-  const char *device = cli_node_text(kernel, "device");
-  const char *dtypes = cli_node_text(kernel, "dtypes");
-  const char *isa = cli_node_text(kernel, "isa");
-  const int64_t code = cli_node_int(kernel, "device_code", 0);
-  char *unnamed = cli_format("device %lld", (long long)code);
-  char *text = cli_format(
-      "%s, %s, %s%s", device[0] ? device : unnamed,
-      dtypes[0] ? dtypes : "all types", isa[0] ? isa : "any machine",
-      cli_node_true(kernel, "has_supports") ? ", if it supports the call" : "");
+static char *kernel_text(const opgraft_kernel_info *kernel) {
+  const char *device = device_name(kernel->device);
+  char *unnamed = cli_format("device %d", (int)kernel->device);
+  char *text = cli_format("%s, %s, %s%s", device != NULL ? device : unnamed,
+                          kernel->dtypes != NULL ? kernel->dtypes : "all types",
+                          kernel->isa != NULL ? kernel->isa : "any machine",
+                          kernel->flags & OPGRAFT_KERNEL_SUPPORTS
+                              ? ", if it supports the call"
+                              : "");
   free(unnamed);
   return text;
 }
 
-static void kernels_print(const cli_node *decl) {
-  const cli_node *kernels = cli_node_get(decl, "kernels");
-  int index = 0;
-  for (const cli_node *k = kernels != NULL ? kernels->first : NULL; k != NULL;
-       k = k->next, ++index) {
-    char *text = kernel_text(k);
-    char *name = cli_format("kernel %d", index);
+static void kernels_print(const opgraft_op *op) {
+  opgraft_kernel_info kernel = {.struct_size = sizeof kernel};
+  for (int32_t k = 0; opgraft_op_get_kernel(op, k, &kernel) == OG_OK; ++k) {
+    char *text = kernel_text(&kernel);
+    char *name = cli_format("kernel %d", (int)k);
     row(name, text);
     free(name);
     free(text);
@@ -72,7 +84,6 @@ static void kernels_print(const cli_node *decl) {
 
 static void op_print(const opgraft_op *op) {
   const og_op *record = opgraft_op_record(op);
-  cli_node *decl = cli_op_describe(op);
   printf("\n%s%s%s\n", cli_paint(stdout, CLI_BOLD), record->schema,
          cli_paint(stdout, CLI_PLAIN));
   row("doc", record->doc);
@@ -90,9 +101,8 @@ static void op_print(const opgraft_op *op) {
   row("pointwise", record->pointwise);
   row("reduce", record->reduce);
   row("expect", record->expect);
-  flags_print(decl);
-  kernels_print(decl);
-  cli_node_destroy(decl);
+  flags_print(record->flags);
+  kernels_print(op);
 }
 
 // --- A call ------------------------------------------------------------------
@@ -114,52 +124,62 @@ static outcome call_infer(cli_call *call) {
   return result;
 }
 
+static void argument_print(const cli_call *call,
+                           const opgraft_param_info *param) {
+  printf("%s=", param->name);
+  if (param->attr >= 0) {
+    cli_attr_print(stdout, &call->frame.attr[param->attr]);
+    return;
+  }
+  if (!(param->flags & OPGRAFT_PARAM_LIST)) {
+    cli_tensor_print(stdout, call->frame.in[param->tensor]);
+    return;
+  }
+  const og_tensor_list *list = &call->frame.in_list[param->tensor];
+  putchar('{');
+  for (int64_t i = 0; i < list->count; ++i) {
+    fputs(i > 0 ? ", " : "", stdout);
+    cli_tensor_print(stdout, list->tensors[i]);
+  }
+  putchar('}');
+}
+
 static void arguments_print(const cli_call *call) {
-  const cli_node *params = cli_node_get(call->decl, "params");
+  opgraft_param_info param = {.struct_size = sizeof param};
   printf("\n%s%s(", cli_paint(stdout, CLI_BOLD),
          opgraft_op_name(call->frame.op));
-  for (const cli_node *p = params->first; p != NULL; p = p->next) {
-    const int64_t t = cli_node_int(p, "tensor", -1);
-    printf("%s%s=", p == params->first ? "" : ", ", cli_node_text(p, "name"));
-    if (t < 0) {
-      cli_attr_print(stdout, &call->frame.attr[cli_node_int(p, "attr", 0)]);
-    } else if (!cli_node_true(p, "list")) {
-      cli_tensor_print(stdout, call->frame.in[t]);
-    } else {
-      const og_tensor_list *list = &call->frame.in_list[t];
-      putchar('{');
-      for (int64_t i = 0; i < list->count; ++i) {
-        fputs(i > 0 ? ", " : "", stdout);
-        cli_tensor_print(stdout, list->tensors[i]);
-      }
-      putchar('}');
-    }
+  for (int32_t p = 0; opgraft_op_get_param(call->frame.op, p, &param) == OG_OK;
+       ++p) {
+    fputs(p > 0 ? ", " : "", stdout);
+    argument_print(call, &param);
   }
   printf(")%s\n", cli_paint(stdout, CLI_PLAIN));
 }
 
 static void dims_print(const cli_call *call) {
-  const cli_node *dims = cli_node_get(call->decl, "dims");
-  if (dims == NULL || dims->first == NULL) return;
-  printf("  %s%-10s%s", cli_paint(stdout, CLI_DIM), "dims",
-         cli_paint(stdout, CLI_PLAIN));
-  int index = 0;
-  for (const cli_node *d = dims->first; d != NULL; d = d->next, ++index) {
-    const char *kind = cli_node_text(d, "kind");
-    const char *note = strcmp(kind, "pack") == 0    ? " (product of a pack)"
-                       : strcmp(kind, "vary") == 0  ? " (sum over the list)"
-                       : strcmp(kind, "found") == 0 ? " (at most)"
-                                                    : "";
-    printf("%s %s = %lld%s", index > 0 ? "," : "", cli_node_text(d, "name"),
-           (long long)call->frame.dim[index], note);
+  static const char *const notes[] = {
+      [OPGRAFT_DIM_SIZE] = "",
+      [OPGRAFT_DIM_PACK] = " (product of a pack)",
+      [OPGRAFT_DIM_VARY] = " (sum over the list)",
+      [OPGRAFT_DIM_FOUND] = " (at most)",
+  };
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
+  int32_t d = 0;
+  for (; opgraft_op_get_dim(call->frame.op, d, &dim) == OG_OK; ++d) {
+    if (d == 0)
+      printf("  %s%-10s%s", cli_paint(stdout, CLI_DIM), "dims",
+             cli_paint(stdout, CLI_PLAIN));
+    printf("%s %s = %lld%s", d > 0 ? "," : "", dim.name,
+           (long long)call->frame.dim[d], notes[dim.kind]);
   }
-  putchar('\n');
+  if (d > 0) putchar('\n');
 }
 
 static const char *result_name(const cli_call *call, int32_t fresh) {
-  const cli_node *results = cli_node_get(call->decl, "results");
-  for (const cli_node *r = results->first; r != NULL; r = r->next)
-    if (cli_node_int(r, "fresh", -1) == fresh) return cli_node_text(r, "name");
+  opgraft_result_info result = {.struct_size = sizeof result};
+  for (int32_t r = 0;
+       opgraft_op_get_result(call->frame.op, r, &result) == OG_OK; ++r)
+    if (result.fresh == fresh) return result.name;
   return "";
 }
 
@@ -180,7 +200,7 @@ static void result_print(const cli_call *call, int32_t i, FILE *to) {
 }
 
 static void kernel_row(const cli_call *call, int32_t index,
-                       const cli_node *kernel, bool is_chosen) {
+                       const opgraft_kernel_info *kernel, bool is_chosen) {
   opgraft_error reason;
   char *text = kernel_text(kernel);
   const og_status status = opgraft_frame_explain(&call->frame, index, &reason);
@@ -210,16 +230,16 @@ static int call_print(const cli_call *call, const outcome *result, bool why) {
     row("workspace", bytes);
     free(bytes);
   }
-  const cli_node *kernels = cli_node_get(call->decl, "kernels");
+  opgraft_kernel_info kernel = {.struct_size = sizeof kernel};
   bool is_found = false;
-  int32_t index = 0;
-  for (const cli_node *k = kernels->first; k != NULL; k = k->next, ++index) {
+  for (int32_t k = 0;
+       opgraft_op_get_kernel(call->frame.op, k, &kernel) == OG_OK; ++k) {
     opgraft_error reason;
     const bool is_chosen =
         !is_found && result->status == OG_OK &&
-        opgraft_frame_explain(&call->frame, index, &reason) == OG_OK;
+        opgraft_frame_explain(&call->frame, k, &reason) == OG_OK;
     is_found |= is_chosen;
-    if (why || is_chosen) kernel_row(call, index, k, is_chosen);
+    if (why || is_chosen) kernel_row(call, k, &kernel, is_chosen);
   }
   return result->status == OG_OK ? CLI_OK : cli_library_error(&result->error);
 }
@@ -254,10 +274,11 @@ static void results_json(const cli_call *call) {
 }
 
 static void kernels_json(const cli_call *call, const outcome *result) {
-  const int32_t count = cli_node_get(call->decl, "kernels")->count;
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_op_get_info(call->frame.op, &info);
   int32_t chosen = -1;
   fputs("\"kernels\": [", stdout);
-  for (int32_t k = 0; k < count; ++k) {
+  for (int32_t k = 0; k < info.kernel_count; ++k) {
     opgraft_error reason;
     const og_status status = opgraft_frame_explain(&call->frame, k, &reason);
     if (status == OG_OK && chosen < 0 && result->status == OG_OK) chosen = k;
@@ -275,7 +296,7 @@ static void kernels_json(const cli_call *call, const outcome *result) {
 }
 
 static void call_json(const cli_call *call, const outcome *result) {
-  const cli_node *dims = cli_node_get(call->decl, "dims");
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
   printf("{\"op\": \"%s\", \"error\": ", opgraft_op_name(call->frame.op));
   if (result->status == OG_OK)
     fputs("null", stdout);
@@ -283,10 +304,10 @@ static void call_json(const cli_call *call, const outcome *result) {
     cli_json_string(stdout, result->error.text);
   if (result->is_matched) {
     fputs(", \"dims\": {", stdout);
-    int index = 0;
-    for (const cli_node *d = dims->first; d != NULL; d = d->next, ++index)
-      printf("%s\"%s\": %lld", index > 0 ? ", " : "", cli_node_text(d, "name"),
-             (long long)call->frame.dim[index]);
+    for (int32_t d = 0; opgraft_op_get_dim(call->frame.op, d, &dim) == OG_OK;
+         ++d)
+      printf("%s\"%s\": %lld", d > 0 ? ", " : "", dim.name,
+             (long long)call->frame.dim[d]);
     fputs("}, \"results\": [", stdout);
     results_json(call);
     printf("], \"workspace_bytes\": %zu, ", call->frame.call.workspace_bytes);

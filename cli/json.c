@@ -238,20 +238,3 @@ bool cli_node_true(const cli_node *map, const char *key) {
   const cli_node *entry = cli_node_get(map, key);
   return entry != NULL && entry->kind == CLI_BOOL && entry->text[0] == 't';
 }
-
-cli_node *cli_op_describe(const opgraft_op *op) {
-  const size_t length = opgraft_op_describe(op, NULL, 0);
-  char *text = cli_alloc(length + 1, 1);
-  opgraft_op_describe(op, text, length + 1);
-  size_t offset = 0;
-  cli_node *node = cli_json_parse(text, length, &offset);
-  free(text);
-  if (node == NULL) {
-    cli_error(
-        "%s: its description is no JSON at byte %zu of %zu; this is a "
-        "fault of opgraft's",
-        opgraft_op_name(op), offset, length);
-    exit(CLI_FAILED);
-  }
-  return node;
-}

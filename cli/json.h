@@ -4,7 +4,6 @@
 #ifndef OPGRAFT_CLI_JSON_H
 #define OPGRAFT_CLI_JSON_H
 
-#include <opgraft/opgraft.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +37,5 @@ const cli_node *cli_node_at(const cli_node *list, int32_t index);
 const char *cli_node_text(const cli_node *map, const char *key);  // or ""
 int64_t cli_node_int(const cli_node *map, const char *key, int64_t fallback);
 bool cli_node_true(const cli_node *map, const char *key);
-// An operator's declaration; never NULL.
-cli_node *cli_op_describe(const opgraft_op *op);
 
 #endif  // OPGRAFT_CLI_JSON_H

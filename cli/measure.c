@@ -31,19 +31,16 @@ static int64_t list_bytes(const og_tensor_list *list) {
 
 // Every argument is read and every result written once, whatever the kernel
 // does; what it mutates is both.
-static int64_t call_bytes(const opgraft_frame *frame, const cli_node *decl,
-                          bool *out_is_mutating) {
-  const cli_node *params = cli_node_get(decl, "params");
+static int64_t call_bytes(const opgraft_frame *frame) {
+  opgraft_param_info param = {.struct_size = sizeof param};
   int64_t bytes = 0;
-  *out_is_mutating = false;
-  for (const cli_node *p = params->first; p != NULL; p = p->next) {
-    const int64_t t = cli_node_int(p, "tensor", -1);
+  for (int32_t p = 0; opgraft_op_get_param(frame->op, p, &param) == OG_OK;
+       ++p) {
+    const int32_t t = param.tensor;
     if (t < 0) continue;
-    const bool is_mutated = cli_node_true(p, "mutated");
     const int64_t one =
         tensor_bytes(frame->in[t]) + list_bytes(&frame->in_list[t]);
-    bytes += is_mutated ? 2 * one : one;
-    *out_is_mutating |= is_mutated;
+    bytes += param.flags & OPGRAFT_PARAM_MUTATED ? 2 * one : one;
   }
   for (int32_t i = 0; i < frame->fresh_count; ++i)
     bytes += frame->fresh_list[i].tensors != NULL
@@ -62,14 +59,16 @@ static void kernel_describe(bench_case *c, const opgraft_frame *frame) {
 
 // Infers once, to know the results' sizes and the kernel.
 static og_status case_prepare(bench_case *c) {
-  cli_node *decl = cli_op_describe(c->op);
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_op_get_info(c->op, &info);
   opgraft_frame *frame = cli_alloc(1, sizeof *frame);
   opgraft_frame_init(frame, c->op);
   opgraft_sample_bind(c->sample, frame);
   const og_status status = opgraft_frame_infer(frame, &c->error);
   if (status == OG_OK) {
-    c->bytes = call_bytes(frame, decl, &c->is_mutating);
-    c->has_lists = cli_node_true(decl, "has_lists");
+    c->bytes = call_bytes(frame);
+    c->is_mutating = info.mutated_count > 0;
+    c->has_lists = (info.flags & OPGRAFT_OP_LISTS) != 0;
     kernel_describe(c, frame);
     for (int32_t i = 0; i < frame->fresh_count; ++i) {
       if (frame->fresh_list[i].tensors != NULL) continue;
@@ -80,7 +79,6 @@ static og_status case_prepare(bench_case *c) {
   }
   opgraft_frame_reset(frame);
   free(frame);
-  cli_node_destroy(decl);
   return status;
 }
 

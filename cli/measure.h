@@ -4,6 +4,7 @@
 #ifndef OPGRAFT_CLI_MEASURE_H
 #define OPGRAFT_CLI_MEASURE_H
 
+#include <opgraft/info.h>
 #include <opgraft/sample.h>
 
 #include "cli.h"

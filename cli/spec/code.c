@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bind.h"
 #include "code.h"
 
 // --- Names -------------------------------------------------------------------
@@ -26,7 +27,7 @@ static char *variable(const char *name) {
 
 // "f.overload" -> "f_overload"; in capitals for enumerators.
 static char *op_identifier(const spec_op *op, bool is_upper) {
-  char *name = cli_format("%s", cli_node_text(op->decl, "name"));
+  char *name = cli_format("%s", opgraft_op_name(op->decl));
   for (char *c = name; *c != '\0'; ++c) {
     if (*c == '.') *c = '_';
     if (is_upper) *c = (char)toupper((unsigned char)*c);
@@ -108,27 +109,25 @@ static const c_type *kernel_type(const spec_kernel *kernel, int64_t index) {
   return c_type_find(at, strcspn(at, ", "));
 }
 
+static const c_type *c_type_of(og_dtype dtype) {
+  const char *name = cli_dtype_name(dtype);
+  return c_type_find(name, strlen(name));
+}
+
 static const c_type *tensor_type(const spec_op *op, const spec_kernel *kernel,
-                                 int64_t tensor) {
-  const cli_node *types = cli_node_get(op->decl, "types");
-  const cli_node *rule = cli_node_at(types, (int32_t)tensor);
-  const int64_t variable = cli_node_int(rule, "variable", -1);
-  const cli_node *allowed = cli_node_get(rule, "allowed");
-  if (variable >= 0) return kernel_type(kernel, variable);
-  if (allowed == NULL || allowed->count != 1) return &any_type;
-  return c_type_find(allowed->first->text, strlen(allowed->first->text));
+                                 int32_t tensor) {
+  opgraft_tensor_info info = {.struct_size = sizeof info};
+  opgraft_op_get_tensor(op->decl, tensor, &info);
+  if (info.type_variable >= 0) return kernel_type(kernel, info.type_variable);
+  return info.dtype_count == 1 ? c_type_of(info.dtypes[0]) : &any_type;
 }
 
 static const c_type *result_type(const spec_op *op, const spec_kernel *kernel,
-                                 int64_t fresh) {
-  const cli_node *types = cli_node_get(op->decl, "out_types");
-  const cli_node *rule = cli_node_at(types, (int32_t)fresh);
-  const char *kind = cli_node_text(rule, "kind");
-  if (strcmp(kind, "same") == 0)
-    return tensor_type(op, kernel, cli_node_int(rule, "tensor", 0));
-  if (strcmp(kind, "fixed") != 0) return &any_type;
-  const char *dtype = cli_node_text(rule, "dtype");
-  return c_type_find(dtype, strlen(dtype));
+                                 const opgraft_result_info *result) {
+  if (result->dtype_from == OPGRAFT_DTYPE_SAME)
+    return tensor_type(op, kernel, result->dtype_tensor);
+  return result->dtype_from == OPGRAFT_DTYPE_FIXED ? c_type_of(result->dtype)
+                                                   : &any_type;
 }
 
 // --- Unpacking ---------------------------------------------------------------
@@ -166,115 +165,101 @@ static void pointer_write(const c_type *type, const char *name,
 }
 
 static void tensor_write(const spec_op *op, const spec_kernel *kernel,
-                         const cli_node *param, names *all, FILE *to) {
-  const int64_t t = cli_node_int(param, "tensor", 0);
-  const bool is_mutated = cli_node_true(param, "mutated");
-  const char *name = names_add(all, variable(cli_node_text(param, "name")));
-  const int64_t at = is_mutated ? cli_node_int(param, "out", 0) : t;
-  if (cli_node_true(param, "list")) {
-    fprintf(to, "  const og_tensor_list *%s = &call->%s[%lld];\n", name,
-            is_mutated ? "out_list" : "in_list", (long long)at);
+                         const opgraft_param_info *param, names *all,
+                         FILE *to) {
+  const bool is_mutated = (param->flags & OPGRAFT_PARAM_MUTATED) != 0;
+  const char *name = names_add(all, variable(param->name));
+  const int32_t at = is_mutated ? param->out : param->tensor;
+  if (param->flags & OPGRAFT_PARAM_LIST) {
+    fprintf(to, "  const og_tensor_list *%s = &call->%s[%d];\n", name,
+            is_mutated ? "out_list" : "in_list", (int)at);
     return;
   }
-  char *from =
-      cli_format("call->%s[%lld]", is_mutated ? "out" : "in", (long long)at);
-  pointer_write(tensor_type(op, kernel, t), name, from, !is_mutated,
-                cli_node_true(param, "optional"), to);
+  char *from = cli_format("call->%s[%d]", is_mutated ? "out" : "in", (int)at);
+  pointer_write(tensor_type(op, kernel, param->tensor), name, from, !is_mutated,
+                (param->flags & OPGRAFT_PARAM_OPTIONAL) != 0, to);
   free(from);
 }
 
-static void attr_write(const cli_node *param, names *all, FILE *to) {
-  static const char *const rows[][3] = {
-      {"int", "const int64_t ", ".i"},
-      {"SymInt", "const int64_t ", ".i"},
-      {"bool", "const int64_t ", ".i"},
-      {"float", "const double ", ".f"},
-      {"str", "const char *", ".s"},
-      {"ScalarType", "const og_dtype ", ".dtype"},
-      {"Device", "const og_device ", ".device"},
+static void attr_write(const opgraft_param_info *param, names *all, FILE *to) {
+  static const char *const rows[][2] = {
+      [OPGRAFT_TYPE_INT] = {"const int64_t ", ".i"},
+      [OPGRAFT_TYPE_SYM_INT] = {"const int64_t ", ".i"},
+      [OPGRAFT_TYPE_FLOAT] = {"const double ", ".f"},
+      [OPGRAFT_TYPE_BOOL] = {"const int64_t ", ".i"},
+      [OPGRAFT_TYPE_STR] = {"const char *", ".s"},
+      [OPGRAFT_TYPE_SCALAR] = {NULL, NULL},
+      [OPGRAFT_TYPE_SCALAR_TYPE] = {"const og_dtype ", ".dtype"},
+      [OPGRAFT_TYPE_DEVICE] = {"const og_device ", ".device"},
   };
-  const long long k = cli_node_int(param, "attr", 0);
-  const char *type = cli_node_text(param, "type");
-  const char *name = names_add(all, variable(cli_node_text(param, "name")));
-  const bool is_plain =
-      !cli_node_true(param, "list") && !cli_node_true(param, "optional");
-  for (size_t i = 0; is_plain && i < sizeof rows / sizeof *rows; ++i)
-    if (strcmp(rows[i][0], type) == 0) {
-      fprintf(to, "  %s%s = call->attr[%lld]%s;\n", rows[i][1], name, k,
-              rows[i][2]);
-      return;
-    }
-  // Lists, Scalars and optionals: what they are stands in `kind`.
-  fprintf(to, "  const og_attr *%s = &call->attr[%lld];\n", name, k);
+  const char *name = names_add(all, variable(param->name));
+  const char *const *plain = rows[param->type];
+  if (plain[0] != NULL &&
+      !(param->flags & (OPGRAFT_PARAM_LIST | OPGRAFT_PARAM_OPTIONAL)))
+    fprintf(to, "  %s%s = call->attr[%d]%s;\n", plain[0], name,
+            (int)param->attr, plain[1]);
+  else  // Lists, Scalars and optionals: what they are stands in `kind`.
+    fprintf(to, "  const og_attr *%s = &call->attr[%d];\n", name,
+            (int)param->attr);
 }
 
 static void result_write(const spec_op *op, const spec_kernel *kernel,
-                         const cli_node *result, int64_t mutated_count,
-                         names *all, FILE *to) {
-  const int64_t fresh = cli_node_int(result, "fresh", -1);
-  const cli_node *fresh_list = cli_node_get(op->decl, "out_types");
-  const char *given = cli_node_text(result, "name");
-  if (fresh < 0) return;
-  char *wanted = given[0] != '\0' ? variable(given)
-                 : fresh_list->count == 1
+                         const opgraft_op_info *info,
+                         const opgraft_result_info *result, names *all,
+                         FILE *to) {
+  const int at = (int)(info->mutated_count + result->fresh);
+  if (result->fresh < 0) return;
+  char *wanted = result->name[0] != '\0' ? variable(result->name)
+                 : info->fresh_count == 1
                      ? cli_format("out")
-                     : cli_format("out%lld", (long long)fresh);
+                     : cli_format("out%d", (int)result->fresh);
   const char *name = names_add(all, wanted);
-  if (cli_node_true(result, "list")) {
-    fprintf(to, "  const og_tensor_list *%s = &call->out_list[%lld];\n", name,
-            (long long)(mutated_count + fresh));
+  if (result->flags & OPGRAFT_RESULT_LIST) {
+    fprintf(to, "  const og_tensor_list *%s = &call->out_list[%d];\n", name,
+            at);
     return;
   }
-  char *from =
-      cli_format("call->out[%lld]", (long long)(mutated_count + fresh));
-  pointer_write(result_type(op, kernel, fresh), name, from, false, false, to);
+  char *from = cli_format("call->out[%d]", at);
+  pointer_write(result_type(op, kernel, result), name, from, false, false, to);
   free(from);
 }
 
 static void dims_write(const spec_op *op, names *all, FILE *to) {
-  const cli_node *dims = cli_node_get(op->decl, "dims");
+  static const char *const notes[] = {
+      [OPGRAFT_DIM_SIZE] = "",
+      [OPGRAFT_DIM_PACK] = "  // product of its dims",
+      [OPGRAFT_DIM_VARY] = "  // sum over the list",
+      [OPGRAFT_DIM_FOUND] = "  // at most; say with og_set_dim",
+  };
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
   char *prefix = op_identifier(op, true);
-  for (const cli_node *d = dims->first; d != NULL; d = d->next) {
-    const char *dim = cli_node_text(d, "name");
-    const char *kind = cli_node_text(d, "kind");
-    const char *note = strcmp(kind, "pack") == 0   ? "  // product of its dims"
-                       : strcmp(kind, "vary") == 0 ? "  // sum over the list"
-                       : strcmp(kind, "found") == 0
-                           ? "  // at most; say with og_set_dim"
-                           : "";
+  for (int32_t d = 0; opgraft_op_get_dim(op->decl, d, &dim) == OG_OK; ++d)
     fprintf(to, "  const int64_t %s = call->dim[%s_%s];%s\n",
-            names_add(all, variable(dim)), prefix, dim, note);
-  }
+            names_add(all, variable(dim.name)), prefix, dim.name,
+            notes[dim.kind]);
   free(prefix);
 }
 
 // --- Kernels -----------------------------------------------------------------
 
-static int64_t mutated_count(const spec_op *op) {
-  int64_t count = 0;
-  const cli_node *params = cli_node_get(op->decl, "params");
-  for (const cli_node *p = params->first; p != NULL; p = p->next)
-    count += cli_node_true(p, "mutated");
-  return count;
-}
-
 static void kernel_write(const spec_op *op, int32_t index, FILE *to) {
   const spec_kernel *kernel = &op->kernels[index];
-  const cli_node *params = cli_node_get(op->decl, "params");
-  const cli_node *results = cli_node_get(op->decl, "results");
-  const int64_t mutated = mutated_count(op);
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_param_info param = {.struct_size = sizeof param};
+  opgraft_result_info result = {.struct_size = sizeof result};
   char *function = kernel_identifier(op, index);
   names all = {0};
   names_add(&all, cli_format("call"));
   fprintf(to, "static og_status %s(const og_call *call) {\n", function);
-  for (const cli_node *p = params->first; p != NULL; p = p->next) {
-    if (strcmp(cli_node_text(p, "type"), "Tensor") == 0)
-      tensor_write(op, kernel, p, &all, to);
+  opgraft_op_get_info(op->decl, &info);
+  for (int32_t p = 0; opgraft_op_get_param(op->decl, p, &param) == OG_OK; ++p) {
+    if (param.type == OPGRAFT_TYPE_TENSOR)
+      tensor_write(op, kernel, &param, &all, to);
     else
-      attr_write(p, &all, to);
+      attr_write(&param, &all, to);
   }
-  for (const cli_node *r = results->first; r != NULL; r = r->next)
-    result_write(op, kernel, r, mutated, &all, to);
+  for (int32_t r = 0; opgraft_op_get_result(op->decl, r, &result) == OG_OK; ++r)
+    result_write(op, kernel, &info, &result, &all, to);
   dims_write(op, &all, to);
   if (op->text[SPEC_workspace] != NULL)
     fprintf(to, "  void *%s = call->workspace;  // call->workspace_bytes\n",
@@ -338,13 +323,13 @@ static void kernel_table_write(const spec_op *op, FILE *to) {
 }
 
 static void dim_enum_write(const spec_op *op, FILE *to) {
-  const cli_node *dims = cli_node_get(op->decl, "dims");
-  if (dims->first == NULL || op->kernel_count == 0) return;
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
+  if (op->kernel_count == 0 || opgraft_op_get_dim(op->decl, 0, &dim) != OG_OK)
+    return;
   char *prefix = op_identifier(op, true);
   fputs("// Where call->dim has the dims of the shape rule.\nenum {", to);
-  for (const cli_node *d = dims->first; d != NULL; d = d->next)
-    fprintf(to, "%s%s_%s", d == dims->first ? " " : ", ", prefix,
-            cli_node_text(d, "name"));
+  for (int32_t d = 0; opgraft_op_get_dim(op->decl, d, &dim) == OG_OK; ++d)
+    fprintf(to, "%s%s_%s", d == 0 ? " " : ", ", prefix, dim.name);
   fputs(" };\n\n", to);
   free(prefix);
 }

@@ -55,16 +55,24 @@ bool spec_is_identifier(const char *name) {
 
 // --- Reading -----------------------------------------------------------------
 
+void spec_op_forget(spec_op *op) {
+  if (op->module != NULL) opgraft_module_release(op->module);
+  free(op->record);
+  op->module = NULL;
+  op->decl = NULL;
+  op->record = NULL;
+}
+
 void spec_reset(spec *s) {
   for (int32_t i = 0; i < s->op_count; ++i) {
     spec_op *op = &s->ops[i];
+    spec_op_forget(op);
     for (int f = 0; f < SPEC_FIELD_COUNT; ++f) free(op->text[f]);
     for (int32_t k = 0; k < op->kernel_count; ++k) {
       free(op->kernels[k].dtypes);
       free(op->kernels[k].isa);
     }
     free(op->kernels);
-    cli_node_destroy(op->decl);
   }
   free(s->ops);
   free(s->module);

@@ -5,6 +5,8 @@
 #ifndef OPGRAFT_CLI_SPEC_SPEC_H
 #define OPGRAFT_CLI_SPEC_SPEC_H
 
+#include <opgraft/info.h>
+
 #include "cli/cli.h"
 
 // The strings of og_op, as they are called there.
@@ -36,6 +38,13 @@ typedef struct spec_kernel {
   int32_t line;
 } spec_kernel;
 
+// The operator as a module of its own; the strings are the specification's.
+typedef struct spec_record {
+  og_module module;
+  og_op op;
+  og_kernel kernels[];
+} spec_record;
+
 typedef struct spec_op {
   int32_t line;
   char *text[SPEC_FIELD_COUNT];  // NULL: not given
@@ -44,7 +53,10 @@ typedef struct spec_op {
   spec_kernel *kernels;
   int32_t kernel_count;
   bool is_shape_guessed;  // the specification has no shapes
-  cli_node *decl;         // what the library reads from it; see spec_check
+  // Once it is checked: what the library reads from it, and from what.
+  const opgraft_op *decl;
+  opgraft_module *module;
+  spec_record *record;
 } spec_op;
 
 typedef struct spec {
@@ -55,6 +67,8 @@ typedef struct spec {
 } spec;
 
 void spec_reset(spec *s);
+// Forgets what the library read from it.
+void spec_op_forget(spec_op *op);
 
 int spec_error(const spec *s, int32_t line, const char *format, ...)
     CLI_PRINTF(3, 4);
