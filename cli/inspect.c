@@ -13,7 +13,7 @@ static const cli_option options[] = {
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
     {"threads", "N", "threads of the call, which its workspace may be for (1)",
      't'},
-    {"why", NULL, "say of every kernel why it runs the call or does not", 0},
+    {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
     {"dot", NULL, "of a graph: a picture for Graphviz", 0},
     {"passes", NULL, "of a graph: as the passes leave it", 0},

@@ -202,7 +202,9 @@ OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
 // Gives the instance back; also after an error of opgraft_call_run.
 OPGRAFT_API void opgraft_call_end(opgraft_call *call);
 
-// Plans the given sizes beforehand ("gears"): symbols and their values.
+// Plans the given sizes beforehand ("gears"): each symbol of the graph once,
+// and its value. OG_INVALID for a symbol that is missing, unknown or there
+// twice.
 OPGRAFT_API og_status opgraft_executable_plan(opgraft_executable *executable,
                                               const char *const *symbols,
                                               const int64_t *values,

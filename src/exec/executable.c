@@ -453,12 +453,35 @@ void opgraft_call_end(opgraft_call *call) {
   entry_leave(instance->entry, instance);
 }
 
+// Each given value is of a size of the graph, and no size has two.
+static og_status symbols_check(const opgraft_graph *graph,
+                               const char *const *symbols, int32_t count,
+                               opgraft_error *error) {
+  const og_sizes *sizes = &graph->sizes;
+  for (int32_t i = 0; i < count; ++i) {
+    int32_t s = 0, before = 0;
+    while (s < sizes->symbol_count &&
+           strcmp(symbols[i], sizes->symbols[s]) != 0)
+      ++s;
+    if (s == sizes->symbol_count)
+      return og_error_set(error, OG_INVALID, NULL, symbols[i],
+                          "graph %s has no size %s", graph->name, symbols[i]);
+    while (strcmp(symbols[before], symbols[i]) != 0) ++before;
+    if (before < i)
+      return og_error_set(error, OG_INVALID, NULL, symbols[i],
+                          "graph %s: the size %s is given twice", graph->name,
+                          symbols[i]);
+  }
+  return OG_OK;
+}
+
 og_status opgraft_executable_plan(opgraft_executable *executable,
                                   const char *const *symbols,
                                   const int64_t *values, int32_t count,
                                   opgraft_error *error) {
   const og_sizes *sizes = &executable->graph->sizes;
   opgraft_call call = {.struct_size = sizeof call};
+  OG_TRY(symbols_check(executable->graph, symbols, count, error));
   int64_t *all = og_alloc_zeroed((size_t)sizes->symbol_count + 1, sizeof *all);
   if (all == NULL) return og_graph_no_memory(error);
   og_status status = OG_OK;

@@ -203,7 +203,7 @@ graph v(%x: f32[4]) {
 }
 """)
     assert mlp.ok("inspect", "v.og", "--passes").count("neg(") == 1
-    assert "is for modules" in mlp.fails(2, "inspect", "m.og", "--why")
+    assert "is for modules" in mlp.fails(2, "inspect", "m.og", "--json")
     mlp.write("m.c", "")
     assert "are for graphs" in mlp.fails(2, "inspect", "m.c", "--dot")
 
@@ -298,6 +298,27 @@ def test_kernels_are_said_and_chosen(program: Program) -> None:
     assert np.array_equal(np.load(program.folder / "y.npy"),
                           x @ np.arange(1, 7, dtype="f4").reshape(3, 2))
     assert ": fast  # a rule" in program.ok(*run, "--choose", "rules", "--rules", "-")
+
+
+def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
+    program.write("m.og", MATMUL)
+    np.save(program.folder / "x.npy", np.zeros((300, 3), "f4"))
+    ran = program.ok("run", "m.og", "--in", "x.npy", "--out", "y.npy",
+                     "--rules", "-")
+    said = program.ok("inspect", "m.og", "--why", "s0=300")
+    assert said.startswith("# graph product, s0 = 300\n") and said in ran
+    for words, text in [
+        (("--why",), "no value is given for the size s0"),
+        (("--why", "s0"), "found 's0', wanted a size"),
+        (("--why", "s0=-1"), "found 's0=-1', wanted a size"),
+        (("--why", "s0=1x"), "found 's0=1x', wanted a size"),
+        (("--why", "s0=1", "s1=1"), "graph product has no size s1"),
+        (("--why", "s0=1", "s0=2"), "s0 is given twice"),
+        (("--why", "s0=1000000000000"), "bytes"),
+        (("--why", "--dot"), "exclude each other"),
+        (("s0=1",), "with --why only"),
+    ]:
+        assert text in program.fails(2, "inspect", "m.og", *words)
 
 
 def test_wrong_rules_are_refused(program: Program) -> None:

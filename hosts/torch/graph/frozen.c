@@ -285,11 +285,11 @@ PyObject *graph_export(PyObject *module, PyObject *arguments) {
 // --- The object --------------------------------------------------------------
 
 // What it holds of Python, each of which may lead back to it.
-#define FROZEN_HOLDS(X)                                                   \
-  X(graph)                                                                \
-  X(names)                                                                \
-  X(constants) X(flatten) X(unflatten) X(misfit) X(grad_is_on) X(explain) \
-      X(reduce)
+#define FROZEN_HOLDS(X) \
+  X(graph)              \
+  X(names)              \
+  X(constants)          \
+  X(flatten) X(unflatten) X(misfit) X(grad_is_on) X(explain) X(reduce)
 
 static int frozen_traverse(PyObject *object, visitproc visit, void *arg) {
   const frozen *self = (const frozen *)(const void *)object;
