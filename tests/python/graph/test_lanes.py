@@ -106,12 +106,15 @@ def test_a_trial_that_lanes_lost_is_held_again(
     source.write_text(text)
     nap = opgraft.load(build(source)).nap
 
-    c = compiled(lambda x: nap(nap(x) + 1) - nap(nap(x) - 1))
     x = torch.ones(16)
-    for _ in range(3 * CALLS):
-        c(x)
-    found = opgraft.stats(c)
-    assert found.lanes == 1
+    for _ in range(5):  # other load may disturb a trial: then a new one
+        torch._dynamo.reset()
+        c = compiled(lambda x: nap(nap(x) + 1) - nap(nap(x) - 1))
+        for _ in range(3 * CALLS):
+            c(x)
+        if opgraft.stats(c).lanes == 1:
+            break
+    assert opgraft.stats(c).lanes == 1
     for _ in range(20000):  # two more trials, should the first come too late
         same(c(x), torch.full((16,), 4.0))
         if opgraft.stats(c).lanes == 2:
