@@ -25,7 +25,7 @@ static inline og_kernel_env og_call_env(const og_call *call) {
       .workspace = call->workspace,
       .workspace_bytes = call->workspace_bytes,
       .threads = call->threads,
-      .parallel_for = og_call_env_parallel,
+      .parallel_for = call->parallel_for != NULL ? og_call_env_parallel : NULL,
       .fail = og_call_env_fail,
       .host = call,
   };
