@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -60,6 +61,90 @@ def test_reload_with_another_schema(write_module):
     m = opgraft.load(write_module(text))
     assert m.times(x, 5).tolist() == [2, 2]
     assert "int n=1" in str(torch.ops.life_schema.times.default._schema)
+
+
+NEEDED = """
+import sys, torch, opgraft
+m, x = opgraft.load(sys.argv[1]), torch.ones(2)
+space = vars(torch.ops.life_needed)
+assert m.times(x).tolist() == [2, 2] and "times" not in space
+with torch.autocast("cpu"):  # the slow road
+    assert m.times(x).tolist() == [2, 2]
+made = space["times"]
+assert torch.ops.life_needed.times is made
+with torch.autocast("cpu"):
+    assert m.times(x).tolist() == [2, 2]
+assert m.times(torch.ones(2, requires_grad=True)).tolist() == [2, 2]
+assert torch.func.vmap(m.times)(torch.ones(3, 2)).tolist() == [[2, 2]] * 3
+assert torch.ops.life_needed.times is made
+"""
+
+
+def test_torch_makes_an_operator_when_it_is_needed(write_module):
+    """In a process without Dynamo, which needs it at once."""
+    path = write_module(source(module="life_needed"))
+    done = subprocess.run([sys.executable, "-c", NEEDED, str(path)],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_that_need_an_operator_first_get_one(write_module):
+    """Four threads ask for each of 16 operators at the same time."""
+    from opgraft._load.operators import Operator
+
+    names = [f"life_first_{i}" for i in range(16)]
+    modules = [opgraft.load(write_module(source(module=n), n)) for n in names]
+    wanted = [Operator(n, "times") for n in names]
+    start = threading.Barrier(4)
+    got, failed = [], []
+
+    def ask():
+        try:
+            for op, m in zip(wanted, modules, strict=True):
+                start.wait()
+                got.append((op, op.overload))
+                with torch.autocast("cpu"):
+                    assert m.times(torch.ones(2)).tolist() == [2, 2]
+                x = torch.ones(2, requires_grad=True)
+                assert m.times(x).tolist() == [2, 2]
+        except BaseException as error:
+            failed.append(error)
+            start.abort()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed and len(got) == 4 * len(names)
+    for op, overload in got:
+        assert overload is getattr(torch.ops, op._space).times.default
+
+
+def test_slow_road_after_the_module_is_gone(write_module):
+    """The first call that needs torch's operator comes when there is none, or
+    another one of this name."""
+    first = opgraft.load(write_module(source("2", module="life_late")))
+    held = first.times
+    opgraft.load(write_module(source("3", module="life_late")))
+    with torch.autocast("cpu"):
+        assert held(torch.ones(2)).tolist() == [3, 3]
+
+    def own(x):
+        return x * 2
+
+    gone = opgraft.adopt(own, schema="own(Tensor x) -> Tensor",
+                         shape="x[*N] -> [*N]", dtype="x: f32 -> x",
+                         name="life_gone::own")
+    opgraft.unadopt(gone)
+    with torch.autocast("cpu"), pytest.raises(
+            RuntimeError, match="life_gone::own was unloaded; load its"):
+        gone(torch.ones(2))
 
 
 def test_compiled_code_follows_a_reload(write_module):

@@ -548,6 +548,15 @@ static PyObject *frame_call(const host_op *op, fast_state *state) {
   return results;
 }
 
+// The first call of a road may put another one in its place (op_roads).
+static PyObject *road_call(PyObject *function, PyObject *tuple,
+                           PyObject *named) {
+  Py_INCREF(function);
+  PyObject *result = PyObject_Call(function, tuple, named);
+  Py_DECREF(function);
+  return result;
+}
+
 // The slow road, for the call as it came.
 static PyObject *slow_call(const host_op *op, PyObject *const *arguments,
                            Py_ssize_t count, PyObject *keywords) {
@@ -564,7 +573,7 @@ static PyObject *slow_call(const host_op *op, PyObject *const *arguments,
   for (Py_ssize_t k = 0; named != NULL && k < named_count; ++k)
     PyDict_SetItem(named, PyTuple_GetItem(keywords, k), arguments[count + k]);
   if (named_count == 0 || named != NULL)
-    result = PyObject_Call(op->slow, tuple, named);
+    result = road_call(op->slow, tuple, named);
   Py_DECREF(tuple);
   Py_XDECREF(named);
   return result;
@@ -577,7 +586,7 @@ static PyObject *gradient_call(const host_op *op, const fast_state *state) {
     Py_INCREF(state->values[p]);
     PyTuple_SetItem(tuple, p, state->values[p]);
   }
-  PyObject *result = PyObject_CallObject(op->gradient, tuple);
+  PyObject *result = road_call(op->gradient, tuple, NULL);
   Py_DECREF(tuple);
   return result;
 }

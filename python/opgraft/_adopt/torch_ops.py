@@ -21,6 +21,7 @@ from .._load.module import (
     _Live,
     _register_fake,
 )
+from .._load.operators import Operator
 from . import adopted, gradients
 
 _completed: dict[str, "Completion"] = {}
@@ -119,16 +120,17 @@ def _add(
         made.added.append("shape function")
     functional = signatures.functional(d)
     name = op.name().partition("::")[2]
+    own = Operator.of(op)
     has_gradient = _has_gradient(op)
     if wanted is not None and has_gradient:
         raise ValueError(
             f"{op.name()}: has a gradient already; leave backward= out"
         )
     if functional is not None and not has_gradient:
-        grad.register_write(d, name, functional.name, op, live.library)
+        grad.register_write(d, name, functional.name, own, live.library)
     elif wanted is not None:
         live.undo.append(
-            grad.register(d, name, op, backward, live.library))
+            grad.register(d, name, own, backward, live.library))
     if wanted is not None:
         made.added.append("gradient")
     space = getattr(torch.ops, made.namespace)
@@ -141,12 +143,12 @@ def _add(
         if not has_gradient:
             live.undo.append(grad.register(
                 signatures.functional_description(d), functional.name,
-                getattr(space, functional.name).default, backward,
+                Operator.of(getattr(space, functional.name).default), backward,
                 live.library))
         made.added.append(f"functional form {functional.name}")
     if not d.mutated and not torch._C._dispatch_has_kernel_for_dispatch_key(
             op.name(), "FuncTorchBatched"):
-        batch.register(d, op.name().partition("::")[2], op, live.library)
+        batch.register(d, name, own, live.library)
         made.added.append("batch rule")
 
 

@@ -8,7 +8,6 @@ weight is not, and is looped over; the loops are counted.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from typing import Any, Callable
 
@@ -16,6 +15,7 @@ import torch
 
 from .._base.log import say_once
 from .._base.rules import Description
+from .operators import Operator
 
 loops: Counter[str] = Counter()
 """Calls that vmap made by a loop, by operator."""
@@ -167,7 +167,7 @@ def _invoke(d: Description, op: Callable[..., Any], values: list[Any]) -> Any:
 
 
 def register(
-    d: Description, name: str, op: Any, library: torch.library.Library
+    d: Description, name: str, op: Operator, library: torch.library.Library
 ) -> None:
     """torch.library.register_vmap without its look for the operator and the
     library; the public call where its parts moved."""
@@ -180,21 +180,23 @@ def register(
             retrieve_current_functorch_interpreter as current,
         )
     except ImportError:
-        torch.library.register_vmap(op, batched, lib=library)
+        torch.library.register_vmap(op.overload, batched, lib=library)
         return
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        return call(current(), batched, op, *args, **kwargs)
+        return call(current(), batched, op.overload, *args, **kwargs)
 
     library.impl(name, kernel, "FuncTorchBatched", with_keyset=True)
 
 
 def rule(d: Description, op: Callable[..., Any]) -> Callable[..., Any]:
     """The function that torch.library.register_vmap takes."""
-    made = functools.cache(lambda: Absorb(d))
+    plans: list[Absorb] = []  # made by the first call
 
     def batched(info: Any, in_dims: Any, *args: Any, **kwargs: Any) -> Any:
-        plan = made()
+        if not plans:
+            plans.append(Absorb(d))
+        plan = plans[0]
         if d.is_data_dependent:
             raise NotImplementedError(
                 f"{d.name}: vmap cannot batch a result whose size depends on "

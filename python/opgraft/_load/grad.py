@@ -10,6 +10,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from .._base.rules import Description
 from . import generate
+from .operators import Operator
 
 
 def _missing(d: Description) -> Callable[..., Any]:
@@ -51,7 +52,7 @@ def check_write(
 
 
 def register_write(
-    d: Description, name: str, other: str, op: Any,
+    d: Description, name: str, other: str, op: Operator,
     library: torch.library.Library,
 ) -> None:
     """check_write before each call of a mutating operator that torch.ops has."""
@@ -225,7 +226,7 @@ def fast(
 def register(
     d: Description,
     name: str,
-    op: Any,
+    op: Operator,
     backward: Callable[..., Any] | None,
     library: torch.library.Library,
 ) -> Callable[[], None]:
@@ -269,7 +270,7 @@ def _refuse_tangents(d: Description, args: Any) -> None:
 
 def _autograd_kernel(
     d: Description,
-    op: Any,
+    op: Operator,
     formula: Callable[..., Any],
     setup: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
@@ -289,7 +290,7 @@ def _autograd_kernel(
 
     is_any_required = torch._C._any_requires_grad
     is_transformed = torch._C._are_functorch_transforms_active
-    schema, below_autograd = op._schema, torch._C._AutoDispatchBelowAutograd
+    schema, below_autograd = op.overload._schema, torch._C._AutoDispatchBelowAutograd
 
     def forward(ctx: Any, *rest: Any) -> Any:
         *args, keys, kwargs = rest

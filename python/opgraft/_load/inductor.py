@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator
 from .._base.hooks import when_imported
 from .._base.log import say, say_once
 from .._base.rules import Description
+from .operators import Operator
 
 MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
 # Part of the key of torch.compile's caches: the code that Inductor emitted fits
@@ -62,16 +63,16 @@ def orders(d: Description) -> Iterator[tuple[int, Order]]:
 
 def register(
     d: Description,
-    op: Any,
+    op: Operator,
     extern_name: str,
     raw: Callable[[Order], Callable[..., Any]],
+    has_tagged_out: bool,
     undo: list[Callable[[], None]],
 ) -> None:
-    """`raw(order)` is an unguarded builtin with the parameters in that order.
-
-    An operator that only has a tagged .out form is told of too, for
-    cpp_wrapper. The builtins are there before any lowering runs: code that comes from a
-    cache calls them by name.
+    """Of an operator that can be lowered, or has a tagged .out form, which
+    cpp_wrapper is told of too. `raw(order)` is an unguarded builtin with the
+    parameters in that order. The builtins are there before any lowering runs:
+    code that comes from a cache calls them by name.
     """
 
     def tell_kernels() -> None:
@@ -89,16 +90,18 @@ def register(
 
     def tell_lowering() -> None:
         try:
-            _lower(d, op, extern_name, undo)
+            _lower(d, op.overload, extern_name, undo)
         except (ImportError, AttributeError, TypeError) as error:
             say_once(
                 "Inductor of this torch lacks what our lowering needs "
                 f"({error}); operators go its normal road"
             )
 
-    if can_lower(d):
+    lowers = can_lower(d)
+    if lowers:
         when_imported("torch._inductor.select_algorithm", tell_kernels, undo)
-    when_imported("torch._inductor.lowering", tell_lowering, undo)
+    if lowers or has_tagged_out:
+        when_imported("torch._inductor.lowering", tell_lowering, undo)
 
 
 def _lower(

@@ -16,7 +16,17 @@ from .. import _C
 from .._base import host, locks
 from .._base.log import say, say_once
 from .._base.rules import Description, arrange, infer
-from . import batch, dynamo, grad, inductor, signatures, withdrawn, writes
+from . import (
+    batch,
+    dynamo,
+    grad,
+    inductor,
+    operators,
+    signatures,
+    withdrawn,
+    writes,
+)
+from .operators import Operator
 
 VERSION = "0.1.0"
 
@@ -467,7 +477,7 @@ def _clone_empty(value: Any) -> Any:
 
 
 def _count_writes(
-    m: Module, d: Description, form: signatures.Form, op: Any
+    m: Module, d: Description, form: signatures.Form, op: Operator
 ) -> None:
     """Version counters, and autograd's word on writing to what it watches."""
     live = m._live
@@ -544,7 +554,8 @@ def _order(m: Module, form: signatures.Form) -> None:
                  f"({error}): calls may be merged or left out there")
 
 
-def _autocast(m: Module, d: Description, form: signatures.Form, op: Any) -> None:
+def _autocast(m: Module, d: Description, form: signatures.Form,
+              op: Operator) -> None:
     """Under autocast, arguments that must have one type get one: the autocast
     type where the operator takes it, else the widest among them."""
     groups: dict[int, list[int]] = {}
@@ -625,10 +636,8 @@ def _infer_fake(m: Module, d: Description, form: signatures.Form) -> None:
     _register_fake(library, f"{m.namespace}::{form.name}", form.name, fake)
 
 
-def _operator(m: Module, form: signatures.Form) -> Any:
-    base, _, overload = form.name.partition(".")
-    return getattr(getattr(getattr(torch.ops, m.namespace), base),
-                   overload or "default")
+def _operator(m: Module, form: signatures.Form) -> Operator:
+    return operators.defined(m.namespace, form.name)
 
 
 def _register_fake(
@@ -671,7 +680,7 @@ def _functional_kernel(
 
 
 def _bind(
-    m: Module, d: Description, form: signatures.Form, name: str, op: Any,
+    m: Module, d: Description, form: signatures.Form, name: str, op: Operator,
     out_form: signatures.Form | None = None,
 ) -> Callable[..., Any]:
     """The function that the user calls: the guarded builtin."""
@@ -680,24 +689,30 @@ def _bind(
     builtin = _C.op_bind(state, name, _doc(d, name), m._reduce(d, form.kind))
     stand_in = functools.cache(
         lambda: dynamo.stand_in(
-            d, op, _operator(m, out_form) if out_form else None, form.aliases)
+            d, op.overload,
+            _operator(m, out_form).overload if out_form else None,
+            form.aliases)
     )
-    # Where the dispatcher's form returns less than the user's, or there are
-    # outs to hand on, the slow road goes through the stand-in.
-    slow = op if not form.aliases and out_form is None else (
-        lambda *args, **kwargs: stand_in()(*args, **kwargs)
-    )
-    gradient = None
+    roads: list[Any] = []
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        # The first call: later ones reach what takes them at once. Where the
+        # dispatcher's form returns less than the user's, or there are outs to
+        # hand on, that is the stand-in.
+        roads[0] = (stand_in() if form.aliases or out_form is not None
+                    else op.overload)
+        _C.op_roads(state, *roads)
+        return roads[0](*args, **kwargs)
+
+    roads += [slow, None]
     if form.kind == "base" and grad.has_functions(d):
-        fast = functools.cache(lambda: grad.fast(
-            d, builtin, _backward(m, d, builtin)))
-
         def gradient(*args: Any) -> Any:
-            # The first call: later ones reach autograd.Function at once.
-            _C.op_roads(state, slow, fast())
-            return fast()(*args)
+            roads[1] = grad.fast(d, builtin, _backward(m, d, builtin))
+            _C.op_roads(state, *roads)
+            return roads[1](*args)
 
-    _C.op_roads(state, slow, gradient)
+        roads[1] = gradient
+    _C.op_roads(state, *roads)
     m._states[form.kind, d.name] = state
     dynamo.register(builtin, stand_in, m._live.undo)
     return builtin
@@ -773,7 +788,7 @@ def _register(m: Module, d: Description) -> None:
     assert m._live is not None
     if d.numbers:  # the fast road makes tensors only
         m._states["base", d.name] = _new_state(m, d, form)
-        builtin = dynamo.stand_in(d, op, None, form.aliases)
+        builtin = dynamo.stand_in(d, op.overload, None, form.aliases)
     else:
         builtin = _bind(m, d, form, _function_name(d), op, out_form)
     _expose(m, _function_name(d), d, builtin)
@@ -786,17 +801,15 @@ def _register(m: Module, d: Description) -> None:
         _inplace(m, d, inplace)
     if functional is not None:
         _functional(m, d, functional, op, _backward(m, d, builtin))
-    has_tag = out_form is not None and bool(out_form.results)
-    if inductor.can_lower(d) or has_tag:
-        inductor.register(
-            d, op, f"opgraft_{m.namespace}_{d.name.replace('.', '__')}_"
-                   f"{m.hash[:8]}",
-            lambda order: _C.op_bind(
-                _new_state(m, d, form, raw=True, order=order),
-                d.base_name, "", None,
-            ),
-            m._live.undo,
-        )
+    inductor.register(
+        d, op,
+        f"opgraft_{m.namespace}_{d.name.replace('.', '__')}_{m.hash[:8]}",
+        lambda order: _C.op_bind(
+            _new_state(m, d, form, raw=True, order=order),
+            d.base_name, "", None,
+        ),
+        out_form is not None and bool(out_form.results), m._live.undo,
+    )
 
 
 def _expose(
@@ -832,7 +845,8 @@ def _functional(
     _infer_fake(m, d, form)
     _functional_kernel(m, d, form, op)
     assert m._live is not None
+    own = _operator(m, form)
     m._live.undo.append(grad.register(
-        signatures.functional_description(d), form.name, _operator(m, form),
+        signatures.functional_description(d), form.name, own,
         backward, m._live.library))
-    _expose(m, form.name.replace(".", "_"), d, _operator(m, form))
+    _expose(m, form.name.replace(".", "_"), d, own.overload)
