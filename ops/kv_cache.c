@@ -56,8 +56,8 @@ static int64_t token_bytes(const og_tensor *x) {
 
 static og_status tokens_run(copy *c, int64_t count) {
   const int64_t bytes = token_bytes(c->key) + token_bytes(c->value);
-  return og_parallel_tasks(c->call, count, og_grain(OG_GRAIN_BYTES, bytes),
-                           tokens_copy, c);
+  return og_parallel_tasks(
+      c->call, count, og_grain(OG_GRAIN_CACHED_BYTES, bytes), tokens_copy, c);
 }
 
 static og_status bad_entry(const og_call *call, const char *name, int64_t i,

@@ -26,7 +26,10 @@ enum {
   // Elements that plain code passes over several times: softmax and scans in
   // double, the choice of the largest, merged states, bytes made of 8 flags.
   OG_GRAIN_HEAVY = 4096,
-  OG_GRAIN_BYTES = 65536,     // of rows that are copied as they are
+  OG_GRAIN_BYTES = 65536,  // of rows that are copied from anywhere in memory
+  // Of rows that are copied right after they were computed: a core copies four
+  // times as much where its cache holds them.
+  OG_GRAIN_CACHED_BYTES = 262144,
   OG_GRAIN_PRODUCTS = 65536,  // multiply-adds of a contraction in plain code
 };
 
