@@ -130,7 +130,8 @@ OPGRAFT_API const opgraft_op *opgraft_module_find_op(
     const opgraft_module *module, const char *name);
 
 // The declaration as JSON: arguments, results, patterns, programs (see
-// docs/abi.md). Returns the length without NUL; writes at most `size` bytes.
+// docs/abi.md; opgraft/info.h has structs). Returns the length without NUL;
+// writes at most `size` bytes.
 OPGRAFT_API size_t opgraft_op_describe(const opgraft_op *op, char *buffer,
                                        size_t size);
 OPGRAFT_API const char *opgraft_op_name(const opgraft_op *op);
