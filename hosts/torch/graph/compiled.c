@@ -657,12 +657,12 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
 // --- The object --------------------------------------------------------------
 
 // What it holds of Python, each of which may lead back to it.
-#define COMPILED_HOLDS(X)                                                \
-  X(context.targets)                                                     \
-  X(context.recipes)                                                     \
-  X(context.in_python)                                                   \
-  X(context.others) X(context.recipe_find) X(walked.captured) X(resolve) \
-      X(below) X(misfit)
+#define COMPILED_HOLDS(X) \
+  X(context.targets)      \
+  X(context.recipes)      \
+  X(context.in_python)    \
+  X(context.others)       \
+  X(context.recipe_find) X(walked.captured) X(resolve) X(below) X(misfit)
 
 static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   const compiled *self = (const compiled *)(const void *)object;

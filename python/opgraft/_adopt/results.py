@@ -23,7 +23,7 @@ def python_record(
 
 
 def several_from(
-    operator: str, found: Any, names: tuple[str | None, ...]
+    operator: str, found: Any, names: tuple[str, ...]
 ) -> tuple[Any, ...]:
     """The results of an operator that has several, in the schema's order, from
     what is neither a tuple nor a list."""
@@ -43,18 +43,16 @@ def several_from(
 
 
 def _by_name(
-    operator: str, found: dict[str, Any], names: tuple[str | None, ...]
+    operator: str, found: dict[str, Any], names: tuple[str, ...]
 ) -> tuple[Any, ...]:
-    """In order where the schema has no names."""
-    if all(n is None for n in names) and len(found) == len(names):
-        return tuple(found.values())
     if set(found) != set(names):
         wanted = ", ".join(f"Tensor {n}" for n in found)
+        expected = ", ".join(n or "a result without a name" for n in names)
         raise RuntimeError(
             f"{operator}: the callable returned {', '.join(map(str, found))}, "
-            f"expected {', '.join(map(str, names))}; name the results in the "
-            f'schema as it does: "-> ({wanted})"')
-    return tuple(found[n] for n in names if n is not None)
+            f"expected {expected}; name the results in the schema as it does: "
+            f'"-> ({wanted})"')
+    return tuple(found[n] for n in names)
 
 
 def tensor_from(

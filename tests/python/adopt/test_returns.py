@@ -140,6 +140,15 @@ def test_results_by_other_names(value, text):
         f(torch.ones(3))
 
 
+def test_a_dict_wants_names_in_the_schema():
+    f = opgraft.adopt(lambda x: {"low": 1.0, "high": 2.0},
+                      "ends(Tensor x) -> (Tensor, Tensor)",
+                      shape="x[*N] -> [], []", dtype="x: f32 -> x, x",
+                      name="returns::ends")
+    with pytest.raises(RuntimeError, match="without a name.*Tensor low, Tensor high"):
+        f(torch.ones(3))
+
+
 @pytest.mark.parametrize("value, want", [
     (lambda x: x, lambda x: x), (lambda x: x.t(), lambda x: x.t()),
     (lambda x: (x * 2,), lambda x: x * 2),
