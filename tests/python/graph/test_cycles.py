@@ -7,9 +7,10 @@ import gc
 import weakref
 from typing import Any, Callable
 
-import opgraft
 import pytest
 import torch
+
+import opgraft
 
 
 class Token:
