@@ -93,7 +93,7 @@ def main() -> None:
     print(f"  load of {COUNT} operators          {loads[0]:8.1f} / "
           f"{loads[len(rows) // 2]:8.1f}")
     goals.add("import opgraft beyond torch", imports[0], 30, unit=" ms")
-    goals.add(f"load of {COUNT} operators", loads[0], 25, unit=" ms")
+    goals.add(f"load of {COUNT} operators", loads[0], 20, unit=" ms")
     if size is None:
         goals.absent("core library, stripped", "not installed, or no strip")
     else:
