@@ -453,48 +453,17 @@ void opgraft_call_end(opgraft_call *call) {
   entry_leave(instance->entry, instance);
 }
 
-// Each given value is of a size of the graph, and no size has two.
-static og_status symbols_check(const opgraft_graph *graph,
-                               const char *const *symbols, int32_t count,
-                               opgraft_error *error) {
-  const og_sizes *sizes = &graph->sizes;
-  for (int32_t i = 0; i < count; ++i) {
-    int32_t s = 0, before = 0;
-    while (s < sizes->symbol_count &&
-           strcmp(symbols[i], sizes->symbols[s]) != 0)
-      ++s;
-    if (s == sizes->symbol_count)
-      return og_error_set(error, OG_INVALID, NULL, symbols[i],
-                          "graph %s has no size %s", graph->name, symbols[i]);
-    while (strcmp(symbols[before], symbols[i]) != 0) ++before;
-    if (before < i)
-      return og_error_set(error, OG_INVALID, NULL, symbols[i],
-                          "graph %s: the size %s is given twice", graph->name,
-                          symbols[i]);
-  }
-  return OG_OK;
-}
-
 og_status opgraft_executable_plan(opgraft_executable *executable,
                                   const char *const *symbols,
                                   const int64_t *values, int32_t count,
                                   opgraft_error *error) {
-  const og_sizes *sizes = &executable->graph->sizes;
+  const opgraft_graph *graph = executable->graph;
   opgraft_call call = {.struct_size = sizeof call};
-  OG_TRY(symbols_check(executable->graph, symbols, count, error));
-  int64_t *all = og_alloc_zeroed((size_t)sizes->symbol_count + 1, sizeof *all);
+  int64_t *all =
+      og_alloc_zeroed((size_t)graph->sizes.symbol_count + 1, sizeof *all);
   if (all == NULL) return og_graph_no_memory(error);
-  og_status status = OG_OK;
-  for (int32_t s = 0; s < sizes->symbol_count && status == OG_OK; ++s) {
-    int32_t i = 0;
-    while (i < count && strcmp(symbols[i], sizes->symbols[s]) != 0) ++i;
-    if (i == count)
-      status = og_error_set(error, OG_INVALID, NULL, sizes->symbols[s],
-                            "graph %s: no value is given for the size %s",
-                            executable->graph->name, sizes->symbols[s]);
-    else
-      all[s] = values[i];
-  }
+  og_status status =
+      og_symbols_bind_named(graph, symbols, values, count, all, error);
   if (status == OG_OK)
     status = call_begin(executable, NULL, NULL, all, &call, error);
   if (status == OG_OK) opgraft_call_end(&call);

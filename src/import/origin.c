@@ -51,18 +51,14 @@ static og_status args_copy(og_import *import, positions *p,
   return OG_OK;
 }
 
-static og_status name_set(og_import *import, const char *name) {
-  import->origin->name = og_graph_string(import->graph, name);
-  return import->origin->name != NULL ? OG_OK
-                                      : og_graph_no_memory(import->error);
-}
-
 static og_status origin_make(og_import *import, const char *name) {
   og_origin *origin = og_arena_alloc(&import->graph->arena, sizeof *origin);
   if (origin == NULL) return og_graph_no_memory(import->error);
-  *origin = (og_origin){.host_node = import->record->host_node};
+  *origin = (og_origin){.name = og_graph_string(import->graph, name),
+                        .host_node = import->record->host_node};
+  if (origin->name == NULL) return og_graph_no_memory(import->error);
   import->origin = origin;
-  return name_set(import, name);
+  return OG_OK;
 }
 
 og_status og_origin_get(og_import *import, og_origin **out_origin) {

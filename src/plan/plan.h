@@ -80,6 +80,13 @@ og_status og_symbols_bind(const opgraft_graph *graph,
                           const og_tensor *const *in, const int64_t *ints,
                           int64_t *out_symbols, opgraft_error *error);
 
+// The same from names and their values: each symbol of the graph once.
+// OG_INVALID for a name that is missing, unknown or there twice.
+og_status og_symbols_bind_named(const opgraft_graph *graph,
+                                const char *const *names, const int64_t *values,
+                                int32_t count, int64_t *out_symbols,
+                                opgraft_error *error);
+
 // --- Offsets -----------------------------------------------------------------
 
 typedef struct og_buffer {

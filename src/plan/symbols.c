@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a graph's symbols, from its inputs.
+// The values of a graph's symbols, from its inputs or from names.
 
 #include <opgraft/graph_file.h>
 #include <string.h>
@@ -128,6 +128,45 @@ og_status og_symbols_bind(const opgraft_graph *graph,
                             "graph %s: no input has the size %s; its value "
                             "depends on data, which a plan cannot know",
                             graph->name, graph->sizes.symbols[s]);
+  og_free(is_bound);
+  return status;
+}
+
+static og_status name_bind(const opgraft_graph *graph, const char *name,
+                           int64_t value, int64_t *symbols, bool *is_bound,
+                           opgraft_error *error) {
+  const og_sizes *sizes = &graph->sizes;
+  int32_t s = 0;
+  while (s < sizes->symbol_count && strcmp(name, sizes->symbols[s]) != 0) ++s;
+  if (s == sizes->symbol_count)
+    return og_error_set(error, OG_INVALID, NULL, name,
+                        "graph %s has no size %s", graph->name, name);
+  if (is_bound[s])
+    return og_error_set(error, OG_INVALID, NULL, name,
+                        "graph %s: the size %s is given twice", graph->name,
+                        name);
+  symbols[s] = value;
+  is_bound[s] = true;
+  return OG_OK;
+}
+
+og_status og_symbols_bind_named(const opgraft_graph *graph,
+                                const char *const *names, const int64_t *values,
+                                int32_t count, int64_t *out_symbols,
+                                opgraft_error *error) {
+  const og_sizes *sizes = &graph->sizes;
+  bool *is_bound =
+      og_alloc_zeroed((size_t)sizes->symbol_count + 1, sizeof *is_bound);
+  if (is_bound == NULL) return og_graph_no_memory(error);
+  og_status status = OG_OK;
+  for (int32_t i = 0; i < count && status == OG_OK; ++i)
+    status =
+        name_bind(graph, names[i], values[i], out_symbols, is_bound, error);
+  for (int32_t s = 0; s < sizes->symbol_count && status == OG_OK; ++s)
+    if (!is_bound[s])
+      status = og_error_set(error, OG_INVALID, NULL, sizes->symbols[s],
+                            "graph %s: no value is given for the size %s",
+                            graph->name, sizes->symbols[s]);
   og_free(is_bound);
   return status;
 }
