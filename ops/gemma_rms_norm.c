@@ -10,34 +10,31 @@
 
 enum { N, D };  // dims of the shape rules, in order of first appearance
 
-static og_status gemma_rms_norm(const og_call *call) {
-  enum { X, WEIGHT };
-  const og_kernel_env env = og_call_env(call);
-  const og_rms_norm norm = {
-      .x = og_data(call->in[X]),
-      .weight = og_data(call->in[WEIGHT]),
-      .y = og_data(call->out[0]),
+// Of the arguments at these positions.
+static og_rms_norm norm_of(const og_call *call, int32_t x, int32_t weight) {
+  return (og_rms_norm){
+      .x = og_data(call->in[x]),
+      .weight = og_data(call->in[weight]),
       .rows = call->dim[N],
       .width = call->dim[D],
       .eps = (float)call->attr[0].f,
       .offset = 1,
-      .element = og_element_of(call->in[X]),
+      .element = og_element_of(call->in[x]),
   };
+}
+
+static og_status gemma_rms_norm(const og_call *call) {
+  enum { X, WEIGHT };
+  const og_kernel_env env = og_call_env(call);
+  og_rms_norm norm = norm_of(call, X, WEIGHT);
+  norm.y = og_data(call->out[0]);
   return og_rms_norm_run(&env, &norm);
 }
 
 static og_status gemma_rms_norm_backward(const og_call *call) {
   enum { GRAD, X, WEIGHT };
   const og_kernel_env env = og_call_env(call);
-  const og_rms_norm norm = {
-      .x = og_data(call->in[X]),
-      .weight = og_data(call->in[WEIGHT]),
-      .rows = call->dim[N],
-      .width = call->dim[D],
-      .eps = (float)call->attr[0].f,
-      .offset = 1,
-      .element = og_element_of(call->in[X]),
-  };
+  const og_rms_norm norm = norm_of(call, X, WEIGHT);
   return og_rms_norm_grad_run(&env, &norm, og_data(call->in[GRAD]),
                               og_data(call->out[0]), og_data(call->out[1]));
 }
