@@ -94,6 +94,13 @@ opgraft_executable *cli_executable_create(opgraft_graph *graph,
   return NULL;
 }
 
+char *cli_rules_text(const opgraft_executable *executable) {
+  const size_t length = opgraft_executable_rules(executable, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  opgraft_executable_rules(executable, text, length + 1);
+  return text;
+}
+
 // --- Tensors -----------------------------------------------------------------
 
 static size_t item_bytes(const og_tensor *tensor) {

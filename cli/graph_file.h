@@ -20,6 +20,8 @@ opgraft_graph *cli_graph_open(const char *path, const cli_args *args);
 opgraft_executable *cli_executable_create(opgraft_graph *graph,
                                           const char *disable,
                                           const opgraft_host *host);
+// Which kernel runs which node (opgraft_executable_rules), to be freed.
+char *cli_rules_text(const opgraft_executable *executable);
 
 // --- Tensors -----------------------------------------------------------------
 

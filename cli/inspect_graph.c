@@ -9,25 +9,16 @@
 #include "graph_file.h"
 #include "inspect.h"
 
-typedef size_t (*print_fn)(const void *of, char *buffer, size_t size);
+typedef size_t (*print_fn)(const opgraft_graph *graph, char *buffer,
+                           size_t size);
 
-static int text_print(const void *of, print_fn print) {
-  const size_t length = print(of, NULL, 0);
+static int graph_print(const opgraft_graph *graph, print_fn print) {
+  const size_t length = print(graph, NULL, 0);
   char *text = cli_alloc(length + 1, 1);
-  const bool is_whole = length > 0 && print(of, text, length + 1) == length;
+  const bool is_whole = length > 0 && print(graph, text, length + 1) == length;
   if (is_whole) fputs(text, stdout);
   free(text);
   return is_whole ? CLI_OK : cli_error("not enough memory");
-}
-
-static size_t print_text(const void *of, char *buffer, size_t size) {
-  return opgraft_graph_print(of, buffer, size);
-}
-static size_t print_dot(const void *of, char *buffer, size_t size) {
-  return opgraft_graph_print_dot(of, buffer, size);
-}
-static size_t print_rules(const void *of, char *buffer, size_t size) {
-  return opgraft_executable_rules(of, buffer, size);
 }
 
 // --- Which kernel runs each node ---------------------------------------------
@@ -75,7 +66,10 @@ static int rules_print(opgraft_executable *executable, const sizes *s) {
   if (opgraft_executable_plan(executable, s->names, s->values, s->count,
                               &error) != OG_OK)
     return cli_library_error(&error);
-  return text_print(executable, print_rules);
+  char *text = cli_rules_text(executable);
+  fputs(text, stdout);
+  free(text);
+  return CLI_OK;
 }
 
 // A plan is made, and takes its arena, but nothing runs.
@@ -100,7 +94,8 @@ static int shown(opgraft_graph *graph, const cli_args *args) {
   if (cli_has(args, "passes") &&
       opgraft_graph_finish(graph, NULL, &error) != OG_OK)
     return cli_library_error(&error);
-  return text_print(graph, cli_has(args, "dot") ? print_dot : print_text);
+  return graph_print(graph, cli_has(args, "dot") ? opgraft_graph_print_dot
+                                                 : opgraft_graph_print);
 }
 
 int cli_graph_inspect(const cli_args *args, const char *path) {

@@ -318,12 +318,10 @@ static int plain_run(job *j) {
 }
 
 static bool rules_write(const job *j, const char *path) {
-  const size_t length = opgraft_executable_rules(j->executable, NULL, 0);
-  char *text = cli_alloc(length + 1, 1);
-  opgraft_executable_rules(j->executable, text, length + 1);
+  char *text = cli_rules_text(j->executable);
   const bool is_written = strcmp(path, "-") == 0
                               ? fputs(text, stdout) >= 0
-                              : cli_file_write(path, text, length);
+                              : cli_file_write(path, text, strlen(text));
   free(text);
   return is_written;
 }
