@@ -69,6 +69,7 @@ typedef struct opgraft_value_info {
   // Results only: 1 + the position of the argument (in record.args) whose
   // storage this result shares, 0 where it is fresh.
   int32_t view_of;
+  og_device device;  // where its memory is; {0, 0}: the CPU
 } opgraft_value_info;
 
 OPGRAFT_API og_status opgraft_graph_add_input(opgraft_graph *graph,

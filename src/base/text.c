@@ -178,19 +178,46 @@ void og_text_add_json_field(og_text *text, const char *key, const char *value) {
   og_text_add_json(text, value);
 }
 
+bool og_i64_parse(const char *text, size_t length, int64_t *out) {
+  const bool is_negative = length > 0 && text[0] == '-';
+  int64_t number = 0;
+  if (length == (size_t)is_negative) return false;
+  for (size_t i = is_negative; i < length; ++i) {
+    if (text[i] < '0' || text[i] > '9') return false;
+    const int64_t digit = text[i] - '0';
+    if (!og_i64_mul(number, 10, &number) ||
+        !(is_negative ? og_i64_sub(number, digit, &number)
+                      : og_i64_add(number, digit, &number)))
+      return false;
+  }
+  *out = number;
+  return true;
+}
+
 // --- Devices and types -------------------------------------------------------
 
+static const struct {
+  int32_t type;
+  const char *name;
+} device_names[] = {
+    {OG_CPU, "cpu"}, {OG_CUDA, "cuda"}, {OG_ROCM, "rocm"}, {OG_EXT_DEV, "ext"}};
+enum { DEVICE_COUNT = sizeof device_names / sizeof *device_names };
+
 const char *og_device_name(int32_t type) {
-  static const struct {
-    int32_t type;
-    const char *name;
-  } rows[] = {{OG_CPU, "cpu"},
-              {OG_CUDA, "cuda"},
-              {OG_ROCM, "rocm"},
-              {OG_EXT_DEV, "ext"}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
-    if (rows[i].type == type) return rows[i].name;
+  for (size_t i = 0; i < DEVICE_COUNT; ++i)
+    if (device_names[i].type == type) return device_names[i].name;
   return NULL;
+}
+
+bool og_device_parse(const char *name, size_t length, int32_t *out_type) {
+  for (size_t i = 0; i < DEVICE_COUNT; ++i) {
+    if (strlen(device_names[i].name) != length ||
+        memcmp(device_names[i].name, name, length) != 0)
+      continue;
+    *out_type = device_names[i].type;
+    return true;
+  }
+  return false;
 }
 
 static const struct {

@@ -35,6 +35,9 @@ void og_text_reset(og_text *text);
 
 // The whole of `text` as a decimal number; false if it is none.
 bool og_double_parse(const char *text, size_t length, double *out);
+// A whole decimal integer with an optional minus sign; false otherwise, and
+// where it does not fit.
+bool og_i64_parse(const char *text, size_t length, int64_t *out);
 
 // The character of UTF-8 at `s`: its length in bytes, 0 where there is none
 // (overlong forms, surrogates), and its code point.
@@ -44,6 +47,12 @@ bool og_is_plain(uint32_t code);
 
 // "cpu", "cuda", "rocm", "ext"; NULL for a code that has no name.
 const char *og_device_name(int32_t type);
+// False for a name that og_device_name does not give.
+bool og_device_parse(const char *name, size_t length, int32_t *out_type);
+static const og_device og_cpu = {OG_CPU, 0};
+static inline bool og_device_equal(og_device a, og_device b) {
+  return a.type == b.type && a.id == b.id;
+}
 
 // "f32", "bf16", "i64", "bool", ...; "?" for a type that has no name.
 const char *og_dtype_name(og_dtype dtype);

@@ -79,6 +79,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s is not finished; call opgraft_graph_finish",
                         graph->name);
+  OG_TRY(og_graph_need_cpu(graph, error));
   opgraft_executable *executable = og_alloc_zeroed(1, sizeof *executable);
   if (executable == NULL) return og_graph_no_memory(error);
   const og_status status = executable_fill(executable, host, error);

@@ -199,6 +199,7 @@ static og_status input_wrong(const plain *p, int32_t index, const char *what) {
 // Before sizes are known: kinds, types and ranks.
 static og_status inputs_match(const plain *p, const og_tensor *const *in,
                               const int64_t *ints, int32_t count) {
+  OG_TRY(og_graph_need_cpu(p->graph, p->error));
   if (count != p->graph->input_count)
     return og_error_set(p->error, OG_INVALID, NULL, NULL,
                         "graph %s: %d inputs here, expected %d", p->graph->name,
@@ -249,7 +250,7 @@ static og_status layout_make(plain *p, opgraft_value id) {
     if (sizes[d] > 1 && !og_i64_mul(stride, sizes[d], &stride))
       stride = INT64_MAX;  // told when the value is used
   }
-  p->layouts[id] = (og_tensor){.device = {OG_CPU, 0},
+  p->layouts[id] = (og_tensor){.device = value->device,
                                .ndim = value->ndim,
                                .dtype = value->dtype,
                                .shape = sizes,

@@ -128,7 +128,7 @@ static og_status size_check(const opgraft_graph *graph, opgraft_size size,
 }
 
 og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
-                             og_dtype dtype, int32_t ndim,
+                             og_dtype dtype, og_device device, int32_t ndim,
                              const opgraft_size *shape,
                              const opgraft_size *strides,
                              opgraft_value *out_value, opgraft_error *error) {
@@ -157,6 +157,7 @@ og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
   *out_value = graph->value_count++;
   graph->values[*out_value] = (og_value){.kind = kind,
                                          .dtype = dtype,
+                                         .device = device,
                                          .ndim = ndim,
                                          .shape = dims,
                                          .strides = dims + rank,
@@ -176,8 +177,8 @@ static og_status literal_add(opgraft_graph *graph, og_dtype dtype, int64_t bits,
       return OG_OK;
     }
   }
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_LITERAL, dtype, 0, NULL, NULL,
-                            out_value, error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_LITERAL, dtype, og_cpu, 0, NULL,
+                            NULL, out_value, error));
   graph->values[*out_value].number.i = bits;
   graph->values[*out_value].result = graph->literal_head;
   graph->literal_head = *out_value + 1;
@@ -215,7 +216,8 @@ bool og_value_same_shape(const og_value *a, const og_value *b) {
 
 bool og_value_same_place(const og_value *a, const og_value *b) {
   bool same = og_value_same_shape(a, b) && a->offset == b->offset &&
-              og_dtype_equal(a->dtype, b->dtype);
+              og_dtype_equal(a->dtype, b->dtype) &&
+              og_device_equal(a->device, b->device);
   for (int32_t i = 0; same && i < a->ndim; ++i)
     same = a->strides[i] == b->strides[i] || a->shape[i] == OG_SIZE_ONE;
   return same;
@@ -230,6 +232,19 @@ bool og_value_is_dense(opgraft_graph *graph, const og_value *value) {
     if (value->strides[i] != strides[i] && value->shape[i] != OG_SIZE_ONE)
       return false;
   return true;
+}
+
+og_status og_graph_need_cpu(const opgraft_graph *graph, opgraft_error *error) {
+  for (int32_t v = 0; v < graph->value_count; ++v) {
+    const og_value *value = &graph->values[v];
+    if (value->device.type == OG_CPU) continue;
+    return og_error_set(error, OG_DEVICE, NULL, value->name,
+                        "graph %s: a value is on %s:%d, expected the CPU, the "
+                        "only device that graphs run on",
+                        graph->name, og_device_name(value->device.type),
+                        (int)value->device.id);
+  }
+  return OG_OK;
 }
 
 // --- Inputs and outputs ------------------------------------------------------
@@ -278,6 +293,12 @@ og_status og_value_info_copy(const opgraft_value_info *from,
   static const char name[] = "opgraft_value_info";
   OG_TRY(og_copy_sized(name, from, out, sizeof *out, error));
   OG_TRY(og_flags_check(name, out->flags, OPGRAFT_INPUT_STATIC, error));
+  if (out->device.type == 0) out->device = og_cpu;
+  if (og_device_name(out->device.type) == NULL)
+    return og_error_set(error, OG_DEVICE, NULL, name,
+                        "opgraft_value_info.device has type %d, expected "
+                        "OG_CPU, OG_CUDA, OG_ROCM or OG_EXT_DEV",
+                        (int)out->device.type);
   if (out->ndim <= 0 || out->shape != NULL) return OG_OK;
   return og_error_set(error, OG_INVALID, NULL, name,
                       "opgraft_value_info.shape is NULL, expected %d sizes",
@@ -291,8 +312,9 @@ og_status opgraft_graph_add_input(opgraft_graph *graph, const char *name,
   opgraft_value_info own;
   OG_TRY(building(graph, error));
   OG_TRY(og_value_info_copy(info, &own, error));
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_INPUT, own.dtype, own.ndim,
-                            own.shape, own.strides, out_value, error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_INPUT, own.dtype, own.device,
+                            own.ndim, own.shape, own.strides, out_value,
+                            error));
   og_value *value = &graph->values[*out_value];
   value->flags = own.flags;
   value->host_offset = own.offset;
@@ -320,14 +342,19 @@ og_status opgraft_graph_add_constant(opgraft_graph *graph, const char *name,
     return og_error_set(error, OG_INVALID, NULL, name,
                         "a constant has %d dims, at most %d are possible",
                         (int)data->ndim, (int)OPGRAFT_RANK_MAX);
+  if (data->device.type != OG_CPU)
+    return og_error_set(error, OG_DEVICE, NULL, name,
+                        "a constant is on device %d, expected the CPU: its "
+                        "bytes are copied",
+                        (int)data->device.type);
   size_t bytes = og_dtype_bytes(data->dtype);
   for (int32_t i = 0; i < data->ndim; ++i) {
     OG_TRY(og_size_const(&graph->sizes, data->shape[i], &shape[i], error));
     if (!og_size_mul(bytes, (size_t)data->shape[i], &bytes))
       return og_graph_no_memory(error);
   }
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_CONSTANT, data->dtype, data->ndim,
-                            shape, NULL, out_value, error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_CONSTANT, data->dtype, og_cpu,
+                            data->ndim, shape, NULL, out_value, error));
   og_value *value = &graph->values[*out_value];
   OG_TRY(name_copy(graph, name, &value->name, error));
   // Room to align: kernels of any instruction set read constants.

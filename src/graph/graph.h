@@ -72,6 +72,7 @@ typedef enum og_value_kind {
 typedef struct og_value {
   og_value_kind kind;
   og_dtype dtype;
+  og_device device;  // of a literal: the CPU
   int32_t ndim;
   const opgraft_size *shape;
   const opgraft_size *strides;
@@ -186,7 +187,7 @@ og_status og_value_info_copy(const opgraft_value_info *from,
 // A new value that is its own root, row-major where `strides` is NULL. The
 // arrays are copied.
 og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
-                             og_dtype dtype, int32_t ndim,
+                             og_dtype dtype, og_device device, int32_t ndim,
                              const opgraft_size *shape,
                              const opgraft_size *strides,
                              opgraft_value *out_value, opgraft_error *error);
@@ -214,6 +215,9 @@ og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
 bool og_value_same_shape(const og_value *a, const og_value *b);
 bool og_value_same_place(const og_value *a, const og_value *b);
 bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
+// OG_DEVICE where a value is on another device than the CPU, which is what
+// graphs run on.
+og_status og_graph_need_cpu(const opgraft_graph *graph, opgraft_error *error);
 
 // --- Messages ----------------------------------------------------------------
 

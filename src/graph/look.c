@@ -30,6 +30,7 @@ og_status opgraft_graph_input(const opgraft_graph *graph, int32_t index,
     const og_value *value = &graph->values[input->value];
     info.flags = value->flags;
     info.dtype = value->dtype;
+    info.device = value->device;
     info.ndim = value->ndim;
     info.shape = value->shape;
     info.strides = value->strides;

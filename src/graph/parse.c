@@ -227,6 +227,7 @@ static og_status read_value_use(parser *p, opgraft_value *out) {
 
 typedef struct value_type {
   og_dtype dtype;
+  og_device device;
   int32_t ndim;
   bool has_strides;
   opgraft_size shape[OPGRAFT_RANK_MAX];
@@ -253,6 +254,19 @@ static og_status read_dtype(parser *p, og_dtype *out) {
   return OG_OK;
 }
 
+// " on cuda:0", or nothing for the CPU.
+static og_status read_place(parser *p, og_device *out) {
+  const char *name;
+  *out = og_cpu;
+  if (!take(p, "on")) return OG_OK;
+  const size_t length = word(p, &name);
+  if (!og_device_parse(name, length, &out->type))
+    return wrong(p, "cpu, cuda, rocm or ext");
+  p->at += length;
+  OG_TRY(need(p, ":"));
+  return read_int(p, &out->id);
+}
+
 static og_status read_type(parser *p, value_type *out) {
   int32_t count;
   OG_TRY(read_dtype(p, &out->dtype));
@@ -264,15 +278,17 @@ static og_status read_type(parser *p, value_type *out) {
     OG_TRY(read_sizes(p, "}", out->strides, &count));
     if (count != out->ndim) return wrong(p, "as many strides as dims before");
   }
-  if (!take(p, "+(")) return OG_OK;
-  OG_TRY(read_size(p, &out->offset));
-  return need(p, ")");
+  if (take(p, "+(")) {
+    OG_TRY(read_size(p, &out->offset));
+    OG_TRY(need(p, ")"));
+  }
+  return read_place(p, &out->device);
 }
 
 static og_status value_make(parser *p, og_value_kind kind,
                             const value_type *type, opgraft_value *out) {
   OG_TRY(og_graph_add_value(
-      p->graph, kind, type->dtype, type->ndim, type->shape,
+      p->graph, kind, type->dtype, type->device, type->ndim, type->shape,
       type->has_strides ? type->strides : NULL, out, p->error));
   p->graph->values[*out].offset = type->offset;
   return OG_OK;
@@ -309,7 +325,8 @@ static og_status read_input(parser *p) {
       .dtype = type.dtype,
       .ndim = type.ndim,
       .shape = type.shape,
-      .strides = type.has_strides ? type.strides : NULL};
+      .strides = type.has_strides ? type.strides : NULL,
+      .device = type.device};
   OG_TRY(opgraft_graph_add_input(p->graph, NULL, &info, &value, p->error));
   OG_TRY(name_define(p, name, length, value));
   p->graph->inputs[p->graph->input_count - 1].name =
@@ -330,29 +347,13 @@ static size_t number_length(const parser *p) {
   return n;
 }
 
-static bool parse_int(const char *text, size_t length, int64_t *out) {
-  const bool is_negative = length > 0 && text[0] == '-';
-  int64_t number = 0;
-  if (length == (size_t)is_negative) return false;
-  for (size_t i = is_negative; i < length; ++i) {
-    if (text[i] < '0' || text[i] > '9') return false;
-    const int64_t digit = text[i] - '0';
-    if (!og_i64_mul(number, 10, &number) ||
-        !(is_negative ? og_i64_sub(number, digit, &number)
-                      : og_i64_add(number, digit, &number)))
-      return false;
-  }
-  *out = number;
-  return true;
-}
-
 // Sets an element from decimal text.
 static og_status read_element(parser *p, og_dtype dtype, void *out) {
   skip_space(p);
   const size_t length = number_length(p);
   int64_t number;
   double real;
-  if (parse_int(p->text + p->at, length, &number))
+  if (og_i64_parse(p->text + p->at, length, &number))
     og_element_set_int(dtype, out, number);
   else if (length > 0 && og_double_parse(p->text + p->at, length, &real))
     og_element_set_double(dtype, out, real);
@@ -392,7 +393,7 @@ static og_status read_data_constant(parser *p, const char *name, size_t length,
     if (!og_size_get(&p->graph->sizes, type->shape[i], &size) || size < 0 ||
         !og_size_mul(bytes, (size_t)size, &bytes))
       return wrong(p, "a constant of known sizes before this");
-  if (!parse_int(p->text + p->at, digits, &offset) || offset < 0 ||
+  if (!og_i64_parse(p->text + p->at, digits, &offset) || offset < 0 ||
       offset % 64 != 0 || (uint64_t)offset > p->data_bytes ||
       bytes > p->data_bytes - (size_t)offset)
     return wrong(p, "a multiple of 64 that leaves room in the file's data");
@@ -412,8 +413,9 @@ static og_status read_constant(parser *p) {
   OG_TRY(need(p, ":"));
   OG_TRY(read_type(p, &type));
   OG_TRY(need(p, "="));
-  if (type.has_strides || type.offset != OG_SIZE_ZERO)
-    return wrong(p, "a row-major constant");
+  if (type.has_strides || type.offset != OG_SIZE_ZERO ||
+      !og_device_equal(type.device, og_cpu))
+    return wrong(p, "a row-major constant on the CPU");
   if (take(p, "data")) return read_data_constant(p, name, length, &type);
   if (og_dtype_class(type.dtype) == OG_CLASS_NONE)
     return wrong(p, "\"data\", or a constant of a real type");
@@ -428,7 +430,7 @@ static og_status read_constant(parser *p) {
   void *data = og_alloc((count + 1) * og_dtype_bytes(type.dtype));
   if (data == NULL) return og_graph_no_memory(p->error);
   const og_tensor tensor = {.data = data,
-                            .device = {OG_CPU, 0},
+                            .device = og_cpu,
                             .ndim = type.ndim,
                             .dtype = type.dtype,
                             .shape = shape,
@@ -446,7 +448,7 @@ static og_status read_constant(parser *p) {
 static bool ahead_is_float(const parser *p, double *out) {
   const size_t length = number_length(p);
   int64_t number;
-  return length > 0 && !parse_int(p->text + p->at, length, &number) &&
+  return length > 0 && !og_i64_parse(p->text + p->at, length, &number) &&
          og_double_parse(p->text + p->at, length, out);
 }
 
@@ -576,7 +578,7 @@ static og_status read_operand(parser *p, opgraft_value *out) {
     p->at += length;
     return og_graph_literal_float(p->graph, real, out, p->error);
   }
-  if (!parse_int(p->text + p->at, length, &number))
+  if (!og_i64_parse(p->text + p->at, length, &number))
     return wrong(p, "an operand");
   p->at += length;
   return og_graph_literal_int(p->graph, number, out, p->error);

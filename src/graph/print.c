@@ -96,6 +96,9 @@ static void type_print(const opgraft_graph *graph, const og_value *value,
     og_size_print(&graph->sizes, value->offset, out);
     og_text_add(out, ")");
   }
+  if (!og_device_equal(value->device, og_cpu))
+    og_text_addf(out, " on %s:%d", og_device_name(value->device.type),
+                 (int)value->device.id);
 }
 
 static void print_quoted(const char *string, og_text *out) {

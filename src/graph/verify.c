@@ -188,6 +188,42 @@ static og_status check_args(const verifier *v, const og_node *node,
   return OG_OK;
 }
 
+// Whether a value may be read by a node whose work is on another device: a
+// number, or a tensor without dims on the CPU, which a pointwise node takes as
+// one.
+static bool is_number(const og_node *node, const og_value *value) {
+  return value->kind == OG_VALUE_LITERAL ||
+         (og_op_is(node, OG_OP_POINTWISE) && value->ndim == 0 &&
+          og_device_equal(value->device, og_cpu));
+}
+
+// A node's tensors are on one device, except what moves them between devices,
+// and what a host or a module runs, which checks its own.
+static og_status check_devices(const verifier *v, const og_node *node) {
+  const og_value *values = v->graph->values;
+  const og_value *first = NULL;
+  for (int32_t r = 0; r < node->out_count; ++r) {
+    if (node->out[r] < 0) continue;
+    const og_value *result = &values[node->out[r]];
+    if (!og_device_equal(result->device, values[result->root].device))
+      return wrong(v, "a result and its storage are on two devices");
+    if (first == NULL) first = result;
+    if (!og_device_equal(result->device, first->device) &&
+        !og_op_is(node, OG_OP_FOREIGN))
+      return wrong(v, "its results are on two devices");
+  }
+  if (first == NULL || og_op_is(node, OG_OP_FOREIGN) ||
+      node->op == OG_IR_copy || node->op == OG_IR_copy_to)
+    return OG_OK;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0 && !is_number(node, &values[node->in[i]]) &&
+        !og_device_equal(values[node->in[i]].device, first->device))
+      return wrong(v,
+                   "an operand and a result are on two devices; copy the "
+                   "operand to the result's device first");
+  return OG_OK;
+}
+
 static og_status check_node(verifier *v, const og_node *node) {
   OG_TRY(check_counts(v, node));
   for (int32_t i = 0; i < node->in_count; ++i)
@@ -204,7 +240,7 @@ static og_status check_node(verifier *v, const og_node *node) {
     }
   for (int32_t r = 0; r < node->out_count; ++r)
     OG_TRY(check_result(v, node, r));
-  return OG_OK;
+  return check_devices(v, node);
 }
 
 static og_status check_graph(verifier *v) {

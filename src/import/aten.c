@@ -138,16 +138,17 @@ og_status og_import_write_back(og_import *import) {
   if (args.in[1] < 0 || to.kind == OG_VALUE_LITERAL)
     return og_give_up(import, "it writes to no tensor");
   const og_value *from = value_of(import, args.in[1]);
-  const bool is_as_it_is =
-      og_dtype_equal(to.dtype, from->dtype) && og_value_same_shape(&to, from);
+  const bool is_as_it_is = og_dtype_equal(to.dtype, from->dtype) &&
+                           og_device_equal(to.device, from->device) &&
+                           og_value_same_shape(&to, from);
   if (!is_as_it_is && (og_dtype_class(to.dtype) == OG_CLASS_NONE ||
                        og_dtype_class(from->dtype) == OG_CLASS_NONE))
     return og_give_up(import, "the engine does not convert between its types");
   if (!is_as_it_is)
     OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, to.dtype,
                        to.ndim, to.shape, &args.in[1]));
-  OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, to.dtype, to.ndim,
-                            to.shape, to.strides, &import->out[0],
+  OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, to.dtype, to.device,
+                            to.ndim, to.shape, to.strides, &import->out[0],
                             import->error));
   og_value *result = &import->graph->values[import->out[0]];
   result->root = to.root;
@@ -214,9 +215,9 @@ og_status og_import_unsafe_view(og_import *import) {
   const opgraft_value_info *info = &import->record->results[0];
   OG_TRY(og_import_view(import));
   const opgraft_value view = import->out[0];
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, info->dtype, info->ndim,
-                            info->shape, info->strides, &import->out[0],
-                            import->error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, info->dtype, info->device,
+                            info->ndim, info->shape, info->strides,
+                            &import->out[0], import->error));
   graph->values[import->out[0]].host_offset = info->offset;
   return og_append(import, OG_IR_copy, &view, 1, import->out, 1, NULL);
 }
@@ -372,8 +373,8 @@ og_status og_import_batch_norm_training(og_import *import) {
   opgraft_value stats[3] = {import->out[1], -1, import->out[2]};
   if (stats[0] < 0 || stats[2] < 0)
     return og_give_up(import, "a saved statistic is None");
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, dtype, 1, &x.shape[1], NULL,
-                            &stats[1], import->error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, dtype, x.device, 1,
+                            &x.shape[1], NULL, &stats[1], import->error));
   OG_TRY(
       og_append(import, OG_IR_batch_norm_stats, args.in, 1, stats, 3, attrs));
   OG_TRY(og_result_make(import, 0));

@@ -101,9 +101,9 @@ og_status og_import_scatter_value(og_import *import) {
   OG_TRY(og_operand(import, value, &literal));
   OG_TRY(og_emit_new(import, OG_IR_copy, &literal, 1, NULL,
                      import->record->results[0].dtype, 0, NULL, &one));
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT,
-                            import->record->results[0].dtype, index.ndim,
-                            index.shape, zeros, &args.in[2], import->error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, graph->values[one].dtype,
+                            graph->values[one].device, index.ndim, index.shape,
+                            zeros, &args.in[2], import->error));
   graph->values[args.in[2]].root = one;
   OG_TRY(og_append(import, OG_IR_view, &one, 1, &args.in[2], 1, NULL));
   return og_emit(import, OG_IR_scatter, args.in, 3, args.attrs);
@@ -309,8 +309,9 @@ static og_status piece_cut(og_import *import, opgraft_value *piece, int32_t dim,
   OG_TRY(og_size_const(&graph->sizes, before, &shift, import->error));
   OG_TRY(multiply(import, shift, whole.strides[dim], &shift));
   const opgraft_value base = *piece;
-  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, whole.dtype, whole.ndim,
-                            shape, whole.strides, piece, import->error));
+  OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, whole.dtype, whole.device,
+                            whole.ndim, shape, whole.strides, piece,
+                            import->error));
   OG_TRY(og_size_make(&graph->sizes, OG_SIZE_ADD, whole.offset, shift,
                       &graph->values[*piece].offset, import->error));
   graph->values[*piece].root = whole.root;

@@ -17,8 +17,8 @@ og_status og_result_make(og_import *import, int32_t index) {
   import->out[index] = -1;
   if (info->ndim < 0) return OG_OK;  // the host's way to say None
   OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, info->dtype,
-                            info->ndim, info->shape, info->strides,
-                            &import->out[index], import->error));
+                            info->device, info->ndim, info->shape,
+                            info->strides, &import->out[index], import->error));
   import->graph->values[import->out[index]].host_offset = info->offset;
   return OG_OK;
 }
@@ -80,7 +80,8 @@ og_status og_emit_new(og_import *import, int32_t op, const opgraft_value *in,
                       og_dtype dtype, int32_t ndim, const opgraft_size *shape,
                       opgraft_value *out) {
   opgraft_value result;  // `out` may be one of `in`
-  OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, dtype, ndim, shape,
+  OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, dtype,
+                            import->record->results[0].device, ndim, shape,
                             NULL, &result, import->error));
   OG_TRY(og_append(import, op, in, in_count, &result, 1, attrs));
   *out = result;

@@ -115,9 +115,9 @@ static og_status parts_make(og_import *import, const opgraft_value *in,
     if (args[i].kind != OPGRAFT_ARG_VALUE) continue;
     const og_value *part = &graph->values[in[(*operand)++]];
     if (args[i].written == OPGRAFT_WRITTEN_PART)
-      OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, part->dtype, part->ndim,
-                                part->shape, part->strides, &out[(*at)++],
-                                import->error));
+      OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, part->dtype,
+                                part->device, part->ndim, part->shape,
+                                part->strides, &out[(*at)++], import->error));
   }
   return OG_OK;
 }

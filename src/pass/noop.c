@@ -44,7 +44,9 @@ static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
 }
 
 static bool same_layout(const og_value *a, const og_value *b) {
-  bool same = og_dtype_equal(a->dtype, b->dtype) && og_value_same_shape(a, b);
+  bool same = og_dtype_equal(a->dtype, b->dtype) &&
+              og_device_equal(a->device, b->device) &&
+              og_value_same_shape(a, b);
   for (int32_t d = 0; same && d < a->ndim; ++d)
     same = a->strides[d] == b->strides[d] || a->shape[d] == OG_SIZE_ONE;
   return same;

@@ -135,6 +135,8 @@ static const char *update_blocked(const placer *p, const og_node *node,
     return "it is a constant";
   if (!og_dtype_equal(base->dtype, graph->values[value].dtype))
     return "its type changes";
+  if (!og_device_equal(base->device, graph->values[value].device))
+    return "its device changes";
   for (int32_t d = 0; d < base->ndim; ++d)
     if (base->strides[d] == OG_SIZE_ZERO && base->shape[d] != OG_SIZE_ONE)
       return "its elements overlap";
@@ -226,7 +228,9 @@ static bool can_compute_there(const placer *p, int32_t n,
       p->uses.root_write[to->root] != n || p->uses.root_write[source] >= 0)
     return false;
   if (graph->values[to->root].kind != OG_VALUE_INPUT ||
-      !og_dtype_equal(to->dtype, from->dtype) || !og_value_same_shape(to, from))
+      !og_dtype_equal(to->dtype, from->dtype) ||
+      !og_device_equal(to->device, from->device) ||
+      !og_value_same_shape(to, from))
     return false;
   if (has_views(p, source) && !same_strides(to, from)) return false;
   const og_node *producer = &graph->nodes[from->node];

@@ -64,7 +64,7 @@ static og_status tensors_make(planner *p) {
     const og_value *value = &graph->values[v];
     og_tensor *tensor = &plan->tensors[v];
     *tensor = (og_tensor){
-        .device = {OG_CPU, 0}, .ndim = value->ndim, .dtype = value->dtype};
+        .device = value->device, .ndim = value->ndim, .dtype = value->dtype};
     tensor->shape = og_arena_array(&plan->memory, 2 * (size_t)value->ndim + 1,
                                    sizeof(int64_t));
     if (tensor->shape == NULL) return og_graph_no_memory(p->error);

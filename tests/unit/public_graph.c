@@ -154,6 +154,51 @@ done:
   setup_free(&s);
 }
 
+// -x on a GPU: the graph is built and looked at, and no executable is made.
+TEST(values_are_on_devices) {
+  setup s = {0};
+  opgraft_size three;
+  opgraft_value x, c, y;
+  float ones[3] = {1, 2, 3};
+  int64_t count = 3;
+  char text[64] = "";
+  og_tensor constant = vector(ones, &count);
+  constant.device = (og_device){OG_CUDA, 1};
+  REQUIRE(opgraft_graph_create("built", &s.graph, &s.error) == OG_OK &&
+          opgraft_graph_size(s.graph, 3, &three, &s.error) == OG_OK);
+  opgraft_value_info info = {.struct_size = sizeof info,
+                             .dtype = f32,
+                             .ndim = 1,
+                             .shape = &three,
+                             .device = {99, 0}};
+  CHECK_EQ(opgraft_graph_add_input(s.graph, "x", &info, &x, &s.error),
+           OG_DEVICE);
+  CHECK_EQ(opgraft_graph_add_constant(s.graph, "c", &constant, &c, &s.error),
+           OG_DEVICE);
+  info.device = constant.device;
+  REQUIRE(opgraft_graph_add_input(s.graph, "x", &info, &x, &s.error) == OG_OK);
+  const opgraft_arg arg = {.kind = OPGRAFT_ARG_VALUE, .value = x};
+  const opgraft_record node = {.struct_size = sizeof node,
+                               .name = "aten.neg.default",
+                               .args = &arg,
+                               .arg_count = 1,
+                               .result_count = 1,
+                               .results = &info,
+                               .result_size = sizeof info};
+  REQUIRE(opgraft_graph_add_node(s.graph, &node, &y, &s.error) == OG_OK &&
+          opgraft_graph_add_output(s.graph, y, &s.error) == OG_OK);
+  opgraft_value_info found = {.struct_size = sizeof found};
+  REQUIRE(opgraft_graph_input(s.graph, 0, &found, &s.error) == OG_OK);
+  CHECK(found.device.type == OG_CUDA && found.device.id == 1);
+  opgraft_graph_print_input(s.graph, 0, text, sizeof text);
+  CHECK(strcmp(text, "%x: f32[3] on cuda:1") == 0);
+  REQUIRE(opgraft_graph_finish(s.graph, NULL, &s.error) == OG_OK);
+  CHECK_EQ(opgraft_executable_create(s.graph, NULL, &s.executable, &s.error),
+           OG_DEVICE);
+done:
+  setup_free(&s);
+}
+
 // --- A module's operator in a graph that was read ----------------------------
 
 static og_status twice(const og_call *call) {
@@ -207,4 +252,5 @@ done:
 
 TEST_MAIN("public_graph", CASE(a_graph_is_built_looked_at_and_profiled),
           CASE(rows_have_names), CASE(strides_that_inputs_must_have),
+          CASE(values_are_on_devices),
           CASE(a_module_is_linked_to_a_graph_that_was_read))
