@@ -32,7 +32,7 @@ endif()
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
 set(opgraft_small "/src/(check|graph|import|pass|trace|report)/"
-  "|/src/base/reader\\.c|/src/scalar/parse\\.c"
+  "|/src/loop/parse\\.c|/src/base/reader\\.c|/src/scalar/parse\\.c"
   "|/src/decl/(decl|describe|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans

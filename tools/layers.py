@@ -11,8 +11,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first; a folder includes itself and what stands before it.
-LAYERS = ["base", "scalar", "decl", "module", "call", "check", "graph", "import", "pass",
-          "plan", "loop", "kernel", "exec", "trace", "report", "api"]
+LAYERS = ["base", "scalar", "loop", "decl", "module", "call", "check", "graph",
+          "import", "pass", "plan", "kernel", "exec", "trace", "report", "api"]
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
          "exec": ["step", "plain", "fast"],
