@@ -20,6 +20,9 @@ from torch import nn
 FORMS = ("f32", "bf16", "autocast")
 FACTOR = 2.0  # of eager's distance
 STEPS = 20
+# Draws of weights that gradients are compared at, of small and of full models.
+# Of one draw's many tensors eager's distance is small by chance for some.
+DRAWS = {False: 8, True: 2}
 # Tensors of a gradient that are this small beside the largest are noise: the
 # gradient of a key's bias is zero.
 NOISE = 1e-3
@@ -143,8 +146,18 @@ class Setting:
                                 if p.grad is not None)]
 
 
+def redraw(s: Setting) -> None:
+    """Moves every weight by about a percent, in the model and its float64."""
+    with torch.no_grad():
+        for p, e in zip(s.model.parameters(), s.exact.parameters(),
+                        strict=True):
+            if p.is_floating_point():
+                p.mul_(1 + 0.01 * torch.randn(p.shape).to(p.dtype))
+                e.copy_(p)
+
+
 def measure(name: str, form: str, full: bool) -> Found:
-    """Forward twice, then result and gradients once."""
+    """Forward twice, then result and gradients at several draws of weights."""
     found, s = Found(), Setting(name, form, full)
     for model in (s.model, s.exact):
         model.eval()
@@ -159,7 +172,9 @@ def measure(name: str, form: str, full: bool) -> Found:
             for _ in range(2):
                 out = [c(*ours, **s.kwargs), ours]
                 found.forward.add(out, eager, wanted)
-    if s.trained:
+    for draw in range(DRAWS[full] if s.trained else 0):
+        if draw > 0:
+            redraw(s)
         found.gradients.add(
             s.step(s.model, c), s.step(s.model, s.model),
             s.step(s.exact, s.exact))
