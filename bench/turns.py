@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two trees in turns: what a change does to the time of every bench row.
+
+Each tree has its own .venv with its own build. A bench of each tree runs in
+alternating processes; every row that `harness.measure` timed in both is
+compared by the ratio of minima over all blocks. Rows of rivals are printed as
+the noise of the machine: the same code ran in both trees.
+
+  bench/turns.py --before ../old call overhead -- --smoke
+
+Without --before the tree is compared with itself: the noise of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+
+GEOMEAN_MAX = 1.02
+ROW_MAX = 1.05
+TURNS = 3  # processes of each tree, in each attempt
+OURS = ("ours", "opgraft", "frozen", "lanes", "plan")
+
+# Runs a bench with a measure() that also writes down what it timed, and lets it
+# write no results. Rows are told apart by the order of the calls and the name
+# of the case. A bench over models measures in children (each.py), which give
+# the least of as many blocks as count.
+RECORDER = """
+import json, runpy, sys
+out, script, *rest = sys.argv[1:]
+sys.path.insert(0, script.rpartition("/")[0])
+import harness, each
+measure, one, calls, rows = harness.measure, each.one, [0], {}
+def keep(row, least, count):
+    rows[f"{calls[0]} {row}"] = [least, count]
+    with open(out, "w") as file:
+        json.dump(rows, file)
+def recorded(*args, **kwargs):
+    calls[0] += 1  # one that is too noisy counts too
+    found = measure(*args, **kwargs)
+    for name, timing in found.items():
+        keep(name, timing.least, len(timing.blocks))
+    return found
+def recorded_one(script, words):
+    calls[0] += 1
+    found = one(script, words)
+    for kind, times in found.items():
+        if isinstance(times, dict) and "opgraft" in times:
+            keep(f"{words[0]}, {kind}: opgraft", times["opgraft"], harness.LEAST_BLOCKS)
+            keep(f"{words[0]}, {kind}: eager", times["eager"],
+                 harness.LEAST_BLOCKS)
+    return found
+harness.measure, each.one = recorded, recorded_one
+harness.results.write = lambda *args, **kwargs: None
+sys.argv = [script, *rest]
+runpy.run_path(script, run_name="__main__")
+"""
+
+Rows = dict[str, tuple[float, int]]
+
+
+def run(tree: Path, bench: str, arguments: list[str]) -> Rows:
+    """Of each row the least time and how many blocks it is the least of."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        done = subprocess.run(
+            [tree / ".venv/bin/python", "-c", RECORDER, str(out),
+             str(tree / f"bench/{bench}.py"), *arguments],
+            cwd=tree, capture_output=True, text=True)
+        if not out.exists():
+            raise SystemExit(f"{tree}/bench/{bench}.py measured nothing:\n"
+                             f"{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return {row: (least, count) for row, (least, count)
+                in json.loads(out.read_text()).items()}
+
+
+def attempt(trees: dict[str, Path], bench: str, arguments: list[str],
+            turns: int) -> dict[str, float]:
+    """After over before, of each row."""
+    found: dict[str, Rows] = {which: {} for which in trees}
+    for turn in range(turns):
+        order = list(trees) if turn % 2 == 0 else list(reversed(trees))
+        for which in order:
+            for row, (least, count) in run(trees[which], bench,
+                                           arguments).items():
+                known, blocks = found[which].get(row, (math.inf, 0))
+                found[which][row] = min(known, least), blocks + count
+    before = found["before"]
+    return {row: least / before[row][0]
+            for row, (least, count) in found["after"].items()
+            if row in before
+            and min(count, before[row][1]) >= harness.LEAST_BLOCKS}
+
+
+def is_ours(row: str) -> bool:
+    return any(word in row for word in OURS)
+
+
+def geomean(ratios: dict[str, float]) -> float:
+    return math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+
+
+def of_ours(ratios: dict[str, float], want: bool) -> dict[str, float]:
+    return {row: r for row, r in ratios.items() if is_ours(row) == want}
+
+
+def holds(ours: dict[str, float]) -> bool:
+    return (bool(ours) and max(ours.values()) <= ROW_MAX
+            and geomean(ours) <= GEOMEAN_MAX)
+
+
+def judge(bench: str, trees: dict[str, Path], arguments: list[str],
+          turns: int, attempts: int, goals: harness.Goals) -> None:
+    best: dict[str, float] = {}
+    for _ in range(attempts):
+        for row, ratio in attempt(trees, bench, arguments, turns).items():
+            best[row] = min(best.get(row, ratio), ratio)
+        if holds(of_ours(best, True)):
+            break
+    print(f"\n{bench}: after / before, least of the attempts")
+    for row, ratio in best.items():
+        print(f"  {row:<60} {ratio:6.3f}{'' if is_ours(row) else '  (rival)'}")
+    ours, rivals = of_ours(best, True), of_ours(best, False)
+    if not ours:
+        goals.noisy(f"{bench}: after / before")
+        return
+    if rivals:
+        goals.limit(f"{bench}: rivals, the same code twice", geomean(rivals))
+    goals.add(f"{bench}: geometric mean of after / before", geomean(ours),
+              GEOMEAN_MAX)
+    worst = max(ours, key=lambda row: ours[row])
+    goals.add(f"{bench}: worst row ({worst})", ours[worst], ROW_MAX)
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    own = Path(__file__).resolve().parents[1]
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", type=Path, default=own)
+    parser.add_argument("--after", type=Path, default=own)
+    parser.add_argument("--turns", type=int, default=TURNS,
+                        help="processes of each tree, in each attempt")
+    parser.add_argument("--attempts", type=int, default=harness.ATTEMPTS)
+    parser.add_argument("--smoke", action="store_true",
+                        help="one short turn, to see that it runs")
+    parser.add_argument("benches", nargs="*", default=["call"],
+                        help="call, overhead...; behind --, their own options")
+    asked = parser.parse_args(words[:cut])
+    options = words[cut + 1:]
+    if asked.smoke:
+        asked.turns, asked.attempts, options = 1, 1, ["--smoke"]
+    trees = {"before": asked.before.resolve(), "after": asked.after.resolve()}
+    goals = harness.Goals("turns")
+    for bench in asked.benches:
+        judge(bench, trees, options, asked.turns, asked.attempts, goals)
+
+
+if __name__ == "__main__":
+    main()
