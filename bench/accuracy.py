@@ -114,10 +114,12 @@ def nll(x: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(x, target)
 
 
-def reductions() -> list[Case]:
-    tamed: dict[str, Maker] = {"near one": near_one}
-    above: dict[str, Maker] = {"positive": positive,
-                               "mean 1000": large_mean}
+TAMED: dict[str, Maker] = {"near one": near_one}
+ABOVE: dict[str, Maker] = {"positive": positive, "mean 1000": large_mean}
+
+
+def sums() -> list[Case]:
+    """Sums, moments, norms, products, and running ones."""
     return [
         Case("sum", torch.sum, FLAT),
         Case("sum rows", lambda x: x.sum(-1), TABLE),
@@ -134,11 +136,17 @@ def reductions() -> list[Case]:
         Case("norm 2", torch.norm, FLAT),
         Case("norm 2 rows", lambda x: x.norm(2, -1), TABLE),
         Case("norm 3", lambda x: torch.linalg.vector_norm(x, 3, -1), TABLE),
-        Case("prod", torch.prod, FLAT, numbers=tamed),
-        Case("prod rows", lambda x: x.prod(-1), TABLE, numbers=tamed),
+        Case("prod", torch.prod, FLAT, numbers=TAMED),
+        Case("prod rows", lambda x: x.prod(-1), TABLE, numbers=TAMED),
         Case("cumsum", lambda x: x.cumsum(0), FLAT),
         Case("cumsum columns", lambda x: x.cumsum(0), TABLE),
-        Case("cumprod", lambda x: x.cumprod(0), FLAT, numbers=tamed),
+        Case("cumprod", lambda x: x.cumprod(0), FLAT, numbers=TAMED),
+    ]
+
+
+def normalizers() -> list[Case]:
+    """Sums inside another function of the row."""
+    return [
         Case("logsumexp", lambda x: torch.logsumexp(x, -1), TABLE),
         Case("softmax", lambda x: x.softmax(-1), TABLE + FLAT),
         Case("log_softmax", lambda x: x.log_softmax(-1), TABLE + FLAT),
@@ -157,7 +165,13 @@ def reductions() -> list[Case]:
         Case("batch_norm eval", lambda x, w, b: F.batch_norm(
             x, w.detach() + 1, w.detach() ** 2 + 1, w, b), IMAGES, channels),
         Case("geometric mean", lambda x: x.log().mean().exp(), FLAT,
-             numbers=above),
+             numbers=ABOVE),
+    ]
+
+
+def scattered() -> list[Case]:
+    """Sums over windows, and over places that an index names."""
+    return [
         Case("avg_pool2d", lambda x: F.avg_pool2d(x, 4), IMAGES),
         Case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, 1),
              IMAGES),
@@ -354,7 +368,7 @@ def parts() -> dict[str, Part]:
     out: dict[str, Part] = {"contractions without a host": contractions,
                             "operator library": library}
     for dtype in (torch.float32, torch.bfloat16):
-        for case in reductions():
+        for case in [*sums(), *normalizers(), *scattered()]:
             def one(smoke: bool, case: Case = case,
                     dtype: torch.dtype = dtype) -> Any:
                 return rows_of(case, dtype, smoke)

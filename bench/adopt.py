@@ -79,53 +79,68 @@ def by_custom_op(fn: Any) -> Any:
     return op
 
 
+def symbol_cases(folder: Path, x: torch.Tensor) -> dict[str, Any]:
+    """A C function, called and as nodes of a graph."""
+    call.compile_c(call.PEERS / "adopted.c", folder / "libadopted.so")
+    symbol = opgraft.adopt(
+        "void twice(float *out, const float *x, int64_t n)",
+        library=folder / "libadopted.so", shape="x[*N] -> [*N]",
+        call="out.data, x.data, x.numel", name="bench_c::twice")
+    cases = {
+        "empty builtin": loop("f(x)", f=callable, x=x),
+        "C symbol, output given": loop("f(x, out=o)", f=symbol, x=x,
+                                       o=torch.empty_like(x)),
+        "C symbol, new output": loop("f(x)", f=symbol, x=x),
+    }
+    for count in (FEW, MANY):
+        f = chain(symbol, count)
+        f([x])
+        cases[f"{count} nodes of it, replayed"] = loop("f([x])", f=f, x=x)
+    return cases
+
+
+def opaque_cases(fn: Any, x: torch.Tensor) -> dict[str, Any]:
+    """A pybind function, adopted and in what torch offers for it."""
+    adopted = opgraft.adopt(fn, **RULES, name="bench_pybind::twice")
+    return {
+        "pybind11 alone": loop("f(x)", f=fn, x=x),
+        "pybind11, adopted": loop("f(x)", f=adopted, x=x),
+        "pybind11, define + impl": loop(
+            "f(x)", f=torch.ops.og_bench_plain.twice.default, x=x),
+        "pybind11, custom_op": loop("f(x)", f=by_custom_op(fn), x=x),
+    }
+
+
+def figures(rows: dict[str, harness.Timing]) -> dict[str, float]:
+    least = {k: v.least for k, v in rows.items()}
+    found = {
+        SYMBOL: least["C symbol, output given"] - least["empty builtin"],
+        NODE: (least[f"{MANY} nodes of it, replayed"]
+               - least[f"{FEW} nodes of it, replayed"]) / (MANY - FEW),
+    }
+    if "pybind11, adopted" in least:
+        found[PYBIND] = (least["pybind11, adopted"]
+                         / least["pybind11, define + impl"])
+    return found
+
+
 def main() -> None:
     is_smoke, blocks, attempts, goals = harness.start(__doc__, "adopt")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        call.compile_c(call.PEERS / "adopted.c", folder / "libadopted.so")
-        symbol = opgraft.adopt(
-            "void twice(float *out, const float *x, int64_t n)",
-            library=folder / "libadopted.so", shape="x[*N] -> [*N]",
-            call="out.data, x.data, x.numel", name="bench_c::twice")
+        x = torch.randn(4)
         opaque = call.rival("pybind11", load_pybind, folder)
-        x, out = torch.randn(4), torch.empty(4)
-        cases = {
-            "empty builtin": loop("f(x)", f=callable, x=x),
-            "C symbol, output given": loop("f(x, out=o)", f=symbol, x=x, o=out),
-            "C symbol, new output": loop("f(x)", f=symbol, x=x),
-        }
-        for count in (FEW, MANY):
-            f = chain(symbol, count)
-            f([x])
-            cases[f"{count} nodes of it, replayed"] = loop("f([x])", f=f, x=x)
+        cases = symbol_cases(folder, x)
         keep = None
         if opaque is not None:
-            adopted = opgraft.adopt(opaque.twice, **RULES,
-                                    name="bench_pybind::twice")
             keep = define_and_impl(opaque.twice)
-            cases["pybind11 alone"] = loop("f(x)", f=opaque.twice, x=x)
-            cases["pybind11, adopted"] = loop("f(x)", f=adopted, x=x)
-            cases["pybind11, define + impl"] = loop(
-                "f(x)", f=torch.ops.og_bench_plain.twice.default, x=x)
-            cases["pybind11, custom_op"] = loop(
-                "f(x)", f=by_custom_op(opaque.twice), x=x)
+            cases |= opaque_cases(opaque.twice, x)
 
         def attempt() -> dict[str, float]:
             rows = harness.measure(cases, blocks=blocks)
             harness.print_table("adopted functions, four numbers", rows)
-            least = {k: v.least for k, v in rows.items()}
-            found = {
-                SYMBOL: least["C symbol, output given"]
-                - least["empty builtin"],
-                NODE: (least[f"{MANY} nodes of it, replayed"]
-                       - least[f"{FEW} nodes of it, replayed"]) / (MANY - FEW),
-            }
-            if opaque is not None:
-                found[PYBIND] = (least["pybind11, adopted"]
-                                 / least["pybind11, define + impl"])
-            return found
+            return figures(rows)
 
         with torch.no_grad():
             harness.judged(attempt, BOUNDS, goals, attempts)

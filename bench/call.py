@@ -152,6 +152,29 @@ def ratios_call(rows: dict[str, harness.Timing], can_wrap: bool) -> dict[str, fl
     return out
 
 
+GRADIENT = "forward + backward / C++ autograd::Function"
+NODE = "node in an Inductor graph / plain custom operator"
+
+
+def ratios_grad(rows: dict[str, harness.Timing]) -> dict[str, float]:
+    return {GRADIENT: rows["ours, forward + backward"].least
+            / rows["C++ autograd::Function"].least}
+
+
+def ratios_node(rows: dict[str, harness.Timing]) -> dict[str, float]:
+    ours = rows["ours, 100 nodes"].least - rows["ours, 10 nodes"].least
+    plain = rows["plain, 100 nodes"].least - rows["plain, 10 nodes"].least
+    return {NODE: ours / plain}
+
+
+def say_absent(goals: harness.Goals, cxx: Any, tvm: Any) -> None:
+    needs = {"output given / TVM-FFI": tvm, "new output / pybind11": cxx,
+             "torch.ops / C++ TORCH_LIBRARY": cxx, GRADIENT: cxx}
+    for what, rival_built in needs.items():
+        if rival_built is None:
+            goals.absent(what, "could not be built")
+
+
 def main() -> None:
     is_smoke, blocks, attempts, goals = harness.start(__doc__, "call")
     torch.set_num_threads(1)
@@ -183,30 +206,16 @@ def main() -> None:
                 bounds, goals, attempts)
         grads = grad_cases(m, cxx)
         if cxx is not None:
-            what = "forward + backward / C++ autograd::Function"
-            harness.judged(lambda: {what: (lambda r: r[
-                "ours, forward + backward"].least / r[
-                "C++ autograd::Function"].least)(
-                    attempt("gradient, 64 elements", grads, blocks))},
-                {what: (1.25, True)}, goals, attempts)
-        for what, missing in (("output given / TVM-FFI", tvm is None),
-                              ("new output / pybind11", cxx is None),
-                              ("torch.ops / C++ TORCH_LIBRARY", cxx is None),
-                              ("forward + backward / C++ autograd::Function",
-                               cxx is None)):
-            if missing:
-                goals.absent(what, "could not be built")
+            harness.judged(
+                lambda: ratios_grad(attempt("gradient, 64 elements", grads,
+                                            blocks)),
+                {GRADIENT: (1.25, True)}, goals, attempts)
+        say_absent(goals, cxx, tvm)
         with torch.no_grad():
             nodes = node_cases(m)
-            what = "node in an Inductor graph / plain custom operator"
-
-            def slope() -> dict[str, float]:
-                rows = attempt("inside Inductor", nodes, blocks)
-                ours = rows["ours, 100 nodes"].least - rows["ours, 10 nodes"].least
-                plain = rows["plain, 100 nodes"].least - rows["plain, 10 nodes"].least
-                return {what: ours / plain}
-
-            harness.judged(slope, {what: (0.2, True)}, goals, attempts)
+            harness.judged(
+                lambda: ratios_node(attempt("inside Inductor", nodes, blocks)),
+                {NODE: (0.2, True)}, goals, attempts)
     del keep
     if not is_smoke:
         goals.write([*PEERS.iterdir(), *(ROOT / "hosts/torch").iterdir(),

@@ -61,6 +61,39 @@ class TooNoisy(Exception):
     pass
 
 
+def _repeats(run: Callable[[int], Any], block_ns: float) -> int:
+    """How often a block repeats the case, which is warm afterwards."""
+    begin = time.perf_counter_ns()
+    run(1)
+    if time.perf_counter_ns() - begin > max(block_ns, LONG_NS):
+        return 1
+    run(2)
+    begin = time.perf_counter_ns()
+    run(5)
+    each = max((time.perf_counter_ns() - begin) / 5, 1)
+    count = max(1, int(block_ns / each))
+    run(count)
+    return count
+
+
+def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int]
+         ) -> dict[str, float] | None:
+    """Each case once, in ns; None where others used the processor."""
+    tick = os.sysconf("SC_CLK_TCK")
+    cores = os.cpu_count() or 1
+    busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
+    row = {}
+    for name, run in cases.items():
+        start = time.perf_counter_ns()
+        run(counts[name])
+        row[name] = (time.perf_counter_ns() - start) / counts[name]
+    wall = time.perf_counter() - begin
+    foreign = (_busy_ticks() - busy) - (_own_ticks() - own)
+    # Below a few ticks the count says nothing.
+    is_disturbed = foreign > max(3, FOREIGN_SHARE * wall * tick * cores)
+    return None if is_disturbed else row
+
+
 def measure(
     cases: dict[str, Callable[[int], Any]],
     *,
@@ -68,38 +101,13 @@ def measure(
     blocks: int = BLOCKS,
 ) -> dict[str, Timing]:
     """Times each case; a case is called with how often to repeat its work."""
-    counts = {}
-    for name, run in cases.items():
-        begin = time.perf_counter_ns()
-        run(1)
-        if time.perf_counter_ns() - begin > max(block_ns, LONG_NS):
-            counts[name] = 1
-            continue
-        run(2)
-        begin = time.perf_counter_ns()
-        run(5)
-        each = max((time.perf_counter_ns() - begin) / 5, 1)
-        counts[name] = max(1, int(block_ns / each))
-        run(counts[name])
+    counts = {name: _repeats(run, block_ns) for name, run in cases.items()}
     out = {name: Timing() for name in cases}
-    tick = os.sysconf("SC_CLK_TCK")
-    cores = os.cpu_count() or 1
     gc.collect()
     gc.disable()
     try:
         for _ in range(blocks * 3):
-            busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
-            row = {}
-            for name, run in cases.items():
-                start = time.perf_counter_ns()
-                run(counts[name])
-                row[name] = (time.perf_counter_ns() - start) / counts[name]
-            wall = time.perf_counter() - begin
-            foreign = (_busy_ticks() - busy) - (_own_ticks() - own)
-            # Below a few ticks the count says nothing.
-            if foreign > max(3, FOREIGN_SHARE * wall * tick * cores):
-                continue
-            for name, value in row.items():
+            for name, value in (_row(cases, counts) or {}).items():
                 out[name].blocks.append(value)
             if len(out[next(iter(cases))].blocks) >= blocks:
                 break

@@ -199,6 +199,25 @@ def figures_peaks(rows: dict[str, Any], goals: harness.Goals) -> None:
             goals.add(f"{name}: peak / inductor's", ours / theirs, 1.0)
 
 
+def figures_caches(caches: dict[str, Any], goals: harness.Goals) -> None:
+    for how, row in caches.items():
+        what = f"1 GB cache written by {how}: peak grows by (MiB)"
+        if not row.get("right"):
+            goals.absent(what, row.get("error", "wrong values"))
+        else:
+            goals.add(what, row["grown"] / (1 << 20), CACHE_SLACK_BYTES >> 20)
+
+
+def figures_shared(shared: dict[str, Any], goals: harness.Goals) -> None:
+    if "error" in shared:
+        goals.absent("bytes that four graphs share", shared["error"])
+        return
+    total = sum(shared["arenas"])
+    goals.add(f"arena of four graphs that ask for {total} bytes / the "
+              "largest of them",
+              (total - shared["shared"]) / max(shared["arenas"]), 1.0)
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         each.report(run_one(sys.argv[2:]))
@@ -221,19 +240,8 @@ def main() -> None:
     print(f"caches {caches}\nshared {shared}")
     figures_arenas(rows, goals)
     figures_peaks(rows, goals)
-    for how, row in caches.items():
-        what = f"1 GB cache written by {how}: peak grows by (MiB)"
-        if not row.get("right"):
-            goals.absent(what, row.get("error", "wrong values"))
-        else:
-            goals.add(what, row["grown"] / (1 << 20), CACHE_SLACK_BYTES >> 20)
-    if "error" in shared:
-        goals.absent("bytes that four graphs share", shared["error"])
-    else:
-        total = sum(shared["arenas"])
-        goals.add(f"arena of four graphs that ask for {total} bytes / the "
-                  "largest of them",
-                  (total - shared["shared"]) / max(shared["arenas"]), 1.0)
+    figures_caches(caches, goals)
+    figures_shared(shared, goals)
     if asked.is_whole:
         goals.write(["bench/memory.py", "hosts/torch", "src/exec", "src/plan",
                      "src/pass"], {"rows": rows, "caches": caches,

@@ -1,27 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements of any type as doubles, to be compared and summed up.
 
-#include <math.h>
+#include <opgraft/float16.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph_file.h"
-
-static double half_double(uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double sign = bits >> 15 ? -1.0 : 1.0;
-  if (exponent == 31)
-    return fraction != 0 ? (double)NAN : sign * (double)INFINITY;
-  if (exponent == 0) return sign * ldexp(fraction, -24);
-  return sign * ldexp(1024 + fraction, exponent - 25);
-}
-
-static double bfloat_double(uint16_t bits) {
-  const uint32_t wide = (uint32_t)bits << 16;
-  float number;
-  memcpy(&number, &wide, sizeof number);
-  return (double)number;
-}
 
 #define READ(type)                      \
   do {                                  \
@@ -57,23 +41,23 @@ static double signed_double(int bytes, const void *at) {
 }
 
 static double float_double(int bytes, const void *at) {
-  uint16_t half;
+  og_half half;
   if (bytes == 4) READ(float);
   if (bytes == 8) READ(double);
   memcpy(&half, at, sizeof half);
-  return half_double(half);
+  return (double)og_half_to_float(half);
 }
 
 static double element_double(og_dtype dtype, const void *at) {
-  uint16_t half;
+  og_bfloat bfloat;
   switch (dtype.code) {
     case OG_CODE_INT:
       return signed_double(dtype.bits / 8, at);
     case OG_CODE_FLOAT:
       return float_double(dtype.bits / 8, at);
     case OG_CODE_BFLOAT:
-      memcpy(&half, at, sizeof half);
-      return bfloat_double(half);
+      memcpy(&bfloat, at, sizeof bfloat);
+      return (double)og_bfloat_to_float(bfloat);
     default:
       return unsigned_double(dtype.bits / 8, at);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails on circles between files, on two structs of one name, and on headers
-that declare what many files define.
+"""Fails on circles between files, on two structs of one name, on a function
+that two headers declare, and on headers that declare what many files define.
 
 A unit is a C file and the header of the same stem. Unit a depends on unit b
 where a uses a function or table that b defines, after preprocessing: names
@@ -308,6 +308,18 @@ def double_types(units: dict[str, Unit]) -> list[str]:
             for name, files in sorted(shared.items()) if len(files) > 1]
 
 
+def double_declarations(units: dict[str, Unit],
+                        owner: dict[str, str]) -> list[str]:
+    places: dict[str, set[str]] = collections.defaultdict(set)
+    for unit in units.values():
+        for header, names in unit.declares.items():
+            for name in names & owner.keys():
+                places[name].add(header)
+    return [f"{name}: declared in {' and '.join(sorted(headers))}; wanted one "
+            "header" for name, headers in sorted(places.items())
+            if len(headers) > 1]
+
+
 def wide_headers(units: dict[str, Unit], owner: dict[str, str]) -> list[str]:
     declared_in: dict[str, set[str]] = collections.defaultdict(set)
     for unit in units.values():
@@ -333,11 +345,13 @@ def main() -> int:
     print(f"circles: {len(graph)} C units and {len(python)} Python modules, "
           f"{len(problems)} circles")
     double = double_types(units)
+    twice = double_declarations(units, owner)
     wide = wide_headers(units, owner)
-    for line in [*(x for p in problems for x in p), *double, *wide]:
+    for line in [*(x for p in problems for x in p), *double, *twice, *wide]:
         print(line)
-    print(f"circles: {len(double)} double types, {len(wide)} wide headers")
-    return 1 if problems or double or wide else 0
+    print(f"circles: {len(double)} double types, {len(twice)} double "
+          f"declarations, {len(wide)} wide headers")
+    return 1 if problems or double or twice or wide else 0
 
 
 if __name__ == "__main__":

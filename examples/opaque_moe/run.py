@@ -69,6 +69,18 @@ def times(cases: dict[str, Callable[..., Any]], x: torch.Tensor, rounds: int
     return {name: seconds * 1e6 for name, seconds in least.items()}
 
 
+def take_times(when: str, backends: list[str], model: Any, x: torch.Tensor,
+               rounds: int) -> dict[str, float]:
+    """Each backend's graphs are printed, its result compared, its time taken."""
+    want, shown = model(x), {}
+    for backend in backends:
+        f, graphs = compiled(model, backend, x)
+        torch.testing.assert_close(f(x), want, rtol=1e-4, atol=1e-4)
+        print(f"{when}: {backend}: {graphs} graph{'s' if graphs != 1 else ''}")
+        shown[f"{backend}, {when}"] = times({"": f}, x, rounds)[""]
+    return shown
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="a few seconds")
@@ -85,23 +97,14 @@ def main() -> None:
         import moe_kernel
 
         model, x = own.Model(), torch.randn(options.tokens, 64)
-        want = model(x)
         print(f"before: fullgraph=True refuses: {refusal(model, x)}")
         shown = {"eager": times({"": model}, x, rounds)[""]}
-        for backend in backends:
-            f, graphs = compiled(model, backend, x)
-            torch.testing.assert_close(f(x), want, rtol=1e-4, atol=1e-4)
-            print(f"before: {backend}: {graphs} graphs")
-            shown[f"{backend}, before"] = times({"": f}, x, rounds)[""]
+        shown |= take_times("before", backends, model, x, rounds)
         with opgraft.adopt_module(moe_kernel, {"expert_ffn": ADOPTED}) as made:
             print(f"after: fullgraph=True takes it: {not refusal(model, x)}")
             if not options.smoke:
                 print(made.check(calls=20, torch=False)[0])
-            for backend in backends:
-                f, graphs = compiled(model, backend, x)
-                torch.testing.assert_close(f(x), want, rtol=1e-4, atol=1e-4)
-                print(f"after: {backend}: {graphs} graph")
-                shown[f"{backend}, after"] = times({"": f}, x, rounds)[""]
+            shown |= take_times("after", backends, model, x, rounds)
         for name, us in shown.items():
             print(f"{name:20} {us:9.1f} us")
 

@@ -294,9 +294,7 @@ static void data_write(const og_tensor *tensor, write_fn write, void *user) {
   int64_t dense[OPGRAFT_RANK_MAX];
   const int64_t *strides = tensor->strides;
   if (strides == NULL) {
-    int64_t stride = 1;
-    for (int32_t d = last; d >= 0; stride *= tensor->shape[d--])
-      dense[d] = stride;
+    og_row_major(tensor->shape, tensor->ndim, dense);
     strides = dense;
   }
   const int64_t step = last >= 0 ? strides[last] : 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parent: children for each operator, their records into findings, smaller
-// calls, the report.
+// The parent: children for each operator, their records into findings, the
+// report.
 
 #define _POSIX_C_SOURCE 200809L
 #include "check/check.h"
@@ -9,37 +9,26 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "check/probe/table.h"
 #include "check/probe/trials.h"
+#include "check/run/allowance.h"
 #include "check/run/child.h"
 #include "check/run/guard.h"
 #include "check/run/record.h"
+#include "check/shrink.h"
 #include "check/verdict/crash.h"
+#include "check/verdict/effects.h"
 #include "check/verdict/finding.h"
 #include "check/verdict/report.h"
 #include "check/verdict/settle.h"
 #include "module/module.h"
 
 enum {
-  WORK_MS = 20,        // of processor time in a silence: it is alive
-  SILENCE_MS = 20000,  // a child that neither works nor speaks is blocked
-  ASK_MS = 100,        // between looks whether to stop
-  CRASHES_MAX = 2,     // of one probe, then it is left out
+  CRASHES_MAX = 2,  // of one probe, then it is left out
   BASE_CRASHES_MAX = 4,
   CALLS_FACTOR = 4,  // calls sampled at most, of those that are to run
-  SHRINK_CHILDREN = 40,
-  SHRINK_MS = 1500,
-  CLOCK_FACTOR = 30  // by the clock, of what is allowed of processor time
 };
-
-// What children may still use: processor time, so that a busy machine tries as
-// much as an idle one, and time by the clock for what mostly sleeps.
-typedef struct allowance {
-  int64_t work_ms;
-  int64_t deadline_ms;
-} allowance;
 
 // The state of one operator's check.
 typedef struct job_state {
@@ -53,20 +42,6 @@ typedef struct job_state {
   bool has_ended;  // no more calls: too many crashes, or time is up
   const opgraft_check_sink *sink;
 } job_state;
-
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static allowance allow(int64_t ms) {
-  return (allowance){ms, now_ms() + CLOCK_FACTOR * ms};
-}
-
-static bool is_over(const allowance *left, int64_t used_ms) {
-  return used_ms > left->work_ms || now_ms() > left->deadline_ms;
-}
 
 static og_found_at place_of(const job_state *s) {
   return (og_found_at){.call = s->call.index,
@@ -210,39 +185,8 @@ static void go_on(job_state *s) {
   s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
 }
 
-static bool is_stopped(const opgraft_check_sink *sink) {
-  return sink->is_stopped != NULL && sink->is_stopped(sink->user) != 0;
-}
-
-// A record that comes within the silence allowed; 0: none did, or the user
-// wants no more.
-static int32_t read_patiently(const opgraft_check_sink *sink, og_child *child,
-                              og_record *out, int32_t *out_exit) {
-  const int64_t until = now_ms() + SILENCE_MS;
-  while (!is_stopped(sink)) {
-    const int32_t got = og_child_read(child, ASK_MS, out, out_exit);
-    if (got != 0 || now_ms() >= until) return got;
-  }
-  return 0;
-}
-
-// Waits for a record as long as the child works, or would if it got a
-// processor: on a busy machine it may be slow to speak.
-static int32_t wait_for(const opgraft_check_sink *sink, og_child *child,
-                        og_record *out, int32_t *out_exit) {
-  int64_t used = og_child_cpu_ms(child);
-  for (;;) {
-    const int32_t got = read_patiently(sink, child, out, out_exit);
-    if (got != 0 || is_stopped(sink)) return got;
-    const int64_t now = og_child_cpu_ms(child);
-    if (now < 0 || (now - used < WORK_MS && !og_child_is_runnable(child)))
-      return 0;
-    used = now;
-  }
-}
-
 // One child, to its end. *out_done: it did all it was to do.
-static og_status run_child(job_state *s, allowance *left, bool *out_done,
+static og_status run_child(job_state *s, og_allowance *left, bool *out_done,
                            opgraft_error *error) {
   og_child child;
   og_record r;
@@ -251,7 +195,7 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
   bool has_crash = false;
   *out_done = false;
   OG_TRY(og_child_start(s->sink, og_trials_run, &s->job, &child, error));
-  while ((got = wait_for(s->sink, &child, &r, &status)) == 1) {
+  while ((got = og_child_wait(s->sink, &child, &r, &status)) == 1) {
     if (r.kind == OG_RECORD_DONE) *out_done = true;
     if (r.kind == OG_RECORD_CRASH) {
       has_crash = true;
@@ -262,14 +206,14 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
     }
     const int64_t now_used_ms = og_child_cpu_ms(&child);
     if (now_used_ms > used_ms) used_ms = now_used_ms;
-    if (!is_over(left, used_ms)) continue;
+    if (!og_is_over(left, used_ms)) continue;
     s->has_ended = true;
     s->found.is_cut_short = true;
     og_child_stop(&child);
     return OG_OK;
   }
   left->work_ms -= used_ms;
-  if (got == 0 && is_stopped(s->sink)) {
+  if (got == 0 && og_is_stopped(s->sink)) {
     og_child_stop(&child);
     s->has_ended = s->found.is_stopped = true;
   } else if (got == 0) {
@@ -287,7 +231,7 @@ static og_status run_child(job_state *s, allowance *left, bool *out_done,
   return OG_OK;
 }
 
-static og_status run_range(job_state *s, allowance *left,
+static og_status run_range(job_state *s, og_allowance *left,
                            opgraft_error *error) {
   bool done = false;
   while (!done && !s->has_ended && s->job.call_begin < s->job.call_end) {
@@ -301,7 +245,7 @@ static og_status run_range(job_state *s, allowance *left,
 
 // Other calls for those that the kernel refused, where it took any.
 static og_status run_calls(job_state *s, opgraft_error *error) {
-  allowance left = allow(s->job.options->operator_limit_ms);
+  og_allowance left = og_allow(s->job.options->operator_limit_ms);
   const int32_t wanted = s->job.call_end, most = CALLS_FACTOR * wanted;
   for (;;) {
     OG_TRY(run_range(s, &left, error));
@@ -315,103 +259,6 @@ static og_status run_calls(job_state *s, opgraft_error *error) {
         missing < most - s->job.call_end ? missing : most - s->job.call_end;
     s->job.probe_begin = 0;
   }
-}
-
-// --- Smaller calls -----------------------------------------------------------
-
-static bool shows(const og_record *r, const og_finding *f, og_found_at at,
-                  og_finding *out) {
-  if (r->kind == OG_RECORD_CRASH) {
-    og_finding_of_crash(r->op, &r->crash, &at, out);
-  } else if (r->kind == OG_RECORD_FINDING) {
-    memset(out, 0, sizeof *out);
-    out->kind = r->finding.kind;
-    out->is_note = r->finding.is_note;
-    snprintf(out->name, sizeof out->name, "%s", r->finding.argument);
-    snprintf(out->text, sizeof out->text, "%s", r->finding.text);
-  } else {
-    return false;
-  }
-  return out->kind == f->kind && strcmp(out->name, f->name) == 0 &&
-         out->is_note == f->is_note;
-}
-
-// One child that tries every smaller call from job->step on. *out_step is the
-// first that still shows the finding, or where a crash of another kind makes
-// the next child begin; -1: none is left.
-static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
-                             og_finding *f, allowance *left, bool *out_smaller,
-                             int32_t *out_step, opgraft_error *error) {
-  og_child child;
-  og_record r;
-  og_finding shown;
-  int32_t status;
-  int32_t step = -1, probe = OG_PROBE_base_;
-  char call[sizeof f->call_text] = "", missing[sizeof r.call.missing] = "";
-  int64_t numel = 0, used_ms = 0;
-  *out_smaller = false;
-  *out_step = -1;
-  OG_TRY(og_child_start(sink, og_trials_run, job, &child, error));
-  while (wait_for(sink, &child, &r, &status) == 1) {
-    const int64_t now_used_ms = og_child_cpu_ms(&child);
-    if (now_used_ms > used_ms) used_ms = now_used_ms;
-    if (r.kind == OG_RECORD_DONE) {
-      step = -1;
-    } else if (r.kind == OG_RECORD_SHRUNK) {
-      step = r.call.step;
-      numel = r.call.numel;
-      memcpy(call, r.call.text, sizeof call);
-      memcpy(missing, r.call.missing, sizeof missing);
-    } else if (r.kind == OG_RECORD_PROBE) {
-      probe = r.probe;
-    }
-    const og_found_at at = {.call = f->call,
-                            .probe = probe,
-                            .numel = numel,
-                            .call_text = call,
-                            .missing = missing};
-    if (step < 0 || !shows(&r, f, at, &shown)) continue;
-    memcpy(f->text, shown.text, sizeof f->text);
-    memcpy(f->call_text, call, sizeof f->call_text);
-    f->numel = numel;
-    *out_smaller = true;
-    break;
-  }
-  og_child_stop(&child);
-  left->work_ms -= used_ms;
-  if (step >= 0) *out_step = *out_smaller ? step : step + 1;
-  return OG_OK;
-}
-
-static og_status shrink(const job_state *s, og_finding *f,
-                        opgraft_error *error) {
-  allowance left = allow(SHRINK_MS);
-  og_job job = s->job;
-  job.call_begin = f->call;
-  job.probe = f->probe;
-  job.probe_begin = 0;
-  job.is_shrinking = true;
-  job.path_count = 0;
-  job.step = 0;
-  for (int32_t i = 0;
-       i < SHRINK_CHILDREN && !is_over(&left, 0) && !is_stopped(s->sink); ++i) {
-    bool is_smaller;
-    int32_t step;
-    OG_TRY(shrink_once(s->sink, &job, f, &left, &is_smaller, &step, error));
-    if (step < 0) return OG_OK;
-    job.step = step;
-    if (!is_smaller) continue;
-    if (job.path_count == OG_SHRINKS_MAX) return OG_OK;
-    job.path[job.path_count++] = step;
-    job.step = 0;
-  }
-  return OG_OK;
-}
-
-static bool may_shrink(const og_finding *f) {
-  return !f->is_note && f->kind != OPGRAFT_TIMEOUT &&
-         f->kind != OPGRAFT_MEMORY_LIMIT && f->call_text[0] != '\0' &&
-         f->numel > 0;
 }
 
 // --- Operators ---------------------------------------------------------------
@@ -428,8 +275,7 @@ static og_status check_operator(job_state *s, const opgraft_op *op,
   s->found.ran_count = s->found.call_count - s->found.refused_count;
   og_findings_settle(&s->found);
   for (int32_t i = 0; i < s->found.count; ++i)
-    if (may_shrink(&s->found.entry[i]))
-      OG_TRY(shrink(s, &s->found.entry[i], error));
+    OG_TRY(og_finding_shrink(&s->job, s->sink, &s->found.entry[i], error));
   return OG_OK;
 }
 
@@ -511,7 +357,7 @@ static og_status check_all(job_state *s, const opgraft_module *module,
   int32_t operators = 0, notes = 0;
   og_report_begin(&text, module, options);
   for (int32_t i = 0;
-       i < opgraft_module_op_count(module) && !is_stopped(s->sink); ++i) {
+       i < opgraft_module_op_count(module) && !og_is_stopped(s->sink); ++i) {
     const opgraft_op *op = opgraft_module_op(module, i);
     if (options->op != NULL && strcmp(options->op, op->decl->name) != 0)
       continue;
@@ -526,13 +372,13 @@ static og_status check_all(job_state *s, const opgraft_module *module,
     notes += s->found.count - faults;
     OG_TRY(write_text(s->sink, &text, error));
   }
-  if (operators == 0 && options->op != NULL && !is_stopped(s->sink))
+  if (operators == 0 && options->op != NULL && !og_is_stopped(s->sink))
     return og_error_set(error, OG_INVALID, options->op, NULL,
                         "check: the module has no operator \"%s\" with a "
                         "kernel for the CPU",
                         options->op);
   const og_counts counts = {operators, *out_findings, notes,
-                            is_stopped(s->sink)};
+                            og_is_stopped(s->sink)};
   og_report_end(&text, &counts, options);
   return write_text(s->sink, &text, error);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/float_value.h"
+
 og_class og_dtype_class(og_dtype dtype) {
   if (dtype.lanes != 1) return OG_CLASS_NONE;
   switch (dtype.code) {
@@ -47,31 +49,15 @@ int64_t og_element_int(og_dtype dtype, const void *at) {
 }
 
 double og_element_double(og_dtype dtype, const void *at) {
-  og_half half;
-  og_bfloat bfloat;
-  float single;
-  double number;
   switch (og_dtype_class(dtype)) {
     case OG_CLASS_I64:
       return (double)og_element_int(dtype, at);
-    case OG_CLASS_F64:
-      memcpy(&number, at, sizeof number);
-      return number;
     case OG_CLASS_F32:
-      break;
+    case OG_CLASS_F64:
+      return og_float_load(dtype, at);
     default:
       return 0;
   }
-  if (dtype.code == OG_CODE_BFLOAT) {
-    memcpy(&bfloat, at, sizeof bfloat);
-    return (double)og_bfloat_to_float(bfloat);
-  }
-  if (dtype.bits == 16) {
-    memcpy(&half, at, sizeof half);
-    return (double)og_half_to_float(half);
-  }
-  memcpy(&single, at, sizeof single);
-  return (double)single;
 }
 
 void og_element_set_int(og_dtype dtype, void *at, int64_t number) {
@@ -84,29 +70,18 @@ void og_element_set_int(og_dtype dtype, void *at, int64_t number) {
 }
 
 void og_element_set_double(og_dtype dtype, void *at, double number) {
-  const float single = (float)number;
   switch (og_dtype_class(dtype)) {
     case OG_CLASS_I64:
       og_element_set_int(
           dtype, at,
           dtype.code == OG_CODE_BOOL ? number != 0 : og_double_to_int(number));
       return;
-    case OG_CLASS_F64:
-      memcpy(at, &number, sizeof number);
-      return;
     case OG_CLASS_F32:
-      break;
+    case OG_CLASS_F64:
+      og_float_store(dtype, at, number);
+      return;
     default:
       return;
-  }
-  if (dtype.code == OG_CODE_BFLOAT) {
-    const og_bfloat bfloat = og_bfloat_from_float(single);
-    memcpy(at, &bfloat, sizeof bfloat);
-  } else if (dtype.bits == 16) {
-    const og_half half = og_half_from_float(single);
-    memcpy(at, &half, sizeof half);
-  } else {
-    memcpy(at, &single, sizeof single);
   }
 }
 

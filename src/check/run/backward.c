@@ -218,8 +218,7 @@ bool og_trial_derive(og_trial *trial) {
     trial->sample.seed = wanted.seed;
     trial->sample.index_values = wanted.index_values;
     trial->sample.float_values = wanted.float_values;
-    og_sample_bind(&trial->sample);
-    return true;
+    return og_sample_bind(&trial->sample);
   }
   return false;
 }

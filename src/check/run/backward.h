@@ -45,11 +45,6 @@ void og_weights_reset(og_array *weight);  // OG_ARRAYS_MAX of them
 bool og_backward_fill(const og_saved *saved, const opgraft_op *op,
                       og_sample *out_sample, og_inputs *out_inputs);
 
-// Names' values from the shapes.
-void og_sample_bind(og_sample *sample);
-// Each array in the type that the sample says.
-bool og_inputs_convert(og_inputs *inputs, const og_sample *sample);
-
 // Makes trial->sample and trial->inputs from trial->forward_sample; false
 // where the forward operator refuses every kind of values.
 bool og_trial_derive(og_trial *trial);

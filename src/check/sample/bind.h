@@ -6,7 +6,8 @@
 
 #include "check/sample/sample.h"
 
-// Sets dims, packs and varying dims from `shape`.
-void og_sample_bind(og_sample *sample);
+// Sets dims, packs and varying dims from `shape`, as far as the shapes match
+// the operator's patterns; false where memory is short.
+bool og_sample_bind(og_sample *sample);
 
 #endif  // OG_CHECK_SAMPLE_BIND_H

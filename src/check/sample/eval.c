@@ -5,24 +5,7 @@
 
 #include <assert.h>
 
-#include "decl/infer/eval.h"
-
-// The sample's names as the evaluator wants them. A tensor has a type; the
-// entries of a list have the sizes of varying dims, at the axis that is the
-// dim's own index.
-typedef struct names {
-  og_scope scope;
-  og_binding binding;
-  int64_t dim[OPGRAFT_DIM_MAX];
-  og_attr attr[OPGRAFT_ATTR_MAX];
-  const og_tensor *in[OPGRAFT_ARG_MAX];
-  og_tensor_list in_list[OPGRAFT_ARG_MAX];
-  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  int64_t vary[OG_SAMPLE_LIST][OPGRAFT_DIM_MAX];
-} names;
-
-static bool bind_dim(names *n, const og_sample *s, int32_t d) {
+static bool bind_dim(og_sample_names *n, const og_sample *s, int32_t d) {
   og_bound_dim *at = &n->binding.at[d];
   if (!og_sample_dim(s, d, &n->dim[d])) return false;
   n->binding.bound |= (uint64_t)1 << d;
@@ -39,7 +22,7 @@ static bool bind_dim(names *n, const og_sample *s, int32_t d) {
   return true;
 }
 
-static void bind_tensor(names *n, const og_sample *s, int32_t t) {
+static void bind_tensor(og_sample_names *n, const og_sample *s, int32_t t) {
   const og_decl *decl = s->op->decl;
   n->in[t] = NULL;
   n->in_list[t] = (og_tensor_list){0};
@@ -54,21 +37,26 @@ static void bind_tensor(names *n, const og_sample *s, int32_t t) {
     n->in[t] = &n->tensor[t][0];
 }
 
+bool og_sample_names_init(og_sample_names *n, const og_sample *sample) {
+  const og_decl *decl = sample->op->decl;
+  n->binding.bound = 0;
+  for (int32_t d = 0; d < decl->dim_count; ++d)
+    if (!bind_dim(n, sample, d)) return false;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) bind_tensor(n, sample, t);
+  og_sample_attrs(sample, n->attr);
+  n->scope = (og_scope){.dim = n->dim,
+                        .attr = n->attr,
+                        .in = n->in,
+                        .in_list = n->in_list,
+                        .binding = &n->binding,
+                        .threads = 1};
+  return true;
+}
+
 bool og_sample_eval(const og_sample *sample, const og_expr *expr,
                     int64_t *out_value) {
-  const og_decl *decl = sample->op->decl;
   const char *why;
-  names n;
-  n.binding.bound = 0;
-  for (int32_t d = 0; d < decl->dim_count; ++d)
-    if (!bind_dim(&n, sample, d)) return false;
-  for (int32_t t = 0; t < decl->tensor_count; ++t) bind_tensor(&n, sample, t);
-  og_sample_attrs(sample, n.attr);
-  n.scope = (og_scope){.dim = n.dim,
-                       .attr = n.attr,
-                       .in = n.in,
-                       .in_list = n.in_list,
-                       .binding = &n.binding,
-                       .threads = 1};
-  return og_eval_scope(expr, &n.scope, 0, out_value, &why);
+  og_sample_names names;
+  return og_sample_names_init(&names, sample) &&
+         og_eval(expr, &names.scope, 0, out_value, &why);
 }

@@ -4,106 +4,59 @@
 #include "check/sample/shape.h"
 
 #include "check/sample/eval.h"
+#include "decl/infer/packs.h"
 
-static bool sizes_add(og_dims *sizes, int64_t size) {
-  if (sizes->rank >= OG_SAMPLE_RANK || size < 0) return false;
-  sizes->size[sizes->rank++] = size;
-  return true;
-}
-
-static bool sizes_add_all(og_dims *sizes, const int64_t *more, int64_t count) {
-  for (int64_t i = 0; i < count; ++i)
-    if (!sizes_add(sizes, more[i])) return false;
-  return true;
-}
-
-// Packs align at their last dims, sizes equal or 1.
-static bool add_broadcast(const og_sample *s, const og_item *item,
-                          og_dims *out) {
-  og_dims joint = {0};
-  for (int32_t i = 0; i < item->pack_count; ++i)
-    if (s->pack[item->packs[i]].rank > joint.rank)
-      joint.rank = s->pack[item->packs[i]].rank;
-  for (int32_t d = 0; d < joint.rank; ++d) joint.size[d] = 1;
-  for (int32_t i = 0; i < item->pack_count; ++i) {
-    const og_dims *pack = &s->pack[item->packs[i]];
-    int64_t *to = joint.size + (joint.rank - pack->rank);
-    for (int32_t d = 0; d < pack->rank; ++d) {
-      if (to[d] != 1 && pack->size[d] != 1 && to[d] != pack->size[d])
-        return false;
-      if (to[d] == 1) to[d] = pack->size[d];
-    }
-  }
-  return sizes_add_all(out, joint.size, joint.rank);
-}
-
-// *permute, *drop and *keep of the dims that an argument names.
-static bool add_rearranged(const og_sample *s, const og_item *item,
-                           og_dims *out) {
-  const og_dims *pack = &s->pack[item->packs[0]];
-  const og_attr *attr = &s->attr[item->attr];
-  const bool is_int = attr->kind == OG_ATTR_INT;
-  const int64_t count = is_int ? 1 : attr->count;
-  uint64_t named = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t d = is_int ? attr->i : s->ints[item->attr][i];
-    if (d < 0) d += pack->rank;
-    if (d < 0 || d >= pack->rank || named >> d & 1u) return false;
-    named |= (uint64_t)1 << d;
-    if (item->kind == OG_ITEM_PERMUTE && !sizes_add(out, pack->size[d]))
-      return false;
-  }
-  if (item->kind == OG_ITEM_PERMUTE) return count == pack->rank;
-  for (int32_t d = 0; d < pack->rank; ++d) {
-    const bool is_named = count == 0 || (named >> d & 1u);
-    if (is_named && item->kind == OG_ITEM_DROP) continue;
-    if (!sizes_add(out, is_named ? 1 : pack->size[d])) return false;
+static bool sizes_add(og_dims *sizes, const int64_t *more, int32_t count) {
+  if (count > OG_SAMPLE_RANK - sizes->rank) return false;
+  for (int32_t i = 0; i < count; ++i) {
+    if (more[i] < 0) return false;
+    sizes->size[sizes->rank++] = more[i];
   }
   return true;
 }
 
-static bool item_sizes(const og_sample *s, const og_item *item, int32_t entry,
-                       og_dims *out) {
-  int64_t value;
-  const og_dims *pack = &s->pack[item->dim < 0 ? 0 : item->dim];
+// The sizes of one item of the pattern of a tensor, or of entry e of a list.
+static bool item_add(const og_sample *s, const og_scope *scope,
+                     const og_item *item, int32_t e, og_dims *out) {
+  int64_t sizes[OPGRAFT_RANK_MAX];
+  const og_decl *decl = s->op->decl;
+  const char *why;
+  int32_t count;
   switch (item->kind) {
     case OG_ITEM_DIM:
-      return sizes_add(out, s->op->decl->dims[item->dim].kind == OG_DIM_VARY
-                                ? s->vary[item->dim][entry]
-                                : s->dim[item->dim]);
-    case OG_ITEM_PACK:
-      return sizes_add_all(out, pack->size, pack->rank);
+      return sizes_add(out,
+                       decl->dims[item->dim].kind == OG_DIM_VARY
+                           ? &s->vary[item->dim][e]
+                           : &s->dim[item->dim],
+                       1);
     case OG_ITEM_EXPR:
-      return og_sample_eval(s, &item->expr, &value) && sizes_add(out, value);
-    case OG_ITEM_ATTR_PACK:
-      return sizes_add_all(out, s->ints[item->attr], s->attr[item->attr].count);
-    case OG_ITEM_BROADCAST:
-      return add_broadcast(s, item, out);
-    case OG_ITEM_PERMUTE:
-    case OG_ITEM_DROP:
-    case OG_ITEM_KEEP:
-      return add_rearranged(s, item, out);
+      return og_eval(&item->expr, scope, 0, sizes, &why) &&
+             sizes_add(out, sizes, 1);
     default:
-      return false;  // results only
+      return og_pack_dims(decl, item, scope, 0, sizes, &count, NULL) == OG_OK &&
+             sizes_add(out, sizes, count);
   }
 }
 
-static bool pattern_build(og_sample *s, const og_pattern *pattern) {
+static bool pattern_build(og_sample *s, const og_scope *scope,
+                          const og_pattern *pattern) {
   const int32_t t = pattern->tensor;
   for (int32_t e = 0; e < s->list_count[t]; ++e) {
     og_dims *out = &s->shape[t][e];
     out->rank = 0;
     for (int32_t i = 0; i < pattern->item_count; ++i)
-      if (!item_sizes(s, &pattern->items[i], e, out)) return false;
+      if (!item_add(s, scope, &pattern->items[i], e, out)) return false;
   }
   return true;
 }
 
 bool og_sample_build(og_sample *sample) {
   const og_decl *decl = sample->op->decl;
+  og_sample_names names;
+  if (!og_sample_names_init(&names, sample)) return false;
   for (int32_t p = 0; p < decl->pattern_count; ++p)
     if (sample->is_given[decl->patterns[p].tensor] &&
-        !pattern_build(sample, &decl->patterns[p]))
+        !pattern_build(sample, &names.scope, &decl->patterns[p]))
       return false;
   return true;
 }

@@ -6,51 +6,8 @@
 #include "check/sample/callback.h"
 #include "check/sample/sample.h"
 #include "check/sample/shape.h"
+#include "check/sample/sketch.h"
 #include "decl/infer/infer.h"
-
-// Tensors without memory: og_infer looks at shapes only. `infer` callbacks
-// may look at data; they get elements that are zero.
-static int64_t nothing[64];
-
-static void tensor_sketch(const og_sample *s, int32_t t, int32_t e,
-                          int64_t *strides, og_tensor *out) {
-  const og_dims *sizes = &s->shape[t][e];
-  og_row_major(sizes->size, sizes->rank, strides);
-  *out = (og_tensor){.data = nothing,
-                     .device = {OG_CPU, 0},
-                     .ndim = sizes->rank,
-                     .dtype = s->type[t],
-                     .shape = (int64_t *)(uintptr_t)sizes->size,
-                     .strides = strides};
-}
-
-typedef struct sketch {
-  opgraft_frame frame;
-  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
-} sketch;
-
-static void sketch_fill(sketch *k, const og_sample *s) {
-  const og_decl *decl = s->op->decl;
-  opgraft_frame_init(&k->frame, s->op);
-  og_sample_attrs(s, k->frame.attr);
-  for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    k->frame.in[t] = NULL;
-    k->frame.in_list[t] = (og_tensor_list){0};
-    if (!s->is_given[t]) continue;
-    for (int32_t e = 0; e < s->list_count[t]; ++e) {
-      k->entry[t][e] = NULL;
-      if (!og_sample_has(s, t, e)) continue;
-      tensor_sketch(s, t, e, k->strides[t][e], &k->tensor[t][e]);
-      k->entry[t][e] = &k->tensor[t][e];
-    }
-    if (decl->params[decl->tensor_params[t]].is_list)
-      k->frame.in_list[t] = (og_tensor_list){s->list_count[t], k->entry[t]};
-    else
-      k->frame.in[t] = &k->tensor[t][0];
-  }
-}
 
 static int64_t fresh_numel(const opgraft_frame *frame) {
   int64_t n = 0;
@@ -78,20 +35,18 @@ bool og_sample_is_valid(og_sample *sample, int64_t element_limit,
     return false;
   }
   if (og_sample_numel(sample) > element_limit) return false;
-  sketch *k = og_alloc(sizeof *k);
+  og_sketch *k = og_sketch_create(sample);
   if (k == NULL) {
     og_error_set(error, OG_MEMORY, sample->op->decl->name, NULL,
                  "not enough memory to sample calls");
     return false;
   }
-  sketch_fill(k, sample);
   bool ok = og_infer(sample->op->decl, &k->frame, error) == OG_OK;
   if (ok && fresh_numel(&k->frame) > element_limit) {
     og_error_set(error, OG_SHAPE, sample->op->decl->name, NULL,
                  "the results of sampled calls are too large");
     ok = false;
   }
-  opgraft_frame_reset(&k->frame);
-  og_free(k);
+  og_sketch_destroy(k);
   return ok;
 }

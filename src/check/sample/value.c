@@ -6,43 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/float_value.h"
 #include "base/text.h"
-
-static double float_get(og_dtype type, const void *at) {
-  if (type.code == OG_CODE_BFLOAT) {
-    og_bfloat v;
-    memcpy(&v, at, sizeof v);
-    return (double)og_bfloat_to_float(v);
-  }
-  if (type.bits == 16) {
-    og_half v;
-    memcpy(&v, at, sizeof v);
-    return (double)og_half_to_float(v);
-  }
-  if (type.bits == 32) {
-    float v;
-    memcpy(&v, at, sizeof v);
-    return (double)v;
-  }
-  double v;
-  memcpy(&v, at, sizeof v);
-  return v;
-}
-
-static void float_set(og_dtype type, void *at, double value) {
-  if (type.code == OG_CODE_BFLOAT) {
-    const og_bfloat v = og_bfloat_from_float((float)value);
-    memcpy(at, &v, sizeof v);
-  } else if (type.bits == 16) {
-    const og_half v = og_half_from_float((float)value);
-    memcpy(at, &v, sizeof v);
-  } else if (type.bits == 32) {
-    const float v = (float)value;
-    memcpy(at, &v, sizeof v);
-  } else {
-    memcpy(at, &value, sizeof value);
-  }
-}
 
 static og_dtype part_type(og_dtype type) {
   return (og_dtype){OG_CODE_FLOAT, (uint8_t)(type.bits / 2), 1};
@@ -58,20 +23,21 @@ static int64_t int_get(og_dtype type, const void *at) {
 }
 
 double og_value_get(og_dtype type, const void *at, int32_t part) {
-  if (og_is_floating(type)) return float_get(type, at);
+  if (og_is_floating(type)) return og_float_load(type, at);
   if (og_is_complex(type))
-    return float_get(part_type(type),
-                     (const char *)at + part * (type.bits / 16));
+    return og_float_load(part_type(type),
+                         (const char *)at + part * (type.bits / 16));
   return (double)int_get(type, at);
 }
 
 void og_value_set(og_dtype type, void *at, int32_t part, double value) {
   if (og_is_floating(type)) {
-    float_set(type, at, value);
+    og_float_store(type, at, value);
     return;
   }
   if (og_is_complex(type)) {
-    float_set(part_type(type), (char *)at + part * (type.bits / 16), value);
+    og_float_store(part_type(type), (char *)at + part * (type.bits / 16),
+                   value);
     return;
   }
   if (type.code == OG_CODE_BOOL) value = value != 0;

@@ -56,25 +56,6 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
   og_finding_set(f, op, name, text, at);
 }
 
-void og_effects_count(og_effects *uses, const char *name, uint32_t used) {
-  int32_t i = 0;
-  while (i < uses->count && strcmp(uses->entry[i].name, name) != 0) ++i;
-  if (i == OG_EFFECTS_MAX) return;
-  if (i == uses->count) {
-    snprintf(uses->entry[i].name, sizeof uses->entry[i].name, "%.63s", name);
-    ++uses->count;
-  }
-  ++uses->entry[i].tried;
-  for (int32_t k = 0; k < OG_END_COUNT; ++k)
-    uses->entry[i].used[k] += (int32_t)(used >> k & 1u);
-}
-
-void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
-                     uint32_t fits) {
-  all->order[fresh][item].wrong += !(fits & 1u);
-  all->order[fresh][item].misfit |= ~fits;
-}
-
 int32_t og_findings_faults(const og_findings *all) {
   int32_t count = 0;
   for (int32_t i = 0; i < all->count; ++i) count += !all->entry[i].is_note;

@@ -22,7 +22,12 @@ typedef struct og_finding {
   char call_text[420];
 } og_finding;
 
-enum { OG_FINDINGS_MAX = 64, OG_TYPES_MAX = 16, OG_EFFECTS_MAX = 32 };
+enum {
+  OG_FINDINGS_MAX = 64,
+  OG_TYPES_MAX = 16,
+  OG_EFFECTS_MAX = 32,
+  OG_TRIED_MIN = 8,  // calls, before what none of them showed is a finding
+};
 
 // Arguments by name: how many calls tried something of them, and in how many
 // of those each of a few things had an effect.
@@ -82,12 +87,6 @@ void og_finding_set(og_finding *f, const char *op, const char *name,
 void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const char *op, const char *name, const char *text,
                      const og_found_at *at);
-// One more call for the argument; bit i of `used`: used[i] had an effect.
-void og_effects_count(og_effects *uses, const char *name, uint32_t used);
-// One more call for an item of a fresh result's shape: bits of the orders of
-// its items that fit.
-void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
-                     uint32_t fits);
 int32_t og_findings_faults(const og_findings *all);
 
 const char *og_finding_name(int32_t kind);

@@ -290,8 +290,8 @@ static void step(machine *m, const og_instruction *code) {
   }
 }
 
-bool og_eval_scope(const og_expr *expr, const og_scope *scope, int64_t index,
-                   int64_t *out_value, const char **out_why) {
+bool og_eval(const og_expr *expr, const og_scope *scope, int64_t index,
+             int64_t *out_value, const char **out_why) {
   machine m;
   m.scope = scope;
   m.index = index;
@@ -303,18 +303,6 @@ bool og_eval_scope(const og_expr *expr, const og_scope *scope, int64_t index,
   *out_value = m.stack[0];
   *out_why = m.why;
   return (m.poison & 1u) == 0;
-}
-
-bool og_eval(const og_expr *expr, const opgraft_frame *frame,
-             const og_binding *binding, int64_t index, int64_t *out_value,
-             const char **out_why) {
-  const og_scope scope = {.dim = frame->dim,
-                          .attr = frame->attr,
-                          .in = frame->in,
-                          .in_list = frame->in_list,
-                          .binding = binding,
-                          .threads = frame->call.threads};
-  return og_eval_scope(expr, &scope, index, out_value, out_why);
 }
 
 // --- Errors ------------------------------------------------------------------
@@ -340,10 +328,8 @@ static void add_list(char *buffer, size_t size, const char *name,
 }
 
 static void add_instruction(const og_decl *decl, const og_instruction *code,
-                            const opgraft_frame *frame,
-                            const og_binding *binding, char *buffer,
-                            size_t size) {
-  const og_attr *attr = frame->attr;
+                            const og_scope *scope, char *buffer, size_t size) {
+  const og_attr *attr = scope->attr;
   if (code->op >= OG_CODE_ATTR_ && code->op <= OG_CODE_ATTR_SUM_)
     attr += code->slot;
   switch (code->op) {
@@ -352,17 +338,17 @@ static void add_instruction(const og_decl *decl, const og_instruction *code,
       const char *const forms[] = {"%s is %lld", "prod(%s) is %lld",
                                    "sum(%s~) is %lld", "%s is %lld"};
       add_value(buffer, size, forms[dim->kind], dim->name,
-                frame->dim[code->slot]);
+                scope->dim[code->slot]);
       break;
     }
     case OG_CODE_PACK_RANK_:
       add_value(buffer, size, "rank(%s) is %lld", decl->dims[code->slot].name,
-                og_pack_rank(binding, code->slot));
+                og_pack_rank(scope->binding, code->slot));
       break;
     case OG_CODE_PACK_AT_:
       add_list(buffer, size, decl->dims[code->slot].name,
-               binding->at[code->slot].pack.dims,
-               og_pack_rank(binding, code->slot));
+               scope->binding->at[code->slot].pack.dims,
+               og_pack_rank(scope->binding, code->slot));
       break;
     case OG_CODE_ATTR_:
       if (attr->kind == OG_ATTR_INT || attr->kind == OG_ATTR_BOOL)
@@ -380,7 +366,7 @@ static void add_instruction(const og_decl *decl, const og_instruction *code,
     case OG_CODE_LIST_LEN_:
       add_value(buffer, size, "len(%s) is %lld",
                 og_tensor_param(decl, code->slot)->name,
-                frame->in_list[code->slot].count);
+                scope->in_list[code->slot].count);
       break;
     default:
       break;
@@ -388,11 +374,10 @@ static void add_instruction(const og_decl *decl, const og_instruction *code,
 }
 
 void og_expr_values(const og_decl *decl, const og_expr *expr,
-                    const opgraft_frame *frame, const og_binding *binding,
-                    char *buffer, size_t size) {
+                    const og_scope *scope, char *buffer, size_t size) {
   buffer[0] = '\0';
   for (int32_t i = 0; i < expr->count; ++i)
-    add_instruction(decl, &expr->code[i], frame, binding, buffer, size);
+    add_instruction(decl, &expr->code[i], scope, buffer, size);
 }
 
 // The string that an expression stands in.
@@ -412,16 +397,14 @@ static const char *expr_field(const og_decl *decl, const og_expr *expr,
 }
 
 og_status og_eval_or_refuse(const og_decl *decl, const og_expr *expr,
-                            const opgraft_frame *frame,
-                            const og_binding *binding, int64_t index,
+                            const og_scope *scope, int64_t index,
                             int64_t *out_value, opgraft_error *error) {
   const char *why;
-  if (OG_LIKELY(og_eval(expr, frame, binding, index, out_value, &why)))
-    return OG_OK;
+  if (OG_LIKELY(og_eval(expr, scope, index, out_value, &why))) return OG_OK;
   char values[300];
   const char *text;
   const char *field = expr_field(decl, expr, &text);
-  og_expr_values(decl, expr, frame, binding, values, sizeof values);
+  og_expr_values(decl, expr, scope, values, sizeof values);
   return og_error_at(error, OG_SHAPE, decl->name, field, expr->begin, expr->end,
                      "%s: %s: %.*s has no value: %s%s%s%s", decl->name, field,
                      (int)(expr->end - expr->begin), text + expr->begin, why,

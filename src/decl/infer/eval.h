@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs expressions on integers: those of a call, or those that a scope names.
+// Runs expressions on the integers that a scope names.
 
 #ifndef OG_DECL_INFER_EVAL_H
 #define OG_DECL_INFER_EVAL_H
@@ -33,8 +33,9 @@ static inline int64_t og_pack_rank(const og_binding *binding, int32_t dim) {
   return og_is_bound(binding, dim) ? binding->at[dim].pack.rank : 0;
 }
 
-// What the names of a declaration's expressions stand for. Arrays are indexed
-// by dim, attribute and tensor argument; an argument that is not given is NULL.
+// What the names of a declaration's expressions stand for: the integers of a
+// call, or those that check/sample draws. Arrays are indexed by dim, attribute
+// and tensor argument; an argument that is not given is NULL.
 typedef struct og_scope {
   const int64_t *dim;
   const og_attr *attr;
@@ -44,22 +45,27 @@ typedef struct og_scope {
   int32_t threads;
 } og_scope;
 
+// A call's own names; they stay the frame's.
+static inline og_scope og_scope_of(const opgraft_frame *frame,
+                                   const og_binding *binding) {
+  return (og_scope){.dim = frame->dim,
+                    .attr = frame->attr,
+                    .in = frame->in,
+                    .in_list = frame->in_list,
+                    .binding = binding,
+                    .threads = frame->call.threads};
+}
+
 // The value of an expression; false where its end is poisoned, *out_why then
 // says what could not be done. `index` is that of a list result's entry.
-bool og_eval_scope(const og_expr *expr, const og_scope *scope, int64_t index,
-                   int64_t *out_value, const char **out_why);
-// The same for the integers of a call.
-bool og_eval(const og_expr *expr, const opgraft_frame *frame,
-             const og_binding *binding, int64_t index, int64_t *out_value,
-             const char **out_why);
+bool og_eval(const og_expr *expr, const og_scope *scope, int64_t index,
+             int64_t *out_value, const char **out_why);
 // The same, with an error that shows the expression and its values.
 og_status og_eval_or_refuse(const og_decl *decl, const og_expr *expr,
-                            const opgraft_frame *frame,
-                            const og_binding *binding, int64_t index,
+                            const og_scope *scope, int64_t index,
                             int64_t *out_value, opgraft_error *error);
 // "D is 3, K is 0" for the names in the expression.
 void og_expr_values(const og_decl *decl, const og_expr *expr,
-                    const opgraft_frame *frame, const og_binding *binding,
-                    char *buffer, size_t size);
+                    const og_scope *scope, char *buffer, size_t size);
 
 #endif  // OG_DECL_INFER_EVAL_H

@@ -198,12 +198,10 @@ static og_device default_device(const og_decl *decl,
 
 static og_status refuse_condition(const og_decl *decl,
                                   const og_condition *condition,
-                                  const opgraft_frame *frame,
-                                  const og_binding *binding,
-                                  opgraft_error *error) {
+                                  const og_scope *scope, opgraft_error *error) {
   char values[400];
   const og_expr *expr = &condition->expr;
-  og_expr_values(decl, expr, frame, binding, values, sizeof values);
+  og_expr_values(decl, expr, scope, values, sizeof values);
   return og_error_at(error, OG_SHAPE, decl->name, "where", expr->begin,
                      expr->end, "%s: where: wanted %s%s%s", decl->name,
                      condition->text, values[0] != '\0' ? ", but " : "",
@@ -214,13 +212,13 @@ static og_status check_conditions(const og_decl *decl,
                                   const opgraft_frame *frame,
                                   const og_binding *binding,
                                   opgraft_error *error) {
+  const og_scope scope = og_scope_of(frame, binding);
   for (int32_t i = 0; i < decl->condition_count; ++i) {
     const og_condition *condition = &decl->conditions[i];
     int64_t holds;
-    OG_TRY(og_eval_or_refuse(decl, &condition->expr, frame, binding, 0, &holds,
-                             error));
+    OG_TRY(og_eval_or_refuse(decl, &condition->expr, &scope, 0, &holds, error));
     if (OG_UNLIKELY(!holds))
-      return refuse_condition(decl, condition, frame, binding, error);
+      return refuse_condition(decl, condition, &scope, error);
   }
   return OG_OK;
 }
@@ -302,6 +300,6 @@ og_status og_expr_eval(const og_decl *decl, const og_expr *expr,
   og_binding binding;
   binding.bound = 0;
   if (expr->needs_packs) OG_TRY(og_match_again(decl, frame, &binding));
-  return og_eval_or_refuse(decl, expr, frame, &binding, index, out_value,
-                           error);
+  const og_scope scope = og_scope_of(frame, &binding);
+  return og_eval_or_refuse(decl, expr, &scope, index, out_value, error);
 }

@@ -18,6 +18,7 @@
 typedef struct matcher {
   const og_decl *decl;
   const opgraft_frame *frame;
+  const og_scope *scope;  // of the frame and what is bound so far
   og_binding *binding;
   int64_t *dim;
   opgraft_error *error;
@@ -283,8 +284,8 @@ static og_status item_lengths(const matcher *m, const subject *s,
       unknown = i;
       lengths[i] = 0;
     } else if (item->kind != OG_ITEM_DIM && item->kind != OG_ITEM_EXPR) {
-      OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, 0, scratch,
-                          &lengths[i], m->error));
+      OG_TRY(og_pack_dims(m->decl, item, m->scope, 0, scratch, &lengths[i],
+                          m->error));
     }
     total += lengths[i];
   }
@@ -305,8 +306,7 @@ static og_status compare_computed(const matcher *m, const subject *s,
   int64_t wanted[OPGRAFT_RANK_MAX];
   char here[100], there[100];
   int32_t rank;
-  OG_TRY(og_pack_dims(m->decl, item, m->frame, m->binding, 0, wanted, &rank,
-                      m->error));
+  OG_TRY(og_pack_dims(m->decl, item, m->scope, 0, wanted, &rank, m->error));
   if (dims_equal(shape, wanted, rank)) return OG_OK;
   const char *text = m->decl->record->shape;
   og_dims_text(shape, rank, here, sizeof here);
@@ -350,7 +350,7 @@ static og_status refuse_expr(const matcher *m, const subject *s,
                              int64_t wanted) {
   char values[200];
   const og_expr *expr = &item->expr;
-  og_expr_values(m->decl, expr, m->frame, m->binding, values, sizeof values);
+  og_expr_values(m->decl, expr, m->scope, values, sizeof values);
   if (values[0] == '\0')
     return refuse(m, s, -1, "dim %lld is %lld here, wanted %lld",
                   (long long)axis, (long long)size, (long long)wanted);
@@ -371,8 +371,8 @@ static og_status check_exprs(matcher *m, const subject *s) {
     shape += lengths[i];
     if (item->kind != OG_ITEM_EXPR) continue;
     const int64_t size = *at;  // others may have no dim, and be the last
-    OG_TRY(og_eval_or_refuse(m->decl, &item->expr, m->frame, m->binding, 0,
-                             &wanted, m->error));
+    OG_TRY(og_eval_or_refuse(m->decl, &item->expr, m->scope, 0, &wanted,
+                             m->error));
     if (size == wanted) continue;
     return refuse_expr(m, s, item, shape - s->tensor->shape - lengths[i], size,
                        wanted);
@@ -482,7 +482,8 @@ static og_status fill_unbound(matcher *m) {
 
 og_status og_match(const og_decl *decl, opgraft_frame *frame,
                    og_binding *binding, opgraft_error *error) {
-  matcher m = {decl, frame, binding, frame->dim, error};
+  const og_scope scope = og_scope_of(frame, binding);
+  matcher m = {decl, frame, &scope, binding, frame->dim, error};
   binding->bound = 0;
   OG_TRY(match_patterns(&m));
   const int32_t unused = 64 - decl->dim_count;
@@ -494,7 +495,9 @@ og_status og_match(const og_decl *decl, opgraft_frame *frame,
 og_status og_match_again(const og_decl *decl, const opgraft_frame *frame,
                          og_binding *binding) {
   int64_t dim[OPGRAFT_DIM_MAX];
-  matcher m = {decl, frame, binding, dim, NULL};
+  og_scope scope = og_scope_of(frame, binding);
+  scope.dim = dim;
+  matcher m = {decl, frame, &scope, binding, dim, NULL};
   binding->bound = 0;
   return match_patterns(&m);
 }

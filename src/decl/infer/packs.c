@@ -14,8 +14,7 @@
 typedef struct pack_call {
   const og_decl *decl;
   const og_item *item;
-  const opgraft_frame *frame;
-  const og_binding *binding;
+  const og_scope *scope;
   int64_t index;  // of a list result's entry
   opgraft_error *error;
 } pack_call;
@@ -26,6 +25,7 @@ static og_status refuse(const pack_call *c, const char *format, ...)
 static og_status refuse(const pack_call *c, const char *format, ...) {
   char text[400];
   va_list values;
+  if (c->error == NULL) return OG_SHAPE;
   va_start(values, format);
   vsnprintf(text, sizeof text, format, values);
   va_end(values);
@@ -38,14 +38,14 @@ static og_status refuse(const pack_call *c, const char *format, ...) {
 
 static const int64_t *pack(const pack_call *c, int32_t i, int32_t *out_rank) {
   const int32_t dim = c->item->packs[i];
-  *out_rank = (int32_t)og_pack_rank(c->binding, dim);
-  return c->binding->at[dim].pack.dims;
+  *out_rank = (int32_t)og_pack_rank(c->scope->binding, dim);
+  return c->scope->binding->at[dim].pack.dims;
 }
 
 // The ints of the item's argument; a None is empty, one int a list of one.
 static og_status attr_ints(const pack_call *c, const int64_t **out_ints,
                            int32_t *out_count) {
-  const og_attr *attr = &c->frame->attr[c->item->attr];
+  const og_attr *attr = &c->scope->attr[c->item->attr];
   const char *name = og_attr_param(c->decl, c->item->attr)->name;
   *out_ints = attr->ints;
   *out_count = 0;
@@ -175,7 +175,7 @@ static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   int32_t rank;
   int64_t size;
   const int64_t *sizes = pack(c, 0, &rank);
-  const int64_t dim = c->frame->attr[c->item->attr].i;
+  const int64_t dim = c->scope->attr[c->item->attr].i;
   const int64_t at = dim < 0 ? dim + rank + 1 : dim;
   if (rank == OPGRAFT_RANK_MAX)
     return refuse(c, "a dim more than %d, wanted %d or fewer", (int)rank,
@@ -183,8 +183,8 @@ static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   if (at < 0 || at > rank)
     return refuse(c, "place %lld among %d dims, wanted %d to %d",
                   (long long)dim, (int)rank, (int)-rank - 1, (int)rank);
-  OG_TRY(og_eval_or_refuse(c->decl, &c->item->expr, c->frame, c->binding,
-                           c->index, &size, c->error));
+  OG_TRY(og_eval_or_refuse(c->decl, &c->item->expr, c->scope, c->index, &size,
+                           c->error));
   if (size < 0)
     return refuse(c, "the new dim is %lld, wanted 0 or more", (long long)size);
   for (int32_t i = 0; i < rank; ++i) dims[i < at ? i : i + 1] = sizes[i];
@@ -194,10 +194,9 @@ static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
 }
 
 og_status og_pack_dims(const og_decl *decl, const og_item *item,
-                       const opgraft_frame *frame, const og_binding *binding,
-                       int64_t index, int64_t *dims, int32_t *out_rank,
-                       opgraft_error *error) {
-  const pack_call c = {decl, item, frame, binding, index, error};
+                       const og_scope *scope, int64_t index, int64_t *dims,
+                       int32_t *out_rank, opgraft_error *error) {
+  const pack_call c = {decl, item, scope, index, error};
   switch (item->kind) {
     case OG_ITEM_ATTR_PACK:
       return attr_dims(&c, dims, out_rank);
@@ -211,9 +210,9 @@ og_status og_pack_dims(const og_decl *decl, const og_item *item,
     case OG_ITEM_INSERT:
       return insert(&c, dims, out_rank);
     default:
-      *out_rank = (int32_t)og_pack_rank(binding, item->dim);
+      *out_rank = (int32_t)og_pack_rank(scope->binding, item->dim);
       if (*out_rank > 0)
-        memcpy(dims, binding->at[item->dim].pack.dims,
+        memcpy(dims, scope->binding->at[item->dim].pack.dims,
                (size_t)*out_rank * sizeof *dims);
       return OG_OK;
   }

@@ -10,8 +10,7 @@
 // Writes a pack item's dims to `dims`, which has room for OPGRAFT_RANK_MAX;
 // `index` is that of a list result's entry.
 og_status og_pack_dims(const og_decl *decl, const og_item *item,
-                       const opgraft_frame *frame, const og_binding *binding,
-                       int64_t index, int64_t *dims, int32_t *out_rank,
-                       opgraft_error *error);
+                       const og_scope *scope, int64_t index, int64_t *dims,
+                       int32_t *out_rank, opgraft_error *error);
 
 #endif  // OG_DECL_INFER_PACKS_H

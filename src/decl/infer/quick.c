@@ -261,7 +261,8 @@ static inline bool add_item(const og_item *item, const opgraft_frame *frame,
   } else if (item->kind == OG_ITEM_BROADCAST) {
     from = equal_packs(item, c, out_rank);
   } else if (item->kind == OG_ITEM_EXPR) {
-    if (!og_eval(&item->expr, frame, NULL, 0, &value, &why)) return false;
+    const og_scope scope = og_scope_of(frame, NULL);
+    if (!og_eval(&item->expr, &scope, 0, &value, &why)) return false;
     from = &value;
   }
   if (OG_UNLIKELY(from == NULL || *out_rank > room)) return false;
@@ -312,11 +313,11 @@ static inline bool set_result(const og_decl *decl, int32_t i,
 }
 
 static bool conditions_hold(const og_decl *decl, const opgraft_frame *frame) {
+  const og_scope scope = og_scope_of(frame, NULL);
   const char *why;
   int64_t holds;
   for (int32_t i = 0; i < decl->condition_count; ++i)
-    if (!og_eval(&decl->conditions[i].expr, frame, NULL, 0, &holds, &why) ||
-        !holds)
+    if (!og_eval(&decl->conditions[i].expr, &scope, 0, &holds, &why) || !holds)
       return false;
   return true;
 }

@@ -119,11 +119,20 @@ og_status og_type_results(const og_decl *decl, opgraft_frame *frame,
 
 // --- Sizes -------------------------------------------------------------------
 
+// The results of one call; `scope` is of its frame.
+typedef struct sizer {
+  const og_decl *decl;
+  opgraft_frame *frame;
+  const og_scope *scope;
+  opgraft_error *error;
+} sizer;
+
 // Where a result's dims go: at most `room` of them.
 typedef struct dims_out {
-  int64_t *dims;
+  int32_t result;
   int32_t rank;
   int32_t room;
+  int64_t *dims;
 } dims_out;
 
 static og_status refuse_room(const og_decl *decl, int32_t i,
@@ -134,67 +143,59 @@ static og_status refuse_room(const og_decl *decl, int32_t i,
                       decl->name, (int)i, OPGRAFT_RANK_MAX, OPGRAFT_SIZES_MAX);
 }
 
-static og_status add_pack(const og_decl *decl, const og_item *item,
-                          const opgraft_frame *frame, const og_binding *binding,
-                          int64_t index, dims_out *out, int32_t i,
-                          opgraft_error *error) {
+static og_status add_pack(const sizer *s, const og_item *item, int64_t index,
+                          dims_out *out) {
   int64_t scratch[OPGRAFT_RANK_MAX];
   const int64_t *dims = scratch;
   int32_t rank;
   if (item->kind == OG_ITEM_PACK) {
-    rank = (int32_t)og_pack_rank(binding, item->dim);
-    dims = binding->at[item->dim].pack.dims;
+    rank = (int32_t)og_pack_rank(s->scope->binding, item->dim);
+    dims = s->scope->binding->at[item->dim].pack.dims;
   } else {
     OG_TRY(
-        og_pack_dims(decl, item, frame, binding, index, scratch, &rank, error));
+        og_pack_dims(s->decl, item, s->scope, index, scratch, &rank, s->error));
   }
   if (OG_UNLIKELY(rank > out->room - out->rank))
-    return refuse_room(decl, i, error);
+    return refuse_room(s->decl, out->result, s->error);
   for (int32_t k = 0; k < rank; ++k) out->dims[out->rank++] = dims[k];
   return OG_OK;
 }
 
-static og_status refuse_negative(const og_decl *decl, const og_item *item,
-                                 const og_expr *expr,
-                                 const opgraft_frame *frame,
-                                 const og_binding *binding, int64_t size,
-                                 opgraft_error *error) {
+static og_status refuse_negative(const sizer *s, const og_item *item,
+                                 const og_expr *expr, int64_t size) {
   char values[300] = "";
-  const char *text = decl->record->shape;
-  if (expr != NULL)
-    og_expr_values(decl, expr, frame, binding, values, sizeof values);
+  const og_decl *decl = s->decl;
+  if (expr != NULL) og_expr_values(decl, expr, s->scope, values, sizeof values);
   return og_error_at(
-      error, OG_SHAPE, decl->name, "shape", item->begin, item->end,
+      s->error, OG_SHAPE, decl->name, "shape", item->begin, item->end,
       "%s: shape: the result's dim %.*s is %lld, wanted 0 or "
       "more%s%s%s",
-      decl->name, (int)(item->end - item->begin), text + item->begin,
-      (long long)size, values[0] != '\0' ? " (" : "", values,
-      values[0] != '\0' ? ")" : "");
+      decl->name, (int)(item->end - item->begin),
+      decl->record->shape + item->begin, (long long)size,
+      values[0] != '\0' ? " (" : "", values, values[0] != '\0' ? ")" : "");
 }
 
-static og_status add_item(const og_decl *decl, const og_item *item,
-                          opgraft_frame *frame, const og_binding *binding,
-                          int64_t index, dims_out *out, int32_t i,
-                          opgraft_error *error) {
+static og_status add_item(const sizer *s, const og_item *item, int64_t index,
+                          dims_out *out) {
   int64_t size;
   const og_expr *expr = NULL;
   switch (item->kind) {
     case OG_ITEM_DIM:
-      size = frame->dim[item->dim];
+      size = s->frame->dim[item->dim];
       break;
     case OG_ITEM_EXPR:
     case OG_ITEM_FOUND:
       expr = &item->expr;
       OG_TRY(
-          og_eval_or_refuse(decl, expr, frame, binding, index, &size, error));
-      if (item->kind == OG_ITEM_FOUND) frame->dim[item->dim] = size;
+          og_eval_or_refuse(s->decl, expr, s->scope, index, &size, s->error));
+      if (item->kind == OG_ITEM_FOUND) s->frame->dim[item->dim] = size;
       break;
     default:
-      return add_pack(decl, item, frame, binding, index, out, i, error);
+      return add_pack(s, item, index, out);
   }
-  if (OG_UNLIKELY(size < 0))
-    return refuse_negative(decl, item, expr, frame, binding, size, error);
-  if (OG_UNLIKELY(out->rank == out->room)) return refuse_room(decl, i, error);
+  if (OG_UNLIKELY(size < 0)) return refuse_negative(s, item, expr, size);
+  if (OG_UNLIKELY(out->rank == out->room))
+    return refuse_room(s->decl, out->result, s->error);
   out->dims[out->rank++] = size;
   return OG_OK;
 }
@@ -230,14 +231,13 @@ static og_status finish_plain(const og_decl *decl, opgraft_frame *frame,
   return fill_strides(decl, i, dims, dims + rank, rank, fresh->dtype, error);
 }
 
-static og_status size_items(const og_decl *decl, opgraft_frame *frame,
-                            const og_binding *binding, int32_t i,
-                            opgraft_error *error) {
-  const og_shape_rule *rule = &decl->shapes[i];
-  dims_out out = {frame->sizes + frame->sizes_used, 0, room_left(frame)};
+static og_status size_items(const sizer *s, int32_t i) {
+  const og_shape_rule *rule = &s->decl->shapes[i];
+  dims_out out = {i, 0, room_left(s->frame),
+                  s->frame->sizes + s->frame->sizes_used};
   for (int32_t k = 0; k < rule->item_count; ++k)
-    OG_TRY(add_item(decl, &rule->items[k], frame, binding, 0, &out, i, error));
-  return finish_plain(decl, frame, i, out.rank, error);
+    OG_TRY(add_item(s, &rule->items[k], 0, &out));
+  return finish_plain(s->decl, s->frame, i, out.rank, s->error);
 }
 
 // Whether the strides fill a block of memory without gaps and overlaps.
@@ -301,35 +301,32 @@ static og_status list_alloc(const og_decl *decl, opgraft_frame *frame,
   return OG_OK;
 }
 
-static og_status list_count(const og_decl *decl, const opgraft_frame *frame,
-                            const og_binding *binding, int32_t i,
-                            int64_t *out_count, opgraft_error *error) {
+static og_status list_count(const sizer *s, int32_t i, int64_t *out_count) {
+  const og_decl *decl = s->decl;
   const og_expr *expr = &decl->shapes[i].list_count;
-  OG_TRY(og_eval_or_refuse(decl, expr, frame, binding, 0, out_count, error));
+  OG_TRY(og_eval_or_refuse(decl, expr, s->scope, 0, out_count, s->error));
   if (*out_count >= 0 && *out_count <= LIST_MAX) return OG_OK;
-  return og_error_at(error, OG_SHAPE, decl->name, "shape", expr->begin,
+  return og_error_at(s->error, OG_SHAPE, decl->name, "shape", expr->begin,
                      expr->end,
                      "%s: shape: the list has %lld results, wanted 0 to %d",
                      decl->name, (long long)*out_count, LIST_MAX);
 }
 
 // Every entry has the same count of dims: only sizes may name the index.
-static og_status size_list(const og_decl *decl, opgraft_frame *frame,
-                           const og_binding *binding, int32_t i,
-                           opgraft_error *error) {
-  const og_shape_rule *rule = &decl->shapes[i];
+static og_status size_list(const sizer *s, int32_t i) {
+  const og_shape_rule *rule = &s->decl->shapes[i];
+  opgraft_frame *frame = s->frame;
   int64_t count, dims[OPGRAFT_RANK_MAX];
   list_block *block = NULL;
   og_tensor *tensors = NULL;
   int64_t *sizes = NULL;
-  OG_TRY(list_count(decl, frame, binding, i, &count, error));
+  OG_TRY(list_count(s, i, &count));
   for (int64_t n = 0; n < count; ++n) {
-    dims_out out = {dims, 0, OPGRAFT_RANK_MAX};
+    dims_out out = {i, 0, OPGRAFT_RANK_MAX, dims};
     for (int32_t k = 0; k < rule->item_count; ++k)
-      OG_TRY(
-          add_item(decl, &rule->items[k], frame, binding, n, &out, i, error));
+      OG_TRY(add_item(s, &rule->items[k], n, &out));
     if (block == NULL) {
-      OG_TRY(list_alloc(decl, frame, count, out.rank, &block, error));
+      OG_TRY(list_alloc(s->decl, frame, count, out.rank, &block, s->error));
       tensors = (og_tensor *)(void *)(block->entries + count);
       sizes = (int64_t *)(void *)(tensors + count);
     }
@@ -340,8 +337,8 @@ static og_status size_list(const og_decl *decl, opgraft_frame *frame,
     t->strides = sizes + out.rank;
     sizes += 2 * out.rank;
     if (out.rank > 0) memcpy(t->shape, dims, (size_t)out.rank * sizeof *dims);
-    OG_TRY(
-        fill_strides(decl, i, t->shape, t->strides, out.rank, t->dtype, error));
+    OG_TRY(fill_strides(s->decl, i, t->shape, t->strides, out.rank, t->dtype,
+                        s->error));
   }
   frame->fresh[i] = (og_tensor){0};
   frame->fresh_list[i].count = count;
@@ -403,16 +400,18 @@ og_status og_size_results(const og_decl *decl, opgraft_frame *frame,
                           const og_binding *binding, opgraft_error *error) {
   if (OG_UNLIKELY(decl->record->infer != NULL))
     return size_by_callback(decl, frame, error);
+  const og_scope scope = og_scope_of(frame, binding);
+  const sizer s = {decl, frame, &scope, error};
   for (int32_t i = 0; i < decl->fresh_count; ++i) {
     switch (decl->shapes[i].kind) {
       case OG_SHAPE_LIKE:
         OG_TRY(size_like(decl, frame, i, error));
         break;
       case OG_SHAPE_LIST:
-        OG_TRY(size_list(decl, frame, binding, i, error));
+        OG_TRY(size_list(&s, i));
         break;
       default:
-        OG_TRY(size_items(decl, frame, binding, i, error));
+        OG_TRY(size_items(&s, i));
     }
   }
   return OG_OK;

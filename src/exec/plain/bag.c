@@ -102,11 +102,9 @@ static void row_join(const bags *s, int64_t chosen, int64_t place, int64_t bag,
 static void results_clear(const bags *s) {
   for (int32_t r = 1; r < 4; ++r) {
     const og_tensor *out = s->io.out[r];
-    int64_t stride = out != NULL ? 1 : 0;
-    for (int32_t d = 0; out != NULL && d < out->ndim; ++d)
-      stride *= out->shape[d];
-    if (stride > 0)
-      memset(og_bytes(out), 0, (size_t)(stride * og_item_bytes(out)));
+    const int64_t count = out != NULL ? og_numel(out) : 0;
+    if (count > 0)
+      memset(og_bytes(out), 0, (size_t)(count * og_item_bytes(out)));
   }
 }
 
