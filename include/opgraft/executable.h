@@ -72,6 +72,11 @@ enum {
   // Lanes wherever the graph allows them, from the first call on, whether they
   // pay or not: the clock decides nothing.
   OPGRAFT_HOST_LANES_NOW = 2u,
+  // A plan in which the host runs nothing large runs on threads of the
+  // engine's, which share a processor with other processes better than threads
+  // that wait at a barrier. The others run on parallel_for: threads of two
+  // kinds would wait for work on the same processors.
+  OPGRAFT_HOST_TEAM = 4u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs
@@ -119,6 +124,10 @@ typedef struct opgraft_host {
   // Which kernel runs which node, as opgraft_executable_rules gives it; copied
   // by opgraft_executable_create, which says what is wrong with it. NULL: none.
   const char *rules;
+  // How many threads a call may use now, where OPGRAFT_HOST_TEAM holds; more
+  // than `threads` counts as `threads`. On the thread that calls. NULL: always
+  // `threads`.
+  int32_t (*threads_now)(void *context);
 } opgraft_host;
 
 // --- Running -----------------------------------------------------------------

@@ -9,6 +9,16 @@
 // - A worker sleeps only after it has counted itself in `sleepers` and then
 //   seen no new turn; the caller opens the gate before it reads `sleepers`.
 // - `busy` is set by the one caller whose loop the team runs.
+//
+// Other processes may want the same processors. A caller waits for every share
+// that was begun, so a worker that the scheduler stops in the middle of one
+// stops the loop for a time slice. Hence:
+// - Shares shrink towards the end of a loop: what a late worker holds is small.
+// - A worker that has run for TURN_NS yields, between two shares and while it
+//   has not joined: whoever waits for its processor runs then, and not in the
+//   middle of a share.
+// - A worker on the processor of its caller moves away: there it would only
+//   take the caller's time.
 
 #define _GNU_SOURCE
 #include "base/team.h"
@@ -18,12 +28,16 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/float_env.h"
 #include "base/memory.h"
 
 enum {
   THREADS_MAX = 1024,
-  SHARES_PER_THREAD = 4,  // so that an early finisher finds more to do
-  SPIN_ROUNDS = 2000
+  SHARE_DIVISOR = 2,  // a share is what is left / threads / SHARE_DIVISOR
+  SPIN_ROUNDS = 2000,
+  TURN_NS = 1000000,   // less than a scheduler's slice
+  BESIDE_NS = 300000,  // on the caller's processor until a worker moves
 };
 
 static const uint64_t open_bit = 1ull << 31;
@@ -33,6 +47,8 @@ typedef struct worker {
   struct og_team *team;
   pthread_t thread;
   int32_t index;
+  int64_t rested_ns;  // when it last slept or yielded
+  int64_t beside_ns;  // when it was first seen beside its caller; 0: it is not
 } worker;
 
 struct og_team {
@@ -52,8 +68,10 @@ struct og_team {
   og_task_fn fn;
   void *state;
   int64_t total;
-  int64_t share_count;
-  atomic_int_fast64_t next_share;
+  int64_t grain;
+  int32_t caller_cpu;
+  og_float_env float_env;    // the caller's
+  atomic_int_fast64_t next;  // the first item that nobody has taken
 };
 
 // Counts forks, so that a child knows that its team has no threads.
@@ -83,22 +101,30 @@ static int32_t processor_count(void) {
 
 // --- A loop ------------------------------------------------------------------
 
-static int64_t share_start(int64_t total, int64_t count, int64_t i) {
-  // total / count * i, without overflow for any 64-bit total.
-  return total / count * i + (i < total % count ? i : total % count);
+// The next share; false where none is left. The last one may be up to a grain
+// longer than its turn.
+static bool share_take(og_team *team, int64_t *out_begin, int64_t *out_end) {
+  int_fast64_t begin = atomic_load(&team->next);
+  int64_t size;
+  do {
+    const int64_t left = team->total - begin;
+    if (left <= 0) return false;
+    size = left / team->threads / SHARE_DIVISOR;
+    if (size < team->grain) size = team->grain;
+    if (left - size < team->grain) size = left;
+  } while (!atomic_compare_exchange_weak(&team->next, &begin, begin + size));
+  *out_begin = begin;
+  *out_end = begin + size;
+  return true;
 }
 
-static void run_shares(og_team *team, int32_t index) {
+static void share_run(og_team *team, int64_t begin, int64_t end,
+                      int32_t index) {
   const og_team *outer_team = current_team;
   const int32_t outer_worker = current_worker;
   current_team = team;
   current_worker = index;
-  for (;;) {
-    const int64_t i = atomic_fetch_add(&team->next_share, 1);
-    if (i >= team->share_count) break;
-    team->fn(team->state, share_start(team->total, team->share_count, i),
-             share_start(team->total, team->share_count, i + 1), index);
-  }
+  team->fn(team->state, begin, end, index);
   current_team = outer_team;
   current_worker = outer_worker;
 }
@@ -110,7 +136,8 @@ static bool has_news(og_team *team, uint32_t seen) {
          atomic_load(&team->stopping);
 }
 
-static void wait_for_news(og_team *team, uint32_t seen) {
+static void wait_for_news(worker *self, uint32_t seen) {
+  og_team *team = self->team;
   for (int i = 0; i < SPIN_ROUNDS; ++i) {
     if (has_news(team, seen)) return;
     relax();
@@ -120,6 +147,7 @@ static void wait_for_news(og_team *team, uint32_t seen) {
   while (!has_news(team, seen)) pthread_cond_wait(&team->wake, &team->lock);
   atomic_fetch_sub(&team->sleepers, 1);
   pthread_mutex_unlock(&team->lock);
+  self->rested_ns = og_now_ns();
 }
 
 static void leave(og_team *team) {
@@ -131,24 +159,83 @@ static void leave(og_team *team) {
   pthread_mutex_unlock(&team->lock);
 }
 
+static bool is_tired(const worker *self) {
+  return og_now_ns() - self->rested_ns >= TURN_NS;
+}
+
+// Whether the worker should leave its processor to the caller. Being woken
+// there is common and passes by itself, so it is given some time.
+static bool is_beside_caller(worker *self) {
+  if (sched_getcpu() != self->team->caller_cpu) {
+    self->beside_ns = 0;
+    return false;
+  }
+  const int64_t now = og_now_ns();
+  if (self->beside_ns == 0) self->beside_ns = now;
+  return now - self->beside_ns >= BESIDE_NS;
+}
+
+// To another processor, if this thread may run on one. It is free to come back
+// later: a scheduler that knows better has its way.
+static void move_away(worker *self, int32_t from) {
+  cpu_set_t all, others;
+  self->beside_ns = 0;
+  if (from < 0 || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR((size_t)from, &others);
+  if (CPU_COUNT(&others) == 0 ||
+      sched_setaffinity(0, sizeof others, &others) != 0)
+    return;
+  sched_setaffinity(0, sizeof all, &all);
+  self->rested_ns = og_now_ns();
+}
+
+// As a worker that has joined. False where shares may be left.
+static bool shares_run(worker *self) {
+  og_team *team = self->team;
+  int64_t begin, end;
+  og_float_env_set(team->float_env);
+  while (share_take(team, &begin, &end)) {
+    share_run(team, begin, end, self->index);
+    if (is_tired(self)) return false;
+  }
+  return true;
+}
+
+// A turn of the gate that is open. Whether the worker is through with it.
+static bool turn_run(worker *self) {
+  og_team *team = self->team;
+  if (is_beside_caller(self)) {
+    const int32_t from = team->caller_cpu;
+    leave(team);
+    move_away(self, from);
+    return false;
+  }
+  const bool is_done = shares_run(self);
+  leave(team);
+  if (is_done) return true;
+  sched_yield();
+  self->rested_ns = og_now_ns();
+  return false;
+}
+
 static void *work(void *argument) {
   worker *self = argument;
   og_team *team = self->team;
   uint32_t seen = 0;
   while (!atomic_load(&team->stopping)) {
     uint_fast64_t gate = atomic_load(&team->gate);
-    if ((uint32_t)(gate >> 32) == seen) {
-      wait_for_news(team, seen);
+    const uint32_t turn = (uint32_t)(gate >> 32);
+    if (turn == seen) {
+      wait_for_news(self, seen);
       continue;
     }
     if (!(gate & open_bit)) {
-      seen = (uint32_t)(gate >> 32);
+      seen = turn;
       continue;
     }
     if (!atomic_compare_exchange_weak(&team->gate, &gate, gate + 1)) continue;
-    seen = (uint32_t)(gate >> 32);
-    run_shares(team, self->index);
-    leave(team);
+    if (turn_run(self)) seen = turn;
   }
   return NULL;
 }
@@ -268,16 +355,14 @@ static bool take_team(og_team *team) {
 
 void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
                  void *state) {
+  int64_t begin, end;
   if (total <= 0) return;
   if (grain < 1) grain = 1;
-  int64_t count = total / grain;
-  const int64_t most = (int64_t)team->threads * SHARES_PER_THREAD;
-  if (count > most) count = most;
   if (current_team == team) {
     fn(state, 0, total, current_worker);
     return;
   }
-  if (count <= 1 || team->threads == 1 || !take_team(team)) {
+  if (total / grain <= 1 || team->threads == 1 || !take_team(team)) {
     fn(state, 0, total, 0);
     return;
   }
@@ -285,10 +370,12 @@ void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
   team->fn = fn;
   team->state = state;
   team->total = total;
-  team->share_count = count;
-  atomic_store(&team->next_share, 0);
+  team->grain = grain;
+  team->caller_cpu = sched_getcpu();
+  team->float_env = og_float_env_get();
+  atomic_store(&team->next, 0);
   open_gate(team);
-  run_shares(team, 0);
+  while (share_take(team, &begin, &end)) share_run(team, begin, end, 0);
   close_gate(team);
   atomic_store(&team->busy, 0);
 }

@@ -19,6 +19,7 @@
 #include "exec/rules.h"
 #include "exec/sections.h"
 #include "exec/step/reloc.h"
+#include "exec/step/teams.h"
 
 enum { PLAN_LIMIT = 16 };
 
@@ -94,6 +95,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   pthread_mutex_init(&executable->mutex, NULL);
   stats_from_graph(executable);
   og_lease_users_add(1);
+  og_teams_users_add(1);
   *out_executable = executable;
   return OG_OK;
 }
@@ -112,6 +114,7 @@ static void executable_destroy(opgraft_executable *executable) {
   opgraft_graph_release(executable->graph);
   og_free(executable);
   og_lease_users_add(-1);
+  og_teams_users_add(-1);
 }
 
 void opgraft_executable_release(opgraft_executable *executable) {
@@ -430,15 +433,20 @@ og_status opgraft_executable_begin(opgraft_executable *executable,
 og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
                            opgraft_error *error) {
   og_instance *instance = call->instance;
+  og_team *team = NULL;
   const og_run run = {.executable = instance->entry->executable,
-                      .error = error};
+                      .error = error,
+                      .team = instance->has_team ? &team : NULL};
   og_plan_entry *entry = instance->entry;
   instance->host_call = call->context;
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
   const bool is_tried = __atomic_load_n(&entry->is_tried, __ATOMIC_RELAXED);
-  OG_TRY(OG_UNLIKELY(is_tried) ? og_lane_trial_run(instance, &run)
-                               : og_steps_run(instance, &run, NULL));
+  const og_status status = OG_UNLIKELY(is_tried)
+                               ? og_lane_trial_run(instance, &run)
+                               : og_steps_run(instance, &run, NULL);
+  og_teams_give(team);
+  OG_TRY(status);
   const int64_t replays =
       __atomic_add_fetch(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
   const int64_t try_at = __atomic_load_n(&entry->try_at, __ATOMIC_RELAXED);

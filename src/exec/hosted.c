@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/grain.h"
 #include "base/sized.h"
 #include "exec/framed.h"
 #include "exec/step/operands.h"
@@ -34,8 +35,10 @@ typedef struct og_hosted {
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
                        opgraft_error *error) {
   OG_TRY(og_copy_sized("opgraft_host", from, out, sizeof *out, error));
-  return og_flags_check("opgraft_host", out->flags,
-                        OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW, error);
+  return og_flags_check(
+      "opgraft_host", out->flags,
+      OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW | OPGRAFT_HOST_TEAM,
+      error);
 }
 
 // --- Arguments with numbers for sizes ----------------------------------------
@@ -208,6 +211,18 @@ static void let_go(const opgraft_host *host, void *state) {
   if (host->release != NULL) host->release(host->context, state);
 }
 
+// Whether the host may run the node on threads of its own. It says nothing of
+// that, so its sizes do.
+static bool may_loop(const og_prep *prep) {
+  const og_node *node = prep->node;
+  int64_t elements = 0;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (prep->in[i] != NULL) elements += og_numel(prep->in[i]);
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (prep->out[r] != NULL) elements += og_numel(prep->out[r]);
+  return elements >= OG_GRAIN_HEAVY;
+}
+
 og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   const opgraft_host *host = &prep->executable->host;
   og_hosted *hosted = NULL;
@@ -228,6 +243,7 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   hosted->next = prep->instance->hosted;
   prep->instance->hosted = hosted;
   ++prep->instance->host_steps;
+  prep->instance->host_loops += may_loop(prep);
   prep->step = (og_step){run_hosted, hosted};
   prep->is_pinned = (flags & OPGRAFT_NODE_ANY_THREAD) == 0;
   *out_taken = true;

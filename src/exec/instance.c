@@ -262,6 +262,14 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   return steps_make(instance, plan, step_at, error);
 }
 
+// What the host runs in lanes is prepared for its own threads.
+static bool wants_team(const og_instance *instance) {
+  const opgraft_host *host = &instance->entry->executable->host;
+  return (host->flags & OPGRAFT_HOST_TEAM) != 0 && host->parallel_for != NULL &&
+         (instance->section_count > 0 ? instance->host_steps
+                                      : instance->host_loops) == 0;
+}
+
 og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
                              opgraft_error *error) {
   *out_instance = NULL;
@@ -269,6 +277,7 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
   if (instance == NULL) return og_graph_no_memory(error);
   instance->entry = entry;
   const og_status status = instance_fill(instance, error);
+  instance->has_team = wants_team(instance);
   if (status != OG_OK)
     og_instance_destroy(instance);
   else

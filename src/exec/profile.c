@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "exec/sections.h"
 #include "exec/step/reloc.h"
+#include "exec/step/teams.h"
 
 int32_t opgraft_call_step_count(const opgraft_call *call) {
   const og_instance *instance = call->instance;
@@ -47,8 +48,10 @@ og_status opgraft_call_step(const opgraft_call *call, int32_t index,
 og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
                                int64_t *step_ns, opgraft_error *error) {
   og_instance *instance = call->instance;
+  og_team *team = NULL;
   const og_run run = {.executable = instance->entry->executable,
-                      .error = error};
+                      .error = error,
+                      .team = instance->has_team ? &team : NULL};
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
   const size_t count = (size_t)instance->step_count + 1;
@@ -58,6 +61,7 @@ og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
   for (int32_t i = 0; status == OG_OK && i < instance->step_count; ++i)
     step_ns[i] += times[i];
   og_free(times);
+  og_teams_give(team);
   if (status == OG_OK)
     __atomic_fetch_add(&run.executable->stats.replays, 1, __ATOMIC_RELAXED);
   return status;

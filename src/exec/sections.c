@@ -52,7 +52,9 @@ static void job_fail(section_job *job, int32_t step, og_status status,
 static void lane_run(section_job *job, int32_t lane) {
   const og_section *section = job->section;
   opgraft_error error = {.code = OG_OK};
-  const og_run run = {.executable = job->run->executable, .error = &error};
+  const og_run run = {.executable = job->run->executable,
+                      .error = &error,
+                      .team = job->run->team};
   int32_t step = 0;
   const int32_t first = lane > 0 ? section->end[lane - 1] : section->first;
   for (int32_t i = first; i < section->end[lane]; ++i) {

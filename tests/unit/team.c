@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread team: every share once, workers apart, nesting, fork, many
-// callers.
+// callers, processors that others use too.
 
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "base/team.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/float_env.h"
 #include "test.h"
 
 enum { TOTAL = 10000, THREADS = 4 };
@@ -172,6 +177,168 @@ done:
   og_team_destroy(team);
 }
 
+// --- Late workers ------------------------------------------------------------
+
+enum { LATE_TOTAL = 1000 };
+
+typedef struct late {
+  atomic_int calls;    // shares of workers, the caller's not counted
+  atomic_int longest;  // of those
+  atomic_int items;
+} late;
+
+// A worker is stopped in each of its shares, as by a scheduler.
+static void late_share(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  late *l = state;
+  const int size = (int)(end - begin);
+  atomic_fetch_add(&l->items, size);
+  if (worker == 0) {
+    usleep(1000);  // so that workers come at all
+    return;
+  }
+  atomic_fetch_add(&l->calls, 1);
+  int longest = atomic_load(&l->longest);
+  while (size > longest &&
+         !atomic_compare_exchange_weak(&l->longest, &longest, size))
+    continue;
+  usleep(100000);
+}
+
+TEST(a_late_worker_holds_one_small_share) {
+  late l = {0};
+  og_team *team = NULL;
+  REQUIRE(og_team_create(2, &team, NULL) == OG_OK);
+  for (int i = 0; i < 3; ++i) {
+    l = (late){0};
+    og_team_run(team, LATE_TOTAL, 1, late_share, &l);
+    CHECK_EQ(atomic_load(&l.items), LATE_TOTAL);
+    CHECK(atomic_load(&l.calls) <= 1);
+    CHECK(atomic_load(&l.longest) <= LATE_TOTAL / 4);
+  }
+done:
+  og_team_destroy(team);
+}
+
+typedef struct env_check {
+  og_float_env wanted;
+  atomic_int differs;
+} env_check;
+
+static void env_share(void *state, int64_t begin, int64_t end, int32_t worker) {
+  env_check *c = state;
+  (void)begin, (void)end, (void)worker;
+  if (og_float_env_get() != c->wanted) atomic_fetch_add(&c->differs, 1);
+  usleep(100);
+}
+
+TEST(workers_have_the_caller_s_float_environment) {
+  og_team *team = NULL;
+  const og_float_env own = og_float_env_get();
+  REQUIRE(og_team_create(THREADS, &team, NULL) == OG_OK);
+  for (int i = 0; i < 4; ++i) {
+    env_check c = {.wanted = own};
+#if defined(__SSE__)
+    if (i % 2 == 1) c.wanted |= _MM_FLUSH_ZERO_ON;
+#endif
+    og_float_env_set(c.wanted);
+    og_team_run(team, 64, 1, env_share, &c);
+    og_float_env_set(own);
+    CHECK_EQ(atomic_load(&c.differs), 0);
+  }
+done:
+  og_team_destroy(team);
+}
+
+// --- A processor that another process uses too -------------------------------
+
+enum {
+  LOOPS = 80,   // of a replay
+  ITEMS = 64,   // of a loop
+  ROUNDS = 25,  // replays of a median
+  ATTEMPTS = 5,
+  QUIET_PERCENT = 180  // a team that waits for time slices needs 200
+};
+
+static void burn(int64_t count) {
+  volatile double sink = 1;
+  double x = sink;
+  for (int64_t i = 0; i < count; ++i) x = x * 1.0000001 + 1e-9;
+  sink = x;
+}
+
+static void burn_share(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  (void)worker;
+  burn((end - begin) * *(const int64_t *)state);
+}
+
+static int compare_times(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static int64_t median_replay_ns(og_team *team, int64_t item) {
+  int64_t times[ROUNDS];
+  for (int i = -2; i < ROUNDS; ++i) {
+    const int64_t begun = og_now_ns();
+    for (int k = 0; k < LOOPS; ++k)
+      og_team_run(team, ITEMS, 1, burn_share, &item);
+    if (i >= 0) times[i] = og_now_ns() - begun;
+  }
+  qsort(times, ROUNDS, sizeof *times, compare_times);
+  return times[ROUNDS / 2];
+}
+
+// A processor of this process, not the first; -1 where there is one alone.
+static int second_processor(void) {
+  cpu_set_t set;
+  int found = 0;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return -1;
+  for (size_t i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &set) && ++found == 2) return (int)i;
+  return -1;
+}
+
+static pid_t processor_take(int processor) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET((size_t)processor, &set);
+  alarm(60);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) _exit(1);
+  for (;;) burn(1000);
+}
+
+// Two workers, and one of their processors has a busy loop: what is left is
+// one processor and a half, 1.33 times the quiet time.
+TEST(a_taken_processor_does_not_double_the_time) {
+  og_team *team = NULL;
+  const int processor = second_processor();
+  REQUIRE(og_team_create(2, &team, NULL) == OG_OK);
+  if (!TEST_FORK_WITH_THREADS || processor < 0) {
+    printf("team: a taken processor skipped (%s)\n",
+           processor < 0 ? "there is only one" : "under a sanitizer");
+    goto done;
+  }
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < ATTEMPTS && least > QUIET_PERCENT; ++i) {
+    const int64_t quiet = median_replay_ns(team, 2000);
+    const pid_t child = processor_take(processor);
+    usleep(20000);
+    const int64_t taken = median_replay_ns(team, 2000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    if (taken * 100 / quiet < least) least = taken * 100 / quiet;
+  }
+  printf("team: a taken processor makes it %.2f times the quiet time\n",
+         (double)least / 100);
+  CHECK(least <= QUIET_PERCENT);
+done:
+  og_team_destroy(team);
+}
+
 TEST(refuses_a_senseless_count) {
   og_team *team = NULL;
   opgraft_error error;
@@ -189,4 +356,7 @@ TEST_MAIN("team", CASE_NO_FAULTS(covers_the_range_once),
           CASE_NO_FAULTS(serves_several_callers),
           CASE_NO_FAULTS(works_after_fork),
           CASE_NO_FAULTS(works_after_fork_in_the_middle_of_a_loop),
+          CASE_NO_FAULTS(a_late_worker_holds_one_small_share),
+          CASE_NO_FAULTS(workers_have_the_caller_s_float_environment),
+          CASE_NO_FAULTS(a_taken_processor_does_not_double_the_time),
           CASE(refuses_a_senseless_count))

@@ -103,6 +103,7 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(const char *, torch_exception_get_what_without_backtrace, (void))     \
   /* Of the OpenMP that torch is linked with. */                          \
   X(int, omp_get_max_threads, (void))                                     \
+  X(int, omp_in_parallel, (void))                                         \
   X(void, omp_set_num_threads, (int))
 
 // Not published: used only after the self-test in guard.c saw them work.

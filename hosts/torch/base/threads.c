@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's threads: torch's own pool, through the shim.
+// The host's threads: torch's own pool, through the shim, and how many of its
+// own the engine may use.
 
 #include "torch/base/threads.h"
 
@@ -79,10 +80,20 @@ static og_status graph_parallel_for(const og_call *call, int64_t total,
              : OG_INTERNAL;
 }
 
+// A share of torch's own has one thread.
+static int32_t threads_now(void *context) {
+  uint32_t count = 1;
+  (void)context;
+  if (shim.omp_in_parallel != NULL && shim.omp_in_parallel()) return 1;
+  return shim.torch_get_num_threads(&count) == 0 ? (int32_t)count : 1;
+}
+
 void threads_host(opgraft_host *host) {
   uint32_t count = 1;
   shim.torch_get_num_threads(&count);
   host->parallel_for = graph_parallel_for;
   host->threads = (int32_t)count;
+  host->threads_now = threads_now;
+  host->flags |= OPGRAFT_HOST_TEAM;
   if (!can_run_alone()) host->lanes = 1;
 }

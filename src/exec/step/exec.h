@@ -18,6 +18,9 @@ typedef struct og_lease og_lease;
 typedef struct og_run {
   opgraft_executable *executable;
   opgraft_error *error;
+  // Where the call's own team is kept, which its first loop leases; NULL: the
+  // call runs on the executable's threads or the host's.
+  og_team **team;
 } og_run;
 
 typedef og_status (*og_step_fn)(void *state, const og_run *run);
@@ -96,6 +99,8 @@ typedef struct og_instance {
   int32_t host_nodes;        // native nodes that the host took
   int32_t fast_nodes;        // that a fast kernel took
   int32_t host_steps;        // all that it runs
+  int32_t host_loops;        // of those: may run on several threads
+  bool has_team;             // runs on threads of the engine's, not the host's
   og_scratch scratch[OG_LANES_MAX];
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly

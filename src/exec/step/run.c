@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "exec/step/teams.h"
+
 og_status og_run_fail(const og_run *run, og_status code, const char *format,
                       ...) {
   char text[512];
@@ -14,6 +16,22 @@ og_status og_run_fail(const og_run *run, og_status code, const char *format,
   vsnprintf(text, sizeof text, format, values);
   va_end(values);
   return og_error_set(run->error, code, NULL, NULL, "%s", text);
+}
+
+// The call's team; NULL where it is to run on one thread. A lane finds the team
+// that its section leased.
+static og_team *run_team(const og_run *run) {
+  const opgraft_executable *executable = run->executable;
+  const opgraft_host *host = &executable->host;
+  if (*run->team != NULL) return *run->team;
+  int32_t threads = executable->threads;
+  if (host->threads_now != NULL) {
+    const int32_t now = host->threads_now(host->context);
+    // Kernels have scratch for no more workers.
+    if (now < threads) threads = now;
+  }
+  if (threads > 1) *run->team = og_teams_take(threads);
+  return *run->team;
 }
 
 og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
@@ -25,6 +43,14 @@ og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
   }
   if (executable->team != NULL) {
     og_team_run(executable->team, total, grain, fn, state);
+    return OG_OK;
+  }
+  if (run->team != NULL) {
+    og_team *team = run_team(run);
+    if (team != NULL)
+      og_team_run(team, total, grain, fn, state);
+    else
+      fn(state, 0, total, 0);
     return OG_OK;
   }
   const og_call call = {.struct_size = sizeof call,
