@@ -17,7 +17,7 @@ static void tensor_sketch(const og_sample *s, int32_t t, int32_t e,
   const og_dims *sizes = &s->shape[t][e];
   og_row_major(sizes->size, sizes->rank, strides);
   *out = (og_tensor){.data = nothing,
-                     .device = {OG_CPU, 0},
+                     .device = og_cpu,
                      .ndim = sizes->rank,
                      .dtype = s->type[t],
                      .shape = (int64_t *)(uintptr_t)sizes->size,
