@@ -49,6 +49,7 @@ typedef struct opgraft_node_call {
   // over. It does so for each result r whose out[r] is not empty and has no
   // data, and sets that to memory of out[r]'s shape and strides.
   void **given;
+  void *stream;  // as og_call.stream
 } opgraft_node_call;
 
 // What a host says of a node that it prepared.
@@ -132,7 +133,8 @@ typedef struct opgraft_host {
 
 // --- Running -----------------------------------------------------------------
 
-// Keeps a reference to the finished graph. The context outlives it.
+// Keeps a reference to the finished graph. The context outlives it. OG_DEVICE
+// where a value is not on the CPU, the only device that graphs run on.
 OPGRAFT_API og_status opgraft_executable_create(
     opgraft_graph *graph, const opgraft_host *host,
     opgraft_executable **out_executable, opgraft_error *error);
@@ -142,7 +144,7 @@ OPGRAFT_API void opgraft_executable_release(opgraft_executable *executable);
 // opgraft_output and opgraft_given are.
 typedef struct opgraft_storage {
   size_t size_bytes;
-  int32_t output;  // the first output that lies in it
+  int32_t output;  // the first output that lies in it, on its tensor's device
   int32_t whole;   // 1: that output is the whole of it, without gaps
 } opgraft_storage;
 
@@ -237,9 +239,9 @@ typedef struct opgraft_stats {
   int64_t rebinds_input;      // a static input's memory moved
   int64_t rebinds_arena;      // an instance got another arena
   int64_t instances;          // argument tables made: most calls at once
-  int64_t arena_bytes;        // of the last plan
+  int64_t arena_bytes;        // of the last plan, on all devices
   int64_t lower_bound_bytes;  // of the last plan
-  // What the process's plans would need besides, had each its own arena.
+  // Extra bytes if the process's plans did not share arenas.
   int64_t shared_bytes;
   int64_t import_ns, passes_ns, plan_ns;  // the last of each
   int64_t replans_lanes;  // a plan was made again with lanes, or without

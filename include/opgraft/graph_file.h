@@ -88,6 +88,7 @@ typedef struct opgraft_step {
   const char *name;    // the operator's
   const char *result;  // its first result's name; NULL: none
   int64_t bytes;       // of its operands and results
+  og_device device;    // on which it runs
 } opgraft_step;
 
 OPGRAFT_API int32_t opgraft_call_step_count(const opgraft_call *call);

@@ -226,7 +226,7 @@ static og_status tensor_make(const og_mapping *file, const char *path,
   memset(to, 0, sizeof *to);
   strides_set(to, &npy);
   to->tensor = (og_tensor){.data = (char *)to + DATA_AT,
-                           .device = {OG_CPU, 0},
+                           .device = og_cpu,
                            .ndim = npy.ndim,
                            .dtype = npy.dtype,
                            .shape = to->shape,

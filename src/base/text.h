@@ -50,8 +50,9 @@ const char *og_device_name(int32_t type);
 // False for a name that og_device_name does not give.
 bool og_device_parse(const char *name, size_t length, int32_t *out_type);
 static const og_device og_cpu = {OG_CPU, 0};
+// The CPU is one device, whatever its id.
 static inline bool og_device_equal(og_device a, og_device b) {
-  return a.type == b.type && a.id == b.id;
+  return a.type == b.type && (a.id == b.id || a.type == OG_CPU);
 }
 
 // "f32", "bf16", "i64", "bool", ...; "?" for a type that has no name.

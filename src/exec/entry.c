@@ -19,7 +19,7 @@ og_status og_entry_create(opgraft_executable *executable,
   if (status != OG_OK) {
     og_free(entry);
   } else {
-    og_lease_want((int64_t)entry->plan->arena_bytes);
+    og_lease_want((int64_t)og_plan_arena_bytes(entry->plan));
     *out_entry = entry;
   }
   return status;
@@ -31,7 +31,7 @@ void og_entry_destroy(og_plan_entry *entry) {
     entry->idle = instance->next;
     og_instance_destroy(instance);
   }
-  og_lease_want(-(int64_t)entry->plan->arena_bytes);
+  og_lease_want(-(int64_t)og_plan_arena_bytes(entry->plan));
   og_free(entry->trial);
   og_free(entry->chosen);
   og_plan_destroy(entry->plan);
@@ -40,8 +40,10 @@ void og_entry_destroy(og_plan_entry *entry) {
 
 void og_entry_stats(opgraft_executable *executable, const og_plan *plan) {
   opgraft_stats *stats = &executable->stats;
-  stats->arena_bytes = (int64_t)plan->arena_bytes;
-  stats->lower_bound_bytes = (int64_t)plan->lower_bound_bytes;
+  stats->arena_bytes = (int64_t)og_plan_arena_bytes(plan);
+  stats->lower_bound_bytes = 0;
+  for (int32_t a = 0; a < plan->arena_count; ++a)
+    stats->lower_bound_bytes += (int64_t)plan->arenas[a].lower_bound_bytes;
   stats->clone_bytes = plan->clone_bytes;
   stats->sections = plan->lanes.section_count;
   stats->lanes = 1;

@@ -18,6 +18,7 @@
 #include "exec/lease.h"
 #include "exec/rules.h"
 #include "exec/sections.h"
+#include "exec/step/device.h"
 #include "exec/step/reloc.h"
 #include "exec/step/teams.h"
 
@@ -80,7 +81,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s is not finished; call opgraft_graph_finish",
                         graph->name);
-  OG_TRY(og_graph_need_cpu(graph, error));
+  OG_TRY(og_graph_drivers_check(graph, error));
   opgraft_executable *executable = og_alloc_zeroed(1, sizeof *executable);
   if (executable == NULL) return og_graph_no_memory(error);
   const og_status status = executable_fill(executable, host, error);
@@ -299,19 +300,38 @@ static void entry_leave(og_plan_entry *entry, og_instance *instance) {
   if (is_last) executable_destroy(executable);
 }
 
-static og_status instance_lease(og_instance *instance, opgraft_error *error) {
+static og_status arena_lease(og_instance *instance, int32_t index,
+                             opgraft_error *error) {
+  const og_plan_arena *arena = &instance->entry->plan->arenas[index];
+  og_reloc_list *list = &instance->arenas[index];
   void *memory;
-  og_lease *before = instance->lease;
-  OG_TRY(og_lease_take(instance->entry->plan->arena_bytes, before,
-                       &instance->lease, &memory, error));
-  if (instance->arena.bound == memory) return OG_OK;
-  if (instance->arena.bound != NULL) {
+  og_lease *before = instance->leases[index];
+  OG_TRY(og_lease_take(arena->device, arena->size_bytes, before,
+                       &instance->leases[index], &memory, error));
+  if (list->bound == memory) return OG_OK;
+  if (list->bound != NULL) {
     opgraft_executable *executable = instance->entry->executable;
     pthread_mutex_lock(&executable->mutex);
     ++executable->stats.rebinds_arena;
     pthread_mutex_unlock(&executable->mutex);
   }
-  og_relocs_set(&instance->arena, memory);
+  og_relocs_set(list, memory);
+  return OG_OK;
+}
+
+// Gives back those of the first `count` arenas.
+static void leases_give(const og_instance *instance, int32_t count) {
+  for (int32_t a = 0; a < count; ++a) og_lease_give(instance->leases[a]);
+}
+
+static og_status instance_lease(og_instance *instance, opgraft_error *error) {
+  const int32_t count = instance->entry->plan->arena_count;
+  for (int32_t a = 0; a < count; ++a) {
+    const og_status status = arena_lease(instance, a, error);
+    if (OG_LIKELY(status == OG_OK)) continue;
+    leases_give(instance, a);
+    return status;
+  }
   return OG_OK;
 }
 
@@ -458,7 +478,7 @@ void opgraft_call_end(opgraft_call *call) {
   og_instance *instance = call->instance;
   if (instance == NULL) return;
   call->instance = NULL;
-  og_lease_give(instance->lease);
+  leases_give(instance, instance->entry->plan->arena_count);
   entry_leave(instance->entry, instance);
 }
 

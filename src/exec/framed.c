@@ -349,6 +349,7 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   frame->call.parallel_for = frame_parallel;
   frame->call.threads = prep->executable->threads;
   frame->call.host = framed;
+  frame->call.stream = prep->stream;
   OG_TRY(arguments_set(prep, frame, op->decl));
   places_show(prep, kept);
   og_status status = opgraft_frame_infer(frame, prep->error);

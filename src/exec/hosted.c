@@ -200,7 +200,8 @@ static og_status hosted_make(og_prep *prep, og_hosted **out_hosted) {
           .out_count = node->out_count,
           .line = node->line,
           .file = node->file,
-          .may_keep = node->update == NULL && (node->flags & OG_OP_EFFECT)}};
+          .may_keep = node->update == NULL && (node->flags & OG_OP_EFFECT),
+          .stream = prep->stream}};
   *out_hosted = hosted;
   return args_resolve(prep, origin->args, origin->arg_count,
                       &hosted->call.args);

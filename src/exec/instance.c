@@ -12,6 +12,7 @@
 #include "exec/framed.h"
 #include "exec/hold.h"
 #include "exec/hosted.h"
+#include "exec/step/device.h"
 #include "exec/step/kernels.h"
 #include "exec/step/reloc.h"
 
@@ -48,12 +49,12 @@ static og_status work_check(og_prep *prep) {
                       (long long)instance->work, (long long)most);
 }
 
-// What a call needs before any kernel asks for memory: its arena and outputs,
+// What a call needs before any kernel asks for memory: its arenas and outputs,
 // each of which somebody may write out whole.
 static og_status bytes_check(og_instance *instance, const og_plan *plan,
                              opgraft_error *error) {
   const int64_t most = instance->entry->executable->host.max_bytes;
-  int64_t bytes = (int64_t)plan->arena_bytes;
+  int64_t bytes = (int64_t)og_plan_arena_bytes(plan);
   if (most == 0) return OG_OK;
   for (int32_t i = 0; i < plan->storage_count; ++i)
     bytes = saturated_add(bytes, (int64_t)plan->storages[i].size_bytes);
@@ -128,6 +129,13 @@ static og_status step_prepare(og_prep *prep) {
   return OG_OK;
 }
 
+// Whoever prepares a graph has looked for the drivers of its values.
+static void device_set(og_prep *prep) {
+  prep->device = og_node_device(prep->plan->graph, prep->node);
+  prep->stream =
+      og_driver_find(prep->device)->stream_get(prep->device, prep->lane);
+}
+
 og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   og_instance *instance = prep->instance;
   const og_node *node = prep->node;
@@ -141,13 +149,16 @@ og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   prep->step = (og_step){0};
   prep->is_pinned = false;
   prep->work = 0;
+  device_set(prep);
   OG_TRY(step_prepare(prep));
   OG_TRY(work_check(prep));
   if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
   instance->steps[instance->step_count] = prep->step;
-  instance->step_pinned[instance->step_count] = prep->is_pinned;
-  instance->step_nodes[instance->step_count++] =
-      (int32_t)(node - prep->plan->graph->nodes);
+  instance->step_infos[instance->step_count++] =
+      (og_step_info){.node = (int32_t)(node - prep->plan->graph->nodes),
+                     .is_pinned = prep->is_pinned,
+                     .device = prep->device,
+                     .stream = prep->stream};
   return OG_OK;
 }
 
@@ -164,7 +175,7 @@ static void sections_make(og_instance *instance, const og_plan *plan,
     for (int32_t l = 0; l < from->lane_count; ++l)
       to->end[l] = step_at[from->end[l]];
     for (int32_t i = to->end[0]; i < og_section_end(to); ++i)
-      is_right &= !instance->step_pinned[i];
+      is_right &= !instance->step_infos[i].is_pinned;
   }
   instance->section_count = is_right ? plan->lanes.section_count : 0;
 }
@@ -186,8 +197,10 @@ static int32_t lane_at(const og_lanes *lanes, int32_t *section,
 static void hold_add(og_instance *instance, og_hold *hold) {
   const int32_t at = instance->step_count++;
   instance->steps[at] = (og_step){og_hold_run, hold};
-  instance->step_pinned[at] = true;
-  instance->step_nodes[at] = instance->entry->plan->lanes.order[hold->after];
+  instance->step_infos[at] =
+      (og_step_info){.node = instance->entry->plan->lanes.order[hold->after],
+                     .is_pinned = true,
+                     .device = og_cpu};
 }
 
 static og_status steps_make(og_instance *instance, const og_plan *plan,
@@ -240,10 +253,8 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   instance->tensors = og_arena_array(memory, (size_t)graph->value_count + 1,
                                      sizeof *instance->tensors);
   instance->steps = og_arena_array(memory, nodes, sizeof *instance->steps);
-  instance->step_nodes =
-      og_arena_array(memory, nodes, sizeof *instance->step_nodes);
-  instance->step_pinned =
-      og_arena_array(memory, nodes, sizeof *instance->step_pinned);
+  instance->step_infos =
+      og_arena_array(memory, nodes, sizeof *instance->step_infos);
   instance->chosen = og_alloc_zeroed(nodes, sizeof *instance->chosen);
   instance->sections =
       og_arena_array(memory, (size_t)plan->lanes.section_count + 1,
@@ -253,9 +264,14 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
                                     sizeof *instance->inputs);
   instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
                                       sizeof *instance->storages);
-  if (!instance->tensors || !instance->steps || !instance->step_nodes ||
-      !instance->step_pinned || !instance->chosen || !instance->sections ||
-      !step_at || !instance->inputs || !instance->storages || !instance->given)
+  instance->arenas = og_arena_array(memory, (size_t)plan->arena_count + 1,
+                                    sizeof *instance->arenas);
+  instance->leases = og_arena_array(memory, (size_t)plan->arena_count + 1,
+                                    sizeof *instance->leases);
+  if (!instance->tensors || !instance->steps || !instance->step_infos ||
+      !instance->chosen || !instance->sections || !step_at ||
+      !instance->inputs || !instance->storages || !instance->given ||
+      !instance->arenas || !instance->leases)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   OG_TRY(og_apart_make(instance, error));

@@ -39,7 +39,7 @@ typedef struct og_lane_trial {
   int32_t rounds;
   int32_t trials;               // that are over
   int64_t serial_ns, lanes_ns;  // the least
-  size_t serial_bytes;          // arena of the serial plan
+  size_t serial_bytes;          // arenas of the serial plan
   int64_t *cost_ns;             // by node: the least
   uint8_t *flags;               // by node: OG_STEP_*
   int64_t *section_ns;          // by section: the least
@@ -63,7 +63,7 @@ void og_lane_trial_begin(og_plan_entry *entry) {
   *trial = (og_lane_trial){.cost_ns = numbers,
                            .section_ns = numbers + nodes,
                            .flags = (uint8_t *)(numbers + 2 * nodes),
-                           .serial_bytes = entry->plan->arena_bytes};
+                           .serial_bytes = og_plan_arena_bytes(entry->plan)};
   entry->trial = trial;
   __atomic_store_n(&entry->is_tried, true, __ATOMIC_RELEASE);
 }
@@ -128,7 +128,7 @@ static void entry_exchange(og_plan_entry *entry,
     return;
   const og_plan *plan = made->plan;
   const bool is_small =
-      plan->arena_bytes <= trial->serial_bytes + most_growth(trial);
+      og_plan_arena_bytes(plan) <= trial->serial_bytes + most_growth(trial);
   const bool has_sections = plan->lanes.section_count > 0;
   if (request != NULL && (!has_sections || !is_small)) {
     og_entry_destroy(made);
@@ -165,9 +165,9 @@ static void lanes_try(og_plan_entry *entry) {
 static void steps_note(og_lane_trial *trial, const og_instance *instance,
                        const int64_t *step_ns) {
   for (int32_t i = 0; i < instance->step_count; ++i) {
-    const int32_t node = instance->step_nodes[i];
+    const int32_t node = instance->step_infos[i].node;
     least(&trial->cost_ns[node], step_ns[i]);
-    if (instance->step_pinned[i]) trial->flags[node] |= OG_STEP_PINNED;
+    if (instance->step_infos[i].is_pinned) trial->flags[node] |= OG_STEP_PINNED;
   }
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's arenas: each call leases one, so graphs that do not run at
-// once share memory.
+// The process's arenas: each call leases one of a device, so graphs that do not
+// run at once share memory.
 //
 // Invariant: an arena is in the list as long as it exists; only its lessee or,
 // when idle, a thread that holds the mutex touches it.
 
 #include "exec/lease.h"
 
+#include "exec/step/device.h"
+
 struct og_lease {
   og_lease *next;
+  og_device device;
+  const og_driver *driver;  // of the device
   void *memory;
   size_t size_bytes;
   bool is_taken;
@@ -19,12 +23,13 @@ static og_lease *leases;
 static int32_t users;
 static int64_t wanted_bytes;  // by all plans together
 
-// The idle arena that fits best: `wanted`, else the smallest that is large
-// enough, else the largest, which then grows.
-static og_lease *lease_choose(size_t size_bytes, const og_lease *wanted) {
+// The idle arena of the device that fits best: `wanted`, else the smallest that
+// is large enough, else the largest, which then grows.
+static og_lease *lease_choose(og_device device, size_t size_bytes,
+                              const og_lease *wanted) {
   og_lease *best = NULL;
   for (og_lease *at = leases; at != NULL; at = at->next) {
-    if (at->is_taken) continue;
+    if (at->is_taken || !og_device_equal(at->device, device)) continue;
     if (at == wanted && at->size_bytes >= size_bytes) return at;
     const bool fits = at->size_bytes >= size_bytes;
     if (best == NULL)
@@ -37,19 +42,31 @@ static og_lease *lease_choose(size_t size_bytes, const og_lease *wanted) {
   return best;
 }
 
-static og_status lease_find(size_t size_bytes, const og_lease *wanted,
-                            og_lease **out_lease) {
-  og_lease *lease = lease_choose(size_bytes, wanted);
-  if (lease == NULL) {
-    lease = og_alloc_zeroed(1, sizeof *lease);
-    if (lease == NULL) return OG_MEMORY;
-    lease->next = leases;
-    leases = lease;
-  }
+static og_lease *lease_add(og_device device) {
+  og_lease *lease = og_alloc_zeroed(1, sizeof *lease);
+  if (lease == NULL) return NULL;
+  lease->device = device;
+  lease->driver = og_driver_find(device);
+  lease->next = leases;
+  leases = lease;
+  return lease;
+}
+
+static void memory_destroy(og_lease *lease) {
+  if (lease->memory != NULL)
+    lease->driver->memory_destroy(lease->device, lease->memory);
+  lease->memory = NULL;
+  lease->size_bytes = 0;
+}
+
+static og_status lease_find(og_device device, size_t size_bytes,
+                            const og_lease *wanted, og_lease **out_lease) {
+  og_lease *lease = lease_choose(device, size_bytes, wanted);
+  if (lease == NULL) lease = lease_add(device);
+  if (lease == NULL) return OG_MEMORY;
   if (lease->size_bytes < size_bytes) {
-    og_free(lease->memory);
-    lease->size_bytes = 0;
-    lease->memory = og_alloc_aligned(OG_PLAN_ALIGNMENT, size_bytes);
+    memory_destroy(lease);
+    lease->memory = lease->driver->memory_create(device, size_bytes);
     if (lease->memory == NULL) return OG_MEMORY;
     lease->size_bytes = size_bytes;
   }
@@ -58,14 +75,16 @@ static og_status lease_find(size_t size_bytes, const og_lease *wanted,
   return OG_OK;
 }
 
-og_status og_lease_take(size_t size_bytes, og_lease *wanted,
+og_status og_lease_take(og_device device, size_t size_bytes, og_lease *wanted,
                         og_lease **out_lease, void **out_memory,
                         opgraft_error *error) {
   *out_lease = NULL;
   *out_memory = NULL;
+  if (og_driver_find(device) == NULL)
+    return og_driver_missing(device, "an arena", error);
   if (size_bytes == 0) return OG_OK;
   pthread_mutex_lock(&mutex);
-  const og_status status = lease_find(size_bytes, wanted, out_lease);
+  const og_status status = lease_find(device, size_bytes, wanted, out_lease);
   if (status == OG_OK) *out_memory = (*out_lease)->memory;
   pthread_mutex_unlock(&mutex);
   if (status == OG_OK) return OG_OK;
@@ -87,7 +106,7 @@ void og_lease_users_add(int32_t change) {
   while (users == 0 && leases != NULL) {
     og_lease *lease = leases;
     leases = lease->next;
-    og_free(lease->memory);
+    memory_destroy(lease);
     og_free(lease);
   }
   pthread_mutex_unlock(&mutex);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's arenas: each call leases one.
+// The process's arenas: each call leases one of each device that it needs.
 
 #ifndef OG_EXEC_LEASE_H
 #define OG_EXEC_LEASE_H
 
 #include "exec/step/exec.h"
 
-// Memory of at least `size_bytes`, for one call; `wanted` is tried first (it
-// may be gone). Any thread.
-og_status og_lease_take(size_t size_bytes, og_lease *wanted,
+// Memory of at least `size_bytes` on `device`, for one call; `wanted` is tried
+// first (it may be gone). OG_DEVICE where graphs do not run on the device,
+// OG_MEMORY. Any thread.
+og_status og_lease_take(og_device device, size_t size_bytes, og_lease *wanted,
                         og_lease **out_lease, void **out_memory,
                         opgraft_error *error);
 void og_lease_give(og_lease *lease);
 // While an executable lives, idle arenas are kept.
 void og_lease_users_add(int32_t change);
-// A plan that wants an arena of this size was made, or (negative) is gone.
+// A plan that wants arenas of this size was made, or (negative) is gone.
 void og_lease_want(int64_t change_bytes);
-// What the process's plans would need besides, had each an arena of its own.
+// Extra bytes if plans did not share arenas, of all devices.
 int64_t og_lease_shared_bytes(void);
 
 #endif  // OG_EXEC_LEASE_H

@@ -13,6 +13,7 @@
 #include "exec/hosted.h"
 #include "exec/instance.h"
 #include "exec/rules.h"
+#include "exec/step/device.h"
 #include "exec/step/reloc.h"
 #include "graph/verify.h"
 
@@ -199,7 +200,7 @@ static og_status input_wrong(const plain *p, int32_t index, const char *what) {
 // Before sizes are known: kinds, types and ranks.
 static og_status inputs_match(const plain *p, const og_tensor *const *in,
                               const int64_t *ints, int32_t count) {
-  OG_TRY(og_graph_need_cpu(p->graph, p->error));
+  OG_TRY(og_graph_drivers_check(p->graph, p->error));
   if (count != p->graph->input_count)
     return og_error_set(p->error, OG_INVALID, NULL, NULL,
                         "graph %s: %d inputs here, expected %d", p->graph->name,
@@ -210,7 +211,8 @@ static og_status inputs_match(const plain *p, const og_tensor *const *in,
       return input_wrong(p, i, "kind");
     if (id < 0) continue;
     const og_value *value = &p->graph->values[id];
-    if (in[i]->device.type != OG_CPU) return input_wrong(p, i, "device");
+    if (!og_device_equal(in[i]->device, value->device))
+      return input_wrong(p, i, "device");
     if (!og_dtype_equal(in[i]->dtype, value->dtype) ||
         in[i]->ndim != value->ndim)
       return input_wrong(p, i, "type or rank");
@@ -589,10 +591,8 @@ static og_status tables_make(plain *p) {
   p->instance.storages =
       og_arena_array(memory, values, sizeof *p->instance.storages);
   p->instance.steps = og_arena_array(memory, 1, sizeof *p->instance.steps);
-  p->instance.step_nodes =
-      og_arena_array(memory, 1, sizeof *p->instance.step_nodes);
-  p->instance.step_pinned =
-      og_arena_array(memory, 1, sizeof *p->instance.step_pinned);
+  p->instance.step_infos =
+      og_arena_array(memory, 1, sizeof *p->instance.step_infos);
   p->is_needed = og_arena_array(memory, (size_t)p->graph->node_count + 1,
                                 sizeof *p->is_needed);
   p->outputs = og_arena_array(memory, (size_t)p->graph->output_count + 1,
@@ -600,8 +600,7 @@ static og_status tables_make(plain *p) {
   const bool has_all = p->layouts && p->images && p->plan.tensors &&
                        p->plan.places && p->instance.tensors &&
                        p->instance.storages && p->instance.steps &&
-                       p->instance.step_nodes && p->instance.step_pinned &&
-                       p->is_needed && p->outputs;
+                       p->instance.step_infos && p->is_needed && p->outputs;
   return has_all ? OG_OK : no_memory(p);
 }
 

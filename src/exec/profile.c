@@ -32,9 +32,12 @@ og_status opgraft_call_step(const opgraft_call *call, int32_t index,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s has %d steps here; there is no step %d",
                         graph->name, (int)instance->step_count, (int)index);
-  const og_node *node = &graph->nodes[instance->step_nodes[index]];
-  opgraft_step step = {
-      .line = node->line, .file = node->file, .name = og_node_name(node)};
+  const og_step_info *info = &instance->step_infos[index];
+  const og_node *node = &graph->nodes[info->node];
+  opgraft_step step = {.line = node->line,
+                       .file = node->file,
+                       .name = og_node_name(node),
+                       .device = info->device};
   for (int32_t i = 0; i < node->in_count; ++i)
     step.bytes += tensor_bytes(instance, node->in[i]);
   for (int32_t r = 0; r < node->out_count; ++r)

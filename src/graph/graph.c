@@ -234,19 +234,6 @@ bool og_value_is_dense(opgraft_graph *graph, const og_value *value) {
   return true;
 }
 
-og_status og_graph_need_cpu(const opgraft_graph *graph, opgraft_error *error) {
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    const og_value *value = &graph->values[v];
-    if (value->device.type == OG_CPU) continue;
-    return og_error_set(error, OG_DEVICE, NULL, value->name,
-                        "graph %s: a value is on %s:%d, expected the CPU, the "
-                        "only device that graphs run on",
-                        graph->name, og_device_name(value->device.type),
-                        (int)value->device.id);
-  }
-  return OG_OK;
-}
-
 // --- Inputs and outputs ------------------------------------------------------
 
 static bool is_name(const char *name) {

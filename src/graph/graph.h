@@ -215,9 +215,6 @@ og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
 bool og_value_same_shape(const og_value *a, const og_value *b);
 bool og_value_same_place(const og_value *a, const og_value *b);
 bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
-// OG_DEVICE where a value is on another device than the CPU, which is what
-// graphs run on.
-og_status og_graph_need_cpu(const opgraft_graph *graph, opgraft_error *error);
 
 // --- Messages ----------------------------------------------------------------
 

@@ -14,6 +14,7 @@ typedef struct root_info {
   int64_t own_high;  // behind the last byte of the root itself
   int32_t merged;    // the root whose memory it takes over, or itself
   int32_t buffer;    // in the list of buffers, or -1
+  int32_t arena;     // in which the buffer lies
   int32_t storage;   // output storage, or -1
 } root_info;
 
@@ -148,7 +149,8 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   const og_tensor *a = &p->plan->tensors[operand];
   const og_tensor *y = &p->plan->tensors[result];
   if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
-      !og_live_ends(&p->live, from, step) || values[result].root != result)
+      !og_live_ends(&p->live, from, step) || values[result].root != result ||
+      !og_device_equal(values[from].device, values[result].device))
     return false;
   if (og_dtype_bytes(a->dtype) != og_dtype_bytes(y->dtype) ||
       a->ndim != y->ndim || values[operand].offset != OG_SIZE_ZERO ||
@@ -254,16 +256,59 @@ static og_buffer buffer_make(const planner *p, opgraft_value root) {
   return buffer;
 }
 
-static void buffers_collect(planner *p) {
-  for (int32_t v = 0; v < p->graph->value_count; ++v) {
-    root_info *root = &p->roots[v];
-    root->buffer = -1;
-    if (p->graph->values[v].kind != OG_VALUE_RESULT ||
-        !p->live.roots[v].is_live || root->storage >= 0 || root->merged != v)
-      continue;
-    root->buffer = p->buffer_count;
-    p->buffers[p->buffer_count++] = buffer_make(p, v);
+// A root that lies in an arena and has no buffer there yet.
+static bool is_unplaced(const planner *p, opgraft_value v) {
+  const root_info *root = &p->roots[v];
+  return p->graph->values[v].kind == OG_VALUE_RESULT &&
+         p->live.roots[v].is_live && root->storage < 0 && root->merged == v &&
+         root->buffer < 0;
+}
+
+static og_plan_arena *arena_add(planner *p, og_device device) {
+  og_plan *plan = p->plan;
+  const size_t count = (size_t)plan->arena_count;
+  og_plan_arena *arenas =
+      og_arena_array(&plan->memory, count + 1, sizeof *arenas);
+  if (arenas == NULL) return NULL;
+  if (count > 0) memcpy(arenas, plan->arenas, count * sizeof *arenas);
+  plan->arenas = arenas;
+  ++plan->arena_count;
+  arenas[count] = (og_plan_arena){.device = device};
+  return &arenas[count];
+}
+
+// Memory of its own for every buffer: what sharing is compared with.
+static void buffers_unshare(og_buffer *buffers, int32_t count) {
+  int64_t end = 0;
+  for (int32_t b = 0; b < count; ++b) {
+    buffers[b].offset = end;
+    end += buffers[b].bytes;
   }
+}
+
+// The arena of a device, and in it all that lies there; `first` is the first
+// root that does.
+static og_status arena_make(planner *p, opgraft_value first) {
+  const og_value *values = p->graph->values;
+  og_plan_arena *arena = arena_add(p, values[first].device);
+  if (arena == NULL) return og_graph_no_memory(p->error);
+  og_buffer *buffers = &p->buffers[p->buffer_count];
+  int32_t count = 0;
+  for (opgraft_value v = first; v < p->graph->value_count; ++v) {
+    if (!is_unplaced(p, v) || !og_device_equal(values[v].device, arena->device))
+      continue;
+    p->roots[v].arena = p->plan->arena_count - 1;
+    p->roots[v].buffer = p->buffer_count++;
+    buffers[count] = buffer_make(p, v);
+    arena->unshared_bytes += (size_t)buffers[count++].bytes;
+  }
+  OG_TRY(og_buffers_place(buffers, count, p->plan->lanes.count, &p->plan->lanes,
+                          &arena->size_bytes, &arena->lower_bound_bytes,
+                          p->error));
+  if (p->shares) return OG_OK;
+  buffers_unshare(buffers, count);
+  arena->size_bytes = arena->unshared_bytes;
+  return OG_OK;
 }
 
 static void places_fill(planner *p) {
@@ -289,6 +334,7 @@ static void places_fill(planner *p) {
       place->index = info->storage;
     } else if (p->live.roots[lies_in].is_live) {
       place->kind = OG_PLACE_ARENA;
+      place->index = info->arena;
       place->offset_bytes += p->buffers[info->buffer].offset;
     }
   }
@@ -312,22 +358,13 @@ static void clones_count(planner *p) {
   }
 }
 
-// Memory of its own for every buffer: what sharing is compared with.
-static void buffers_unshare(planner *p) {
-  int64_t end = 0;
-  for (int32_t b = 0; b < p->buffer_count; ++b) {
-    p->buffers[b].offset = end;
-    end += p->buffers[b].bytes;
-  }
-  p->plan->arena_bytes = (size_t)end;
-}
-
 static og_status plan_make(planner *p) {
   og_plan *plan = p->plan;
   OG_TRY(tensors_make(p));
   for (int32_t v = 0; v < p->graph->value_count; ++v) {
     p->roots[v].merged = v;
     p->roots[v].storage = -1;
+    p->roots[v].buffer = -1;
   }
   OG_TRY(extents_join(p));
   OG_TRY(og_lanes_find(p->graph, p->request, &plan->memory, &plan->lanes,
@@ -335,13 +372,8 @@ static og_status plan_make(planner *p) {
   OG_TRY(og_live_init(&p->live, p->graph, &plan->lanes, p->error));
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
   if (p->shares) roots_merge(p);
-  buffers_collect(p);
-  for (int32_t b = 0; b < p->buffer_count; ++b)
-    plan->unshared_bytes += (size_t)p->buffers[b].bytes;
-  OG_TRY(og_buffers_place(p->buffers, p->buffer_count, plan->lanes.count,
-                          &plan->lanes, &plan->arena_bytes,
-                          &plan->lower_bound_bytes, p->error));
-  if (!p->shares) buffers_unshare(p);
+  for (int32_t v = 0; v < p->graph->value_count; ++v)
+    if (is_unplaced(p, v)) OG_TRY(arena_make(p, v));
   places_fill(p);
   clones_count(p);
   return OG_OK;

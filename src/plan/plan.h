@@ -3,7 +3,8 @@
 // and at which offset.
 //
 // Invariants: a plan does not change once made; two roots that are alive at
-// once, at one node or in two lanes, do not overlap in the arena.
+// once, at one node or in two lanes, do not overlap in an arena; a value lies
+// in an arena of its own device.
 
 #ifndef OG_PLAN_PLAN_H
 #define OG_PLAN_PLAN_H
@@ -14,8 +15,8 @@
 #include "plan/lanes.h"
 
 typedef enum og_place_kind {
-  OG_PLACE_NONE,  // never in memory
-  OG_PLACE_ARENA,
+  OG_PLACE_NONE,      // never in memory
+  OG_PLACE_ARENA,     // index: of the plan's arena
   OG_PLACE_INPUT,     // index: of the input
   OG_PLACE_STORAGE,   // index: of the memory that the host gives for outputs
   OG_PLACE_CONSTANT,  // the value's own bytes
@@ -27,15 +28,22 @@ typedef struct og_place {
   int64_t offset_bytes;
 } og_place;
 
+// What a plan needs of one device: memory for values that live in a call only.
+typedef struct og_plan_arena {
+  og_device device;
+  size_t size_bytes;
+  size_t lower_bound_bytes;
+  size_t unshared_bytes;  // the sum of all that lies in it
+} og_plan_arena;
+
 typedef struct og_plan {
   const opgraft_graph *graph;
-  int64_t *symbols;    // by symbol
-  int64_t *sizes;      // by size expression
-  og_tensor *tensors;  // by value: type, shape, strides; no data
-  og_place *places;    // by value
-  size_t arena_bytes;
-  size_t lower_bound_bytes;
-  size_t unshared_bytes;  // the sum of all that lies in the arena
+  int64_t *symbols;       // by symbol
+  int64_t *sizes;         // by size expression
+  og_tensor *tensors;     // by value: type, shape, strides; no data
+  og_place *places;       // by value
+  og_plan_arena *arenas;  // one for each device that has values in it
+  int32_t arena_count;
   opgraft_storage *storages;
   bool *lent;  // by storage: an operand of what is made there lies there first
   int32_t storage_count;
@@ -64,6 +72,14 @@ og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
                          uint32_t flags, const og_lane_request *lanes,
                          og_plan **out_plan, opgraft_error *error);
 void og_plan_destroy(og_plan *plan);
+
+// Of all its arenas.
+static inline size_t og_plan_arena_bytes(const og_plan *plan) {
+  size_t sum = 0;
+  for (int32_t a = 0; a < plan->arena_count; ++a)
+    sum += plan->arenas[a].size_bytes;
+  return sum;
+}
 
 // Input `index` is not what the graph wants.
 og_status og_input_wrong(const opgraft_graph *graph, int32_t index,

@@ -20,6 +20,17 @@ og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
                       (long long)found, (long long)wanted);
 }
 
+static og_status device_wrong(const opgraft_graph *graph, int32_t index,
+                              og_device found, og_device wanted,
+                              opgraft_error *error) {
+  const char *name = og_device_name(found.type);
+  return og_error_set(error, OG_DEVICE, NULL, graph->inputs[index].name,
+                      "graph %s: input %d is on %s:%d, wanted %s:%d",
+                      graph->name, (int)index, name ? name : "device",
+                      (int)found.id, og_device_name(wanted.type),
+                      (int)wanted.id);
+}
+
 og_status og_inputs_check(const opgraft_graph *graph,
                           const og_tensor *const *in, const int64_t *ints,
                           int32_t count, opgraft_error *error) {
@@ -36,9 +47,8 @@ og_status og_inputs_check(const opgraft_graph *graph,
                           id < 0 ? "an integer" : "a tensor");
     if (id < 0) continue;
     const og_value *value = &graph->values[id];
-    if (OG_UNLIKELY(in[i]->device.type != OG_CPU))
-      return og_input_wrong(graph, i, OG_DEVICE, "device", in[i]->device.type,
-                            OG_CPU, error);
+    if (OG_UNLIKELY(!og_device_equal(in[i]->device, value->device)))
+      return device_wrong(graph, i, in[i]->device, value->device, error);
     if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
       return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
                           "graph %s: input %d is %s, wanted %s", graph->name,

@@ -20,7 +20,7 @@ void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out) {
   og_row_major(array->sizes.size, array->sizes.rank, strides);
   *out = (og_tensor){.data = array->data,
-                     .device = {OG_CPU, 0},
+                     .device = og_cpu,
                      .ndim = array->sizes.rank,
                      .dtype = array->type,
                      .shape = (int64_t *)(uintptr_t)array->sizes.size,

@@ -166,7 +166,7 @@ static bool place_argument(run *c, int32_t t, int32_t e, const og_array *value,
   p->index = t;
   p->entry = e;
   p->value = value;
-  p->tensor = (og_tensor){.device = {OG_CPU, 0},
+  p->tensor = (og_tensor){.device = og_cpu,
                           .ndim = value->sizes.rank,
                           .dtype = value->type,
                           .shape = p->shape,

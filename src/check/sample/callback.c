@@ -42,7 +42,7 @@ static offered *offered_create(const og_sample *s, int32_t step) {
   og_sample_attrs(s, o->attr);
   for (int32_t t = 0; t < decl->tensor_count; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
-      o->blank[t][e] = (og_tensor){.device = {OG_CPU, 0}, .dtype = s->type[t]};
+      o->blank[t][e] = (og_tensor){.device = og_cpu, .dtype = s->type[t]};
       o->entry[t][e] = og_sample_has(s, t, e) ? &o->blank[t][e] : NULL;
     }
   return o;

@@ -257,7 +257,7 @@ static bool tensor_make(opgraft_sample *s, int32_t t, int32_t e) {
   int64_t *strides = s->strides[t][e];
   og_row_major(sizes->size, sizes->rank, strides);
   og_tensor *tensor = &s->tensor[t][e];
-  *tensor = (og_tensor){.device = {OG_CPU, 0},
+  *tensor = (og_tensor){.device = og_cpu,
                         .ndim = sizes->rank,
                         .dtype = s->plan.type[t],
                         .shape = sizes->size,

@@ -90,7 +90,7 @@ static og_attr plain_attr(const og_sample *s, og_type type, og_random *r) {
     case OG_TYPE_SCALAR_TYPE:
       return (og_attr){.kind = OG_ATTR_DTYPE, .dtype = some_type(s, r)};
     case OG_TYPE_DEVICE:
-      return (og_attr){.kind = OG_ATTR_DEVICE, .device = {OG_CPU, 0}};
+      return (og_attr){.kind = OG_ATTR_DEVICE, .device = og_cpu};
     case OG_TYPE_STR: {
       const char *word = some_word(r);
       return (og_attr){

@@ -11,7 +11,7 @@ static void set_tensor(og_sketch *k, const og_sample *s, int32_t t, int32_t e) {
   int64_t *strides = k->strides[t][e];
   og_row_major(sizes->size, sizes->rank, strides);
   k->tensor[t][e] = (og_tensor){.data = nothing,
-                                .device = {OG_CPU, 0},
+                                .device = og_cpu,
                                 .ndim = sizes->rank,
                                 .dtype = s->type[t],
                                 .shape = (int64_t *)(uintptr_t)sizes->size,

@@ -191,7 +191,7 @@ static og_device default_device(const og_decl *decl,
                                 const opgraft_frame *frame) {
   for (int32_t a = 0; a < decl->attr_count; ++a)
     if (frame->attr[a].kind == OG_ATTR_DEVICE) return frame->attr[a].device;
-  return (og_device){.type = OG_CPU};
+  return og_cpu;
 }
 
 // --- Conditions --------------------------------------------------------------

@@ -30,6 +30,14 @@ typedef struct og_step {
   void *state;
 } og_step;
 
+// What stands beside a step; a replay does not read it.
+typedef struct og_step_info {
+  int32_t node;
+  bool is_pinned;    // runs on the thread that calls
+  og_device device;  // runs there
+  void *stream;      // the device's, in the order of which it runs; NULL: none
+} og_step_info;
+
 // Who may run a node: a kernel of exec/plain, one of exec/fast, the host.
 typedef enum og_candidate {
   OG_BY_PLAIN,
@@ -49,7 +57,7 @@ typedef struct og_reloc {
   int64_t offset_bytes;
 } og_reloc;
 
-// In the instance's arena.
+// In the instance's memory.
 typedef struct og_reloc_list {
   og_reloc *relocs;
   int32_t count, capacity;
@@ -79,12 +87,11 @@ typedef struct og_instance {
   struct og_plan_entry *entry;
   og_tensor *tensors;  // by value
   og_step *steps;
-  int32_t *step_nodes;
-  bool *step_pinned;  // runs on the thread that calls
+  og_step_info *step_infos;
   int32_t step_count;
   og_section *sections;  // in steps
   int32_t section_count;
-  og_reloc_list arena;
+  og_reloc_list *arenas;    // by arena of the plan
   og_reloc_list *inputs;    // by input
   og_reloc_list *storages;  // by output storage
   opgraft_given *given;     // by output storage
@@ -104,7 +111,7 @@ typedef struct og_instance {
   og_scratch scratch[OG_LANES_MAX];
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly
-  struct og_lease *lease;
+  og_lease **leases;   // by arena of the plan
   og_arena memory;
 } og_instance;
 

@@ -18,6 +18,8 @@ typedef struct og_prep {
   og_instance *instance;
   const og_node *node;
   int32_t lane;          // in which the node runs
+  og_device device;      // on which it runs
+  void *stream;          // the device's; NULL where it has none
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
   // What prepare fills.

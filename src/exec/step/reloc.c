@@ -33,7 +33,8 @@ og_status og_reloc_add(og_instance *instance, const og_plan *plan,
   const og_value *source;
   switch (place->kind) {
     case OG_PLACE_ARENA:
-      return list_add(instance, &instance->arena, where, place->offset_bytes);
+      return list_add(instance, &instance->arenas[place->index], where,
+                      place->offset_bytes);
     case OG_PLACE_INPUT:
       return list_add(instance, &instance->inputs[place->index], where,
                       place->offset_bytes);

@@ -62,7 +62,7 @@ og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
 og_status og_step_failed(const og_instance *instance, int32_t step,
                          og_status status, opgraft_error *error) {
   const og_node *node =
-      &instance->entry->plan->graph->nodes[instance->step_nodes[step]];
+      &instance->entry->plan->graph->nodes[instance->step_infos[step].node];
   const char *name = og_node_name(node);
   char reason[sizeof error->text];
   if (error == NULL) return status;
