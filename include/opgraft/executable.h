@@ -72,6 +72,9 @@ enum {
   // Lanes wherever the graph allows them, from the first call on, whether they
   // pay or not: the clock decides nothing.
   OPGRAFT_HOST_LANES_NOW = 2u,
+  // Inputs that are OPGRAFT_INPUT_STATIC seldom change from call to call, so
+  // their packed form may be kept. A change is noticed, however it is made.
+  OPGRAFT_HOST_WEIGHTS_STAY = 4u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs

@@ -108,6 +108,7 @@ static void executable_destroy(opgraft_executable *executable) {
   og_team_destroy(executable->team);
   og_rules_destroy(executable->rules);
   og_packs_destroy(executable->packs);
+  og_kept_destroy(executable->kept);
   pthread_mutex_destroy(&executable->mutex);
   opgraft_graph_release(executable->graph);
   og_free(executable);

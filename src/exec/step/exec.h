@@ -13,6 +13,7 @@
 typedef struct og_apart og_apart;
 typedef struct og_rules og_rules;
 typedef struct og_pack og_pack;
+typedef struct og_kept og_kept;
 typedef struct og_lease og_lease;
 
 typedef struct og_run {
@@ -27,11 +28,13 @@ typedef struct og_step {
   void *state;
 } og_step;
 
-// Who may run a node: a kernel of exec/plain, one of exec/fast, the host.
+// Who may run a node: a kernel of exec/plain, one of exec/fast, the host, or
+// the fast one over weights that stay packed from call to call.
 typedef enum og_candidate {
   OG_BY_PLAIN,
   OG_BY_FAST,
   OG_BY_HOST,
+  OG_BY_PACKED,
   OG_BY_COUNT
 } og_candidate;
 
@@ -130,6 +133,7 @@ struct opgraft_executable {
   int32_t references;
   opgraft_stats stats;
   og_pack *packs;  // constants, packed
+  og_kept *kept;   // weights among the inputs
 };
 
 #endif  // OG_EXEC_STEP_EXEC_H
