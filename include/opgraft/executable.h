@@ -122,6 +122,18 @@ typedef struct opgraft_host {
   // Which kernel runs which node, as opgraft_executable_rules gives it; copied
   // by opgraft_executable_create, which says what is wrong with it. NULL: none.
   const char *rules;
+  // In mode max-autotune (OPGRAFT_OPTION_MAX_AUTOTUNE): so long may candidates
+  // be timed, all plans of an executable together; 0: no timing decides.
+  int64_t tune_ns;
+  // What timing found is read from and added to this file (opgraft/tune.h);
+  // NULL: it is kept for the process only. Copied, as the next is.
+  const char *tune_file;
+  // Whose kernels are timed, so that others' times do not count: "torch 2.13.0,
+  // opgraft 0.1.0".
+  const char *tune_with;
+  // What the tuner has to say: one line without an end, or what it is at (NULL:
+  // it is done) for who looks on. NULL: it says nothing.
+  void (*say)(void *context, const char *text, int32_t is_progress);
 } opgraft_host;
 
 // --- Running -----------------------------------------------------------------

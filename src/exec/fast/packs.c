@@ -134,9 +134,7 @@ struct og_kept {
   int32_t wait;  // calls until it is packed again
 };
 
-static const og_place *input_place(const og_prep *prep,
-                                   const og_contraction *of) {
-  const opgraft_value id = operand_b(prep, of);
+static const og_place *input_place(const og_prep *prep, opgraft_value id) {
   const og_place *place = &prep->plan->places[id];
   const og_value *root =
       &prep->plan->graph->values[prep->plan->graph->values[id].root];
@@ -152,14 +150,21 @@ static int64_t span_bytes(const og_gemm_weights *w) {
          (int64_t)og_element_bytes(w->element);
 }
 
-bool og_kept_is_possible(const og_prep *prep, const og_contraction *of) {
+bool og_kept_is_offered(const og_prep *prep) {
+  const og_node *node = prep->node;
+  return (node->op == OG_IR_matmul || node->op == OG_IR_addmm) &&
+         (prep->executable->host.flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 &&
+         prep->executable->host.max_bytes == 0 &&
+         input_place(prep, node->in[node->in_count - 1]) != NULL &&
+         og_watch_is_supported();
+}
+
+static bool is_taken(const og_prep *prep, const og_contraction *of) {
   const og_tensor *b = of->b;
-  return (prep->executable->host.flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 &&
-         input_place(prep, of) != NULL && has_one_batch(of) && of->n > 0 &&
+  return og_kept_is_offered(prep) && has_one_batch(of) && of->n > 0 &&
          of->k > 0 && b->strides[b->ndim - 1] >= 0 &&
          b->strides[b->ndim - 2] >= 0 &&
-         of->n * of->k * og_item_bytes(b) >= LEAST_BYTES &&
-         prep->executable->host.max_bytes == 0 && og_watch_is_supported();
+         of->n * of->k * og_item_bytes(b) >= LEAST_BYTES;
 }
 
 static bool kept_is(const og_kept *kept, const og_place *place,
@@ -172,20 +177,21 @@ static bool kept_is(const og_kept *kept, const og_place *place,
 
 og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element) {
   opgraft_executable *executable = prep->executable;
-  if (!og_kept_is_possible(prep, of)) return NULL;
-  const og_place *place = input_place(prep, of);
+  og_kept **list = prep->kept != NULL ? prep->kept : &executable->kept;
+  if (!is_taken(prep, of)) return NULL;
+  const og_place *place = input_place(prep, operand_b(prep, of));
   og_gemm_weights weights = weights_of(of, element);
   weights.data = NULL;
   pthread_mutex_lock(&executable->mutex);
-  og_kept *kept = executable->kept;
+  og_kept *kept = *list;
   while (kept != NULL && !kept_is(kept, place, &weights)) kept = kept->next;
   if (kept == NULL && (kept = og_alloc_zeroed(1, sizeof *kept)) != NULL) {
-    *kept = (og_kept){.next = executable->kept,
+    *kept = (og_kept){.next = *list,
                       .input = place->index,
                       .offset_bytes = place->offset_bytes,
                       .of = weights};
     pthread_mutex_init(&kept->mutex, NULL);
-    executable->kept = kept;
+    *list = kept;
   }
   pthread_mutex_unlock(&executable->mutex);
   return kept;

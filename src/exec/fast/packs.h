@@ -15,12 +15,13 @@ void og_packs_destroy(og_pack *packs);
 
 // --- Weights among the inputs ------------------------------------------------
 
-// Whether b is one, and its packed form could be kept: the host marked the
-// input (OPGRAFT_INPUT_STATIC) and said that it stays, and the system tells
-// when it is written (base/watch.h).
-bool og_kept_is_possible(const og_prep *prep, const og_contraction *of);
+// Whether the second operand of a contraction is one whose packed form may be
+// kept: the host marked the input (OPGRAFT_INPUT_STATIC) and said that it
+// stays, and the system tells when it is written (base/watch.h).
+bool og_kept_is_offered(const og_prep *prep);
 // The place for its panels, shared by all plans, which lives as long as the
-// executable. NULL where that is not possible or memory is short.
+// executable. NULL where it is not offered, is too small or has several
+// batches, and where memory is short.
 og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element);
 // The panels of what b holds now, packed by this call where they were not or
 // where b was written or moved since; kept until og_kept_leave. NULL: b is to

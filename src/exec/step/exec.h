@@ -14,6 +14,7 @@ typedef struct og_apart og_apart;
 typedef struct og_rules og_rules;
 typedef struct og_pack og_pack;
 typedef struct og_kept og_kept;
+typedef struct og_tuning og_tuning;
 typedef struct og_lease og_lease;
 
 typedef struct og_run {
@@ -123,8 +124,9 @@ typedef struct og_plan_entry {
 struct opgraft_executable {
   opgraft_graph *graph;
   opgraft_host host;
-  og_rules *rules;  // of host.rules; NULL: none
-  og_team *team;    // NULL where the host has its own
+  og_rules *rules;    // of host.rules; NULL: none
+  og_tuning *tuning;  // NULL: no timing decides
+  og_team *team;      // NULL where the host has its own
   int32_t threads;
   int32_t lanes;          // most in a section; 1: no sections
   pthread_mutex_t mutex;  // guards what follows
