@@ -35,10 +35,10 @@ typedef struct og_hosted {
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
                        opgraft_error *error) {
   OG_TRY(og_copy_sized("opgraft_host", from, out, sizeof *out, error));
-  return og_flags_check(
-      "opgraft_host", out->flags,
-      OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW | OPGRAFT_HOST_TEAM,
-      error);
+  return og_flags_check("opgraft_host", out->flags,
+                        OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW |
+                            OPGRAFT_HOST_TEAM | OPGRAFT_HOST_WEIGHTS_STAY,
+                        error);
 }
 
 // --- Arguments with numbers for sizes ----------------------------------------

@@ -20,6 +20,8 @@ typedef struct og_prep {
   int32_t lane;          // in which the node runs
   og_device device;      // on which it runs
   void *stream;          // the device's; NULL where it has none
+  bool keeps_weights;    // an OG_BY_PACKED is asked
+  og_kept **kept;        // a trial's own weights; NULL: the executable's
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
   // What prepare fills.
