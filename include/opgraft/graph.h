@@ -191,6 +191,9 @@ typedef struct opgraft_options {
 enum {
   OPGRAFT_OPTION_FALLBACK_ERROR = 1u,  // a node that the host must run
   OPGRAFT_OPTION_CLONE_ERROR = 2u,     // a mutation that needs a copy
+  // Fused loops and tuned kernels (docs/graph.md): passes and executables read
+  // it.
+  OPGRAFT_OPTION_MAX_AUTOTUNE = 4u,
 };
 
 // Verifies, runs the passes, verifies after each. No building afterwards.

@@ -166,7 +166,7 @@ struct opgraft_graph {
   int32_t module_count;
   og_pass_stat pass_stats[OG_PASS_MAX];
   int32_t pass_stat_count;
-  uint32_t option_flags;
+  uint32_t option_flags;  // OPGRAFT_OPTION_*, from the first pass on
   int64_t import_ns, passes_ns;
   // The file that it was read from; constants lie in `data`, a part of it.
   og_mapping file;

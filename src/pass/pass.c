@@ -18,6 +18,11 @@ static const og_pass *const passes[] = {
 #undef OG_PASS
 enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
 
+enum {
+  OPTION_FLAGS = OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR |
+                 OPGRAFT_OPTION_MAX_AUTOTUNE
+};
+
 const char *opgraft_pass_name(int32_t index) {
   return index >= 0 && index < PASS_COUNT ? passes[index]->name : NULL;
 }
@@ -167,12 +172,10 @@ og_status opgraft_graph_finish(opgraft_graph *graph,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s is finished already", graph->name);
   OG_TRY(og_copy_sized("opgraft_options", options, &own, sizeof own, error));
-  OG_TRY(og_flags_check(
-      "opgraft_options", own.flags,
-      OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR, error));
+  OG_TRY(og_flags_check("opgraft_options", own.flags, OPTION_FLAGS, error));
   const int64_t begun_ns = og_now_ns();
+  graph->option_flags = own.flags;  // passes read it
   OG_TRY(run_all(graph, &own, error));
-  graph->option_flags = own.flags;
   graph->passes_ns = og_now_ns() - begun_ns;
   graph->is_finished = true;
   return OG_OK;

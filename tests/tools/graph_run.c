@@ -8,9 +8,9 @@
 // A line `run` starts a call: values of the inputs in order, a tensor's as
 // "sizes: numbers" ("2x3: 1 2 3 4 5 6"; one number fills it), an integer's
 // plainly. Options: --print (the graph after its passes), --disable=PASSES,
-// --clone-error, --fallback-error, --stats, --lanes=N (wherever the graph
-// allows them; they are printed, by the nodes' results), --plain (as the text
-// says, opgraft/plain.h; nothing of a plan goes with it). Foreign operators
+// --clone-error, --fallback-error, --max-autotune, --stats, --lanes=N (wherever
+// the graph allows them; they are printed, by the nodes' results), --plain (as
+// the text says, opgraft/plain.h; nothing of a plan goes with it). Foreign operators
 // named test.* are run here: test.double(x) and test.add_to(x, y), which adds y
 // to the copy of x that its result starts as.
 
@@ -481,6 +481,8 @@ int main(int argc, char **argv) {
       wanted.flags |= OPGRAFT_OPTION_CLONE_ERROR;
     if (strcmp(argv[i], "--fallback-error") == 0)
       wanted.flags |= OPGRAFT_OPTION_FALLBACK_ERROR;
+    if (strcmp(argv[i], "--max-autotune") == 0)
+      wanted.flags |= OPGRAFT_OPTION_MAX_AUTOTUNE;
   }
   tool_begin();
   return tool_end(work(&wanted));

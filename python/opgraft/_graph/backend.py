@@ -26,7 +26,8 @@ from .rewrites import rewrite
 MODES = ("default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
 
-FALLBACK_ERROR, CLONE_ERROR = 1, 2
+# As OPGRAFT_OPTION_* of opgraft/graph.h.
+FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE = 1, 2, 4
 CONSTANT_BYTES = 256
 
 
@@ -299,8 +300,7 @@ def graph_new(
         targets.recipe,
         _resolve,
         torch._C._AutoDispatchBelowADInplaceOrView,
-        (FALLBACK_ERROR if options.fallback == "error" else 0)
-        | (CLONE_ERROR if options.clone == "error" else 0),
+        _flags(options),
         ", ".join(options.disable) or None,
         dumps.writer(options.dump, name) if options.dump else None,
         options.plan_limit,
@@ -311,6 +311,13 @@ def graph_new(
         options.repro_calls == "all",
         lets_go,
     )
+
+
+def _flags(options: Options) -> int:
+    return (
+        (FALLBACK_ERROR if options.fallback == "error" else 0)
+        | (CLONE_ERROR if options.clone == "error" else 0)
+        | (MAX_AUTOTUNE if options.mode.startswith("max-autotune") else 0))
 
 
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
