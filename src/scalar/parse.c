@@ -3,6 +3,7 @@
 //
 // Precedence is Python's: or, and, not, comparison, + -, * /, unary minus.
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
