@@ -53,6 +53,8 @@ const char *og_scalar_name(int32_t op) { return rows[op].name; }
 
 int32_t og_scalar_arity(int32_t op) { return rows[op].arity; }
 
+uint32_t og_scalar_classes(int32_t op) { return rows[op].classes; }
+
 bool og_scalar_constant(const og_reader *reader, og_token name,
                         double *out_value) {
   static const struct {
