@@ -7,7 +7,7 @@
 
 static og_status wrong(opgraft_error *error, const char *whose, int32_t index,
                        const char *what) {
-  return og_error_set(error, OG_INVALID, "fused", NULL, "fused: %s %d %s",
+  return og_error_set(error, OG_INVALID, "fused", NULL, "%s %d %s",
                       whose, (int)index, what);
 }
 
@@ -103,11 +103,11 @@ og_status og_fused_read(const opgraft_graph *graph, const og_node *node,
   const opgraft_arg *text = og_node_attr(node, 0);
   if (text->kind != OPGRAFT_ARG_STR)
     return og_error_set(error, OG_INVALID, "fused", NULL,
-                        "fused: attribute program is missing");
+                        "attribute program is missing");
   if (node->in_count > OG_LOOP_INPUTS_MAX ||
       node->out_count > OG_LOOP_OUTPUTS_MAX)
     return og_error_set(error, OG_INVALID, "fused", NULL,
-                        "fused: %d operands and %d results, expected at most "
+                        "%d operands and %d results, expected at most "
                         "%d and %d",
                         (int)node->in_count, (int)node->out_count,
                         OG_LOOP_INPUTS_MAX, OG_LOOP_OUTPUTS_MAX);

@@ -29,35 +29,52 @@ static bool is_single(og_dtype dtype) {
 
 static bool is_bool(og_dtype dtype) { return dtype.code == OG_CODE_BOOL; }
 
-// Row programs compute in f32, where a bool is 0 or 1.
-static const char *types_wrong(const og_fuser *f, const og_node *node) {
+static bool is_int(og_dtype dtype) {
+  return og_dtype_class(dtype) == OG_CLASS_I64 && !is_bool(dtype);
+}
+
+// Whether a node computes in f32, or in integers that are all bools: row
+// programs compute in f32, where a bool is 0 or 1.
+static const char *class_wrong(const og_fuser *f, const og_node *node) {
   const og_value *values = f->graph->values;
-  bool has_float = false, has_bool_result = false;
+  bool has_float = false, has_int = false;
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *value = &values[node->in[i]];
-    if (value->kind == OG_VALUE_LITERAL) {
-      has_float |= value->dtype.code == OG_CODE_FLOAT;
-      continue;
-    }
-    if (!is_single(value->dtype) && !is_bool(value->dtype))
-      return "an operand's type is none of f32, bf16, f16 and bool";
-    if (!og_device_equal(value->device, og_cpu)) return "it is on a device";
-    has_float |= is_single(value->dtype);
+    has_float |= value->dtype.code == OG_CODE_FLOAT || is_single(value->dtype);
+    has_int |= value->kind != OG_VALUE_LITERAL && is_int(value->dtype);
   }
   for (int32_t r = 0; r < node->out_count; ++r) {
     if (!og_fuse_is_read(f, node->out[r])) continue;
-    const og_value *value = &values[node->out[r]];
-    has_bool_result |= is_bool(value->dtype);
-    if (!is_single(value->dtype) && !is_bool(value->dtype))
+    const og_dtype dtype = values[node->out[r]].dtype;
+    // A bool that is the result's type is computed as an integer.
+    if (is_bool(dtype) && og_ops[node->op].converts)
+      return "it computes with integers";
+    has_float |= og_ops[node->op].converts && is_single(dtype);
+  }
+  return has_int && !has_float && node->op != OG_IR_copy
+             ? "it computes with integers"
+             : NULL;
+}
+
+static const char *types_wrong(const og_fuser *f, const og_node *node) {
+  const og_value *values = f->graph->values;
+  for (int32_t i = 0; i < node->in_count; ++i) {
+    if (node->in[i] < 0) continue;
+    const og_value *value = &values[node->in[i]];
+    if (value->kind == OG_VALUE_LITERAL) continue;
+    if (!is_single(value->dtype) && !is_bool(value->dtype) &&
+        !is_int(value->dtype))
+      return "an operand's type is not computed with in f32";
+    if (!og_device_equal(value->device, og_cpu)) return "it is on a device";
+  }
+  for (int32_t r = 0; r < node->out_count; ++r) {
+    if (!og_fuse_is_read(f, node->out[r])) continue;
+    const og_dtype dtype = values[node->out[r]].dtype;
+    if (!is_single(dtype) && !is_bool(dtype))
       return "a result's type is none of f32, bf16, f16 and bool";
   }
-  // A bool that is the result's type is computed as an integer.
-  if (has_bool_result && og_ops[node->op].converts)
-    return "it computes with bools";
-  return has_float || !has_bool_result || og_op_is(node, OG_OP_POINTWISE)
-             ? NULL
-             : "it computes with bools";
+  return class_wrong(f, node);
 }
 
 // bf16 and f16 are kept in f32 between the nodes of a program, as long as no
@@ -168,7 +185,7 @@ static const char *expression_wrong(int32_t op) {
   if (og_op_parse(op, &code, NULL) != OG_OK)
     return "its expression is longer than a row program's may be";
   for (int32_t i = 0; i < code.count; ++i)
-    if (!og_loop_has(code.code[i].op))
+    if (og_scalar_arity(code.code[i].op) > 0 && !og_loop_has(code.code[i].op))
       return "row programs lack a function that it calls";
   return NULL;
 }
