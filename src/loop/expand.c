@@ -102,18 +102,16 @@ static exp_parts exp_split(builder *b, int32_t x) {
   exp_parts p;
   p.whole = multiply_add(b, x, num(b, LOG2_E), num(b, MAGIC));
   const int32_t n = sub(b, p.whole, num(b, MAGIC));
-  p.high = multiply_add(b, n, num(b, -LN2_HIGH), x);  // exact
-  p.low = mul(b, n, num(b, -LN2_LOW));
-  p.rest = multiply_add(b, n, num(b, -LN2_LOW), p.high);
+  p.rest = multiply_add(b, n, num(b, -LN2_HIGH), x);  // exact
+  p.rest = multiply_add(b, n, num(b, -LN2_LOW), p.rest);
   return p;
 }
 
-static const float exp_c[] = {0x1.6a4d6ep-10f, 0x1.123e58p-7f, 0x1.5558b8p-5f,
-                              0x1.55548cp-3f, 0x1.fffffcp-2f};
-
 // e^rest; 1 is added last, so that it rounds once.
 static int32_t exp_rest(builder *b, int32_t rest) {
-  const int32_t q = POLYNOMIAL(b, rest, exp_c);
+  static const float c[] = {0x1.6a4d6ep-10f, 0x1.123e58p-7f, 0x1.5558b8p-5f,
+                            0x1.55548cp-3f, 0x1.fffffcp-2f};
+  const int32_t q = POLYNOMIAL(b, rest, c);
   return add(b, multiply_add(b, mul(b, rest, rest), q, rest), num(b, 1));
 }
 
@@ -171,14 +169,8 @@ static int32_t expm1_of(builder *b, int32_t x) {
   return choose(b, is_tiny, x, add(b, half, half));
 }
 
-// 1 / (1 + e^-x), where e^rest keeps what is lost in rounding rest.
 static int32_t sigmoid_of(builder *b, int32_t x) {
-  const int32_t bounded = at_most(b, 89, at_least(b, -104, negate(b, x)));
-  const exp_parts p = exp_split(b, bounded);
-  const int32_t q = POLYNOMIAL(b, p.rest, exp_c);
-  const int32_t small = multiply_add(b, mul(b, p.rest, p.rest), q, p.low);
-  const int32_t s = add(b, add(b, p.high, small), num(b, 1));
-  const int32_t e = scale_far(b, s, p.whole);
+  const int32_t e = exp_of(b, negate(b, x));
   return divide(b, num(b, 1), add(b, e, num(b, 1)));
 }
 

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+#include "loop/code.h"
+#include "loop/encode.h"
 #include "loop/interpret.h"
 #include "loop/lower.h"
 
@@ -13,6 +16,13 @@ struct og_loop {
   og_loop_spec spec;  // its operands lie in the arena
   og_loop_lowered lowered;
   og_loop_tiles tiles;
+  const og_loop_code *code;
+  og_loop_entry entry;  // NULL: none was encoded
+  const void *entry_bytes;
+  const char *reason;  // why
+  size_t code_bytes;
+  og_isa isa;
+  int64_t encode_ns;
 };
 
 // --- Creating ----------------------------------------------------------------
@@ -48,9 +58,35 @@ static og_status loop_make(og_loop *loop, const og_loop_spec *spec,
   return OG_OK;
 }
 
+static void loop_encode(og_loop *loop, og_loop_code *code) {
+  og_arena arena = {0};
+  og_x86 x = {0};
+  const int64_t begin = og_now_ns();
+  const og_isa used = og_isa_used();
+  const og_isa most = loop->spec.isa < used ? loop->spec.isa : used;
+  loop->isa = most < OG_ISA_AVX512 ? most : OG_ISA_AVX512;
+  if (code == NULL) {
+    loop->reason = "the encoder was not asked for";
+  } else if (loop->isa < OG_ISA_AVX2 || !og_loop_encode_has_machine()) {
+    loop->reason = "the machine has no AVX2";
+  } else {
+    loop->reason =
+        og_loop_encode(&loop->spec, &loop->lowered, loop->isa, &arena, &x);
+  }
+  if (loop->reason == NULL) {
+    const void *at = og_loop_code_add(code, x.bytes, x.count);
+    memcpy(&loop->entry, &at, sizeof at);
+    loop->entry_bytes = at;
+    loop->reason = "no memory for code";
+    loop->code = code;
+    loop->code_bytes = x.count;
+    loop->encode_ns = og_now_ns() - begin;
+  }
+  og_arena_destroy(&arena);
+}
+
 og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
                          og_loop **out_loop, opgraft_error *error) {
-  (void)code;
   *out_loop = NULL;
   og_loop *loop = og_alloc_zeroed(1, sizeof *loop);
   if (loop == NULL) return no_memory(error);
@@ -59,6 +95,7 @@ og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
     og_loop_destroy(loop);
     return status;
   }
+  loop_encode(loop, code);
   *out_loop = loop;
   return OG_OK;
 }
@@ -86,14 +123,29 @@ bool og_loop_may_overwrite(const og_loop *loop, int32_t input) {
   return loop->lowered.may_overwrite >> input & 1;
 }
 
+static bool is_encoded(const og_loop *loop) {
+  return loop->entry != NULL && og_loop_code_is_sealed(loop->code);
+}
+
 void og_loop_run(const og_loop *loop, const og_loop_call *call) {
-  og_loop_interpret(&loop->spec, &loop->lowered, &loop->tiles, call);
+  if (is_encoded(loop))
+    loop->entry(call);
+  else
+    og_loop_interpret(&loop->spec, &loop->lowered, &loop->tiles, call);
 }
 
 void og_loop_describe(const og_loop *loop, og_loop_info *out) {
   memset(out, 0, sizeof *out);
-  out->by = "interpreter";
-  out->reason = "the encoder was not asked for";
   out->phases = loop->lowered.pass_count;
   out->instructions = loop->lowered.count;
+  if (!is_encoded(loop)) {
+    out->by = "interpreter";
+    out->reason =
+        loop->entry != NULL ? "its code is not executable" : loop->reason;
+    return;
+  }
+  out->by = og_isa_name(loop->isa);
+  out->code = loop->entry_bytes;
+  out->code_bytes = loop->code_bytes;
+  out->encode_ns = loop->encode_ns;
 }

@@ -207,6 +207,8 @@ bool og_loop_schedule(const og_loop_reduced *reduced,
     if (!pass_make(&s, reduced, stored, output_count, arena)) return false;
   for (int32_t k = 0; k < output_count; ++k)
     if (stored[k].is_row) need_row(&s, stored[k].value);
+  for (int32_t v = 0; v < out->count; ++v)
+    out->has_call |= s.code[v].op == OG_LANE_call;
   out->may_overwrite = may_overwrite(out);
   return rows_make(&s, stored, output_count, arena);
 }

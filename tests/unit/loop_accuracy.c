@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The errors of the functions of row programs, in units in the last place,
 // against libm in double, over floats of every size: none is larger than the
-// table states. With OG_LOOP_STEP=1 in the environment it looks at every float,
-// and prints the table.
+// table states. A sigmoid is a reciprocal: where e^-x is little more than a
+// power of two, its last place is worth two of the result's. With
+// OG_LOOP_STEP=1 in the environment it looks at every float, and prints the
+// table.
 
 #include <float.h>
 #include <math.h>
@@ -40,7 +42,7 @@ static const struct {
     {"log1p(x0)", log_one, 2},
     {"tanh(x0)", tanh, 2},
     {"erf(x0)", erf, 2},
-    {"sigmoid(x0)", sigmoid, 2},
+    {"sigmoid(x0)", sigmoid, 2.3},
     {"sin(x0)", sin, 2},
     {"cos(x0)", cos, 2},
     {"rsqrt(x0)", rsqrt, 1.5},
