@@ -14,6 +14,7 @@
 #include "exec/hosted.h"
 #include "exec/step/device.h"
 #include "exec/step/kernels.h"
+#include "exec/step/looped.h"
 #include "exec/step/reloc.h"
 
 // --- Limits ---
@@ -217,6 +218,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
   step_at[plan->lanes.count] = instance->step_count;
   sections_make(instance, plan, step_at);
   og_holds_settle(instance);
+  og_loops_seal(instance);
   return OG_OK;
 }
 
@@ -293,6 +295,7 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
 void og_instance_destroy(og_instance *instance) {
   og_hosted_release(instance);
   og_framed_release(instance);
+  og_loops_release(instance);
   og_free(instance->chosen);
   og_arena_destroy(&instance->memory);
   og_free(instance);

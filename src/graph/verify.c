@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "graph/fused.h"
 #include "graph/graph.h"
 
 typedef struct verifier {
@@ -14,6 +15,7 @@ typedef struct verifier {
   int32_t *born;        // by value: the node that wrote what it names, or -1
   int32_t *last_write;  // by root: the last node that wrote to it, or -1
   bool *is_defined;
+  bool is_elementwise;  // the node: element i of a result needs element i only
 } verifier;
 
 static og_status wrong(const verifier *v, const char *what) {
@@ -112,8 +114,7 @@ static og_status check_overwrite(const verifier *v, const og_node *node,
     if (id < 0 || values[id].root != result->root ||
         is_updated(v, node, i, result->root))
       continue;
-    if (!og_op_is(node, OG_OP_POINTWISE) ||
-        !og_value_same_place(&values[id], result))
+    if (!v->is_elementwise || !og_value_same_place(&values[id], result))
       return wrong(v, "it overwrites the storage of an operand that it reads");
   }
   if (og_op_is(node, OG_OP_FOREIGN)) return OG_OK;
@@ -224,6 +225,18 @@ static og_status check_devices(const verifier *v, const og_node *node) {
   return OG_OK;
 }
 
+// What the node's program and shapes must be.
+static og_status check_program(verifier *v, const og_node *node) {
+  v->is_elementwise = og_op_is(node, OG_OP_POINTWISE);
+  if (node->op != OG_IR_fused) return OG_OK;
+  opgraft_error found = {0};
+  const og_status status = og_fused_check(v->graph, node, &v->is_elementwise,
+                                          &found);
+  if (status == OG_OK) return OG_OK;
+  return status == OG_MEMORY ? og_graph_no_memory(v->error)
+                             : wrong(v, found.text);
+}
+
 static og_status check_node(verifier *v, const og_node *node) {
   OG_TRY(check_counts(v, node));
   for (int32_t i = 0; i < node->in_count; ++i)
@@ -238,6 +251,7 @@ static og_status check_node(verifier *v, const og_node *node) {
           !og_value_same_shape(&values[base], &values[node->out[r]]))
         return wrong(v, "a result that starts as an operand has its shape");
     }
+  OG_TRY(check_program(v, node));
   for (int32_t r = 0; r < node->out_count; ++r)
     OG_TRY(check_result(v, node, r));
   return check_devices(v, node);

@@ -64,6 +64,8 @@ bool og_loop_code_seal(og_loop_code *code);
 og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
                          og_loop **out_loop, opgraft_error *error);
 void og_loop_destroy(og_loop *loop);  // NULL is allowed
+// Whether a program may hold this primitive (OG_SCALAR_*).
+bool og_loop_has(int32_t scalar_op);
 
 // One call: `rows` rows of `width` elements. Outputs may be inputs of the same
 // address, type and form (an element is read before it is written, if no value

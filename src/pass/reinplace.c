@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "graph/fused.h"
 #include "pass/pass.h"
 #include "pass/rewrite.h"
 #include "pass/uses.h"
@@ -207,12 +208,14 @@ static bool reads_elementwise(const placer *p, const og_node *node,
                               opgraft_value target) {
   const opgraft_graph *graph = p->graph;
   const og_value *to = &graph->values[target];
+  bool is_elementwise = og_op_is(node, OG_OP_POINTWISE);
+  if (node->op == OG_IR_fused)
+    og_fused_check(graph, node, &is_elementwise, NULL);
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *operand = &graph->values[node->in[i]];
     if (operand->root != to->root) continue;
-    if (!og_op_is(node, OG_OP_POINTWISE) || !og_value_same_place(operand, to))
-      return false;
+    if (!is_elementwise || !og_value_same_place(operand, to)) return false;
   }
   return true;
 }

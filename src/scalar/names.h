@@ -73,3 +73,4 @@
 #define sqrt_two_over_pi ((T)og_constant_sqrt_two_over_pi)
 #define inverse_sqrt_two_pi ((T)og_constant_inverse_sqrt_two_pi)
 #define gelu_cubic ((T)og_constant_gelu_cubic)
+#define infinity ((T)og_constant_infinity)

@@ -3,6 +3,7 @@
 //
 // Precedence is Python's: or, and, not, comparison, + -, * /, unary minus.
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,8 @@ static og_status parse_level(scalar_parser *s, int32_t level);
 const char *og_scalar_name(int32_t op) { return rows[op].name; }
 
 int32_t og_scalar_arity(int32_t op) { return rows[op].arity; }
+
+uint32_t og_scalar_classes(int32_t op) { return rows[op].classes; }
 
 bool og_scalar_constant(const og_reader *reader, og_token name,
                         double *out_value) {

@@ -60,6 +60,8 @@ typedef struct og_scalar_program {
 // "add", "const".
 const char *og_scalar_name(int32_t op);
 int32_t og_scalar_arity(int32_t op);
+// OG_CLASSES_*: what a primitive computes in.
+uint32_t og_scalar_classes(int32_t op);
 
 // --- Parsing -----------------------------------------------------------------
 

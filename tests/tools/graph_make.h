@@ -35,6 +35,7 @@ typedef struct made_value {
   bool is_gone;   // overwritten: what replaced it is to be read
   int32_t root;   // the value whose storage it lies in
   int32_t input;  // position, or -1
+  double bound;   // of an exact graph: no element is larger
 } made_value;
 
 typedef struct maker {
@@ -45,6 +46,10 @@ typedef struct maker {
   int32_t inputs[INPUTS_MAX];
   int32_t input_count;
   int64_t symbol;
+  // Whole numbers, and operators that give whole numbers of them, all small
+  // enough for their types: whatever the numbers are computed in, no result is
+  // rounded. Set before graph_make.
+  bool is_exact;
 } maker;
 
 // --- Chance ------------------------------------------------------------------
@@ -177,14 +182,17 @@ static const struct {
 #undef OG_OP
 #undef OG_PW
 
+enum { LITERAL_BOUND = 7, INPUT_BOUND = 3 };
+
 static void literal_add(maker *m) {
-  static const char *const literals[] = {"0",   "1",    "2",    "-3",   "0.5",
-                                         "1.0", "-2.5", "true", "1e-3", "7"};
-  og_text_add(&m->text, literals[below(m, 10)]);
+  static const char *const literals[] = {"0",    "1", "2",   "-3",   "1.0",
+                                         "true", "7", "0.5", "-2.5", "1e-3"};
+  og_text_add(&m->text, literals[below(m, m->is_exact ? 7 : 10)]);
 }
 
-// An operand that broadcasts to `shape`: a value, or a number.
-static void operand_add(maker *m, const made_value *to) {
+// An operand that broadcasts to `shape`: a value, or a number. Returns its
+// bound.
+static double operand_add(maker *m, const made_value *to) {
   for (int tries = 0; tries < 8; ++tries) {
     const int32_t i = (int32_t)below(m, m->count);
     const made_value *v = &m->values[i];
@@ -197,12 +205,82 @@ static void operand_add(maker *m, const made_value *to) {
     }
     if (!fits) continue;
     og_text_addf(&m->text, "%%v%d", (int)i);
-    return;
+    return v->bound;
   }
   literal_add(m);
+  return LITERAL_BOUND;
+}
+
+// Whether numbers of this size are exact in a type, and in all that a row
+// program may compute them in.
+static bool is_exact_in(og_dtype dtype, double bound) {
+  if (dtype.code == OG_CODE_BFLOAT) return bound <= 128;
+  if (dtype.code == OG_CODE_FLOAT && dtype.bits == 16) return bound <= 1024;
+  return bound <= 1 << 20;
+}
+
+// What an integer of the type wraps to is no larger than this.
+static double bound_in(og_dtype dtype, double bound) {
+  if (dtype.code == OG_CODE_BOOL) return 1;
+  return !is_float(dtype) && dtype.bits == 8 && bound > 255 ? 255 : bound;
+}
+
+// Pointwise operators of exact graphs, and what their results are bounded by.
+typedef enum made_bound { BY_ONE, BY_MOST, BY_SUM, BY_PRODUCT } made_bound;
+static const struct {
+  const char *name;
+  int arity;
+  made_bound by;
+} exact[] = {
+    {"copy", 1, BY_MOST},        {"neg", 1, BY_MOST},
+    {"abs", 1, BY_MOST},         {"sign", 1, BY_ONE},
+    {"relu", 1, BY_MOST},        {"floor", 1, BY_MOST},
+    {"logical_not", 1, BY_ONE},  {"add", 2, BY_SUM},
+    {"sub", 2, BY_SUM},          {"mul", 2, BY_PRODUCT},
+    {"maximum", 2, BY_MOST},     {"minimum", 2, BY_MOST},
+    {"eq", 2, BY_ONE},           {"lt", 2, BY_ONE},
+    {"ge", 2, BY_ONE},           {"logical_and", 2, BY_ONE},
+    {"logical_or", 2, BY_ONE},   {"where", 3, BY_MOST},
+    {"clamp", 3, BY_MOST},       {"add_scaled", 3, BY_PRODUCT},
+    {"addcmul", 4, BY_PRODUCT},
+};
+
+// Leaves the graph as it was where a number could be rounded.
+static void add_exact(maker *m) {
+  const int64_t at = below(m, (int64_t)(sizeof exact / sizeof *exact));
+  const int32_t like = pick(m, NULL);
+  if (like < 0) return;
+  made_value v =
+      fresh(chance(m, 4) ? any_dtype(m) : m->values[like].dtype,
+            m->values[like].ndim, m->values[like].shape);
+  if (exact[at].by == BY_ONE && chance(m, 2))
+    v.dtype = (og_dtype){OG_CODE_BOOL, 8, 1};
+  const size_t before = m->text.length;
+  double bound = m->values[like].bound, sum = bound, product = bound;
+  result_begin(m, &v);
+  og_text_addf(&m->text, " = %s(%%v%d", exact[at].name, (int)like);
+  for (int i = 1; i < exact[at].arity; ++i) {
+    og_text_add(&m->text, ", ");
+    const double own = operand_add(m, &v);
+    bound = own > bound ? own : bound;
+    sum += own;
+    product = product * own + own;
+  }
+  const double bounds[] = {1, bound, sum, product + sum};
+  v.bound = bound_in(v.dtype, bounds[exact[at].by]);
+  if (!is_exact_in(v.dtype, v.bound)) {
+    m->text.length = before;
+    return;
+  }
+  og_text_add(&m->text, ")");
+  result_end(m, v);
 }
 
 static void add_pointwise(maker *m) {
+  if (m->is_exact) {
+    add_exact(m);
+    return;
+  }
   const int64_t at = below(m, (int64_t)(sizeof pointwise / sizeof *pointwise));
   const int32_t like = pick(m, NULL);
   if (like < 0) return;
@@ -225,7 +303,8 @@ static void add_pointwise(maker *m) {
 static void add_reduction(maker *m) {
   static const char *const names[] = {"sum",  "mean", "prod", "amax",
                                       "amin", "any",  "all",  "var"};
-  const int64_t at = below(m, 8);
+  static const int64_t exact_names[] = {0, 4, 3};
+  const int64_t at = m->is_exact ? exact_names[below(m, 3)] : below(m, 8);
   const int32_t from = pick(m, is_number);
   if (from < 0) return;
   const made_value *x = &m->values[from];
@@ -233,6 +312,9 @@ static void add_reduction(maker *m) {
   if (is_mean && !is_float(x->dtype)) return;
   const int32_t dim = (int32_t)below(m, x->ndim);
   made_value v = fresh(x->dtype, x->ndim, x->shape);
+  v.bound = bound_in(
+      x->dtype, at == 0 ? x->bound * (double)x->shape[dim].number : x->bound);
+  if (m->is_exact && !is_exact_in(v.dtype, v.bound)) return;
   if (at == 5 || at == 6) v.dtype = (og_dtype){OG_CODE_BOOL, 8, 1};
   if (chance(m, 2)) {  // the dim stays, as one
     v.shape[dim] = (made_size){1, false};
@@ -345,6 +427,7 @@ static void add_cat(maker *m) {
       fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
   const int32_t dim = (int32_t)below(m, v.ndim);
   v.shape[dim].number *= 2;
+  v.bound = m->values[from].bound;
   dense_set(&v);
   result_begin(m, &v);
   og_text_addf(&m->text, " = cat(%%v%d, %%v%d; dim=%d)", (int)from, (int)from,
@@ -355,8 +438,9 @@ static void add_cat(maker *m) {
 static void add_move(maker *m) {
   const int32_t from = pick(m, has_dims);
   if (from < 0) return;
-  const made_value v =
+  made_value v =
       fresh(m->values[from].dtype, m->values[from].ndim, m->values[from].shape);
+  v.bound = m->values[from].bound;
   const bool is_triangle = v.ndim >= 2 && chance(m, 2);
   result_begin(m, &v);
   if (is_triangle)
@@ -407,13 +491,19 @@ static void add_update(maker *m) {
     shape[d] = (made_size){1 + below(m, x.shape[d].number - begin), false};
     offset += begin * x.strides[d];
   }
-  const made_value part = fresh(x.dtype, x.ndim, shape);
+  made_value part = fresh(x.dtype, x.ndim, shape);
+  const size_t before = m->text.length;
   result_begin(m, &part);
   og_text_add(&m->text, " = copy(");
-  operand_add(m, &part);
+  part.bound = bound_in(part.dtype, operand_add(m, &part));
+  if (m->is_exact && !is_exact_in(part.dtype, part.bound)) {
+    m->text.length = before;
+    return;
+  }
   og_text_add(&m->text, ")");
   const int32_t p = result_end(m, part);
-  const made_value v = fresh(x.dtype, x.ndim, x.shape);
+  made_value v = fresh(x.dtype, x.ndim, x.shape);
+  v.bound = part.bound > x.bound ? part.bound : x.bound;
   result_begin(m, &v);
   og_text_addf(&m->text,
                " = scatter_view(%%v%d, %%v%d; offset=%" PRId64 ", strides=[",
@@ -489,6 +579,7 @@ static void inputs_add(maker *m) {
       shape[0] = (made_size){m->symbol, true};
     made_value v = fresh(any_dtype(m), ndim, shape);
     v.input = i;
+    v.bound = INPUT_BOUND;
     const bool is_turned =
         ndim >= 2 && !has_symbol(&v) && has_dims(&v) && chance(m, 3);
     if (is_turned) {  // column-major
@@ -530,6 +621,11 @@ static void graph_make(maker *m, uint64_t seed) {
       add_along_dim, add_matmul,    add_view,      add_view,      add_cat,
       add_move,      add_indexed,   add_update,    add_update,    add_norm,
   };
+  static void (*const exact_kinds[])(maker *) = {
+      add_pointwise, add_pointwise, add_pointwise, add_pointwise,
+      add_pointwise, add_reduction, add_reduction, add_view,
+      add_view,      add_cat,       add_move,      add_update,
+  };
   m->state = seed * 0x9e3779b97f4a7c15ULL + 0x1234567;
   for (int i = 0; i < 4; ++i) next(m);
   og_text_addf(&m->text, "graph r%" PRIu64 "(", seed);
@@ -537,7 +633,11 @@ static void graph_make(maker *m, uint64_t seed) {
   og_text_add(&m->text, ") {\n");
   const int64_t nodes = 1 + below(m, NODES_MAX);
   for (int64_t n = 0; n < nodes && m->count + 4 < VALUES_MAX; ++n)
-    kinds[below(m, (int64_t)(sizeof kinds / sizeof *kinds))](m);
+    if (m->is_exact)
+      exact_kinds[below(
+          m, (int64_t)(sizeof exact_kinds / sizeof *exact_kinds))](m);
+    else
+      kinds[below(m, (int64_t)(sizeof kinds / sizeof *kinds))](m);
   while (m->count < VALUES_MAX - 1 && chance(m, 2)) add_write_back(m);
   return_add(m);
 }

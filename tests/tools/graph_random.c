@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_random [--count=N] [--seed=N] [--print]: random graphs from the IR's
-// operators, shapes and types. Each runs without passes, without sharing
+// graph_random [--count=N] [--seed=N] [--print] [--fuse]: random graphs from the
+// IR's operators, shapes and types. Each runs without passes, without sharing
 // memory and on one thread; what it gives then must be, bit for bit, what it
 // gives with random passes, with shared memory, with threads and with lanes,
 // twice, and with all of them. A graph that differs is printed with its seed.
+//
+// --fuse: of whole numbers, with pass fuse. Nothing is rounded then, so results
+// are equal in row programs too, but for the sign of a zero.
 
 #include <inttypes.h>
 #include <opgraft/graph_file.h>
@@ -34,8 +37,13 @@ static void element_fill(maker *m, og_dtype dtype, void *at) {
   static const double special[] = {0, 1, -1, 0.5, 1e30, -0.0};
   if (dtype.code == OG_CODE_BOOL)
     og_element_set_int(dtype, at, below(m, 2));
+  else if (!is_float(dtype) && m->is_exact)
+    og_element_set_int(dtype, at, below(m, INPUT_BOUND + 1));
   else if (!is_float(dtype))
     og_element_set_int(dtype, at, below(m, 20) - 5);
+  else if (m->is_exact)
+    og_element_set_double(dtype, at,
+                          (double)(below(m, 2 * INPUT_BOUND + 1) - INPUT_BOUND));
   else if (chance(m, 6))
     og_element_set_double(dtype, at, special[below(m, 6)]);
   else
@@ -101,7 +109,8 @@ static og_status hold(void *call_context, const int32_t *inputs,
 
 // Element by element, a NaN as one pattern: which NaN an operation gives is
 // not said.
-static void tensor_record(const og_tensor *tensor, og_text *out) {
+static void tensor_record(const og_tensor *tensor, bool is_exact,
+                          og_text *out) {
   const size_t item = og_dtype_bytes(tensor->dtype);
   const char *base = (const char *)tensor->data + tensor->byte_offset;
   for (int64_t i = 0; i < og_numel(tensor); ++i) {
@@ -114,6 +123,8 @@ static void tensor_record(const og_tensor *tensor, og_text *out) {
     const double number = og_element_double(tensor->dtype, element);
     if (number != number)
       og_text_add_n(out, "nan.....", item);
+    else if (is_exact && number == 0)
+      og_text_add_n(out, "zero....", item);
     else
       og_text_add_n(out, element, item);
   }
@@ -131,10 +142,10 @@ static void results_record(const opgraft_call *call, void *const *storages,
       tensor.data = inputs[call->outputs[i].index].bytes;
     else if (kind != OPGRAFT_OUTPUT_CONSTANT)
       continue;
-    tensor_record(&tensor, out);
+    tensor_record(&tensor, m->is_exact, out);
   }
   for (int32_t i = 0; i < m->input_count; ++i)
-    tensor_record(&inputs[i].tensor, out);
+    tensor_record(&inputs[i].tensor, m->is_exact, out);
 }
 
 static og_status call_once(opgraft_executable *executable, maker *m,
@@ -175,8 +186,10 @@ static void graph_run(maker *m, uint64_t seed, const char *disable,
                       uint32_t flags, int32_t threads, outcome *out) {
   opgraft_graph *graph;
   opgraft_executable *executable = NULL;
-  const opgraft_options options = {.struct_size = sizeof options,
-                                   .disable = disable};
+  const opgraft_options options = {
+      .struct_size = sizeof options,
+      .flags = m->is_exact ? OPGRAFT_OPTION_MAX_AUTOTUNE : 0,
+      .disable = disable};
   const opgraft_host host = {
       .struct_size = sizeof host,
       .flags = flags & ~(uint32_t)OG_HOST_ANY_SIZE,
@@ -216,11 +229,12 @@ static void passes_without(maker *m, og_text *out) {
 
 enum { FORMS = 6 };  // in which a graph is run
 
-static void graph_try(uint64_t seed, bool prints, tally *count) {
+static void graph_try(uint64_t seed, bool fuses, bool prints, tally *count) {
   static maker m;
   og_text all = {0}, some = {0};
   outcome wanted, found[FORMS];
   memset(&m, 0, sizeof m);
+  m.is_exact = fuses;
   graph_make(&m, seed);
   if (m.text.failed) {
     og_text_reset(&m.text);
@@ -272,10 +286,10 @@ static void graph_try(uint64_t seed, bool prints, tally *count) {
   og_text_reset(&m.text);
 }
 
-static int work(int64_t count, uint64_t seed, bool prints) {
+static int work(int64_t count, uint64_t seed, bool fuses, bool prints) {
   tally total = {0};
   for (int64_t i = 0; i < count && total.wrong < 5; ++i)
-    graph_try(seed + (uint64_t)i, prints, &total);
+    graph_try(seed + (uint64_t)i, fuses, prints, &total);
   const bool are_tried = total.refused * 20 <= total.right + total.wrong;
   if (!are_tried) printf("too many graphs are refused\n");
   printf("%" PRId64 " refused; %" PRId64 " passed, %" PRId64 " failed\n",
@@ -286,14 +300,15 @@ static int work(int64_t count, uint64_t seed, bool prints) {
 int main(int argc, char **argv) {
   int64_t count = 200;
   uint64_t seed = 1;
-  bool prints = false;
+  bool fuses = false, prints = false;
   for (int i = 1; i < argc; ++i) {
     if (strncmp(argv[i], "--count=", 8) == 0)
       count = strtoll(argv[i] + 8, NULL, 10);
     if (strncmp(argv[i], "--seed=", 7) == 0)
       seed = (uint64_t)strtoll(argv[i] + 7, NULL, 10);
+    if (strcmp(argv[i], "--fuse") == 0) fuses = true;
     if (strcmp(argv[i], "--print") == 0) prints = true;
   }
   tool_begin();
-  return tool_end(work(count, seed, prints));
+  return tool_end(work(count, seed, fuses, prints));
 }

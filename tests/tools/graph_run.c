@@ -8,9 +8,10 @@
 // A line `run` starts a call: values of the inputs in order, a tensor's as
 // "sizes: numbers" ("2x3: 1 2 3 4 5 6"; one number fills it), an integer's
 // plainly. Options: --print (the graph after its passes), --disable=PASSES,
-// --clone-error, --fallback-error, --max-autotune, --stats, --lanes=N (wherever
-// the graph allows them; they are printed, by the nodes' results), --plain (as
-// the text says, opgraft/plain.h; nothing of a plan goes with it). Foreign operators
+// --clone-error, --fallback-error, --max-autotune, --apart (why nodes are in no
+// row program), --stats, --lanes=N (wherever the graph allows them; they are
+// printed, by the nodes' results), --plain (as the text says, opgraft/plain.h;
+// nothing of a plan goes with it). Foreign operators
 // named test.* are run here: test.double(x) and test.add_to(x, y), which adds y
 // to the copy of x that its result starts as.
 
@@ -25,7 +26,7 @@
 #include "tools/tool.h"
 
 typedef struct options {
-  bool print, stats, plain;
+  bool print, apart, stats, plain;
   const char *disable;
   uint32_t flags;
   int32_t lanes;
@@ -369,6 +370,16 @@ static void node_print(const opgraft_graph *graph, int32_t node) {
                       : "");
 }
 
+static void apart_print(const opgraft_graph *graph) {
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || node->apart_reason == NULL) continue;
+    printf("apart:");
+    node_print(graph, n);
+    printf(" = %s: %s\n", og_node_name(node), node->apart_reason);
+  }
+}
+
 // One line for what runs one after the other, and one for each lane.
 static bool lanes_print(const opgraft_graph *graph, int32_t lanes) {
   opgraft_error error;
@@ -446,6 +457,7 @@ static int finish(opgraft_graph *graph, char *lines, const options *wanted) {
     fputs(text, stdout);
     free(text);
   }
+  if (wanted->apart) apart_print(graph);
   return run_all(graph, lines, wanted);
 }
 
@@ -472,6 +484,7 @@ int main(int argc, char **argv) {
   options wanted = {0};
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--print") == 0) wanted.print = true;
+    if (strcmp(argv[i], "--apart") == 0) wanted.apart = true;
     if (strcmp(argv[i], "--stats") == 0) wanted.stats = true;
     if (strcmp(argv[i], "--plain") == 0) wanted.plain = true;
     if (strncmp(argv[i], "--disable=", 10) == 0) wanted.disable = argv[i] + 10;

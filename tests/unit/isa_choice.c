@@ -10,7 +10,7 @@
 
 #include "base/isa.h"
 #include "base/isa_check.h"
-#include "exec/step/loops.h"
+#include "base/loops.h"
 #include "kernel/attention.h"
 #include "kernel/tables.h"
 #include "unit/test.h"

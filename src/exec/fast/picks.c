@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "base/loops.h"
 #include "call/call.h"
 #include "exec/step/indexed.h"
-#include "exec/step/loops.h"
 
 typedef struct picking {
   og_indexed base;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "base/loops.h"
 #include "call/call.h"
-#include "exec/step/loops.h"
 #include "exec/step/operands.h"
 
 typedef struct norm {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One loop for each pointwise row of ops.def and each type that it computes in.
 
+#include "base/loops.h"
 #include "exec/plain/pointwise.h"
-#include "exec/step/loops.h"
 #include "exec/step/nest.h"
 #include "scalar/forms.h"
 // Last: it defines exp(a) and others for the rows' expressions.

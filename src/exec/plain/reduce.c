@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/grain.h"
-#include "exec/step/loops.h"
+#include "base/loops.h"
 #include "exec/step/operands.h"
 
 enum { BLOCK = 512 };

@@ -16,6 +16,7 @@ typedef struct og_pack og_pack;
 typedef struct og_kept og_kept;
 typedef struct og_tuning og_tuning;
 typedef struct og_lease og_lease;
+struct og_loop_code;
 
 typedef struct og_run {
   opgraft_executable *executable;
@@ -104,6 +105,8 @@ typedef struct og_instance {
   void *host_call;           // the context of the call in flight
   struct og_hosted *hosted;  // states that the host made
   struct og_framed *framed;  // frames of module operators
+  struct og_looped *looped;  // row programs
+  struct og_loop_code *loop_code;
   struct og_apart *apart;    // NULL where no input is written
   bool are_apart;            // inputs lie as they did when that was seen
   og_chosen *chosen;         // by node; NULL: nobody asks

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
+#include "base/loops.h"
 #include "base/text.h"
-#include "exec/step/loops.h"
 
 static int64_t operand_stride(const og_tensor *tensor, int32_t ndim,
                               int32_t dim, int64_t size, bool *ok) {

@@ -9,8 +9,8 @@
 // defines add, which runs what OPGRAFT_ISA leaves of the machine. The results
 // are the same: nothing is contracted or reordered.
 
-#ifndef OG_EXEC_STEP_LOOPS_H
-#define OG_EXEC_STEP_LOOPS_H
+#ifndef OG_BASE_LOOPS_H
+#define OG_BASE_LOOPS_H
 
 #include <stdbool.h>
 
@@ -38,4 +38,4 @@ static inline bool og_loops_use_avx2(void) {
   static void name parameters { name##_body arguments; }
 #endif
 
-#endif  // OG_EXEC_STEP_LOOPS_H
+#endif  // OG_BASE_LOOPS_H

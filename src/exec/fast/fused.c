@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused nodes by compiled row programs.
+//
+// Rows that lie at equal distances are one call. Where rows are no more than
+// how elements happen to be counted, they are cut anywhere, so that few long
+// rows are shared out too.
+
+#include "base/grain.h"
+#include "exec/step/looped.h"
+#include "exec/step/rows.h"
+#include "exec/step/run.h"
+
+typedef struct fused {
+  const og_loop *loop;
+  og_rows rows;
+  int32_t in_count, out_count;
+  void *in[OG_LOOP_INPUTS_MAX];
+  void *out[OG_LOOP_OUTPUTS_MAX];
+  char *scratch;  // for each worker
+  int64_t worker_bytes;
+  int64_t total, grain;
+} fused;
+
+enum { TENSORS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX };
+
+// --- Running -----------------------------------------------------------------
+
+// `rows` rows from `row` on, from element `at` on.
+static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
+                     int64_t width, int32_t worker) {
+  int64_t offsets[TENSORS_MAX];
+  const int32_t inner = s->rows.ndim - 1;
+  og_loop_call call;
+  call.width = width;
+  call.rows = rows;
+  call.scratch = s->scratch + worker * s->worker_bytes;
+  og_rows_offsets(&s->rows, row, offsets);
+  for (int32_t i = 0; i < s->in_count; ++i) {
+    const int64_t step = s->rows.step[i];
+    call.in[i] = (const char *)s->in[i] + offsets[i] + at * step;
+    call.in_row_bytes[i] =
+        inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
+    call.in_step_bytes[i] = step;
+  }
+  for (int32_t r = 0; r < s->out_count; ++r) {
+    const int32_t k = s->in_count + r;
+    call.out[r] = (char *)s->out[r] + offsets[k] + at * s->rows.step[k];
+    call.out_row_bytes[r] =
+        inner >= 0 ? og_rows_strides(&s->rows, k)[inner] : 0;
+  }
+  og_loop_run(s->loop, &call);
+}
+
+// As many rows from `row` on as lie at equal distances, at most `most`.
+static int64_t rows_even(const fused *s, int64_t row, int64_t most) {
+  if (s->rows.ndim == 0) return 1;
+  const int64_t size = s->rows.size[s->rows.ndim - 1];
+  const int64_t left = size - row % size;
+  return left < most ? left : most;
+}
+
+static void share_rows(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const fused *s = state;
+  while (begin < end) {
+    const int64_t rows = rows_even(s, begin, end - begin);
+    rows_run(s, begin, rows, 0, s->rows.width, worker);
+    begin += rows;
+  }
+}
+
+static void share_elements(void *state, int64_t begin, int64_t end,
+                           int32_t worker) {
+  const fused *s = state;
+  const int64_t width = s->rows.width;
+  while (begin < end) {
+    const int64_t row = begin / width, at = begin % width;
+    int64_t rows = 1, n = width - at < end - begin ? width - at : end - begin;
+    if (n == width) rows = rows_even(s, row, (end - begin) / width);
+    rows_run(s, row, rows, at, n, worker);
+    begin += rows * n;
+  }
+}
+
+static og_status run_rows(void *state, const og_run *run) {
+  const fused *s = state;
+  return og_run_parallel(run, s->total, s->grain, share_rows, state);
+}
+
+static og_status run_elements(void *state, const og_run *run) {
+  const fused *s = state;
+  return og_run_parallel(run, s->total, s->grain, share_elements, state);
+}
+
+// --- Preparing ---------------------------------------------------------------
+
+static og_loop_form form_of(const fused *s, int32_t k, const og_tensor *tensor,
+                            bool is_row) {
+  const int64_t step = s->rows.step[k];
+  if (is_row) return OG_LOOP_ROW;
+  return s->rows.width <= 1 || step == (int64_t)og_dtype_bytes(tensor->dtype)
+             ? OG_LOOP_RUN
+             : OG_LOOP_STRIDED;
+}
+
+// Where rows need not be kept, what does not move along one is one element.
+static void inputs_describe(const og_prep *prep, const fused *s,
+                            const og_fused *meaning, og_loop_operand *out) {
+  for (int32_t i = 0; i < s->in_count; ++i) {
+    const bool is_row = meaning->needs_rows
+                            ? meaning->is_row_input[i]
+                            : s->rows.step[i] == 0 && s->rows.width > 1;
+    out[i].dtype = prep->in[i]->dtype;
+    out[i].form = form_of(s, i, prep->in[i], is_row);
+  }
+}
+
+static bool outputs_describe(const og_prep *prep, const fused *s,
+                             const og_fused *meaning, og_loop_operand *out) {
+  for (int32_t r = 0; r < s->out_count; ++r) {
+    out[r].dtype = prep->out[r]->dtype;
+    out[r].form = form_of(s, s->in_count + r, prep->out[r],
+                          meaning->is_row_result[r]);
+    if (out[r].form == OG_LOOP_STRIDED) return false;
+  }
+  return true;
+}
+
+static bool may_overwrite(const og_prep *prep, const og_loop *loop) {
+  const og_node *node = prep->node;
+  const og_value *values = prep->plan->graph->values;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    for (int32_t i = 0; i < node->in_count; ++i)
+      if (values[node->in[i]].root == values[node->out[r]].root &&
+          !og_loop_may_overwrite(loop, i))
+        return false;
+  return true;
+}
+
+// Elements of a share: the more, the less is computed of each.
+static int64_t grain_of(const og_loop *loop) {
+  og_loop_info info;
+  og_loop_describe(loop, &info);
+  return info.instructions <= 16   ? OG_GRAIN_LIGHT
+         : info.instructions <= 64 ? OG_GRAIN_MEDIUM
+                                   : OG_GRAIN_HEAVY;
+}
+
+static og_status pointers_bind(og_prep *prep, fused *s) {
+  for (int32_t i = 0; i < s->in_count; ++i)
+    OG_TRY(og_prep_pointer(prep, &s->in[i], prep->in[i]));
+  for (int32_t r = 0; r < s->out_count; ++r)
+    OG_TRY(og_prep_pointer(prep, &s->out[r], prep->out[r]));
+  return OG_OK;
+}
+
+static og_status scratch_take(og_prep *prep, fused *s) {
+  const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
+  s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
+  const size_t all = (size_t)prep->executable->threads *
+                     (size_t)s->worker_bytes;
+  char *memory = og_prep_scratch(prep, all + 64);
+  if (memory == NULL) return og_prep_memory(prep);
+  s->scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
+  return OG_OK;
+}
+
+static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
+                              bool *out_fits) {
+  og_loop *loop;
+  og_loop_operand in[OG_LOOP_INPUTS_MAX], out[OG_LOOP_OUTPUTS_MAX];
+  const og_loop_spec spec = {.text = prep->node->attrs[0].s,
+                             .inputs = in,
+                             .outputs = out,
+                             .input_count = s->in_count,
+                             .output_count = s->out_count,
+                             .isa = og_isa_used()};
+  inputs_describe(prep, s, meaning, in);
+  *out_fits = outputs_describe(prep, s, meaning, out);
+  if (!*out_fits) return OG_OK;
+  OG_TRY(og_prep_loop(prep, &spec, &loop));
+  *out_fits = may_overwrite(prep, loop);
+  s->loop = loop;
+  return OG_OK;
+}
+
+static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
+  bool fits;
+  fused *s = og_prep_alloc(prep, sizeof *s);
+  if (s == NULL) return og_prep_memory(prep);
+  s->in_count = prep->node->in_count;
+  s->out_count = prep->node->out_count;
+  OG_TRY(og_rows_init(prep, meaning, meaning->needs_rows, &s->rows));
+  OG_TRY(program_make(prep, meaning, s, &fits));
+  if (!fits) return OG_UNSUPPORTED;
+  OG_TRY(pointers_bind(prep, s));
+  OG_TRY(scratch_take(prep, s));
+  og_prep_work(prep, s->rows.count * s->rows.width,
+               meaning->program.statement_count);
+  s->grain = grain_of(s->loop);
+  s->total = s->rows.count;
+  if (meaning->needs_rows) {
+    s->grain = og_grain(s->grain, s->rows.width);
+    prep->step = (og_step){run_rows, s};
+  } else {
+    s->total *= s->rows.width;
+    prep->step = (og_step){run_elements, s};
+  }
+  if (s->total == 0) prep->step.run = NULL;
+  return OG_OK;
+}
+
+og_status og_prepare_row_program(og_prep *prep) {
+  og_arena memory = {0};
+  og_fused meaning;
+  og_status status = og_fused_read(prep->plan->graph, prep->node, &memory,
+                                   &meaning, prep->error);
+  if (status == OG_OK) status = fused_prepare(prep, &meaning);
+  og_arena_destroy(&memory);
+  return status;
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function: the frame, the loop over rows, passes of row steps and elements.
+
+#include "loop/encode.h"
+
+#include <string.h>
+
+#include "loop/encoder.h"
+#include "loop/lanes.h"
+
+// --- Writing -----------------------------------------------------------------
+
+void og_encoder_imm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
+                    og_x86_rm rm, int32_t imm) {
+  og_x86_emit(e->x, (og_x86_instr){.id = id,
+                                   .reg = reg,
+                                   .src = src,
+                                   .rm = rm,
+                                   .imm = imm,
+                                   .bits = e->bits});
+}
+
+void og_encoder_rvm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
+                    og_x86_rm rm) {
+  const bool is_scalar = id == OG_X86_vcvtsi2ss;
+  og_x86_emit(e->x, (og_x86_instr){.id = id,
+                                   .reg = reg,
+                                   .src = src,
+                                   .rm = rm,
+                                   .bits = is_scalar ? 128 : e->bits});
+}
+
+void og_encoder_rm(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm) {
+  og_encoder_imm(e, id, reg, 0, rm, 0);
+}
+
+void og_encoder_general(og_encoder *e, og_x86_id id, int32_t reg,
+                        og_x86_rm rm) {
+  og_x86_emit(e->x, (og_x86_instr){.id = id, .reg = reg, .rm = rm});
+}
+
+void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
+                            int64_t imm) {
+  og_x86_emit(e->x, (og_x86_instr){.id = id, .rm = rm, .imm = imm});
+}
+
+void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label) {
+  og_x86_emit(e->x, (og_x86_instr){.id = id, .imm = label});
+}
+
+int32_t og_encoder_frame(og_encoder *e, int32_t bytes) {
+  const int32_t alignment = bytes >= 64 ? 64 : bytes;
+  e->frame_bytes = (e->frame_bytes + alignment - 1) / alignment * alignment;
+  const int32_t at = e->frame_bytes;
+  e->frame_bytes += bytes;
+  return at;
+}
+
+static void stack(og_encoder *e, og_x86_id id, int32_t reg) {
+  og_x86_emit(e->x, (og_x86_instr){.id = id, .reg = reg});
+}
+
+static og_x86_rm of_call(size_t offset) {
+  return og_x86_at(OG_RDI, (int32_t)offset);
+}
+
+// --- The frame ---------------------------------------------------------------
+
+static const int32_t saved[] = {OG_RBX, OG_R12, OG_R13, OG_R14, OG_R15};
+enum { SAVED = sizeof saved / sizeof *saved };
+
+static void frame_make(og_encoder *e) {
+  const int32_t vector = e->has_wide ? 64 : 32;
+  const int32_t lanes = 3 * 64;
+  e->rows_at = og_encoder_frame(e, 8);
+  e->rest_at = og_encoder_frame(e, 8);
+  e->tail_at = og_encoder_frame(e, 8);
+  for (int32_t half = 0; half < 2; ++half) {
+    e->left_at[half] = og_encoder_frame(e, 8);
+    e->mask_at[half] = og_encoder_frame(e, 32);
+  }
+  e->buffer_at = og_encoder_frame(e, OG_ENCODER_BUFFER_BYTES);
+  e->lanes_at = og_encoder_frame(e, lanes);
+  e->general_at = og_encoder_frame(e, 64);
+  if (e->l->has_call)
+    e->save_at = og_encoder_frame(e, vector * (e->has_wide ? 32 : 16));
+  for (int32_t s = 0; s < e->stream_count; ++s)
+    e->stream_at[s] = og_encoder_frame(e, 8);
+  for (int32_t r = 0; r < e->l->reduction_count; ++r)
+    e->joined_at[r] = og_encoder_frame(e, vector);
+  for (int32_t v = 0; v < e->l->count; ++v) {
+    const og_loop_instr *i = &e->l->code[v];
+    if (!i->is_row || i->op == OG_LANE_number) continue;
+    e->row_slot[v] = i->op == OG_LANE_joined ? e->joined_at[i->imm]
+                                             : og_encoder_frame(e, vector);
+  }
+}
+
+static bool is_used(const og_encoder *e, int32_t stream) {
+  if (stream < OG_STREAM_OUT) return stream < e->spec->input_count;
+  if (stream < OG_STREAM_KEEP)
+    return stream - OG_STREAM_OUT < e->spec->output_count;
+  return true;
+}
+
+static void pointers(og_encoder *e) {
+  for (int32_t s = 0; s < OG_STREAM_KEEP; ++s) {
+    const size_t offset =
+        s < OG_STREAM_OUT
+            ? offsetof(og_loop_call, in) + 8 * (size_t)s
+            : offsetof(og_loop_call, out) + 8 * (size_t)(s - OG_STREAM_OUT);
+    if (!is_used(e, s)) continue;
+    og_encoder_general(e, OG_X86_mov, OG_RAX, of_call(offset));
+    og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                       og_encoder_slot(e->stream_at[s]));
+  }
+  if (e->l->keep_count == 0) return;
+  og_encoder_general(e, OG_X86_mov, OG_RAX,
+                     of_call(offsetof(og_loop_call, scratch)));
+  og_encoder_general(e, OG_X86_mov, OG_RSI,
+                     of_call(offsetof(og_loop_call, width)));
+  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RSI),
+                         OG_LOOP_PARTIALS - 1);
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RSI),
+                         -OG_LOOP_PARTIALS);
+  og_encoder_general_imm(e, OG_X86_shl_i, og_x86_reg(OG_RSI), 2);
+  for (int32_t k = 0; k < e->l->keep_count; ++k) {
+    og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                       og_encoder_slot(e->stream_at[OG_STREAM_KEEP + k]));
+    og_encoder_general(e, OG_X86_add, OG_RAX, og_x86_reg(OG_RSI));
+  }
+}
+
+// The masks of a tail of rax elements: lanes of ones, then of zeros, read so
+// that the first rax lanes are ones.
+static void tail_narrow(og_encoder *e) {
+  const int32_t few = og_x86_label(e->x);
+  e->mask_table = og_x86_label(e->x);
+  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->mask_table};
+  og_encoder_general(e, OG_X86_lea, OG_RSI, table);
+  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
+  og_encoder_general_imm(e, OG_X86_shl_i, og_x86_reg(OG_RDX), 2);
+  og_encoder_general(e, OG_X86_sub, OG_RSI, og_x86_reg(OG_RDX));
+  for (int32_t half = 0; half < 2; ++half) {
+    og_encoder_rm(e, OG_X86_vmovups, 0, og_x86_at(OG_RSI, 64 + 32 * half));
+    og_encoder_rm(e, OG_X86_vmovups_store, 0,
+                  og_encoder_slot(e->mask_at[half]));
+  }
+  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
+  og_encoder_general_imm(e, OG_X86_cmp_i, og_x86_reg(OG_RDX), OG_ENCODER_HALF);
+  og_encoder_jump(e, OG_X86_jbe, few);
+  og_encoder_general_imm(e, OG_X86_mov_i, og_x86_reg(OG_RDX), OG_ENCODER_HALF);
+  og_x86_place_label(e->x, few);
+  og_encoder_general(e, OG_X86_mov_store, OG_RDX,
+                     og_encoder_slot(e->left_at[0]));
+  og_encoder_general(e, OG_X86_sub, OG_RAX, og_x86_reg(OG_RDX));
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                     og_encoder_slot(e->left_at[1]));
+}
+
+static void tail_wide(og_encoder *e) {
+  e->word_table = og_x86_label(e->x);
+  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->word_table};
+  og_encoder_general(e, OG_X86_lea, OG_RSI, table);
+  og_encoder_general(e, OG_X86_movzx_16, OG_RAX,
+                     og_x86_indexed(OG_RSI, OG_RAX, 2, 0));
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->tail_at));
+  og_x86_emit(
+      e->x,
+      (og_x86_instr){
+          .id = OG_X86_kmovw, .reg = 2, .rm = og_x86_reg(OG_RAX), .bits = 128});
+  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_kshiftrw,
+                                   .reg = 3,
+                                   .rm = og_x86_reg(2),
+                                   .imm = 8,
+                                   .bits = 128});
+}
+
+// Returns where the frame's size is written, which is not known yet.
+static size_t prologue(og_encoder *e, int32_t end) {
+  stack(e, OG_X86_push, OG_RBP);
+  og_encoder_general(e, OG_X86_mov, OG_RBP, og_x86_reg(OG_RSP));
+  for (int32_t k = 0; k < SAVED; ++k) stack(e, OG_X86_push, saved[k]);
+  og_encoder_general_imm(e, OG_X86_sub_i, og_x86_reg(OG_RSP), 0);
+  const size_t frame_at = e->x->count - 4;
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RSP), -64);
+  og_encoder_general(e, OG_X86_mov, OG_RAX,
+                     of_call(offsetof(og_loop_call, rows)));
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->rows_at));
+  og_encoder_general(e, OG_X86_test, OG_RAX, og_x86_reg(OG_RAX));
+  og_encoder_jump(e, OG_X86_je, end);
+  pointers(e);
+  e->bits = 256;
+  og_encoder_rvm(e, OG_X86_vxorps, 0, 0, og_x86_reg(0));
+  for (int32_t at = 0; at < OG_ENCODER_BUFFER_BYTES; at += 32)
+    og_encoder_rm(e, OG_X86_vmovups_store, 0,
+                  og_encoder_slot(e->buffer_at + at));
+  og_encoder_general(e, OG_X86_mov, OG_RAX,
+                     of_call(offsetof(og_loop_call, width)));
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RAX),
+                         OG_LOOP_PARTIALS - 1);
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->rest_at));
+  if (e->has_wide)
+    tail_wide(e);
+  else
+    tail_narrow(e);
+  return frame_at;
+}
+
+static void epilogue(og_encoder *e) {
+  og_encoder_general(e, OG_X86_lea, OG_RSP, og_x86_at(OG_RBP, -8 * SAVED));
+  for (int32_t k = SAVED - 1; k >= 0; --k) stack(e, OG_X86_pop, saved[k]);
+  stack(e, OG_X86_pop, OG_RBP);
+  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vzeroupper, .bits = 128});
+  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_ret});
+}
+
+// --- Steps -------------------------------------------------------------------
+
+static void step_write(og_encoder *e, const og_loop_step *step, int32_t at) {
+  og_encoder_step_begin(e, step);
+  switch (step->action) {
+    case OG_LOOP_COMPUTE:
+      og_encoder_compute(e, step, at);
+      break;
+    case OG_LOOP_STORE:
+      if (e->is_row_section)
+        og_encoder_store_row(e, step);
+      else
+        og_encoder_store_lanes(e, step);
+      break;
+    case OG_LOOP_REDUCE:
+      og_encoder_reduce(e, step);
+      break;
+    case OG_LOOP_KEEP:
+      og_encoder_keep(e, step);
+      break;
+    case OG_LOOP_RELOAD:
+      og_encoder_reload(e, step);
+      break;
+  }
+  og_encoder_step_end(e, step, at);
+}
+
+// Row values go to the frame, where every later section finds them.
+static void row_steps(og_encoder *e, const og_loop_pass *pass) {
+  e->bits = 256;
+  e->register_count = 16;
+  e->is_row_section = true;
+  e->half = 0;
+  e->is_masked = false;
+  og_encoder_section_begin(e, pass->row_steps, pass->row_count);
+  for (int32_t k = 0; k < pass->row_count; ++k) {
+    const og_loop_step *step = &pass->row_steps[k];
+    step_write(e, step, k);
+    const int32_t reg = e->reg[step->value];
+    if (step->action != OG_LOOP_COMPUTE || reg < 0) continue;
+    for (int32_t at = 0; at < (e->has_wide ? 64 : 32); at += 32)
+      og_encoder_rm(e, OG_X86_vmovups_store, reg,
+                    og_encoder_slot(e->row_slot[step->value] + at));
+    if (e->next[step->value] == OG_ENCODER_NEVER) {
+      e->owner[reg] = OG_LOOP_NO_VALUE;
+      e->reg[step->value] = -1;
+    }
+  }
+  e->is_row_section = false;
+}
+
+static void body(og_encoder *e, const og_loop_pass *pass, int32_t half,
+                 bool is_masked) {
+  e->half = half;
+  e->is_masked = is_masked;
+  og_encoder_section_begin(e, pass->steps, pass->count);
+  for (int32_t k = 0; k < pass->count; ++k) step_write(e, &pass->steps[k], k);
+}
+
+// --- Passes ------------------------------------------------------------------
+
+static void stream_use(og_encoder *e, int32_t stream, int32_t *used) {
+  static const int32_t registers[] = {OG_RBX, OG_R8,  OG_R9,  OG_R10, OG_R11,
+                                      OG_R12, OG_R13, OG_R14, OG_R15};
+  const int32_t most = sizeof registers / sizeof *registers;
+  if (e->stream_reg[stream] >= 0 || *used == most) return;
+  e->stream_reg[stream] = registers[(*used)++];
+  og_encoder_general(e, OG_X86_mov, e->stream_reg[stream],
+                     og_encoder_slot(e->stream_at[stream]));
+}
+
+static void streams_use(og_encoder *e, const og_loop_pass *pass) {
+  int32_t used = 0;
+  for (int32_t s = 0; s < e->stream_count; ++s) e->stream_reg[s] = -1;
+  for (int32_t k = 0; k < pass->count; ++k) {
+    const og_loop_step *step = &pass->steps[k];
+    const og_loop_instr *i = &e->l->code[step->value];
+    if (step->action == OG_LOOP_STORE)
+      stream_use(e, OG_STREAM_OUT + step->index, &used);
+    else if (step->action == OG_LOOP_KEEP || step->action == OG_LOOP_RELOAD)
+      stream_use(e, OG_STREAM_KEEP + step->index, &used);
+    else if (step->action == OG_LOOP_COMPUTE && i->op == OG_LANE_load)
+      stream_use(e, OG_STREAM_IN + (int32_t)i->imm, &used);
+  }
+}
+
+static void full_steps(og_encoder *e, const og_loop_pass *pass) {
+  const int32_t again = og_x86_label(e->x), end = og_x86_label(e->x);
+  og_encoder_general(e, OG_X86_xor, OG_RCX, og_x86_reg(OG_RCX));
+  og_encoder_general(e, OG_X86_mov, OG_RDX,
+                     of_call(offsetof(og_loop_call, width)));
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX),
+                         -OG_LOOP_PARTIALS);
+  og_encoder_jump(e, OG_X86_je, end);
+  og_x86_place_label(e->x, again);
+  body(e, pass, 0, false);
+  if (!e->has_wide) body(e, pass, 1, false);
+  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX), OG_LOOP_PARTIALS);
+  og_encoder_general(e, OG_X86_cmp, OG_RCX, og_x86_reg(OG_RDX));
+  og_encoder_jump(e, OG_X86_jb, again);
+  og_x86_place_label(e->x, end);
+}
+
+static void tail(og_encoder *e, const og_loop_pass *pass) {
+  const int32_t end = og_x86_label(e->x);
+  const og_x86_rm rest = og_encoder_slot(e->rest_at);
+  og_encoder_general_imm(e, OG_X86_cmp_i, rest, 0);
+  og_encoder_jump(e, OG_X86_je, end);
+  body(e, pass, 0, true);
+  if (!e->has_wide) {
+    og_encoder_general_imm(e, OG_X86_cmp_i, rest, OG_ENCODER_HALF);
+    og_encoder_jump(e, OG_X86_jbe, end);
+    body(e, pass, 1, true);
+  }
+  og_x86_place_label(e->x, end);
+}
+
+static void pass_write(og_encoder *e, int32_t p) {
+  const og_loop_pass *pass = &e->l->passes[p];
+  e->pass = p;
+  row_steps(e, pass);
+  e->bits = e->has_wide ? 512 : 256;
+  e->register_count = e->has_wide ? 32 : 16;
+  if (pass->count == 0) return;
+  og_encoder_partials_begin(e);
+  streams_use(e, pass);
+  full_steps(e, pass);
+  tail(e, pass);
+  og_encoder_join(e);
+}
+
+static void next_row(og_encoder *e) {
+  for (int32_t s = 0; s < OG_STREAM_KEEP; ++s) {
+    const size_t offset =
+        s < OG_STREAM_OUT ? offsetof(og_loop_call, in_row_bytes) + 8 * (size_t)s
+                          : offsetof(og_loop_call, out_row_bytes) +
+                                8 * (size_t)(s - OG_STREAM_OUT);
+    if (!is_used(e, s)) continue;
+    og_encoder_general(e, OG_X86_mov, OG_RAX, of_call(offset));
+    og_encoder_general(e, OG_X86_add_store, OG_RAX,
+                       og_encoder_slot(e->stream_at[s]));
+  }
+}
+
+static void rows(og_encoder *e) {
+  const int32_t again = og_x86_label(e->x);
+  og_x86_place_label(e->x, again);
+  for (int32_t p = 0; p < e->l->pass_count; ++p) pass_write(e, p);
+  next_row(e);
+  og_encoder_general_imm(e, OG_X86_dec, og_encoder_slot(e->rows_at), 0);
+  og_encoder_jump(e, OG_X86_jne, again);
+}
+
+// --- The pool ----------------------------------------------------------------
+
+static void number_write(og_encoder *e, int32_t label, uint32_t bits) {
+  uint32_t lanes[OG_ENCODER_HALF];
+  for (int32_t k = 0; k < OG_ENCODER_HALF; ++k) lanes[k] = bits;
+  og_x86_place_label(e->x, label);
+  og_x86_data(e->x, lanes, sizeof lanes);
+}
+
+static void pool_write(og_encoder *e) {
+  og_x86_align(e->x, 64);
+  for (int32_t v = 0; v < e->l->count; ++v)
+    if (e->pool[v] >= 0) number_write(e, e->pool[v], e->l->code[v].imm);
+  for (int32_t kind = 1; kind < OG_LOOP_REDUCTION_COUNT; ++kind)
+    if (e->neutral[kind] >= 0)
+      number_write(e, e->neutral[kind],
+                   og_loop_neutral((og_loop_reduction)kind).u);
+  if (e->mask_table >= 0) {
+    og_x86_place_label(e->x, e->mask_table);
+    for (uint32_t k = 0; k < 2 * OG_LOOP_PARTIALS; ++k) {
+      const uint32_t lane = k < OG_LOOP_PARTIALS ? ~0u : 0;
+      og_x86_data(e->x, &lane, sizeof lane);
+    }
+  }
+  if (e->word_table >= 0) {
+    og_x86_place_label(e->x, e->word_table);
+    for (uint32_t k = 0; k < OG_LOOP_PARTIALS; ++k) {
+      const uint16_t word = (uint16_t)((1u << k) - 1);
+      og_x86_data(e->x, &word, sizeof word);
+    }
+  }
+}
+
+// --- The whole ---------------------------------------------------------------
+
+bool og_loop_encode_has_machine(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("f16c") != 0;
+#else
+  return false;
+#endif
+}
+
+static bool fill(int32_t **out, og_arena *arena, size_t count) {
+  *out = og_arena_array(arena, count, sizeof **out);
+  if (*out != NULL) memset(*out, 0xff, count * sizeof **out);
+  return *out != NULL;
+}
+
+static int32_t steps_most(const og_loop_lowered *l) {
+  int32_t most = 1;
+  for (int32_t p = 0; p < l->pass_count; ++p) {
+    if (l->passes[p].count > most) most = l->passes[p].count;
+    if (l->passes[p].row_count > most) most = l->passes[p].row_count;
+  }
+  return most;
+}
+
+static int32_t calls_count(const og_loop_lowered *l) {
+  int32_t count = 0;
+  for (int32_t p = 0; p < l->pass_count; ++p) {
+    const og_loop_pass *pass = &l->passes[p];
+    for (int32_t k = 0; k < pass->count; ++k)
+      count += 4 * (l->code[pass->steps[k].value].op == OG_LANE_call);
+    for (int32_t k = 0; k < pass->row_count; ++k)
+      count += l->code[pass->row_steps[k].value].op == OG_LANE_call;
+  }
+  return count;
+}
+
+static bool encoder_init(og_encoder *e) {
+  const size_t n = (size_t)e->l->count;
+  const size_t r = (size_t)e->l->reduction_count;
+  const size_t steps = (size_t)steps_most(e->l);
+  int32_t *next_after, *partial_reg, *partial_at;
+  e->stream_count = OG_STREAM_KEEP + e->l->keep_count;
+  e->stub_capacity = calls_count(e->l);
+  e->is_spilled = og_arena_array(e->arena, n, sizeof(bool));
+  e->stubs =
+      og_arena_array(e->arena, (size_t)e->stub_capacity, sizeof *e->stubs);
+  if (!fill(&e->reg, e->arena, n) || !fill(&e->spill, e->arena, n) ||
+      !fill(&e->row_slot, e->arena, n) || !fill(&e->next, e->arena, n) ||
+      !fill(&e->pool, e->arena, n) || !fill(&next_after, e->arena, 3 * steps) ||
+      !fill(&partial_reg, e->arena, 2 * r) ||
+      !fill(&partial_at, e->arena, 2 * r) ||
+      !fill(&e->joined_at, e->arena, r) ||
+      !fill(&e->stream_at, e->arena, (size_t)e->stream_count) ||
+      !fill(&e->stream_reg, e->arena, (size_t)e->stream_count))
+    return false;
+  e->next_after = (int32_t(*)[3])next_after;
+  e->partial_reg = (int32_t(*)[2])partial_reg;
+  e->partial_at = (int32_t(*)[2])partial_at;
+  e->mask_table = e->word_table = -1;
+  for (int32_t k = 0; k < OG_LOOP_REDUCTION_COUNT; ++k) e->neutral[k] = -1;
+  return e->is_spilled != NULL && e->stubs != NULL;
+}
+
+const char *og_loop_encode(const og_loop_spec *spec,
+                           const og_loop_lowered *lowered, og_isa isa,
+                           og_arena *arena, og_x86 *x) {
+  og_encoder e = {.x = x,
+                  .arena = arena,
+                  .spec = spec,
+                  .l = lowered,
+                  .has_wide = isa >= OG_ISA_AVX512};
+  for (int32_t k = 0; k < spec->input_count; ++k)
+    if (spec->inputs[k].form == OG_LOOP_STRIDED) return "an input is strided";
+  x->arena = arena;
+  if (!encoder_init(&e)) return "out of memory";
+  frame_make(&e);
+  const int32_t end = og_x86_label(x);
+  const size_t frame_at = prologue(&e, end);
+  rows(&e);
+  og_x86_place_label(x, end);
+  epilogue(&e);
+  og_encoder_stubs(&e);
+  pool_write(&e);
+  og_x86_fix(x);
+  if (x->is_short || e.is_short) return "out of memory";
+  const int32_t frame = (e.frame_bytes + 63) / 64 * 64;
+  memcpy(x->bytes + frame_at, &frame, sizeof frame);
+  return NULL;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code of a lowered program.
+
+#ifndef OG_LOOP_ENCODE_H
+#define OG_LOOP_ENCODE_H
+
+#include "loop/lower.h"
+#include "loop/x86.h"
+
+typedef void (*og_loop_entry)(const og_loop_call *call);
+
+// Whether this machine runs what is written for OG_ISA_AVX2: half floats are
+// converted by an extension of its own.
+bool og_loop_encode_has_machine(void);
+
+// Writes a function of type og_loop_entry, which may be copied to any address
+// that is a multiple of 64, to the zeroed `x`. Returns NULL, or why there is
+// none. `isa`: OG_ISA_AVX2 or more. Records what it wrote where
+// x->record_capacity is not 0.
+const char *og_loop_encode(const og_loop_spec *spec,
+                           const og_loop_lowered *lowered, og_isa isa,
+                           og_arena *arena, og_x86 *x);
+
+#endif  // OG_LOOP_ENCODE_H

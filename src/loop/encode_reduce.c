@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Partial sums, and how they are joined: lane k with lane k + 8, k + 4, k + 2,
+// k + 1.
+
+#include "loop/encoder.h"
+
+#include "loop/lanes.h"
+
+enum { UNORDERED = 3, ORDERED = 7 };
+enum { SWAP_PAIRS = 0x4E, SWAP_LANES = 0xB1 };
+// Of a join, when no other value lives.
+enum { LOW = 12, GREATER, IS_NAN, HIGH };
+
+static og_x86_rm neutral(og_encoder *e, og_loop_reduction kind) {
+  if (e->neutral[kind] < 0) e->neutral[kind] = og_x86_label(e->x);
+  return (og_x86_rm){.place = OG_X86_LABEL, .reg = e->neutral[kind]};
+}
+
+static og_x86_id extreme_of(og_loop_reduction kind) {
+  return kind == OG_LOOP_MAX ? OG_X86_vmaxps : OG_X86_vminps;
+}
+
+static int32_t halves(const og_encoder *e) { return e->bits == 512 ? 1 : 2; }
+
+// --- Before the elements -----------------------------------------------------
+
+static void partial_place(og_encoder *e, int32_t r, int32_t half,
+                          int32_t *used) {
+  const int32_t most = e->bits == 512 ? 8 : 4;
+  e->partial_reg[r][half] = *used < most ? (*used)++ : -1;
+  if (e->partial_reg[r][half] >= 0)
+    e->reserved |= 1u << e->partial_reg[r][half];
+  else if (e->partial_at[r][half] < 0)
+    e->partial_at[r][half] = og_encoder_frame(e, e->bits / 8);
+}
+
+void og_encoder_partials_begin(og_encoder *e) {
+  int32_t used = 0;
+  e->reserved = 0;
+  for (int32_t r = 0; r < e->l->reduction_count; ++r) {
+    if (e->l->reductions[r].pass != e->pass) continue;
+    for (int32_t half = 0; half < halves(e); ++half) {
+      partial_place(e, r, half, &used);
+      const int32_t reg = e->partial_reg[r][half];
+      const int32_t at = e->partial_at[r][half];
+      og_encoder_rm(e, e->bits == 512 ? OG_X86_vbroadcastss : OG_X86_vmovups,
+                    reg >= 0 ? reg : HIGH,
+                    neutral(e, e->l->reductions[r].kind));
+      if (reg < 0)
+        og_encoder_rm(e, OG_X86_vmovups_store, HIGH, og_encoder_slot(at));
+    }
+  }
+}
+
+// --- An element --------------------------------------------------------------
+
+static void sum(og_encoder *e, int32_t partial, int32_t value) {
+  og_x86_rm addend = og_encoder_home(e, value);
+  if (e->is_masked && e->bits != 512) {
+    // + 0, which a sum that began as + 0 does not see.
+    const int32_t kept = og_encoder_take(e);
+    og_encoder_rvm(e, OG_X86_vandps, kept, og_encoder_in_register(e, value),
+                   og_encoder_slot(e->mask_at[e->half]));
+    addend = og_x86_reg(kept);
+  }
+  og_x86_emit(e->x,
+              (og_x86_instr){.id = OG_X86_vaddps,
+                             .reg = partial,
+                             .src = partial,
+                             .rm = addend,
+                             .bits = e->bits,
+                             .mask = e->is_masked && e->bits == 512 ? 2 : 0});
+}
+
+static og_x86_rm masked_value(og_encoder *e, og_loop_reduction kind,
+                              int32_t value) {
+  const int32_t mask = og_encoder_take(e), kept = og_encoder_take(e);
+  og_encoder_rm(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->half]));
+  og_encoder_rm(e, OG_X86_vmovups, kept, neutral(e, kind));
+  og_encoder_imm(e, OG_X86_vblendvps, kept, kept, og_encoder_home(e, value),
+                 mask);
+  return og_x86_reg(kept);
+}
+
+// The partial where it is a NaN, else the greater; the value where both are
+// equal or the value is a NaN.
+static void extreme(og_encoder *e, og_loop_reduction kind, int32_t partial,
+                    int32_t value) {
+  const int32_t greater = og_encoder_take(e);
+  if (e->bits == 512) {
+    og_encoder_rvm(e, extreme_of(kind), greater, partial,
+                   og_encoder_home(e, value));
+    og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vcmpps_k,
+                                     .reg = 1,
+                                     .src = partial,
+                                     .rm = og_x86_reg(partial),
+                                     .imm = ORDERED,
+                                     .bits = 512,
+                                     .mask = e->is_masked ? 2 : 0});
+    og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vmovaps,
+                                     .reg = partial,
+                                     .rm = og_x86_reg(greater),
+                                     .bits = 512,
+                                     .mask = 1});
+    return;
+  }
+  const og_x86_rm other =
+      e->is_masked ? masked_value(e, kind, value) : og_encoder_home(e, value);
+  const int32_t is_nan = og_encoder_take(e);
+  og_encoder_rvm(e, extreme_of(kind), greater, partial, other);
+  og_encoder_imm(e, OG_X86_vcmpps, is_nan, partial, og_x86_reg(partial),
+                 UNORDERED);
+  og_encoder_imm(e, OG_X86_vblendvps, partial, greater, og_x86_reg(partial),
+                 is_nan);
+}
+
+void og_encoder_reduce(og_encoder *e, const og_loop_step *step) {
+  const og_loop_reduction kind = e->l->reductions[step->index].kind;
+  const int32_t at = e->partial_at[step->index][e->half];
+  int32_t partial = e->partial_reg[step->index][e->half];
+  const bool is_in_frame = partial < 0;
+  if (is_in_frame) {
+    partial = og_encoder_take(e);
+    og_encoder_rm(e, OG_X86_vmovups, partial, og_encoder_slot(at));
+  }
+  if (kind == OG_LOOP_SUM)
+    sum(e, partial, step->value);
+  else
+    extreme(e, kind, partial, step->value);
+  if (is_in_frame)
+    og_encoder_rm(e, OG_X86_vmovups_store, partial, og_encoder_slot(at));
+}
+
+// --- After the elements ------------------------------------------------------
+
+static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
+                     int32_t high) {
+  if (kind == OG_LOOP_SUM) {
+    og_encoder_rvm(e, OG_X86_vaddps, low, low, og_x86_reg(high));
+    return;
+  }
+  og_encoder_rvm(e, extreme_of(kind), GREATER, low, og_x86_reg(high));
+  og_encoder_imm(e, OG_X86_vcmpps, IS_NAN, low, og_x86_reg(low), UNORDERED);
+  og_encoder_imm(e, OG_X86_vblendvps, low, GREATER, og_x86_reg(low), IS_NAN);
+}
+
+static int32_t partial_load(og_encoder *e, int32_t r, int32_t half,
+                            int32_t reg) {
+  if (e->partial_reg[r][half] >= 0) return e->partial_reg[r][half];
+  og_encoder_rm(e, OG_X86_vmovups, reg,
+                og_encoder_slot(e->partial_at[r][half]));
+  return reg;
+}
+
+static void join_one(og_encoder *e, int32_t r) {
+  const og_loop_reduction kind = e->l->reductions[r].kind;
+  int32_t high = HIGH;
+  const int32_t low = partial_load(e, r, 0, LOW);
+  if (e->bits == 512)
+    og_encoder_imm(e, OG_X86_vextractf64x4, low, 0, og_x86_reg(HIGH), 1);
+  else
+    high = partial_load(e, r, 1, HIGH);
+  const int32_t bits = e->bits;
+  e->bits = 256;
+  join_two(e, kind, low, high);
+  og_encoder_imm(e, OG_X86_vextractf128, low, 0, og_x86_reg(HIGH), 1);
+  join_two(e, kind, low, HIGH);
+  og_encoder_imm(e, OG_X86_vpermilps, HIGH, 0, og_x86_reg(low), SWAP_PAIRS);
+  join_two(e, kind, low, HIGH);
+  og_encoder_imm(e, OG_X86_vpermilps, HIGH, 0, og_x86_reg(low), SWAP_LANES);
+  join_two(e, kind, low, HIGH);
+  og_encoder_rm(e, OG_X86_vbroadcastss, low, og_x86_reg(low));
+  for (int32_t at = 0; at < bits / 8; at += 32)
+    og_encoder_rm(e, OG_X86_vmovups_store, low,
+                  og_encoder_slot(e->joined_at[r] + at));
+  e->bits = bits;
+}
+
+void og_encoder_join(og_encoder *e) {
+  for (int32_t r = 0; r < e->l->reduction_count; ++r)
+    if (e->l->reductions[r].pass == e->pass) join_one(e, r);
+  e->reserved = 0;
+}

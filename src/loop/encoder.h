@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the encoder share. Its own header, for no other file.
+//
+// A function holds loops over rows and elements. With AVX2 a step of the
+// element loop is 16 elements in two halves of 8, with AVX-512 one vector of
+// 16; row values are in vectors of 8 equal lanes in both. A value lies in a
+// register, in the frame at [rsp], or, numbers, in the pool behind the code.
+//
+// General registers: rdi the call, rcx the element, rdx the end of the full
+// steps; rax, rsi and, in a tail, rdx are free for one instruction's work; rbx
+// and r8 to r15 point to the operands' rows. Mask registers: k1 is free, k2 the
+// tail, k3 its upper half.
+
+#ifndef OG_LOOP_ENCODER_H
+#define OG_LOOP_ENCODER_H
+
+#include "loop/encode.h"
+
+enum {
+  OG_ENCODER_REGISTERS_MAX = 32,
+  OG_ENCODER_HALF = 8,  // lanes of 256 bits
+  OG_ENCODER_NEVER = INT32_MAX,
+  OG_ENCODER_BUFFER_BYTES = 64,
+  OG_ENCODER_NEUTRALS = 2,
+};
+
+// Rows in memory: inputs, outputs, kept rows.
+enum {
+  OG_STREAM_IN = 0,
+  OG_STREAM_OUT = OG_LOOP_INPUTS_MAX,
+  OG_STREAM_KEEP = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX,
+};
+
+typedef struct og_encoder_stub {  // a call out of line
+  int32_t begin, end;             // labels: of the stub, of what follows
+  const og_loop_instr *instr;
+  og_x86_rm operands[3];  // where they lie at the call; none: scale -1
+  uint32_t live;          // registers that must survive
+  int32_t result;         // register
+  int32_t bits;
+} og_encoder_stub;
+
+typedef struct og_encoder {
+  og_x86 *x;
+  og_arena *arena;
+  const og_loop_spec *spec;
+  const og_loop_lowered *l;
+  bool has_wide;  // the set is AVX-512
+  // Of the section that is written.
+  int32_t bits;            // of a vector; 256 in row steps
+  int32_t register_count;  // 16 or 32
+  bool is_row_section;
+  int32_t half;    // of the step: 0 or 1
+  bool is_masked;  // a tail
+  int32_t pass;
+  uint32_t reserved;  // registers of partial sums
+  uint32_t locked;    // registers of the current instruction
+  int32_t owner[OG_ENCODER_REGISTERS_MAX];  // values, or OG_LOOP_NO_VALUE
+  // By value.
+  int32_t *reg;       // or -1
+  int32_t *spill;     // frame offset, or -1
+  int32_t *row_slot;  // frame offset, of row values; or -1
+  bool *is_spilled;   // the frame holds it
+  int32_t *next;      // the step that uses it next
+  int32_t *pool;      // label, of numbers; or -1
+  // By step of the section: when operands a, b and c are used next.
+  int32_t (*next_after)[3];
+  // The frame.
+  int32_t frame_bytes;
+  int32_t rows_at, rest_at, left_at[2], mask_at[2], tail_at, buffer_at;
+  int32_t save_at, general_at, lanes_at;  // of calls
+  int32_t *stream_at;                     // frame offset by stream
+  int32_t *stream_reg;                    // by stream: general register, or -1
+  int32_t stream_count;
+  // By reduction.
+  int32_t (*partial_reg)[2];  // or -1
+  int32_t (*partial_at)[2];   // frame offsets where there is no register
+  int32_t *joined_at;         // frame offset
+  int32_t neutral[OG_LOOP_REDUCTION_COUNT];  // labels, or -1
+  int32_t mask_table, word_table;            // labels, or -1
+  og_encoder_stub *stubs;
+  int32_t stub_count, stub_capacity;
+  bool is_short;
+} og_encoder;
+
+// --- Writing -----------------------------------------------------------------
+
+// reg, src, rm of a vector of the section's size.
+void og_encoder_rvm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
+                    og_x86_rm rm);
+void og_encoder_rm(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm);
+void og_encoder_imm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
+                    og_x86_rm rm, int32_t imm);
+void og_encoder_general(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm);
+void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
+                            int64_t imm);
+void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label);
+// Bytes of the frame, aligned to their size.
+int32_t og_encoder_frame(og_encoder *e, int32_t bytes);
+static inline og_x86_rm og_encoder_slot(int32_t at) {
+  return og_x86_at(OG_RSP, at);
+}
+
+// --- Registers (allocate.c) --------------------------------------------------
+
+void og_encoder_section_begin(og_encoder *e, const og_loop_step *steps,
+                              int32_t count);
+void og_encoder_step_begin(og_encoder *e, const og_loop_step *step);
+void og_encoder_step_end(og_encoder *e, const og_loop_step *step, int32_t at);
+// A register that is free until the step ends, or is bound.
+int32_t og_encoder_take(og_encoder *e);
+// A register for the result that may be an operand's whose last use this is.
+int32_t og_encoder_result(og_encoder *e, const og_loop_instr *i, int32_t at);
+void og_encoder_bind(og_encoder *e, int32_t value, int32_t reg);
+// Where a value is: its register, else memory.
+og_x86_rm og_encoder_home(og_encoder *e, int32_t value);
+int32_t og_encoder_in_register(og_encoder *e, int32_t value);
+void og_encoder_load(og_encoder *e, int32_t value, int32_t reg);
+bool og_encoder_dies(const og_encoder *e, const og_loop_instr *i, int32_t value,
+                     int32_t at);
+void og_encoder_operands(const og_encoder *e, const og_loop_step *step,
+                         int32_t out[3]);
+
+// --- Instructions ------------------------------------------------------------
+
+// encode_lanes.c
+void og_encoder_compute(og_encoder *e, const og_loop_step *step, int32_t at);
+// encode_memory.c
+void og_encoder_load_lanes(og_encoder *e, int32_t value);
+void og_encoder_store_lanes(og_encoder *e, const og_loop_step *step);
+void og_encoder_keep(og_encoder *e, const og_loop_step *step);
+void og_encoder_reload(og_encoder *e, const og_loop_step *step);
+void og_encoder_load_row(og_encoder *e, int32_t value);
+void og_encoder_store_row(og_encoder *e, const og_loop_step *step);
+// encode_reduce.c
+void og_encoder_partials_begin(og_encoder *e);
+void og_encoder_reduce(og_encoder *e, const og_loop_step *step);
+void og_encoder_join(og_encoder *e);
+// encode_call.c
+void og_encoder_call(og_encoder *e, int32_t value);
+void og_encoder_stubs(og_encoder *e);
+
+#endif  // OG_LOOP_ENCODER_H

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row programs as functions.
+
+#include "loop/loop.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "loop/code.h"
+#include "loop/encode.h"
+#include "loop/interpret.h"
+#include "loop/lower.h"
+
+struct og_loop {
+  og_arena arena;
+  og_loop_spec spec;  // its operands lie in the arena
+  og_loop_lowered lowered;
+  og_loop_tiles tiles;
+  const og_loop_code *code;
+  og_loop_entry entry;  // NULL: none was encoded
+  const void *entry_bytes;
+  const char *reason;  // why
+  size_t code_bytes;
+  og_isa isa;
+  int64_t encode_ns;
+};
+
+// --- Creating ----------------------------------------------------------------
+
+static og_status no_memory(opgraft_error *error) {
+  return og_error_set(error, OG_MEMORY, NULL, NULL, "program: out of memory");
+}
+
+static bool operands_copy(og_arena *arena, const og_loop_operand **operands,
+                          int32_t count) {
+  og_loop_operand *copy = og_arena_array(arena, (size_t)count, sizeof *copy);
+  if (copy == NULL) return false;
+  for (int32_t i = 0; i < count; ++i) copy[i] = (*operands)[i];
+  *operands = copy;
+  return true;
+}
+
+static og_status loop_make(og_loop *loop, const og_loop_spec *spec,
+                           opgraft_error *error) {
+  og_loop_program program;
+  bool is_row[OG_LOOP_INPUTS_MAX] = {false};
+  for (int32_t i = 0; i < spec->input_count && i < OG_LOOP_INPUTS_MAX; ++i)
+    is_row[i] = spec->inputs[i].form == OG_LOOP_ROW;
+  OG_TRY(og_loop_parse(spec->text, is_row, spec->input_count,
+                       spec->output_count, &loop->arena, &program, error));
+  OG_TRY(og_loop_lower(spec, &program, &loop->arena, &loop->lowered, error));
+  loop->spec = *spec;
+  loop->spec.text = NULL;
+  if (!operands_copy(&loop->arena, &loop->spec.inputs, spec->input_count) ||
+      !operands_copy(&loop->arena, &loop->spec.outputs, spec->output_count) ||
+      !og_loop_tiles_init(&loop->tiles, &loop->lowered, &loop->arena))
+    return no_memory(error);
+  return OG_OK;
+}
+
+static void loop_encode(og_loop *loop, og_loop_code *code) {
+  og_arena arena = {0};
+  og_x86 x = {0};
+  const int64_t begin = og_now_ns();
+  const og_isa used = og_isa_used();
+  const og_isa most = loop->spec.isa < used ? loop->spec.isa : used;
+  loop->isa = most < OG_ISA_AVX512 ? most : OG_ISA_AVX512;
+  if (code == NULL) {
+    loop->reason = "the encoder was not asked for";
+  } else if (loop->isa < OG_ISA_AVX2 || !og_loop_encode_has_machine()) {
+    loop->reason = "the machine has no AVX2";
+  } else {
+    loop->reason =
+        og_loop_encode(&loop->spec, &loop->lowered, loop->isa, &arena, &x);
+  }
+  if (loop->reason == NULL) {
+    const void *at = og_loop_code_add(code, x.bytes, x.count);
+    memcpy(&loop->entry, &at, sizeof at);
+    loop->entry_bytes = at;
+    loop->reason = "no memory for code";
+    loop->code = code;
+    loop->code_bytes = x.count;
+    loop->encode_ns = og_now_ns() - begin;
+  }
+  og_arena_destroy(&arena);
+}
+
+og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
+                         og_loop **out_loop, opgraft_error *error) {
+  *out_loop = NULL;
+  og_loop *loop = og_alloc_zeroed(1, sizeof *loop);
+  if (loop == NULL) return no_memory(error);
+  const og_status status = loop_make(loop, spec, error);
+  if (status != OG_OK) {
+    og_loop_destroy(loop);
+    return status;
+  }
+  loop_encode(loop, code);
+  *out_loop = loop;
+  return OG_OK;
+}
+
+void og_loop_destroy(og_loop *loop) {
+  if (loop == NULL) return;
+  og_arena_destroy(&loop->arena);
+  og_free(loop);
+}
+
+bool og_loop_has(int32_t scalar_op) {
+  return og_scalar_classes(scalar_op) & OG_CLASSES_FLOAT;
+}
+
+// --- Running -----------------------------------------------------------------
+
+size_t og_loop_scratch_bytes(const og_loop *loop, int64_t width) {
+  const size_t kept =
+      (size_t)loop->lowered.keep_count * (size_t)og_loop_kept_width(width);
+  const size_t tiles = (size_t)loop->tiles.count * OG_LOOP_TILE;
+  return (kept + tiles) * sizeof(og_loop_lane);
+}
+
+bool og_loop_may_overwrite(const og_loop *loop, int32_t input) {
+  return loop->lowered.may_overwrite >> input & 1;
+}
+
+static bool is_encoded(const og_loop *loop) {
+  return loop->entry != NULL && og_loop_code_is_sealed(loop->code);
+}
+
+void og_loop_run(const og_loop *loop, const og_loop_call *call) {
+  if (is_encoded(loop))
+    loop->entry(call);
+  else
+    og_loop_interpret(&loop->spec, &loop->lowered, &loop->tiles, call);
+}
+
+void og_loop_describe(const og_loop *loop, og_loop_info *out) {
+  memset(out, 0, sizeof *out);
+  out->phases = loop->lowered.pass_count;
+  out->instructions = loop->lowered.count;
+  if (!is_encoded(loop)) {
+    out->by = "interpreter";
+    out->reason =
+        loop->entry != NULL ? "its code is not executable" : loop->reason;
+    return;
+  }
+  out->by = og_isa_name(loop->isa);
+  out->code = loop->entry_bytes;
+  out->code_bytes = loop->code_bytes;
+  out->encode_ns = loop->encode_ns;
+}
