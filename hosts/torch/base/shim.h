@@ -108,8 +108,9 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
 
 // Not published: used only after the self-test in guard.c saw them work.
 #define SHIM_UNPUBLISHED(X)                            \
-  X(void *, wrap_tensor, (const void *),               \
-    "_Z16THPVariable_WrapRKN2at10TensorBaseE")         \
+  /* Moves the tensor out of the handle. */            \
+  X(void *, wrap_tensor, (tensor_handle),              \
+    "_Z16THPVariable_WrapON2at10TensorBaseE")          \
   X(int64_t, function_stack_length, (void),            \
     "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv") \
   X(void, bump_version, (const void *),                \

@@ -25,9 +25,7 @@ static PyObject *fresh_wrap(og_tensor *fresh) {
     return NULL;
   }
   shim.aoti_torch_get_data_ptr(handle, &fresh->data);
-  PyObject *object = shim.wrap_tensor(handle);
-  shim.aoti_torch_delete_tensor_object(handle);
-  return object;
+  return handle_wrap(handle);
 }
 
 // Through the published exchange API: the tensor is made first, and its object

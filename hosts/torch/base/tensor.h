@@ -11,6 +11,14 @@
 // A new tensor object of this type, shape and strides, whose memory fresh->data
 // then is; NULL with an exception set.
 PyObject *fresh_make(og_tensor *fresh);
+// A tensor object of what the handle holds, which it takes; NULL with an
+// exception set. Only where guard_can_wrap.
+static inline PyObject *handle_wrap(tensor_handle handle) {
+  PyObject *object = shim.wrap_tensor(handle);
+  shim.aoti_torch_delete_tensor_object(handle);
+  return object;
+}
+
 // The same as DLPack's exchange API gives, by the shim's accessors: for a
 // plain tensor, whose keys say that it is strided and on a CPU.
 static inline bool handle_read(tensor_handle handle, og_tensor *out) {

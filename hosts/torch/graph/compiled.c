@@ -173,11 +173,8 @@ static PyObject *strided_view(PyObject *base, const og_tensor *view,
   tensor_handle made;
   if (handle != NULL && guard_can_wrap() && guard_is_plain(base) &&
       shim.aoti_torch__reinterpret_tensor(handle, view->ndim, view->shape,
-                                          view->strides, offset, &made) == 0) {
-    PyObject *object = shim.wrap_tensor(made);
-    shim.aoti_torch_delete_tensor_object(made);
-    return object;
-  }
+                                          view->strides, offset, &made) == 0)
+    return handle_wrap(made);
   PyObject *sizes = PyTuple_New(view->ndim), *strides = PyTuple_New(view->ndim);
   PyObject *object = NULL;
   for (int32_t d = 0; sizes && strides && d < view->ndim; ++d) {
@@ -281,10 +278,7 @@ static bool given_take(const opgraft_call *call, PyObject **storages) {
   for (int32_t i = 0; i < call->storage_count; ++i) {
     tensor_handle handle = call->given[i].owner;
     call->given[i].owner = NULL;
-    if (handle != NULL) {
-      storages[i] = shim.wrap_tensor(handle);
-      shim.aoti_torch_delete_tensor_object(handle);
-    }
+    if (handle != NULL) storages[i] = handle_wrap(handle);
     is_whole &= storages[i] != NULL;
   }
   return is_whole;

@@ -13,6 +13,7 @@
 #include "torch/base/pool.h"
 #include "torch/base/raised.h"
 #include "torch/base/shim.h"
+#include "torch/base/tensor.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
 #include "torch/graph/recipe.h"
@@ -415,9 +416,7 @@ static PyObject *object_make(const og_tensor *tensor) {
                     "opgraft: no view of the plan's memory");
     return NULL;
   }
-  PyObject *object = shim.wrap_tensor(handle);
-  shim.aoti_torch_delete_tensor_object(handle);
-  return object;
+  return handle_wrap(handle);
 }
 
 static PyObject *arg_object(const node_state *state,
@@ -523,12 +522,13 @@ static bool python_give(const opgraft_node_call *node, int32_t index,
   if (plain != NULL && same_shape(plain, node->out[index]) &&
       result_give(node, index, plain))
     return true;
-  tensor_handle made = like_wanted(node->out[index]);
+  tensor_handle made = like_wanted(node->out[index]), second;
   if (made == NULL) {
     PyErr_NoMemory();
     return false;
   }
-  if (object_fill(shim.wrap_tensor(made), result))
+  if (shim.aoti_torch_new_tensor_handle(made, &second) == 0 &&
+      object_fill(handle_wrap(second), result))
     return handle_give(node, index, made);
   shim.aoti_torch_delete_tensor_object(made);
   return false;
