@@ -83,74 +83,116 @@ OG_INLINE vf v_exp2_rough(vf x) {
   return v_exp2_join(s, whole);
 }
 
-// e^x by a two-part ln 2 and a fit of (e^r - 1 - r) / r^2, whose relative error
-// in e^r is 4e-9 for |r| <= ln 2 / 2.
-OG_INLINE vf v_exp(vf x) {
-  x = v_min(v_set1(89.0f), v_max(v_set1(-104.0f), x));
-  const vf n = v_floor(v_fma(x, v_set1(1.44269504f), v_set1(0.5f)));
-  vf r = v_fma(n, v_set1(-0.693145752f), x);
-  r = v_fma(n, v_set1(-1.42860677e-6f), r);
+// e^r - 1 for |r| <= ln 2 / 2, by a fit of (e^r - 1 - r) / r^2 whose relative
+// error in e^r is 4e-9.
+OG_INLINE vf v_expm1_near(vf r) {
   vf s = v_set1(1.38145278e-3f);
   s = v_fma(s, r, v_set1(8.36874451e-3f));
   s = v_fma(s, r, v_set1(4.16683927e-2f));
   s = v_fma(s, r, v_set1(1.66665211e-1f));
   s = v_fma(s, r, v_set1(4.9999994e-1f));
-  s = v_add(v_fma(v_mul(r, r), s, r), v_set1(1));  // 1 last: it rounds once
-  return v_scale2(s, n);
+  return v_fma(v_mul(r, r), s, r);
 }
 
-// x * sigmoid(z), without rounding the sigmoid.
+// How often ln 2 goes into x, and what is left, by a two-part ln 2.
+OG_INLINE vf v_exp_split(vf x, vf *out_rest) {
+  const vf n = v_floor(v_fma(x, v_set1(1.44269504f), v_set1(0.5f)));
+  const vf r = v_fma(n, v_set1(-0.693145752f), x);
+  *out_rest = v_fma(n, v_set1(-1.42860677e-6f), r);
+  return n;
+}
+
+OG_INLINE vf v_exp(vf x) {
+  vf r;
+  x = v_min(v_set1(89.0f), v_max(v_set1(-104.0f), x));
+  const vf n = v_exp_split(x, &r);
+  // 1 last: it rounds once.
+  return v_scale2(v_add(v_expm1_near(r), v_set1(1)), n);
+}
+
+// x * sigmoid(z): x / (1 + e^-z), where neither the power nor the sigmoid is
+// rounded. 0 below -88.37, where the power would soon be infinite.
 OG_INLINE vf v_times_sigmoid(vf x, vf z) {
-#if OG_V_HAS_MASKS
-  const vf e = v_exp2(v_mul(z, v_set1(-1.44269504f)));
-#else
-  const vf e = v_exp(v_neg(z));
-#endif
-  return v_div(x, v_add(v_set1(1), e));
+  vf r;
+  const vf most = v_set1(88.37f);
+  const vf y = v_min(v_set1(87.0f), v_max(v_neg(most), z));
+  const vf n = v_exp_split(v_neg(y), &r);
+  const vf power = v_exp2_join(v_set1(1), n);
+  const vf sum = v_fma(power, v_expm1_near(r), v_add(power, v_set1(1)));
+  return v_div(x, v_select_lt(z, v_neg(most), v_set1(INFINITY), sum));
 }
 
 OG_INLINE vf v_sigmoid(vf x) { return v_times_sigmoid(v_set1(1), x); }
 
-// Near zero the odd polynomial of Cephes, else 1 - 2 / (e^2x + 1).
+// Near zero the odd polynomial of Cephes, else 1 - 2 / (e^2|x| + 1) with the
+// sign of x.
 OG_INLINE vf v_tanh(vf x) {
-  const vf x2 = v_mul(x, x);
+  const vf x2 = v_mul(x, x), size = v_max(x, v_neg(x));
   vf s = v_set1(-5.70498872745e-3f);
   s = v_fma(s, x2, v_set1(2.06390887954e-2f));
   s = v_fma(s, x2, v_set1(-5.37397155531e-2f));
   s = v_fma(s, x2, v_set1(1.33314422036e-1f));
   s = v_fma(s, x2, v_set1(-3.33332819422e-1f));
   const vf near = v_fma(v_mul(s, x2), x, x);
-  const vf e = v_exp(v_add(x, x));
-  const vf far = v_sub(v_set1(1), v_div(v_set1(2), v_add(e, v_set1(1))));
-  return v_select_lt(x2, v_set1(0.390625f), near, far);
+  const vf rest = v_times_sigmoid(v_set1(2), v_mul(size, v_set1(-2)));
+  const vf far = v_sub(v_set1(1), rest);
+  return v_select_lt(x2, v_set1(0.390625f), near,
+                     v_select_lt(x, v_zero(), v_neg(far), far));
 }
 
-// erfc(|z|) by the Chebyshev fit of Numerical Recipes (6.2), relative error
-// 1.2e-7, to which the rounded exponent adds z^2 units in the last place.
-OG_INLINE vf v_erfc_abs(vf z) {
-  const vf a = v_max(z, v_neg(z));
-  const vf t = v_div(v_set1(1), v_fma(a, v_set1(0.5f), v_set1(1)));
-  vf s = v_set1(0.17087277f);
-  s = v_fma(s, t, v_set1(-0.82215223f));
-  s = v_fma(s, t, v_set1(1.48851587f));
-  s = v_fma(s, t, v_set1(-1.13520398f));
-  s = v_fma(s, t, v_set1(0.27886807f));
-  s = v_fma(s, t, v_set1(-0.18628806f));
-  s = v_fma(s, t, v_set1(0.09678418f));
-  s = v_fma(s, t, v_set1(0.37409196f));
-  s = v_fma(s, t, v_set1(1.00002368f));
-  s = v_fma(s, t, v_set1(-1.26551223f));
-  return v_mul(t, v_exp(v_fma(v_neg(a), a, s)));
+// x^2 as a rounded square and what the rounding left, for |x| < 16.
+OG_INLINE vf v_square_split(vf x, vf *out_left) {
+#if OG_V_HAS_FMA
+  const vf square = v_mul(x, x);
+  *out_left = v_fma(x, x, v_neg(square));
+  return square;
+#else
+  const vf high = v_mul(v_round(v_mul(x, v_set1(128))), v_set1(0x1p-7f));
+  *out_left = v_mul(v_sub(x, high), v_add(x, high));
+  return v_mul(high, high);
+#endif
+}
+
+// erfc(a) = e^-a^2 g(t) for a in [0, 10.5], given a^2 as a rounded square and
+// what the rounding left: a fit of g(t) / t in t = 1 / (1 + 0.6 a), whose
+// relative error is 4e-8.
+OG_INLINE vf v_erfc_of_square(vf a, vf square, vf left) {
+  vf r;
+  const vf t = v_div(v_set1(1), v_fma(a, v_set1(0.6f), v_set1(1)));
+  const vf u = v_sub(t, v_set1(0.5f));
+  vf s = v_set1(0.0653167143f);
+  s = v_fma(s, u, v_set1(-0.0220278371f));
+  s = v_fma(s, u, v_set1(-0.118074723f));
+  s = v_fma(s, u, v_set1(0.0966396853f));
+  s = v_fma(s, u, v_set1(0.111544609f));
+  s = v_fma(s, u, v_set1(-0.186096981f));
+  s = v_fma(s, u, v_set1(-0.141946211f));
+  s = v_fma(s, u, v_set1(0.347592831f));
+  s = v_fma(s, u, v_set1(0.691572785f));
+  s = v_fma(s, u, v_set1(0.592574954f));
+  const vf n = v_exp_split(v_neg(square), &r);
+  const vf g = v_mul(s, t);
+  return v_scale2(v_fma(g, v_expm1_near(v_sub(r, left)), g), n);
 }
 
 OG_INLINE vf v_erfc(vf x) {
-  const vf tail = v_erfc_abs(x);
+  vf left;
+  const vf a = v_min(v_set1(10.5f), v_max(x, v_neg(x)));
+  const vf square = v_square_split(a, &left);
+  const vf tail = v_erfc_of_square(a, square, left);
   return v_select_lt(v_zero(), x, tail, v_sub(v_set1(2), tail));
 }
 
-// The normal distribution function.
+// The normal distribution function: erfc(-x / sqrt(2)) / 2. The square is that
+// of x, since the rounded x / sqrt(2) would count x^2 times.
 OG_INLINE vf v_normal_cdf(vf x) {
-  return v_mul(v_set1(0.5f), v_erfc(v_mul(x, v_set1(-0.70710678f))));
+  const vf half = v_set1(0.5f);
+  vf left;
+  const vf a = v_min(v_set1(14.8f), v_max(x, v_neg(x)));
+  const vf square = v_mul(half, v_square_split(a, &left));
+  const vf tail = v_mul(half, v_erfc_of_square(v_mul(a, v_set1(0.70710678f)),
+                                               square, v_mul(half, left)));
+  return v_select_lt(x, v_zero(), tail, v_sub(v_set1(1), tail));
 }
 
 // Sine and cosine of `turns` whole turns, |turns| <= 0.5.
