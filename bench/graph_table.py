@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of bench/graphs.py as goals, a table in text and HTML, a picture."""
+
+from __future__ import annotations
+
+import functools
+import html
+import math
+import statistics
+from pathlib import Path
+from typing import Any, Iterator
+
+import graph_peers
+import harness
+import results
+
+Row = dict[str, Any]
+
+OURS = "opgraft_max"
+TIMED = [n for n, p in graph_peers.ALL.items() if p.is_timed]
+RIVALS = [n for n in TIMED if not graph_peers.ALL[n].is_ours]
+INDUCTORS = ("inductor", "inductor_max")
+AT_LIMIT = 0.9  # of the limit: nothing is left to win
+MEAN_BEST, MEAN_INDUCTOR, MEAN_INDUCTOR_FAST = 1.25, 2.5, 1.6
+FAST_SHARE = 0.5  # of FMA peak, by torch's matrix products
+LEAST_RATIO = {"resnet18": 0.9}  # of the best peer; 0.95 elsewhere
+# By graph: the rival (None: the best peer), and the most of its time.
+NAMED = {
+    "minilm": (None, 0.75), "llama_decode": (None, 0.9),
+    "vit_tiny": (None, 0.8), "custom_block": (None, 0.8),
+    "chain_200": ("inductor", 0.2), "mlp_training": ("inductor", 0.6),
+    "bert_small_training": ("inductor", 0.8)}
+BACKEND_MS = {"minilm": 50.0, "bert_base": 150.0}
+COLD, SEEDED, OF_ZERO = 8.0, 4.0, 0.9
+FORMULA = ("limit: the larger of FLOPs of matrix products / FMA peak (bf16: "
+           "dot peak where there are dots) and, where they exceed the last "
+           "cache, bytes of weights and arguments / read bandwidth")
+
+
+# --- What a row says ------------------------------------------------------------
+
+
+def ms(row: Row, peer: str) -> float | None:
+    found = row.get(peer, {})
+    return found["ms"]["median"] if "ms" in found else None
+
+
+def is_like(row: Row, peer: str) -> bool:
+    """A peer that runs the same graph: custom operators as they are."""
+    return not row.get(peer, {}).get("inlined", False)
+
+
+def best_rival(row: Row) -> tuple[str, float] | None:
+    found = [(t, n) for n in RIVALS if (t := ms(row, n)) is not None
+             and is_like(row, n)]
+    if not found:
+        return None
+    time, name = min(found)
+    return name, time
+
+
+def best_inductor(row: Row) -> float | None:
+    return min((t for n in INDUCTORS if (t := ms(row, n)) is not None),
+               default=None)
+
+
+@functools.cache
+def last_cache_bytes() -> float:
+    sizes = [0.0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = path.read_text().strip()
+        unit = {"K": 1024.0, "M": 1024.0 ** 2}.get(text[-1:], 0.0)
+        sizes.append(float(text[:-1]) * unit if unit else float(text))
+    return max(sizes)
+
+
+def limit_ms(row: Row) -> float | None:
+    """What the machine needs at least (FORMULA); None where the graph has no
+    matrix products and fits in a cache, or the machine was not measured."""
+    eager, machine = row.get("eager", {}), row.get("machine", {})
+    if "flops" not in eager or "gflops" not in machine:
+        return None
+    limit = eager["flops"] / machine["gflops"] / 1e6
+    if eager["bytes"] > last_cache_bytes():
+        limit = max(limit, eager["bytes"] / machine["gbs"] / 1e6)
+    return limit if limit > 0 else None
+
+
+def limit_share(row: Row, peer: str) -> float | None:
+    time, limit = ms(row, peer), limit_ms(row)
+    return limit / time if time is not None and limit is not None else None
+
+
+def mean(values: list[float]) -> float:
+    return math.exp(statistics.fmean(math.log(v) for v in values))
+
+
+def split(key: str) -> tuple[str, int]:
+    graph, _, threads = key.partition(" ")
+    return graph, int(threads)
+
+
+# --- Goals ----------------------------------------------------------------------
+
+
+def goals(rows: dict[str, Row]) -> harness.Goals:
+    found = harness.Goals("graphs")
+    for threads in sorted({split(k)[1] for k in rows}, reverse=True):
+        of = {split(k)[0]: r for k, r in rows.items()
+              if split(k)[1] == threads}
+        steady_goals(found, of, threads)
+    most = max((split(k)[1] for k in rows), default=0)
+    of = {split(k)[0]: r for k, r in rows.items() if split(k)[1] == most}
+    named_goals(found, of)
+    compile_goals(found, of)
+    return found
+
+
+def open_rows(rows: dict[str, Row]) -> dict[str, Row]:
+    """Rows with a time of ours that is not at the limit already."""
+    return {g: r for g, r in rows.items() if ms(r, OURS) is not None
+            and (limit_share(r, OURS) or 0.0) < AT_LIMIT}
+
+
+def steady_goals(found: harness.Goals, rows: dict[str, Row], threads: int
+                 ) -> None:
+    open_now = open_rows(rows)
+    where = f"{threads} thread{'s' if threads > 1 else ''}"
+    best = {g: b[1] / ms(r, OURS) for g, r in open_now.items()
+            if (b := best_rival(r)) is not None}
+    if best:
+        found.add(f"{where}: best peer's time / ours, mean of {len(best)}",
+                  mean(list(best.values())), MEAN_BEST, at_most=False)
+    for is_fast, bound in ((False, MEAN_INDUCTOR), (True, MEAN_INDUCTOR_FAST)):
+        ratios = [t / ms(r, OURS) for r in open_now.values()
+                  if (t := best_inductor(r)) is not None
+                  and products_are_fast(r) == is_fast]
+        if ratios:
+            how = "at or over" if is_fast else "under"
+            found.add(f"{where}: best Inductor's time / ours, mean of "
+                      f"{len(ratios)}, torch's products {how} half of peak",
+                      mean(ratios), bound, at_most=False)
+    for graph, ratio in best.items():
+        found.add(f"{where}: {graph}: best peer's time / ours", ratio,
+                  LEAST_RATIO.get(graph, 0.95), at_most=False)
+
+
+def products_are_fast(row: Row) -> bool:
+    machine = row.get("machine", {})
+    return (machine.get("product_gflops", 0.0)
+            >= FAST_SHARE * machine.get("gflops", math.inf))
+
+
+def named_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
+    for graph, (rival, most) in NAMED.items():
+        row = rows.get(graph)
+        time = ms(row, OURS) if row is not None else None
+        if row is None or time is None:
+            continue
+        best = best_rival(row)
+        known = ms(row, rival) if rival is not None else best and best[1]
+        what = f"{graph}: ours / {rival or 'the best peer'}"
+        if not known:
+            found.absent(what, row.get(rival or "", {}).get(
+                "failed", "no peer ran"))
+        else:
+            found.add(what, time / known, most)
+
+
+def ratios_of(rows: dict[str, Row], kind: str) -> list[float]:
+    """Inductor's start / ours, cold; ours with empty caches in all cases."""
+    return [row["inductor"]["starts"][kind] / row[OURS]["starts"]["cold"]
+            for row in rows.values()
+            if kind in row.get("inductor", {}).get("starts", {})
+            and "cold" in row.get(OURS, {}).get("starts", {})]
+
+
+def compile_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
+    for graph, most in BACKEND_MS.items():
+        seconds = rows.get(graph, {}).get(OURS, {}).get("backend_s")
+        if seconds is not None:
+            found.add(f"{graph}: the backend's time", seconds * 1e3, most,
+                      unit=" ms")
+    for kind, least in (("cold", COLD), ("seeded", SEEDED)):
+        ratios = ratios_of(rows, kind)
+        if ratios:
+            found.add(f"Inductor's {kind} start / our cold one, mean of "
+                      f"{len(ratios)}", mean(ratios), least, at_most=False)
+    for graph, row in rows.items():
+        zero = row.get("aot_eager", {}).get("starts", {}).get("cold")
+        ours = row.get(OURS, {}).get("starts", {}).get("cold")
+        if zero is not None and ours is not None:
+            found.add(f"{graph}: cold start of a backend of 0 s / ours",
+                      zero / ours, OF_ZERO, at_most=False)
+
+
+# --- Text -----------------------------------------------------------------------
+
+
+def time_text(value: float) -> str:
+    return f"{value:.4f}" if value < 0.1 else f"{value:.3g}"
+
+
+def cell(row: Row, peer: str) -> str:
+    found = row.get(peer)
+    if found is None:
+        return ""
+    if "ms" not in found:
+        return "fails"
+    spread = found["ms"]
+    mark = "*" if found.get("inlined") else ""
+    mark += "~" if spread["blocks"] == 0 else ""
+    return (f"{time_text(spread['median'])}{mark} "
+            f"[{time_text(spread['least'])}, {time_text(spread['most'])}]")
+
+
+def line(graph: str, threads: int, row: Row) -> str:
+    out = [f"{graph}, {threads} threads (ms: median [least, most] of blocks)"]
+    for name in TIMED:
+        if name not in row:
+            continue
+        found = row[name]
+        text = found.get("failed") or cell(row, name)
+        share = limit_share(row, name)
+        more = [f"{share:.0%} of the limit"] if share else []
+        more += [f"{kind} {s:.2f} s"
+                 for kind, s in found.get("starts", {}).items()]
+        if "peak_mb" in found:
+            more.append(f"peak {found['peak_mb']:.0f} MB")
+        if "error" in found:
+            more.append(f"error {found['error']:.0e}")
+        out.append(f"  {graph_peers.ALL[name].label:<18} {text}"
+                   + (f"  ({', '.join(more)})" if more else ""))
+    return "\n".join(out)
+
+
+def failures(rows: dict[str, Row]) -> Iterator[str]:
+    for key, row in rows.items():
+        for name in TIMED:
+            if "failed" in row.get(name, {}):
+                yield (f"{key} threads, {graph_peers.ALL[name].label}: "
+                       f"{row[name]['failed']}")
+
+
+HEADS = ["graph", "threads", *(graph_peers.ALL[n].label for n in TIMED),
+         "best / ours", "limit, ms", "ours, % of it"]
+
+
+def table(rows: dict[str, Row]) -> Iterator[list[str]]:
+    for key, row in rows.items():
+        graph, threads = split(key)
+        best, ours = best_rival(row), ms(row, OURS)
+        limit, share = limit_ms(row), limit_share(row, OURS)
+        yield [graph, str(threads), *(cell(row, n) for n in TIMED),
+               f"{best[1] / ours:.2f}" if best and ours else "",
+               time_text(limit) if limit else "",
+               f"{share:.0%}" if share else ""]
+
+
+def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
+    """Seconds of each start and peak megabytes, by graph and peer."""
+    for key, row in rows.items():
+        for name, peer in graph_peers.ALL.items():
+            starts = row.get(name, {}).get("starts", {})
+            if starts:
+                yield [*key.split(), peer.label,
+                       *(f"{starts[k]:.2f}" if k in starts else ""
+                         for k in ("cold", "seeded", "warm")),
+                       f"{row[name].get('peak_mb', 0):.0f}"]
+
+
+START_HEADS = ["graph", "threads", "peer", "cold, s", "seeded, s", "warm, s",
+               "peak, MB"]
+NOTES = [
+    FORMULA + ".",
+    "*: the graph with PyTorch's operators in place of custom ones, which the "
+    "peer refuses; it is no rival there. ~: other processes held the cores "
+    "during every block.",
+    "Starts: seconds from the first call of the peer's compiler to the first "
+    "result, imports left out. Cold: empty caches; seeded: the C++ compiler's "
+    "probe and precompiled header are there; warm: a second process."]
+
+
+# --- Pages ----------------------------------------------------------------------
+
+
+def markdown(rows: dict[str, Row]) -> str:
+    def lines(heads: list[str], body: Iterator[list[str]]) -> list[str]:
+        return ["| " + " | ".join(heads) + " |",
+                "|" + "---|" * len(heads),
+                *("| " + " | ".join(cells) + " |" for cells in body)]
+
+    return "\n".join([
+        "# The graph engine beside its rivals", "",
+        f"`bench/graphs.py`, on {results.processor()}. Milliseconds a call: "
+        "median [least, most] of the blocks.", "",
+        "![speed relative to the best peer](graphs.png)", "",
+        *lines(HEADS, table(rows)), "", *(n + "\n" for n in NOTES),
+        *lines(START_HEADS, start_table(rows)), "",
+        *(f"- {f}" for f in failures(rows)), ""])
+
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<title>The graph engine beside its rivals</title>
+<style>
+body {{ font: 14px sans-serif; margin: 2em; }}
+table {{ border-collapse: collapse; margin: 1em 0; }}
+td, th {{ border: 1px solid #ccc; padding: 2px 6px; text-align: right; }}
+td:first-child, th {{ text-align: left; }}
+</style></head><body>
+<h1>The graph engine beside its rivals</h1>
+<p>bench/graphs.py, on {machine}. Milliseconds a call: median [least, most] of
+the blocks.</p>
+{body}
+</body></html>
+"""
+
+
+def page(rows: dict[str, Row]) -> str:
+    def as_table(heads: list[str], body: Iterator[list[str]]) -> str:
+        return "<table><tr>" + "".join(
+            f"<th>{html.escape(h)}</th>" for h in heads) + "</tr>\n" + "\n".join(
+            "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells)
+            + "</tr>" for cells in body) + "</table>"
+
+    failed = "".join(f"<li>{html.escape(f)}</li>" for f in failures(rows))
+    return PAGE.format(machine=html.escape(results.processor()), body="\n".join([
+        as_table(HEADS, table(rows)), *(f"<p>{html.escape(n)}</p>"
+                                        for n in NOTES),
+        as_table(START_HEADS, start_table(rows)), f"<ul>{failed}</ul>"]))
+
+
+def picture(rows: dict[str, Row], path: Path) -> None:
+    """Speed of each peer over the best rival's, a group of bars a graph."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        print(f"no picture: {error}")
+        return
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    counts = sorted({split(k)[1] for k in rows}, reverse=True)
+    figure, axes = plt.subplots(len(counts), 1, squeeze=False, figsize=(
+        14, 4.5 * len(counts)), layout="constrained")
+    for axis, threads in zip(axes[:, 0], counts):
+        of = {split(k)[0]: r for k, r in rows.items()
+              if split(k)[1] == threads and best_rival(r) is not None}
+        for i, name in enumerate(TIMED):
+            bars = [(x, best_rival(r)[1] / t) for x, r in enumerate(of.values())
+                    if (t := ms(r, name)) is not None]
+            ours = graph_peers.ALL[name].is_ours
+            axis.bar([x + (i - len(TIMED) / 2) * 0.1 for x, _ in bars],
+                     [y for _, y in bars], 0.1,
+                     label=graph_peers.ALL[name].label,
+                     edgecolor="black" if ours else "none")
+        axis.axhline(1, color="grey", linewidth=0.8)
+        axis.set_xticks(range(len(of)), list(of), rotation=30, ha="right")
+        axis.set_ylabel("best peer's time / this one's")
+        axis.set_title(f"{threads} threads: higher is faster")
+    axes[0, 0].legend(ncols=4, fontsize=8)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def write(rows: dict[str, Row], folder: Path) -> None:
+    """graphs.md, graphs.html and graphs.png."""
+    (folder / "graphs.md").write_text(markdown(rows))
+    (folder / "graphs.html").write_text(page(rows))
+    picture(rows, folder / "graphs.png")
