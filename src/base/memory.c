@@ -47,6 +47,21 @@ void *og_realloc(void *memory, size_t size_bytes) {
 
 void og_free(void *memory) { free(memory); }
 
+bool og_array_reserve(void **array, int32_t count, int32_t *capacity,
+                      size_t element_bytes) {
+  size_t size_bytes;
+  int64_t grown = *capacity > 0 ? *capacity : 16;
+  if (count <= *capacity) return true;
+  while (grown < count) grown *= 2;
+  if (grown > INT32_MAX) grown = count;
+  if (!og_size_mul((size_t)grown, element_bytes, &size_bytes)) return false;
+  void *moved = og_realloc(*array, size_bytes);
+  if (moved == NULL) return false;
+  *array = moved;
+  *capacity = (int32_t)grown;
+  return true;
+}
+
 // --- Arenas ------------------------------------------------------------------
 
 // Each block is twice the one before it, up to a limit; what is larger than the

@@ -69,6 +69,10 @@ void *og_alloc_aligned(size_t alignment, size_t size_bytes);
 void *og_realloc(void *memory, size_t size_bytes);  // keeps `memory` on failure
 void og_free(void *memory);
 void og_alloc_fail_at(int64_t n);
+// Grows an array from og_alloc until it has room for `count` elements; false,
+// and as it was, when memory is short.
+bool og_array_reserve(void **array, int32_t count, int32_t *capacity,
+                      size_t element_bytes);
 
 // Memory that is freed all at once. A zeroed og_arena is ready to use.
 typedef struct og_arena_block og_arena_block;

@@ -91,18 +91,6 @@ const char *og_graph_string(opgraft_graph *graph, const char *text) {
 
 // --- Values ------------------------------------------------------------------
 
-// Room for one more element.
-static bool reserve(void **array, int32_t count, int32_t *capacity,
-                    size_t element_bytes) {
-  if (count < *capacity) return true;
-  const int32_t grown = *capacity ? *capacity * 2 : 16;
-  void *moved = og_realloc(*array, (size_t)grown * element_bytes);
-  if (moved == NULL) return false;
-  *array = moved;
-  *capacity = grown;
-  return true;
-}
-
 og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
                            int32_t ndim, opgraft_size *out_strides,
                            opgraft_error *error) {
@@ -151,8 +139,8 @@ og_status og_graph_add_value(opgraft_graph *graph, og_value_kind kind,
     else
       OG_TRY(og_graph_strides(graph, dims, ndim, dims + rank, error));
   }
-  if (!reserve((void **)&graph->values, graph->value_count,
-               &graph->value_capacity, sizeof *graph->values))
+  if (!og_array_reserve((void **)&graph->values, graph->value_count + 1,
+                        &graph->value_capacity, sizeof *graph->values))
     return og_graph_no_memory(error);
   *out_value = graph->value_count++;
   graph->values[*out_value] = (og_value){.kind = kind,
@@ -268,8 +256,8 @@ static og_status input_add(opgraft_graph *graph, const char *name,
                            opgraft_error *error) {
   og_input input = {.value = value, .size = size};
   OG_TRY(name_copy(graph, name, &input.name, error));
-  if (!reserve((void **)&graph->inputs, graph->input_count,
-               &graph->input_capacity, sizeof *graph->inputs))
+  if (!og_array_reserve((void **)&graph->inputs, graph->input_count + 1,
+                        &graph->input_capacity, sizeof *graph->inputs))
     return og_graph_no_memory(error);
   graph->inputs[graph->input_count++] = input;
   return OG_OK;
@@ -363,8 +351,8 @@ og_status opgraft_graph_add_constant(opgraft_graph *graph, const char *name,
 static og_status output_add(opgraft_graph *graph, og_output output,
                             opgraft_error *error) {
   OG_TRY(building(graph, error));
-  if (!reserve((void **)&graph->outputs, graph->output_count,
-               &graph->output_capacity, sizeof *graph->outputs))
+  if (!og_array_reserve((void **)&graph->outputs, graph->output_count + 1,
+                        &graph->output_capacity, sizeof *graph->outputs))
     return og_graph_no_memory(error);
   graph->outputs[graph->output_count++] = output;
   return OG_OK;
@@ -434,8 +422,8 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
                           const opgraft_value *out, int32_t out_count,
                           const opgraft_arg *attrs, int32_t *out_node,
                           opgraft_error *error) {
-  if (!reserve((void **)&graph->nodes, graph->node_count, &graph->node_capacity,
-               sizeof *graph->nodes))
+  if (!og_array_reserve((void **)&graph->nodes, graph->node_count + 1,
+                        &graph->node_capacity, sizeof *graph->nodes))
     return og_graph_no_memory(error);
   og_node node = {.op = op, .in_count = in_count, .out_count = out_count};
   const size_t ids = (size_t)(in_count + out_count);

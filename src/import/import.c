@@ -19,7 +19,6 @@ static const og_aten_row rows[] = {
 };
 #undef OG_ATEN
 enum { ROW_COUNT = (int)(sizeof rows / sizeof *rows), SLOT_COUNT = 1024 };
-enum { LIST_DEPTH_MAX = 8 };  // of an argument
 
 // A graph's view of the rows, made at its first record.
 typedef struct og_import_table {
@@ -79,9 +78,8 @@ const char *opgraft_graph_row(int32_t index) {
 
 // --- Records -----------------------------------------------------------------
 
-// What is wrong with an argument; NULL: nothing.
-static const char *arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
-                             int depth) {
+const char *og_arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
+                         int depth) {
   if (arg->kind < 0 || arg->kind > OPGRAFT_ARG_OTHER)
     return "has an unknown kind";
   if (arg->kind == OPGRAFT_ARG_VALUE &&
@@ -90,10 +88,15 @@ static const char *arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
   if (arg->kind == OPGRAFT_ARG_SIZE &&
       (arg->size < 0 || arg->size >= graph->sizes.count))
     return "names a size that is not in the graph";
+  if ((arg->kind == OPGRAFT_ARG_STR || arg->kind == OPGRAFT_ARG_OTHER) &&
+      arg->s == NULL)
+    return "is text that is NULL";
   if (arg->kind != OPGRAFT_ARG_LIST && arg->count != 0)
     return "has a count but is not a list";
-  if (arg->count < 0 || depth == LIST_DEPTH_MAX)
+  if (arg->count < 0 || depth == OG_IMPORT_DEPTH)
     return "is a list with a negative count, or nested too deep";
+  if (arg->kind == OPGRAFT_ARG_LIST && arg->count > 0 && arg->list == NULL)
+    return "is a list that is NULL";
   if (arg->written != 0 &&
       (arg->kind != OPGRAFT_ARG_VALUE || arg->written < 0 ||
        arg->written > OPGRAFT_WRITTEN_BASE))
@@ -107,7 +110,7 @@ static og_status args_check(const opgraft_graph *graph,
                             opgraft_error *error) {
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_arg *arg = &args[i];
-    const char *fault = arg_fault(graph, arg, depth);
+    const char *fault = og_arg_fault(graph, arg, depth);
     if (fault != NULL)
       return og_error_set(error, OG_INVALID, record->name, arg->name,
                           "%s: argument %d %s", record->name, (int)i, fault);

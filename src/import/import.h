@@ -10,7 +10,10 @@
 struct og_aten_row;
 struct og_spec;
 
-enum { OG_IMPORT_OPERANDS = 128 };
+enum {
+  OG_IMPORT_OPERANDS = 128,
+  OG_IMPORT_DEPTH = 8,  // of an argument's lists
+};
 
 // One record being translated.
 typedef struct og_import {
@@ -35,6 +38,10 @@ typedef struct og_aten_row {
   int32_t op;
   const char *spec;
 } og_aten_row;
+
+// What is wrong with an argument that lies in `depth` lists; NULL: nothing.
+const char *og_arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
+                         int depth);
 
 #define OG_ATEN(name, handler, op, spec) \
   og_status og_import_##handler(og_import *import);

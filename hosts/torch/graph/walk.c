@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks an FX graph and emits a record for each node.
+// Walks an FX graph and gives each node to the builder (opgraft/builder.h).
 //
 // One pass over the nodes, attributes read once. What a target is (its name,
 // which results are views, whether it is random) is asked of Python once per
@@ -43,27 +43,38 @@ static PyObject *describe(walk *w, PyObject *target) {
   return status == 0 ? known : NULL;
 }
 
+// A node stands for a value, a size or nothing.
+static int stands_for(walk *w, int32_t number, int16_t kind, int32_t id) {
+  opgraft_arg arg = {.kind = kind};
+  if (kind == OPGRAFT_ARG_VALUE)
+    arg.value = id;
+  else if (kind == OPGRAFT_ARG_SIZE)
+    arg.size = id;
+  return walk_engine(w,
+                     opgraft_builder_set(w->builder, number, &arg, &w->error));
+}
+
 static int call_add(walk *w, fx_node *n) {
   n->description = describe(w, n->target);
-  entry *e = n->description != NULL ? walk_entry_new(w, n->node) : NULL;
-  if (e == NULL) return -1;
+  n->number = n->description != NULL ? walk_number_new(w, n->node) : -1;
+  if (n->number < 0) return -1;
   switch (PyLong_AsLong(PyTuple_GetItem(n->description, 0))) {
     case TARGET_OPERATOR:
       if (n->val == NULL)
         return walk_refuse(w, "node %S has no value to go by", n->node);
-      return walk_emit(w, n, n->target, n->description, n->args, n->val, e);
+      return walk_emit(w, n);
     case TARGET_GETITEM:
-      return walk_emit_getitem(w, n, e);
+      return walk_emit_getitem(w, n);
     case TARGET_SKIP:
-      return 0;
+      return stands_for(w, n->number, OPGRAFT_ARG_NONE, 0);
     case TARGET_FUNCTIONALIZED:
-      return walk_functionalized(w, n, e);
+      return walk_functionalized(w, n);
     case TARGET_EFFECTS:
-      return walk_emit_effects(w, n, describe, e);
+      return walk_emit_effects(w, n, describe);
     default:
       if (n->val == NULL)
         return walk_refuse(w, "node %S has no value to go by", n->node);
-      return walk_emit_size(w, n, e);
+      return walk_emit_size(w, n);
   }
 }
 
@@ -84,31 +95,33 @@ static int slot_add(walk *w, int32_t slot) {
 }
 
 static int tensor_input(walk *w, PyObject *val, const char *name, int32_t slot,
-                        bool is_static, entry *e) {
+                        bool is_static, int32_t number) {
   opgraft_value_info info;
+  opgraft_value value;
   if (walk_info_read(w, val, &info) != 0) return -1;
   info.flags = is_static ? OPGRAFT_INPUT_STATIC : 0;
-  e->kind = ENTRY_VALUE;
-  if (slot_add(w, slot) != 0) return -1;
-  return walk_engine(w, opgraft_graph_add_input(w->out->graph, name, &info,
-                                                &e->id, &w->error));
+  if (slot_add(w, slot) != 0 ||
+      walk_engine(w, opgraft_graph_add_input(w->out->graph, name, &info, &value,
+                                             &w->error)) != 0)
+    return -1;
+  return stands_for(w, number, OPGRAFT_ARG_VALUE, value);
 }
 
 static int placeholder_add(walk *w, const fx_node *n) {
-  entry *e = walk_entry_new(w, n->node);
+  const int32_t number = walk_number_new(w, n->node);
   const int32_t slot = w->out->argument_count++;
   const char *name = PyUnicode_AsUTF8AndSize(n->target, NULL);
-  if (e == NULL || name == NULL) return -1;
-  if (n->val == NULL || n->val == Py_None) return 0;  // a token, or unused
+  if (number < 0 || name == NULL) return -1;
+  if (n->val == NULL || n->val == Py_None)  // a token, or unused
+    return stands_for(w, number, OPGRAFT_ARG_NONE, 0);
   if ((PyObject *)Py_TYPE(n->val) == w->symint_type ||
       PyLong_CheckExact(n->val)) {
     opgraft_size size;
-    e->kind = ENTRY_SIZE;
-    if (walk_size_read(w, n->val, &size) != 0 || slot_add(w, slot) != 0)
+    if (walk_size_read(w, n->val, &size) != 0 || slot_add(w, slot) != 0 ||
+        walk_engine(w, opgraft_graph_add_size_input(w->out->graph, name, size,
+                                                    &w->error)) != 0)
       return -1;
-    e->id = size;
-    return walk_engine(
-        w, opgraft_graph_add_size_input(w->out->graph, name, size, &w->error));
+    return stands_for(w, number, OPGRAFT_ARG_SIZE, size);
   }
   if (walk_is_tensor(w, n->val) != 1)
     return walk_refuse(w, "an input is %R, which is no tensor", n->val);
@@ -116,41 +129,42 @@ static int placeholder_add(walk *w, const fx_node *n) {
   if (position == NULL) return -1;
   const int is_static = PySequence_Contains(w->statics, position);
   Py_DECREF(position);
-  return is_static < 0 ? -1 : tensor_input(w, n->val, name, slot, is_static, e);
+  return is_static < 0 ? -1
+                       : tensor_input(w, n->val, name, slot, is_static, number);
 }
 
 // A tensor of the graph's own: a small one becomes part of it, another an
 // input that the graph holds.
 static int constant_tensor(walk *w, PyObject *tensor, const char *name,
-                           entry *e) {
+                           int32_t number) {
   og_tensor view;
+  opgraft_value value;
   if (walk_device_check(w, tensor) != 0) return -1;
   if (!tensor_read(tensor, guard_is_plain(tensor), &view)) {
     PyErr_Clear();
     return walk_refuse(w, "the graph's tensor %R has no plain memory", tensor);
   }
-  e->kind = ENTRY_VALUE;
   if (og_numel(&view) * view.dtype.bits / 8 <= w->context->constant_bytes)
     return walk_engine(w, opgraft_graph_add_constant(w->out->graph, name, &view,
-                                                     &e->id, &w->error));
+                                                     &value, &w->error)) != 0
+               ? -1
+               : stands_for(w, number, OPGRAFT_ARG_VALUE, value);
   const int32_t slot = -1 - (int32_t)PyList_Size(w->out->captured);
   if (PyList_Append(w->out->captured, tensor) != 0) return -1;
-  return tensor_input(w, tensor, name, slot, true, e);
+  return tensor_input(w, tensor, name, slot, true, number);
 }
 
 // `target` names an attribute; Python gave it as the node's value.
 static int attribute_add(walk *w, const fx_node *n, PyObject *attributes) {
-  entry *e = walk_entry_new(w, n->node);
+  const int32_t number = walk_number_new(w, n->node);
   PyObject *object = PyDict_GetItem(attributes, n->target);
   const char *name = PyUnicode_AsUTF8AndSize(n->target, NULL);
-  if (e == NULL || name == NULL) return -1;
+  if (number < 0 || name == NULL) return -1;
   if (object == NULL)
     return walk_refuse(w, "the graph's attribute %S is not there", n->target);
   if (walk_is_tensor(w, object) == 1)
-    return constant_tensor(w, object, name, e);
-  e->kind = ENTRY_OBJECT;
-  e->object = object;
-  return 0;
+    return constant_tensor(w, object, name, number);
+  return walk_constant_set(w, number, object);
 }
 
 static int output_add(walk *w, PyObject *object) {
@@ -165,16 +179,10 @@ static int output_add(walk *w, PyObject *object) {
                      w, opgraft_graph_add_size_output(graph, size, &w->error));
   if ((PyObject *)Py_TYPE(object) != w->node_type)
     return walk_refuse(w, "an output is %R", object);
-  const entry *e = walk_entry_find(w, object);
-  if (e == NULL) return -1;
-  if (e->kind == ENTRY_VALUE || e->kind == ENTRY_NONE)
-    return walk_engine(
-        w, opgraft_graph_add_output(graph, e->kind == ENTRY_VALUE ? e->id : -1,
-                                    &w->error));
-  if (e->kind == ENTRY_SIZE)
-    return walk_engine(w,
-                       opgraft_graph_add_size_output(graph, e->id, &w->error));
-  return walk_refuse(w, "output %S is no tensor", object);
+  const int32_t number = walk_number_find(w, object);
+  return number < 0 ? -1
+                    : walk_engine(w, opgraft_builder_add_output(
+                                         w->builder, number, &w->error));
 }
 
 static int outputs_add(walk *w, const fx_node *n) {
@@ -247,10 +255,12 @@ static int walk_begin(walk *w, PyObject *name, PyObject *tools,
             w, opgraft_graph_add_module(w->out->graph, module, &w->error)) != 0)
       return -1;
   }
-  w->entries = PyDict_New();
+  w->numbers = PyDict_New();
   w->sizes = PyDict_New();
   w->out->captured = PyList_New(0);
-  return w->entries && w->sizes && w->out->captured ? 0 : -1;
+  if (!w->numbers || !w->sizes || !w->out->captured) return -1;
+  return walk_engine(
+      w, opgraft_builder_create(w->out->graph, &w->builder, &w->error));
 }
 
 int graph_walk(PyObject *name, PyObject *nodes, PyObject *tools,
@@ -266,19 +276,12 @@ int graph_walk(PyObject *name, PyObject *nodes, PyObject *tools,
   w->context = context;
   int status = walk_begin(w, name, tools, &attributes);
   const Py_ssize_t count = PyList_Size(nodes);
-  if (status == 0) {
-    w->table = calloc((size_t)count + 1, sizeof *w->table);
-    if (w->table == NULL) {
-      PyErr_NoMemory();
-      status = -1;
-    }
-  }
   for (Py_ssize_t i = 0; status == 0 && i < count; ++i)
     status = node_add(w, PyList_GetItem(nodes, i), attributes);
-  Py_XDECREF(w->entries);
+  opgraft_builder_destroy(w->builder);
+  Py_XDECREF(w->numbers);
   Py_XDECREF(w->sizes);
   pool_free(&w->memory);
-  free(w->table);
   free(w);
   return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of a walk: a node of the FX graph as one of ours.
+// A node of the FX graph, given to the builder.
 
 #include "torch/graph/walk_emit.h"
 
@@ -10,7 +10,7 @@
 #include "torch/base/raised.h"
 #include "torch/graph/walk_read.h"
 
-// --- Records -----------------------------------------------------------------
+// --- Sources -----------------------------------------------------------------
 
 // The last frame of the node's stack trace that someone wrote: 'File
 // "model.py", line 12, in'. An operator's own Python function is generated.
@@ -49,7 +49,7 @@ static const char *module_find(PyObject *meta) {
 }
 
 // Where the node comes from: file and line, else the module's path with line 0.
-void walk_source_read(walk *w, PyObject *meta, opgraft_record *record) {
+static void source_read(walk *w, PyObject *meta, opgraft_record *record) {
   static const char prefix[] = "module ";
   const char *frame = frame_find(meta);
   const char *module = frame == NULL ? module_find(meta) : NULL;
@@ -73,47 +73,58 @@ void walk_source_read(walk *w, PyObject *meta, opgraft_record *record) {
     record->line = (int32_t)strtol(end + 8, NULL, 10);
 }
 
-int walk_record_add(walk *w, opgraft_record *record, PyObject *target,
-                    opgraft_value *ids) {
+// --- Operators ---------------------------------------------------------------
+
+int walk_begin_operator(walk *w, const fx_node *n, opgraft_record *record,
+                        PyObject *target, int is_functional) {
   record->struct_size = sizeof *record;
-  record->results = w->results;
-  record->result_size = sizeof *w->results;
-  record->result_count = w->result_count;
   record->host_node = (int32_t)PyList_Size(w->context->targets);
+  source_read(w, n->meta, record);
   if (PyList_Append(w->context->targets, target) != 0) return -1;
   return walk_engine(
-      w, opgraft_graph_add_node(w->out->graph, record, ids, &w->error));
+      w, opgraft_builder_begin(w->builder, record, is_functional, &w->error));
 }
 
-int walk_emit(walk *w, const fx_node *n, PyObject *target,
-              PyObject *description, PyObject *args, PyObject *val, entry *e) {
-  opgraft_arg list[ARG_MAX];
-  opgraft_value ids[RESULT_MAX];
-  opgraft_record record = {.args = list};
-  w->result_count = 0;
-  record.name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(description, 1), NULL);
-  record.flags = (uint32_t)PyLong_AsLong(PyTuple_GetItem(description, 3));
-  PyObject *views = PyTuple_GetItem(description, 2);
-  const int32_t which = views != Py_None && PyTuple_Size(views) == 1 ? 0 : -1;
+// Begins an operator as Python describes it, with its arguments.
+static int operator_begin(walk *w, const fx_node *n, PyObject *target,
+                          PyObject *description, PyObject *args,
+                          uint32_t flags) {
+  opgraft_record record = {
+      .name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(description, 1), NULL),
+      .flags =
+          flags | (uint32_t)PyLong_AsLong(PyTuple_GetItem(description, 3))};
   if (record.name == NULL ||
-      walk_args_read(w, args, n->kwargs, list, &record.arg_count) != 0 ||
-      walk_result_read(w, val, views, which, e) != 0)
+      walk_begin_operator(w, n, &record, target, false) != 0)
     return -1;
-  if (val == Py_None) w->result_count = 0;
-  walk_source_read(w, n->meta, &record);
-  if (walk_record_add(w, &record, target, ids) != 0) return -1;
-  walk_results_name(e, ids);
-  return 0;
+  return walk_args_add(w, args, n->kwargs);
 }
 
-int walk_emit_getitem(walk *w, const fx_node *n, entry *e) {
-  const entry *from = walk_entry_find(w, PyTuple_GetItem(n->args, 0));
+static int operator_end(walk *w, const fx_node *n) {
+  return walk_engine(w, opgraft_builder_end(w->builder, n->number, &w->error));
+}
+
+// The only result that the schema has, or -1: each item of a tuple is one.
+static int32_t result_which(PyObject *views) {
+  return views != Py_None && PyTuple_Size(views) == 1 ? 0 : -1;
+}
+
+int walk_emit(walk *w, const fx_node *n) {
+  PyObject *views = PyTuple_GetItem(n->description, 2);
+  if (operator_begin(w, n, n->target, n->description, n->args, 0) != 0)
+    return -1;
+  // What gives None has no results.
+  if (n->val != Py_None &&
+      walk_result_add(w, n->val, views, result_which(views)) != 0)
+    return -1;
+  return operator_end(w, n);
+}
+
+int walk_emit_getitem(walk *w, const fx_node *n) {
+  const int32_t from = walk_number_find(w, PyTuple_GetItem(n->args, 0));
   const long index = PyLong_AsLong(PyTuple_GetItem(n->args, 1));
-  if (from == NULL || (index == -1 && PyErr_Occurred() != NULL)) return -1;
-  if (from->kind != ENTRY_LIST || index < 0 || index >= from->count)
-    return walk_refuse(w, "node %S takes an item of what is no list", n->node);
-  *e = from->list[index];
-  return 0;
+  if (from < 0 || (index == -1 && PyErr_Occurred() != NULL)) return -1;
+  return walk_engine(w, opgraft_builder_set_item(w->builder, n->number, from,
+                                                 index, &w->error));
 }
 
 static bool is_symbolic(const walk *w, PyObject *object) {
@@ -121,50 +132,53 @@ static bool is_symbolic(const walk *w, PyObject *object) {
   return type == w->symint_type || type == w->symfloat_type;
 }
 
-int walk_emit_size(walk *w, const fx_node *n, entry *e) {
+int walk_emit_size(walk *w, const fx_node *n) {
   if (is_symbolic(w, n->val) || PyLong_CheckExact(n->val)) {
-    e->kind = ENTRY_SIZE;
-    return walk_size_read(w, n->val, &e->id);
+    opgraft_arg size = {.kind = OPGRAFT_ARG_SIZE};
+    if (walk_size_read(w, n->val, &size.size) != 0) return -1;
+    return walk_engine(
+        w, opgraft_builder_set(w->builder, n->number, &size, &w->error));
   }
   if (n->val == Py_None || n->val == Py_True || n->val == Py_False ||
-      PyFloat_CheckExact(n->val)) {
-    e->kind = ENTRY_OBJECT;
-    e->object = n->val;
-    return 0;
-  }
+      PyFloat_CheckExact(n->val))
+    return walk_constant_set(w, n->number, n->val);
   return walk_refuse(
       w, "node %S computes with sizes in a way that the engine lacks", n->node);
 }
 
+// The token, then what the operator gives.
+static int effects_results(walk *w, const fx_node *n, PyObject *views) {
+  static const opgraft_arg token = {.kind = OPGRAFT_ARG_NONE};
+  const int32_t which = result_which(views);
+  opgraft_builder *builder = w->builder;
+  if (walk_engine(w, opgraft_builder_open_results(builder, &w->error)) != 0 ||
+      walk_engine(
+          w, opgraft_builder_add_known_result(builder, &token, &w->error)) != 0)
+    return -1;
+  const int32_t count = (int32_t)PyTuple_Size(n->val);
+  for (int32_t i = 1; i < count; ++i)
+    if (walk_result_add(w, PyTuple_GetItem(n->val, i), views,
+                        which < 0 ? i - 1 : which) != 0)
+      return -1;
+  return walk_engine(w, opgraft_builder_close_results(builder, &w->error));
+}
+
 // with_effects(token, operator, arguments...) -> (token, results...)
 int walk_emit_effects(walk *w, const fx_node *n,
-                      PyObject *describe_target(walk *, PyObject *), entry *e) {
+                      PyObject *describe_target(walk *, PyObject *)) {
   const Py_ssize_t count = PyTuple_Size(n->args);
-  PyObject *target = count > 1 ? PyTuple_GetItem(n->args, 1) : NULL;
-  PyObject *description = target != NULL ? describe_target(w, target) : NULL;
+  if (count < 2 || n->val == NULL || !PyTuple_Check(n->val))
+    return walk_refuse(w, "node %S has no value to go by", n->node);
+  PyObject *target = PyTuple_GetItem(n->args, 1);
+  PyObject *description = describe_target(w, target);
   PyObject *args =
       description != NULL ? PyTuple_GetSlice(n->args, 2, count) : NULL;
   if (args == NULL) return -1;
-  entry inner = {.kind = ENTRY_NONE};
-  const Py_ssize_t results = PyTuple_Check(n->val) ? PyTuple_Size(n->val) : 0;
-  PyObject *rest = results > 0 ? PyTuple_GetSlice(n->val, 1, results) : NULL;
-  PyObject *flagged = Py_BuildValue(
-      "(OOOi)", PyTuple_GetItem(description, 0),
-      PyTuple_GetItem(description, 1), PyTuple_GetItem(description, 2),
-      OPGRAFT_RECORD_SIDE_EFFECT |
-          (int)PyLong_AsLong(PyTuple_GetItem(description, 3)));
-  int status = rest != NULL && flagged != NULL
-                   ? walk_emit(w, n, target, flagged, args, rest, &inner)
-                   : -1;
-  Py_XDECREF(flagged);
-  Py_XDECREF(rest);
+  const int status = operator_begin(w, n, target, description, args,
+                                    OPGRAFT_RECORD_SIDE_EFFECT);
   Py_DECREF(args);
-  if (status != 0) return -1;
-  e->kind = ENTRY_LIST;
-  e->count = inner.count + 1;
-  e->list = pool_alloc(&w->memory, (size_t)e->count, sizeof *e->list);
-  if (e->list == NULL) return -1;
-  if (inner.count > 0)
-    memcpy(e->list + 1, inner.list, (size_t)inner.count * sizeof *e->list);
-  return 0;
+  if (status != 0 ||
+      effects_results(w, n, PyTuple_GetItem(description, 2)) != 0)
+    return -1;
+  return operator_end(w, n);
 }

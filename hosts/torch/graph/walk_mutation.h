@@ -6,6 +6,6 @@
 
 #include "torch/graph/walk.h"
 
-int walk_functionalized(walk *w, const fx_node *n, entry *e);
+int walk_functionalized(walk *w, const fx_node *n);
 
 #endif  // OG_TORCH_WALK_MUTATION_H

@@ -244,77 +244,52 @@ int walk_is_tensor(const walk *w, PyObject *object) {
   return PyObject_IsInstance(object, w->tensor_type);
 }
 
-// --- Entries -----------------------------------------------------------------
+// --- Nodes -------------------------------------------------------------------
 
-entry *walk_entry_new(walk *w, PyObject *node) {
-  PyObject *index = PyLong_FromLong(w->used);
-  if (index == NULL) return NULL;
-  const int status = PyDict_SetItem(w->entries, node, index);
-  Py_DECREF(index);
-  return status == 0 ? &w->table[w->used++] : NULL;
+int32_t walk_number_new(walk *w, PyObject *node) {
+  PyObject *number = PyLong_FromLong(w->used);
+  if (number == NULL) return -1;
+  const int status = PyDict_SetItem(w->numbers, node, number);
+  Py_DECREF(number);
+  return status == 0 ? w->used++ : -1;
 }
 
-entry *walk_entry_find(const walk *w, PyObject *node) {
-  PyObject *index = PyDict_GetItem(w->entries, node);
-  if (index == NULL) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "opgraft: node %S is used before it is "
-                 "made",
-                 node);
-    return NULL;
-  }
-  return &w->table[PyLong_AsLong(index)];
+int32_t walk_number_find(const walk *w, PyObject *node) {
+  PyObject *number = PyDict_GetItem(w->numbers, node);
+  if (number != NULL) return (int32_t)PyLong_AsLong(number);
+  PyErr_Format(PyExc_RuntimeError, "opgraft: node %S is used before it is made",
+               node);
+  return -1;
+}
+
+int walk_constant_set(walk *w, int32_t number, PyObject *object) {
+  opgraft_arg arg = {0};
+  const constants c = {&w->memory, w->context->others};
+  if (constant_read(&c, object, &arg) != 0) return -1;
+  return walk_engine(w,
+                     opgraft_builder_set(w->builder, number, &arg, &w->error));
 }
 
 // --- Arguments ---------------------------------------------------------------
 
-static int entry_arg(walk *w, const entry *e, opgraft_arg *out) {
-  switch (e->kind) {
-    case ENTRY_VALUE:
-      out->kind = OPGRAFT_ARG_VALUE;
-      out->value = e->id;
-      return 0;
-    case ENTRY_SIZE:
-      out->kind = OPGRAFT_ARG_SIZE;
-      out->size = e->id;
-      return 0;
-    case ENTRY_LIST: {
-      opgraft_arg *list =
-          pool_alloc(&w->memory, (size_t)e->count + 1, sizeof *list);
-      if (list == NULL) return -1;
-      for (int32_t i = 0; i < e->count; ++i)
-        if (entry_arg(w, &e->list[i], &list[i]) != 0) return -1;
-      out->kind = OPGRAFT_ARG_LIST;
-      out->list = list;
-      out->count = e->count;
-      return 0;
-    }
-    case ENTRY_OBJECT: {
-      const constants c = {&w->memory, w->context->others};
-      return constant_read(&c, e->object, out);
-    }
-    default:
-      out->kind = OPGRAFT_ARG_NONE;
-      return 0;
-  }
+static Py_ssize_t items_count(PyObject *object) {
+  return PyTuple_Check(object) ? PyTuple_Size(object) : PyList_Size(object);
 }
 
-static int list_read(walk *w, PyObject *object, opgraft_arg *out, int depth) {
-  const bool is_tuple = PyTuple_Check(object);
-  const Py_ssize_t count =
-      is_tuple ? PyTuple_Size(object) : PyList_Size(object);
-  opgraft_arg *list = pool_alloc(&w->memory, (size_t)count + 1, sizeof *list);
-  if (list == NULL) return -1;
+// Borrowed.
+static PyObject *item_get(PyObject *object, Py_ssize_t i) {
+  return PyTuple_Check(object) ? PyTuple_GetItem(object, i)
+                               : PyList_GetItem(object, i);
+}
+
+static int list_add(walk *w, const char *name, PyObject *object) {
+  if (walk_engine(w, opgraft_builder_open_list(w->builder, name, &w->error)) !=
+      0)
+    return -1;
+  const Py_ssize_t count = items_count(object);
   for (Py_ssize_t i = 0; i < count; ++i)
-    if (walk_arg_read(
-            w,
-            is_tuple ? PyTuple_GetItem(object, i) : PyList_GetItem(object, i),
-            &list[i], depth + 1) != 0)
-      return -1;
-  out->kind = OPGRAFT_ARG_LIST;
-  out->list = list;
-  out->count = (int32_t)count;
-  return 0;
+    if (walk_arg_add(w, NULL, item_get(object, i)) != 0) return -1;
+  return walk_engine(w, opgraft_builder_close_list(w->builder, &w->error));
 }
 
 static int device_read(walk *w, PyObject *object, opgraft_arg *out) {
@@ -328,15 +303,8 @@ static int device_read(walk *w, PyObject *object, opgraft_arg *out) {
   return PyDict_SetItemString(w->context->others, "device cpu", object);
 }
 
-int walk_arg_read(walk *w, PyObject *object, opgraft_arg *out, int depth) {
+static int plain_read(walk *w, PyObject *object, opgraft_arg *out) {
   PyObject *type = (PyObject *)Py_TYPE(object);
-  if (type == w->node_type) {
-    const entry *e = walk_entry_find(w, object);
-    return e == NULL ? -1 : entry_arg(w, e, out);
-  }
-  if (PyTuple_CheckExact(object) || PyList_Check(object))
-    return depth < DEPTH_MAX ? list_read(w, object, out, depth)
-                             : walk_refuse(w, "lists too deep in %S", object);
   if (type == w->symint_type) {
     out->kind = OPGRAFT_ARG_SIZE;
     return size_text(w, object, &out->size);
@@ -346,81 +314,64 @@ int walk_arg_read(walk *w, PyObject *object, opgraft_arg *out, int depth) {
   return constant_read(&c, object, out);
 }
 
-// Positional ones, then named ones.
-int walk_args_read(walk *w, PyObject *positional, PyObject *named,
-                   opgraft_arg *out, int32_t *out_count) {
+int walk_arg_add(walk *w, const char *name, PyObject *object) {
+  if ((PyObject *)Py_TYPE(object) == w->node_type) {
+    const int32_t number = walk_number_find(w, object);
+    return number < 0
+               ? -1
+               : walk_engine(w, opgraft_builder_add_node_arg(
+                                    w->builder, name, number, &w->error));
+  }
+  if (PyTuple_CheckExact(object) || PyList_Check(object))
+    return list_add(w, name, object);
+  opgraft_arg arg = {.name = name};
+  if (plain_read(w, object, &arg) != 0) return -1;
+  return walk_engine(w, opgraft_builder_add_arg(w->builder, &arg, &w->error));
+}
+
+int walk_args_add(walk *w, PyObject *positional, PyObject *named) {
   const Py_ssize_t count = PyTuple_Size(positional);
   PyObject *key, *value;
   Py_ssize_t at = 0;
-  if (count + PyDict_Size(named) > ARG_MAX)
-    return walk_refuse(w, "a node has too many arguments", NULL);
-  *out_count = 0;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    opgraft_arg *arg = &out[(*out_count)++];
-    *arg = (opgraft_arg){0};
-    if (walk_arg_read(w, PyTuple_GetItem(positional, i), arg, 0) != 0)
-      return -1;
-  }
+  for (Py_ssize_t i = 0; i < count; ++i)
+    if (walk_arg_add(w, NULL, PyTuple_GetItem(positional, i)) != 0) return -1;
   while (PyDict_Next(named, &at, &key, &value)) {
-    opgraft_arg *arg = &out[(*out_count)++];
     const char *text = PyUnicode_AsUTF8AndSize(key, NULL);
-    if (text == NULL) return -1;
-    *arg = (opgraft_arg){.name = pool_string(&w->memory, text)};
-    if (arg->name == NULL || walk_arg_read(w, value, arg, 0) != 0) return -1;
+    if (text == NULL || walk_arg_add(w, text, value) != 0) return -1;
   }
   return 0;
 }
 
 // --- Results -----------------------------------------------------------------
 
-opgraft_value_info *walk_result_next(walk *w) {
-  if (w->result_count == RESULT_MAX) {
-    walk_refuse(w, "a node has too many results", NULL);
-    return NULL;
-  }
-  opgraft_value_info *info = &w->results[w->result_count++];
-  *info = (opgraft_value_info){.struct_size = sizeof *info, .ndim = -1};
-  return info;
+static int results_add(walk *w, PyObject *val, PyObject *views, int32_t which) {
+  if (walk_engine(w, opgraft_builder_open_results(w->builder, &w->error)) != 0)
+    return -1;
+  const int32_t count = (int32_t)items_count(val);
+  for (int32_t i = 0; i < count; ++i)
+    if (walk_result_add(w, item_get(val, i), views, which < 0 ? i : which) != 0)
+      return -1;
+  return walk_engine(w, opgraft_builder_close_results(w->builder, &w->error));
 }
 
-// Fills `e` with the shape of `val`; tensors become results, whose ids are
-// their positions until results_name. `views`: by the schema's result.
-int walk_result_read(walk *w, PyObject *val, PyObject *views, int32_t which,
-                     entry *e) {
-  *e = (entry){.kind = ENTRY_NONE};
-  if (val == Py_None) return walk_result_next(w) != NULL ? 0 : -1;
-  if (PyTuple_Check(val) || PyList_Check(val)) {
-    const bool is_tuple = PyTuple_Check(val);
-    e->kind = ENTRY_LIST;
-    e->count = (int32_t)(is_tuple ? PyTuple_Size(val) : PyList_Size(val));
-    e->list = pool_alloc(&w->memory, (size_t)e->count + 1, sizeof *e->list);
-    if (e->list == NULL) return -1;
-    for (int32_t i = 0; i < e->count; ++i)
-      if (walk_result_read(
-              w, is_tuple ? PyTuple_GetItem(val, i) : PyList_GetItem(val, i),
-              views, which < 0 ? i : which, &e->list[i]) != 0)
-        return -1;
-    return 0;
-  }
+int walk_result_add(walk *w, PyObject *val, PyObject *views, int32_t which) {
+  opgraft_value_info info;
+  opgraft_builder *builder = w->builder;
+  if (val == Py_None)
+    return walk_engine(w, opgraft_builder_add_result(builder, NULL, &w->error));
+  if (PyTuple_Check(val) || PyList_Check(val))
+    return results_add(w, val, views, which);
   if ((PyObject *)Py_TYPE(val) == w->symint_type || PyLong_CheckExact(val)) {
-    e->kind = ENTRY_SIZE;
-    return walk_size_read(w, val, &e->id);
+    opgraft_arg size = {.kind = OPGRAFT_ARG_SIZE};
+    if (walk_size_read(w, val, &size.size) != 0) return -1;
+    return walk_engine(
+        w, opgraft_builder_add_known_result(builder, &size, &w->error));
   }
   if (walk_is_tensor(w, val) != 1)
     return walk_refuse(w, "a node gives %R, which is no tensor", val);
-  opgraft_value_info *info = walk_result_next(w);
-  if (info == NULL) return -1;
-  e->kind = ENTRY_VALUE;
-  e->id = w->result_count - 1;
-  if (walk_info_read(w, val, info) != 0) return -1;
+  if (walk_info_read(w, val, &info) != 0) return -1;
   const Py_ssize_t at = which < 0 ? 0 : which;
   if (views != Py_None && at < PyTuple_Size(views))
-    info->view_of = (int32_t)PyLong_AsLong(PyTuple_GetItem(views, at));
-  return 0;
-}
-
-void walk_results_name(entry *e, const opgraft_value *ids) {
-  if (e->kind == ENTRY_VALUE) e->id = ids[e->id];
-  for (int32_t i = 0; e->kind == ENTRY_LIST && i < e->count; ++i)
-    walk_results_name(&e->list[i], ids);
+    info.view_of = (int32_t)PyLong_AsLong(PyTuple_GetItem(views, at));
+  return walk_engine(w, opgraft_builder_add_result(builder, &info, &w->error));
 }

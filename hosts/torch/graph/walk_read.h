@@ -28,23 +28,24 @@ int walk_engine(walk *w, og_status status);
 int walk_size_read(walk *w, PyObject *object, opgraft_size *out);
 int walk_device_check(walk *w, PyObject *val);
 int walk_is_tensor(const walk *w, PyObject *object);
-entry *walk_entry_new(walk *w, PyObject *node);
-int walk_args_read(walk *w, PyObject *positional, PyObject *named,
-                   opgraft_arg *out, int32_t *out_count);
+// The number of a node that is new, or was numbered before; -1 with an
+// exception set.
+int32_t walk_number_new(walk *w, PyObject *node);
+int32_t walk_number_find(const walk *w, PyObject *node);
+// A constant that a node stands for.
+int walk_constant_set(walk *w, int32_t number, PyObject *object);
+// Arguments of the operator that the builder began: positional ones, then named
+// ones.
+int walk_args_add(walk *w, PyObject *positional, PyObject *named);
+int walk_arg_add(walk *w, const char *name, PyObject *object);
 
 // Raises what Python takes as "this graph is not for the engine"; the format
 // takes the object as %S, %R or %U. -1.
 int walk_refuse(const walk *w, const char *format, PyObject *object);
 // What a fake tensor says.
 int walk_info_read(walk *w, PyObject *val, opgraft_value_info *info);
-int walk_arg_read(walk *w, PyObject *object, opgraft_arg *out, int depth);
-entry *walk_entry_find(const walk *w, PyObject *node);
-// The next of w->results, a None until it is filled.
-opgraft_value_info *walk_result_next(walk *w);
-// Fills `e` with the shape of `val`; tensors become results, whose ids are
-// their positions until walk_results_name. `views`: by the schema's result.
-int walk_result_read(walk *w, PyObject *val, PyObject *views, int32_t which,
-                     entry *e);
-void walk_results_name(entry *e, const opgraft_value *ids);
+// What the operator that the builder began gives. `views`: by the schema's
+// result, which is `which`; negative: an item of `val` each.
+int walk_result_add(walk *w, PyObject *val, PyObject *views, int32_t which);
 
 #endif  // OG_TORCH_WALK_READ_H

@@ -155,13 +155,11 @@ def out_forms_replace(gm: torch.fx.GraphModule) -> None:
 
 
 def functionalized(node: Any) -> Any:
-    """(operator, its name, arguments, bases, result values, view operator).
+    """(operator, its name, arguments, bases, result values).
 
     arguments: (name, object, is written, what) in schema order; what is
     written is (base index, fake view or None for all of it), a list of these,
-    or None. bases: (node, whether one argument is all of it, and no other is a
-    part). None where the engine cannot say it: results that are lists, bases
-    that change their layout.
+    or None. None where the engine cannot say it: results that are lists.
     """
     from torch._higher_order_ops.auto_functionalize import (
         get_mutable_args,
@@ -185,8 +183,6 @@ def functionalized(node: Any) -> Any:
     returns = len(values) - len(bases)
     if any(isinstance(v, (list, tuple)) for v in values[:returns]):
         return None
-    parts: list[list[Any]] = [[] for _ in bases]
-
     def written(view: Any) -> Any:
         if view is None:
             return None
@@ -195,28 +191,17 @@ def functionalized(node: Any) -> Any:
         fake = _view_of(view, fakes)
         if _same_place(fake, fakes[view.base_index]):
             fake = None
-        parts[view.base_index].append(fake)
         return view.base_index, fake
 
     arguments = []
-    in_lists: set[int] = set()
     for argument in op._schema.arguments:
         name = argument.name
         if name in views:
-            what = written(views[name])
-            if isinstance(what, list):
-                in_lists |= {w[0] for w in what if w is not None}
-            arguments.append((name, None, True, what))
+            arguments.append((name, None, True, written(views[name])))
         elif name in resolved:
             arguments.append((name, kwargs[name], False, None))
-    are_whole = [parts[b] == [None] and b not in in_lists
-                 for b in range(len(bases))]
-    for fake, new, is_whole in zip(fakes, values[returns:], are_whole):
-        if not is_whole and not _same_strides(fake, new):
-            return None
-    return (op, describe_inner(op), tuple(arguments),
-            tuple(zip(bases, are_whole)), tuple(values),
-            torch.ops.aten.as_strided.default)
+    return (op, describe_inner(op), tuple(arguments), tuple(bases),
+            tuple(values))
 
 
 def describe_inner(op: OpOverload) -> str:
