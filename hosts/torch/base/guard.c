@@ -9,19 +9,16 @@
 // kernel while it looks, and leaves the published tests in place unless every
 // sample is told right.
 
-#define _GNU_SOURCE  // process_vm_readv
-
 #include "torch/base/guard.h"
 
 #include <dlfcn.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "torch/base/host.h"
+#include "torch/base/layout.h"
 #include "torch/base/types.h"
 
-enum { IMPL_WORDS = 64, OBJECT_WORDS = 8 };
+enum { OBJECT_WORDS = 8 };
 
 static PyTypeObject *tensor_type;
 static PyTypeObject *parameter_type;
@@ -39,19 +36,13 @@ static PyObject *profiler_flag;   // the name of the one that says it is on
 static PyObject *forward_names;   // torch.autograd.forward_ad's globals
 static PyObject *forward_level;   // the name of its level, below 0: off
 
-// What guard_learn found. Offsets in bytes.
+// What guard_learn found, beside `layout`.
 static struct {
   bool has_words;         // thread words tell modes apart
-  bool has_keys;          // tensor words tell plain tensors apart
   bool has_wrap;          // wrap_tensor makes tensors
   bool has_bump;          // bump_version counts
   uint64_t quiet[2];      // the thread's words, nothing in play
   uint64_t inference[2];  // the same inside inference_mode
-  size_t impl;            // of TensorImpl * in a tensor object
-  size_t keys;            // of the dispatch keys in a TensorImpl
-  size_t gradient;        // of the gradient pointer in a TensorImpl
-  uint64_t plain;         // keys of a plain tensor
-  uint64_t plain_inference;
 } learnt;
 
 static _Thread_local const uint64_t *thread_words;
@@ -60,16 +51,6 @@ static const uint64_t *words_get(void) {
   if (UNLIKELY(thread_words == NULL))
     thread_words = dlsym(shim.c10, "_ZN3c104impl26raw_local_dispatch_key_setE");
   return thread_words;
-}
-
-static uint64_t load(const void *base, size_t offset) {
-  uint64_t word;
-  memcpy(&word, (const char *)base + offset, sizeof word);
-  return word;
-}
-
-static const void *tensor_impl(PyObject *tensor) {
-  return (const void *)(uintptr_t)load(tensor, learnt.impl);
 }
 
 // --- Published tests ---------------------------------------------------------
@@ -126,23 +107,23 @@ bool guard_is_quiet(void) {
 bool guard_is_plain(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   if (UNLIKELY(type != tensor_type && type != parameter_type)) return false;
-  if (UNLIKELY(!learnt.has_keys)) return published_is_plain(object);
-  const uint64_t keys = load(tensor_impl(object), learnt.keys);
-  return keys == learnt.plain || keys == learnt.plain_inference;
+  if (UNLIKELY(!layout.has_keys)) return published_is_plain(object);
+  const uint64_t keys = layout_word(layout_impl(object), layout.keys);
+  return keys == layout.plain || keys == layout.plain_inference;
 }
 
 // Whether the tensor may carry a tangent: where forward mode is on, and it has
 // what autograd keeps of a tensor.
 bool guard_may_be_dual(PyObject *object) {
-  if (LIKELY(learnt.has_keys &&
-             load(tensor_impl(object), learnt.gradient) == 0))
+  if (LIKELY(layout.has_keys &&
+             layout_word(layout_impl(object), layout.gradient) == 0))
     return false;
   PyObject *level = PyDict_GetItem(forward_names, forward_level);
   return level != NULL && PyLong_AsLong(level) >= 0;
 }
 
 bool guard_requires_grad(PyObject *object) {
-  if (learnt.has_keys && load(tensor_impl(object), learnt.gradient) == 0)
+  if (layout.has_keys && layout_word(layout_impl(object), layout.gradient) == 0)
     return false;
   PyObject *result = requires_grad_get(requires_grad_descriptor, object,
                                        (PyObject *)Py_TYPE(object));
@@ -152,16 +133,16 @@ bool guard_requires_grad(PyObject *object) {
 }
 
 tensor_handle guard_handle(PyObject *tensor) {
-  return learnt.has_keys ? (tensor_handle)(void *)((char *)tensor + learnt.impl)
+  return layout.has_keys ? (tensor_handle)(void *)((char *)tensor + layout.impl)
                          : NULL;
 }
 
 bool guard_can_wrap(void) { return learnt.has_wrap; }
 
 int guard_check_write(PyObject *tensor) {
-  if (LIKELY(learnt.has_keys && learnt.has_words)) {
-    const uint64_t keys = load(tensor_impl(tensor), learnt.keys);
-    if (LIKELY(keys == learnt.plain)) return 0;
+  if (LIKELY(layout.has_keys && learnt.has_words)) {
+    const uint64_t keys = layout_word(layout_impl(tensor), layout.keys);
+    if (LIKELY(keys == layout.plain)) return 0;
     if (words_get()[0] == learnt.inference[0]) return 0;
   }
   PyObject *result =
@@ -173,9 +154,9 @@ int guard_check_write(PyObject *tensor) {
 int guard_bump_version(PyObject *tensor) {
   if (LIKELY(learnt.has_bump)) {
     // An inference tensor has no counter.
-    const uint64_t keys = load(tensor_impl(tensor), learnt.keys);
-    if (LIKELY(keys == learnt.plain)) {
-      shim.bump_version((const char *)tensor + learnt.impl);
+    const uint64_t keys = layout_word(layout_impl(tensor), layout.keys);
+    if (LIKELY(keys == layout.plain)) {
+      shim.bump_version((const char *)tensor + layout.impl);
       return 0;
     }
     if (words_get()[0] == learnt.inference[0]) return 0;
@@ -187,35 +168,21 @@ int guard_bump_version(PyObject *tensor) {
 
 // --- Learning ----------------------------------------------------------------
 
-// Reads through the kernel: an address that is not mapped is refused, not
-// followed.
-static bool peek(const void *from, void *to, size_t size) {
-  struct iovec local = {to, size};
-  struct iovec remote = {(void *)(uintptr_t)from, size};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
-}
-
 typedef struct samples {
   PyObject *fresh;      // tuple of plain tensors that autograd never saw
   PyObject *plain;      // tuple of plain tensors, none of which needs a grad
   PyObject *gradient;   // tuple of plain tensors that need one
   PyObject *inference;  // tuple of inference tensors
   PyObject *special;    // tuple of tensors that must be refused
+  PyObject *sized;      // tuple of plain tensors of many ranks and types
 } samples;
-
-static bool impl_read(PyObject *tensor, size_t offset, uint64_t *out_words) {
-  uint64_t pointer;
-  return peek((const char *)tensor + offset, &pointer, sizeof pointer) &&
-         pointer % 8 == 0 && pointer > 4096 &&
-         peek((const void *)(uintptr_t)pointer, out_words, IMPL_WORDS * 8);
-}
 
 // Whether word `at` is `value` in each tensor of the tuple (or in none).
 static bool tuple_agrees(PyObject *tuple, size_t impl, size_t at,
                          uint64_t value, bool want_equal) {
-  uint64_t words[IMPL_WORDS];
+  uint64_t words[LAYOUT_WORDS];
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) {
-    if (!impl_read(PyTuple_GetItem(tuple, i), impl, words)) return false;
+    if (!layout_peek(PyTuple_GetItem(tuple, i), impl, words)) return false;
     if ((words[at] == value) != want_equal) return false;
   }
   return true;
@@ -235,7 +202,7 @@ static bool keys_fit(const samples *s, size_t impl, size_t at, uint64_t plain,
 // The pointer to what autograd keeps: absent in tensors that it never saw. A
 // view has one too, so a pointer that is there only asks for a closer look.
 static bool gradient_find(const samples *s, size_t impl, size_t *out_at) {
-  for (size_t at = 0; at < IMPL_WORDS; ++at)
+  for (size_t at = 0; at < LAYOUT_WORDS; ++at)
     if (tuple_agrees(s->fresh, impl, at, 0, true) &&
         tuple_agrees(s->gradient, impl, at, 0, false)) {
       *out_at = at;
@@ -245,22 +212,22 @@ static bool gradient_find(const samples *s, size_t impl, size_t *out_at) {
 }
 
 static bool keys_learn(const samples *s) {
-  uint64_t plain[IMPL_WORDS], inference[IMPL_WORDS];
+  uint64_t plain[LAYOUT_WORDS], inference[LAYOUT_WORDS];
   for (size_t i = 2; i < OBJECT_WORDS; ++i) {
     const size_t impl = i * 8;
     if (PyTuple_Size(s->fresh) == 0 ||
-        !impl_read(PyTuple_GetItem(s->fresh, 0), impl, plain) ||
-        !impl_read(PyTuple_GetItem(s->inference, 0), impl, inference))
+        !layout_peek(PyTuple_GetItem(s->fresh, 0), impl, plain) ||
+        !layout_peek(PyTuple_GetItem(s->inference, 0), impl, inference))
       continue;
-    for (size_t at = 0; at < IMPL_WORDS; ++at) {
+    for (size_t at = 0; at < LAYOUT_WORDS; ++at) {
       size_t gradient;
       if (!keys_fit(s, impl, at, plain[at], inference[at])) continue;
       if (!gradient_find(s, impl, &gradient)) return false;
-      learnt.impl = impl;
-      learnt.keys = at * 8;
-      learnt.gradient = gradient * 8;
-      learnt.plain = plain[at];
-      learnt.plain_inference = inference[at];
+      layout.impl = impl;
+      layout.keys = at * 8;
+      layout.gradient = gradient * 8;
+      layout.plain = plain[at];
+      layout.plain_inference = inference[at];
       return true;
     }
   }
@@ -329,7 +296,7 @@ static bool handle_works(PyObject *tensor) {
 static bool bump_works(PyObject *tensor) {
   PyObject *before = PyObject_GetAttrString(tensor, "_version");
   if (before == NULL) return false;
-  shim.bump_version((const char *)tensor + learnt.impl);
+  shim.bump_version((const char *)tensor + layout.impl);
   PyObject *after = PyObject_GetAttrString(tensor, "_version");
   const bool works =
       after != NULL && PyLong_AsLong(after) == PyLong_AsLong(before) + 1;
@@ -347,33 +314,35 @@ static PyObject *words_now(void) {
 }
 
 // guard_learn(): this thread's words. guard_learn(words, fresh, plain,
-// gradient, inference, special, function_stack): learns; True where all of it
-// worked.
+// gradient, inference, special, sized, function_stack): learns; True where all
+// of it worked.
 PyObject *guard_learn(PyObject *self, PyObject *arguments) {
   (void)self;
   if (PyTuple_Size(arguments) == 0) return words_now();
   PyObject *words;
   samples s;
   int function_stack_moves;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOp", &words, &s.fresh, &s.plain,
-                        &s.gradient, &s.inference, &s.special,
+  if (!PyArg_ParseTuple(arguments, "OOOOOOOp", &words, &s.fresh, &s.plain,
+                        &s.gradient, &s.inference, &s.special, &s.sized,
                         &function_stack_moves))
     return NULL;
   memset(&learnt, 0, sizeof learnt);
+  memset(&layout, 0, sizeof layout);
   const bool has_thread = shim.c10 != NULL && words_get() != NULL &&
                           shim.function_stack_length != NULL;
   const bool has_words =
       has_thread && function_stack_moves && words_learn(words);
-  learnt.has_keys = keys_learn(&s);
-  if (learnt.has_keys)
-    learnt.has_keys = handle_works(PyTuple_GetItem(s.fresh, 0));
+  layout.has_keys = keys_learn(&s);
+  if (layout.has_keys)
+    layout.has_keys = handle_works(PyTuple_GetItem(s.fresh, 0));
+  layout_learn_sizes(s.sized);
   learnt.has_words = has_words;
   learnt.has_wrap = wrap_works();
-  learnt.has_bump = learnt.has_keys && learnt.has_words &&
+  learnt.has_bump = layout.has_keys && learnt.has_words &&
                     shim.bump_version != NULL &&
                     bump_works(PyTuple_GetItem(s.fresh, 0));
   if (PyErr_Occurred() != NULL) PyErr_Clear();
-  return PyBool_FromLong(learnt.has_words && learnt.has_keys &&
+  return PyBool_FromLong(learnt.has_words && layout.has_sizes &&
                          learnt.has_wrap && learnt.has_bump);
 }
 
@@ -382,6 +351,7 @@ PyObject *guard_forget(PyObject *self, PyObject *arguments) {
   (void)self;
   (void)arguments;
   memset(&learnt, 0, sizeof learnt);
+  memset(&layout, 0, sizeof layout);
   Py_RETURN_NONE;
 }
 
@@ -394,11 +364,13 @@ static long stack_now(void) {
 PyObject *guard_state(PyObject *self, PyObject *arguments) {
   (void)self;
   (void)arguments;
-  return Py_BuildValue(
-      "{s:O,s:O,s:O,s:O,s:l}", "words", learnt.has_words ? Py_True : Py_False,
-      "keys", learnt.has_keys ? Py_True : Py_False, "wrap",
-      learnt.has_wrap ? Py_True : Py_False, "bump",
-      learnt.has_bump ? Py_True : Py_False, "function_stack", stack_now());
+  return Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:l}", "words",
+                       learnt.has_words ? Py_True : Py_False, "keys",
+                       layout.has_keys ? Py_True : Py_False, "sizes",
+                       layout.has_sizes ? Py_True : Py_False, "wrap",
+                       learnt.has_wrap ? Py_True : Py_False, "bump",
+                       learnt.has_bump ? Py_True : Py_False, "function_stack",
+                       stack_now());
 }
 
 static void keep(PyObject **slot, PyObject *object) {

@@ -6,6 +6,7 @@
 
 #include "torch/base/guard.h"
 #include "torch/base/host.h"
+#include "torch/base/layout.h"
 #include "torch/base/types.h"
 
 // A new tensor object of this type, shape and strides, whose memory fresh->data
@@ -19,22 +20,42 @@ static inline PyObject *handle_wrap(tensor_handle handle) {
   return object;
 }
 
-// The same as DLPack's exchange API gives, by the shim's accessors: for a
-// plain tensor, whose keys say that it is strided and on a CPU.
-static inline bool handle_read(tensor_handle handle, og_tensor *out) {
+// Where the sizes of a plain tensor lie is known; false where the shim must be
+// asked. It is also who answers for memory: that may be copied on a write.
+static inline bool sizes_read(PyObject *tensor, og_tensor *out) {
+  char *impl = layout_impl(tensor);
+  const uint64_t rank = layout_word(impl, layout.rank);
+  uint16_t dtype;
+  if (UNLIKELY(rank > layout.rank_most)) return false;
+  memcpy(&dtype, impl + layout.dtype, sizeof dtype);
+  out->ndim = (int32_t)rank;
+  out->shape = (int64_t *)(void *)(impl + layout.sizes);
+  out->strides = (int64_t *)(void *)(impl + layout.strides);
+  return dtype_from_shim(dtype, &out->dtype) == 0;
+}
+
+static inline bool handle_sizes_read(tensor_handle handle, og_tensor *out) {
   int64_t rank;
   int32_t type;
-  if (shim.aoti_torch_get_data_ptr(handle, &out->data) != 0 ||
-      shim.aoti_torch_get_dim(handle, &rank) != 0 ||
+  if (shim.aoti_torch_get_dim(handle, &rank) != 0 ||
       shim.aoti_torch_get_sizes(handle, &out->shape) != 0 ||
       shim.aoti_torch_get_strides(handle, &out->strides) != 0 ||
       shim.aoti_torch_get_dtype(handle, &type) != 0 ||
       dtype_from_shim(type, &out->dtype) != 0)
     return false;
-  out->device = (og_device){OG_CPU, 0};
   out->ndim = (int32_t)rank;
-  out->byte_offset = 0;
   return true;
+}
+
+// The same as DLPack's exchange API gives, for a plain tensor, whose keys say
+// that it is strided and on a CPU.
+static inline bool plain_read(PyObject *tensor, tensor_handle handle,
+                              og_tensor *out) {
+  out->device = (og_device){OG_CPU, 0};
+  out->byte_offset = 0;
+  return (LIKELY(layout.has_sizes && sizes_read(tensor, out)) ||
+          handle_sizes_read(handle, out)) &&
+         shim.aoti_torch_get_data_ptr(handle, &out->data) == 0;
 }
 
 // Reads a tensor object; `is_plain`: the guard saw it. False refuses, an
@@ -42,7 +63,7 @@ static inline bool handle_read(tensor_handle handle, og_tensor *out) {
 static inline bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
   tensor_handle handle = is_plain ? guard_handle(value) : NULL;
   if (LIKELY(handle != NULL)) {
-    if (UNLIKELY(!handle_read(handle, out))) return false;
+    if (UNLIKELY(!plain_read(value, handle, out))) return false;
   } else if (UNLIKELY(exchange->tensor_from_object(value, out) != 0)) {
     return false;
   }

@@ -34,10 +34,9 @@ static type_row rows[] = {
     {.name = "complex128", .dtype = {OG_CODE_COMPLEX, 128, 1}},
 };
 
-enum { ROW_COUNT = sizeof rows / sizeof rows[0], CODE_COUNT = 128 };
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 
-// By the shim's number; bits is 0 where there is no such type.
-static og_dtype by_code[CODE_COUNT];
+og_dtype dtype_by_code[SHIM_DTYPES];
 
 int types_setup(PyObject *torch_module) {
   void *library = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
@@ -54,8 +53,8 @@ int types_setup(PyObject *torch_module) {
     rows[i].object = object;
     rows[i].code = number();
     rows[i].is_known = true;
-    if (rows[i].code >= 0 && rows[i].code < CODE_COUNT)
-      by_code[rows[i].code] = rows[i].dtype;
+    if (rows[i].code >= 0 && rows[i].code < SHIM_DTYPES)
+      dtype_by_code[rows[i].code] = rows[i].dtype;
   }
   return 0;
 }
@@ -72,12 +71,6 @@ int dtype_to_shim(og_dtype dtype, int32_t *out) {
   const type_row *row = row_find(dtype);
   if (row == NULL) return -1;
   *out = row->code;
-  return 0;
-}
-
-int dtype_from_shim(int32_t code, og_dtype *out) {
-  if (code < 0 || code >= CODE_COUNT || by_code[code].bits == 0) return -1;
-  *out = by_code[code];
   return 0;
 }
 

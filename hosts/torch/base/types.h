@@ -9,7 +9,15 @@
 int types_setup(PyObject *torch_module);
 // 0, or -1 where torch has no such type.
 int dtype_to_shim(og_dtype dtype, int32_t *out);
-int dtype_from_shim(int32_t code, og_dtype *out);
+enum { SHIM_DTYPES = 128 };
+// By the shim's number; bits is 0 where there is no such type.
+extern og_dtype dtype_by_code[SHIM_DTYPES];
+static inline int dtype_from_shim(int32_t code, og_dtype *out) {
+  if (UNLIKELY((uint32_t)code >= SHIM_DTYPES || dtype_by_code[code].bits == 0))
+    return -1;
+  *out = dtype_by_code[code];
+  return 0;
+}
 int dtype_from_object(PyObject *object, og_dtype *out);
 PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
 // New; NULL with an exception set where torch has no such type or device.

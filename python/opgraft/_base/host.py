@@ -121,7 +121,22 @@ def _samples() -> tuple[tuple[Any, ...], ...]:
         torch._to_functional_tensor(empty(2)),
         torch.sparse_coo_tensor(size=(2,)),
     ]
-    return fresh, plain, gradient, inference, tuple(special)
+    return fresh, plain, gradient, inference, tuple(special), _sized()
+
+
+def _sized() -> tuple[torch.Tensor, ...]:
+    """Every type, and ranks on both sides of where a tensor's sizes no longer
+    fit into it."""
+    names = (
+        "float32 bfloat16 float16 float64 int64 int32 int16 int8 uint8 bool"
+        " complex64 complex128"
+    )
+    made = [
+        torch.empty((2,) * (rank % 9), dtype=getattr(torch, name))
+        for rank, name in enumerate(names.split())
+    ]
+    # One whose sizes were elsewhere before.
+    return (*made, torch.empty((1,) * 7).squeeze_())
 
 
 def _words_in_modes() -> tuple[tuple[int, int], ...]:
