@@ -66,8 +66,11 @@ def measure(
     *,
     block_ns: float = 3e6,
     blocks: int = BLOCKS,
+    pause_s: float = 0,
 ) -> dict[str, Timing]:
-    """Times each case; a case is called with how often to repeat its work."""
+    """Times each case; a case is called with how often to repeat its work.
+    Between two cases the machine rests for `pause_s`: threads of the one may
+    spin after their work, on cores that the next one uses."""
     counts = {}
     for name, run in cases.items():
         begin = time.perf_counter_ns()
@@ -91,6 +94,8 @@ def measure(
             busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
             row = {}
             for name, run in cases.items():
+                if pause_s:
+                    time.sleep(pause_s)
                 start = time.perf_counter_ns()
                 run(counts[name])
                 row[name] = (time.perf_counter_ns() - start) / counts[name]
