@@ -76,14 +76,16 @@ def _repeats(run: Callable[[int], Any], block_ns: float) -> int:
     return count
 
 
-def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int]
-         ) -> dict[str, float] | None:
+def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int],
+         pause_s: float) -> dict[str, float] | None:
     """Each case once, in ns; None where others used the processor."""
     tick = os.sysconf("SC_CLK_TCK")
     cores = os.cpu_count() or 1
     busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
     row = {}
     for name, run in cases.items():
+        if pause_s:
+            time.sleep(pause_s)
         start = time.perf_counter_ns()
         run(counts[name])
         row[name] = (time.perf_counter_ns() - start) / counts[name]
@@ -99,15 +101,18 @@ def measure(
     *,
     block_ns: float = 3e6,
     blocks: int = BLOCKS,
+    pause_s: float = 0,
 ) -> dict[str, Timing]:
-    """Times each case; a case is called with how often to repeat its work."""
+    """Times each case; a case is called with how often to repeat its work.
+    Between two cases the machine rests for `pause_s`: threads of the one may
+    spin after their work, on cores that the next one uses."""
     counts = {name: _repeats(run, block_ns) for name, run in cases.items()}
     out = {name: Timing() for name in cases}
     gc.collect()
     gc.disable()
     try:
         for _ in range(blocks * 3):
-            for name, value in (_row(cases, counts) or {}).items():
+            for name, value in (_row(cases, counts, pause_s) or {}).items():
                 out[name].blocks.append(value)
             if len(out[next(iter(cases))].blocks) >= blocks:
                 break
