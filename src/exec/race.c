@@ -14,17 +14,22 @@ static void time_note(og_racer *racer, int64_t ns) {
   }
 }
 
+static int64_t disturbances(const og_race *race) {
+  return race->disturbances != NULL ? race->disturbances(race->context) : 0;
+}
+
 // One that fails is out. `is_timed`: the first run of each is not, since it
 // makes what later ones find (packed weights, caches, pages).
 static void racer_run(og_race *race, og_racer *racer, bool is_timed) {
   if (is_timed && race->before != NULL) race->before(race->context);
+  const int64_t disturbed = disturbances(race);
   const int64_t begun = og_now_ns();
   const bool is_done = racer->run(racer->state) == OG_OK;
   const int64_t ns = og_now_ns() - begun;
   if (!is_done) {
     racer->is_out = true;
     racer->best_ns = 0;
-  } else if (is_timed) {
+  } else if (is_timed && disturbances(race) == disturbed) {
     time_note(racer, ns > 0 ? ns : 1);
   }
 }

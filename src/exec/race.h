@@ -37,6 +37,9 @@ typedef struct og_race {
   int64_t spent_ns;  // out
   // Called before each run that is timed, outside of its time; may be NULL.
   void (*before)(void *context);
+  // Counts what disturbs a run, as the system's taking a processor away. A run
+  // during which it grew does not count. May be NULL.
+  int64_t (*disturbances)(void *context);
   void *context;
 } og_race;
 
