@@ -18,9 +18,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 // --- The system's interface --------------------------------------------------
@@ -71,6 +73,7 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static struct {
   int faults, pagemap;  // -1: not supported
+  bool is_fast;
   uintptr_t page;
   og_watch *watches;
 } tracker = {.faults = -1, .pagemap = -1};
@@ -109,7 +112,17 @@ static void child_after_fork(void) {
   pthread_rwlock_init(&lock, NULL);  // the parent's thread has it locked
 }
 
+// Before Linux 6.10 the fast scan mistook pages that were swapped out.
+static bool has_fast_scan(void) {
+  struct utsname system;
+  int major = 0, minor = 0;
+  if (uname(&system) != 0) return false;
+  const int read = sscanf(system.release, "%d.%d", &major, &minor);
+  return read == 2 && (major > 6 || (major == 6 && minor >= 10));
+}
+
 static void open_once(void) {
+  tracker.is_fast = has_fast_scan();
   tracker.page = (uintptr_t)sysconf(_SC_PAGESIZE);
   if (tracker_open())
     pthread_atfork(before_fork, parent_after_fork, child_after_fork);
@@ -187,8 +200,35 @@ static bool pages_begin(uintptr_t begin, uintptr_t end) {
          pages_protect(begin, end);
 }
 
+// Memory of a page table. A range that was given back to the system whole has
+// no table, and no entry that could tell; a read makes both.
+enum { TABLE_BYTES = 1 << 21 };
+
+static void tables_make(uintptr_t begin, uintptr_t end) {
+  for (uintptr_t at = begin; at < end;
+       at = (at / TABLE_BYTES + 1) * TABLE_BYTES)
+    (void)*(const volatile char *)at;
+}
+
+// Scanned for what was written or is not there, which the system does at a
+// tenth of the cost of any other question (12 ns a page).
+static bool pages_hold_fast(uintptr_t begin, uintptr_t end) {
+  pages found;
+  scan s = {.size = sizeof s,
+            .flags = SCAN_NEED_TRACKED,
+            .begin = begin,
+            .end = end,
+            .found = (uintptr_t)&found,
+            .found_count = 1,
+            .all_of = PAGE_WRITTEN,
+            .returned = PAGE_WRITTEN};
+  tables_make(begin, end);
+  return ioctl(tracker.pagemap, PAGEMAP_SCAN_CALL, &s) == 0;
+}
+
 // Present or swapped out, tracked, and not written.
 static bool pages_hold(uintptr_t begin, uintptr_t end) {
+  if (tracker.is_fast) return pages_hold_fast(begin, end);
   return pages_are(begin, end,
                    (scan){.flags = SCAN_NEED_TRACKED,
                           .inverted = PAGE_WRITTEN,

@@ -142,26 +142,24 @@ static bool is_contested(const og_prep *prep) {
          og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL;
 }
 
-// Rows that are worth packing the other operand for them, at each call.
-enum { PACK_ROWS = 32 };
+// So many rows and more pay for packing the other operand at each call; with
+// fewer, ours over packed weights are faster than any host's.
+enum { PACK_ROWS = 128, FEW_ROWS = 64 };
 
 // Without the clock: by what is known of processors. Hosts' f32 products reach
-// less than half of what AMD's processors can, and nearly all of what Intel's
-// can from some rows on.
+// about half of what AMD's processors can, and nearly all of what Intel's can
+// from some rows on.
 static void by_machine(const og_prep *prep, og_order *out) {
   const og_tensor *result = prep->out[0];
-  const bool is_f32 = result != NULL && result->dtype.bits == 32;
-  const int64_t rows =
-      result != NULL && result->ndim > 1 ? result->shape[result->ndim - 2] : 0;
-  const bool is_amd = og_machine_is_amd();
-  if (og_kept_is_offered(prep) && is_f32 && (is_amd || rows < 2 * PACK_ROWS))
-    add(out, OG_BY_PACKED);
-  if (is_amd && is_f32 && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  if (og_kept_is_offered(prep) && out->count == 0) {
-    add(out, OG_BY_HOST);
-    add(out, OG_BY_PACKED);
-  }
+  const bool is_ours =
+      (prep->node->op == OG_IR_matmul || prep->node->op == OG_IR_addmm) &&
+      result->dtype.bits == 32 && result->ndim > 1;
+  const int64_t rows = is_ours ? result->shape[result->ndim - 2] : 0;
+  const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
+  if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
+  if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
+  if (stays) add(out, OG_BY_PACKED);
   add(out, OG_BY_FAST);
   add(out, OG_BY_PLAIN);
   out->reason = "it is the faster one on such processors";

@@ -5,10 +5,12 @@
 // tuner's own, but for constants, so nothing of the plan's is touched and no
 // input has to be there.
 
+#define _DEFAULT_SOURCE
 #include "exec/tune.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/isa.h"
 #include "base/machine.h"
@@ -204,6 +206,13 @@ static void caches_leave(void *context) {
     (void)*(const volatile char *)(s->others + i);
 }
 
+// Times that the system took a processor from a thread of the process.
+static int64_t switches(void *context) {
+  struct rusage used;
+  (void)context;
+  return getrusage(RUSAGE_SELF, &used) == 0 ? used.ru_nivcsw : 0;
+}
+
 static bool trial_tensors(trial *t, const scene *s) {
   const og_plan *plan = s->prep->plan;
   const opgraft_graph *graph = plan->graph;
@@ -304,6 +313,7 @@ static bool contest_run(contest *c, scene *s, og_candidate *out_winner) {
       .count = c->count,
       .most_ns = __atomic_load_n(&tuning->left_ns, __ATOMIC_RELAXED),
       .before = s->others != NULL ? caches_leave : NULL,
+      .disturbances = switches,
       .context = s};
   if (race.most_ns <= 0 || c->count < 2) return false;
   const int32_t winner = og_race_run(&race);

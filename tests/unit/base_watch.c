@@ -161,6 +161,36 @@ done:
   if (region != MAP_FAILED) munmap(region, BYTES);
 }
 
+// What is given back to the system whole loses its page tables as well, and is
+// zero afterwards, whether it is touched again or not.
+static void give_back(size_t begin, size_t size, bool is_touched) {
+  enum { LARGE = 1 << 24 };
+  char *region = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  og_watch *watch = NULL;
+  REQUIRE(region != MAP_FAILED);
+  memset(region, 1, LARGE);
+  watch = og_watch_create(region, LARGE);
+  REQUIRE(watch != NULL);
+  CHECK(og_watch_holds(watch));
+  CHECK(madvise(region + begin, size, MADV_DONTNEED) == 0);
+  if (is_touched) CHECK(region[begin + size / 2] == 0);
+  CHECK(!og_watch_holds(watch));
+done:
+  og_watch_destroy(watch);
+  if (region != MAP_FAILED) munmap(region, LARGE);
+}
+
+TEST(memory_that_is_given_back) {
+  if (is_skipped()) return;
+  for (int touched = 0; touched < 2; ++touched) {
+    give_back(0, 1 << 24, touched);
+    give_back(1 << 22, 1 << 22, touched);
+    give_back(5 << 20, 7 << 20, touched);
+    give_back(1 << 23, PAGE, touched);
+  }
+}
+
 // Another process may write what is shared, unseen by our page tables.
 TEST(shared_memory_is_refused) {
   if (is_skipped()) return;
@@ -206,4 +236,5 @@ done:
 
 TEST_MAIN("base_watch", CASE(every_way_of_writing), CASE(ends_within_a_page),
           CASE(watches_that_overlap), CASE(pages_that_were_never_touched),
+          CASE_NO_FAULTS(memory_that_is_given_back),
           CASE(shared_memory_is_refused), CASE_NO_FAULTS(a_child_of_fork))
