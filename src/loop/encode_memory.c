@@ -3,7 +3,10 @@
 // only: with masks where the set has them for the type, else one by one through
 // a buffer in the frame.
 
-#include "loop/encoder.h"
+#include "loop/encode_memory.h"
+
+#include "loop/allocate.h"
+#include "loop/encode_emit.h"
 
 static og_x86_instr instr(og_x86_id id, int32_t reg, og_x86_rm rm,
                           int32_t bits) {

@@ -2,9 +2,10 @@
 // Partial sums, and how they are joined: lane k with lane k + 8, k + 4, k + 2,
 // k + 1.
 
-#include "loop/encoder.h"
+#include "loop/encode_reduce.h"
 
-#include "loop/lanes.h"
+#include "loop/allocate.h"
+#include "loop/encode_emit.h"
 
 enum { UNORDERED = 3, ORDERED = 7 };
 enum { SWAP_PAIRS = 0x4E, SWAP_LANES = 0xB1 };
