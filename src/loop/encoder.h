@@ -2,8 +2,9 @@
 // The state of the encoder while it writes a function.
 //
 // A function holds loops over rows and elements. With AVX2 a step of the
-// element loop is 16 elements in two halves of 8, with AVX-512 one vector of
-// 16; row values are in vectors of 8 equal lanes in both. A value lies in a
+// element loop is 16 elements in two halves of 8, or, in a pass without a
+// reduction, 8 elements; with AVX-512 it is one vector of 16. Row values are in
+// vectors of 8 equal lanes in both. A value lies in a
 // register, in the frame at [rsp], or, numbers, in the pool behind the code.
 //
 // General registers: rdi the call, rcx the element, rdx the end of the full
@@ -21,7 +22,8 @@ enum {
   OG_ENCODER_HALF = 8,  // lanes of 256 bits
   OG_ENCODER_NEVER = INT32_MAX,
   OG_ENCODER_BUFFER_BYTES = 64,
-  OG_ENCODER_NEUTRALS = 2,
+  OG_ENCODER_TAILS = 3,
+  OG_ENCODER_SHORT_TAIL = 2,  // of a pass in steps of 8 elements
 };
 
 // Rows in memory: inputs, outputs, kept rows.
@@ -51,6 +53,7 @@ typedef struct og_encoder {
   int32_t register_count;  // 16 or 32
   bool is_row_section;
   int32_t half;    // of the step: 0 or 1
+  int32_t tail;    // which one: those of a step's halves, or of 8 elements
   bool is_masked;  // a tail
   int32_t pass;
   uint32_t reserved;  // registers of partial sums
@@ -67,7 +70,8 @@ typedef struct og_encoder {
   int32_t (*next_after)[3];
   // The frame.
   int32_t frame_bytes;
-  int32_t rows_at, rest_at, left_at[2], mask_at[2], tail_at, buffer_at;
+  int32_t rows_at, tail_at, buffer_at;
+  int32_t left_at[OG_ENCODER_TAILS], mask_at[OG_ENCODER_TAILS];
   int32_t save_at, general_at, lanes_at;  // of calls
   int32_t *stream_at;                     // frame offset by stream
   int32_t *stream_reg;                    // by stream: general register, or -1
