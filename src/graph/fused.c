@@ -7,8 +7,8 @@
 
 static og_status wrong(opgraft_error *error, const char *whose, int32_t index,
                        const char *what) {
-  return og_error_set(error, OG_INVALID, "fused", NULL, "%s %d %s",
-                      whose, (int)index, what);
+  return og_error_set(error, OG_INVALID, "fused", NULL, "%s %d %s", whose,
+                      (int)index, what);
 }
 
 // --- The shape ---------------------------------------------------------------
@@ -33,8 +33,7 @@ static og_status shape_find(const opgraft_graph *graph, const og_node *node,
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0 || values[node->in[i]].kind == OG_VALUE_LITERAL)
       return wrong(error, "operand", i, "is no tensor");
-    if (values[node->in[i]].ndim > f->ndim)
-      f->ndim = values[node->in[i]].ndim;
+    if (values[node->in[i]].ndim > f->ndim) f->ndim = values[node->in[i]].ndim;
   }
   for (int32_t r = 0; r < node->out_count; ++r) {
     if (node->out[r] < 0) return wrong(error, "result", r, "is none");
@@ -65,8 +64,8 @@ static bool is_row(const og_fused *f, const og_value *value) {
   bool same = f->ndim > 0 && value->ndim >= f->ndim - 1;
   for (int32_t d = 0; same && d + 1 < f->ndim; ++d)
     same = value->shape[d] == f->shape[d];
-  return same && (value->ndim < f->ndim ||
-                  value->shape[f->ndim - 1] == OG_SIZE_ONE);
+  return same &&
+         (value->ndim < f->ndim || value->shape[f->ndim - 1] == OG_SIZE_ONE);
 }
 
 // --- The program -------------------------------------------------------------
@@ -93,7 +92,8 @@ static og_status results_check(const opgraft_graph *graph, const og_node *node,
     if (!is_row(f, value))
       return wrong(error, "result", r, "has another shape than the rows");
     if (!statement->is_row && !is_narrow)
-      return wrong(error, "result", r, "has one element a row, its value has more");
+      return wrong(error, "result", r,
+                   "has one element a row, its value has more");
   }
   return OG_OK;
 }
@@ -117,8 +117,8 @@ og_status og_fused_read(const opgraft_graph *graph, const og_node *node,
   for (int32_t i = 0; i < node->in_count; ++i) {
     const og_value *value = &graph->values[node->in[i]];
     out->is_row_input[i] =
-        !is_narrow && (value->ndim == 0 ||
-                       value->shape[value->ndim - 1] == OG_SIZE_ONE);
+        !is_narrow &&
+        (value->ndim == 0 || value->shape[value->ndim - 1] == OG_SIZE_ONE);
   }
   out->needs_rows = false;
   OG_TRY(og_loop_parse(text->s, out->is_row_input, node->in_count,
@@ -130,8 +130,7 @@ og_status og_fused_check(const opgraft_graph *graph, const og_node *node,
                          bool *out_is_elementwise, opgraft_error *error) {
   og_arena memory = {0};
   og_fused meaning;
-  const og_status status =
-      og_fused_read(graph, node, &memory, &meaning, error);
+  const og_status status = og_fused_read(graph, node, &memory, &meaning, error);
   *out_is_elementwise = status == OG_OK && !meaning.needs_rows;
   og_arena_destroy(&memory);
   return status;

@@ -124,7 +124,8 @@ typedef struct og_node {
   const char **clone_reason;
   // Why the node is in no row program, where it might be; set by pass fuse.
   const char *apart_reason;
-  int32_t member_count;  // of a row program: the nodes that it took the place of
+  int32_t
+      member_count;  // of a row program: the nodes that it took the place of
   const char *file;  // NULL: the source is not known
   int32_t line;      // 0: `file` is no file, but a module of the model
   bool is_removed;

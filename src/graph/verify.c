@@ -230,8 +230,8 @@ static og_status check_program(verifier *v, const og_node *node) {
   v->is_elementwise = og_op_is(node, OG_OP_POINTWISE);
   if (node->op != OG_IR_fused) return OG_OK;
   opgraft_error found = {0};
-  const og_status status = og_fused_check(v->graph, node, &v->is_elementwise,
-                                          &found);
+  const og_status status =
+      og_fused_check(v->graph, node, &v->is_elementwise, &found);
   if (status == OG_OK) return OG_OK;
   return status == OG_MEMORY ? og_graph_no_memory(v->error)
                              : wrong(v, found.text);

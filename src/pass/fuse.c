@@ -31,8 +31,8 @@ static og_status readers_find(og_fuser *f) {
   readers_count(graph, f);
   const size_t count = (size_t)f->first_reader[graph->value_count] + 1;
   f->readers = og_arena_array(&f->memory, count, sizeof *f->readers);
-  int32_t *at = og_arena_array(&f->memory, (size_t)graph->value_count + 1,
-                               sizeof *at);
+  int32_t *at =
+      og_arena_array(&f->memory, (size_t)graph->value_count + 1, sizeof *at);
   if (f->readers == NULL || at == NULL) return og_graph_no_memory(f->error);
   memcpy(at, f->first_reader, (size_t)graph->value_count * sizeof *at);
   for (int32_t n = 0; n < graph->node_count; ++n) {
@@ -150,8 +150,7 @@ static og_status graph_order(og_fuser *f) {
   placer p = {.f = f};
   p.to = og_arena_array(&f->memory, count, sizeof *p.to);
   p.new_place = og_arena_array(&f->memory, count, sizeof *p.new_place);
-  if (p.to == NULL || p.new_place == NULL)
-    return og_graph_no_memory(f->error);
+  if (p.to == NULL || p.new_place == NULL) return og_graph_no_memory(f->error);
   for (int32_t n = 0; n < graph->node_count; ++n) p.new_place[n] = -1;
   nodes_emit(&p);
   memcpy(graph->nodes, p.to, (size_t)graph->node_count * sizeof *p.to);
@@ -170,8 +169,7 @@ static void views_remove(og_fuser *f) {
     bool is_read = graph->nodes[f->units[unit].last].op != OG_IR_fused;
     for (int32_t i = f->first_reader[v]; i < f->first_reader[v + 1]; ++i)
       is_read |= f->unit_of[f->readers[i]] != unit;
-    if (!is_read)
-      graph->nodes[graph->values[v].node].is_removed = true;
+    if (!is_read) graph->nodes[graph->values[v].node].is_removed = true;
   }
 }
 

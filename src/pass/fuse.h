@@ -17,7 +17,11 @@
 // program that reduces them.
 enum { OG_FUSE_ROW_BYTES_MAX = 512 * 1024 };
 
-typedef enum og_fuse_dims { OG_FUSE_ANY, OG_FUSE_LAST, OG_FUSE_RANK } og_fuse_dims;
+typedef enum og_fuse_dims {
+  OG_FUSE_ANY,
+  OG_FUSE_LAST,
+  OG_FUSE_RANK
+} og_fuse_dims;
 
 // A row of fuse.def; pointwise operators have theirs from their expression.
 typedef struct og_fuse_row {

@@ -128,7 +128,8 @@ static bool has_rows(const og_recipe *recipe) {
 static const char *layout_wrong(const og_fuser *f, const og_node *node,
                                 const og_recipe *recipe) {
   const int32_t fast = fast_dim(recipe);
-  if (recipe->reduces && !has_rows(recipe)) return "its rows are not in one run";
+  if (recipe->reduces && !has_rows(recipe))
+    return "its rows are not in one run";
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *value = &f->graph->values[node->in[i]];

@@ -115,8 +115,7 @@ static const char *default_of(const og_recipe *recipe, const char *name,
 
 static void default_add(copier *c, const char *name, size_t length) {
   const char *text = default_of(c->recipe, name, length);
-  if (text != NULL)
-    og_text_add_n(&c->w->text, text, strcspn(text, " "));
+  if (text != NULL) og_text_add_n(&c->w->text, text, strcspn(text, " "));
 }
 
 static void operand_add(copier *c, int32_t i) {
@@ -230,9 +229,8 @@ static const char *right_add(copier *c, const char *at) {
 }
 
 static void member_add(writer *w, int32_t n) {
-  copier c = {.w = w,
-              .node = &w->f->graph->nodes[n],
-              .recipe = &w->f->recipes[n]};
+  copier c = {
+      .w = w, .node = &w->f->graph->nodes[n], .recipe = &w->f->recipes[n]};
   const char *at = c.recipe->text;
   while (*at != '\0') {
     const size_t length = word_length(at);
@@ -258,9 +256,9 @@ og_status og_fuse_write(og_fuser *f, int32_t unit, og_node *out) {
   opgraft_value *list = og_arena_array(&graph->arena, values, sizeof *list);
   opgraft_arg *attr = og_arena_array(&graph->arena, 1, sizeof *attr);
   const char *text =
-      w.text.failed ? NULL
-                    : og_arena_strndup(&graph->arena, w.text.data,
-                                       w.text.length);
+      w.text.failed
+          ? NULL
+          : og_arena_strndup(&graph->arena, w.text.data, w.text.length);
   og_text_reset(&w.text);
   if (list == NULL || attr == NULL || text == NULL)
     return og_graph_no_memory(f->error);

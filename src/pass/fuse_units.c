@@ -232,8 +232,7 @@ static void node_count(og_fuser *f, int32_t n, int32_t a, int32_t b,
   const og_value *values = f->graph->values;
   for (int32_t i = 0; i < node->in_count; ++i) {
     const opgraft_value v = node->in[i];
-    if (v < 0 || values[v].kind == OG_VALUE_LITERAL ||
-        f->stamp[v] == f->stamps)
+    if (v < 0 || values[v].kind == OG_VALUE_LITERAL || f->stamp[v] == f->stamps)
       continue;
     f->stamp[v] = f->stamps;
     const int32_t maker = values[f->through[v]].node;
@@ -402,11 +401,8 @@ static void units_fill(og_fuser *f) {
     f->unit_of[n] = f->next[n] = -1;
     if (node->is_removed || og_op_is(node, OG_OP_VIEW)) continue;
     f->unit_of[n] = n;
-    f->units[n] = (og_unit){.first = n,
-                            .last = n,
-                            .count = 1,
-                            .slot = f->order_count,
-                            .ndim = -1};
+    f->units[n] = (og_unit){
+        .first = n, .last = n, .count = 1, .slot = f->order_count, .ndim = -1};
     f->order[f->order_count++] = n;
     if (recipe->text == NULL) continue;
     f->units[n].statements = statements_of(recipe->text);
@@ -424,9 +420,8 @@ static void units_fill(og_fuser *f) {
 static bool shows_rows(const og_recipe *recipe, const og_value *base,
                        const og_value *view) {
   const int32_t last = recipe->ndim - 1;
-  if (recipe->ndim == 0 || view->ndim != recipe->ndim ||
-      base->ndim < last || base->ndim > recipe->ndim ||
-      view->offset != base->offset)
+  if (recipe->ndim == 0 || view->ndim != recipe->ndim || base->ndim < last ||
+      base->ndim > recipe->ndim || view->offset != base->offset)
     return false;
   if (base->ndim > last && base->shape[last] != OG_SIZE_ONE) return false;
   if (view->shape[last] != OG_SIZE_ONE && view->strides[last] != OG_SIZE_ZERO)
@@ -460,8 +455,8 @@ og_status og_fuse_units(og_fuser *f) {
   views_find(f);
   units_fill(f);
   OG_TRY(orders_find(f));
-  int8_t *reached = og_arena_array(
-      &f->memory, (size_t)f->graph->node_count + 1, sizeof *reached);
+  int8_t *reached = og_arena_array(&f->memory, (size_t)f->graph->node_count + 1,
+                                   sizeof *reached);
   if (reached == NULL) return og_graph_no_memory(f->error);
   pairs_try(f, reached);
   return OG_OK;

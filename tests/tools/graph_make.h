@@ -232,16 +232,16 @@ static const struct {
   int arity;
   made_bound by;
 } exact[] = {
-    {"copy", 1, BY_MOST},        {"neg", 1, BY_MOST},
-    {"abs", 1, BY_MOST},         {"sign", 1, BY_ONE},
-    {"relu", 1, BY_MOST},        {"floor", 1, BY_MOST},
-    {"logical_not", 1, BY_ONE},  {"add", 2, BY_SUM},
-    {"sub", 2, BY_SUM},          {"mul", 2, BY_PRODUCT},
-    {"maximum", 2, BY_MOST},     {"minimum", 2, BY_MOST},
-    {"eq", 2, BY_ONE},           {"lt", 2, BY_ONE},
-    {"ge", 2, BY_ONE},           {"logical_and", 2, BY_ONE},
-    {"logical_or", 2, BY_ONE},   {"where", 3, BY_MOST},
-    {"clamp", 3, BY_MOST},       {"add_scaled", 3, BY_PRODUCT},
+    {"copy", 1, BY_MOST},       {"neg", 1, BY_MOST},
+    {"abs", 1, BY_MOST},        {"sign", 1, BY_ONE},
+    {"relu", 1, BY_MOST},       {"floor", 1, BY_MOST},
+    {"logical_not", 1, BY_ONE}, {"add", 2, BY_SUM},
+    {"sub", 2, BY_SUM},         {"mul", 2, BY_PRODUCT},
+    {"maximum", 2, BY_MOST},    {"minimum", 2, BY_MOST},
+    {"eq", 2, BY_ONE},          {"lt", 2, BY_ONE},
+    {"ge", 2, BY_ONE},          {"logical_and", 2, BY_ONE},
+    {"logical_or", 2, BY_ONE},  {"where", 3, BY_MOST},
+    {"clamp", 3, BY_MOST},      {"add_scaled", 3, BY_PRODUCT},
     {"addcmul", 4, BY_PRODUCT},
 };
 
@@ -250,9 +250,8 @@ static void add_exact(maker *m) {
   const int64_t at = below(m, (int64_t)(sizeof exact / sizeof *exact));
   const int32_t like = pick(m, NULL);
   if (like < 0) return;
-  made_value v =
-      fresh(chance(m, 4) ? any_dtype(m) : m->values[like].dtype,
-            m->values[like].ndim, m->values[like].shape);
+  made_value v = fresh(chance(m, 4) ? any_dtype(m) : m->values[like].dtype,
+                       m->values[like].ndim, m->values[like].shape);
   if (exact[at].by == BY_ONE && chance(m, 2))
     v.dtype = (og_dtype){OG_CODE_BOOL, 8, 1};
   const size_t before = m->text.length;

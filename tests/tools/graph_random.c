@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_random [--count=N] [--seed=N] [--print] [--fuse]: random graphs from the
-// IR's operators, shapes and types. Each runs without passes, without sharing
-// memory and on one thread; what it gives then must be, bit for bit, what it
-// gives with random passes, with shared memory, with threads and with lanes,
-// twice, and with all of them. A graph that differs is printed with its seed.
+// graph_random [--count=N] [--seed=N] [--print] [--fuse]: random graphs from
+// the IR's operators, shapes and types. Each runs without passes, without
+// sharing memory and on one thread; what it gives then must be, bit for bit,
+// what it gives with random passes, with shared memory, with threads and with
+// lanes, twice, and with all of them. A graph that differs is printed with its
+// seed.
 //
 // --fuse: of whole numbers, with pass fuse. Nothing is rounded then, so results
 // are equal in row programs too, but for the sign of a zero.
@@ -42,8 +43,8 @@ static void element_fill(maker *m, og_dtype dtype, void *at) {
   else if (!is_float(dtype))
     og_element_set_int(dtype, at, below(m, 20) - 5);
   else if (m->is_exact)
-    og_element_set_double(dtype, at,
-                          (double)(below(m, 2 * INPUT_BOUND + 1) - INPUT_BOUND));
+    og_element_set_double(
+        dtype, at, (double)(below(m, 2 * INPUT_BOUND + 1) - INPUT_BOUND));
   else if (chance(m, 6))
     og_element_set_double(dtype, at, special[below(m, 6)]);
   else

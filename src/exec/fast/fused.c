@@ -38,8 +38,7 @@ static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
   for (int32_t i = 0; i < s->in_count; ++i) {
     const int64_t step = s->rows.step[i];
     call.in[i] = (const char *)s->in[i] + offsets[i] + at * step;
-    call.in_row_bytes[i] =
-        inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
+    call.in_row_bytes[i] = inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
     call.in_step_bytes[i] = step;
   }
   for (int32_t r = 0; r < s->out_count; ++r) {
@@ -119,8 +118,8 @@ static bool outputs_describe(const og_prep *prep, const fused *s,
                              const og_fused *meaning, og_loop_operand *out) {
   for (int32_t r = 0; r < s->out_count; ++r) {
     out[r].dtype = prep->out[r]->dtype;
-    out[r].form = form_of(s, s->in_count + r, prep->out[r],
-                          meaning->is_row_result[r]);
+    out[r].form =
+        form_of(s, s->in_count + r, prep->out[r], meaning->is_row_result[r]);
     if (out[r].form == OG_LOOP_STRIDED) return false;
   }
   return true;
@@ -157,8 +156,8 @@ static og_status pointers_bind(og_prep *prep, fused *s) {
 static og_status scratch_take(og_prep *prep, fused *s) {
   const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
   s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
-  const size_t all = (size_t)prep->executable->threads *
-                     (size_t)s->worker_bytes;
+  const size_t all =
+      (size_t)prep->executable->threads * (size_t)s->worker_bytes;
   char *memory = og_prep_scratch(prep, all + 64);
   if (memory == NULL) return og_prep_memory(prep);
   s->scratch = memory + (64 - (uintptr_t)memory % 64) % 64;

@@ -71,23 +71,21 @@ static double reduced(og_loop_reduction reduction, double total, double x) {
 static void statement_run(reader *r, const og_loop_statement *statement,
                           double *out) {
   const og_loop_reduction reduction = statement->reduction;
-  const bool is_one =
-      statement->is_row && reduction == OG_LOOP_NO_REDUCTION;
+  const bool is_one = statement->is_row && reduction == OG_LOOP_NO_REDUCTION;
   const int64_t width = is_one ? 1 : r->node->rows.width;
   double total = reduction == OG_LOOP_MAX   ? -INFINITY
                  : reduction == OG_LOOP_MIN ? INFINITY
                                             : 0;
   double block[OG_SCALAR_BLOCK];
   for (r->at = 0; r->at < width; r->at += OG_SCALAR_BLOCK) {
-    const int64_t n = width - r->at < OG_SCALAR_BLOCK ? width - r->at
-                                                      : OG_SCALAR_BLOCK;
+    const int64_t n =
+        width - r->at < OG_SCALAR_BLOCK ? width - r->at : OG_SCALAR_BLOCK;
     if (reduction == OG_LOOP_NO_REDUCTION) {
       og_scalar_run_f64(&statement->expression, n, load, r, out + r->at);
       continue;
     }
     og_scalar_run_f64(&statement->expression, n, load, r, block);
-    for (int64_t i = 0; i < n; ++i)
-      total = reduced(reduction, total, block[i]);
+    for (int64_t i = 0; i < n; ++i) total = reduced(reduction, total, block[i]);
   }
   if (reduction != OG_LOOP_NO_REDUCTION) out[0] = total;
 }
@@ -123,8 +121,7 @@ static void share_rows(void *state, int64_t begin, int64_t end,
   for (int64_t row = begin; row < end; ++row) {
     og_rows_offsets(&s->rows, row, offsets);
     for (int32_t i = 0; i < s->program.statement_count; ++i)
-      statement_run(&r, &s->program.statements[i],
-                    values_of(s, values, i));
+      statement_run(&r, &s->program.statements[i], values_of(s, values, i));
     outputs_store(s, offsets, values);
   }
 }
@@ -132,9 +129,8 @@ static void share_rows(void *state, int64_t begin, int64_t end,
 static og_status run_fused(void *state, const og_run *run) {
   const fused *s = state;
   const int64_t elements = s->rows.width * s->program.statement_count;
-  return og_run_parallel(run, s->rows.count,
-                         og_grain(OG_GRAIN_HEAVY, elements), share_rows,
-                         state);
+  return og_run_parallel(run, s->rows.count, og_grain(OG_GRAIN_HEAVY, elements),
+                         share_rows, state);
 }
 
 static og_status types_check(og_prep *prep) {
@@ -168,11 +164,10 @@ og_status og_prepare_fused(og_prep *prep) {
                   &s->worker_values) ||
       !og_i64_mul(workers, s->worker_values, &all_values))
     return og_prep_memory(prep);
-  s->offsets = og_prep_alloc(prep, (size_t)(workers * s->rows.tensors) *
-                                       sizeof *s->offsets);
+  s->offsets = og_prep_alloc(
+      prep, (size_t)(workers * s->rows.tensors) * sizeof *s->offsets);
   s->values = og_prep_doubles(prep, all_values);
   if (s->offsets == NULL || s->values == NULL) return og_prep_memory(prep);
-  og_prep_work(prep, s->rows.count * s->rows.width,
-               s->program.statement_count);
+  og_prep_work(prep, s->rows.count * s->rows.width, s->program.statement_count);
   return OG_OK;
 }

@@ -93,12 +93,12 @@ typedef struct og_instance {
   struct og_framed *framed;  // frames of module operators
   struct og_looped *looped;  // row programs
   struct og_loop_code *loop_code;
-  struct og_apart *apart;    // NULL where no input is written
-  bool are_apart;            // inputs lie as they did when that was seen
-  og_chosen *chosen;         // by node; NULL: nobody asks
-  int32_t host_nodes;        // native nodes that the host took
-  int32_t fast_nodes;        // that a fast kernel took
-  int32_t host_steps;        // all that it runs
+  struct og_apart *apart;  // NULL where no input is written
+  bool are_apart;          // inputs lie as they did when that was seen
+  og_chosen *chosen;       // by node; NULL: nobody asks
+  int32_t host_nodes;      // native nodes that the host took
+  int32_t fast_nodes;      // that a fast kernel took
+  int32_t host_steps;      // all that it runs
   og_scratch scratch[OG_LANES_MAX];
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly
