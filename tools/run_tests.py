@@ -56,6 +56,7 @@ FUZZ_MEASURES = {
     "graph_run": ["src/decl", "src/graph", "src/pass", "src/plan", "src/exec",
                   "tests/fuzz/graph_mutate.h", "tests/tools/graph_make.h"],
     "graph_text": ["src/decl", "src/graph", "src/plan"],
+    "loop": ["src/loop", "src/scalar"],
     "module": ["src/decl", "src/module"],
     "npy": [],
     "ops": ["ops", "src/kernel"],

@@ -176,13 +176,17 @@ static void tail_wide(og_encoder *e) {
                                    .bits = 128});
 }
 
-// Returns where the frame's size is written, which is not known yet.
-static size_t prologue(og_encoder *e, int32_t end) {
+// Where the frame's size is written, which is known last.
+typedef struct frame_place {
+  size_t at, record;
+} frame_place;
+
+static frame_place prologue(og_encoder *e, int32_t end) {
   stack(e, OG_X86_push, OG_RBP);
   og_encoder_general(e, OG_X86_mov, OG_RBP, og_x86_reg(OG_RSP));
   for (int32_t k = 0; k < SAVED; ++k) stack(e, OG_X86_push, saved[k]);
   og_encoder_general_imm(e, OG_X86_sub_i, og_x86_reg(OG_RSP), 0);
-  const size_t frame_at = e->x->count - 4;
+  const frame_place place = {e->x->count - 4, e->x->record_count - 1};
   og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RSP), -64);
   og_encoder_general(e, OG_X86_mov, OG_RAX,
                      of_call(offsetof(og_loop_call, rows)));
@@ -204,7 +208,7 @@ static size_t prologue(og_encoder *e, int32_t end) {
     tail_wide(e);
   else
     tail_narrow(e);
-  return frame_at;
+  return place;
 }
 
 static void epilogue(og_encoder *e) {
@@ -378,6 +382,7 @@ static void number_write(og_encoder *e, int32_t label, uint32_t bits) {
 }
 
 static void pool_write(og_encoder *e) {
+  e->x->code_count = e->x->count;
   og_x86_align(e->x, 64);
   for (int32_t v = 0; v < e->l->count; ++v)
     if (e->pool[v] >= 0) number_write(e, e->pool[v], e->l->code[v].imm);
@@ -480,7 +485,7 @@ const char *og_loop_encode(const og_loop_spec *spec,
   if (!encoder_init(&e)) return "out of memory";
   frame_make(&e);
   const int32_t end = og_x86_label(x);
-  const size_t frame_at = prologue(&e, end);
+  const frame_place place = prologue(&e, end);
   rows(&e);
   og_x86_place_label(x, end);
   epilogue(&e);
@@ -489,6 +494,7 @@ const char *og_loop_encode(const og_loop_spec *spec,
   og_x86_fix(x);
   if (x->is_short || e.is_short) return "out of memory";
   const int32_t frame = (e.frame_bytes + 63) / 64 * 64;
-  memcpy(x->bytes + frame_at, &frame, sizeof frame);
+  memcpy(x->bytes + place.at, &frame, sizeof frame);
+  if (x->record_capacity > 0) x->records[place.record].instr.imm = frame;
   return NULL;
 }

@@ -75,20 +75,26 @@ static void registers(og_encoder *e, uint32_t live, og_x86_id id) {
     if (live >> r & 1) og_encoder_rm(e, id, r, saved(e, r));
 }
 
-// Register 0 is saved by now.
-static void operand(og_encoder *e, const og_encoder_stub *stub, int32_t k) {
-  const og_x86_rm at = og_encoder_slot(e->lanes_at + k * LANES_BYTES);
-  og_x86_rm home = stub->operands[k];
-  int32_t reg = home.reg;
-  if (home.scale < 0) return;
-  if (home.place != OG_X86_REGISTER) {
+static og_x86_rm lanes_of(const og_encoder *e, int32_t k) {
+  return og_encoder_slot(e->lanes_at + k * LANES_BYTES);
+}
+
+// Those in registers first; then register 0, which is saved, is free.
+static void operands(og_encoder *e, const og_encoder_stub *stub) {
+  for (int32_t k = 0; k < 3; ++k) {
+    const og_x86_rm *home = &stub->operands[k];
+    if (home->scale >= 0 && home->place == OG_X86_REGISTER)
+      og_encoder_rm(e, OG_X86_vmovups_store, home->reg, lanes_of(e, k));
+  }
+  for (int32_t k = 0; k < 3; ++k) {
+    og_x86_rm home = stub->operands[k];
     const bool is_broadcast = home.is_broadcast;
+    if (home.scale < 0 || home.place == OG_X86_REGISTER) continue;
     home.is_broadcast = false;
-    reg = 0;
     og_encoder_rm(e, is_broadcast ? OG_X86_vbroadcastss : OG_X86_vmovups, 0,
                   home);
+    og_encoder_rm(e, OG_X86_vmovups_store, 0, lanes_of(e, k));
   }
-  og_encoder_rm(e, OG_X86_vmovups_store, reg, at);
 }
 
 static void arguments(og_encoder *e, const og_encoder_stub *stub) {
@@ -122,7 +128,7 @@ static void stub_write(og_encoder *e, const og_encoder_stub *stub) {
   e->bits = stub->bits;
   og_x86_place_label(e->x, stub->begin);
   registers(e, stub->live, OG_X86_vmovups_store);
-  for (int32_t k = 2; k >= 0; --k) operand(e, stub, k);
+  operands(e, stub);
   for (int32_t k = 0; k < GENERALS; ++k)
     og_encoder_general(e, OG_X86_mov_store, generals[k],
                        og_encoder_slot(e->general_at + 8 * k));

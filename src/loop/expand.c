@@ -359,9 +359,12 @@ static int32_t pow_of(builder *b, const int32_t *x) {
 // The instruction returns its second operand where one is a NaN.
 static int32_t extreme(builder *b, og_loop_op op, int32_t x, int32_t y) {
   const og_loop_instr *first = &b->code[x], *second = &b->code[y];
-  const og_loop_lane lane = {.u = second->imm};
-  if (first->op == OG_LANE_number) return two(b, op, x, y);
-  if (second->op == OG_LANE_number && lane.f == lane.f && lane.f != 0)
+  const og_loop_lane of_first = {.u = first->imm},
+                     of_second = {.u = second->imm};
+  if (first->op == OG_LANE_number)
+    return of_first.f != of_first.f ? x : two(b, op, x, y);
+  if (second->op == OG_LANE_number && of_second.f == of_second.f &&
+      of_second.f != 0)
     return two(b, op, y, x);
   return choose(b, two(b, OG_LANE_ne, x, x), x, two(b, op, x, y));
 }

@@ -74,6 +74,7 @@ typedef struct og_x86 {
   og_arena *arena;
   uint8_t *bytes;
   size_t count, capacity;
+  size_t code_count;  // bytes of code, before data
   og_x86_fixup *fixups;
   size_t fixup_count, fixup_capacity;
   size_t *labels;  // where they are; SIZE_MAX: not placed yet

@@ -5,7 +5,6 @@
 #ifndef TESTS_UNIT_LOOP_MAKE_H
 #define TESTS_UNIT_LOOP_MAKE_H
 
-#define _GNU_SOURCE
 #include <opgraft/float16.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -3,6 +3,7 @@
 // width of a tail, by every back end that the machine has; each buffer ends at
 // an unmapped page or begins behind one. In place where that is allowed.
 
+#define _GNU_SOURCE
 #include "unit/loop_make.h"
 
 #include <math.h>
