@@ -72,6 +72,9 @@ enum {
   // Lanes wherever the graph allows them, from the first call on, whether they
   // pay or not: the clock decides nothing.
   OPGRAFT_HOST_LANES_NOW = 2u,
+  // Inputs that are OPGRAFT_INPUT_STATIC seldom change from call to call, so
+  // their packed form may be kept. A change is noticed, however it is made.
+  OPGRAFT_HOST_WEIGHTS_STAY = 4u,
 };
 
 // What the engine asks of its host. `run` is called on the thread that runs
@@ -119,6 +122,18 @@ typedef struct opgraft_host {
   // Which kernel runs which node, as opgraft_executable_rules gives it; copied
   // by opgraft_executable_create, which says what is wrong with it. NULL: none.
   const char *rules;
+  // In mode max-autotune (OPGRAFT_OPTION_MAX_AUTOTUNE): so long may candidates
+  // be timed, all plans of an executable together; 0: no timing decides.
+  int64_t tune_ns;
+  // What timing found is read from and added to this file (opgraft/tune.h);
+  // NULL: it is kept for the process only. Copied, as the next is.
+  const char *tune_file;
+  // Whose kernels are timed, so that others' times do not count: "torch 2.13.0,
+  // opgraft 0.1.0".
+  const char *tune_with;
+  // What the tuner has to say: one line without an end, or what it is at (NULL:
+  // it is done) for who looks on. NULL: it says nothing.
+  void (*say)(void *context, const char *text, int32_t is_progress);
 } opgraft_host;
 
 // --- Running -----------------------------------------------------------------

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that ops.def names.
+// The kernels that ops.def names, and how a candidate is asked.
 
 #include "exec/candidates.h"
 
+#include "exec/hosted.h"
 #include "exec/step/kernels.h"
 
 #define og_prepare_never NULL
@@ -17,7 +18,20 @@ static const og_prepare_fn kernels[OG_IR_COUNT][2] = {
 #undef OG_PW
 
 og_prepare_fn og_candidate_kernel(int32_t op, og_candidate by) {
-  return kernels[op][by == OG_BY_FAST];
+  const og_prepare_fn fast = kernels[op][1];
+  if (by == OG_BY_PACKED) return fast == og_prepare_packed_matmul ? fast : NULL;
+  return by == OG_BY_FAST ? fast : kernels[op][0];
+}
+
+og_status og_candidate_ask(og_prep *prep, og_candidate by, bool may_be_slow) {
+  bool is_taken;
+  prep->step = (og_step){0};
+  prep->is_pinned = false;
+  prep->work = 0;
+  prep->keeps_weights = by == OG_BY_PACKED;
+  if (by != OG_BY_HOST) return og_candidate_kernel(prep->node->op, by)(prep);
+  OG_TRY(og_prepare_hosted(prep, may_be_slow, &is_taken));
+  return is_taken ? OG_OK : OG_UNSUPPORTED;
 }
 
 og_status og_prepare_none(og_prep *prep) {

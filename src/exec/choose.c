@@ -5,8 +5,11 @@
 
 #include <pthread.h>
 
+#include "base/machine.h"
 #include "exec/candidates.h"
+#include "exec/fast/packs.h"
 #include "exec/rules.h"
+#include "exec/tune.h"
 #include "graph/op.h"
 
 // With so many elements a host's kernels are worth the way to them, where ours
@@ -129,16 +132,63 @@ static void by_size(const og_prep *prep, og_order *out) {
   add(out, OG_BY_PLAIN);
 }
 
+// --- Mode max-autotune -------------------------------------------------------
+
+// Nodes that a host would get in any case, and of which we have a fast kernel.
+static bool is_contested(const og_prep *prep) {
+  return (prep->plan->graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0 &&
+         has_host(prep) && prep->node->update == NULL &&
+         limits_of(prep).fast == 0 &&
+         og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL;
+}
+
+// Rows that are worth packing the other operand for them, at each call.
+enum { PACK_ROWS = 32 };
+
+// Without the clock: by what is known of processors. Hosts' f32 products reach
+// less than half of what AMD's processors can, and nearly all of what Intel's
+// can from some rows on.
+static void by_machine(const og_prep *prep, og_order *out) {
+  const og_tensor *result = prep->out[0];
+  const bool is_f32 = result != NULL && result->dtype.bits == 32;
+  const int64_t rows =
+      result != NULL && result->ndim > 1 ? result->shape[result->ndim - 2] : 0;
+  const bool is_amd = og_machine_is_amd();
+  if (og_kept_is_offered(prep) && is_f32 && (is_amd || rows < 2 * PACK_ROWS))
+    add(out, OG_BY_PACKED);
+  if (is_amd && is_f32 && rows >= PACK_ROWS) add(out, OG_BY_FAST);
+  if (og_kept_is_offered(prep) && out->count == 0) {
+    add(out, OG_BY_HOST);
+    add(out, OG_BY_PACKED);
+  }
+  add(out, OG_BY_HOST);
+  add(out, OG_BY_FAST);
+  add(out, OG_BY_PLAIN);
+  out->reason = "it is the faster one on such processors";
+}
+
+// --- Both --------------------------------------------------------------------
+
+static bool has_candidate(const og_prep *prep, og_candidate by) {
+  return by == OG_BY_HOST ? has_host(prep)
+                          : og_candidate_kernel(prep->node->op, by) != NULL;
+}
+
 void og_choose(const og_prep *prep, og_order *out) {
   og_candidate forced;
   *out = (og_order){.count = 0};
   const bool is_forced =
-      og_rule_find(prep, &forced) && (forced != OG_BY_HOST || has_host(prep)) &&
-      (forced != OG_BY_FAST ||
-       og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL);
-  if (is_forced) add(out, forced);
-  by_size(prep, out);
-  if (is_forced) out->reason = "a rule says so";
+      og_rule_find(prep, &forced) && has_candidate(prep, forced);
+  if (is_forced) {
+    add(out, forced);
+    by_size(prep, out);
+    out->reason = "a rule says so";
+  } else if (is_contested(prep)) {
+    by_machine(prep, out);
+    if (prep->executable->tuning != NULL) og_tune(prep, out);
+  } else {
+    by_size(prep, out);
+  }
 }
 
 const char *og_choice_refused(og_candidate by) {
@@ -147,6 +197,8 @@ const char *og_choice_refused(og_candidate by) {
       return "no fast kernel takes its types, layouts or limits";
     case OG_BY_HOST:
       return "the host has no quick way to it";
+    case OG_BY_PACKED:
+      return "its weights are none that stay, or they are too small";
     default:
       return "its plain kernel takes no such shapes";
   }

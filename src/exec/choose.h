@@ -3,8 +3,9 @@
 //
 // A node's candidates are asked in an order; the first that takes its shapes
 // and types runs it. The order depends on operator, sizes, types and the
-// executable's rules (rules.h), never on time: a plan that is made again has
-// the same kernels.
+// executable's rules (rules.h). Time decides only in mode max-autotune, where
+// the host allows it (tune.h); what it decided is known from then on, so a plan
+// that is made again has the same kernels.
 
 #ifndef OG_EXEC_CHOOSE_H
 #define OG_EXEC_CHOOSE_H

@@ -19,6 +19,7 @@
 #include "exec/rules.h"
 #include "exec/sections.h"
 #include "exec/step/reloc.h"
+#include "exec/tune.h"
 
 enum { PLAN_LIMIT = 16 };
 
@@ -32,6 +33,10 @@ static og_status executable_fill(opgraft_executable *executable,
   if (own->rules != NULL)
     OG_TRY(og_rules_create(own->rules, &executable->rules, error));
   own->rules = NULL;  // the caller's
+  if ((executable->graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0 &&
+      own->prepare != NULL && own->max_bytes == 0)
+    OG_TRY(og_tuning_create(own, &executable->tuning, error));
+  own->tune_file = own->tune_with = NULL;  // as well
   if (own->plan_limit <= 0) own->plan_limit = PLAN_LIMIT;
   // Kernels keep scratch for each worker, so there is one at least.
   executable->threads = own->threads > 0 ? own->threads : 1;
@@ -82,14 +87,15 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   OG_TRY(og_graph_need_cpu(graph, error));
   opgraft_executable *executable = og_alloc_zeroed(1, sizeof *executable);
   if (executable == NULL) return og_graph_no_memory(error);
+  executable->graph = graph;
   const og_status status = executable_fill(executable, host, error);
   if (status != OG_OK) {
     og_rules_destroy(executable->rules);
+    og_tuning_destroy(executable->tuning);
     og_free(executable);
     return status;
   }
   opgraft_graph_retain(graph);
-  executable->graph = graph;
   executable->references = 1;
   pthread_mutex_init(&executable->mutex, NULL);
   stats_from_graph(executable);
@@ -107,7 +113,9 @@ static void executable_destroy(opgraft_executable *executable) {
   }
   og_team_destroy(executable->team);
   og_rules_destroy(executable->rules);
+  og_tuning_destroy(executable->tuning);
   og_packs_destroy(executable->packs);
+  og_kept_destroy(executable->kept);
   pthread_mutex_destroy(&executable->mutex);
   opgraft_graph_release(executable->graph);
   og_free(executable);
@@ -318,8 +326,9 @@ static og_status instance_get(og_plan_entry *entry, og_instance *idle,
                               opgraft_error *error) {
   *out_instance = idle;
   if (idle == NULL) {
-    OG_TRY(og_instance_create(entry, out_instance, error));
     opgraft_executable *executable = entry->executable;
+    OG_TRY(og_instance_create(entry, out_instance, error));
+    if (executable->tuning != NULL) og_tune_save(executable);
     pthread_mutex_lock(&executable->mutex);
     ++executable->stats.instances;
     executable->stats.host_nodes = (*out_instance)->host_nodes;

@@ -35,7 +35,9 @@ og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
                        opgraft_error *error) {
   OG_TRY(og_copy_sized("opgraft_host", from, out, sizeof *out, error));
   return og_flags_check("opgraft_host", out->flags,
-                        OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW, error);
+                        OPGRAFT_HOST_UNSHARED | OPGRAFT_HOST_LANES_NOW |
+                            OPGRAFT_HOST_WEIGHTS_STAY,
+                        error);
 }
 
 // --- Arguments with numbers for sizes ----------------------------------------

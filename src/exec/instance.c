@@ -74,23 +74,12 @@ static og_status bytes_check(og_instance *instance, const og_plan *plan,
 
 // --- Steps -------------------------------------------------------------------
 
-static og_status candidate_ask(og_prep *prep, og_candidate by,
-                               bool may_be_slow) {
-  bool is_taken;
-  prep->step = (og_step){0};
-  prep->is_pinned = false;
-  prep->work = 0;
-  if (by != OG_BY_HOST) return og_candidate_kernel(prep->node->op, by)(prep);
-  OG_TRY(og_prepare_hosted(prep, may_be_slow, &is_taken));
-  return is_taken ? OG_OK : OG_UNSUPPORTED;
-}
-
 // A host that is slow to reach is asked last of all, where the kernels refuse
 // the node's shapes or types: a model that the host can run, runs.
 static og_status refused_ask(og_prep *prep, og_chosen *out) {
   opgraft_error kept;
   if (prep->error != NULL) kept = *prep->error;
-  const og_status status = candidate_ask(prep, OG_BY_HOST, true);
+  const og_status status = og_candidate_ask(prep, OG_BY_HOST, true);
   *out = (og_chosen){OG_BY_HOST, og_choice_refused(OG_BY_PLAIN)};
   if (status != OG_UNSUPPORTED) return status;
   if (prep->error != NULL) *prep->error = kept;
@@ -106,7 +95,7 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
   *out = (og_chosen){order.by[0], order.reason};
   for (int32_t i = 0; i < order.count; ++i) {
     const og_candidate by = order.by[i];
-    status = candidate_ask(prep, by, false);
+    status = og_candidate_ask(prep, by, false);
     const bool refuses = status == OG_UNSUPPORTED || status == OG_SHAPE;
     if (!refuses || i + 1 == order.count) break;
     *out = (og_chosen){order.by[i + 1], og_choice_refused(by)};
@@ -123,7 +112,7 @@ static og_status step_prepare(og_prep *prep) {
   og_chosen chosen;
   OG_TRY(choice_prepare(prep, &chosen));
   instance->host_nodes += chosen.by == OG_BY_HOST;
-  instance->fast_nodes += chosen.by == OG_BY_FAST;
+  instance->fast_nodes += chosen.by == OG_BY_FAST || chosen.by == OG_BY_PACKED;
   if (instance->chosen != NULL)
     instance->chosen[node - prep->plan->graph->nodes] = chosen;
   return OG_OK;

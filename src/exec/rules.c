@@ -8,8 +8,10 @@
 #include "base/text.h"
 #include "graph/op.h"
 
-static const char *const candidates[OG_BY_COUNT] = {
-    [OG_BY_PLAIN] = "plain", [OG_BY_FAST] = "fast", [OG_BY_HOST] = "host"};
+static const char *const candidates[OG_BY_COUNT] = {[OG_BY_PLAIN] = "plain",
+                                                    [OG_BY_FAST] = "fast",
+                                                    [OG_BY_HOST] = "host",
+                                                    [OG_BY_PACKED] = "packed"};
 
 // --- Printing ----------------------------------------------------------------
 
@@ -25,7 +27,9 @@ static void tensor_print(const og_plan *plan, opgraft_value id, og_text *out) {
   og_text_add(out, "]");
 }
 
-static void nodes_print(const og_plan *plan, const og_node *node,
+const char *og_candidate_name(og_candidate by) { return candidates[by]; }
+
+void og_rule_node_print(const og_plan *plan, const og_node *node,
                         og_text *out) {
   og_text_add(out, og_ops[node->op].name);
   for (int32_t i = 0; i < node->in_count; ++i)
@@ -37,7 +41,7 @@ static void nodes_print(const og_plan *plan, const og_node *node,
 
 void og_rule_print(const og_plan *plan, const og_node *node,
                    const og_chosen *chosen, og_text *out) {
-  nodes_print(plan, node, out);
+  og_rule_node_print(plan, node, out);
   og_text_addf(out, ": %s  # %s\n", candidates[chosen->by], chosen->reason);
 }
 
@@ -51,7 +55,7 @@ static char *trimmed(char *begin, char *end) {
   return begin;
 }
 
-static bool candidate_find(const char *word, og_candidate *out) {
+bool og_candidate_find(const char *word, og_candidate *out) {
   for (int32_t by = 0; by < OG_BY_COUNT; ++by)
     if (strcmp(candidates[by], word) == 0) {
       *out = (og_candidate)by;
@@ -70,7 +74,7 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
     if (*trimmed(line, end) == '\0') return OG_OK;
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "rules, line %d: found \"%.40s\", wanted \"operator: "
-                        "plain\", fast or host",
+                        "plain\", fast, packed or host",
                         (int)number, trimmed(line, end));
   }
   const char *word = trimmed(colon + 1, end);
@@ -78,10 +82,10 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
   const size_t length = strcspn(nodes, " ");
   og_rule *rule = &rules->rules[rules->count];
   rule->nodes = nodes;
-  if (!candidate_find(word, &rule->by))
+  if (!og_candidate_find(word, &rule->by))
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "rules, line %d: found \"%.40s\" behind \":\", wanted "
-                        "plain, fast or host",
+                        "plain, fast, packed or host",
                         (int)number, word);
   if (strcmp(nodes, "*") != 0 && og_op_find(nodes, length) < 0)
     return og_error_set(error, OG_INVALID, NULL, NULL,
@@ -139,7 +143,7 @@ bool og_rule_find(const og_prep *prep, og_candidate *out) {
   const og_rule *found = NULL;
   og_text own = {0};
   if (rules == NULL) return false;
-  nodes_print(prep->plan, prep->node, &own);
+  og_rule_node_print(prep->plan, prep->node, &own);
   for (int32_t i = 0; !own.failed && found == NULL && i < rules->count; ++i) {
     const char *nodes = rules->rules[i].nodes;
     if (strcmp(nodes, "*") == 0 || strcmp(nodes, own.data) == 0 ||

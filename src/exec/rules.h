@@ -30,6 +30,11 @@ og_status og_rules_create(const char *text, og_rules **out_rules,
 void og_rules_destroy(og_rules *rules);
 // Of the prepared node, by the executable's rules; false where none fits.
 bool og_rule_find(const og_prep *prep, og_candidate *out);
+// "plain", ...; false for a word that names none.
+const char *og_candidate_name(og_candidate by);
+bool og_candidate_find(const char *word, og_candidate *out);
+// What stands before the colon in a node's line.
+void og_rule_node_print(const og_plan *plan, const og_node *node, og_text *out);
 // The line for a node, with its reason.
 void og_rule_print(const og_plan *plan, const og_node *node,
                    const og_chosen *chosen, og_text *out);

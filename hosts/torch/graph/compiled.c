@@ -20,6 +20,7 @@
 #include "torch/base/tensor.h"
 #include "torch/base/threads.h"
 #include "torch/graph/node.h"
+#include "torch/graph/tuning.h"
 #include "torch/graph/walk.h"
 
 PyTypeObject *compiled_type;
@@ -574,7 +575,7 @@ static int written_find(compiled *self) {
 
 static int compiled_finish(compiled *self, int flags, const char *disable,
                            PyObject *dump, int plan_limit, int lanes,
-                           const char *rules) {
+                           const char *rules, const tuning *tuned) {
   opgraft_error error;
   opgraft_host host;
   const opgraft_options options = {
@@ -594,6 +595,7 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   if (self->lets_go && self->repro == NULL) host.hold = host_hold;
   host.plan_limit = plan_limit;
   host.rules = rules;
+  tuning_host(tuned, &host);
   if (host.lanes == 0) host.lanes = lanes;
   if (opgraft_executable_create(self->graph, &host, &self->executable,
                                 &error) != OG_OK) {
@@ -607,20 +609,22 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
 // flags, disable, dump, plan_limit, lanes, rules, constant_bytes, repro, keep,
-// lets_go) -> callable. Raises NotImplementedError for a graph that the engine
-// cannot express.
+// lets_go, weights_stay, tune_ns, tune_with) -> callable. Raises
+// NotImplementedError for a graph that the engine cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
   const char *disable, *rules, *repro;
   int flags, plan_limit, lanes, keep, lets_go;
+  tuning tuned;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzpp", &name, &PyList_Type,
-                        &nodes, &PyTuple_Type, &tools, &PyDict_Type, &others,
-                        &recipe_find, &resolve, &below, &flags, &disable, &dump,
-                        &plan_limit, &lanes, &rules, &constant_bytes, &repro,
-                        &keep, &lets_go))
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzpppLs", &name,
+                        &PyList_Type, &nodes, &PyTuple_Type, &tools,
+                        &PyDict_Type, &others, &recipe_find, &resolve, &below,
+                        &flags, &disable, &dump, &plan_limit, &lanes, &rules,
+                        &constant_bytes, &repro, &keep, &lets_go,
+                        &tuned.weights_stay, &tuned.most_ns, &tuned.with))
     return NULL;
   allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
@@ -648,8 +652,8 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->graph = self->walked.graph;
   if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)
-    status =
-        compiled_finish(self, flags, disable, dump, plan_limit, lanes, rules);
+    status = compiled_finish(self, flags, disable, dump, plan_limit, lanes,
+                             rules, &tuned);
   if (status != 0) Py_CLEAR(self);
   return (PyObject *)(void *)self;
 }

@@ -53,6 +53,8 @@ class Options:
     repro: str | None = None
     # "all": the inputs of every call, the last one's stay.
     repro_calls: str = "failing"
+    # Mode max-autotune: seconds for timing kernels, a graph; 0: none are timed.
+    tune_s: float = 5.0
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
     # it and docs/graph.md explains.
     choose: str | None = None
@@ -96,8 +98,19 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
         raise ValueError(
             f"option lanes is {out.lanes!r}, wanted \"auto\", \"off\" or a "
             "number from 1")
+    if not isinstance(out.tune_s, (int, float)) or not 0 <= out.tune_s < 1e6:
+        raise ValueError(
+            f"option tune_s is {out.tune_s!r}, wanted seconds from 0")
     _gears_check(out.gears)
     return out
+
+
+def _tune_ns(options: Options) -> int:
+    """As opgraft_host.tune_ns has it. What is timed may differ from one run to
+    the next, and so may last bits."""
+    if torch.are_deterministic_algorithms_enabled():
+        return 0
+    return int(options.tune_s * 1e9)
 
 
 def _lanes(chosen: str | int) -> int:
@@ -245,7 +258,8 @@ def compile_graph(
     try:
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,
-                             lets_go=kind == "backward")
+                             lets_go=kind == "backward",
+                             weights_stay=kind.startswith("inference"))
     except targets.DependsOnData:
         return _in_segments(gm, kind, options, region,
                             "the size of a result depends on data")
@@ -284,11 +298,14 @@ def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
 def graph_new(
     name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
     options: Options, constant_bytes: int = CONSTANT_BYTES,
-    lets_go: bool = False,
+    lets_go: bool = False, weights_stay: bool = False,
 ) -> Any:
     """The graph as C runs it; its own tensors up to `constant_bytes` are
     copied into it, others are read where they are at each call. With `lets_go`
-    a call drops what it was given as soon as no step reads it any more."""
+    a call drops what it was given as soon as no step reads it any more. With
+    `weights_stay` parameters may stay packed from call to call; the engine
+    notices when one is written."""
+    from .._load.module import VERSION
     from . import dumps
 
     targets.out_forms_replace(gm)
@@ -310,6 +327,9 @@ def graph_new(
         dumps.folder(options.repro, name) if options.repro else None,
         options.repro_calls == "all",
         lets_go,
+        weights_stay,
+        _tune_ns(options),
+        f"torch {torch.__version__}, opgraft {VERSION}",
     )
 
 

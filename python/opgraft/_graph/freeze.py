@@ -208,7 +208,8 @@ def freeze(
     program = _Program(model, args, kwargs, dynamic_shapes)
     name = _named(model)
     graph = backend.graph_new(
-        name, program.gm, program.tools(), chosen, constant_bytes=0)
+        name, program.gm, program.tools(), chosen, constant_bytes=0,
+        weights_stay=True)
     spec = program.program.call_spec
     arguments = Arguments(
         model.forward if isinstance(model, torch.nn.Module) else model,

@@ -3,8 +3,8 @@
 //
 // A task is a few columns and rows of one batch: it packs the columns of b into
 // panels of its worker's scratch and runs its rows over them. A constant b is
-// packed once for all calls (packs.h). Rows of a whose elements do not stand
-// together are copied first.
+// packed once for all calls, and so is a weight that stays (packs.h). Rows of a
+// whose elements do not stand together are copied first.
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include "base/grain.h"
@@ -17,15 +17,22 @@ enum {
   TASK_COLUMNS = TASK_PANELS * OG_PANEL,
   TASK_ROWS = 128,  // where the sums go through a buffer of their own
   TASKS_PER_WORKER = 4,
+  LEAST_ROWS = 16,
 };
+
+// How a batch is cut.
+typedef struct tasks {
+  int64_t rows, row_tasks, column_tasks;
+} tasks;
 
 typedef struct packed_matmul {
   og_contraction of;
   int element;
-  int64_t rows, row_tasks, column_tasks;  // of a batch
+  tasks once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
   const void *constant;  // all panels of b, or NULL
+  og_kept *kept;         // where they are if b is a weight that stays, or NULL
   char *copied;          // rows of a, dense, all batches; NULL: in place
   char *scratch;         // worker_bytes for each worker
   int64_t worker_bytes;
@@ -62,6 +69,7 @@ static void share_copy(void *state, int64_t begin, int64_t end,
 // --- Tasks -------------------------------------------------------------------
 
 typedef struct task {
+  const void *packed;  // its columns of b, or NULL
   const char *x;
   int64_t x_stride;
   const char *b;  // column 0
@@ -92,6 +100,13 @@ static void sums_store(const packed_matmul *s, const task *t) {
   }
 }
 
+// A call: what it packed beforehand, and how it is cut.
+typedef struct running {
+  const packed_matmul *of;
+  const void *panels;  // all of b, or NULL
+  const tasks *cut;
+} running;
+
 static void task_run(const packed_matmul *s, const task *t) {
   const og_contraction *of = &s->of;
   const og_gemm_weights b = {.data = t->b,
@@ -101,12 +116,8 @@ static void task_run(const packed_matmul *s, const task *t) {
                              .k_stride = stride_of(of->b, 2),
                              .element = s->element};
   const int64_t panels = (t->columns + OG_PANEL - 1) / OG_PANEL;
-  const void *packed = t->panels;
-  if (s->constant != NULL)
-    packed = (const char *)s->constant +
-             og_packed_bytes(t->column, of->k, s->element);
-  else
-    og_gemm_pack(&b, 0, panels, t->panels);
+  if (t->packed == NULL) og_gemm_pack(&b, 0, panels, t->panels);
+  const void *packed = t->packed != NULL ? t->packed : t->panels;
   const og_epilogue e = {.bias = s->is_direct ? t->c : NULL,
                          .wide = !s->is_direct};
   og_gemm(s->element)
@@ -117,23 +128,28 @@ static void task_run(const packed_matmul *s, const task *t) {
   if (!s->is_direct) sums_store(s, t);
 }
 
-static task task_make(const packed_matmul *s, int64_t index, int32_t worker) {
+static task task_make(const running *r, int64_t index, int32_t worker) {
+  const packed_matmul *s = r->of;
+  const tasks *cut = r->cut;
   const og_contraction *of = &s->of;
   const og_tensor *out = of->io.out[0];
   const int64_t item = og_item_bytes(out);
-  const int64_t each = s->row_tasks * s->column_tasks;
+  const int64_t each = cut->row_tasks * cut->column_tasks;
   const int64_t batch = index / each, in_batch = index % each;
   int64_t offset[OG_NEST_OPERANDS];
   og_contraction_batch(of, batch, offset);
   char *scratch = s->scratch + worker * s->worker_bytes;
-  task t = {.row = in_batch % s->row_tasks * s->rows,
-            .column = in_batch / s->row_tasks * TASK_COLUMNS,
+  task t = {.row = in_batch % cut->row_tasks * cut->rows,
+            .column = in_batch / cut->row_tasks * TASK_COLUMNS,
             .scratch = scratch,
             .sums = scratch + OG_GEMM_SCRATCH,
             .panels = scratch + OG_GEMM_SCRATCH +
                       (size_t)TASK_ROWS * TASK_COLUMNS * sizeof(float)};
-  t.rows = of->m - t.row < s->rows ? of->m - t.row : s->rows;
+  t.rows = of->m - t.row < cut->rows ? of->m - t.row : cut->rows;
   t.columns = of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
+  if (r->panels != NULL)
+    t.packed =
+        (const char *)r->panels + og_packed_bytes(t.column, of->k, s->element);
   t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * of->k * item
@@ -151,10 +167,10 @@ static task task_make(const packed_matmul *s, int64_t index, int32_t worker) {
 
 static void share_tasks(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
-  const packed_matmul *s = state;
+  const running *r = state;
   for (int64_t i = begin; i < end; ++i) {
-    const task t = task_make(s, i, worker);
-    task_run(s, &t);
+    const task t = task_make(r, i, worker);
+    task_run(r->of, &t);
   }
 }
 
@@ -164,8 +180,15 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
   if (s->copied != NULL)
     OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
                            og_grain(OG_GRAIN_LIGHT, s->of.k), share_copy, s));
-  return og_run_parallel(run, s->of.batches * s->row_tasks * s->column_tasks, 1,
-                         share_tasks, s);
+  const void *kept =
+      s->kept != NULL ? og_kept_enter(s->kept, &s->of, run) : NULL;
+  running r = {.of = s, .panels = kept != NULL ? kept : s->constant};
+  r.cut = r.panels != NULL ? &s->once : &s->each;
+  const og_status status = og_run_parallel(
+      run, s->of.batches * r.cut->row_tasks * r.cut->column_tasks, 1,
+      share_tasks, &r);
+  if (kept != NULL) og_kept_leave(s->kept);
+  return status;
 }
 
 // --- Preparation -------------------------------------------------------------
@@ -185,18 +208,19 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
          of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
 }
 
-// Few tasks are cut into rows as well, no fewer than a tile is worth.
-static void tasks_cut(packed_matmul *s, int64_t workers) {
+// Few tasks are cut into rows as well, no fewer than a tile is worth. Where
+// each task packs its columns, rows that are cut pack them again.
+static tasks tasks_cut(const packed_matmul *s, int64_t wanted) {
   const og_contraction *of = &s->of;
-  s->column_tasks = (of->n + TASK_COLUMNS - 1) / TASK_COLUMNS;
-  const int64_t tasks = of->batches * s->column_tasks;
-  const int64_t wanted = tasks < workers * TASKS_PER_WORKER && workers > 1
-                             ? (workers * TASKS_PER_WORKER + tasks - 1) / tasks
-                             : 1;
-  s->rows = (of->m + wanted - 1) / wanted;
-  if (s->rows < 16) s->rows = 16;
-  if (!s->is_direct && s->rows > TASK_ROWS) s->rows = TASK_ROWS;
-  s->row_tasks = (of->m + s->rows - 1) / s->rows;
+  tasks cut = {.column_tasks = (of->n + TASK_COLUMNS - 1) / TASK_COLUMNS};
+  const int64_t by_column = of->batches * cut.column_tasks;
+  const int64_t by_row =
+      by_column < wanted ? (wanted + by_column - 1) / by_column : 1;
+  cut.rows = (of->m + by_row - 1) / by_row;
+  if (cut.rows < LEAST_ROWS) cut.rows = LEAST_ROWS;
+  if (!s->is_direct && cut.rows > TASK_ROWS) cut.rows = TASK_ROWS;
+  cut.row_tasks = (of->m + cut.rows - 1) / cut.rows;
+  return cut;
 }
 
 static bool memory_take(og_prep *prep, packed_matmul *s) {
@@ -231,8 +255,12 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                          (of->beta == 1 && is_element(of->c, s->element) &&
                           (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
-  tasks_cut(s, prep->executable->threads);
+  const int64_t workers = prep->executable->threads;
+  s->once = tasks_cut(s, workers > 1 ? workers * TASKS_PER_WORKER : 1);
+  s->each = tasks_cut(s, workers);
   if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
   og_packs_get(prep, of, s->element, &s->constant);
-  return OG_OK;
+  if (!prep->keeps_weights) return OG_OK;
+  s->kept = og_kept_get(prep, of, s->element);
+  return s->kept != NULL ? OG_OK : OG_UNSUPPORTED;
 }

@@ -13,6 +13,8 @@
 typedef struct og_apart og_apart;
 typedef struct og_rules og_rules;
 typedef struct og_pack og_pack;
+typedef struct og_kept og_kept;
+typedef struct og_tuning og_tuning;
 typedef struct og_lease og_lease;
 struct og_loop_code;
 
@@ -28,11 +30,13 @@ typedef struct og_step {
   void *state;
 } og_step;
 
-// Who may run a node: a kernel of exec/plain, one of exec/fast, the host.
+// Who may run a node: a kernel of exec/plain, one of exec/fast, the host, or
+// the fast one over weights that stay packed from call to call.
 typedef enum og_candidate {
   OG_BY_PLAIN,
   OG_BY_FAST,
   OG_BY_HOST,
+  OG_BY_PACKED,
   OG_BY_COUNT
 } og_candidate;
 
@@ -123,8 +127,9 @@ typedef struct og_plan_entry {
 struct opgraft_executable {
   opgraft_graph *graph;
   opgraft_host host;
-  og_rules *rules;  // of host.rules; NULL: none
-  og_team *team;    // NULL where the host has its own
+  og_rules *rules;    // of host.rules; NULL: none
+  og_tuning *tuning;  // NULL: no timing decides
+  og_team *team;      // NULL where the host has its own
   int32_t threads;
   int32_t lanes;          // most in a section; 1: no sections
   pthread_mutex_t mutex;  // guards what follows
@@ -133,6 +138,7 @@ struct opgraft_executable {
   int32_t references;
   opgraft_stats stats;
   og_pack *packs;  // constants, packed
+  og_kept *kept;   // weights among the inputs
 };
 
 #endif  // OG_EXEC_STEP_EXEC_H

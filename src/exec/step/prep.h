@@ -18,6 +18,8 @@ typedef struct og_prep {
   og_instance *instance;
   const og_node *node;
   int32_t lane;          // in which the node runs
+  bool keeps_weights;    // an OG_BY_PACKED is asked
+  og_kept **kept;        // a trial's own weights; NULL: the executable's
   og_tensor *const *in;  // NULL for an operand that is none
   og_tensor *const *out;
   // What prepare fills.

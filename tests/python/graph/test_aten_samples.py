@@ -55,12 +55,12 @@ INFOS = [i for i in op_db
 
 
 def run_compiled(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-                 choose: str | None) -> Any:
+                 choose: str | None, mode: str) -> Any:
     """The tensors go through AOTAutograd, wherever they stand."""
     from functorch.compile import aot_function
 
     region = stats.Region("op_db")
-    options = backend.Options(choose=choose)
+    options = backend.Options(choose=choose, mode=mode)
     flat, spec = torch.utils._pytree.tree_flatten((args, kwargs))
     places = [i for i, x in enumerate(flat) if isinstance(x, torch.Tensor)]
 
@@ -128,7 +128,8 @@ def compare(a: torch.Tensor, b: torch.Tensor,
             raise
 
 
-def check(info: Any, sample: Any, grad: bool, choose: str | None) -> str:
+def check(info: Any, sample: Any, grad: bool, choose: str | None,
+          mode: str) -> str:
     """Compares; or says why this sample cannot be."""
     f = SEEDED.get(info.name, info.op)
     args = (sample.input, *sample.args)
@@ -138,7 +139,7 @@ def check(info: Any, sample: Any, grad: bool, choose: str | None) -> str:
         return f"eager: {error}"
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return run_compiled(f, args, kwargs, choose)
+        return run_compiled(f, args, kwargs, choose, mode)
 
     try:
         found = results(compiled, args, sample.kwargs, grad)
@@ -164,11 +165,12 @@ def samples(info: Any, dtype: torch.dtype, grad: bool, most: int) -> Any:
                 yield sample
 
 
-def run(info: Any, most: int, choose: str | None = None) -> None:
+def run(info: Any, most: int, choose: str | None = None,
+        mode: str = "default") -> None:
     dtype = (torch.float32 if torch.float32 in info.dtypes
              else sorted(info.dtypes, key=str)[0])
     grad = dtype.is_floating_point and info.supports_autograd
-    said = [check(info, sample, grad, choose)
+    said = [check(info, sample, grad, choose, mode)
             for sample in samples(info, dtype, grad, most)]
     if all(said):
         pytest.skip(said[0] if said else "no sample has a tensor")
@@ -187,6 +189,17 @@ def test_some(info: Any) -> None:
 @pytest.mark.parametrize("info", INFOS, ids=label)
 def test_all(info: Any) -> None:
     run(info, 40)
+
+
+@pytest.mark.parametrize("info", INFOS[2::6], ids=label)
+def test_some_tuned(info: Any) -> None:
+    run(info, 1, mode="max-autotune")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("info", INFOS, ids=label)
+def test_all_tuned(info: Any) -> None:
+    run(info, 10, mode="max-autotune")
 
 
 # Whichever kernel runs a node, its result is right.
