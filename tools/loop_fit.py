@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import mpmath as mp
+import mpmath as mp  # type: ignore[import-untyped]
 import numpy as np
 
 mp.mp.prec = 120
@@ -36,7 +36,7 @@ def solve(x: np.ndarray, value: np.ndarray, weight: np.ndarray,
     """The coefficients from len(fixed) up."""
     first = len(fixed)
     rest = value - sum(c * x ** k for k, c in enumerate(fixed))
-    scale = np.max(np.abs(x))
+    scale = float(np.max(np.abs(x)))
     matrix = np.stack([(x / scale) ** k for k in range(first, degree + 1)], 1)
     level = np.ones_like(x)
     best: tuple[float, np.ndarray] | None = None

@@ -4,7 +4,9 @@
 // virtual-storage computer", 1966). Numbers and row values have a place in
 // memory, and are loaded only where an instruction cannot read it there.
 
-#include "loop/encoder.h"
+#include "loop/allocate.h"
+
+#include "loop/encode_emit.h"
 
 static bool has_memory(const og_encoder *e, int32_t value) {
   return e->l->code[value].op == OG_LANE_number || e->row_slot[value] >= 0;

@@ -5,56 +5,15 @@
 
 #include <string.h>
 
-#include "loop/encoder.h"
+#include "loop/allocate.h"
+#include "loop/encode_call.h"
+#include "loop/encode_emit.h"
+#include "loop/encode_lanes.h"
+#include "loop/encode_memory.h"
+#include "loop/encode_reduce.h"
 #include "loop/lanes.h"
 
 // --- Writing -----------------------------------------------------------------
-
-void og_encoder_imm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
-                    og_x86_rm rm, int32_t imm) {
-  og_x86_emit(e->x, (og_x86_instr){.id = id,
-                                   .reg = reg,
-                                   .src = src,
-                                   .rm = rm,
-                                   .imm = imm,
-                                   .bits = e->bits});
-}
-
-void og_encoder_rvm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
-                    og_x86_rm rm) {
-  const bool is_scalar = id == OG_X86_vcvtsi2ss;
-  og_x86_emit(e->x, (og_x86_instr){.id = id,
-                                   .reg = reg,
-                                   .src = src,
-                                   .rm = rm,
-                                   .bits = is_scalar ? 128 : e->bits});
-}
-
-void og_encoder_rm(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm) {
-  og_encoder_imm(e, id, reg, 0, rm, 0);
-}
-
-void og_encoder_general(og_encoder *e, og_x86_id id, int32_t reg,
-                        og_x86_rm rm) {
-  og_x86_emit(e->x, (og_x86_instr){.id = id, .reg = reg, .rm = rm});
-}
-
-void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
-                            int64_t imm) {
-  og_x86_emit(e->x, (og_x86_instr){.id = id, .rm = rm, .imm = imm});
-}
-
-void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label) {
-  og_x86_emit(e->x, (og_x86_instr){.id = id, .imm = label});
-}
-
-int32_t og_encoder_frame(og_encoder *e, int32_t bytes) {
-  const int32_t alignment = bytes >= 64 ? 64 : bytes;
-  e->frame_bytes = (e->frame_bytes + alignment - 1) / alignment * alignment;
-  const int32_t at = e->frame_bytes;
-  e->frame_bytes += bytes;
-  return at;
-}
 
 static void stack(og_encoder *e, og_x86_id id, int32_t reg) {
   og_x86_emit(e->x, (og_x86_instr){.id = id, .reg = reg});
@@ -73,11 +32,10 @@ static void frame_make(og_encoder *e) {
   const int32_t vector = e->has_wide ? 64 : 32;
   const int32_t lanes = 3 * 64;
   e->rows_at = og_encoder_frame(e, 8);
-  e->rest_at = og_encoder_frame(e, 8);
   e->tail_at = og_encoder_frame(e, 8);
-  for (int32_t half = 0; half < 2; ++half) {
-    e->left_at[half] = og_encoder_frame(e, 8);
-    e->mask_at[half] = og_encoder_frame(e, 32);
+  for (int32_t t = 0; t < OG_ENCODER_TAILS; ++t) {
+    e->left_at[t] = og_encoder_frame(e, 8);
+    e->mask_at[t] = og_encoder_frame(e, 32);
   }
   e->buffer_at = og_encoder_frame(e, OG_ENCODER_BUFFER_BYTES);
   e->lanes_at = og_encoder_frame(e, lanes);
@@ -131,21 +89,33 @@ static void pointers(og_encoder *e) {
   }
 }
 
-// The masks of a tail of rax elements: lanes of ones, then of zeros, read so
-// that the first rax lanes are ones.
+// The mask of the first rdx lanes, at `mask`: lanes of ones, then of zeros,
+// from `skipped` lanes on.
+static void mask_make(og_encoder *e, int32_t skipped, int32_t mask) {
+  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->mask_table};
+  og_encoder_general(e, OG_X86_lea, OG_RSI, table);
+  og_encoder_general_imm(e, OG_X86_shl_i, og_x86_reg(OG_RDX), 2);
+  og_encoder_general(e, OG_X86_sub, OG_RSI, og_x86_reg(OG_RDX));
+  og_encoder_rm(e, OG_X86_vmovups, 0,
+                og_x86_at(OG_RSI, 4 * (OG_LOOP_PARTIALS + skipped)));
+  og_encoder_rm(e, OG_X86_vmovups_store, 0, og_encoder_slot(mask));
+}
+
+// The tails of rax elements, less than 16: of the two halves, and of steps
+// of 8.
 static void tail_narrow(og_encoder *e) {
   const int32_t few = og_x86_label(e->x);
   e->mask_table = og_x86_label(e->x);
-  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->mask_table};
-  og_encoder_general(e, OG_X86_lea, OG_RSI, table);
-  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
-  og_encoder_general_imm(e, OG_X86_shl_i, og_x86_reg(OG_RDX), 2);
-  og_encoder_general(e, OG_X86_sub, OG_RSI, og_x86_reg(OG_RDX));
   for (int32_t half = 0; half < 2; ++half) {
-    og_encoder_rm(e, OG_X86_vmovups, 0, og_x86_at(OG_RSI, 64 + 32 * half));
-    og_encoder_rm(e, OG_X86_vmovups_store, 0,
-                  og_encoder_slot(e->mask_at[half]));
+    og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
+    mask_make(e, half * OG_ENCODER_HALF, e->mask_at[half]);
   }
+  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX),
+                         OG_ENCODER_HALF - 1);
+  og_encoder_general(e, OG_X86_mov_store, OG_RDX,
+                     og_encoder_slot(e->left_at[OG_ENCODER_SHORT_TAIL]));
+  mask_make(e, 0, e->mask_at[OG_ENCODER_SHORT_TAIL]);
   og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
   og_encoder_general_imm(e, OG_X86_cmp_i, og_x86_reg(OG_RDX), OG_ENCODER_HALF);
   og_encoder_jump(e, OG_X86_jbe, few);
@@ -159,6 +129,8 @@ static void tail_narrow(og_encoder *e) {
 }
 
 static void tail_wide(og_encoder *e) {
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                     og_encoder_slot(e->left_at[0]));
   e->word_table = og_x86_label(e->x);
   const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->word_table};
   og_encoder_general(e, OG_X86_lea, OG_RSI, table);
@@ -203,7 +175,6 @@ static frame_place prologue(og_encoder *e, int32_t end) {
                      of_call(offsetof(og_loop_call, width)));
   og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RAX),
                          OG_LOOP_PARTIALS - 1);
-  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->rest_at));
   if (e->has_wide)
     tail_wide(e);
   else
@@ -305,34 +276,48 @@ static void streams_use(og_encoder *e, const og_loop_pass *pass) {
   }
 }
 
-static void full_steps(og_encoder *e, const og_loop_pass *pass) {
+enum { SHORT_COUNT_MIN = 12 };
+
+static bool has_reduction(const og_loop_pass *pass) {
+  for (int32_t k = 0; k < pass->count; ++k)
+    if (pass->steps[k].action == OG_LOOP_REDUCE) return true;
+  return false;
+}
+
+static void full_steps(og_encoder *e, const og_loop_pass *pass,
+                       int32_t elements) {
   const int32_t again = og_x86_label(e->x), end = og_x86_label(e->x);
   og_encoder_general(e, OG_X86_xor, OG_RCX, og_x86_reg(OG_RCX));
   og_encoder_general(e, OG_X86_mov, OG_RDX,
                      of_call(offsetof(og_loop_call, width)));
-  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX),
-                         -OG_LOOP_PARTIALS);
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX), -elements);
   og_encoder_jump(e, OG_X86_je, end);
   og_x86_place_label(e->x, again);
   body(e, pass, 0, false);
-  if (!e->has_wide) body(e, pass, 1, false);
-  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX), OG_LOOP_PARTIALS);
+  if (elements * 32 > e->bits) body(e, pass, 1, false);
+  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX), elements);
   og_encoder_general(e, OG_X86_cmp, OG_RCX, og_x86_reg(OG_RDX));
   og_encoder_jump(e, OG_X86_jb, again);
   og_x86_place_label(e->x, end);
 }
 
-static void tail(og_encoder *e, const og_loop_pass *pass) {
-  const int32_t end = og_x86_label(e->x);
-  const og_x86_rm rest = og_encoder_slot(e->rest_at);
-  og_encoder_general_imm(e, OG_X86_cmp_i, rest, 0);
+// A masked body where elements are left for it.
+static void tail_body(og_encoder *e, const og_loop_pass *pass, int32_t tail,
+                      int32_t end) {
+  og_encoder_general_imm(e, OG_X86_cmp_i, og_encoder_slot(e->left_at[tail]), 0);
   og_encoder_jump(e, OG_X86_je, end);
-  body(e, pass, 0, true);
-  if (!e->has_wide) {
-    og_encoder_general_imm(e, OG_X86_cmp_i, rest, OG_ENCODER_HALF);
-    og_encoder_jump(e, OG_X86_jbe, end);
-    body(e, pass, 1, true);
-  }
+  e->tail = tail;
+  body(e, pass, tail == 1 ? 1 : 0, true);
+}
+
+static void elements_write(og_encoder *e, const og_loop_pass *pass) {
+  const int32_t end = og_x86_label(e->x);
+  // Half the code, where the loop's own instructions do not count.
+  const bool is_short =
+      !e->has_wide && !has_reduction(pass) && pass->count > SHORT_COUNT_MIN;
+  full_steps(e, pass, is_short ? OG_ENCODER_HALF : OG_LOOP_PARTIALS);
+  tail_body(e, pass, is_short ? OG_ENCODER_SHORT_TAIL : 0, end);
+  if (!e->has_wide && !is_short) tail_body(e, pass, 1, end);
   og_x86_place_label(e->x, end);
 }
 
@@ -345,8 +330,7 @@ static void pass_write(og_encoder *e, int32_t p) {
   if (pass->count == 0) return;
   og_encoder_partials_begin(e);
   streams_use(e, pass);
-  full_steps(e, pass);
-  tail(e, pass);
+  elements_write(e, pass);
   og_encoder_join(e);
 }
 

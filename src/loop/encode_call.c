@@ -2,8 +2,11 @@
 // Calls of libm, out of line: a step without a lane that needs one passes over
 // a test. The call is a C function's, so what lives in registers is saved.
 
+#include "loop/encode_call.h"
+
+#include "loop/allocate.h"
 #include "loop/call.h"
-#include "loop/encoder.h"
+#include "loop/encode_emit.h"
 
 enum { LANES_BYTES = 64, GENERALS = 7 };
 // That a C function may change and this one keeps.

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions on lanes as machine instructions.
 
-#include "loop/encoder.h"
+#include "loop/encode_lanes.h"
+
+#include "loop/allocate.h"
+#include "loop/encode_call.h"
+#include "loop/encode_emit.h"
+#include "loop/encode_memory.h"
 
 enum { EQ = 0, NE = 4, LT = 17, LE = 18 };              // quiet comparisons
 enum { TO_EVEN = 8, DOWN = 9, UP = 10, TO_ZERO = 11 };  // and no exception

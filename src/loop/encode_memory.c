@@ -3,7 +3,10 @@
 // only: with masks where the set has them for the type, else one by one through
 // a buffer in the frame.
 
-#include "loop/encoder.h"
+#include "loop/encode_memory.h"
+
+#include "loop/allocate.h"
+#include "loop/encode_emit.h"
 
 static og_x86_instr instr(og_x86_id id, int32_t reg, og_x86_rm rm,
                           int32_t bits) {
@@ -56,7 +59,7 @@ static void copy_left(og_encoder *e, int32_t stream, int32_t bytes,
                      to_buffer ? in_buffer : in_row);
   og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RDX), 1);
   og_encoder_general(e, OG_X86_cmp, OG_RDX,
-                     og_encoder_slot(e->left_at[e->half]));
+                     og_encoder_slot(e->left_at[e->tail]));
   og_encoder_jump(e, OG_X86_jb, again);
 }
 
@@ -101,7 +104,7 @@ static void load_narrow(og_encoder *e, int32_t reg, int32_t stream,
   } else if (bytes == 4) {
     const int32_t mask = og_encoder_take(e);
     const og_x86_rm from = element(e, stream, bytes);
-    emit(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->half]), 256);
+    emit(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->tail]), 256);
     og_encoder_rvm(e, OG_X86_vmaskmovps, reg, mask, from);
   } else {
     copy_left(e, stream, bytes, true);
@@ -213,7 +216,7 @@ static void store_narrow(og_encoder *e, int32_t reg, int32_t stream,
   } else if (bytes == 4) {
     const int32_t mask = og_encoder_take(e);
     const og_x86_rm to = element(e, stream, bytes);
-    emit(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->half]), 256);
+    emit(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->tail]), 256);
     og_encoder_rvm(e, OG_X86_vmaskmovps_store, reg, mask, to);
   } else {
     store_all(e, reg, memory, og_encoder_slot(e->buffer_at));

@@ -2,9 +2,10 @@
 // Partial sums, and how they are joined: lane k with lane k + 8, k + 4, k + 2,
 // k + 1.
 
-#include "loop/encoder.h"
+#include "loop/encode_reduce.h"
 
-#include "loop/lanes.h"
+#include "loop/allocate.h"
+#include "loop/encode_emit.h"
 
 enum { UNORDERED = 3, ORDERED = 7 };
 enum { SWAP_PAIRS = 0x4E, SWAP_LANES = 0xB1 };
@@ -60,7 +61,7 @@ static void sum(og_encoder *e, int32_t partial, int32_t value) {
     // + 0, which a sum that began as + 0 does not see.
     const int32_t kept = og_encoder_take(e);
     og_encoder_rvm(e, OG_X86_vandps, kept, og_encoder_in_register(e, value),
-                   og_encoder_slot(e->mask_at[e->half]));
+                   og_encoder_slot(e->mask_at[e->tail]));
     addend = og_x86_reg(kept);
   }
   og_x86_emit(e->x,
@@ -75,7 +76,7 @@ static void sum(og_encoder *e, int32_t partial, int32_t value) {
 static og_x86_rm masked_value(og_encoder *e, og_loop_reduction kind,
                               int32_t value) {
   const int32_t mask = og_encoder_take(e), kept = og_encoder_take(e);
-  og_encoder_rm(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->half]));
+  og_encoder_rm(e, OG_X86_vmovups, mask, og_encoder_slot(e->mask_at[e->tail]));
   og_encoder_rm(e, OG_X86_vmovups, kept, neutral(e, kind));
   og_encoder_imm(e, OG_X86_vblendvps, kept, kept, og_encoder_home(e, value),
                  mask);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the encoder share. Its own header, for no other file.
+// The state of the encoder while it writes a function.
 //
 // A function holds loops over rows and elements. With AVX2 a step of the
-// element loop is 16 elements in two halves of 8, with AVX-512 one vector of
-// 16; row values are in vectors of 8 equal lanes in both. A value lies in a
+// element loop is 16 elements in two halves of 8, or, in a pass without a
+// reduction, 8 elements; with AVX-512 it is one vector of 16. Row values are in
+// vectors of 8 equal lanes in both. A value lies in a
 // register, in the frame at [rsp], or, numbers, in the pool behind the code.
 //
 // General registers: rdi the call, rcx the element, rdx the end of the full
@@ -21,7 +22,8 @@ enum {
   OG_ENCODER_HALF = 8,  // lanes of 256 bits
   OG_ENCODER_NEVER = INT32_MAX,
   OG_ENCODER_BUFFER_BYTES = 64,
-  OG_ENCODER_NEUTRALS = 2,
+  OG_ENCODER_TAILS = 3,
+  OG_ENCODER_SHORT_TAIL = 2,  // of a pass in steps of 8 elements
 };
 
 // Rows in memory: inputs, outputs, kept rows.
@@ -51,6 +53,7 @@ typedef struct og_encoder {
   int32_t register_count;  // 16 or 32
   bool is_row_section;
   int32_t half;    // of the step: 0 or 1
+  int32_t tail;    // which one: those of a step's halves, or of 8 elements
   bool is_masked;  // a tail
   int32_t pass;
   uint32_t reserved;  // registers of partial sums
@@ -67,7 +70,8 @@ typedef struct og_encoder {
   int32_t (*next_after)[3];
   // The frame.
   int32_t frame_bytes;
-  int32_t rows_at, rest_at, left_at[2], mask_at[2], tail_at, buffer_at;
+  int32_t rows_at, tail_at, buffer_at;
+  int32_t left_at[OG_ENCODER_TAILS], mask_at[OG_ENCODER_TAILS];
   int32_t save_at, general_at, lanes_at;  // of calls
   int32_t *stream_at;                     // frame offset by stream
   int32_t *stream_reg;                    // by stream: general register, or -1
@@ -82,62 +86,5 @@ typedef struct og_encoder {
   int32_t stub_count, stub_capacity;
   bool is_short;
 } og_encoder;
-
-// --- Writing -----------------------------------------------------------------
-
-// reg, src, rm of a vector of the section's size.
-void og_encoder_rvm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
-                    og_x86_rm rm);
-void og_encoder_rm(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm);
-void og_encoder_imm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
-                    og_x86_rm rm, int32_t imm);
-void og_encoder_general(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm);
-void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
-                            int64_t imm);
-void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label);
-// Bytes of the frame, aligned to their size.
-int32_t og_encoder_frame(og_encoder *e, int32_t bytes);
-static inline og_x86_rm og_encoder_slot(int32_t at) {
-  return og_x86_at(OG_RSP, at);
-}
-
-// --- Registers (allocate.c) --------------------------------------------------
-
-void og_encoder_section_begin(og_encoder *e, const og_loop_step *steps,
-                              int32_t count);
-void og_encoder_step_begin(og_encoder *e, const og_loop_step *step);
-void og_encoder_step_end(og_encoder *e, const og_loop_step *step, int32_t at);
-// A register that is free until the step ends, or is bound.
-int32_t og_encoder_take(og_encoder *e);
-// A register for the result that may be an operand's whose last use this is.
-int32_t og_encoder_result(og_encoder *e, const og_loop_instr *i, int32_t at);
-void og_encoder_bind(og_encoder *e, int32_t value, int32_t reg);
-// Where a value is: its register, else memory.
-og_x86_rm og_encoder_home(og_encoder *e, int32_t value);
-int32_t og_encoder_in_register(og_encoder *e, int32_t value);
-void og_encoder_load(og_encoder *e, int32_t value, int32_t reg);
-bool og_encoder_dies(const og_encoder *e, const og_loop_instr *i, int32_t value,
-                     int32_t at);
-void og_encoder_operands(const og_encoder *e, const og_loop_step *step,
-                         int32_t out[3]);
-
-// --- Instructions ------------------------------------------------------------
-
-// encode_lanes.c
-void og_encoder_compute(og_encoder *e, const og_loop_step *step, int32_t at);
-// encode_memory.c
-void og_encoder_load_lanes(og_encoder *e, int32_t value);
-void og_encoder_store_lanes(og_encoder *e, const og_loop_step *step);
-void og_encoder_keep(og_encoder *e, const og_loop_step *step);
-void og_encoder_reload(og_encoder *e, const og_loop_step *step);
-void og_encoder_load_row(og_encoder *e, int32_t value);
-void og_encoder_store_row(og_encoder *e, const og_loop_step *step);
-// encode_reduce.c
-void og_encoder_partials_begin(og_encoder *e);
-void og_encoder_reduce(og_encoder *e, const og_loop_step *step);
-void og_encoder_join(og_encoder *e);
-// encode_call.c
-void og_encoder_call(og_encoder *e, int32_t value);
-void og_encoder_stubs(og_encoder *e);
 
 #endif  // OG_LOOP_ENCODER_H

@@ -138,6 +138,7 @@ void og_loop_describe(const og_loop *loop, og_loop_info *out) {
   memset(out, 0, sizeof *out);
   out->phases = loop->lowered.pass_count;
   out->instructions = loop->lowered.count;
+  out->encode_ns = loop->encode_ns;
   if (!is_encoded(loop)) {
     out->by = "interpreter";
     out->reason =
@@ -147,5 +148,4 @@ void og_loop_describe(const og_loop *loop, og_loop_info *out) {
   out->by = og_isa_name(loop->isa);
   out->code = loop->entry_bytes;
   out->code_bytes = loop->code_bytes;
-  out->encode_ns = loop->encode_ns;
 }

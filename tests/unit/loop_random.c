@@ -4,7 +4,8 @@
 // What each instruction set's code computes equals what the interpreter does,
 // bit for bit, but for which NaN it is; the digest that it prints is the same
 // under every OPGRAFT_ISA. With libm's functions both equal statements that the
-// scalar interpreter runs one by one. Buffers end at an unmapped page.
+// scalar interpreter runs one by one. Where output 0 may lie in an input's
+// memory it gets the same bits there. Buffers end at an unmapped page.
 
 #define _GNU_SOURCE
 #include <math.h>
@@ -125,6 +126,29 @@ static og_loop *loop_of(const grown *g, og_loop_math math, og_isa isa,
   return loop;
 }
 
+// The input whose memory output 0 may take, or -1.
+static int32_t in_place_of(const grown *g, const og_loop *loop,
+                           const og_loop_call *call) {
+  for (int32_t k = 0; k < g->in_count; ++k)
+    if (og_dtype_equal(g->in[k].dtype, g->out[0].dtype) &&
+        g->in[k].form == g->out[0].form && call->in_row_bytes[k] != 0 &&
+        og_loop_may_overwrite(loop, k))
+      return k;
+  return -1;
+}
+
+static void run_in_place(const grown *g, const memory *m, const og_loop *loop,
+                         const og_loop_call *call, const char *by) {
+  const int32_t k = in_place_of(g, loop, call);
+  og_loop_call moved = *call;
+  if (k < 0) return;
+  clear(g, call);
+  memcpy(call->out[0], call->in[k], (size_t)(ROWS * call->in_row_bytes[k]));
+  moved.in[k] = call->out[0];
+  og_loop_run(loop, &moved);
+  CHECK(is_same(g, m, call, by));
+}
+
 static void run_encoded(const grown *g, memory *m, og_loop_call *call,
                         og_loop_math math, og_isa isa) {
   og_loop_info info;
@@ -136,6 +160,7 @@ static void run_encoded(const grown *g, memory *m, og_loop_call *call,
   clear(g, call);
   og_loop_run(loop, call);
   CHECK(is_same(g, m, call, info.by));
+  run_in_place(g, m, loop, call, info.by);
 done:
   og_loop_destroy(loop);
   og_loop_code_destroy(code);

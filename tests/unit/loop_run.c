@@ -290,12 +290,92 @@ TEST(programs_of_models_by_the_encoder) {
   if (og_isa_used() >= OG_ISA_AVX512) run_all(OG_ISA_AVX512, true);
 }
 
-TEST(create_frees_what_it_made) {
+// Every third element, from the last to the first.
+TEST(strided_inputs_are_interpreted) {
+  const og_loop_operand in = {loop_f32, OG_LOOP_STRIDED};
+  const og_loop_operand out = {loop_f32, OG_LOOP_RUN};
+  const og_loop_spec spec = {.text = "y0 = x0 * 2",
+                             .inputs = &in,
+                             .outputs = &out,
+                             .input_count = 1,
+                             .output_count = 1,
+                             .isa = og_isa_used()};
+  enum { WIDTH = 300 };
+  float from[ROWS * 3 * WIDTH], to[ROWS * WIDTH];
   og_loop *loop = NULL;
-  loop_of(&cases[3], loop_f32, OG_ISA_SCALAR, NULL, &loop);
+  og_loop_info info;
+  opgraft_error error;
+  og_loop_call call = {.width = WIDTH, .rows = ROWS};
+  og_loop_code *code = og_loop_code_create();
+  REQUIRE(code != NULL);
+  REQUIRE(og_loop_create(&spec, code, &loop, &error) == OG_OK);
+  og_loop_code_seal(code);
+  og_loop_describe(loop, &info);
+  CHECK_STR(info.by, "interpreter");
+  if (og_isa_used() >= OG_ISA_AVX2)
+    CHECK_STR(info.reason, "an input is strided");
+  call.scratch = og_alloc_aligned(64, og_loop_scratch_bytes(loop, WIDTH));
+  REQUIRE(call.scratch != NULL);
+  for (int i = 0; i < ROWS * 3 * WIDTH; ++i) from[i] = (float)i;
+  call.in[0] = from + 3 * (WIDTH - 1);
+  call.in_step_bytes[0] = -3 * (int64_t)sizeof(float);
+  call.in_row_bytes[0] = 3 * WIDTH * (int64_t)sizeof(float);
+  call.out[0] = to;
+  call.out_row_bytes[0] = WIDTH * (int64_t)sizeof(float);
+  og_loop_run(loop, &call);
+  for (int r = 0; r < ROWS; ++r)
+    for (int i = 0; i < WIDTH; ++i)
+      if (!CHECK_EQ(to[r * WIDTH + i], 2 * 3 * (r * WIDTH + WIDTH - 1 - i)))
+        goto done;
+done:
+  og_free(call.scratch);
   og_loop_destroy(loop);
+  og_loop_code_destroy(code);
+}
+
+TEST(code_that_is_not_sealed_is_interpreted) {
+  og_loop *loop = NULL, *late = NULL;
+  og_loop_info info;
+  void *scratch = NULL;
+  trial t = {.c = &cases[1], .dtype = loop_f32, .width = 40};
+  og_loop_code *code = og_loop_code_create();
+  REQUIRE(guarded_init(&t.in[0], 4096) && guarded_init(&t.out[0], 4096));
+  REQUIRE(code != NULL);
+  REQUIRE(loop_of(t.c, loop_f32, og_isa_used(), code, &loop) == OG_OK);
+  og_loop_describe(loop, &info);
+  CHECK_STR(info.by, "interpreter");
+  CHECK_STR(info.reason, og_isa_used() >= OG_ISA_AVX2
+                             ? "its code is not executable"
+                             : "the machine has no AVX2");
+  scratch = og_alloc_aligned(64, og_loop_scratch_bytes(loop, t.width));
+  REQUIRE(scratch != NULL);
+  run_trial(&t, loop, scratch);
+  CHECK(og_loop_code_seal(code));
+  run_trial(&t, loop, scratch);
+  // Sealed code takes no more.
+  REQUIRE(loop_of(t.c, loop_f32, og_isa_used(), code, &late) == OG_OK);
+  og_loop_describe(late, &info);
+  CHECK_STR(info.by, "interpreter");
+  run_trial(&t, late, scratch);
+done:
+  og_free(scratch);
+  og_loop_destroy(loop);
+  og_loop_destroy(late);
+  og_loop_code_destroy(code);
+  guarded_reset(&t.in[0]);
+  guarded_reset(&t.out[0]);
+}
+
+TEST(create_frees_what_it_made) {
+  og_loop_code *code = og_loop_code_create();
+  og_loop *loop = NULL;
+  loop_of(&cases[3], loop_f32, og_isa_used(), code, &loop);
+  og_loop_destroy(loop);
+  og_loop_code_destroy(code);
 }
 
 TEST_MAIN("loop_run", CASE_NO_FAULTS(programs_of_models_by_the_interpreter),
           CASE_NO_FAULTS(programs_of_models_by_the_encoder),
+          CASE_NO_FAULTS(strided_inputs_are_interpreted),
+          CASE_NO_FAULTS(code_that_is_not_sealed_is_interpreted),
           CASE(create_frees_what_it_made))

@@ -36,6 +36,7 @@ def max_autotune(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- The other files, in this mode --------------------------------------------
 
+writer = test_behaviours.writer  # a fixture of its tests
 for module in (test_behaviours, test_models, test_writes):
     globals().update({name: test for name, test in vars(module).items()
                       if name.startswith("test_") and callable(test)})
