@@ -76,6 +76,24 @@ static void clones_add(const opgraft_graph *graph, og_text *out) {
   og_text_add(out, "]");
 }
 
+// What pass fuse made, and what it left although a row program could hold its
+// operator.
+static void fused_add(const opgraft_graph *graph, og_text *out) {
+  int32_t programs = 0, members = 0;
+  bool is_first = true;
+  og_text_add(out, ", \"apart\": [");
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed) continue;
+    programs += node->op == OG_IR_fused;
+    members += node->member_count;
+    if (node->apart_reason != NULL)
+      site_add(node, node->apart_reason, &is_first, out);
+  }
+  og_text_addf(out, "], \"row_programs\": %d, \"fused_nodes\": %d",
+               (int)programs, (int)members);
+}
+
 static void passes_add(const opgraft_graph *graph, og_text *out) {
   og_text_add(out, ", \"passes\": [");
   for (int32_t i = 0; i < graph->pass_stat_count; ++i) {
@@ -127,6 +145,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
     og_text_addf(&out, ", \"%s\": %" PRId64, numbers[i].name, numbers[i].value);
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
+  fused_add(graph, &out);
   passes_add(graph, &out);
   og_text_add(&out, "}");
   return text_give(&out, buffer, size);

@@ -13,13 +13,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def run(count: int, seed: int) -> None:
+def run(count: int, seed: int, *options: str) -> None:
     build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
     tool = build / "tests" / "tools" / "graph_random"
     if not tool.exists():
         pytest.skip("the test tools are not built: make build")
     done = subprocess.run(
-        [tool, f"--count={count}", f"--seed={seed}"],
+        [tool, f"--count={count}", f"--seed={seed}", *options],
         capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stdout[-4000:]
     assert done.stdout.endswith(f"{count} passed, 0 failed\n")
@@ -29,6 +29,11 @@ def test_some_random_graphs() -> None:
     run(5000, 1)
 
 
+def test_some_random_fused_graphs() -> None:
+    run(3000, 1, "--fuse")
+
+
 @pytest.mark.full
 def test_many_random_graphs(portion: float) -> None:
     run(int(500_000 * portion), 1_000_000)
+    run(int(500_000 * portion), 1_000_000, "--fuse")

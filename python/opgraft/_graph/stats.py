@@ -171,7 +171,7 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
-         "replays", "plans", "instances")
+         "replays", "plans", "instances", "row_programs", "fused_nodes")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -181,6 +181,9 @@ class Stats:
     operator, reason, file, line), `in_python` (operators that Python runs),
     `host_nodes` (native nodes that ATen ran), `fast_nodes` (that a fast kernel
     of ours ran; rules() says of each node which kernel runs it, and why),
+    `row_programs` (fused loops, of mode max-autotune), `fused_nodes` (that they
+    took the place of), `apart` (a list of dicts: nodes that are in none, and
+    why),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
@@ -201,6 +204,7 @@ class Stats:
         self.in_python = sorted({n for g in self.graphs
                                  for n in g["in_python"]})
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
+        self.apart = [a for g in self.graphs for a in g.get("apart", ())]
         self.replans = {
             "shape": sum(g.get("replans_shape", 0) for g in self.graphs),
             "lanes": sum(g.get("replans_lanes", 0) for g in self.graphs),
@@ -234,10 +238,16 @@ class Stats:
                     f"  {g['sections']} sections in up to {g['lanes']} lanes: "
                     f"{g['lanes_ns'] / 1e3:.1f} us a replay, "
                     f"{g['serial_ns'] / 1e3:.1f} without")
+            if g.get("row_programs"):
+                lines.append(
+                    f"  {g['row_programs']} row programs of "
+                    f"{g['fused_nodes']} nodes, {len(g['apart'])} apart")
             lines += [f"  fallback {f['operator']}{_place(f)}: {f['reason']}"
                       for f in g["fallbacks"]]
             lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
                       for c in g.get("clones", ())]
+            lines += [f"  apart {a['operator']}{_place(a)}: {a['reason']}"
+                      for a in g.get("apart", ())]
         return "\n".join(lines) or "no graph was compiled"
 
     __repr__ = __str__
