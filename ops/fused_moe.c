@@ -360,7 +360,7 @@ static const og_op ops[] = {
                  "topk_ids: i32, b13: x, b2: x -> x",
         // Scratch; both products in f32; rows gathered and activated; the
         // routing.
-        .workspace = "threads * 524288 + M * T * max(2 * inner, K) * 4 + 64 + "
+        .workspace = "threads * 655360 + M * T * max(2 * inner, K) * 4 + 64 + "
                      "M * T * (K + inner) * itemsize(x) + 128 + "
                      "(E + 1 + 2 * M * T) * 4",
         .flags = OG_DETERMINISTIC,

@@ -349,7 +349,7 @@ static const og_op ops[] = {
         .where = "I <= 131070",
         .dtype = "x: f32|bf16|f16, weight: x, bias: x -> x",
         .backward = "linear_backward(grad, x, weight) -> x, weight, bias",
-        .workspace = "threads * (524288 + (I + 32) * 256)",
+        .workspace = "threads * (655360 + (I + 32) * 256)",
         .flags = OG_DETERMINISTIC,
         .doc = "x times the transpose of weight, plus bias.",
         .kernels = OG_KERNELS(kernels),
@@ -385,7 +385,7 @@ static const og_op ops[] = {
         .where = "out_features >= 0, P == ceildiv(out_features, 16), "
                  "K == ceildiv(I, 2) * 2, I <= 131070",
         .dtype = "x: f32|bf16|f16, packed: x, bias: x -> x",
-        .workspace = "threads * 524288",
+        .workspace = "threads * 655360",
         .flags = OG_DETERMINISTIC,
         .doc = "linear with weights from linear_prepack, and an activation: "
                "none, silu, gelu, gelu_tanh or relu.",

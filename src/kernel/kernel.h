@@ -27,10 +27,11 @@ og_isa og_contraction_isa(int element);
       {.device = OG_CPU, .dtypes = types, .run = function},                  \
   }
 
-// What a buffer holds. Arithmetic is f32 in every case.
-enum { OG_F32, OG_BF16, OG_F16 };
+// What a buffer holds. Arithmetic is f32 in every case. OG_I8 is for packed
+// weights alone.
+enum { OG_F32, OG_BF16, OG_F16, OG_I8 };
 static inline size_t og_element_bytes(int element) {
-  return element == OG_F32 ? 4 : 2;
+  return element == OG_F32 ? 4 : element == OG_I8 ? 1 : 2;
 }
 static inline int og_element_of(const og_tensor *t) {
   if (t->dtype.bits == 32) return OG_F32;
@@ -133,10 +134,21 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
+// What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
-  const void *bias;  // [n] of the type of x, or NULL
-  int32_t act;       // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
-  int32_t wide;      // y is f32 whatever x is: what comes next adds it up
+  const float *scales;  // [n], of columns whose weights are int8; or NULL
+  const void *bias;     // [n] of the type of x, or NULL
+  int32_t act;          // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
+  int32_t wide;         // y is f32 whatever x is: what comes next adds it up
+  // Runs over rows [row, row + rows) and columns [column, column + columns) of
+  // y once they are complete, while they are in cache; `y` is their first
+  // element. Together these parts are all rows and columns of the run. Where
+  // the run's y is NULL, which has to be wide, a part is in the worker's
+  // scratch and is lost when the hook returns. NULL: no hook.
+  void (*tile)(void *state, void *y, int64_t y_stride, int64_t row,
+               int64_t rows, int64_t column, int64_t columns, int worker);
+  void *state;
+  int worker;  // handed to the hook
 } og_epilogue;
 
 // w[n, k], its elements so many elements apart along each.
@@ -150,20 +162,31 @@ typedef struct og_gemm_weights {
 void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
                   int64_t panel_end, void *packed);
 
+// Columns [begin, end) of w, f32 or 16 bits wide, as int8: of column n, k
+// elements from to + n * w->k on, to be multiplied by out_scales[n], which is
+// its largest magnitude / 127. Elements are rounded to even; NaN becomes 0.
+void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
+                      int8_t *to, float *out_scales);
+
 typedef struct og_gemm_kernels {
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
-  // each worker. `next` is what this worker reads after these panels, to be
-  // asked for meanwhile, or NULL.
+  // each worker, aligned as floats. `next` is what this worker reads after
+  // these panels, which is prefetched meanwhile, or NULL.
   void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
               int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
               const void *next, void *y, int64_t y_stride, og_epilogue epilogue,
               void *scratch, int element);
+  // The same over weights of int8; the epilogue has their scales.
+  void (*run_i8)(const void *x, int64_t x_stride, const void *packed, int64_t m,
+                 int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
+                 const void *next, void *y, int64_t y_stride,
+                 og_epilogue epilogue, void *scratch, int element);
 } og_gemm_kernels;
 const og_gemm_kernels *og_gemm(int element);
 // What one worker needs for og_gemm_kernels.run. A row of k floats has to fit:
 // OG_GEMM_MAX_K.
-enum { OG_GEMM_SCRATCH = 512 * 1024, OG_GEMM_MAX_K = 131070 };
+enum { OG_GEMM_SCRATCH = 640 * 1024, OG_GEMM_MAX_K = 131070 };
 
 #include "kernel/attention.h"
 

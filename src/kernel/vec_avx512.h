@@ -5,6 +5,7 @@
 
 #define OG_V_HAS_FMA 1
 #define OG_V_HAS_MASKS 1
+#define OG_V_SPLITS_BF16 0
 #ifndef OG_V_HAS_BF16_DOTS
 #define OG_V_HAS_BF16_DOTS 0
 #endif
@@ -107,6 +108,20 @@ OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
 }
 OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
   _mm256_mask_storeu_epi16(p, v_mask(n), v_bf16_narrow(x));
+}
+// Two vectors of them, from p and from `second` on.
+OG_V_INLINE void v_load2_bf16(const uint16_t *p, const uint16_t *second,
+                              vf *out_first, vf *out_second) {
+  *out_first = v_load_bf16(p);
+  *out_second = v_load_bf16(second);
+}
+OG_V_INLINE void v_join2(vf a, vf b, vf *out_first, vf *out_second) {
+  *out_first = a;
+  *out_second = b;
+}
+OG_V_INLINE vf v_load_i8(const int8_t *p) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
 }
 OG_V_INLINE vf v_load_f16(const uint16_t *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));

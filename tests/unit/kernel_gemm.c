@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// The packed contraction of every instruction set that the machine has, against
+// sums in double: sizes that fill no tile, strides, types, int8 weights, the
+// hook, and that a row's result depends on nothing but the row.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/tables.h"
+#include "tests/unit/test.h"
+
+typedef struct set {
+  const char *name;
+  og_isa isa;
+  const og_gemm_kernels *kernels;
+} set;
+
+static const set sets[] = {
+#define OG_ISA(name, level, machine, test) \
+  machine({#name, OG_ISA_##level, &og_gemm_##name}, )
+#include "base/isa.def"
+#undef OG_ISA
+};
+enum { SETS = sizeof sets / sizeof *sets };
+
+// Only bf16 has kernels of the set with dots.
+static bool is_run(const set *s, int element) {
+  return s->isa <= og_isa_used() &&
+         (element == OG_BF16 || s->isa < OG_ISA_AVX512_BF16);
+}
+
+static uint32_t seed = 1;
+static float draw(void) {
+  seed = seed * 1664525u + 1013904223u;
+  return (float)(seed >> 8) / (1 << 23) - 1;
+}
+
+static float value_at(const void *p, int64_t i, int element) {
+  const void *at = og_at(p, i, element);
+  if (element == OG_BF16) return og_bfloat_to_float(*(const og_bfloat *)at);
+  if (element == OG_F16) return og_half_to_float(*(const og_half *)at);
+  return *(const float *)at;
+}
+
+static void value_put(void *p, int64_t i, int element, float x) {
+  void *at = og_at(p, i, element);
+  if (element == OG_BF16)
+    *(og_bfloat *)at = og_bfloat_from_float(x);
+  else if (element == OG_F16)
+    *(og_half *)at = og_half_from_float(x);
+  else
+    *(float *)at = x;
+}
+
+// One contraction and its operands.
+typedef struct problem {
+  int64_t m, n, k, x_stride, y_stride;
+  int element;
+  bool is_i8, is_wide, has_bias;
+  int32_t act;
+  char *x, *w, *bias, *packed, *y, *scratch;
+  int8_t *bytes;
+  float *scales;
+} problem;
+
+static void problem_free(problem *p) {
+  free(p->x);
+  free(p->w);
+  free(p->bias);
+  free(p->packed);
+  free(p->y);
+  free(p->scratch);
+  free(p->bytes);
+  free(p->scales);
+}
+
+static int64_t panels_of(const problem *p) {
+  return (p->n + OG_PANEL - 1) / OG_PANEL;
+}
+
+static int to_of(const problem *p) { return p->is_wide ? OG_F32 : p->element; }
+
+static size_t y_bytes(const problem *p) {
+  return (size_t)(p->m * p->y_stride + 1) * 4;
+}
+
+static void values_draw(void *to, int64_t count, int element) {
+  for (int64_t i = 0; i < count; ++i) value_put(to, i, element, draw());
+}
+
+// Allocates, draws and packs.
+static bool problem_make(problem *p) {
+  const int packed = p->is_i8 ? OG_I8 : p->element;
+  const size_t weights = (size_t)(p->n * p->k + 1);
+  p->x = malloc((size_t)(p->m * p->x_stride + 1) * 4);
+  p->w = malloc(weights * 4);
+  p->bias = malloc((size_t)(p->n + 1) * 4);
+  p->packed = malloc(og_packed_bytes(p->n, p->k, packed) + 1);
+  p->y = malloc(y_bytes(p));
+  p->scratch = malloc(OG_GEMM_SCRATCH);
+  p->bytes = malloc(weights);
+  p->scales = malloc((size_t)(p->n + 1) * 4);
+  if (!p->x || !p->w || !p->bias || !p->packed || !p->y || !p->scratch ||
+      !p->bytes || !p->scales)
+    return false;
+  values_draw(p->x, p->m * p->x_stride, p->element);
+  values_draw(p->w, p->n * p->k, p->element);
+  values_draw(p->bias, p->n, p->element);
+  og_gemm_weights w = {p->w, p->n, p->k, p->k, 1, p->element};
+  if (p->is_i8) {
+    og_gemm_quantize(&w, 0, p->n, p->bytes, p->scales);
+    w = (og_gemm_weights){p->bytes, p->n, p->k, p->k, 1, OG_I8};
+  }
+  og_gemm_pack(&w, 0, panels_of(p), p->packed);
+  return true;
+}
+
+static void problem_run(const problem *p, const set *s, int64_t row,
+                        int64_t rows, int64_t begin, int64_t end, og_epilogue e,
+                        void *y) {
+  e.bias = p->has_bias ? p->bias : NULL;
+  e.act = p->act;
+  e.wide = p->is_wide;
+  e.scales = p->is_i8 ? p->scales : NULL;
+  memset(p->scratch, 0xff, OG_GEMM_SCRATCH);  // NaN: nothing is read unwritten
+  (p->is_i8 ? s->kernels->run_i8 : s->kernels->run)(
+      og_at(p->x, row * p->x_stride, p->element), p->x_stride, p->packed, rows,
+      p->n, p->k, begin, end, p->packed, y, p->y_stride, e, p->scratch,
+      p->element);
+}
+
+static double wanted_at(const problem *p, int64_t r, int64_t n,
+                        double *out_size) {
+  double sum = 0, size = 0;
+  for (int64_t k = 0; k < p->k; ++k) {
+    const double x = (double)value_at(p->x, r * p->x_stride + k, p->element);
+    const double w = p->is_i8
+                         ? (double)p->bytes[n * p->k + k] * (double)p->scales[n]
+                         : (double)value_at(p->w, n * p->k + k, p->element);
+    sum += x * w;
+    size += fabs(x * w);
+  }
+  if (p->has_bias) sum += (double)value_at(p->bias, n, p->element);
+  *out_size = size + fabs(sum);
+  return p->act == OG_ACT_RELU && sum < 0 ? 0 : sum;
+}
+
+// y in columns [begin, end), and 0xff everywhere else.
+static bool is_right(const problem *p, int64_t begin, int64_t end) {
+  const int to = to_of(p);
+  const double rounds = to == OG_F32 ? 0 : to == OG_BF16 ? 0.005 : 0.0006;
+  const size_t item = og_element_bytes(to);
+  for (int64_t r = 0; r < p->m; ++r)
+    for (int64_t n = 0; n < p->y_stride; ++n) {
+      const int64_t i = r * p->y_stride + n;
+      if (n < begin || n >= end) {
+        if (memcmp(og_at(p->y, i, to), "\xff\xff\xff\xff", item) != 0)
+          return false;
+        continue;
+      }
+      double size;
+      const double wanted = wanted_at(p, r, n, &size);
+      const double off = fabs((double)value_at(p->y, i, to) - wanted);
+      if (!(off <= 2e-6 * size + rounds * fabs(wanted) + 1e-6)) return false;
+    }
+  return true;
+}
+
+static const int elements[] = {OG_F32, OG_BF16, OG_F16};
+
+// --- Sizes
+
+static void problem_check(problem *p, int64_t begin, int64_t end) {
+  REQUIRE(problem_make(p));
+  for (int i = 0; i < SETS; ++i) {
+    if (!is_run(&sets[i], p->element)) continue;
+    memset(p->y, 0xff, y_bytes(p));
+    problem_run(p, &sets[i], 0, p->m, begin, end, (og_epilogue){0}, p->y);
+    const int64_t last = end * OG_PANEL < p->n ? end * OG_PANEL : p->n;
+    if (!CHECK(is_right(p, begin * OG_PANEL, last)))
+      printf("%s: element %d, int8 %d, wide %d: %d x %d x %d\n", sets[i].name,
+             p->element, p->is_i8, p->is_wide, (int)p->m, (int)p->n, (int)p->k);
+  }
+done:
+  problem_free(p);
+}
+
+TEST(sizes) {
+  static const int32_t sizes[][4] = {
+      // m, n, k, elements between rows of x beyond k
+      {0, 5, 3, 0},     {2, 5, 0, 0},      {9, 20, 0, 4},    {1, 1, 1, 0},
+      {1, 64, 33, 0},   {1, 200, 300, 3},  {2, 150, 257, 1}, {3, 95, 64, 0},
+      {3, 160, 513, 7}, {4, 130, 255, 0},  {5, 64, 256, 2},  {6, 47, 100, 0},
+      {7, 16, 700, 0},  {8, 129, 1024, 0}, {13, 33, 17, 5},  {15, 144, 512, 0},
+      {29, 70, 259, 0}, {100, 48, 40, 0},  {130, 17, 300, 0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+    for (int e = 0; e < 3; ++e)
+      for (int form = 0; form < 4; ++form) {
+        const int64_t k = sizes[i][2];
+        problem p = {.m = sizes[i][0],
+                     .n = sizes[i][1],
+                     .k = k,
+                     .x_stride = k + sizes[i][3],
+                     .y_stride = sizes[i][1] + (form == 1 ? 5 : 0),
+                     .element = elements[e],
+                     .is_i8 = form >= 2,
+                     .is_wide = form % 2 == 1,
+                     .has_bias = form != 3,
+                     .act = form == 1 ? OG_ACT_RELU : OG_ACT_NONE};
+        problem_check(&p, 0, panels_of(&p));
+      }
+}
+
+// Some panels of many, and a row as long as a row may be.
+TEST(parts) {
+  for (int e = 0; e < 3; ++e)
+    for (int64_t m = 1; m <= 9; m += 4) {
+      problem p = {.m = m, .n = 150, .k = 70, .x_stride = 70, .y_stride = 150};
+      p.element = elements[e];
+      problem_check(&p, 1, 6);
+      p = (problem){.m = 7, .n = 3, .k = OG_GEMM_MAX_K - (m == 1)};
+      p.x_stride = p.k;
+      p.y_stride = 3;
+      p.element = elements[e];
+      problem_check(&p, 0, 1);
+    }
+}
+
+// --- A row's result depends on the row alone
+
+TEST(rows_stand_alone) {
+  for (int e = 0; e < 3; ++e)
+    for (int form = 0; form < 2; ++form) {
+      problem p = {.m = 37, .n = 150, .k = 600, .x_stride = 600};
+      p.y_stride = p.n;
+      p.element = elements[e];
+      p.is_i8 = form == 1;
+      p.is_wide = true;
+      REQUIRE(problem_make(&p));
+      for (int i = 0; i < SETS; ++i) {
+        if (!is_run(&sets[i], p.element)) continue;
+        problem_run(&p, &sets[i], 0, p.m, 0, panels_of(&p), (og_epilogue){0},
+                    p.y);
+        // Heights that take every form of a tile, also in other parts of n.
+        static float part[37 * 150];
+        for (int64_t rows = 1; rows <= 17; ++rows)
+          for (int64_t row = 0; row + rows <= p.m; row += rows) {
+            for (int64_t n = 0; n < panels_of(&p); n += 3)
+              problem_run(&p, &sets[i], row, rows, n,
+                          n + 3 < panels_of(&p) ? n + 3 : panels_of(&p),
+                          (og_epilogue){0}, part);
+            CHECK(memcmp(part, p.y + row * p.n * 4, (size_t)(rows * p.n) * 4) ==
+                  0);
+          }
+      }
+    done:
+      problem_free(&p);
+    }
+}
+
+// --- The hook
+
+typedef struct hooked {
+  const problem *p;
+  float *y;  // what the hook saw, [m, n]
+  int *times;
+  int calls, worker;
+} hooked;
+
+static void part_take(void *state, void *y, int64_t y_stride, int64_t row,
+                      int64_t rows, int64_t column, int64_t columns,
+                      int worker) {
+  hooked *h = state;
+  ++h->calls;
+  h->worker = worker;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t i = (row + r) * h->p->n + column + c;
+      ++h->times[i];
+      h->y[i] = value_at(y, r * y_stride + c, to_of(h->p));
+      value_put(y, r * y_stride + c, to_of(h->p), 7);
+    }
+}
+
+// Of a run into y and of one into scratch: every element once, complete, and
+// what the hook writes stays.
+static void hook_check(const problem *p, const set *s, hooked *h) {
+  const int64_t panels = panels_of(p);
+  problem_run(p, s, 0, p->m, 0, panels, (og_epilogue){0}, p->y);
+  for (int is_lent = 0; is_lent <= p->is_wide; ++is_lent) {
+    void *y = is_lent ? NULL : malloc(y_bytes(p));
+    memset(h->times, 0, (size_t)(p->m * p->n) * sizeof *h->times);
+    h->calls = 0;
+    const og_epilogue e = {.tile = part_take, .state = h, .worker = 5};
+    problem_run(p, s, 0, p->m, 0, panels, e, y);
+    for (int64_t i = 0; i < p->m * p->n; ++i) {
+      const int64_t at = i / p->n * p->y_stride + i % p->n;
+      CHECK_EQ(h->times[i], 1);
+      CHECK(h->y[i] == value_at(p->y, at, to_of(p)));
+      if (y != NULL) CHECK(value_at(y, at, to_of(p)) == 7);
+    }
+    CHECK_EQ(h->worker, 5);
+    CHECK(h->calls > 1 || p->n <= 128);
+    free(y);
+  }
+}
+
+TEST(hook) {
+  static const int32_t sizes[][2] = {{1, 300}, {2, 133},   {3, 300}, {5, 17},
+                                     {9, 260}, {230, 150}, {40, 64}};
+  static float seen[230 * 150];
+  static int times[230 * 150];
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+    for (int e = 0; e < 3; ++e)
+      for (int wide = 0; wide < 2; ++wide) {
+        problem p = {.m = sizes[i][0], .n = sizes[i][1], .k = 300};
+        p.x_stride = p.k;
+        p.y_stride = p.n + 2;
+        p.element = elements[e];
+        p.is_wide = wide == 1;
+        p.has_bias = true;
+        REQUIRE(problem_make(&p));
+        hooked h = {.p = &p, .y = seen, .times = times};
+        for (int s = 0; s < SETS; ++s)
+          if (is_run(&sets[s], p.element)) hook_check(&p, &sets[s], &h);
+      done:
+        problem_free(&p);
+      }
+}
+
+// --- int8
+
+TEST(quantize) {
+  enum { N = 3, K = 50 };
+  float w[K * N], scales[N];  // [k][n]
+  int8_t to[N * K];
+  for (int i = 0; i < K * N; ++i) w[i] = i % N == 1 ? 0 : draw() * 3;
+  w[2] = NAN;
+  w[5] = -9;
+  const og_gemm_weights of = {w, N, K, 1, N, OG_F32};
+  og_gemm_quantize(&of, 0, N, to, scales);
+  CHECK(scales[1] == 0);
+  CHECK(scales[2] == 9.0f / 127);
+  CHECK_EQ(to[2 * K], 0);
+  CHECK_EQ(to[2 * K + 1], -127);
+  for (int n = 0; n < N; ++n)
+    for (int k = 0; k < K; ++k) {
+      const float x = w[k * N + n];
+      if (x != x) continue;
+      CHECK(fabsf((float)to[n * K + k] * scales[n] - x) <= 0.5001f * scales[n]);
+    }
+}
+
+TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(parts),
+          CASE_NO_FAULTS(rows_stand_alone), CASE_NO_FAULTS(hook),
+          CASE_NO_FAULTS(quantize))
