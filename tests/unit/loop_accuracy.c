@@ -3,8 +3,8 @@
 // against libm in double, over floats of every size: none is larger than the
 // table states. A sigmoid is a reciprocal: where e^-x is little more than a
 // power of two, its last place is worth two of the result's. With
-// OG_LOOP_STEP=1 in the environment it looks at every float, and prints the
-// table.
+// OG_LOOP_STEP=61 in the environment it looks at every 61st float, 70 million
+// in all, and prints the table.
 
 #include <float.h>
 #include <math.h>
