@@ -194,12 +194,13 @@ static void pass_run(machine *m, int32_t p) {
 
 void og_loop_interpret(const og_loop_spec *spec, const og_loop_lowered *lowered,
                        const og_loop_tiles *tiles, const og_loop_call *call) {
-  machine m = {.spec = spec,
-               .lowered = lowered,
-               .call = call,
-               .slots = tiles->slots,
-               .kept = call->scratch,
-               .kept_width = og_loop_kept_width(call->width)};
+  machine m;  // partials are set by the pass that has them
+  m.spec = spec;
+  m.lowered = lowered;
+  m.call = call;
+  m.slots = tiles->slots;
+  m.kept = call->scratch;
+  m.kept_width = og_loop_kept_width(call->width);
   m.tiles = m.kept + m.kept_width * lowered->keep_count;
   for (int32_t v = 0; v < lowered->count; ++v) {
     if (!og_loop_is_number(&lowered->code[v])) continue;

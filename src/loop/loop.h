@@ -32,8 +32,8 @@ typedef struct og_loop_operand {
 
 // Which functions a program calls.
 typedef enum og_loop_math {
-  OG_LOOP_MATH_FAST,    // ours, within 2 units in the last place
-  OG_LOOP_MATH_STRICT,  // libm's, by the interpreter
+  OG_LOOP_MATH_FAST,    // ours, within 2.5 units in the last place
+  OG_LOOP_MATH_STRICT,  // libm's
 } og_loop_math;
 
 typedef struct og_loop_spec {

@@ -3,8 +3,8 @@
 // against libm in double, over floats of every size: none is larger than the
 // table states. A sigmoid is a reciprocal: where e^-x is little more than a
 // power of two, its last place is worth two of the result's. With
-// OG_LOOP_STEP=1 in the environment it looks at every float, and prints the
-// table.
+// OG_LOOP_STEP=61 in the environment it looks at every 61st float, 70 million
+// in all, and prints the table.
 
 #include <float.h>
 #include <math.h>
@@ -31,22 +31,22 @@ static double inverse_root(double x) { return pow(x, -0.5); }
 static const struct {
   const char *expression;
   double (*reference)(double);
-  double ulp;  // stated: the largest over all floats, rounded up
+  double ulp;  // stated: the largest with OG_LOOP_STEP=61, rounded up
 } rows[] = {
-    {"exp(x0)", exp, 1},
+    {"exp(x0)", exp, 1.1},
     {"exp2(x0)", exp2, 1},
-    {"expm1(x0)", expm1, 2},
-    {"log(x0)", log, 1},
-    {"log2(x0)", log2, 2},
-    {"log10(x0)", log10, 2},
-    {"log1p(x0)", log_one, 2},
-    {"tanh(x0)", tanh, 2},
-    {"erf(x0)", erf, 2},
-    {"sigmoid(x0)", sigmoid, 2.3},
-    {"sin(x0)", sin, 2},
-    {"cos(x0)", cos, 2},
+    {"expm1(x0)", expm1, 1.5},
+    {"log(x0)", log, 0.9},
+    {"log2(x0)", log2, 1},
+    {"log10(x0)", log10, 1},
+    {"log1p(x0)", log_one, 1.5},
+    {"tanh(x0)", tanh, 1.4},
+    {"erf(x0)", erf, 1.1},
+    {"sigmoid(x0)", sigmoid, 2.5},
+    {"sin(x0)", sin, 1.7},
+    {"cos(x0)", cos, 1.7},
     {"rsqrt(x0)", rsqrt, 1.5},
-    {"pow(x0, 3)", cube, 2},
+    {"pow(x0, 3)", cube, 1.4},
     {"pow(x0, -1)", inverse, 0.5},
     {"pow(x0, 0.5)", root, 0.5},
     {"pow(x0, -0.5)", inverse_root, 1.5},
