@@ -144,8 +144,8 @@ og_status og_tree_add(opgraft_builder *b, og_tree *tree, const opgraft_arg *arg,
   return OG_OK;
 }
 
-static og_status tree_open(opgraft_builder *b, og_tree *tree, const char *name,
-                           opgraft_error *error) {
+og_status og_tree_open(opgraft_builder *b, og_tree *tree, const char *name,
+                       opgraft_error *error) {
   const int32_t most = (int32_t)(sizeof tree->open / sizeof *tree->open);
   if (tree->depth == most)
     return og_builder_wrong(b, OG_UNSUPPORTED, "its lists are nested too deep",
@@ -158,8 +158,8 @@ static og_status tree_open(opgraft_builder *b, og_tree *tree, const char *name,
   return OG_OK;
 }
 
-static og_status tree_close(opgraft_builder *b, og_tree *tree,
-                            opgraft_error *error) {
+og_status og_tree_close(opgraft_builder *b, og_tree *tree,
+                        opgraft_error *error) {
   if (tree->depth == 0)
     return og_builder_wrong(b, OG_INVALID, "no list is open", error);
   const int32_t first = tree->open[tree->depth - 1].first;
@@ -181,9 +181,8 @@ static void tree_reset(og_tree *tree) { tree->count = tree->depth = 0; }
 
 // --- What nodes stand for ----------------------------------------------------
 
-// Room for node `node`, which is not set yet.
-static og_status node_reserve(opgraft_builder *b, int32_t node,
-                              opgraft_error *error) {
+og_status og_builder_reserve(opgraft_builder *b, int32_t node,
+                             opgraft_error *error) {
   if (node < 0 || node >= NODES_MAX)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s: a node has the number %d, expected one "
@@ -216,7 +215,7 @@ og_status opgraft_builder_set(opgraft_builder *b, int32_t node,
                               const opgraft_arg *stands_for,
                               opgraft_error *error) {
   opgraft_arg own;
-  OG_TRY(node_reserve(b, node, error));
+  OG_TRY(og_builder_reserve(b, node, error));
   OG_TRY(arg_copy(b, stands_for, &own, 0, error));
   own.name = NULL;
   b->nodes[node] = own;
@@ -240,7 +239,7 @@ og_status opgraft_builder_set_item(opgraft_builder *b, int32_t node,
                         b->graph->name, (int)node, (long long)index, (int)list,
                         (int)from->count);
   const opgraft_arg item = from->list[index];
-  OG_TRY(node_reserve(b, node, error));
+  OG_TRY(og_builder_reserve(b, node, error));
   b->nodes[node] = item;
   return OG_OK;
 }
@@ -334,12 +333,12 @@ og_status opgraft_builder_add_node_arg(opgraft_builder *b, const char *name,
 og_status opgraft_builder_open_list(opgraft_builder *b, const char *name,
                                     opgraft_error *error) {
   OG_TRY(og_builder_ready(b, error));
-  return tree_open(b, &b->args, name, error);
+  return og_tree_open(b, &b->args, name, error);
 }
 
 og_status opgraft_builder_close_list(opgraft_builder *b, opgraft_error *error) {
   OG_TRY(og_builder_ready(b, error));
-  return tree_close(b, &b->args, error);
+  return og_tree_close(b, &b->args, error);
 }
 
 // --- Results -----------------------------------------------------------------
@@ -384,77 +383,11 @@ og_status opgraft_builder_add_known_result(opgraft_builder *b,
 og_status opgraft_builder_open_results(opgraft_builder *b,
                                        opgraft_error *error) {
   OG_TRY(og_builder_ready(b, error));
-  return tree_open(b, &b->results, NULL, error);
+  return og_tree_open(b, &b->results, NULL, error);
 }
 
 og_status opgraft_builder_close_results(opgraft_builder *b,
                                         opgraft_error *error) {
   OG_TRY(og_builder_ready(b, error));
-  return tree_close(b, &b->results, error);
-}
-
-// Positions become values.
-static void results_name(opgraft_arg *items, int32_t count,
-                         const opgraft_value *ids) {
-  for (int32_t i = 0; i < count; ++i) {
-    if (items[i].kind == OPGRAFT_ARG_VALUE)
-      items[i].value = ids[items[i].value];
-    if (items[i].kind == OPGRAFT_ARG_LIST)
-      results_name((opgraft_arg *)(uintptr_t)items[i].list, items[i].count,
-                   ids);
-  }
-}
-
-// What a functional operator's node stands for: its returns and new bases.
-static og_status results_join(opgraft_builder *b, const opgraft_value *ids,
-                              const int32_t *base_results,
-                              opgraft_error *error) {
-  OG_TRY(tree_open(b, &b->results, NULL, error));
-  b->results.open[0].first = 0;
-  for (int32_t i = 0; i < b->base_count; ++i) {
-    const opgraft_arg base = {.kind = OPGRAFT_ARG_VALUE,
-                              .value = ids[base_results[i]]};
-    OG_TRY(og_tree_add(b, &b->results, &base, error));
-  }
-  return tree_close(b, &b->results, error);
-}
-
-static og_status operator_add(opgraft_builder *b, int32_t node,
-                              opgraft_error *error) {
-  opgraft_record record = b->record;
-  OG_TRY(node_reserve(b, node, error));
-  if (b->args.depth > 0 || b->results.depth > 0)
-    return og_builder_wrong(b, OG_INVALID, "a list is still open", error);
-  if (!b->is_functional && b->results.count > 1)
-    return og_builder_wrong(b, OG_INVALID,
-                            "it has several results outside of a list", error);
-  int32_t *base_results = og_arena_array(&b->memory, (size_t)b->base_count + 1,
-                                         sizeof *base_results);
-  opgraft_value *ids = og_arena_array(
-      &b->memory, (size_t)b->info_count + (size_t)b->base_count + 1,
-      sizeof *ids);
-  if (base_results == NULL || ids == NULL) return og_graph_no_memory(error);
-  record.struct_size = sizeof record;
-  record.result_size = sizeof *b->infos;
-  record.args = b->args.items;
-  record.arg_count = b->args.count;
-  record.results = b->infos;
-  record.result_count = b->info_count;
-  if (b->is_functional)
-    OG_TRY(og_builder_functional(b, &record, base_results, error));
-  OG_TRY(opgraft_graph_add_node(b->graph, &record, ids, error));
-  results_name(b->results.items, b->results.count, ids);
-  if (b->is_functional) OG_TRY(results_join(b, ids, base_results, error));
-  b->nodes[node] = b->results.count > 0
-                       ? b->results.items[0]
-                       : (opgraft_arg){.kind = OPGRAFT_ARG_NONE};
-  return OG_OK;
-}
-
-og_status opgraft_builder_end(opgraft_builder *b, int32_t node,
-                              opgraft_error *error) {
-  OG_TRY(og_builder_ready(b, error));
-  const og_status status = operator_add(b, node, error);
-  opgraft_builder_drop(b);
-  return status;
+  return og_tree_close(b, &b->results, error);
 }

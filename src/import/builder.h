@@ -65,13 +65,23 @@ og_status og_builder_ready(const opgraft_builder *b, opgraft_error *error);
 // Copies the struct and its arrays.
 og_status og_builder_info(opgraft_builder *b, const opgraft_value_info *from,
                           opgraft_value_info *out, opgraft_error *error);
-// Appends to the innermost open list; `name` is copied.
+// Room for a node, which OG_INVALID says is set already.
+og_status og_builder_reserve(opgraft_builder *b, int32_t node,
+                             opgraft_error *error);
+
+// Appends to the innermost open list.
 og_status og_tree_add(opgraft_builder *b, og_tree *tree, const opgraft_arg *arg,
                       opgraft_error *error);
 
+// A list opens in the innermost open one; `name` is copied.
+og_status og_tree_open(opgraft_builder *b, og_tree *tree, const char *name,
+                       opgraft_error *error);
+og_status og_tree_close(opgraft_builder *b, og_tree *tree,
+                        opgraft_error *error);
+
 // The record of a functional operator: makes the views that it writes, and
-// fills `record` with arguments and results. Result `out_base[i]` of the base
-// list is the record's result behind its returns.
+// fills `record` with arguments and results. `out_base`, by base: the record's
+// result that it becomes.
 og_status og_builder_functional(opgraft_builder *b, opgraft_record *record,
                                 int32_t *out_base, opgraft_error *error);
 

@@ -19,7 +19,6 @@ typedef struct mutation {
 // What the operator writes: (base, fake), where `fake` says what it sees of the
 // base, None: all; None for none; a list of these for a list.
 static int written_add(walk *w, const char *name, PyObject *views) {
-  static const opgraft_arg none = {.kind = OPGRAFT_ARG_NONE};
   opgraft_builder *builder = w->builder;
   if (PyList_Check(views)) {
     int status =
@@ -31,9 +30,8 @@ static int written_add(walk *w, const char *name, PyObject *views) {
                : walk_engine(w, opgraft_builder_close_list(builder, &w->error));
   }
   if (views == Py_None) {
-    opgraft_arg arg = none;
-    arg.name = name;
-    return walk_engine(w, opgraft_builder_add_arg(builder, &arg, &w->error));
+    const opgraft_arg none = {.name = name, .kind = OPGRAFT_ARG_NONE};
+    return walk_engine(w, opgraft_builder_add_arg(builder, &none, &w->error));
   }
   opgraft_value_info info;
   int base;
@@ -73,6 +71,14 @@ static int mutation_args(walk *w, const mutation *m) {
   return 0;
 }
 
+// torch gives None for an operator without returns.
+static int return_add(walk *w, PyObject *val) {
+  static const opgraft_arg none = {.kind = OPGRAFT_ARG_NONE};
+  if (val != Py_None) return walk_result_add(w, val, Py_None, 0);
+  return walk_engine(
+      w, opgraft_builder_add_known_result(w->builder, &none, &w->error));
+}
+
 static int mutation_emit(walk *w, const fx_node *n, const mutation *m) {
   opgraft_record record = {.name = PyUnicode_AsUTF8AndSize(m->name, NULL)};
   const Py_ssize_t returns = PyTuple_Size(m->values) - PyTuple_Size(m->bases);
@@ -81,8 +87,7 @@ static int mutation_emit(walk *w, const fx_node *n, const mutation *m) {
       mutation_bases(w, m, returns) != 0 || mutation_args(w, m) != 0)
     return -1;
   for (Py_ssize_t i = 0; i < returns; ++i)
-    if (walk_result_add(w, PyTuple_GetItem(m->values, i), Py_None, 0) != 0)
-      return -1;
+    if (return_add(w, PyTuple_GetItem(m->values, i)) != 0) return -1;
   const og_status status =
       opgraft_builder_end(w->builder, n->number, &w->error);
   // The engine cannot say it: the operator as it is.

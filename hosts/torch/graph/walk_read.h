@@ -28,7 +28,7 @@ int walk_engine(walk *w, og_status status);
 int walk_size_read(walk *w, PyObject *object, opgraft_size *out);
 int walk_device_check(walk *w, PyObject *val);
 int walk_is_tensor(const walk *w, PyObject *object);
-// The number of a node that is new, or was numbered before; -1 with an
+// The number of a new node, or of one that has been numbered; -1 with an
 // exception set.
 int32_t walk_number_new(walk *w, PyObject *node);
 int32_t walk_number_find(const walk *w, PyObject *node);
