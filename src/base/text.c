@@ -88,6 +88,17 @@ void og_text_reset(og_text *text) {
   *text = (og_text){0};
 }
 
+size_t og_text_give(og_text *text, char *buffer, size_t size) {
+  const size_t length = text->failed ? 0 : text->length;
+  if (size > 0) {
+    const size_t copied = length < size - 1 ? length : size - 1;
+    if (copied > 0) memcpy(buffer, text->data, copied);
+    buffer[copied] = '\0';
+  }
+  og_text_reset(text);
+  return length;
+}
+
 bool og_double_parse(const char *text, size_t length, double *out) {
   const char *point = localeconv()->decimal_point;
   char digits[80];

@@ -32,6 +32,9 @@ void og_text_add_json_field(og_text *text, const char *key, const char *value);
 // exponent; "inf", "-inf", "nan". Neither this nor the next asks the locale.
 void og_text_add_double(og_text *text, double value);
 void og_text_reset(og_text *text);
+// Copies what fits with a NUL behind it, resets the text, and returns its whole
+// length; 0 where memory was short.
+size_t og_text_give(og_text *text, char *buffer, size_t size);
 
 // The whole of `text` as a decimal number; false if it is none.
 bool og_double_parse(const char *text, size_t length, double *out);

@@ -97,6 +97,14 @@ static void comma(const writer *w, int32_t i) {
   if (i > 0) put(w, ", ");
 }
 
+// "1, 2"
+static void put_ints(const writer *w, const int32_t *values, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    comma(w, i);
+    og_text_addf(w->out, "%d", (int)values[i]);
+  }
+}
+
 static void put_key(const writer *w, const char *key) {
   og_text_addf(w->out, "\"%s\": ", key);
 }
@@ -266,10 +274,7 @@ static void put_result(const writer *w, const og_result *result) {
 
 static void put_packs(const writer *w, const og_item *item) {
   put(w, ", \"packs\": [");
-  for (int32_t i = 0; i < item->pack_count; ++i) {
-    comma(w, i);
-    og_text_addf(w->out, "%d", (int)item->packs[i]);
-  }
+  put_ints(w, item->packs, item->pack_count);
   put(w, "]");
 }
 
@@ -405,10 +410,7 @@ static void put_out_type(const writer *w, const og_out_type *out) {
       break;
     case OG_OUT_TYPE_PROMOTE:
       put(w, "\"promote\", \"params\": [");
-      for (int32_t i = 0; i < out->param_count; ++i) {
-        comma(w, i);
-        og_text_addf(w->out, "%d", (int)out->params[i]);
-      }
+      put_ints(w, out->params, out->param_count);
       put(w, "]");
       break;
     default:
@@ -445,10 +447,7 @@ static void put_grad(const writer *w) {
     put_grad_arg(w, &grad->args[i]);
   }
   put(w, "], \"targets\": [");
-  for (int32_t i = 0; i < grad->target_count; ++i) {
-    comma(w, i);
-    og_text_addf(w->out, "%d", (int)grad->targets[i]);
-  }
+  put_ints(w, grad->targets, grad->target_count);
   put(w, "]}");
 }
 

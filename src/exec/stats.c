@@ -24,18 +24,6 @@ og_status opgraft_executable_stats(const opgraft_executable *executable,
   return OG_OK;
 }
 
-// Copies what fits, frees the text and returns its length.
-static size_t text_give(og_text *text, char *buffer, size_t size) {
-  const size_t length = text->failed ? 0 : text->length;
-  if (size > 0) {
-    const size_t copied = length < size - 1 ? length : size - 1;
-    if (copied > 0) memcpy(buffer, text->data, copied);
-    buffer[copied] = '\0';
-  }
-  og_text_reset(text);
-  return length;
-}
-
 static void site_add(const og_node *node, const char *reason, bool *is_first,
                      og_text *out) {
   og_text_add(out, *is_first ? "{\"operator\": " : ", {\"operator\": ");
@@ -148,7 +136,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   fused_add(graph, &out);
   passes_add(graph, &out);
   og_text_add(&out, "}");
-  return text_give(&out, buffer, size);
+  return og_text_give(&out, buffer, size);
 }
 
 size_t opgraft_executable_rules(const opgraft_executable *executable,
@@ -169,5 +157,5 @@ size_t opgraft_executable_rules(const opgraft_executable *executable,
         og_rule_print(at->plan, &graph->nodes[n], &at->chosen[n], &out);
   }
   pthread_mutex_unlock(&own->mutex);
-  return text_give(&out, buffer, size);
+  return og_text_give(&out, buffer, size);
 }

@@ -410,13 +410,6 @@ static og_status args_copy(opgraft_graph *graph, const opgraft_arg *args,
   return OG_OK;
 }
 
-static int32_t attr_count(int32_t op) {
-  size_t length;
-  int32_t count = 0;
-  while (og_op_attr_name(op, count, &length) != NULL) ++count;
-  return count;
-}
-
 og_status og_graph_append(opgraft_graph *graph, int32_t op,
                           const opgraft_value *in, int32_t in_count,
                           const opgraft_value *out, int32_t out_count,
@@ -433,7 +426,7 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
   if (in_count > 0) memcpy(node.in, in, (size_t)in_count * sizeof *in);
   if (out_count > 0) memcpy(node.out, out, (size_t)out_count * sizeof *out);
   if (attrs != NULL && og_ops[op].attrs[0] != '\0')
-    OG_TRY(args_copy(graph, attrs, attr_count(op), &node.attrs, error));
+    OG_TRY(args_copy(graph, attrs, og_op_attr_count(op), &node.attrs, error));
   if ((og_ops[op].flags & OG_OP_UPDATE) != 0) {
     int32_t *update =
         og_arena_array(&graph->arena, (size_t)out_count, sizeof *update);

@@ -79,6 +79,13 @@ const char *og_op_attr_name(int32_t op, int32_t index, size_t *out_length) {
   return NULL;
 }
 
+int32_t og_op_attr_count(int32_t op) {
+  size_t length;
+  int32_t count = 0;
+  while (og_op_attr_name(op, count, &length) != NULL) ++count;
+  return count;
+}
+
 int32_t og_op_attr_index(int32_t op, const char *name, size_t length) {
   size_t own;
   const char *at;

@@ -15,6 +15,7 @@ int32_t og_op_find(const char *name, size_t length);
 int32_t og_op_attr_index(int32_t op, const char *name, size_t length);
 // The name of attribute `index` (with its length), NULL past the last.
 const char *og_op_attr_name(int32_t op, int32_t index, size_t *out_length);
+int32_t og_op_attr_count(int32_t op);
 // A node's attribute by index; kind NONE if absent. Accessors with a default.
 const opgraft_arg *og_node_attr(const og_node *node, int32_t index);
 

@@ -344,22 +344,11 @@ void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
   og_free(p.number);
 }
 
-static size_t text_give(og_text *text, char *buffer, size_t size) {
-  const size_t length = text->failed ? 0 : text->length;
-  if (size > 0) {
-    const size_t copied = length < size - 1 ? length : size - 1;
-    if (copied > 0) memcpy(buffer, text->data, copied);
-    buffer[copied] = '\0';
-  }
-  og_text_reset(text);
-  return length;
-}
-
 size_t opgraft_graph_print(const opgraft_graph *graph, char *buffer,
                            size_t size) {
   og_text text = {0};
   og_graph_print(graph, &text);
-  return text_give(&text, buffer, size);
+  return og_text_give(&text, buffer, size);
 }
 
 size_t opgraft_graph_print_input(const opgraft_graph *graph, int32_t index,
@@ -369,7 +358,7 @@ size_t opgraft_graph_print_input(const opgraft_graph *graph, int32_t index,
   if (p.number == NULL) return 0;
   print_input(&p, &graph->inputs[index]);
   og_free(p.number);
-  return text_give(&text, buffer, size);
+  return og_text_give(&text, buffer, size);
 }
 
 // --- Graphviz ----------------------------------------------------------------
@@ -428,5 +417,5 @@ size_t opgraft_graph_print_dot(const opgraft_graph *graph, char *buffer,
   dot_body(&p);
   og_text_add(&text, "}\n");
   og_free(p.number);
-  return text_give(&text, buffer, size);
+  return og_text_give(&text, buffer, size);
 }

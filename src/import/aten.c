@@ -431,18 +431,20 @@ static bool has_dropout(const opgraft_arg *p) {
   return p != NULL && p->kind == OPGRAFT_ARG_FLOAT && p->f != 0;
 }
 
-og_status og_import_attention(og_import *import) {
+// `dropout` is the position of the probability.
+static og_status attention(og_import *import, int32_t op, int32_t in_count,
+                           int32_t dropout) {
   og_spec_args args;
   OG_TRY(og_spec_read(import, &args));
-  if (has_dropout(og_arg_at(import, 3)))
+  if (has_dropout(og_arg_at(import, dropout)))
     return og_give_up(import, "attention with dropout");
-  return og_emit(import, OG_IR_attention, args.in, 4, args.attrs);
+  return og_emit(import, op, args.in, in_count, args.attrs);
+}
+
+og_status og_import_attention(og_import *import) {
+  return attention(import, OG_IR_attention, 4, 3);
 }
 
 og_status og_import_attention_backward(og_import *import) {
-  og_spec_args args;
-  OG_TRY(og_spec_read(import, &args));
-  if (has_dropout(og_arg_at(import, 6)))
-    return og_give_up(import, "attention with dropout");
-  return og_emit(import, OG_IR_attention_backward, args.in, 7, args.attrs);
+  return attention(import, OG_IR_attention_backward, 7, 6);
 }

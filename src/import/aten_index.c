@@ -49,14 +49,20 @@ og_status og_import_triangle_indices(og_import *import) {
   return og_emit(import, OG_IR_triangle_indices, NULL, 0, args.attrs);
 }
 
-og_status og_import_embedding_backward(og_import *import) {
+// `scaled` is the position of the flag that scales gradients by frequency.
+static og_status embedding_backward(og_import *import, int32_t op,
+                                    int32_t in_count, int32_t scaled) {
   og_spec_args args;
   int64_t scales = 0;
-  const opgraft_arg *flag = og_arg_at(import, 4);
+  const opgraft_arg *flag = og_arg_at(import, scaled);
   OG_TRY(og_spec_read(import, &args));
   if (flag != NULL && (!og_arg_int(import, flag, &scales) || scales != 0))
     return og_give_up(import, "gradients scaled by frequency");
-  return og_emit(import, OG_IR_embedding_backward, args.in, 2, args.attrs);
+  return og_emit(import, op, args.in, in_count, args.attrs);
+}
+
+og_status og_import_embedding_backward(og_import *import) {
+  return embedding_backward(import, OG_IR_embedding_backward, 2, 4);
 }
 
 // The host is offered it only where its kernel gives what its shape function
@@ -76,13 +82,7 @@ og_status og_import_embedding_bag(og_import *import) {
 }
 
 og_status og_import_embedding_bag_backward(og_import *import) {
-  og_spec_args args;
-  int64_t scales = 0;
-  const opgraft_arg *flag = og_arg_at(import, 6);
-  OG_TRY(og_spec_read(import, &args));
-  if (flag != NULL && (!og_arg_int(import, flag, &scales) || scales != 0))
-    return og_give_up(import, "gradients scaled by frequency");
-  return og_emit(import, OG_IR_embedding_bag_backward, args.in, 6, args.attrs);
+  return embedding_backward(import, OG_IR_embedding_bag_backward, 6, 6);
 }
 
 // --- Indices -----------------------------------------------------------------

@@ -67,19 +67,12 @@ static bool args_equal(const opgraft_arg *a, const opgraft_arg *b,
   return same;
 }
 
-static int32_t attr_count(int32_t op) {
-  size_t length;
-  int32_t count = 0;
-  while (og_op_attr_name(op, count, &length) != NULL) ++count;
-  return count;
-}
-
 static uint64_t node_hash(const opgraft_graph *graph, const og_node *node) {
   uint64_t hash = mix(0, (uint64_t)node->op);
   for (int32_t i = 0; i < node->in_count; ++i)
     hash = mix(hash, (uint64_t)(uint32_t)node->in[i]);
   if (node->attrs != NULL)
-    for (int32_t i = 0; i < attr_count(node->op); ++i)
+    for (int32_t i = 0; i < og_op_attr_count(node->op); ++i)
       hash = arg_hash(hash, &node->attrs[i]);
   for (int32_t r = 0; r < node->out_count; ++r) {
     if (node->out[r] < 0) continue;
@@ -120,7 +113,8 @@ static bool node_equal(const opgraft_graph *graph, const og_node *a,
   for (int32_t i = 0; i < a->in_count; ++i)
     if (a->in[i] != b->in[i]) return false;
   if ((a->attrs == NULL) != (b->attrs == NULL)) return false;
-  if (a->attrs != NULL && !args_equal(a->attrs, b->attrs, attr_count(a->op)))
+  if (a->attrs != NULL &&
+      !args_equal(a->attrs, b->attrs, og_op_attr_count(a->op)))
     return false;
   return (!og_op_is(a, OG_OP_FOREIGN) || origin_equal(a->origin, b->origin)) &&
          results_equal(graph, a, b);
