@@ -384,7 +384,7 @@ def mobilenet_v3(_: bool) -> Built:
 
 def append_inlined(key: T, value: T, keys: T, values: T, slots: T) -> None:
     for kept, new in ((keys, key), (values, value)):
-        kept.flatten(0, 1).index_copy_(0, slots, new)
+        kept.flatten(0, 1)[slots] = new
 
 
 def rope_inlined(q: T, k: T, place: T) -> tuple[T, T]:
@@ -436,10 +436,12 @@ class Block(nn.Module):
                        for t in y.chunk(3, -1))
             q, k = self.rope(q, k, place)
             self.append(k, v, keys, values, slots)
-            y = F.scaled_dot_product_attention(
-                q.transpose(0, 1), keys.flatten(0, 1).transpose(0, 1),
-                values.flatten(0, 1).transpose(0, 1), attn_mask=mask)
-            x = x + layer["out"](y.transpose(0, 1).flatten(1))
+            q, rows, columns = (
+                t.transpose(0, 1)[None]
+                for t in (q, keys.flatten(0, 1), values.flatten(0, 1)))
+            y = F.scaled_dot_product_attention(q, rows, columns,
+                                               attn_mask=mask)
+            x = x + layer["out"](y[0].transpose(0, 1).flatten(1))
             y = self.norm(x, self.weights[2 * i + 1])
             x = x + layer["down"](F.silu(layer["up"](y)))
         return x

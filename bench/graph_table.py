@@ -209,6 +209,7 @@ def cell(row: Row, peer: str) -> str:
         return "fails"
     spread = found["ms"]
     mark = "*" if found.get("inlined") else ""
+    mark += "^" if found.get("decomposed") else ""
     mark += "~" if spread["blocks"] == 0 else ""
     return (f"{time_text(spread['median'])}{mark} "
             f"[{time_text(spread['least'])}, {time_text(spread['most'])}]")
@@ -274,7 +275,8 @@ START_HEADS = ["graph", "threads", "peer", "cold, s", "seeded, s", "warm, s",
 NOTES = [
     FORMULA + ".",
     "*: the graph with PyTorch's operators in place of custom ones, which the "
-    "peer refuses; it is no rival there. ~: other processes held the cores "
+    "peer refuses; it is no rival there. ^: PyTorch's decompositions, since "
+    "the peer has no rule for an operator as it stands. ~: other processes held the cores "
     "during every block.",
     "Starts: seconds from the first call of the peer's compiler to the first "
     "result, imports left out. Cold: empty caches; seeded: the C++ compiler's "

@@ -203,9 +203,8 @@ def main(words: list[str]) -> None:
         else:
             serve_peer(graph, peer, int(threads), Path(folder))
     except Exception as error:
-        lines = [s for s in str(error).splitlines() if s.strip()]
-        say({"failed": f"{type(error).__name__}: "
-                       f"{lines[0][:300] if lines else ''}"})
+        said = " ".join(str(error).split())
+        say({"failed": f"{type(error).__name__}: {said[:300]}"})
         raise
 
 

@@ -110,14 +110,16 @@ def start_seconds(place: Place, name: str, is_cold: bool
         return worker
 
     if "seeded" in starts:
-        place.worker(name, f"{name}-seeded", "mlp").close()
+        other = "mlp" if place.graph != "mlp" else "state_equation"
+        place.worker(name, f"{name}-seeded", other).close()
         note("seeded", place.worker(name, f"{name}-seeded")).close()
     if "cold" in starts:
         cold = note("cold", place.worker(name, name))
         if "failed" in cold.first or "warm" not in starts:
             return seconds, cold
         cold.close()
-    return seconds, note("warm", place.worker(name, name))
+    serving = place.worker(name, name)
+    return seconds, note("warm", serving) if "warm" in starts else serving
 
 
 # --- Blocks -------------------------------------------------------------------
