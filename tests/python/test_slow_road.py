@@ -40,6 +40,35 @@ def test_self_test_passes_on_this_torch():
     assert host.self_test(), _C.guard_state()
 
 
+def test_sizes_of_every_rank(basics, guard):
+    """Both sides of the rank up to which a tensor holds its sizes itself, and
+    tensors whose sizes moved from one side to the other."""
+    made = [torch.randn((2,) * rank) for rank in range(9)]
+    made += [x.transpose(0, -1) for x in made[2:]]
+    made += [torch.randn((1,) * 7 + (3,)).squeeze_(), torch.randn(6).as_strided_(
+        (1, 1, 1, 1, 1, 1, 3), (1, 1, 1, 1, 1, 1, 2))]
+    for x in made:
+        assert torch.equal(basics.scale_add(x, x, 2.0), 3 * x), x.shape
+        out = torch.empty(x.shape)
+        assert torch.equal(basics.scale_add(x, x, 2.0, out=out), 3 * x)
+        with pytest.raises(RuntimeError, match="out"):
+            basics.scale_add(x, x, out=torch.empty(x.shape + (2,)))
+
+
+def test_lazily_copied_memory_is_copied_before_a_write(basics, guard):
+    x = torch.ones(4)
+    out = torch._lazy_clone(x)
+    basics.scale_add(x, x, 2.0, out=out)
+    assert out.tolist() == [3] * 4 and x.tolist() == [1] * 4
+
+
+def test_none_in_a_list_of_tensors_is_refused(basics, guard):
+    x = torch.ones(1)
+    assert basics.every_kind(x, None, [x], 1, True, [1], [1.0]).shape == (1,)
+    with pytest.raises((RuntimeError, TypeError)):
+        basics.every_kind(x, None, [x, None], 1, True, [1], [1.0])
+
+
 def test_fast_road_is_taken(basics, guard):
     """With no slow road behind it the builtin still answers."""
     state = basics._states["base", "zero_gradient"]

@@ -20,8 +20,8 @@
 
 enum { OBJECT_WORDS = 8 };
 
-static PyTypeObject *tensor_type;
-static PyTypeObject *parameter_type;
+PyTypeObject *guard_tensor_type;
+PyTypeObject *guard_parameter_type;
 static PyObject *requires_grad_descriptor;
 static descrgetfunc requires_grad_get;
 static PyCFunction dispatch_stack_length, function_stack_length;
@@ -36,7 +36,7 @@ static PyObject *profiler_flag;   // the name of the one that says it is on
 static PyObject *forward_names;   // torch.autograd.forward_ad's globals
 static PyObject *forward_level;   // the name of its level, below 0: off
 
-// What guard_learn found, beside `layout`.
+// What guard_learn found, beside `torch_layout`.
 static struct {
   bool has_words;         // thread words tell modes apart
   bool has_wrap;          // wrap_tensor makes tensors
@@ -89,7 +89,7 @@ static bool published_is_plain(PyObject *tensor) {
 
 // A profiler shows what goes through the dispatcher, by name.
 static bool is_profiled(void) {
-  return PyDict_GetItem(profiler_names, profiler_flag) == Py_True;
+  return PyDict_GetItemWithError(profiler_names, profiler_flag) == Py_True;
 }
 
 bool guard_is_quiet(void) {
@@ -106,24 +106,26 @@ bool guard_is_quiet(void) {
 
 bool guard_is_plain(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
-  if (UNLIKELY(type != tensor_type && type != parameter_type)) return false;
-  if (UNLIKELY(!layout.has_keys)) return published_is_plain(object);
-  const uint64_t keys = layout_word(layout_impl(object), layout.keys);
-  return keys == layout.plain || keys == layout.plain_inference;
+  if (UNLIKELY(type != guard_tensor_type && type != guard_parameter_type))
+    return false;
+  if (UNLIKELY(!torch_layout.has_keys)) return published_is_plain(object);
+  const uint64_t keys = layout_word(layout_impl(object), torch_layout.keys);
+  return keys == torch_layout.plain || keys == torch_layout.plain_inference;
 }
 
 // Whether the tensor may carry a tangent: where forward mode is on, and it has
 // what autograd keeps of a tensor.
 bool guard_may_be_dual(PyObject *object) {
-  if (LIKELY(layout.has_keys &&
-             layout_word(layout_impl(object), layout.gradient) == 0))
+  if (LIKELY(torch_layout.has_keys &&
+             layout_word(layout_impl(object), torch_layout.gradient) == 0))
     return false;
   PyObject *level = PyDict_GetItem(forward_names, forward_level);
   return level != NULL && PyLong_AsLong(level) >= 0;
 }
 
 bool guard_requires_grad(PyObject *object) {
-  if (layout.has_keys && layout_word(layout_impl(object), layout.gradient) == 0)
+  if (torch_layout.has_keys &&
+      layout_word(layout_impl(object), torch_layout.gradient) == 0)
     return false;
   PyObject *result = requires_grad_get(requires_grad_descriptor, object,
                                        (PyObject *)Py_TYPE(object));
@@ -133,16 +135,17 @@ bool guard_requires_grad(PyObject *object) {
 }
 
 tensor_handle guard_handle(PyObject *tensor) {
-  return layout.has_keys ? (tensor_handle)(void *)((char *)tensor + layout.impl)
-                         : NULL;
+  return torch_layout.has_keys
+             ? (tensor_handle)(void *)((char *)tensor + torch_layout.impl)
+             : NULL;
 }
 
 bool guard_can_wrap(void) { return learnt.has_wrap; }
 
 int guard_check_write(PyObject *tensor) {
-  if (LIKELY(layout.has_keys && learnt.has_words)) {
-    const uint64_t keys = layout_word(layout_impl(tensor), layout.keys);
-    if (LIKELY(keys == layout.plain)) return 0;
+  if (LIKELY(torch_layout.has_keys && learnt.has_words)) {
+    const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
+    if (LIKELY(keys == torch_layout.plain)) return 0;
     if (words_get()[0] == learnt.inference[0]) return 0;
   }
   PyObject *result =
@@ -154,9 +157,9 @@ int guard_check_write(PyObject *tensor) {
 int guard_bump_version(PyObject *tensor) {
   if (LIKELY(learnt.has_bump)) {
     // An inference tensor has no counter.
-    const uint64_t keys = layout_word(layout_impl(tensor), layout.keys);
-    if (LIKELY(keys == layout.plain)) {
-      shim.bump_version((const char *)tensor + layout.impl);
+    const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
+    if (LIKELY(keys == torch_layout.plain)) {
+      shim.bump_version((const char *)tensor + torch_layout.impl);
       return 0;
     }
     if (words_get()[0] == learnt.inference[0]) return 0;
@@ -223,11 +226,11 @@ static bool keys_learn(const samples *s) {
       size_t gradient;
       if (!keys_fit(s, impl, at, plain[at], inference[at])) continue;
       if (!gradient_find(s, impl, &gradient)) return false;
-      layout.impl = impl;
-      layout.keys = at * 8;
-      layout.gradient = gradient * 8;
-      layout.plain = plain[at];
-      layout.plain_inference = inference[at];
+      torch_layout.impl = impl;
+      torch_layout.keys = at * 8;
+      torch_layout.gradient = gradient * 8;
+      torch_layout.plain = plain[at];
+      torch_layout.plain_inference = inference[at];
       return true;
     }
   }
@@ -272,7 +275,7 @@ static bool wrap_works(void) {
   shim.aoti_torch_get_data_ptr(handle, &data);
   PyObject *object = shim.wrap_tensor(handle);
   shim.aoti_torch_delete_tensor_object(handle);
-  const bool works = object != NULL && Py_TYPE(object) == tensor_type &&
+  const bool works = object != NULL && Py_TYPE(object) == guard_tensor_type &&
                      exchange->tensor_from_object(object, &view) == 0 &&
                      view.data == data && view.ndim == 1 && view.shape[0] == 3;
   Py_XDECREF(object);
@@ -296,7 +299,7 @@ static bool handle_works(PyObject *tensor) {
 static bool bump_works(PyObject *tensor) {
   PyObject *before = PyObject_GetAttrString(tensor, "_version");
   if (before == NULL) return false;
-  shim.bump_version((const char *)tensor + layout.impl);
+  shim.bump_version((const char *)tensor + torch_layout.impl);
   PyObject *after = PyObject_GetAttrString(tensor, "_version");
   const bool works =
       after != NULL && PyLong_AsLong(after) == PyLong_AsLong(before) + 1;
@@ -327,22 +330,22 @@ PyObject *guard_learn(PyObject *self, PyObject *arguments) {
                         &function_stack_moves))
     return NULL;
   memset(&learnt, 0, sizeof learnt);
-  memset(&layout, 0, sizeof layout);
+  memset(&torch_layout, 0, sizeof torch_layout);
   const bool has_thread = shim.c10 != NULL && words_get() != NULL &&
                           shim.function_stack_length != NULL;
   const bool has_words =
       has_thread && function_stack_moves && words_learn(words);
-  layout.has_keys = keys_learn(&s);
-  if (layout.has_keys)
-    layout.has_keys = handle_works(PyTuple_GetItem(s.fresh, 0));
+  torch_layout.has_keys = keys_learn(&s);
+  if (torch_layout.has_keys)
+    torch_layout.has_keys = handle_works(PyTuple_GetItem(s.fresh, 0));
   layout_learn_sizes(s.sized);
   learnt.has_words = has_words;
   learnt.has_wrap = wrap_works();
-  learnt.has_bump = layout.has_keys && learnt.has_words &&
+  learnt.has_bump = torch_layout.has_keys && learnt.has_words &&
                     shim.bump_version != NULL &&
                     bump_works(PyTuple_GetItem(s.fresh, 0));
   if (PyErr_Occurred() != NULL) PyErr_Clear();
-  return PyBool_FromLong(learnt.has_words && layout.has_sizes &&
+  return PyBool_FromLong(learnt.has_words && torch_layout.has_sizes &&
                          learnt.has_wrap && learnt.has_bump);
 }
 
@@ -351,7 +354,7 @@ PyObject *guard_forget(PyObject *self, PyObject *arguments) {
   (void)self;
   (void)arguments;
   memset(&learnt, 0, sizeof learnt);
-  memset(&layout, 0, sizeof layout);
+  memset(&torch_layout, 0, sizeof torch_layout);
   Py_RETURN_NONE;
 }
 
@@ -366,8 +369,8 @@ PyObject *guard_state(PyObject *self, PyObject *arguments) {
   (void)arguments;
   return Py_BuildValue("{s:O,s:O,s:O,s:O,s:O,s:l}", "words",
                        learnt.has_words ? Py_True : Py_False, "keys",
-                       layout.has_keys ? Py_True : Py_False, "sizes",
-                       layout.has_sizes ? Py_True : Py_False, "wrap",
+                       torch_layout.has_keys ? Py_True : Py_False, "sizes",
+                       torch_layout.has_sizes ? Py_True : Py_False, "wrap",
                        learnt.has_wrap ? Py_True : Py_False, "bump",
                        learnt.has_bump ? Py_True : Py_False, "function_stack",
                        stack_now());
@@ -413,8 +416,8 @@ PyObject *guard_setup(PyObject *self, PyObject *arguments) {
   if (forward_level == NULL)
     forward_level = PyUnicode_InternFromString("_current_level");
   keep(&check_write, a[11]);
-  tensor_type = (PyTypeObject *)(void *)tensor_object;
-  parameter_type = (PyTypeObject *)(void *)parameter_object;
+  guard_tensor_type = (PyTypeObject *)(void *)tensor_object;
+  guard_parameter_type = (PyTypeObject *)(void *)parameter_object;
   requires_grad_get =
       (descrgetfunc)PyType_GetSlot(Py_TYPE(a[2]), Py_tp_descr_get);
   dispatch_stack_length = PyCFunction_GetFunction(a[3]);

@@ -5,6 +5,10 @@
 #define OG_TORCH_GUARD_H
 
 #include "torch/base/host.h"
+#include "torch/base/layout.h"
+
+// torch.Tensor and Parameter.
+extern PyTypeObject *guard_tensor_type, *guard_parameter_type;
 
 // Whether the fast road may look at the arguments at all: no mode, transform
 // or tracer is in play on this thread.
@@ -12,6 +16,18 @@ bool guard_is_quiet(void);
 // A plain strided CPU tensor: exact type, no lazy negation or conjugation, no
 // wrapper of any kind.
 bool guard_is_plain(PyObject *object);
+// The same of a tensor that autograd keeps nothing of, so that it neither
+// requires a gradient nor carries a tangent. False decides nothing.
+static inline bool guard_is_bare(PyObject *object) {
+  const PyTypeObject *type = Py_TYPE(object);
+  if ((type != guard_tensor_type && type != guard_parameter_type) ||
+      !torch_layout.has_keys)
+    return false;
+  const char *impl = layout_impl(object);
+  const uint64_t keys = layout_word(impl, torch_layout.keys);
+  return (keys == torch_layout.plain || keys == torch_layout.plain_inference) &&
+         layout_word(impl, torch_layout.gradient) == 0;
+}
 bool guard_requires_grad(PyObject *object);
 bool guard_may_be_dual(PyObject *object);
 // Whether torch lets this thread write to the tensor; 0, or -1 with an

@@ -49,6 +49,7 @@ typedef struct host_op {
   const struct adopted *adopted;  // the Python callable behind it, or NULL
   host_param params[HOST_PARAM_MAX];
   int32_t param_count;
+  int32_t positional_count;  // parameters that may come by position
   int32_t tensor_count;
   host_result results[OPGRAFT_OUT_MAX];
   int32_t result_count;
@@ -57,6 +58,7 @@ typedef struct host_op {
   bool has_out_params;    // the boxed .out form: outs follow the parameters
   bool has_mutation;
   bool has_found_dim;
+  bool takes_out;      // out= may bring the memory of the fresh results
   bool is_raw;         // no guard, no version bump, nothing to fall back on
   PyObject *slow;      // torch.ops.ns.op.default, or what stands for it
   PyObject *gradient;  // autograd.Function.apply, or NULL

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-tensor_layout layout;
+tensor_layout torch_layout;
 
 // An address that is not mapped is refused, not followed.
 static bool peek(const void *from, void *to, size_t size) {
@@ -26,7 +26,7 @@ bool layout_peek(PyObject *tensor, size_t impl,
 }
 
 // What the shim says of one tensor. `sizes` and `strides` are offsets from its
-// TensorImpl: above LAYOUT_WORDS * 8 where they lie elsewhere.
+// TensorImpl, which wrap around for addresses below it.
 typedef struct answer {
   uint64_t words[LAYOUT_WORDS];
   size_t sizes, strides;
@@ -37,44 +37,40 @@ typedef struct answer {
 enum { ANSWER_MAX = 32 };
 
 static bool answer_get(PyObject *tensor, answer *out) {
-  const tensor_handle handle = (tensor_handle)((char *)tensor + layout.impl);
+  const tensor_handle handle =
+      (tensor_handle)((char *)tensor + torch_layout.impl);
   const uintptr_t impl = (uintptr_t)layout_impl(tensor);
   int64_t *sizes, *strides;
-  if (!layout_peek(tensor, layout.impl, out->words) ||
+  if (!layout_peek(tensor, torch_layout.impl, out->words) ||
       shim.aoti_torch_get_dim(handle, &out->rank) != 0 ||
       shim.aoti_torch_get_sizes(handle, &sizes) != 0 ||
       shim.aoti_torch_get_strides(handle, &strides) != 0 ||
       shim.aoti_torch_get_dtype(handle, &out->dtype) != 0)
     return false;
-  // Of an address below the struct the difference wraps around.
   out->sizes = (uintptr_t)sizes - impl;
   out->strides = (uintptr_t)strides - impl;
   return true;
 }
 
-static bool is_inside(const answer *a) {
-  return a->sizes < LAYOUT_WORDS * 8 && a->strides < LAYOUT_WORDS * 8;
-}
-
-// Sizes inside the struct lie at one place, and only the higher ranks have them
-// elsewhere.
+// Sizes that fit into the struct lie at one place of it, and only the higher
+// ranks have them elsewhere. That may be near: right behind the struct, say.
 static bool places_learn(const answer *answers, Py_ssize_t count,
                          tensor_layout *to) {
-  uint64_t least_outside = UINT64_MAX;
+  uint64_t least_elsewhere = UINT64_MAX;
+  to->sizes = answers[0].sizes;
+  to->strides = answers[0].strides;
   to->rank_most = 0;
   for (Py_ssize_t i = 0; i < count; ++i) {
     const answer *a = &answers[i];
     const uint64_t rank = (uint64_t)a->rank;
-    if (!is_inside(a)) {
-      if (rank < least_outside) least_outside = rank;
-      continue;
+    if (a->sizes != to->sizes || a->strides != to->strides) {
+      if (rank < least_elsewhere) least_elsewhere = rank;
+    } else if (rank > to->rank_most) {
+      to->rank_most = rank;
     }
-    if (to->rank_most == 0) to->sizes = a->sizes;
-    if (to->rank_most == 0) to->strides = a->strides;
-    if (a->sizes != to->sizes || a->strides != to->strides) return false;
-    if (rank > to->rank_most) to->rank_most = rank;
   }
-  return to->rank_most > 0 && to->rank_most < least_outside;
+  return to->sizes < LAYOUT_WORDS * 8 && to->strides < LAYOUT_WORDS * 8 &&
+         to->rank_most > 0 && to->rank_most < least_elsewhere;
 }
 
 static bool rank_learn(const answer *answers, Py_ssize_t count, size_t *out) {
@@ -109,9 +105,9 @@ static bool dtype_learn(const answer *answers, Py_ssize_t count, size_t *out) {
 void layout_learn_sizes(PyObject *tensors) {
   answer answers[ANSWER_MAX];
   const Py_ssize_t count = PyTuple_Size(tensors);
-  tensor_layout found = layout;
-  layout.has_sizes = false;
-  if (!layout.has_keys || count < 1 || count > ANSWER_MAX) return;
+  tensor_layout found = torch_layout;
+  torch_layout.has_sizes = false;
+  if (!torch_layout.has_keys || count < 1 || count > ANSWER_MAX) return;
   for (Py_ssize_t i = 0; i < count; ++i)
     if (!answer_get(PyTuple_GetItem(tensors, i), &answers[i])) return;
   if (!places_learn(answers, count, &found) ||
@@ -119,5 +115,5 @@ void layout_learn_sizes(PyObject *tensors) {
       !dtype_learn(answers, count, &found.dtype))
     return;
   found.has_sizes = true;
-  layout = found;
+  torch_layout = found;
 }

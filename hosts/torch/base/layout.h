@@ -29,7 +29,7 @@ typedef struct tensor_layout {
   uint64_t rank_most;  // a tensor of more dims keeps its sizes elsewhere
 } tensor_layout;
 
-extern tensor_layout layout;
+extern tensor_layout torch_layout;
 
 static inline uint64_t layout_word(const void *base, size_t offset) {
   uint64_t word;
@@ -37,9 +37,9 @@ static inline uint64_t layout_word(const void *base, size_t offset) {
   return word;
 }
 
-// Only where layout.has_keys.
+// Only where torch_layout.has_keys.
 static inline char *layout_impl(PyObject *tensor) {
-  return (char *)(uintptr_t)layout_word(tensor, layout.impl);
+  return (char *)(uintptr_t)layout_word(tensor, torch_layout.impl);
 }
 
 // The first words of the TensorImpl whose address lies `impl` bytes into the
@@ -47,7 +47,7 @@ static inline char *layout_impl(PyObject *tensor) {
 bool layout_peek(PyObject *tensor, size_t impl,
                  uint64_t out_words[LAYOUT_WORDS]);
 // Learns where plain tensors of many ranks and types, a tuple, keep these;
-// layout.has_sizes stays false unless all agree with the shim.
+// torch_layout.has_sizes stays false unless all agree with the shim.
 void layout_learn_sizes(PyObject *tensors);
 
 #endif  // OG_TORCH_LAYOUT_H

@@ -29,6 +29,7 @@ static int param_fill(host_op *self, int32_t place, bool is_reordered) {
       .place = place,
   };
   self->has_mutation |= param->is_mutated;
+  self->positional_count += !param->is_keyword_only;
   self->tensor_count += info.tensor >= 0;
   ++self->param_count;
   if (!(info.flags & OPGRAFT_PARAM_DEFAULT)) return 0;
@@ -51,6 +52,8 @@ int params_fill(host_op *self, PyObject *order) {
     if (PyErr_Occurred() != NULL) return -1;
     if (param_fill(self, (int32_t)place, is_reordered) != 0) return -1;
   }
+  self->takes_out =
+      !self->has_found_dim && !self->has_mutation && self->fresh_count > 0;
   return 0;
 }
 

@@ -24,13 +24,13 @@ static inline PyObject *handle_wrap(tensor_handle handle) {
 // asked. It is also who answers for memory: that may be copied on a write.
 static inline bool sizes_read(PyObject *tensor, og_tensor *out) {
   char *impl = layout_impl(tensor);
-  const uint64_t rank = layout_word(impl, layout.rank);
+  const uint64_t rank = layout_word(impl, torch_layout.rank);
   uint16_t dtype;
-  if (UNLIKELY(rank > layout.rank_most)) return false;
-  memcpy(&dtype, impl + layout.dtype, sizeof dtype);
+  if (UNLIKELY(rank > torch_layout.rank_most)) return false;
+  memcpy(&dtype, impl + torch_layout.dtype, sizeof dtype);
   out->ndim = (int32_t)rank;
-  out->shape = (int64_t *)(void *)(impl + layout.sizes);
-  out->strides = (int64_t *)(void *)(impl + layout.strides);
+  out->shape = (int64_t *)(void *)(impl + torch_layout.sizes);
+  out->strides = (int64_t *)(void *)(impl + torch_layout.strides);
   return dtype_from_shim(dtype, &out->dtype) == 0;
 }
 
@@ -53,7 +53,7 @@ static inline bool plain_read(PyObject *tensor, tensor_handle handle,
                               og_tensor *out) {
   out->device = (og_device){OG_CPU, 0};
   out->byte_offset = 0;
-  return (LIKELY(layout.has_sizes && sizes_read(tensor, out)) ||
+  return (LIKELY(torch_layout.has_sizes && sizes_read(tensor, out)) ||
           handle_sizes_read(handle, out)) &&
          shim.aoti_torch_get_data_ptr(handle, &out->data) == 0;
 }

@@ -39,7 +39,7 @@ typedef struct fast_state {
   int32_t int_used;
   int32_t float_used;
   bool has_out;
-  bool is_plain;                       // the guard saw every tensor
+  bool is_guarded;                     // only plain tensors are taken
   bool is_described;                   // there are no tensors: see infer_call
   PyObject *wrapped[OPGRAFT_OUT_MAX];  // fresh results, owned
 } fast_state;
@@ -58,8 +58,7 @@ static int32_t param_find(const host_op *op, PyObject *name) {
 static bool outs_read(const host_op *op, fast_state *state, PyObject *value) {
   state->has_out = value != Py_None;
   if (!state->has_out) return true;
-  if (op->has_found_dim || op->has_mutation || op->fresh_count == 0)
-    return false;
+  if (!op->takes_out) return false;
   if (op->fresh_count == 1) {
     state->outs[0] = value;
     return true;
@@ -94,16 +93,15 @@ static bool keywords_read(const host_op *op, fast_state *state,
 static bool values_read(const host_op *op, fast_state *state,
                         PyObject *const *arguments, Py_ssize_t count,
                         PyObject *keywords) {
-  if (count > op->param_count) return false;
+  const int32_t given = (int32_t)count;
+  if (UNLIKELY(count > op->positional_count)) return false;
   state->has_out = false;
-  for (int32_t p = 0; p < op->param_count; ++p) {
-    if (p < count && op->params[p].is_keyword_only) return false;
-    state->values[p] = p < count ? arguments[p] : NULL;
-  }
+  for (int32_t p = 0; p < given; ++p) state->values[p] = arguments[p];
+  for (int32_t p = given; p < op->param_count; ++p) state->values[p] = NULL;
   if (keywords != NULL &&
       !keywords_read(op, state, arguments + count, keywords))
     return false;
-  for (int32_t p = 0; p < op->param_count; ++p) {
+  for (int32_t p = given; p < op->param_count; ++p) {
     if (LIKELY(state->values[p] != NULL)) continue;
     if (op->params[p].default_value == NULL) return false;
     state->values[p] = op->params[p].default_value;
@@ -127,45 +125,42 @@ static PyObject *sequence_item(PyObject *value, Py_ssize_t i) {
                                   : PyTuple_GetItem(value, i);
 }
 
-static road tensor_road(PyObject *value, bool is_grad_enabled) {
-  if (UNLIKELY(!guard_is_plain(value) || guard_may_be_dual(value)))
-    return ROAD_SLOW;
-  if (is_grad_enabled && UNLIKELY(guard_requires_grad(value)))
-    return ROAD_GRADIENT;
-  return ROAD_FAST;
+static road tensor_road(PyObject *value) {
+  if (LIKELY(guard_is_bare(value))) return ROAD_FAST;
+  if (!guard_is_plain(value) || guard_may_be_dual(value)) return ROAD_SLOW;
+  return shim.aoti_torch_grad_mode_is_enabled() && guard_requires_grad(value)
+             ? ROAD_GRADIENT
+             : ROAD_FAST;
 }
 
-static road list_road(const host_param *param, PyObject *value,
-                      bool is_grad_enabled) {
+static road list_road(const host_param *param, PyObject *value) {
   const Py_ssize_t size = sequence_size(value);
   if (size < 0) return ROAD_SLOW;
   road worst = ROAD_FAST;
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject *item = sequence_item(value, i);
     if (item == Py_None && param->is_element_optional) continue;
-    const road found = tensor_road(item, is_grad_enabled);
+    const road found = tensor_road(item);
     if (found > worst) worst = found;
   }
   // autograd.Function does not look into lists.
   return worst == ROAD_GRADIENT ? ROAD_SLOW : worst;
 }
 
+// Where an argument refused: the road that takes all of them.
 static road call_road(const host_op *op, const fast_state *state) {
-  if (UNLIKELY(!guard_is_quiet())) return ROAD_SLOW;
-  const bool is_grad_enabled = shim.aoti_torch_grad_mode_is_enabled();
   road worst = ROAD_FAST;
   for (int32_t p = 0; p < op->param_count; ++p) {
     const host_param *param = &op->params[p];
     if (param->type != OPGRAFT_TYPE_TENSOR) continue;
     PyObject *value = state->values[p];
     if (value == Py_None) continue;
-    const road found = param->is_list ? list_road(param, value, is_grad_enabled)
-                                      : tensor_road(value, is_grad_enabled);
+    const road found =
+        param->is_list ? list_road(param, value) : tensor_road(value);
     if (found > worst) worst = found;
   }
   for (int32_t i = 0; state->has_out && i < op->fresh_count; ++i)
-    if (tensor_road(state->outs[i], is_grad_enabled) != ROAD_FAST)
-      return ROAD_SLOW;
+    if (tensor_road(state->outs[i]) != ROAD_FAST) return ROAD_SLOW;
   return worst;
 }
 
@@ -191,11 +186,12 @@ static bool description_read(PyObject *value, og_tensor *out) {
   return PyBytes_Size(sizes) == PyBytes_Size(strides);
 }
 
-static bool argument_read(const fast_state *state, PyObject *value,
-                          og_tensor *out) {
-  return UNLIKELY(state->is_described)
-             ? description_read(value, out)
-             : tensor_read(value, state->is_plain, out);
+static inline bool argument_read(const fast_state *state, PyObject *value,
+                                 og_tensor *out) {
+  if (UNLIKELY(state->is_described)) return description_read(value, out);
+  if (LIKELY(state->is_guarded) && UNLIKELY(tensor_road(value) != ROAD_FAST))
+    return false;
+  return tensor_read(value, state->is_guarded, out);
 }
 
 static bool tensor_list_read(fast_state *state, const host_param *param,
@@ -207,7 +203,8 @@ static bool tensor_list_read(fast_state *state, const host_param *param,
   for (Py_ssize_t i = 0; i < size; ++i) {
     PyObject *item = sequence_item(value, i);
     pointers[i] = item == Py_None ? NULL : &tensors[i];
-    if (item != Py_None && !argument_read(state, item, &tensors[i]))
+    if (item == Py_None ? !param->is_element_optional
+                        : !argument_read(state, item, &tensors[i]))
       return false;
   }
   state->list_used += (int32_t)size;
@@ -327,18 +324,23 @@ static bool list_read(fast_state *state, const host_param *param,
   return true;
 }
 
-static bool param_read(fast_state *state, const host_param *param,
-                       PyObject *value) {
+static inline bool tensor_param_read(fast_state *state, const host_param *param,
+                                     PyObject *value) {
   opgraft_frame *frame = &state->frame;
-  if (param->type == OPGRAFT_TYPE_TENSOR) {
-    if (param->is_list && value != Py_None)
-      return tensor_list_read(state, param, value);
+  og_tensor *tensor = &state->tensors[param->index];
+  if (UNLIKELY(value == Py_None)) {
     frame->in_list[param->index].count = 0;
     frame->in[param->index] = NULL;
-    if (value == Py_None) return param->is_optional;
-    frame->in[param->index] = &state->tensors[param->index];
-    return argument_read(state, value, &state->tensors[param->index]);
+    return param->is_optional;
   }
+  if (UNLIKELY(param->is_list)) return tensor_list_read(state, param, value);
+  frame->in[param->index] = tensor;
+  return argument_read(state, value, tensor);
+}
+
+static bool attr_param_read(fast_state *state, const host_param *param,
+                            PyObject *value) {
+  opgraft_frame *frame = &state->frame;
   og_attr *attr = &frame->attr[param->index];
   if (value == Py_None) {
     attr->kind = OG_ATTR_NONE;
@@ -346,6 +348,13 @@ static bool param_read(fast_state *state, const host_param *param,
   }
   return param->is_list ? list_read(state, param, value, attr)
                         : one_read(param, value, attr);
+}
+
+static inline bool param_read(fast_state *state, const host_param *param,
+                              PyObject *value) {
+  return param->type == OPGRAFT_TYPE_TENSOR
+             ? tensor_param_read(state, param, value)
+             : attr_param_read(state, param, value);
 }
 
 static bool frame_fill(const host_op *op, fast_state *state) {
@@ -426,9 +435,8 @@ int64_t frame_bytes(const opgraft_frame *frame, int32_t tensor_count) {
   return bytes;
 }
 
-// Calls fn for every tensor object that the call writes; -1 where one fails.
-static int written_each(const host_op *op, const fast_state *state,
-                        int (*fn)(PyObject *tensor)) {
+static int arguments_written(const host_op *op, const fast_state *state,
+                             int (*fn)(PyObject *tensor)) {
   if (op->inplace_param >= 0 && fn(state->values[op->inplace_param]) != 0)
     return -1;
   for (int32_t p = 0; op->has_mutation && p < op->param_count; ++p) {
@@ -439,6 +447,15 @@ static int written_each(const host_op *op, const fast_state *state,
     for (Py_ssize_t i = 0; param->is_list && i < sequence_size(value); ++i)
       if (fn(sequence_item(value, i)) != 0) return -1;
   }
+  return 0;
+}
+
+// Calls fn for every tensor object that the call writes; -1 where one fails.
+static inline int written_each(const host_op *op, const fast_state *state,
+                               int (*fn)(PyObject *tensor)) {
+  if ((op->has_mutation || op->inplace_param >= 0) &&
+      arguments_written(op, state, fn) != 0)
+    return -1;
   for (int32_t i = 0; state->has_out && i < op->fresh_count; ++i)
     if (fn(state->outs[i]) != 0) return -1;
   return 0;
@@ -593,7 +610,7 @@ static PyObject *gradient_call(const host_op *op, const fast_state *state) {
 
 static bool out_tensors_read(const host_op *op, fast_state *state) {
   for (int32_t i = 0; state->has_out && i < op->fresh_count; ++i)
-    if (!tensor_read(state->outs[i], state->is_plain, &state->out_tensors[i]))
+    if (!argument_read(state, state->outs[i], &state->out_tensors[i]))
       return false;
   return true;
 }
@@ -682,18 +699,18 @@ PyObject *fast_call(PyObject *self, PyObject *const *arguments,
                     Py_ssize_t count, PyObject *keywords) {
   const host_op *op = (const host_op *)(const void *)self;
   fast_state state;
-  const bool are_read = values_read(op, &state, arguments, count, keywords);
-  state.is_plain = !op->is_raw;
+  state.is_guarded = !op->is_raw;
   state.is_described = false;
-  if (LIKELY(are_read)) {
-    const road found = op->is_raw ? ROAD_FAST : call_road(op, &state);
-    if (found == ROAD_GRADIENT && op->gradient != NULL && !state.has_out)
-      return gradient_call(op, &state);
-    if (LIKELY(found == ROAD_FAST) && LIKELY(frame_fill(op, &state)) &&
-        LIKELY(out_tensors_read(op, &state)))
-      return frame_call(op, &state);
-  }
+  const bool may_be_fast =
+      values_read(op, &state, arguments, count, keywords) &&
+      (op->is_raw || guard_is_quiet());
+  if (LIKELY(may_be_fast) && LIKELY(frame_fill(op, &state)) &&
+      LIKELY(out_tensors_read(op, &state)))
+    return frame_call(op, &state);
   if (UNLIKELY(op->is_raw)) return raw_refuse(op);
   PyErr_Clear();
+  if (may_be_fast && op->gradient != NULL && !state.has_out &&
+      call_road(op, &state) == ROAD_GRADIENT)
+    return gradient_call(op, &state);
   return slow_call(op, arguments, count, keywords);
 }
