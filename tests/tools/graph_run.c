@@ -10,9 +10,9 @@
 // plainly. Options: --print (the graph after its passes), --disable=PASSES,
 // --clone-error, --fallback-error, --max-autotune, --stats, --lanes=N (wherever
 // the graph allows them; they are printed, by the nodes' results), --plain (as
-// the text says, opgraft/plain.h; nothing of a plan goes with it). Foreign operators
-// named test.* are run here: test.double(x) and test.add_to(x, y), which adds y
-// to the copy of x that its result starts as.
+// the text says, opgraft/plain.h; nothing of a plan goes with it). Foreign
+// operators named test.* are run here: test.double(x) and test.add_to(x, y),
+// which adds y to the copy of x that its result starts as.
 
 #include <inttypes.h>
 #include <opgraft/plain.h>
