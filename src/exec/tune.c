@@ -32,6 +32,9 @@ static void say(const opgraft_executable *executable, const char *text,
 
 // --- Life --------------------------------------------------------------------
 
+// Of the time of an executable, for one that is hard to decide.
+enum { RACES_LEAST = 4 };
+
 static char *copy_of(const char *text) {
   const size_t length = strlen(text);
   char *copy = og_alloc(length + 1);
@@ -46,6 +49,7 @@ og_status og_tuning_create(const opgraft_host *host, og_tuning **out_tuning,
   og_tuning *tuning = og_alloc_zeroed(1, sizeof *tuning);
   if (tuning == NULL) return og_graph_no_memory(error);
   tuning->left_ns = host->tune_ns;
+  tuning->most_ns = host->tune_ns / RACES_LEAST;
   if (host->tune_file != NULL) tuning->file = copy_of(host->tune_file);
   tuning->with = copy_of(host->tune_with != NULL ? host->tune_with : "no host");
   if (tuning->with == NULL ||
@@ -61,6 +65,7 @@ void og_tuning_destroy(og_tuning *tuning) {
   if (tuning == NULL) return;
   og_free(tuning->file);
   og_free(tuning->with);
+  og_text_reset(&tuning->undecided);
   og_free(tuning);
 }
 
@@ -305,17 +310,21 @@ static void found_print(const contest *c, og_candidate winner, og_text *out) {
                    (double)c->racers[i].best_ns / 1000);
 }
 
+static int64_t time_left(const og_tuning *tuning) {
+  const int64_t left = __atomic_load_n(&tuning->left_ns, __ATOMIC_RELAXED);
+  return left < tuning->most_ns ? left : tuning->most_ns;
+}
+
 // False where nothing was decided.
 static bool contest_run(contest *c, scene *s, og_candidate *out_winner) {
   og_tuning *tuning = s->prep->executable->tuning;
-  og_race race = {
-      .racers = c->racers,
-      .count = c->count,
-      .most_ns = __atomic_load_n(&tuning->left_ns, __ATOMIC_RELAXED),
-      .before = s->others != NULL ? caches_leave : NULL,
-      .disturbances = switches,
-      .context = s};
-  if (race.most_ns <= 0 || c->count < 2) return false;
+  og_race race = {.racers = c->racers,
+                  .count = c->count,
+                  .most_ns = time_left(tuning),
+                  .before = s->others != NULL ? caches_leave : NULL,
+                  .disturbances = switches,
+                  .context = s};
+  if (c->count < 2) return false;
   const int32_t winner = og_race_run(&race);
   __atomic_sub_fetch(&tuning->left_ns, race.spent_ns, __ATOMIC_RELAXED);
   if (winner >= 0) *out_winner = c->by[winner];
@@ -344,6 +353,33 @@ static bool winner_find(const og_prep *prep, const og_order *order,
   return is_found;
 }
 
+// A model has many nodes of one kind: what one race left open stays so.
+static bool is_open(opgraft_executable *executable, const char *key) {
+  og_tuning *tuning = executable->tuning;
+  pthread_mutex_lock(&executable->mutex);
+  const bool is_tried = tuning->undecided.data != NULL &&
+                        strstr(tuning->undecided.data, key) != NULL;
+  pthread_mutex_unlock(&executable->mutex);
+  return !is_tried && time_left(tuning) > 0;
+}
+
+static void undecided_add(opgraft_executable *executable, const char *key) {
+  og_text *undecided = &executable->tuning->undecided;
+  pthread_mutex_lock(&executable->mutex);
+  og_text_add(undecided, key);
+  og_text_add(undecided, "\n");
+  pthread_mutex_unlock(&executable->mutex);
+}
+
+static bool winner_get(const og_prep *prep, const og_order *order,
+                       const char *key, og_candidate *out) {
+  if (og_tuned_find(key, out)) return true;
+  if (!is_open(prep->executable, key)) return false;
+  if (winner_find(prep, order, key, out)) return true;
+  undecided_add(prep->executable, key);
+  return false;
+}
+
 // `first` is one of the order's.
 static void order_lead(og_order *order, og_candidate first) {
   int32_t at = 0;
@@ -367,8 +403,7 @@ void og_tune(const og_prep *prep, og_order *order) {
   og_text key = {0};
   file_load(prep->executable);
   key_print(prep, order, &key);
-  if (!key.failed && (og_tuned_find(key.data, &winner) ||
-                      winner_find(prep, order, key.data, &winner)))
+  if (!key.failed && winner_get(prep, order, key.data, &winner))
     order_lead(order, winner);
   og_text_reset(&key);
 }

@@ -9,9 +9,11 @@
 
 // What an executable may spend, and where results go.
 typedef struct og_tuning {
-  int64_t left_ns;  // atomic
-  char *file;       // NULL: results are kept for the process only
-  char *with;       // what the host's kernels are: "torch 2.13.0"
+  int64_t left_ns;    // atomic
+  int64_t most_ns;    // of one race
+  og_text undecided;  // under the executable's mutex: a node a line
+  char *file;         // NULL: results are kept for the process only
+  char *with;         // what the host's kernels are: "torch 2.13.0"
 } og_tuning;
 
 // Of the host's fields; NULL in *out_tuning where no timing decides.
