@@ -232,10 +232,14 @@ static og_status table_add_to(const table *from, bool only_new,
                         "%s: its folder could not be made: %s", path,
                         strerror(errno));
   const int turn = turn_begin(path);
-  if (file_read(path, &whole, NULL) != OG_OK) table_reset(&whole);
-  og_status status = table_join(&whole, from, only_new)
-                         ? file_write(path, &whole, error)
-                         : og_graph_no_memory(error);
+  og_status status = file_read(path, &whole, error);
+  if (status == OG_INVALID) {  // damaged, or another processor's: written anew
+    table_reset(&whole);
+    status = OG_OK;
+  }
+  if (status == OG_OK && !table_join(&whole, from, only_new))
+    status = og_graph_no_memory(error);
+  if (status == OG_OK) status = file_write(path, &whole, error);
   if (turn >= 0) close(turn);
   table_reset(&whole);
   return status;
