@@ -20,8 +20,16 @@ static inline bool og_loops_use_avx2(void) {
   return og_isa_used() >= OG_ISA_AVX2;
 }
 
-#define OG_LOOP_BODY static inline __attribute__((always_inline))
+// Of loops that are written for both sets, and use og_loops_use_avx2().
 #if defined(__x86_64__) && defined(__GNUC__)
+#define OG_LOOPS_HAVE_AVX2 1
+#define OG_LOOPS_AVX2_FMA __attribute__((target("avx2,fma")))
+#else
+#define OG_LOOPS_HAVE_AVX2 0
+#endif
+
+#define OG_LOOP_BODY static inline __attribute__((always_inline))
+#if OG_LOOPS_HAVE_AVX2
 #define OG_LOOP(name, parameters, arguments)                           \
   static void name##_plain parameters { name##_body arguments; }       \
   static __attribute__((target("avx2"))) void name##_avx2 parameters { \

@@ -236,13 +236,11 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
   og_arena *memory = &instance->memory;
   OG_TRY(bytes_check(instance, plan, error));
-  instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
-                                   sizeof *instance->given);
-  if (og_holds_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
+  if (og_relocs_make(instance, plan) != OG_OK ||
+      og_holds_make(instance, plan) != OG_OK)
+    return og_graph_no_memory(error);
   const size_t nodes =
       (size_t)graph->node_count + (size_t)instance->hold_count + 1;
-  instance->tensors = og_arena_array(memory, (size_t)graph->value_count + 1,
-                                     sizeof *instance->tensors);
   instance->steps = og_arena_array(memory, nodes, sizeof *instance->steps);
   instance->step_infos =
       og_arena_array(memory, nodes, sizeof *instance->step_infos);
@@ -251,18 +249,10 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
       og_arena_array(memory, (size_t)plan->lanes.section_count + 1,
                      sizeof *instance->sections);
   int32_t *step_at = og_arena_array(memory, nodes, sizeof *step_at);
-  instance->inputs = og_arena_array(memory, (size_t)graph->input_count + 1,
-                                    sizeof *instance->inputs);
-  instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
-                                      sizeof *instance->storages);
-  instance->arenas = og_arena_array(memory, (size_t)plan->arena_count + 1,
-                                    sizeof *instance->arenas);
   instance->leases = og_arena_array(memory, (size_t)plan->arena_count + 1,
                                     sizeof *instance->leases);
-  if (!instance->tensors || !instance->steps || !instance->step_infos ||
-      !instance->chosen || !instance->sections || !step_at ||
-      !instance->inputs || !instance->storages || !instance->given ||
-      !instance->arenas || !instance->leases)
+  if (!instance->steps || !instance->step_infos || !instance->chosen ||
+      !instance->sections || !step_at || !instance->leases)
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   OG_TRY(og_apart_make(instance, error));

@@ -220,23 +220,11 @@ static int64_t switches(void *context) {
 
 static bool trial_tensors(trial *t, const scene *s) {
   const og_plan *plan = s->prep->plan;
-  const opgraft_graph *graph = plan->graph;
   og_instance *instance = &t->instance;
-  og_arena *memory = &instance->memory;
   og_tensor **operands =
-      og_arena_array(memory, (size_t)s->count + 1, sizeof *operands);
+      og_arena_array(&instance->memory, (size_t)s->count + 1, sizeof *operands);
   instance->entry = s->prep->instance->entry;
-  instance->tensors = og_arena_array(memory, (size_t)graph->value_count + 1,
-                                     sizeof *instance->tensors);
-  instance->inputs = og_arena_array(memory, (size_t)graph->input_count + 1,
-                                    sizeof *instance->inputs);
-  instance->storages = og_arena_array(memory, (size_t)plan->storage_count + 1,
-                                      sizeof *instance->storages);
-  instance->given = og_arena_array(memory, (size_t)plan->storage_count + 1,
-                                   sizeof *instance->given);
-  if (!operands || !instance->tensors || !instance->inputs ||
-      !instance->storages || !instance->given)
-    return false;
+  if (operands == NULL || og_relocs_make(instance, plan) != OG_OK) return false;
   for (int32_t i = 0; i < s->count; ++i) {
     const opgraft_value id = scene_id(s, i);
     if (id < 0) continue;

@@ -392,15 +392,6 @@ static void pool_write(og_encoder *e) {
 
 // --- The whole ---------------------------------------------------------------
 
-bool og_loop_encode_has_machine(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("f16c") != 0;
-#else
-  return false;
-#endif
-}
-
 static bool fill(int32_t **out, og_arena *arena, size_t count) {
   *out = og_arena_array(arena, count, sizeof **out);
   if (*out != NULL) memset(*out, 0xff, count * sizeof **out);

@@ -9,10 +9,6 @@
 
 typedef void (*og_loop_entry)(const og_loop_call *call);
 
-// Whether this machine runs what is written for OG_ISA_AVX2: half floats are
-// converted by an extension of its own.
-bool og_loop_encode_has_machine(void);
-
 // Writes a function of type og_loop_entry, which may be copied to any address
 // that is a multiple of 64, to the zeroed `x`. Returns NULL, or why there is
 // none. `isa`: OG_ISA_AVX2 or more. Records what it wrote where

@@ -59,9 +59,9 @@ static void call_lanes(int64_t n, const og_loop_lane *a, const og_loop_lane *b,
 #undef TARGET
 #undef OG_LOOP_FMA
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if OG_LOOPS_HAVE_AVX2
 #define SET(name) name##_avx2
-#define TARGET __attribute__((target("avx2,fma")))
+#define TARGET OG_LOOPS_AVX2_FMA
 #define OG_LOOP_FMA __builtin_fmaf
 #include "loop/lanes.inc"
 #undef SET

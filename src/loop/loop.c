@@ -67,7 +67,7 @@ static void loop_encode(og_loop *loop, og_loop_code *code) {
   loop->isa = most < OG_ISA_AVX512 ? most : OG_ISA_AVX512;
   if (code == NULL) {
     loop->reason = "the encoder was not asked for";
-  } else if (loop->isa < OG_ISA_AVX2 || !og_loop_encode_has_machine()) {
+  } else if (loop->isa < OG_ISA_AVX2) {
     loop->reason = "the machine has no AVX2";
   } else {
     loop->reason =

@@ -91,7 +91,8 @@ def test_wrong_use_is_said(mlp: Program) -> None:
     out = [word for i in range(6) for word in ("--out", f"{i}.npy")]
     assert "output 4 is none" in mlp.fails(2, "run", "m.og", *given, *out)
     assert "No such file" in mlp.fails(2, "run", "none.og")
-    assert "there is no pass" in mlp.fails(2, "run", "m.og", "--disable", "fuse")
+    assert "there is no pass" in mlp.fails(
+        2, "run", "m.og", "--disable", "nonsense")
     mlp.write("broken.og", "graph g(%x: f32[2]) {\n  return %y\n}\n")
     assert "broken.og: graph text, line 2" in mlp.fails(2, "run", "broken.og")
 

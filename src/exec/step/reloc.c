@@ -5,6 +5,24 @@
 
 #include <string.h>
 
+og_status og_relocs_make(og_instance *instance, const og_plan *plan) {
+  og_arena *memory = &instance->memory;
+  const size_t inputs = (size_t)plan->graph->input_count + 1;
+  const size_t storages = (size_t)plan->storage_count + 1;
+  instance->tensors = og_arena_array(
+      memory, (size_t)plan->graph->value_count + 1, sizeof *instance->tensors);
+  instance->inputs = og_arena_array(memory, inputs, sizeof *instance->inputs);
+  instance->storages =
+      og_arena_array(memory, storages, sizeof *instance->storages);
+  instance->given = og_arena_array(memory, storages, sizeof *instance->given);
+  instance->arenas = og_arena_array(memory, (size_t)plan->arena_count + 1,
+                                    sizeof *instance->arenas);
+  return instance->tensors && instance->inputs && instance->storages &&
+                 instance->given && instance->arenas
+             ? OG_OK
+             : OG_MEMORY;
+}
+
 static og_status list_add(og_instance *instance, og_reloc_list *list,
                           void **where, int64_t offset_bytes) {
   if (list->count == list->capacity) {

@@ -6,6 +6,9 @@
 
 #include "exec/step/exec.h"
 
+// Gives a zeroed instance of an entry its tensors, and room for the pointers of
+// its plan. Failure: OG_MEMORY.
+og_status og_relocs_make(og_instance *instance, const og_plan *plan);
 // Has *where follow the memory of value `id`. Failure: OG_MEMORY.
 og_status og_reloc_add(og_instance *instance, const og_plan *plan,
                        opgraft_value id, void **where);
