@@ -152,6 +152,11 @@ def test_calls_left_out(reason: str, form: Form) -> None:
 
 # Operators of the IR to which no row maps alone: text, and what it means.
 GRAPHS = {
+    "fused": (
+        "%x: f32[9], %w: f32[9]", "f32[9]",
+        '(%x, %w; program="s = row_sum(x0 * x0); '
+        'y0 = x0 * rsqrt(s / width) * x1")',
+        lambda x, w: x * x.square().mean().rsqrt() * w),
     "log_sigmoid": ("%x: f32[9]", "f32[9]", "(%x)",
                     torch.nn.functional.logsigmoid),
     "log_sigmoid_backward": (
