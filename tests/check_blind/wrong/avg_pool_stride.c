@@ -30,7 +30,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "avg_pool_stride(Tensor x, int kernel=2, int stride=2) -> Tensor",
+        .schema = "avg_pool_stride(Tensor x, int kernel=2, int stride=2) -> "
+                  "Tensor",
         .shape = "x[*N, L] -> [*N, (L - kernel) // max(stride, 1) + 1]",
         .where = "kernel > 0, stride > 0, stride <= kernel, L >= kernel",
         .doc = "The mean of kernel neighbours, every stride elements.",

@@ -25,7 +25,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "dequantize_u8(Tensor q, Tensor scale, Tensor zero) -> Tensor",
+        .schema = "dequantize_u8(Tensor q, Tensor scale, Tensor zero) "
+                  "-> Tensor",
         .shape = "q[*N, C], scale[C], zero[C] -> [*N, C]",
         .dtype = "q: u8, scale: f32, zero: u8 -> scale",
         .doc = "Numbers from unsigned bytes, with a scale and a zero point for "

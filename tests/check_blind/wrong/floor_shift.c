@@ -32,7 +32,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "floor_shift(Tensor x, int divisor=2, int offset=0) -> Tensor",
+        .schema = "floor_shift(Tensor x, int divisor=2, int offset=0) "
+                  "-> Tensor",
         .shape = "x[*N] -> [*N]",
         .where = "divisor > 0, divisor < 1000, offset > -1000, offset < 1000",
         .dtype = "x: i32|i64 -> x",

@@ -28,7 +28,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "pad_constant(Tensor x, int[2] pad, float value=0.0) -> Tensor",
+        .schema = "pad_constant(Tensor x, int[2] pad, float value=0.0) -> "
+                  "Tensor",
         .shape = "x[*N, D] -> [*N, pad[0] + D + pad[1]]",
         .where = "len(pad) == 2, pad[0] >= 0, pad[1] >= 0",
         .doc = "pad[0] times the value, the row, pad[1] times the value.",

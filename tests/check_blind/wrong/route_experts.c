@@ -47,7 +47,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "route_experts(Tensor logits, int k=2, bool renormalize=True) "
+        .schema = "route_experts(Tensor logits, int k=2, bool "
+                  "renormalize=True) "
                   "-> (Tensor weight, Tensor id)",
         .shape = "logits[T, E] -> [T, k], [T, k]",
         .where = "k > 0, k <= E",

@@ -45,7 +45,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "softmax_temperature(Tensor x, float temperature=1.0) -> Tensor",
+        .schema = "softmax_temperature(Tensor x, float temperature=1.0) -> "
+                  "Tensor",
         .shape = "x[*N, D] -> [*N, D]",
         .where = "D > 0",
         .doc = "The softmax of x / temperature.",

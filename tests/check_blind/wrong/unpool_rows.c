@@ -23,7 +23,8 @@ static const og_kernel kernels[] = {
 
 static const og_op ops[] = {
     {
-        .schema = "unpool_rows(Tensor x, Tensor index, SymInt length) -> Tensor",
+        .schema = "unpool_rows(Tensor x, Tensor index, SymInt length) -> "
+                  "Tensor",
         .shape = "x[*N, K], index[*N, K] -> [*N, length]",
         .where = "length >= 0",
         .dtype = "x: f32, index: i64 -> x",
