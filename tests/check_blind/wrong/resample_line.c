@@ -2,7 +2,6 @@
 // resample_line: linear resampling to a size, with its weights kept.
 
 #include <opgraft/op.h>
-#include <stdlib.h>
 
 enum { N, L };  // dims of the shape rule
 enum { MOST = 2048 };
