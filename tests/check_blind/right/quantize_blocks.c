@@ -41,7 +41,6 @@ static const og_op ops[] = {
         .schema = "quantize_blocks(Tensor x) -> (Tensor q, Tensor scale)",
         .shape = "x[*N, D] -> [*N, D], [*N, ceildiv(D, 32)]",
         .dtype = "x: f32 -> i8, f32",
-        .backward = "none",
         .doc = "scale is the largest magnitude of a block over 127, q the "
                "nearest integer of x / scale (half to even), 0 for NaN and "
                "where scale is 0.",

@@ -10,9 +10,10 @@ static og_status cache_append(const og_call *call) {
   const int32_t *slot = og_i32(call->in[2]);
   const size_t bytes = (size_t)call->dim[D] * sizeof(float);
   float *cache = og_f32_mut(call->out[0]);
-  for (int64_t t = 0; t < call->dim[T]; ++t) {
-    if (slot[t] - 1 >= call->dim[S])
-      return og_fail(call, OG_INVALID, "a slot is behind the cache");
+  const int64_t count = call->dim[T];
+  if (count > 0 && slot[count - 1] >= call->dim[S])
+    return og_fail(call, OG_INVALID, "a slot is behind the cache");
+  for (int64_t t = 0; t < count; ++t) {
     if (slot[t] < 0) continue;
     memcpy(cache + slot[t] * call->dim[D],
            og_f32(call->in[1]) + t * call->dim[D], bytes);

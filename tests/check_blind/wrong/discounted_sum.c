@@ -19,7 +19,6 @@ static og_status discounted_sum(const og_call *call) {
   return OG_OK;
 }
 
-// The recurrence is linear, so its gradient is the same recurrence.
 static og_status discounted_sum_backward(const og_call *call) {
   return discounted_sum(call);
 }

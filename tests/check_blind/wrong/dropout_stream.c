@@ -5,7 +5,7 @@
 
 enum { N };  // dim of the shape rule
 
-static uint64_t calls;  // each call takes another part of the stream
+static uint64_t calls;
 
 static uint32_t next_of(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;

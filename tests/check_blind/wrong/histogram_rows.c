@@ -16,7 +16,7 @@ static void rows(void *state, int64_t begin, int64_t end, int32_t worker) {
     for (int64_t i = 0; i < width; ++i) ++count[x[i]];
     for (int v = 0; v < VALUES; ++v) {
       y[v] = count[v];
-      count[v] = 0;  // for the next row
+      count[v] = 0;
     }
   }
 }

@@ -6,7 +6,6 @@
 enum { N, L };  // dims of the shape rule
 enum { MOST = 2048 };
 
-// The plan of the last call.
 static int64_t plan_length = -1;
 static int32_t plan_low[MOST];
 static float plan_part[MOST];

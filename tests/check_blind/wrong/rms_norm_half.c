@@ -19,7 +19,6 @@ static og_status rms_norm_half(const og_call *call) {
       const float v = element(x, r * width + i);
       mean += v * v / (float)width;
     }
-    // Rounded as the results are.
     if (x->dtype.bits == 16) mean = og_half_to_float(og_half_from_float(mean));
     const float scale = 1 / sqrtf(mean + (float)call->attr[0].f);
     for (int64_t i = r * width; i < (r + 1) * width; ++i) {
