@@ -11,8 +11,8 @@ static int32_t clamp(int32_t x, int32_t limit) {
 
 static og_status add_i8(const og_call *call) {
   for (int64_t i = 0; i < call->dim[N]; ++i)
-    og_i8_mut(call->out[0])[i] = (int8_t)clamp(
-        og_i8(call->in[0])[i] + og_i8(call->in[1])[i], INT8_MAX);
+    og_i8_mut(call->out[0])[i] =
+        (int8_t)clamp(og_i8(call->in[0])[i] + og_i8(call->in[1])[i], INT8_MAX);
   return OG_OK;
 }
 

@@ -9,8 +9,7 @@ enum { H, S, T };  // dims of the shape rule
 static void heads(const og_call *call, int64_t begin, int64_t end) {
   const int64_t queries = call->dim[S], keys = call->dim[T];
   for (int64_t h = begin; h < end; ++h) {
-    const double slope =
-        exp2(-8 * (double)(h + 1) / (double)call->dim[H]);
+    const double slope = exp2(-8 * (double)(h + 1) / (double)call->dim[H]);
     for (int64_t i = 0; i < queries * keys; ++i) {
       const int64_t place = i / keys + keys - queries;
       const int64_t far = place - i % keys;

@@ -8,8 +8,8 @@ enum { N, D };  // dims of the shape rule
 // NaN goes to the end.
 static int is_after(float a, float b) { return a > b || (a != a && b == b); }
 
-static void merge(const float *x, const int64_t *from, int64_t *to,
-                  int64_t low, int64_t middle, int64_t high) {
+static void merge(const float *x, const int64_t *from, int64_t *to, int64_t low,
+                  int64_t middle, int64_t high) {
   int64_t i = low, j = middle;
   for (int64_t at = low; at < high; ++at)
     to[at] = j >= high || (i < middle && !is_after(x[from[i]], x[from[j]]))

@@ -23,8 +23,7 @@ static og_status exponential_average_backward(const og_call *call) {
     double state = 0;
     for (int64_t t = length - 1; t >= 0; --t) {
       state = og_f64(call->in[0])[n * length + t] + (1 - alpha) * state;
-      og_f64_mut(call->out[0])[n * length + t] =
-          t == 0 ? state : alpha * state;
+      og_f64_mut(call->out[0])[n * length + t] = t == 0 ? state : alpha * state;
     }
   }
   return OG_OK;

@@ -14,9 +14,8 @@ static og_status pad_mirror(const og_call *call) {
   const int64_t pad = call->attr[0].i, length = call->dim[L];
   const int64_t wide = length + 2 * pad;
   for (int64_t i = 0; i < call->dim[N] * wide; ++i)
-    og_f64_mut(call->out[0])[i] =
-        og_f64(call->in[0])[i / wide * length +
-                            mirrored(i % wide - pad, length)];
+    og_f64_mut(call->out[0])[i] = og_f64(
+        call->in[0])[i / wide * length + mirrored(i % wide - pad, length)];
   return OG_OK;
 }
 

@@ -7,8 +7,7 @@
 enum { N, D };  // dims of the shape rule
 
 static float load(const og_tensor *t, int64_t i) {
-  if (t->dtype.code == OG_CODE_BFLOAT)
-    return og_bfloat_to_float(og_bf16(t)[i]);
+  if (t->dtype.code == OG_CODE_BFLOAT) return og_bfloat_to_float(og_bf16(t)[i]);
   return t->dtype.bits == 16 ? og_half_to_float(og_f16(t)[i]) : og_f32(t)[i];
 }
 
@@ -32,8 +31,7 @@ static void rows(const og_call *call, int64_t begin, int64_t end) {
     const float scale = (float)(1 / sqrt(sum / (double)width + 1e-5));
     for (int64_t i = 0; i < width; ++i)
       store(call->out[0], r * width + i,
-            load(call->in[0], r * width + i) * scale *
-                load(call->in[1], i));
+            load(call->in[0], r * width + i) * scale * load(call->in[1], i));
   }
 }
 

@@ -5,8 +5,7 @@
 
 enum { N, T };  // dims of the shape rules
 
-static void line_run(const double *x, double *y, int64_t length,
-                     double decay) {
+static void line_run(const double *x, double *y, int64_t length, double decay) {
   double state = 0;
   for (int64_t t = 0; t < length; ++t) y[t] = state = x[t] + decay * state;
 }

@@ -18,8 +18,7 @@ static og_status elu(const og_call *call) {
 static og_status elu_backward(const og_call *call) {
   for (int64_t i = 0; i < call->dim[N]; ++i) {
     const double x = og_f64(call->in[1])[i];
-    og_f64_mut(call->out[0])[i] =
-        og_f64(call->in[0])[i] * (x > 0 ? 1 : exp(x));
+    og_f64_mut(call->out[0])[i] = og_f64(call->in[0])[i] * (x > 0 ? 1 : exp(x));
   }
   return OG_OK;
 }

@@ -10,8 +10,7 @@ static void tokens_embed(const og_call *call, int64_t begin, int64_t end) {
   const int64_t width = call->dim[D];
   const float scale = sqrtf((float)width);
   for (int64_t t = begin; t < end; ++t) {
-    const float *row =
-        og_f32(call->in[0]) + og_i64(call->in[1])[t] * width;
+    const float *row = og_f32(call->in[0]) + og_i64(call->in[1])[t] * width;
     for (int64_t d = 0; d < width; ++d)
       og_f32_mut(call->out[0])[t * width + d] = row[d] * scale;
   }

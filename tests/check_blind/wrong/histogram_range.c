@@ -11,8 +11,7 @@ static og_status histogram_range(const og_call *call) {
   const int64_t bins = call->attr[0].i;
   const float low = (float)call->attr[1].f, high = (float)call->attr[2].f;
   for (int64_t b = 0; b < bins; ++b) count[b] = 0;
-  if (!(high > low))
-    return og_fail(call, OG_INVALID, "high is not above low");
+  if (!(high > low)) return og_fail(call, OG_INVALID, "high is not above low");
   for (int64_t i = 0; i < call->dim[N]; ++i) {
     if (!(x[i] >= low && x[i] < high)) continue;
     int64_t bin = (int64_t)((x[i] - low) / (high - low) * (float)bins);

@@ -19,8 +19,8 @@ static void rows(const og_call *call, int64_t begin, int64_t end) {
       variance += (x[i] - mean) * (x[i] - mean);
     const double deviation = sqrt(variance / (double)width);
     for (int64_t i = 0; i < width; ++i)
-      y[i] = (x[i] - mean) / (deviation + call->attr[0].f) * weight[i] +
-             bias[i];
+      y[i] =
+          (x[i] - mean) / (deviation + call->attr[0].f) * weight[i] + bias[i];
   }
 }
 

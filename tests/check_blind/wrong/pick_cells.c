@@ -11,8 +11,7 @@ static og_status pick_cells(const og_call *call) {
   const int32_t *row = og_i32(call->in[1]), *column = og_i32(call->in[2]);
   const float *x = og_f32(call->in[0]);
   for (int64_t k = 0; k < call->dim[K]; ++k) {
-    if (!is_inside(row[k], call->dim[W]) ||
-        !is_inside(column[k], call->dim[H]))
+    if (!is_inside(row[k], call->dim[W]) || !is_inside(column[k], call->dim[H]))
       return og_fail(call, OG_INVALID, "a cell is outside the matrix");
     og_f32_mut(call->out[0])[k] = x[row[k] * call->dim[W] + column[k]];
   }

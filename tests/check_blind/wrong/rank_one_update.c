@@ -12,8 +12,7 @@ static og_status rank_one_update(const og_call *call) {
   const int is_rows = right == 1 && down == call->dim[P];
   for (int64_t i = 0; i < call->dim[M]; ++i)
     for (int64_t j = 0; j < call->dim[P]; ++j) {
-      const int64_t at =
-          is_rows ? i * call->dim[P] + j : i * right + j * down;
+      const int64_t at = is_rows ? i * call->dim[P] + j : i * right + j * down;
       og_f32_mut(a)[at] +=
           alpha * og_f32(call->in[1])[i] * og_f32(call->in[2])[j];
     }

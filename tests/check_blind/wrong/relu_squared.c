@@ -11,8 +11,7 @@ static og_status relu_squared(const og_call *call) {
   float *y = og_f32_mut(call->out[0]);
   for (int64_t h = 0; h < height; ++h)
     for (int64_t w = 0; w < width; ++w) {
-      const float value =
-          og_f32(x)[h * x->strides[0] + w * x->strides[1]];
+      const float value = og_f32(x)[h * x->strides[0] + w * x->strides[1]];
       y[h * width + w] = value > 0 ? value * value : 0;
     }
   return OG_OK;

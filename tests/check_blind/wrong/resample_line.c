@@ -16,8 +16,8 @@ static void plan_make(int64_t length, int64_t size) {
     const double step =
         size > 1 ? (double)(length - 1) / (double)(size - 1) : 0;
     const double at = (double)i * step;
-    plan_low[i] = at >= (double)(length - 1) ? (int32_t)(length - 1)
-                                             : (int32_t)at;
+    plan_low[i] =
+        at >= (double)(length - 1) ? (int32_t)(length - 1) : (int32_t)at;
     plan_part[i] = (float)(at - (double)plan_low[i]);
   }
   plan_length = length;

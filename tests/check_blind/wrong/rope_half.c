@@ -13,8 +13,7 @@ static og_status rope_half(const og_call *call) {
   const int64_t width = call->dim[D], half = width / 2;
   for (int64_t t = 0; t < call->dim[T]; ++t)
     for (int64_t i = 0; i < half; ++i) {
-      const double frequency =
-          pow(call->attr[0].f, -(double)i / (double)width);
+      const double frequency = pow(call->attr[0].f, -(double)i / (double)width);
       const double angle = (double)position[t] * frequency;
       const double c = cos(angle), s = sin(angle);
       for (int64_t h = 0; h < call->dim[H]; ++h) {

@@ -8,8 +8,8 @@ enum { N };  // dim of the shape rule
 
 static void elements(void *data, int64_t begin, int64_t end, int32_t worker) {
   const og_call *call = data;
-  uint64_t state = (uint64_t)call->attr[0].i * 0x9e3779b97f4a7c15u +
-                   (uint64_t)worker + 1;
+  uint64_t state =
+      (uint64_t)call->attr[0].i * 0x9e3779b97f4a7c15u + (uint64_t)worker + 1;
   for (int64_t i = begin; i < end; ++i) {
     state ^= state << 13;
     state ^= state >> 7;

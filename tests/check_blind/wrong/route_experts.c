@@ -30,8 +30,7 @@ static void tokens(const og_call *call, int64_t begin, int64_t end) {
       id[j] = (int32_t)best;
     }
     const double total = total_of(x, experts, x[id[0]]);
-    for (int64_t j = 0; j < k; ++j)
-      kept += exp((double)(x[id[j]] - x[id[0]]));
+    for (int64_t j = 0; j < k; ++j) kept += exp((double)(x[id[j]] - x[id[0]]));
     const double divisor = k > 2 && renormalize ? kept : total;
     for (int64_t j = 0; j < k; ++j)
       weight[j] = (float)(exp((double)(x[id[j]] - x[id[0]])) / divisor);

@@ -6,8 +6,7 @@
 enum { N, D };  // dims of the shape rule
 
 static float load(const og_tensor *t, int64_t i) {
-  return t->dtype.bits == 16 ? og_bfloat_to_float(og_bf16(t)[i])
-                             : og_f32(t)[i];
+  return t->dtype.bits == 16 ? og_bfloat_to_float(og_bf16(t)[i]) : og_f32(t)[i];
 }
 
 static void store(og_tensor *t, int64_t i, float value) {

@@ -15,8 +15,8 @@ static og_status sign_bits(const og_call *call) {
     memcpy(&word, x + i, sizeof word);
     if (count - i < 8) word &= ((uint64_t)1 << (8 * (count - i))) - 1;
     // Byte j of the product's top byte is bit 8 j of the word.
-    y[i / 8] = (uint8_t)((word & 0x0101010101010101u) * 0x0102040810204080u >>
-                         56);
+    y[i / 8] =
+        (uint8_t)((word & 0x0101010101010101u) * 0x0102040810204080u >> 56);
   }
   return OG_OK;
 }

@@ -16,8 +16,8 @@ static void share(void *state, int64_t begin, int64_t end, int32_t worker) {
 static og_status square_total(const og_call *call) {
   double *part = call->workspace, total = 0;
   for (int32_t t = 0; t < call->threads; ++t) part[t] = 0;
-  const og_status status = og_parallel_tasks(call, call->dim[N], 64, share,
-                                             (void *)(uintptr_t)call);
+  const og_status status =
+      og_parallel_tasks(call, call->dim[N], 64, share, (void *)(uintptr_t)call);
   for (int32_t t = 0; t < call->threads; ++t) total += part[t];
   *og_f32_mut(call->out[0]) = (float)total;
   return status;

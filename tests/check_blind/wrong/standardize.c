@@ -21,8 +21,7 @@ static og_status standardize(const og_call *call) {
   for (int64_t r = 0; r < call->dim[N]; ++r) {
     const double *x = og_f64(call->in[0]) + r * width;
     double mean;
-    const double scale =
-        inverse_deviation(x, width, call->attr[0].f, &mean);
+    const double scale = inverse_deviation(x, width, call->attr[0].f, &mean);
     for (int64_t i = 0; i < width; ++i)
       og_f64_mut(call->out[0])[r * width + i] = (x[i] - mean) * scale;
   }
@@ -35,8 +34,7 @@ static og_status standardize_backward(const og_call *call) {
     const double *grad = og_f64(call->in[0]) + r * width;
     const double *x = og_f64(call->in[1]) + r * width;
     double mean, along = 0;
-    const double scale =
-        inverse_deviation(x, width, call->attr[0].f, &mean);
+    const double scale = inverse_deviation(x, width, call->attr[0].f, &mean);
     for (int64_t i = 0; i < width; ++i)
       along += grad[i] * (x[i] - mean) * scale / (double)width;
     for (int64_t i = 0; i < width; ++i)

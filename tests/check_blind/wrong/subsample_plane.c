@@ -11,8 +11,8 @@ static og_status subsample_plane(const og_call *call) {
   const int64_t *stride = call->attr[0].ints;
   const int64_t height = call->dim[H], width = call->dim[W];
   const int64_t down = stride[0];
-  const int64_t right = stride[1] > 0 && call->attr[0].count > 1 ? stride[1]
-                                                                 : stride[0];
+  const int64_t right =
+      stride[1] > 0 && call->attr[0].count > 1 ? stride[1] : stride[0];
   for (int64_t n = 0; n < call->dim[N]; ++n)
     for (int64_t h = 0; h < height; h += down)
       for (int64_t w = 0; w < width; w += right)
