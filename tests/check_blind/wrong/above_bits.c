@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// above_bits: a bit for each number that is above a limit.
+
+#include <opgraft/op.h>
+#include <string.h>
+
+enum { N };  // dim of the shape rule
+
+static void elements(const og_call *call, int64_t begin, int64_t end) {
+  const float *x = og_f32(call->in[0]);
+  uint8_t *y = og_u8_mut(call->out[0]);
+  for (int64_t i = begin; i < end; ++i)
+    if (x[i] > (float)call->attr[0].f)
+      y[i / 8] = (uint8_t)(y[i / 8] | 1 << i % 8);
+}
+
+static og_status above_bits(const og_call *call) {
+  memset(og_data(call->out[0]), 0, (size_t)og_numel(call->out[0]));
+  return og_parallel_for(call, call->dim[N], 1, elements);
+}
+
+static const og_kernel kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = above_bits}};
+
+static const og_op ops[] = {
+    {
+        .schema = "above_bits(Tensor x, float limit=0.0) -> Tensor",
+        .shape = "x[N] -> [ceildiv(N, 8)]",
+        .dtype = "x: f32 -> u8",
+        .backward = "none",
+        .doc = "Bit i % 8 of byte i // 8 is whether x[i] is above the limit.",
+        .kernels = OG_KERNELS(kernels),
+    },
+};
+OG_MODULE(above_bits, ops)

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// dequantize_u8: (q - zero) * scale of each channel.
+
+#include <opgraft/op.h>
+
+enum { N, C };  // dims of the shape rule
+
+static void rows(const og_call *call, int64_t begin, int64_t end) {
+  const int8_t *q = og_i8(call->in[0]);
+  const float *scale = og_f32(call->in[1]);
+  const int8_t *zero = og_i8(call->in[2]);
+  const int64_t channels = call->dim[C];
+  for (int64_t i = begin * channels; i < end * channels; ++i) {
+    const int64_t c = i % channels;
+    og_f32_mut(call->out[0])[i] = scale[c] * (float)(q[i] - zero[c]);
+  }
+}
+
+static og_status dequantize_u8(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 16, rows);
+}
+
+static const og_kernel kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = dequantize_u8}};
+
+static const og_op ops[] = {
+    {
+        .schema = "dequantize_u8(Tensor q, Tensor scale, Tensor zero) "
+                  "-> Tensor",
+        .shape = "q[*N, C], scale[C], zero[C] -> [*N, C]",
+        .dtype = "q: u8, scale: f32, zero: u8 -> scale",
+        .doc = "Numbers from unsigned bytes, with a scale and a zero point for "
+               "each channel.",
+        .kernels = OG_KERNELS(kernels),
+    },
+};
+OG_MODULE(dequantize_u8, ops)
