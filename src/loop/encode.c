@@ -137,15 +137,7 @@ static void tail_wide(og_encoder *e) {
   og_encoder_general(e, OG_X86_movzx_16, OG_RAX,
                      og_x86_indexed(OG_RSI, OG_RAX, 2, 0));
   og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->tail_at));
-  og_x86_emit(
-      e->x,
-      (og_x86_instr){
-          .id = OG_X86_kmovw, .reg = 2, .rm = og_x86_reg(OG_RAX), .bits = 128});
-  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_kshiftrw,
-                                   .reg = 3,
-                                   .rm = og_x86_reg(2),
-                                   .imm = 8,
-                                   .bits = 128});
+  og_encoder_masks(e);
 }
 
 // Where the frame's size is written, which is known last.

@@ -113,15 +113,7 @@ static void arguments(og_encoder *e, const og_encoder_stub *stub) {
 
 static void masks_again(og_encoder *e) {
   og_encoder_general(e, OG_X86_mov_32, OG_RAX, og_encoder_slot(e->tail_at));
-  og_x86_emit(
-      e->x,
-      (og_x86_instr){
-          .id = OG_X86_kmovw, .reg = 2, .rm = og_x86_reg(OG_RAX), .bits = 128});
-  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_kshiftrw,
-                                   .reg = 3,
-                                   .rm = og_x86_reg(2),
-                                   .imm = 8,
-                                   .bits = 128});
+  og_encoder_masks(e);
 }
 
 static void stub_write(og_encoder *e, const og_encoder_stub *stub) {

@@ -37,6 +37,18 @@ void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
   og_x86_emit(e->x, (og_x86_instr){.id = id, .rm = rm, .imm = imm});
 }
 
+void og_encoder_masks(og_encoder *e) {
+  og_x86_emit(
+      e->x,
+      (og_x86_instr){
+          .id = OG_X86_kmovw, .reg = 2, .rm = og_x86_reg(OG_RAX), .bits = 128});
+  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_kshiftrw,
+                                   .reg = 3,
+                                   .rm = og_x86_reg(2),
+                                   .imm = 8,
+                                   .bits = 128});
+}
+
 void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label) {
   og_x86_emit(e->x, (og_x86_instr){.id = id, .imm = label});
 }

@@ -15,6 +15,8 @@ void og_encoder_imm(og_encoder *e, og_x86_id id, int32_t reg, int32_t src,
 void og_encoder_general(og_encoder *e, og_x86_id id, int32_t reg, og_x86_rm rm);
 void og_encoder_general_imm(og_encoder *e, og_x86_id id, og_x86_rm rm,
                             int64_t imm);
+// The masks of a row's last lanes, from EAX: k2 has all 16, k3 the upper 8.
+void og_encoder_masks(og_encoder *e);
 void og_encoder_jump(og_encoder *e, og_x86_id id, int32_t label);
 // Bytes of the frame, aligned to their size.
 int32_t og_encoder_frame(og_encoder *e, int32_t bytes);
