@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,6 +20,7 @@
 #include "check/run/record.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
+#include "check/sample/sketch.h"
 #include "check/sample/value.h"
 
 // --- Repetition --------------------------------------------------------------
@@ -232,38 +232,19 @@ typedef struct caller {
 
 // Arguments in ordinary memory: the table of guarded buffers is for one
 // thread. The call itself is a host's.
-typedef struct plain_call {
-  opgraft_frame frame;
-  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
-  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
-} plain_call;
-
-static void plain_call_fill(plain_call *p, const og_sample *s,
-                            const og_inputs *inputs) {
-  const og_decl *decl = s->op->decl;
-  opgraft_frame_init(&p->frame, s->op);
-  og_sample_attrs(s, p->frame.attr);
-  for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    p->frame.in[t] = NULL;
-    p->frame.in_list[t] = (og_tensor_list){0};
-    if (!s->is_given[t]) continue;
-    for (int32_t e = 0; e < s->list_count[t]; ++e) {
-      p->entry[t][e] = NULL;
-      if (!og_sample_has(s, t, e)) continue;
-      og_array_as_tensor(&inputs->tensor[t][e], p->strides[t][e],
-                         &p->tensor[t][e]);
-      p->entry[t][e] = &p->tensor[t][e];
-    }
-    if (decl->params[decl->tensor_params[t]].is_list)
-      p->frame.in_list[t] = (og_tensor_list){s->list_count[t], p->entry[t]};
-    else
-      p->frame.in[t] = &p->tensor[t][0];
-  }
+static og_sketch *plain_call_create(const og_sample *s,
+                                    const og_inputs *inputs) {
+  og_sketch *k = og_sketch_create(s);
+  for (int32_t t = 0; k != NULL && t < s->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; s->is_given[t] && e < s->list_count[t]; ++e)
+      if (og_sample_has(s, t, e))
+        og_array_as_tensor(&inputs->tensor[t][e], k->strides[t][e],
+                           &k->tensor[t][e]);
+  return k;
 }
 
 // Gives the plain results memory, runs, and compares with what was wanted.
-static void plain_call_run(plain_call *p, caller *c) {
+static void plain_call_run(og_sketch *p, caller *c) {
   og_outputs out = {.count = 0};
   if (opgraft_frame_infer(&p->frame, NULL) != OG_OK) return;
   for (int32_t i = 0; i < p->frame.fresh_count; ++i) {
@@ -285,18 +266,16 @@ done:
 
 static void *call_many(void *argument) {
   caller *c = argument;
-  plain_call *p = calloc(1, sizeof *p);
-  if (p == NULL) return NULL;
   atomic_fetch_sub(c->waiting, 1);
   while (atomic_load(c->waiting) > 0) sched_yield();
   const clock_t end = clock() + CLOCKS_PER_SEC / 4;
   for (int32_t i = 0; i < c->rounds && !c->verdict.differs; ++i) {
     if (clock() > end) break;
-    plain_call_fill(p, c->sample, c->inputs);
+    og_sketch *p = plain_call_create(c->sample, c->inputs);
+    if (p == NULL) break;
     plain_call_run(p, c);
-    opgraft_frame_reset(&p->frame);
+    og_sketch_destroy(p);
   }
-  free(p);
   return NULL;
 }
 
