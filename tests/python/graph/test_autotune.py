@@ -192,12 +192,25 @@ def end(process: Any) -> tuple[list[str], str]:
     return out.splitlines(), err
 
 
-def results(cache: Path) -> list[str]:
-    found, = (cache / "opgraft").glob("tune-*.txt")
-    lines = found.read_text().splitlines()
-    assert lines[0].startswith("# opgraft tune 1, ")
-    assert lines[-1] == f"# end {len(lines) - 2}"
+def kept(cache: Path) -> list[str]:
+    """The results in the file; none without one, or where it is damaged."""
+    files = list((cache / "opgraft").glob("tune-*.txt"))
+    lines = files[0].read_text().splitlines() if files else []
+    if not lines or lines[-1] != f"# end {len(lines) - 2}":
+        return []
+    assert len(files) == 1 and lines[0].startswith("# opgraft tune 1, ")
     return lines[1:-1]
+
+
+def decided(cache: Path) -> list[str]:
+    """Races of processes at once disturb each other, and what is disturbed
+    decides nothing: then one process alone is asked again."""
+    for _ in range(5):
+        if kept(cache):
+            return kept(cache)
+        out, _ = end(start(cache, "16"))
+        assert kept(cache) or not any("when timed" in line for line in out)
+    pytest.skip("too noisy: five processes, each alone, decided nothing")
 
 
 def test_what_was_found_is_kept(tmp_path: Path) -> None:
@@ -205,28 +218,24 @@ def test_what_was_found_is_kept(tmp_path: Path) -> None:
     first, second = start(tmp_path, "16"), start(tmp_path, "24")
     end(first)
     end(second)
-    kept = results(tmp_path)
-    sizes = {size for size in ("[16,", "[24,")
-             if any(size in line for line in kept)}
-    # A busy machine may decide nothing; what one decided the other kept.
-    for line in kept:
+    lines = decided(tmp_path)
+    for line in lines:
         assert ": fast  # " in line or ": packed  # " in line \
             or ": host  # " in line
-    if sizes:
-        again = end(start(tmp_path, "16"))[0]
-        for line in kept:
-            node = line.split(";")[0]
-            shown = [x for x in again if x.startswith(node)]
-            for x in shown:
-                assert x.split("  #")[0].endswith(
-                    line.split("  #")[0].rsplit(": ", 1)[1])
+    again = end(start(tmp_path, "16"))[0]
+    for line in lines:
+        node = line.split(";")[0]
+        shown = [x for x in again if x.startswith(node)]
+        for x in shown:
+            assert x.split("  #")[0].endswith(
+                line.split("  #")[0].rsplit(": ", 1)[1])
     file, = (tmp_path / "opgraft").glob("tune-*.txt")
     file.write_text(file.read_text()[:-9])
     out, err = end(start(tmp_path, "16"))
     assert len(out) == 3
     said = [line for line in err.splitlines() if "tuned kernels" in line]
     assert len(said) == 1 and "are ignored" in said[0]
-    results(tmp_path)
+    decided(tmp_path)
 
 
 def test_nothing_is_timed_where_results_must_repeat(tmp_path: Path) -> None:
