@@ -3,7 +3,6 @@
 
 #include "report/form.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,22 +71,4 @@ bool og_report_is_loss(const opgraft_report *report) {
   const og_joined *joined = &report->joined;
   return joined->eager_ns.count > 0 && joined->compiled_ns.count > 0 &&
          joined->compiled_ns.median > joined->eager_ns.median;
-}
-
-void og_add_fixed(og_text *out, double value, int digits) {
-  char text[352];
-  snprintf(text, sizeof text, "%.*f", digits, value);
-  // The locale's point may be a comma.
-  for (char *c = text; *c != '\0'; ++c)
-    if (*c == ',') *c = '.';
-  og_text_add(out, text);
-}
-
-void og_json_number(og_text *out, const char *key, double value, int digits) {
-  og_text_add_json(out, key);
-  og_text_add(out, ": ");
-  if (isfinite(value))
-    og_add_fixed(out, value, digits);
-  else
-    og_text_add(out, "null");
 }

@@ -28,8 +28,4 @@ bool og_report_is_degraded(const opgraft_report *report);
 // "net loss" and the like: how eager, now and reachable stand to each other.
 bool og_report_is_loss(const opgraft_report *report);
 
-// `digits` after the point; null where the value is not finite.
-void og_json_number(og_text *out, const char *key, double value, int digits);
-void og_add_fixed(og_text *out, double value, int digits);
-
 #endif  // OG_REPORT_FORM_H

@@ -67,7 +67,7 @@ static void verdict(const page *p) {
     og_text_add(p->out, "compiling is a net loss");
     plain(p);
   } else {
-    og_add_fixed(p->out, j->eager_ns.median / j->compiled_ns.median, 2);
+    og_text_add_fixed(p->out, j->eager_ns.median / j->compiled_ns.median, 2);
     og_text_add(p->out, " times eager's speed");
   }
   og_text_add(p->out, "\n");
@@ -85,7 +85,7 @@ static void waterfall(const page *p) {
                (long long)j->kernel_count, (long long)j->extern_count);
   if (captured >= 0) {
     og_text_add(p->out, "; operators captured ");
-    og_add_fixed(p->out, captured * 100, 1);
+    og_text_add_fixed(p->out, captured * 100, 1);
     og_text_add(p->out, " %");
   }
   og_text_add(p->out, "\ncompile time: Dynamo ");
