@@ -76,6 +76,29 @@ static void fused_add(const opgraft_graph *graph, og_text *out) {
   og_json_int(out, "fused_nodes", members);
 }
 
+// Which row programs run on the tiles of the contraction that they read, in the
+// plan that was used last, and why others do not.
+static void epilogues_add(opgraft_executable *own, og_text *out) {
+  const opgraft_graph *graph = own->graph;
+  int32_t count = 0;
+  bool is_first = true;
+  og_text_add(out, ", \"epilogues_refused\": [");
+  pthread_mutex_lock(&own->mutex);
+  const og_chosen *chosen = own->plans != NULL ? own->plans->chosen : NULL;
+  for (int32_t n = 0; chosen != NULL && n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->op != OG_IR_fused || chosen[n].reason == NULL ||
+        og_contraction_read_by(graph, node) < 0)
+      continue;
+    if (chosen[n].by == OG_BY_EPILOGUE)
+      ++count;
+    else
+      site_add(node, chosen[n].reason, &is_first, out);
+  }
+  pthread_mutex_unlock(&own->mutex);
+  og_text_addf(out, "], \"epilogues\": %d", (int)count);
+}
+
 static void passes_add(const opgraft_graph *graph, og_text *out) {
   og_json_begin(out, "passes", '[');
   for (int32_t i = 0; i < graph->pass_stat_count; ++i) {
@@ -130,6 +153,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
   fused_add(graph, &out);
+  epilogues_add((opgraft_executable *)(uintptr_t)executable, &out);
   passes_add(graph, &out);
   og_json_end(&out, '}');
   return og_text_give(&out, buffer, size);
