@@ -8,6 +8,8 @@
 #include "base/sized.h"
 #include "exec/lease.h"
 #include "exec/rules.h"
+#include "exec/step/looped.h"
+#include "graph/op.h"
 
 og_status opgraft_executable_stats(const opgraft_executable *executable,
                                    opgraft_stats *out_stats,
@@ -57,6 +59,49 @@ static void clones_add(const opgraft_graph *graph, og_text *out) {
         site_add(node, node->clone_reason[r], out);
   }
   og_json_end(out, ']');
+}
+
+// What became of a node's program in the plan that ran last.
+static void compiled_add(const opgraft_executable *executable,
+                         const og_node *node, og_text *out) {
+  const og_plan_entry *entry = executable->plans;
+  const og_loop *loop = entry != NULL && entry->idle != NULL
+                            ? og_loop_of(entry->idle, node)
+                            : NULL;
+  og_loop_info info;
+  if (loop == NULL) return;
+  og_loop_describe(loop, &info);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "by", info.by);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "reason", info.reason ? info.reason : "");
+  og_text_addf(out,
+               ", \"passes\": %d, \"instructions\": %d, \"code_bytes\": %zu, "
+               "\"encode_ns\": %" PRId64,
+               (int)info.phases, (int)info.instructions, info.code_bytes,
+               info.encode_ns);
+}
+
+static void programs_add(const opgraft_executable *executable, og_text *out) {
+  opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
+  const opgraft_graph *graph = executable->graph;
+  bool is_first = true;
+  og_text_add(out, ", \"programs\": [");
+  pthread_mutex_lock(&own->mutex);
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || node->op != OG_IR_fused) continue;
+    og_text_addf(out, "%s{\"nodes\": %d, ", is_first ? "" : ", ",
+                 (int)node->member_count);
+    og_text_add_json_field(out, "text", og_node_attr(node, 0)->s);
+    og_text_addf(out, ", \"line\": %d, ", (int)node->line);
+    og_text_add_json_field(out, "file", node->file != NULL ? node->file : "");
+    compiled_add(executable, node, out);
+    og_text_add(out, "}");
+    is_first = false;
+  }
+  pthread_mutex_unlock(&own->mutex);
+  og_text_add(out, "]");
 }
 
 // What pass fuse made, and what it left although a row program could hold its
@@ -152,6 +197,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
     og_json_int(&out, numbers[i].name, numbers[i].value);
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
+  programs_add(executable, &out);
   fused_add(graph, &out);
   epilogues_add((opgraft_executable *)(uintptr_t)executable, &out);
   passes_add(graph, &out);

@@ -193,11 +193,15 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
                               bool *out_fits) {
   og_loop *loop;
   og_loop_operand in[OG_LOOP_INPUTS_MAX], out[OG_LOOP_OUTPUTS_MAX];
+  const uint32_t flags = prep->plan->graph->option_flags;
   const og_loop_spec spec = {.text = prep->node->attrs[0].s,
                              .inputs = in,
                              .outputs = out,
                              .input_count = s->in_count,
                              .output_count = s->out_count,
+                             .math = flags & OPGRAFT_OPTION_MATH_STRICT
+                                         ? OG_LOOP_MATH_STRICT
+                                         : OG_LOOP_MATH_FAST,
                              .isa = og_isa_used()};
   inputs_describe(prep, s, meaning, in);
   *out_fits = outputs_describe(prep, s, meaning, out);
