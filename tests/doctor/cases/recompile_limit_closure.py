@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A closure over a number is made anew for each call, until the limit."""
+"""A closure over a name is made anew for each call, until the limit."""
 import torch
+
+NAMES = ("sin", "cos", "exp", "tanh", "relu", "sigmoid", "abs", "neg", "square",
+         "floor", "ceil", "sign")
 
 
 @torch.compile(backend="eager")
@@ -9,9 +12,9 @@ def apply(x, activation):
     return activation(y)
 
 
-def scaled(slope):
-    return lambda t: t * slope
+def named(name):
+    return lambda t: getattr(torch, name)(t)
 
 
-for step in range(12):
-    apply(torch.ones(4), scaled(step / 8))
+for name in NAMES:
+    apply(torch.ones(4), named(name))
