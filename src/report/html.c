@@ -73,17 +73,18 @@ static void verdict(og_text *out, const opgraft_report *report) {
     return;
   }
   og_text_add(out, "Eager ");
-  og_time_add(out, j->eager_ns.median);
+  og_spread_add(out, &j->eager_ns);
   og_text_add(out, ", now ");
-  og_time_add(out, j->compiled_ns.median);
+  og_spread_add(out, &j->compiled_ns);
   if (j->reachable_ns > 0) {
     og_text_add(out, ", reachable ");
     og_time_add(out, j->reachable_ns);
   }
-  og_text_add(out, " a step");
-  if (og_report_is_loss(report))
-    og_text_add(out, ": <span class=\"loss\">compiling is a net loss</span>");
-  og_text_add(out, ".</p>\n");
+  og_text_add(out, " a step: <span");
+  if (og_report_is_loss(report)) og_text_add(out, " class=\"loss\"");
+  og_text_add(out, ">");
+  og_report_verdict_add(out, report);
+  og_text_add(out, "</span>.</p>\n");
 }
 
 static void stage_add(og_text *out, const char *name, int64_t count,

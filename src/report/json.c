@@ -23,14 +23,28 @@ static const char *text_or_null(const char *value) {
   return value[0] != '\0' ? value : NULL;
 }
 
+static void spread_ms(og_text *out, const char *const keys[3],
+                      const og_spread *spread) {
+  const double values[] = {spread->median, spread->low, spread->high};
+  for (int i = 0; i < 3; ++i)
+    number_ms(out, keys[i], values[i], spread->count > 0);
+}
+
 static void verdict(og_text *out, const opgraft_report *report) {
+  static const char *const eager[] = {"eager_ms", "eager_low_ms",
+                                      "eager_high_ms"};
+  static const char *const now[] = {"compiled_ms", "compiled_low_ms",
+                                    "compiled_high_ms"};
   const og_joined *j = &report->joined;
+  const og_times times = og_joined_times(j);
   og_json_begin(out, "verdict", '{');
-  number_ms(out, "eager_ms", j->eager_ns.median, j->eager_ns.count > 0);
-  number_ms(out, "compiled_ms", j->compiled_ns.median,
-            j->compiled_ns.count > 0);
+  spread_ms(out, eager, &j->eager_ns);
+  spread_ms(out, now, &j->compiled_ns);
   number_ms(out, "reachable_ms", j->reachable_ns, j->reachable_ns > 0);
+  og_json_number(out, "stretch", j->stretch > 0 ? j->stretch : (double)NAN, 2);
   og_json_int(out, "runs", j->compiled_ns.count);
+  og_json_bool(out, "is_too_noisy",
+               times == OG_TIMES_BUSY || times == OG_TIMES_SPREAD);
   og_json_bool(out, "is_net_loss", og_report_is_loss(report));
   og_json_end(out, '}');
 }
