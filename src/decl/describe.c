@@ -7,7 +7,7 @@
 // all results, `fresh` those that the host allocates, `dim` the named dims.
 //
 //   name, base_name, overload   strings; name is "f" or "f.overload"
-//   schema, doc, reduce         the author's strings, or null
+//   schema, doc, reduce, reference   the author's strings, or null
 //   expect       list of {word: "unused", name}; name: of an argument or result
 //   flags        list of "deterministic", "random", "side_effect",
 //                "capture_same_shape", "capture_never", "batch_loop"
@@ -540,6 +540,7 @@ static void put_names(const writer *w) {
   put_text_field(w, "schema", decl->record->schema);
   put_text_field(w, "doc", decl->record->doc);
   put_text_field(w, "reduce", decl->record->reduce);
+  put_text_field(w, "reference", decl->record->reference);
   PUT_LIST(w, "expect", decl->expect_count, put_expect(w, &decl->expects[i]));
   put_key(w, "flags");
   put_flags(w);

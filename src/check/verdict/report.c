@@ -24,7 +24,10 @@ void og_report_coverage(const og_findings *all, og_text *out_types,
 
 // --- Text --------------------------------------------------------------------
 
-static void text_finding(og_text *out, const og_finding *f) {
+static void text_finding(og_text *out, const og_finding *f,
+                         const og_findings *all,
+                         const opgraft_check_options *options) {
+  og_text again = {0};
   og_text_addf(out, "  %s%s", f->is_note ? "note " : "",
                og_finding_name(f->kind));
   if (f->name[0] != '\0') og_text_addf(out, ": %s", f->name);
@@ -32,6 +35,9 @@ static void text_finding(og_text *out, const og_finding *f) {
   if (f->call_text[0] != '\0')
     og_text_addf(out, "    call: %s(%s)\n", f->op, f->call_text);
   og_text_addf(out, "    fix:  %s\n", og_finding_fix(f->kind));
+  og_finding_write_again(f, all->op, options, &again);
+  if (again.data != NULL) og_text_addf(out, "    again: %s\n", again.data);
+  og_text_reset(&again);
 }
 
 static void text_operator(og_text *out, const og_findings *all,
@@ -41,7 +47,8 @@ static void text_operator(og_text *out, const og_findings *all,
   if (faults == 0 && all->is_stopped)
     og_text_add(out, "nothing found");
   else if (faults == 0)
-    og_text_add(out, "right");
+    og_text_add(out, all->compared_count > 0 ? "right by its reference"
+                                             : "right, no reference");
   else
     og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
   og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
@@ -49,7 +56,8 @@ static void text_operator(og_text *out, const og_findings *all,
                all->is_stopped     ? "; then it was stopped"
                : all->is_cut_short ? "; then the time was up"
                                    : "");
-  for (int32_t i = 0; i < all->count; ++i) text_finding(out, &all->entry[i]);
+  for (int32_t i = 0; i < all->count; ++i)
+    text_finding(out, &all->entry[i], all, options);
   if (!options->is_verbose) return;
   og_text types = {0}, layouts = {0};
   og_report_coverage(all, &types, &layouts);
@@ -62,7 +70,10 @@ static void text_operator(og_text *out, const og_findings *all,
 
 // --- JSON --------------------------------------------------------------------
 
-static void json_finding(og_text *out, const og_finding *f, bool is_first) {
+static void json_finding(og_text *out, const og_finding *f,
+                         const og_findings *all,
+                         const opgraft_check_options *options, bool is_first) {
+  og_text again = {0};
   og_text_add(out, is_first ? "\n      {" : ",\n      {");
   og_text_add_json_field(out, "kind", og_finding_name(f->kind));
   og_text_addf(out, ", \"note\": %s, ", f->is_note ? "true" : "false");
@@ -75,27 +86,34 @@ static void json_finding(og_text *out, const og_finding *f, bool is_first) {
   og_text_add_json_field(out, "call", f->call_text);
   og_text_add(out, ", ");
   og_text_add_json_field(out, "fix", og_finding_fix(f->kind));
+  og_finding_write_again(f, all->op, options, &again);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "again", again.data != NULL ? again.data : "");
+  og_text_reset(&again);
   og_text_addf(out, ", \"calls\": %d}", (int)f->count);
 }
 
-static void json_operator(og_text *out, const og_findings *all, bool is_first) {
+static void json_operator(og_text *out, const og_findings *all,
+                          const opgraft_check_options *options, bool is_first) {
   og_text types = {0}, layouts = {0};
   og_report_coverage(all, &types, &layouts);
   og_text_add(out, is_first ? "\n    {" : ",\n    {");
   og_text_add_json_field(out, "op", all->op->decl->name);
   og_text_addf(
       out,
-      ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
+      ", \"right\": %s, \"compared\": %d, \"calls\": %d, \"runs\": %d, "
+      "\"refused\": %d, "
       "\"cut_short\": %s, ",
       og_findings_faults(all) == 0 && !all->is_stopped ? "true" : "false",
-      (int)all->call_count, (int)all->run_count, (int)all->refused_count,
+      (int)all->compared_count, (int)all->call_count, (int)all->run_count,
+      (int)all->refused_count,
       all->is_cut_short || all->is_stopped ? "true" : "false");
   og_text_add_json_field(out, "types", types.data ? types.data : "");
   og_text_add(out, ", ");
   og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");
   og_text_add(out, ", \"findings\": [");
   for (int32_t i = 0; i < all->count; ++i)
-    json_finding(out, &all->entry[i], i == 0);
+    json_finding(out, &all->entry[i], all, options, i == 0);
   og_text_add(out, all->count > 0 ? "\n    ]}" : "]}");
   og_text_reset(&types);
   og_text_reset(&layouts);
@@ -115,7 +133,7 @@ void og_report_begin(og_text *out, const opgraft_module *module,
 void og_report_operator(og_text *out, const og_findings *all,
                         const opgraft_check_options *options, bool is_first) {
   if (is_json(options))
-    json_operator(out, all, is_first);
+    json_operator(out, all, options, is_first);
   else
     text_operator(out, all, options);
 }
