@@ -105,6 +105,7 @@ static void op_print(const opgraft_op *op) {
   row("pointwise", record->pointwise);
   row("reduce", record->reduce);
   row("expect", record->expect);
+  row("reference", record->reference);
   flags_print(record->flags);
   kernels_print(op);
 }

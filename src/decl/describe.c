@@ -7,7 +7,7 @@
 // all results, `fresh` those that the host allocates, `dim` the named dims.
 //
 //   name, base_name, overload   strings; name is "f" or "f.overload"
-//   schema, doc, reduce         the author's strings, or null
+//   schema, doc, reduce, reference   the author's strings, or null
 //   expect       list of {word: "unused", name}; name: of an argument or result
 //   flags        list of "deterministic", "random", "side_effect",
 //                "capture_same_shape", "capture_never", "batch_loop"
@@ -483,6 +483,7 @@ static void put_names(const writer *w) {
   og_json_text(w->out, "schema", decl->record->schema);
   og_json_text(w->out, "doc", decl->record->doc);
   og_json_text(w->out, "reduce", decl->record->reduce);
+  og_json_text(w->out, "reference", decl->record->reference);
   PUT_LIST(w, "expect", decl->expect_count, put_expect(w, &decl->expects[i]));
   put_flags(w);
 }
