@@ -371,8 +371,8 @@ static void hook_check(const problem *p, const set *s, hooked *h) {
 }
 
 TEST(hook) {
-  static const int32_t sizes[][2] = {{1, 300}, {2, 133},   {3, 300}, {5, 17},
-                                     {9, 260}, {230, 150}, {40, 64}};
+  static const int32_t sizes[][2] = {{1, 300}, {2, 133}, {3, 300},   {4, 250},
+                                     {5, 17},  {9, 260}, {230, 150}, {40, 64}};
   static float seen[230 * 150];
   static int times[230 * 150];
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
