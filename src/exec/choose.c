@@ -162,6 +162,15 @@ static bool is_contested(const og_prep *prep) {
 // fewer, ours over packed weights are faster than any host's.
 enum { PACK_ROWS = 128, FEW_ROWS = 64 };
 
+// So many queries pay for packing keys and values.
+enum { PACK_QUERIES = 64 };
+
+static bool is_f32_attention(const og_prep *prep) {
+  const og_tensor *result = prep->out[0];
+  return prep->node->op == OG_IR_attention && result->dtype.bits == 32 &&
+         result->shape[result->ndim - 2] >= PACK_QUERIES;
+}
+
 // Without the clock: by what is known of processors. Hosts' f32 products reach
 // about half of what AMD's processors can, and nearly all of what Intel's can
 // from some rows on.
@@ -174,6 +183,7 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
+  if (is_amd && is_f32_attention(prep)) add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
   add(out, OG_BY_FAST);

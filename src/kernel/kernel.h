@@ -171,6 +171,9 @@ void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
                       int8_t *to, float *out_scales);
 
 typedef struct og_gemm_kernels {
+  // og_gemm_pack. All forms give the same panels.
+  void (*pack)(const og_gemm_weights *w, int64_t panel_begin, int64_t panel_end,
+               void *packed);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
   // each worker, aligned as floats. `next` is what this worker reads after
