@@ -146,6 +146,32 @@ def test_zeros_of_either_sign_are_two_calls(kinds: Any) -> None:
         assert np.signbit(out).all() == np.signbit(np.float32(-0.0 + b)).all()
 
 
+def test_export_with_a_symbolic_batch(scale: Any, kinds: Any) -> None:
+    from jax import export
+
+    batch, = export.symbolic_shape("b")
+
+    def model(x: Any, w: Any) -> Any:
+        least, most = kinds.spread(scale.scale(x, w))
+        return jnp.stack([least, most])
+
+    checks = [export.DisabledSafetyCheck.custom_call(name)
+              for name in ("scale.scale", "kinds.spread")]
+    exported = export.export(jax.jit(model), disabled_checks=checks)(
+        jax.ShapeDtypeStruct((batch, 4), jnp.float32),
+        jax.ShapeDtypeStruct((4,), jnp.float32))
+    assert exported.out_avals[0].shape == (2, batch)
+    again = export.deserialize(exported.serialize())
+    for n in (1, 5):
+        x, w = drawn(n, 4), drawn(4)
+        wanted = np.stack([(x * w).min(1), (x * w).max(1)])
+        assert np.array_equal(again.call(x, w), wanted)
+    with pytest.raises(Exception, match="scale: weight"):
+        export.export(jax.jit(scale.scale), disabled_checks=checks)(
+            jax.ShapeDtypeStruct((batch, 4), jnp.float32),
+            jax.ShapeDtypeStruct((5,), jnp.float32))
+
+
 def test_wrong_arguments(scale: Any, kinds: Any) -> None:
     x = drawn(3, 4)
     with pytest.raises(ValueError, match="scale: weight"):

@@ -215,3 +215,23 @@ assert 'opgraft' not in sys.modules and 'torch' not in sys.modules
     done = subprocess.run([sys.executable, "-c", script], capture_output=True,
                           text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_example_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path,
+                            scale: Any) -> None:
+    library = sorted(pathlib.Path(ort.__file__).parent.glob(
+        "capi/libonnxruntime.so*"))
+    if not library:
+        pytest.skip("this wheel of ONNX Runtime has no library of its own")
+    onnx.save(model(scale, [scale.node("scale", ["x", "weight"], ["y"])],
+                    {"x": ["n", 2], "weight": [2]}, ["y"]),
+              tmp_path / "m.onnx")
+    program = tmp_path / "run"
+    subprocess.run(
+        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror",
+         str(build.ROOT / "examples/onnxruntime/run.c"), "-o", str(program),
+         "-ldl"], check=True)
+    done = subprocess.run(
+        [str(program), str(library[0]), str(modules / "scale.so"),
+         str(tmp_path / "m.onnx")], capture_output=True, text=True)
+    assert done.stdout == "10 200 30 400\n", done.stderr

@@ -14,7 +14,7 @@ from jax.custom_batching import custom_vmap
 
 from .._base.absorb import Absorb
 from .._base.tables import Description
-from . import _values
+from . import _symbols, _values
 from ._file import File
 from ._values import Value
 
@@ -117,6 +117,10 @@ class Operator:
     def _fresh(self, tensors: tuple[Any, ...],
                attrs: tuple[Value, ...]) -> list[Any]:
         """Type and sizes of each fresh result, a list for a list."""
+        if _symbols.are_symbols(tensors):
+            return [self._struct(_values.host_name(name), shape)
+                    for name, shape in _symbols.shapes(
+                        self.description, tensors, [_plain(v) for v in attrs])]
         kept: list[Any] = []
         words = iter(self._file.infer(
             self._index, self._words(tensors, attrs, kept)))

@@ -49,6 +49,11 @@ def numpy_name(code: int, bits: int) -> str:
     return _TYPES[code, bits]
 
 
+def host_name(name: str) -> str:
+    """A type's name for NumPy, from a declaration's or its own."""
+    return numpy_name(*CODES[name]) if name in CODES else name
+
+
 def _bits(value: Any) -> int:
     return int(struct.unpack("q", struct.pack("d", float(value)))[0])
 
