@@ -16,6 +16,7 @@ static const cli_option options[] = {
     {"compare", NULL, "compare two event files instead of running", 0},
     {"runs", "N", "timed runs of a step; 20, and 0 times nothing", 0},
     {"no-verify", NULL, "propose fixes without trying them", 0},
+    {"budget", "SECONDS", "how long fixes are tried; 60", 0},
     {"apply", "FILE", "write the verified fixes to a patch file", 0},
     {0},
 };
@@ -28,7 +29,9 @@ static char **words_make(const cli_args *args, const char *events,
     const char *option;
     const char *word;
     bool is_for_verifying;
-  } passed[] = {{"runs", "--runs", false}, {"apply", "--apply", true}};
+  } passed[] = {{"runs", "--runs", false},
+                {"budget", "--budget", false},
+                {"apply", "--apply", true}};
   const size_t most = (size_t)args->rest_count + (size_t)args->operand_count;
   const char **words = cli_alloc(most + 16, sizeof *words);
   int count = 0;

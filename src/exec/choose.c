@@ -132,6 +132,22 @@ static void by_size(const og_prep *prep, og_order *out) {
   add(out, OG_BY_PLAIN);
 }
 
+// A row program that reads a contraction's result.
+static bool is_behind_contraction(const og_prep *prep) {
+  return prep->node->op == OG_IR_fused &&
+         og_contraction_read_by(prep->plan->graph, prep->node) >= 0;
+}
+
+static void by_order(const og_prep *prep, og_order *out) {
+  if (!is_behind_contraction(prep)) {
+    by_size(prep, out);
+    return;
+  }
+  add(out, OG_BY_EPILOGUE);
+  by_size(prep, out);
+  out->reason = "it runs on each tile of the contraction that it reads";
+}
+
 // --- Mode max-autotune -------------------------------------------------------
 
 // Nodes that a host would get in any case, and of which we have a fast kernel.
@@ -185,7 +201,7 @@ void og_choose(const og_prep *prep, og_order *out) {
     by_machine(prep, out);
     if (prep->executable->tuning != NULL) og_tune(prep, out);
   } else {
-    by_size(prep, out);
+    by_order(prep, out);
   }
 }
 
@@ -197,6 +213,8 @@ const char *og_choice_refused(og_candidate by) {
       return "the host has no quick way to it";
     case OG_BY_PACKED:
       return "its weights are none that stay, or they are too small";
+    case OG_BY_EPILOGUE:
+      return "it reads no contraction's result";
     default:
       return "its plain kernel takes no such shapes";
   }

@@ -134,6 +134,7 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
+enum { OG_GEMM_PART_ROWS = 128 };
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
   const float *scales;  // [n], of columns whose weights are int8; or NULL
@@ -144,7 +145,8 @@ typedef struct og_epilogue {
   // y once they are complete, while they are in cache; `y` is their first
   // element. Together these parts are all rows and columns of the run. Where
   // the run's y is NULL, which has to be wide, a part is in the worker's
-  // scratch and is lost when the hook returns. NULL: no hook.
+  // scratch and is lost when the hook returns, which may change it. A part has
+  // at most OG_GEMM_PART_ROWS rows. NULL: no hook.
   void (*tile)(void *state, void *y, int64_t y_stride, int64_t row,
                int64_t rows, int64_t column, int64_t columns, int worker);
   void *state;

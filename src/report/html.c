@@ -73,17 +73,18 @@ static void verdict(og_text *out, const opgraft_report *report) {
     return;
   }
   og_text_add(out, "Eager ");
-  og_time_add(out, j->eager_ns.median);
+  og_spread_add(out, &j->eager_ns);
   og_text_add(out, ", now ");
-  og_time_add(out, j->compiled_ns.median);
+  og_spread_add(out, &j->compiled_ns);
   if (j->reachable_ns > 0) {
     og_text_add(out, ", reachable ");
     og_time_add(out, j->reachable_ns);
   }
-  og_text_add(out, " a step");
-  if (og_report_is_loss(report))
-    og_text_add(out, ": <span class=\"loss\">compiling is a net loss</span>");
-  og_text_add(out, ".</p>\n");
+  og_text_add(out, " a step: <span");
+  if (og_report_is_loss(report)) og_text_add(out, " class=\"loss\"");
+  og_text_add(out, ">");
+  og_report_verdict_add(out, report);
+  og_text_add(out, "</span>.</p>\n");
 }
 
 static void stage_add(og_text *out, const char *name, int64_t count,
@@ -119,7 +120,7 @@ static void waterfall(og_text *out, const opgraft_report *report) {
   og_text_add(out, "</ul>\n");
   if (captured < 0) return;
   og_text_add(out, "<p>Operators captured: ");
-  og_add_fixed(out, captured * 100, 1);
+  og_text_add_fixed(out, captured * 100, 1);
   og_text_add(out, " %</p>\n");
 }
 
@@ -129,7 +130,7 @@ static void piece(og_text *out, const char *kind, double from, double to,
                   double whole) {
   if (to <= from || whole <= 0) return;
   og_text_addf(out, "<span class=\"%s\" style=\"width:", kind);
-  og_add_fixed(out, (to - from) / whole * 100, 3);
+  og_text_add_fixed(out, (to - from) / whole * 100, 3);
   og_text_add(out, "%\" title=\"");
   og_time_add(out, to - from);
   og_text_add(out, "\"></span>");
@@ -211,7 +212,7 @@ static void cost(og_text *out, const og_root *root, double most) {
   og_text_add(out, "</p>\n");
   if (most <= 0 || root->steady_ns.median <= 0) return;
   og_text_add(out, "<div class=\"cost\" style=\"width:");
-  og_add_fixed(out, root->steady_ns.median / most * 100, 2);
+  og_text_add_fixed(out, root->steady_ns.median / most * 100, 2);
   og_text_add(out, "%\"></div>\n");
 }
 

@@ -42,7 +42,7 @@ static void scaled_add(og_text *out, double value, const char *const *units,
     ++unit;
   }
   const int digits = value >= 99.95 || unit == 0 ? 0 : value >= 9.995 ? 1 : 2;
-  og_add_fixed(out, value, digits);
+  og_text_add_fixed(out, value, digits);
   og_text_add(out, " ");
   og_text_add(out, units[unit]);
 }

@@ -7,7 +7,7 @@
 #include "report/form.h"
 #include "report/plain.h"
 
-enum { LINES_MAX = 40, LINES_OF_ROOT = 4, LINES_AROUND = 12 };
+enum { LINES_MAX = 40, LINES_OF_ROOT = 4, LINES_AROUND = 12, SITE_MAX = 40 };
 
 typedef struct page {
   og_text *out;
@@ -54,22 +54,17 @@ static void verdict(const page *p) {
     return;
   }
   og_text_add(p->out, "eager ");
-  og_time_add(p->out, j->eager_ns.median);
+  og_spread_add(p->out, &j->eager_ns);
   og_text_add(p->out, ", now ");
-  og_time_add(p->out, j->compiled_ns.median);
+  og_spread_add(p->out, &j->compiled_ns);
   if (j->reachable_ns > 0) {
     og_text_add(p->out, ", reachable ");
     og_time_add(p->out, j->reachable_ns);
   }
   og_text_add(p->out, " a step: ");
-  if (og_report_is_loss(p->report)) {
-    red(p);
-    og_text_add(p->out, "compiling is a net loss");
-    plain(p);
-  } else {
-    og_add_fixed(p->out, j->eager_ns.median / j->compiled_ns.median, 2);
-    og_text_add(p->out, " times eager's speed");
-  }
+  if (og_report_is_loss(p->report)) red(p);
+  og_report_verdict_add(p->out, p->report);
+  if (og_report_is_loss(p->report)) plain(p);
   og_text_add(p->out, "\n");
 }
 
@@ -85,7 +80,7 @@ static void waterfall(const page *p) {
                (long long)j->kernel_count, (long long)j->extern_count);
   if (captured >= 0) {
     og_text_add(p->out, "; operators captured ");
-    og_add_fixed(p->out, captured * 100, 1);
+    og_text_add_fixed(p->out, captured * 100, 1);
     og_text_add(p->out, " %");
   }
   og_text_add(p->out, "\ncompile time: Dynamo ");
@@ -97,12 +92,29 @@ static void waterfall(const page *p) {
 
 // --- Roots -------------------------------------------------------------------
 
+// The end of a long site is what a reader needs: the file and the line.
+static void site_add(og_text *out, const char *site) {
+  int32_t count = 0;
+  uint32_t code;
+  for (const char *s = site; *s != '\0'; ++count) {
+    const size_t length = og_utf8_read(s, &code);
+    s += length > 0 ? length : 1;
+  }
+  if (count > SITE_MAX) og_text_add(out, "...");
+  for (int32_t left = count > SITE_MAX ? count - SITE_MAX + 3 : 0; left > 0;
+       --left) {
+    const size_t length = og_utf8_read(site, &code);
+    site += length > 0 ? length : 1;
+  }
+  og_plain_add(out, site, SITE_MAX);
+}
+
 static void root_site(const page *p, int32_t number, const og_root *root) {
   og_text site = {0};
   og_report_site(p->report, root, &site);
   og_text_addf(p->out, "%2d ", (int)number);
   bold(p);
-  og_plain_add(p->out, site.data != NULL ? site.data : "", 40);
+  site_add(p->out, site.data != NULL ? site.data : "");
   plain(p);
   og_text_add(p->out, "  ");
   og_plain_add(p->out, root->id[0] != '\0' ? root->id : "-", 10);

@@ -67,6 +67,12 @@ static void samples_fold(samples *all) {
   qsort(all->at, (size_t)all->count, sizeof(sample), by_time);
 }
 
+static int32_t group_end(const samples *all, int32_t begin) {
+  int32_t end = begin;
+  while (end < all->count && all->at[end].group == all->at[begin].group) ++end;
+  return end;
+}
+
 static og_spread spread_of(const sample *at, int32_t count) {
   return (og_spread){
       .median = count % 2 != 0 ? at[count / 2].ns
@@ -79,6 +85,9 @@ static og_spread spread_of(const sample *at, int32_t count) {
 
 // --- The verdict -------------------------------------------------------------
 
+// One step is a call of each entry. Each entry was timed as often as its share
+// of the time allowed, so that runs of two entries do not pair up: what is
+// added are their medians and quartiles.
 static bool step_times(const og_trace *trace, const char *mode,
                        og_spread *out_spread) {
   samples all = {0};
@@ -86,10 +95,18 @@ static bool step_times(const og_trace *trace, const char *mode,
   for (int32_t i = 0; is_done && i < og_trace_step_count(trace); ++i) {
     const og_trace_step *step = og_trace_step_at(trace, i);
     if (strcmp(step->mode, mode) == 0)
-      is_done = sample_add(&all, 0, step->run, (double)step->ns);
+      is_done = sample_add(&all, (int32_t)(step->entry & INT32_MAX), step->run,
+                           (double)step->ns);
   }
   samples_fold(&all);
-  if (is_done && all.count > 0) *out_spread = spread_of(all.at, all.count);
+  for (int32_t i = 0, end; is_done && i < all.count; i = end) {
+    end = group_end(&all, i);
+    const og_spread one = spread_of(all.at + i, end - i);
+    out_spread->median += one.median;
+    out_spread->low += one.low;
+    out_spread->high += one.high;
+    if (i == 0 || one.count < out_spread->count) out_spread->count = one.count;
+  }
   og_free(all.at);
   return is_done;
 }
@@ -186,11 +203,9 @@ bool og_gaps_read(og_joined *joined, const og_places *places) {
   }
   is_done = is_done && spent_read(joined, &all);
   samples_fold(&all);
-  for (int32_t i = 0; is_done && i < all.count;) {
-    int32_t end = i;
-    while (end < all.count && all.at[end].group == all.at[i].group) ++end;
+  for (int32_t i = 0, end; is_done && i < all.count; i = end) {
+    end = group_end(&all, i);
     joined->root[all.at[i].group].steady_ns = spread_of(all.at + i, end - i);
-    i = end;
   }
   og_free(all.at);
   return is_done;

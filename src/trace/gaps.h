@@ -12,7 +12,9 @@ typedef struct og_places {
   og_ids graphs;
   bool *explained;         // per frame: some cause names it
   bool *has_graph;         // per frame: Dynamo captured something
-  int32_t *root_of_frame;  // -1: none
+  int32_t *root_of_frame;  // what splits it, else what made it compile again;
+                           // -1: none
+  int32_t *recompile_of_frame;  // -1: it was not compiled again
 } og_places;
 
 // Reads the timed steps: the verdict's times, and each root's share of the

@@ -120,7 +120,11 @@ static void causes_read(og_joined *joined, og_places *places) {
         joined, cause, frame >= 0 ? og_trace_frame_at(trace, frame) : NULL);
     if (frame < 0) continue;
     places->explained[frame] = true;
-    if (splits(cause) || is_stage(cause->stage, "recompile"))
+    const bool is_again = is_stage(cause->stage, "recompile");
+    if (is_again) places->recompile_of_frame[frame] = root;
+    // A frame that is compiled again may break as well: its gaps are the
+    // break's.
+    if (splits(cause) || (is_again && places->root_of_frame[frame] < 0))
       places->root_of_frame[frame] = root;
   }
 }
@@ -166,8 +170,9 @@ static void frames_read(og_joined *joined, const og_places *places) {
   frames->skipped = frames->total - frames->compiled;
 }
 
-// A break costs the analysis that it threw away, and the frames that continue
-// it; a frame that ends up not compiled was compiled for nothing.
+// A failed guard costs the whole compile that followed, whatever else happened
+// in it. A break costs the analysis that it threw away, and the frames that
+// continue it; a frame that ends up not compiled was compiled for nothing.
 static void cold_read(og_joined *joined, const og_places *places) {
   const og_trace *trace = joined->trace;
   for (int32_t i = 0; i < og_trace_frame_count(trace); ++i) {
@@ -175,10 +180,11 @@ static void cold_read(og_joined *joined, const og_places *places) {
     const int32_t root = places->root_of_frame[i];
     const int32_t before = og_id_find(&places->frames, frame->after);
     const int32_t owner = before >= 0 ? places->root_of_frame[before] : -1;
-    const bool is_wasted =
-        strcmp(frame->outcome, "compiled") != 0 ||
-        (root >= 0 && is_stage(joined->root[root].stage, "recompile"));
-    if (owner >= 0)
+    const int32_t again = places->recompile_of_frame[i];
+    const bool is_wasted = strcmp(frame->outcome, "compiled") != 0;
+    if (again >= 0)
+      joined->root[again].cold_ns += (double)frame->ns;
+    else if (owner >= 0)
       joined->root[owner].cold_ns += (double)frame->ns;
     else if (root >= 0)
       joined->root[root].cold_ns +=
@@ -264,6 +270,7 @@ static void totals_read(og_joined *joined) {
   joined->hooks_ns = (double)counts->hooks_ns;
   joined->compile_ns = (double)counts->compile_ns;
   joined->reachable_ns = counts->reachable_ms * 1e6;
+  joined->stretch = counts->stretch;
 }
 
 static bool places_make(og_places *places, const og_trace *trace) {
@@ -273,10 +280,13 @@ static bool places_make(og_places *places, const og_trace *trace) {
   places->has_graph = og_alloc_zeroed(frames, sizeof *places->has_graph);
   places->root_of_frame =
       og_alloc_zeroed(frames, sizeof *places->root_of_frame);
+  places->recompile_of_frame =
+      og_alloc_zeroed(frames, sizeof *places->recompile_of_frame);
   if (places->explained == NULL || places->has_graph == NULL ||
-      places->root_of_frame == NULL)
+      places->root_of_frame == NULL || places->recompile_of_frame == NULL)
     return false;
-  for (size_t i = 0; i < frames; ++i) places->root_of_frame[i] = -1;
+  for (size_t i = 0; i < frames; ++i)
+    places->root_of_frame[i] = places->recompile_of_frame[i] = -1;
   return true;
 }
 
@@ -286,6 +296,7 @@ static void places_reset(og_places *places) {
   og_free(places->explained);
   og_free(places->has_graph);
   og_free(places->root_of_frame);
+  og_free(places->recompile_of_frame);
 }
 
 og_status og_trace_join(const og_trace *trace, og_joined *out_joined,
@@ -324,6 +335,16 @@ double og_joined_captured(const og_joined *joined) {
   const double all = (double)joined->ops_inside + (double)joined->ops_outside;
   if (!joined->has_ops || all <= 0) return -1;
   return (double)joined->ops_inside / all;
+}
+
+og_times og_joined_times(const og_joined *joined) {
+  static const double busy = 1.5;  // an idle machine stays below 1.2
+  const og_spread *eager = &joined->eager_ns, *now = &joined->compiled_ns;
+  if (eager->count == 0 || now->count == 0) return OG_TIMES_NONE;
+  if (joined->stretch > busy) return OG_TIMES_BUSY;
+  return eager->low <= now->high && now->low <= eager->high
+             ? OG_TIMES_SPREAD
+             : OG_TIMES_DIFFERENT;
 }
 
 double og_joined_lost_ms(const og_joined *joined) {

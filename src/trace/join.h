@@ -52,11 +52,21 @@ typedef struct og_joined {
   og_spread eager_ns;  // of one step, all entries together
   og_spread compiled_ns;
   double reachable_ns;  // 0: not measured
-  double dynamo_ns;     // compile time without the backend's
+  double stretch;  // how much longer than its least a fixed piece of work took
+                   // while steps were timed, 9 times of 10; 0: not measured
+  double dynamo_ns;  // compile time without the backend's
   double backend_ns;
   double hooks_ns;
   double compile_ns;
 } og_joined;
+
+// What the times say of eager and compiled.
+typedef enum og_times {
+  OG_TIMES_NONE,       // one of the two was not measured
+  OG_TIMES_BUSY,       // other work held the processors
+  OG_TIMES_SPREAD,     // the two spreads overlap
+  OG_TIMES_DIFFERENT,  // one of the two is faster
+} og_times;
 
 // OG_MEMORY only. `joined` is to be reset in any case.
 og_status og_trace_join(const og_trace *trace, og_joined *out_joined,
@@ -65,6 +75,7 @@ void og_joined_reset(og_joined *joined);
 
 // The captured share of a step's operators, 0 to 1; -1 where not measured.
 double og_joined_captured(const og_joined *joined);
+og_times og_joined_times(const og_joined *joined);
 // Milliseconds per step that the roots are charged with, all together.
 double og_joined_lost_ms(const og_joined *joined);
 

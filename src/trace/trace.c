@@ -138,7 +138,7 @@ static const field note_fields[] = {
 static const field counts_fields[] = {
     INT(og_trace_counts, total),         INT(og_trace_counts, ok),
     INT(og_trace_counts, hooks_ns),      INT(og_trace_counts, compile_ns),
-    REAL(og_trace_counts, reachable_ms),
+    REAL(og_trace_counts, reachable_ms), REAL(og_trace_counts, stretch),
 };
 static const field end_fields[] = {
     TEXT(og_trace_end, status),

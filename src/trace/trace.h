@@ -170,6 +170,7 @@ typedef struct og_trace_counts {
   int64_t hooks_ns;
   int64_t compile_ns;
   double reachable_ms;  // one step with every verified fix; 0: not measured
+  double stretch;       // of a fixed piece of work while steps were timed
 } og_trace_counts;
 
 typedef struct og_trace_end {

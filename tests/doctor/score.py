@@ -247,8 +247,8 @@ def results_write(now: dict[str, int], found: list[dict[str, Any]]) -> None:
 
     package = "python/opgraft/doctor/"
     results.write("doctor_cases", [
-        *(package + f"{n}.py" for n in ("_adapter", "_inductor", "_places",
-                                        "_record")),
+        *(package + f"{n}.py" for n in ("_adapter", "_guards", "_inductor",
+                                        "_places", "_record")),
         "src/trace", HERE / "cases", HERE / "cases.json"], {
             "first_run": json.loads(FIRST.read_text())["total"],
             "this_run": now, "cases": found})

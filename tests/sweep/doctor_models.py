@@ -60,7 +60,7 @@ def look(config: str, script: Path) -> Row:
     """What breaks; nothing is tried."""
     from opgraft.doctor import _trial
 
-    seen = _trial.attempt(str(script), [], {}, 0, LOOK_S)
+    seen = _trial.attempt(str(script), [], {}, 0, LOOK_S, LOOK_S)
     return {"config": config, "error": seen.error, "roots": _roots(seen.report)
             if seen.report else []}
 
@@ -83,8 +83,7 @@ def mend(config: str, script: Path, runs: int, budget_s: float) -> Row:
         return {"config": config, "roots": [], "error":
                 f"ended with status {os.waitstatus_to_exitcode(status)}"}
     if report["roots"]:
-        _verify.BUDGET_S = budget_s
-        _verify.Search(events, str(script), [], runs).go(report)
+        _verify.Search(events, str(script), [], runs, budget_s).go(report)
         report = _trial.report_of(events) or report
     verdict = report["verdict"]
     return {"config": config, "error": report["run"]["error"],

@@ -28,6 +28,8 @@ def main() -> int:
     parser.add_argument("--verify", action="store_true",
                         help="try fixes for the roots that are recorded")
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--budget", type=float, default=60,
+                        help="seconds for trying fixes")
     parser.add_argument("--apply", help="write verified fixes to a patch file")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -36,7 +38,7 @@ def main() -> int:
         from . import _verify
 
         return _verify.verify(Path(args.record), args.script, args.arguments,
-                              args.runs, args.apply)
+                              args.runs, args.apply, args.budget)
     return _run.script(args.script, args.arguments, args.record,
                        runs=args.runs)
 

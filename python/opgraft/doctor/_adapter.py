@@ -30,6 +30,7 @@ def _convert(recorder: Recorder, inner: Callable[..., Any]) -> Any:
     @functools.wraps(inner)
     def call(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.is_paused:
+            recorder.again += 1
             return inner(self, frame, *args, **kwargs)
         return _bracket(recorder, inner, self, frame, args, kwargs, True)
 

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
+
 from . import _told
 from ._source import (
     Texts,
@@ -25,7 +27,6 @@ from ._source import (
     tree_of,
 )
 
-MOST = 50  # calls that are looked at, of each
 _DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16",
            "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
            "int8": "i8", "uint8": "u8", "bool": "bool"}
@@ -36,45 +37,20 @@ _DTYPES = {"float64": "f64", "float32": "f32", "float16": "f16",
 
 def seen(key: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn`, which tells what it was called with and what it gave."""
-    count = 0
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count > MOST:
-            return fn(*args, **kwargs)
-        before = [_copy(a) for a in args]
-        result = fn(*args, **kwargs)
-        told = {
-            "key": key, "args": [_describe(a) for a in args],
-            "results": [_describe(r) for r in result]
-            if isinstance(result, tuple) else [_describe(result)],
-            "is_tuple": isinstance(result, tuple),
-            "is_plain": not kwargs and not any(
-                _differ(a, b) for a, b in zip(args, before)),
+    def told(call: _told.Call) -> dict[str, Any]:
+        is_tuple = isinstance(call.result, tuple)
+        results = call.result if is_tuple else [call.result]
+        return {
+            "key": key, "args": [_describe(a) for a in call.args],
+            "results": [_describe(r) for r in results], "is_tuple": is_tuple,
+            "is_plain": not call.kwargs and call.is_unchanged,
         }
-        _told.tell(told)
-        return result
 
-    return call
-
-
-def _copy(value: Any) -> Any:
-    import torch
-
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-def _differ(value: Any, before: Any) -> bool:
-    import torch
-
-    return isinstance(value, torch.Tensor) and not torch.equal(
-        torch.nan_to_num(value.detach()), torch.nan_to_num(before))
+    return _told.watched(fn, told)
 
 
 def _describe(value: Any) -> dict[str, Any]:
-    import torch
-
     if isinstance(value, torch.Tensor):
         return {"type": "Tensor", "shape": list(value.shape),
                 "dtype": str(value.dtype).removeprefix("torch.")}

@@ -22,6 +22,13 @@ from ._record import Recorder
 # word only where the call splits a fusion or made a copy.
 _OWN = ("aten", "prims", "prim", "quantized", "quantized_decomposed", "mkldnn",
         "mkl", "onednn", "inductor", "extern_kernels", "_c10d_functional")
+# Products of matrices and convolutions: a library's kernel is right for them.
+# One of these words is part of the operator's name, or all of it.
+_CONTRACTIONS = {"mm", "addmm", "bmm", "baddbmm", "addbmm", "mv", "addmv",
+                 "matmul", "einsum", "linear", "qlinear", "bilinear",
+                 "convolution", "conv", "conv1d", "conv2d", "conv3d", "qconv",
+                 "qconv1d", "qconv2d", "qconv3d", "conv1x1"}
+_PRODUCTS = {"dot", "vdot", "inner", "tensordot", "_trilinear"}
 # What Inductor counts as external, and calls no kernel for.
 _NO_CALL = ("MultiOutput", "MutationOutput", "AssertScalar", "DynamicScalar",
             "RandomSeeds", "DeviceCopy", "SetSourceTensorKernel",
@@ -67,7 +74,7 @@ def _report(recorder: Recorder, lowering: Any, ns: int) -> None:
 def _look_at(recorder: Recorder, graph: int, node: Any, nodes: Any) -> None:
     operation = node.node
     op = _operator_name(operation)
-    if not op or type(operation).__name__ in _NO_CALL:
+    if not op or type(operation).__name__ in _NO_CALL or _is_contraction(op):
         return
     if not _is_own(op):
         if _splits(node, nodes):
@@ -84,6 +91,13 @@ def _look_at(recorder: Recorder, graph: int, node: Any, nodes: Any) -> None:
         "Inductor has no lowering for this operator" if is_fallback else
         "a library's kernel, and none that Inductor generates",
         f"{op} runs as a call, and nothing fuses with it")
+
+
+def _is_contraction(op: str) -> bool:
+    parts = op.replace("::", ".").split(".")
+    return _is_own(op) and len(parts) > 1 and (
+        parts[1] in _PRODUCTS or bool(_CONTRACTIONS & set(
+            parts[1].split("_"))))
 
 
 def _is_own(op: str) -> bool:

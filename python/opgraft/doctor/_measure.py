@@ -24,6 +24,8 @@ from ._record import Entry, Recorder
 
 BLOCK_NS = 2_000_000  # a timed block is at least this long
 BUDGET_S = 12.0  # for all of it
+FIXED = 50_000  # additions: about a millisecond of Python
+FEWEST_FIXED = 5  # times, before they say how busy the machine is
 RETRIES = 8  # of a block that waits for a processor most of its time
 
 
@@ -57,18 +59,21 @@ class Step:
         self.forward_ns = 0
 
     def run(self) -> Any:
+        return self._called(self.compiled)
+
+    def eager(self) -> Any:
+        """To be called where the stance is force_eager."""
+        return self._called(self.entry.fn)
+
+    def _called(self, fn: Callable[..., Any]) -> Any:
         entry = self.entry
         begin = time.perf_counter_ns()
         with torch.set_grad_enabled(entry.grad):
-            result = self.compiled(*entry.args, **entry.kwargs)
+            result = fn(*entry.args, **entry.kwargs)
             self.forward_ns = time.perf_counter_ns() - begin
             if entry.grad:
                 _backward(result)
         return result
-
-    def eager(self) -> Any:
-        with torch.compiler.set_stance("force_eager"):
-            return self.run()
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -133,28 +138,39 @@ def _waited_ns() -> int:
         return 0
 
 
-def measure(recorder: Recorder, writer: Writer, runs: int) -> None:
-    """Writes the steps, marks and operator counts of every entry."""
+def measure(recorder: Recorder, writer: Writer, runs: int) -> float:
+    """Writes the steps, marks and operator counts of every entry; how much
+    longer than its least a fixed piece of work took meanwhile, 9 times of 10
+    (0: not known)."""
     entries = [e for e in recorder.entries if e.place.file or e.fn]
+    fixed: list[int] = []
     recorder.is_paused = True
     try:
         for entry in entries:
             if runs > 0:
                 _measure_entry(recorder, writer, entry, runs,
-                               BUDGET_S / len(entries))
+                               BUDGET_S / len(entries), fixed)
     finally:
         recorder.is_paused = False
+    if recorder.again:
+        recorder.note(f"{recorder.again} frames were compiled again while "
+                      "steps were timed: what a call changes, the next one "
+                      "finds, and the times are those after that")
+    fixed.sort()
+    return fixed[len(fixed) * 9 // 10] / fixed[0] if len(
+        fixed) >= FEWEST_FIXED else 0.0
 
 
 def _measure_entry(recorder: Recorder, writer: Writer, entry: Entry,
-                   runs: int, budget_s: float) -> None:
+                   runs: int, budget_s: float, fixed: list[int]) -> None:
     step = Step(entry)
     try:
         with quiet():
             for _ in range(2):
-                step.eager()
-                step.run()
-            _steps(writer, step, runs, budget_s / 2)
+                for call, stance in _modes(step).values():
+                    with torch.compiler.set_stance(stance):
+                        call()
+            _steps(writer, step, runs, budget_s / 2, fixed)
             _marks(recorder, writer, step, runs, budget_s / 4)
             _operators(recorder, writer, step)
     except Exception as error:  # whatever the user's code may raise
@@ -163,15 +179,31 @@ def _measure_entry(recorder: Recorder, writer: Writer, entry: Entry,
             f"are missing: {type(error).__name__}: {error}")
 
 
-def _steps(writer: Writer, step: Step, runs: int, budget_s: float) -> None:
-    once = max(_time(step.eager, 1), _time(step.run, 1), 1)
+def _modes(step: Step) -> dict[str, tuple[Callable[[], Any], str]]:
+    """What is timed in turns, and the stance that it wants."""
+    return {"eager": (step.eager, "force_eager"),
+            "compiled": (step.run, "default")}
+
+
+def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
+           fixed: list[int]) -> None:
+    once = 1
+    for call, stance in _modes(step).values():
+        with torch.compiler.set_stance(stance):
+            once = max(once, min(_time(call, 1) for _ in range(3)))
     repeat = max(1, min(200, BLOCK_NS // once))
     most = max(3, int(budget_s * 1e9 / (2 * once * repeat)))
     for run in range(1, min(runs, most) + 1):
-        # Interleaved, so that a slower minute of the machine meets both.
-        for mode, call in (("eager", step.eager), ("compiled", step.run)):
-            writer.line("step", entry=step.entry.id, run=run, mode=mode,
-                        ns=_time(call, repeat))
+        # In turns, so that a slower minute of the machine meets both.
+        for mode, (call, stance) in _modes(step).items():
+            fixed.append(_time(_fixed_work, 1))
+            with torch.compiler.set_stance(stance):  # outside of what is timed
+                ns = _time(call, repeat)
+            writer.line("step", entry=step.entry.id, run=run, mode=mode, ns=ns)
+
+
+def _fixed_work() -> int:
+    return sum(range(FIXED))
 
 
 @contextlib.contextmanager

@@ -29,7 +29,6 @@ from ._source import (
     tree_of,
 )
 
-MOST = 50  # calls that are looked at, of each
 OUTWARD = 4  # callers that may be made opaque in the function's place
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -49,31 +48,22 @@ def seen(file: str, name: str, fn: Any) -> Any:
     if not inspect.isfunction(fn):
         return _called(file, name, fn)
     signature = inspect.signature(fn)
-    count = 0
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count > MOST:
-            return fn(*args, **kwargs)
-        bound = signature.bind(*args, **kwargs).arguments
-        before = [t.detach().clone() for t in _tensors(bound)]
-        result = fn(*args, **kwargs)
-        after = _tensors(bound)
-        told = {
+    def told(call: _told.Call) -> dict[str, Any]:
+        bound = signature.bind(*call.args, **call.kwargs).arguments
+        return {
             "file": file, "name": name, "callers": _callers(),
             "arguments": {k: _described(v) for k, v in bound.items()
                           if k != "self"},
             "self": isinstance(bound.get("self"), torch.nn.Module),
-            "result": _described(result),
-            "is_plain": all(map(_same, before, after))
-            and not _storages(after) & _storages(_tensors(result)),
+            "result": _described(call.result),
+            "is_plain": call.is_unchanged and not _storages(
+                bound) & _storages(call.result),
         }
-        _told.tell(told)
-        return result
 
+    call: Any = _told.watched(fn, told)
     call.__name__, call.__qualname__ = fn.__name__, fn.__qualname__
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__signature__ = signature
     return call
 
 
@@ -90,18 +80,9 @@ def _called(file: str, name: str, fn: Any) -> Any:
     return call
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [t for t in torch.utils._pytree.tree_leaves(value)
-            if isinstance(t, torch.Tensor)]
-
-
-def _storages(tensors: list[torch.Tensor]) -> set[int]:
-    return {t.untyped_storage()._cdata for t in tensors if t.numel()}
-
-
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and torch.equal(
-        torch.nan_to_num(a), torch.nan_to_num(b.detach()))
+def _storages(value: Any) -> set[int]:
+    return {t.untyped_storage()._cdata for t in _told.tensors(value)
+            if t.numel()}
 
 
 def _described(value: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib.metadata
@@ -152,6 +153,22 @@ def calling(frame: Any, end: Any = None) -> Place | None:
 
 def code(place: Place) -> str:
     return linecache.getline(place.file, place.line).strip()
+
+
+def with_around(place: Place, names: Sequence[str]) -> Place | None:
+    """The innermost `with` around a line that speaks of one of the names."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(place.file)))
+    except (SyntaxError, ValueError):
+        return None
+    found = None
+    for node in ast.walk(tree):  # from the outermost
+        if isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno <= \
+                place.line <= (node.end_lineno or 0) and any(
+                    name in ast.unparse(item.context_expr)
+                    for item in node.items for name in names):
+            found = Place(place.file, node.lineno, place.function)
+    return found
 
 
 _DEF = re.compile(r"\s*(async\s+)?def\s")

@@ -9,6 +9,7 @@ parses.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ class Root(NamedTuple):
     code: str
     text: str
     named: tuple[str, int, str, int]  # the report's file, line, and `at`
+    hits: int = 1
 
 
 class Proposal(NamedTuple):
@@ -99,7 +101,8 @@ def _flags(root: Root, context: Context) -> Iterator[Proposal]:
     """Switches are set in the script, after its imports."""
     wanted = list(_FLAGS.get(root.id, ()))
     if root.stage == "recompile":
-        wanted += [lines for part, lines in _GUARDS if part in root.text]
+        guard = root.text.split("\n")[0]  # of those that failed, the first
+        wanted += [lines for part, lines in _GUARDS if part in guard]
     if "warnings.warn(" in root.code:
         wanted.append(["import warnings", _CONFIG +
                        "reorderable_logging_functions.add(warnings.warn)"])
@@ -230,6 +233,31 @@ def _where_parts(text: str, tree: ast.Module, statement: ast.If
     return None, ""
 
 
+_ATTRIBUTE = re.compile(r"\bself\.(\w+) ==")
+
+
+def _tensor_attribute(root: Root, text: str, tree: ast.Module,
+                      statement: ast.stmt) -> Made:
+    """A number of a module that changes, in a tensor: no guard holds its
+    value."""
+    guarded = _ATTRIBUTE.search(
+        root.text.split("\n")[0]) if root.stage == "recompile" \
+        else None
+    owner = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)
+                  and n.lineno <= statement.lineno <= (n.end_lineno or 0)),
+                 None)
+    for node in ast.walk(owner) if guarded and owner else ():
+        if isinstance(node, ast.Assign) and isinstance(
+                node.value, ast.Constant) and type(node.value.value) in (
+                    int, float) and guarded and [
+                        ast.unparse(t) for t in node.targets] == [
+                            f"self.{guarded[1]}"]:
+            new = replaced(text, node.value,
+                           f"torch.tensor({segment(text, node.value)})")
+            yield ("rewrite", f"keep self.{guarded[1]} in a tensor",
+                   _source.after_imports(new, ["import torch"]) or new)
+
+
 def _clone(_: Root, text: str, tree: ast.Module, statement: ast.stmt) -> Made:
     for call in _calls(statement):
         if segment(text, call.func).split(".")[-1] == "deepcopy" and call.args:
@@ -357,7 +385,7 @@ def _is_gate(node: ast.expr) -> bool:
         and ast.unparse(node.operand.func).split(".")[-1] in _ASKED
 
 
-ANY: tuple[Maker, ...] = (_gate,)
+ANY: tuple[Maker, ...] = (_gate, _tensor_attribute)
 REWRITES: dict[str, tuple[Maker, ...]] = {
     "GB0025": (_leave_out,), "GB4297": (_leave_out,),
     "GB0088": (_ungated,),

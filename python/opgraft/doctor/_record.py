@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from . import _places
+from . import _guards, _places
 from ._events import Writer
 from ._places import Place, Site, absolute
 
@@ -70,6 +70,7 @@ class Frame:
     is_raised: bool = False  # the error went on to the caller
     called_at: Place | None = None  # your line that called it
     failed_at: Site | None = None  # the operator that a backend refused
+    guarded_at: Site | None = None  # what a failed guard is about
     breaks: list[Break] = dataclasses.field(default_factory=list)
     # Graphs of its attempts, and the lines that speak of them: Dynamo may
     # begin again after a backend ran, and then only the last attempt counts.
@@ -97,6 +98,9 @@ class Recorder:
         self._counts = {"frame": 0, "graph": 0}
         self._broken: dict[tuple[str, str, int], int] = {}
         self._break_sites: dict[int, Site] = {}  # by frame
+        # By what is guarded, and whose it is: one cause that makes several
+        # frames compile again, or reaches the limit, is one root.
+        self._guard_sites: dict[tuple[str, str], Site] = {}
         self._graph_of: dict[str, int] = {}  # compile id -> graph
         self._seen_sources: set[tuple[str, int]] = set()
         self.entries: list[Entry] = []
@@ -104,6 +108,7 @@ class Recorder:
         self.hooks_ns = 0
         self.compile_ns = 0
         self.is_paused = False
+        self.again = 0  # frames that were compiled while steps were timed
 
     # --- Bookkeeping ---------------------------------------------------------
 
@@ -192,11 +197,29 @@ class Recorder:
             return  # below the entry: a library's frame in a gap
         entry.skip_reason = reason
         place = _places.definition(code)
+        id = self._next("frame")
+        if reason.startswith(_MODE_IS_ACTIVE):
+            self._mode_is_active(entry, id, reason)
         self._writer.line(
-            "frame", id=self._next("frame"), entry=entry.id,
+            "frame", id=id, entry=entry.id,
             name=place.function, file=absolute(place.file), line=place.line,
             outcome="skipped", reason=reason,
         )
+
+    def _mode_is_active(self, entry: Entry, frame: int, reason: str) -> None:
+        """Nothing is compiled under a dispatch mode, however often the function
+        is compiled without one: at the `with` that enters it, else the call."""
+        from torch.utils._python_dispatch import (
+            _get_current_dispatch_mode_stack,
+        )
+
+        names = [type(m).__name__.lstrip("_")
+                 for m in _get_current_dispatch_mode_stack()]
+        called = entry.caller or entry.place
+        place = _places.with_around(called, names) or called
+        self.cause("skip", Site(place, None, _places.owner(place.file)),
+                   title=f"a dispatch mode is active: {', '.join(names)}",
+                   text=reason, frame=frame, entry=entry.id)
 
     def _called_at(self, caller: Any) -> Place | None:
         """Your line, below the entry, from which a frame is called."""
@@ -337,12 +360,17 @@ class Recorder:
         title, text = _title_and_text(error)
         id = _registry_id(title) or _registry_id(
             getattr(error, "gb_type", None) or "")
+        if made.code.co_flags & _ASYNC and title == _NO_BYTECODE:
+            title = "a coroutine is compiled, and Dynamo cannot trace `await`"
+        stage = _stage(error, title)
+        if stage == "recompile" and made.guarded_at is not None:
+            site = made.guarded_at  # the limit that its guards have reached
         key = (site.place.file, site.place.line, id)
         if key in made.causes:
             return
         made.causes.add(key)
         made.breaks.append(Break(site, stack[0].line if stack else 0, title,
-                                 text, id, _stage(error, title)))
+                                 text, id, stage))
 
     def broke_in_log(self, stack: list[Place], title: str, id: str) -> None:
         """A break that only the log tells of."""
@@ -370,31 +398,48 @@ class Recorder:
                        frame=made.id, entry=made.entry)
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
-        self._recompile(frame.f_code, reasons)
+        self._recompile(frame.f_code, reasons, frame.f_locals.get("self"))
 
-    def _recompile(self, code: types.CodeType, reasons: list[str]) -> None:
+    def _recompile(self, code: types.CodeType, reasons: list[str],
+                   owner: Any = None) -> None:
         made = self.frame
-        guard = reasons[0] if reasons else ""
+        if made is not None and self._is_first(made):
+            return
+        reason = reasons[0] if reasons else ""
+        guard = _guards.plain(reason)
+        site = self._recompile_site(made, reason, code, owner)
         if made is not None:
             made.causes.add(("recompile",))
+            made.guarded_at = site
+        means = _guards.meaning(guard)
         self.cause(
-            "recompile", self._recompile_site(made, guard, code),
-            title="a guard failed, and the function was compiled again",
+            "recompile", site, title=f"guard failed: {guard or 'not known'}"
+            + (f" ({means})" if means else ""),
             text="\n".join(reasons), guard=guard,
             frame=made.id if made else 0, entry=made.entry if made else 0,
         )
 
-    def _recompile_site(self, made: Frame | None, guard: str,
-                        code: types.CodeType) -> Site:
-        """Where the guarded value is read; where a break made it, the break."""
+    def _is_first(self, made: Frame) -> bool:
+        """Several functions are entered through one frame of PyTorch's, which
+        is then compiled for each: that is no recompile."""
+        entry = self._entry_at(made.entry)
+        return entry is not None and not entry.is_captured and _places.owner(
+            made.code.co_filename) == _places.PYTORCH
+
+    def _recompile_site(self, made: Frame | None, reason: str,
+                        code: types.CodeType, owner: Any) -> Site:
+        """Where the guarded value is read first; where a break made it, the
+        break."""
         before = self._break_sites.get(made.after) if made else None
-        if before is not None and _FROM_BREAK.search(guard):
+        if before is not None and _FROM_BREAK.search(reason):
             return before
-        found = _guard_site(guard, code)
-        if found is not None:
-            return found
         place = _places.definition(code)
-        return Site(place, None, _places.owner(place.file))
+        about = _guards.subject(_guards.plain(reason))
+        whose = type(owner).__qualname__ if about.startswith(
+            "self.") else place.function
+        return self._guard_sites.setdefault(
+            (about, f"{code.co_filename}:{whose}"), _guard_site(reason, code)
+            or Site(place, None, _places.owner(place.file)))
 
     # --- Graphs --------------------------------------------------------------
 
@@ -561,8 +606,11 @@ _AUTOGRAD = re.compile(
     "double backward|donated buffer|inplace operation|backward formula|"
     "register_autograd|saved_tensors_hooks|does not require grad|"
     "derivative for .* is not implemented|Trying to backward")
+_MODE_IS_ACTIVE = "non-infra torch dispatch mode"
 _FROM_BREAK = re.compile(r"\b___stack\d+\b")  # what a break left behind
-_GUARD_LINE = re.compile(r"# ([^#\n]+?):(\d+) in (\w+)")
+_GUARD_LINE = re.compile(r"# ([^#\n]+?):(\d+) in ([\w<>]+)")
+_NO_BYTECODE = "Missing bytecode handler"
+_ASYNC = inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE
 _GENERATORS = (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
                | inspect.CO_COROUTINE)
 

@@ -69,6 +69,7 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
     _logs.stand_in(installed, recorder)
     status, text = "ok", ""
     total = ok = 0
+    stretch = 0.0
     try:
         yield recorder
     except SystemExit as error:
@@ -86,13 +87,13 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
         with contextlib.suppress(KeyboardInterrupt):
             recorder.finish()
             total, ok = _frame_counters()
-            _measure.measure(recorder, writer, runs)
+            stretch = _measure.measure(recorder, writer, runs)
         for name, state in installed.states.items():
             writer.line("hook", name=name, state=state.split(":")[0],
                         text=state)
         installed.remove()
         writer.line("counts", total=total, ok=ok, hooks_ns=recorder.hooks_ns,
-                    compile_ns=recorder.compile_ns)
+                    compile_ns=recorder.compile_ns, stretch=stretch)
         writer.line("end", status=status, text=text)
         writer.close()
 

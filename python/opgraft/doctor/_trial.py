@@ -41,6 +41,7 @@ PATIENCE = 10  # wall time for each second of processor time
 BLOCKS = 7  # of either side, in each of two halves, before they are compared
 ROUNDS = 280
 ROUNDS_S = 30.0
+LATE = "it took too long"
 _ANSWER = struct.Struct("<q")
 
 
@@ -105,14 +106,14 @@ class Outcome:
             self.child = None
 
 
-def compared_ms(before: Outcome, after: Outcome, slower: float
-                ) -> tuple[float, float] | None:
+def compared_ms(before: Outcome, after: Outcome, slower: float,
+                most_s: float = ROUNDS_S) -> tuple[float, float] | None:
     """One step of each: the least of blocks that were timed in turns. None
     where the machine is too noisy to say whether `after` takes `slower` times
     as long: the least of even and of odd rounds and the middle of all must
     agree on that."""
     sides: tuple[list[int], list[int]] = [], []
-    end = time.monotonic() + ROUNDS_S
+    end = time.monotonic() + min(ROUNDS_S, most_s)
     for count in range(1, ROUNDS + 1):
         for side, child in zip(sides, (before.child, after.child)):
             ns = child.block_ns(ROUNDS_S) if child is not None else None
@@ -151,9 +152,10 @@ def report_of(events: Path) -> dict[str, Any] | None:
 
 
 def attempt(script: str, arguments: list[str], texts: Texts, runs: int,
-            timeout_s: float, eager_seen: Path | None = None) -> Outcome:
-    """One run, of `timeout_s` processor time at most; the outcome's owner
-    closes it. With `eager_seen` nothing is compiled, and calls that _adoption,
+            timeout_s: float, most_s: float, eager_seen: Path | None = None
+            ) -> Outcome:
+    """One run, of `timeout_s` processor time and `most_s` in all; the outcome's
+    owner closes it. With `eager_seen` nothing is compiled, and calls that _adoption,
     _opaque and _values watch are told to that file."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -166,12 +168,13 @@ def attempt(script: str, arguments: list[str], texts: Texts, runs: int,
             signal.setitimer(signal.ITIMER_PROF, timeout_s)
             _in_child(script, arguments, texts, runs, folder, eager_seen, its)
         its.close()
-        return _outcome(child, folder, timeout_s, eager_seen is None)
+        return _outcome(child, folder, min(PATIENCE * timeout_s, most_s),
+                        eager_seen is None)
 
 
-def _outcome(child: Child, folder: Path, timeout_s: float, is_read: bool
+def _outcome(child: Child, folder: Path, wait_s: float, is_read: bool
              ) -> Outcome:
-    end = time.monotonic() + PATIENCE * timeout_s
+    end = time.monotonic() + wait_s
     used = child.answer(end - time.monotonic())
     if used is None or not is_read:
         is_late = time.monotonic() >= end
@@ -179,7 +182,7 @@ def _outcome(child: Child, folder: Path, timeout_s: float, is_read: bool
             os.kill(child.pid, signal.SIGKILL)
         code = child.end()
         if is_late or code == -signal.SIGPROF:
-            return Outcome("it took too long", seconds=timeout_s)
+            return Outcome(LATE)
         return Outcome("" if used is not None and code == 0
                        else f"it ended with status {code}")
     outcome = Outcome("", seconds=used / 1e9, child=child)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,27 +31,30 @@ from . import (
 from ._propose import Context, Proposal, Root
 from ._trial import Outcome
 
-BUDGET_S = 600.0  # of processor time, for all trials; the rest stays proposed
 SLOWEST = 5.0  # a trial may take so many times what the first run took
 FEWEST_S = 120.0  # of processor time
-ROUNDS = 2  # what could not be mended is tried again when something else was
+# Of one root, in each round: the likeliest edits of all roots come first. What
+# could not be mended is tried again when something else was.
+TRIALS = (2, 12, 12)
 DEPTH = 3  # edits that mend one root together, each what the last uncovered
-TRIALS = 12  # for one root
 KEPT = 0.5  # of the operators that are compiled must be so afterwards
 SLOWER = 1.1  # a step that takes so many times as long is no remedy
 
+_UNTRIED = "not tried: time was up (--budget)"
 _TRIED = ("dynamo", "skip", "recompile", "autograd")
 
 
 def verify(events: Path, script: str, arguments: list[str], runs: int,
-           patch: str | None) -> int:
+           patch: str | None, budget_s: float) -> int:
     """Appends `fix` lines to an event file; writes the verified ones, all
-    together, to `patch`. 0, or 2 where the file cannot be read."""
+    together, to `patch`. What was not tried when `budget_s` is over stays
+    proposed. 0, or 2 where the file cannot be read."""
     _trial.prepare()
     report = _trial.report_of(events)
     if report is None:
         return 2
-    search = Search(events, os.path.abspath(script), arguments, runs)
+    search = Search(events, os.path.abspath(script), arguments, runs,
+                    budget_s)
     search.go(report)
     if patch is not None:
         _write_patch(patch, _source.diff(search.texts))
@@ -76,7 +80,7 @@ def root_of(found: dict[str, Any]) -> Root:
                 found["code"], found["text"],
                 (os.path.expanduser(found["file"]), found["line"],
                  os.path.expanduser(at["file"]) if at else "",
-                 at["line"] if at else 0))
+                 at["line"] if at else 0), found["hits"])
 
 
 def site(root: Root) -> tuple[str, ...]:
@@ -90,6 +94,13 @@ def _group(stage: str) -> str:
 
 def _is_recompile(root: Root) -> bool:
     return root.stage == "recompile"
+
+
+def _is_once(root: Root, left: list[Root]) -> bool:
+    """Whether a function that was compiled again and again is so once only:
+    the first change of a size or a number makes it dynamic."""
+    hits = sum(r.hits for r in left if site(r) == site(root))
+    return _is_recompile(root) and hits == 1 < root.hits
 
 
 def _worth(found: list[dict[str, Any]]) -> list[Root]:
@@ -107,15 +118,17 @@ class Verdict(NamedTuple):
 
 class Search:
     def __init__(self, events: Path, script: str, arguments: list[str],
-                 runs: int) -> None:
+                 runs: int, budget_s: float) -> None:
         self.events = events
         self.script = script
         self.arguments = arguments
         self.runs = runs
         self.texts: dict[str, str] = {}  # with every fix that is verified
         self.now = Outcome("not run")
-        self._spent_s = 0.0
-        self._trials = 0
+        self._budget_s = budget_s
+        self._begin = time.monotonic()
+        self._trials = 0  # for the root at hand
+        self._most = 0
         self._seen: dict[str, Any] = {}
         self._around: Any = ({}, {})
         self._values: dict[str, Any] = {}
@@ -127,6 +140,9 @@ class Search:
         self._left = sorted(_worth(report["roots"]), key=_is_recompile)
         if not self._left:
             return
+        self._say(f"{len(self._left)} root causes to mend, in "
+                  f"{self._budget_s:.0f} s at most (--budget; --no-verify "
+                  "tries nothing); first a run of the script as it is")
         self.now = self._attempt({})
         try:
             if self.now.error != report["run"]["error"] \
@@ -142,7 +158,7 @@ class Search:
     def _rounds(self) -> None:
         best: dict[Root, tuple[Proposal, Verdict]] = {}
         reached = 0.0
-        for _ in range(ROUNDS):
+        for self._most, is_last in zip(TRIALS, (False, True, True)):
             before = len(self._left)
             self._observe([r for r in map(self._moved, self._left) if r])
             for root in list(self._left):
@@ -157,7 +173,7 @@ class Search:
                 if tried[1].status == "verified":
                     reached = tried[1].after_ms
                     self._keep(root, *tried)
-            if not self._left or len(self._left) == before:
+            if not self._left or is_last and len(self._left) == before:
                 break
         for root in self._left:
             if root in best:
@@ -168,15 +184,21 @@ class Search:
     def _attempt(self, texts: dict[str, str],
                  seen: Path | None = None) -> Outcome:
         timeout = max(FEWEST_S, SLOWEST * self.now.seconds)
-        outcome = _trial.attempt(self.script, self.arguments,
-                                 {**self.texts, **texts}, self.runs, timeout,
-                                 seen)
-        self._spent_s += outcome.seconds
-        return outcome
+        return _trial.attempt(self.script, self.arguments,
+                              {**self.texts, **texts}, self.runs, timeout,
+                              self._left_s(), seen)
+
+    def _left_s(self) -> float:
+        return max(self._budget_s - (time.monotonic() - self._begin), 0)
+
+    def _say(self, text: str) -> None:
+        print(f"opgraft doctor: {time.monotonic() - self._begin:.0f} s: "
+              f"{text}", file=sys.stderr, flush=True)
 
     def _observe(self, roots: list[Root]) -> None:
         """What calls near the roots take and give, from one eager run."""
         places = [(r.file, r.line) for r in roots]
+        self._say("eager runs, to see what calls take and give")
         self._seen, self._values, self._around = {}, {}, ({}, {})
         with tempfile.TemporaryDirectory() as folder:
             for file, text in _adoption.observed(places, self.texts).items():
@@ -219,12 +241,11 @@ class Search:
         for proposal in _propose.proposals(root, context):
             if hides_most and proposal.is_opaque:
                 continue  # one further out hides more
-            if self._spent_s > BUDGET_S or self._trials >= TRIALS:
-                return best or (proposal, Verdict(
-                    "proposed", "not tried: time was up"))
+            if self._left_s() <= 0 or self._trials >= self._most:
+                return best or (proposal, Verdict("proposed", _UNTRIED))
             self._trials += 1
-            _say(f"{os.path.basename(root.file)}:{root.line}: "
-                 f"{proposal.title}")
+            self._say(f"trying {os.path.basename(root.file)}:{root.line}: "
+                      f"{proposal.title}")
             whole = {**texts, **proposal.texts}
             made = proposal._replace(texts=whole)
             is_call = hides or proposal.class_ == "adopt"
@@ -266,6 +287,8 @@ class Search:
                    ) if found else None
 
     def _judge(self, root: Root, after: Outcome, hides: bool) -> Verdict:
+        if after.error == _trial.LATE and self._left_s() <= 0:
+            return Verdict("proposed", _UNTRIED)
         if after.error and after.error != self.now.error:
             return Verdict("failed", after.error)
         changed = _outputs.difference(self.now.outputs, after.outputs)
@@ -275,7 +298,8 @@ class Search:
         left = sorted(_worth(after.roots), key=_is_recompile)
         have = Counter(site(r) for r in left)
         had = Counter(site(r) for r in _worth(self.now.roots))
-        if have[site(root)] >= max(had[site(root)], 1):
+        if have[site(root)] >= max(had[site(root)], 1) and not _is_once(
+                root, left):
             return Verdict("refuted", "the root is still there")
         others = tuple(r for r in left if have[site(r)] > had[site(r)])
         if others:
@@ -291,13 +315,17 @@ class Search:
             return Verdict("refuted", f"of {self.now.captured} operators that "
                            f"are compiled {after.captured} still are",
                            hides_most=True)
-        return self._timed(after)
+        times = f"it is compiled again once, {root.hits} times before" if have[
+            site(root)] else "the root is gone"
+        return self._timed(after, f"the results are the same, and {times}")
 
-    def _timed(self, after: Outcome) -> Verdict:
-        same = "the results are the same, and the root is gone"
+    def _timed(self, after: Outcome, same: str) -> Verdict:
         if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
             return Verdict("proposed", f"{same}; no step was timed")
-        times = _trial.compared_ms(self.now, after, SLOWER)
+        times = _trial.compared_ms(self.now, after, SLOWER, self._left_s())
+        if times is None and self._left_s() <= 0:
+            return Verdict("unverified", f"{same}; time was up before a step "
+                           "was timed (--budget)")
         if times is None:
             return Verdict("unverified", f"too noisy: {same}, but whether a "
                            "step takes longer could not be told")
@@ -343,8 +371,3 @@ class Search:
                       if line.startswith(b"counts"))
         with open(self.events, "ab") as file:
             file.write(counts + b"\treachable_ms=" + repr(ms).encode() + b"\n")
-
-
-def _say(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"opgraft doctor: trying {text}", file=sys.stderr)

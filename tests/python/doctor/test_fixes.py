@@ -223,7 +223,7 @@ def remembered(script, arguments, texts, *rest):
     return outcome
 
 
-def compared_ms(before, after, most):
+def compared_ms(before, after, *_):
     texts = next(texts for outcome, texts in tried if outcome is after)
     return 1.0, 1.0 if any("_taken_as(" in t for t in texts.values()) else 2.0
 
@@ -300,8 +300,8 @@ def doctored(folder: Path, script: str, **environment: str) -> Any:
     """The report on model.py, with its fixes in fixes.patch."""
     (folder / "model.py").write_text(script)
     done = subprocess.run(
-        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
-         "report.json", "--apply", "fixes.patch", "model.py"], cwd=folder,
+        [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--budget",
+         "900", "--json", "report.json", "--apply", "fixes.patch", "model.py"], cwd=folder,
         capture_output=True, text=True,
         env={**os.environ, "NO_COLOR": "1", **environment})
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ SCENES = Path(__file__).resolve().parents[3] / "examples" / "doctor_scenes"
 def doctor(folder: Path, *words: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "opgraft.doctor", "--runs", "3", "--json",
-         "report.json", *words], cwd=folder, capture_output=True, text=True,
+         "report.json", "--budget", "900", *words], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "NO_COLOR": "1"})
     assert done.returncode == 0, done.stderr
     return json.loads((folder / "report.json").read_text())
