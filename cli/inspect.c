@@ -13,6 +13,7 @@ static const cli_option options[] = {
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
     {"threads", "N", "threads of the call, which its workspace may be for (1)",
      't'},
+    {"hosts", NULL, "of a module: which hosts it serves, what each lacks", 0},
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
     {"dot", NULL, "of a graph: a picture for Graphviz", 0},
@@ -430,12 +431,17 @@ static int inspect_run(const cli_args *args) {
         "inspect` shows how");
   if (cli_is_graph(args->operands[0]))
     return cli_graph_inspect(args, args->operands[0]);
+  if (cli_has(args, "hosts") && args->operand_count > 1)
+    return cli_error("inspect: --hosts is of a module, without a call");
   for (size_t i = 0; i < sizeof of_graphs / sizeof *of_graphs; ++i)
     if (cli_has(args, of_graphs[i]))
       return cli_error("inspect: --%s is for graphs (*.og), %s is none",
                        of_graphs[i], args->operands[0]);
   if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
-  const int result = module_inspect(args, module.module);
+  const int result =
+      cli_has(args, "hosts")
+          ? cli_hosts_print(module.object, module.module, cli_has(args, "json"))
+          : module_inspect(args, module.module);
   cli_module_close(&module);
   return result;
 }
@@ -445,7 +451,8 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--dot] [--passes] [--fused] [--asm] [--isa SET] [--mode MODE]",
+        "[--hosts] [--dot] [--passes] [--fused] [--asm] [--isa SET] "
+        "[--mode MODE]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "
         "call: the dims\nthat the shape rule binds, the results, the workspace "
