@@ -76,6 +76,7 @@ static void share_copy(void *state, int64_t begin, int64_t end,
 
 typedef struct task {
   const void *packed;  // its columns of b, or NULL
+  const void *next;    // those of the next task, or NULL
   const char *x;
   int64_t x_stride;
   const char *b;  // column 0
@@ -188,7 +189,7 @@ static void task_run(const packed_matmul *s, const task *t) {
                          .worker = t->worker};
   og_gemm(s->element)
       ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
-            NULL, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
+            t->next, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
             t->scratch, s->element);
 }
 
@@ -215,6 +216,9 @@ static task task_make(const running *r, int64_t index, int32_t worker) {
   if (r->panels != NULL)
     t.packed =
         (const char *)r->panels + og_packed_bytes(t.column, of->k, s->element);
+  if (r->panels != NULL && cut->row_tasks == 1 && t.column + t.columns < of->n)
+    t.next =
+        (const char *)t.packed + og_packed_bytes(t.columns, of->k, s->element);
   t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * of->k * item
