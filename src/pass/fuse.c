@@ -74,6 +74,28 @@ static bool is_worth_it(const og_fuser *f, const og_unit *unit) {
   return unit->count > 1 || f->graph->nodes[unit->first].op != OG_IR_copy;
 }
 
+static bool has_dim(const og_unit *unit, int32_t d, const og_value *value) {
+  const int32_t own = d - (unit->ndim - value->ndim);
+  return own >= 0 && value->shape[own] == unit->shape[d];
+}
+
+// A program has no sizes, so its rows are those of its operands and results: a
+// dim that a member repeats and another reduces would be in none of them.
+static bool has_rows(const og_fuser *f, const og_unit *unit,
+                     const og_node *made) {
+  const og_value *values = f->graph->values;
+  for (int32_t d = 0; d < unit->ndim; ++d) {
+    bool found = unit->shape[d] == OG_SIZE_ONE;
+    for (int32_t i = 0; i < made->in_count; ++i)
+      found |= has_dim(unit, d, &values[made->in[i]]);
+    for (int32_t r = 0; r < made->out_count; ++r)
+      found |= values[made->out[r]].ndim == unit->ndim &&
+               has_dim(unit, d, &values[made->out[r]]);
+    if (!found) return false;
+  }
+  return true;
+}
+
 // Takes a unit's members out; the last one's place is the program's.
 static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   const og_unit *unit = &f->units[u];
@@ -87,6 +109,11 @@ static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   OG_TRY(og_fuse_write(f, u, &made));
   // What reads nothing or gives nothing is for others to remove.
   if (made.in_count == 0 || made.out_count == 0) return OG_OK;
+  if (!has_rows(f, unit, &made)) {
+    for (int32_t n = unit->first; n >= 0; n = f->next[n])
+      nodes[n].apart_reason = "no operand or result has its rows";
+    return OG_OK;
+  }
   made.file = nodes[unit->last].file;
   made.line = nodes[unit->last].line;
   made.member_count = unit->count;
