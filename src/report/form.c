@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/plain.h"
-
 og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
                           void *user, opgraft_error *error) {
   const bool failed = out->failed;
@@ -74,31 +72,6 @@ bool og_report_is_loss(const opgraft_report *report) {
   const og_joined *joined = &report->joined;
   return og_joined_times(joined) == OG_TIMES_DIFFERENT &&
          joined->compiled_ns.median > joined->eager_ns.median;
-}
-
-void og_report_verdict_add(og_text *out, const opgraft_report *report) {
-  const og_joined *joined = &report->joined;
-  const og_times times = og_joined_times(joined);
-  if (times == OG_TIMES_BUSY) {
-    og_text_add(out, "too noisy: the machine is busy (fixed work took up to ");
-    og_add_fixed(out, joined->stretch, 1);
-    og_text_add(out, " times its least)");
-  } else if (times == OG_TIMES_SPREAD) {
-    og_text_add(out, "too noisy: the spread is larger than the difference");
-  } else if (og_report_is_loss(report)) {
-    og_text_add(out, "compiling is a net loss");
-  } else {
-    og_add_fixed(out, joined->eager_ns.median / joined->compiled_ns.median, 2);
-    og_text_add(out, " times eager's speed");
-  }
-}
-
-void og_spread_add(og_text *out, const og_spread *spread) {
-  og_time_add(out, spread->median);
-  if (spread->high <= spread->low || spread->median <= 0) return;
-  og_text_add(out, " +- ");
-  og_add_fixed(out, (spread->high - spread->low) / spread->median * 50, 0);
-  og_text_add(out, " %");
 }
 
 void og_add_fixed(og_text *out, double value, int digits) {
