@@ -5,6 +5,8 @@
 #   make demo       build an operator, train a classifier with it, check it
 #   make test       C unit tests, text tests, Python tests
 #   make test-full  the slow Python tests
+#   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
+#                   make hosts-environments installs them
 #   make test-isa   all of them under each instruction set of the machine
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
@@ -37,7 +39,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-isa sanitize sanitize-python \
+.PHONY: setup demo test test-full test-hosts hosts-environments test-isa sanitize sanitize-python \
   valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -71,6 +73,20 @@ test: setup build
 
 test-full: setup build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) full
+
+# A host that is not in the main environment has one of its own.
+HOST_ENVIRONMENTS := $(patsubst requirements/%.txt,.venv-%/.ready,\
+  $(wildcard requirements/*.txt))
+
+hosts-environments: $(HOST_ENVIRONMENTS)
+
+.venv-%/.ready: requirements/%.txt
+	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet -r $<
+	touch $@
+
+test-hosts: setup build hosts-environments
+	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
 
 test-isa: setup build
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa

@@ -16,6 +16,7 @@ with its C++ wrapper, AOTInductor, ONNX Runtime and OpenVINO.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 import time
@@ -164,12 +165,12 @@ def lane_inputs(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def lane_size(op: Callable[..., Any], size: int, most: int) -> int:
-    """At which the operator takes 50 us, from one at which it takes about so
-    long."""
+    """A power of two at which the operator takes about 50 us, from a size at
+    which it takes about so long."""
     x, y = lane_inputs(size)
     each = harness.measure({"": loop("f(x, y)", f=op, x=x, y=y)},
                            blocks=harness.LEAST_BLOCKS)[""].least
-    return min(max(int(size * OPERATOR_NS / each), 64), most)
+    return min(1 << max(round(math.log2(size * OPERATOR_NS / each)), 6), most)
 
 
 def lane_cases(m: Any) -> dict[str, tuple[Callable[..., Any], int]]:
@@ -227,7 +228,8 @@ def lanes(m: Any, blocks: int) -> dict[str, float]:
                     if lane == "off" or (i % TRIAL == TRIAL - 1
                                          and opgraft.stats(c).lanes > 1):
                         break
-                made[f"{name}, lanes {lane}"] = loop("f(x, y)", f=c, x=x, y=y)
+                made[f"{name}, {size} numbers, lanes {lane}"] = loop(
+                    "f(x, y)", f=c, x=x, y=y)
                 if lane == "auto":
                     print(f"{name}: {lane_verdict(c)}")
         rows = harness.measure(made, blocks=blocks)
@@ -236,9 +238,10 @@ def lanes(m: Any, blocks: int) -> dict[str, float]:
     finally:
         torch.set_num_threads(1)
     harness.print_table("two branches of four operators", rows, 1e3, "us")
-    least = {k: v.least for k, v in rows.items()}
-    return {LANES: least["arithmetic, lanes off"]
-            / least["arithmetic, lanes auto"]}
+    off, auto = (next(v.least for k, v in rows.items()
+                      if k.startswith("arithmetic") and k.endswith(lane))
+                 for lane in ("off", "auto"))
+    return {LANES: off / auto}
 
 
 def lane_verdict(compiled: Any) -> str:

@@ -122,8 +122,10 @@ static bool stage_run(bisection *b, const stage *s, results *out) {
   *out = (results){0};
   opgraft_graph *graph = cli_graph_open(b->path, b->args);
   if (graph == NULL) return false;
+  const opgraft_options options = {.struct_size = sizeof options,
+                                   .disable = s->disable};
   opgraft_executable *executable =
-      cli_executable_create(graph, s->disable, &host);
+      cli_executable_create(graph, &options, &host);
   const bool is_right =
       executable != NULL && executable_run(b, graph, executable, out);
   opgraft_executable_release(executable);

@@ -9,6 +9,7 @@
 static const cli_option options[] = {
     {"output", "FILE.so", "what to write; the first C file's name with .so",
      'o'},
+    {"hosts", "NAMES", "serve these as well, such as torch,jax,onnxruntime", 0},
     {"cc", "CC", "the compiler; else $CC, cc, gcc, clang", 0},
     {"optimize", "LEVEL", "0, 1, 2, 3, s or fast; 3, or 0 with --debug", 'O'},
     {"debug", NULL, "keep names and lines for a debugger", 'g'},
@@ -32,6 +33,8 @@ static int build_run(const cli_args *args) {
   if (args->operand_count == 0)
     return cli_error("build: wanted a C file; `opgraft help build` shows how");
   if (!level_check(cli_value_of(args, "optimize"))) return CLI_FAILED;
+  const cli_host *hosts[CLI_HOSTS_MAX + 1];
+  if (!cli_hosts_parse(cli_value_of(args, "hosts"), hosts)) return CLI_FAILED;
   const char *wanted = cli_value_of(args, "output");
   char *output = wanted != NULL ? cli_format("%s", wanted)
                                 : cli_with_suffix(args->operands[0], ".so");
@@ -43,6 +46,7 @@ static int build_run(const cli_args *args) {
       .optimize = cli_value_of(args, "optimize"),
       .flags = args->rest,
       .flag_count = args->rest_count,
+      .hosts = hosts,
       .is_debug = cli_has(args, "debug"),
       .is_verbose = cli_has(args, "verbose"),
       // A wrong declaration is then found now and not at its first use.
@@ -63,11 +67,13 @@ const cli_command cli_command_build = {
         "wrong declaration is an error here.\nThe output is replaced when "
         "the compiler has succeeded; a process that has the old\none "
         "loaded keeps it. Exit 1: the compiler, or a declaration, says "
-        "no.",
+        "no.\n\n--hosts links what further hosts look up by name into the "
+        "file (docs/hosts.md);\nPyTorch reads any module.",
     .examples =
         "  opgraft build norms.c\n"
         "  opgraft build norms.c rope.c -o norms.so\n"
         "  opgraft build norms.c --cc clang -g -v\n"
+        "  opgraft build norms.c --hosts torch,jax,onnxruntime\n"
         "  opgraft build norms.c -- -march=native -DFAST",
     .options = options,
     .operand = CLI_OPERAND_C,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "reference.h"
 
 static const cli_option options[] = {
     {"json", NULL, "print the report as JSON", 0},
@@ -17,10 +18,15 @@ static const cli_option options[] = {
     {"seed", "N", "sample other calls; equal seeds sample equal calls", 0},
     {"calls", "N", "calls sampled per operator; 40", 0},
     {"limit", "SECONDS", "processor time for one operator's calls; 30", 0},
-    {"reference", "FILE",
+    {"reference", "FILE[:FUNCTION]",
      "a module whose operators of the same names are "
-     "right",
+     "right, or a Python file whose functions are (torch or numpy)",
      0},
+    {"call", "N", "only sampled call N, as a finding's `again` line has it", 0},
+    {"as-shown", "STEPS", "with --call: made smaller as the finding was", 0},
+    {"probe", "NAME", "only this probe beside the plain run", 0},
+    {"no-fork", NULL,
+     "with --call: run it in this process, without limits, for a debugger", 0},
     {"verbose", NULL, "list what was covered as well", 'v'},
     {0},
 };
@@ -46,6 +52,24 @@ static int32_t on_stop(void *user) {
   return cli_stop_signal() != 0;
 }
 
+// --call and --as-shown as the library wants them: "17", "17:3,0".
+static bool call_read(const cli_args *args, char *text, size_t size,
+                      opgraft_check_options *out_options) {
+  const char *steps = cli_value_of(args, "as-shown");
+  int64_t call;
+  if (!cli_number_of(args, "call", 0, INT32_MAX - 1, -1, &call)) return false;
+  if (call < 0) {
+    if (steps == NULL && !cli_has(args, "no-fork")) return true;
+    cli_error("check: --%s needs --call",
+              steps != NULL ? "as-shown" : "no-fork");
+    return false;
+  }
+  snprintf(text, size, "%lld%s%s", (long long)call, steps != NULL ? ":" : "",
+           steps != NULL ? steps : "");
+  out_options->call = text;
+  return true;
+}
+
 static bool options_read(const cli_args *args,
                          opgraft_check_options *out_options) {
   int64_t seed, calls, limit;
@@ -55,6 +79,8 @@ static bool options_read(const cli_args *args,
       .format = cli_has(args, "json") ? OPGRAFT_CHECK_JSON : OPGRAFT_CHECK_TEXT,
       .is_verbose = cli_has(args, "verbose"),
       .op = cli_value_of(args, "op"),
+      .probe = cli_value_of(args, "probe"),
+      .is_inline = cli_has(args, "no-fork"),
   };
   if (host != NULL && strcmp(host, "torch") != 0) {
     cli_error("check: --host is '%s', wanted torch", host);
@@ -143,6 +169,18 @@ static int both_check(const cli_args *args, const opgraft_module *module,
   return core > torch ? core : torch;
 }
 
+// With --reference FILE.py: the functions whose values are right.
+static int python_run(const cli_args *args, const cli_module *subject,
+                      opgraft_check_options *wanted, const char *path) {
+  cli_reference reference;
+  if (!cli_reference_open(path, &reference)) return CLI_FAILED;
+  wanted->compute = cli_reference_compute;
+  wanted->compute_state = &reference;
+  const int result = both_check(args, subject->module, wanted, subject->object);
+  cli_reference_close(&reference);
+  return result;
+}
+
 // With --reference: the module whose values are right.
 static int compare_run(const cli_args *args, const cli_module *subject,
                        opgraft_check_options *wanted) {
@@ -150,6 +188,8 @@ static int compare_run(const cli_args *args, const cli_module *subject,
   cli_module reference = {0};
   if (wanted->op != NULL && cli_op_find(subject->module, wanted->op) == NULL)
     return CLI_FAILED;
+  if (path != NULL && cli_is_python_reference(path))
+    return python_run(args, subject, wanted, path);
   if (path != NULL && !cli_module_open(path, &reference)) return CLI_FAILED;
   wanted->reference = reference.module;
   const int result = both_check(args, subject->module, wanted, subject->object);
@@ -160,8 +200,12 @@ static int compare_run(const cli_args *args, const cli_module *subject,
 static int check_run(const cli_args *args) {
   opgraft_check_options wanted;
   cli_module subject;
+  char call[320];
   const char *path = cli_only_operand(args, "a module or C file");
-  if (path == NULL || !options_read(args, &wanted)) return CLI_FAILED;
+  if (path == NULL || !options_read(args, &wanted) ||
+      !call_read(args, call, sizeof call, &wanted))
+    return CLI_FAILED;
+  wanted.subject = path;
   if (!cli_module_open(path, &subject)) return CLI_FAILED;
   cli_stop_watch();
   const int result = compare_run(args, &subject, &wanted);

@@ -91,6 +91,16 @@ static int no_compiler(const char *wanted) {
       "install one (on Debian: apt install gcc) or set CC");
 }
 
+// Prints what is missing and returns false.
+static bool hosts_add(const cli_compile_job *job, words *list) {
+  if (job->hosts == NULL) return true;
+  char **link = cli_hosts_link(job->hosts);
+  if (link == NULL) return false;
+  for (char **word = link; *word != NULL; ++word) words_add(list, *word);
+  free(link);
+  return true;
+}
+
 static bool command_make(const cli_compile_job *job, const char *output,
                          words *list) {
   static const char *const always[] = {
@@ -116,6 +126,7 @@ static bool command_make(const cli_compile_job *job, const char *output,
   words_copy(list, "-o");
   words_copy(list, output);
   for (int i = 0; i < job->flag_count; ++i) words_copy(list, job->flags[i]);
+  if (!hosts_add(job, list)) return false;
   words_copy(list, "-lm");
   return true;
 }

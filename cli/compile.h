@@ -7,6 +7,8 @@
 #include <opgraft/opgraft.h>
 #include <stdbool.h>
 
+#include "hosts.h"
+
 typedef struct cli_compile_job {
   const char *const *sources;
   int source_count;
@@ -15,6 +17,8 @@ typedef struct cli_compile_job {
   const char *optimize;  // "3"; NULL: 3, or g where is_debug
   char *const *flags;    // added last
   int flag_count;
+  // Besides those that read any module, ended by NULL; NULL: none.
+  const cli_host *const *hosts;
   bool is_debug;
   bool is_verbose;  // prints the command
   bool is_loaded;   // loads the result before it replaces the output

@@ -78,13 +78,11 @@ static bool can_run_alone(const opgraft_executable *executable) {
 }
 
 opgraft_executable *cli_executable_create(opgraft_graph *graph,
-                                          const char *disable,
+                                          const opgraft_options *options,
                                           const opgraft_host *host) {
   opgraft_error error;
   opgraft_executable *executable;
-  const opgraft_options options = {.struct_size = sizeof options,
-                                   .disable = disable};
-  if (opgraft_graph_finish(graph, &options, &error) != OG_OK ||
+  if (opgraft_graph_finish(graph, options, &error) != OG_OK ||
       opgraft_executable_create(graph, host, &executable, &error) != OG_OK) {
     cli_library_error(&error);
     return NULL;

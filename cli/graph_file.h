@@ -18,7 +18,7 @@ opgraft_graph *cli_graph_open(const char *path, const cli_args *args);
 // Finishes a graph and makes it ready to run. An operator that only a host can
 // run is an error that names all of them. Prints and returns NULL.
 opgraft_executable *cli_executable_create(opgraft_graph *graph,
-                                          const char *disable,
+                                          const opgraft_options *options,
                                           const opgraft_host *host);
 // Which kernel runs which node (opgraft_executable_rules), to be freed.
 char *cli_rules_text(const opgraft_executable *executable);

@@ -13,10 +13,15 @@ static const cli_option options[] = {
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
     {"threads", "N", "threads of the call, which its workspace may be for (1)",
      't'},
+    {"hosts", NULL, "of a module: which hosts it serves, what each lacks", 0},
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
     {"dot", NULL, "of a graph: a picture for Graphviz", 0},
     {"passes", NULL, "of a graph: as the passes leave it", 0},
+    {"fused", NULL, "of a graph: its row programs, and what is in none", 0},
+    {"asm", NULL, "of a graph: the machine code of its row programs", 0},
+    {"isa", "SET", "of --asm: avx2 or avx512 (the one in use)", 0},
+    {"mode", "MODE", "of --passes, --why: reduce-overhead, max-autotune", 0},
     {"module", "FILE", "of a graph: a module with its operators", 'm'},
     {0},
 };
@@ -101,6 +106,7 @@ static void op_print(const opgraft_op *op) {
   row("pointwise", record->pointwise);
   row("reduce", record->reduce);
   row("expect", record->expect);
+  row("reference", record->reference);
   flags_print(record->flags);
   kernels_print(op);
 }
@@ -416,6 +422,8 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
 }
 
 static int inspect_run(const cli_args *args) {
+  static const char *const of_graphs[] = {"dot", "passes", "fused",
+                                          "asm", "isa",    "mode"};
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
@@ -423,13 +431,17 @@ static int inspect_run(const cli_args *args) {
         "inspect` shows how");
   if (cli_is_graph(args->operands[0]))
     return cli_graph_inspect(args, args->operands[0]);
-  if (cli_has(args, "dot") || cli_has(args, "passes"))
-    return cli_error(
-        "inspect: --dot and --passes are for graphs (*.og), %s "
-        "is none",
-        args->operands[0]);
+  if (cli_has(args, "hosts") && args->operand_count > 1)
+    return cli_error("inspect: --hosts is of a module, without a call");
+  for (size_t i = 0; i < sizeof of_graphs / sizeof *of_graphs; ++i)
+    if (cli_has(args, of_graphs[i]))
+      return cli_error("inspect: --%s is for graphs (*.og), %s is none",
+                       of_graphs[i], args->operands[0]);
   if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
-  const int result = module_inspect(args, module.module);
+  const int result =
+      cli_has(args, "hosts")
+          ? cli_hosts_print(module.object, module.module, cli_has(args, "json"))
+          : module_inspect(args, module.module);
   cli_module_close(&module);
   return result;
 }
@@ -439,7 +451,8 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--dot] [--passes]",
+        "[--hosts] [--dot] [--passes] [--fused] [--asm] [--isa SET] "
+        "[--mode MODE]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "
         "call: the dims\nthat the shape rule binds, the results, the workspace "
@@ -449,14 +462,17 @@ const cli_command cli_command_inspect = {
         "--op the call is of the module's first operator.\n\nOf a graph file "
         "(*.og) "
         "it prints the text, as it is or as the passes leave it\n(--passes), "
-        "or "
-        "a picture (--dot).",
+        "or a picture (--dot). --fused prints what mode max-autotune fuses, "
+        "and why\nthe rest stands alone; --asm the machine code of each row "
+        "program, every\ninstruction below the step of the program that it "
+        "computes.",
     .examples =
         "  opgraft inspect norms.c\n"
         "  opgraft inspect norms.so --op rms_norm x=2,768 weight=768 "
         "eps=1e-6\n"
         "  opgraft inspect norms.so x:bf16[2,768] weight:bf16[768] --why\n"
-        "  opgraft inspect m.og --dot | dot -Tsvg > m.svg",
+        "  opgraft inspect m.og --dot | dot -Tsvg > m.svg\n"
+        "  opgraft inspect m.og --asm --isa avx512 s0=128",
     .options = options,
     .operand = CLI_OPERAND_INSPECT,
     .run = inspect_run,

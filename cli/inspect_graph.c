@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opgraft inspect of a graph file: its text, a picture of it, or which kernel
-// runs each of its nodes.
+// opgraft inspect of a graph file: its text, a picture of it, which kernel runs
+// each of its nodes, what is fused, or the code of that.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -61,41 +61,169 @@ static bool sizes_read(const cli_args *args, sizes *s) {
   return true;
 }
 
-static int rules_print(opgraft_executable *executable, const sizes *s) {
-  opgraft_error error;
-  if (opgraft_executable_plan(executable, s->names, s->values, s->count,
-                              &error) != OG_OK)
-    return cli_library_error(&error);
+typedef int (*planned_fn)(const opgraft_executable *executable,
+                          const cli_args *args);
+
+static int rules_print(const opgraft_executable *executable,
+                       const cli_args *args) {
+  (void)args;
   char *text = cli_rules_text(executable);
   fputs(text, stdout);
   free(text);
   return CLI_OK;
 }
 
+static int code_print(const opgraft_executable *executable,
+                      const cli_args *args) {
+  const char *isa = cli_value_of(args, "isa");
+  opgraft_error error;
+  size_t length;
+  if (opgraft_executable_code(executable, isa, NULL, 0, &length, &error) !=
+      OG_OK)
+    return cli_library_error(&error);
+  char *text = cli_alloc(length + 1, 1);
+  const og_status status = opgraft_executable_code(executable, isa, text,
+                                                   length + 1, &length, &error);
+  if (status == OG_OK) fputs(text, stdout);
+  free(text);
+  return status == OG_OK ? CLI_OK : cli_library_error(&error);
+}
+
 // A plan is made, and takes its arena, but nothing runs.
-static int why_print(opgraft_graph *graph, const cli_args *args) {
+static int planned_print(opgraft_graph *graph, const cli_args *args,
+                         const opgraft_options *options, planned_fn print) {
   sizes s = {0};
+  opgraft_error error;
   opgraft_host host = {.struct_size = sizeof host};
   opgraft_executable *executable = NULL;
   int result = CLI_FAILED;
   if (sizes_read(args, &s) && cli_limits_read(args, &host) &&
-      (executable = cli_executable_create(graph, NULL, &host)) != NULL)
-    result = rules_print(executable, &s);
+      (executable = cli_executable_create(graph, options, &host)) != NULL) {
+    const og_status status =
+        opgraft_executable_plan(executable, s.names, s.values, s.count, &error);
+    result =
+        status == OG_OK ? print(executable, args) : cli_library_error(&error);
+  }
   opgraft_executable_release(executable);
   sizes_reset(&s);
   return result;
 }
 
+// --- What is fused -----------------------------------------------------------
+
+// "model.py:12: ", nothing where the node has no source.
+static void source_print(const cli_node *node) {
+  const char *file = cli_node_text(node, "file");
+  if (file[0] != '\0')
+    printf("%s:%lld: ", file, (long long)cli_node_int(node, "line", 0));
+}
+
+static void program_print(const cli_node *program) {
+  const char *text = cli_node_text(program, "text");
+  source_print(program);
+  printf("a row program of %lld nodes\n",
+         (long long)cli_node_int(program, "nodes", 0));
+  while (*text != '\0') {
+    const size_t length = strcspn(text, ";");
+    printf("  %.*s\n", (int)length, text);
+    text += length;
+    text += strspn(text, "; ");
+  }
+}
+
+static int fused_print(const opgraft_executable *executable) {
+  const size_t length = opgraft_executable_describe(executable, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  size_t offset;
+  opgraft_executable_describe(executable, text, length + 1);
+  cli_node *tree = cli_json_parse(text, length, &offset);
+  const cli_node *programs = cli_node_get(tree, "programs");
+  const cli_node *apart = cli_node_get(tree, "apart");
+  const bool is_whole = programs != NULL && apart != NULL;
+  for (const cli_node *p = is_whole ? programs->first : NULL; p; p = p->next)
+    program_print(p);
+  for (const cli_node *n = is_whole ? apart->first : NULL; n; n = n->next) {
+    source_print(n);
+    printf("%s is apart: %s\n", cli_node_text(n, "operator"),
+           cli_node_text(n, "reason"));
+  }
+  if (is_whole)
+    printf("%lld row programs of %lld nodes, %lld nodes apart\n",
+           (long long)cli_node_int(tree, "row_programs", 0),
+           (long long)cli_node_int(tree, "fused_nodes", 0),
+           (long long)apart->count);
+  cli_node_destroy(tree);
+  free(text);
+  return is_whole ? CLI_OK : cli_error("not enough memory");
+}
+
+// Nothing is planned, so that sizes and a host are not needed.
+static int fusion_print(opgraft_graph *graph, const opgraft_options *options) {
+  opgraft_error error;
+  const opgraft_host host = {.struct_size = sizeof host};
+  opgraft_executable *executable;
+  if (opgraft_graph_finish(graph, options, &error) != OG_OK ||
+      opgraft_executable_create(graph, &host, &executable, &error) != OG_OK)
+    return cli_library_error(&error);
+  const int result = fused_print(executable);
+  opgraft_executable_release(executable);
+  return result;
+}
+
 // --- The command -------------------------------------------------------------
+
+static bool flags_read(const cli_args *args, uint32_t *out) {
+  const char *mode = cli_value_of(args, "mode");
+  const bool is_max = mode != NULL && strcmp(mode, "max-autotune") == 0;
+  if (mode != NULL && !is_max && strcmp(mode, "reduce-overhead") != 0) {
+    cli_error(
+        "inspect: --mode is '%s', expected reduce-overhead or max-autotune",
+        mode);
+    return false;
+  }
+  *out = is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE : 0;
+  return true;
+}
 
 static int shown(opgraft_graph *graph, const cli_args *args) {
   opgraft_error error;
-  if (cli_has(args, "why")) return why_print(graph, args);
+  opgraft_options options = {.struct_size = sizeof options};
+  const bool is_code = cli_has(args, "asm"), is_fusion = cli_has(args, "fused");
+  if (!flags_read(args, &options.flags)) return CLI_FAILED;
+  if (is_code || is_fusion) options.flags |= OPGRAFT_OPTION_MAX_AUTOTUNE;
+  if (is_code || cli_has(args, "why"))
+    return planned_print(graph, args, &options,
+                         is_code ? code_print : rules_print);
+  if (is_fusion) return fusion_print(graph, &options);
   if (cli_has(args, "passes") &&
-      opgraft_graph_finish(graph, NULL, &error) != OG_OK)
+      opgraft_graph_finish(graph, &options, &error) != OG_OK)
     return cli_library_error(&error);
   return graph_print(graph, cli_has(args, "dot") ? opgraft_graph_print_dot
                                                  : opgraft_graph_print);
+}
+
+// --passes and --dot may be given together, any other form alone.
+static bool forms_check(const cli_args *args) {
+  static const char *const forms[] = {"asm", "fused", "why", "passes", "dot"};
+  enum { FORMS = sizeof forms / sizeof *forms, ALONE = 3 };
+  const char *first = NULL;
+  for (int i = 0; i < FORMS; ++i) {
+    if (!cli_has(args, forms[i])) continue;
+    if (first != NULL && (i < ALONE || strcmp(first, "passes") != 0)) {
+      cli_error("inspect: --%s and --%s exclude each other", first, forms[i]);
+      return false;
+    }
+    first = forms[i];
+  }
+  if (cli_has(args, "isa") && !cli_has(args, "asm")) {
+    cli_error("inspect: --isa is for --asm");
+    return false;
+  }
+  if (args->operand_count == 1 || cli_has(args, "why") || cli_has(args, "asm"))
+    return true;
+  cli_error("inspect: a graph takes sizes with --why or --asm only, found '%s'",
+            args->operands[1]);
+  return false;
 }
 
 int cli_graph_inspect(const cli_args *args, const char *path) {
@@ -104,13 +232,7 @@ int cli_graph_inspect(const cli_args *args, const char *path) {
     if (cli_has(args, others[i]))
       return cli_error("inspect: --%s is for modules, %s is a graph", others[i],
                        path);
-  const bool is_why = cli_has(args, "why");
-  if (is_why && (cli_has(args, "dot") || cli_has(args, "passes")))
-    return cli_error("inspect: --why and --%s exclude each other",
-                     cli_has(args, "dot") ? "dot" : "passes");
-  if (args->operand_count > 1 && !is_why)
-    return cli_error("inspect: a graph takes sizes with --why only, found '%s'",
-                     args->operands[1]);
+  if (!forms_check(args)) return CLI_FAILED;
   opgraft_graph *graph = cli_graph_open(path, args);
   if (graph == NULL) return CLI_FAILED;
   const int result = shown(graph, args);

@@ -338,8 +338,9 @@ static int planned_run(job *j) {
     return cli_error("%s: holds a byte 0, so it is no text", choose);
   }
   j->host.rules = text;
-  j->executable = cli_executable_create(
-      j->graph, cli_value_of(j->args, "disable"), &j->host);
+  const opgraft_options wanted = {.struct_size = sizeof wanted,
+                                  .disable = cli_value_of(j->args, "disable")};
+  j->executable = cli_executable_create(j->graph, &wanted, &j->host);
   int result = j->executable != NULL ? job_run(j) : CLI_FAILED;
   if (result == CLI_OK && rules != NULL && !rules_write(j, rules))
     result = CLI_FAILED;

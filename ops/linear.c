@@ -68,9 +68,13 @@ static void panels_run(void *state, int64_t begin, int64_t end,
   const int64_t panels = (p->n + OG_PANEL - 1) / OG_PANEL;
   int64_t last = end * p->chunk;
   if (last > panels) last = panels;
+  const void *next =
+      last < panels ? (const char *)p->packed +
+                          og_packed_bytes(last * OG_PANEL, p->k, p->element)
+                    : NULL;
   og_gemm(p->element)
       ->run(p->x, p->k, p->packed, p->m, p->n, p->k, begin * p->chunk, last,
-            NULL, p->y, p->n, p->epilogue,
+            next, p->y, p->n, p->epilogue,
             (char *)p->call->workspace + (int64_t)worker * OG_GEMM_SCRATCH,
             p->element);
 }

@@ -23,6 +23,8 @@ UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),
                       "take an og_kernel_env; ops/ reads calls")}
 # What operators may include of src: og_kernels and the limits for threads.
 GRAINS = "base/grain.h"
+# What the program includes of hosts: their names.
+HOSTS = "hosts/hosts.def"
 # Parallel loops, whose third argument is the grain; 1 and 2 are no limits.
 LOOP = re.compile(r"\bog_(?:run_parallel|parallel_tasks|parallel_for|"
                   r"env_parallel|team_run)\(")
@@ -139,6 +141,7 @@ def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
         local = [path.parent / name, ROOT / own / name, ROOT / name]
         here = any(p.exists() and (ROOT / own) in p.resolve().parents
                    for p in local)
+        here |= own == "cli" and name == HOSTS
         kernel = only_op and (name.startswith("kernel/") or name == GRAINS)
         if not here and not kernel:
             problems.append(f'{where}: "{name}" is not for {own}')

@@ -3,7 +3,7 @@
 """Runs the stages it is given and ends with `N passed, N failed`.
 
 Stages: unit, text, checks, python, full, sanitized, threads, valgrind, fuzz,
-bench, sweep, style, isa.
+bench, sweep, style, isa, hosts.
 Each prints what it does; what is skipped is counted, with the reason.
 """
 
@@ -174,12 +174,13 @@ class PytestRun:
 
 
 def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
-               env: dict[str, str] | None, children: Children) -> PytestRun:
+               env: dict[str, str] | None, children: Children,
+               python: str = sys.executable) -> PytestRun:
     """Runs these files and shows the output, when they are done."""
     print(f"--- {name} begins", flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         report, log = pathlib.Path(tmp) / "report.xml", pathlib.Path(tmp) / "log"
-        words = [sys.executable, "-m", "pytest", "-q", "--durations=4",
+        words = [python, "-m", "pytest", "-q", "--durations=4",
                  f"--junitxml={report}", *extra, *map(str, files)]
         begin = time.monotonic()
         with log.open("wb") as to:
@@ -367,6 +368,26 @@ class Stages:
     def python(self) -> None:
         self.pytest("python", [])
 
+    def hosts(self) -> None:
+        """What further hosts make of one file, and the tests of each host in
+        its own environment, .venv-NAME, over the sources of the package."""
+        folder = ROOT / "tests/conformance"
+        own = [folder / f"test_{path.stem}.py"
+               for path in sorted((ROOT / "requirements").glob("*.txt"))]
+        self.pytest_batches(
+            {"hosts": sorted(set(folder.glob("test_*.py")) - set(own))}, ["-s"])
+        for tests in own:
+            host = tests.stem.removeprefix("test_")
+            python = ROOT / f".venv-{host}" / "bin" / "python"
+            if not python.exists():
+                self.tally.skipped.append(f"{tests.name}: .venv-{host} is "
+                                          "missing: make hosts-environments")
+                continue
+            env = {**environment(), "PYTHONPATH": str(ROOT / "python"),
+                   "OPGRAFT_BUILD": str(self.args.build)}
+            self.count_pytest(f"hosts {host}", pytest_run(
+                f"hosts {host}", [tests], [], env, Children(), str(python)))
+
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,
         the C tests and samples of ATen's operators under each but the last,
@@ -476,7 +497,7 @@ class Stages:
 
 
 STAGES = ["unit", "text", "checks", "python", "full", "sanitized", "threads",
-          "valgrind", "fuzz", "bench", "sweep", "style", "isa"]
+          "valgrind", "fuzz", "bench", "sweep", "style", "isa", "hosts"]
 
 
 def main() -> int:

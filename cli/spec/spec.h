@@ -22,7 +22,8 @@
   X(pointwise)             \
   X(reduce)                \
   X(doc)                   \
-  X(expect)
+  X(expect)                \
+  X(reference)
 #define SPEC_FIELD_ENUM(name) SPEC_##name,
 typedef enum spec_field {
   SPEC_FIELD_LIST(SPEC_FIELD_ENUM) SPEC_FIELD_COUNT

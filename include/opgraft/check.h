@@ -66,7 +66,8 @@ extern "C" {
   X(BOUND_EXCEEDED, "bound_exceeded",                                          \
     "set the found dim once, from 0 to its bound, or raise the bound")         \
   X(WRONG_GRADIENT, "wrong_gradient",                                          \
-    "mend the backward operator, or the order of its arguments and targets")   \
+    "either side may be wrong: mend the backward operator, the order of its "  \
+    "arguments and targets, or the operator itself")                           \
   X(GRADIENT_SHAPE, "gradient_shape",                                          \
     "give each gradient the shape and type of its argument")                   \
   X(MISSING_GRADIENT, "missing_gradient",                                      \
@@ -87,7 +88,7 @@ extern "C" {
   X(WRONG_IN_PLACE, "wrong_in_place",                                          \
     "read an element before it is overwritten, or declare no .inplace")        \
   X(DIFFERS_FROM_REFERENCE, "differs_from_reference",                          \
-    "make the values those of the reference module")                           \
+    "make the values those of the reference")                                  \
   X(CRASH, "crash", "handle the call, or refuse it in .where")                 \
   X(TIMEOUT, "timeout", "end every loop; call no operator of your own")        \
   X(MEMORY_LIMIT, "memory_limit",                                              \
@@ -131,7 +132,10 @@ extern "C" {
     "put back what the kernel sets before it returns, and build without "      \
     "-ffast-math, which links a constructor that sets flush-to-zero")          \
   X(UNTRUE_EXPECT, "untrue_expect",                                            \
-    "take the word out of .expect, or make it true")
+    "take the word out of .expect, or make it true")                           \
+  X(SIZE_DEPENDENT, "size_dependent",                                          \
+    "mend what a block or a rest of a division leaves out: sizes below and "   \
+    "above are right")
 
 #define OPGRAFT_FINDING_ENUM(name, text, fix) OPGRAFT_##name,
 enum { OPGRAFT_FINDING_LIST(OPGRAFT_FINDING_ENUM) OPGRAFT_FINDING_COUNT };
@@ -148,6 +152,7 @@ typedef struct opgraft_finding {
   const char *text;       // what was found, in a sentence
   const char *call_text;  // the smallest call that shows it
   const char *fix;
+  const char *again;  // the command that runs that call again, or ""
 } opgraft_finding;
 
 // What was tried on one operator.
@@ -191,6 +196,34 @@ enum {
 
 enum { OPGRAFT_CHECK_TEXT = 0, OPGRAFT_CHECK_JSON = 1 };
 
+// What a reference gives: doubles, row-major. `data` is from malloc.
+typedef struct opgraft_reference_array {
+  int32_t rank;
+  int32_t reserved;
+  int64_t size[OPGRAFT_RANK_MAX];
+  double *data;
+} opgraft_reference_array;
+
+// A call whose results are wanted. The arguments are dense and row-major, as a
+// kernel gets them.
+typedef struct opgraft_reference_call {
+  uint32_t struct_size;
+  int32_t out_max;
+  const opgraft_op *op;
+  const og_tensor *const *in;
+  const og_tensor_list *in_list;
+  const og_attr *attr;
+  // Filled with the mutated arguments' new values, then the fresh results,
+  // lists spread out.
+  opgraft_reference_array *out;
+} opgraft_reference_call;
+
+// Computes what an operator should give; returns how many results there are, 0
+// where it has nothing to say of the call. Called in the children of check, or
+// where `is_inline` in this process.
+typedef int32_t (*opgraft_reference_fn)(void *state,
+                                        const opgraft_reference_call *call);
+
 // Zero means the default, in every field.
 typedef struct opgraft_check_options {
   uint32_t struct_size;
@@ -206,6 +239,15 @@ typedef struct opgraft_check_options {
   // Operators of the same name and schema whose values are right.
   const opgraft_module *reference;
   const char *probe;  // only this probe beside the plain run: "reference", ...
+  // One call again: "17", its number, or "17:3,0,5", with the steps by which a
+  // finding made it smaller; a finding's `again` has both.
+  const char *call;
+  const char *subject;  // the module's file as `again` names it; NULL: its name
+  int32_t is_inline;    // with `call`: in this process and without limits, for
+                        // a debugger; a kernel that crashes ends the process
+  int32_t reserved;
+  opgraft_reference_fn compute;  // NULL: there is none
+  void *compute_state;
 } opgraft_check_options;
 
 // Checks every operator of the module. A child ignores SIGINT, so that a

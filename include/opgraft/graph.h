@@ -194,6 +194,8 @@ enum {
   // Fused loops and tuned kernels (docs/graph.md): passes and executables read
   // it.
   OPGRAFT_OPTION_MAX_AUTOTUNE = 4u,
+  // Functions in fused loops are libm's, not our vector forms.
+  OPGRAFT_OPTION_MATH_STRICT = 8u,
 };
 
 // Verifies, runs the passes, verifies after each. No building afterwards.

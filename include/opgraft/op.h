@@ -235,6 +235,9 @@ typedef struct og_op {
   // What `opgraft check` would find, and is meant: "unused: bias; nan: y". The
   // words are in docs/check.md; one that turns out untrue is found as well.
   const char *expect;
+  // What the results are, for `opgraft check`, computed in double: "sum(x *
+  // weight, I) + bias"; results apart by ';'. docs/check.md has the grammar.
+  const char *reference;
 } og_op;
 
 typedef struct og_module {

@@ -9,19 +9,15 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
-try:
-    import torch  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "opgraft needs PyTorch 2.11 or newer in this environment: "
-        "pip install torch"
-    ) from error
-
-from ._graph.stats import stats
-from ._load.module import VERSION as __version__
-from ._load.module import Module, load
+# opgraft.jax and opgraft.onnx do without.
+_HAS_TORCH = importlib.util.find_spec("torch") is not None
+if _HAS_TORCH:
+    from ._graph.stats import stats
+    from ._load.module import VERSION as __version__
+    from ._load.module import Module, load
 
 if TYPE_CHECKING:
     from ._adopt.build import adopt, unadopt
@@ -49,6 +45,11 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in __all__ and not _HAS_TORCH:
+        raise ImportError(
+            f"opgraft.{name} needs PyTorch 2.11 or newer in this environment: "
+            "pip install torch (opgraft.jax and opgraft.onnx do without)"
+        )
     if name not in _LATER:
         raise AttributeError(f"module 'opgraft' has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

@@ -83,6 +83,15 @@ void og_text_add_double(og_text *text, double value) {
   if (strpbrk(digits, ".e") == NULL) og_text_add(text, ".0");
 }
 
+void og_text_add_fixed(og_text *text, double value, int digits) {
+  char number[352];
+  snprintf(number, sizeof number, "%.*f", digits, value);
+  // The locale's point may be a comma.
+  for (char *c = number; *c != '\0'; ++c)
+    if (*c == ',') *c = '.';
+  og_text_add(text, number);
+}
+
 void og_text_reset(og_text *text) {
   og_free(text->data);
   *text = (og_text){0};
@@ -181,12 +190,6 @@ void og_text_add_json(og_text *text, const char *string) {
     s += length > 0 ? length : 1;
   }
   og_text_add_n(text, "\"", 1);
-}
-
-void og_text_add_json_field(og_text *text, const char *key, const char *value) {
-  og_text_add_json(text, key);
-  og_text_add(text, ": ");
-  og_text_add_json(text, value);
 }
 
 bool og_i64_parse(const char *text, size_t length, int64_t *out) {

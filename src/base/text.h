@@ -26,11 +26,10 @@ void og_text_addf(og_text *text, const char *format, ...) OG_PRINTF(2, 3);
 // A JSON string with quotes: what is not plain is escaped, and bytes that are
 // not UTF-8 become U+FFFD.
 void og_text_add_json(og_text *text, const char *string);
-// "key": "value"
-void og_text_add_json_field(og_text *text, const char *key, const char *value);
 // The shortest digits that read back as the same value, with a point or an
-// exponent; "inf", "-inf", "nan". Neither this nor the next asks the locale.
+// exponent; "inf", "-inf", "nan". Neither this nor the next two ask the locale.
 void og_text_add_double(og_text *text, double value);
+void og_text_add_fixed(og_text *text, double value, int digits);  // "%.*f"
 void og_text_reset(og_text *text);
 // Copies what fits with a NUL behind it, resets the text, and returns its whole
 // length; 0 where memory was short.

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -103,6 +104,7 @@ static void take_refusal(job_state *s, const og_record_refusal *r) {
 static void take_counts(job_state *s, const og_record_counts *r) {
   s->found.run_count += r->runs;
   s->found.offset_count += r->offsets;
+  s->found.compared_count += r->is_compared;
   for (int32_t i = 0; i < OG_LAYOUT_COUNT; ++i)
     s->found.layout_count[i] += r->layouts[i];
 }
@@ -118,6 +120,10 @@ static void take(job_state *s, const og_record *r) {
     case OG_RECORD_CALL:
     case OG_RECORD_SHRUNK:
       take_call(s, &r->call);
+      break;
+    case OG_RECORD_SHOWN:
+      s->call.numel = r->call.numel;
+      memcpy(s->call.text, r->call.text, sizeof s->call.text);
       break;
     case OG_RECORD_UNDRAWN:
       snprintf(s->found.undrawn, sizeof s->found.undrawn, "%s", r->undrawn.why);
@@ -179,7 +185,7 @@ static void go_on(job_state *s) {
   ++s->crashes[probe];
   if (s->crashes[probe] >= limit) {
     if (probe == OG_PROBE_base_) s->has_ended = true;
-    s->job.disabled |= 1u << probe;
+    s->job.disabled |= (uint64_t)1 << probe;
   }
   s->job.call_begin = s->call.index + (probe == OG_PROBE_base_);
   s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
@@ -231,6 +237,8 @@ static og_status run_child(job_state *s, og_allowance *left, bool *out_done,
   return OG_OK;
 }
 
+static void take_inline(void *state, const og_record *r) { take(state, r); }
+
 static og_status run_range(job_state *s, og_allowance *left,
                            opgraft_error *error) {
   bool done = false;
@@ -245,6 +253,12 @@ static og_status run_range(job_state *s, og_allowance *left,
 
 // Other calls for those that the kernel refused, where it took any.
 static og_status run_calls(job_state *s, opgraft_error *error) {
+  if (s->job.options->is_inline) {
+    og_record_hand(take_inline, s);
+    og_trials_run(&s->job);
+    og_record_hand(NULL, NULL);
+    return OG_OK;
+  }
   og_allowance left = og_allow(s->job.options->operator_limit_ms);
   const int32_t wanted = s->job.call_end, most = CALLS_FACTOR * wanted;
   for (;;) {
@@ -252,7 +266,8 @@ static og_status run_calls(job_state *s, opgraft_error *error) {
     const int32_t refused = s->found.refused_count;
     const int32_t ran = s->found.call_count - refused;
     const int32_t missing = refused < wanted - ran ? refused : wanted - ran;
-    if (s->has_ended || missing <= 0 || ran == 0 || s->job.call_end >= most)
+    if (s->has_ended || missing <= 0 || ran == 0 || s->job.call_end >= most ||
+        s->job.options->call != NULL)
       return OG_OK;
     s->job.call_begin = s->job.call_end;
     s->job.call_end +=
@@ -263,10 +278,34 @@ static og_status run_calls(job_state *s, opgraft_error *error) {
 
 // --- Operators ---------------------------------------------------------------
 
+// "17" or "17:3,0,5".
+static bool read_call(const char *text, og_job *out) {
+  char *end;
+  const long index = strtol(text, &end, 10);
+  if (end == text || index < 0 || index > INT32_MAX - 1) return false;
+  out->call_begin = (int32_t)index;
+  out->call_end = (int32_t)index + 1;
+  while (*end == (out->path_count == 0 ? ':' : ',')) {
+    const char *from = end + 1;
+    const long step = strtol(from, &end, 10);
+    if (end == from || step < 0 || step > INT32_MAX ||
+        out->path_count == OG_SHRINKS_MAX)
+      return false;
+    out->path[out->path_count++] = (int32_t)step;
+  }
+  return *end == '\0';
+}
+
 static og_status check_operator(job_state *s, const opgraft_op *op,
                                 const opgraft_check_options *options,
                                 opgraft_error *error) {
   s->job = (og_job){.op = op, .options = options, .call_end = options->calls};
+  if (options->call != NULL && !read_call(options->call, &s->job))
+    return og_error_set(error, OG_INVALID, op->decl->name, NULL,
+                        "check: the call is \"%s\", expected its number, or "
+                        "\"17:3,0\" with the steps that make it smaller, at "
+                        "most %d",
+                        options->call, OG_SHRINKS_MAX);
   s->found = (og_findings){.op = op};
   memset(s->crashes, 0, sizeof s->crashes);
   s->has_ended = false;
@@ -274,7 +313,7 @@ static og_status check_operator(job_state *s, const opgraft_op *op,
   OG_TRY(run_calls(s, error));
   s->found.ran_count = s->found.call_count - s->found.refused_count;
   og_findings_settle(&s->found);
-  for (int32_t i = 0; i < s->found.count; ++i)
+  for (int32_t i = 0; i < s->found.count && options->call == NULL; ++i)
     OG_TRY(og_finding_shrink(&s->job, s->sink, &s->found.entry[i], error));
   return OG_OK;
 }
@@ -283,6 +322,8 @@ static void tell_findings(const job_state *s) {
   const opgraft_check_sink *sink = s->sink;
   for (int32_t i = 0; sink->finding != NULL && i < s->found.count; ++i) {
     const og_finding *f = &s->found.entry[i];
+    og_text again = {0};
+    og_finding_write_again(f, s->job.op, s->job.options, &again);
     const opgraft_finding out = {.struct_size = sizeof out,
                                  .kind = f->kind,
                                  .is_note = f->is_note,
@@ -291,8 +332,10 @@ static void tell_findings(const job_state *s) {
                                  .argument = f->name,
                                  .text = f->text,
                                  .call_text = f->call_text,
-                                 .fix = og_finding_fix(f->kind)};
+                                 .fix = og_finding_fix(f->kind),
+                                 .again = again.data ? again.data : ""};
     sink->finding(sink->user, &out);
+    og_text_reset(&again);
   }
 }
 
@@ -338,8 +381,8 @@ static bool has_cpu_kernel(const og_decl *decl) {
 static void see_loading(job_state *s, const opgraft_module *module,
                         const opgraft_op *op) {
   const char *changed = og_module_float_env(module);
-  const og_found_at nowhere = {.call_text = "loading the module",
-                               .missing = ""};
+  const og_found_at nowhere = {
+      .call = -1, .call_text = "loading the module", .missing = ""};
   char text[256];
   if (changed[0] == '\0') return;
   snprintf(text, sizeof text,
@@ -402,6 +445,10 @@ og_status og_check(const opgraft_module *module,
   if (all.memory_limit_bytes <= 0) all.memory_limit_bytes = 1ll << 30;
   if (all.operator_limit_ms <= 0) all.operator_limit_ms = 30000;
   OG_TRY(find_probe(all.probe, error));
+  if (all.is_inline && all.call == NULL)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "check: only one call can run in this process; say "
+                        "which");
   // Without it no call could run, and nothing found would mean nothing.
   if (!og_guard_reserve())
     return og_error_set(error, OG_MEMORY, NULL, NULL,

@@ -53,6 +53,8 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
     if (now_used_ms > used_ms) used_ms = now_used_ms;
     if (r.kind == OG_RECORD_DONE) {
       step = -1;
+    } else if (r.kind == OG_RECORD_SHOWN) {
+      memcpy(call, r.call.text, sizeof call);
     } else if (r.kind == OG_RECORD_SHRUNK) {
       step = r.call.step;
       numel = r.call.numel;
@@ -108,6 +110,8 @@ og_status og_finding_shrink(const og_job *of, const opgraft_check_sink *sink,
     if (job.path_count == OG_SHRINKS_MAX) return OG_OK;
     job.path[job.path_count++] = step;
     job.step = 0;
+    memcpy(f->path, job.path, sizeof f->path);
+    f->path_count = job.path_count;
   }
   return OG_OK;
 }

@@ -292,6 +292,41 @@ typedef struct og_pointwise {
   int32_t tensor_count;
 } og_pointwise;
 
+// --- What the results are ----------------------------------------------------
+// Expressions in f64 over named dims. A node is a program over the dims `free`
+// and `over`, and then reduced over the latter.
+
+typedef enum og_reduce {
+  OG_REDUCE_NONE,
+  OG_REDUCE_SUM,
+  OG_REDUCE_MEAN,
+  OG_REDUCE_PROD,
+  OG_REDUCE_MAX,
+  OG_REDUCE_MIN,
+} og_reduce;
+
+// Slots of loads: tensors, then nodes, then places along a dim; of numbers:
+// other arguments, then sizes of dims.
+enum {
+  OG_REFERENCE_NODES = OPGRAFT_ARG_MAX,
+  OG_REFERENCE_NODE_MAX = 32,
+  OG_REFERENCE_PLACES = OG_REFERENCE_NODES + OG_REFERENCE_NODE_MAX,
+  OG_REFERENCE_SIZES = OPGRAFT_ATTR_MAX,
+};
+
+typedef struct og_reference_node {
+  og_scalar_program program;
+  og_reduce reduce;
+  uint64_t free;  // bits of dims
+  uint64_t over;
+} og_reference_node;
+
+typedef struct og_reference {
+  const og_reference_node *nodes;  // each behind those that it loads
+  int32_t node_count;
+  const int32_t *results;  // the node of each fresh result
+} og_reference;
+
 // --- The declaration ---------------------------------------------------------
 
 typedef struct og_decl {
@@ -343,8 +378,9 @@ typedef struct og_decl {
   bool is_pointwise_derived;  // the kernel is the pointwise expression itself
   // Where the operator is `pointwise`: its expression over f64 values.
   const og_pointwise *pointwise;
-  const struct og_quick *quick;  // tables for the short way, or NULL
-  og_arena arena;                // owns all of the above
+  const og_reference *reference;  // of `reference`, or NULL
+  const struct og_quick *quick;   // tables for the short way, or NULL
+  og_arena arena;                 // owns all of the above
 } og_decl;
 
 // Parses every string of `record` (op_size bytes of which are valid). Failure:

@@ -7,7 +7,7 @@
 // all results, `fresh` those that the host allocates, `dim` the named dims.
 //
 //   name, base_name, overload   strings; name is "f" or "f.overload"
-//   schema, doc, reduce         the author's strings, or null
+//   schema, doc, reduce, reference   the author's strings, or null
 //   expect       list of {word: "unused", name}; name: of an argument or result
 //   flags        list of "deterministic", "random", "side_effect",
 //                "capture_same_shape", "capture_never", "batch_loop"
@@ -78,6 +78,7 @@
 
 #include <math.h>
 
+#include "base/json.h"
 #include "decl/parse/expect.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
@@ -89,52 +90,33 @@ typedef struct writer {
   og_text *out;
 } writer;
 
-static void put(const writer *w, const char *text) {
-  og_text_add(w->out, text);
+static void put_ints(const writer *w, const char *key, const int32_t *values,
+                     int32_t count) {
+  og_json_begin(w->out, key, '[');
+  for (int32_t i = 0; i < count; ++i) og_json_int(w->out, NULL, values[i]);
+  og_json_end(w->out, ']');
 }
 
-static void comma(const writer *w, int32_t i) {
-  if (i > 0) put(w, ", ");
-}
-
-// "1, 2"
-static void put_ints(const writer *w, const int32_t *values, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) {
-    comma(w, i);
-    og_text_addf(w->out, "%d", (int)values[i]);
-  }
-}
-
-static void put_key(const writer *w, const char *key) {
-  og_text_addf(w->out, "\"%s\": ", key);
-}
-
-static void put_string(const writer *w, const char *text) {
-  if (text == NULL)
-    put(w, "null");
-  else
-    og_text_add_json(w->out, text);
-}
-
-static void put_bool(const writer *w, bool value) {
-  put(w, value ? "true" : "false");
+static void put_null(const writer *w, const char *key) {
+  og_json_text(w->out, key, NULL);
 }
 
 // A position, or null where it is negative.
-static void put_position(const writer *w, int32_t value) {
+static void put_position(const writer *w, const char *key, int32_t value) {
   if (value < 0)
-    put(w, "null");
+    put_null(w, key);
   else
-    og_text_addf(w->out, "%d", (int)value);
+    og_json_int(w->out, key, value);
 }
 
-static void put_span(const writer *w, int32_t begin, int32_t end) {
+static void put_span(const writer *w, const char *key, int32_t begin,
+                     int32_t end) {
   const char *text = w->decl->record->shape + begin;
   while (end > begin && text[end - begin - 1] == ' ') --end;
   og_text span = {0};
   og_text_add_n(&span, text, (size_t)(end - begin));
   if (span.failed) w->out->failed = true;
-  put_string(w, span.data);
+  og_json_text(w->out, key, span.data);
   og_text_reset(&span);
 }
 
@@ -144,281 +126,259 @@ static void put_instruction(const writer *w, const og_instruction *code) {
 #define CODE_TEXT(name, text) text,
   static const char *const names[] = {OG_CODE_LIST(CODE_TEXT)};
 #undef CODE_TEXT
-  og_text_addf(w->out, "[\"%s\"", names[code->op]);
+  og_json_begin(w->out, NULL, '[');
+  og_json_text(w->out, NULL, names[code->op]);
   if (code->op == OG_CODE_CONST_)
-    og_text_addf(w->out, ", %lld", (long long)code->value);
+    og_json_int(w->out, NULL, code->value);
   else if (code->op < OG_CODE_ADD_ && code->op != OG_CODE_INDEX_ &&
            code->op != OG_CODE_THREADS_)
-    og_text_addf(w->out, ", %d", (int)code->slot);
-  put(w, "]");
+    og_json_int(w->out, NULL, code->slot);
+  og_json_end(w->out, ']');
 }
 
-static void put_expr(const writer *w, const og_expr *expr) {
+static void put_expr(const writer *w, const char *key, const og_expr *expr) {
   if (expr->count == 0) {
-    put(w, "null");
+    put_null(w, key);
     return;
   }
-  put(w, "[");
-  for (int32_t i = 0; i < expr->count; ++i) {
-    comma(w, i);
-    put_instruction(w, &expr->code[i]);
-  }
-  put(w, "]");
+  og_json_begin(w->out, key, '[');
+  for (int32_t i = 0; i < expr->count; ++i) put_instruction(w, &expr->code[i]);
+  og_json_end(w->out, ']');
 }
 
 // --- Arguments and results ---------------------------------------------------
 
-static void put_double(const writer *w, double value) {
+static void put_double(const writer *w, const char *key, double value) {
   const bool is_json = !isnan(value) && !isinf(value);
-  if (!is_json) put(w, "{\"float\": \"");
+  og_json_key(w->out, key);
+  if (!is_json) og_text_add(w->out, "{\"float\": \"");
   og_text_add_double(w->out, value);
-  if (!is_json) put(w, "\"}");
+  if (!is_json) og_text_add(w->out, "\"}");
 }
 
-static void put_list(const writer *w, const og_attr *attr) {
-  put(w, "[");
-  for (int64_t i = 0; i < attr->count; ++i) {
-    comma(w, i > 0);
+static void put_list(const writer *w, const char *key, const og_attr *attr) {
+  og_json_begin(w->out, key, '[');
+  for (int64_t i = 0; i < attr->count; ++i)
     if (attr->kind == OG_ATTR_FLOATS)
-      put_double(w, attr->floats[i]);
+      put_double(w, NULL, attr->floats[i]);
     else if (attr->kind == OG_ATTR_STRS)
-      put_string(w, attr->strs[i]);
+      og_json_text(w->out, NULL, attr->strs[i]);
     else if (attr->kind == OG_ATTR_BOOLS)
-      put_bool(w, attr->ints[i] != 0);
+      og_json_bool(w->out, NULL, attr->ints[i] != 0);
     else
-      og_text_addf(w->out, "%lld", (long long)attr->ints[i]);
-  }
-  put(w, "]");
+      og_json_int(w->out, NULL, attr->ints[i]);
+  og_json_end(w->out, ']');
 }
 
-static void put_attr(const writer *w, const og_attr *attr) {
+static void put_device(const writer *w, const char *key, og_device device) {
+  og_json_begin(w->out, key, '{');
+  og_json_text(w->out, "device", og_device_name(device.type));
+  og_json_int(w->out, "id", device.id);
+  og_json_end(w->out, '}');
+}
+
+static void put_attr(const writer *w, const char *key, const og_attr *attr) {
   switch (attr->kind) {
     case OG_ATTR_NONE:
-      put(w, "null");
+      put_null(w, key);
       break;
     case OG_ATTR_INT:
-      og_text_addf(w->out, "%lld", (long long)attr->i);
+      og_json_int(w->out, key, attr->i);
       break;
     case OG_ATTR_FLOAT:
-      put_double(w, attr->f);
+      put_double(w, key, attr->f);
       break;
     case OG_ATTR_BOOL:
-      put_bool(w, attr->i != 0);
+      og_json_bool(w->out, key, attr->i != 0);
       break;
     case OG_ATTR_STR:
-      put_string(w, attr->s);
+      og_json_text(w->out, key, attr->s);
       break;
     case OG_ATTR_DTYPE:
-      og_text_addf(w->out, "{\"dtype\": \"%s\"}", og_dtype_name(attr->dtype));
+      og_json_begin(w->out, key, '{');
+      og_json_text(w->out, "dtype", og_dtype_name(attr->dtype));
+      og_json_end(w->out, '}');
       break;
     case OG_ATTR_DEVICE:
-      og_text_addf(w->out, "{\"device\": \"%s\", \"id\": %d}",
-                   og_device_name(attr->device.type), (int)attr->device.id);
+      put_device(w, key, attr->device);
       break;
     default:
-      put_list(w, attr);
+      put_list(w, key, attr);
   }
 }
 
 static void put_param(const writer *w, const og_param *param) {
+  og_text *out = w->out;
   const bool is_tensor = param->type == OG_TYPE_TENSOR;
   const char alias[2] = {param->alias_set, '\0'};
-  put(w, "{\"name\": ");
-  put_string(w, param->name);
-  og_text_addf(w->out,
-               ", \"type\": \"%s\", \"list\": ", og_type_name(param->type));
-  put_bool(w, param->is_list);
-  og_text_addf(w->out,
-               ", \"list_size\": %d, \"optional\": ", (int)param->list_size);
-  put_bool(w, param->is_optional);
-  put(w, ", \"element_optional\": ");
-  put_bool(w, param->is_element_optional);
-  put(w, ", \"kwonly\": ");
-  put_bool(w, param->is_keyword_only);
-  put(w, ", \"mutated\": ");
-  put_bool(w, param->is_mutated);
-  put(w, ", \"alias\": ");
-  put_string(w, param->alias_set != 0 ? alias : NULL);
-  put(w, ", \"has_default\": ");
-  put_bool(w, param->has_default);
-  put(w, ", \"default\": ");
-  put_attr(w, &param->default_value);
-  put(w, ", \"tensor\": ");
-  put_position(w, is_tensor ? param->index : -1);
-  put(w, ", \"attr\": ");
-  put_position(w, is_tensor ? -1 : param->index);
-  put(w, ", \"out\": ");
-  put_position(w, param->out_index);
-  put(w, "}");
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "name", param->name);
+  og_json_text(out, "type", og_type_name(param->type));
+  og_json_bool(out, "list", param->is_list);
+  og_json_int(out, "list_size", param->list_size);
+  og_json_bool(out, "optional", param->is_optional);
+  og_json_bool(out, "element_optional", param->is_element_optional);
+  og_json_bool(out, "kwonly", param->is_keyword_only);
+  og_json_bool(out, "mutated", param->is_mutated);
+  og_json_text(out, "alias", param->alias_set != 0 ? alias : NULL);
+  og_json_bool(out, "has_default", param->has_default);
+  put_attr(w, "default", &param->default_value);
+  put_position(w, "tensor", is_tensor ? param->index : -1);
+  put_position(w, "attr", is_tensor ? -1 : param->index);
+  put_position(w, "out", param->out_index);
+  og_json_end(out, '}');
 }
 
 static void put_result(const writer *w, const og_result *result) {
-  put(w, "{\"name\": ");
-  put_string(w, result->name);
-  og_text_addf(w->out,
-               ", \"type\": \"%s\", \"list\": ", og_type_name(result->type));
-  put_bool(w, result->is_list);
-  put(w, ", \"alias\": ");
-  put_position(w, result->alias_param);
-  put(w, ", \"fresh\": ");
-  put_position(w, result->fresh_index);
-  put(w, ", \"value\": ");
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "name", result->name);
+  og_json_text(w->out, "type", og_type_name(result->type));
+  og_json_bool(w->out, "list", result->is_list);
+  put_position(w, "alias", result->alias_param);
+  put_position(w, "fresh", result->fresh_index);
   if (result->value_index < 0)
-    put(w, "null");
+    put_null(w, "value");
   else
-    put_expr(w, &w->decl->values[result->value_index]);
-  put(w, "}");
+    put_expr(w, "value", &w->decl->values[result->value_index]);
+  og_json_end(w->out, '}');
 }
 
 // --- Shapes ------------------------------------------------------------------
 
-static void put_packs(const writer *w, const og_item *item) {
-  put(w, ", \"packs\": [");
-  put_ints(w, item->packs, item->pack_count);
-  put(w, "]");
+static void put_kind(const writer *w, const char *kind) {
+  og_json_text(w->out, "kind", kind);
 }
 
-static void put_dim_item(const writer *w, const og_item *item) {
-  const bool varies = w->decl->dims[item->dim].kind == OG_DIM_VARY;
-  og_text_addf(w->out,
-               "\"%s\", \"dim\": %d, \"pick\": ", varies ? "vary" : "dim",
-               (int)item->dim);
-  put_position(w, item->attr);
+static void put_pack_item(const writer *w, const og_item *item,
+                          const char *kind) {
+  put_kind(w, kind);
+  og_json_int(w->out, "pack", item->packs[0]);
+  og_json_int(w->out, "attr", item->attr);
 }
 
 static void put_item(const writer *w, const og_item *item) {
-  put(w, "{\"kind\": ");
+  og_json_begin(w->out, NULL, '{');
   switch (item->kind) {
     case OG_ITEM_DIM:
-      put_dim_item(w, item);
+      put_kind(w,
+               w->decl->dims[item->dim].kind == OG_DIM_VARY ? "vary" : "dim");
+      og_json_int(w->out, "dim", item->dim);
+      put_position(w, "pick", item->attr);
       break;
     case OG_ITEM_PACK:
-      og_text_addf(w->out, "\"pack\", \"dim\": %d", (int)item->dim);
+      put_kind(w, "pack");
+      og_json_int(w->out, "dim", item->dim);
       break;
     case OG_ITEM_EXPR:
-      put(w, "\"expr\", \"expr\": ");
-      put_expr(w, &item->expr);
+      put_kind(w, "expr");
+      put_expr(w, "expr", &item->expr);
       break;
     case OG_ITEM_FOUND:
-      og_text_addf(w->out,
-                   "\"found\", \"dim\": %d, \"expr\": ", (int)item->dim);
-      put_expr(w, &item->expr);
+      put_kind(w, "found");
+      og_json_int(w->out, "dim", item->dim);
+      put_expr(w, "expr", &item->expr);
       break;
     case OG_ITEM_ATTR_PACK:
-      og_text_addf(w->out, "\"attr_pack\", \"attr\": %d", (int)item->attr);
+      put_kind(w, "attr_pack");
+      og_json_int(w->out, "attr", item->attr);
       break;
     case OG_ITEM_BROADCAST:
-      put(w, "\"broadcast\"");
-      put_packs(w, item);
+      put_kind(w, "broadcast");
+      put_ints(w, "packs", item->packs, item->pack_count);
       break;
     case OG_ITEM_INSERT:
-      og_text_addf(w->out, "\"insert\", \"pack\": %d, \"attr\": %d, \"expr\": ",
-                   (int)item->packs[0], (int)item->attr);
-      put_expr(w, &item->expr);
+      put_pack_item(w, item, "insert");
+      put_expr(w, "expr", &item->expr);
       break;
     default:
-      og_text_addf(w->out, "\"%s\", \"pack\": %d, \"attr\": %d",
-                   item->kind == OG_ITEM_PERMUTE ? "permute"
-                   : item->kind == OG_ITEM_DROP  ? "drop"
-                                                 : "keep",
-                   (int)item->packs[0], (int)item->attr);
+      put_pack_item(w, item,
+                    item->kind == OG_ITEM_PERMUTE ? "permute"
+                    : item->kind == OG_ITEM_DROP  ? "drop"
+                                                  : "keep");
   }
-  put(w, "}");
+  og_json_end(w->out, '}');
 }
 
 static void put_items(const writer *w, const og_item *items, int32_t count) {
-  put(w, "\"items\": [");
-  for (int32_t i = 0; i < count; ++i) {
-    comma(w, i);
-    put_item(w, &items[i]);
-  }
-  put(w, "]");
+  og_json_begin(w->out, "items", '[');
+  for (int32_t i = 0; i < count; ++i) put_item(w, &items[i]);
+  og_json_end(w->out, ']');
 }
 
 static void put_pattern(const writer *w, const og_pattern *pattern) {
   const og_param *param = og_tensor_param(w->decl, pattern->tensor);
-  og_text_addf(w->out, "{\"tensor\": %d, \"optional\": ", (int)pattern->tensor);
-  put_bool(w, param->is_optional);
-  put(w, ", \"list\": ");
-  put_bool(w, pattern->is_list);
-  put(w, ", \"text\": ");
-  put_span(w, pattern->begin, pattern->end);
-  put(w, ", ");
+  og_json_begin(w->out, NULL, '{');
+  og_json_int(w->out, "tensor", pattern->tensor);
+  og_json_bool(w->out, "optional", param->is_optional);
+  og_json_bool(w->out, "list", pattern->is_list);
+  put_span(w, "text", pattern->begin, pattern->end);
   put_items(w, pattern->items, pattern->item_count);
-  put(w, "}");
+  og_json_end(w->out, '}');
 }
 
 static void put_shape(const writer *w, const og_shape_rule *rule) {
+  og_json_begin(w->out, NULL, '{');
   if (rule->kind == OG_SHAPE_CALLBACK) {
-    put(w, "{\"kind\": \"callback\", \"text\": null}");
-    return;
-  }
-  put(w, "{\"kind\": ");
-  if (rule->kind == OG_SHAPE_LIKE) {
-    og_text_addf(w->out, "\"like\", \"tensor\": %d", (int)rule->like_tensor);
-  } else if (rule->kind == OG_SHAPE_LIST) {
-    put(w, "\"list\", \"count\": ");
-    put_expr(w, &rule->list_count);
+    put_kind(w, "callback");
+    put_null(w, "text");
   } else {
-    put(w, "\"items\"");
+    put_kind(w, rule->kind == OG_SHAPE_LIKE   ? "like"
+                : rule->kind == OG_SHAPE_LIST ? "list"
+                                              : "items");
+    if (rule->kind == OG_SHAPE_LIKE)
+      og_json_int(w->out, "tensor", rule->like_tensor);
+    if (rule->kind == OG_SHAPE_LIST) put_expr(w, "count", &rule->list_count);
+    put_span(w, "text", rule->begin, rule->end);
+    if (rule->kind != OG_SHAPE_LIKE)
+      put_items(w, rule->items, rule->item_count);
   }
-  put(w, ", \"text\": ");
-  put_span(w, rule->begin, rule->end);
-  if (rule->kind != OG_SHAPE_LIKE) {
-    put(w, ", ");
-    put_items(w, rule->items, rule->item_count);
-  }
-  put(w, "}");
+  og_json_end(w->out, '}');
 }
 
 static void put_dim(const writer *w, const og_dim *dim) {
   static const char *const kinds[] = {"size", "pack", "vary", "found"};
-  put(w, "{\"name\": ");
-  put_string(w, dim->name);
-  og_text_addf(w->out,
-               ", \"kind\": \"%s\", \"always_bound\": ", kinds[dim->kind]);
-  put_bool(w, dim->is_always_bound);
-  put(w, "}");
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "name", dim->name);
+  put_kind(w, kinds[dim->kind]);
+  og_json_bool(w->out, "always_bound", dim->is_always_bound);
+  og_json_end(w->out, '}');
 }
 
 // --- Types -------------------------------------------------------------------
 
 static void put_type_rule(const writer *w, const og_type_rule *rule) {
-  int32_t count = 0;
-  put(w, "{\"allowed\": [");
-  for (int32_t i = 0; i < og_dtype_table_count(); ++i) {
-    if (!(rule->set >> i & 1u)) continue;
-    comma(w, count++);
-    og_text_addf(w->out, "\"%s\"", og_dtype_name(og_dtype_at(i)));
-  }
-  put(w, "], \"same_as\": ");
-  put_position(w, rule->same_as);
-  put(w, ", \"variable\": ");
-  put_position(w, rule->variable);
-  put(w, "}");
+  og_json_begin(w->out, NULL, '{');
+  og_json_begin(w->out, "allowed", '[');
+  for (int32_t i = 0; i < og_dtype_table_count(); ++i)
+    if (rule->set >> i & 1u)
+      og_json_text(w->out, NULL, og_dtype_name(og_dtype_at(i)));
+  og_json_end(w->out, ']');
+  put_position(w, "same_as", rule->same_as);
+  put_position(w, "variable", rule->variable);
+  og_json_end(w->out, '}');
 }
 
 static void put_out_type(const writer *w, const og_out_type *out) {
-  put(w, "{\"kind\": ");
+  og_json_begin(w->out, NULL, '{');
   switch (out->kind) {
     case OG_OUT_TYPE_FIXED:
-      og_text_addf(w->out, "\"fixed\", \"dtype\": \"%s\"",
-                   og_dtype_name(out->dtype));
+      put_kind(w, "fixed");
+      og_json_text(w->out, "dtype", og_dtype_name(out->dtype));
       break;
     case OG_OUT_TYPE_SAME:
-      og_text_addf(w->out, "\"same\", \"tensor\": %d", (int)out->tensor);
+      put_kind(w, "same");
+      og_json_int(w->out, "tensor", out->tensor);
       break;
     case OG_OUT_TYPE_PROMOTE:
-      put(w, "\"promote\", \"params\": [");
-      put_ints(w, out->params, out->param_count);
-      put(w, "]");
+      put_kind(w, "promote");
+      put_ints(w, "params", out->params, out->param_count);
       break;
     default:
-      og_text_addf(w->out,
-                   "\"attr\", \"attr\": %d, \"tensor\": ", (int)out->attr);
-      put_position(w, out->tensor);
+      put_kind(w, "attr");
+      og_json_int(w->out, "attr", out->attr);
+      put_position(w, "tensor", out->tensor);
   }
-  put(w, "}");
+  og_json_end(w->out, '}');
 }
 
 // --- Gradient, kernels, flags ------------------------------------------------
@@ -431,119 +391,101 @@ static void put_grad_arg(const writer *w, const opgraft_grad_arg *arg) {
               [OPGRAFT_GRAD_PARAM] = {"param", "param"},
               [OPGRAFT_GRAD_RESULT] = {"result", "result"},
               [OPGRAFT_GRAD_NEEDS] = {"needs", "param"}};
-  og_text_addf(w->out, "{\"source\": \"%s\", \"%s\": %d}",
-               rows[arg->source].source, rows[arg->source].key,
-               (int)arg->index);
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "source", rows[arg->source].source);
+  og_json_int(w->out, rows[arg->source].key, arg->index);
+  og_json_end(w->out, '}');
 }
 
 static void put_grad(const writer *w) {
   static const char *const kinds[] = {"missing", "none", "operator"};
   const og_grad *grad = &w->decl->grad;
-  og_text_addf(w->out, "{\"kind\": \"%s\", \"op\": ", kinds[grad->kind]);
-  put_string(w, grad->op_name);
-  put(w, ", \"args\": [");
-  for (int32_t i = 0; i < grad->arg_count; ++i) {
-    comma(w, i);
-    put_grad_arg(w, &grad->args[i]);
-  }
-  put(w, "], \"targets\": [");
-  put_ints(w, grad->targets, grad->target_count);
-  put(w, "]}");
+  og_json_begin(w->out, "grad", '{');
+  put_kind(w, kinds[grad->kind]);
+  og_json_text(w->out, "op", grad->op_name);
+  og_json_begin(w->out, "args", '[');
+  for (int32_t i = 0; i < grad->arg_count; ++i) put_grad_arg(w, &grad->args[i]);
+  og_json_end(w->out, ']');
+  put_ints(w, "targets", grad->targets, grad->target_count);
+  og_json_end(w->out, '}');
 }
 
 static void put_kernel(const writer *w, const og_kernel *kernel) {
-  put(w, "{\"device\": ");
-  put_string(w, og_device_name(kernel->device));
-  og_text_addf(w->out,
-               ", \"device_code\": %d, \"dtypes\": ", (int)kernel->device);
-  put_string(w, kernel->dtypes);
-  put(w, ", \"isa\": ");
-  put_string(w, kernel->isa);
-  put(w, ", \"has_supports\": ");
-  put_bool(w, kernel->supports != NULL);
-  put(w, "}");
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "device", og_device_name(kernel->device));
+  og_json_int(w->out, "device_code", kernel->device);
+  og_json_text(w->out, "dtypes", kernel->dtypes);
+  og_json_text(w->out, "isa", kernel->isa);
+  og_json_bool(w->out, "has_supports", kernel->supports != NULL);
+  og_json_end(w->out, '}');
 }
 
 static void put_pointwise(const writer *w) {
+  static const char key[] = "pointwise_program";
   const og_pointwise *pointwise = w->decl->pointwise;
-  put(w, pointwise != NULL ? "[" : "null");
-  for (int32_t i = 0; pointwise != NULL && i < pointwise->program.count; ++i) {
-    const og_scalar_instruction *code = &pointwise->program.code[i];
-    comma(w, i);
-    og_text_addf(w->out, "[\"%s\"", og_scalar_name(code->op));
-    if (code->op == OG_SCALAR_const) {
-      put(w, ", ");
-      put_double(w, code->value);
-    } else if (code->op == OG_SCALAR_load || code->op == OG_SCALAR_number) {
-      og_text_addf(w->out, ", %d", (int)code->slot);
-    }
-    put(w, "]");
+  if (pointwise == NULL) {
+    put_null(w, key);
+    return;
   }
-  if (pointwise != NULL) put(w, "]");
+  og_json_begin(w->out, key, '[');
+  for (int32_t i = 0; i < pointwise->program.count; ++i) {
+    const og_scalar_instruction *code = &pointwise->program.code[i];
+    og_json_begin(w->out, NULL, '[');
+    og_json_text(w->out, NULL, og_scalar_name(code->op));
+    if (code->op == OG_SCALAR_const)
+      put_double(w, NULL, code->value);
+    else if (code->op == OG_SCALAR_load || code->op == OG_SCALAR_number)
+      og_json_int(w->out, NULL, code->slot);
+    og_json_end(w->out, ']');
+  }
+  og_json_end(w->out, ']');
 }
 
 static void put_flags(const writer *w) {
   static const char *const names[] = {"deterministic", "random",
                                       "side_effect",   "capture_same_shape",
                                       "capture_never", "batch_loop"};
-  int32_t count = 0;
-  put(w, "[");
-  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
-    if (!(w->decl->flags >> i & 1u)) continue;
-    comma(w, count++);
-    og_text_addf(w->out, "\"%s\"", names[i]);
-  }
-  put(w, "]");
+  og_json_begin(w->out, "flags", '[');
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (w->decl->flags >> i & 1u) og_json_text(w->out, NULL, names[i]);
+  og_json_end(w->out, ']');
 }
 
 // --- The whole ---------------------------------------------------------------
 
-// Writes `"key": [a, b], ` with one call for each entry.
-#define PUT_LIST(w, key, count, body)       \
-  do {                                      \
-    put_key(w, key);                        \
-    put(w, "[");                            \
-    for (int32_t i = 0; i < (count); ++i) { \
-      comma(w, i);                          \
-      body;                                 \
-    }                                       \
-    put(w, "], ");                          \
+// Writes "key": [a, b] with one call for each entry.
+#define PUT_LIST(w, key, count, body)           \
+  do {                                          \
+    og_json_begin((w)->out, key, '[');          \
+    for (int32_t i = 0; i < (count); ++i) body; \
+    og_json_end((w)->out, ']');                 \
   } while (0)
 
-static void put_text_field(const writer *w, const char *key, const char *text) {
-  put_key(w, key);
-  put_string(w, text);
-  put(w, ", ");
-}
-
 static void put_condition(const writer *w, const og_condition *condition) {
-  put(w, "{\"text\": ");
-  put_string(w, condition->text);
-  put(w, ", \"expr\": ");
-  put_expr(w, &condition->expr);
-  put(w, "}");
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "text", condition->text);
+  put_expr(w, "expr", &condition->expr);
+  og_json_end(w->out, '}');
 }
 
 static void put_expect(const writer *w, const og_expect *expect) {
-  put(w, "{\"word\": ");
-  put_string(w, og_expect_word(expect->kind));
-  put(w, ", \"name\": ");
-  put_string(w, expect->name);
-  put(w, "}");
+  og_json_begin(w->out, NULL, '{');
+  og_json_text(w->out, "word", og_expect_word(expect->kind));
+  og_json_text(w->out, "name", expect->name);
+  og_json_end(w->out, '}');
 }
 
 static void put_names(const writer *w) {
   const og_decl *decl = w->decl;
-  put_text_field(w, "name", decl->name);
-  put_text_field(w, "base_name", decl->base_name);
-  put_text_field(w, "overload", decl->overload);
-  put_text_field(w, "schema", decl->record->schema);
-  put_text_field(w, "doc", decl->record->doc);
-  put_text_field(w, "reduce", decl->record->reduce);
+  og_json_text(w->out, "name", decl->name);
+  og_json_text(w->out, "base_name", decl->base_name);
+  og_json_text(w->out, "overload", decl->overload);
+  og_json_text(w->out, "schema", decl->record->schema);
+  og_json_text(w->out, "doc", decl->record->doc);
+  og_json_text(w->out, "reduce", decl->record->reduce);
+  og_json_text(w->out, "reference", decl->record->reference);
   PUT_LIST(w, "expect", decl->expect_count, put_expect(w, &decl->expects[i]));
-  put_key(w, "flags");
   put_flags(w);
-  put(w, ", ");
 }
 
 static void put_rules(const writer *w) {
@@ -558,43 +500,27 @@ static void put_rules(const writer *w) {
   PUT_LIST(w, "conditions", decl->condition_count,
            put_condition(w, &decl->conditions[i]));
   PUT_LIST(w, "types", decl->tensor_count, put_type_rule(w, &decl->types[i]));
-  og_text_addf(w->out, "\"type_variable_count\": %d, ",
-               (int)decl->type_variable_count);
+  og_json_int(w->out, "type_variable_count", decl->type_variable_count);
   PUT_LIST(w, "out_types", decl->fresh_count,
            put_out_type(w, &decl->out_types[i]));
   PUT_LIST(w, "strides", decl->tensor_count,
-           og_text_addf(w->out, "\"%s\"", strides[decl->strides[i]]));
+           og_json_text(w->out, NULL, strides[decl->strides[i]]));
 }
 
 void og_decl_describe(const og_decl *decl, og_text *out) {
-  const writer writer_ = {decl, out};
-  const writer *w = &writer_;
-  put(w, "{");
+  const writer whole = {decl, out}, *w = &whole;
+  og_json_begin(out, NULL, '{');
   put_names(w);
   put_rules(w);
-  put_key(w, "workspace");
-  put_expr(w, &decl->workspace);
-  put(w, ", \"grad\": ");
+  put_expr(w, "workspace", &decl->workspace);
   put_grad(w);
-  put(w, ", \"inplace\": ");
-  put_position(w, decl->inplace_param);
-  put(w, ", ");
-  put_text_field(w, "pointwise", decl->record->pointwise);
-  put_key(w, "pointwise_program");
+  put_position(w, "inplace", decl->inplace_param);
+  og_json_text(out, "pointwise", decl->record->pointwise);
   put_pointwise(w);
-  put(w, ", ");
-  put_key(w, "has_lists");
-  put_bool(w, decl->has_lists);
-  put(w, ", \"has_data_dependent_result\": ");
-  put_bool(w, decl->has_data_dependent_result);
-  put(w, ", \"is_pointwise_derived\": ");
-  put_bool(w, decl->is_pointwise_derived);
-  put(w, ", ");
-  put_key(w, "kernels");
-  put(w, "[");
-  for (int32_t i = 0; i < decl->kernel_count; ++i) {
-    comma(w, i);
-    put_kernel(w, &decl->kernels[i]);
-  }
-  put(w, "]}");
+  og_json_bool(out, "has_lists", decl->has_lists);
+  og_json_bool(out, "has_data_dependent_result",
+               decl->has_data_dependent_result);
+  og_json_bool(out, "is_pointwise_derived", decl->is_pointwise_derived);
+  PUT_LIST(w, "kernels", decl->kernel_count, put_kernel(w, &decl->kernels[i]));
+  og_json_end(out, '}');
 }

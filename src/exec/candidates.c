@@ -3,6 +3,7 @@
 
 #include "exec/candidates.h"
 
+#include "exec/fast/tile_reader.h"
 #include "exec/hosted.h"
 #include "exec/step/kernels.h"
 
@@ -19,6 +20,8 @@ static const og_prepare_fn kernels[OG_IR_COUNT][2] = {
 
 og_prepare_fn og_candidate_kernel(int32_t op, og_candidate by) {
   const og_prepare_fn fast = kernels[op][1];
+  if (by == OG_BY_EPILOGUE)
+    return op == OG_IR_fused ? og_prepare_epilogue : NULL;
   if (by == OG_BY_PACKED) return fast == og_prepare_packed_matmul ? fast : NULL;
   return by == OG_BY_FAST ? fast : kernels[op][0];
 }
@@ -28,6 +31,7 @@ og_status og_candidate_ask(og_prep *prep, og_candidate by, bool may_be_slow) {
   prep->step = (og_step){0};
   prep->is_pinned = false;
   prep->work = 0;
+  prep->refusal = NULL;
   prep->keeps_weights = by == OG_BY_PACKED;
   if (by != OG_BY_HOST) return og_candidate_kernel(prep->node->op, by)(prep);
   OG_TRY(og_prepare_hosted(prep, may_be_slow, &is_taken));

@@ -132,6 +132,22 @@ static void by_size(const og_prep *prep, og_order *out) {
   add(out, OG_BY_PLAIN);
 }
 
+// A row program that reads a contraction's result.
+static bool is_behind_contraction(const og_prep *prep) {
+  return prep->node->op == OG_IR_fused &&
+         og_contraction_read_by(prep->plan->graph, prep->node) >= 0;
+}
+
+static void by_order(const og_prep *prep, og_order *out) {
+  if (!is_behind_contraction(prep)) {
+    by_size(prep, out);
+    return;
+  }
+  add(out, OG_BY_EPILOGUE);
+  by_size(prep, out);
+  out->reason = "it runs on each tile of the contraction that it reads";
+}
+
 // --- Mode max-autotune -------------------------------------------------------
 
 // Nodes that a host would get in any case, and of which we have a fast kernel.
@@ -146,6 +162,15 @@ static bool is_contested(const og_prep *prep) {
 // fewer, ours over packed weights are faster than any host's.
 enum { PACK_ROWS = 128, FEW_ROWS = 64 };
 
+// So many queries pay for packing keys and values.
+enum { PACK_QUERIES = 64 };
+
+static bool is_f32_attention(const og_prep *prep) {
+  const og_tensor *result = prep->out[0];
+  return prep->node->op == OG_IR_attention && result->dtype.bits == 32 &&
+         result->shape[result->ndim - 2] >= PACK_QUERIES;
+}
+
 // Without the clock: by what is known of processors. Hosts' f32 products reach
 // about half of what AMD's processors can, and nearly all of what Intel's can
 // from some rows on.
@@ -158,6 +183,7 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
+  if (is_amd && is_f32_attention(prep)) add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
   add(out, OG_BY_FAST);
@@ -185,7 +211,7 @@ void og_choose(const og_prep *prep, og_order *out) {
     by_machine(prep, out);
     if (prep->executable->tuning != NULL) og_tune(prep, out);
   } else {
-    by_size(prep, out);
+    by_order(prep, out);
   }
 }
 
@@ -197,6 +223,8 @@ const char *og_choice_refused(og_candidate by) {
       return "the host has no quick way to it";
     case OG_BY_PACKED:
       return "its weights are none that stay, or they are too small";
+    case OG_BY_EPILOGUE:
+      return "it reads no contraction's result";
     default:
       return "its plain kernel takes no such shapes";
   }

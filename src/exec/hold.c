@@ -82,6 +82,11 @@ static bool is_in_section(const og_lanes *lanes, int32_t position) {
   return false;
 }
 
+// Whether a step may run from here into the next node.
+static bool is_joined_behind(const og_plan *plan, int32_t position) {
+  return plan->joins[plan->lanes.order[position + 1]].is_joined;
+}
+
 // A hold behind each stretch of nodes that read the last of `part` bytes.
 static void holds_place(og_instance *instance, const finder *f, int64_t part) {
   const opgraft_graph *graph = f->plan->graph;
@@ -96,7 +101,9 @@ static void holds_place(og_instance *instance, const finder *f, int64_t part) {
           f->input_last[place->index] == at)
         bytes += f->input_bytes[place->index];
     }
-    if (bytes == 0 || bytes < part || is_in_section(lanes, at)) continue;
+    if (bytes == 0 || bytes < part || is_in_section(lanes, at) ||
+        is_joined_behind(f->plan, at))
+      continue;
     instance->holds[instance->hold_count++].after = at;
     bytes = 0;
     if (instance->hold_count == HOLDS_MAX) return;

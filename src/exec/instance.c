@@ -99,7 +99,9 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
     status = og_candidate_ask(prep, by, false);
     const bool refuses = status == OG_UNSUPPORTED || status == OG_SHAPE;
     if (!refuses || i + 1 == order.count) break;
-    *out = (og_chosen){order.by[i + 1], og_choice_refused(by)};
+    *out = (og_chosen){order.by[i + 1], prep->refusal != NULL
+                                            ? prep->refusal
+                                            : og_choice_refused(by)};
   }
   return status == OG_SHAPE && prep->node->is_as_recorded
              ? refused_ask(prep, out)
@@ -113,7 +115,9 @@ static og_status step_prepare(og_prep *prep) {
   og_chosen chosen;
   OG_TRY(choice_prepare(prep, &chosen));
   instance->host_nodes += chosen.by == OG_BY_HOST;
-  instance->fast_nodes += chosen.by == OG_BY_FAST || chosen.by == OG_BY_PACKED;
+  instance->fast_nodes += chosen.by == OG_BY_FAST ||
+                          chosen.by == OG_BY_PACKED ||
+                          chosen.by == OG_BY_EPILOGUE;
   if (instance->chosen != NULL)
     instance->chosen[node - prep->plan->graph->nodes] = chosen;
   return OG_OK;

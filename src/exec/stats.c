@@ -4,9 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/sized.h"
 #include "exec/lease.h"
 #include "exec/rules.h"
+#include "exec/step/looped.h"
+#include "graph/op.h"
 
 og_status opgraft_executable_stats(const opgraft_executable *executable,
                                    opgraft_stats *out_stats,
@@ -24,43 +27,80 @@ og_status opgraft_executable_stats(const opgraft_executable *executable,
   return OG_OK;
 }
 
-static void site_add(const og_node *node, const char *reason, bool *is_first,
-                     og_text *out) {
-  og_text_add(out, *is_first ? "{\"operator\": " : ", {\"operator\": ");
-  *is_first = false;
-  og_text_add_json(out, og_node_name(node));
-  og_text_add(out, ", \"reason\": ");
-  og_text_add_json(out, reason);
-  og_text_add(out, ", \"file\": ");
-  og_text_add_json(out, node->file ? node->file : "");
-  og_text_addf(out, ", \"line\": %d}", (int)node->line);
+static void site_add(const og_node *node, const char *reason, og_text *out) {
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "operator", og_node_name(node));
+  og_json_text(out, "reason", reason);
+  og_json_text(out, "file", node->file ? node->file : "");
+  og_json_int(out, "line", node->line);
+  og_json_end(out, '}');
 }
 
 static void fallbacks_add(const opgraft_graph *graph, og_text *out) {
-  bool is_first = true;
-  og_text_add(out, ", \"fallbacks\": [");
+  og_json_begin(out, "fallbacks", '[');
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN) ||
         node->origin->module_op != NULL)
       continue;
-    site_add(node, node->origin->reason ? node->origin->reason : "no row",
-             &is_first, out);
+    site_add(node, node->origin->reason ? node->origin->reason : "no row", out);
   }
-  og_text_add(out, "]");
+  og_json_end(out, ']');
 }
 
 static void clones_add(const opgraft_graph *graph, og_text *out) {
-  bool is_first = true;
-  og_text_add(out, ", \"clones\": [");
+  og_json_begin(out, "clones", '[');
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     for (int32_t r = 0;
          !node->is_removed && node->clone_reason != NULL && r < node->out_count;
          ++r)
       if (node->clone_reason[r] != NULL)
-        site_add(node, node->clone_reason[r], &is_first, out);
+        site_add(node, node->clone_reason[r], out);
   }
+  og_json_end(out, ']');
+}
+
+// What became of a node's program in the plan that ran last.
+static void compiled_add(const opgraft_executable *executable,
+                         const og_node *node, og_text *out) {
+  const og_plan_entry *entry = executable->plans;
+  const og_loop *loop = entry != NULL && entry->idle != NULL
+                            ? og_loop_of(entry->idle, node)
+                            : NULL;
+  og_loop_info info;
+  if (loop == NULL) return;
+  og_loop_describe(loop, &info);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "by", info.by);
+  og_text_add(out, ", ");
+  og_text_add_json_field(out, "reason", info.reason ? info.reason : "");
+  og_text_addf(out,
+               ", \"passes\": %d, \"instructions\": %d, \"code_bytes\": %zu, "
+               "\"encode_ns\": %" PRId64,
+               (int)info.phases, (int)info.instructions, info.code_bytes,
+               info.encode_ns);
+}
+
+static void programs_add(const opgraft_executable *executable, og_text *out) {
+  opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
+  const opgraft_graph *graph = executable->graph;
+  bool is_first = true;
+  og_text_add(out, ", \"programs\": [");
+  pthread_mutex_lock(&own->mutex);
+  for (int32_t n = 0; n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || node->op != OG_IR_fused) continue;
+    og_text_addf(out, "%s{\"nodes\": %d, ", is_first ? "" : ", ",
+                 (int)node->member_count);
+    og_text_add_json_field(out, "text", og_node_attr(node, 0)->s);
+    og_text_addf(out, ", \"line\": %d, ", (int)node->line);
+    og_text_add_json_field(out, "file", node->file != NULL ? node->file : "");
+    compiled_add(executable, node, out);
+    og_text_add(out, "}");
+    is_first = false;
+  }
+  pthread_mutex_unlock(&own->mutex);
   og_text_add(out, "]");
 }
 
@@ -68,29 +108,53 @@ static void clones_add(const opgraft_graph *graph, og_text *out) {
 // operator.
 static void fused_add(const opgraft_graph *graph, og_text *out) {
   int32_t programs = 0, members = 0;
-  bool is_first = true;
-  og_text_add(out, ", \"apart\": [");
+  og_json_begin(out, "apart", '[');
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed) continue;
     programs += node->op == OG_IR_fused;
     members += node->member_count;
-    if (node->apart_reason != NULL)
-      site_add(node, node->apart_reason, &is_first, out);
+    if (node->apart_reason != NULL) site_add(node, node->apart_reason, out);
   }
-  og_text_addf(out, "], \"row_programs\": %d, \"fused_nodes\": %d",
-               (int)programs, (int)members);
+  og_json_end(out, ']');
+  og_json_int(out, "row_programs", programs);
+  og_json_int(out, "fused_nodes", members);
+}
+
+// Which row programs run on the tiles of the contraction that they read, in the
+// plan that was used last, and why others do not.
+static void epilogues_add(opgraft_executable *own, og_text *out) {
+  const opgraft_graph *graph = own->graph;
+  int32_t count = 0;
+  bool is_first = true;
+  og_text_add(out, ", \"epilogues_refused\": [");
+  pthread_mutex_lock(&own->mutex);
+  const og_chosen *chosen = own->plans != NULL ? own->plans->chosen : NULL;
+  for (int32_t n = 0; chosen != NULL && n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->op != OG_IR_fused || chosen[n].reason == NULL ||
+        og_contraction_read_by(graph, node) < 0)
+      continue;
+    if (chosen[n].by == OG_BY_EPILOGUE)
+      ++count;
+    else
+      site_add(node, chosen[n].reason, &is_first, out);
+  }
+  pthread_mutex_unlock(&own->mutex);
+  og_text_addf(out, "], \"epilogues\": %d", (int)count);
 }
 
 static void passes_add(const opgraft_graph *graph, og_text *out) {
-  og_text_add(out, ", \"passes\": [");
+  og_json_begin(out, "passes", '[');
   for (int32_t i = 0; i < graph->pass_stat_count; ++i) {
     const og_pass_stat *stat = &graph->pass_stats[i];
-    og_text_addf(
-        out, "%s{\"name\": \"%s\", \"changes\": %d, \"time_ns\": %" PRId64 "}",
-        i > 0 ? ", " : "", stat->name, (int)stat->changes, stat->time_ns);
+    og_json_begin(out, NULL, '{');
+    og_json_text(out, "name", stat->name);
+    og_json_int(out, "changes", stat->changes);
+    og_json_int(out, "time_ns", stat->time_ns);
+    og_json_end(out, '}');
   }
-  og_text_add(out, "]");
+  og_json_end(out, ']');
 }
 
 size_t opgraft_executable_describe(const opgraft_executable *executable,
@@ -99,8 +163,8 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   opgraft_stats stats = {.struct_size = sizeof stats};
   og_text out = {0};
   opgraft_executable_stats(executable, &stats, NULL);
-  og_text_add(&out, "{\"graph\": ");
-  og_text_add_json(&out, graph->name);
+  og_json_begin(&out, NULL, '{');
+  og_json_text(&out, "graph", graph->name);
   const struct {
     const char *name;
     int64_t value;
@@ -130,12 +194,14 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
       {"lanes_ns", stats.lanes_ns},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    og_text_addf(&out, ", \"%s\": %" PRId64, numbers[i].name, numbers[i].value);
+    og_json_int(&out, numbers[i].name, numbers[i].value);
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
+  programs_add(executable, &out);
   fused_add(graph, &out);
+  epilogues_add((opgraft_executable *)(uintptr_t)executable, &out);
   passes_add(graph, &out);
-  og_text_add(&out, "}");
+  og_json_end(&out, '}');
   return og_text_give(&out, buffer, size);
 }
 

@@ -134,6 +134,7 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
+enum { OG_GEMM_PART_ROWS = 128 };
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
   const float *scales;  // [n], of columns whose weights are int8; or NULL
@@ -144,7 +145,8 @@ typedef struct og_epilogue {
   // y once they are complete, while they are in cache; `y` is their first
   // element. Together these parts are all rows and columns of the run. Where
   // the run's y is NULL, which has to be wide, a part is in the worker's
-  // scratch and is lost when the hook returns. NULL: no hook.
+  // scratch and is lost when the hook returns, which may change it. A part has
+  // at most OG_GEMM_PART_ROWS rows. NULL: no hook.
   void (*tile)(void *state, void *y, int64_t y_stride, int64_t row,
                int64_t rows, int64_t column, int64_t columns, int worker);
   void *state;
@@ -169,6 +171,9 @@ void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
                       int8_t *to, float *out_scales);
 
 typedef struct og_gemm_kernels {
+  // og_gemm_pack. All forms give the same panels.
+  void (*pack)(const og_gemm_weights *w, int64_t panel_begin, int64_t panel_end,
+               void *packed);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
   // each worker, aligned as floats. `next` is what this worker reads after

@@ -118,8 +118,11 @@ OG_INLINE vf v_times_sigmoid(vf x, vf z) {
   const vf most = v_set1(88.37f);
   const vf y = v_min(v_set1(87.0f), v_max(v_neg(most), z));
   const vf n = v_exp_split(v_neg(y), &r);
-  const vf power = v_exp2_join(v_set1(1), n);
-  const vf sum = v_fma(power, v_expm1_near(r), v_add(power, v_set1(1)));
+  const vf power = v_exp2_join(v_set1(1), n), one = v_set1(1);
+  // What is lost of a small power or a small 1 is added to what is small.
+  const vf high = v_add(power, one);
+  const vf lost = v_add(v_sub(power, high), one);
+  const vf sum = v_add(high, v_fma(power, v_expm1_near(r), lost));
   return v_div(x, v_select_lt(z, v_neg(most), v_set1(INFINITY), sum));
 }
 

@@ -219,6 +219,7 @@ static void row_steps(og_encoder *e, const og_loop_pass *pass) {
   og_encoder_section_begin(e, pass->row_steps, pass->row_count);
   for (int32_t k = 0; k < pass->row_count; ++k) {
     const og_loop_step *step = &pass->row_steps[k];
+    e->x->origin = e->pass_origin + k;
     step_write(e, step, k);
     const int32_t reg = e->reg[step->value];
     if (step->action != OG_LOOP_COMPUTE || reg < 0) continue;
@@ -231,6 +232,7 @@ static void row_steps(og_encoder *e, const og_loop_pass *pass) {
     }
   }
   e->is_row_section = false;
+  e->x->origin = 0;
 }
 
 static void body(og_encoder *e, const og_loop_pass *pass, int32_t half,
@@ -238,7 +240,11 @@ static void body(og_encoder *e, const og_loop_pass *pass, int32_t half,
   e->half = half;
   e->is_masked = is_masked;
   og_encoder_section_begin(e, pass->steps, pass->count);
-  for (int32_t k = 0; k < pass->count; ++k) step_write(e, &pass->steps[k], k);
+  for (int32_t k = 0; k < pass->count; ++k) {
+    e->x->origin = e->pass_origin + pass->row_count + k;
+    step_write(e, &pass->steps[k], k);
+  }
+  e->x->origin = 0;
 }
 
 // --- Passes ------------------------------------------------------------------
@@ -342,7 +348,11 @@ static void next_row(og_encoder *e) {
 static void rows(og_encoder *e) {
   const int32_t again = og_x86_label(e->x);
   og_x86_place_label(e->x, again);
-  for (int32_t p = 0; p < e->l->pass_count; ++p) pass_write(e, p);
+  e->pass_origin = 1;
+  for (int32_t p = 0; p < e->l->pass_count; ++p) {
+    pass_write(e, p);
+    e->pass_origin += e->l->passes[p].row_count + e->l->passes[p].count;
+  }
   next_row(e);
   og_encoder_general_imm(e, OG_X86_dec, og_encoder_slot(e->rows_at), 0);
   og_encoder_jump(e, OG_X86_jne, again);

@@ -64,7 +64,8 @@ void og_encoder_call(og_encoder *e, int32_t value) {
                    operand_home(e, i->c)},
       .live = live_registers(e, result),
       .result = result,
-      .bits = e->bits};
+      .bits = e->bits,
+      .origin = e->x->origin};
 }
 
 // --- Out of line -------------------------------------------------------------
@@ -121,6 +122,7 @@ static void stub_write(og_encoder *e, const og_encoder_stub *stub) {
                          const og_loop_lane *, const og_loop_lane *,
                          og_loop_lane *) = og_loop_call_lanes;
   e->bits = stub->bits;
+  e->x->origin = stub->origin;
   og_x86_place_label(e->x, stub->begin);
   registers(e, stub->live, OG_X86_vmovups_store);
   operands(e, stub);

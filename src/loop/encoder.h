@@ -40,6 +40,7 @@ typedef struct og_encoder_stub {  // a call out of line
   uint32_t live;          // registers that must survive
   int32_t result;         // register
   int32_t bits;
+  int32_t origin;
 } og_encoder_stub;
 
 typedef struct og_encoder {
@@ -56,8 +57,9 @@ typedef struct og_encoder {
   int32_t tail;    // which one: those of a step's halves, or of 8 elements
   bool is_masked;  // a tail
   int32_t pass;
-  uint32_t reserved;  // registers of partial sums
-  uint32_t locked;    // registers of the current instruction
+  int32_t pass_origin;  // of the first step of the pass
+  uint32_t reserved;    // registers of partial sums
+  uint32_t locked;      // registers of the current instruction
   int32_t owner[OG_ENCODER_REGISTERS_MAX];  // values, or OG_LOOP_NO_VALUE
   // By value.
   int32_t *reg;       // or -1

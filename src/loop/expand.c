@@ -107,12 +107,17 @@ static exp_parts exp_split(builder *b, int32_t x) {
   return p;
 }
 
-// e^rest; 1 is added last, so that it rounds once.
-static int32_t exp_rest(builder *b, int32_t rest) {
+// e^rest - 1.
+static int32_t exp_part(builder *b, int32_t rest) {
   static const float c[] = {0x1.6a4d6ep-10f, 0x1.123e58p-7f, 0x1.5558b8p-5f,
                             0x1.55548cp-3f, 0x1.fffffcp-2f};
   const int32_t q = POLYNOMIAL(b, rest, c);
-  return add(b, multiply_add(b, mul(b, rest, rest), q, rest), num(b, 1));
+  return multiply_add(b, mul(b, rest, rest), q, rest);
+}
+
+// e^rest; 1 is added last, so that it rounds once.
+static int32_t exp_rest(builder *b, int32_t rest) {
+  return add(b, exp_part(b, rest), num(b, 1));
 }
 
 // s * 2^n where n is in [-126, 127].
@@ -169,9 +174,20 @@ static int32_t expm1_of(builder *b, int32_t x) {
   return choose(b, is_tiny, x, add(b, half, half));
 }
 
+// 1 / (1 + e^-x), the sum at half the scale, so that 2^128 is not needed. It is
+// 1 + 2^n, what that was rounded by, and 2^n (e^rest - 1): the small ones are
+// joined first, so that one rounding counts.
 static int32_t sigmoid_of(builder *b, int32_t x) {
-  const int32_t e = exp_of(b, negate(b, x));
-  return divide(b, num(b, 1), add(b, e, num(b, 1)));
+  const exp_parts p =
+      exp_split(b, at_most(b, 89, at_least(b, -60, negate(b, x))));
+  const int32_t half = num(b, 0.5f);
+  const int32_t power =
+      two(b, OG_LANE_int_add, shift(b, OG_LANE_shift_left, p.whole, 23), half);
+  const int32_t high = add(b, power, half);
+  const int32_t lost = add(b, sub(b, power, high), half);
+  const int32_t low = multiply_add(b, power, exp_part(b, p.rest), lost);
+  const int32_t sum = add(b, high, low);
+  return divide(b, num(b, 1), add(b, sum, sum));
 }
 
 // Near zero an odd polynomial, else 1 - 2 / (e^2x + 1).

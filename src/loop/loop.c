@@ -9,11 +9,12 @@
 #include "loop/code.h"
 #include "loop/encode.h"
 #include "loop/interpret.h"
+#include "loop/listing.h"
 #include "loop/lower.h"
 
 struct og_loop {
   og_arena arena;
-  og_loop_spec spec;  // its operands lie in the arena
+  og_loop_spec spec;  // what it points to lies in the arena
   og_loop_lowered lowered;
   og_loop_tiles tiles;
   const og_loop_code *code;
@@ -50,8 +51,10 @@ static og_status loop_make(og_loop *loop, const og_loop_spec *spec,
                        spec->output_count, &loop->arena, &program, error));
   OG_TRY(og_loop_lower(spec, &program, &loop->arena, &loop->lowered, error));
   loop->spec = *spec;
-  loop->spec.text = NULL;
-  if (!operands_copy(&loop->arena, &loop->spec.inputs, spec->input_count) ||
+  loop->spec.text =
+      og_arena_strndup(&loop->arena, spec->text, strlen(spec->text));
+  if (loop->spec.text == NULL ||
+      !operands_copy(&loop->arena, &loop->spec.inputs, spec->input_count) ||
       !operands_copy(&loop->arena, &loop->spec.outputs, spec->output_count) ||
       !og_loop_tiles_init(&loop->tiles, &loop->lowered, &loop->arena))
     return no_memory(error);
@@ -148,4 +151,20 @@ void og_loop_describe(const og_loop *loop, og_loop_info *out) {
   out->by = og_isa_name(loop->isa);
   out->code = loop->entry_bytes;
   out->code_bytes = loop->code_bytes;
+}
+
+void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
+  const og_loop_lowered *l = &loop->lowered;
+  const og_isa most = isa < OG_ISA_AVX512 ? isa : OG_ISA_AVX512;
+  for (const char *at = loop->spec.text; *at != '\0';) {
+    const size_t length = strcspn(at, ";");
+    og_text_add(out, "  ");
+    og_text_add_n(out, at, length);
+    og_text_add(out, "\n");
+    at += length;
+    at += strspn(at, "; ");
+  }
+  og_text_addf(out, "%s, %d passes, %d instructions: ", og_isa_name(most),
+               (int)l->pass_count, (int)l->count);
+  og_loop_code_print(&loop->spec, l, most, out);
 }

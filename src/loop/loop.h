@@ -13,6 +13,7 @@
 #define OG_LOOP_LOOP_H
 
 #include "base/isa.h"
+#include "base/text.h"
 #include "loop/program.h"
 
 typedef struct og_loop og_loop;
@@ -32,7 +33,7 @@ typedef struct og_loop_operand {
 
 // Which functions a program calls.
 typedef enum og_loop_math {
-  OG_LOOP_MATH_FAST,    // ours, within 2.5 units in the last place
+  OG_LOOP_MATH_FAST,    // ours, within 1.7 units in the last place
   OG_LOOP_MATH_STRICT,  // libm's
 } og_loop_math;
 
@@ -99,5 +100,8 @@ typedef struct og_loop_info {
   int64_t encode_ns;
 } og_loop_info;
 void og_loop_describe(const og_loop *loop, og_loop_info *out);
+// The program and its code for a set, which the machine need not have: each
+// machine instruction with the step that it computes (docs/cli.md, inspect).
+void og_loop_print(const og_loop *loop, og_isa isa, og_text *out);
 
 #endif  // OG_LOOP_LOOP_H

@@ -288,7 +288,7 @@ static void record(og_x86 *x, const og_x86_instr *instr) {
             sizeof *x->records))
     return;
   x->records = array;
-  x->records[x->record_count++] = (og_x86_record){x->count, *instr};
+  x->records[x->record_count++] = (og_x86_record){x->count, x->origin, *instr};
 }
 
 void og_x86_emit(og_x86 *x, og_x86_instr instr) {

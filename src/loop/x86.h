@@ -60,6 +60,7 @@ typedef struct og_x86_instr {
 
 typedef struct og_x86_record {
   size_t at;
+  int32_t origin;  // og_x86.origin when it was written
   og_x86_instr instr;
 } og_x86_record;
 
@@ -79,7 +80,8 @@ typedef struct og_x86 {
   size_t fixup_count, fixup_capacity;
   size_t *labels;  // where they are; SIZE_MAX: not placed yet
   size_t label_count, label_capacity;
-  bool is_short;  // of memory
+  bool is_short;   // of memory
+  int32_t origin;  // what the next instructions are for, as their writer counts
   // Where a listing is wanted: what was written; record_capacity 0: not.
   og_x86_record *records;
   size_t record_count, record_capacity;

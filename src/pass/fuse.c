@@ -106,6 +106,7 @@ typedef struct placer {
   const og_fuser *f;
   og_node *to;
   int32_t *new_place;  // by node; -1: not placed yet
+  int32_t *wanted;     // by place of a unit in the order: where it runs
   int32_t count;
 } placer;
 
@@ -129,6 +130,53 @@ static void node_emit(placer *p, int32_t n) {
   }
 }
 
+// --- Contractions right before what reads them
+// -------------------------------- There the program may run on the
+// contraction's finished tiles (plan/join.h).
+
+enum { DELAY_MAX = 16 };  // units: what a contraction reads stays as long
+
+// The first place in the order that reads a value or a view of it.
+static int32_t first_read(const og_fuser *f, opgraft_value v) {
+  int32_t first = f->order_count;
+  for (int32_t i = f->first_reader[v]; i < f->first_reader[v + 1]; ++i) {
+    const int32_t n = f->readers[i];
+    const int32_t slot = f->unit_of[n] >= 0
+                             ? f->units[f->unit_of[n]].slot
+                             : first_read(f, f->graph->nodes[n].out[0]);
+    if (slot < first) first = slot;
+  }
+  return first;
+}
+
+static bool is_awaited(const og_fuser *f, int32_t slot, int32_t node) {
+  for (int32_t n = f->units[f->order[slot]].first; n >= 0; n = f->next[n])
+    for (int32_t i = f->before_at[n]; i < f->before_at[n + 1]; ++i)
+      if (f->before[i].node == node) return true;
+  return false;
+}
+
+// Before which place of the order a unit is to run, at the latest.
+static int32_t slot_wanted(const og_fuser *f, int32_t slot) {
+  const og_unit *unit = &f->units[f->order[slot]];
+  const og_node *node = &f->graph->nodes[unit->first];
+  if ((node->op != OG_IR_matmul && node->op != OG_IR_addmm) || node->out[0] < 0)
+    return slot;
+  const int32_t reader = first_read(f, node->out[0]);
+  if (reader == f->order_count || reader - slot > DELAY_MAX) return slot;
+  const og_unit *to = &f->units[f->order[reader]];
+  if (to->reduces || f->graph->nodes[to->last].op != OG_IR_fused) return slot;
+  for (int32_t s = slot + 1; s < reader; ++s)
+    if (is_awaited(f, s, unit->first)) return slot;
+  return reader;
+}
+
+static void unit_emit(placer *p, int32_t slot) {
+  const og_fuser *f = p->f;
+  for (int32_t n = f->units[f->order[slot]].first; n >= 0; n = f->next[n])
+    node_emit(p, n);
+}
+
 // Views of inputs and what was removed first, then the units in order.
 static void nodes_emit(placer *p) {
   const og_fuser *f = p->f;
@@ -139,9 +187,12 @@ static void nodes_emit(placer *p) {
     if (p->new_place[n] < 0 && og_op_is(&graph->nodes[n], OG_OP_VIEW) &&
         graph->values[graph->nodes[n].in[0]].kind != OG_VALUE_RESULT)
       node_emit(p, n);
-  for (int32_t s = 0; s < f->order_count; ++s)
-    for (int32_t n = f->units[f->order[s]].first; n >= 0; n = f->next[n])
-      node_emit(p, n);
+  for (int32_t s = 0; s < f->order_count; ++s) {
+    for (int32_t t = s < DELAY_MAX ? 0 : s - DELAY_MAX; t < s; ++t)
+      if (p->wanted[t] == s) unit_emit(p, t);
+    p->wanted[s] = slot_wanted(f, s);
+    if (p->wanted[s] == s) unit_emit(p, s);
+  }
 }
 
 static og_status graph_order(og_fuser *f) {
@@ -150,7 +201,8 @@ static og_status graph_order(og_fuser *f) {
   placer p = {.f = f};
   p.to = og_arena_array(&f->memory, count, sizeof *p.to);
   p.new_place = og_arena_array(&f->memory, count, sizeof *p.new_place);
-  if (p.to == NULL || p.new_place == NULL) return og_graph_no_memory(f->error);
+  p.wanted = og_arena_array(&f->memory, count, sizeof *p.wanted);
+  if (!p.to || !p.new_place || !p.wanted) return og_graph_no_memory(f->error);
   for (int32_t n = 0; n < graph->node_count; ++n) p.new_place[n] = -1;
   nodes_emit(&p);
   memcpy(graph->nodes, p.to, (size_t)graph->node_count * sizeof *p.to);

@@ -20,7 +20,7 @@ enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
 
 enum {
   OPTION_FLAGS = OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR |
-                 OPGRAFT_OPTION_MAX_AUTOTUNE
+                 OPGRAFT_OPTION_MAX_AUTOTUNE | OPGRAFT_OPTION_MATH_STRICT
 };
 
 const char *opgraft_pass_name(int32_t index) {

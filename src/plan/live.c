@@ -32,22 +32,33 @@ static void lanes_mark(og_live *live) {
   }
 }
 
-static void ranges_find(og_live *live, const opgraft_graph *graph) {
+static void node_touch(og_live *live, const opgraft_graph *graph, int32_t n,
+                       int32_t step) {
   const og_value *values = graph->values;
+  const og_node *node = &graph->nodes[n];
+  const int32_t lane = live->lane_at[step];
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0)
+      touch(&live->roots[values[node->in[i]].root], step, lane);
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->out[r] >= 0)
+      touch(&live->roots[values[node->out[r]].root], step, lane);
+}
+
+static void ranges_find(og_live *live, const opgraft_graph *graph,
+                        const og_join *joins) {
+  const int32_t *order = live->lanes->order;
   for (int32_t s = 0; s < live->lanes->count; ++s) {
-    const og_node *node = &graph->nodes[live->lanes->order[s]];
-    const int32_t lane = live->lane_at[s];
-    for (int32_t i = 0; i < node->in_count; ++i)
-      if (node->in[i] >= 0)
-        touch(&live->roots[values[node->in[i]].root], s, lane);
-    for (int32_t r = 0; r < node->out_count; ++r)
-      if (node->out[r] >= 0)
-        touch(&live->roots[values[node->out[r]].root], s, lane);
+    node_touch(live, graph, order[s], s);
+    if (joins[order[s]].is_joined) node_touch(live, graph, order[s - 1], s);
+    if (s + 1 < live->lanes->count && joins[order[s + 1]].is_joined)
+      node_touch(live, graph, order[s + 1], s);
   }
 }
 
 og_status og_live_init(og_live *live, const opgraft_graph *graph,
-                       const og_lanes *lanes, opgraft_error *error) {
+                       const og_lanes *lanes, const og_join *joins,
+                       opgraft_error *error) {
   *live = (og_live){.lanes = lanes};
   live->roots =
       og_alloc_zeroed((size_t)graph->value_count + 1, sizeof *live->roots);
@@ -60,7 +71,7 @@ og_status og_live_init(og_live *live, const opgraft_graph *graph,
   for (int32_t v = 0; v < graph->value_count; ++v)
     live->roots[v].lane = live->roots[v].last_section = LANE_UNSET;
   lanes_mark(live);
-  ranges_find(live, graph);
+  ranges_find(live, graph, joins);
   return OG_OK;
 }
 

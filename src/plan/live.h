@@ -5,7 +5,7 @@
 #define OG_PLAN_LIVE_H
 
 #include "graph/graph.h"
-#include "plan/lanes.h"
+#include "plan/join.h"
 
 // A root's live range.
 typedef struct og_lifetime {
@@ -22,9 +22,11 @@ typedef struct og_live {
   int32_t *lane_at;    // by step; negative outside of sections
 } og_live;
 
-// `lanes` outlives it.
+// `lanes` outlives it. What one of two joined nodes touches is in use during
+// both.
 og_status og_live_init(og_live *live, const opgraft_graph *graph,
-                       const og_lanes *lanes, opgraft_error *error);
+                       const og_lanes *lanes, const og_join *joins,
+                       opgraft_error *error);
 // A zeroed one is allowed.
 void og_live_reset(og_live *live);
 

@@ -139,8 +139,23 @@ static og_status extents_join(planner *p) {
 
 // --- Sharing -----------------------------------------------------------------
 
-// A pointwise result may take the memory of an operand that nobody needs any
-// more, if it reads each element where it writes it.
+static const og_join *join_of(const planner *p, const og_node *node) {
+  return &p->plan->joins[node - p->graph->nodes];
+}
+
+// Whether the contraction that may run in one step with the node reads a root:
+// it may read any element until the last one is written.
+static bool is_read_beside(const planner *p, const og_node *node,
+                           opgraft_value root) {
+  const og_node *other = &p->graph->nodes[join_of(p, node)->contraction];
+  for (int32_t i = 0; i < other->in_count; ++i)
+    if (other->in[i] >= 0 && p->graph->values[other->in[i]].root == root)
+      return true;
+  return false;
+}
+
+// A result may take the memory of an operand that nobody needs any more, if the
+// node reads each element where it writes it.
 static bool can_take_over(const planner *p, const og_node *node, int32_t step,
                           opgraft_value operand) {
   const og_value *values = p->graph->values;
@@ -164,7 +179,9 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   for (int32_t i = 0; i < node->in_count; ++i)
     if (node->in[i] != operand && values[node->in[i]].root == from)
       return false;
-  return true;
+  // A row program overwrites what has its result's type.
+  return !join_of(p, node)->is_joined ||
+         (og_dtype_equal(a->dtype, y->dtype) && !is_read_beside(p, node, from));
 }
 
 // An operand that a result of the host's would take over lies in that memory
@@ -175,17 +192,23 @@ static bool can_borrow(const planner *p, const root_info *from,
          p->live.roots[to].first == step;
 }
 
+// That a row program is elementwise was found out where it was joined.
+static bool is_elementwise(const planner *p, const og_node *node) {
+  return og_op_is(node, OG_OP_POINTWISE) || join_of(p, node)->is_joined;
+}
+
 static void roots_merge(planner *p) {
   const og_lanes *lanes = &p->plan->lanes;
   for (int32_t s = 0; s < lanes->count; ++s) {
     const og_node *node = &p->graph->nodes[lanes->order[s]];
-    if (!og_op_is(node, OG_OP_POINTWISE)) continue;
+    if (!is_elementwise(p, node)) continue;
+    const int32_t begin = s - join_of(p, node)->is_joined;
     for (int32_t i = 0; i < node->in_count; ++i) {
       if (!can_take_over(p, node, s, node->in[i])) continue;
       const int32_t from = p->roots[p->graph->values[node->in[i]].root].merged;
       root_info *to = &p->roots[node->out[0]];
       if (to->storage >= 0) {
-        if (!can_borrow(p, &p->roots[from], node->out[0], s)) continue;
+        if (!can_borrow(p, &p->roots[from], node->out[0], begin)) continue;
         p->roots[from].storage = to->storage;
         p->plan->lent[to->storage] = true;
         break;
@@ -369,7 +392,9 @@ static og_status plan_make(planner *p) {
   OG_TRY(extents_join(p));
   OG_TRY(og_lanes_find(p->graph, p->request, &plan->memory, &plan->lanes,
                        p->error));
-  OG_TRY(og_live_init(&p->live, p->graph, &plan->lanes, p->error));
+  OG_TRY(og_joins_find(p->graph, &plan->lanes, &plan->memory, &plan->joins,
+                       p->error));
+  OG_TRY(og_live_init(&p->live, p->graph, &plan->lanes, plan->joins, p->error));
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
   if (p->shares) roots_merge(p);
   for (int32_t v = 0; v < p->graph->value_count; ++v)

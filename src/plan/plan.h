@@ -12,6 +12,7 @@
 #include <opgraft/executable.h>
 
 #include "graph/graph.h"
+#include "plan/join.h"
 #include "plan/lanes.h"
 
 typedef enum og_place_kind {
@@ -50,6 +51,7 @@ typedef struct og_plan {
   opgraft_output *outputs;
   int64_t clone_bytes;
   og_lanes lanes;  // the order of the nodes, and its sections
+  og_join *joins;  // by node
   og_arena memory;
 } og_plan;
 

@@ -3,9 +3,10 @@
 
 #include "report/form.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "report/plain.h"
 
 og_status og_report_flush(og_text *out, opgraft_report_write_fn write,
                           void *user, opgraft_error *error) {
@@ -74,20 +75,28 @@ bool og_report_is_loss(const opgraft_report *report) {
          joined->compiled_ns.median > joined->eager_ns.median;
 }
 
-void og_add_fixed(og_text *out, double value, int digits) {
-  char text[352];
-  snprintf(text, sizeof text, "%.*f", digits, value);
-  // The locale's point may be a comma.
-  for (char *c = text; *c != '\0'; ++c)
-    if (*c == ',') *c = '.';
-  og_text_add(out, text);
+void og_report_verdict_add(og_text *out, const opgraft_report *report) {
+  const og_joined *joined = &report->joined;
+  const og_times times = og_joined_times(joined);
+  if (times == OG_TIMES_BUSY) {
+    og_text_add(out, "too noisy: the machine is busy (fixed work took up to ");
+    og_text_add_fixed(out, joined->stretch, 1);
+    og_text_add(out, " times its least)");
+  } else if (times == OG_TIMES_SPREAD) {
+    og_text_add(out, "too noisy: the spread is larger than the difference");
+  } else if (og_report_is_loss(report)) {
+    og_text_add(out, "compiling is a net loss");
+  } else {
+    og_text_add_fixed(out, joined->eager_ns.median / joined->compiled_ns.median,
+                      2);
+    og_text_add(out, " times eager's speed");
+  }
 }
 
-void og_json_number(og_text *out, const char *key, double value, int digits) {
-  og_text_add_json(out, key);
-  og_text_add(out, ": ");
-  if (isfinite(value))
-    og_add_fixed(out, value, digits);
-  else
-    og_text_add(out, "null");
+void og_spread_add(og_text *out, const og_spread *spread) {
+  og_time_add(out, spread->median);
+  if (spread->high <= spread->low || spread->median <= 0) return;
+  og_text_add(out, " +- ");
+  og_text_add_fixed(out, (spread->high - spread->low) / spread->median * 50, 0);
+  og_text_add(out, " %");
 }

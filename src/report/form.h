@@ -25,11 +25,11 @@ const char *og_report_site(const opgraft_report *report, const og_root *root,
                            og_text *scratch);
 // "found on a torch that has no hook ...", one sentence; "" when all is there.
 bool og_report_is_degraded(const opgraft_report *report);
-// Whether the times say that compiling makes a step slower.
+// One sentence of what the times say: a net loss, a gain, or why neither can
+// be told. Both times were measured.
+void og_report_verdict_add(og_text *out, const opgraft_report *report);
 bool og_report_is_loss(const opgraft_report *report);
-
-// `digits` after the point; null where the value is not finite.
-void og_json_number(og_text *out, const char *key, double value, int digits);
-void og_add_fixed(og_text *out, double value, int digits);
+// A time, and half the range of its middle half in percent: "1.20 ms +- 3 %".
+void og_spread_add(og_text *out, const og_spread *spread);
 
 #endif  // OG_REPORT_FORM_H

@@ -55,9 +55,9 @@ static void beyond(gate_state *s, const char *what, double found,
                    const char *wanted, double limit, int digits) {
   ++s->findings;
   og_text_addf(s->out, "gate: %s is ", what);
-  og_add_fixed(s->out, found, digits);
+  og_text_add_fixed(s->out, found, digits);
   og_text_addf(s->out, ", wanted %s ", wanted);
-  og_add_fixed(s->out, limit, digits);
+  og_text_add_fixed(s->out, limit, digits);
   og_text_add(s->out, "\n");
 }
 

@@ -120,7 +120,7 @@ static void waterfall(og_text *out, const opgraft_report *report) {
   og_text_add(out, "</ul>\n");
   if (captured < 0) return;
   og_text_add(out, "<p>Operators captured: ");
-  og_add_fixed(out, captured * 100, 1);
+  og_text_add_fixed(out, captured * 100, 1);
   og_text_add(out, " %</p>\n");
 }
 
@@ -130,7 +130,7 @@ static void piece(og_text *out, const char *kind, double from, double to,
                   double whole) {
   if (to <= from || whole <= 0) return;
   og_text_addf(out, "<span class=\"%s\" style=\"width:", kind);
-  og_add_fixed(out, (to - from) / whole * 100, 3);
+  og_text_add_fixed(out, (to - from) / whole * 100, 3);
   og_text_add(out, "%\" title=\"");
   og_time_add(out, to - from);
   og_text_add(out, "\"></span>");
@@ -212,7 +212,7 @@ static void cost(og_text *out, const og_root *root, double most) {
   og_text_add(out, "</p>\n");
   if (most <= 0 || root->steady_ns.median <= 0) return;
   og_text_add(out, "<div class=\"cost\" style=\"width:");
-  og_add_fixed(out, root->steady_ns.median / most * 100, 2);
+  og_text_add_fixed(out, root->steady_ns.median / most * 100, 2);
   og_text_add(out, "%\"></div>\n");
 }
 

@@ -42,7 +42,7 @@ static void scaled_add(og_text *out, double value, const char *const *units,
     ++unit;
   }
   const int digits = value >= 99.95 || unit == 0 ? 0 : value >= 9.995 ? 1 : 2;
-  og_add_fixed(out, value, digits);
+  og_text_add_fixed(out, value, digits);
   og_text_add(out, " ");
   og_text_add(out, units[unit]);
 }
@@ -55,29 +55,4 @@ void og_time_add(og_text *out, double nanoseconds) {
 void og_bytes_add(og_text *out, double bytes) {
   static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
   scaled_add(out, bytes, units, 5);
-}
-
-void og_report_verdict_add(og_text *out, const opgraft_report *report) {
-  const og_joined *joined = &report->joined;
-  const og_times times = og_joined_times(joined);
-  if (times == OG_TIMES_BUSY) {
-    og_text_add(out, "too noisy: the machine is busy (fixed work took up to ");
-    og_add_fixed(out, joined->stretch, 1);
-    og_text_add(out, " times its least)");
-  } else if (times == OG_TIMES_SPREAD) {
-    og_text_add(out, "too noisy: the spread is larger than the difference");
-  } else if (og_report_is_loss(report)) {
-    og_text_add(out, "compiling is a net loss");
-  } else {
-    og_add_fixed(out, joined->eager_ns.median / joined->compiled_ns.median, 2);
-    og_text_add(out, " times eager's speed");
-  }
-}
-
-void og_spread_add(og_text *out, const og_spread *spread) {
-  og_time_add(out, spread->median);
-  if (spread->high <= spread->low || spread->median <= 0) return;
-  og_text_add(out, " +- ");
-  og_add_fixed(out, (spread->high - spread->low) / spread->median * 50, 0);
-  og_text_add(out, " %");
 }

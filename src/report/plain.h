@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text, figures, and what the times say, on a terminal: no control
-// characters, no bytes that are not UTF-8, no line that never ends.
+// Foreign text and figures on a terminal: no control characters, no bytes
+// that are not UTF-8, no line that never ends.
 
 #ifndef OG_REPORT_PLAIN_H
 #define OG_REPORT_PLAIN_H
@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "base/text.h"
-#include "report/report.h"
 
 // `width` characters at most; what does not fit ends in "...". Control
 // characters become blanks, foreign bytes "?".
@@ -16,10 +15,5 @@ void og_plain_add(og_text *out, const char *text, int32_t width);
 // "1.20 ms", "12.3 MB": three digits and a unit.
 void og_time_add(og_text *out, double nanoseconds);
 void og_bytes_add(og_text *out, double bytes);
-// A time, and half the range of its middle half in percent: "1.20 ms +- 3 %".
-void og_spread_add(og_text *out, const og_spread *spread);
-// One sentence of what the times say: a net loss, a gain, or why neither can
-// be told. Both times were measured.
-void og_report_verdict_add(og_text *out, const opgraft_report *report);
 
 #endif  // OG_REPORT_PLAIN_H

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "report/form.h"
 
 static const char *rule_of(const og_root *root) {
@@ -25,17 +26,16 @@ static void uri_add(og_text *out, const char *file) {
 }
 
 static void rules(og_text *out, const og_joined *j) {
-  bool is_first = true;
   for (int32_t i = 0; i < j->root_count; ++i) {
     bool is_said = false;
     for (int32_t k = 0; !is_said && k < i; ++k)
       is_said = strcmp(rule_of(&j->root[k]), rule_of(&j->root[i])) == 0;
     if (is_said) continue;
-    og_text_add(out, is_first ? "{" : ",\n        {");
-    is_first = false;
-    og_text_add_json_field(out, "id", rule_of(&j->root[i]));
-    og_text_add(out, ", \"shortDescription\": {");
-    og_text_add_json_field(out, "text", j->root[i].cause->title);
+    og_json_line(out, 8);
+    og_json_begin(out, NULL, '{');
+    og_json_text(out, "id", rule_of(&j->root[i]));
+    og_json_begin(out, "shortDescription", '{');
+    og_json_text(out, "text", j->root[i].cause->title);
     og_text_add(out, "}}");
   }
 }
@@ -46,14 +46,14 @@ static void message(og_text *out, const og_root *root) {
   og_text_add(&text, root->cause->title);
   if (root->steady_ns.count > 0) {
     og_text_add(&text, "; ");
-    og_add_fixed(&text, root->steady_ns.median / 1e3, 1);
+    og_text_add_fixed(&text, root->steady_ns.median / 1e3, 1);
     og_text_add(&text, " us a step");
   }
   og_text_add(&text, "; fix (");
   og_text_add(&text, root->fix != NULL ? root->fix->class_ : advice.class_);
   og_text_add(&text, "): ");
   og_text_add(&text, root->fix != NULL ? root->fix->title : advice.text);
-  og_text_add_json_field(out, "text", text.data != NULL ? text.data : "");
+  og_json_text(out, "text", text.data != NULL ? text.data : "");
   out->failed |= text.failed;
   og_text_reset(&text);
 }
@@ -61,24 +61,25 @@ static void message(og_text *out, const og_root *root) {
 static void result(og_text *out, const opgraft_report *report,
                    const og_root *root) {
   og_text file = {0};
-  og_text_add(out, "{");
-  og_text_add_json_field(out, "ruleId", rule_of(root));
-  og_text_add(out, ", \"level\": \"warning\", \"message\": {");
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "ruleId", rule_of(root));
+  og_json_text(out, "level", "warning");
+  og_json_begin(out, "message", '{');
   message(out, root);
-  og_text_add(out,
-              "}, \"locations\": [{\"physicalLocation\": "
-              "{\"artifactLocation\": {\"uri\": ");
+  og_json_end(out, '}');
+  og_json_key(out, "locations");
+  og_text_add(out, "[{\"physicalLocation\": {\"artifactLocation\": {\"uri\": ");
   uri_add(out, og_report_file(report, root->cause->file, &file));
+  og_json_end(out, '}');
   // SARIF counts lines from 1; a cause without a line stands at the file.
-  og_text_addf(out, "}, \"region\": {\"startLine\": %lld}}}], ",
-               (long long)(root->cause->line > 0 ? root->cause->line : 1));
-  og_text_add(out, "\"properties\": {");
-  og_text_add_json_field(out, "stage", root->stage);
-  og_text_addf(out, ", \"hits\": %d, ", (int)root->hits);
-  og_text_add_json_field(out, "owner", root->cause->owner);
-  og_text_add(out, ", ");
+  og_json_begin(out, "region", '{');
+  og_json_int(out, "startLine", root->cause->line > 0 ? root->cause->line : 1);
+  og_text_add(out, "}}}]");
+  og_json_begin(out, "properties", '{');
+  og_json_text(out, "stage", root->stage);
+  og_json_int(out, "hits", root->hits);
+  og_json_text(out, "owner", root->cause->owner);
   og_json_number(out, "cold_s", root->cold_ns / 1e9, 6);
-  og_text_add(out, ", ");
   og_json_number(
       out, "steady_us",
       root->steady_ns.count > 0 ? root->steady_ns.median / 1e3 : (double)NAN,
@@ -100,7 +101,7 @@ void og_report_sarif(og_text *out, const opgraft_report *report,
   rules(out, j);
   og_text_add(out, "]}},\n    \"results\": [");
   for (int32_t i = 0; i < j->root_count; ++i) {
-    og_text_add(out, i > 0 ? ",\n      " : "\n      ");
+    og_json_line(out, 6);
     result(out, report, &j->root[i]);
   }
   og_text_add(out, "]\n  }]\n}\n");

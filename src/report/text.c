@@ -80,7 +80,7 @@ static void waterfall(const page *p) {
                (long long)j->kernel_count, (long long)j->extern_count);
   if (captured >= 0) {
     og_text_add(p->out, "; operators captured ");
-    og_add_fixed(p->out, captured * 100, 1);
+    og_text_add_fixed(p->out, captured * 100, 1);
     og_text_add(p->out, " %");
   }
   og_text_add(p->out, "\ncompile time: Dynamo ");

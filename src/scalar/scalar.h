@@ -77,6 +77,10 @@ typedef struct og_scalar_names {
   og_status (*find)(void *state, const og_reader *reader, og_token name,
                     og_scalar_instruction *out);
   void *state;
+  // What a function stands for that is no primitive, as `find` says it; it
+  // reads from behind '(' past ')'. NULL: there is none.
+  og_status (*call)(void *state, og_reader *reader, og_token name,
+                    og_scalar_instruction *out, bool *out_is_known);
 } og_scalar_names;
 
 // Reads one expression at the reader's current token, up to a token that

@@ -206,7 +206,7 @@ graph v(%x: f32[4]) {
     assert mlp.ok("inspect", "v.og", "--passes").count("neg(") == 1
     assert "is for modules" in mlp.fails(2, "inspect", "m.og", "--json")
     mlp.write("m.c", "")
-    assert "are for graphs" in mlp.fails(2, "inspect", "m.c", "--dot")
+    assert "is for graphs" in mlp.fails(2, "inspect", "m.c", "--dot")
 
 
 def test_an_input_with_strides_that_go_backwards_is_refused(program: Program) -> None:
@@ -317,7 +317,7 @@ def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
         (("--why", "s0=1", "s0=2"), "s0 is given twice"),
         (("--why", "s0=1000000000000"), "bytes"),
         (("--why", "--dot"), "exclude each other"),
-        (("s0=1",), "with --why only"),
+        (("s0=1",), "with --why or --asm only"),
     ]:
         assert text in program.fails(2, "inspect", "m.og", *words)
 

@@ -105,7 +105,7 @@ graph g(%x: f32[3, 4]{3, 1}, %y: f32[3, 4]) {
 }
 ROADS = {
     "planned": [],
-    "without passes": ["--disable", "view, fold, noop, cse, dce, reinplace"],
+    "without passes": ["--disable", "view, fold, noop, cse, halves, dce, reinplace"],
     "plain": ["--plain"],
 }
 

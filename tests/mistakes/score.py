@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Any
+from typing import Any, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -215,57 +215,105 @@ def limit_memory() -> None:
     )
 
 
-def build(case: Case, folder: pathlib.Path, compiler: str) -> pathlib.Path:
-    module = folder / case.source.parent.name / f"{case.source.stem}.so"
+def build(
+    source: pathlib.Path, folder: pathlib.Path, compiler: str
+) -> pathlib.Path:
+    module = folder / source.parent.name / f"{source.stem}.so"
+    module.parent.mkdir(parents=True, exist_ok=True)
     command = [
         compiler, *CHECK_FLAGS, f"-I{ROOT / 'include'}", "-o", str(module),
-        str(case.source), "-lm",
+        str(source), "-lm",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{case.name} does not build:\n{done.stderr}")
+        raise SystemExit(f"{source} does not build:\n{done.stderr}")
     return module
 
 
-def run_check(
-    program: str, module: pathlib.Path, timeout_seconds: float
-) -> tuple[dict[str, Any] | None, str]:
-    """The report, or None and why there is none."""
-    try:
-        done = subprocess.run(
-            [program, "check", "--json", str(module)],
-            capture_output=True, text=True, errors="replace", check=False,
-            timeout=timeout_seconds, preexec_fn=limit_memory,
+@dataclasses.dataclass(frozen=True)
+class Finished:
+    """A program that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+    cpu_seconds: float  # its own and its children's
+    is_late: bool
+
+
+def run_program(command: list[str], timeout_seconds: float) -> Finished:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err,
+                                   preexec_fn=limit_memory)
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(timeout_seconds, stop)
+        timer.start()
+        _, status, used = os.wait4(process.pid, 0)
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        return Finished(
+            process.returncode,
+            out.read().decode(errors="replace"),
+            err.read().decode(errors="replace"),
+            used.ru_utime + used.ru_stime,
+            late.is_set(),
         )
-    except subprocess.TimeoutExpired:
-        return None, f"no report within {timeout_seconds:.0f} s"
-    if done.returncode not in (0, 1):
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """What check said of one module."""
+
+    report: dict[str, Any] | None
+    trouble: str  # why there is no report
+    cpu_seconds: float
+
+
+def run_check(
+    program: str, module: pathlib.Path, timeout_seconds: float,
+    extra: Sequence[str] = (),
+) -> Checked:
+    done = run_program([program, "check", "--json", str(module), *extra],
+                       timeout_seconds)
+
+    def failed(why: str) -> Checked:
+        return Checked(None, why, done.cpu_seconds)
+
+    if done.is_late:
+        return failed(f"no report within {timeout_seconds:.0f} s")
+    if done.status not in (0, 1):
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        return None, f"exit {done.returncode}: {last[-1] if last else ''}"
+        return failed(f"exit {done.status}: {last[-1] if last else ''}")
     try:
         report = json.loads(done.stdout)
     except ValueError as error:
-        return None, f"no JSON: {error}"
+        return failed(f"no JSON: {error}")
     if not isinstance(report, dict):
-        return None, "the JSON is no object"
+        return failed("the JSON is no object")
     findings = [e for e in flatten(report) if not e["is_note"]]
-    if bool(findings) != (done.returncode == 1):
-        return None, f"exit {done.returncode} does not fit the findings"
-    return report, ""
+    if bool(findings) != (done.status == 1):
+        return failed(f"exit {done.status} does not fit the findings")
+    return Checked(report, "", done.cpu_seconds)
 
 
 def run_case(
     case: Case, folder: pathlib.Path, options: argparse.Namespace
 ) -> Outcome:
     outcome = Outcome(case)
-    module = build(case, folder, options.cc)
+    module = build(case.source, folder, options.cc)
     begin = time.monotonic()
-    report, outcome.trouble = run_check(
-        options.opgraft, module, options.timeout
-    )
+    checked = run_check(options.opgraft, module, options.timeout)
+    outcome.trouble = checked.trouble
     outcome.seconds = time.monotonic() - begin
-    if report is not None:
-        said = flatten(report)
+    if checked.report is not None:
+        said = flatten(checked.report)
         outcome.findings = [e for e in said if not e["is_note"]]
         outcome.notes = [e for e in said if e["is_note"]]
         judge(outcome)
@@ -280,13 +328,13 @@ class Progress:
         self.done = 0
         self.lock = threading.Lock()
 
-    def step(self, outcome: Outcome) -> None:
+    def step(self, name: str) -> None:
         with self.lock:
             self.done += 1
             if not sys.stderr.isatty():
                 return
             width = shutil.get_terminal_size().columns - 1
-            line = f"{self.done}/{self.total} {outcome.case.name}"
+            line = f"{self.done}/{self.total} {name}"
             end = "\n" if self.done == self.total else ""
             print(f"\r{line[:width]:<{width}}", end=end, file=sys.stderr,
                   flush=True)
@@ -299,13 +347,11 @@ def run_cases(
 
     def work(case: Case) -> Outcome:
         outcome = run_case(case, folder, options)
-        progress.step(outcome)
+        progress.step(case.name)
         return outcome
 
     with tempfile.TemporaryDirectory(prefix="mistakes-") as name:
         folder = pathlib.Path(name)
-        for kind in ("wrong", "right"):
-            (folder / kind).mkdir()
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             return list(pool.map(work, cases))
 
@@ -340,11 +386,10 @@ def print_table(outcomes: list[Outcome], is_verbose: bool) -> None:
               f"{outcome.seconds:6.1f} s  {detail}".rstrip())
 
 
-def tree_hash(folder: str) -> str:
-    """Git's hash of a corpus folder as it lies on the disk."""
+def tree_hash(path: str) -> str:
+    """Git's hash of a folder as it lies on the disk, named from the root."""
     with tempfile.TemporaryDirectory(prefix="mistakes-") as name:
         environment = {**os.environ, "GIT_INDEX_FILE": f"{name}/index"}
-        path = f"tests/mistakes/{folder}"
         for command in (["add", "--all", "--force", path], ["write-tree"]):
             done = subprocess.run(
                 ["git", "-C", str(ROOT), *command], env=environment,
@@ -376,8 +421,8 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
         ],
         "false": [o.case.name for o in right if not o.is_good],
         "seconds": round(sum(o.seconds for o in outcomes), 1),
-        "tree_wrong": tree_hash("wrong"),
-        "tree_right": tree_hash("right"),
+        "tree_wrong": tree_hash("tests/mistakes/wrong"),
+        "tree_right": tree_hash("tests/mistakes/right"),
     }
 
 
@@ -421,8 +466,9 @@ def keep_results(outcomes: list[Outcome], score: dict[str, Any]) -> None:
                   f"`git log tests/mistakes/{kind}` says why")
 
 
-def parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def run_parser(about: str | None) -> argparse.ArgumentParser:
+    """The options of every program that runs check on a set of modules."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("names", nargs="*", help="only these cases")
     parser.add_argument("--opgraft", default="opgraft",
                         help="the program (default: from PATH)")
@@ -432,17 +478,21 @@ def parse_options() -> argparse.Namespace:
                         help="seconds for one file")
     parser.add_argument("--verbose", action="store_true",
                         help="say what was found for good cases too")
-    return parser.parse_args()
+    return parser
+
+
+def find_program(wanted: str) -> str:
+    program = shutil.which(wanted)
+    if program is not None:
+        return program
+    print(f"{wanted}: found no such program; build it, or say where it is "
+          "with --opgraft", file=sys.stderr)
+    raise SystemExit(2)
 
 
 def main() -> int:
-    options = parse_options()
-    program = shutil.which(options.opgraft)
-    if program is None:
-        print(f"{options.opgraft}: found no such program; build it, or say "
-              "where it is with --opgraft", file=sys.stderr)
-        return 2
-    options.opgraft = program
+    options = run_parser(__doc__).parse_args()
+    options.opgraft = find_program(options.opgraft)
     cases = find_cases(options.names)
     outcomes = run_cases(cases, options)
     print_table(outcomes, options.verbose)

@@ -294,7 +294,8 @@ static bool read_field(operator_text *op, const char *name, const char *value) {
               {"strides", &op->record.strides},
               {"inplace", &op->record.inplace},
               {"pointwise", &op->record.pointwise},
-              {"expect", &op->record.expect}};
+              {"expect", &op->record.expect},
+              {"reference", &op->record.reference}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     if (strcmp(rows[i].name, name) != 0) continue;
     *rows[i].field = value;

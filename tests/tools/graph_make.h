@@ -358,6 +358,9 @@ static void add_matmul(maker *m) {
   t.is_dense = false;
   for (int32_t d = 0; d < t.ndim; ++d)
     if (t.shape[d].is_symbol) return;  // its strides would need s0
+  const double bound =
+      bound_in(x->dtype, x->bound * x->bound * (double)x->shape[j].number);
+  if (m->is_exact && !is_exact_in(x->dtype, bound)) return;
   result_begin(m, &t);
   strides_add(m, &t);
   og_text_addf(&m->text, " = view(%%v%d)", (int)a);
@@ -365,6 +368,7 @@ static void add_matmul(maker *m) {
   x = &m->values[a];
   made_value v = fresh(x->dtype, x->ndim, x->shape);
   v.shape[v.ndim - 1] = x->shape[x->ndim - 2];
+  v.bound = bound;
   dense_set(&v);
   result_begin(m, &v);
   og_text_addf(&m->text, " = matmul(%%v%d, %%v%d)", (int)a, (int)b);
@@ -621,9 +625,9 @@ static void graph_make(maker *m, uint64_t seed) {
       add_move,      add_indexed,   add_update,    add_update,    add_norm,
   };
   static void (*const exact_kinds[])(maker *) = {
-      add_pointwise, add_pointwise, add_pointwise, add_pointwise,
-      add_pointwise, add_reduction, add_reduction, add_view,
-      add_view,      add_cat,       add_move,      add_update,
+      add_pointwise, add_pointwise, add_pointwise, add_pointwise, add_pointwise,
+      add_reduction, add_reduction, add_view,      add_view,      add_cat,
+      add_move,      add_update,    add_matmul,
   };
   m->state = seed * 0x9e3779b97f4a7c15ULL + 0x1234567;
   for (int i = 0; i < 4; ++i) next(m);

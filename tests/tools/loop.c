@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "loop/encode.h"
+#include "loop/listing.h"
 #include "tools/tool.h"
 #include "unit/loop_make.h"
 
@@ -98,77 +98,19 @@ static bool job_read(job *j, char *input) {
 
 // --- Printing ----------------------------------------------------------------
 
-static void value_print(const og_loop_lowered *l, int32_t value) {
-  const og_loop_instr *i = &l->code[value];
-  const og_loop_lane lane = {.u = i->imm};
-  if (value < 0) return;
-  if (i->op == OG_LANE_number && isfinite(lane.f) &&
-      (i->imm == 0 || fabsf(lane.f) > 1e-30f))
-    printf(" %g", (double)lane.f);
-  else if (i->op == OG_LANE_number)
-    printf(" 0x%x", (unsigned)i->imm);
-  else
-    printf(" v%d", (int)value);
-}
-
-static void step_print(const og_loop_lowered *l, const og_loop_step *step) {
-  const og_loop_instr *i = &l->code[step->value];
-  const bool has_imm =
-      i->op == OG_LANE_load || i->op == OG_LANE_joined ||
-      i->op == OG_LANE_call ||
-      (i->op >= OG_LANE_shift_left && i->op <= OG_LANE_shift_sign);
-  switch (step->action) {
-    case OG_LOOP_COMPUTE:
-      printf("  v%d = %s", (int)step->value, og_loop_op_name(i->op));
-      if (i->op == OG_LANE_call)
-        printf(" %s", og_scalar_name((int32_t)i->imm));
-      else if (has_imm)
-        printf(" %u", (unsigned)i->imm);
-      value_print(l, i->a);
-      value_print(l, i->b);
-      value_print(l, i->c);
-      break;
-    case OG_LOOP_STORE:
-      printf("  store y%d", (int)step->index);
-      value_print(l, step->value);
-      break;
-    case OG_LOOP_REDUCE:
-      printf("  %s %d", og_loop_reduction_name(l->reductions[step->index].kind),
-             (int)step->index);
-      value_print(l, step->value);
-      break;
-    case OG_LOOP_KEEP:
-      printf("  keep %d v%d", (int)step->index, (int)step->value);
-      break;
-    case OG_LOOP_RELOAD:
-      printf("  v%d = reload %d", (int)step->value, (int)step->index);
-  }
-  printf("\n");
+static void text_print(og_text *text) {
+  fputs(text->data != NULL ? text->data : "", stdout);
+  og_text_reset(text);
 }
 
 static void passes_print(const og_loop_lowered *l, int32_t input_count) {
-  for (int32_t p = 0; p < l->pass_count; ++p) {
-    const og_loop_pass *pass = &l->passes[p];
-    printf("pass %d, row:\n", (int)p);
-    for (int32_t k = 0; k < pass->row_count; ++k)
-      step_print(l, &pass->row_steps[k]);
-    printf("pass %d, elements:\n", (int)p);
-    for (int32_t k = 0; k < pass->count; ++k) step_print(l, &pass->steps[k]);
-  }
+  og_text text = {0};
+  og_loop_passes_print(l, &text);
+  text_print(&text);
   printf("may overwrite:");
   for (int32_t k = 0; k < input_count; ++k)
     if (l->may_overwrite >> k & 1) printf(" x%d", (int)k);
   printf("\n");
-}
-
-static void listing_print(const og_x86 *x) {
-  char line[256];
-  for (size_t k = 0; k < x->record_count; ++k) {
-    const size_t next =
-        k + 1 < x->record_count ? x->records[k + 1].at : x->code_count;
-    og_x86_text(x, &x->records[k], next, line, sizeof line);
-    printf("%5zx  %s\n", x->records[k].at, line);
-  }
 }
 
 static void results_print(const job *j) {
@@ -204,16 +146,9 @@ static og_status lower(const job *j, opgraft_error *error) {
     status = og_loop_lower(&j->spec, &program, &arena, &lowered, error);
   if (status == OG_OK && j->lowers) passes_print(&lowered, j->spec.input_count);
   if (status == OG_OK && j->lists) {
-    og_x86 x = {.record_capacity = 1};
-    x.records = og_arena_array(&arena, 1, sizeof *x.records);
-    const char *reason =
-        x.records == NULL
-            ? "out of memory"
-            : og_loop_encode(&j->spec, &lowered, j->spec.isa, &arena, &x);
-    if (reason == NULL)
-      listing_print(&x);
-    else
-      printf("%s\n", reason);
+    og_text text = {0};
+    og_loop_code_print(&j->spec, &lowered, j->spec.isa, &text);
+    text_print(&text);
   }
   og_arena_destroy(&arena);
   return status;

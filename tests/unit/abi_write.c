@@ -20,7 +20,7 @@ static int64_t one = 1, two = 2;
 
 static uint32_t seen_og_call, seen_og_infer_call, seen_og_sample_call,
     seen_opgraft_prepare_call, seen_opgraft_node_call, seen_opgraft_finding,
-    seen_opgraft_check_operator;
+    seen_opgraft_check_operator, seen_opgraft_reference_call;
 
 static og_status copy_run(const og_call *call) {
   seen_og_call = call->struct_size;
@@ -81,6 +81,12 @@ static void on_finding(void *user, const opgraft_finding *finding) {
 static void on_operator(void *user, const opgraft_check_operator *done) {
   (void)user;
   seen_opgraft_check_operator = done->struct_size;
+}
+
+static int32_t on_reference(void *state, const opgraft_reference_call *call) {
+  (void)state;
+  seen_opgraft_reference_call = call->struct_size;
+  return 0;
 }
 
 static const og_kernel kernels[] = {{.device = OG_CPU, .run = copy_run}};
@@ -178,6 +184,13 @@ static void frame_call(const opgraft_op *op) {
 
 static const opgraft_check_options check_options = {
     .struct_size = sizeof check_options, .calls = 1, .probe = "reference"};
+// In this process, whose memory the callback writes.
+static const opgraft_check_options check_inline = {
+    .struct_size = sizeof check_inline,
+    .probe = "reference",
+    .call = "1",
+    .is_inline = 1,
+    .compute = on_reference};
 static const opgraft_check_sink check_sink = {.struct_size = sizeof check_sink,
                                               .finding = on_finding,
                                               .operator_done = on_operator};
@@ -196,6 +209,7 @@ static const struct handed {
     HANDED(opgraft_node_call),
     HANDED(opgraft_finding),
     HANDED(opgraft_check_operator),
+    HANDED(opgraft_reference_call),
 };
 
 TEST(what_is_handed_over_has_our_size) {
@@ -210,6 +224,8 @@ TEST(what_is_handed_over_has_our_size) {
   frame_call(op);
   CHECK_EQ(opgraft_sample_create(op, NULL, &sample, &error), OG_OK);
   CHECK_EQ(opgraft_check(s.module, &check_options, &check_sink, NULL, &error),
+           OG_OK);
+  CHECK_EQ(opgraft_check(s.module, &check_inline, &check_sink, NULL, &error),
            OG_OK);
   for (size_t i = 0; i < sizeof handed / sizeof *handed; ++i)
     if (!CHECK_EQ(*handed[i].seen, handed[i].size_bytes))

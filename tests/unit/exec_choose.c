@@ -6,6 +6,8 @@
 // The numbers are such that no sum of a contraction rounds (eighths up to 2,
 // few enough), so results are equal to the bit whatever the order of the sums.
 
+#include <float.h>
+#include <math.h>
 #include <opgraft/executable.h>
 #include <stdlib.h>
 
@@ -123,6 +125,21 @@ static void contraction_make(trial *t) {
   og_text_add(&t->text, "\n  return %y\n}\n");
 }
 
+// Rows of a mask that hide all keys or some: by -inf, and by the least number,
+// which hides nothing where a whole row has it.
+static void mask_lower(operand *o) {
+  const double low = draw(2) == 0 ? -INFINITY : (double)-FLT_MAX;
+  const int64_t rows = draw(3), each = 1 + draw(3);
+  const int64_t *shape = o->shape, *strides = o->strides;
+  for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i)
+    for (int64_t j = 0; i % 3 <= rows && j < shape[3]; j += each) {
+      const int64_t at = i / shape[2] / shape[1] * strides[0] +
+                         i / shape[2] % shape[1] * strides[1] +
+                         i % shape[2] * strides[2] + j * strides[3];
+      og_element_set_double(o->tensor.dtype, o->bytes + 4 * at, low);
+    }
+}
+
 static void attention_make(trial *t) {
   static const og_dtype mask_types[] = {
       {OG_CODE_BOOL, 8, 1}, {OG_CODE_FLOAT, 32, 1}, {OG_CODE_BFLOAT, 16, 1}};
@@ -143,6 +160,8 @@ static void attention_make(trial *t) {
   operand_add(t, "k", t->dtype, 4, k);
   operand_add(t, "v", t->dtype, 4, v);
   if (has_mask) operand_add(t, "m", mask_types[draw(3)], 4, m);
+  if (has_mask && t->operands[3].tensor.dtype.bits == 32 && draw(2) == 0)
+    mask_lower(&t->operands[3]);
   og_text_addf(&t->text,
                ") {\n  %%y: %s[%d, %d, %d, %d], %%l: f32[%d, %d, %d] = "
                "attention(%%q, %%k, %%v, %s; causal=%s, scale=0.25)\n"

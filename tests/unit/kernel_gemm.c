@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed contraction of every instruction set that the machine has, against
-// sums in double: sizes that fill no tile, strides, types, int8 weights, the
-// hook, and that a row's result depends on nothing but the row.
+// sums in double: sizes that fill no tile, strides, types, packing, int8
+// weights, the hook, and that a row's result depends on nothing but the row.
 
 #include <math.h>
 #include <stdlib.h>
@@ -189,11 +189,12 @@ done:
 TEST(sizes) {
   static const int32_t sizes[][4] = {
       // m, n, k, elements between rows of x beyond k
-      {0, 5, 3, 0},     {2, 5, 0, 0},      {9, 20, 0, 4},    {1, 1, 1, 0},
-      {1, 64, 33, 0},   {1, 200, 300, 3},  {2, 150, 257, 1}, {3, 95, 64, 0},
-      {3, 160, 513, 7}, {4, 130, 255, 0},  {5, 64, 256, 2},  {6, 47, 100, 0},
-      {7, 16, 700, 0},  {8, 129, 1024, 0}, {13, 33, 17, 5},  {15, 144, 512, 0},
-      {29, 70, 259, 0}, {100, 48, 40, 0},  {130, 17, 300, 0}};
+      {0, 5, 3, 0},     {2, 5, 0, 0},      {9, 20, 0, 4},     {1, 1, 1, 0},
+      {1, 64, 33, 0},   {1, 200, 300, 3},  {2, 150, 257, 1},  {3, 95, 64, 0},
+      {3, 160, 513, 7}, {4, 130, 255, 0},  {5, 64, 256, 2},   {6, 47, 100, 0},
+      {7, 16, 700, 0},  {8, 129, 1024, 0}, {13, 33, 17, 5},   {15, 144, 512, 0},
+      {29, 70, 259, 0}, {100, 48, 40, 0},  {130, 17, 300, 0}, {4, 48, 100, 0},
+      {7, 100, 513, 3}, {8, 96, 770, 0},   {197, 49, 192, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
     for (int e = 0; e < 3; ++e)
       for (int form = 0; form < 4; ++form) {
@@ -225,6 +226,69 @@ TEST(parts) {
       p.element = elements[e];
       problem_check(&p, 0, 1);
     }
+}
+
+// --- Packing
+
+// Each element where it belongs, zeros around them, and nothing beyond.
+static void pack_check(const set *s, const og_gemm_weights *w, char *packed) {
+  const int64_t k_even = (w->k + 1) / 2 * 2;
+  const int64_t columns = (w->n + OG_PANEL - 1) / OG_PANEL * OG_PANEL;
+  const size_t item = og_element_bytes(w->element);
+  const size_t bytes = og_packed_bytes(w->n, w->k, w->element);
+  memset(packed, 0xff, bytes + 1);
+  s->kernels->pack(w, 0, columns / OG_PANEL, packed);
+  for (int64_t n = 0; n < columns; ++n)
+    for (int64_t k = 0; k < k_even; ++k) {
+      const void *at =
+          og_at(packed, (n / OG_PANEL * k_even + k) * OG_PANEL + n % OG_PANEL,
+                w->element);
+      const bool is_zero = n >= w->n || k >= w->k;
+      const void *from =
+          is_zero
+              ? "\0\0\0"
+              : og_at(w->data, n * w->n_stride + k * w->k_stride, w->element);
+      if (CHECK(memcmp(at, from, item) == 0)) continue;
+      printf("%s: element %d, n %d of %d, k %d of %d\n", s->name, w->element,
+             (int)n, (int)w->n, (int)k, (int)w->k);
+      return;
+    }
+  CHECK((unsigned char)packed[bytes] == 0xff);
+}
+
+// The last element of the weights is the last of its memory.
+static void packs_check(int64_t n, int64_t k, int element, int64_t n_stride,
+                        int64_t k_stride) {
+  const int64_t places =
+      n * k == 0 ? 0 : (n - 1) * n_stride + (k - 1) * k_stride + 1;
+  const size_t bytes = (size_t)places * og_element_bytes(element);
+  char *data = malloc(bytes),
+       *packed = malloc(og_packed_bytes(n, k, OG_F32) + 1);
+  REQUIRE(packed != NULL && (data != NULL || bytes == 0));
+  for (size_t i = 0; i < bytes; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    data[i] = (char)(seed >> 24);
+  }
+  const og_gemm_weights w = {data, n, k, n_stride, k_stride, element};
+  for (int i = 0; i < SETS; ++i)
+    if (is_run(&sets[i], element)) pack_check(&sets[i], &w, packed);
+done:
+  free(data);
+  free(packed);
+}
+
+TEST(packs) {
+  static const int32_t ns[] = {1, 7, 15, 16, 17, 48, 53};
+  static const int32_t ks[] = {0, 1, 2, 15, 16, 17, 31, 64, 65, 130};
+  for (size_t i = 0; i < sizeof ns / sizeof *ns; ++i)
+    for (size_t j = 0; j < sizeof ks / sizeof *ks; ++j)
+      for (int element = OG_F32; element <= OG_I8; ++element) {
+        const int64_t n = ns[i], k = ks[j];
+        packs_check(n, k, element, k + 3, 1);
+        packs_check(n, k, element, 1, n);
+        packs_check(n, k, element, 2, 2 * n + 1);
+        packs_check(n, k, element, 0, 1);
+      }
 }
 
 // --- A row's result depends on the row alone
@@ -307,8 +371,8 @@ static void hook_check(const problem *p, const set *s, hooked *h) {
 }
 
 TEST(hook) {
-  static const int32_t sizes[][2] = {{1, 300}, {2, 133},   {3, 300}, {5, 17},
-                                     {9, 260}, {230, 150}, {40, 64}};
+  static const int32_t sizes[][2] = {{1, 300}, {2, 133}, {3, 300},   {4, 250},
+                                     {5, 17},  {9, 260}, {230, 150}, {40, 64}};
   static float seen[230 * 150];
   static int times[230 * 150];
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
@@ -353,5 +417,5 @@ TEST(quantize) {
 }
 
 TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(parts),
-          CASE_NO_FAULTS(rows_stand_alone), CASE_NO_FAULTS(hook),
-          CASE_NO_FAULTS(quantize))
+          CASE_NO_FAULTS(packs), CASE_NO_FAULTS(rows_stand_alone),
+          CASE_NO_FAULTS(hook), CASE_NO_FAULTS(quantize))

@@ -119,7 +119,7 @@ static void check_block(int32_t op, og_class of,
     for (int i = 1; i < BLOCK && step[k] == 0; ++i)
       memcpy((char *)&in[k] + (size_t)i * size, &in[k], size);
   }
-  og_pointwise_rows[op].loop[of](BLOCK, &looped, pointers, step);
+  og_pointwise_rows[op].loop[of][og_loop_set()](BLOCK, &looped, pointers, step);
   if (of == OG_CLASS_F32)
     og_scalar_run_f32(program, BLOCK, operand_load, &size, run.f32);
   else if (of == OG_CLASS_F64)
@@ -159,7 +159,7 @@ TEST(loops_are_programs) {
     const og_scalar_program program = {code.code, code.count};
     for (og_class of = OG_CLASS_F32; of < OG_CLASS_NONE; ++of) {
       const bool has_form = (og_ops[op].classes >> of & 1) != 0;
-      CHECK_EQ(og_pointwise_rows[op].loop[of] != NULL, has_form);
+      CHECK_EQ(og_pointwise_rows[op].loop[of][0] != NULL, has_form);
       if (!has_form) continue;
       check_row(op, of, false, &program);
       if (of == OG_CLASS_I64) check_row(op, of, true, &program);

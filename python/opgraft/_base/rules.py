@@ -8,11 +8,12 @@ src/decl/describe.c.
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Any, Callable
 
 import torch
+
+from . import sizes, tables
 
 DTYPES = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32,
@@ -26,393 +27,66 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 Size = Any  # int or SymInt
 
 
-class Description:
-    """An operator's tables, and its arguments by position."""
+class Description(tables.Description):
+    """An operator's tables, whose defaults are PyTorch's types and devices."""
 
     def __init__(self, text: str) -> None:
-        self.tables: dict[str, Any] = json.loads(text)
-        t = self.tables
-        self.name: str = t["name"]
-        self.base_name: str = t["base_name"]
-        self.overload: str = t["overload"]
-        self.params: list[dict[str, Any]] = t["params"]
-        self.results: list[dict[str, Any]] = t["results"]
-        self.fresh = [r for r in self.results if r["fresh"] is not None]
-        self.numbers = [r for r in self.results if r["value"] is not None]
-        self.mutated = [i for i, p in enumerate(self.params) if p["mutated"]]
-        self.is_data_dependent: bool = t["has_data_dependent_result"]
-        self.defaults = [default_value(p) for p in self.params]
-        self.by_name = {p["name"]: i for i, p in enumerate(self.params)}
+        super().__init__(text)
         # Set where sizes come from a C callback: described values to sizes.
         self.callback: Callable[[tuple[Any, ...]], list[Any]] | None = None
 
-    @property
-    def has_callback(self) -> bool:
-        return any(s["kind"] == "callback" for s in self.tables["shapes"])
-
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The value of every parameter, as a call with these gives it."""
-        values = list(args) + self.defaults[len(args):]
-        for name, value in kwargs.items():
-            values[self.by_name[name]] = value
-        return values
-
-
-def default_value(param: dict[str, Any]) -> Any:
-    value = param["default"]
-    if isinstance(value, dict):
+    def special(self, value: dict[str, Any]) -> Any:
         if "dtype" in value:
             return DTYPES[value["dtype"]]
-        if "float" in value:
-            return float(value["float"])
         return torch.device(value["device"], value["id"] or None)
-    return value
 
 
-# --- Expressions ---------------------------------------------------------------
+# --- Sizes ---------------------------------------------------------------------
 
 
-class Poison:
-    """A value that could not be computed: it spreads to what needs it, and is
-    an error where nothing discards it. src/decl/eval.c does the same."""
+class Scope(sizes.Scope):
+    """Sizes that may be SymInts."""
 
-    def __init__(self, why: str) -> None:
-        self.why = why
+    error = RuntimeError
 
+    def as_int(self, value: Any) -> Size:
+        if isinstance(value, torch.SymBool):
+            return torch.sym_ite(value, 1, 0)
+        return super().as_int(value)
 
-def _as_int(value: Any) -> Size:
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, torch.SymBool):
-        return torch.sym_ite(value, 1, 0)
-    return value
+    def as_bool(self, value: Any) -> Any:
+        return value if isinstance(value, torch.SymBool) else \
+            super().as_bool(value)
 
+    def negated(self, truth: Any) -> Any:
+        return torch.sym_not(truth)
 
-def _as_bool(value: Any) -> Any:
-    if isinstance(value, (bool, torch.SymBool)):
-        return value
-    return value != 0
+    def choose(self, truth: Any, a: Any, b: Any) -> Any:
+        return torch.sym_ite(truth, a, b)
 
+    def least(self, a: Any, b: Any) -> Any:
+        return torch.sym_min(a, b)
 
-def _binary(op: str, a: Any, b: Any) -> Any:
-    for value in (a, b):
-        if isinstance(value, Poison):
-            return value
-    a, b = _as_int(a), _as_int(b)
-    if op in ("floor_div", "ceil_div", "mod") and isinstance(b, int) and b == 0:
-        return Poison("a division by zero")
-    return _BINARY[op](a, b)
+    def most(self, a: Any, b: Any) -> Any:
+        return torch.sym_max(a, b)
 
+    def check(self, holds: Any, text: Callable[[], str]) -> None:
+        torch._check(holds, lambda: f"{self.d.name}: {text()}")
 
-def _unary(op: str, a: Any) -> Any:
-    if isinstance(a, Poison):
-        return a
-    return -_as_int(a) if op == "neg" else torch.sym_not(_as_bool(a))
+    def broadcast(self, packs: list[Any]) -> tuple[Size, ...]:
+        from torch._refs import _broadcast_shapes
 
+        return tuple(_broadcast_shapes(*packs) or ())
 
-def _both(a: Any, b: Any, is_and: bool) -> Any:
-    if isinstance(a, Poison):
-        return a
-    a = _as_bool(a)
-    if isinstance(a, bool):
-        return (b if isinstance(b, Poison) else _as_bool(b)) if a == is_and else a
-    if isinstance(b, Poison):
-        return b
-    return (a & _as_bool(b)) if is_and else (a | _as_bool(b))
+    def new_size(self, bound: Size) -> Size:
+        most = bound if isinstance(bound, int) else None
+        size = torch.library.get_ctx().new_dynamic_size(min=0, max=most)
+        torch._check(size <= bound)
+        return size
 
-
-def _select(c: Any, a: Any, b: Any) -> Any:
-    if isinstance(c, Poison):
-        return c
-    c = _as_bool(c)
-    if isinstance(c, bool):
-        return a if c else b
-    for value in (a, b):
-        if isinstance(value, Poison):
-            return value
-    return torch.sym_ite(c, _as_int(a), _as_int(b))
-
-
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floor_div": lambda a, b: a // b,
-    "ceil_div": lambda a, b: -((-a) // b),
-    "mod": lambda a, b: a % b,
-    "min": lambda a, b: torch.sym_min(a, b),
-    "max": lambda a, b: torch.sym_max(a, b),
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-
-def _product(sizes: Any) -> Size:
-    result: Size = 1
-    for size in sizes:
-        result = result * size
-    return result
-
-
-class Scope:
-    """The sizes of one call: what its names stand for."""
-
-    def __init__(
-        self, d: Description, tensors: list[Any], attrs: list[Any]
-    ) -> None:
-        self.d = d
-        self.tensors = tensors
-        self.attrs = attrs
-        self.dims: dict[int, Any] = {}  # size, tuple (pack), list (varying)
-
-    def _dim(self, index: int) -> Size:
-        value = self.dims.get(index, 0)
-        if isinstance(value, tuple):
-            return _product(value)
-        if isinstance(value, list):
-            return sum(value)
-        return value
-
-    def _push(self, op: str, slot: int, index: Size) -> Any:
-        attr = self.attrs[slot] if op.startswith(("attr", "given_a")) else None
-        if op == "dim":
-            return self._dim(slot)
-        if op == "attr":
-            return 0 if attr is None else _as_int(attr)
-        if op == "attr_len":
-            return 0 if attr is None else len(attr)
-        if op == "attr_prod":
-            return _product(attr or ())
-        if op == "attr_sum":
-            return sum(attr or ())
-        if op == "list_len":
-            return len(self.tensors[slot])
-        if op == "pack_rank":
-            return len(self.dims.get(slot, ()))
-        if op == "given_tensor":
-            return int(self.tensors[slot] is not None)
-        if op == "given_attr":
-            return int(attr is not None)
-        if op == "item_bytes":
-            given = _each(self.tensors[slot])
-            return given[0].element_size() if given else 0
-        if op == "index":
-            return index
-        raise AssertionError(op)
-
-    def value(self, expr: list[list[Any]], index: Size = 0) -> Any:
-        stack: list[Any] = []
-        for op, *slot in expr:
-            if op == "const":
-                stack.append(slot[0])
-            elif op in _BINARY:
-                b = stack.pop()
-                stack.append(_binary(op, stack.pop(), b))
-            elif op in ("and", "or"):
-                b = stack.pop()
-                stack.append(_both(stack.pop(), b, op == "and"))
-            elif op in ("not", "neg"):
-                stack.append(_unary(op, stack.pop()))
-            elif op == "select":
-                b, a = stack.pop(), stack.pop()
-                stack.append(_select(stack.pop(), a, b))
-            elif op in ("attr_at", "pack_at", "vary_at"):
-                stack.append(self._entry(op, slot[0], stack.pop()))
-            else:
-                stack.append(self._push(op, slot[0] if slot else 0, index))
-        if isinstance(stack[0], Poison):
-            self._fail(f"a size cannot be computed: {stack[0].why}")
-        return stack[0]
-
-    def _entry(self, op: str, slot: int, at: Any) -> Any:
-        """Entry `at` of an int[] argument, of a pack, or of a varying dim."""
-        if isinstance(at, Poison):
-            return at
-        known = self.attrs[slot] if op == "attr_at" else self.dims.get(slot)
-        entries = known or ()
-        count = len(entries)
-        if not -count <= at < count:
-            return Poison(f"entry {at} of {count}")
-        return entries[at]
-
-    # --- Arguments ---
-
-    def _fail(self, text: str) -> None:
-        raise RuntimeError(f"{self.d.name}: {text}")
-
-    def _same(self, found: Size, wanted: Size, text: str) -> None:
-        torch._check(
-            found == wanted,
-            lambda: f"{self.d.name}: {text}: found {found}, wanted {wanted}",
-        )
-
-    def _bind(self, dim: int, value: Any, text: str) -> None:
-        if dim not in self.dims:
-            self.dims[dim] = value
-            return
-        known = self.dims[dim]
-        if not isinstance(value, tuple):
-            self._same(value, known, text)
-            return
-        if len(value) != len(known):
-            self._fail(f"{text}: found {len(value)} dims, wanted {len(known)}")
-        for a, b in zip(value, known, strict=False):
-            self._same(a, b, text)
-
-    def _width(self, item: dict[str, Any]) -> int | None:
-        """How many dims an item stands for; None: what is left."""
-        kind = item["kind"]
-        if kind == "pack":
-            known = self.dims.get(item["dim"])
-            return None if known is None else len(known)
-        if kind in ("dim", "vary", "expr"):
-            return 1
-        return len(self._pack(item))
-
-    def _spans(
-        self, items: list[dict[str, Any]], rank: int, text: str
-    ) -> list[tuple[int, int]]:
-        widths = [self._width(item) for item in items]
-        picks = [i for i, item in enumerate(items) if item.get("pick") is not None]
-        if picks:
-            at = picks[0]
-            where = self.attrs[items[at]["pick"]]
-            if not -rank <= where < rank:
-                self._fail(f"{text}: dim {where} is not one of {rank} dims")
-            where %= rank
-            before = sum(w for w in widths[:at] if w is not None)
-            after = sum(w for w in widths[at + 1:] if w is not None)
-            widths = [
-                w if w is not None
-                else (where - before if i < at else rank - 1 - where - after)
-                for i, w in enumerate(widths)
-            ]
-        fixed = sum(w for w in widths if w is not None)
-        sizes = [rank - fixed if w is None else w for w in widths]
-        if sum(sizes) != rank or min(sizes, default=0) < 0:
-            self._fail(f"{text}: found {rank} dims")
-        spans, start = [], 0
-        for width in sizes:
-            spans.append((start, start + width))
-            start += width
-        return spans
-
-    def _match(self, pattern: dict[str, Any], shape: Any, entry: int) -> None:
-        text = pattern["text"]
-        items = pattern["items"]
-        spans = self._spans(items, len(shape), text)
-        for item, (begin, end) in zip(items, spans, strict=False):
-            kind = item["kind"]
-            if kind == "pack":
-                self._bind(item["dim"], tuple(shape[begin:end]), text)
-            elif kind == "dim":
-                self._bind(item["dim"], shape[begin], text)
-            elif kind == "vary":
-                known = self.dims.setdefault(item["dim"], [])
-                if entry < len(known):
-                    self._same(shape[begin], known[entry], text)
-                else:
-                    known.append(shape[begin])
-            elif kind == "expr":
-                self._late.append((shape[begin], item["expr"], text))
-            else:
-                for found, wanted in zip(shape[begin:end], self._pack(item), strict=False):
-                    self._same(found, wanted, text)
-
-    def match(self) -> None:
-        self._late: list[tuple[Size, Any, str]] = []
-        for pattern in self.d.tables["patterns"]:
-            value = self.tensors[pattern["tensor"]]
-            entries = value if pattern["list"] else [value]
-            for entry, tensor in enumerate(entries or ()):
-                if tensor is not None:
-                    self._match(pattern, tensor.shape, entry)
-        for found, expr, text in self._late:
-            self._same(found, self.value(expr), text)
-        for condition in self.d.tables["conditions"]:
-            holds = _as_bool(self.value(condition["expr"]))
-            torch._check(
-                holds,
-                lambda text=condition["text"]:
-                    f"{self.d.name}: where {text} does not hold",
-            )
-
-    # --- Results ---
-
-    def _axes(self, item: dict[str, Any]) -> tuple[Any, list[int]]:
-        """A pack, and the dims of it that an argument names, from 0 on."""
-        pack = self.dims.get(item["pack"], ())
-        axes = self.attrs[item["attr"]]
-        if isinstance(axes, int):
-            axes = [axes]
-        rank, found = len(pack), []
-        for axis in axes or ():
-            if not -rank <= axis < rank:
-                self._fail(f"dim {axis} of {rank} dims")
-            if axis % rank in found:
-                self._fail(f"dim {axis} is named twice, wanted each once")
-            found.append(axis % rank)
-        return pack, found
-
-    def _inserted(self, item: dict[str, Any], index: Size) -> tuple[Size, ...]:
-        pack = tuple(self.dims.get(item["pack"], ()))
-        at, rank = self.attrs[item["attr"]], len(pack)
-        if not -rank - 1 <= at <= rank:
-            self._fail(f"place {at} among {rank} dims")
-        at %= rank + 1
-        size = _as_int(self.value(item["expr"], index))
-        return (*pack[:at], size, *pack[at:])
-
-    def _pack(self, item: dict[str, Any], index: Size = 0) -> tuple[Size, ...]:
-        kind = item["kind"]
-        if kind == "attr_pack":
-            return tuple(self.attrs[item["attr"]] or ())
-        if kind == "broadcast":
-            from torch._refs import _broadcast_shapes
-
-            packs = [self.dims.get(p, ()) for p in item["packs"]]
-            return tuple(_broadcast_shapes(*packs) or ())
-        if kind == "insert":
-            return self._inserted(item, index)
-        pack, axes = self._axes(item)
-        if kind == "permute":
-            if len(axes) != len(pack):
-                self._fail(f"{len(axes)} dims are named, wanted {len(pack)}")
-            return tuple(pack[a] for a in axes)
-        chosen = axes or range(len(pack))
-        if kind == "drop":
-            return tuple(s for i, s in enumerate(pack) if i not in chosen)
-        return tuple(1 if i in chosen else s for i, s in enumerate(pack))
-
-    def sizes(self, items: list[dict[str, Any]], index: Size = 0) -> list[Size]:
-        out: list[Size] = []
-        for item in items:
-            kind = item["kind"]
-            if kind == "pack":
-                out.extend(self.dims.get(item["dim"], ()))
-            elif kind == "dim":
-                out.append(self._dim(item["dim"]))
-            elif kind == "expr":
-                out.append(_as_int(self.value(item["expr"], index)))
-            elif kind == "found":
-                out.append(self._found(item))
-            else:
-                out.extend(self._pack(item, index))
-        return out
-
-    def _found(self, item: dict[str, Any]) -> Size:
-        """A data-dependent size, one symbol for each name."""
-        if item["dim"] not in self.dims:
-            bound = self.value(item["expr"])
-            most = bound if isinstance(bound, int) else None
-            size = torch.library.get_ctx().new_dynamic_size(min=0, max=most)
-            torch._check(size <= bound)
-            self.dims[item["dim"]] = size
-        return self.dims[item["dim"]]
+    def item_bytes(self, value: Any) -> int:
+        given = _each(value)
+        return given[0].element_size() if given else 0
 
 
 # --- Types -----------------------------------------------------------------------
@@ -590,7 +264,7 @@ def arrange(d: Description, fresh: list[Any], values: list[Any]) -> Any:
     scope = _scope(d, values) if d.numbers else None
     out = [
         fresh[r["fresh"]] if scope is None or r["value"] is None
-        else _as_int(scope.value(r["value"]))
+        else scope.as_int(scope.value(r["value"]))
         for r in d.results if r["alias"] is None
     ]
     return out[0] if len(out) == 1 else tuple(out)

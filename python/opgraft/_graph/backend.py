@@ -27,7 +27,7 @@ MODES = ("default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
 
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
-FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE = 1, 2, 4
+FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
 CONSTANT_BYTES = 256
 
 
@@ -55,6 +55,8 @@ class Options:
     repro_calls: str = "failing"
     # Mode max-autotune: seconds for timing kernels, a graph; 0: none are timed.
     tune_s: float = 5.0
+    # "strict": functions in fused loops are libm's, not our vector forms.
+    math: str = "fast"
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
     # it and docs/graph.md explains.
     choose: str | None = None
@@ -87,6 +89,7 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     _choose("mode", out.mode, MODES)
     _choose("fallback", out.fallback, ("allow", "error"))
     _choose("clone", out.clone, ("allow", "error"))
+    _choose("math", out.math, ("fast", "strict"))
     _choose("repro_calls", out.repro_calls, ("failing", "all"))
     if out.repro is None and "repro_calls" in given:
         raise ValueError("option repro_calls needs repro, the folder they go to")
@@ -254,7 +257,7 @@ def compile_graph(
     """One graph of AOTAutograd's as a boxed callable."""
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
-    rewrite(gm)
+    rewrite(gm, fuses=options.mode.startswith("max-autotune"))
     try:
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,
@@ -337,7 +340,8 @@ def _flags(options: Options) -> int:
     return (
         (FALLBACK_ERROR if options.fallback == "error" else 0)
         | (CLONE_ERROR if options.clone == "error" else 0)
-        | (MAX_AUTOTUNE if options.mode.startswith("max-autotune") else 0))
+        | (MAX_AUTOTUNE if options.mode.startswith("max-autotune") else 0)
+        | (MATH_STRICT if options.math == "strict" else 0))
 
 
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:

@@ -206,6 +206,8 @@ def freeze(
     host.prepare()
     chosen = backend._read_options(None, options)
     program = _Program(model, args, kwargs, dynamic_shapes)
+    if chosen.mode.startswith("max-autotune"):
+        rewrites.losses_split(program.gm)
     name = _named(model)
     graph = backend.graph_new(
         name, program.gm, program.tools(), chosen, constant_bytes=0,

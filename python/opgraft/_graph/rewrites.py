@@ -5,15 +5,19 @@ way it then runs: by the engine, in segments, or as it came.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Iterator
 
 import torch
 from torch.fx import GraphModule, Node
 
 
-def rewrite(gm: GraphModule) -> None:
+def rewrite(gm: GraphModule, fuses: bool) -> None:
+    """`fuses`: nodes will be fused into row programs."""
     tokens_drop(gm)
     overwritten_keep(gm)
+    if fuses:
+        losses_split(gm)
 
 
 # --- Effect tokens ------------------------------------------------------------
@@ -81,3 +85,86 @@ def _storages(node: Any) -> Iterator[int]:
     if (isinstance(value, torch.Tensor)
             and value.layout is torch.strided):
         yield value.untyped_storage()._cdata
+
+
+# --- Losses -------------------------------------------------------------------
+
+
+def losses_split(gm: GraphModule) -> None:
+    """A loss of log_softmax, which nobody else reads, is computed of one number
+    a row: log_softmax at the target is x[target] - top - log(sum(e^(x - top))),
+    so that no row of it is stored."""
+    aten = torch.ops.aten
+    found = [n for n in gm.graph.nodes
+             if n.target is aten.nll_loss_forward.default and _is_split(n)]
+    for loss in found:
+        with gm.graph.inserting_before(loss):
+            results = _loss_of_rows(_Writer(gm, loss), *loss.args)
+        for user in list(loss.users):
+            user.replace_all_uses_with(results[user.args[1]])
+            gm.graph.erase_node(user)
+        softmax = loss.args[0]
+        gm.graph.erase_node(loss)
+        gm.graph.erase_node(softmax)
+
+
+NONE, MEAN = 0, 1  # ATen's numbers of a loss's reduction
+
+
+def _is_split(loss: Node) -> bool:
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    softmax = loss.args[0]
+    if (not isinstance(softmax, Node) or len(softmax.users) != 1
+            or softmax.target is not torch.ops.aten._log_softmax.default):
+        return False
+    value = softmax.meta["val"]
+    return (value.ndim == 2 and value.dtype is torch.float32
+            and statically_known_true(value.shape[1] > 0)
+            and softmax.args[1] in (1, -1)
+            and softmax.args[0].meta["val"].dtype is torch.float32
+            and all(u.target is operator.getitem for u in loss.users))
+
+
+class _Writer:
+    """Calls in a graph, with the sizes and the source line of a node."""
+
+    def __init__(self, gm: GraphModule, of: Node) -> None:
+        self.graph = gm.graph
+        self.meta = {k: v for k, v in of.meta.items()
+                     if k in ("stack_trace", "nn_module_stack")}
+
+    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        node = self.graph.call_function(target, args, kwargs)
+        values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
+        node.meta = {**self.meta, "val": target(*values, **kwargs)}
+        return node
+
+
+def _loss_of_rows(w: _Writer, softmax: Node, target: Node, weight: Node | None,
+                  reduction: int, ignored: int) -> tuple[Node, Node]:
+    """As nll_loss_forward gives them: the loss and the weights' sum."""
+    aten = torch.ops.aten
+    x = softmax.args[0]
+    top = w(aten.amax.default, x, [1], True)
+    powers = w(aten.exp.default, w(aten.sub.Tensor, x, top))
+    log = w(aten.log.default,
+            w(aten.sum.dim_IntList, powers, [1], True))
+    column = w(aten.unsqueeze.default, target, 1)
+    counts = w(aten.ne.Scalar, column, ignored)
+    place = w(aten.where.ScalarOther, counts, column, 0)
+    own = w(aten.sub.Tensor, w(aten.gather.default, x, 1, place), top)
+    loss = w(aten.sub.Tensor, log, own)
+    share = w(aten._to_copy.default, counts, dtype=torch.float32)
+    if weight is not None:
+        picked = w(aten.gather.default, weight, 0,
+                   w(aten.squeeze.dim, place, 1))
+        share = w(aten.mul.Tensor, share,
+                  w(aten.unsqueeze.default, picked, 1))
+        loss = w(aten.mul.Tensor, loss, share)
+    loss = w(aten.where.ScalarOther, counts, loss, 0.0)
+    if reduction == NONE:
+        return w(aten.squeeze.dim, loss, 1), w(
+            aten.new_full.default, loss, [], 0.0)
+    loss, total = w(aten.sum.default, loss), w(aten.sum.default, share)
+    return w(aten.div.Tensor, loss, total) if reduction == MEAN else loss, total

@@ -171,7 +171,8 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
-         "replays", "plans", "instances", "row_programs", "fused_nodes")
+         "replays", "plans", "instances", "row_programs", "fused_nodes",
+         "epilogues")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -183,7 +184,9 @@ class Stats:
     of ours ran; rules() says of each node which kernel runs it, and why),
     `row_programs` (fused loops, of mode max-autotune), `fused_nodes` (that they
     took the place of), `apart` (a list of dicts: nodes that are in none, and
-    why),
+    why), `epilogues` (fused loops that run on each finished tile of the
+    contraction that they read), `epilogues_refused` (a list of dicts: those
+    that do not, and why),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
@@ -205,6 +208,8 @@ class Stats:
                                  for n in g["in_python"]})
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
         self.apart = [a for g in self.graphs for a in g.get("apart", ())]
+        self.epilogues_refused = [e for g in self.graphs
+                                  for e in g.get("epilogues_refused", ())]
         self.replans = {
             "shape": sum(g.get("replans_shape", 0) for g in self.graphs),
             "lanes": sum(g.get("replans_lanes", 0) for g in self.graphs),
@@ -241,13 +246,16 @@ class Stats:
             if g.get("row_programs"):
                 lines.append(
                     f"  {g['row_programs']} row programs of "
-                    f"{g['fused_nodes']} nodes, {len(g['apart'])} apart")
+                    f"{g['fused_nodes']} nodes, {len(g['apart'])} apart, "
+                    f"{g['epilogues']} as epilogues")
             lines += [f"  fallback {f['operator']}{_place(f)}: {f['reason']}"
                       for f in g["fallbacks"]]
             lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
                       for c in g.get("clones", ())]
             lines += [f"  apart {a['operator']}{_place(a)}: {a['reason']}"
                       for a in g.get("apart", ())]
+            lines += [f"  no epilogue{_place(e)}: {e['reason']}"
+                      for e in g.get("epilogues_refused", ())]
         return "\n".join(lines) or "no graph was compiled"
 
     __repr__ = __str__

@@ -74,6 +74,8 @@ void og_probe_repeat(og_trial *trial) {
     og_run_another(trial);
     differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
   }
+  if (!differs && og_run_smaller(trial))
+    differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
   if (differs)
     og_trial_set_erratic(trial, &verdict);
   else

@@ -2,14 +2,21 @@
 // Probes against a reference module: equal calls, equal results, and equal
 // gradients where both have a backward operator.
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "check/probe/steady.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
+#include "check/run/axis.h"
 #include "check/run/backward.h"
 #include "check/run/compare.h"
+#include "check/run/fill.h"
 #include "check/run/guard.h"
 #include "check/run/record.h"
+#include "check/run/reference.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
@@ -120,13 +127,263 @@ static void compare_results(og_trial *trial, const opgraft_op *other,
   }
   const og_verdict verdict =
       og_outputs_compare(trial->op, &trial->base, out, -1);
+  ++trial->reference_count;
   if (verdict.differs)
     report_reference(trial, verdict.name, "%s", verdict.text);
   else
     see_gradients(trial, other);
 }
 
-void og_probe_reference(og_trial *trial) {
+// --- The declaration's own expression ----------------------------------------
+
+// What a type cannot hold is no fault of the kernel. Integers stay as they are.
+static void array_round(og_array *a, og_dtype type) {
+  for (int64_t j = 0; og_is_floating(type) && j < a->count; ++j) {
+    double *value = (double *)(void *)a->data + j;
+    double held = 0;
+    og_value_set(type, &held, 0, *value);
+    *value = og_value_get(type, &held, 0);
+  }
+}
+
+static bool wanted_add(const og_trial *trial, int32_t i, og_outputs *wanted) {
+  const og_array *found = &trial->base.array[i];
+  og_array *to = &wanted->array[i];
+  if (!og_reference_eval(&trial->sample, &trial->inputs, trial->base.index[i],
+                         &found->sizes, to))
+    return false;
+  wanted->role[i] = trial->base.role[i];
+  wanted->index[i] = trial->base.index[i];
+  wanted->count = i + 1;
+  array_round(to, found->type);
+  return true;
+}
+
+// A rounded number may fall on the other side of a border.
+static bool is_border(const og_verdict *v) {
+  return v->is_integral && v->count * 5 <= v->total &&
+         v->found - v->wanted <= 1 && v->wanted - v->found <= 1;
+}
+
+enum { HALF_MAX = 60000 };
+
+// Whether the type holds the number, or nearly.
+static bool is_held(og_dtype type, double value) {
+  if (og_is_integral(type)) {
+    const int bits = type.bits - (type.code == OG_CODE_INT);
+    return value <= ldexp(1, bits) - 1 &&
+           value >= (type.code == OG_CODE_INT ? -ldexp(1, bits) : 0);
+  }
+  const bool is_half = type.code == OG_CODE_FLOAT && type.bits == 16;
+  return !is_half || !(fabs(value) >= HALF_MAX) || isinf(value);
+}
+
+// What the type of a result cannot hold, a kernel may wrap, cut or overflow.
+static void leave_out(const og_outputs *found, og_outputs *wanted) {
+  for (int32_t i = 0; i < wanted->count && i < found->count; ++i) {
+    const og_array *a = &found->array[i];
+    og_array *b = &wanted->array[i];
+    if (og_is_complex(a->type) || !og_dims_equal(&a->sizes, &b->sizes))
+      continue;
+    for (int64_t j = 0; j < b->count; ++j) {
+      double *value = (double *)(void *)b->data + j;
+      if (!is_held(a->type, *value))
+        *value = og_value_get(a->type,
+                              a->data + (size_t)j * og_dtype_bytes(a->type), 0);
+    }
+  }
+}
+
+static void see_wanted(og_trial *trial, og_outputs *wanted) {
+  leave_out(&trial->base, wanted);
+  const og_verdict verdict =
+      og_outputs_compare(trial->op, &trial->base, wanted, -1);
+  ++trial->reference_count;
+  if (verdict.differs && !is_border(&verdict) && og_trial_is_steady(trial))
+    report_reference(trial, verdict.name, "%s", verdict.text);
+}
+
+static void see_expression(og_trial *trial) {
+  og_outputs *wanted = calloc(1, sizeof *wanted);
+  if (wanted == NULL) return;
+  bool ok = true;
+  for (int32_t i = 0; ok && i < trial->base.count; ++i)
+    ok = wanted_add(trial, i, wanted);
+  if (ok) see_wanted(trial, wanted);
+  og_outputs_reset(wanted);
+  free(wanted);
+}
+
+// --- A function of the host --------------------------------------------------
+
+// The arguments as dense tensors, and what the answer is written to.
+typedef struct question {
+  og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  int64_t strides[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST][OG_SAMPLE_RANK];
+  og_tensor *entry[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
+  const og_tensor *in[OPGRAFT_ARG_MAX];
+  og_tensor_list in_list[OPGRAFT_ARG_MAX];
+  og_attr attr[OPGRAFT_ATTR_MAX];
+  opgraft_reference_array out[OG_ARRAYS_MAX];
+} question;
+
+static void question_set(question *q, const og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  const og_sample *s = &trial->sample;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      if (!og_sample_has(s, t, e)) continue;
+      og_array_as_tensor(&trial->inputs.tensor[t][e], q->strides[t][e],
+                         &q->tensor[t][e]);
+      q->entry[t][e] = &q->tensor[t][e];
+    }
+    if (!s->is_given[t]) continue;
+    if (decl->params[decl->tensor_params[t]].is_list)
+      q->in_list[t] = (og_tensor_list){s->list_count[t], q->entry[t]};
+    else
+      q->in[t] = q->entry[t][0];
+  }
+  og_sample_attrs(s, q->attr);
+}
+
+// The answer in the order of check's own results: fresh ones come first there.
+static bool answer_take(const og_trial *trial, const question *q, int32_t count,
+                        og_outputs *wanted) {
+  const int32_t mutated = trial->op->decl->mutated_count;
+  const og_dtype f64 = {OG_CODE_FLOAT, 64, 1};
+  int32_t fresh = 0;
+  if (count != trial->base.count) return false;
+  while (fresh < count && trial->base.role[fresh] == OG_ROLE_RESULT) ++fresh;
+  if (count - fresh != mutated) return false;  // lists of mutated ones
+  for (int32_t i = 0; i < count; ++i) {
+    const opgraft_reference_array *from =
+        &q->out[i < fresh ? i + mutated : i - fresh];
+    og_array *to = &wanted->array[i];
+    og_dims sizes = {.rank = from->rank};
+    if (from->rank > OG_SAMPLE_RANK) return false;
+    for (int32_t d = 0; d < from->rank; ++d) sizes.size[d] = from->size[d];
+    if (!og_array_create(to, f64, &sizes)) return false;
+    memcpy(to->data, from->data, (size_t)to->count * sizeof(double));
+    wanted->role[i] = trial->base.role[i];
+    wanted->index[i] = trial->base.index[i];
+    wanted->count = i + 1;
+    array_round(to, trial->base.array[i].type);
+  }
+  return true;
+}
+
+static void see_answer(og_trial *trial, const question *q, int32_t count) {
+  og_outputs *wanted = calloc(1, sizeof *wanted);
+  if (wanted == NULL) return;
+  if (answer_take(trial, q, count, wanted))
+    see_wanted(trial, wanted);
+  else if (count != trial->base.count)
+    report_reference(trial, "", "%s", "the reference has other results");
+  og_outputs_reset(wanted);
+  free(wanted);
+}
+
+static void see_function(og_trial *trial) {
+  const opgraft_check_options *options = trial->options;
+  question *q = calloc(1, sizeof *q);
+  if (q == NULL) return;
+  question_set(q, trial);
+  const opgraft_reference_call call = {.struct_size = sizeof call,
+                                       .out_max = OG_ARRAYS_MAX,
+                                       .op = trial->op,
+                                       .in = q->in,
+                                       .in_list = q->in_list,
+                                       .attr = q->attr,
+                                       .out = q->out};
+  const int32_t count = options->compute(options->compute_state, &call);
+  if (count > 0) see_answer(trial, q, count);
+  for (int32_t i = 0; i < count; ++i) free(q->out[i].data);
+  free(q);
+}
+
+// --- The probe ---------------------------------------------------------------
+
+static void see_values(og_trial *trial) {
+  if (trial->op->decl->reference != NULL && og_is_comparable(trial))
+    see_expression(trial);
+  if (trial->options->compute != NULL && og_is_comparable(trial))
+    see_function(trial);
+}
+
+// What a reference can judge beside the call's own values.
+typedef struct other_values {
+  og_float_values floats;
+  og_int_values ints;
+  bool is_long;      // one dim is
+  bool has_special;  // NaN and both infinities among the floats
+} other_values;
+
+static void add_special(og_inputs *inputs, const og_sample *s) {
+  static const double special[] = {NAN, INFINITY, -INFINITY};
+  og_random r = {og_seed_mix(s->seed, 31)};
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t) {
+    og_array *a = &inputs->tensor[t][0];
+    if (a->data == NULL || a->count == 0 || !og_is_floating(a->type)) continue;
+    for (size_t i = 0; i < sizeof special / sizeof *special; ++i)
+      if (og_random_chance(&r, 30))
+        og_value_set(a->type,
+                     a->data + (size_t)og_random_below(&r, a->count) *
+                                   og_dtype_bytes(a->type),
+                     0, special[i]);
+  }
+}
+
+// Holds the kernel to the reference on other values, as if they were the
+// trial's own.
+static void see_others(og_trial *trial, const other_values *values) {
+  og_sample s = trial->sample;
+  og_inputs inputs;
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  if (values->is_long && !og_sample_lengthen(&trial->sample, &trial->base, &s))
+    return;
+  s.float_values = values->floats;
+  s.int_values = values->ints;
+  s.seed = og_seed_mix(s.seed, 501);
+  if (!og_inputs_fill(&inputs, &s)) return;
+  if (values->has_special) add_special(&inputs, &s);
+  if (og_trial_run(trial, &s, &inputs, &mode, &out) != OG_RAN) {
+    og_inputs_reset(&inputs);
+    return;
+  }
+  const og_sample own_sample = trial->sample;
+  const og_inputs own_inputs = trial->inputs;
+  const og_outputs own_base = trial->base;
+  trial->sample = s;
+  trial->inputs = inputs;
+  trial->base = out;
+  og_tell_shown(&trial->sample, &trial->inputs);
+  see_values(trial);
+  og_outputs_reset(&trial->base);
+  og_inputs_reset(&trial->inputs);
+  trial->sample = own_sample;
+  trial->inputs = own_inputs;
+  trial->base = own_base;
+  og_tell_shown(&trial->sample, &trial->inputs);
+}
+
+static void see_other_values(og_trial *trial) {
+  static const other_values kinds[] = {
+      {OG_FLOAT_FILLED, OG_INT_FULL, true, false},
+      {OG_FLOAT_HALF, OG_INT_SMALL, false, false},
+      {OG_FLOAT_NORMAL, OG_INT_FULL, false, true},
+  };
+  const uint64_t kind = trial->sample.seed % (sizeof kinds / sizeof *kinds);
+  const bool has_function = trial->options->compute != NULL;
+  if ((!has_function && trial->op->decl->reference == NULL) ||
+      !og_is_comparable(trial) || trial->forward != NULL || trial->is_slow ||
+      (kinds[kind].has_special && !has_function))
+    return;
+  see_others(trial, &kinds[kind]);
+}
+
+static void see_module(og_trial *trial) {
   if (trial->options->reference == NULL) return;
   const opgraft_op *other = opgraft_module_find_op(trial->options->reference,
                                                    opgraft_op_name(trial->op));
@@ -146,4 +403,10 @@ void og_probe_reference(og_trial *trial) {
   else if (!trial->is_settled && !trial->is_erratic)
     compare_results(trial, other, &out);
   og_outputs_reset(&out);
+}
+
+void og_probe_reference(og_trial *trial) {
+  see_values(trial);
+  see_other_values(trial);
+  see_module(trial);
 }

@@ -10,12 +10,14 @@
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
+#include "check/run/backward.h"
 #include "check/run/compare.h"
+#include "check/run/guard.h"
 #include "check/run/record.h"
 #include "check/run/static_data.h"
 #include "check/run/trial.h"
 
-enum { SPANS_MAX = 4, STATIC_BYTES_MAX = 1 << 20 };
+enum { SPANS_MAX = 4, STATIC_BYTES_MAX = 1 << 26 };
 
 typedef struct statics {
   og_data_span span[SPANS_MAX];
@@ -96,4 +98,48 @@ void og_probe_first(og_trial *trial) {
     og_outputs_reset(&later);
   }
   og_outputs_reset(&first);
+}
+
+// --- Other values at the same addresses --------------------------------------
+
+// Runs the trial's own call, then `other` where its arguments lay.
+static og_ran run_over(og_trial *trial, const og_sample *other,
+                       const og_inputs *inputs, og_outputs *out) {
+  og_outputs own;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  const size_t position = og_guard_position();
+  if (og_trial_run(trial, &trial->sample, &trial->inputs, &mode, &own) !=
+      OG_RAN)
+    return OG_RAN_FAILED;
+  og_outputs_reset(&own);
+  og_guard_go_back(position);
+  return og_trial_run(trial, other, inputs, &mode, out);
+}
+
+// Whether what a call leaves behind is found again by the addresses of its
+// arguments, though their values have changed. Elsewhere every run has
+// addresses of its own.
+void og_probe_same_place(og_trial *trial) {
+  og_sample other = trial->sample;
+  og_inputs inputs;
+  og_outputs wanted, got;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  other.seed = og_seed_mix(other.seed, 4343);
+  if (!og_is_comparable(trial) || !og_trial_fill(trial, &other, &inputs))
+    return;
+  if (og_trial_run(trial, &other, &inputs, &mode, &wanted) != OG_RAN) goto done;
+  if (run_over(trial, &other, &inputs, &got) == OG_RAN) {
+    const og_verdict verdict = og_outputs_compare(trial->op, &got, &wanted, -1);
+    if (verdict.differs && og_trial_is_steady(trial))
+      og_tell_finding(trial->op, OPGRAFT_NOT_REPEATABLE, false, verdict.name,
+                      "behind a call with other values at the same addresses "
+                      "the result is another one: %s",
+                      verdict.text);
+    og_outputs_reset(&got);
+  }
+  og_outputs_reset(&wanted);
+done:
+  og_inputs_reset(&inputs);
 }

@@ -6,9 +6,12 @@
 #include "check/run/array.h"
 #include "check/run/backward.h"
 #include "check/run/compare.h"
+#include "check/run/fill.h"
 #include "check/run/record.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
+#include "check/sample/shrink.h"
+#include "check/sample/valid.h"
 
 bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
                       og_verdict *out_verdict, og_ran *out_ran) {
@@ -39,6 +42,32 @@ bool og_trial_is_steady(og_trial *trial) {
     if (og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL))
       og_trial_set_erratic(trial, &verdict);
   return !trial->is_erratic;
+}
+
+enum { STEPS_MAX = 40 };
+
+bool og_run_smaller(og_trial *trial) {
+  og_sample smaller;
+  og_inputs inputs;
+  og_outputs out;
+  opgraft_error error;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  if (trial->forward != NULL) return false;
+  for (int32_t step = 1; step < STEPS_MAX; ++step) {
+    if (!og_sample_shrink(&trial->sample, step, &smaller)) return false;
+    if (!og_sample_is_valid(&smaller, INT64_MAX, &error) ||
+        og_sample_numel(&smaller) >= og_sample_numel(&trial->sample) ||
+        og_sample_numel(&smaller) == 0)
+      continue;
+    if (!og_inputs_fill(&inputs, &smaller)) return false;
+    const bool ran =
+        og_trial_run(trial, &smaller, &inputs, &mode, &out) == OG_RAN;
+    if (ran) og_outputs_reset(&out);
+    og_inputs_reset(&inputs);
+    return ran;
+  }
+  return false;
 }
 
 void og_run_another(og_trial *trial) {

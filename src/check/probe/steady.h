@@ -21,6 +21,8 @@ bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
                       og_verdict *out_verdict, og_ran *out_ran);
 // Another call of the same operator with other values.
 void og_run_another(og_trial *trial);
+// Another call of smaller sizes; false where there is none.
+bool og_run_smaller(og_trial *trial);
 // Whether the plain run still gives what it gave at first, time and again.
 // Asked before a difference is put down to anything else; if not, that is
 // reported, and nothing is compared any more.

@@ -15,7 +15,7 @@ const og_probe og_probes[OG_PROBE_COUNT] = {
 };
 
 static_assert(OG_PROBE_base_ == 0, "the plain run comes first");
-static_assert(OG_PROBE_COUNT <= 32, "og_job.disabled has a bit for each probe");
+static_assert(OG_PROBE_COUNT <= 64, "og_job.disabled has a bit for each probe");
 
 int32_t og_probe_find(const char *name) {
   for (int32_t p = 0; p < OG_PROBE_COUNT; ++p)

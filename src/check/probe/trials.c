@@ -16,8 +16,8 @@
 #include "check/run/backward.h"
 #include "check/run/limits.h"
 #include "check/run/record.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
-#include "check/sample/describe.h"
 #include "check/sample/draw.h"
 #include "check/sample/randomize.h"
 #include "check/sample/sample.h"
@@ -66,6 +66,7 @@ static bool call_draw(const opgraft_op *op,
                       types[(index + index / 10) % count], seed, out, error))
     return false;
   out->float_values = floats_of(index);
+  out->int_values = index % 2 == 1 ? OG_INT_FULL : OG_INT_SMALL;
   if (index % 4 == 3) out->index_values = OG_INDEX_DISTINCT;
   return true;
 }
@@ -139,7 +140,7 @@ static void send_call(const og_trial *trial, og_record_kind kind, int32_t index,
   call->numel = og_sample_numel(&trial->sample);
   call->has_index_hazard =
       trial->forward == NULL && has_index_hazard(&trial->sample);
-  og_sample_describe(&trial->sample, &text);
+  og_shown_write(&trial->sample, NULL, &text);
   snprintf(call->text, sizeof call->text, "%s",
            text.data != NULL ? text.data : "");
   if (trial->op->decl->tensor_count > 0)
@@ -205,6 +206,7 @@ static og_ran run_base(og_trial *trial) {
       og_inputs_reset(&trial->inputs);
       if (!og_trial_fill(trial, &trial->sample, &trial->inputs)) continue;
     }
+    og_tell_shown(&trial->sample, &trial->inputs);
     ran = og_trial_run(trial, &trial->sample, &trial->inputs, &og_mode_plain,
                        &trial->base);
     if (ran != OG_RAN_REFUSED) return ran;
@@ -258,7 +260,7 @@ static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,
   if (job->is_shrinking)
     return probe == job->probe ||
            (probe == OG_PROBE_poison_ && job->probe != OG_PROBE_repeat_);
-  if (job->disabled >> probe & 1u) return false;
+  if (job->disabled >> probe & 1) return false;
   if (job->options->probe != NULL)
     return strcmp(job->options->probe, og_probes[probe].name) == 0;
   if (trial->is_slow && !(og_probes[probe].flags & OG_PROBE_SLOW)) return false;
@@ -292,10 +294,12 @@ static void run_trial(og_trial *trial, const og_job *job, int32_t index,
   og_record end = {.kind = OG_RECORD_END,
                    .op = job->op,
                    .counts = {.runs = trial->run_count - runs,
+                              .is_compared = trial->reference_count > 0,
                               .offsets = trial->offset_count}};
   memcpy(end.counts.layouts, trial->layout_count, sizeof end.counts.layouts);
   memset(trial->layout_count, 0, sizeof trial->layout_count);
   trial->offset_count = 0;
+  trial->reference_count = 0;
   og_record_send(&end);
   end_trial(trial);
 }
@@ -306,12 +310,36 @@ static void send_begin(int32_t index) {
   og_record_send(&record);
 }
 
+// What shrinking works on: the sample itself, or the forward operator's.
+static og_sample *shrinkable(og_trial *trial) {
+  return trial->forward != NULL ? &trial->forward_sample : &trial->sample;
+}
+
+// Draws the call and takes the job's steps from it.
+static bool follow_path(og_trial *trial, const og_job *job, int32_t index,
+                        opgraft_error *error) {
+  if (!draw(trial, job, index, error)) return false;
+  og_sample *now = shrinkable(trial);
+  for (int32_t i = 0; i < job->path_count; ++i) {
+    og_sample next;
+    if (!og_sample_shrink(now, job->path[i], &next)) {
+      og_error_set(error, OG_INVALID, job->op->decl->name, NULL,
+                   "the call cannot be made smaller by step %d",
+                   (int)job->path[i]);
+      return false;
+    }
+    if (!og_sample_is_valid(&next, INT64_MAX, error)) return false;
+    *now = next;
+  }
+  return true;
+}
+
 static void check_calls(og_trial *trial, const og_job *job) {
   for (int32_t i = job->call_begin; i < job->call_end; ++i) {
     opgraft_error error = {.code = OG_OK};
     og_limits_arm(job->op);
     send_begin(i);
-    if (!draw(trial, job, i, &error) || !settle_call(trial, &error)) {
+    if (!follow_path(trial, job, i, &error) || !settle_call(trial, &error)) {
       send_undrawn(job, i, &error);
       end_trial(trial);
       continue;
@@ -322,30 +350,12 @@ static void check_calls(og_trial *trial, const og_job *job) {
   }
 }
 
-// What shrinking works on: the sample itself, or the forward operator's.
-static og_sample *shrinkable(og_trial *trial) {
-  return trial->forward != NULL ? &trial->forward_sample : &trial->sample;
-}
-
-static bool follow_path(og_trial *trial, const og_job *job, og_sample *from) {
-  opgraft_error error;
-  if (!draw(trial, job, job->call_begin, &error)) return false;
-  *from = *shrinkable(trial);
-  for (int32_t i = 0; i < job->path_count; ++i) {
-    og_sample next;
-    if (!og_sample_shrink(from, job->path[i], &next) ||
-        !og_sample_is_valid(&next, INT64_MAX, &error))
-      return false;
-    *from = next;
-  }
-  return true;
-}
-
 static void check_smaller(og_trial *trial, const og_job *job) {
   og_sample from;
   opgraft_error error;
-  if (!follow_path(trial, job, &from)) return;
+  if (!follow_path(trial, job, job->call_begin, &error)) return;
   og_sample *now = shrinkable(trial);
+  from = *now;
   for (int32_t step = job->step; og_sample_shrink(&from, step, now); ++step) {
     if (!og_sample_is_valid(now, INT64_MAX, &error) ||
         memcmp(&from, now, sizeof from) == 0 ||
@@ -366,7 +376,10 @@ void og_trials_run(const void *given) {
 #ifdef __GLIBC__
   mallopt(M_TRIM_THRESHOLD, 64 << 20);  // runs ask for the same memory again
 #endif
-  og_limits_set(job->options);
+  if (job->options->is_inline)
+    og_limits_watch();
+  else
+    og_limits_set(job->options);
   og_trial *trial = calloc(1, sizeof *trial);
   if (trial == NULL) _exit(4);
   og_statics_begin(job->op);
@@ -376,4 +389,5 @@ void og_trials_run(const void *given) {
     check_calls(trial, job);
   const og_record done = {.kind = OG_RECORD_DONE};
   og_record_send(&done);
+  if (job->options->is_inline) free(trial);
 }

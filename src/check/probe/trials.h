@@ -17,11 +17,12 @@ typedef struct og_job {
   int32_t call_begin;
   int32_t call_end;
   int32_t probe_begin;  // of the first call
-  uint32_t disabled;    // bits of probes
-  // Shrinking: the steps so far, then every further one is tried from `step`.
-  bool is_shrinking;
+  uint64_t disabled;    // bits of probes
+  // The steps that make the only call smaller.
   int32_t path[OG_SHRINKS_MAX];
   int32_t path_count;
+  // Shrinking: behind them every further one is tried from `step`.
+  bool is_shrinking;
   int32_t step;
   int32_t probe;  // the only one besides base
 } og_job;

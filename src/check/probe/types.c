@@ -12,9 +12,11 @@
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
+#include "check/run/axis.h"
 #include "check/run/backward.h"
 #include "check/run/compare.h"
 #include "check/run/record.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/partner.h"
 #include "check/sample/sample.h"
@@ -68,10 +70,12 @@ static bool is_border(const og_verdict *verdict) {
 
 // --- The probe ---------------------------------------------------------------
 
+typedef void (*leave_out_fn)(og_outputs *narrow, og_outputs *wide);
+
 // Runs `narrow` and `wide` on the same values; true if the results differ.
 static bool types_differ(og_trial *trial, const og_sample *narrow,
                          const og_sample *wide, og_partner kind,
-                         og_verdict *out_verdict) {
+                         leave_out_fn leave, og_verdict *out_verdict) {
   og_inputs a, b;
   og_outputs x, y;
   bool differs = false;
@@ -82,7 +86,7 @@ static bool types_differ(og_trial *trial, const og_sample *narrow,
   if (!og_inputs_convert(&b, wide)) goto done_a;
   if (og_trial_run(trial, wide, &b, &mode, &y) != OG_RAN) goto done_b;
   if (og_trial_run(trial, narrow, &a, &mode, &x) == OG_RAN) {
-    if (kind != OG_PARTNER_WIDER) leave_out(&x, &y);
+    if (leave != NULL) leave(&x, &y);
     *out_verdict = og_outputs_compare(trial->op, &x, &y, -1);
     differs = out_verdict->differs &&
               !((kind == OG_PARTNER_WIDER || out_verdict->is_same_type) &&
@@ -149,7 +153,10 @@ static bool differs_by(og_trial *trial, og_partner kind, og_sample *wide,
     narrow.seed = og_seed_mix(trial->sample.seed, i);
     differs = og_sample_convert(&narrow, kind, wide);
     *is_compared |= differs;
-    differs = differs && types_differ(trial, &narrow, wide, kind, verdict);
+    differs =
+        differs &&
+        types_differ(trial, &narrow, wide, kind,
+                     kind != OG_PARTNER_WIDER ? leave_out : NULL, verdict);
   }
   return differs;
 }
@@ -170,4 +177,54 @@ void og_probe_types(og_trial *trial) {
   for (int32_t i = 0; is_compared && i < decl->expect_count; ++i)
     og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, decl->expects[i].name,
                    false);
+}
+
+// --- Long rows and large numbers ---------------------------------------------
+
+enum { HALF_MAX = 60000 };
+
+// What the narrow type cannot hold is no fault of its kernel.
+static void leave_out_large(og_outputs *narrow, og_outputs *wide) {
+  for (int32_t i = 0; i < narrow->count && i < wide->count; ++i) {
+    og_array *a = &narrow->array[i], *b = &wide->array[i];
+    const size_t bytes = og_dtype_bytes(a->type);
+    if (!og_is_floating(a->type) || !og_dims_equal(&a->sizes, &b->sizes))
+      continue;
+    for (int64_t j = 0; j < a->count; ++j) {
+      char *y = b->data + (size_t)j * og_dtype_bytes(b->type);
+      if (fabs(og_value_get(b->type, y, 0)) < HALF_MAX) continue;
+      og_value_set(a->type, a->data + (size_t)j * bytes, 0, 0);
+      og_value_set(b->type, y, 0, 0);
+    }
+  }
+}
+
+// Runs `narrow` with values of that kind, and the widest type on the same.
+static bool range_differs(og_trial *trial, const og_sample *given,
+                          og_float_values values, og_sample *wide,
+                          og_verdict *verdict) {
+  og_sample narrow = *given;
+  narrow.float_values = values;
+  for (uint64_t i = 0; i < 2; ++i) {  // both times, or it is chance
+    narrow.seed = og_seed_mix(trial->sample.seed, 600 + i);
+    if (!og_sample_convert(&narrow, OG_PARTNER_WIDER, wide) ||
+        !types_differ(trial, &narrow, wide, OG_PARTNER_WIDER, leave_out_large,
+                      verdict))
+      return false;
+  }
+  return true;
+}
+
+void og_probe_ranges(og_trial *trial) {
+  og_sample narrow, wide;
+  og_verdict verdict;
+  if (!og_is_comparable(trial) || trial->forward != NULL) return;
+  const bool differs =
+      (og_sample_lengthen(&trial->sample, &trial->base, &narrow) &&
+       range_differs(trial, &narrow, OG_FLOAT_FILLED, &wide, &verdict)) ||
+      range_differs(trial, &trial->sample, OG_FLOAT_HALF, &wide, &verdict);
+  if (!differs) return;
+  og_tell_shown(&wide, NULL);
+  report(trial, &wide, &verdict);
+  og_tell_shown(&trial->sample, &trial->inputs);
 }

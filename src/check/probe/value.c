@@ -10,6 +10,7 @@
 #include "check/run/array.h"
 #include "check/run/compare.h"
 #include "check/run/record.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
 #include "check/sample/shape.h"
@@ -196,32 +197,95 @@ done:
 
 // --- An index out of range ---------------------------------------------------
 
-// A crash here is the finding; the parent knows the probe.
-void og_probe_index_range(og_trial *trial) {
+enum { FAR = 30000, FAR_BELOW = -5000 };
+
+static bool is_index(const og_decl *decl, int32_t t, const og_array *a) {
+  return a->data != NULL && a->type.code == OG_CODE_INT && a->type.bits >= 32 &&
+         decl->types[t].same_as < 0;
+}
+
+static void index_set(og_array *a, int64_t i, int64_t value) {
+  og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+               (double)value);
+}
+
+// All indices far out of range; OG_RAN_FAILED: there is none.
+static og_ran run_far(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   bool any = false;
   og_inputs inputs;
   og_outputs out;
   og_mode mode = og_mode_plain;
+  og_ran ran = OG_RAN_FAILED;
   mode.is_quiet = true;
-  if (!trial->has_base || trial->forward != NULL || decl->tensor_count < 2 ||
-      !og_inputs_copy(&inputs, &trial->inputs))
-    return;
+  if (!og_inputs_copy(&inputs, &trial->inputs)) return ran;
   for (int32_t t = 0; t < decl->tensor_count; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       og_array *a = &inputs.tensor[t][e];
-      if (a->data == NULL || a->type.code != OG_CODE_INT || a->type.bits < 32 ||
-          decl->types[t].same_as >= 0)
-        continue;
+      if (!is_index(decl, t, a)) continue;
       any |= a->count > 0;
       for (int64_t i = 0; i < a->count; ++i)
-        og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-                     i % 2 ? -5000 : 30000);
+        index_set(a, i, i % 2 ? FAR_BELOW : FAR);
     }
-  if (any &&
-      og_trial_run(trial, &trial->sample, &inputs, &mode, &out) == OG_RAN)
+  if (any) ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &out);
+  if (ran == OG_RAN) og_outputs_reset(&out);
+  og_inputs_reset(&inputs);
+  return ran;
+}
+
+static bool may_have_index(const og_trial *trial) {
+  return trial->has_base && trial->forward == NULL &&
+         trial->op->decl->tensor_count >= 2;
+}
+
+// A crash here is the finding; the parent knows the probe.
+void og_probe_index_range(og_trial *trial) {
+  if (may_have_index(trial)) run_far(trial);
+}
+
+// Values beside a range: one behind each dim, one before 0, and far ones.
+static int32_t edge_values(const og_sample *s, int64_t *out, int32_t max) {
+  int32_t count = 0;
+  out[count++] = FAR;
+  out[count++] = FAR_BELOW;
+  out[count++] = -1;
+  for (int32_t d = 0; d < s->op->decl->dim_count && count < max; ++d)
+    if (s->op->decl->dims[d].kind == OG_DIM_SIZE && s->dim[d] > 0)
+      out[count++] = s->dim[d];
+  return count;
+}
+
+static void try_index(og_trial *trial, int32_t t, int64_t element,
+                      int64_t value) {
+  og_inputs inputs;
+  og_outputs out;
+  if (!og_inputs_copy(&inputs, &trial->inputs)) return;
+  index_set(&inputs.tensor[t][0], element, value);
+  og_tell_shown(&trial->sample, &inputs);
+  if (og_trial_run(trial, &trial->sample, &inputs, &og_mode_plain, &out) ==
+      OG_RAN)
     og_outputs_reset(&out);
   og_inputs_reset(&inputs);
+}
+
+enum { EDGES_MAX = 12 };
+
+// A kernel that refuses indices is to refuse each that is out of range: the
+// one just behind it, and in every place. A crash here is the finding as well.
+void og_probe_index_edge(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  int64_t values[EDGES_MAX];
+  if (!may_have_index(trial) || run_far(trial) != OG_RAN_REFUSED) return;
+  const int32_t count = edge_values(&trial->sample, values, EDGES_MAX);
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    const og_array *a = &trial->inputs.tensor[t][0];
+    if (!is_index(decl, t, a) || a->count == 0) continue;
+    const int64_t places[] = {0, a->count / 2, a->count - 1};
+    for (size_t i = 0; i < sizeof places / sizeof *places; ++i)
+      for (int32_t k = 0; k < count; ++k)
+        try_index(trial, t, places[i], values[k]);
+  }
+  og_tell_shown(&trial->sample, &trial->inputs);
 }
 
 // --- The pointwise expression ------------------------------------------------

@@ -3,7 +3,9 @@
 
 #include "check/run/compare.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "check/run/array.h"
 #include "check/run/name.h"
@@ -23,6 +25,52 @@ static void index_text(const og_dims *sizes, int64_t flat, char *out,
   for (int32_t d = 0; d < sizes->rank && used < size; ++d)
     used += (size_t)snprintf(out + used, size - used, "%s%lld",
                              d > 0 ? ", " : "", (long long)at[d]);
+}
+
+// As few digits as tell the two apart.
+static void pair_text(double a, double b, char *text_a, char *text_b,
+                      size_t size) {
+  static const int digits[] = {6, 9, 17};
+  for (size_t i = 0; i < sizeof digits / sizeof *digits; ++i) {
+    snprintf(text_a, size, "%.*g", digits[i], a);
+    snprintf(text_b, size, "%.*g", digits[i], b);
+    if (strcmp(text_a, text_b) != 0) return;
+  }
+}
+
+enum { RATIO_MIN = 3 };  // elements, before a ratio is no chance
+
+// What all elements of `a` are of those of `b`; 0: there is no such number.
+static double ratio_of(const og_array *a, const og_array *b, double slack) {
+  double ratio = 0;
+  int64_t count = 0;
+  if (!og_is_floating(a->type) || !og_is_floating(b->type)) return 0;
+  for (int64_t i = 0; i < a->count; ++i) {
+    const double x =
+        og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0);
+    const double y =
+        og_value_get(b->type, b->data + (size_t)i * og_dtype_bytes(b->type), 0);
+    if (x == 0 && y == 0) continue;
+    if (x == 0 || y == 0 || !isfinite(x / y)) return 0;
+    if (count++ == 0) ratio = x / y;
+    if (fabs(x / y - ratio) > slack * fabs(ratio)) return 0;
+  }
+  return count >= RATIO_MIN ? ratio : 0;
+}
+
+static void differ_text(const og_array *a, const og_array *b,
+                        const og_difference *d, double slack, char *out,
+                        size_t size) {
+  char where[96], found[40], wanted[40];
+  index_text(&a->sizes, d->first, where, sizeof where);
+  pair_text(d->a, d->b, found, wanted, sizeof found);
+  const int used =
+      snprintf(out, size, "element [%s] is %s, not %s (%lld of %lld differ)",
+               where, found, wanted, (long long)d->count, (long long)a->count);
+  const double ratio = ratio_of(a, b, slack);
+  if (ratio != 0 && used > 0 && (size_t)used < size)
+    snprintf(out + used - 1, size - (size_t)used, "; each is %.4g times that)",
+             ratio);
 }
 
 static bool pair_differs(const og_array *a, const og_array *b, double slack,
@@ -45,11 +93,9 @@ static bool pair_differs(const og_array *a, const og_array *b, double slack,
   out->is_same_type = og_dtype_equal(a->type, b->type);
   out->count = d.count;
   out->total = a->count;
-  char where[96];
-  index_text(&a->sizes, d.first, where, sizeof where);
-  snprintf(out->text, sizeof out->text,
-           "element [%s] is %.6g, not %.6g (%lld of %lld differ)", where, d.a,
-           d.b, (long long)d.count, (long long)a->count);
+  out->found = d.a;
+  out->wanted = d.b;
+  differ_text(a, b, &d, slack, out->text, sizeof out->text);
   return true;
 }
 

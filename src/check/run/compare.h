@@ -7,15 +7,17 @@
 #include "check/run/array.h"
 
 // The first result that differs: its name, and "element [3] is 1.5, not 2 (4 of
-// 9 differ)" or "another size".
+// 9 differ)", "... (4 of 4 differ; each is 0.5 times that)" or "another size".
 typedef struct og_verdict {
   bool differs;
   bool is_integral;
   bool is_same_type;
   int64_t count;  // elements that differ
   int64_t total;
+  double found;  // of the first of them
+  double wanted;
   char name[64];
-  char text[160];
+  char text[240];
 } og_verdict;
 // Compares two sets of results, bit by bit (slack 0) or nearly; slack below 0
 // chooses by the type.

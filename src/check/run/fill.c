@@ -79,14 +79,22 @@ static double float_value(const og_sample *s, og_random *r) {
       return normal * exp2(6 * og_random_unit(r) - 3);
     case OG_FLOAT_COARSE:
       return og_value_coarse(normal);
+    case OG_FLOAT_FILLED:
+      return og_value_coarse(0.5 + 0.5 * og_random_unit(r));
+    case OG_FLOAT_HALF:
+      return og_value_coarse(copysign(200 + 200 * og_random_unit(r), normal));
     default:
       return normal;
   }
 }
 
 static double int_value(const og_sample *s, og_dtype type, og_random *r) {
-  if (s->int_values == OG_INT_SMALL)
-    return (double)og_random_between(r, type.code == OG_CODE_UINT ? 0 : -4, 9);
+  const bool is_signed = type.code == OG_CODE_INT;
+  if (s->int_values == OG_INT_FULL && type.bits == 8)
+    return (double)og_random_between(r, is_signed ? -128 : 0,
+                                     is_signed ? 127 : 255);
+  if (s->int_values == OG_INT_SMALL || s->int_values == OG_INT_FULL)
+    return (double)og_random_between(r, is_signed ? -4 : 0, 9);
   if (s->int_values == OG_INT_FEW || og_random_chance(r, 50))
     return (double)og_random_below(r, 10);
   // Doubles hold integers of 52 bits.
@@ -106,7 +114,7 @@ static void fill(og_array *a, const og_sample *s, bool is_index,
         v = float_value(s, &r);
       else if (a->type.code == OG_CODE_BOOL)
         v = (double)og_random_below(&r, 2);
-      else if (is_index)
+      else if (is_index && a->type.bits > 8)  // bytes are numbers
         v = index_value(s, bound, i, a->count, &r);
       else
         v = int_value(s, a->type, &r);

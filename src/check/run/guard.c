@@ -55,6 +55,10 @@ static og_guard *take_slot(void) {
   return NULL;
 }
 
+size_t og_guard_position(void) { return field_used; }
+
+void og_guard_go_back(size_t position) { field_used = position; }
+
 static char *take_field(size_t bytes) {
   if (!og_guard_reserve() || bytes > field_bytes / 2) return NULL;
   if (field_used + bytes > field_bytes) field_used = 0;
@@ -74,6 +78,7 @@ og_guard *og_guard_create(size_t bytes, size_t alignment, bool is_left,
   *b = (og_guard){.map_bytes = page_bytes + 2 * GUARD_BYTES,
                   .page_bytes = page_bytes,
                   .bytes = bytes,
+                  .alignment = alignment,
                   .role = role,
                   .index = index,
                   .entry = entry};
@@ -132,6 +137,8 @@ og_guard_place og_guard_find(uintptr_t address) {
     const uintptr_t map = (uintptr_t)b->map;
     if (b->map == NULL || address < map || address >= map + b->map_bytes)
       continue;
+    if (best.buffer != NULL && !best.buffer->is_released && b->is_released)
+      continue;  // an earlier one at the same place
     const uintptr_t data = (uintptr_t)b->data;
     best.buffer = b;
     best.before = address < data ? (int64_t)(data - address) : 0;

@@ -40,6 +40,7 @@ typedef struct og_guard {
   size_t page_bytes;
   char *data;
   size_t bytes;
+  size_t alignment;  // of a tensor: the bytes of an element
   og_role role;
   int32_t index;  // tensor argument, or fresh result
   int32_t entry;  // in a list
@@ -63,6 +64,10 @@ void og_guard_protect(og_guard *buffer, bool is_read_only);
 bool og_guard_is_intact(const og_guard *buffer, int64_t *out_offset);
 // Makes every buffer unreadable.
 void og_guards_release(void);
+// Where the next buffer will lie, and the same place again, for buffers of
+// which none is in use.
+size_t og_guard_position(void);
+void og_guard_go_back(size_t position);
 
 typedef struct og_guard_place {
   const og_guard *buffer;  // NULL: near none

@@ -20,6 +20,7 @@
 
 // The child's own; a signal handler has nothing else.
 static struct {
+  bool is_bare;  // signals end the process
   int32_t run_limit_ms;
   int64_t memory_base;
   int64_t memory_limit;
@@ -94,10 +95,15 @@ static void describe_fault(og_record_crash *r, const siginfo_t *info,
   r->before = place.before;
   r->after = place.after;
   r->bytes = (int64_t)place.buffer->bytes;
+  r->item_bytes = (int64_t)place.buffer->alignment;
 }
 
 static void on_signal(int number, siginfo_t *info, void *context) {
   if (og_watch_on_signal(number, (uintptr_t)info->si_addr, context)) return;
+  if (limits.is_bare) {  // the instruction is run again, and ends the process
+    signal(number, SIG_DFL);
+    return;
+  }
   limits.record = (og_record){.kind = OG_RECORD_CRASH, .op = limits.op};
   og_record_crash *r = &limits.record.crash;
   r->signal_number = number;
@@ -119,6 +125,11 @@ static void catch_signals(void) {
   sigaltstack(&stack, NULL);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     sigaction(numbers[i], &action, NULL);
+}
+
+void og_limits_watch(void) {
+  limits.is_bare = true;
+  catch_signals();
 }
 
 void og_limits_set(const opgraft_check_options *options) {

@@ -10,6 +10,9 @@
 
 // Sets the limits of memory, and has crashes sent as records.
 void og_limits_set(const opgraft_check_options *options);
+// Without limits, for a process that goes on: only so that arguments can be
+// watched (run/watchpoint.h). A crash ends the process as it would by itself.
+void og_limits_watch(void);
 // Arms the clock of one run; a crash by SIGPROF is sent when it runs out.
 // Names the operator that runs, for the handler.
 void og_limits_arm(const opgraft_op *op);

@@ -18,6 +18,7 @@ typedef enum og_record_kind {
   OG_RECORD_BEGIN,    // a call is being drawn: call.index
   OG_RECORD_CALL,     // a sampled call begins: call
   OG_RECORD_SHRUNK,   // a smaller one does: call
+  OG_RECORD_SHOWN,    // what the next finding shows: call.numel, call.text
   OG_RECORD_UNDRAWN,  // no such call was found: undrawn
   OG_RECORD_PROBE,    // a probe begins: probe
   OG_RECORD_FINDING,  // finding
@@ -75,6 +76,7 @@ typedef struct og_record_crash {
   int64_t before;  // bytes before its start, or
   int64_t after;   // bytes past its end
   int64_t bytes;
+  int64_t item_bytes;
 } og_record_crash;
 
 typedef struct og_record_effect {
@@ -97,6 +99,7 @@ typedef struct og_record_expect {
 
 typedef struct og_record_counts {
   int32_t runs;
+  bool is_compared;  // with a reference
   int32_t layouts[OG_LAYOUT_COUNT];
   int32_t offsets;
 } og_record_counts;
@@ -120,6 +123,9 @@ typedef struct og_record {
 
 // The pipe of this child.
 void og_record_open(int32_t pipe);
+// Records go to a function of this process instead; NULL: to the pipe again.
+typedef void (*og_record_fn)(void *state, const og_record *record);
+void og_record_hand(og_record_fn fn, void *state);
 // Ends the process where nobody reads. Safe in a signal handler.
 void og_record_send(const og_record *record);
 

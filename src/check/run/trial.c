@@ -363,10 +363,14 @@ static void wrong(run *c, int32_t kind, const placed *p, const char *what,
   char name[64];
   c->is_wrong = true;
   if (c->mode->is_quiet) return;
+  const int64_t item = (int64_t)og_dtype_bytes(p->tensor.dtype);
   og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
   og_tell_finding(c->trial->op, kind, false, name,
-                  "the kernel wrote %s: byte %lld of its %zu bytes", what,
-                  (long long)byte, p->buffer->bytes);
+                  "the kernel wrote %s: byte %lld of its %zu bytes, element "
+                  "%lld of %lld",
+                  what, (long long)byte, p->buffer->bytes,
+                  (long long)(byte < 0 ? -1 : byte / item),
+                  (long long)((int64_t)p->buffer->bytes / item));
 }
 
 static void see_tensor(run *c, const placed *p, const og_tensor *now) {

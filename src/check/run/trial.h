@@ -33,6 +33,7 @@ typedef struct og_trial {
   bool is_settled;  // this call's values differ from run to run
   bool is_erratic;  // the operator's do: nothing is compared any more
   int32_t run_count;
+  int32_t reference_count;  // 1 if this call was compared with a reference
   bool is_slow;  // one run takes milliseconds: only what matters most
   og_team *team;
   bool has_clash;  // two shares of the last tracked run wrote one byte

@@ -12,16 +12,23 @@ static void describe_sizes(const og_dims *sizes, og_text *out) {
   og_text_add(out, "]");
 }
 
+typedef struct more {
+  og_describe_fn write;
+  void *state;
+} more;
+
 static void describe_tensor(const og_sample *s, int32_t t, bool is_list,
-                            og_text *out) {
+                            const more *m, og_text *out) {
   og_text_addf(out, " %s", og_dtype_name(s->type[t]));
   if (is_list) og_text_add(out, "{");
   for (int32_t e = 0; e < s->list_count[t]; ++e) {
     if (e > 0) og_text_add(out, ", ");
-    if (og_sample_has(s, t, e))
-      describe_sizes(&s->shape[t][e], out);
-    else
+    if (!og_sample_has(s, t, e)) {
       og_text_add(out, "None");
+      continue;
+    }
+    describe_sizes(&s->shape[t][e], out);
+    if (m->write != NULL) m->write(m->state, t, e, out);
   }
   if (is_list) og_text_add(out, "}");
 }
@@ -73,7 +80,13 @@ static void describe_attr(const og_sample *s, int32_t k, og_text *out) {
 }
 
 void og_sample_describe(const og_sample *sample, og_text *out) {
+  og_sample_describe_with(sample, NULL, NULL, out);
+}
+
+void og_sample_describe_with(const og_sample *sample, og_describe_fn write,
+                             void *state, og_text *out) {
   const og_decl *decl = sample->op->decl;
+  const more m = {write, state};
   for (int32_t p = 0; p < decl->param_count; ++p) {
     const og_param *param = &decl->params[p];
     if (p > 0) og_text_add(out, ", ");
@@ -84,7 +97,7 @@ void og_sample_describe(const og_sample *sample, og_text *out) {
     } else if (!sample->is_given[param->index]) {
       og_text_add(out, "=None");
     } else {
-      describe_tensor(sample, param->index, param->is_list, out);
+      describe_tensor(sample, param->index, param->is_list, &m, out);
     }
   }
 }

@@ -40,6 +40,9 @@ typedef enum og_float_values {
   OG_FLOAT_UNIT,    // from 0 to 1
   OG_FLOAT_WIDE,    // a few sizes apart
   OG_FLOAT_COARSE,  // what every floating type can hold
+  OG_FLOAT_FILLED,  // the same, from 0.5 to 1: sums grow with their length
+  OG_FLOAT_HALF,    // the same, from 200 to 400 or below: f16 cannot hold the
+                    // product of two
 } og_float_values;
 
 // What the elements of integer arguments are that are no indices.
@@ -47,6 +50,7 @@ typedef enum og_int_values {
   OG_INT_SMALL,    // from -4 to 9, or from 0
   OG_INT_FEW,      // from 0 to 9
   OG_INT_NATURAL,  // from 0, some of them as large as the type allows
+  OG_INT_FULL,     // of 8 bits: all that the type has; of more: small
 } og_int_values;
 
 typedef struct og_sample {

@@ -80,9 +80,16 @@ static void fault_text(const og_record_crash *r, int32_t kind, const char *how,
   else if (r->before > 0)
     snprintf(out, size, "the kernel %s %lld bytes before its start%s", verb,
              (long long)r->before, how);
-  else
+  else if (r->role == OG_ROLE_WORKSPACE)
     snprintf(out, size, "the kernel %s byte %lld; it has %lld bytes%s", verb,
              (long long)(r->bytes + r->after - 1), (long long)r->bytes, how);
+  else
+    snprintf(out, size,
+             "the kernel %s byte %lld, element %lld; it has %lld bytes, %lld "
+             "elements%s",
+             verb, (long long)(r->bytes + r->after - 1),
+             (long long)((r->bytes + r->after - 1) / r->item_bytes),
+             (long long)r->bytes, (long long)(r->bytes / r->item_bytes), how);
 }
 
 // What an argument that is not there would have at its address.
@@ -158,6 +165,14 @@ void og_finding_of_crash(const opgraft_op *op, const og_record_crash *r,
     snprintf(text, sizeof text,
              "with an index out of range the kernel touches memory that is "
              "not its own");
+    name[0] = '\0';
+  }
+  if (at->probe == OG_PROBE_index_edge_ && kind != OPGRAFT_TIMEOUT) {
+    out->kind = OPGRAFT_UNCHECKED_INDEX;
+    out->is_note = false;
+    snprintf(text, sizeof text,
+             "the kernel refuses indices that are far out of range, but not "
+             "every one that is: it touches memory that is not its own");
     name[0] = '\0';
   }
   og_finding_set(out, op->decl->name, name, text, at);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/probe/table.h"
 #include "check/run/record.h"
 
 static const struct {
@@ -54,6 +55,36 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
   *f = (og_finding){
       .kind = kind, .is_note = is_note, .count = 1, .last = at->call};
   og_finding_set(f, op, name, text, at);
+}
+
+// In quotes where a shell would take it apart.
+static void write_word(const char *word, og_text *out) {
+  const char *plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,";
+  const bool is_plain = word[0] != '\0' && word[strspn(word, plain)] == '\0';
+  if (is_plain) {
+    og_text_add(out, word);
+    return;
+  }
+  og_text_add(out, "'");
+  for (const char *c = word; *c != '\0'; ++c)
+    og_text_addf(out, *c == '\'' ? "'\\'%c'" : "%c", *c);
+  og_text_add(out, "'");
+}
+
+void og_finding_write_again(const og_finding *f, const opgraft_op *op,
+                            const opgraft_check_options *options,
+                            og_text *out) {
+  if (f->call < 0 || f->call_text[0] == '\0') return;
+  og_text_add(out, "opgraft check ");
+  write_word(
+      options->subject ? options->subject : opgraft_module_name(op->module),
+      out);
+  og_text_addf(out, " --op %s --seed %llu --call %d", op->decl->name,
+               (unsigned long long)options->seed, (int)f->call);
+  for (int32_t i = 0; i < f->path_count; ++i)
+    og_text_addf(out, "%s%d", i == 0 ? " --as-shown " : ",", (int)f->path[i]);
+  og_text_addf(out, " --probe %s", og_probes[f->probe].name);
 }
 
 int32_t og_findings_faults(const og_findings *all) {

@@ -4,6 +4,7 @@
 #ifndef OG_CHECK_VERDICT_FINDING_H
 #define OG_CHECK_VERDICT_FINDING_H
 
+#include "check/probe/trials.h"
 #include "check/run/axis_order.h"
 #include "check/run/record.h"
 #include "check/run/trial.h"
@@ -15,6 +16,8 @@ typedef struct og_finding {
   int32_t call;   // the smallest of them
   int32_t last;   // the last of them
   int32_t probe;
+  int32_t path[OG_SHRINKS_MAX];  // the steps that made the call smaller
+  int32_t path_count;
   int64_t numel;
   char op[64];
   char name[64];
@@ -47,7 +50,8 @@ typedef struct og_findings {
   int32_t count;
   int32_t call_count;
   int32_t run_count;
-  int32_t ran_count;  // calls that the kernel took
+  int32_t compared_count;  // calls compared with a reference
+  int32_t ran_count;       // calls that the kernel took
   int32_t refused_count;
   char refusal[420];
   char undrawn[420];
@@ -89,6 +93,10 @@ void og_findings_add(og_findings *all, int32_t kind, bool is_note,
                      const og_found_at *at);
 int32_t og_findings_faults(const og_findings *all);
 
+// The command that runs the finding's call again; nothing where it has none.
+// `op` is the operator that was checked.
+void og_finding_write_again(const og_finding *f, const opgraft_op *op,
+                            const opgraft_check_options *options, og_text *out);
 const char *og_finding_name(int32_t kind);
 const char *og_finding_fix(int32_t kind);
 

@@ -3,6 +3,7 @@
 
 #include "check/verdict/report.h"
 
+#include "base/json.h"
 #include "check/verdict/finding.h"
 
 static bool is_json(const opgraft_check_options *options) {
@@ -24,7 +25,10 @@ void og_report_coverage(const og_findings *all, og_text *out_types,
 
 // --- Text --------------------------------------------------------------------
 
-static void text_finding(og_text *out, const og_finding *f) {
+static void text_finding(og_text *out, const og_finding *f,
+                         const og_findings *all,
+                         const opgraft_check_options *options) {
+  og_text again = {0};
   og_text_addf(out, "  %s%s", f->is_note ? "note " : "",
                og_finding_name(f->kind));
   if (f->name[0] != '\0') og_text_addf(out, ": %s", f->name);
@@ -32,6 +36,9 @@ static void text_finding(og_text *out, const og_finding *f) {
   if (f->call_text[0] != '\0')
     og_text_addf(out, "    call: %s(%s)\n", f->op, f->call_text);
   og_text_addf(out, "    fix:  %s\n", og_finding_fix(f->kind));
+  og_finding_write_again(f, all->op, options, &again);
+  if (again.data != NULL) og_text_addf(out, "    again: %s\n", again.data);
+  og_text_reset(&again);
 }
 
 static void text_operator(og_text *out, const og_findings *all,
@@ -41,7 +48,8 @@ static void text_operator(og_text *out, const og_findings *all,
   if (faults == 0 && all->is_stopped)
     og_text_add(out, "nothing found");
   else if (faults == 0)
-    og_text_add(out, "right");
+    og_text_add(out, all->compared_count > 0 ? "right by its reference"
+                                             : "right, no reference");
   else
     og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
   og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
@@ -49,7 +57,8 @@ static void text_operator(og_text *out, const og_findings *all,
                all->is_stopped     ? "; then it was stopped"
                : all->is_cut_short ? "; then the time was up"
                                    : "");
-  for (int32_t i = 0; i < all->count; ++i) text_finding(out, &all->entry[i]);
+  for (int32_t i = 0; i < all->count; ++i)
+    text_finding(out, &all->entry[i], all, options);
   if (!options->is_verbose) return;
   og_text types = {0}, layouts = {0};
   og_report_coverage(all, &types, &layouts);
@@ -62,40 +71,47 @@ static void text_operator(og_text *out, const og_findings *all,
 
 // --- JSON --------------------------------------------------------------------
 
-static void json_finding(og_text *out, const og_finding *f, bool is_first) {
-  og_text_add(out, is_first ? "\n      {" : ",\n      {");
-  og_text_add_json_field(out, "kind", og_finding_name(f->kind));
-  og_text_addf(out, ", \"note\": %s, ", f->is_note ? "true" : "false");
-  og_text_add_json_field(out, "op", f->op);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "argument", f->name);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "text", f->text);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "call", f->call_text);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "fix", og_finding_fix(f->kind));
-  og_text_addf(out, ", \"calls\": %d}", (int)f->count);
+static void json_finding(og_text *out, const og_finding *f,
+                         const og_findings *all,
+                         const opgraft_check_options *options) {
+  og_text again = {0};
+  og_finding_write_again(f, all->op, options, &again);
+  og_json_line(out, 6);
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "kind", og_finding_name(f->kind));
+  og_json_bool(out, "note", f->is_note);
+  og_json_text(out, "op", f->op);
+  og_json_text(out, "argument", f->name);
+  og_json_text(out, "text", f->text);
+  og_json_text(out, "call", f->call_text);
+  og_json_text(out, "fix", og_finding_fix(f->kind));
+  og_json_text(out, "again", again.data != NULL ? again.data : "");
+  og_json_int(out, "calls", f->count);
+  og_json_end(out, '}');
+  og_text_reset(&again);
 }
 
-static void json_operator(og_text *out, const og_findings *all, bool is_first) {
+static void json_operator(og_text *out, const og_findings *all,
+                          const opgraft_check_options *options, bool is_first) {
   og_text types = {0}, layouts = {0};
+  const bool is_cut = all->is_cut_short || all->is_stopped;
   og_report_coverage(all, &types, &layouts);
-  og_text_add(out, is_first ? "\n    {" : ",\n    {");
-  og_text_add_json_field(out, "op", all->op->decl->name);
-  og_text_addf(
-      out,
-      ", \"right\": %s, \"calls\": %d, \"runs\": %d, \"refused\": %d, "
-      "\"cut_short\": %s, ",
-      og_findings_faults(all) == 0 && !all->is_stopped ? "true" : "false",
-      (int)all->call_count, (int)all->run_count, (int)all->refused_count,
-      all->is_cut_short || all->is_stopped ? "true" : "false");
-  og_text_add_json_field(out, "types", types.data ? types.data : "");
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "layouts", layouts.data ? layouts.data : "");
-  og_text_add(out, ", \"findings\": [");
+  // What came before was written already.
+  if (!is_first) og_text_add(out, ",");
+  og_json_line(out, 4);
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "op", all->op->decl->name);
+  og_json_bool(out, "right", og_findings_faults(all) == 0 && !all->is_stopped);
+  og_json_int(out, "compared", all->compared_count);
+  og_json_int(out, "calls", all->call_count);
+  og_json_int(out, "runs", all->run_count);
+  og_json_int(out, "refused", all->refused_count);
+  og_json_bool(out, "cut_short", is_cut);
+  og_json_text(out, "types", types.data ? types.data : "");
+  og_json_text(out, "layouts", layouts.data ? layouts.data : "");
+  og_json_begin(out, "findings", '[');
   for (int32_t i = 0; i < all->count; ++i)
-    json_finding(out, &all->entry[i], i == 0);
+    json_finding(out, &all->entry[i], all, options);
   og_text_add(out, all->count > 0 ? "\n    ]}" : "]}");
   og_text_reset(&types);
   og_text_reset(&layouts);
@@ -106,16 +122,18 @@ static void json_operator(og_text *out, const og_findings *all, bool is_first) {
 void og_report_begin(og_text *out, const opgraft_module *module,
                      const opgraft_check_options *options) {
   if (!is_json(options)) return;
-  og_text_add(out, "{");
-  og_text_add_json_field(out, "module", opgraft_module_name(module));
-  og_text_addf(out, ", \"seed\": %llu,\n  \"operators\": [",
-               (unsigned long long)options->seed);
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "module", opgraft_module_name(module));
+  og_json_key(out, "seed");
+  og_text_addf(out, "%llu", (unsigned long long)options->seed);
+  og_json_line(out, 2);
+  og_json_begin(out, "operators", '[');
 }
 
 void og_report_operator(og_text *out, const og_findings *all,
                         const opgraft_check_options *options, bool is_first) {
   if (is_json(options))
-    json_operator(out, all, is_first);
+    json_operator(out, all, options, is_first);
   else
     text_operator(out, all, options);
 }
@@ -124,15 +142,18 @@ void og_report_end(og_text *out, const og_counts *counts,
                    const opgraft_check_options *options) {
   const int operators = (int)counts->operators;
   const int faults = (int)counts->faults, notes = (int)counts->notes;
-  if (is_json(options))
-    og_text_addf(out,
-                 "\n  ],\n  \"operator_count\": %d, \"finding_count\": %d, "
-                 "\"note_count\": %d%s}\n",
-                 operators, faults, notes,
-                 counts->is_stopped ? ", \"stopped\": true" : "");
-  else
+  if (is_json(options)) {
+    og_text_add(out, "\n  ]");
+    og_json_line(out, 2);
+    og_json_int(out, "operator_count", operators);
+    og_json_int(out, "finding_count", faults);
+    og_json_int(out, "note_count", notes);
+    if (counts->is_stopped) og_json_bool(out, "stopped", true);
+    og_text_add(out, "}\n");
+  } else {
     og_text_addf(out, "%s%d operator%s, %d finding%s, %d note%s\n",
                  counts->is_stopped ? "stopped: " : "", operators,
                  operators == 1 ? "" : "s", faults, faults == 1 ? "" : "s",
                  notes, notes == 1 ? "" : "s");
+  }
 }

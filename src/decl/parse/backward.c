@@ -9,6 +9,7 @@
 
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
+#include "decl/types.h"
 
 enum { GRAD_ARGS_MAX = OPGRAFT_ARG_MAX + OPGRAFT_ATTR_MAX };
 
@@ -317,6 +318,44 @@ static og_status check_results(const og_decl *decl, const og_decl *target,
   return OG_OK;
 }
 
+// The types of a tensor argument that some kernel takes.
+static og_type_set types_of(const og_decl *decl, int32_t tensor) {
+  while (decl->types[tensor].same_as >= 0) tensor = decl->types[tensor].same_as;
+  const og_type_rule *rule = &decl->types[tensor];
+  og_type_set taken = 0;
+  if (rule->variable < 0) return rule->set;
+  for (int32_t k = 0; k < decl->kernel_count; ++k)
+    taken |= decl->kernel_types[k * OG_VARIABLE_MAX + rule->variable];
+  return rule->set & taken;
+}
+
+// A floating type of the forward operator without a gradient would be an error
+// only once one is asked for. Integers have none.
+static og_status check_types(const og_decl *decl, const og_decl *target,
+                             int32_t i, opgraft_error *error) {
+  const opgraft_grad_arg arg = decl->grad.args[i];
+  const og_param *to = &target->params[i];
+  if (arg.source != OPGRAFT_GRAD_PARAM || to->type != OG_TYPE_TENSOR)
+    return OG_OK;
+  const og_param *from = &decl->params[arg.index];
+  const og_type_set lacking =
+      types_of(decl, from->index) & ~types_of(target, to->index);
+  for (int32_t t = 0; t < og_dtype_table_count(); ++t) {
+    const og_dtype type = og_dtype_at(t);
+    const bool is_number =
+        type.code == OG_CODE_FLOAT || type.code == OG_CODE_BFLOAT;
+    if (!(lacking >> t & 1u) || !is_number) continue;
+    return og_error_at(error, OG_INVALID, decl->name, "backward", 0,
+                       (int32_t)strlen(decl->record->backward),
+                       "%s: backward: %s: its argument %s lacks the type %s, "
+                       "which %s may have; expected every floating type of "
+                       "the forward operator",
+                       decl->name, decl->grad.op_name, to->name,
+                       og_dtype_name(type), from->name);
+  }
+  return OG_OK;
+}
+
 static og_status link_one(const og_decl *decl, const og_decl *target,
                           opgraft_error *error) {
   const og_grad *grad = &decl->grad;
@@ -325,6 +364,8 @@ static og_status link_one(const og_decl *decl, const og_decl *target,
                       target->record->schema, "");
   for (int32_t i = 0; i < grad->arg_count; ++i)
     OG_TRY(check_arg(decl, &target->params[i], grad->args[i], error));
+  for (int32_t i = 0; i < grad->arg_count; ++i)
+    OG_TRY(check_types(decl, target, i, error));
   for (int32_t i = grad->arg_count; i < target->param_count; ++i)
     if (!target->params[i].has_default)
       return link_error(decl, error, "nothing is given for its argument",

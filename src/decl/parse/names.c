@@ -65,6 +65,12 @@ const og_param *og_attr_param(const og_decl *decl, int32_t attr) {
   return &decl->params[decl->attr_params[attr]];
 }
 
+bool og_is_number_param(const og_param *param) {
+  return !param->is_list && !param->is_optional &&
+         (og_is_int_type(param->type) || param->type == OG_TYPE_FLOAT ||
+          param->type == OG_TYPE_SCALAR);
+}
+
 og_status og_parse_tensor(og_parser *parser, int32_t *out_tensor) {
   *out_tensor = -1;
   if (parser->reader.token.kind != OG_TOKEN_NAME)

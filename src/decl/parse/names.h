@@ -24,5 +24,7 @@ int32_t og_find_dim(const og_parser *parser, og_token name);
 og_status og_parse_tensor(og_parser *parser, int32_t *out_tensor);
 const og_param *og_tensor_param(const og_decl *decl, int32_t tensor);
 const og_param *og_attr_param(const og_decl *decl, int32_t attr);
+// Whether scalar expressions may name it: a number that is always there.
+bool og_is_number_param(const og_param *param);
 
 #endif  // OG_DECL_PARSE_NAMES_H

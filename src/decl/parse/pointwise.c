@@ -10,19 +10,13 @@
 #include "decl/parse/parser.h"
 #include "decl/pointwise.h"
 
-static bool is_number(const og_param *param) {
-  return !param->is_list && !param->is_optional &&
-         (og_is_int_type(param->type) || param->type == OG_TYPE_FLOAT ||
-          param->type == OG_TYPE_SCALAR);
-}
-
 static og_status argument_find(void *state, const og_reader *reader,
                                og_token name, og_scalar_instruction *out) {
   const og_parser *p = state;
   const int32_t i = og_find_param(p, name);
   if (i < 0) return og_parse_unknown(p, name, "argument", OG_NAMES_PARAMS);
   const og_param *param = &p->decl->params[i];
-  if (param->type != OG_TYPE_TENSOR && !is_number(param))
+  if (param->type != OG_TYPE_TENSOR && !og_is_number_param(param))
     return og_read_error_token(reader, name,
                                "%s is no number; wanted a tensor, or an int, "
                                "float, bool or Scalar that is not optional",
@@ -131,7 +125,7 @@ static og_status derive(og_parser *p) {
 og_status og_parse_pointwise(og_decl *decl, opgraft_error *error) {
   og_parser p;
   og_scalar_code found;
-  const og_scalar_names names = {argument_find, &p};
+  const og_scalar_names names = {argument_find, &p, NULL};
   if (decl->record->pointwise == NULL) return OG_OK;
   OG_TRY(og_parser_init(&p, decl, "pointwise", decl->record->pointwise, error));
   OG_TRY(og_scalar_parse(&p.reader, &names, OG_CLASSES_FLOAT, &found));

@@ -4,8 +4,12 @@
 // Rows that lie at equal distances are one call. Where rows are no more than
 // how elements happen to be counted, they are cut anywhere, so that few long
 // rows are shared out too.
+//
+// A program that reads a contraction's result element by element may run on its
+// finished tiles instead (tile_reader.h): rows are the result's then.
 
 #include "base/grain.h"
+#include "exec/fast/tile_reader.h"
 #include "exec/step/looped.h"
 #include "exec/step/rows.h"
 #include "exec/step/run.h"
@@ -19,34 +23,41 @@ typedef struct fused {
   char *scratch;  // for each worker
   int64_t worker_bytes;
   int64_t total, grain;
+  int32_t tile_input;  // of an epilogue: the operand that tiles are of
 } fused;
 
 enum { TENSORS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX };
 
 // --- Running -----------------------------------------------------------------
 
-// `rows` rows from `row` on, from element `at` on.
-static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
-                     int64_t width, int32_t worker) {
+// A call of `rows` rows from `row` on, from element `at` on.
+static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
+                      int64_t width, int32_t worker, og_loop_call *call) {
   int64_t offsets[TENSORS_MAX];
   const int32_t inner = s->rows.ndim - 1;
-  og_loop_call call;
-  call.width = width;
-  call.rows = rows;
-  call.scratch = s->scratch + worker * s->worker_bytes;
+  call->width = width;
+  call->rows = rows;
+  call->scratch = s->scratch + worker * s->worker_bytes;
   og_rows_offsets(&s->rows, row, offsets);
   for (int32_t i = 0; i < s->in_count; ++i) {
     const int64_t step = s->rows.step[i];
-    call.in[i] = (const char *)s->in[i] + offsets[i] + at * step;
-    call.in_row_bytes[i] = inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
-    call.in_step_bytes[i] = step;
+    call->in[i] = (const char *)s->in[i] + offsets[i] + at * step;
+    call->in_row_bytes[i] =
+        inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
+    call->in_step_bytes[i] = step;
   }
   for (int32_t r = 0; r < s->out_count; ++r) {
     const int32_t k = s->in_count + r;
-    call.out[r] = (char *)s->out[r] + offsets[k] + at * s->rows.step[k];
-    call.out_row_bytes[r] =
+    call->out[r] = (char *)s->out[r] + offsets[k] + at * s->rows.step[k];
+    call->out_row_bytes[r] =
         inner >= 0 ? og_rows_strides(&s->rows, k)[inner] : 0;
   }
+}
+
+static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
+                     int64_t width, int32_t worker) {
+  og_loop_call call;
+  call_fill(s, row, rows, at, width, worker, &call);
   og_loop_run(s->loop, &call);
 }
 
@@ -78,6 +89,20 @@ static void share_elements(void *state, int64_t begin, int64_t end,
     if (n == width) rows = rows_even(s, row, (end - begin) / width);
     rows_run(s, row, rows, at, n, worker);
     begin += rows * n;
+  }
+}
+
+static void tile_run(void *state, const og_tile *tile, int32_t worker) {
+  const fused *s = state;
+  const int64_t end = tile->row + tile->rows;
+  const char *from = tile->data;
+  for (int64_t row = tile->row, rows; row < end; row += rows) {
+    og_loop_call call;
+    rows = rows_even(s, row, end - row);
+    call_fill(s, row, rows, tile->column, tile->columns, worker, &call);
+    call.in[s->tile_input] = from + (row - tile->row) * tile->row_bytes;
+    call.in_row_bytes[s->tile_input] = tile->row_bytes;
+    og_loop_run(s->loop, &call);
   }
 }
 
@@ -168,11 +193,15 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
                               bool *out_fits) {
   og_loop *loop;
   og_loop_operand in[OG_LOOP_INPUTS_MAX], out[OG_LOOP_OUTPUTS_MAX];
+  const uint32_t flags = prep->plan->graph->option_flags;
   const og_loop_spec spec = {.text = prep->node->attrs[0].s,
                              .inputs = in,
                              .outputs = out,
                              .input_count = s->in_count,
                              .output_count = s->out_count,
+                             .math = flags & OPGRAFT_OPTION_MATH_STRICT
+                                         ? OG_LOOP_MATH_STRICT
+                                         : OG_LOOP_MATH_FAST,
                              .isa = og_isa_used()};
   inputs_describe(prep, s, meaning, in);
   *out_fits = outputs_describe(prep, s, meaning, out);
@@ -209,12 +238,148 @@ static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
   return OG_OK;
 }
 
-og_status og_prepare_row_program(og_prep *prep) {
+static og_status meaning_prepare(og_prep *prep,
+                                 og_status (*prepare)(og_prep *prep,
+                                                      const og_fused *of)) {
   og_arena memory = {0};
   og_fused meaning;
   og_status status = og_fused_read(prep->plan->graph, prep->node, &memory,
                                    &meaning, prep->error);
-  if (status == OG_OK) status = fused_prepare(prep, &meaning);
+  if (status == OG_OK) status = prepare(prep, &meaning);
   og_arena_destroy(&memory);
   return status;
+}
+
+og_status og_prepare_row_program(og_prep *prep) {
+  return meaning_prepare(prep, fused_prepare);
+}
+
+// --- As an epilogue ----------------------------------------------------------
+
+static og_status refuse(og_prep *prep, const char *reason) {
+  prep->refusal = reason;
+  return OG_UNSUPPORTED;
+}
+
+// The step of the contraction that the plan joined the node with; NULL where
+// it has none.
+static const og_step *contraction_step(const og_prep *prep,
+                                       const og_join *join) {
+  const og_instance *instance = prep->instance;
+  const int32_t last = instance->step_count - 1;
+  return last >= 0 && instance->step_infos[last].node == join->contraction
+             ? &instance->steps[last]
+             : NULL;
+}
+
+static int32_t tile_input_of(const og_prep *prep, const og_join *join) {
+  const opgraft_graph *graph = prep->plan->graph;
+  const opgraft_value root = graph->nodes[join->contraction].out[0];
+  int32_t i = 0;
+  while (graph->values[prep->node->in[i]].root != root) ++i;
+  return i;
+}
+
+// Whether row r of the program is row r of the result, of all batches.
+static bool rows_are_results(const og_prep *prep, const fused *s,
+                             const og_tensor *result) {
+  const og_tensor *in = prep->in[s->tile_input];
+  const int64_t item = (int64_t)og_dtype_bytes(in->dtype);
+  int64_t dense[OPGRAFT_RANK_MAX], wanted = item * s->rows.width;
+  if (prep->plan->graph->values[prep->node->in[s->tile_input]].offset !=
+          OG_SIZE_ZERO ||
+      s->rows.width != result->shape[result->ndim - 1] ||
+      s->rows.count * s->rows.width != og_numel(result) ||
+      (s->rows.width > 1 && s->rows.step[s->tile_input] != item))
+    return false;
+  for (int32_t d = s->rows.ndim - 1; d >= 0; --d) {
+    if (og_rows_strides(&s->rows, s->tile_input)[d] != wanted) return false;
+    wanted *= s->rows.size[d];
+  }
+  og_row_major(result->shape, result->ndim, dense);
+  for (int32_t d = 0; d < result->ndim; ++d)
+    if (result->shape[d] > 1 && result->strides[d] != dense[d]) return false;
+  return true;
+}
+
+// Tasks write the program's results while others still read the contraction's
+// operands.
+static bool overwrites_operand(const og_prep *prep, const og_join *join) {
+  const opgraft_graph *graph = prep->plan->graph;
+  const og_node *first = &graph->nodes[join->contraction];
+  for (int32_t r = 0; r < prep->node->out_count; ++r)
+    for (int32_t i = 0; i < first->in_count; ++i)
+      if (first->in[i] >= 0 && graph->values[first->in[i]].root ==
+                                   graph->values[prep->node->out[r]].root)
+        return true;
+  return false;
+}
+
+static bool has_strided(const fused *s, const og_prep *prep) {
+  for (int32_t i = 0; i < s->in_count; ++i)
+    if (s->rows.step[i] != 0 &&
+        form_of(s, i, prep->in[i], false) == OG_LOOP_STRIDED)
+      return true;
+  return false;
+}
+
+// The lane's scratch is the contraction's, so this is memory of its own.
+static og_status own_scratch_take(og_prep *prep, fused *s) {
+  const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
+  s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
+  const size_t workers = (size_t)prep->executable->threads;
+  char *memory = og_prep_alloc(prep, workers * (size_t)s->worker_bytes + 64);
+  if (memory == NULL) return og_prep_memory(prep);
+  s->scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
+  return OG_OK;
+}
+
+static og_status reader_make(og_prep *prep, const og_fused *meaning,
+                             const og_join *join, fused *s) {
+  bool fits;
+  const opgraft_value result =
+      prep->plan->graph->nodes[join->contraction].out[0];
+  s->in_count = prep->node->in_count;
+  s->out_count = prep->node->out_count;
+  s->tile_input = tile_input_of(prep, join);
+  OG_TRY(og_rows_init(prep, meaning, true, &s->rows));
+  if (!rows_are_results(prep, s, &prep->instance->tensors[result]))
+    return refuse(prep, "its rows are not those of the contraction");
+  if (has_strided(s, prep))
+    return refuse(prep, "an operand's rows are not in one run");
+  OG_TRY(program_make(prep, meaning, s, &fits));
+  if (!fits)
+    return refuse(prep,
+                  "a result's rows are not in one run, or it overwrites "
+                  "what it reads later");
+  OG_TRY(pointers_bind(prep, s));
+  return own_scratch_take(prep, s);
+}
+
+static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
+  const og_plan *plan = prep->plan;
+  const og_join *join = &plan->joins[prep->node - plan->graph->nodes];
+  if (og_contraction_read_by(plan->graph, prep->node) < 0)
+    return OG_UNSUPPORTED;
+  if (meaning->needs_rows)
+    return refuse(prep, "it needs whole rows, a tile has parts of them");
+  if (!join->is_joined)
+    return refuse(prep, "it does not stand right behind the contraction");
+  const og_step *step = contraction_step(prep, join);
+  og_tile_reader *reader = step != NULL ? og_tile_reader_of(step) : NULL;
+  if (reader == NULL)
+    return refuse(prep, "another kernel runs the contraction");
+  if (overwrites_operand(prep, join))
+    return refuse(prep, "it overwrites what the contraction reads");
+  fused *s = og_prep_alloc(prep, sizeof *s);
+  if (s == NULL) return og_prep_memory(prep);
+  OG_TRY(reader_make(prep, meaning, join, s));
+  og_prep_work(prep, s->rows.count * s->rows.width,
+               meaning->program.statement_count);
+  *reader = (og_tile_reader){tile_run, s, join->keeps_result};
+  return OG_OK;
+}
+
+og_status og_prepare_epilogue(og_prep *prep) {
+  return meaning_prepare(prep, epilogue_prepare);
 }

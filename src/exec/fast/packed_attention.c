@@ -2,19 +2,21 @@
 // attention over the packed contraction of src/kernel, in f32.
 //
 // Keys and values of each head are packed into panels first. A task is then a
-// few queries of one head: scores by one contraction, softmax row by row,
-// values by the other. What is not f32, or whose rows do not stand together,
-// is copied as f32 before.
+// few queries of one head: scores by one contraction, weights (softmax that is
+// not divided yet) row by row, values by the other, divided last. What is not
+// f32, or whose rows do not stand together, is copied as f32 before.
 
 #include <math.h>
 #include <string.h>
 
+#include "base/loops.h"
 #include "exec/step/heads.h"
 #include "kernel/kernel.h"
 
 enum {
-  TASK_ROWS = 64,
+  TASK_ROWS = 64,        // at most
   SCORES_MAX = 1 << 18,  // of a task, where fewer rows can do
+  SCORES_ALIGN = 16,     // rows of scores are padded to it
 };
 
 // Where an operand's rows of `width` floats lie.
@@ -30,6 +32,7 @@ typedef struct packed_attention {
   char *panels;  // by key pair: of keys, then of values
   int64_t key_panel_bytes, pair_bytes;
   int64_t task_rows, tasks;  // of a pair
+  int64_t scores_stride;
   char *scratch;
   int64_t worker_bytes;
 } packed_attention;
@@ -105,95 +108,204 @@ static void share_pack(void *state, int64_t begin, int64_t end,
   }
 }
 
-// --- One query's scores ------------------------------------------------------
+// --- Tasks -------------------------------------------------------------------
+
+// Queries [query, query + count) of a pair, and its worker's scratch.
+typedef struct task {
+  int64_t pair, query, count;
+  int64_t keys;  // that its queries see
+  char *gemm;
+  float *scores, *values;
+  float *scaled;         // queries times the scale, where a mask is added
+  float sum[TASK_ROWS];  // by which a row's values are divided
+  float lse[TASK_ROWS];
+} task;
+
+static int64_t floats_padded(int64_t count) { return (count + 15) / 16 * 16; }
+
+static task task_make(const packed_attention *s, int64_t index,
+                      int32_t worker) {
+  const og_heads *of = &s->of;
+  const int64_t query = index % s->tasks * s->task_rows;
+  const int64_t left = of->queries - query;
+  char *scratch = s->scratch + worker * s->worker_bytes;
+  task t = {.pair = index / s->tasks,
+            .query = query,
+            .count = left < s->task_rows ? left : s->task_rows,
+            .keys = of->keys,
+            .gemm = scratch,
+            .scores = (float *)(void *)(scratch + OG_GEMM_SCRATCH)};
+  t.values = t.scores + s->task_rows * s->scores_stride;
+  t.scaled = t.values + floats_padded(s->task_rows * of->value_width);
+  if (of->causal && query + t.count < t.keys) t.keys = query + t.count;
+  return t;
+}
+
+// Rows [begin, begin + count) of the task's scores.
+static void scores_find(const packed_attention *s, const task *t, int64_t begin,
+                        int64_t count) {
+  const og_heads *of = &s->of;
+  const char *panels =
+      s->panels + og_heads_key_pair(of, t->pair) * s->pair_bytes;
+  int64_t stride;
+  const float *q = row_at(&s->q, t->pair, t->query + begin, &stride);
+  if (of->given_mask != NULL) {
+    for (int64_t r = 0; r < count; ++r)
+      og_attention(OG_F32)->store(q + r * stride, of->width, (float)of->scale,
+                                  t->scaled + r * of->width, OG_F32);
+    q = t->scaled;
+    stride = of->width;
+  }
+  og_gemm(OG_F32)->run(q, stride, panels, count, t->keys, of->width, 0,
+                       (t->keys + OG_PANEL - 1) / OG_PANEL, NULL,
+                       t->scores + begin * s->scores_stride, s->scores_stride,
+                       (og_epilogue){0}, t->gemm, OG_F32);
+}
+
+OG_LOOP_BODY void bools_mask_body(int64_t n, const uint8_t *mask, float *row) {
+  for (int64_t i = 0; i < n; ++i) row[i] = mask[i] != 0 ? row[i] : -INFINITY;
+}
+OG_LOOP(bools_mask, (int64_t n, const uint8_t *mask, float *row),
+        (n, mask, row))
 
 static void mask_add(const og_heads *of, int64_t pair, int64_t query,
-                     float *row) {
+                     int64_t keys, float *row) {
   int64_t step;
   const char *mask = og_heads_mask_row(of, pair, query, &step);
-  if (of->is_bool_mask) {
-    for (int64_t j = 0; j < of->keys; ++j)
+  if (of->is_bool_mask && step == 1) {
+    bools_mask(keys, (const uint8_t *)mask, row);
+  } else if (of->is_bool_mask) {
+    for (int64_t j = 0; j < keys; ++j)
       if (mask[j * step] == 0) row[j] = -INFINITY;
   } else if (is_f32(&of->mask) && step == sizeof(float)) {
-    og_rows()->accumulate((const float *)(const void *)mask, 1, row, of->keys);
+    og_rows()->accumulate((const float *)(const void *)mask, 1, row, keys);
   } else {
-    for (int64_t j = 0; j < of->keys; ++j)
+    for (int64_t j = 0; j < keys; ++j)
       row[j] += (float)og_element_double(of->mask.dtype, mask + j * step);
   }
 }
 
-// Turns scores into probabilities and returns log(sum(exp(scores))). A row that
-// is masked whole becomes zeros.
-static float row_softmax(const packed_attention *s, int64_t pair, int64_t query,
-                         float *row) {
-  const og_heads *of = &s->of;
-  const float scale = (float)of->scale;
-  int64_t count = of->keys, best = 0;
-  for (int64_t j = 0; j < count; ++j) row[j] *= scale;
-  if (of->given_mask != NULL) mask_add(of, pair, query, row);
-  if (of->causal && query + 1 < count) count = query + 1;
-  memset(row + count, 0, (size_t)(of->keys - count) * sizeof *row);
-  for (int64_t j = 1; j < count; ++j)
-    if (row[j] > row[best] || row[j] != row[j]) best = j;
+// A row whose scores are all so low that base 2 has no number for them. Those
+// of a mask's -inf have no weight; others, like a type's least number, do.
+static void low_row_find(const packed_attention *s, task *t, int64_t r,
+                         int64_t keys) {
+  float *row = t->scores + r * s->scores_stride;
+  const bool is_masked = s->of.given_mask != NULL;
+  const float scale = is_masked ? 1 : (float)s->of.scale;
+  int64_t best = 0;
+  scores_find(s, t, r, 1);
+  for (int64_t j = 0; j < keys; ++j) row[j] *= scale;
+  if (is_masked) mask_add(&s->of, t->pair, t->query + r, keys, row);
+  for (int64_t j = 1; j < keys; ++j)
+    if (row[j] > row[best]) best = j;
   const float top = row[best];
+  memset(row + keys, 0, (size_t)(t->keys - keys) * sizeof *row);
   if (top == -INFINITY) {
-    memset(row, 0, (size_t)count * sizeof *row);
-    return -INFINITY;
+    memset(row, 0, (size_t)keys * sizeof *row);
+    return;
   }
-  og_rows()->softmax(row, row, count, 1, OG_F32);
-  return top - logf(row[best]);
+  og_rows()->softmax(row, row, keys, 1, OG_F32);
+  t->sum[r] = 1;
+  t->lse[r] = top - logf(row[best]);
 }
 
-// --- Tasks -------------------------------------------------------------------
-
-static void lse_store(const packed_attention *s, int64_t pair, int64_t query,
-                      float lse) {
-  const og_tensor *t = s->of.io.out[1];
-  const int64_t at = pair / s->of.heads * t->strides[0] +
-                     pair % s->of.heads * t->strides[1] + query * t->strides[2];
-  og_element_set_double(t->dtype, og_bytes(t) + at * og_item_bytes(t),
-                        (double)lse);
+// Scores to weights that are not divided by their sums yet.
+static void weights_find(const packed_attention *s, task *t) {
+  const og_heads *of = &s->of;
+  const float log2e = 1.44269504f, ln2 = 0.693147181f;
+  const bool is_masked = of->given_mask != NULL;
+  const float scale = is_masked ? 1 : (float)of->scale;
+  int32_t lo[TASK_ROWS], hi[TASK_ROWS];
+  float max[TASK_ROWS], factor[TASK_ROWS];
+  for (int64_t r = 0; r < t->count; ++r) {
+    const int64_t query = t->query + r;
+    lo[r] = 0;
+    hi[r] = (int32_t)(of->causal && query + 1 < t->keys ? query + 1 : t->keys);
+    max[r] = -INFINITY;
+    t->sum[r] = 0;
+    if (is_masked)
+      mask_add(of, t->pair, query, hi[r], t->scores + r * s->scores_stride);
+  }
+  const og_softmax softmax = {
+      .s = t->scores,
+      .stride = s->scores_stride,
+      .rows = t->count,
+      .n = (t->keys + SCORES_ALIGN - 1) / SCORES_ALIGN * SCORES_ALIGN,
+      .lo = lo,
+      .hi = hi,
+      .scale = scale * log2e,
+      .sm_scale = scale,
+      .max = max,
+      .sum = t->sum,
+      .factor = factor};
+  og_attention(OG_F32)->softmax(&softmax);
+  for (int64_t r = 0; r < t->count; ++r) {
+    t->lse[r] = t->sum[r] == 0 ? -INFINITY : (max[r] + log2f(t->sum[r])) * ln2;
+    if (t->sum[r] == 0) low_row_find(s, t, r, hi[r]);
+  }
 }
 
-static void task_run(const packed_attention *s, int64_t pair, int64_t query,
-                     int64_t count, char *scratch) {
+// Weights times values, one panel of channels after the other: the panels have
+// all keys, and some of them may not be seen.
+static void values_add(const packed_attention *s, const task *t, float *y,
+                       int64_t y_stride) {
+  const og_heads *of = &s->of;
+  const char *panels = s->panels +
+                       og_heads_key_pair(of, t->pair) * s->pair_bytes +
+                       s->key_panel_bytes;
+  const int64_t count = (of->value_width + OG_PANEL - 1) / OG_PANEL;
+  if (t->keys == of->keys) {
+    og_gemm(OG_F32)->run(t->scores, s->scores_stride, panels, t->count,
+                         of->value_width, t->keys, 0, count, NULL, y, y_stride,
+                         (og_epilogue){0}, t->gemm, OG_F32);
+    return;
+  }
+  for (int64_t p = 0; p < count; ++p) {
+    const int64_t left = of->value_width - p * OG_PANEL;
+    og_gemm(OG_F32)->run(
+        t->scores, s->scores_stride,
+        panels + og_packed_bytes(p * OG_PANEL, of->keys, OG_F32), t->count,
+        left < OG_PANEL ? left : OG_PANEL, t->keys, 0, 1, NULL,
+        y + p * OG_PANEL, y_stride, (og_epilogue){0}, t->gemm, OG_F32);
+  }
+}
+
+static void lse_store(const packed_attention *s, const task *t, int64_t r) {
+  const og_tensor *to = s->of.io.out[1];
+  const int64_t at = t->pair / s->of.heads * to->strides[0] +
+                     t->pair % s->of.heads * to->strides[1] +
+                     (t->query + r) * to->strides[2];
+  og_element_set_double(to->dtype, og_bytes(to) + at * og_item_bytes(to),
+                        (double)t->lse[r]);
+}
+
+// A row that is masked whole becomes zeros.
+static void task_run(const packed_attention *s, task *t) {
   const og_heads *of = &s->of;
   const og_tensor *out = of->io.out[0];
-  const char *panels = s->panels + og_heads_key_pair(of, pair) * s->pair_bytes;
-  float *scores = (float *)(void *)(scratch + OG_GEMM_SCRATCH);
-  float *values = scores + s->task_rows * of->keys;
-  const og_epilogue none = {0};
-  int64_t q_stride;
-  const float *q = row_at(&s->q, pair, query, &q_stride);
-  og_gemm(OG_F32)->run(q, q_stride, panels, count, of->keys, of->width, 0,
-                       (of->keys + OG_PANEL - 1) / OG_PANEL, NULL, scores,
-                       of->keys, none, scratch, OG_F32);
-  for (int64_t r = 0; r < count; ++r) {
-    const float lse = row_softmax(s, pair, query + r, scores + r * of->keys);
-    if (of->io.out[1] != NULL) lse_store(s, pair, query + r, lse);
-  }
-  char *y =
-      (char *)(uintptr_t)row_of(out, pair / of->heads, pair % of->heads, query);
+  char *y = (char *)(uintptr_t)row_of(out, t->pair / of->heads,
+                                      t->pair % of->heads, t->query);
   const bool is_direct = is_f32(out);
-  og_gemm(OG_F32)->run(
-      scores, of->keys, panels + s->key_panel_bytes, count, of->value_width,
-      of->keys, 0, (of->value_width + OG_PANEL - 1) / OG_PANEL, NULL,
-      is_direct ? (void *)y : values,
-      is_direct ? out->strides[2] : of->value_width, none, scratch, OG_F32);
-  for (int64_t r = 0; !is_direct && r < count; ++r)
-    og_rows()->from_f32(values + r * of->value_width,
-                        y + r * out->strides[2] * og_item_bytes(out),
-                        of->value_width, og_element_of(out));
+  const int64_t stride = is_direct ? out->strides[2] : of->value_width;
+  float *values = is_direct ? (float *)(void *)y : t->values;
+  scores_find(s, t, 0, t->count);
+  weights_find(s, t);
+  values_add(s, t, values, stride);
+  for (int64_t r = 0; r < t->count; ++r) {
+    const float factor = t->sum[r] == 0 ? 0 : 1 / t->sum[r];
+    og_attention(OG_F32)->store(values + r * stride, of->value_width, factor,
+                                y + r * out->strides[2] * og_item_bytes(out),
+                                og_element_of(out));
+    if (of->io.out[1] != NULL) lse_store(s, t, r);
+  }
 }
 
 static void share_tasks(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
   const packed_attention *s = state;
   for (int64_t i = begin; i < end; ++i) {
-    const int64_t query = i % s->tasks * s->task_rows;
-    const int64_t left = s->of.queries - query;
-    task_run(s, i / s->tasks, query, left < s->task_rows ? left : s->task_rows,
-             s->scratch + worker * s->worker_bytes);
+    task t = task_make(s, i, worker);
+    task_run(s, &t);
   }
 }
 
@@ -228,22 +340,34 @@ static int64_t rows_begin(rows *s, const og_tensor *t) {
   return (og_numel(t) * (int64_t)sizeof(float) + 63) / 64 * 64;
 }
 
+// Rows whose distance is a power of two would share few sets of the first-level
+// cache.
+static int64_t scores_stride(int64_t keys) {
+  enum { FEW_SETS = 256 };
+  const int64_t stride =
+      (keys + SCORES_ALIGN - 1) / SCORES_ALIGN * SCORES_ALIGN;
+  return stride % FEW_SETS == 0 ? stride + SCORES_ALIGN : stride;
+}
+
 static bool memory_take(og_prep *prep, packed_attention *s) {
   const og_heads *of = &s->of;
   rows *all[3] = {&s->q, &s->k, &s->v};
   const int64_t copied[3] = {rows_begin(&s->q, of->q), rows_begin(&s->k, of->k),
                              rows_begin(&s->v, of->v)};
   const int64_t most = SCORES_MAX / of->keys > 8 ? SCORES_MAX / of->keys : 8;
-  s->task_rows = most < TASK_ROWS ? most : TASK_ROWS;
-  s->tasks = (of->queries + s->task_rows - 1) / s->task_rows;
+  // Tasks of nearly equal height.
+  const int64_t height = most < TASK_ROWS ? most : TASK_ROWS;
+  s->tasks = (of->queries + height - 1) / height;
+  s->task_rows = (of->queries + s->tasks - 1) / s->tasks;
+  s->scores_stride = scores_stride(of->keys);
   s->key_panel_bytes = (int64_t)og_packed_bytes(of->keys, of->width, OG_F32);
   s->pair_bytes = s->key_panel_bytes +
                   (int64_t)og_packed_bytes(of->value_width, of->keys, OG_F32);
   s->worker_bytes =
-      OG_GEMM_SCRATCH +
-      (s->task_rows * (of->keys + of->value_width) * (int64_t)sizeof(float) +
-       63) /
-          64 * 64;
+      OG_GEMM_SCRATCH + (s->task_rows * s->scores_stride +
+                         floats_padded(s->task_rows * of->value_width) +
+                         floats_padded(s->task_rows * of->width)) *
+                            (int64_t)sizeof(float);
   int64_t bytes = prep->executable->threads * s->worker_bytes + 64, panels;
   const bool fits =
       og_i64_mul(of->pairs / of->key_repeat, s->pair_bytes, &panels) &&

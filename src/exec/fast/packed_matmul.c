@@ -5,19 +5,24 @@
 // panels of its worker's scratch and runs its rows over them. A constant b is
 // packed once for all calls, and so is a weight that stays (packs.h). Rows of a
 // whose elements do not stand together are copied first.
+//
+// Finished parts of a task are handed to a reader, where there is one
+// (tile_reader.h). A result that nobody else reads is never in memory then.
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include "base/grain.h"
 #include "exec/fast/packs.h"
+#include "exec/fast/tile_reader.h"
 #include "exec/step/contraction.h"
 #include "kernel/kernel.h"
 
 enum {
   TASK_PANELS = 4,
   TASK_COLUMNS = TASK_PANELS * OG_PANEL,
-  TASK_ROWS = 128,  // where the sums go through a buffer of their own
   TASKS_PER_WORKER = 4,
   LEAST_ROWS = 16,
+  // A part of 16-bit results that nobody else reads.
+  NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
 
 // How a batch is cut.
@@ -31,10 +36,11 @@ typedef struct packed_matmul {
   tasks once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
-  const void *constant;  // all panels of b, or NULL
-  og_kept *kept;         // where they are if b is a weight that stays, or NULL
-  char *copied;          // rows of a, dense, all batches; NULL: in place
-  char *scratch;         // worker_bytes for each worker
+  og_tile_reader reader;  // run is NULL: none
+  const void *constant;   // all panels of b, or NULL
+  og_kept *kept;          // where they are if b is a weight that stays, or NULL
+  char *copied;           // rows of a, dense, all batches; NULL: in place
+  char *scratch;          // worker_bytes for each worker
   int64_t worker_bytes;
 } packed_matmul;
 
@@ -76,28 +82,83 @@ typedef struct task {
   char *y;        // column 0
   const char *c;  // column 0, or NULL
   int64_t row, rows, column, columns;
-  char *scratch, *panels, *sums;
+  int64_t first_row;  // of the batch, in a dense result
+  int32_t worker;
+  char *scratch, *panels, *narrow;
 } task;
 
-// y = alpha * sums + beta * c, elements of rows one after the other.
-static void sums_store(const packed_matmul *s, const task *t) {
+// A finished part of a task, rows and columns counted from the task's first.
+typedef struct part {
+  char *y;
+  int64_t y_stride, row, rows, column, columns;
+} part;
+
+// sums = alpha * sums + beta * c
+static void sums_scale(const packed_matmul *s, const task *t, const part *p) {
   const og_contraction *of = &s->of;
-  const og_tensor *out = of->io.out[0];
-  const int64_t item = og_item_bytes(out);
   const float alpha = (float)of->alpha, beta = (float)of->beta;
-  for (int64_t r = 0; r < t->rows; ++r) {
-    float *sum = (float *)(void *)t->sums + r * TASK_COLUMNS;
-    for (int64_t i = 0; i < t->columns; ++i) sum[i] *= alpha;
-    if (t->c != NULL) {
-      const int64_t size = og_item_bytes(of->c);
-      const char *c = t->c + (r * stride_of(&of->shift, 2)) * size;
-      const int64_t step = stride_of(&of->shift, 1) * size;
-      for (int64_t i = 0; i < t->columns; ++i, c += step)
-        sum[i] += beta * (float)og_element_double(of->c->dtype, c);
-    }
-    og_rows()->from_f32(sum, t->y + r * stride_of(out, 2) * item, t->columns,
-                        s->element);
+  for (int64_t r = 0; r < p->rows; ++r) {
+    float *sum = (float *)(void *)p->y + r * p->y_stride;
+    for (int64_t i = 0; i < p->columns; ++i) sum[i] *= alpha;
+    if (t->c == NULL) continue;
+    const int64_t size = og_item_bytes(of->c);
+    const int64_t step = stride_of(&of->shift, 1) * size;
+    const char *c = t->c + (p->row + r) * stride_of(&of->shift, 2) * size +
+                    p->column * step;
+    for (int64_t i = 0; i < p->columns; ++i, c += step)
+      sum[i] += beta * (float)og_element_double(of->c->dtype, c);
   }
+}
+
+static bool keeps_result(const packed_matmul *s) {
+  return s->reader.run == NULL || s->reader.keeps_result;
+}
+
+// Whether the kernel hands over sums in its scratch, not results where they
+// belong.
+static bool is_lent(const packed_matmul *s) {
+  return !s->is_direct || !keeps_result(s);
+}
+
+// Rounds sums to where the result belongs, or for the reader alone.
+static void sums_store(const packed_matmul *s, const task *t, part *p) {
+  const og_tensor *out = s->of.io.out[0];
+  const int64_t item = og_item_bytes(out);
+  const bool is_kept = keeps_result(s);
+  if (!is_kept && s->element == OG_F32) return;
+  char *to = is_kept ? t->y + (p->row * stride_of(out, 2) + p->column) * item
+                     : t->narrow;
+  const int64_t stride = is_kept ? stride_of(out, 2) : TASK_COLUMNS;
+  for (int64_t r = 0; r < p->rows; ++r)
+    og_rows()->from_f32((float *)(void *)p->y + r * p->y_stride,
+                        to + r * stride * item, p->columns, s->element);
+  p->y = to;
+  p->y_stride = stride;
+}
+
+typedef struct finisher {
+  const packed_matmul *of;
+  const task *task;
+} finisher;
+
+static void part_finish(void *state, void *y, int64_t y_stride, int64_t row,
+                        int64_t rows, int64_t column, int64_t columns,
+                        int worker) {
+  const finisher *f = state;
+  const packed_matmul *s = f->of;
+  const task *t = f->task;
+  part p = {y, y_stride, row, rows, column, columns};
+  if (!s->is_direct) sums_scale(s, t, &p);
+  if (is_lent(s)) sums_store(s, t, &p);
+  if (s->reader.run == NULL) return;
+  const og_tile tile = {
+      .data = p.y,
+      .row_bytes = p.y_stride * og_item_bytes(s->of.io.out[0]),
+      .row = t->first_row + t->row + row,
+      .rows = rows,
+      .column = t->column + column,
+      .columns = columns};
+  s->reader.run(s->reader.state, &tile, worker);
 }
 
 // A call: what it packed beforehand, and how it is cut.
@@ -118,14 +179,17 @@ static void task_run(const packed_matmul *s, const task *t) {
   const int64_t panels = (t->columns + OG_PANEL - 1) / OG_PANEL;
   if (t->packed == NULL) og_gemm_pack(&b, 0, panels, t->panels);
   const void *packed = t->packed != NULL ? t->packed : t->panels;
+  finisher f = {s, t};
+  const bool has_hook = is_lent(s) || s->reader.run != NULL;
   const og_epilogue e = {.bias = s->is_direct ? t->c : NULL,
-                         .wide = !s->is_direct};
+                         .wide = is_lent(s),
+                         .tile = has_hook ? part_finish : NULL,
+                         .state = &f,
+                         .worker = t->worker};
   og_gemm(s->element)
       ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
-            NULL, s->is_direct ? t->y : t->sums,
-            s->is_direct ? stride_of(of->io.out[0], 2) : TASK_COLUMNS, e,
+            NULL, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
             t->scratch, s->element);
-  if (!s->is_direct) sums_store(s, t);
 }
 
 static task task_make(const running *r, int64_t index, int32_t worker) {
@@ -139,12 +203,13 @@ static task task_make(const running *r, int64_t index, int32_t worker) {
   int64_t offset[OG_NEST_OPERANDS];
   og_contraction_batch(of, batch, offset);
   char *scratch = s->scratch + worker * s->worker_bytes;
-  task t = {.row = in_batch % cut->row_tasks * cut->rows,
+  task t = {.first_row = offset[0] / (of->n * item),
+            .row = in_batch % cut->row_tasks * cut->rows,
             .column = in_batch / cut->row_tasks * TASK_COLUMNS,
+            .worker = worker,
             .scratch = scratch,
-            .sums = scratch + OG_GEMM_SCRATCH,
-            .panels = scratch + OG_GEMM_SCRATCH +
-                      (size_t)TASK_ROWS * TASK_COLUMNS * sizeof(float)};
+            .narrow = scratch + OG_GEMM_SCRATCH,
+            .panels = scratch + OG_GEMM_SCRATCH + NARROW_BYTES};
   t.rows = of->m - t.row < cut->rows ? of->m - t.row : cut->rows;
   t.columns = of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
   if (r->panels != NULL)
@@ -218,7 +283,6 @@ static tasks tasks_cut(const packed_matmul *s, int64_t wanted) {
       by_column < wanted ? (wanted + by_column - 1) / by_column : 1;
   cut.rows = (of->m + by_row - 1) / by_row;
   if (cut.rows < LEAST_ROWS) cut.rows = LEAST_ROWS;
-  if (!s->is_direct && cut.rows > TASK_ROWS) cut.rows = TASK_ROWS;
   cut.row_tasks = (of->m + cut.rows - 1) / cut.rows;
   return cut;
 }
@@ -229,8 +293,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s) {
   const int64_t item = og_item_bytes(of->a);
   const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
   int64_t copied = 0;
-  s->worker_bytes = OG_GEMM_SCRATCH +
-                    TASK_ROWS * TASK_COLUMNS * (int64_t)sizeof(float) +
+  s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES +
                     (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
   if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
     return false;
@@ -242,6 +305,12 @@ static bool memory_take(og_prep *prep, packed_matmul *s) {
   s->copied = copies ? memory : NULL;
   s->scratch = memory + copied;
   return true;
+}
+
+og_tile_reader *og_tile_reader_of(const og_step *step) {
+  return step->run == run_packed_matmul
+             ? &((packed_matmul *)step->state)->reader
+             : NULL;
 }
 
 og_status og_prepare_packed_matmul(og_prep *prep) {

@@ -11,12 +11,13 @@
 
 #include "base/grain.h"
 #include "base/watch.h"
+#include "exec/step/teams.h"
 #include "kernel/kernel.h"
 
 struct og_pack {
   og_pack *next;
   og_gemm_weights of;
-  char panels[];
+  _Alignas(64) char panels[];
 };
 
 static bool is_same(const og_gemm_weights *a, const og_gemm_weights *b) {
@@ -82,6 +83,39 @@ static og_gemm_weights weights_of(const og_contraction *of, int element) {
                            .element = element};
 }
 
+typedef struct packing {
+  og_gemm_weights of;
+  char *panels;
+} packing;
+
+static void share_panels(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const packing *p = state;
+  (void)worker;
+  og_gemm_pack(
+      &p->of, begin, end,
+      p->panels + og_packed_bytes(begin * OG_PANEL, p->of.k, p->of.element));
+}
+
+static og_status panels_pack(const og_run *run, const og_gemm_weights *of,
+                             char *panels) {
+  packing p = {.of = *of, .panels = panels};
+  return og_run_parallel(run, (of->n + OG_PANEL - 1) / OG_PANEL,
+                         og_grain(OG_GRAIN_LIGHT, of->k * OG_PANEL),
+                         share_panels, &p);
+}
+
+// Outside of any call.
+static og_status constant_pack(og_prep *prep, const og_gemm_weights *of,
+                               char *panels) {
+  og_team *team = NULL;
+  const og_run run = {
+      .executable = prep->executable, .error = NULL, .team = &team};
+  const og_status status = panels_pack(&run, of, panels);
+  og_teams_give(team);
+  return status;
+}
+
 void og_packs_get(og_prep *prep, const og_contraction *of, int element,
                   const void **out_panels) {
   opgraft_executable *executable = prep->executable;
@@ -93,10 +127,15 @@ void og_packs_get(og_prep *prep, const og_contraction *of, int element,
   pthread_mutex_unlock(&executable->mutex);
   if (pack == NULL) {
     const size_t bytes = og_packed_bytes(of->n, of->k, element);
-    pack = is_within_limit(prep, bytes) ? og_alloc(sizeof *pack + bytes) : NULL;
+    pack = is_within_limit(prep, bytes)
+               ? og_alloc_aligned(_Alignof(og_pack), sizeof *pack + bytes)
+               : NULL;
     if (pack == NULL) return;
     *pack = (og_pack){.of = weights};
-    og_gemm_pack(&weights, 0, (of->n + OG_PANEL - 1) / OG_PANEL, pack->panels);
+    if (constant_pack(prep, &weights, pack->panels) != OG_OK) {
+      og_free(pack);
+      return;
+    }
     pack = pack_add(executable, pack);
   }
   *out_panels = pack->panels;
@@ -197,36 +236,18 @@ og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element) {
   return kept;
 }
 
-typedef struct packing {
-  og_gemm_weights of;
-  char *panels;
-} packing;
-
-static void share_panels(void *state, int64_t begin, int64_t end,
-                         int32_t worker) {
-  const packing *p = state;
-  (void)worker;
-  og_gemm_pack(
-      &p->of, begin, end,
-      p->panels + og_packed_bytes(begin * OG_PANEL, p->of.k, p->of.element));
-}
-
 // By the call that set is_packing. False leaves no watch.
-static bool panels_pack(og_kept *kept, const void *data, const og_run *run) {
-  packing p = {.of = kept->of};
-  p.of.data = data;
+static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
+  og_gemm_weights of = kept->of;
+  of.data = data;
   og_watch_destroy(kept->watch);
-  kept->watch = og_watch_create(data, (size_t)span_bytes(&kept->of));
+  kept->watch = og_watch_create(data, (size_t)span_bytes(&of));
   if (kept->panels == NULL)
-    kept->panels = og_alloc_aligned(
-        64, og_packed_bytes(kept->of.n, kept->of.k, kept->of.element));
-  p.panels = kept->panels;
+    kept->panels =
+        og_alloc_aligned(64, og_packed_bytes(of.n, of.k, of.element));
   kept->packed_from = data;
-  const bool is_packed =
-      kept->watch != NULL && kept->panels != NULL &&
-      og_run_parallel(run, (kept->of.n + OG_PANEL - 1) / OG_PANEL,
-                      og_grain(OG_GRAIN_LIGHT, kept->of.k * OG_PANEL),
-                      share_panels, &p) == OG_OK;
+  const bool is_packed = kept->watch != NULL && kept->panels != NULL &&
+                         panels_pack(run, &of, kept->panels) == OG_OK;
   if (is_packed) return true;
   og_watch_destroy(kept->watch);
   kept->watch = NULL;
@@ -269,7 +290,7 @@ const void *og_kept_enter(og_kept *kept, const og_contraction *of,
   kept->is_packing |= is_ours;
   pthread_mutex_unlock(&kept->mutex);
   if (!is_ours) return NULL;
-  const bool is_packed = panels_pack(kept, data, run);
+  const bool is_packed = kept_pack(kept, data, run);
   pthread_mutex_lock(&kept->mutex);
   kept->is_packing = false;
   kept->users += is_packed;

@@ -48,19 +48,26 @@ static void sums_end(const indexed *s) {
 
 // --- gather, scatter ---------------------------------------------------------
 
+// Where element i of the index stands, and the place in `whole` that it names.
+static og_status place_of(const indexed *s, const og_run *run,
+                          const og_tensor *whole, int64_t i, int64_t *at,
+                          int64_t *place) {
+  const og_tensor *index = s->io.in[1];
+  const int64_t size = whole->ndim > 0 ? whole->shape[s->dim] : 1;
+  og_position_of(index, i, at);
+  memcpy(place, at, OPGRAFT_RANK_MAX * sizeof *place);
+  int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
+  if (!og_index_wrap(size, &chosen)) return og_index_refuse(run, chosen, size);
+  place[s->dim] = chosen;
+  return OG_OK;
+}
+
 static og_status run_gather(void *state, const og_run *run) {
   const indexed *s = state;
-  const og_tensor *in = s->io.in[0], *index = s->io.in[1];
-  const og_tensor *out = s->io.out[0];
+  const og_tensor *in = s->io.in[0], *out = s->io.out[0];
   int64_t at[OPGRAFT_RANK_MAX] = {0}, from[OPGRAFT_RANK_MAX] = {0};
-  const int64_t size = in->ndim > 0 ? in->shape[s->dim] : 1;
   for (int64_t i = 0; i < og_numel(out); ++i) {
-    og_position_of(out, i, at);
-    memcpy(from, at, sizeof from);
-    int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
-    if (!og_index_wrap(size, &chosen))
-      return og_index_refuse(run, chosen, size);
-    from[s->dim] = chosen;
+    OG_TRY(place_of(s, run, in, i, at, from));
     memcpy(og_element_at(out, at), og_element_at(in, from),
            (size_t)og_item_bytes(out));
   }
@@ -82,18 +89,11 @@ og_status og_prepare_gather(og_prep *prep) {
 
 static og_status run_scatter(void *state, const og_run *run) {
   const indexed *s = state;
-  const og_tensor *index = s->io.in[1], *source = s->io.in[2];
-  const og_tensor *out = s->io.out[0];
+  const og_tensor *source = s->io.in[2], *out = s->io.out[0];
   int64_t at[OPGRAFT_RANK_MAX] = {0}, to[OPGRAFT_RANK_MAX] = {0};
-  const int64_t size = out->ndim > 0 ? out->shape[s->dim] : 1;
   sums_begin(s);
-  for (int64_t i = 0; i < og_numel(index); ++i) {
-    og_position_of(index, i, at);
-    memcpy(to, at, sizeof to);
-    int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
-    if (!og_index_wrap(size, &chosen))
-      return og_index_refuse(run, chosen, size);
-    to[s->dim] = chosen;
+  for (int64_t i = 0; i < og_numel(s->io.in[1]); ++i) {
+    OG_TRY(place_of(s, run, out, i, at, to));
     const char *from = og_element_at(source, at);
     if (s->adds)
       sums_add(s, to, from);

@@ -221,7 +221,7 @@ og_status og_prepare_pointwise(og_prep *prep) {
                             : operands_class(prep);
   if (p->of == OG_CLASS_NONE)
     return og_prep_wrong(prep, "it cannot compute with this type");
-  p->loop = row->loop[p->of];
+  p->loop = row->loop[p->of][og_loop_set()];
   if (p->loop == NULL)
     return og_prep_wrong(prep, p->of == OG_CLASS_I64
                                    ? "it cannot compute with integers"

@@ -4,6 +4,7 @@
 #ifndef OG_EXEC_PLAIN_POINTWISE_H
 #define OG_EXEC_PLAIN_POINTWISE_H
 
+#include "base/loops.h"
 #include "graph/graph.h"
 
 enum { OG_LOOP_OPERANDS = 4 };
@@ -14,8 +15,9 @@ typedef void (*og_loop_fn)(int64_t n, void *out, const void *const *in,
                            const int64_t *step);
 
 typedef struct og_pointwise_row {
-  bool is_of_result;               // T is the result's, else the operands'
-  og_loop_fn loop[OG_CLASS_NONE];  // NULL: it has no form for the type
+  bool is_of_result;  // T is the result's, else the operands'
+  // NULL: it has no form for the type
+  og_loop_fn loop[OG_CLASS_NONE][OG_LOOP_SETS];
 } og_pointwise_row;
 
 extern const og_pointwise_row og_pointwise_rows[OG_IR_COUNT];

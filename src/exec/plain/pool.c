@@ -40,10 +40,27 @@ static window window_of(const pool *s, int d, int64_t at) {
   return (window){begin, end, step, span};
 }
 
-static double area(const pool *s, const window *y, const window *x) {
-  if (s->divisor != 0) return (double)s->divisor;
-  if (s->counts_padding) return (double)(y->span * x->span);
-  return (double)((y->end - y->begin) * (x->end - x->begin));
+// What small element i of the average is made of: a window of one plane, and
+// what its sum is divided by.
+typedef struct patch {
+  window y, x;
+  double *plane;
+  double area;
+} patch;
+
+static patch patch_of(const pool *s, int64_t i) {
+  const int64_t area_out = s->out_size[0] * s->out_size[1];
+  const window y = window_of(s, 0, i % area_out / s->out_size[1]);
+  const window x = window_of(s, 1, i % s->out_size[1]);
+  const int64_t inside = (y.end - y.begin) * (x.end - x.begin);
+  return (patch){
+      .y = y,
+      .x = x,
+      .plane = s->in + i / area_out * s->in_size[0] * s->in_size[1],
+      .area = (double)(s->divisor != 0     ? s->divisor
+                       : s->counts_padding ? y.span * x.span
+                                           : inside),
+  };
 }
 
 // --- Largest -----------------------------------------------------------------
@@ -103,19 +120,16 @@ static og_status run_max_backward(void *state, const og_run *run) {
 
 static og_status run_average(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->in_size[0] * s->in_size[1];
-  const int64_t area_out = s->out_size[0] * s->out_size[1];
+  const int64_t count = s->planes * s->out_size[0] * s->out_size[1];
   (void)run;
   og_get_all(s->io.in[0], s->in);
-  for (int64_t i = 0; i < s->planes * area_out; ++i) {
-    const window y = window_of(s, 0, i % area_out / s->out_size[1]);
-    const window x = window_of(s, 1, i % s->out_size[1]);
-    const double *plane = s->in + i / area_out * area_in;
+  for (int64_t i = 0; i < count; ++i) {
+    const patch p = patch_of(s, i);
     double sum = 0;
-    for (int64_t r = y.begin; r < y.end; ++r)
-      for (int64_t c = x.begin; c < x.end; ++c)
-        sum += plane[r * s->in_size[1] + c];
-    s->out[i] = sum / area(s, &y, &x);
+    for (int64_t r = p.y.begin; r < p.y.end; ++r)
+      for (int64_t c = p.x.begin; c < p.x.end; ++c)
+        sum += p.plane[r * s->in_size[1] + c];
+    s->out[i] = sum / p.area;
   }
   og_put_all(s->io.out[0], s->out);
   return OG_OK;
@@ -124,18 +138,16 @@ static og_status run_average(void *state, const og_run *run) {
 static og_status run_average_backward(void *state, const og_run *run) {
   const pool *s = state;
   const int64_t area_in = s->in_size[0] * s->in_size[1];
-  const int64_t area_out = s->out_size[0] * s->out_size[1];
+  const int64_t count = s->planes * s->out_size[0] * s->out_size[1];
   (void)run;
   og_get_all(s->io.in[0], s->out);
   memset(s->in, 0, (size_t)(s->planes * area_in) * sizeof(double));
-  for (int64_t i = 0; i < s->planes * area_out; ++i) {
-    const window y = window_of(s, 0, i % area_out / s->out_size[1]);
-    const window x = window_of(s, 1, i % s->out_size[1]);
-    double *plane = s->in + i / area_out * area_in;
-    const double share = s->out[i] / area(s, &y, &x);
-    for (int64_t r = y.begin; r < y.end; ++r)
-      for (int64_t c = x.begin; c < x.end; ++c)
-        plane[r * s->in_size[1] + c] += share;
+  for (int64_t i = 0; i < count; ++i) {
+    const patch p = patch_of(s, i);
+    const double share = s->out[i] / p.area;
+    for (int64_t r = p.y.begin; r < p.y.end; ++r)
+      for (int64_t c = p.x.begin; c < p.x.end; ++c)
+        p.plane[r * s->in_size[1] + c] += share;
   }
   og_put_all(s->io.out[0], s->in);
   return OG_OK;

@@ -180,12 +180,17 @@ static const reduction *reduction_find(int32_t op) {
 
 // --- Running -----------------------------------------------------------------
 
-static total reduce_point(const reduce *r, const char *from) {
-  total t = reduction_find(r->op)->begin;
-  union {
-    double reals[BLOCK];
-    int64_t wholes[BLOCK];
-  } buffer;
+// A block of the elements that make one result. Wide enough for either class.
+typedef union block {
+  double reals[BLOCK];
+  int64_t wholes[BLOCK];
+} block;
+typedef void (*block_fn)(void *state, const block *x, int64_t n,
+                         int64_t position);
+
+static void blocks_visit(const reduce *r, const char *from, block_fn visit,
+                         void *state) {
+  block x;
   const int64_t stride =
       r->reduced.ndim > 0 ? r->reduced.stride[0][r->reduced.ndim - 1] : 0;
   for (int64_t row = 0; row < r->rows; ++row) {
@@ -193,15 +198,30 @@ static total reduce_point(const reduce *r, const char *from) {
     og_nest_offsets(&r->reduced, row, offset);
     for (int64_t at = 0; at < r->width; at += BLOCK) {
       const int64_t n = r->width - at < BLOCK ? r->width - at : BLOCK;
-      const int64_t position = row * r->width + at;
-      r->load(n, &buffer, from + offset[0] + at * stride, stride);
-      if (r->is_real)
-        r->reals(&t, buffer.reals, n, position);
-      else
-        r->wholes(&t, buffer.wholes, n, position);
+      r->load(n, &x, from + offset[0] + at * stride, stride);
+      visit(state, &x, n, row * r->width + at);
     }
   }
-  return t;
+}
+
+typedef struct point {
+  const reduce *r;
+  total t;
+} point;
+
+static void point_visit(void *state, const block *x, int64_t n,
+                        int64_t position) {
+  point *p = state;
+  if (p->r->is_real)
+    p->r->reals(&p->t, x->reals, n, position);
+  else
+    p->r->wholes(&p->t, x->wholes, n, position);
+}
+
+static total reduce_point(const reduce *r, const char *from) {
+  point p = {r, reduction_find(r->op)->begin};
+  blocks_visit(r, from, point_visit, &p);
+  return p.t;
 }
 
 static void total_put(const reduce *r, const total *t, int32_t result,
@@ -417,22 +437,23 @@ static double norm_end(double order, double seen) {
   return isinf(order) || order == 0 || order == 1 ? seen : pow(seen, 1 / order);
 }
 
+typedef struct seen_norm {
+  double order, seen;
+} seen_norm;
+
+static void norm_visit(void *state, const block *x, int64_t n,
+                       int64_t position) {
+  seen_norm *s = state;
+  (void)position;
+  for (int64_t i = 0; i < n; ++i)
+    s->seen = norm_join(s->order, s->seen, x->reals[i]);
+}
+
 static double norm_of(const vector_norm *v, const char *from) {
-  const reduce *r = &v->base;
-  const double least = -(double)INFINITY;
-  double x[BLOCK], seen = v->order == least ? (double)INFINITY : 0;
-  const int64_t stride =
-      r->reduced.ndim > 0 ? r->reduced.stride[0][r->reduced.ndim - 1] : 0;
-  for (int64_t row = 0; row < r->rows; ++row) {
-    int64_t offset[OG_NEST_OPERANDS];
-    og_nest_offsets(&r->reduced, row, offset);
-    for (int64_t at = 0; at < r->width; at += BLOCK) {
-      const int64_t n = r->width - at < BLOCK ? r->width - at : BLOCK;
-      r->load(n, x, from + offset[0] + at * stride, stride);
-      for (int64_t i = 0; i < n; ++i) seen = norm_join(v->order, seen, x[i]);
-    }
-  }
-  return norm_end(v->order, seen);
+  const bool is_least = v->order == -(double)INFINITY;
+  seen_norm s = {v->order, is_least ? (double)INFINITY : 0};
+  blocks_visit(&v->base, from, norm_visit, &s);
+  return norm_end(v->order, s.seen);
 }
 
 static void share_norm(void *state, int64_t begin, int64_t end,

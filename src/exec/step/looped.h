@@ -13,6 +13,8 @@ og_status og_prep_loop(og_prep *prep, const og_loop_spec *spec,
                        og_loop **out_loop);
 // Makes the code of all of them executable, when all are compiled.
 void og_loops_seal(og_instance *instance);
+// The last program compiled for a node; NULL: none was.
+const og_loop *og_loop_of(const og_instance *instance, const og_node *node);
 void og_loops_release(og_instance *instance);
 
 #endif  // OG_EXEC_STEP_LOOPED_H

@@ -119,24 +119,24 @@ size_t og_class_bytes(og_class of) { return of == OG_CLASS_F32 ? 4 : 8; }
     for (int64_t i = 0; i < n; ++i, from += stride)                         \
       out[i] = (of##_type)from_type(*(const type *)(const void *)from);     \
   }                                                                         \
-  OG_LOOP(load_##name##_##of,                                               \
-          (int64_t n, void *to, const char *from, int64_t stride),          \
-          (n, to, from, stride))
-#define STORE(name, type, of, to_type)                               \
-  OG_LOOP_BODY void store_##name##_##of##_body(                      \
-      int64_t n, char *to, int64_t stride, const void *from) {       \
-    const of##_type *in = from;                                      \
-    if (stride == (int64_t)sizeof(type)) {                           \
-      type *out = (type *)(void *)to;                                \
-      for (int64_t i = 0; i < n; ++i) out[i] = to_type(type, in[i]); \
-      return;                                                        \
-    }                                                                \
-    for (int64_t i = 0; i < n; ++i, to += stride)                    \
-      *(type *)(void *)to = to_type(type, in[i]);                    \
-  }                                                                  \
-  OG_LOOP(store_##name##_##of,                                       \
-          (int64_t n, char *to, int64_t stride, const void *from),   \
-          (n, to, stride, from))
+  OG_LOOP_FORMS(load_##name##_##of,                                         \
+                (int64_t n, void *to, const char *from, int64_t stride),    \
+                (n, to, from, stride))
+#define STORE(name, type, of, to_type)                                   \
+  OG_LOOP_BODY void store_##name##_##of##_body(                          \
+      int64_t n, char *to, int64_t stride, const void *from) {           \
+    const of##_type *in = from;                                          \
+    if (stride == (int64_t)sizeof(type)) {                               \
+      type *out = (type *)(void *)to;                                    \
+      for (int64_t i = 0; i < n; ++i) out[i] = to_type(type, in[i]);     \
+      return;                                                            \
+    }                                                                    \
+    for (int64_t i = 0; i < n; ++i, to += stride)                        \
+      *(type *)(void *)to = to_type(type, in[i]);                        \
+  }                                                                      \
+  OG_LOOP_FORMS(store_##name##_##of,                                     \
+                (int64_t n, char *to, int64_t stride, const void *from), \
+                (n, to, stride, from))
 
 typedef float f32_type;
 typedef double f64_type;
@@ -174,14 +174,16 @@ TYPES(DEFINE)
 
 typedef struct converter {
   const char *name;
-  og_load_fn load[OG_CLASS_NONE];
-  og_store_fn store[OG_CLASS_NONE];
+  og_load_fn load[OG_CLASS_NONE][OG_LOOP_SETS];
+  og_store_fn store[OG_CLASS_NONE][OG_LOOP_SETS];
 } converter;
 
-#define ROW(name, type, from, from_int, to_float, to_int)     \
-  {#name,                                                     \
-   {load_##name##_f32, load_##name##_f64, load_##name##_i64}, \
-   {store_##name##_f32, store_##name##_f64, store_##name##_i64}},
+#define ROW(name, type, from, from_int, to_float, to_int)             \
+  {#name,                                                             \
+   {OG_LOOP_ROW(load_##name##_f32), OG_LOOP_ROW(load_##name##_f64),   \
+    OG_LOOP_ROW(load_##name##_i64)},                                  \
+   {OG_LOOP_ROW(store_##name##_f32), OG_LOOP_ROW(store_##name##_f64), \
+    OG_LOOP_ROW(store_##name##_i64)}},
 static const converter converters[] = {TYPES(ROW)};
 
 static const converter *converter_find(og_dtype dtype) {
@@ -195,10 +197,12 @@ static const converter *converter_find(og_dtype dtype) {
 
 og_load_fn og_load_find(og_dtype dtype, og_class of) {
   const converter *found = converter_find(dtype);
-  return found != NULL && of < OG_CLASS_NONE ? found->load[of] : NULL;
+  return found != NULL && of < OG_CLASS_NONE ? found->load[of][og_loop_set()]
+                                             : NULL;
 }
 
 og_store_fn og_store_find(og_dtype dtype, og_class of) {
   const converter *found = converter_find(dtype);
-  return found != NULL && of < OG_CLASS_NONE ? found->store[of] : NULL;
+  return found != NULL && of < OG_CLASS_NONE ? found->store[of][og_loop_set()]
+                                             : NULL;
 }

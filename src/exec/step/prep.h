@@ -27,7 +27,8 @@ typedef struct og_prep {
   // What prepare fills.
   og_step step;
   bool is_pinned;
-  int64_t work;  // operations, where they are more than the elements
+  int64_t work;         // operations, where they are more than the elements
+  const char *refusal;  // why it does not take the node; NULL: it is not said
   opgraft_error *error;
 } og_prep;
 

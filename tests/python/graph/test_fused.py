@@ -4,7 +4,9 @@ where nodes are fused into row programs, and what is fused of real models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -165,3 +167,82 @@ def test_other_modes_fuse_nothing() -> None:
     c = compiled(lambda x: torch.exp(x) + 1, mode="reduce-overhead")
     c(torch.randn(8))
     assert opgraft.stats(c).row_programs == 0
+
+
+# --- Epilogues ----------------------------------------------------------------
+
+
+class Gated(nn.Module):
+    """Contractions whose readers are elementwise: an activation, a gate over
+    two of them, a residual."""
+
+    def __init__(self, width: int = 40) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, 70)
+        self.gate = nn.Linear(70, 90, bias=False)
+        self.up = nn.Linear(70, 90, bias=False)
+        self.down = nn.Linear(90, width)
+
+    def forward(self, x: T) -> T:
+        y = F.gelu(self.first(x))
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+OURS = "addmm: fast\nmatmul: fast\n"
+
+
+def in_two_ways(tmp_path: Path, run: Callable[[Any], Any]) -> Any:
+    """What `run` gives of a compiled one with epilogues and without, and both
+    of their statistics."""
+    found = []
+    for name, rules in (("joined", OURS), ("apart", OURS + "fused: fast\n")):
+        (tmp_path / name).write_text(rules)
+        torch._dynamo.reset()
+        options = {"mode": "max-autotune", "choose": str(tmp_path / name)}
+        found.append(run(options))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(1, 40), (3, 7, 40), (130, 40)])
+def test_epilogues(tmp_path: Path, dtype: torch.dtype,
+                   shape: tuple[int, ...]) -> None:
+    """The same bits as apart, forward and backward."""
+    model = Gated().to(dtype)
+    x = torch.randn(shape, dtype=dtype)
+
+    def run(options: dict[str, str]) -> Any:
+        c = compiled(model, options=options)
+        model.zero_grad()
+        own = x.detach().clone().requires_grad_()
+        with torch.no_grad():
+            plain = c(x)
+        y = c(own)
+        y.sum().backward()
+        return ([plain, y.detach(), own.grad,
+                 *(p.grad.clone() for p in model.parameters())],
+                opgraft.stats(c))
+
+    (found, joined), (wanted, apart) = in_two_ways(tmp_path, run)
+    for a, b in zip(found, wanted, strict=True):
+        assert torch.equal(a, b)
+    inference = [g for g in joined.graphs if g["kind"] == "inference"]
+    assert inference[0]["epilogues"] == 3, str(joined)
+    assert joined.epilogues > 3, str(joined)
+    assert apart.epilogues == 0, str(apart)
+    assert {e["reason"] for e in apart.epilogues_refused} == {"a rule says so"}
+
+
+def test_why_a_program_is_no_epilogue(tmp_path: Path) -> None:
+    def f(x: T) -> T:
+        return torch.softmax(x @ x.T, -1)
+
+    def run(options: dict[str, str]) -> Any:
+        c = compiled(f, options=options)
+        c(torch.randn(5, 6))
+        return opgraft.stats(c)
+
+    stats = in_two_ways(tmp_path, run)[0]
+    assert [e["reason"] for e in stats.epilogues_refused] == [
+        "it needs whole rows, a tile has parts of them"], str(stats)
+    assert "no epilogue" in str(stats)

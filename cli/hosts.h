@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hosts that a module can serve (hosts/hosts.def).
+
+#ifndef OPGRAFT_CLI_HOSTS_H
+#define OPGRAFT_CLI_HOSTS_H
+
+#include <opgraft/opgraft.h>
+#include <stdbool.h>
+
+typedef struct cli_host {
+  const char *name;
+  const char *title;
+  bool has_adapter;
+  const char *features;
+} cli_host;
+
+enum { CLI_HOSTS_MAX = 16 };
+
+// Those of "torch,jax", in the list's order, ended by NULL; none for NULL.
+// Prints what is wrong and returns false.
+bool cli_hosts_parse(const char *list,
+                     const cli_host *out_hosts[CLI_HOSTS_MAX + 1]);
+// The linker's words for a module that serves `hosts`, ended by NULL, each and
+// the list the caller's; NULL, and what is wrong printed, where a library is
+// missing.
+char **cli_hosts_link(const cli_host *const *hosts);
+// Which hosts the shared object at `path` serves, and what each lacks.
+// An exit code.
+int cli_hosts_print(const char *path, const opgraft_module *module,
+                    bool is_json);
+
+#endif  // OPGRAFT_CLI_HOSTS_H

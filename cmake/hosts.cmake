@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `opgraft build --hosts` links into a module: libopgraft_host.a, which
+# reads the module's own declarations and makes calls, and an adapter for each
+# host. Each is one line here and one of hosts/hosts.def.
+set(OPGRAFT_HOST_DIR lib/opgraft/hosts)  # below a prefix and a build folder
+
+function(opgraft_add_host_library target)
+  add_library(${target} STATIC ${ARGN})
+  set_target_properties(${target} PROPERTIES
+    ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${OPGRAFT_HOST_DIR})
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
+  target_link_libraries(${target} PUBLIC opgraft_headers)
+  target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  install(TARGETS ${target} ARCHIVE DESTINATION ${OPGRAFT_HOST_DIR})
+endfunction()
+
+function(opgraft_add_host name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hosts/${name}/*.c)
+  opgraft_add_host_library(opgraft_host_${name} ${sources})
+endfunction()
+
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hosts/shared/*.c)
+opgraft_add_host_library(opgraft_host $<TARGET_OBJECTS:og_objects> ${sources})
+opgraft_add_host(jax)
+opgraft_add_host(onnxruntime)

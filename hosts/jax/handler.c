@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// XLA's calls. A handler is called with no data of ours, so each operator has
+// a function of its own: one of a fixed number that are made here.
+//
+// Results: the fresh ones, then the new value of each argument that is written.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "jax/attrs.h"
+
+#define API OG_EXPORT
+
+// What Python asks for by name.
+API void *opgraft_jax_handler(int32_t op);
+// Why operator `op` is not offered; NULL where it is.
+API const char *opgraft_limit_jax(int32_t op);
+
+static og_dtype dtype_of(int32_t type) {
+  static const og_dtype table[XLA_TYPES] = {
+#define ENTRY(code, kind, bits) [code] = {kind, bits, 1},
+      XLA_TYPE_LIST(ENTRY)
+#undef ENTRY
+  };
+  const og_dtype none = {0, 0, 0};
+  return type >= 0 && type < XLA_TYPES ? table[type] : none;
+}
+
+static og_tensor tensor_of(const xla_buffer *buffer) {
+  return (og_tensor){.data = buffer->data,
+                     .device = {OG_CPU, 0},
+                     .ndim = (int32_t)buffer->rank,
+                     .dtype = dtype_of(buffer->type),
+                     .shape = buffer->dims};
+}
+
+static void *fail(const xla_frame *frame, const opgraft_error *error) {
+  const int is_ours = error->code == OG_KERNEL || error->code == OG_INTERNAL;
+  xla_error_args args = {.struct_size = sizeof args,
+                         .message = error->text,
+                         .code = is_ours ? XLA_INTERNAL : XLA_INVALID_ARGUMENT};
+  return frame->api->error_create(&args);
+}
+
+// --- Arguments ---------------------------------------------------------------
+
+// Reads a frame's buffers in order.
+typedef struct cursor {
+  const xla_frame *frame;
+  og_host_call *call;
+  opgraft_error *error;
+  const int64_t *given;
+  int64_t given_count;
+  int64_t given_used;
+  int64_t arg;
+} cursor;
+
+static og_status count_error(const cursor *c, const char *what, int64_t found,
+                             int64_t wanted) {
+  c->error->code = OG_INVALID;
+  snprintf(c->error->text, sizeof c->error->text,
+           "%s: found %lld %s, expected %lld", c->call->op->info.name,
+           (long long)found, what, (long long)wanted);
+  return OG_INVALID;
+}
+
+static int64_t given_next(cursor *c) {
+  if (c->given == NULL) return 1;
+  return c->given_used < c->given_count ? c->given[c->given_used++] : 0;
+}
+
+static const xla_buffer *arg_next(cursor *c) {
+  return c->arg < c->frame->args.count ? c->frame->args.buffers[c->arg++]
+                                       : NULL;
+}
+
+static og_status list_read(cursor *c, int32_t t) {
+  const int64_t count = c->given != NULL ? given_next(c) : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t is_given = given_next(c);
+    const xla_buffer *buffer = is_given ? arg_next(c) : NULL;
+    og_tensor tensor = {0};
+    if (buffer != NULL) tensor = tensor_of(buffer);
+    const og_status status =
+        og_host_entry(c->call, t, buffer != NULL ? &tensor : NULL, c->error);
+    if (status != OG_OK) return status;
+  }
+  return OG_OK;
+}
+
+// A mutated argument's new value is the result behind the fresh ones.
+static og_status written_read(cursor *c, const opgraft_param_info *param,
+                              const og_tensor *tensor, int64_t ret) {
+  if (ret < 0 || ret >= c->frame->rets.count)
+    return count_error(
+        c, "results", c->frame->rets.count,
+        c->call->op->info.fresh_count + c->call->op->info.mutated_count);
+  const og_tensor out = tensor_of(c->frame->rets.buffers[ret]);
+  if (og_host_bytes(&out) != og_host_bytes(tensor)) {
+    c->error->code = OG_SHAPE;
+    snprintf(
+        c->error->text, sizeof c->error->text,
+        "%s: result %lld, the new value of %s, has %zu bytes, expected %zu",
+        c->call->op->info.name, (long long)ret, param->name,
+        og_host_bytes(&out), og_host_bytes(tensor));
+    return OG_SHAPE;
+  }
+  og_host_written(c->call, param->tensor, tensor, out.data);
+  return OG_OK;
+}
+
+static og_status tensor_read(cursor *c, int32_t t) {
+  const opgraft_param_info *param = c->call->op->tensor_params[t];
+  if ((param->flags & OPGRAFT_PARAM_LIST) != 0) return list_read(c, t);
+  if (given_next(c) == 0) return OG_OK;
+  const xla_buffer *buffer = arg_next(c);
+  if (buffer == NULL) return OG_OK;  // counted at the end
+  const og_tensor tensor = tensor_of(buffer);
+  if (param->out >= 0)
+    return written_read(
+        c, param, &tensor,
+        c->frame->rets.count - c->call->op->info.mutated_count + param->out);
+  og_host_input(c->call, t, &tensor);
+  return OG_OK;
+}
+
+static og_status args_read(cursor *c) {
+  const int32_t count = c->call->op->info.tensor_count;
+  if (og_jax_given(&c->frame->attrs, &c->given, &c->given_count) != OG_OK) {
+    c->error->code = OG_INVALID;
+    snprintf(c->error->text, sizeof c->error->text,
+             "%s: opgraft.given is not an array of i64",
+             c->call->op->info.name);
+    return OG_INVALID;
+  }
+  for (int32_t t = 0; t < count; ++t) {
+    const og_status status = tensor_read(c, t);
+    if (status != OG_OK) return status;
+  }
+  if (c->given == NULL && c->frame->args.count != count)
+    return count_error(c, "buffers", c->frame->args.count, count);
+  if (c->arg != c->frame->args.count)
+    return count_error(c, "buffers", c->frame->args.count, c->arg);
+  return OG_OK;
+}
+
+// --- Results -----------------------------------------------------------------
+
+static og_status list_place(const cursor *c, og_tensor_list list,
+                            int64_t *ret) {
+  for (int64_t i = 0; i < list.count; ++i) {
+    const og_tensor out = tensor_of(c->frame->rets.buffers[(*ret)++]);
+    if (og_host_bytes(&out) != og_host_bytes(list.tensors[i]))
+      return count_error(c, "bytes of a list's result",
+                         (int64_t)og_host_bytes(&out),
+                         (int64_t)og_host_bytes(list.tensors[i]));
+    list.tensors[i]->data = out.data;
+  }
+  return OG_OK;
+}
+
+static og_status results_place(const cursor *c) {
+  opgraft_frame *frame = &c->call->frame;
+  const og_own_op *op = c->call->op;
+  int64_t wanted = op->info.mutated_count, ret = 0;
+  for (int32_t i = 0; i < op->info.fresh_count; ++i)
+    wanted += (op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+                  ? frame->fresh_list[i].count
+                  : 1;
+  if (c->frame->rets.count != wanted)
+    return count_error(c, "results", c->frame->rets.count, wanted);
+  for (int32_t i = 0; i < op->info.fresh_count; ++i) {
+    og_status status;
+    if ((op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0) {
+      status = list_place(c, frame->fresh_list[i], &ret);
+    } else {
+      const og_tensor out = tensor_of(c->frame->rets.buffers[ret++]);
+      status = opgraft_frame_set_out(frame, i, &out, c->error);
+    }
+    if (status != OG_OK) return status;
+  }
+  return OG_OK;
+}
+
+// --- The call ----------------------------------------------------------------
+
+static og_status run(const xla_frame *frame, og_host_call *call,
+                     opgraft_error *error) {
+  cursor c = {.frame = frame, .call = call, .error = error};
+  og_jax_room room;
+  og_status status = args_read(&c);
+  if (status == OG_OK) status = og_jax_attrs(&frame->attrs, call, &room, error);
+  if (status == OG_OK) status = og_host_infer(call, error);
+  if (status == OG_OK) status = results_place(&c);
+  return status == OG_OK ? og_host_run(call, error) : status;
+}
+
+static void *execute(int32_t op, const xla_frame *frame) {
+  for (xla_extension *e = frame->extension; e != NULL; e = e->next) {
+    if (e->type != XLA_EXTENSION_METADATA) continue;
+    xla_metadata *metadata = ((xla_metadata_extension *)(void *)e)->metadata;
+    metadata->version.major = XLA_MAJOR;
+    metadata->version.minor = XLA_MINOR;
+    metadata->traits = 0;
+    return NULL;
+  }
+  if (frame->stage != XLA_STAGE_EXECUTE) return NULL;
+  const og_own *own = og_own_get();
+  if (own->error.code != OG_OK) return fail(frame, &own->error);
+  og_host_call call;
+  opgraft_error error = {.code = OG_OK};
+  og_host_begin(&call, &own->ops[op]);
+  const og_status status = run(frame, &call, &error);
+  og_host_end(&call);
+  return status == OG_OK ? NULL : fail(frame, &error);
+}
+
+// --- A function for each operator --------------------------------------------
+
+typedef void *(*handler)(const xla_frame *frame);
+#define FOUR(X, h, a, b, c, d) X(h##a) X(h##b) X(h##c) X(h##d)
+#define SIXTEEN(X, h)    \
+  FOUR(X, h, 0, 1, 2, 3) \
+  FOUR(X, h, 4, 5, 6, 7) \
+  FOUR(X, h, 8, 9, a, b) \
+  FOUR(X, h, c, d, e, f)
+#define ALL(X)    \
+  SIXTEEN(X, 0x0) \
+  SIXTEEN(X, 0x1) \
+  SIXTEEN(X, 0x2) \
+  SIXTEEN(X, 0x3) \
+  SIXTEEN(X, 0x4) \
+  SIXTEEN(X, 0x5) \
+  SIXTEEN(X, 0x6) \
+  SIXTEEN(X, 0x7) \
+  SIXTEEN(X, 0x8) \
+  SIXTEEN(X, 0x9) \
+  SIXTEEN(X, 0xa) \
+  SIXTEEN(X, 0xb) \
+  SIXTEEN(X, 0xc) \
+  SIXTEEN(X, 0xd) \
+  SIXTEEN(X, 0xe) \
+  SIXTEEN(X, 0xf)
+#define HANDLER(n) \
+  static void *handler_##n(const xla_frame *frame) { return execute(n, frame); }
+ALL(HANDLER)
+#undef HANDLER
+
+static const handler handlers[] = {
+#define ENTRY(n) handler_##n,
+    ALL(ENTRY)
+#undef ENTRY
+};
+
+// NULL where the file has no such operator, or more than there are functions.
+void *opgraft_jax_handler(int32_t op) {
+  void *address = NULL;
+  if (op >= 0 && op < og_own_get()->op_count &&
+      (size_t)op < sizeof handlers / sizeof *handlers)
+    memcpy(&address, &handlers[op], sizeof address);
+  return address;
+}
+
+const char *opgraft_limit_jax(int32_t op) {
+  const og_own *own = og_own_get();
+  if (op < 0 || op >= own->op_count) return "there is no such operator";
+  if ((size_t)op >= sizeof handlers / sizeof *handlers)
+    return "the module has more operators than a file may have for JAX; make "
+           "two of it";
+  if ((own->ops[op].info.flags & OPGRAFT_OP_DATA_DEPENDENT) != 0)
+    return "a result's size depends on values, and JAX has to know it before";
+  return og_own_op_limit(&own->ops[op]);
+}

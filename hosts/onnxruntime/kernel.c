@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// One node: its attributes are read when it is made, its tensors at each run.
+
+#include "onnxruntime/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnxruntime/attrs.h"
+#include "shared/call.h"
+
+typedef struct kernel {
+  ort_api api;
+  const og_own_op *op;
+  og_ort_attrs attrs;
+} kernel;
+
+void *og_ort_fail(ort_api api, const opgraft_error *error) {
+  return ORT(api, create_status)(ORT_INVALID_ARGUMENT, error->text);
+}
+
+static void *no_memory(ort_api api, const og_own_op *op) {
+  opgraft_error error = {.code = OG_MEMORY};
+  snprintf(error.text, sizeof error.text, "%s: out of memory", op->info.name);
+  return og_ort_fail(api, &error);
+}
+
+void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
+                           const void *info, void **out_kernel) {
+  const og_ort_op *own = (const og_ort_op *)(const void *)op;
+  const og_ort_source source = og_ort_kernel_source(api, info);
+  opgraft_error error = {.code = OG_OK};
+  kernel *made = calloc(1, sizeof *made);
+  *out_kernel = NULL;
+  if (made == NULL) return no_memory(api, own->op);
+  made->api = api;
+  made->op = own->op;
+  if (og_ort_attrs_read(own->op, &source, &made->attrs, &error) != OG_OK) {
+    og_ort_kernel_destroy(made);
+    return og_ort_fail(api, &error);
+  }
+  *out_kernel = made;
+  return NULL;
+}
+
+void og_ort_kernel_destroy(void *kernel_state) {
+  kernel *k = kernel_state;
+  og_ort_attrs_reset(&k->attrs);
+  free(k);
+}
+
+// --- Tensors -----------------------------------------------------------------
+
+// One run. Functions return a status of ONNX Runtime's, NULL for success.
+typedef struct run {
+  const kernel *kernel;
+  void *context;
+  size_t input_count;
+  og_host_call call;
+  opgraft_error error;
+  int64_t dims[OG_HOST_STRIDES_MAX];
+  size_t dims_used;
+  void *apart[OPGRAFT_OUT_MAX];  // results whose size only the kernel finds
+} run;
+
+static void *refuse(run *r) { return og_ort_fail(r->kernel->api, &r->error); }
+
+static void *too_large(run *r) {
+  snprintf(r->error.text, sizeof r->error.text,
+           "%s: the inputs have more than %d dims together",
+           r->kernel->op->info.name, OG_HOST_STRIDES_MAX);
+  return refuse(r);
+}
+
+// What the value is, but for its memory.
+static void *shape_read(run *r, void *info, og_tensor *out) {
+  const ort_api api = r->kernel->api;
+  size_t rank = 0;
+  int type = 0;
+  int64_t *dims = r->dims + r->dims_used;
+  void *status = ORT(api, get_rank)(info, &rank);
+  if (status == NULL) status = ORT(api, get_type)(info, &type);
+  if (status == NULL && rank > OG_HOST_STRIDES_MAX - r->dims_used)
+    status = too_large(r);
+  else if (status == NULL && rank > 0)
+    status = ORT(api, get_dims)(info, dims, rank);
+  if (status != NULL) return status;
+  r->dims_used += rank;
+  *out = (og_tensor){.device = {OG_CPU, 0},
+                     .ndim = (int32_t)rank,
+                     .dtype = og_ort_dtype(type),
+                     .shape = dims};
+  return NULL;
+}
+
+// Input `index`; *out_given is 0 where the node lacks it.
+static void *input_read(run *r, size_t index, og_tensor *out, int *out_given) {
+  const ort_api api = r->kernel->api;
+  void *value = NULL, *info = NULL;
+  *out_given = 0;
+  if (index >= r->input_count) return NULL;
+  void *status = ORT(api, input)(r->context, index, &value);
+  if (status != NULL || value == NULL) return status;
+  status = ORT(api, get_info)(value, &info);
+  if (status != NULL) return status;
+  status = shape_read(r, info, out);
+  ORT(api, release_info)(info);
+  if (status != NULL) return status;
+  *out_given = 1;
+  return ORT(api, tensor_data)(value, &out->data);
+}
+
+static void *output_make(run *r, size_t index, const og_tensor *tensor,
+                         void **out_data) {
+  const ort_api api = r->kernel->api;
+  void *value = NULL;
+  void *status = ORT(api, output)(r->context, index, tensor->shape,
+                                  (size_t)tensor->ndim, &value);
+  return status != NULL ? status : ORT(api, tensor_data)(value, out_data);
+}
+
+static void *list_read(run *r, int32_t t) {
+  for (size_t i = (size_t)t; i < r->input_count; ++i) {
+    og_tensor tensor;
+    int is_given = 0;
+    void *status = input_read(r, i, &tensor, &is_given);
+    if (status != NULL) return status;
+    if (og_host_entry(&r->call, t, is_given ? &tensor : NULL, &r->error) !=
+        OG_OK)
+      return refuse(r);
+  }
+  return NULL;
+}
+
+// Its new value is the output behind the fresh ones; where ONNX Runtime gave
+// that the input's memory nothing is copied.
+static void *written_read(run *r, const opgraft_param_info *param,
+                          const og_tensor *tensor) {
+  void *data = NULL;
+  const size_t index = (size_t)(r->kernel->op->info.fresh_count + param->out);
+  void *status = output_make(r, index, tensor, &data);
+  if (status == NULL) og_host_written(&r->call, param->tensor, tensor, data);
+  return status;
+}
+
+static void *inputs_read(run *r) {
+  for (int32_t t = 0; t < r->kernel->op->info.tensor_count; ++t) {
+    const opgraft_param_info *param = r->kernel->op->tensor_params[t];
+    og_tensor tensor;
+    int is_given = 0;
+    void *status = (param->flags & OPGRAFT_PARAM_LIST) != 0
+                       ? list_read(r, t)
+                       : input_read(r, (size_t)t, &tensor, &is_given);
+    if (status == NULL && is_given && param->out >= 0)
+      status = written_read(r, param, &tensor);
+    else if (status == NULL && is_given)
+      og_host_input(&r->call, t, &tensor);
+    if (status != NULL) return status;
+  }
+  return NULL;
+}
+
+// --- Results -----------------------------------------------------------------
+
+static int is_found_late(const run *r) {
+  return (r->kernel->op->info.flags & OPGRAFT_OP_DATA_DEPENDENT) != 0;
+}
+
+static void *outputs_make(run *r) {
+  for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
+    og_tensor *fresh = &r->call.frame.fresh[i];
+    if (!is_found_late(r)) {
+      void *status = output_make(r, (size_t)i, fresh, &fresh->data);
+      if (status != NULL) return status;
+      continue;
+    }
+    const size_t bytes = (og_host_bytes(fresh) + 127) / 64 * 64;
+    r->apart[i] = aligned_alloc(64, bytes);
+    fresh->data = r->apart[i];
+    if (fresh->data == NULL) return no_memory(r->kernel->api, r->kernel->op);
+  }
+  return NULL;
+}
+
+// Results whose sizes the kernel has found.
+static void *outputs_copy(run *r) {
+  for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
+    const og_tensor *fresh = &r->call.frame.fresh[i];
+    void *data = NULL;
+    void *status = output_make(r, (size_t)i, fresh, &data);
+    if (status != NULL) return status;
+    const size_t bytes = og_host_bytes(fresh);
+    if (bytes > 0) memcpy(data, r->apart[i], bytes);
+  }
+  return NULL;
+}
+
+static void *run_all(run *r) {
+  const og_own_op *op = r->kernel->op;
+  void *status = ORT(r->kernel->api, input_count)(r->context, &r->input_count);
+  if (status == NULL) status = inputs_read(r);
+  if (status != NULL) return status;
+  for (int32_t a = 0; a < op->info.attr_count; ++a)
+    r->call.frame.attr[a] = r->kernel->attrs.attr[a];
+  if (og_host_infer(&r->call, &r->error) != OG_OK) return refuse(r);
+  status = outputs_make(r);
+  if (status != NULL) return status;
+  if (og_host_run(&r->call, &r->error) != OG_OK) return refuse(r);
+  return is_found_late(r) ? outputs_copy(r) : NULL;
+}
+
+void *og_ort_kernel_compute(void *kernel_state, void *context) {
+  run r;
+  r.kernel = kernel_state;
+  r.context = context;
+  r.dims_used = 0;
+  r.error.code = OG_OK;
+  const int32_t fresh_count = r.kernel->op->info.fresh_count;
+  for (int32_t i = 0; i < fresh_count; ++i) r.apart[i] = NULL;
+  og_host_begin(&r.call, r.kernel->op);
+  void *status = run_all(&r);
+  og_host_end(&r.call);
+  for (int32_t i = 0; i < fresh_count; ++i) free(r.apart[i]);
+  return status;
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module's operators as a domain of its name, for ONNX Runtime's
+// register_custom_ops_library.
+//
+// Invariant: a registration lives until the file is unmapped, for sessions hold
+// its operators; there is one for each table that ONNX Runtime hands out.
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "onnxruntime/infer.h"
+#include "onnxruntime/inplace.h"
+#include "onnxruntime/kernel.h"
+
+#define API OG_EXPORT
+
+API void *RegisterCustomOps(void *options, const ort_api_base *base);
+// Why operator `op` is not offered; NULL where it is.
+API const char *opgraft_limit_onnxruntime(int32_t op);
+// The domain; NULL, and why in `text`, where a declaration is wrong.
+API const char *opgraft_onnxruntime_open(int32_t *out_count, char *text,
+                                         size_t size);
+// The declaration as JSON, as opgraft_op_describe has it.
+API size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size);
+
+const char *opgraft_onnxruntime_open(int32_t *out_count, char *text,
+                                     size_t size) {
+  const og_own *module = og_own_get();
+  *out_count = module->op_count;
+  if (module->error.code == OG_OK) return module->name;
+  snprintf(text, size, "%s", module->error.text);
+  return NULL;
+}
+
+size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size) {
+  const og_own *module = og_own_get();
+  if (op < 0 || op >= module->op_count) return 0;
+  return opgraft_op_describe(module->ops[op].op, text, size);
+}
+
+const char *opgraft_limit_onnxruntime(int32_t op) {
+  const og_own *module = og_own_get();
+  return op < 0 || op >= module->op_count ? "there is no such operator"
+                                          : og_ort_op_limit(&module->ops[op]);
+}
+
+typedef struct registration {
+  struct registration *next;
+  ort_api api;
+  void *domain;
+  og_ort_op *ops;
+  int32_t op_count;
+} registration;
+
+static registration *registrations;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+// --- What a custom operator says of itself -----------------------------------
+
+static const og_ort_op *own(const ort_custom_op *op) {
+  return (const og_ort_op *)(const void *)op;
+}
+static const char *name(const ort_custom_op *op) {
+  return own(op)->op->info.name;
+}
+static const char *provider(const ort_custom_op *op) {
+  (void)op;
+  return "CPUExecutionProvider";
+}
+static int input_type(const ort_custom_op *op, size_t index) {
+  return own(op)->input_types[index];
+}
+static size_t input_count(const ort_custom_op *op) {
+  return (size_t)own(op)->op->info.tensor_count;
+}
+static int output_type(const ort_custom_op *op, size_t index) {
+  return own(op)->output_types[index];
+}
+static size_t output_count(const ort_custom_op *op) {
+  return (size_t)own(op)->output_count;
+}
+static int input_form(const ort_custom_op *op, size_t index) {
+  const uint32_t flags = own(op)->op->tensor_params[index]->flags;
+  if ((flags & OPGRAFT_PARAM_LIST) != 0) return ORT_VARIADIC;
+  return (flags & OPGRAFT_PARAM_OPTIONAL) != 0 ? ORT_OPTIONAL : ORT_REQUIRED;
+}
+static int zero_of(const ort_custom_op *op, size_t index) {
+  (void)op;
+  (void)index;
+  return 0;
+}
+static int zero(const ort_custom_op *op) {
+  (void)op;
+  return 0;
+}
+static int one(const ort_custom_op *op) {
+  (void)op;
+  return 1;
+}
+static int last_version(const ort_custom_op *op) {
+  (void)op;
+  return INT32_MAX;
+}
+
+// ONNX Runtime reads the type of an absent input while it infers shapes.
+static int has_optional(const og_own_op *op) {
+  for (int32_t t = 0; t < op->info.tensor_count; ++t)
+    if ((op->tensor_params[t]->flags & OPGRAFT_PARAM_OPTIONAL) != 0) return 1;
+  return 0;
+}
+
+static void custom_fill(og_ort_op *op, ort_api api, uint32_t level) {
+  op->api = api;
+  op->custom = (ort_custom_op){
+      .version = level,
+      .name = name,
+      .provider = provider,
+      .input_type = input_type,
+      .input_count = input_count,
+      .output_type = output_type,
+      .output_count = output_count,
+      .kernel_destroy = og_ort_kernel_destroy,
+      .input_form = input_form,
+      .output_form = zero_of,
+      .input_memory = zero_of,
+      .variadic_input_least = one,
+      .variadic_input_equal = one,
+      .variadic_output_least = one,
+      .variadic_output_equal = zero,
+      .kernel_create = og_ort_kernel_create,
+      .kernel_compute = og_ort_kernel_compute,
+      .start_version = one,
+      .end_version = last_version,
+  };
+  if (level >= ORT_LEVEL_INFER && !has_optional(op->op))
+    op->custom.infer = og_ort_infer;
+  if (level >= ORT_LEVEL_INPLACE) og_ort_inplace_set(op);
+}
+
+// --- Registration ------------------------------------------------------------
+
+static void *say(ort_api api, og_status code, const char *text) {
+  opgraft_error error = {.code = code};
+  snprintf(error.text, sizeof error.text, "%s", text);
+  return og_ort_fail(api, &error);
+}
+
+static void *ops_add(registration *r, const og_own *module, uint32_t level) {
+  r->ops = calloc((size_t)module->op_count * OG_ORT_FORMS_MAX, sizeof *r->ops);
+  if (r->ops == NULL) return say(r->api, OG_MEMORY, "out of memory");
+  void *status = ORT(r->api, create_domain)(module->name, &r->domain);
+  for (int32_t i = 0; status == NULL && i < module->op_count; ++i) {
+    if (og_ort_op_limit(&module->ops[i]) != NULL) continue;
+    og_ort_op *forms = r->ops + r->op_count;
+    const int32_t count = og_ort_forms(&module->ops[i], forms);
+    for (int32_t f = 0; status == NULL && f < count; ++f) {
+      custom_fill(&forms[f], r->api, level);
+      status = ORT(r->api, domain_add)(r->domain, &forms[f].custom);
+    }
+    r->op_count += count;
+  }
+  return status;
+}
+
+// With the lock held.
+static void *registration_get(ort_api api, uint32_t level,
+                              registration **out_registration) {
+  registration *r = registrations;
+  while (r != NULL && r->api != api) r = r->next;
+  *out_registration = r;
+  if (r != NULL) return NULL;
+  r = calloc(1, sizeof *r);
+  if (r == NULL) return say(api, OG_MEMORY, "out of memory");
+  r->api = api;
+  void *status = ops_add(r, og_own_get(), level);
+  if (status != NULL) {
+    free(r->ops);
+    free(r);
+    return status;
+  }
+  r->next = registrations;
+  registrations = r;
+  *out_registration = r;
+  return NULL;
+}
+
+// A runtime that is too old still has the oldest table, to be told so.
+static void *too_old(const ort_api_base *base) {
+  char text[160];
+  const ort_api oldest = base->get_api(1);
+  if (oldest == NULL) return NULL;
+  snprintf(text, sizeof text,
+           "opgraft operators need ONNX Runtime 1.%d or newer, found %s",
+           ORT_LEVEL_LEAST, base->get_version());
+  return say(oldest, OG_VERSION, text);
+}
+
+void *RegisterCustomOps(void *options, const ort_api_base *base) {
+  uint32_t level = ORT_LEVEL_MOST;
+  ort_api api = base->get_api(level);
+  while (api == NULL && level > ORT_LEVEL_LEAST) api = base->get_api(--level);
+  if (api == NULL) return too_old(base);
+  const og_own *module = og_own_get();
+  if (module->error.code != OG_OK) return og_ort_fail(api, &module->error);
+  registration *r = NULL;
+  pthread_mutex_lock(&lock);
+  void *status = registration_get(api, level, &r);
+  pthread_mutex_unlock(&lock);
+  return status != NULL ? status : ORT(api, add_domain)(options, r->domain);
+}
+
+__attribute__((destructor)) static void registrations_drop(void) {
+  while (registrations != NULL) {
+    registration *next = registrations->next;
+    free(registrations->ops);
+    free(registrations);
+    registrations = next;
+  }
+}

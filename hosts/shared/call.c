@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls over dense buffers.
+
+#include "shared/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// The bits of a floating-point environment, as opgraft_float_env_get gives it,
+// that make small numbers zero.
+#if defined(__x86_64__) || defined(__i386__)
+#define FLUSH_BITS UINT64_C(0x8040)
+#elif defined(__aarch64__)
+#define FLUSH_BITS (UINT64_C(1) << 24)
+#else
+#define FLUSH_BITS UINT64_C(0)
+#endif
+
+void og_host_begin(og_host_call *call, const og_own_op *op) {
+  call->op = op;
+  call->strides_used = 0;
+  call->entries_used = 0;
+  call->float_env = opgraft_float_env_get();
+  if ((call->float_env & FLUSH_BITS) != 0)
+    opgraft_float_env_set(call->float_env & ~FLUSH_BITS);
+  opgraft_frame_init(&call->frame, op->op);
+  for (int32_t t = 0; t < op->info.tensor_count; ++t) {
+    call->frame.in[t] = NULL;
+    call->frame.in_list[t] = (og_tensor_list){0};
+  }
+  for (int32_t a = 0; a < op->info.attr_count; ++a)
+    call->frame.attr[a] = op->attr_params[a]->default_value;
+}
+
+size_t og_host_bytes(const og_tensor *tensor) {
+  return (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u);
+}
+
+// Where the room has run out strides stay NULL, which means row-major as well;
+// the call then copies the tensor's header.
+static void strides_set(og_host_call *call, og_tensor *tensor) {
+  tensor->strides = NULL;
+  if (tensor->ndim < 0 ||
+      tensor->ndim > OG_HOST_STRIDES_MAX - call->strides_used)
+    return;
+  tensor->strides = call->strides + call->strides_used;
+  call->strides_used += tensor->ndim;
+  int64_t step = 1;
+  for (int32_t i = tensor->ndim; i-- > 0;) {
+    tensor->strides[i] = step;
+    step *= tensor->shape[i] > 1 ? tensor->shape[i] : 1;
+  }
+}
+
+void og_host_input(og_host_call *call, int32_t t, const og_tensor *tensor) {
+  call->inputs[t] = *tensor;
+  strides_set(call, &call->inputs[t]);
+  call->frame.in[t] = &call->inputs[t];
+}
+
+void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
+                     void *data) {
+  og_host_input(call, t, tensor);
+  const size_t bytes = og_host_bytes(tensor);
+  if (data != tensor->data && bytes > 0) memcpy(data, tensor->data, bytes);
+  call->inputs[t].data = data;
+}
+
+og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
+                        opgraft_error *error) {
+  const int32_t at = call->entries_used;
+  og_tensor_list *list = &call->frame.in_list[t];
+  if (at == OG_HOST_ENTRIES_MAX) {
+    error->code = OG_UNSUPPORTED;
+    snprintf(error->text, sizeof error->text,
+             "%s: %s: the lists of a call have more than %d tensors in this "
+             "host; pass them in parts",
+             call->op->info.name, call->op->tensor_params[t]->name,
+             OG_HOST_ENTRIES_MAX);
+    return OG_UNSUPPORTED;
+  }
+  call->entry_pointers[at] = NULL;
+  if (tensor != NULL) {
+    call->entries[at] = *tensor;
+    strides_set(call, &call->entries[at]);
+    call->entry_pointers[at] = &call->entries[at];
+  }
+  if (list->count == 0) list->tensors = &call->entry_pointers[at];
+  ++list->count;
+  ++call->entries_used;
+  return OG_OK;
+}
+
+og_status og_host_infer(og_host_call *call, opgraft_error *error) {
+  return opgraft_frame_infer(&call->frame, error);
+}
+
+og_status og_host_run(og_host_call *call, opgraft_error *error) {
+  return opgraft_frame_run(&call->frame, error);
+}
+
+void og_host_end(og_host_call *call) {
+  opgraft_frame_reset(&call->frame);
+  opgraft_float_env_set(call->float_env);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module that an adapter is linked into: its declarations, read once.
+
+#ifndef OG_HOSTS_SHARED_OWN_H
+#define OG_HOSTS_SHARED_OWN_H
+
+#include <opgraft/info.h>
+
+// One operator's declaration as arrays.
+typedef struct og_own_op {
+  const opgraft_op *op;
+  opgraft_op_info info;
+  opgraft_param_info *params;    // by param
+  opgraft_tensor_info *tensors;  // by tensor
+  opgraft_result_info *results;  // by result
+  const opgraft_param_info *tensor_params[OPGRAFT_ARG_MAX];
+  const opgraft_param_info *attr_params[OPGRAFT_ATTR_MAX];
+  // The tensor argument that each of call->out's mutated ones is.
+  int32_t mutated_tensors[OPGRAFT_OUT_MAX];
+  // The results that the host allocates, by fresh position.
+  const opgraft_result_info *fresh[OPGRAFT_OUT_MAX];
+} og_own_op;
+
+typedef struct og_own {
+  const char *name;  // the module's
+  og_own_op *ops;
+  int32_t op_count;
+  opgraft_error error;  // code is not OG_OK where a declaration is wrong
+} og_own;
+
+// Never NULL; lives as long as the file is mapped.
+const og_own *og_own_get(void);
+
+// "f32"; NULL for a type that no declaration can name.
+const char *og_own_dtype_name(og_dtype dtype);
+
+// Why no host of tensors alone can offer the operator; NULL where each can.
+const char *og_own_op_limit(const og_own_op *op);
+
+#endif  // OG_HOSTS_SHARED_OWN_H

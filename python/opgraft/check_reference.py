@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python function as the reference of `opgraft check --reference FILE.py`.
+
+    python -m opgraft.check_reference FILE.py FUNCTION SOCKET
+
+Listens at SOCKET, says "ready", and answers one call a connection until its
+standard input ends. A request is a line of JSON, {"op": name, "args": [...]},
+and the bytes of its tensors in their order; an answer is a line of JSON,
+{"shapes": [...]} or {"why": text}, and the results as float64. FUNCTION may be
+"": then each operator has the function of its name, or none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import select
+import socket
+import sys
+from types import ModuleType
+from typing import Any, BinaryIO, Callable
+
+import torch
+
+from ._base.rules import DTYPES
+
+
+def load_file(path: pathlib.Path) -> ModuleType:
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{path}: is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+# --- Values ------------------------------------------------------------------
+
+
+def read_tensor(value: dict[str, Any], stream: BinaryIO) -> torch.Tensor:
+    dtype = DTYPES[value["dtype"]]
+    shape = value["shape"]
+    count = 1
+    for size in shape:
+        count *= size
+    data = bytearray(stream.read(count * dtype.itemsize))
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(data, dtype=dtype).reshape(shape)
+
+
+def read_value(value: Any, stream: BinaryIO) -> Any:
+    if isinstance(value, list):
+        return [read_value(entry, stream) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "shape" in value:
+        return read_tensor(value, stream)
+    if "type" in value:
+        return DTYPES[value["type"]]
+    return complex(*value["complex"])
+
+
+def flatten(value: Any) -> list[torch.Tensor]:
+    """The results as float64 tensors, lists and tuples spread out."""
+    if isinstance(value, (list, tuple)):
+        return [entry for part in value for entry in flatten(part)]
+    tensor = torch.as_tensor(value).detach()
+    if tensor.is_complex():
+        raise TypeError("a complex result cannot be compared")
+    return [tensor.to(torch.float64).contiguous()]
+
+
+# --- Answers -----------------------------------------------------------------
+
+
+class Answers:
+    def __init__(self, module: ModuleType, function: str) -> None:
+        self.module = module
+        self.function = function
+        self.told: set[str] = set()  # operators whose function failed
+
+    def find(self, op: str) -> Callable[..., Any] | None:
+        base = op.split(".")[0]
+        if self.function and base != self.function:
+            # A file's only function may have another name than the operator;
+            # a backward operator has none.
+            if base.endswith(("_backward", "_grad", "_bwd")):
+                return None
+        return getattr(self.module, self.function or base, None)
+
+    def answer(self, stream: BinaryIO) -> None:
+        request = json.loads(stream.readline())
+        args = [read_value(value, stream) for value in request["args"]]
+        function = self.find(request["op"])
+        if function is None:
+            self.write(stream, {"why": "it has no reference"}, [])
+            return
+        try:
+            results = flatten(function(*args))
+        except Exception as error:  # noqa: BLE001, the author's own code
+            why = f"{type(error).__name__}: {error}"
+            self.tell(request["op"], why)
+            self.write(stream, {"why": why}, [])
+            return
+        self.write(stream, {"shapes": [list(r.shape) for r in results]},
+                   results)
+
+    def tell(self, op: str, why: str) -> None:
+        if op in self.told:
+            return
+        self.told.add(op)
+        print(f"opgraft: check: the reference of {op} failed on a call, which "
+              f"is not compared: {why}", file=sys.stderr, flush=True)
+
+    @staticmethod
+    def write(stream: BinaryIO, header: dict[str, Any],
+              results: list[torch.Tensor]) -> None:
+        stream.write(json.dumps(header).encode() + b"\n")
+        for result in results:
+            stream.write(result.numpy().tobytes())
+        stream.flush()
+
+
+def serve(answers: Answers, path: str) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    listener.listen(16)
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        connection, _ = listener.accept()
+        try:
+            with connection, connection.makefile("rwb") as stream:
+                answers.answer(stream)
+        except (OSError, ValueError):
+            pass  # the child that asked was ended
+
+
+def main() -> int:
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    torch.set_num_threads(1)
+    module = load_file(pathlib.Path(sys.argv[1]).resolve())
+    function = sys.argv[2]
+    if function and not callable(getattr(module, function, None)):
+        print(f"opgraft: check: {sys.argv[1]} has no function {function!r}",
+              file=sys.stderr)
+        return 2
+    serve(Answers(module, function), sys.argv[3])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

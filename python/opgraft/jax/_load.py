@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shared object with the JAX adapter (hosts/jax), and its operators."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import jax
+
+from ._file import File
+from ._operator import Operator
+
+_lock = threading.Lock()
+_modules: dict[str, Module] = {}  # by the hash of the file
+
+class Module:
+    """A loaded file; its operators are attributes."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._operators: dict[str, Operator] = {}
+        self._missing: dict[str, str] = {}
+        for i in range(file.count):
+            self._add(i)
+
+    def _add(self, index: int) -> None:
+        operator = Operator(self.__getattr__, self._file, index)
+        limit = self._file.limit(index)
+        if limit is not None:
+            self._missing[operator.name] = limit
+            return
+        operator.target = self._file.register(index, operator.name)
+        self._operators[operator.name] = operator
+
+    @property
+    def name(self) -> str:
+        return self._file.name
+
+    def __getattr__(self, name: str) -> Operator:
+        operators = self.__dict__.get("_operators", {})
+        missing = self.__dict__.get("_missing", {})
+        if name in operators:
+            return operators[name]
+        if name in missing:
+            raise AttributeError(
+                f"{name} is not offered in JAX: {missing[name]}")
+        raise AttributeError(
+            f"module {self._file.name} has no operator {name!r}; it has "
+            f"{', '.join(operators)}")
+
+    def __getitem__(self, name: str) -> Operator:
+        """An operator by its full name, "f.overload" too."""
+        return self.__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self._operators)
+
+    def __repr__(self) -> str:
+        return f"<opgraft.jax module {self.name} of {self._file.path}>"
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The operators of a shared object that was built with `--hosts jax`. A
+    file with the content of a loaded one gives that module again."""
+    if not hasattr(jax, "ffi"):
+        raise ImportError(
+            f"opgraft.jax needs JAX 0.8.1 or newer, found {jax.__version__}")
+    place = os.path.realpath(path)
+    try:
+        digest = hashlib.sha256(Path(place).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ImportError(f"{path}: could not read: {error.strerror}") from None
+    with _lock:
+        if digest not in _modules:
+            _modules[digest] = Module(File(place, digest))
+        return _modules[digest]
+

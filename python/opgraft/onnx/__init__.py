@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of a module in ONNX models, run by ONNX Runtime.
+
+    m = opgraft.onnx.load("scale.so")   # opgraft build scale.c --hosts onnxruntime
+    node = m.node("scale", ["x", "weight"], ["y"])          # for onnx.helper
+    y, = m.session("model.onnx").run(None, {"x": x, "weight": weight})
+
+Inputs are the tensor arguments in order ("" for an absent optional), outputs
+the fresh results and then the new value of each argument that is written.
+Without Python: SessionOptions.register_custom_ops_library of any binding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Sequence
+
+from .._base.tables import Description
+
+__all__ = ["Module", "load"]
+
+_TEXT_BYTES = 1024
+VERSION = 1  # of the domain
+
+
+class Module:
+    """A file with the ONNX Runtime adapter (hosts/onnxruntime)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self._object = ctypes.CDLL(path)
+        except OSError as error:
+            raise ImportError(f"{path}: could not be loaded: {error}") from None
+        if not hasattr(self._object, "opgraft_limit_onnxruntime"):
+            raise ImportError(
+                f"{path}: does not serve ONNX Runtime; build it with "
+                "`opgraft build FILE.c --hosts onnxruntime`"
+            )
+        self._declare()
+        count = ctypes.c_int32()
+        text = ctypes.create_string_buffer(_TEXT_BYTES)
+        name: bytes | None = self._object.opgraft_onnxruntime_open(
+            ctypes.byref(count), text, _TEXT_BYTES)
+        if name is None:
+            raise ImportError(f"{path}: {text.value.decode()}")
+        self.domain = name.decode()
+        self.descriptions: dict[str, Description] = {}
+        self.missing: dict[str, str] = {}
+        """Operators that are not offered, and why."""
+        for i in range(count.value):
+            self._add(i)
+
+    def _declare(self) -> None:
+        op, size, text = ctypes.c_int32, ctypes.c_size_t, ctypes.c_char_p
+        for name, result, arguments in (
+            ("opgraft_onnxruntime_open", text,
+             [ctypes.POINTER(ctypes.c_int32), text, size]),
+            ("opgraft_onnxruntime_describe", size, [op, text, size]),
+            ("opgraft_limit_onnxruntime", text, [op]),
+        ):
+            function = getattr(self._object, name)
+            function.restype = result
+            function.argtypes = arguments
+
+    def _add(self, index: int) -> None:
+        describe = self._object.opgraft_onnxruntime_describe
+        size = describe(index, None, 0)
+        text = ctypes.create_string_buffer(size + 1)
+        describe(index, text, size + 1)
+        d = Description(text.value.decode())
+        limit: bytes | None = self._object.opgraft_limit_onnxruntime(index)
+        if limit is None:
+            self.descriptions[d.name] = d
+        else:
+            self.missing[d.name] = limit.decode()
+
+    def __repr__(self) -> str:
+        return f"<opgraft.onnx module {self.domain} of {self.path}>"
+
+    def node(self, op: str, inputs: Sequence[str], outputs: Sequence[str],
+             name: str = "", **attributes: Any) -> Any:
+        """An onnx.NodeProto: `attributes` are the arguments that are not
+        tensors, as PyTorch takes them; those left out have their defaults."""
+        from onnx import helper
+
+        if op not in self.descriptions:
+            why = self.missing.get(op)
+            raise ValueError(
+                f"{op} is not offered in ONNX Runtime: {why}" if why else
+                f"module {self.domain} has no operator {op!r}; it has "
+                f"{', '.join(self.descriptions)}")
+        d = self.descriptions[op]
+        given = {key: _attribute(d, key, value)
+                 for key, value in attributes.items() if value is not None}
+        node = helper.make_node(op, list(inputs), list(outputs), name=name,
+                                domain=self.domain)
+        node.attribute.extend(helper.make_attribute(key, value)
+                              for key, value in given.items()
+                              if value != [])
+        node.attribute.extend(_empty(d, key) for key, value in given.items()
+                              if value == [])
+        return node
+
+    def opset(self) -> Any:
+        """For onnx.helper.make_model(opset_imports=[...])."""
+        from onnx import helper
+
+        return helper.make_opsetid(self.domain, VERSION)
+
+    def register(self, options: Any) -> Any:
+        """Adds the operators to an onnxruntime.SessionOptions, and returns
+        it."""
+        options.register_custom_ops_library(self.path)
+        return options
+
+    def session(self, model: Any, options: Any = None,
+                providers: Sequence[str] = ("CPUExecutionProvider",)) -> Any:
+        """An onnxruntime.InferenceSession with the operators: `model` is a
+        path, bytes or an onnx.ModelProto."""
+        import onnxruntime
+
+        if options is None:
+            options = onnxruntime.SessionOptions()
+        if hasattr(model, "SerializeToString"):
+            model = model.SerializeToString()
+        return onnxruntime.InferenceSession(
+            model, self.register(options), providers=list(providers))
+
+
+def _parameter(d: Description, name: str) -> dict[str, Any]:
+    index = d.by_name.get(name)
+    if index is None or d.params[index]["attr"] is None:
+        known = [p["name"] for p in d.params if p["attr"] is not None]
+        raise ValueError(f"{d.name}: has no attribute {name!r}; it has "
+                         f"{', '.join(known) or 'none'}")
+    return d.params[index]
+
+
+def _attribute(d: Description, name: str, value: Any) -> Any:
+    """ONNX has 64-bit ints, 32-bit floats, texts, and lists of numbers."""
+    param = _parameter(d, name)
+    kind = param["type"]
+    if param["list"]:
+        convert: Any = float if kind == "float" else int
+        return [convert(v) for v in value]
+    if kind in ("int", "SymInt", "bool"):
+        return int(value)
+    if kind == "float":
+        return float(value)
+    if kind == "Scalar":
+        if isinstance(value, (bool, complex)):
+            raise ValueError(f"{d.name}: {name}: ONNX has no "
+                             f"{type(value).__name__} attribute")
+        return value if isinstance(value, float) else int(value)
+    if kind == "Device":
+        raise ValueError(f"{d.name}: {name}: ONNX Runtime chooses the device")
+    return str(value)
+
+
+def _empty(d: Description, name: str) -> Any:
+    from onnx import AttributeProto
+
+    is_float = _parameter(d, name)["type"] == "float"
+    return AttributeProto(
+        name=name,
+        type=AttributeProto.FLOATS if is_float else AttributeProto.INTS)
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The operators of a shared object that was built with
+    `--hosts onnxruntime`."""
+    return Module(os.path.realpath(path))

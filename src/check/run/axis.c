@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Axes of dims, and tensors reordered along them.
+
+#include "check/run/axis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/run/array.h"
+#include "check/sample/sample.h"
+#include "check/sample/valid.h"
+
+static bool expr_names(const og_expr *expr, int32_t d) {
+  for (int32_t i = 0; i < expr->count; ++i)
+    if (expr->code[i].op == OG_CODE_DIM_ && expr->code[i].slot == d)
+      return true;
+  return false;
+}
+
+enum { ANY_RANK = -1 };
+
+// How many axes an item stands for.
+static int32_t item_rank(const og_sample *s, const og_item *item) {
+  switch (item->kind) {
+    case OG_ITEM_DIM:
+    case OG_ITEM_EXPR:
+    case OG_ITEM_FOUND:
+      return 1;
+    case OG_ITEM_PACK:
+      return s->pack[item->dim].rank;
+    default:
+      return ANY_RANK;
+  }
+}
+
+// The axes of the one item that may stand for any number of them; false where
+// there are several.
+static bool free_rank(const og_sample *s, const og_item *items, int32_t count,
+                      int32_t rank, int32_t *out_rank) {
+  int32_t known = 0, unknown = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t one = item_rank(s, &items[i]);
+    known += one == ANY_RANK ? 0 : one;
+    unknown += one == ANY_RANK;
+  }
+  *out_rank = rank - known;
+  return unknown == 0 ? *out_rank == 0 : unknown == 1 && *out_rank >= 0;
+}
+
+bool og_axes_of(const og_sample *s, const og_item *items, int32_t count,
+                int32_t rank, int32_t d, uint32_t *out_axes) {
+  int32_t rest, at = 0;
+  *out_axes = 0;
+  if (!free_rank(s, items, count, rank, &rest)) return false;
+  for (int32_t i = 0; i < count; ++i) {
+    const og_item *item = &items[i];
+    const int32_t one = item_rank(s, item);
+    const bool is_name =
+        item->kind == OG_ITEM_DIM || item->kind == OG_ITEM_PACK;
+    if (!is_name && expr_names(&item->expr, d)) return false;
+    if (item->kind == OG_ITEM_DIM && item->attr >= 0) return false;
+    if (item->kind == OG_ITEM_DIM && item->dim == d) *out_axes |= 1u << at;
+    at += one == ANY_RANK ? rest : one;
+  }
+  return true;
+}
+
+bool og_argument_axes(const og_sample *s, int32_t tensor, int32_t d,
+                      uint32_t *out_axes) {
+  const og_decl *decl = s->op->decl;
+  *out_axes = 0;
+  for (int32_t p = 0; p < decl->pattern_count; ++p) {
+    const og_pattern *pattern = &decl->patterns[p];
+    if (pattern->tensor == tensor)
+      return !pattern->is_list &&
+             og_axes_of(s, pattern->items, pattern->item_count,
+                        s->shape[tensor][0].rank, d, out_axes);
+  }
+  return false;
+}
+
+bool og_output_axes(const og_sample *s, const og_outputs *out, int32_t i,
+                    int32_t d, uint32_t *out_axes) {
+  if (out->role[i] == OG_ROLE_MUTATED)
+    return og_argument_axes(s, out->index[i], d, out_axes);
+  const og_shape_rule *rule = &s->op->decl->shapes[out->index[i]];
+  if (rule->kind == OG_SHAPE_LIKE)
+    return og_argument_axes(s, rule->like_tensor, d, out_axes);
+  return rule->kind == OG_SHAPE_ITEMS &&
+         og_axes_of(s, rule->items, rule->item_count, out->array[i].sizes.rank,
+                    d, out_axes);
+}
+
+static void reorder_axis(const og_array *from, int32_t axis,
+                         const int32_t *order, char *to) {
+  size_t inner = og_dtype_bytes(from->type);
+  int64_t outer = 1;
+  const int64_t size = from->sizes.size[axis];
+  for (int32_t d = 0; d < axis; ++d) outer *= from->sizes.size[d];
+  for (int32_t d = axis + 1; d < from->sizes.rank; ++d)
+    inner *= (size_t)from->sizes.size[d];
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < size; ++i)
+      memcpy(to + (size_t)(o * size + order[i]) * inner,
+             from->data + (size_t)(o * size + i) * inner, inner);
+}
+
+bool og_array_reorder(og_array *array, uint32_t axes, const int32_t *order) {
+  if (array->count == 0) return true;
+  const size_t bytes = (size_t)array->count * og_dtype_bytes(array->type);
+  for (int32_t d = 0; d < array->sizes.rank; ++d) {
+    if (!(axes >> d & 1u)) continue;
+    char *to = malloc(bytes);
+    if (to == NULL) return false;
+    reorder_axis(array, d, order, to);
+    free(array->data);
+    array->data = to;
+  }
+  return true;
+}
+
+// --- A long dim --------------------------------------------------------------
+
+enum { LONG_SIZE = 3000, LONG_ELEMENTS = 1 << 16 };
+
+static bool is_in_outputs(const og_sample *s, const og_outputs *base,
+                          int32_t d) {
+  for (int32_t i = 0; i < base->count; ++i) {
+    uint32_t axes;
+    if (!og_output_axes(s, base, i, d, &axes) || axes != 0) return true;
+  }
+  return false;
+}
+
+bool og_sample_lengthen(const og_sample *s, const og_outputs *base,
+                        og_sample *out) {
+  const og_decl *decl = s->op->decl;
+  opgraft_error error;
+  for (int32_t pass = 0; pass < 2; ++pass)
+    for (int32_t d = 0; d < decl->dim_count; ++d) {
+      if (decl->dims[d].kind != OG_DIM_SIZE ||
+          is_in_outputs(s, base, d) != (pass == 1))
+        continue;
+      *out = *s;
+      out->dim[d] = LONG_SIZE;
+      if (og_sample_is_valid(out, LONG_ELEMENTS, &error) &&
+          out->dim[d] == LONG_SIZE)
+        return true;
+    }
+  return false;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a plain dim of the declaration lies in the tensors of a call, and the
+// tensors with that dim's places in another order.
+
+#ifndef OG_CHECK_RUN_AXIS_H
+#define OG_CHECK_RUN_AXIS_H
+
+#include "check/run/array.h"
+
+// Sets bit i where axis i of a tensor of these items is dim `d`. False where
+// that is not known: an item computes a size from the dim, an argument picks
+// its place, or packs of unknown rank stand before it.
+bool og_axes_of(const og_sample *sample, const og_item *items, int32_t count,
+                int32_t rank, int32_t d, uint32_t *out_axes);
+// The same for a tensor argument, which has a pattern, and for an output.
+bool og_argument_axes(const og_sample *sample, int32_t tensor, int32_t d,
+                      uint32_t *out_axes);
+bool og_output_axes(const og_sample *sample, const og_outputs *out, int32_t i,
+                    int32_t d, uint32_t *out_axes);
+
+// The call with one plain dim of 3000, one that no output names (a kernel sums
+// over it) where there is any; false where no dim can be.
+bool og_sample_lengthen(const og_sample *sample, const og_outputs *base,
+                        og_sample *out);
+
+enum { OG_ORDER_MAX = 512 };
+// Element i of each of the axes moves to order[i]; false if memory is short.
+bool og_array_reorder(og_array *array, uint32_t axes, const int32_t *order);
+
+#endif  // OG_CHECK_RUN_AXIS_H

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs on the finished tiles of a packed contraction while they are in
+// cache: the row program that reads its result (fused.c), as an epilogue.
+
+#ifndef OG_EXEC_FAST_TILE_READER_H
+#define OG_EXEC_FAST_TILE_READER_H
+
+#include "exec/step/prep.h"
+
+// A part of the result, of its type.
+typedef struct og_tile {
+  const void *data;
+  int64_t row_bytes;  // from one of its rows to the next
+  int64_t row, rows;  // among the rows of all batches
+  int64_t column, columns;
+} og_tile;
+
+typedef struct og_tile_reader {
+  void (*run)(void *state, const og_tile *tile, int32_t worker);
+  void *state;
+  bool keeps_result;  // the contraction writes its result as well
+} og_tile_reader;
+
+// The place for what reads the tiles of a prepared step; NULL where the step is
+// no packed contraction. All tiles together are the result, each element once;
+// several workers hand over tiles at once.
+og_tile_reader *og_tile_reader_of(const og_step *step);
+
+// Prepares a fused node as the epilogue of the step before it, and so without a
+// step of its own. OG_UNSUPPORTED, with prep->refusal, where it can be none.
+og_status og_prepare_epilogue(og_prep *prep);
+
+#endif  // OG_EXEC_FAST_TILE_READER_H

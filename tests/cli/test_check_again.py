@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`again:` lines of check show the same numbers; references in Python."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shlex
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WRONG = ROOT / "tests" / "mistakes" / "wrong"
+
+# A crash, a difference, a note by probe, one with sizes of its own.
+CASES = ("read_after_end", "strides_any_flat", "grad_sign", "size_tail_mean",
+         "type_half_sum", "reference_unbiased", "race_overlap")
+
+
+def findings(text: str) -> list[dict[str, str]]:
+    return [f for op in json.loads(text)["operators"] for f in op["findings"]
+            if not f["note"]]
+
+
+@pytest.fixture(scope="module")
+def built(program_in, tmp_path_factory):
+    """Modules by name, each built once."""
+    program = program_in(tmp_path_factory.mktemp("again"))
+
+    def build(name: str) -> str:
+        out = program.folder / f"{name}.so"
+        if not out.exists():
+            program.ok("build", WRONG / f"{name}.c", "-o", out)
+        return str(out)
+
+    return build
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_again_shows_the_same(program, built, name):
+    module = built(name)
+    first = program.run("check", module, "--json")
+    assert first.returncode == 1, first.stderr
+    for finding in findings(first.stdout):
+        if not finding["again"]:
+            continue
+        words = shlex.split(finding["again"])
+        assert words[:3] == ["opgraft", "check", module]
+        again = findings(program.run(*words[1:], "--json").stdout)
+        assert any(
+            all(one[key] == finding[key]
+                for key in ("kind", "argument", "text", "call"))
+            for one in again
+        ), (finding, again)
+
+
+def test_again_in_this_process(program, built):
+    finding, *_ = findings(
+        program.run("check", built("size_tail_mean"), "--json").stdout)
+    words = shlex.split(finding["again"])[1:]
+    again = findings(program.run(*words, "--no-fork", "--json").stdout)
+    assert finding["text"] in [one["text"] for one in again]
+
+
+def test_a_crash_in_this_process_ends_it(program, built):
+    finding, *_ = findings(
+        program.run("check", built("read_after_end"), "--json").stdout)
+    words = shlex.split(finding["again"])[1:]
+    assert program.run(*words, "--no-fork").returncode == -11  # SIGSEGV
+
+
+@pytest.mark.parametrize(("words", "text"), [
+    (["--as-shown", "3"], "--as-shown needs --call"),
+    (["--no-fork"], "--no-fork needs --call"),
+    (["--call", "1", "--as-shown", "x"], "expected its number"),
+    (["--call", "1", "--probe", "nothing"], "there is no probe"),
+])
+def test_calls_that_are_none(program, built, words, text):
+    assert text in program.fails(2, "check", built("size_tail_mean"), *words)
+
+
+# --- References in Python ----------------------------------------------------
+
+SCALE = """
+#include <opgraft/op.h>
+enum { N };
+static og_status scale_f32(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] * (float)call->attr[0].f * FACTOR;
+  return OG_OK;
+}
+static const og_kernel scale_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = scale_f32},
+};
+static const og_op ops[] = {{
+    .schema = "scale(Tensor x, float by=2.0) -> Tensor",
+    .shape = "x[*N] -> [*N]",
+    .kernels = OG_KERNELS(scale_kernels),
+}};
+OG_MODULE(scales, ops)
+"""
+
+
+@pytest.fixture
+def scales(program):
+    pytest.importorskip("torch")
+    pytest.importorskip("opgraft")
+    program.write("right.c", SCALE.replace("FACTOR", "1"))
+    program.write("half.c", SCALE.replace("FACTOR", "0.5f"))
+    program.write("scales.py",
+                  "def scale(x, by=2.0):\n    return x.double() * by\n\n"
+                  "def doubled(x, by=2.0):\n    return x.numpy() * by\n\n"
+                  "def broken(x, by=2.0):\n    raise ValueError('not here')\n")
+    return program
+
+
+def test_python_reference(scales):
+    assert "scale: right by its reference" in scales.ok(
+        "check", "right.c", "--reference", "scales.py")
+    assert "scale: right, no reference" in scales.ok("check", "right.c")
+
+
+def test_python_reference_says_the_ratio(scales):
+    done = scales.run("check", "half.c", "--reference", "scales.py:doubled")
+    assert done.returncode == 1
+    assert "differs_from_reference" in done.stdout
+
+
+def test_python_reference_that_raises(scales):
+    done = scales.run("check", "right.c", "--reference", "scales.py:broken")
+    assert done.returncode == 0
+    assert "right, no reference" in done.stdout
+    assert "not here" in done.stderr
+
+
+def test_python_reference_that_is_missing(scales):
+    assert "does not start" in scales.fails(
+        2, "check", "right.c", "--reference", "scales.py:nothing")

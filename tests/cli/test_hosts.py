@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""build --hosts and inspect --hosts."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import subprocess
+from typing import Any
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def source(program: Any) -> pathlib.Path:
+    code = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert code
+    path = program.folder / "scale.c"
+    path.write_text(code[1])
+    return path
+
+
+def symbols(path: pathlib.Path, *flags: str) -> set[str]:
+    out = subprocess.run(["nm", "-D", *flags, str(path)], text=True,
+                         capture_output=True, check=True).stdout
+    return {line.split()[-1].partition("@")[0] for line in out.splitlines()}
+
+
+def needed(path: pathlib.Path) -> set[str]:
+    out = subprocess.run(["readelf", "-d", str(path)], text=True,
+                         capture_output=True, check=True).stdout
+    return set(re.findall(r"NEEDED.*\[(.*)\]", out))
+
+
+def test_a_module_for_every_host(program: Any, source: pathlib.Path) -> None:
+    program.ok("build", source, "--hosts", "torch,jax,onnxruntime")
+    module = source.with_suffix(".so")
+    assert needed(module) <= {"libc.so.6", "libm.so.6", "libpthread.so.0",
+                              "libdl.so.2"}
+    out = symbols(module, "--defined-only")
+    assert {"opgraft_module", "RegisterCustomOps", "opgraft_jax_handler"} <= out
+    # The library inside is the file's own.
+    assert not [s for s in out if s.startswith(("og_", "opgraft_frame"))]
+    program.ok("build", source, "-o", "plain.so", "--hosts", "torch")
+    assert symbols(program.folder / "plain.so", "--defined-only") == {
+        "opgraft_module"}
+    program.ok("check", module)
+
+
+def test_what_a_module_serves(program: Any, source: pathlib.Path) -> None:
+    program.ok("build", source, "--hosts", "jax")
+    module = source.with_suffix(".so")
+    text = program.ok("inspect", module, "--hosts")
+    assert "JAX            2 of 2 operators" in text
+    assert "ONNX Runtime   no: build it with --hosts onnxruntime" in text
+    hosts = {h["host"]: h for h in json.loads(
+        program.ok("inspect", module, "--hosts", "--json"))["hosts"]}
+    assert hosts["jax"]["served"] and not hosts["onnxruntime"]["served"]
+    program.ok("build", ROOT / "tests/python/basics.c", "-o", "basics.so",
+               "--hosts", "jax,onnxruntime")
+    text = program.ok("inspect", "basics.so", "--hosts")
+    assert "without positives: a result's size depends on values" in text
+    assert "without halves: a result is a list" in text
+
+
+def test_wrong_names(program: Any, source: pathlib.Path) -> None:
+    said = program.fails(2, "build", source, "--hosts", "jaxs")
+    assert "expected some of torch, jax, onnxruntime" in said
+    assert "did you mean jax" in said
+    assert "--hosts is empty" in program.fails(2, "build", source, "--hosts", "")
+    assert "without a call" in program.fails(
+        2, "inspect", source, "x=2,3", "--hosts")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules of the host tests, built for every host, and the Python of each
+host's environment. Imports no host, so it serves in each."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+HOSTS = "torch,jax,onnxruntime"
+
+
+def program() -> str:
+    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+    places = [build / "bin/opgraft",
+              pathlib.Path(sys.executable).with_name("opgraft"),
+              ROOT / ".venv/bin/opgraft"]
+    for place in places:
+        if place.exists():
+            return str(place)
+    found = shutil.which("opgraft")
+    assert found, "no opgraft program: `make setup build`"
+    return found
+
+
+def module(source: pathlib.Path, out: pathlib.Path, hosts: str = HOSTS,
+           *flags: str) -> pathlib.Path:
+    done = subprocess.run(
+        [program(), "build", str(source), "-o", str(out), "--hosts", hosts,
+         "--", f"-I{ROOT / 'tests/python'}", *flags],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def readme_example() -> str:
+    code = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert code
+    return code[1]
+
+
+def modules(folder: pathlib.Path) -> pathlib.Path:
+    """Those of cases.py."""
+    (folder / "scale.c").write_text(readme_example())
+    for source in (folder / "scale.c", HERE / "kinds.c",
+                   ROOT / "tests/python/basics.c",
+                   ROOT / "tests/python/corners.c"):
+        module(source, folder / f"{source.stem}.so")
+    return folder
+
+
+def python_of(host: str) -> tuple[str | None, str]:
+    """The Python that has the host, or None and the reason."""
+    own = ROOT / f".venv-{host}/bin/python"
+    if own.exists():
+        return str(own), ""
+    asked = {"torch": "torch", "jax": "jax", "onnxruntime": "onnxruntime, onnx"}
+    done = subprocess.run([sys.executable, "-c", f"import {asked[host]}"],
+                          capture_output=True)
+    if done.returncode == 0:
+        return sys.executable, ""
+    return None, (f"{host} is not in this environment, and {own.parents[1].name} "
+                  "is missing: make hosts-environments")
+
+
+def environment(python: str) -> dict[str, str]:
+    """Sources before what is installed, in an environment without opgraft."""
+    env = dict(os.environ)
+    if pathlib.Path(python).parent != pathlib.Path(sys.executable).parent:
+        env["PYTHONPATH"] = str(ROOT / "python")
+    env["JAX_PLATFORMS"] = "cpu"
+    return env

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host's script shares: it makes every call in a process of its own.
+
+    python host_NAME.py FOLDER OUT [MODULE...]
+
+FOLDER holds the modules, OUT is written: label to ("right", results), each
+result its type, shape and bytes; ("wrong", text); or ("missing", reason).
+"""
+
+from __future__ import annotations
+
+import pathlib
+import pickle
+import sys
+from typing import Any, Callable
+
+import cases
+
+
+class Missing(Exception):
+    """The adapter says why it does not offer the operator."""
+
+
+def packed(array: Any) -> tuple[str, tuple[int, ...], bytes]:
+    return array.dtype.name, tuple(array.shape), array.tobytes()
+
+
+def main(call: Callable[[pathlib.Path, cases.Case], list[Any]]) -> None:
+    folder, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    results: dict[str, tuple[str, Any]] = {}
+    for case in cases.everything():
+        if sys.argv[3:] and case.module not in sys.argv[3:]:
+            continue
+        try:
+            arrays = call(folder / f"{case.module}.so", case)
+            results[case.label] = "right", [packed(a) for a in arrays]
+        except Missing as error:
+            results[case.label] = "missing", str(error)
+        except Exception as error:  # what the host made of a refusal
+            results[case.label] = "wrong", f"{type(error).__name__}: {error}"
+    out.write_bytes(pickle.dumps(results))

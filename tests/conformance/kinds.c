@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of each kind that hosts hand over differently: types, writes,
+// lists, optionals, several results, other arguments, refusals.
+
+#include <opgraft/op.h>
+
+// --- affine: x + a * y, in each floating-point type --------------------------
+
+enum { N, D };
+
+static og_status affine_f32(const og_call *call) {
+  const float a = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] + a * og_f32(call->in[1])[i];
+  return OG_OK;
+}
+
+static og_status affine_f64(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f64_mut(call->out[0])[i] =
+        og_f64(call->in[0])[i] + call->attr[0].f * og_f64(call->in[1])[i];
+  return OG_OK;
+}
+
+static og_status affine_f16(const og_call *call) {
+  const float a = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f16_mut(call->out[0])[i] =
+        og_half_from_float(og_half_to_float(og_f16(call->in[0])[i]) +
+                           a * og_half_to_float(og_f16(call->in[1])[i]));
+  return OG_OK;
+}
+
+static og_status affine_bf16(const og_call *call) {
+  const float a = (float)call->attr[0].f;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_bf16_mut(call->out[0])[i] =
+        og_bfloat_from_float(og_bfloat_to_float(og_bf16(call->in[0])[i]) +
+                             a * og_bfloat_to_float(og_bf16(call->in[1])[i]));
+  return OG_OK;
+}
+
+static const og_kernel affine_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = affine_f32},
+    {.device = OG_CPU, .dtypes = "f64", .run = affine_f64},
+    {.device = OG_CPU, .dtypes = "f16", .run = affine_f16},
+    {.device = OG_CPU, .dtypes = "bf16", .run = affine_bf16},
+};
+
+// --- twice: x + x in each integer type; flip: not x --------------------------
+
+#define TWICE(name, type)                              \
+  static og_status twice_##name(const og_call *call) { \
+    const type *x = og_##name(call->in[0]);            \
+    type *y = og_##name##_mut(call->out[0]);           \
+    for (int64_t i = 0; i < call->dim[N]; ++i)         \
+      y[i] = (type)((uint64_t)x[i] + (uint64_t)x[i]);  \
+    return OG_OK;                                      \
+  }
+TWICE(i8, int8_t)
+TWICE(i16, int16_t)
+TWICE(i32, int32_t)
+TWICE(i64, int64_t)
+TWICE(u8, uint8_t)
+
+static const og_kernel twice_kernels[] = {
+    {.device = OG_CPU, .dtypes = "i8", .run = twice_i8},
+    {.device = OG_CPU, .dtypes = "i16", .run = twice_i16},
+    {.device = OG_CPU, .dtypes = "i32", .run = twice_i32},
+    {.device = OG_CPU, .dtypes = "i64", .run = twice_i64},
+    {.device = OG_CPU, .dtypes = "u8", .run = twice_u8},
+};
+
+static og_status flip_bool(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_bool_mut(call->out[0])[i] = !og_bool(call->in[0])[i];
+  return OG_OK;
+}
+
+static const og_kernel flip_kernels[] = {
+    {.device = OG_CPU, .dtypes = "bool", .run = flip_bool},
+};
+
+// --- put_rows_: writes an argument, returns nothing --------------------------
+
+enum { CACHE_T, CACHE_D, CACHE_R };
+
+static og_status put_rows_f32(const og_call *call) {
+  const int64_t at = call->attr[0].i, width = call->dim[CACHE_D];
+  for (int64_t i = 0; i < call->dim[CACHE_R] * width; ++i)
+    og_f32_mut(call->out[0])[at * width + i] = og_f32(call->in[1])[i];
+  return OG_OK;
+}
+
+static const og_kernel put_rows_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = put_rows_f32},
+};
+
+// --- maybe: optional tensors, one absent between two -------------------------
+
+static og_status maybe_f32(const og_call *call) {
+  const og_tensor *bias = call->in[1], *scale = call->in[2];
+  const int64_t width = call->dim[D];
+  for (int64_t i = 0; i < call->dim[N] * width; ++i) {
+    float y = og_f32(call->in[0])[i];
+    if (scale != NULL) y *= og_f32(scale)[i % width];
+    if (bias != NULL) y += og_f32(bias)[i % width];
+    og_f32_mut(call->out[0])[i] = y;
+  }
+  return OG_OK;
+}
+
+static const og_kernel maybe_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = maybe_f32},
+};
+
+// --- spread: two results -----------------------------------------------------
+
+static og_status spread_f32(const og_call *call) {
+  const int64_t width = call->dim[D];
+  for (int64_t r = 0; r < call->dim[N]; ++r) {
+    const float *x = og_f32(call->in[0]) + r * width;
+    float least = x[0], most = x[0];
+    for (int64_t i = 1; i < width; ++i) {
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+    }
+    og_f32_mut(call->out[0])[r] = least;
+    og_f32_mut(call->out[1])[r] = most;
+  }
+  return OG_OK;
+}
+
+static const og_kernel spread_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = spread_f32},
+};
+
+// --- total: the sum of a list ------------------------------------------------
+
+static og_status total_f32(const og_call *call) {
+  const og_tensor_list *xs = &call->in_list[0];
+  float *sum = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i) {
+    sum[i] = og_f32(xs->tensors[0])[i];
+    for (int64_t k = 1; k < xs->count; ++k) sum[i] += og_f32(xs->tensors[k])[i];
+  }
+  return OG_OK;
+}
+
+static const og_kernel total_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = total_f32},
+};
+
+// --- digest: one number that every other argument is in ----------------------
+
+static og_status digest_f32(const og_call *call) {
+  const og_attr *attr = call->attr;
+  double sum = (double)attr[2].i;
+  for (int64_t i = 0; i < attr[0].count; ++i) sum += (double)attr[0].ints[i];
+  for (int64_t i = 0; i < attr[1].count; ++i) sum += attr[1].floats[i];
+  for (int64_t i = 0; i < attr[3].count; ++i) sum = 3 * sum + attr[3].s[i];
+  if (attr[4].kind == OG_ATTR_DTYPE) sum = 2 * sum + attr[4].dtype.bits;
+  if (attr[5].kind == OG_ATTR_INT) sum = 5 * sum + (double)attr[5].i;
+  if (attr[6].kind == OG_ATTR_FLOAT) sum += attr[6].f / 4;
+  if (attr[6].kind == OG_ATTR_INT) sum += (double)attr[6].i * 8;
+  if (attr[6].kind == OG_ATTR_BOOL) sum += attr[6].i ? 77 : 78;
+  for (int64_t i = 0; i < og_numel(call->out[0]); ++i)
+    og_f32_mut(call->out[0])[i] = (float)sum;
+  return OG_OK;
+}
+
+static const og_kernel digest_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = digest_f32},
+};
+
+// --- refuse: a kernel that fails where it is told to -------------------------
+
+static og_status refuse_f32(const og_call *call) {
+  if (call->attr[0].i > 3)
+    return og_fail(call, OG_INVALID, "level is above 3, expected 0 to 3");
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+  return OG_OK;
+}
+
+static const og_kernel refuse_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = refuse_f32},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "affine(Tensor x, Tensor y, float a=0.5) -> Tensor",
+        .shape = "x[*N], y[*N] -> [*N]",
+        .dtype = "x: f32|f64|f16|bf16, y: x -> x",
+        .kernels = OG_KERNELS(affine_kernels),
+    },
+    {
+        .schema = "twice(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: i8|i16|i32|i64|u8 -> x",
+        .kernels = OG_KERNELS(twice_kernels),
+    },
+    {
+        .schema = "flip(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: bool -> x",
+        .kernels = OG_KERNELS(flip_kernels),
+    },
+    {
+        .schema = "tilt(Tensor x, float a, float b=0.25) -> Tensor",
+        .dtype = "x: f32 -> x",
+        .pointwise = "a * x + b",
+        .inplace = "x",
+    },
+    {
+        .schema = "put_rows_(Tensor(a!) cache, Tensor rows, int at) -> ()",
+        .shape = "cache[T, W], rows[R, W]",
+        .where = "at >= 0, at + R <= T",
+        .dtype = "cache: f32, rows: cache",
+        .kernels = OG_KERNELS(put_rows_kernels),
+    },
+    {
+        .schema = "maybe(Tensor x, Tensor? bias=None, Tensor? scale=None) "
+                  "-> Tensor",
+        .shape = "x[*N, D], bias?[D], scale?[D] -> [*N, D]",
+        .dtype = "x: f32, bias: x, scale: x -> x",
+        .kernels = OG_KERNELS(maybe_kernels),
+    },
+    {
+        .schema = "spread(Tensor x) -> (Tensor, Tensor)",
+        .shape = "x[*N, D] -> [*N], [*N]",
+        .where = "D > 0",
+        .dtype = "x: f32 -> x, x",
+        .kernels = OG_KERNELS(spread_kernels),
+    },
+    {
+        .schema = "total(Tensor[] xs) -> Tensor",
+        .shape = "xs[][*N] -> [*N]",
+        .where = "len(xs) > 0",
+        .dtype = "xs: f32 -> xs",
+        .kernels = OG_KERNELS(total_kernels),
+    },
+    {
+        .schema = "digest(Tensor x, int[] sizes, float[] factors, bool flag, "
+                  "str text=\"ab\", ScalarType? kind=None, int? more=None, "
+                  "Scalar s=2) -> Tensor",
+        .shape = "x[*N] -> [*sizes]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(digest_kernels),
+    },
+    {
+        .schema = "refuse(Tensor x, int level=0) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(refuse_kernels),
+    },
+};
+OG_MODULE(kinds, ops)

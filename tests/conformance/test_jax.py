@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX: jit, grad, vmap, donation. Runs where JAX is (`make test-hosts`)."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not in this environment: "
+                          "make test-hosts runs it in one that has it")
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+
+import build  # noqa: E402
+import opgraft.jax  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+
+
+@pytest.fixture(scope="module")
+def scale(modules: pathlib.Path) -> Any:
+    return opgraft.jax.load(modules / "scale.so")
+
+
+@pytest.fixture(scope="module")
+def kinds(modules: pathlib.Path) -> Any:
+    return opgraft.jax.load(modules / "kinds.so")
+
+
+@pytest.fixture(scope="module")
+def basics(modules: pathlib.Path) -> Any:
+    return opgraft.jax.load(modules / "basics.so")
+
+
+def drawn(*shape: int, seed: int = 0) -> Any:
+    return jnp.asarray(
+        np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+def test_jit(scale: Any) -> None:
+    x, w = drawn(3, 4), drawn(4)
+    assert jnp.array_equal(jax.jit(scale.scale)(x, w), x * w)
+
+
+def test_gradient(scale: Any) -> None:
+    x, w = drawn(3, 4), drawn(4)
+    ours = jax.grad(lambda x, w: jnp.sin(scale.scale(x, w)).sum(), (0, 1))(x, w)
+    theirs = jax.grad(lambda x, w: jnp.sin(x * w).sum(), (0, 1))(x, w)
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_by_finite_differences(basics: Any) -> None:
+    x, y = (drawn(5, seed=s).astype(jnp.float64) for s in (1, 2))
+    f = lambda x, y: (basics.scale_add(x, y, 0.25) ** 3).sum()  # noqa: E731
+    gradient = jax.grad(f, (0, 1))(x, y)
+    step = 1e-6
+    for side in (0, 1):
+        for i in range(5):
+            delta = jnp.zeros(5).at[i].set(step)
+            near = [f(*(v + s * delta if k == side else v
+                        for k, v in enumerate((x, y)))) for s in (1, -1)]
+            difference = (near[0] - near[1]) / (2 * step)
+            assert abs(difference - gradient[side][i]) < 1e-6
+
+
+def test_a_gradient_that_is_missing_is_an_error(basics: Any) -> None:
+    with pytest.raises(TypeError, match="no_gradient: has no gradient"):
+        jax.grad(lambda x: basics.no_gradient(x).sum())(drawn(3))
+    zero = jax.grad(lambda x: basics.zero_gradient(x).sum())(drawn(3))
+    assert not zero.any()
+
+
+def test_vmap_of_a_pack_is_one_call(scale: Any) -> None:
+    x, w = drawn(6, 3, 4), drawn(4)
+    batched = jax.vmap(scale.scale, (0, None))
+    assert jnp.array_equal(batched(x, w), x * w)
+    text = jax.jit(batched).lower(x, w).as_text()
+    assert text.count("custom_call @scale.scale") == 1 and "while" not in text
+    moved = jax.vmap(scale.scale, (1, None), 1)(x, w)
+    assert jnp.array_equal(moved, x * w)
+
+
+def test_vmap_of_what_no_pack_takes_is_a_loop(scale: Any) -> None:
+    x, w = drawn(6, 3, 4), drawn(6, 4)
+    assert jnp.array_equal(jax.vmap(scale.scale)(x, w), x * w[:, None])
+    assert jnp.array_equal(jax.vmap(scale.scale, (None, 0))(x[0], w),
+                           x[0] * w[:, None])
+
+
+def test_vmap_in_vmap(scale: Any) -> None:
+    x, w = drawn(2, 5, 3, 4), drawn(5, 4)
+    twice = jax.vmap(jax.vmap(scale.scale), (0, None))
+    assert jnp.array_equal(twice(x, w), x * w[:, None])
+
+
+def test_vmap_of_grad_and_grad_of_vmap(scale: Any) -> None:
+    x, w = drawn(6, 3, 4), drawn(4)
+    ours = jax.vmap(jax.grad(lambda x: (scale.scale(x, w) ** 2).sum()))(x)
+    np.testing.assert_allclose(ours, 2 * x * w * w, rtol=1e-5)
+    total = jax.grad(lambda w: (jax.vmap(scale.scale, (0, None))(x, w)).sum())(w)
+    np.testing.assert_allclose(total, x.sum((0, 1)), rtol=1e-5)
+
+
+def test_an_argument_that_is_written_is_donated(kinds: Any) -> None:
+    cache, rows = drawn(8, 7), drawn(2, 7, seed=1)
+    before = np.asarray(cache)
+    wanted = before.copy()
+    wanted[3:5] = np.asarray(rows)
+    assert np.array_equal(kinds.put_rows_(cache, rows, 3), wanted)
+    assert np.array_equal(cache, before)
+    step = jax.jit(lambda c, r: kinds.put_rows_(c, r, 3), donate_argnums=0)
+    given = cache + 0
+    address = given.unsafe_buffer_pointer()
+    out = step(given, rows)
+    assert out.unsafe_buffer_pointer() == address
+    assert np.array_equal(out, wanted)
+    text = step.lower(cache, rows).compile().as_text()
+    assert text.count("copy(") == 0
+
+
+def test_a_written_argument_given_twice(basics: Any) -> None:
+    a = drawn(4)
+    total, first, second = basics.two_writes(a, a)
+    assert jnp.array_equal(first, a + 1) and jnp.array_equal(second, a * 2)
+    assert jnp.array_equal(total, first + second)
+
+
+def test_scan_carries_a_cache(kinds: Any) -> None:
+    def step(cache: Any, rows: Any) -> Any:
+        return kinds.put_rows_(cache, rows, 1), None
+
+    cache, _ = jax.lax.scan(step, jnp.zeros((4, 3), jnp.float32),
+                            drawn(5, 2, 3))
+    assert jnp.array_equal(cache[1:3], drawn(5, 2, 3)[-1])
+
+
+def test_zeros_of_either_sign_are_two_calls(kinds: Any) -> None:
+    x = jnp.zeros(2, jnp.float32)
+    for b in (0.0, -0.0):
+        out = kinds.tilt(x, -0.0, b)
+        assert np.signbit(out).all() == np.signbit(np.float32(-0.0 + b)).all()
+
+
+def test_export_with_a_symbolic_batch(scale: Any, kinds: Any) -> None:
+    from jax import export
+
+    batch, = export.symbolic_shape("b")
+
+    def model(x: Any, w: Any) -> Any:
+        least, most = kinds.spread(scale.scale(x, w))
+        return jnp.stack([least, most])
+
+    checks = [export.DisabledSafetyCheck.custom_call(name)
+              for name in ("scale.scale", "kinds.spread")]
+    exported = export.export(jax.jit(model), disabled_checks=checks)(
+        jax.ShapeDtypeStruct((batch, 4), jnp.float32),
+        jax.ShapeDtypeStruct((4,), jnp.float32))
+    assert exported.out_avals[0].shape == (2, batch)
+    again = export.deserialize(exported.serialize())
+    for n in (1, 5):
+        x, w = drawn(n, 4), drawn(4)
+        wanted = np.stack([(x * w).min(1), (x * w).max(1)])
+        assert np.array_equal(again.call(x, w), wanted)
+    with pytest.raises(Exception, match="scale: weight"):
+        export.export(jax.jit(scale.scale), disabled_checks=checks)(
+            jax.ShapeDtypeStruct((batch, 4), jnp.float32),
+            jax.ShapeDtypeStruct((5,), jnp.float32))
+
+
+def test_wrong_arguments(scale: Any, kinds: Any) -> None:
+    x = drawn(3, 4)
+    with pytest.raises(ValueError, match="scale: weight"):
+        scale.scale(x, drawn(5))
+    with pytest.raises(TypeError, match="weight is missing"):
+        scale.scale(x)
+    with pytest.raises(TypeError, match="has no argument 'bias'"):
+        scale.scale(x, drawn(4), bias=1)
+    with pytest.raises(TypeError, match="known when the call is traced"):
+        jax.jit(kinds.tilt)(x, 0.5)
+    with pytest.raises(AttributeError, match="has no operator 'scal'"):
+        _ = scale.scal
+    with pytest.raises(Exception, match="refuse: level is above 3"):
+        jax.block_until_ready(kinds.refuse(x, 4))
+
+
+def test_files_that_do_not_serve_jax(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "scale.c").write_text(build.readme_example())
+    plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
+    with pytest.raises(ImportError, match="does not serve JAX; build it with"):
+        opgraft.jax.load(plain)
+    with pytest.raises(ImportError, match="missing.so: could not read"):
+        opgraft.jax.load(tmp_path / "missing.so")
+
+
+def test_wide_results_are_asked_for(modules: pathlib.Path) -> None:
+    corners = opgraft.jax.load(modules / "corners.so")
+    with jax.enable_x64(False):
+        with pytest.raises(TypeError, match="tick: a result is int64.*x64"):
+            corners.tick(jnp.ones(2))
+
+
+def test_two_files_of_one_name(tmp_path: pathlib.Path, scale: Any) -> None:
+    text = build.readme_example().replace(
+        "x[i] * weight[i % call->dim[D]];", "x[i] - weight[i % call->dim[D]];")
+    (tmp_path / "scale.c").write_text(text)
+    other = opgraft.jax.load(
+        build.module(tmp_path / "scale.c", tmp_path / "scale.so"))
+    x, w = drawn(3, 4), drawn(4)
+    assert jnp.array_equal(other.scale(x, w), x - w)
+    assert jnp.array_equal(scale.scale(x, w), x * w)
+    again = opgraft.jax.load(tmp_path / "scale.so")
+    assert again is other
+
+
+def test_structs_are_those_of_the_wheel(tmp_path: pathlib.Path) -> None:
+    import jaxlib
+
+    include = pathlib.Path(jaxlib.__file__).parent / "include"
+    done = subprocess.run(
+        ["g++", "-std=c++17", "-fsyntax-only", f"-I{include}",
+         f"-I{build.ROOT / 'include'}", f"-I{build.ROOT / 'hosts'}",
+         str(pathlib.Path(__file__).with_name("abi_jax.cpp"))],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

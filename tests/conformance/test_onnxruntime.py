@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX Runtime: shapes at load, in place, attributes, what is refused."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import build
+
+ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not in this "
+                          "environment: make setup installs the rivals")
+onnx = pytest.importorskip("onnx", reason="onnx is not in this environment: "
+                           "make setup installs the rivals")
+
+from onnx import TensorProto, helper  # noqa: E402
+
+import opgraft.onnx  # noqa: E402
+
+F32 = TensorProto.FLOAT
+
+
+@pytest.fixture(scope="module")
+def scale(modules: pathlib.Path) -> Any:
+    return opgraft.onnx.load(modules / "scale.so")
+
+
+@pytest.fixture(scope="module")
+def kinds(modules: pathlib.Path) -> Any:
+    return opgraft.onnx.load(modules / "kinds.so")
+
+
+def model(module: Any, nodes: list[Any], inputs: dict[str, Any],
+          outputs: list[str], types: dict[str, int] | None = None) -> Any:
+    types = types or {}
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info(n, types.get(n, F32), s)
+         for n, s in inputs.items()],
+        [helper.make_empty_tensor_value_info(n) for n in outputs])
+    return helper.make_model(graph, ir_version=10, opset_imports=[
+        helper.make_opsetid("", 21), module.opset()])
+
+
+def quiet() -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+def shapes(session: Any) -> list[Any]:
+    return [o.shape for o in session.get_outputs()]
+
+
+def test_a_chain_with_a_symbolic_batch(scale: Any) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["a"]),
+             scale.node("scale", ["a", "w"], ["b"]),
+             helper.make_node("Exp", ["b"], ["y"])]
+    session = scale.session(model(
+        scale, nodes, {"x": ["batch", 4], "w": [4]}, ["y"]))
+    assert shapes(session) == [["batch", 4]]
+    for batch in (1, 7, 0):
+        x = np.random.default_rng(1).standard_normal((batch, 4), np.float32)
+        w = np.arange(4, dtype=np.float32)
+        y, = session.run(None, {"x": x, "w": w})
+        np.testing.assert_allclose(y, np.exp(-x * w), rtol=1e-6)
+
+
+def test_inferred_shapes(kinds: Any) -> None:
+    def inferred(node: Any, inputs: dict[str, Any], count: int = 1) -> list[Any]:
+        outputs = list(node.output)[:count]
+        return shapes(kinds.session(model(kinds, [node], inputs, outputs),
+                                    quiet()))
+
+    spread = kinds.node("spread", ["x"], ["a", "b"])
+    assert inferred(spread, {"x": ["n", "m", 5]}, 2) == [["n", "m"]] * 2
+    assert inferred(spread, {"x": [2, 3]}, 2) == [[2]] * 2
+    digest = kinds.node("digest", ["x"], ["y"], sizes=[4, 2], factors=[0.5],
+                        flag=True)
+    assert inferred(digest, {"x": ["n"]}) == [[4, 2]]
+    total = kinds.node("total", ["p", "q"], ["y"])
+    assert inferred(total, {"p": ["n", 3], "q": ["n", 3]}) == [["n", 3]]
+    put = kinds.node("put_rows_", ["c", "r"], ["d"], at=1)
+    assert inferred(put, {"c": ["t", 4], "r": [1, 4]}) == [["t", 4]]
+    # Two names for one size: nothing is said, and the run decides.
+    affine = kinds.node("affine", ["x", "y"], ["z"])
+    session = kinds.session(model(
+        kinds, [affine], {"x": ["n"], "y": ["m"]}, ["z"]), quiet())
+    x = np.ones(3, np.float32)
+    assert session.run(None, {"x": x, "y": x})[0].tolist() == [1.5] * 3
+
+
+def test_types_of_an_operator(kinds: Any) -> None:
+    node = kinds.node("affine", ["x", "y"], ["z"], a=0.25)
+    for dtype, onnx_type in ((np.float64, TensorProto.DOUBLE),
+                             (np.float16, TensorProto.FLOAT16)):
+        session = kinds.session(model(
+            kinds, [node], {"x": [3], "y": [3]}, ["z"],
+            {"x": onnx_type, "y": onnx_type}))
+        x = np.array([1, 2, 3], dtype)
+        z, = session.run(None, {"x": x, "y": x})
+        assert z.dtype == dtype and np.array_equal(z, x * dtype(1.25))
+    with pytest.raises(Exception, match="affine"):
+        kinds.session(model(kinds, [node], {"x": [3], "y": [3]}, ["z"],
+                            {"x": TensorProto.INT32, "y": TensorProto.INT32}),
+                      quiet())
+
+
+def test_attributes(kinds: Any) -> None:
+    with pytest.raises(Exception, match="attribute at is missing"):
+        kinds.session(model(
+            kinds, [kinds.node("put_rows_", ["c", "r"], ["d"])],
+            {"c": [4, 2], "r": [1, 2]}, ["d"]), quiet())
+    node = kinds.node("affine", ["x", "y"], ["z"])
+    node.attribute.append(helper.make_attribute("a", "text"))
+    with pytest.raises(Exception, match="attribute a could not be read"):
+        kinds.session(model(kinds, [node], {"x": [3], "y": [3]}, ["z"]),
+                      quiet())
+    with pytest.raises(ValueError, match="has no attribute 'b'; it has a"):
+        kinds.node("affine", ["x", "y"], ["z"], b=1)
+    with pytest.raises(ValueError, match="has no operator 'afine'"):
+        kinds.node("afine", ["x", "y"], ["z"])
+
+
+def test_a_wrong_call_says_what_is_wrong(scale: Any) -> None:
+    session = scale.session(model(
+        scale, [scale.node("scale", ["x", "w"], ["y"])],
+        {"x": ["n", "d"], "w": ["e"]}, ["y"]), quiet())
+    with pytest.raises(Exception, match="scale: weight"):
+        session.run(None, {"x": np.ones((3, 4), np.float32),
+                           "w": np.ones(5, np.float32)})
+
+
+def test_a_write_takes_the_memory_of_its_argument(kinds: Any) -> None:
+    """The cache bound as input and as output: rows are all that is written."""
+    session = kinds.session(model(
+        kinds, [kinds.node("put_rows_", ["c", "r"], ["d"], at=3)],
+        {"c": [8, 4], "r": [2, 4]}, ["d"]))
+    cache = ort.OrtValue.ortvalue_from_numpy(np.zeros((8, 4), np.float32))
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("c", cache)
+    binding.bind_cpu_input("r", np.ones((2, 4), np.float32))
+    binding.bind_ortvalue_output("d", cache)
+    session.run_with_iobinding(binding)
+    wanted = np.zeros((8, 4), np.float32)
+    wanted[3:5] = 1
+    assert np.array_equal(cache.numpy(), wanted)
+
+
+def test_an_argument_that_is_read_again_stays(kinds: Any) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["c"]),
+             kinds.node("put_rows_", ["c", "r"], ["d"], at=0),
+             helper.make_node("Add", ["c", "d"], ["y"])]
+    session = kinds.session(model(
+        kinds, nodes, {"x": [2, 2], "r": [1, 2]}, ["y"]))
+    x = np.ones((2, 2), np.float32)
+    y, = session.run(None, {"x": x, "r": np.full((1, 2), 5, np.float32)})
+    assert y.tolist() == [[4, 4], [-2, -2]]
+
+
+def test_sizes_that_the_kernel_finds(modules: pathlib.Path) -> None:
+    basics = opgraft.onnx.load(modules / "basics.so")
+    session = basics.session(model(
+        basics, [basics.node("positives", ["x"], ["y"])], {"x": ["n"]}, ["y"]))
+    x = np.array([-1, 2, 0, 3], np.float32)
+    assert session.run(None, {"x": x})[0].tolist() == [1, 3]
+
+
+def test_two_modules_in_one_session(scale: Any, kinds: Any) -> None:
+    options = kinds.register(ort.SessionOptions())
+    nodes = [scale.node("scale", ["x", "w"], ["a"]),
+             kinds.node("tilt", ["a"], ["y"], a=2.0)]
+    built = model(scale, nodes, {"x": [3], "w": [3]}, ["y"])
+    built.opset_import.append(kinds.opset())
+    x = np.array([1, 2, 3], np.float32)
+    y, = scale.session(built, options).run(None, {"x": x, "w": x})
+    assert np.array_equal(y, x * x * 2 + np.float32(0.25))
+
+
+def test_many_sessions_in_turn(scale: Any) -> None:
+    built = model(scale, [scale.node("scale", ["x", "w"], ["y"])],
+                  {"x": [2], "w": [2]}, ["y"])
+    x = np.array([3, 4], np.float32)
+    for _ in range(20):
+        y, = scale.session(built).run(None, {"x": x, "w": x})
+        assert y.tolist() == [9, 16]
+
+
+def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "scale.c").write_text(build.readme_example())
+    plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
+    with pytest.raises(ImportError, match="does not serve ONNX Runtime"):
+        opgraft.onnx.load(plain)
+
+
+def test_without_opgraft_and_torch(modules: pathlib.Path,
+                                   tmp_path: pathlib.Path, scale: Any) -> None:
+    """The file alone serves: nothing of ours is imported."""
+    onnx.save(model(scale, [scale.node("scale", ["x", "w"], ["y"])],
+                    {"x": [2], "w": [2]}, ["y"]), tmp_path / "m.onnx")
+    script = f"""
+import sys, numpy, onnxruntime
+o = onnxruntime.SessionOptions()
+o.register_custom_ops_library({str(modules / 'scale.so')!r})
+s = onnxruntime.InferenceSession({str(tmp_path / 'm.onnx')!r}, o)
+x = numpy.array([3, 4], 'f')
+assert s.run(None, dict(x=x, w=x))[0].tolist() == [9, 16]
+assert 'opgraft' not in sys.modules and 'torch' not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_example_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path,
+                            scale: Any) -> None:
+    library = sorted(pathlib.Path(ort.__file__).parent.glob(
+        "capi/libonnxruntime.so*"))
+    if not library:
+        pytest.skip("this wheel of ONNX Runtime has no library of its own")
+    onnx.save(model(scale, [scale.node("scale", ["x", "weight"], ["y"])],
+                    {"x": ["n", 2], "weight": [2]}, ["y"]),
+              tmp_path / "m.onnx")
+    program = tmp_path / "run"
+    subprocess.run(
+        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror",
+         str(build.ROOT / "examples/onnxruntime/run.c"), "-o", str(program),
+         "-ldl"], check=True)
+    done = subprocess.run(
+        [str(program), str(library[0]), str(modules / "scale.so"),
+         str(tmp_path / "m.onnx")], capture_output=True, text=True)
+    assert done.stdout == "10 200 30 400\n", done.stderr
