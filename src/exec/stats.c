@@ -71,37 +71,32 @@ static void compiled_add(const opgraft_executable *executable,
   og_loop_info info;
   if (loop == NULL) return;
   og_loop_describe(loop, &info);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "by", info.by);
-  og_text_add(out, ", ");
-  og_text_add_json_field(out, "reason", info.reason ? info.reason : "");
-  og_text_addf(out,
-               ", \"passes\": %d, \"instructions\": %d, \"code_bytes\": %zu, "
-               "\"encode_ns\": %" PRId64,
-               (int)info.phases, (int)info.instructions, info.code_bytes,
-               info.encode_ns);
+  og_json_text(out, "by", info.by);
+  og_json_text(out, "reason", info.reason ? info.reason : "");
+  og_json_int(out, "passes", info.phases);
+  og_json_int(out, "instructions", info.instructions);
+  og_json_int(out, "code_bytes", (int64_t)info.code_bytes);
+  og_json_int(out, "encode_ns", info.encode_ns);
 }
 
 static void programs_add(const opgraft_executable *executable, og_text *out) {
   opgraft_executable *own = (opgraft_executable *)(uintptr_t)executable;
   const opgraft_graph *graph = executable->graph;
-  bool is_first = true;
-  og_text_add(out, ", \"programs\": [");
+  og_json_begin(out, "programs", '[');
   pthread_mutex_lock(&own->mutex);
   for (int32_t n = 0; n < graph->node_count; ++n) {
     const og_node *node = &graph->nodes[n];
     if (node->is_removed || node->op != OG_IR_fused) continue;
-    og_text_addf(out, "%s{\"nodes\": %d, ", is_first ? "" : ", ",
-                 (int)node->member_count);
-    og_text_add_json_field(out, "text", og_node_attr(node, 0)->s);
-    og_text_addf(out, ", \"line\": %d, ", (int)node->line);
-    og_text_add_json_field(out, "file", node->file != NULL ? node->file : "");
+    og_json_begin(out, NULL, '{');
+    og_json_int(out, "nodes", node->member_count);
+    og_json_text(out, "text", og_node_attr(node, 0)->s);
+    og_json_int(out, "line", node->line);
+    og_json_text(out, "file", node->file != NULL ? node->file : "");
     compiled_add(executable, node, out);
-    og_text_add(out, "}");
-    is_first = false;
+    og_json_end(out, '}');
   }
   pthread_mutex_unlock(&own->mutex);
-  og_text_add(out, "]");
+  og_json_end(out, ']');
 }
 
 // What pass fuse made, and what it left although a row program could hold its
@@ -126,8 +121,7 @@ static void fused_add(const opgraft_graph *graph, og_text *out) {
 static void epilogues_add(opgraft_executable *own, og_text *out) {
   const opgraft_graph *graph = own->graph;
   int32_t count = 0;
-  bool is_first = true;
-  og_text_add(out, ", \"epilogues_refused\": [");
+  og_json_begin(out, "epilogues_refused", '[');
   pthread_mutex_lock(&own->mutex);
   const og_chosen *chosen = own->plans != NULL ? own->plans->chosen : NULL;
   for (int32_t n = 0; chosen != NULL && n < graph->node_count; ++n) {
@@ -138,10 +132,11 @@ static void epilogues_add(opgraft_executable *own, og_text *out) {
     if (chosen[n].by == OG_BY_EPILOGUE)
       ++count;
     else
-      site_add(node, chosen[n].reason, &is_first, out);
+      site_add(node, chosen[n].reason, out);
   }
   pthread_mutex_unlock(&own->mutex);
-  og_text_addf(out, "], \"epilogues\": %d", (int)count);
+  og_json_end(out, ']');
+  og_json_int(out, "epilogues", count);
 }
 
 static void passes_add(const opgraft_graph *graph, og_text *out) {
