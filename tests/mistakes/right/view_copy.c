@@ -15,7 +15,7 @@ static const og_kernel view_copy_kernels[] = {
     {.device = OG_CPU, .run = view_copy},
 };
 static const og_kernel view_copy_backward_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|f64", .run = view_copy},
+    {.device = OG_CPU, .dtypes = "f16|bf16|f32|f64", .run = view_copy},
 };
 
 static const og_op ops[] = {
@@ -31,7 +31,7 @@ static const og_op ops[] = {
         .schema = "view_copy_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*G], x[*N] -> [*N]",
         .where = "prod(G) == prod(N)",
-        .dtype = "grad: f32|f64, x: grad -> grad",
+        .dtype = "grad: f16|bf16|f32|f64, x: grad -> grad",
         .kernels = OG_KERNELS(view_copy_backward_kernels),
         .flags = OG_BATCH_LOOP,
     },
