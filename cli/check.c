@@ -169,7 +169,7 @@ static int both_check(const cli_args *args, const opgraft_module *module,
   return core > torch ? core : torch;
 }
 
-// With --reference FILE.py: the functions whose values are right.
+// A Python file as the reference: the functions whose values are right.
 static int python_run(const cli_args *args, const cli_module *subject,
                       opgraft_check_options *wanted, const char *path) {
   cli_reference reference;

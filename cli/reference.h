@@ -15,7 +15,7 @@ typedef struct cli_reference {
   char path[80];
 } cli_reference;
 
-// Whether the text names one: FILE.py, FILE.py:FUNCTION.
+// Whether the text names one: a Python file, or one and a colon and a function.
 bool cli_is_python_reference(const char *text);
 // Starts the process and waits until it answers. Prints what is wrong.
 bool cli_reference_open(const char *text, cli_reference *out_reference);

@@ -19,7 +19,7 @@ import select
 import socket
 import sys
 from types import ModuleType
-from typing import Any, BinaryIO, Callable
+from typing import IO, Any, Callable
 
 import torch
 
@@ -40,7 +40,7 @@ def load_file(path: pathlib.Path) -> ModuleType:
 # --- Values ------------------------------------------------------------------
 
 
-def read_tensor(value: dict[str, Any], stream: BinaryIO) -> torch.Tensor:
+def read_tensor(value: dict[str, Any], stream: IO[bytes]) -> torch.Tensor:
     dtype = DTYPES[value["dtype"]]
     shape = value["shape"]
     count = 1
@@ -52,7 +52,7 @@ def read_tensor(value: dict[str, Any], stream: BinaryIO) -> torch.Tensor:
     return torch.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def read_value(value: Any, stream: BinaryIO) -> Any:
+def read_value(value: Any, stream: IO[bytes]) -> Any:
     if isinstance(value, list):
         return [read_value(entry, stream) for entry in value]
     if not isinstance(value, dict):
@@ -92,7 +92,7 @@ class Answers:
                 return None
         return getattr(self.module, self.function or base, None)
 
-    def answer(self, stream: BinaryIO) -> None:
+    def answer(self, stream: IO[bytes]) -> None:
         request = json.loads(stream.readline())
         args = [read_value(value, stream) for value in request["args"]]
         function = self.find(request["op"])
@@ -117,7 +117,7 @@ class Answers:
               f"is not compared: {why}", file=sys.stderr, flush=True)
 
     @staticmethod
-    def write(stream: BinaryIO, header: dict[str, Any],
+    def write(stream: IO[bytes], header: dict[str, Any],
               results: list[torch.Tensor]) -> None:
         stream.write(json.dumps(header).encode() + b"\n")
         for result in results:
