@@ -13,13 +13,14 @@ and the bytes of its tensors in their order; an answer is a line of JSON,
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import pathlib
 import select
 import socket
 import sys
 from types import ModuleType
-from typing import IO, Any, Callable
+from typing import Any, Callable
 
 import torch
 
@@ -40,7 +41,7 @@ def load_file(path: pathlib.Path) -> ModuleType:
 # --- Values ------------------------------------------------------------------
 
 
-def read_tensor(value: dict[str, Any], stream: IO[bytes]) -> torch.Tensor:
+def read_tensor(value: dict[str, Any], stream: io.BufferedRWPair) -> torch.Tensor:
     dtype = DTYPES[value["dtype"]]
     shape = value["shape"]
     count = 1
@@ -52,7 +53,7 @@ def read_tensor(value: dict[str, Any], stream: IO[bytes]) -> torch.Tensor:
     return torch.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def read_value(value: Any, stream: IO[bytes]) -> Any:
+def read_value(value: Any, stream: io.BufferedRWPair) -> Any:
     if isinstance(value, list):
         return [read_value(entry, stream) for entry in value]
     if not isinstance(value, dict):
@@ -92,7 +93,7 @@ class Answers:
                 return None
         return getattr(self.module, self.function or base, None)
 
-    def answer(self, stream: IO[bytes]) -> None:
+    def answer(self, stream: io.BufferedRWPair) -> None:
         request = json.loads(stream.readline())
         args = [read_value(value, stream) for value in request["args"]]
         function = self.find(request["op"])
@@ -117,7 +118,7 @@ class Answers:
               f"is not compared: {why}", file=sys.stderr, flush=True)
 
     @staticmethod
-    def write(stream: IO[bytes], header: dict[str, Any],
+    def write(stream: io.BufferedRWPair, header: dict[str, Any],
               results: list[torch.Tensor]) -> None:
         stream.write(json.dumps(header).encode() + b"\n")
         for result in results:
