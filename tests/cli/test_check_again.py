@@ -47,11 +47,11 @@ def test_again_shows_the_same(program, built, name):
         words = shlex.split(finding["again"])
         assert words[:3] == ["opgraft", "check", module]
         again = findings(program.run(*words[1:], "--json").stdout)
-        assert any(
-            all(one[key] == finding[key]
-                for key in ("kind", "argument", "text", "call"))
-            for one in again
-        ), (finding, again)
+        keys = ["kind", "argument", "text", "call"]
+        if finding["kind"] == "thread_dependent":
+            keys.remove("text")  # where real threads clash is chance
+        assert any(all(one[key] == finding[key] for key in keys)
+                   for one in again), (finding, again)
 
 
 def test_again_in_this_process(program, built):

@@ -195,7 +195,9 @@ void og_probe_shares(og_trial *trial) {
   }
 }
 
-enum { THREADS = 4, THREAD_ROUNDS = 12 };
+// When a clash of real threads shows is chance: a call that is shown again gets
+// more rounds, since a smaller call clashes less often.
+enum { THREADS = 4, THREAD_ROUNDS = 12, THREAD_ROUNDS_AGAIN = 2000 };
 
 static bool has_team(og_trial *trial) {
   return trial->team != NULL ||
@@ -208,7 +210,9 @@ void og_probe_threads(og_trial *trial) {
   og_mode mode = og_mode_plain;
   mode.shares = OG_SHARES_REAL;
   mode.threads = THREADS;
-  for (int32_t i = 0; i < THREAD_ROUNDS; ++i) {
+  const int32_t rounds =
+      trial->options->call != NULL ? THREAD_ROUNDS_AGAIN : THREAD_ROUNDS;
+  for (int32_t i = 0; i < rounds; ++i) {
     og_verdict verdict;
     if (!og_trial_differs(trial, &mode, slack, &verdict, NULL)) continue;
     if (is_excused(trial, &mode) || !og_trial_is_steady(trial)) return;
