@@ -8,7 +8,8 @@ second-level cache; a time is that of the call less that of a call on one row,
 so that what is compared is the loops. From memory: they take four times the
 last-level cache; the limit beside them reads and writes as many streams
 (bench/peers/streams.c), past the caches where that is faster. Bytes are those
-of operands and results, once each. Encoding is that of the machine code, the least of five times.
+of operands and results, once each. Encoding is that of the machine code, the
+least of five times.
 """
 
 from __future__ import annotations

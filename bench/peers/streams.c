@@ -16,7 +16,7 @@ static void line_write(char *to, line value, int32_t passes_caches) {
 #if defined(__x86_64__)
   for (int32_t k = 0; passes_caches && k < LINE; k += 16)
     _mm_stream_ps((float *)(void *)(to + k),
-                  ((__m128 *)(void *)&value)[k / 16]);
+                  _mm_loadu_ps((const float *)(const void *)&value + k / 4));
   if (passes_caches) return;
 #else
   (void)passes_caches;

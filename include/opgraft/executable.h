@@ -284,8 +284,8 @@ OPGRAFT_API size_t opgraft_executable_rules(
     const opgraft_executable *executable, char *buffer, size_t size);
 // The row programs of the plans that are kept and that no call runs, with their
 // machine code, and of each instruction which step of the program it computes
-// (docs/cli.md, inspect). `isa`: "avx2" or "avx512", which the machine need not
-// have; NULL: the one in use. out_length is without the NUL, of which at most
+// (docs/cli.md, inspect). `isa`: a name of OPGRAFT_ISA, which the machine need
+// not have; NULL: the one in use. out_length is without the NUL, of which at most
 // `size` bytes are written. Failure: OG_INVALID for another set, OG_MEMORY.
 OPGRAFT_API og_status opgraft_executable_code(
     const opgraft_executable *executable, const char *isa, char *buffer,

@@ -8,10 +8,10 @@
 //   og_json_end(out, ']');
 //   og_json_end(out, '}');
 //
-// gives {"name": "relu", "sizes": [4]}. Each function puts a comma first where
-// something stands before in the same brackets, then the key; a key of NULL is
-// left out, as in lists and where the caller wrote it. Keys are written as they
-// are: they hold nothing to escape.
+// gives {"name": "relu", "sizes": [4]}. Each function but og_json_end puts a
+// comma first where something stands before in the same brackets, then the key;
+// a key of NULL is left out, as in lists and where the caller wrote it. Keys
+// are written as they are: they hold nothing to escape.
 
 #ifndef OG_BASE_JSON_H
 #define OG_BASE_JSON_H

@@ -10,9 +10,12 @@
 // are the same: nothing is contracted or reordered. A loop that a step keeps as
 // a pointer is chosen when the step is prepared, not at every call:
 //
-//   OG_LOOP_FORMS(add, (int64_t n, const float *from, float *to), (n, from,
-//   to)) static const add_fn adds[OG_LOOP_SETS] = OG_LOOP_ROW(add); add_fn add
-//   = adds[og_loop_set()];
+// clang-format off
+//   OG_LOOP_FORMS(add, (int64_t n, const float *from, float *to),
+//                 (n, from, to))
+//   static const add_fn adds[OG_LOOP_SETS] = OG_LOOP_ROW(add);
+//   const add_fn chosen = adds[og_loop_set()];
+// clang-format on
 
 #ifndef OG_BASE_LOOPS_H
 #define OG_BASE_LOOPS_H

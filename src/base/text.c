@@ -61,6 +61,18 @@ void og_text_addf(og_text *text, const char *format, ...) {
   va_end(again);
 }
 
+// With a point for the locale's.
+static void number_add(og_text *text, char *number) {
+  const char *point = localeconv()->decimal_point;
+  char *found = strstr(number, point);
+  if (found != NULL && strcmp(point, ".") != 0) {
+    *found = '.';
+    memmove(found + 1, found + strlen(point),
+            strlen(found + strlen(point)) + 1);
+  }
+  og_text_add(text, number);
+}
+
 void og_text_add_double(og_text *text, double value) {
   char digits[32];
   if (isnan(value) || isinf(value)) {
@@ -72,24 +84,14 @@ void og_text_add_double(og_text *text, double value) {
     snprintf(digits, sizeof digits, "%.*g", precision, value);
     if (strtod(digits, NULL) == value) break;
   }
-  const char *point = localeconv()->decimal_point;
-  char *found = strstr(digits, point);
-  if (found != NULL && strcmp(point, ".") != 0) {
-    *found = '.';
-    memmove(found + 1, found + strlen(point),
-            strlen(found + strlen(point)) + 1);
-  }
-  og_text_add(text, digits);
+  number_add(text, digits);
   if (strpbrk(digits, ".e") == NULL) og_text_add(text, ".0");
 }
 
 void og_text_add_fixed(og_text *text, double value, int digits) {
   char number[352];
   snprintf(number, sizeof number, "%.*f", digits, value);
-  // The locale's point may be a comma.
-  for (char *c = number; *c != '\0'; ++c)
-    if (*c == ',') *c = '.';
-  og_text_add(text, number);
+  number_add(text, number);
 }
 
 void og_text_reset(og_text *text) {

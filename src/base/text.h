@@ -27,9 +27,10 @@ void og_text_addf(og_text *text, const char *format, ...) OG_PRINTF(2, 3);
 // not UTF-8 become U+FFFD.
 void og_text_add_json(og_text *text, const char *string);
 // The shortest digits that read back as the same value, with a point or an
-// exponent; "inf", "-inf", "nan". Neither this nor the next two ask the locale.
+// exponent; "inf", "-inf", "nan". Does not depend on the locale.
 void og_text_add_double(og_text *text, double value);
-void og_text_add_fixed(og_text *text, double value, int digits);  // "%.*f"
+// "%.*f", whatever the locale.
+void og_text_add_fixed(og_text *text, double value, int digits);
 void og_text_reset(og_text *text);
 // Copies what fits with a NUL behind it, resets the text, and returns its whole
 // length; 0 where memory was short.

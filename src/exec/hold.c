@@ -82,7 +82,7 @@ static bool is_in_section(const og_lanes *lanes, int32_t position) {
   return false;
 }
 
-// Whether a step may run from here into the next node.
+// Whether the node at a position may run as one step with the next one.
 static bool is_joined_behind(const og_plan *plan, int32_t position) {
   return plan->joins[plan->lanes.order[position + 1]].is_joined;
 }

@@ -92,6 +92,7 @@ static og_status refused_ask(og_prep *prep, og_chosen *out) {
 static og_status choice_prepare(og_prep *prep, og_chosen *out) {
   og_order order;
   og_status status = OG_UNSUPPORTED;
+  const char *first = NULL;  // why the preferred one does not run it
   og_choose(prep, &order);
   *out = (og_chosen){order.by[0], order.reason};
   for (int32_t i = 0; i < order.count; ++i) {
@@ -99,9 +100,9 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
     status = og_candidate_ask(prep, by, false);
     const bool refuses = status == OG_UNSUPPORTED || status == OG_SHAPE;
     if (!refuses || i + 1 == order.count) break;
-    *out = (og_chosen){order.by[i + 1], prep->refusal != NULL
-                                            ? prep->refusal
-                                            : og_choice_refused(by)};
+    if (first == NULL) first = prep->refusal;
+    *out = (og_chosen){order.by[i + 1],
+                       first != NULL ? first : og_choice_refused(by)};
   }
   return status == OG_SHAPE && prep->node->is_as_recorded
              ? refused_ask(prep, out)

@@ -61,7 +61,8 @@ static void clones_add(const opgraft_graph *graph, og_text *out) {
   og_json_end(out, ']');
 }
 
-// What became of a node's program in the plan that ran last.
+// How a node's program was compiled in the plan that ran last; nothing while
+// all its instances are in calls.
 static void compiled_add(const opgraft_executable *executable,
                          const og_node *node, og_text *out) {
   const og_plan_entry *entry = executable->plans;
@@ -116,8 +117,8 @@ static void fused_add(const opgraft_graph *graph, og_text *out) {
   og_json_int(out, "fused_nodes", members);
 }
 
-// Which row programs run on the tiles of the contraction that they read, in the
-// plan that was used last, and why others do not.
+// Which row programs are epilogues in the plan that ran last, and why others
+// that read a contraction are not.
 static void epilogues_add(opgraft_executable *own, og_text *out) {
   const opgraft_graph *graph = own->graph;
   int32_t count = 0;

@@ -134,7 +134,8 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
-enum { OG_GEMM_PART_ROWS = 128 };
+enum { OG_GEMM_PART_ROWS = 128 };  // of what og_epilogue.tile gets, at most
+
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
   const float *scales;  // [n], of columns whose weights are int8; or NULL

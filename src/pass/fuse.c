@@ -157,9 +157,10 @@ static void node_emit(placer *p, int32_t n) {
   }
 }
 
-// --- Contractions right before what reads them
-// -------------------------------- There the program may run on the
-// contraction's finished tiles (plan/join.h).
+// --- Order -------------------------------------------------------------------
+
+// A contraction runs right before its reader, which may then run on its
+// finished tiles (plan/join.h).
 
 enum { DELAY_MAX = 16 };  // units: what a contraction reads stays as long
 

@@ -21,7 +21,7 @@ typedef struct halver {
   og_arena memory;
   og_uses uses;
   opgraft_size *half;    // by node: the size of a half; -1: it is not split
-  opgraft_value *wide;   // by value: the split one that holds it; -1: none
+  opgraft_value *wide;   // by value: the [.., 2, h] result it is a view of; -1
   int32_t *split_reads;  // by value: reads by split nodes
   int32_t old_values;    // there were before
   og_node *nodes;        // the new list
@@ -116,6 +116,7 @@ static bool can_split(const halver *h, const og_node *node) {
       !is_whole(h, node))
     return false;
   const og_value *y = &values[node->out[0]];
+  if (is_narrow(y)) return false;  // it is one element for both halves
   for (int32_t i = 0; i < node->in_count; ++i) {
     const og_value *x = &values[node->in[i]];
     if (!is_narrow(x) && x->shape[x->ndim - 1] != y->shape[y->ndim - 1])
@@ -129,6 +130,8 @@ static bool can_split(const halver *h, const og_node *node) {
 static void split_add(halver *h, int32_t n, opgraft_size half) {
   const og_node *node = &h->graph->nodes[n];
   h->half[n] = half;
+  // A rotation reads a view of its own, not these.
+  if (node->op == OG_IR_cat) return;
   for (int32_t i = 0; i < node->in_count; ++i)
     if (node->in[i] >= 0) ++h->split_reads[node->in[i]];
 }
@@ -388,7 +391,7 @@ static og_status nodes_split(halver *h, int32_t *out_changes) {
   return OG_OK;
 }
 
-// Values learn where their nodes are now; -1 where none is left.
+// Sets values' node and result to places in the new list.
 static void values_renumber(opgraft_graph *graph, const halver *h,
                             bool are_removed) {
   for (int32_t n = 0; n < h->count; ++n) {

@@ -28,15 +28,17 @@ int32_t og_contraction_read_by(const opgraft_graph *graph,
   return -1;
 }
 
-// Whether a lane or a section begins at a position of the order.
-static bool is_cut(const og_lanes *lanes, int32_t position) {
-  for (int32_t k = 0; k < lanes->section_count; ++k) {
-    const og_section *section = &lanes->sections[k];
-    if (section->first == position) return true;
-    for (int32_t l = 0; l < section->lane_count; ++l)
-      if (section->end[l] == position) return true;
-  }
-  return false;
+// Whether a lane or a section begins at a position of the order; `section` is
+// the first that may, and goes on with the positions.
+static bool is_cut(const og_lanes *lanes, int32_t *section, int32_t position) {
+  while (*section < lanes->section_count &&
+         og_section_end(&lanes->sections[*section]) < position)
+    ++*section;
+  if (*section == lanes->section_count) return false;
+  const og_section *at = &lanes->sections[*section];
+  bool found = at->first == position;
+  for (int32_t l = 0; l < at->lane_count; ++l) found |= at->end[l] == position;
+  return found;
 }
 
 // How many operands, and outputs of the graph, lie in each root.
@@ -82,6 +84,7 @@ og_status og_joins_find(const opgraft_graph *graph, const og_lanes *lanes,
   int32_t *readers =
       og_alloc_zeroed((size_t)graph->value_count + 1, sizeof *readers);
   og_status status = OG_OK;
+  int32_t section = 0;
   *out_joins = joins;
   if (joins == NULL || readers == NULL) {
     og_free(readers);
@@ -90,7 +93,7 @@ og_status og_joins_find(const opgraft_graph *graph, const og_lanes *lanes,
   readers_count(graph, lanes, readers);
   for (int32_t s = 1; status == OG_OK && s < lanes->count; ++s) {
     const int32_t first = lanes->order[s - 1], second = lanes->order[s];
-    if (is_cut(lanes, s)) continue;
+    if (is_cut(lanes, &section, s)) continue;
     joins[second].contraction = first;
     status = pair_look(graph, &graph->nodes[first], &graph->nodes[second],
                        readers, &joins[second], error);

@@ -522,7 +522,7 @@ TEST(refusals) {
       {GRAPH(PRODUCT "  %s: f32[4, 3] = neg(%r)\n"
                      "  %z: f32[4, 3] = fused(%y, %s; program=\"y0 = x0 + "
                      "x1\")\n"),
-       NULL, ": fast  # it does not stand right behind"},
+       NULL, ": fast  # another node or a lane's end stands"},
       {GRAPH(PRODUCT "  %z: f32[4, 3] = fused(%y, %r; program=\"y0 = x0 + "
                      "x1\")\n"),
        "matmul: plain", ": fast  # another kernel runs the contraction"},

@@ -178,15 +178,16 @@ static og_status pointers_bind(og_prep *prep, fused *s) {
   return OG_OK;
 }
 
-static og_status scratch_take(og_prep *prep, fused *s) {
+static bool scratch_take(og_prep *prep, fused *s,
+                         void *(*take)(og_prep *prep, size_t size_bytes)) {
   const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
   s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
   const size_t all =
       (size_t)prep->executable->threads * (size_t)s->worker_bytes;
-  char *memory = og_prep_scratch(prep, all + 64);
-  if (memory == NULL) return og_prep_memory(prep);
+  char *memory = take(prep, all + 64);
+  if (memory == NULL) return false;
   s->scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
-  return OG_OK;
+  return true;
 }
 
 static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
@@ -222,7 +223,7 @@ static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
   OG_TRY(program_make(prep, meaning, s, &fits));
   if (!fits) return OG_UNSUPPORTED;
   OG_TRY(pointers_bind(prep, s));
-  OG_TRY(scratch_take(prep, s));
+  if (!scratch_take(prep, s, og_prep_scratch)) return og_prep_memory(prep);
   og_prep_work(prep, s->rows.count * s->rows.width,
                meaning->program.statement_count);
   s->grain = grain_of(s->loop);
@@ -323,17 +324,6 @@ static bool has_strided(const fused *s, const og_prep *prep) {
   return false;
 }
 
-// The lane's scratch is the contraction's, so this is memory of its own.
-static og_status own_scratch_take(og_prep *prep, fused *s) {
-  const size_t bytes = og_loop_scratch_bytes(s->loop, s->rows.width);
-  s->worker_bytes = (int64_t)((bytes + 63) / 64 * 64);
-  const size_t workers = (size_t)prep->executable->threads;
-  char *memory = og_prep_alloc(prep, workers * (size_t)s->worker_bytes + 64);
-  if (memory == NULL) return og_prep_memory(prep);
-  s->scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
-  return OG_OK;
-}
-
 static og_status reader_make(og_prep *prep, const og_fused *meaning,
                              const og_join *join, fused *s) {
   bool fits;
@@ -353,7 +343,11 @@ static og_status reader_make(og_prep *prep, const og_fused *meaning,
                   "a result's rows are not in one run, or it overwrites "
                   "what it reads later");
   OG_TRY(pointers_bind(prep, s));
-  return own_scratch_take(prep, s);
+  // The lane's scratch is the contraction's; as a step of its own the program
+  // would share it.
+  if (!scratch_take(prep, s, og_prep_alloc))
+    return refuse(prep, "there is no memory for its scratch");
+  return OG_OK;
 }
 
 static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
@@ -364,7 +358,9 @@ static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
   if (meaning->needs_rows)
     return refuse(prep, "it needs whole rows, a tile has parts of them");
   if (!join->is_joined)
-    return refuse(prep, "it does not stand right behind the contraction");
+    return refuse(prep,
+                  "another node or a lane's end stands between the two, or it "
+                  "reads the result twice");
   const og_step *step = contraction_step(prep, join);
   og_tile_reader *reader = step != NULL ? og_tile_reader_of(step) : NULL;
   if (reader == NULL)

@@ -185,8 +185,9 @@ static void mask_add(const og_heads *of, int64_t pair, int64_t query,
   }
 }
 
-// A row whose scores are all so low that base 2 has no number for them. Those
-// of a mask's -inf have no weight; others, like a type's least number, do.
+// Computes again, in base e, a row whose scores times log2(e) are beyond the
+// range of floats, as a type's least number in a mask is. Where all scores are
+// -inf the weights are 0.
 static void low_row_find(const packed_attention *s, task *t, int64_t r,
                          int64_t keys) {
   float *row = t->scores + r * s->scores_stride;
@@ -241,7 +242,7 @@ static void weights_find(const packed_attention *s, task *t) {
   og_attention(OG_F32)->softmax(&softmax);
   for (int64_t r = 0; r < t->count; ++r) {
     t->lse[r] = t->sum[r] == 0 ? -INFINITY : (max[r] + log2f(t->sum[r])) * ln2;
-    if (t->sum[r] == 0) low_row_find(s, t, r, hi[r]);
+    if (!(t->sum[r] > 0)) low_row_find(s, t, r, hi[r]);
   }
 }
 

@@ -7,7 +7,7 @@
 // whose elements do not stand together are copied first.
 //
 // Finished parts of a task are handed to a reader, where there is one
-// (tile_reader.h). A result that nobody else reads is never in memory then.
+// (tile_reader.h). A result that nobody else reads is not written then.
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include "base/grain.h"

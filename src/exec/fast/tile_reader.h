@@ -21,13 +21,12 @@ typedef struct og_tile_reader {
   bool keeps_result;  // the contraction writes its result as well
 } og_tile_reader;
 
-// The place for what reads the tiles of a prepared step; NULL where the step is
-// no packed contraction. All tiles together are the result, each element once;
-// several workers hand over tiles at once.
+// The reader of a packed contraction's step, to be set; NULL for another step.
+// The tiles cover the result, each element once. Workers call it concurrently.
 og_tile_reader *og_tile_reader_of(const og_step *step);
 
-// Prepares a fused node as the epilogue of the step before it, and so without a
-// step of its own. OG_UNSUPPORTED, with prep->refusal, where it can be none.
+// Prepares a fused node as the epilogue of the step before it; it gets no step
+// of its own. OG_UNSUPPORTED, with prep->refusal, where it cannot be one.
 og_status og_prepare_epilogue(og_prep *prep);
 
 #endif  // OG_EXEC_FAST_TILE_READER_H
