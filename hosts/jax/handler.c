@@ -35,10 +35,12 @@ static og_tensor tensor_of(const xla_buffer *buffer) {
 }
 
 static void *fail(const xla_frame *frame, const opgraft_error *error) {
-  const int is_ours = error->code == OG_KERNEL || error->code == OG_INTERNAL;
   xla_error_args args = {.struct_size = sizeof args,
                          .message = error->text,
-                         .code = is_ours ? XLA_INTERNAL : XLA_INVALID_ARGUMENT};
+                         .code = XLA_INVALID_ARGUMENT};
+  if (error->code == OG_KERNEL || error->code == OG_INTERNAL)
+    args.code = XLA_INTERNAL;
+  if (error->code == OG_MEMORY) args.code = XLA_RESOURCE_EXHAUSTED;
   return frame->api->error_create(&args);
 }
 

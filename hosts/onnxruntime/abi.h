@@ -52,6 +52,7 @@ enum {
         void **out_value))                                                     \
   SLOT(release_status, 93, (void *status))                                     \
   SLOT(release_info, 99, (void *info))                                         \
+  SLOT(release_domain, 101, (void *domain))                                    \
   SLOT(attr_floats, 162,                                                       \
        (const void *info, const char *name, float *out, size_t *size))         \
   SLOT(attr_ints, 163,                                                         \
@@ -76,7 +77,7 @@ ORT_SLOT_LIST(ORT_SLOT_TYPE)
 // The function of a table: ORT(api, get_rank)(info, &rank).
 #define ORT(api, name) ((ort_fn_##name)(api)[ORT_SLOT_##name])
 
-enum { ORT_INVALID_ARGUMENT = 2 };
+enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
 // How an input or output may be given.
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };
 // What attr_read reads.
