@@ -175,27 +175,15 @@ static int texts_get(const reading *r, char *text, size_t length) {
   return 1;
 }
 
-static int dtype_get(const reading *r, const char *text) {
-  static const og_dtype known[] = {
-#define KNOWN(code, kind, bits) {kind, bits, 1},
-      XLA_TYPE_LIST(KNOWN)
-#undef KNOWN
-  };
-  for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
-    if (strcmp(og_own_dtype_name(known[i]), text) != 0) continue;
-    r->out->kind = OG_ATTR_DTYPE;
-    r->out->dtype = known[i];
-    return 1;
-  }
-  return 0;
-}
-
 static int text_get(const reading *r, const xla_span *span) {
   char *text = room_take(r->room, span->length + 1, 1);
   if (text == NULL) return 0;
   if (span->length > 0) memcpy(text, span->text, span->length);
   text[span->length] = '\0';
-  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) return dtype_get(r, text);
+  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) {
+    r->out->kind = OG_ATTR_DTYPE;
+    return og_own_dtype_find(text, &r->out->dtype);
+  }
   if (r->param->type != OPGRAFT_TYPE_STR) return 0;
   if ((r->param->flags & OPGRAFT_PARAM_LIST) != 0)
     return texts_get(r, text, span->length);

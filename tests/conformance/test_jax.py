@@ -217,6 +217,25 @@ def test_two_files_of_one_name(tmp_path: pathlib.Path, scale: Any) -> None:
     assert again is other
 
 
+def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
+    """The dynamic loader gives the old object for a path that it knows."""
+    text = build.readme_example()
+    x, w = drawn(3, 4), drawn(4)
+    for sign in "+-":
+        (tmp_path / "own.c").write_text(text.replace(
+            "x[i] * weight[i", f"x[i] {sign} weight[i"))
+        path = build.module(tmp_path / "own.c", tmp_path / "own.so")
+        y = opgraft.jax.load(path).scale(x, w)
+        assert jnp.array_equal(y, x + w if sign == "+" else x - w)
+
+
+def test_versions_of_jax(monkeypatch: pytest.MonkeyPatch,
+                         modules: pathlib.Path) -> None:
+    monkeypatch.setattr(jax, "__version_info__", (0, 7, 2))
+    with pytest.raises(ImportError, match="needs JAX 0.8.1 or newer"):
+        opgraft.jax.load(modules / "scale.so")
+
+
 def test_structs_are_those_of_the_wheel(tmp_path: pathlib.Path) -> None:
     import jaxlib
 
