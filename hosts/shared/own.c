@@ -142,10 +142,27 @@ int og_own_dtype_find(const char *name, og_dtype *out_dtype) {
   return 0;
 }
 
+static int has_cpu_kernel(const og_own_op *op) {
+  for (int32_t k = 0; k < op->info.kernel_count; ++k) {
+    opgraft_kernel_info kernel = {.struct_size = sizeof kernel};
+    opgraft_op_get_kernel(op->op, k, &kernel);
+    if (kernel.device == OG_CPU) return 1;
+  }
+  return 0;
+}
+
 const char *og_own_op_limit(const og_own_op *op) {
   for (int32_t i = 0; i < op->info.result_count; ++i)
     if (op->results[i].type == OPGRAFT_TYPE_INT)
       return "a result is a number, not a tensor";
+  for (int32_t t = 0; t < op->info.tensor_count; ++t) {
+    const uint32_t flags = op->tensor_params[t]->flags;
+    if ((flags & OPGRAFT_PARAM_MUTATED) == 0) continue;
+    if ((flags & OPGRAFT_PARAM_LIST) != 0) return "a tensor list is written";
+    if ((flags & OPGRAFT_PARAM_OPTIONAL) != 0)
+      return "an optional argument is written";
+  }
+  if (!has_cpu_kernel(op)) return "it has no kernel for the CPU";
   for (int32_t i = 0; i < op->info.attr_count; ++i)
     if (op->attr_params[i]->type == OPGRAFT_TYPE_DEVICE &&
         (op->attr_params[i]->flags & OPGRAFT_PARAM_OPTIONAL) == 0)

@@ -48,7 +48,7 @@ def readme_example() -> str:
 def modules(folder: pathlib.Path) -> pathlib.Path:
     """Those of cases.py."""
     (folder / "scale.c").write_text(readme_example())
-    for source in (folder / "scale.c", HERE / "kinds.c",
+    for source in (folder / "scale.c", HERE / "kinds.c", HERE / "limits.c",
                    ROOT / "tests/python/basics.c",
                    ROOT / "tests/python/corners.c"):
         module(source, folder / f"{source.stem}.so")

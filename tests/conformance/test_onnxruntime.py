@@ -241,6 +241,43 @@ def test_an_attribute_that_is_a_list(kinds: Any) -> None:
                           quiet())
 
 
+def test_values_that_onnx_has_not(kinds: Any) -> None:
+    with pytest.raises(ValueError, match="affine: a: ONNX has no None"):
+        kinds.node("affine", ["x", "y"], ["z"], a=None)
+    plain = dict(sizes=[1], factors=[0.5], flag=True)
+    with pytest.raises(ValueError, match="digest: flag: ONNX has no None"):
+        kinds.node("digest", ["x"], ["y"], sizes=[1], factors=[], flag=None)
+    assert len(kinds.node("digest", ["x"], ["y"], more=None,
+                          **plain).attribute) == 3
+    import ml_dtypes
+    import torch
+
+    for given in ("bf16", "bfloat16", torch.bfloat16, ml_dtypes.bfloat16,
+                  np.dtype(ml_dtypes.bfloat16)):
+        node = kinds.node("digest", ["x"], ["y"], kind=given, **plain)
+        assert {a.name: a.s for a in node.attribute}["kind"] == b"bf16"
+    for wrong in ("f33", torch.float8_e5m2):
+        with pytest.raises(ValueError, match="digest: kind: "):
+            kinds.node("digest", ["x"], ["y"], kind=wrong, **plain)
+
+
+def test_what_is_not_offered(modules: pathlib.Path) -> None:
+    limits = opgraft.onnx.load(modules / "limits.so")
+    assert set(limits.missing) == {"bump_", "touch", "first", "scaled", "lengths",
+                                   "product", "product_backward"}
+    with pytest.raises(ValueError, match="first is not offered in ONNX "
+                       "Runtime: its types have more than 64 choices"):
+        limits.node("first", ["x", "y", "z"], ["w"])
+    # Kernels whose types are a set: each choice is offered.
+    for onnx_type, dtype in ((TensorProto.DOUBLE, np.float64),
+                             (TensorProto.INT64, np.int64)):
+        session = limits.session(model(
+            limits, [limits.node("same", ["x"], ["y"])], {"x": [3]}, ["y"],
+            {"x": onnx_type}))
+        x = np.array([1, 2, 3], dtype)
+        assert np.array_equal(session.run(None, {"x": x})[0], x)
+
+
 def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
     """The dynamic loader gives the old object for a path that it knows."""
     text = build.readme_example()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from typing import Any, Sequence
 
+from .._base.dtypes import declared_dtype
 from .._base.shared import SharedObject, content
 from .._base.tables import Description
 
@@ -58,7 +59,8 @@ class Module:
                 f"{', '.join(self.descriptions)}")
         d = self.descriptions[op]
         given = {key: _attribute(d, key, value)
-                 for key, value in attributes.items() if value is not None}
+                 for key, value in attributes.items()
+                 if value is not None or not _has_none(d, key)}
         node = helper.make_node(op, list(inputs), list(outputs), name=name,
                                 domain=self.domain)
         node.attribute.extend(helper.make_attribute(key, value)
@@ -103,6 +105,15 @@ def _parameter(d: Description, name: str) -> dict[str, Any]:
     return d.params[index]
 
 
+def _has_none(d: Description, name: str) -> bool:
+    """Whether None is what a node without the attribute has."""
+    param = _parameter(d, name)
+    if param["optional"] and d.defaults[d.by_name[name]] is None:
+        return True
+    raise ValueError(f"{d.name}: {name}: ONNX has no None, and without the "
+                     "attribute its default stands")
+
+
 def _attribute(d: Description, name: str, value: Any) -> Any:
     """ONNX has 64-bit ints, 32-bit floats, texts, and lists of numbers."""
     param = _parameter(d, name)
@@ -121,6 +132,11 @@ def _attribute(d: Description, name: str, value: Any) -> Any:
         return value if isinstance(value, float) else int(value)
     if kind == "Device":
         raise ValueError(f"{d.name}: {name}: ONNX Runtime chooses the device")
+    if kind == "ScalarType":
+        try:
+            return declared_dtype(value)
+        except TypeError as error:
+            raise ValueError(f"{d.name}: {name}: {error}") from None
     return str(value)
 
 
