@@ -13,7 +13,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-HOSTS = "torch,jax,onnxruntime"
+# The names of hosts/hosts.def.
+HOSTS = ",".join(re.findall(
+    r"^HOST\((\w+),", (ROOT / "hosts/hosts.def").read_text(), re.M))
 
 
 def program() -> str:

@@ -346,3 +346,8 @@ def test_lists_that_are_too_long(kinds: Any) -> None:
     with pytest.raises(Exception, match="attribute factors: the lists and "
                        "texts of a call have more than 4096 bytes"):
         jax.block_until_ready(kinds.digest(x, [1], [0.5] * 600, False))
+
+
+def test_an_operator_that_is_missing(scale: Any) -> None:
+    with pytest.raises(ValueError, match="scale: there is no operator 9"):
+        scale._file.infer(9, [])

@@ -312,6 +312,27 @@ def test_many_sessions_in_turn(scale: Any) -> None:
         assert y.tolist() == [9, 16]
 
 
+def test_a_file_of_a_newer_abi(tmp_path: pathlib.Path) -> None:
+    """Its record is NULL for the adapters that were linked into it."""
+    (tmp_path / "later.c").write_text("""
+#include <opgraft/op.h>
+OG_EXPORT const og_module *opgraft_module(uint32_t max_abi);
+const og_module *opgraft_module(uint32_t max_abi) {
+  (void)max_abi;
+  return 0;
+}
+""")
+    path = tmp_path / "later.so"
+    subprocess.run([build.program(), "build", str(tmp_path / "later.c"), "-o",
+                    str(path), "--hosts", "onnxruntime", "--no-load"],
+                   check=True)
+    why = "compiled with headers newer than ABI 1"
+    with pytest.raises(ImportError, match=why):
+        opgraft.onnx.load(path)
+    with pytest.raises(Exception, match=why):
+        ort.SessionOptions().register_custom_ops_library(str(path))
+
+
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
     (tmp_path / "scale.c").write_text(build.readme_example())
     plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
