@@ -68,7 +68,7 @@ static int32_t name_find(inference *in, const char *name) {
   return in->name_count++;
 }
 
-// A rank that is unknown reads as 0, so a shape without sizes is none.
+// 0 for rank 0 too: an unknown rank reads as 0.
 static int shape_read(inference *in, void *info, og_tensor *out) {
   const char *names[OPGRAFT_RANK_MAX];
   int64_t *dims = in->dims + in->dims_used;

@@ -61,8 +61,9 @@ static void own_read(void) {
   if (record == NULL) {
     own.error.code = OG_VERSION;
     snprintf(own.error.text, sizeof own.error.text,
-             "the file was compiled with headers newer than ABI %u, which the "
-             "adapters in it have; build it again with one opgraft",
+             "the file was compiled with headers newer than ABI %u, the ABI of "
+             "the adapters that are linked into it; compile and link it with "
+             "one version of opgraft",
              OG_ABI_VERSION);
     return;
   }

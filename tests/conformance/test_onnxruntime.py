@@ -241,7 +241,7 @@ def test_an_attribute_that_is_a_list(kinds: Any) -> None:
                           quiet())
 
 
-def test_values_that_onnx_has_not(kinds: Any) -> None:
+def test_values_that_onnx_lacks(kinds: Any) -> None:
     with pytest.raises(ValueError, match="affine: a: ONNX has no None"):
         kinds.node("affine", ["x", "y"], ["z"], a=None)
     plain = dict(sizes=[1], factors=[0.5], flag=True)
