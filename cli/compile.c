@@ -188,8 +188,9 @@ static int result_check(const cli_compile_job *job, const char *temp) {
   const int count = opgraft_module_op_count(module);
   cli_note("%s: module %s, %d operator%s", job->output,
            opgraft_module_name(module), count, count == 1 ? "" : "s");
+  const bool is_noted = cli_hosts_note(temp, module, job->hosts);
   opgraft_module_release(module);
-  return CLI_OK;
+  return is_noted ? CLI_OK : CLI_FINDINGS;
 }
 
 static int compiler_run(const cli_compile_job *job, const char *temp) {

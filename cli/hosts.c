@@ -176,14 +176,40 @@ static void host_json(const cli_host *host, limit_fn limit,
   fputs("}}", stdout);
 }
 
-int cli_hosts_print(const char *path, const opgraft_module *module,
-                    bool is_json) {
+// NULL, and what is wrong printed, where it could not be loaded.
+static void *object_open(const char *path) {
   // A name without a folder is looked for on the system's path.
   char *full = realpath(path, NULL);
   void *object = dlopen(full != NULL ? full : path, RTLD_NOW | RTLD_LOCAL);
   free(full);
-  if (object == NULL)
-    return cli_error("%s: could not be loaded: %s", path, dlerror());
+  if (object == NULL) cli_error("%s: could not be loaded: %s", path, dlerror());
+  return object;
+}
+
+static void host_note(const cli_host *host, limit_fn limit,
+                      const opgraft_module *module) {
+  const int32_t count = opgraft_module_op_count(module);
+  for (int32_t i = 0; limit != NULL && i < count; ++i)
+    if (limit(i) != NULL)
+      cli_note("%s: without %s: %s", host->title,
+               opgraft_op_name(opgraft_module_op(module, i)), limit(i));
+}
+
+bool cli_hosts_note(const char *path, const opgraft_module *module,
+                    const cli_host *const *wanted) {
+  if (wanted == NULL || *wanted == NULL) return true;
+  void *object = object_open(path);
+  if (object == NULL) return false;
+  for (; *wanted != NULL; ++wanted)
+    host_note(*wanted, limit_find(object, *wanted), module);
+  dlclose(object);
+  return true;
+}
+
+int cli_hosts_print(const char *path, const opgraft_module *module,
+                    bool is_json) {
+  void *object = object_open(path);
+  if (object == NULL) return CLI_FAILED;
   if (is_json)
     printf("{\"module\": \"%s\", \"hosts\": [\n", opgraft_module_name(module));
   for (int i = 0; i < HOST_COUNT; ++i) {

@@ -24,6 +24,10 @@ bool cli_hosts_parse(const char *list,
 // the list the caller's; NULL, and what is wrong printed, where a library is
 // missing.
 char **cli_hosts_link(const cli_host *const *hosts);
+// Notes what the shared object at `path` lacks in each host of `wanted`; false,
+// and what is wrong printed, where it could not be loaded.
+bool cli_hosts_note(const char *path, const opgraft_module *module,
+                    const cli_host *const *wanted);
 // Which hosts the shared object at `path` serves, and what each lacks.
 // An exit code.
 int cli_hosts_print(const char *path, const opgraft_module *module,

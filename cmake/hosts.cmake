@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `opgraft build --hosts` links into a module: libopgraft_host.a, which
 # reads the module's own declarations and makes calls, and an adapter for each
-# host. Each is one line here and one of hosts/hosts.def.
+# row of hosts/hosts.def that has one.
 set(OPGRAFT_HOST_DIR lib/opgraft/hosts)  # below a prefix and a build folder
 
 function(opgraft_add_host_library target)
@@ -21,5 +21,10 @@ endfunction()
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hosts/shared/*.c)
 opgraft_add_host_library(opgraft_host $<TARGET_OBJECTS:og_objects> ${sources})
-opgraft_add_host(jax)
-opgraft_add_host(onnxruntime)
+set(OPGRAFT_HOSTS ${CMAKE_SOURCE_DIR}/hosts/hosts.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${OPGRAFT_HOSTS})
+file(STRINGS ${OPGRAFT_HOSTS} rows REGEX "^HOST\\(.*, 1,$")
+foreach(row ${rows})
+  string(REGEX REPLACE "^HOST\\(([a-z0-9_]+),.*" "\\1" name "${row}")
+  opgraft_add_host(${name})
+endforeach()

@@ -25,6 +25,7 @@ typedef enum xla_attr_kind {
 } xla_attr_kind;
 typedef enum xla_error {
   XLA_INVALID_ARGUMENT = 3,
+  XLA_RESOURCE_EXHAUSTED = 8,
   XLA_INTERNAL = 13
 } xla_error;
 

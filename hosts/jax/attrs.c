@@ -44,8 +44,11 @@ typedef struct reading {
 
 static void *room_take(og_jax_room *room, size_t count, size_t size) {
   const size_t begin = (room->used + 15) / 16 * 16;
-  if (begin > sizeof room->bytes || count > (sizeof room->bytes - begin) / size)
+  if (begin > sizeof room->bytes ||
+      count > (sizeof room->bytes - begin) / size) {
+    room->is_full = 1;
     return NULL;
+  }
   room->used = begin + count * size;
   return room->bytes + begin;
 }
@@ -161,6 +164,7 @@ static int array_get(const reading *r, const xla_array *array) {
 static int texts_get(const reading *r, char *text, size_t length) {
   size_t count = 0;
   for (size_t i = 0; i < length; ++i) count += text[i] == '\n';
+  if (length > 0 && text[length - 1] != '\n') return 0;
   const char **texts = room_take(r->room, count + 1, sizeof *texts);
   if (texts == NULL) return 0;
   r->out->kind = OG_ATTR_STRS;
@@ -175,27 +179,15 @@ static int texts_get(const reading *r, char *text, size_t length) {
   return 1;
 }
 
-static int dtype_get(const reading *r, const char *text) {
-  static const og_dtype known[] = {
-#define KNOWN(code, kind, bits) {kind, bits, 1},
-      XLA_TYPE_LIST(KNOWN)
-#undef KNOWN
-  };
-  for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
-    if (strcmp(og_own_dtype_name(known[i]), text) != 0) continue;
-    r->out->kind = OG_ATTR_DTYPE;
-    r->out->dtype = known[i];
-    return 1;
-  }
-  return 0;
-}
-
 static int text_get(const reading *r, const xla_span *span) {
   char *text = room_take(r->room, span->length + 1, 1);
   if (text == NULL) return 0;
   if (span->length > 0) memcpy(text, span->text, span->length);
   text[span->length] = '\0';
-  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) return dtype_get(r, text);
+  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) {
+    r->out->kind = OG_ATTR_DTYPE;
+    return og_own_dtype_find(text, &r->out->dtype);
+  }
   if (r->param->type != OPGRAFT_TYPE_STR) return 0;
   if ((r->param->flags & OPGRAFT_PARAM_LIST) != 0)
     return texts_get(r, text, span->length);
@@ -229,10 +221,57 @@ static int empty_get(const reading *r) {
                    r->param->type == OPGRAFT_TYPE_FLOAT ? &no_floats : &none);
 }
 
+static og_status wrong(const reading *r, const char *op, opgraft_error *error) {
+  const char *name = r->param->name;
+  error->code = OG_INVALID;
+  if (r->room->is_full)
+    snprintf(error->text, sizeof error->text,
+             "%s: attribute %s: the lists and texts of a call have more than "
+             "%zu bytes, the most in JAX; pass long ones as tensors",
+             op, name, sizeof r->room->bytes);
+  else
+    snprintf(error->text, sizeof error->text, "%s: attribute %s is not a %s%s",
+             op, name, opgraft_type_name(r->param->type),
+             (r->param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
+  return error->code;
+}
+
+// Whether `own` is an argument's name, alone or with a suffix that stands for a
+// value.
+static int is_name_of(const xla_span *own, const char *name) {
+  static const char *const suffixes[] = {"", ".none", ".empty"};
+  const size_t head = strlen(name);
+  if (own->length < head || memcmp(own->text, name, head) != 0) return 0;
+  for (int i = 0; i < 3; ++i)
+    if (own->length - head == strlen(suffixes[i]) &&
+        memcmp(own->text + head, suffixes[i], own->length - head) == 0)
+      return 1;
+  return 0;
+}
+
+static og_status names_check(const xla_attrs *attrs, const og_own_op *op,
+                             opgraft_error *error) {
+  for (int64_t i = 0; i < attrs->count; ++i) {
+    int is_known = is_name_of(attrs->names[i], "opgraft.given");
+    for (int32_t a = 0; !is_known && a < op->info.attr_count; ++a)
+      is_known = is_name_of(attrs->names[i], op->attr_params[a]->name);
+    if (is_known) continue;
+    error->code = OG_INVALID;
+    snprintf(error->text, sizeof error->text, "%s: has no attribute %.*s",
+             op->info.name, (int)attrs->names[i]->length,
+             attrs->names[i]->text);
+    return OG_INVALID;
+  }
+  return OG_OK;
+}
+
 og_status og_jax_attrs(const xla_attrs *attrs, og_host_call *call,
                        og_jax_room *room, opgraft_error *error) {
   const og_own_op *op = call->op;
+  const og_status status = names_check(attrs, op, error);
+  if (status != OG_OK) return status;
   room->used = 0;
+  room->is_full = 0;
   for (int32_t a = 0; a < op->info.attr_count; ++a) {
     const opgraft_param_info *param = op->attr_params[a];
     const reading r = {param, room, &call->frame.attr[a]};
@@ -244,13 +283,7 @@ og_status og_jax_attrs(const xla_attrs *attrs, og_host_call *call,
       *r.out = (og_attr){0};
     else if (find(attrs, param->name, ".empty") >= 0)
       is_right = empty_get(&r);
-    if (is_right) continue;
-    error->code = OG_INVALID;
-    snprintf(error->text, sizeof error->text,
-             "%s: attribute %s is not a %s, or longer than %zu bytes",
-             op->info.name, param->name, opgraft_type_name(param->type),
-             sizeof room->bytes);
-    return OG_INVALID;
+    if (!is_right) return wrong(&r, op->info.name, error);
   }
   return OG_OK;
 }

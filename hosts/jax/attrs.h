@@ -5,7 +5,7 @@
 // truth value, float an f64 or f32, lists an array of them, str and ScalarType
 // ("f32") a string, a complex Scalar an array of two. NAME.none stands for
 // None, where that is not the default, NAME.empty for an empty list. Without
-// either the default stands.
+// either the default stands. Any other name is an error.
 
 #ifndef OG_HOSTS_JAX_ATTRS_H
 #define OG_HOSTS_JAX_ATTRS_H
@@ -16,6 +16,7 @@
 // Memory of one call's lists and texts.
 typedef struct og_jax_room {
   size_t used;
+  int is_full;  // something did not fit
   _Alignas(16) char bytes[4096];
 } og_jax_room;
 

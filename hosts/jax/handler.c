@@ -35,10 +35,12 @@ static og_tensor tensor_of(const xla_buffer *buffer) {
 }
 
 static void *fail(const xla_frame *frame, const opgraft_error *error) {
-  const int is_ours = error->code == OG_KERNEL || error->code == OG_INTERNAL;
   xla_error_args args = {.struct_size = sizeof args,
                          .message = error->text,
-                         .code = is_ours ? XLA_INTERNAL : XLA_INVALID_ARGUMENT};
+                         .code = XLA_INVALID_ARGUMENT};
+  if (error->code == OG_KERNEL || error->code == OG_INTERNAL)
+    args.code = XLA_INTERNAL;
+  if (error->code == OG_MEMORY) args.code = XLA_RESOURCE_EXHAUSTED;
   return frame->api->error_create(&args);
 }
 
@@ -64,14 +66,16 @@ static og_status count_error(const cursor *c, const char *what, int64_t found,
   return OG_INVALID;
 }
 
+// Counts what is taken behind the end too; args_read compares at the end.
 static int64_t given_next(cursor *c) {
   if (c->given == NULL) return 1;
-  return c->given_used < c->given_count ? c->given[c->given_used++] : 0;
+  const int64_t at = c->given_used++;
+  return at < c->given_count ? c->given[at] : 0;
 }
 
 static const xla_buffer *arg_next(cursor *c) {
-  return c->arg < c->frame->args.count ? c->frame->args.buffers[c->arg++]
-                                       : NULL;
+  const int64_t at = c->arg++;
+  return at < c->frame->args.count ? c->frame->args.buffers[at] : NULL;
 }
 
 static og_status list_read(cursor *c, int32_t t) {
@@ -137,8 +141,9 @@ static og_status args_read(cursor *c) {
     const og_status status = tensor_read(c, t);
     if (status != OG_OK) return status;
   }
-  if (c->given == NULL && c->frame->args.count != count)
-    return count_error(c, "buffers", c->frame->args.count, count);
+  if (c->given != NULL && c->given_used != c->given_count)
+    return count_error(c, "entries of opgraft.given", c->given_count,
+                       c->given_used);
   if (c->arg != c->frame->args.count)
     return count_error(c, "buffers", c->frame->args.count, c->arg);
   return OG_OK;

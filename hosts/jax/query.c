@@ -29,18 +29,13 @@ API int64_t opgraft_jax_infer(int32_t op, const int64_t *words, int64_t count,
                               size_t size);
 
 int32_t opgraft_jax_open(char *text, size_t size) {
-  const og_own *own = og_own_get();
-  if (own->error.code == OG_OK) return own->op_count;
-  snprintf(text, size, "%s", own->error.text);
-  return -1;
+  return og_own_open(text, size);
 }
 
 const char *opgraft_jax_name(void) { return og_own_get()->name; }
 
 size_t opgraft_jax_describe(int32_t op, char *text, size_t size) {
-  const og_own *own = og_own_get();
-  if (op < 0 || op >= own->op_count) return 0;
-  return opgraft_op_describe(own->ops[op].op, text, size);
+  return og_own_describe(op, text, size);
 }
 
 // --- Words in ----------------------------------------------------------------
@@ -198,7 +193,11 @@ int64_t opgraft_jax_infer(int32_t op, const int64_t *words_in, int64_t count,
                           int64_t *out, int64_t out_size, char *text,
                           size_t size) {
   const og_own *own = og_own_get();
-  if (op < 0 || op >= own->op_count) return -1;
+  if (op < 0 || op >= own->op_count) {
+    snprintf(text, size, "%s: there is no operator %d",
+             own->error.code == OG_OK ? own->name : "the module", (int)op);
+    return -1;
+  }
   words w = {.word = words_in, .count = count};
   sink s = {.out = out, .size = out_size};
   og_host_call call;

@@ -52,6 +52,7 @@ enum {
         void **out_value))                                                     \
   SLOT(release_status, 93, (void *status))                                     \
   SLOT(release_info, 99, (void *info))                                         \
+  SLOT(release_domain, 101, (void *domain))                                    \
   SLOT(attr_floats, 162,                                                       \
        (const void *info, const char *name, float *out, size_t *size))         \
   SLOT(attr_ints, 163,                                                         \
@@ -76,7 +77,7 @@ ORT_SLOT_LIST(ORT_SLOT_TYPE)
 // The function of a table: ORT(api, get_rank)(info, &rank).
 #define ORT(api, name) ((ort_fn_##name)(api)[ORT_SLOT_##name])
 
-enum { ORT_INVALID_ARGUMENT = 2 };
+enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
 // How an input or output may be given.
 enum { ORT_REQUIRED = 0, ORT_OPTIONAL = 1, ORT_VARIADIC = 2 };
 // What attr_read reads.
@@ -88,22 +89,21 @@ enum {
   ORT_ATTR_STRING = 5,
 };
 
-// Element types, by ONNX's code.
-#define ORT_TYPE_LIST(X)      \
-  X(1, OG_CODE_FLOAT, 32)     \
-  X(2, OG_CODE_UINT, 8)       \
-  X(3, OG_CODE_INT, 8)        \
-  X(4, OG_CODE_UINT, 16)      \
-  X(5, OG_CODE_INT, 16)       \
-  X(6, OG_CODE_INT, 32)       \
-  X(7, OG_CODE_INT, 64)       \
-  X(9, OG_CODE_BOOL, 8)       \
-  X(10, OG_CODE_FLOAT, 16)    \
-  X(11, OG_CODE_FLOAT, 64)    \
-  X(12, OG_CODE_UINT, 32)     \
-  X(13, OG_CODE_UINT, 64)     \
-  X(14, OG_CODE_COMPLEX, 64)  \
-  X(15, OG_CODE_COMPLEX, 128) \
+// Element types, by ONNX's code. The runtime has no complex numbers: a custom
+// operator of such a type fails the registration of its domain.
+#define ORT_TYPE_LIST(X)   \
+  X(1, OG_CODE_FLOAT, 32)  \
+  X(2, OG_CODE_UINT, 8)    \
+  X(3, OG_CODE_INT, 8)     \
+  X(4, OG_CODE_UINT, 16)   \
+  X(5, OG_CODE_INT, 16)    \
+  X(6, OG_CODE_INT, 32)    \
+  X(7, OG_CODE_INT, 64)    \
+  X(9, OG_CODE_BOOL, 8)    \
+  X(10, OG_CODE_FLOAT, 16) \
+  X(11, OG_CODE_FLOAT, 64) \
+  X(12, OG_CODE_UINT, 32)  \
+  X(13, OG_CODE_UINT, 64)  \
   X(16, OG_CODE_BFLOAT, 16)
 enum { ORT_TYPES = 17 };
 

@@ -113,8 +113,8 @@ og_ort_source og_ort_infer_source(ort_api api, const void *context) {
 
 // --- Values ------------------------------------------------------------------
 
-// An attribute on its way. Each reader returns 1 (read), 0 (missing), -1 (out
-// of memory or of a kind that does not fit).
+// An attribute on its way. Each reader returns READ_OK, or what is wrong.
+enum { READ_MISSING = 0, READ_OK = 1, READ_MISFIT = -1, READ_NO_MEMORY = -2 };
 typedef struct reading {
   const opgraft_param_info *param;
   const og_ort_source *source;
@@ -124,73 +124,70 @@ typedef struct reading {
 
 static int ints_read(const reading *r, int32_t kind) {
   size_t size = 0;
-  if (!r->source->get_ints(r->source, r->param->name, NULL, &size)) return 0;
+  if (!r->source->get_ints(r->source, r->param->name, NULL, &size))
+    return READ_MISSING;
   int64_t *ints = calloc(size + 1, sizeof *ints);
   *r->memory = ints;
-  if (ints == NULL) return -1;
+  if (ints == NULL) return READ_NO_MEMORY;
   if (size > 0 && !r->source->get_ints(r->source, r->param->name, ints, &size))
-    return -1;
+    return READ_MISFIT;
   r->out->kind = kind;
   r->out->count = (int64_t)size;
   r->out->ints = ints;
-  return 1;
+  return READ_OK;
 }
 
 static int floats_read(const reading *r) {
   size_t size = 0;
-  if (!r->source->get_floats(r->source, r->param->name, NULL, &size)) return 0;
+  if (!r->source->get_floats(r->source, r->param->name, NULL, &size))
+    return READ_MISSING;
   double *floats = calloc(size + 1, sizeof *floats + sizeof(float));
   *r->memory = floats;
-  if (floats == NULL) return -1;
+  if (floats == NULL) return READ_NO_MEMORY;
   float *narrow = (float *)(void *)(floats + size + 1);
   if (size > 0 &&
       !r->source->get_floats(r->source, r->param->name, narrow, &size))
-    return -1;
+    return READ_MISFIT;
   for (size_t i = 0; i < size; ++i) floats[i] = (double)narrow[i];
   r->out->kind = OG_ATTR_FLOATS;
   r->out->count = (int64_t)size;
   r->out->floats = floats;
-  return 1;
-}
-
-static int dtype_read(const reading *r, const char *text) {
-  for (int i = 0; i < ORT_TYPES; ++i) {
-    const og_dtype dtype = og_ort_dtype(i);
-    if (dtype.lanes != 1 || strcmp(og_own_dtype_name(dtype), text) != 0)
-      continue;
-    r->out->kind = OG_ATTR_DTYPE;
-    r->out->dtype = dtype;
-    return 1;
-  }
-  return -1;
+  return READ_OK;
 }
 
 static int text_read(const reading *r) {
   size_t size = 0;
-  if (!r->source->get_text(r->source, r->param->name, NULL, &size)) return 0;
+  if (!r->source->get_text(r->source, r->param->name, NULL, &size))
+    return READ_MISSING;
   char *text = calloc(size + 1, 1);
   *r->memory = text;
-  if (text == NULL) return -1;
-  if (!r->source->get_text(r->source, r->param->name, text, &size)) return -1;
-  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) return dtype_read(r, text);
+  if (text == NULL) return READ_NO_MEMORY;
+  if (!r->source->get_text(r->source, r->param->name, text, &size))
+    return READ_MISFIT;
+  if (r->param->type == OPGRAFT_TYPE_SCALAR_TYPE) {
+    r->out->kind = OG_ATTR_DTYPE;
+    return og_own_dtype_find(text, &r->out->dtype) ? READ_OK : READ_MISFIT;
+  }
   r->out->kind = OG_ATTR_STR;
   r->out->count = (int64_t)strlen(text);
   r->out->s = text;
-  return 1;
+  return READ_OK;
 }
 
 static int int_read(const reading *r, int32_t kind) {
-  if (!r->source->get_int(r->source, r->param->name, &r->out->i)) return 0;
+  if (!r->source->get_int(r->source, r->param->name, &r->out->i))
+    return READ_MISSING;
   r->out->kind = kind;
-  return 1;
+  return READ_OK;
 }
 
 static int float_read(const reading *r) {
   float value = 0;
-  if (!r->source->get_float(r->source, r->param->name, &value)) return 0;
+  if (!r->source->get_float(r->source, r->param->name, &value))
+    return READ_MISSING;
   r->out->kind = OG_ATTR_FLOAT;
   r->out->f = (double)value;
-  return 1;
+  return READ_OK;
 }
 
 static int value_read(const reading *r) {
@@ -206,15 +203,15 @@ static int value_read(const reading *r) {
     case OPGRAFT_TYPE_SCALAR:
       if (is_list) return floats_read(r);
       is_read = float_read(r);
-      if (is_read != 0) return is_read;
+      if (is_read != READ_MISSING) return is_read;
       is_read = int_read(r, OG_ATTR_INT);
-      if (is_read == 1 && r->param->type == OPGRAFT_TYPE_FLOAT) {
+      if (is_read == READ_OK && r->param->type == OPGRAFT_TYPE_FLOAT) {
         r->out->kind = OG_ATTR_FLOAT;
         r->out->f = (double)r->out->i;
       }
       return is_read;
     case OPGRAFT_TYPE_DEVICE:  // the host's choice
-      return 0;
+      return READ_MISSING;
     default:
       return text_read(r);
   }
@@ -229,7 +226,27 @@ static int is_of_another_kind(const reading *r) {
   float real;
   size_t size = 0;
   return s->get_int(s, name, &number) || s->get_float(s, name, &real) ||
-         s->get_text(s, name, NULL, &size);
+         s->get_text(s, name, NULL, &size) ||
+         s->get_ints(s, name, NULL, &size) ||
+         s->get_floats(s, name, NULL, &size);
+}
+
+static og_status wrong(const og_own_op *op, const opgraft_param_info *param,
+                       int is_read, opgraft_error *error) {
+  const char *name = op->info.name;
+  error->code = is_read == READ_NO_MEMORY ? OG_MEMORY : OG_INVALID;
+  if (is_read == READ_NO_MEMORY)
+    snprintf(error->text, sizeof error->text, "%s: out of memory", name);
+  else if (is_read == READ_MISSING)
+    snprintf(error->text, sizeof error->text,
+             "%s: attribute %s is missing, and has no default", name,
+             param->name);
+  else
+    snprintf(error->text, sizeof error->text,
+             "%s: attribute %s could not be read as a %s%s", name, param->name,
+             opgraft_type_name(param->type),
+             (param->flags & OPGRAFT_PARAM_LIST) != 0 ? "[]" : "");
+  return error->code;
 }
 
 og_status og_ort_attrs_read(const og_own_op *op, const og_ort_source *source,
@@ -240,21 +257,12 @@ og_status og_ort_attrs_read(const og_own_op *op, const og_ort_source *source,
     const reading r = {op->attr_params[a], source, &value,
                        &out_attrs->memory[a]};
     int is_read = value_read(&r);
-    if (is_read == 0 && is_of_another_kind(&r)) is_read = -1;
-    out_attrs->attr[a] = is_read == 1 ? value : r.param->default_value;
-    if (is_read == 0 && (r.param->flags & GIVEN_NOT) == 0) {
-      error->code = OG_INVALID;
-      snprintf(error->text, sizeof error->text,
-               "%s: attribute %s is missing, and has no default", op->info.name,
-               r.param->name);
-      return OG_INVALID;
-    }
-    if (is_read >= 0) continue;
-    error->code = OG_INVALID;
-    snprintf(error->text, sizeof error->text,
-             "%s: attribute %s could not be read as a %s", op->info.name,
-             r.param->name, opgraft_type_name(r.param->type));
-    return OG_INVALID;
+    if (is_read == READ_MISSING && is_of_another_kind(&r))
+      is_read = READ_MISFIT;
+    out_attrs->attr[a] = is_read == READ_OK ? value : r.param->default_value;
+    if (is_read < 0 ||
+        (is_read == READ_MISSING && (r.param->flags & GIVEN_NOT) == 0))
+      return wrong(op, r.param, is_read, error);
   }
   return OG_OK;
 }

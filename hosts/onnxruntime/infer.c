@@ -3,12 +3,17 @@
 //
 // A rule runs on numbers only, so it runs on several: each name gets a size of
 // its own, another one each time. A result's size that stays the same is that
-// number, one that is always a name's is the name, any other is unknown, and
-// ONNX has no form for more. Where the rule refuses (two names may stand for
-// one size) nothing is said of the shape; a run then says what is wrong.
+// number, one that is always a name's is the name, any other is unknown and
+// gets a name of its own: ONNX Runtime takes a size without a name for a
+// number. Where the rule refuses (two names may stand for one size), or an
+// input's rank is unknown, nothing is inferred; a run then says what is wrong.
+//
+// Invariant: og_ort_infer returns NULL. ONNX Runtime drops the status that
+// inference returns, and would leak it.
 
 #include "onnxruntime/infer.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +22,13 @@
 #include "onnxruntime/kernel.h"
 #include "shared/call.h"
 
-enum { TRIALS = 3, NAMES_MAX = 64, SHAPES_MAX = OPGRAFT_ARG_MAX * 8 };
+enum {
+  TRIALS = 3,
+  NAMES_MAX = 64,
+  INPUTS_MAX = OPGRAFT_ARG_MAX + OG_HOST_ENTRIES_MAX,
+  SHAPES_MAX = INPUTS_MAX * 8,
+  UNKNOWN_BYTES = 32,
+};
 
 typedef struct inference {
   ort_api api;
@@ -26,25 +37,26 @@ typedef struct inference {
   og_ort_attrs attrs;
   const char *names[NAMES_MAX];  // "" for a size without a name
   int32_t name_count;
-  og_tensor inputs[OPGRAFT_ARG_MAX];
-  int is_given[OPGRAFT_ARG_MAX];
+  og_tensor inputs[INPUTS_MAX];
+  int is_given[INPUTS_MAX];
   int64_t dims[SHAPES_MAX];  // sizes, or -1 - name
   int32_t dims_used;
   // By trial, the results one after the other: rank, sizes.
   int64_t results[TRIALS][SHAPES_MAX];
 } inference;
 
-// Sizes that no rule of thumb meets: far apart, and prime.
+// Sizes that no rule of thumb meets: far apart, prime, and small enough that
+// the bytes of four of them multiplied are a size.
 static int64_t name_size(int32_t name, int trial) {
-  static const int64_t primes[TRIALS] = {10007, 20011, 40009};
+  static const int64_t primes[TRIALS] = {1009, 2003, 4001};
   return primes[trial] + (int64_t)name * (2 * trial + 101);
 }
 
-static void *refuse(const inference *in, const char *text) {
-  opgraft_error error = {.code = OG_UNSUPPORTED};
-  snprintf(error.text, sizeof error.text, "%s: %s", in->form->op->info.name,
-           text);
-  return og_ort_fail(in->api, &error);
+// Functions that end in a number return 1 where inference goes on.
+static int is_ok(const inference *in, void *status) {
+  if (status == NULL) return 1;
+  ORT(in->api, release_status)(status);
+  return 0;
 }
 
 // The number of a name; one without a name is a new one each time.
@@ -56,24 +68,26 @@ static int32_t name_find(inference *in, const char *name) {
   return in->name_count++;
 }
 
-static void *shape_read(inference *in, void *info, og_tensor *out) {
+// 0 for rank 0 too: an unknown rank reads as 0.
+static int shape_read(inference *in, void *info, og_tensor *out) {
   const char *names[OPGRAFT_RANK_MAX];
   int64_t *dims = in->dims + in->dims_used;
   size_t rank = 0;
   int type = 0;
-  void *status = ORT(in->api, get_rank)(info, &rank);
-  if (status == NULL) status = ORT(in->api, get_type)(info, &type);
-  if (status != NULL) return status;
-  if (rank > OPGRAFT_RANK_MAX || (size_t)in->dims_used + rank > SHAPES_MAX)
-    return refuse(in, "the inputs have too many dims to infer shapes");
-  status = ORT(in->api, get_dims)(info, dims, rank);
-  if (status == NULL) status = ORT(in->api, get_symbols)(info, names, rank);
-  if (status != NULL) return status;
+  if (!is_ok(in, ORT(in->api, get_rank)(info, &rank)) ||
+      !is_ok(in, ORT(in->api, get_type)(info, &type)))
+    return 0;
+  if (rank == 0 || rank > OPGRAFT_RANK_MAX ||
+      (size_t)in->dims_used + rank > SHAPES_MAX)
+    return 0;
+  if (!is_ok(in, ORT(in->api, get_dims)(info, dims, rank)) ||
+      !is_ok(in, ORT(in->api, get_symbols)(info, names, rank)))
+    return 0;
   for (size_t i = 0; i < rank; ++i) {
     const char *name = names[i] != NULL ? names[i] : "";
     if (dims[i] > 0 || (dims[i] == 0 && name[0] == '\0')) continue;
     const int32_t found = name_find(in, name);
-    if (found < 0) return refuse(in, "the inputs have too many sizes");
+    if (found < 0) return 0;
     dims[i] = -1 - found;
   }
   in->dims_used += (int32_t)rank;
@@ -81,31 +95,32 @@ static void *shape_read(inference *in, void *info, og_tensor *out) {
                      .ndim = (int32_t)rank,
                      .dtype = og_ort_dtype(type),
                      .shape = dims};
-  return NULL;
+  return 1;
 }
 
-static void *inputs_read(inference *in, size_t count) {
-  for (size_t i = 0; i < count && i < OPGRAFT_ARG_MAX; ++i) {
+static int inputs_read(inference *in) {
+  size_t count = 0;
+  if (!is_ok(in, ORT(in->api, infer_count)(in->context, &count)) ||
+      count > INPUTS_MAX)
+    return 0;
+  for (size_t i = 0; i < count; ++i) {
     void *info = NULL;
-    void *status = ORT(in->api, infer_input)(in->context, i, &info);
-    if (status != NULL) return status;
+    if (!is_ok(in, ORT(in->api, infer_input)(in->context, i, &info))) return 0;
     if (info == NULL) continue;
-    status = shape_read(in, info, &in->inputs[i]);
-    if (status != NULL) return status;
+    if (!shape_read(in, info, &in->inputs[i])) return 0;
     in->is_given[i] = 1;
   }
-  return NULL;
+  return 1;
 }
 
 // --- Trials ------------------------------------------------------------------
 
 static og_status trial_infer(const inference *in, og_host_call *call,
-                             const int64_t *dims, size_t count,
-                             opgraft_error *error) {
+                             const int64_t *dims, opgraft_error *error) {
   const og_own_op *op = in->form->op;
-  for (size_t i = 0; i < count; ++i) {
+  for (int32_t i = 0; i < INPUTS_MAX; ++i) {
     const int32_t last = op->info.tensor_count - 1;
-    const int32_t t = (int32_t)i < last ? (int32_t)i : last;
+    const int32_t t = i < last ? i : last;
     if (!in->is_given[i] || t < 0) continue;
     og_tensor tensor = in->inputs[i];
     const int64_t *own = dims + (tensor.shape - in->dims);
@@ -132,7 +147,7 @@ static int result_keep(int64_t *results, int32_t *used,
 }
 
 // 0 where the rule refuses these sizes.
-static int trial_run(inference *in, int trial, size_t count) {
+static int trial_run(inference *in, int trial) {
   int64_t dims[SHAPES_MAX];
   const og_own_op *op = in->form->op;
   opgraft_error error = {.code = OG_OK};
@@ -142,7 +157,7 @@ static int trial_run(inference *in, int trial, size_t count) {
     dims[i] = in->dims[i] >= 0 ? in->dims[i]
                                : name_size((int32_t)(-1 - in->dims[i]), trial);
   og_host_begin(&call, op);
-  int is_kept = trial_infer(in, &call, dims, count, &error) == OG_OK;
+  int is_kept = trial_infer(in, &call, dims, &error) == OG_OK;
   for (int32_t i = 0; is_kept && i < op->info.fresh_count; ++i)
     is_kept = result_keep(in->results[trial], &used, &call.frame.fresh[i]);
   for (int32_t m = 0; is_kept && m < op->info.mutated_count; ++m)
@@ -169,43 +184,56 @@ static int64_t size_find(const inference *in, int32_t at, const char **name) {
 
 // --- Results -----------------------------------------------------------------
 
-static void *output_set(const inference *in, int32_t index, int32_t at,
-                        int64_t rank) {
-  int64_t dims[OPGRAFT_RANK_MAX];
-  const char *names[OPGRAFT_RANK_MAX];
-  void *info = NULL;
-  // The first size of a result that the kernel finds is a bound.
-  const int is_found_late =
-      (in->form->op->info.flags & OPGRAFT_OP_DATA_DEPENDENT) != 0;
-  for (int32_t i = 0; i < rank; ++i) dims[i] = size_find(in, at + i, &names[i]);
-  if (is_found_late && rank > 0 && index < in->form->op->info.fresh_count) {
-    dims[0] = -1;
-    names[0] = "";
-  }
-  void *status = ORT(in->api, create_info)(&info);
-  if (status != NULL) return status;
-  status = ORT(in->api, set_type)(info, in->form->output_types[index]);
-  if (status == NULL) status = ORT(in->api, set_dims)(info, dims, (size_t)rank);
-  if (status == NULL)
-    status = ORT(in->api, set_symbols)(info, names, (size_t)rank);
-  if (status == NULL)
-    status = ORT(in->api, infer_output)(in->context, (size_t)index, info);
-  ORT(in->api, release_info)(info);
-  return status;
+// A name that no other size of the process has.
+static const char *unknown_name(char out[UNKNOWN_BYTES]) {
+  static atomic_uint count;
+  snprintf(out, UNKNOWN_BYTES, "opgraft_unknown_%u",
+           atomic_fetch_add_explicit(&count, 1, memory_order_relaxed));
+  return out;
 }
 
-static void *outputs_set(const inference *in) {
+static void sizes_find(const inference *in, int32_t index, int32_t at,
+                       int32_t rank, int64_t *dims, const char **names) {
+  for (int32_t i = 0; i < rank; ++i) dims[i] = size_find(in, at + i, &names[i]);
+  // The first size of a result that the kernel finds is a bound.
+  if ((in->form->op->info.flags & OPGRAFT_OP_DATA_DEPENDENT) == 0 ||
+      rank == 0 || index >= in->form->op->info.fresh_count)
+    return;
+  dims[0] = -1;
+  names[0] = "";
+}
+
+static int output_set(const inference *in, int32_t index, int32_t at,
+                      int32_t rank) {
+  int64_t dims[OPGRAFT_RANK_MAX];
+  const char *names[OPGRAFT_RANK_MAX];
+  char unknown[OPGRAFT_RANK_MAX][UNKNOWN_BYTES];
+  const size_t count = (size_t)rank;
+  const ort_api api = in->api;
+  void *info = NULL;
+  sizes_find(in, index, at, rank, dims, names);
+  for (int32_t i = 0; i < rank; ++i)
+    if (dims[i] < 0 && names[i][0] == '\0') names[i] = unknown_name(unknown[i]);
+  if (!is_ok(in, ORT(api, create_info)(&info))) return 0;
+  const int is_set =
+      is_ok(in, ORT(api, set_type)(info, in->form->output_types[index])) &&
+      is_ok(in, ORT(api, set_dims)(info, dims, count)) &&
+      is_ok(in, ORT(api, set_symbols)(info, names, count)) &&
+      is_ok(in, ORT(api, infer_output)(in->context, (size_t)index, info));
+  ORT(api, release_info)(info);
+  return is_set;
+}
+
+static void outputs_set(const inference *in) {
   int32_t at = 0;
   for (int32_t i = 0; i < in->form->output_count; ++i) {
     const int64_t rank = in->results[0][at++];
     for (int k = 1; k < TRIALS; ++k)
-      if (in->results[k][at - 1] != rank) return NULL;
-    if (rank > OPGRAFT_RANK_MAX) return NULL;
-    void *status = output_set(in, i, at, rank);
-    if (status != NULL) return status;
+      if (in->results[k][at - 1] != rank) return;
+    if (rank > OPGRAFT_RANK_MAX || !output_set(in, i, at, (int32_t)rank))
+      return;
     at += (int32_t)rank;
   }
-  return NULL;
 }
 
 // ONNX Runtime asks the first custom operator of a name, whichever the types
@@ -215,7 +243,7 @@ static const og_ort_op *form_find(const inference *in) {
   for (int32_t f = 0; f < in->form->form_count; ++f) {
     const og_ort_op *form = &in->form->forms[f];
     int is_right = 1;
-    for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
+    for (int32_t i = 0; i < INPUTS_MAX; ++i)
       if (in->is_given[i])
         is_right &= form->input_types[i < last ? i : last] ==
                     og_ort_type(in->inputs[i].dtype);
@@ -224,20 +252,17 @@ static const og_ort_op *form_find(const inference *in) {
   return NULL;
 }
 
-static void *infer(inference *in) {
+static void infer(inference *in) {
   opgraft_error error = {.code = OG_OK};
   const og_ort_source source = og_ort_infer_source(in->api, in->context);
-  size_t count = 0;
-  void *status = ORT(in->api, infer_count)(in->context, &count);
-  if (status == NULL) status = inputs_read(in, count);
-  if (status != NULL) return status;
+  if (!inputs_read(in)) return;
   in->form = form_find(in);
-  if (in->form == NULL) return NULL;
-  if (og_ort_attrs_read(in->form->op, &source, &in->attrs, &error) != OG_OK)
-    return og_ort_fail(in->api, &error);
+  if (in->form == NULL ||
+      og_ort_attrs_read(in->form->op, &source, &in->attrs, &error) != OG_OK)
+    return;
   for (int k = 0; k < TRIALS; ++k)
-    if (!trial_run(in, k, count)) return NULL;
-  return outputs_set(in);
+    if (!trial_run(in, k)) return;
+  outputs_set(in);
 }
 
 void *og_ort_infer(const ort_custom_op *op, void *context) {
@@ -247,8 +272,8 @@ void *og_ort_infer(const ort_custom_op *op, void *context) {
   in->api = form->api;
   in->context = context;
   in->form = form;
-  void *status = infer(in);
+  infer(in);
   og_ort_attrs_reset(&in->attrs);
   free(in);
-  return status;
+  return NULL;
 }

@@ -34,12 +34,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t reply(int32_t n, int **out_inputs, int **out_outputs) {
   const answer *own = &answers[n];
   const size_t bytes = (size_t)own->count * sizeof(int);
-  *out_inputs = malloc(bytes);
-  *out_outputs = malloc(bytes);
-  if (*out_inputs == NULL || *out_outputs == NULL) return 0;
-  memcpy(*out_inputs, own->inputs, bytes);
-  memcpy(*out_outputs, own->outputs, bytes);
-  return (size_t)own->count;
+  int *inputs = malloc(bytes), *outputs = malloc(bytes);
+  const int is_made = inputs != NULL && outputs != NULL;
+  if (is_made) {
+    memcpy(inputs, own->inputs, bytes);
+    memcpy(outputs, own->outputs, bytes);
+  } else {  // ONNX Runtime releases nothing where there is nothing
+    free(inputs);
+    free(outputs);
+  }
+  *out_inputs = is_made ? inputs : NULL;
+  *out_outputs = is_made ? outputs : NULL;
+  return is_made ? (size_t)own->count : 0;
 }
 
 static void release(int *inputs, int *outputs) {

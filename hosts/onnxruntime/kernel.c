@@ -17,7 +17,10 @@ typedef struct kernel {
 } kernel;
 
 void *og_ort_fail(ort_api api, const opgraft_error *error) {
-  return ORT(api, create_status)(ORT_INVALID_ARGUMENT, error->text);
+  const int is_ours = error->code == OG_MEMORY || error->code == OG_KERNEL ||
+                      error->code == OG_INTERNAL;
+  return ORT(api, create_status)(is_ours ? ORT_FAIL : ORT_INVALID_ARGUMENT,
+                                 error->text);
 }
 
 static void *no_memory(ort_api api, const og_own_op *op) {
@@ -117,7 +120,13 @@ static void *output_make(run *r, size_t index, const og_tensor *tensor,
   void *value = NULL;
   void *status = ORT(api, output)(r->context, index, tensor->shape,
                                   (size_t)tensor->ndim, &value);
-  return status != NULL ? status : ORT(api, tensor_data)(value, out_data);
+  if (status != NULL) return status;
+  if (value != NULL) return ORT(api, tensor_data)(value, out_data);
+  r->error.code = OG_INVALID;
+  snprintf(r->error.text, sizeof r->error.text,
+           "%s: output %zu has no name in the model; name every output",
+           r->kernel->op->info.name, index);
+  return refuse(r);
 }
 
 static void *list_read(run *r, int32_t t) {

@@ -18,25 +18,21 @@
 API void *RegisterCustomOps(void *options, const ort_api_base *base);
 // Why operator `op` is not offered; NULL where it is.
 API const char *opgraft_limit_onnxruntime(int32_t op);
-// The domain; NULL, and why in `text`, where a declaration is wrong.
-API const char *opgraft_onnxruntime_open(int32_t *out_count, char *text,
-                                         size_t size);
+// The number of operators, or -1 and why in `text`.
+API int32_t opgraft_onnxruntime_open(char *text, size_t size);
+// The domain, once opgraft_onnxruntime_open has not failed.
+API const char *opgraft_onnxruntime_name(void);
 // The declaration as JSON, as opgraft_op_describe has it.
 API size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size);
 
-const char *opgraft_onnxruntime_open(int32_t *out_count, char *text,
-                                     size_t size) {
-  const og_own *module = og_own_get();
-  *out_count = module->op_count;
-  if (module->error.code == OG_OK) return module->name;
-  snprintf(text, size, "%s", module->error.text);
-  return NULL;
+int32_t opgraft_onnxruntime_open(char *text, size_t size) {
+  return og_own_open(text, size);
 }
 
+const char *opgraft_onnxruntime_name(void) { return og_own_get()->name; }
+
 size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size) {
-  const og_own *module = og_own_get();
-  if (op < 0 || op >= module->op_count) return 0;
-  return opgraft_op_describe(module->ops[op].op, text, size);
+  return og_own_describe(op, text, size);
 }
 
 const char *opgraft_limit_onnxruntime(int32_t op) {
@@ -175,6 +171,7 @@ static void *registration_get(ort_api api, uint32_t level,
   r->api = api;
   void *status = ops_add(r, og_own_get(), level);
   if (status != NULL) {
+    if (r->domain != NULL) ORT(api, release_domain)(r->domain);
     free(r->ops);
     free(r);
     return status;

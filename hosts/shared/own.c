@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shared/record.h"
 
@@ -56,8 +57,17 @@ static int op_read(og_own_op *op) {
 }
 
 static void own_read(void) {
-  if (opgraft_module_wrap(og_own_record(), &module, &own.error) != OG_OK)
+  const og_module *record = og_own_record();
+  if (record == NULL) {
+    own.error.code = OG_VERSION;
+    snprintf(own.error.text, sizeof own.error.text,
+             "the file was compiled with headers newer than ABI %u, the ABI of "
+             "the adapters that are linked into it; compile and link it with "
+             "one version of opgraft",
+             OG_ABI_VERSION);
     return;
+  }
+  if (opgraft_module_wrap(record, &module, &own.error) != OG_OK) return;
   const int32_t count = opgraft_module_op_count(module);
   own.name = opgraft_module_name(module);
   own.ops = calloc((size_t)count, sizeof *own.ops);
@@ -88,30 +98,72 @@ __attribute__((destructor)) static void own_drop(void) {
   if (module != NULL) opgraft_module_release(module);
 }
 
+int32_t og_own_open(char *text, size_t size) {
+  if (og_own_get()->error.code == OG_OK) return own.op_count;
+  snprintf(text, size, "%s", own.error.text);
+  return -1;
+}
+
+size_t og_own_describe(int32_t op, char *text, size_t size) {
+  if (op < 0 || op >= og_own_get()->op_count) return 0;
+  return opgraft_op_describe(own.ops[op].op, text, size);
+}
+
+// --- Types by name -----------------------------------------------------------
+
+static const struct {
+  og_dtype dtype;
+  const char *name;
+} dtypes[] = {
+    {{OG_CODE_FLOAT, 16, 1}, "f16"},     {{OG_CODE_BFLOAT, 16, 1}, "bf16"},
+    {{OG_CODE_FLOAT, 32, 1}, "f32"},     {{OG_CODE_FLOAT, 64, 1}, "f64"},
+    {{OG_CODE_INT, 8, 1}, "i8"},         {{OG_CODE_INT, 16, 1}, "i16"},
+    {{OG_CODE_INT, 32, 1}, "i32"},       {{OG_CODE_INT, 64, 1}, "i64"},
+    {{OG_CODE_UINT, 8, 1}, "u8"},        {{OG_CODE_UINT, 16, 1}, "u16"},
+    {{OG_CODE_UINT, 32, 1}, "u32"},      {{OG_CODE_UINT, 64, 1}, "u64"},
+    {{OG_CODE_BOOL, 8, 1}, "bool"},      {{OG_CODE_COMPLEX, 64, 1}, "c64"},
+    {{OG_CODE_COMPLEX, 128, 1}, "c128"},
+};
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
 const char *og_own_dtype_name(og_dtype dtype) {
-  static const struct {
-    og_dtype dtype;
-    const char *name;
-  } table[] = {
-      {{OG_CODE_FLOAT, 16, 1}, "f16"},     {{OG_CODE_BFLOAT, 16, 1}, "bf16"},
-      {{OG_CODE_FLOAT, 32, 1}, "f32"},     {{OG_CODE_FLOAT, 64, 1}, "f64"},
-      {{OG_CODE_INT, 8, 1}, "i8"},         {{OG_CODE_INT, 16, 1}, "i16"},
-      {{OG_CODE_INT, 32, 1}, "i32"},       {{OG_CODE_INT, 64, 1}, "i64"},
-      {{OG_CODE_UINT, 8, 1}, "u8"},        {{OG_CODE_UINT, 16, 1}, "u16"},
-      {{OG_CODE_UINT, 32, 1}, "u32"},      {{OG_CODE_UINT, 64, 1}, "u64"},
-      {{OG_CODE_BOOL, 8, 1}, "bool"},      {{OG_CODE_COMPLEX, 64, 1}, "c64"},
-      {{OG_CODE_COMPLEX, 128, 1}, "c128"},
-  };
-  for (size_t i = 0; i < sizeof table / sizeof *table; ++i)
-    if (table[i].dtype.code == dtype.code && table[i].dtype.bits == dtype.bits)
-      return table[i].name;
+  for (int i = 0; i < DTYPES; ++i)
+    if (dtypes[i].dtype.code == dtype.code &&
+        dtypes[i].dtype.bits == dtype.bits)
+      return dtypes[i].name;
   return NULL;
+}
+
+int og_own_dtype_find(const char *name, og_dtype *out_dtype) {
+  for (int i = 0; i < DTYPES; ++i) {
+    if (strcmp(dtypes[i].name, name) != 0) continue;
+    *out_dtype = dtypes[i].dtype;
+    return 1;
+  }
+  return 0;
+}
+
+static int has_cpu_kernel(const og_own_op *op) {
+  for (int32_t k = 0; k < op->info.kernel_count; ++k) {
+    opgraft_kernel_info kernel = {.struct_size = sizeof kernel};
+    opgraft_op_get_kernel(op->op, k, &kernel);
+    if (kernel.device == OG_CPU) return 1;
+  }
+  return 0;
 }
 
 const char *og_own_op_limit(const og_own_op *op) {
   for (int32_t i = 0; i < op->info.result_count; ++i)
     if (op->results[i].type == OPGRAFT_TYPE_INT)
       return "a result is a number, not a tensor";
+  for (int32_t t = 0; t < op->info.tensor_count; ++t) {
+    const uint32_t flags = op->tensor_params[t]->flags;
+    if ((flags & OPGRAFT_PARAM_MUTATED) == 0) continue;
+    if ((flags & OPGRAFT_PARAM_LIST) != 0) return "a tensor list is written";
+    if ((flags & OPGRAFT_PARAM_OPTIONAL) != 0)
+      return "an optional argument is written";
+  }
+  if (!has_cpu_kernel(op)) return "it has no kernel for the CPU";
   for (int32_t i = 0; i < op->info.attr_count; ++i)
     if (op->attr_params[i]->type == OPGRAFT_TYPE_DEVICE &&
         (op->attr_params[i]->flags & OPGRAFT_PARAM_OPTIONAL) == 0)

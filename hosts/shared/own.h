@@ -31,8 +31,16 @@ typedef struct og_own {
 // Never NULL; lives as long as the file is mapped.
 const og_own *og_own_get(void);
 
+// The number of operators; -1 and why in `text` where a declaration is wrong.
+int32_t og_own_open(char *text, size_t size);
+// The declaration as JSON, as opgraft_op_describe has it; 0 where there is no
+// such operator.
+size_t og_own_describe(int32_t op, char *text, size_t size);
+
 // "f32"; NULL for a type that no declaration can name.
 const char *og_own_dtype_name(og_dtype dtype);
+// 0 where no type has the name.
+int og_own_dtype_find(const char *name, og_dtype *out_dtype);
 
 // Why no host of tensors alone can offer the operator; NULL where each can.
 const char *og_own_op_limit(const og_own_op *op);

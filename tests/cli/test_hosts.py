@@ -66,6 +66,29 @@ def test_what_a_module_serves(program: Any, source: pathlib.Path) -> None:
     assert "without halves: a result is a list" in text
 
 
+def test_what_no_host_has_is_noted(program: Any) -> None:
+    source = ROOT / "tests/conformance/limits.c"
+    program.ok("build", source, "-o", "limits.so", "--hosts",
+               "jax,onnxruntime")
+    served = {h["host"]: h["missing"] for h in json.loads(
+        program.ok("inspect", "limits.so", "--hosts", "--json"))["hosts"]}
+    writes = {"bump_": "a tensor list is written",
+              "touch": "an optional argument is written"}
+    assert served["jax"] == writes
+    missing = served["onnxruntime"]
+    assert writes.items() <= missing.items()
+    assert "its types have more than 64 choices" in missing["first"]
+    for name in ("scaled", "product"):
+        assert "knows none of its choices of types" in missing[name]
+    assert set(missing) == {"bump_", "touch", "first", "scaled", "lengths",
+                           "product", "product_backward"}
+    noted = program.run("build", source, "-o", "limits.so", "--hosts",
+                        "jax,onnxruntime").stderr
+    for host, title in (("jax", "JAX"), ("onnxruntime", "ONNX Runtime")):
+        for name, why in served[host].items():
+            assert f"{title}: without {name}: {why}" in noted
+
+
 def test_wrong_names(program: Any, source: pathlib.Path) -> None:
     said = program.fails(2, "build", source, "--hosts", "jaxs")
     assert "expected some of torch, jax, onnxruntime" in said

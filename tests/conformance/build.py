@@ -13,7 +13,9 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-HOSTS = "torch,jax,onnxruntime"
+# The names of hosts/hosts.def.
+HOSTS = ",".join(re.findall(
+    r"^HOST\((\w+),", (ROOT / "hosts/hosts.def").read_text(), re.M))
 
 
 def program() -> str:
@@ -48,7 +50,7 @@ def readme_example() -> str:
 def modules(folder: pathlib.Path) -> pathlib.Path:
     """Those of cases.py."""
     (folder / "scale.c").write_text(readme_example())
-    for source in (folder / "scale.c", HERE / "kinds.c",
+    for source in (folder / "scale.c", HERE / "kinds.c", HERE / "limits.c",
                    ROOT / "tests/python/basics.c",
                    ROOT / "tests/python/corners.c"):
         module(source, folder / f"{source.stem}.so")

@@ -217,6 +217,25 @@ def test_two_files_of_one_name(tmp_path: pathlib.Path, scale: Any) -> None:
     assert again is other
 
 
+def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
+    """The dynamic loader gives the old object for a path that it knows."""
+    text = build.readme_example()
+    x, w = drawn(3, 4), drawn(4)
+    for sign in "+-":
+        (tmp_path / "own.c").write_text(text.replace(
+            "x[i] * weight[i", f"x[i] {sign} weight[i"))
+        path = build.module(tmp_path / "own.c", tmp_path / "own.so")
+        y = opgraft.jax.load(path).scale(x, w)
+        assert jnp.array_equal(y, x + w if sign == "+" else x - w)
+
+
+def test_versions_of_jax(monkeypatch: pytest.MonkeyPatch,
+                         modules: pathlib.Path) -> None:
+    monkeypatch.setattr(jax, "__version_info__", (0, 7, 2))
+    with pytest.raises(ImportError, match="needs JAX 0.8.1 or newer"):
+        opgraft.jax.load(modules / "scale.so")
+
+
 def test_structs_are_those_of_the_wheel(tmp_path: pathlib.Path) -> None:
     import jaxlib
 
@@ -227,3 +246,108 @@ def test_structs_are_those_of_the_wheel(tmp_path: pathlib.Path) -> None:
          str(pathlib.Path(__file__).with_name("abi_jax.cpp"))],
         capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def limits(modules: pathlib.Path) -> Any:
+    return opgraft.jax.load(modules / "limits.so")
+
+
+def complex_drawn(seed: int) -> Any:
+    return drawn(5, seed=seed) + 1j * drawn(5, seed=seed + 9)
+
+
+def test_gradient_of_complex_numbers(limits: Any) -> None:
+    """JAX's cotangents are the conjugates of PyTorch's gradients."""
+    x, y = complex_drawn(1), complex_drawn(2)
+    weight = complex_drawn(3)
+
+    def loss(product: Any, x: Any, y: Any) -> Any:
+        z = product(product(x, y), x) * weight
+        return z.real.sum() + 3 * z.imag.sum()
+
+    ours = jax.grad(lambda x, y: loss(limits.product, x, y), (0, 1))(x, y)
+    theirs = jax.grad(lambda x, y: loss(jnp.multiply, x, y), (0, 1))(x, y)
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_writes_that_are_not_offered(limits: Any) -> None:
+    with pytest.raises(AttributeError, match="bump_ is not offered in JAX: a "
+                       "tensor list is written"):
+        _ = limits.bump_
+    with pytest.raises(AttributeError, match="an optional argument is written"):
+        _ = limits.touch
+
+
+def test_random_calls_are_not_merged(modules: pathlib.Path) -> None:
+    corners = opgraft.jax.load(modules / "corners.so")
+    text = jax.jit(lambda x: corners.noise(x) + corners.noise(x)).lower(
+        drawn(4)).compile().as_text()
+    calls = [line for line in text.splitlines()
+             if "custom-call(" in line and "corners.noise" in line]
+    assert len(calls) == 2
+
+
+def test_direct_calls_that_are_wrong(kinds: Any, modules: pathlib.Path) -> None:
+    x = drawn(3)
+
+    def call(name: str, *buffers: Any, **attributes: Any) -> Any:
+        return jax.block_until_ready(jax.ffi.ffi_call(
+            f"kinds.{name}", jax.ShapeDtypeStruct((3,), jnp.float32))(
+                *buffers, **attributes))
+
+    assert jnp.array_equal(call("affine", x, x, a=np.float64(1)), 2 * x)
+    with pytest.raises(Exception, match="affine: has no attribute scale"):
+        call("affine", x, x, scale=np.float64(1))
+    with pytest.raises(Exception, match="affine: found 1 buffers, expected 2"):
+        call("affine", x)
+    given = {"opgraft.given": np.array([3, 1, 1, 1])}
+    assert jnp.array_equal(call("total", x, x, x, **given), 3 * x)
+    with pytest.raises(Exception, match="total: found 2 buffers, expected 3"):
+        call("total", x, x, **given)
+    with pytest.raises(Exception, match="maybe: found 2 entries of "
+                       "opgraft.given, expected 3"):
+        call("maybe", x, x, **{"opgraft.given": np.array([1, 1])})
+
+
+def test_texts_of_a_list(limits: Any) -> None:
+    x = drawn(4)
+    assert limits.lengths(x, ["a", "bcd", ""]).tolist() == [1, 3, 0, -1]
+    assert limits.lengths(x, []).tolist() == [-1] * 4
+    with pytest.raises(TypeError, match="a text of a list has a newline"):
+        limits.lengths(x, ["a\nb"])
+    with pytest.raises(Exception, match="lengths: attribute texts is not a "
+                       r"str\[\]"):
+        jax.block_until_ready(jax.ffi.ffi_call(
+            "limits.lengths", jax.ShapeDtypeStruct((4,), jnp.float32))(
+                x, texts="a\nb"))
+
+
+def test_types_by_name(kinds: Any) -> None:
+    x = drawn(2)
+
+    def call(kind: Any) -> Any:
+        return kinds.digest(x, [1], [], False, kind=kind)
+
+    for given in ("f32", "float32", np.float32, jnp.float32,
+                  np.dtype("float32")):
+        assert jnp.array_equal(call(given), call("f32"))
+    for wrong in (jnp.float8_e5m2, "f33"):
+        with pytest.raises(TypeError, match="digest: kind is .*"):
+            call(wrong)
+    with pytest.raises(TypeError, match="float8_e5m2 is a type that no "
+                       "declaration has"):
+        call(jnp.float8_e5m2)
+
+
+def test_lists_that_are_too_long(kinds: Any) -> None:
+    x = drawn(2)
+    with pytest.raises(Exception, match="attribute factors: the lists and "
+                       "texts of a call have more than 4096 bytes"):
+        jax.block_until_ready(kinds.digest(x, [1], [0.5] * 600, False))
+
+
+def test_an_operator_that_is_missing(scale: Any) -> None:
+    with pytest.raises(ValueError, match="scale: there is no operator 9"):
+        scale._file.infer(9, [])

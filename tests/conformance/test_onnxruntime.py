@@ -171,6 +171,127 @@ def test_sizes_that_the_kernel_finds(modules: pathlib.Path) -> None:
     assert session.run(None, {"x": x})[0].tolist() == [1, 3]
 
 
+def test_a_list_longer_than_the_arguments(kinds: Any) -> None:
+    """Inference reads every entry of a list, and none beyond what it holds."""
+    x = np.ones(3, np.float32)
+    for count in (31, 32, 33, 64):
+        names = [f"x{i}" for i in range(count)]
+        session = kinds.session(model(
+            kinds, [kinds.node("total", names, ["y"])],
+            dict.fromkeys(names, ["n"]), ["y"]))
+        assert shapes(session) == [["n"]]
+        y, = session.run(None, dict.fromkeys(names, x))
+        assert y.tolist() == [count] * 3
+    names = [f"x{i}" for i in range(65)]
+    session = kinds.session(model(
+        kinds, [kinds.node("total", names, ["y"])],
+        dict.fromkeys(names, ["n"]), ["y"]), quiet())
+    with pytest.raises(Exception, match="more than 64 tensors"):
+        session.run(None, dict.fromkeys(names, x))
+
+
+def test_sizes_of_four_names(kinds: Any) -> None:
+    node = kinds.node("affine", ["x", "y"], ["z"])
+    names = ["a", "b", "c", "d"]
+    session = kinds.session(model(
+        kinds, [node], {"x": names, "y": names}, ["z"],
+        {"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE}))
+    assert shapes(session) == [names]
+
+
+def test_an_unknown_size_is_no_number(modules: pathlib.Path) -> None:
+    basics = opgraft.onnx.load(modules / "basics.so")
+    nodes = [basics.node("positives", ["x"], ["p"]),
+             helper.make_node("Add", ["p", "p"], ["y"])]
+    session = basics.session(model(basics, nodes, {"x": ["n"]}, ["p", "y"]))
+    size, = shapes(session)[0]
+    assert isinstance(size, str) and size != "n"
+    x = np.array([-1, 2, 0, 3], np.float32)
+    assert session.run(None, {"x": x})[1].tolist() == [2, 6]
+
+
+def test_an_unknown_rank_is_not_rank_zero(kinds: Any) -> None:
+    """Nothing is inferred of an operator with optional tensors, and so
+    nothing of what reads its result."""
+    nodes = [kinds.node("maybe", ["x"], ["a"]),
+             kinds.node("affine", ["a", "a"], ["b"], a=1.0),
+             helper.make_node("MatMul", ["b", "w"], ["y"])]
+    session = kinds.session(model(
+        kinds, nodes, {"x": ["n", 2], "w": [2, 2]}, ["y"]))
+    x = np.array([[1, 2]], np.float32)
+    y, = session.run(None, {"x": x, "w": np.eye(2, dtype=np.float32)})
+    assert np.array_equal(y, 2 * x)
+
+
+def test_an_output_without_a_name(kinds: Any) -> None:
+    """Every output is required, so ONNX Runtime refuses the model."""
+    for outputs in (["a", ""], ["a"]):
+        with pytest.raises(Exception, match="spread.*output"):
+            kinds.session(model(
+                kinds, [kinds.node("spread", ["x"], outputs)], {"x": [2, 3]},
+                ["a"]), quiet())
+
+
+def test_an_attribute_that_is_a_list(kinds: Any) -> None:
+    for value in ([0.25], [1, 2]):
+        node = kinds.node("affine", ["x", "y"], ["z"])
+        node.attribute.append(helper.make_attribute("a", value))
+        with pytest.raises(Exception, match="attribute a could not be read"):
+            kinds.session(model(kinds, [node], {"x": [3], "y": [3]}, ["z"]),
+                          quiet())
+
+
+def test_values_that_onnx_lacks(kinds: Any) -> None:
+    with pytest.raises(ValueError, match="affine: a: ONNX has no None"):
+        kinds.node("affine", ["x", "y"], ["z"], a=None)
+    plain = dict(sizes=[1], factors=[0.5], flag=True)
+    with pytest.raises(ValueError, match="digest: flag: ONNX has no None"):
+        kinds.node("digest", ["x"], ["y"], sizes=[1], factors=[], flag=None)
+    assert len(kinds.node("digest", ["x"], ["y"], more=None,
+                          **plain).attribute) == 3
+    import ml_dtypes
+    import torch
+
+    for given in ("bf16", "bfloat16", torch.bfloat16, ml_dtypes.bfloat16,
+                  np.dtype(ml_dtypes.bfloat16)):
+        node = kinds.node("digest", ["x"], ["y"], kind=given, **plain)
+        assert {a.name: a.s for a in node.attribute}["kind"] == b"bf16"
+    for wrong in ("f33", torch.float8_e5m2):
+        with pytest.raises(ValueError, match="digest: kind: "):
+            kinds.node("digest", ["x"], ["y"], kind=wrong, **plain)
+
+
+def test_what_is_not_offered(modules: pathlib.Path) -> None:
+    limits = opgraft.onnx.load(modules / "limits.so")
+    assert set(limits.missing) == {"bump_", "touch", "first", "scaled", "lengths",
+                                   "product", "product_backward"}
+    with pytest.raises(ValueError, match="first is not offered in ONNX "
+                       "Runtime: its types have more than 64 choices"):
+        limits.node("first", ["x", "y", "z"], ["w"])
+    # Kernels whose types are a set: each choice is offered.
+    for onnx_type, dtype in ((TensorProto.DOUBLE, np.float64),
+                             (TensorProto.INT64, np.int64)):
+        session = limits.session(model(
+            limits, [limits.node("same", ["x"], ["y"])], {"x": [3]}, ["y"],
+            {"x": onnx_type}))
+        x = np.array([1, 2, 3], dtype)
+        assert np.array_equal(session.run(None, {"x": x})[0], x)
+
+
+def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
+    """The dynamic loader gives the old object for a path that it knows."""
+    text = build.readme_example()
+    (tmp_path / "scale.c").write_text(text)
+    path = build.module(tmp_path / "scale.c", tmp_path / "scale.so")
+    opgraft.onnx.load(path)
+    opgraft.onnx.load(path)
+    (tmp_path / "scale.c").write_text(text.replace("OG_MODULE(scale,",
+                                                   "OG_MODULE(scale_two,"))
+    build.module(tmp_path / "scale.c", path)
+    with pytest.raises(ImportError, match="scale.so: the file has changed"):
+        opgraft.onnx.load(path)
+
+
 def test_two_modules_in_one_session(scale: Any, kinds: Any) -> None:
     options = kinds.register(ort.SessionOptions())
     nodes = [scale.node("scale", ["x", "w"], ["a"]),
@@ -189,6 +310,27 @@ def test_many_sessions_in_turn(scale: Any) -> None:
     for _ in range(20):
         y, = scale.session(built).run(None, {"x": x, "w": x})
         assert y.tolist() == [9, 16]
+
+
+def test_a_file_of_a_newer_abi(tmp_path: pathlib.Path) -> None:
+    """Its record is NULL for the adapters that were linked into it."""
+    (tmp_path / "later.c").write_text("""
+#include <opgraft/op.h>
+OG_EXPORT const og_module *opgraft_module(uint32_t max_abi);
+const og_module *opgraft_module(uint32_t max_abi) {
+  (void)max_abi;
+  return 0;
+}
+""")
+    path = tmp_path / "later.so"
+    subprocess.run([build.program(), "build", str(tmp_path / "later.c"), "-o",
+                    str(path), "--hosts", "onnxruntime", "--no-load"],
+                   check=True)
+    why = "compiled with headers newer than ABI 1"
+    with pytest.raises(ImportError, match=why):
+        opgraft.onnx.load(path)
+    with pytest.raises(Exception, match=why):
+        ort.SessionOptions().register_custom_ops_library(str(path))
 
 
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:

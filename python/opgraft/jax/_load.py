@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
-from pathlib import Path
 
 import jax
 
+from .._base.shared import content
 from ._file import File
 from ._operator import Operator
 
+OLDEST = (0, 8, 1)  # of JAX
 _lock = threading.Lock()
 _modules: dict[str, Module] = {}  # by the hash of the file
+
 
 class Module:
     """A loaded file; its operators are attributes."""
@@ -65,16 +66,12 @@ class Module:
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with `--hosts jax`. A
     file with the content of a loaded one gives that module again."""
-    if not hasattr(jax, "ffi"):
+    if jax.__version_info__ < OLDEST:
         raise ImportError(
-            f"opgraft.jax needs JAX 0.8.1 or newer, found {jax.__version__}")
+            f"opgraft.jax needs JAX {'.'.join(map(str, OLDEST))} or newer, found {jax.__version__}")
     place = os.path.realpath(path)
-    try:
-        digest = hashlib.sha256(Path(place).read_bytes()).hexdigest()
-    except OSError as error:
-        raise ImportError(f"{path}: could not read: {error.strerror}") from None
+    found, digest = content(place)
     with _lock:
         if digest not in _modules:
-            _modules[digest] = Module(File(place, digest))
+            _modules[digest] = Module(File(place, found, digest))
         return _modules[digest]
-

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
+from .._base import dtypes
 from .._base.absorb import Absorb
 from .._base.tables import Description
 from . import _symbols, _values
@@ -107,18 +108,18 @@ class Operator:
     def _tensor_words(self, param: int, array: Any) -> list[int]:
         if array is None:
             return [0]
-        name = _values.dtype_name(array.dtype)
-        if name not in _values.CODES:
+        name = dtypes.dtype_name(array.dtype)
+        if name not in dtypes.CODES:
             raise TypeError(
                 f"{self.name}: {self.description.params[param]['name']} is "
                 f"{name}, a type that no declaration has")
-        return [1, *_values.CODES[name], len(array.shape), *array.shape]
+        return [1, *dtypes.CODES[name], len(array.shape), *array.shape]
 
     def _fresh(self, tensors: tuple[Any, ...],
                attrs: tuple[Value, ...]) -> list[Any]:
         """Type and sizes of each fresh result, a list for a list."""
         if _symbols.are_symbols(tensors):
-            return [self._struct(_values.host_name(name), shape)
+            return [self._struct(dtypes.host_name(name), shape)
                     for name, shape in _symbols.shapes(
                         self.description, tensors, [_plain(v) for v in attrs])]
         kept: list[Any] = []
@@ -127,7 +128,7 @@ class Operator:
 
         def one() -> jax.ShapeDtypeStruct:
             code, bits, rank = (next(words) for _ in range(3))
-            return self._struct(_values.numpy_name(code, bits),
+            return self._struct(dtypes.numpy_name(code, bits),
                                 tuple(next(words) for _ in range(rank)))
 
         return [[one() for _ in range(next(words))] if r["list"] else one()
@@ -177,7 +178,8 @@ class Operator:
             attributes |= _values.attributes(d.params[i]["name"], value, default)
         out = jax.ffi.ffi_call(
             self.target, results, input_output_aliases=aliases,
-            has_side_effect="side_effect" in d.tables["flags"],
+            has_side_effect=bool(  # else XLA merges equal calls
+                {"side_effect", "random"} & set(d.tables["flags"])),
         )(*buffers, **attributes)
         return self._arrange(fresh, list(out), [i for i, _ in written])
 
@@ -287,7 +289,9 @@ class Operator:
         grad = d.tables["grad"]
         if grad["kind"] == "none":
             return (None,) * len(given)
-        each = gradients if isinstance(gradients, tuple) else (gradients,)
+        # A backward operator has PyTorch's gradient, the conjugate of JAX's.
+        each = _conjugate(gradients if isinstance(gradients, tuple)
+                          else (gradients,))
         values: list[Any] = []
         for s in grad["args"]:
             if s["source"] == "grad":
@@ -303,11 +307,17 @@ class Operator:
         other = self._find(grad["op"])
         values += other.description.defaults[len(values):]
         out = other.call(values)
-        results = out if isinstance(out, tuple) else (out,)
+        results = _conjugate(out if isinstance(out, tuple) else (out,))
         found = dict(zip(grad["targets"], results))
         return tuple(
             found.get(i) if given[t] is not None else None
             for t, i in enumerate(self._tensors))
+
+
+def _conjugate(arrays: Any) -> Any:
+    """Of those that are complex."""
+    return jax.tree.map(
+        lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, arrays)
 
 
 def _plain(value: Value) -> Any:

@@ -15,43 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._base.dtypes import CODES, declared_dtype
+
 NONE, INT, FLOAT, BOOL, COMPLEX, STR, DTYPE = range(7)
 INTS, FLOATS, BOOLS, STRS = 8, 9, 10, 11
-
-# DLPack's code and bits, by the name that a declaration has for the type.
-CODES = {
-    "f16": (2, 16), "bf16": (4, 16), "f32": (2, 32), "f64": (2, 64),
-    "i8": (0, 8), "i16": (0, 16), "i32": (0, 32), "i64": (0, 64),
-    "u8": (1, 8), "u16": (1, 16), "u32": (1, 32), "u64": (1, 64),
-    "bool": (6, 8), "c64": (5, 64), "c128": (5, 128),
-}
-_NAMES = {
-    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
-    "bool": "bool", "complex64": "c64", "complex128": "c128",
-}
-_TYPES = {CODES[own]: theirs for theirs, own in _NAMES.items()}
-
 
 class Value(NamedTuple):
     kind: int
     value: Any = None
-
-
-def dtype_name(dtype: Any) -> str:
-    """A declaration's name of an array's type; the host's where it has none."""
-    name = np.dtype(dtype).name
-    return _NAMES.get(name, name)
-
-
-def numpy_name(code: int, bits: int) -> str:
-    return _TYPES[code, bits]
-
-
-def host_name(name: str) -> str:
-    """A type's name for NumPy, from a declaration's or its own."""
-    return numpy_name(*CODES[name]) if name in CODES else name
 
 
 def _bits(value: Any) -> int:
@@ -87,9 +58,7 @@ def _single(kind: str, value: Any) -> Value:
         return Value(STR, value)
     if kind == "Device":
         raise TypeError("JAX chooses the device")
-    if isinstance(value, dict):  # a default: {"dtype": "f32"}
-        return Value(DTYPE, value["dtype"])
-    return Value(DTYPE, value if value in CODES else dtype_name(value))
+    return Value(DTYPE, declared_dtype(value))
 
 
 _LISTS = {INT: INTS, FLOAT: FLOATS, BOOL: BOOLS, STR: STRS}
@@ -104,6 +73,9 @@ def read(op: str, param: dict[str, Any], value: Any) -> Value:
             return _single(param["type"], value)
         is_one = isinstance(value, (int, float, str))
         size = param.get("list_size") or 0
+        if param["type"] == "str" and any("\n" in str(v) for v in value):
+            raise TypeError("a text of a list has a newline, which ends one "
+                            "in JAX")
         entries = [_single(param["type"], v)
                    for v in ([value] * (size or 1) if is_one else value)]
         empty = _single(param["type"], "" if param["type"] == "str" else 0)

@@ -12,15 +12,15 @@ Without Python: SessionOptions.register_custom_ops_library of any binding.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from typing import Any, Sequence
 
+from .._base.dtypes import declared_dtype
+from .._base.shared import SharedObject, content
 from .._base.tables import Description
 
 __all__ = ["Module", "load"]
 
-_TEXT_BYTES = 1024
 VERSION = 1  # of the domain
 
 
@@ -29,52 +29,18 @@ class Module:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        try:
-            self._object = ctypes.CDLL(path)
-        except OSError as error:
-            raise ImportError(f"{path}: could not be loaded: {error}") from None
-        if not hasattr(self._object, "opgraft_limit_onnxruntime"):
-            raise ImportError(
-                f"{path}: does not serve ONNX Runtime; build it with "
-                "`opgraft build FILE.c --hosts onnxruntime`"
-            )
-        self._declare()
-        count = ctypes.c_int32()
-        text = ctypes.create_string_buffer(_TEXT_BYTES)
-        name: bytes | None = self._object.opgraft_onnxruntime_open(
-            ctypes.byref(count), text, _TEXT_BYTES)
-        if name is None:
-            raise ImportError(f"{path}: {text.value.decode()}")
-        self.domain = name.decode()
+        file = SharedObject(path, path, "onnxruntime", "ONNX Runtime")
+        self.domain = file.name
         self.descriptions: dict[str, Description] = {}
         self.missing: dict[str, str] = {}
         """Operators that are not offered, and why."""
-        for i in range(count.value):
-            self._add(i)
-
-    def _declare(self) -> None:
-        op, size, text = ctypes.c_int32, ctypes.c_size_t, ctypes.c_char_p
-        for name, result, arguments in (
-            ("opgraft_onnxruntime_open", text,
-             [ctypes.POINTER(ctypes.c_int32), text, size]),
-            ("opgraft_onnxruntime_describe", size, [op, text, size]),
-            ("opgraft_limit_onnxruntime", text, [op]),
-        ):
-            function = getattr(self._object, name)
-            function.restype = result
-            function.argtypes = arguments
-
-    def _add(self, index: int) -> None:
-        describe = self._object.opgraft_onnxruntime_describe
-        size = describe(index, None, 0)
-        text = ctypes.create_string_buffer(size + 1)
-        describe(index, text, size + 1)
-        d = Description(text.value.decode())
-        limit: bytes | None = self._object.opgraft_limit_onnxruntime(index)
-        if limit is None:
-            self.descriptions[d.name] = d
-        else:
-            self.missing[d.name] = limit.decode()
+        for i in range(file.count):
+            d = Description(file.describe(i))
+            limit = file.limit(i)
+            if limit is None:
+                self.descriptions[d.name] = d
+            else:
+                self.missing[d.name] = limit
 
     def __repr__(self) -> str:
         return f"<opgraft.onnx module {self.domain} of {self.path}>"
@@ -93,7 +59,8 @@ class Module:
                 f"{', '.join(self.descriptions)}")
         d = self.descriptions[op]
         given = {key: _attribute(d, key, value)
-                 for key, value in attributes.items() if value is not None}
+                 for key, value in attributes.items()
+                 if value is not None or not _has_none(d, key)}
         node = helper.make_node(op, list(inputs), list(outputs), name=name,
                                 domain=self.domain)
         node.attribute.extend(helper.make_attribute(key, value)
@@ -138,6 +105,15 @@ def _parameter(d: Description, name: str) -> dict[str, Any]:
     return d.params[index]
 
 
+def _has_none(d: Description, name: str) -> bool:
+    """Whether None is what a node without the attribute has."""
+    param = _parameter(d, name)
+    if param["optional"] and d.defaults[d.by_name[name]] is None:
+        return True
+    raise ValueError(f"{d.name}: {name}: ONNX has no None, and without the "
+                     "attribute its default stands")
+
+
 def _attribute(d: Description, name: str, value: Any) -> Any:
     """ONNX has 64-bit ints, 32-bit floats, texts, and lists of numbers."""
     param = _parameter(d, name)
@@ -156,6 +132,11 @@ def _attribute(d: Description, name: str, value: Any) -> Any:
         return value if isinstance(value, float) else int(value)
     if kind == "Device":
         raise ValueError(f"{d.name}: {name}: ONNX Runtime chooses the device")
+    if kind == "ScalarType":
+        try:
+            return declared_dtype(value)
+        except TypeError as error:
+            raise ValueError(f"{d.name}: {name}: {error}") from None
     return str(value)
 
 
@@ -168,7 +149,18 @@ def _empty(d: Description, name: str) -> Any:
         type=AttributeProto.FLOATS if is_float else AttributeProto.INTS)
 
 
+_digests: dict[str, str] = {}  # by path
+
+
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with
-    `--hosts onnxruntime`."""
-    return Module(os.path.realpath(path))
+    `--hosts onnxruntime`. ONNX Runtime opens the path itself, and the system
+    gives a process the first object of a path for good: ImportError where the
+    file has changed since."""
+    place = os.path.realpath(path)
+    digest = content(place)[1]
+    if _digests.setdefault(place, digest) != digest:
+        raise ImportError(
+            f"{place}: the file has changed since this process loaded it; "
+            "start a new process, or build it to another path")
+    return Module(place)
