@@ -186,8 +186,9 @@ static void others_add(trial *t, const drawn *s, int32_t ndim,
                        const int64_t *whole) {
   char name[16];
   for (int32_t i = 0; i < t->program.in_count; ++i) {
-    int64_t own[RANK] = {whole[0], whole[1], whole[2]};
+    int64_t own[RANK];
     if (i == s->tile_at) continue;
+    memcpy(own, whole, (size_t)ndim * sizeof *own);
     if (draw(t, 3) == 0) own[ndim - 1] = 1;
     if (draw(t, 3) == 0) own[ndim - 2] = 1;
     if (ndim == 3 && draw(t, 3) == 0) own[0] = 1;
