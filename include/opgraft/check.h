@@ -248,6 +248,7 @@ typedef struct opgraft_check_options {
   int32_t reserved;
   opgraft_reference_fn compute;  // NULL: there is none
   void *compute_state;
+  const char *reference_name;  // --reference in `again`; NULL: it has none
 } opgraft_check_options;
 
 // Checks every operator of the module. A child ignores SIGINT, so that a
