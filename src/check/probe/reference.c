@@ -75,13 +75,18 @@ static const og_array *gradient_for(const answer *a, const og_grad *grad,
   return NULL;
 }
 
-static bool gradients_differ(const og_array *x, const og_array *y) {
-  if (x == NULL || y == NULL) return x != y;
-  if (!og_dims_equal(&x->sizes, &y->sizes)) return true;
-  const double a = og_value_slack(x->type), b = og_value_slack(y->type);
-  return og_compare_near(x->type, x->data, y->type, y->data, x->count,
-                         a > b ? a : b)
-             .count > 0;
+static void compare_gradients(og_trial *trial, const char *name,
+                              const og_array *found, const og_array *wanted) {
+  og_verdict verdict = {.differs = false};
+  if (found == NULL && wanted == NULL) return;
+  if (found == NULL)
+    report_reference(trial, name, "%s",
+                     "it gets no gradient, but the reference gives it one");
+  else if (wanted == NULL)
+    report_reference(trial, name, "%s",
+                     "it gets a gradient, but the reference gives it none");
+  else if (og_arrays_differ(found, wanted, -1, &verdict))
+    report_reference(trial, name, "its gradient differs: %s", verdict.text);
 }
 
 static void compare_answers(og_trial *trial, const answer *ours,
@@ -97,10 +102,9 @@ static void compare_answers(og_trial *trial, const answer *ours,
     return;
   }
   for (int32_t p = 0; p < decl->param_count; ++p)
-    if (gradients_differ(gradient_for(ours, &decl->grad, p),
-                         gradient_for(theirs, their_grad, p)))
-      report_reference(trial, decl->params[p].name, "%s",
-                       "the reference gives it another gradient");
+    compare_gradients(trial, decl->params[p].name,
+                      gradient_for(ours, &decl->grad, p),
+                      gradient_for(theirs, their_grad, p));
 }
 
 static void see_gradients(og_trial *trial, const opgraft_op *other) {

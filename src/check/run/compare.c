@@ -81,8 +81,8 @@ static void sizes_text(const og_dims *sizes, char *out, size_t size) {
   if (used < size) snprintf(out + used, size - used, "]");
 }
 
-static bool pair_differs(const og_array *a, const og_array *b, double slack,
-                         og_verdict *out) {
+bool og_arrays_differ(const og_array *a, const og_array *b, double slack,
+                      og_verdict *out) {
   if (!og_dims_equal(&a->sizes, &b->sizes)) {
     char found[96], wanted[96];
     sizes_text(&a->sizes, found, sizeof found);
@@ -126,7 +126,7 @@ og_verdict og_outputs_compare(const opgraft_op *op, const og_outputs *found,
                               const og_outputs *wanted, double slack) {
   og_verdict verdict = {.differs = false};
   for (int32_t i = 0; i < found->count && i < wanted->count; ++i) {
-    if (!pair_differs(&found->array[i], &wanted->array[i], slack, &verdict))
+    if (!og_arrays_differ(&found->array[i], &wanted->array[i], slack, &verdict))
       continue;
     verdict.differs = true;
     og_name_of(op, found->role[i], found->index[i], found->entry[i],

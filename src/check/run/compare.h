@@ -35,5 +35,8 @@ bool og_is_border(const og_verdict *verdict);
 // chooses by the type.
 og_verdict og_outputs_compare(const opgraft_op *op, const og_outputs *found,
                               const og_outputs *wanted, double slack);
+// Compares two arrays likewise; sets what is not the name where they differ.
+bool og_arrays_differ(const og_array *found, const og_array *wanted,
+                      double slack, og_verdict *out_verdict);
 
 #endif  // OG_CHECK_RUN_COMPARE_H

@@ -75,11 +75,10 @@ static void write_word(const char *word, og_text *out) {
 void og_finding_write_again(const og_finding *f, const opgraft_op *op,
                             const opgraft_check_options *options,
                             og_text *out) {
-  if (f->call < 0 || f->call_text[0] == '\0') return;
+  if (options->subject == NULL || f->call < 0 || f->call_text[0] == '\0')
+    return;
   og_text_add(out, "opgraft check ");
-  write_word(
-      options->subject ? options->subject : opgraft_module_name(op->module),
-      out);
+  write_word(options->subject, out);
   og_text_addf(out, " --op %s --seed %llu --call %d", op->decl->name,
                (unsigned long long)options->seed, (int)f->call);
   for (int32_t i = 0; i < f->path_count; ++i)
