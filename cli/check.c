@@ -169,10 +169,49 @@ static int both_check(const cli_args *args, const opgraft_module *module,
   return core > torch ? core : torch;
 }
 
+// Up to the dot of an overload.
+static bool is_overload_of(const char *name, const char *other) {
+  const size_t length = strcspn(name, ".");
+  return length == strcspn(other, ".") && strncmp(name, other, length) == 0;
+}
+
+// A backward operator has no function in a reference that is one function.
+static bool is_backward_name(const char *name) {
+  static const char *const ends[] = {"_backward", "_grad", "_bwd"};
+  const size_t length = strcspn(name, ".");
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; ++i) {
+    const size_t end = strlen(ends[i]);
+    if (length >= end && strncmp(name + length - end, ends[i], end) == 0)
+      return true;
+  }
+  return false;
+}
+
+// One function is the reference of one operator.
+static bool one_operator(const opgraft_module *module, const char *path) {
+  const char *first = NULL;
+  for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
+    const char *name = opgraft_op_name(opgraft_module_op(module, i));
+    if (is_backward_name(name)) continue;
+    if (first == NULL) first = name;
+    if (is_overload_of(name, first)) continue;
+    cli_error(
+        "check: --reference %s is one function, but the module has "
+        "several operators (%s, %s); say with --op which one it is the "
+        "reference of",
+        path, first, name);
+    return false;
+  }
+  return true;
+}
+
 // A Python file as the reference: the functions whose values are right.
 static int python_run(const cli_args *args, const cli_module *subject,
                       opgraft_check_options *wanted, const char *path) {
   cli_reference reference;
+  if (cli_has_reference_function(path) && wanted->op == NULL &&
+      !one_operator(subject->module, path))
+    return CLI_FAILED;
   if (!cli_reference_open(path, &reference)) return CLI_FAILED;
   wanted->compute = cli_reference_compute;
   wanted->compute_state = &reference;
@@ -206,6 +245,7 @@ static int check_run(const cli_args *args) {
       !call_read(args, call, sizeof call, &wanted))
     return CLI_FAILED;
   wanted.subject = path;
+  wanted.reference_name = cli_value_of(args, "reference");
   if (!cli_module_open(path, &subject)) return CLI_FAILED;
   cli_stop_watch();
   const int result = compare_run(args, &subject, &wanted);

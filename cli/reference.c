@@ -2,24 +2,34 @@
 // The client of a reference in Python. It runs in the children of check, each
 // call in a connection of its own: a child may be ended at any point.
 
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 #include "reference.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <opgraft/info.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bind.h"
 #include "cli.h"
+#include "output.h"
 #include "places.h"
 
 extern char **environ;
+
+enum {
+  ANSWER_S = 10,  // check takes a child that is silent for 20 s for blocked
+  END_MS = 2000,  // that the process may take to end
+};
 
 // --- The process -------------------------------------------------------------
 
@@ -38,25 +48,41 @@ bool cli_is_python_reference(const char *text) {
   return length > 3 && strncmp(text + length - 3, ".py", 3) == 0;
 }
 
+bool cli_has_reference_function(const char *text) {
+  return function_of(text) != NULL;
+}
+
+// Ctrl-C at a keyboard is sent to the whole group; check ends the process.
+static int spawn(char *const *argv, int input, int output, pid_t *out_child) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &blocked);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  fflush(NULL);
+  const int failed =
+      posix_spawnp(out_child, argv[0], &actions, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  return failed;
+}
+
 static bool start(char *const *argv, cli_reference *r, int *out_output) {
   int input[2], output[2];
-  posix_spawn_file_actions_t actions;
   pid_t child;
-  if (pipe(input) != 0) return false;
-  if (pipe(output) != 0) {
+  if (pipe2(input, O_CLOEXEC) != 0) return false;
+  if (pipe2(output, O_CLOEXEC) != 0) {
     close(input[0]);
     close(input[1]);
     return false;
   }
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addclose(&actions, input[1]);
-  posix_spawn_file_actions_addclose(&actions, output[0]);
-  fflush(NULL);
-  const int failed =
-      posix_spawnp(&child, argv[0], &actions, NULL, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
+  const int failed = spawn(argv, input[0], output[1], &child);
   close(input[0]);
   close(output[1]);
   if (failed != 0) {
@@ -100,6 +126,9 @@ bool cli_reference_open(const char *text, cli_reference *out) {
     return false;
   }
   snprintf(out->path, sizeof out->path, "%s/socket", out->folder);
+  void *shared = mmap(NULL, sizeof *out->late, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED) out->late = shared;
   char *file = cli_strndup(text, file_length(text));
   const char *argv[] = {python,
                         "-m",
@@ -118,12 +147,33 @@ bool cli_reference_open(const char *text, cli_reference *out) {
   return false;
 }
 
+// Waits for its end; a function that never returns is killed.
+static void process_end(pid_t pid) {
+  const struct timespec step = {.tv_nsec = 10000000};
+  int status = 0;
+  for (int32_t waited = 0; waited < END_MS; waited += 10) {
+    const pid_t got = waitpid(pid, &status, WNOHANG);
+    if (got == pid && WIFSIGNALED(status))
+      cli_error(
+          "check: the reference ended by signal %d; calls after that are "
+          "not compared",
+          WTERMSIG(status));
+    if (got == pid || (got < 0 && errno != EINTR)) return;
+    nanosleep(&step, NULL);
+  }
+  kill(pid, SIGKILL);
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+}
+
 void cli_reference_close(cli_reference *r) {
   if (r->input >= 0) close(r->input);
-  if (r->pid > 0) {
-    int status;
-    while (waitpid((pid_t)r->pid, &status, 0) < 0 && errno == EINTR) continue;
-  }
+  if (r->pid > 0) process_end((pid_t)r->pid);
+  if (r->late != NULL && *r->late > 0)
+    cli_error(
+        "check: the reference took longer than %d s for %d calls, which "
+        "are not compared",
+        ANSWER_S, (int)*r->late);
+  if (r->late != NULL) munmap(r->late, sizeof *r->late);
   if (r->folder[0] != '\0') {
     unlink(r->path);
     rmdir(r->folder);
@@ -153,18 +203,6 @@ static void write_tensor(FILE *to, const og_tensor *t) {
   fputs("]}", to);
 }
 
-static void write_word(FILE *to, const og_attr *a) {
-  fputc('"', to);
-  for (int64_t i = 0; i < a->count; ++i) {
-    const unsigned char c = (unsigned char)a->s[i];
-    if (c == '"' || c == '\\' || c < 32)
-      fprintf(to, "\\u%04x", c);
-    else
-      fputc(c, to);
-  }
-  fputc('"', to);
-}
-
 static void write_list(FILE *to, const og_attr *a) {
   fputc('[', to);
   for (int64_t i = 0; i < a->count; ++i) {
@@ -173,6 +211,8 @@ static void write_list(FILE *to, const og_attr *a) {
       write_double(to, a->floats[i]);
     else if (a->kind == OG_ATTR_BOOLS)
       fputs(a->ints[i] ? "true" : "false", to);
+    else if (a->kind == OG_ATTR_STRS)
+      cli_json_string(to, a->strs[i]);
     else
       fprintf(to, "%lld", (long long)a->ints[i]);
   }
@@ -201,7 +241,7 @@ static void write_attr(FILE *to, const og_attr *a) {
       fputs("]}", to);
       break;
     case OG_ATTR_STR:
-      write_word(to, a);
+      cli_json_string(to, a->s);
       break;
     case OG_ATTR_DTYPE:
       fprintf(to, "{\"type\": \"%s\"}", cli_dtype_name(a->dtype));
@@ -215,7 +255,7 @@ static void write_attr(FILE *to, const og_attr *a) {
 }
 
 static void write_bytes(FILE *to, const og_tensor *t) {
-  if (t == NULL) return;
+  if (t == NULL || ferror(to)) return;  // each try would wait again
   size_t bytes = (size_t)t->dtype.bits * t->dtype.lanes / 8;
   for (int32_t d = 0; d < t->ndim; ++d) bytes *= (size_t)t->shape[d];
   if (bytes > 0) fwrite(og_data(t), 1, bytes, to);
@@ -301,22 +341,43 @@ static int32_t read_answer(FILE *from, const opgraft_reference_call *call) {
   return count;
 }
 
-int32_t cli_reference_compute(void *state, const opgraft_reference_call *call) {
-  const cli_reference *r = state;
+// The process may be busy with a call for long, or have ended.
+static int32_t ask(FILE *stream, const cli_reference *r,
+                   const opgraft_reference_call *call) {
+  write_request(stream, call);
+  errno = 0;
+  const int32_t count = fflush(stream) == 0 ? read_answer(stream, call) : 0;
+  if (count == 0 && (errno == EAGAIN || errno == EWOULDBLOCK) &&
+      r->late != NULL)
+    ++*r->late;
+  return count;
+}
+
+static FILE *stream_open(const cli_reference *r) {
+  const struct timeval limit = {.tv_sec = ANSWER_S};
   struct sockaddr_un at = {.sun_family = AF_UNIX};
   snprintf(at.sun_path, sizeof at.sun_path, "%s", r->path);
-  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-  if (fd < 0) return 0;
-  int32_t count = 0;
-  FILE *stream = fdopen(fd, "r+");
-  if (stream == NULL) {
-    close(fd);
-    return 0;
-  }
-  if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0) {
-    write_request(stream, call);
-    if (fflush(stream) == 0) count = read_answer(stream, call);
-  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return NULL;
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  FILE *stream = NULL;
+  if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0)
+    stream = fdopen(fd, "r+");
+  if (stream == NULL) close(fd);
+  return stream;
+}
+
+int32_t cli_reference_compute(void *state, const opgraft_reference_call *call) {
+  const cli_reference *r = state;
+  const struct sigaction ignored = {.sa_handler = SIG_IGN};
+  struct sigaction before;
+  FILE *stream = stream_open(r);
+  if (stream == NULL) return 0;
+  sigaction(SIGPIPE, &ignored, &before);  // where the process has ended
+  const int32_t count = ask(stream, r, call);
+  shutdown(fileno(stream), SHUT_RDWR);  // what was not written stays so
   fclose(stream);
+  sigaction(SIGPIPE, &before, NULL);
   return count;
 }

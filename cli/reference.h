@@ -10,13 +10,16 @@
 
 typedef struct cli_reference {
   int32_t pid;
-  int input;  // the process ends when this is closed
+  int input;      // the process ends when this is closed
+  int32_t *late;  // calls that it did not answer in time; shared with children
   char folder[64];
   char path[80];
 } cli_reference;
 
 // Whether the text names one: a Python file, or one and a colon and a function.
 bool cli_is_python_reference(const char *text);
+// Whether it names the function too.
+bool cli_has_reference_function(const char *text);
 // Starts the process and waits until it answers. Prints what is wrong.
 bool cli_reference_open(const char *text, cli_reference *out_reference);
 void cli_reference_close(cli_reference *reference);

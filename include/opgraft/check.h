@@ -242,12 +242,13 @@ typedef struct opgraft_check_options {
   // One call again: "17", its number, or "17:3,0,5", with the steps by which a
   // finding made it smaller; a finding's `again` has both.
   const char *call;
-  const char *subject;  // the module's file as `again` names it; NULL: its name
+  const char *subject;  // the module's file; NULL: no finding has `again`
   int32_t is_inline;    // with `call`: in this process and without limits, for
                         // a debugger; a kernel that crashes ends the process
   int32_t reserved;
   opgraft_reference_fn compute;  // NULL: there is none
   void *compute_state;
+  const char *reference_name;  // --reference in `again`; NULL: it has none
 } opgraft_check_options;
 
 // Checks every operator of the module. A child ignores SIGINT, so that a

@@ -8,13 +8,19 @@ standard input ends. A request is a line of JSON, {"op": name, "args": [...]},
 and the bytes of its tensors in their order; an answer is a line of JSON,
 {"shapes": [...]} or {"why": text}, and the results as float64. FUNCTION may be
 "": then each operator has the function of its name, or none.
+
+Floats narrower than float32 reach the function as float32: PyTorch would round
+each step of it to the narrow type, and a kernel that sums in float32 is right.
+What the file prints goes to standard error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import select
 import socket
@@ -28,10 +34,12 @@ from ._base.rules import DTYPES
 
 
 def load_file(path: pathlib.Path) -> ModuleType:
+    if not path.is_file():
+        raise SystemExit(f"opgraft: check: {path}: there is no such file")
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{path}: is no Python file")
+        raise SystemExit(f"opgraft: check: {path}: is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
@@ -48,9 +56,12 @@ def read_tensor(value: dict[str, Any], stream: io.BufferedRWPair) -> torch.Tenso
     for size in shape:
         count *= size
     data = bytearray(stream.read(count * dtype.itemsize))
-    if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(data, dtype=dtype).reshape(shape)
+    if len(data) != count * dtype.itemsize:
+        raise ConnectionError("the request ends early")
+    tensor = torch.frombuffer(data, dtype=dtype) if count > 0 else \
+        torch.empty(0, dtype=dtype)
+    is_narrow = dtype.is_floating_point and dtype.itemsize < 4
+    return (tensor.float() if is_narrow else tensor).reshape(shape)
 
 
 def read_value(value: Any, stream: io.BufferedRWPair) -> Any:
@@ -72,7 +83,8 @@ def flatten(value: Any) -> list[torch.Tensor]:
     tensor = torch.as_tensor(value).detach()
     if tensor.is_complex():
         raise TypeError("a complex result cannot be compared")
-    return [tensor.to(torch.float64).contiguous()]
+    tensor = tensor.to("cpu", torch.float64)
+    return [tensor.resolve_neg().contiguous()]
 
 
 # --- Answers -----------------------------------------------------------------
@@ -93,22 +105,25 @@ class Answers:
                 return None
         return getattr(self.module, self.function or base, None)
 
-    def answer(self, stream: io.BufferedRWPair) -> None:
+    def answer(self, connection: socket.socket,
+               stream: io.BufferedRWPair) -> None:
         request = json.loads(stream.readline())
         args = [read_value(value, stream) for value in request["args"]]
+        if is_gone(connection):
+            return
         function = self.find(request["op"])
         if function is None:
             self.write(stream, {"why": "it has no reference"}, [])
             return
         try:
             results = flatten(function(*args))
-        except Exception as error:  # noqa: BLE001, the author's own code
+            data = [result.numpy().tobytes() for result in results]
+        except (Exception, SystemExit) as error:  # the author's own code
             why = f"{type(error).__name__}: {error}"
             self.tell(request["op"], why)
             self.write(stream, {"why": why}, [])
             return
-        self.write(stream, {"shapes": [list(r.shape) for r in results]},
-                   results)
+        self.write(stream, {"shapes": [list(r.shape) for r in results]}, data)
 
     def tell(self, op: str, why: str) -> None:
         if op in self.told:
@@ -119,34 +134,54 @@ class Answers:
 
     @staticmethod
     def write(stream: io.BufferedRWPair, header: dict[str, Any],
-              results: list[torch.Tensor]) -> None:
+              results: list[bytes]) -> None:
         stream.write(json.dumps(header).encode() + b"\n")
         for result in results:
-            stream.write(result.numpy().tobytes())
+            stream.write(result)
         stream.flush()
 
 
-def serve(answers: Answers, path: str) -> None:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(path)
-    listener.listen(16)
-    print("ready", flush=True)
-    while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
-        if sys.stdin in ready:
-            return
-        connection, _ = listener.accept()
+def is_gone(connection: socket.socket) -> bool:
+    """Whether who asked has ended, or waits no longer."""
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def answer_next(listener: socket.socket, answers: Answers) -> None:
+    connection, _ = listener.accept()
+    try:
+        with connection, connection.makefile("rwb") as stream:
+            answers.answer(connection, stream)
+    except (OSError, json.JSONDecodeError):
+        pass  # the child that asked was ended
+    except Exception as error:  # noqa: BLE001, later calls are answered
+        print(f"opgraft: check: a call could not be read, and is not compared: "
+              f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+
+
+def serve(answers: Answers, path: str, ready: int) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(path)
         try:
-            with connection, connection.makefile("rwb") as stream:
-                answers.answer(stream)
-        except (OSError, ValueError):
-            pass  # the child that asked was ended
+            listener.listen(16)
+            os.write(ready, b"ready\n")
+            os.close(ready)
+            while sys.stdin not in select.select([listener, sys.stdin], [],
+                                                 [])[0]:
+                answer_next(listener, answers)
+        finally:  # check removes both, unless it was killed
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+                os.rmdir(os.path.dirname(path))
 
 
 def main() -> int:
     if len(sys.argv) != 4:
         print(__doc__, file=sys.stderr)
         return 2
+    ready = os.dup(1)
+    os.dup2(2, 1)
     torch.set_num_threads(1)
     module = load_file(pathlib.Path(sys.argv[1]).resolve())
     function = sys.argv[2]
@@ -154,7 +189,7 @@ def main() -> int:
         print(f"opgraft: check: {sys.argv[1]} has no function {function!r}",
               file=sys.stderr)
         return 2
-    serve(Answers(module, function), sys.argv[3])
+    serve(Answers(module, function), sys.argv[3], ready)
     return 0
 
 

@@ -49,7 +49,8 @@ static og_status operand_find(void *state, const og_reader *reader,
 
 og_status og_op_parse(int32_t op, og_scalar_code *out, opgraft_error *error) {
   const og_op_info *info = &og_ops[op];
-  const og_scalar_names names = {operand_find, (void *)(uintptr_t)info, NULL};
+  const og_scalar_names names = {.find = operand_find,
+                                 .state = (void *)(uintptr_t)info};
   og_reader reader;
   OG_TRY(og_reader_init(&reader, info->name, "expression", info->expression,
                         error));

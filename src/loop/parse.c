@@ -133,7 +133,7 @@ static bool is_row(const loop_parser *p, const og_loop_statement *statement) {
 static og_status statement_read(loop_parser *p, og_arena *arena) {
   og_scalar_code found;
   og_loop_statement statement = {.output = -1};
-  const og_scalar_names names = {name_find, p, NULL};
+  const og_scalar_names names = {.find = name_find, .state = p};
   const og_token name = p->reader.token;
   if (p->count == OG_LOOP_STATEMENTS_MAX)
     return og_read_wanted(&p->reader, "at most %d assignments",

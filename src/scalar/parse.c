@@ -101,7 +101,10 @@ static bool is_word(int32_t op) {
 // Lists the functions, but for those that have an operator.
 static og_status refuse_function(const scalar_parser *s, og_token name) {
   char list[512];
-  size_t length = 0;
+  size_t length =
+      s->names->functions == NULL
+          ? 0
+          : (size_t)snprintf(list, sizeof list, "%s", s->names->functions);
   int32_t last = OG_SCALAR_COUNT - 1;
   while (!is_allowed(s, last) || rows[last].level != LEVEL_FUNCTION) --last;
   for (int32_t op = FIRST; op <= last && length < sizeof list; ++op) {

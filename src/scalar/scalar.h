@@ -81,6 +81,7 @@ typedef struct og_scalar_names {
   // reads from behind '(' past ')'. NULL: there is none.
   og_status (*call)(void *state, og_reader *reader, og_token name,
                     og_scalar_instruction *out, bool *out_is_known);
+  const char *functions;  // their names, "sum, mean", or NULL
 } og_scalar_names;
 
 // Reads one expression at the reader's current token, up to a token that

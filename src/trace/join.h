@@ -52,7 +52,7 @@ typedef struct og_joined {
   og_spread eager_ns;  // of one step, all entries together
   og_spread compiled_ns;
   double reachable_ns;  // 0: not measured
-  double stretch;  // how much longer than its least a fixed piece of work took
+  double stretch;       // of fixed work, its 90th percentile over its least
                    // while steps were timed, 9 times of 10; 0: not measured
   double dynamo_ns;  // compile time without the backend's
   double backend_ns;

@@ -137,3 +137,124 @@ def test_python_reference_that_raises(scales):
 def test_python_reference_that_is_missing(scales):
     assert "does not start" in scales.fails(
         2, "check", "right.c", "--reference", "scales.py:nothing")
+
+
+def test_again_names_the_reference(scales):
+    done = scales.run("check", "half.c", "--reference", "scales.py", "--json")
+    [finding] = findings(done.stdout)
+    words = shlex.split(finding["again"])
+    assert words[-2:] == ["--reference", "scales.py"]
+    [again] = findings(scales.run(*words[1:], "--json").stdout)
+    assert again["text"] == finding["text"]
+
+
+def test_again_quotes_a_path(scales):
+    scales.write("it's.py", "def scale(x, by=2.0):\n    return x * by\n")
+    done = scales.run("check", "half.c", "--reference", "it's.py", "--json")
+    [finding] = findings(done.stdout)
+    assert shlex.split(finding["again"])[-1] == "it's.py"
+
+
+RMS_NORM = """
+#include <math.h>
+#include <opgraft/op.h>
+enum { N, D };
+static og_status rms_norm_f16(const og_call *call) {
+  const int64_t width = call->dim[D];
+  const og_half *x = og_f16(call->in[0]);
+  og_half *y = og_f16_mut(call->out[0]);
+  for (int64_t r = 0; r < call->dim[N]; ++r, x += width, y += width) {
+    float sum = 0;
+    for (int64_t i = 0; i < width; ++i)
+      sum += og_half_to_float(x[i]) * og_half_to_float(x[i]);
+    const float scale = 1 / sqrtf(sum / (float)width + 1e-6f);
+    for (int64_t i = 0; i < width; ++i)
+      y[i] = og_half_from_float(og_half_to_float(x[i]) * scale);
+  }
+  return OG_OK;
+}
+static const og_kernel rms_norm_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f16", .run = rms_norm_f16},
+};
+static const og_op ops[] = {{
+    .schema = "rms_norm(Tensor x) -> Tensor",
+    .shape = "x[*N, D] -> [*N, D]",
+    .where = "D > 0",
+    .dtype = "x: f16 -> x",
+    .kernels = OG_KERNELS(rms_norm_kernels),
+}};
+OG_MODULE(norms, ops)
+"""
+
+
+def test_python_reference_gets_narrow_floats_as_float32(scales):
+    scales.write("rms.c", RMS_NORM)
+    scales.write("rms.py", "def rms_norm(x):\n"
+                 "    mean = (x * x).mean(-1, keepdim=True)\n"
+                 "    return x / (mean + 1e-6).sqrt()\n")
+    assert "right by its reference" in scales.ok(
+        "check", "rms.c", "--reference", "rms.py")
+
+
+def test_python_reference_that_saturates(scales):
+    """Beyond what f16 holds, a kernel may clamp."""
+    clamped = RMS_NORM.replace("og_half_from_float(", "og_half_from_float(CLAMP(") \
+        .replace("* scale);", "* 4096));").replace(
+            "enum {", "#define CLAMP(v) fminf(fmaxf(v, -65504.f), 65504.f)\n"
+            "enum {")
+    scales.write("clamp.c", clamped)
+    scales.write("clamp.py", "def rms_norm(x):\n    return x * 4096\n")
+    assert "right by its reference" in scales.ok(
+        "check", "clamp.c", "--reference", "clamp.py")
+
+
+def test_python_reference_is_of_one_operator(scales):
+    two = SCALE.replace("FACTOR", "1").replace(
+        "}};", "}, {.schema = \"twice(Tensor x, float by=2.0) -> Tensor\", "
+        ".shape = \"x[*N] -> [*N]\", "
+        ".kernels = OG_KERNELS(scale_kernels)}};")
+    scales.write("two.c", two)
+    words = ["check", "two.c", "--reference", "scales.py:doubled"]
+    assert "scale, twice" in scales.fails(2, *words)
+    assert "right by its reference" in scales.ok(*words, "--op", "twice")
+
+
+# A file that prints, a function that leaves the process, one that gives what
+# no bytes can be taken of, and one that answers late.
+@pytest.mark.parametrize(("text", "said"), [
+    ("print('x' * 100000)\n"
+     "def scale(x, by=2.0):\n    print('y' * 9000)\n    return x * by\n",
+     "right by its reference"),
+    ("import sys\ndef scale(x, by=2.0):\n    sys.exit(3)\n",
+     "SystemExit: 3"),
+    ("import torch\ndef scale(x, by=2.0):\n"
+     "    return torch.empty(x.shape, device='meta')\n", "failed on a call"),
+    ("import torch\ndef scale(x, by=2.0):\n"
+     "    return torch._neg_view(-(x * by))\n", "right by its reference"),
+    ("import os\ndef scale(x, by=2.0):\n    os.abort()\n",
+     "ended by signal 6"),
+])
+def test_python_reference_that_misbehaves(scales, text, said):
+    scales.write("odd.py", text)
+    done = scales.run("check", "right.c", "--reference", "odd.py")
+    assert done.returncode == 0, done.stdout
+    assert said in done.stdout + done.stderr
+    assert "scale: right" in done.stdout
+
+
+def test_python_reference_that_never_answers(scales):
+    scales.write("late.py", "import time\n\n\ndef scale(x, by=2.0):\n"
+                 "    time.sleep(60)\n")
+    done = scales.run("check", "right.c", "--reference", "late.py", "--call",
+                      "3", "--probe", "base")
+    assert done.returncode == 0, done.stdout
+    done = scales.run("check", "right.c", "--reference", "late.py", "--call",
+                      "3", "--probe", "reference")
+    assert "scale: right, no reference" in done.stdout
+    assert "longer than 10 s" in done.stderr
+
+
+def test_python_reference_file_that_is_missing(scales):
+    said = scales.fails(2, "check", "right.c", "--reference", "none.py")
+    assert "there is no such file" in said
+    assert "Traceback" not in said

@@ -11,7 +11,8 @@ _BEHIND = re.compile(r"\s+#\s|\n|\s*\(?HINT:")  # where it stands, and advice
 _CLOSURE = re.compile(r"\S*\.__closure__\[\d+\]\.cell_contents\b")
 _HINT = re.compile(r'\(HINT: guard on "(\w+)"\)')
 _OBJECT = re.compile(r"^___check_(obj|type)_id\(([^,]+),.*")
-_TENSOR = re.compile(r"^tensor '([^']+)'\s+(?:(.+?) mismatch)?")
+_TENSOR = re.compile(r"^tensor '(.+?)'\s+(?:(.+?) mismatch)?")
+_SIZE = re.compile(r"([\w.\[\]'\"]+)\.(size|stride)\(\)")  # x.size()[0] == 4
 _COMPARED = re.compile(r"^(len\()?(.+?)\)?\s(?:==|!=|is|in|<=?|>=?)\s+(.+)$")
 
 
@@ -30,7 +31,7 @@ def plain(reason: str) -> str:
 
 def subject(condition: str) -> str:
     """What it is about, "self.n"; the whole where that is not known."""
-    found = _TENSOR.match(condition)
+    found = _TENSOR.match(condition) or _SIZE.search(condition)
     if found:
         return found[1]
     found = _COMPARED.match(condition)
@@ -40,7 +41,7 @@ def subject(condition: str) -> str:
 def meaning(condition: str) -> str:
     """What changes: "an int attribute that changes"; "" where that is not
     known."""
-    found = _TENSOR.match(condition)
+    found = _TENSOR.match(condition) or _SIZE.search(condition)
     if found:
         return f"the {found[2]} of a tensor changes" if found[2] else ""
     found = _COMPARED.match(condition)

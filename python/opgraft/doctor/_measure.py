@@ -24,7 +24,7 @@ from ._record import Entry, Recorder
 
 BLOCK_NS = 2_000_000  # a timed block is at least this long
 BUDGET_S = 12.0  # for all of it
-FIXED = 50_000  # additions: about a millisecond of Python
+FIXED = 50_000  # additions
 FEWEST_FIXED = 5  # times, before they say how busy the machine is
 RETRIES = 8  # of a block that waits for a processor most of its time
 

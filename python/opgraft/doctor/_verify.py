@@ -145,6 +145,11 @@ class Search:
                   "tries nothing); first a run of the script as it is")
         self.now = self._attempt({})
         try:
+            if self.now.error == _trial.LATE and self._left_s() <= 0:
+                self._note("fixes were not tried: the script alone takes "
+                           f"longer than the {self._budget_s:.0f} s of "
+                           "--budget")
+                return
             if self.now.error != report["run"]["error"] \
                     or not self.now.outputs:
                 self._note("fixes were not tried: run again, the script "
@@ -160,7 +165,8 @@ class Search:
         reached = 0.0
         for self._most, is_last in zip(TRIALS, (False, True, True)):
             before = len(self._left)
-            self._observe([r for r in map(self._moved, self._left) if r])
+            if self._left_s() > 0:
+                self._observe([r for r in map(self._moved, self._left) if r])
             for root in list(self._left):
                 here = self._moved(root)
                 if here is None:  # gone with the one before
@@ -169,7 +175,8 @@ class Search:
                 tried = self._fix(here, {}, 0, here)
                 if tried is None:
                     continue
-                best[root] = tried
+                if tried[1].text != _UNTRIED or root not in best:
+                    best[root] = tried
                 if tried[1].status == "verified":
                     reached = tried[1].after_ms
                     self._keep(root, *tried)
@@ -233,7 +240,8 @@ class Search:
         with what it uncovers; else what was made of the best one tried.
         `hides`: an edit in `texts` takes a call out of what is compiled."""
         best: tuple[Proposal, Verdict] | None = None
-        if depth > 0:  # what an edit uncovered was not observed yet
+        # What an edit uncovered was not observed yet.
+        if depth > 0 and self._left_s() > 0:
             self._observe_around([(root.file, root.line)], texts)
         context = Context(self.script, {**self.texts, **texts}, self._seen,
                           self._around, self._values)

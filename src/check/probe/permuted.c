@@ -8,7 +8,8 @@
 // masks by position has no such symmetry from the size of its group on; one
 // that loses the rest of a division has it at some sizes, not at larger ones,
 // and at still larger ones again. Only that is a finding: none of the sizes is
-// known to be right, but both cannot be.
+// known to be right, but both cannot be. One whose result is the same for
+// nearly all long rows (is_sorted) has no such size below the broken ones.
 //
 // Invariants: a size counts as broken if one try is clearly off, and as held if
 // all tries agree as sums in another order do; what lies between counts as
@@ -35,11 +36,11 @@ enum {
   SMALL_MAX = 40,  // every size from 2 to it, then those around powers of two
   ELEMENT_LIMIT = 1 << 14,
   TRIES = 2,
-  TRIES_AGAIN = 8,  // of a size that a finding rests on
-  LARGE_MIN = 32,   // no group's number divides two sizes beyond it by chance
-  HELD_MIN = 4,     // sizes that hold above the first broken one
-  HELD_LARGE_MIN = 4,
-  BROKEN_MIN = 3,  // sizes that are broken below the last that holds
+  TRIES_AGAIN = 8,     // of a size that a finding rests on
+  LARGE_MIN = 32,      // sizes above it are large
+  HELD_MIN = 4,        // sizes that hold above the first broken one
+  HELD_LARGE_MIN = 4,  // large ones of them
+  BROKEN_MIN = 3,      // sizes that are broken below the last that holds
   SHOWN = 3,
 };
 
@@ -111,8 +112,8 @@ static bool outputs_reorder(const og_sample *s, og_outputs *out, int32_t d,
   return true;
 }
 
-// The rounding of a sum in another order is far below what counts as a
-// difference; what lies between is no evidence.
+// A sum in another order differs by its rounding, which counts as none; what
+// lies between that and a difference is no evidence.
 static double tight_slack(const og_outputs *out) {
   double slack = 0;
   for (int32_t i = 0; i < out->count; ++i) {
@@ -122,16 +123,10 @@ static double tight_slack(const og_outputs *out) {
   return slack;
 }
 
-// A rounded number may fall on the other side of a border.
-static bool is_border(const og_verdict *v) {
-  return v->is_integral && v->count * 5 <= v->total &&
-         v->found - v->wanted <= 1 && v->wanted - v->found <= 1;
-}
-
 static outcome compare(const og_trial *trial, const og_outputs *moved,
                        const og_outputs *wanted, og_verdict *out_verdict) {
   *out_verdict = og_outputs_compare(trial->op, moved, wanted, -1);
-  if (out_verdict->differs) return is_border(out_verdict) ? UNKNOWN : BROKEN;
+  if (out_verdict->differs) return og_is_border(out_verdict) ? UNKNOWN : BROKEN;
   const og_verdict tight =
       og_outputs_compare(trial->op, moved, wanted, tight_slack(wanted));
   return tight.differs ? UNKNOWN : HELD;
@@ -163,6 +158,7 @@ static bool try_order(sweep *w, const og_sample *s, uint64_t seed,
   og_random r = {seed};
   mode.is_quiet = true;
   if (!og_inputs_fill(&inputs, s)) return false;
+  og_tell_shown(s, NULL);  // of a crash
   if (og_trial_run(w->trial, s, &inputs, &mode, &base) != OG_RAN) goto done;
   order_draw((int32_t)s->dim[w->dim], &r, order);
   if (inputs_reorder(s, &inputs, w->dim, order) &&
@@ -208,20 +204,24 @@ static void try_size(sweep *w, int32_t size, int32_t tries, uint64_t salt,
 // --- The verdict -------------------------------------------------------------
 
 typedef struct evidence {
+  int32_t first_held;   // below the broken ones
   int32_t held[SIZES];  // above the first broken one
   int32_t held_count;
-  int32_t broken[SIZES];  // below the last that holds
+  int32_t broken[SIZES];  // between the first and the last that hold
   int32_t broken_count;
 } evidence;
 
 static bool evidence_find(const outcome *at, evidence *out) {
-  int32_t first_broken = SIZES, last_held = -1, large = 0;
+  int32_t first_held = SIZES, first_broken = SIZES, last_held = -1, large = 0;
   *out = (evidence){.held_count = 0};
   for (int32_t i = 0; i < SIZES; ++i) {
-    if (at[i] == BROKEN && i < first_broken) first_broken = i;
+    if (at[i] == HELD && i < first_held) first_held = i;
+    if (at[i] == BROKEN && i > first_held && i < first_broken) first_broken = i;
     if (at[i] == HELD) last_held = i;
   }
-  for (int32_t i = 0; i < SIZES; ++i) {
+  if (first_broken == SIZES) return false;
+  out->first_held = size_at(first_held);
+  for (int32_t i = first_held; i < SIZES; ++i) {
     if (at[i] == HELD && i > first_broken) {
       out->held[out->held_count++] = size_at(i);
       large += size_at(i) > LARGE_MIN;
@@ -246,7 +246,8 @@ static bool comes_again(sweep *w, symmetry kind, const int32_t *sizes,
 
 static bool is_sure(sweep *w, symmetry kind, evidence *e) {
   const int32_t *largest = e->held + e->held_count - HELD_MIN;
-  return comes_again(w, kind, largest, HELD_MIN, HELD) &&
+  return comes_again(w, kind, &e->first_held, 1, HELD) &&
+         comes_again(w, kind, largest, HELD_MIN, HELD) &&
          comes_again(w, kind, e->broken, BROKEN_MIN, BROKEN) &&
          og_trial_is_steady(w->trial);
 }
@@ -275,7 +276,6 @@ static void report(sweep *w, symmetry kind, const evidence *e) {
                                             : "the same result",
       dim, held, dim, broken, dim, (int)w->broken_size[kind],
       w->broken[kind].text);
-  og_tell_shown(&w->trial->sample, &w->trial->inputs);
 }
 
 // --- The probe ---------------------------------------------------------------
@@ -290,7 +290,7 @@ static int64_t largest_int(const og_sample *s) {
     const int64_t count = is_list ? a->count : a->kind == OG_ATTR_INT;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = is_list ? s->ints[k][i] : a->i;
-      const int64_t size = value < 0 ? -value : value;
+      const int64_t size = value == INT64_MIN ? INT64_MAX : llabs(value);
       if (size > largest) largest = size;
     }
   }
@@ -351,5 +351,6 @@ void og_probe_permuted(og_trial *trial) {
   w->trial = trial;
   w->dim = d;
   sweep_run(w);
+  og_tell_shown(&trial->sample, &trial->inputs);
   free(w);
 }

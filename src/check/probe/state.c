@@ -134,8 +134,8 @@ void og_probe_same_place(og_trial *trial) {
     const og_verdict verdict = og_outputs_compare(trial->op, &got, &wanted, -1);
     if (verdict.differs && og_trial_is_steady(trial))
       og_tell_finding(trial->op, OPGRAFT_NOT_REPEATABLE, false, verdict.name,
-                      "behind a call with other values at the same addresses "
-                      "the result is another one: %s",
+                      "after a call with other values at the same addresses "
+                      "the result differs: %s",
                       verdict.text);
     og_outputs_reset(&got);
   }

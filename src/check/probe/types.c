@@ -27,19 +27,13 @@
 
 enum { EXACT_MAX = 1 << 20 };
 
-static bool holds(og_dtype type, double value) {
-  if (type.code == OG_CODE_BOOL) return value == 0 || value == 1;
-  const int bits = type.bits - (type.code == OG_CODE_INT);
-  return value <= ldexp(1, bits) - 1 &&
-         value >= (type.code == OG_CODE_INT ? -ldexp(1, bits) : 0);
-}
-
 // Whether an integer of type `narrow` has to be what the wide type gives.
 static bool is_comparable_element(og_dtype narrow, og_dtype wide, double y) {
   if (!og_is_integral(narrow)) return true;
   if (og_is_floating(wide))
-    return y == nearbyint(y) && fabs(y) < EXACT_MAX && holds(narrow, y);
-  return holds(narrow, y);
+    return y == nearbyint(y) && fabs(y) < EXACT_MAX &&
+           og_integer_holds(narrow, y);
+  return og_integer_holds(narrow, y);
 }
 
 // Makes equal what need not be equal.
@@ -64,7 +58,7 @@ static void leave_out(og_outputs *narrow, og_outputs *wide) {
 // A rounded number may fall on the other side of a border, and ties may be
 // broken in another order: a few integers may differ where the type of the
 // result does not follow that of the arguments.
-static bool is_border(const og_verdict *verdict) {
+static bool is_few(const og_verdict *verdict) {
   return verdict->is_integral && verdict->count * 5 <= verdict->total;
 }
 
@@ -73,6 +67,7 @@ static bool is_border(const og_verdict *verdict) {
 typedef void (*leave_out_fn)(og_outputs *narrow, og_outputs *wide);
 
 // Runs `narrow` and `wide` on the same values; true if the results differ.
+// What is found next shows `narrow`.
 static bool types_differ(og_trial *trial, const og_sample *narrow,
                          const og_sample *wide, og_partner kind,
                          leave_out_fn leave, og_verdict *out_verdict) {
@@ -84,13 +79,15 @@ static bool types_differ(og_trial *trial, const og_sample *narrow,
   if (!og_trial_fill(trial, narrow, &a)) return false;
   if (!og_inputs_copy(&b, &a)) goto done_a;
   if (!og_inputs_convert(&b, wide)) goto done_a;
+  og_tell_shown(wide, &b);  // of a crash
   if (og_trial_run(trial, wide, &b, &mode, &y) != OG_RAN) goto done_b;
+  og_tell_shown(narrow, &a);
   if (og_trial_run(trial, narrow, &a, &mode, &x) == OG_RAN) {
     if (leave != NULL) leave(&x, &y);
     *out_verdict = og_outputs_compare(trial->op, &x, &y, -1);
     differs = out_verdict->differs &&
               !((kind == OG_PARTNER_WIDER || out_verdict->is_same_type) &&
-                is_border(out_verdict));
+                is_few(out_verdict));
     og_outputs_reset(&x);
   }
   og_outputs_reset(&y);
@@ -172,8 +169,10 @@ void og_probe_types(og_trial *trial) {
       continue;
     og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, verdict.name, true);
     report(trial, &wide, &verdict);
+    og_tell_shown(&trial->sample, &trial->inputs);
     return;
   }
+  og_tell_shown(&trial->sample, &trial->inputs);
   for (int32_t i = 0; is_compared && i < decl->expect_count; ++i)
     og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, decl->expects[i].name,
                    false);
@@ -181,18 +180,19 @@ void og_probe_types(og_trial *trial) {
 
 // --- Long rows and large numbers ---------------------------------------------
 
-enum { HALF_MAX = 60000 };
-
-// What the narrow type cannot hold is no fault of its kernel.
+// What the narrow type cannot hold is no fault of its kernel; and numbers that
+// are rounded tie in long rows, so that the places of the largest are others.
 static void leave_out_large(og_outputs *narrow, og_outputs *wide) {
   for (int32_t i = 0; i < narrow->count && i < wide->count; ++i) {
     og_array *a = &narrow->array[i], *b = &wide->array[i];
     const size_t bytes = og_dtype_bytes(a->type);
-    if (!og_is_floating(a->type) || !og_dims_equal(&a->sizes, &b->sizes))
-      continue;
+    if (!og_dims_equal(&a->sizes, &b->sizes)) continue;
+    if (og_is_integral(a->type) && og_dtype_equal(a->type, b->type))
+      memcpy(a->data, b->data, (size_t)a->count * bytes);
+    if (!og_is_floating(a->type)) continue;
     for (int64_t j = 0; j < a->count; ++j) {
       char *y = b->data + (size_t)j * og_dtype_bytes(b->type);
-      if (fabs(og_value_get(b->type, y, 0)) < HALF_MAX) continue;
+      if (fabs(og_value_get(b->type, y, 0)) < OG_HALF_MAX) continue;
       og_value_set(a->type, a->data + (size_t)j * bytes, 0, 0);
       og_value_set(b->type, y, 0, 0);
     }
@@ -223,8 +223,6 @@ void og_probe_ranges(og_trial *trial) {
       (og_sample_lengthen(&trial->sample, &trial->base, &narrow) &&
        range_differs(trial, &narrow, OG_FLOAT_FILLED, &wide, &verdict)) ||
       range_differs(trial, &trial->sample, OG_FLOAT_HALF, &wide, &verdict);
-  if (!differs) return;
-  og_tell_shown(&wide, NULL);
-  report(trial, &wide, &verdict);
+  if (differs) report(trial, &wide, &verdict);
   og_tell_shown(&trial->sample, &trial->inputs);
 }

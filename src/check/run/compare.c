@@ -73,10 +73,21 @@ static void differ_text(const og_array *a, const og_array *b,
              ratio);
 }
 
-static bool pair_differs(const og_array *a, const og_array *b, double slack,
-                         og_verdict *out) {
+static void sizes_text(const og_dims *sizes, char *out, size_t size) {
+  size_t used = (size_t)snprintf(out, size, "[");
+  for (int32_t d = 0; d < sizes->rank && used < size; ++d)
+    used += (size_t)snprintf(out + used, size - used, "%s%lld",
+                             d > 0 ? ", " : "", (long long)sizes->size[d]);
+  if (used < size) snprintf(out + used, size - used, "]");
+}
+
+bool og_arrays_differ(const og_array *a, const og_array *b, double slack,
+                      og_verdict *out) {
   if (!og_dims_equal(&a->sizes, &b->sizes)) {
-    snprintf(out->text, sizeof out->text, "another size");
+    char found[96], wanted[96];
+    sizes_text(&a->sizes, found, sizeof found);
+    sizes_text(&b->sizes, wanted, sizeof wanted);
+    snprintf(out->text, sizeof out->text, "size is %s, not %s", found, wanted);
     return true;
   }
   if (slack < 0) {
@@ -99,11 +110,23 @@ static bool pair_differs(const og_array *a, const og_array *b, double slack,
   return true;
 }
 
+bool og_integer_holds(og_dtype type, double value) {
+  if (type.code == OG_CODE_BOOL) return value == 0 || value == 1;
+  const int bits = type.bits - (type.code == OG_CODE_INT);
+  return value <= ldexp(1, bits) - 1 &&
+         value >= (type.code == OG_CODE_INT ? -ldexp(1, bits) : 0);
+}
+
+bool og_is_border(const og_verdict *verdict) {
+  return verdict->is_integral && verdict->count * 5 <= verdict->total &&
+         fabs(verdict->found - verdict->wanted) <= 1;
+}
+
 og_verdict og_outputs_compare(const opgraft_op *op, const og_outputs *found,
                               const og_outputs *wanted, double slack) {
   og_verdict verdict = {.differs = false};
   for (int32_t i = 0; i < found->count && i < wanted->count; ++i) {
-    if (!pair_differs(&found->array[i], &wanted->array[i], slack, &verdict))
+    if (!og_arrays_differ(&found->array[i], &wanted->array[i], slack, &verdict))
       continue;
     verdict.differs = true;
     og_name_of(op, found->role[i], found->index[i], found->entry[i],

@@ -366,10 +366,11 @@ static void wrong(run *c, int32_t kind, const placed *p, const char *what,
   const int64_t item = (int64_t)og_dtype_bytes(p->tensor.dtype);
   og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
   og_tell_finding(c->trial->op, kind, false, name,
-                  "the kernel wrote %s: byte %lld of its %zu bytes, element "
-                  "%lld of %lld",
-                  what, (long long)byte, p->buffer->bytes,
-                  (long long)(byte < 0 ? -1 : byte / item),
+                  "the kernel wrote %s: byte %lld, element %lld; it has %zu "
+                  "bytes, %lld elements",
+                  what, (long long)byte,
+                  (long long)(byte < 0 ? (byte + 1) / item - 1 : byte / item),
+                  p->buffer->bytes,
                   (long long)((int64_t)p->buffer->bytes / item));
 }
 

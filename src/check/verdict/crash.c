@@ -24,7 +24,7 @@ static const char *signal_text(int32_t number) {
     case SIGILL:
       return "an illegal instruction";
     case SIGABRT:
-      return "an abort";
+      return "an abort (SIGABRT), as by a failed assertion or a damaged heap";
     case SIGTRAP:
       return "a trap";
     case SIGSYS:
@@ -119,7 +119,8 @@ static void crash_text(const og_record_crash *r, const og_found_at *at,
              signal_text(r->signal_number), (unsigned long long)r->address,
              how);
   else
-    snprintf(out, size, "%s%s", signal_text(r->signal_number), how);
+    snprintf(out, size, "the kernel ends by %s%s",
+             signal_text(r->signal_number), how);
 }
 
 // A fault of an aligned load or store has no address.

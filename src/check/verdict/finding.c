@@ -68,23 +68,25 @@ static void write_word(const char *word, og_text *out) {
   }
   og_text_add(out, "'");
   for (const char *c = word; *c != '\0'; ++c)
-    og_text_addf(out, *c == '\'' ? "'\\'%c'" : "%c", *c);
+    og_text_addf(out, *c == '\'' ? "'\\%c'" : "%c", *c);
   og_text_add(out, "'");
 }
 
 void og_finding_write_again(const og_finding *f, const opgraft_op *op,
                             const opgraft_check_options *options,
                             og_text *out) {
-  if (f->call < 0 || f->call_text[0] == '\0') return;
+  if (options->subject == NULL || f->call < 0 || f->call_text[0] == '\0')
+    return;
   og_text_add(out, "opgraft check ");
-  write_word(
-      options->subject ? options->subject : opgraft_module_name(op->module),
-      out);
+  write_word(options->subject, out);
   og_text_addf(out, " --op %s --seed %llu --call %d", op->decl->name,
                (unsigned long long)options->seed, (int)f->call);
   for (int32_t i = 0; i < f->path_count; ++i)
     og_text_addf(out, "%s%d", i == 0 ? " --as-shown " : ",", (int)f->path[i]);
   og_text_addf(out, " --probe %s", og_probes[f->probe].name);
+  if (options->reference_name == NULL) return;
+  og_text_add(out, " --reference ");
+  write_word(options->reference_name, out);
 }
 
 int32_t og_findings_faults(const og_findings *all) {

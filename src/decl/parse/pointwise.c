@@ -125,7 +125,7 @@ static og_status derive(og_parser *p) {
 og_status og_parse_pointwise(og_decl *decl, opgraft_error *error) {
   og_parser p;
   og_scalar_code found;
-  const og_scalar_names names = {argument_find, &p, NULL};
+  const og_scalar_names names = {.find = argument_find, .state = &p};
   if (decl->record->pointwise == NULL) return OG_OK;
   OG_TRY(og_parser_init(&p, decl, "pointwise", decl->record->pointwise, error));
   OG_TRY(og_scalar_parse(&p.reader, &names, OG_CLASSES_FLOAT, &found));

@@ -175,7 +175,8 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
 // One expression, as a node that reduces nothing yet.
 static og_status expression_read(reading *r, int32_t *out_node) {
   og_parser *p = r->parser;
-  const og_scalar_names names = {name_find, r, function_find};
+  const og_scalar_names names = {name_find, r, function_find,
+                                 "sum, mean, prod, amax, amin, index"};
   og_scalar_code found;
   r->free = 0;
   OG_TRY(og_scalar_parse(&p->reader, &names, OG_CLASSES_FLOAT, &found));

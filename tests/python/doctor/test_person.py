@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from opgraft.doctor import _guards
+from opgraft.doctor import _guards, _propose, _verify
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "six_steps.py"
@@ -201,12 +201,48 @@ def test_a_busy_machine_is_too_noisy(tmp_path: Path) -> None:
     assert " +- " in text  # the spread
 
 
+def test_a_verdict_outlasts_the_budget() -> None:
+    """What a later round had no time for keeps what an earlier one found."""
+    root = _propose.Root("m.py", 3, "GB0000", "dynamo", "f", "", "",
+                         ("m.py", 3, "", 0))
+    proposal = _propose.Proposal("rewrite", "a title", {})
+    refuted = _verify.Verdict("refuted", "the root is still there")
+    late = _verify.Verdict("proposed", _verify._UNTRIED)
+    verdicts = [refuted, late, late]
+    lines: list[_verify.Verdict] = []
+
+    class Search(_verify.Search):
+        def _observe(self, roots: list[Any]) -> None:
+            raise AssertionError("there is no time left")
+
+        def _moved(self, root: Any) -> Any:
+            return root
+
+        def _fix(self, *_: Any) -> Any:
+            return proposal, verdicts.pop(0)
+
+        def _line(self, root: Any, proposal: Any, verdict: Any) -> None:
+            lines.append(verdict)
+
+    search = Search(Path("events"), "m.py", [], 1, 0.0)
+    search._left = [root]
+    search._rounds()
+    assert lines == [refuted]
+
+
 @pytest.mark.parametrize("reason, condition, subject, meaning", [
     ("0/0: self.n == 3    # return x * self.n  # m.py:12 in forward",
      "self.n == 3", "self.n", "an int attribute that changes"),
     ("1/2: tensor 'x' size mismatch at index 0. expected 4, actual 5",
      "tensor 'x' size mismatch at index 0. expected 4, actual 5", "x",
      "the size of a tensor changes"),
+    ("1/2: tensor 'batch['x']' size mismatch at index 0. expected 4, actual 5",
+     "tensor 'batch['x']' size mismatch at index 0. expected 4, actual 5",
+     "batch['x']", "the size of a tensor changes"),
+    ("0/0: x.size()[0] == 4  # m.py:3 in f", "x.size()[0] == 4", "x",
+     "the size of a tensor changes"),
+    ("0/0: 2 <= batch['x'].stride()[0]", "2 <= batch['x'].stride()[0]",
+     "batch['x']", "the stride of a tensor changes"),
     ("0/1: len(keys) == 2  # for key in keys  # m.py:8 in attend",
      "len(keys) == 2", "keys", "a length that changes"),
     ("0/0: ___check_obj_id(fn, 140123), type=<class 'function'>  # fn(y)",
