@@ -285,8 +285,9 @@ OPGRAFT_API size_t opgraft_executable_rules(
 // The row programs of the plans that are kept and that no call runs, with their
 // machine code, and of each instruction which step of the program it computes
 // (docs/cli.md, inspect). `isa`: a name of OPGRAFT_ISA, which the machine need
-// not have; NULL: the one in use. out_length is without the NUL, of which at most
-// `size` bytes are written. Failure: OG_INVALID for another set, OG_MEMORY.
+// not have; NULL: the one in use. out_length is without the NUL, of which at
+// most `size` bytes are written. Failure: OG_INVALID for another set,
+// OG_MEMORY.
 OPGRAFT_API og_status opgraft_executable_code(
     const opgraft_executable *executable, const char *isa, char *buffer,
     size_t size, size_t *out_length, opgraft_error *error);
