@@ -14,6 +14,7 @@
 
 #include "base/isa.h"
 #include "base/machine.h"
+#include "call/call.h"
 #include "exec/candidates.h"
 #include "exec/fast/packs.h"
 #include "exec/hosted.h"
@@ -72,13 +73,8 @@ void og_tuning_destroy(og_tuning *tuning) {
 // --- What a node's time depends on -------------------------------------------
 
 static void strides_add(const og_tensor *tensor, og_text *out) {
-  int64_t dense[OPGRAFT_RANK_MAX];
-  bool is_dense = true;
-  if (tensor == NULL || tensor->ndim == 0) return;
-  og_row_major(tensor->shape, tensor->ndim, dense);
-  for (int32_t d = 0; d < tensor->ndim; ++d)
-    is_dense &= tensor->shape[d] <= 1 || tensor->strides[d] == dense[d];
-  if (is_dense) return;
+  if (tensor == NULL || tensor->ndim == 0 || og_tensor_is_contiguous(tensor))
+    return;
   for (int32_t d = 0; d < tensor->ndim; ++d)
     og_text_addf(out, "%c%" PRId64, d > 0 ? ',' : '{', tensor->strides[d]);
   og_text_add(out, "}");

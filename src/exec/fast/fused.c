@@ -9,6 +9,7 @@
 // finished tiles instead (tile_reader.h): rows are the result's then.
 
 #include "base/grain.h"
+#include "call/call.h"
 #include "exec/fast/tile_reader.h"
 #include "exec/step/looped.h"
 #include "exec/step/rows.h"
@@ -286,7 +287,7 @@ static bool rows_are_results(const og_prep *prep, const fused *s,
                              const og_tensor *result) {
   const og_tensor *in = prep->in[s->tile_input];
   const int64_t item = (int64_t)og_dtype_bytes(in->dtype);
-  int64_t dense[OPGRAFT_RANK_MAX], wanted = item * s->rows.width;
+  int64_t wanted = item * s->rows.width;
   if (prep->plan->graph->values[prep->node->in[s->tile_input]].offset !=
           OG_SIZE_ZERO ||
       s->rows.width != result->shape[result->ndim - 1] ||
@@ -297,10 +298,7 @@ static bool rows_are_results(const og_prep *prep, const fused *s,
     if (og_rows_strides(&s->rows, s->tile_input)[d] != wanted) return false;
     wanted *= s->rows.size[d];
   }
-  og_row_major(result->shape, result->ndim, dense);
-  for (int32_t d = 0; d < result->ndim; ++d)
-    if (result->shape[d] > 1 && result->strides[d] != dense[d]) return false;
-  return true;
+  return og_tensor_is_contiguous(result);
 }
 
 // Tasks write the program's results while others still read the contraction's
