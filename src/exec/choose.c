@@ -177,9 +177,8 @@ static bool is_f32_attention(const og_prep *prep) {
 // on.
 static void by_machine(const og_prep *prep, og_order *out) {
   const og_tensor *result = prep->out[0];
-  const bool is_ours =
-      (prep->node->op == OG_IR_matmul || prep->node->op == OG_IR_addmm) &&
-      result->dtype.bits == 32 && result->ndim > 1;
+  const bool is_ours = og_is_contraction(prep->node) &&
+                       result->dtype.bits == 32 && result->ndim > 1;
   const int64_t rows = is_ours ? result->shape[result->ndim - 2] : 0;
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);

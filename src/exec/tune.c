@@ -99,9 +99,7 @@ static int64_t weight_bytes(const og_plan *plan) {
   int64_t bytes = 0;
   for (int32_t n = 0; n < plan->graph->node_count; ++n) {
     const og_node *node = &plan->graph->nodes[n];
-    if (node->is_removed ||
-        (node->op != OG_IR_matmul && node->op != OG_IR_addmm))
-      continue;
+    if (node->is_removed || !og_is_contraction(node)) continue;
     const opgraft_value id = node->in[node->in_count - 1];
     const int32_t place = plan->places[id].kind;
     if (place == OG_PLACE_INPUT || place == OG_PLACE_CONSTANT)

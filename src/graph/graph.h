@@ -250,4 +250,8 @@ static inline bool og_op_is(const og_node *node, uint32_t flag) {
   return (og_ops[node->op].flags & flag) != 0;
 }
 
+static inline bool og_is_contraction(const og_node *node) {
+  return node->op == OG_IR_matmul || node->op == OG_IR_addmm;
+}
+
 #endif  // OG_GRAPH_GRAPH_H

@@ -191,7 +191,7 @@ static int64_t span_bytes(const og_gemm_weights *w) {
 
 bool og_kept_is_offered(const og_prep *prep) {
   const og_node *node = prep->node;
-  return (node->op == OG_IR_matmul || node->op == OG_IR_addmm) &&
+  return og_is_contraction(node) &&
          (prep->executable->host.flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 &&
          prep->executable->host.max_bytes == 0 &&
          input_place(prep, node->in[node->in_count - 1]) != NULL &&
