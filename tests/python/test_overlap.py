@@ -335,9 +335,9 @@ def has_out(m: Any, d: Description) -> bool:
 def run(m: Any, d: Description, case: Draw, slow: bool) -> list[torch.Tensor]:
     space = getattr(torch.ops, m.namespace)
     if case.outs and slow:
-        from opgraft._load.signatures import out
+        from opgraft._load.signatures import out_names
 
-        names = out(d).names
+        names = out_names(d)
         f = getattr(space, d.base_name).out
         _invoke(d, lambda *a, **k: f(*a, **k, **dict(zip(names, case.outs))),
                 case.values)

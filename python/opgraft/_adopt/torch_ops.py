@@ -14,12 +14,11 @@ from typing import Any, Callable
 import torch
 
 from .._base.rules import Description
-from .._load import batch, grad, signatures
+from .._load import batch, dispatcher, grad, signatures
 from .._load.module import (
     _fake,
     _functional_kernel,
     _Live,
-    _register_fake,
 )
 from .._load.operators import Operator
 from . import adopted, gradients
@@ -116,7 +115,7 @@ def _add(
 ) -> None:
     live, form = made._live, signatures.base(d)
     if not _has_fake(op):
-        _register_fake(live.library, op._schema.name, form.name, _fake(d, form))
+        dispatcher.register_fake(live.library, op._schema.name, _fake(d, form))
         made.added.append("shape function")
     functional = signatures.functional(d)
     name = op.name().partition("::")[2]
@@ -137,8 +136,9 @@ def _add(
     if functional is not None and not hasattr(space, functional.name):
         live.library.define(functional.schema, tags=functional.tags)
         live.names.append(functional.name)
-        _register_fake(live.library, f"{made.namespace}::{functional.name}",
-                       functional.name, _fake(d, functional))
+        dispatcher.register_fake(
+            live.library, f"{made.namespace}::{functional.name}",
+            _fake(d, functional))
         _functional_kernel(made, d, functional, op)  # type: ignore[arg-type]
         if not has_gradient:
             live.undo.append(grad.register(

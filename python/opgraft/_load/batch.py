@@ -16,6 +16,7 @@ import torch
 from .._base.absorb import Absorb
 from .._base.log import say_once
 from .._base.rules import Description
+from . import dispatcher
 from .operators import Operator
 
 loops: Counter[str] = Counter()
@@ -105,7 +106,7 @@ def register(
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
         return call(current(), batched, op.overload, *args, **kwargs)
 
-    library.impl(name, kernel, "FuncTorchBatched", with_keyset=True)
+    dispatcher.impl(library, name, kernel, "FuncTorchBatched", with_keyset=True)
 
 
 def rule(d: Description, op: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad as _forward_ad
 
 from .._base.rules import Description
-from . import generate
+from . import dispatcher, generate
 from .operators import Operator
 
 
@@ -63,7 +63,7 @@ def register_write(
             check_write(name, other, d, d.mutated, d.bind(args, kwargs))
         return op.redispatch(keys & below, *args, **kwargs)
 
-    library.impl(name, kernel, "Autograd", with_keyset=True)
+    dispatcher.impl(library, name, kernel, "Autograd", with_keyset=True)
 
 
 def _requires_grad(value: Any) -> bool:
@@ -251,7 +251,7 @@ def register(
         made.clear()
         held.clear()
 
-    library.impl(name, kernel, "Autograd", with_keyset=True)
+    dispatcher.impl(library, name, kernel, "Autograd", with_keyset=True)
     return release
 
 

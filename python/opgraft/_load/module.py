@@ -18,6 +18,7 @@ from .._base.log import say, say_once
 from .._base.rules import Description, arrange, infer
 from . import (
     batch,
+    dispatcher,
     dynamo,
     grad,
     inductor,
@@ -351,8 +352,8 @@ def _kernel(m: Module, d: Description, form: signatures.Form) -> None:
     raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
     if m._calls_python(d):
         raw = _as_called_first(raw)
-    live.library.impl(
-        form.name,
+    dispatcher.impl(
+        live.library, form.name,
         _released(live, _with_numbers(d, raw) if d.numbers else raw),
         _key(d),
     )
@@ -502,7 +503,8 @@ def _count_writes(
                 keys & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs
             )
 
-    live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
+    dispatcher.impl(live.library, form.name, kernel, "ADInplaceOrView",
+                    with_keyset=True)
 
 
 def _count_outs(m: Module, d: Description, form: signatures.Form) -> None:
@@ -529,7 +531,8 @@ def _count_outs(m: Module, d: Description, form: signatures.Form) -> None:
                 keys & torch._C._after_ADInplaceOrView_keyset, *args, **kwargs
             )
 
-    m._live.library.impl(form.name, kernel, "ADInplaceOrView", with_keyset=True)
+    dispatcher.impl(m._live.library, form.name, kernel, "ADInplaceOrView",
+                    with_keyset=True)
 
 
 def _leaves(args: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
@@ -589,7 +592,7 @@ def _autocast(m: Module, d: Description, form: signatures.Form,
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return batch._invoke(d, op, values)
 
-    live.library.impl(form.name, kernel, "AutocastCPU")
+    dispatcher.impl(live.library, form.name, kernel, "AutocastCPU")
 
 
 def _define(m: Module, *forms: signatures.Form | None) -> None:
@@ -599,28 +602,9 @@ def _define(m: Module, *forms: signatures.Form | None) -> None:
     assert live is not None
     for form in forms:
         if form is not None:
-            _define_schema(live.library, form)
+            dispatcher.define(live.library, form.name, form.schema,
+                            tuple(form.tags))
             live.names.append(form.name)
-
-
-def _define_schema(library: torch.library.Library, form: signatures.Form) -> None:
-    """Library.define without its look for other overloads, which makes the
-    operator's Python object and makes it anew for each overload that follows;
-    the public call where its parts moved."""
-    space = getattr(torch.ops, library.ns)
-    try:
-        define, own, known = (library.m.define, library._op_defs,
-                              torch.library._defs)
-    except AttributeError:
-        define = None
-    qualified = f"{library.ns}::{form.name}"
-    if define is None or form.name.partition(".")[0] in vars(space):
-        library.define(form.schema, tags=form.tags)
-    else:
-        define(form.schema, "", tuple(form.tags))
-        own.add(qualified)
-        known.add(qualified)
-    withdrawn.drop_entry(qualified)
 
 
 def _infer_fake(m: Module, d: Description, form: signatures.Form) -> None:
@@ -631,30 +615,13 @@ def _infer_fake(m: Module, d: Description, form: signatures.Form) -> None:
     if form.kind == "out":
         # It makes nothing up, so the kernel of meta tensors does: no entry in
         # torch's registry of fakes, which takes its time at every load.
-        library.impl(form.name, fake, "Meta")
+        dispatcher.impl(library, form.name, fake, "Meta")
         return
-    _register_fake(library, f"{m.namespace}::{form.name}", form.name, fake)
+    dispatcher.register_fake(library, f"{m.namespace}::{form.name}", fake)
 
 
 def _operator(m: Module, form: signatures.Form) -> Operator:
     return operators.defined(m.namespace, form.name)
-
-
-def _register_fake(
-    library: torch.library.Library, qualified: str, name: str,
-    fake: Callable[..., Any],
-) -> None:
-    """torch.library.register_fake without its look at the caller's source,
-    which takes a millisecond an operator; the public call where that moved."""
-    try:
-        from torch._library.simple_registry import singleton
-
-        handle = singleton.find(qualified).fake_impl.register(
-            fake, "opgraft", lib=library
-        )
-        library._registration_handles.append(handle)
-    except (ImportError, AttributeError, TypeError):
-        torch.library.register_fake(qualified, fake, lib=library)
 
 
 def _functional_kernel(
@@ -676,7 +643,8 @@ def _functional_kernel(
         return out[0] if len(out) == 1 else tuple(out)
 
     assert m._live is not None
-    m._live.library.impl(form.name, kernel, "CompositeExplicitAutograd")
+    dispatcher.impl(m._live.library, form.name, kernel,
+                    "CompositeExplicitAutograd")
 
 
 def _bind(
@@ -771,8 +739,8 @@ def _register(m: Module, d: Description) -> None:
     form = signatures.base(d)
     if d.has_callback:
         d.callback = functools.partial(_C.op_infer, _new_state(m, d, form))
-    out_form, inplace, functional = (
-        signatures.out(d), signatures.inplace(d), signatures.functional(d))
+    out_form = signatures.out(d, form)
+    inplace, functional = signatures.inplace(d), signatures.functional(d)
     _define(m, form, out_form, inplace, functional)
     op = _operator(m, form)
     _infer_fake(m, d, form)

@@ -37,6 +37,7 @@ class Form:
     # form must return nothing: parameter, or None for a dispatcher result.
     aliases: list[int | None] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of the .out arguments
+    params: str = ""  # the schema's, of the base form
 
 
 def _default_text(d: Description, i: int) -> str:
@@ -115,11 +116,12 @@ def base(d: Description) -> Form:
     # then takes the result for new memory and reuses the argument's.
     text = _returns_text([_result_text(r) for r in d.results
                           if r["alias"] is None])
-    schema = f"{d.name}({_params_text(d, letters)}) -> {text}"
+    params = _params_text(d, letters)
+    schema = f"{d.name}({params}) -> {text}"
     if all(a is None for a in aliases):
         aliases = []
     return Form("base", d.name, schema, _common_tags(d), results,
-                aliases=aliases)
+                aliases=aliases, params=params)
 
 
 def inplace(d: Description) -> Form | None:
@@ -144,8 +146,9 @@ def _has_tensors_first(d: Description) -> bool:
                         for p in d.params))
 
 
-def out(d: Description) -> Form | None:
-    """`f.out`, with one keyword argument for each result."""
+def out(d: Description, base: Form) -> Form | None:
+    """`f.out`: the base form's parameters and one keyword argument for each
+    result."""
     if (d.mutated or d.numbers or not d.fresh or d.is_data_dependent
             or d.overload
             or any(r["list"] for r in d.fresh)):
@@ -164,9 +167,8 @@ def out(d: Description) -> Form | None:
     is_tagged = (_HAS_OUT_TAG and len(names) == 1 and _has_tensors_first(d)
                  and "side_effect" not in d.tables["flags"])
     returns = "Tensor(a!)" if is_tagged else "()"
-    schema = (f"{d.base_name}.out({_params_text(d, {})}, {star}{outs}) -> "
-              f"{returns}")
-    tags = _common_tags(d) + ([torch.Tag.out] if is_tagged else [])
+    schema = f"{d.base_name}.out({base.params}, {star}{outs}) -> {returns}"
+    tags = base.tags + ([torch.Tag.out] if is_tagged else [])
     results = ((0, -1),) if is_tagged else ()
     return Form("out", f"{d.base_name}.out", schema, tags, results,
                 names=names)
