@@ -32,6 +32,7 @@ COUNTS = re.compile(r"(\d+) passed, (\d+) failed\s*$")
 UNIT_TIMEOUT_S = 300
 PYTEST_TIMEOUT_S = 3600
 SCRIPT_TIMEOUT_S = 3 * 3600
+SMOKE_TIMEOUT_S = 1800
 VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
             "--errors-for-leak-kinds=definite"]
 VALGRIND_LEFT_OUT = ("check_findings",)
@@ -106,8 +107,11 @@ def environment() -> dict[str, str]:
     return env
 
 
-def start(words: list[str], timeout: float) -> tuple[int, str]:
-    """Runs a program in the root, shows its output, and returns it."""
+def start(words: list[str], timeout: float, name: str = ""
+          ) -> tuple[int, str]:
+    """Runs a program in the root, shows its time, where it has a name, and its
+    output, and returns this."""
+    begin = time.monotonic()
     try:
         done = subprocess.run(words, cwd=ROOT, env=environment(), text=True,
                               errors="replace", stdout=subprocess.PIPE,
@@ -120,7 +124,8 @@ def start(words: list[str], timeout: float) -> tuple[int, str]:
         status, output = -1, output + f"\nstopped after {timeout:.0f} s\n"
     except OSError as error:
         status, output = -1, f"{error}\n"
-    print(output, end="", flush=True)
+    head = f"--- {name}: {time.monotonic() - begin:.0f} s\n" if name else ""
+    print(head + output, end="", flush=True)
     return status, output
 
 
@@ -129,7 +134,7 @@ def start_all(programs: dict[str, list[str]], timeout: float
     """Runs them side by side, one for each core; name, status and output of
     each, in order."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {name: pool.submit(start, words, timeout)
+        running = {name: pool.submit(start, words, timeout, name)
                    for name, words in programs.items()}
         for name, program in running.items():
             yield name, *program.result()
@@ -455,14 +460,22 @@ class Stages:
                                  "clean": status == 0, **counts})
 
     def scripts(self, folder: str) -> None:
-        for script in sorted((ROOT / folder).glob("*.py")):
-            if "__main__" not in script.read_text():
-                continue  # a part of the others
-            print(f"--- {script.relative_to(ROOT)}", flush=True)
-            words = [sys.executable, str(script)]
-            words += ["--smoke"] if self.args.smoke else []
-            status = subprocess.run(words, cwd=ROOT).returncode
-            self.tally.add_status(f"{folder}/{script.name}", status)
+        """Cut short they show that they run, side by side; else they measure,
+        one after the other."""
+        programs = {
+            f"{folder}/{script.name}":
+            [sys.executable, str(script)]
+            + (["--smoke"] if self.args.smoke else [])
+            for script in sorted((ROOT / folder).glob("*.py"))
+            if "__main__" in script.read_text()}  # else a part of the others
+        if self.args.smoke:
+            for name, status, _ in start_all(programs, SMOKE_TIMEOUT_S):
+                self.tally.add_status(name, status)
+            return
+        for name, words in programs.items():
+            print(f"--- {name}", flush=True)
+            self.tally.add_status(name,
+                                  subprocess.run(words, cwd=ROOT).returncode)
 
     def bench(self) -> None:
         self.scripts("bench")
