@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "base/machine.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +58,30 @@ bool og_machine_is_amd(void) { return false; }
 
 enum { CACHE_GUESS = 32 << 20 };
 
+// A number of bytes as Linux writes it, "32768K"; 0: there is none.
+static int64_t size_read(const char *path) {
+  char unit = '\0';
+  long count = 0;
+  FILE *file = fopen(path, "r");
+  if (file == NULL) return 0;
+  const int found = fscanf(file, "%9ld%c", &count, &unit);
+  fclose(file);
+  if (found < 1 || count <= 0) return 0;
+  return (int64_t)count * (unit == 'K' ? 1 << 10 : unit == 'M' ? 1 << 20 : 1);
+}
+
+static int64_t cache_bytes;
+
+// What one processor sees. The C library adds up the caches of a whole AMD
+// socket, of which a core reaches one.
+static void cache_find(void) {
+  cache_bytes = size_read("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  if (cache_bytes == 0) cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (cache_bytes <= 0) cache_bytes = CACHE_GUESS;
+}
+
 int64_t og_machine_cache_bytes(void) {
-  const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? bytes : CACHE_GUESS;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, cache_find);
+  return cache_bytes;
 }

@@ -191,11 +191,16 @@ static void store_i64(og_encoder *e, int32_t reg, og_x86_rm to) {
   }
 }
 
+// Of 32 bits, all lanes.
+static og_x86_id store_id(const og_encoder *e) {
+  return e->spec->nontemporal ? OG_X86_vmovntps : OG_X86_vmovups_store;
+}
+
 static void store_all(og_encoder *e, int32_t reg, og_loop_memory memory,
                       og_x86_rm to) {
   switch (memory) {
     case OG_LOOP_32:
-      emit(e, OG_X86_vmovups_store, reg, to, 256);
+      emit(e, store_id(e), reg, to, 256);
       break;
     case OG_LOOP_F16:
       og_encoder_imm(e, OG_X86_vcvtps2ph, reg, 0, to, 0);
@@ -253,6 +258,8 @@ static void store_wide(og_encoder *e, int32_t reg, int32_t stream,
     i.id = OG_X86_vpmovdw;
   else if (bytes == 1)
     i.id = OG_X86_vpmovdb;
+  else if (!e->is_masked)
+    i.id = store_id(e);
   og_x86_emit(e->x, i);
 }
 

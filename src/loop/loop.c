@@ -18,7 +18,8 @@ struct og_loop {
   og_loop_lowered lowered;
   og_loop_tiles tiles;
   const og_loop_code *code;
-  og_loop_entry entry;  // NULL: none was encoded
+  og_loop_entry entry;        // NULL: none was encoded
+  og_loop_entry nontemporal;  // with such stores; NULL: none was asked for
   const void *entry_bytes;
   const char *reason;  // why
   size_t code_bytes;
@@ -61,9 +62,27 @@ static og_status loop_make(og_loop *loop, const og_loop_spec *spec,
   return OG_OK;
 }
 
-static void loop_encode(og_loop *loop, og_loop_code *code) {
+// Adds to the code's bytes; NULL, with the reason, where there is none.
+static og_loop_entry entry_make(og_loop *loop, og_loop_code *code,
+                                bool nontemporal) {
   og_arena arena = {0};
   og_x86 x = {0};
+  og_loop_spec spec = loop->spec;
+  og_loop_entry entry = NULL;
+  spec.nontemporal = nontemporal;
+  loop->reason = og_loop_encode(&spec, &loop->lowered, loop->isa, &arena, &x);
+  if (loop->reason == NULL) {
+    const void *at = og_loop_code_add(code, x.bytes, x.count);
+    memcpy(&entry, &at, sizeof at);
+    loop->reason = "no memory for code";
+    if (entry != NULL) loop->code_bytes += x.count;
+    if (!nontemporal) loop->entry_bytes = at;
+  }
+  og_arena_destroy(&arena);
+  return entry;
+}
+
+static void loop_encode(og_loop *loop, og_loop_code *code) {
   const int64_t begin = og_now_ns();
   const og_isa used = og_isa_used();
   const og_isa most = loop->spec.isa < used ? loop->spec.isa : used;
@@ -73,19 +92,12 @@ static void loop_encode(og_loop *loop, og_loop_code *code) {
   } else if (loop->isa < OG_ISA_AVX2) {
     loop->reason = "the machine has no AVX2";
   } else {
-    loop->reason =
-        og_loop_encode(&loop->spec, &loop->lowered, loop->isa, &arena, &x);
-  }
-  if (loop->reason == NULL) {
-    const void *at = og_loop_code_add(code, x.bytes, x.count);
-    memcpy(&loop->entry, &at, sizeof at);
-    loop->entry_bytes = at;
-    loop->reason = "no memory for code";
     loop->code = code;
-    loop->code_bytes = x.count;
+    loop->entry = entry_make(loop, code, false);
+    if (loop->entry != NULL && loop->spec.nontemporal)
+      loop->nontemporal = entry_make(loop, code, true);
     loop->encode_ns = og_now_ns() - begin;
   }
-  og_arena_destroy(&arena);
 }
 
 og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
@@ -130,11 +142,22 @@ static bool is_encoded(const og_loop *loop) {
   return loop->entry != NULL && og_loop_code_is_sealed(loop->code);
 }
 
+// Non-temporal stores are in no order with others until they are fenced.
+static void stores_fence(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 void og_loop_run(const og_loop *loop, const og_loop_call *call) {
-  if (is_encoded(loop))
-    loop->entry(call);
-  else
+  if (!is_encoded(loop)) {
     og_loop_interpret(&loop->spec, &loop->lowered, &loop->tiles, call);
+  } else if (call->nontemporal && loop->nontemporal != NULL) {
+    loop->nontemporal(call);
+    stores_fence();
+  } else {
+    loop->entry(call);
+  }
 }
 
 void og_loop_describe(const og_loop *loop, og_loop_info *out) {
@@ -164,7 +187,8 @@ void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
     at += length;
     at += strspn(at, "; ");
   }
-  og_text_addf(out, "%s, %d passes, %d instructions: ", og_isa_name(most),
-               (int)l->pass_count, (int)l->count);
+  og_text_addf(out, "%s, %d passes, %d instructions%s: ", og_isa_name(most),
+               (int)l->pass_count, (int)l->count,
+               loop->spec.nontemporal ? ", non-temporal stores" : "");
   og_loop_code_print(&loop->spec, l, most, out);
 }

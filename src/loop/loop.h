@@ -42,7 +42,8 @@ typedef struct og_loop_spec {
   const og_loop_operand *inputs, *outputs;
   int32_t input_count, output_count;
   og_loop_math math;
-  og_isa isa;  // the most that may be used; see og_isa_used
+  og_isa isa;        // the most that may be used; see og_isa_used
+  bool nontemporal;  // calls may ask for non-temporal stores
 } og_loop_spec;
 
 // --- Code --------------------------------------------------------------------
@@ -79,7 +80,14 @@ typedef struct og_loop_call {
   void *out[OG_LOOP_OUTPUTS_MAX];
   int64_t out_row_bytes[OG_LOOP_OUTPUTS_MAX];
   void *scratch;  // og_loop_scratch_bytes, 64-byte aligned, one thread's
+  // Stores of results that no cache holds long enough to be read there: past
+  // the caches, so that the lines are not read first. Only where the spec has
+  // them, and every output in OG_LOOP_RUN of 32 bits, and each of its rows,
+  // begins at a multiple of OG_LOOP_LINE bytes; others are stored as ever.
+  bool nontemporal;
 } og_loop_call;
+
+enum { OG_LOOP_LINE = 64 };
 
 size_t og_loop_scratch_bytes(const og_loop *loop, int64_t width);
 // Whether an output may lie in the memory of this input.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs a node: every kernel of a contraction and of attention gives the
-// same numbers, rules are read, obeyed and printed so that they can be read
-// again.
+// Who runs a node: every kernel of a contraction, of attention and of an
+// embedding gives the same numbers, rules are read, obeyed and printed so that
+// they can be read again.
 //
 // The numbers are such that no sum of a contraction rounds (eighths up to 2,
 // few enough), so results are equal to the bit whatever the order of the sums.
@@ -82,7 +82,8 @@ typedef struct trial {
   int32_t count;
   og_dtype dtype;
   int64_t elements;  // of result 0
-  int64_t lse;       // of result 1, f32
+  int64_t lse;       // of result 1, f32; 0: there is none
+  bool is_exact;     // result 0, to the bit
   og_text text;
 } trial;
 
@@ -111,7 +112,8 @@ static void contraction_make(trial *t) {
   const bool has_c = draw(2) == 0;
   const int32_t c_skip = skip + (int32_t)draw(3 - skip);
   *t = (trial){.dtype = types[draw(sizeof types / sizeof *types)],
-               .elements = (skip ? 1 : batch) * m * n};
+               .elements = (skip ? 1 : batch) * m * n,
+               .is_exact = true};
   if (has_c) operand_add(t, "c", t->dtype, 3 - c_skip, c + c_skip);
   operand_add(t, "a", t->dtype, ndim, a + skip);
   operand_add(t, "b", t->dtype, ndim, b + skip);
@@ -125,10 +127,39 @@ static void contraction_make(trial *t) {
   og_text_add(&t->text, "\n  return %y\n}\n");
 }
 
+// [k, n] or the rows of [n, k], in f32, that are packed once.
+static void weights_print(trial *t, int64_t k, int64_t n) {
+  const bool has_rows = draw(2) == 0;
+  const int dims[2] = {(int)(has_rows ? n : k), (int)(has_rows ? k : n)};
+  og_text_addf(&t->text, ") {\n  constant %%w: f32[%d, %d] = [", dims[0],
+               dims[1]);
+  for (int64_t i = 0; i < k * n; ++i)
+    og_text_addf(&t->text, i > 0 ? ", %g" : "%g", (double)(draw(33) - 16) / 8);
+  og_text_addf(&t->text, "]\n  %%b: f32[%d, %d]{%d, %d} = view(%%w)\n", (int)k,
+               (int)n, (int)(has_rows ? 1 : n), (int)(has_rows ? k : 1));
+}
+
+// Of one row to several tasks of rows, and of a part of a panel to many panels.
+static void packed_make(trial *t) {
+  const int64_t m = 1 + draw(draw(3) == 0 ? 600 : 40);
+  const int64_t n = 1 + draw(m > 40 ? 100 : 300), k = 1 + draw(40);
+  const int64_t batch = m > 40 ? 1 : 1 + draw(3);
+  const int64_t a[3] = {batch, m, k}, c[2] = {1, n};
+  const bool has_c = draw(2) == 0;
+  *t = (trial){.dtype = types[0], .elements = batch * m * n, .is_exact = true};
+  if (has_c) operand_add(t, "c", t->dtype, 2, c);
+  operand_add(t, "a", t->dtype, 3, a);
+  weights_print(t, k, n);
+  og_text_addf(&t->text, "  %%y: f32[%d, %d, %d] = %s\n  return %%y\n}\n",
+               (int)batch, (int)m, (int)n,
+               has_c ? "addmm(%c, %a, %b; beta=1, alpha=1)" : "matmul(%a, %b)");
+}
+
 // Rows of a mask that hide all keys or some: by -inf, and by the least number,
-// which hides nothing where a whole row has it.
-static void mask_lower(operand *o) {
-  const double low = draw(2) == 0 ? -INFINITY : (double)-FLT_MAX;
+// which hides nothing where a whole row has it; or one key hides the others.
+static void mask_change(operand *o) {
+  static const double values[] = {-INFINITY, -FLT_MAX, 3e38};
+  const double low = values[draw(3)];
   const int64_t rows = draw(3), each = 1 + draw(3);
   const int64_t *shape = o->shape, *strides = o->strides;
   for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i)
@@ -152,23 +183,49 @@ static void attention_make(trial *t) {
   const int64_t v[4] = {batch, groups, keys, value_width};
   const int64_t m[4] = {draw(2) == 0 ? 1 : batch, draw(2) == 0 ? 1 : heads,
                         draw(2) == 0 ? 1 : queries, draw(4) == 0 ? 1 : keys};
-  const bool has_mask = draw(2) == 0;
+  const bool has_mask = draw(2) == 0, has_lse = draw(4) != 0;
   *t = (trial){.dtype = types[draw(3)],
                .elements = batch * heads * queries * value_width,
-               .lse = batch * heads * queries};
+               .lse = has_lse ? batch * heads * queries : 0};
   operand_add(t, "q", t->dtype, 4, q);
   operand_add(t, "k", t->dtype, 4, k);
   operand_add(t, "v", t->dtype, 4, v);
   if (has_mask) operand_add(t, "m", mask_types[draw(3)], 4, m);
   if (has_mask && t->operands[3].tensor.dtype.bits == 32 && draw(2) == 0)
-    mask_lower(&t->operands[3]);
+    mask_change(&t->operands[3]);
   og_text_addf(&t->text,
                ") {\n  %%y: %s[%d, %d, %d, %d], %%l: f32[%d, %d, %d] = "
                "attention(%%q, %%k, %%v, %s; causal=%s, scale=0.25)\n"
-               "  return %%y, %%l\n}\n",
+               "  return %%y%s\n}\n",
                og_dtype_name(t->dtype), (int)batch, (int)heads, (int)queries,
                (int)value_width, (int)batch, (int)heads, (int)queries,
-               has_mask ? "%m" : "none", draw(3) == 0 ? "true" : "false");
+               has_mask ? "%m" : "none", draw(3) == 0 ? "true" : "false",
+               has_lse ? ", %l" : "");
+}
+
+// Indices that are in range, dense or not.
+static void embedding_make(trial *t) {
+  const int64_t table[2] = {1 + draw(50), 1 + draw(40)};
+  const int64_t index[2] = {1 + draw(6), 1 + draw(9)};
+  const int32_t ndim = 1 + (int32_t)draw(2);
+  const int64_t places = ndim == 1 ? index[0] : index[0] * index[1];
+  *t = (trial){.dtype = types[draw(sizeof types / sizeof *types)],
+               .elements = places * table[1],
+               .is_exact = true};
+  operand_add(t, "w", t->dtype, 2, table);
+  operand_add(t, "i", types[4], ndim, index);
+  operand *o = &t->operands[1];
+  for (int64_t i = 0; o->bytes != NULL && i < places; ++i) {
+    const int64_t at =
+        ndim == 1 ? i * o->strides[0]
+                  : i / index[1] * o->strides[0] + i % index[1] * o->strides[1];
+    og_element_set_int(types[4], o->bytes + 8 * at, draw(table[0]));
+  }
+  og_text_addf(&t->text, ") {\n  %%y: %s[%d", og_dtype_name(t->dtype),
+               (int)index[0]);
+  if (ndim == 2) og_text_addf(&t->text, ", %d", (int)index[1]);
+  og_text_addf(&t->text, ", %d] = embedding(%%w, %%i)\n  return %%y\n}\n",
+               (int)table[1]);
 }
 
 static bool machine_begin(machine *m, const char *text, const char *rules,
@@ -224,7 +281,7 @@ static bool is_near(og_dtype dtype, const char *a, const char *b, int64_t count,
 }
 
 static bool is_same(const trial *t, const outcome *a, const outcome *b) {
-  return is_near(t->dtype, a->y, b->y, t->elements, t->lse == 0) &&
+  return is_near(t->dtype, a->y, b->y, t->elements, t->is_exact) &&
          is_near(types[0], a->l, b->l, t->lse, false);
 }
 
@@ -269,7 +326,59 @@ static void all_agree(void (*make)(trial *t), int least_fast) {
 }
 
 TEST(contractions_agree) { all_agree(contraction_make, TRIALS / 3); }
+TEST(packed_contractions_agree) { all_agree(packed_make, TRIALS - 1); }
 TEST(attention_agrees) { all_agree(attention_make, TRIALS - 1); }
+
+TEST(embeddings_agree) { all_agree(embedding_make, TRIALS / 20); }
+
+// One key of a query is so far above the others that base 2 cannot hold their
+// distance: its value is the result.
+TEST(one_key_of_many_counts) {
+  enum { QUERIES = 64, KEYS = 96, WIDTH = 8 };
+  static const char text[] =
+      "graph t(%q: f32[1, 1, 64, 8], %k: f32[1, 1, 96, 8], %v: f32[1, 1, 96, "
+      "8], %m: f32[1, 1, 64, 96]) {\n"
+      "  %y: f32[1, 1, 64, 8], %l: f32[1, 1, 64] = attention(%q, %k, %v, %m)\n"
+      "  return %y\n}\n";
+  static float q[QUERIES * WIDTH], k[KEYS * WIDTH], v[KEYS * WIDTH],
+      mask[QUERIES * KEYS], y[QUERIES * WIDTH];
+  float *const data[4] = {q, k, v, mask};
+  int64_t shapes[4][4] = {{1, 1, QUERIES, WIDTH},
+                          {1, 1, KEYS, WIDTH},
+                          {1, 1, KEYS, WIDTH},
+                          {1, 1, QUERIES, KEYS}};
+  int64_t strides[4][4];
+  og_tensor tensors[4];
+  const og_tensor *in[4];
+  machine m = {0};
+  opgraft_call call = {.struct_size = sizeof call};
+  void *storages[1] = {y};
+  for (int32_t i = 0; i < 4; ++i) {
+    const int64_t count = og_row_major(shapes[i], 4, strides[i]);
+    for (int64_t j = 0; j < count && i < 3; ++j)
+      data[i][j] = (float)(draw(33) - 16) / 8;
+    tensors[i] = (og_tensor){.data = data[i],
+                             .device = {OG_CPU, 0},
+                             .ndim = 4,
+                             .dtype = types[0],
+                             .shape = shapes[i],
+                             .strides = strides[i]};
+    in[i] = &tensors[i];
+  }
+  for (int64_t r = 0; r < QUERIES; ++r) mask[r * KEYS + r * 7 % KEYS] = 3e38f;
+  REQUIRE(machine_begin(&m, text, "attention: fast", 2));
+  REQUIRE(opgraft_executable_begin(m.executable, in, NULL, 4, &call,
+                                   &m.error) == OG_OK);
+  const og_status status = opgraft_call_run(&call, storages, &m.error);
+  opgraft_call_end(&call);
+  REQUIRE(status == OG_OK);
+  CHECK_EQ(stats_of(&m).fast_nodes, 1);
+  for (int64_t r = 0; r < QUERIES; ++r)
+    CHECK(memcmp(y + r * WIDTH, v + r * 7 % KEYS * WIDTH, WIDTH * sizeof *y) ==
+          0);
+done:
+  machine_free(&m);
+}
 
 // A constant is packed once, and is right after the plan changes.
 TEST(constants_are_packed_once) {
@@ -326,5 +435,7 @@ TEST(rules_that_are_wrong) {
 }
 
 TEST_MAIN("exec_choose", CASE_NO_FAULTS(contractions_agree),
-          CASE_NO_FAULTS(attention_agrees), CASE(constants_are_packed_once),
-          CASE(rules_that_are_wrong))
+          CASE_NO_FAULTS(packed_contractions_agree),
+          CASE_NO_FAULTS(attention_agrees), CASE_NO_FAULTS(embeddings_agree),
+          CASE_NO_FAULTS(one_key_of_many_counts),
+          CASE(constants_are_packed_once), CASE(rules_that_are_wrong))

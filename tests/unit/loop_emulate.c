@@ -386,6 +386,10 @@ static bool vectors(cpu *c, const og_x86_instr *i) {
     case OG_X86_vmovups_store:
       rm_write(c, i, &c->v[i->reg], i->bits / 32);
       return true;
+    case OG_X86_vmovntps:
+      c->has_failed |= (uintptr_t)address(c, i) % (uintptr_t)(i->bits / 8) != 0;
+      rm_write(c, i, &c->v[i->reg], i->bits / 32);
+      return true;
     case OG_X86_vmovupd_store:
       rm_write(c, i, &c->v[i->reg], i->bits / 64);
       return true;
@@ -663,7 +667,9 @@ static void run_set(const grown *g, const memory *m, og_loop_call *c,
   opgraft_error error;
   bool is_row[GROW_INPUTS_MAX];
   og_x86 x = {.record_capacity = 1};
-  const og_loop_spec spec = grow_spec(g, isa);
+  og_loop_spec spec = grow_spec(g, isa);
+  // Buffers end at a page.
+  spec.nontemporal = c->width * 4 % OG_LOOP_LINE == 0;
   for (int32_t k = 0; k < g->in_count; ++k)
     is_row[k] = g->in[k].form == OG_LOOP_ROW;
   x.records = og_arena_array(&arena, 1, sizeof *x.records);

@@ -153,7 +153,8 @@ TEST(objdump_reads_what_was_written) {
     encode_kinds(&l, (og_isa)isa);
     for (int32_t k = 0; k < PROGRAMS; ++k) {
       grow(&g, (uint64_t)k);
-      const og_loop_spec spec = grow_spec(&g, (og_isa)isa);
+      og_loop_spec spec = grow_spec(&g, (og_isa)isa);
+      spec.nontemporal = k % 4 == 0;
       encode(&l, &spec, (og_isa)isa);
     }
   }

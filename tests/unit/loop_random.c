@@ -3,7 +3,8 @@
 //
 // What each instruction set's code computes equals what the interpreter does,
 // bit for bit, but for which NaN it is; the digest that it prints is the same
-// under every OPGRAFT_ISA. With libm's functions both equal statements that the
+// under every OPGRAFT_ISA. Non-temporal stores, where rows are whole lines,
+// store the same. With libm's functions both equal statements that the
 // scalar interpreter runs one by one. Where output 0 may lie in an input's
 // memory it gets the same bits there. Buffers end at an unmapped page.
 
@@ -119,11 +120,24 @@ static og_loop *loop_of(const grown *g, og_loop_math math, og_isa isa,
                         og_loop_code *code) {
   og_loop_spec spec = grow_spec(g, isa);
   spec.math = math;
+  spec.nontemporal = true;
   og_loop *loop = NULL;
   opgraft_error error;
   if (og_loop_create(&spec, code, &loop, &error) != OG_OK)
     printf("%s\n%s\n", error.text, g->text);
   return loop;
+}
+
+// Rows of whole lines, and buffers that end at a page.
+static void run_nontemporal(const grown *g, const memory *m,
+                            const og_loop *loop, const og_loop_call *call,
+                            const char *by) {
+  og_loop_call asking = *call;
+  if (call->width * 4 % OG_LOOP_LINE != 0) return;
+  asking.nontemporal = true;
+  clear(g, call);
+  og_loop_run(loop, &asking);
+  CHECK(is_same(g, m, call, by));
 }
 
 // The input whose memory output 0 may take, or -1.
@@ -160,6 +174,7 @@ static void run_encoded(const grown *g, memory *m, og_loop_call *call,
   clear(g, call);
   og_loop_run(loop, call);
   CHECK(is_same(g, m, call, info.by));
+  run_nontemporal(g, m, loop, call, info.by);
   run_in_place(g, m, loop, call, info.by);
 done:
   og_loop_destroy(loop);

@@ -9,6 +9,7 @@
 // finished tiles instead (tile_reader.h): rows are the result's then.
 
 #include "base/grain.h"
+#include "base/machine.h"
 #include "call/call.h"
 #include "exec/fast/tile_reader.h"
 #include "exec/step/looped.h"
@@ -25,6 +26,9 @@ typedef struct fused {
   int64_t worker_bytes;
   int64_t total, grain;
   int32_t tile_input;  // of an epilogue: the operand that tiles are of
+  bool is_epilogue, needs_rows;
+  // By result: it is stored past the caches. 0 where none is.
+  uint32_t nontemporal;
 } fused;
 
 enum { TENSORS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX };
@@ -38,6 +42,7 @@ static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
   const int32_t inner = s->rows.ndim - 1;
   call->width = width;
   call->rows = rows;
+  call->nontemporal = false;
   call->scratch = s->scratch + worker * s->worker_bytes;
   og_rows_offsets(&s->rows, row, offsets);
   for (int32_t i = 0; i < s->in_count; ++i) {
@@ -55,10 +60,32 @@ static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
   }
 }
 
+// Elements before the first whole line of the results; -1 where they begin at
+// different places of a line.
+static int64_t head_of(const fused *s, const og_loop_call *call) {
+  int64_t head = -1;
+  for (int32_t r = 0; r < s->out_count; ++r) {
+    const int64_t bytes = (int64_t)(-(uintptr_t)call->out[r] % OG_LOOP_LINE);
+    const int64_t own = bytes / (int64_t)sizeof(float);
+    if (!(s->nontemporal >> r & 1)) continue;
+    if (head >= 0 && own != head) return -1;
+    head = own;
+  }
+  return head;
+}
+
 static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
                      int64_t width, int32_t worker) {
   og_loop_call call;
   call_fill(s, row, rows, at, width, worker, &call);
+  int64_t head = s->nontemporal != 0 ? head_of(s, &call) : -1;
+  if (head > 0 && head < width && rows == 1 && !s->needs_rows) {
+    call.width = head;
+    og_loop_run(s->loop, &call);
+    call_fill(s, row, rows, at + head, width - head, worker, &call);
+    head = 0;
+  }
+  call.nontemporal = head == 0;
   og_loop_run(s->loop, &call);
 }
 
@@ -162,6 +189,37 @@ static bool may_overwrite(const og_prep *prep, const og_loop *loop) {
   return true;
 }
 
+static bool shares_memory(const og_prep *prep, int32_t result) {
+  const og_value *values = prep->plan->graph->values;
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (values[node->in[i]].root == values[node->out[result]].root) return true;
+  return false;
+}
+
+static bool has_whole_lines(const fused *s, int32_t result) {
+  const int64_t *strides = og_rows_strides(&s->rows, s->in_count + result);
+  for (int32_t d = 0; d < s->rows.ndim; ++d)
+    if (strides[d] % OG_LOOP_LINE != 0) return false;
+  return true;
+}
+
+// Results that together are larger than the last-level cache: who reads them
+// finds little of them there, and a store that a cache takes reads its line
+// first.
+static uint32_t nontemporal_find(const og_prep *prep, const fused *s,
+                                 const og_loop_operand *out) {
+  int64_t bytes = 0;
+  uint32_t found = 0;
+  for (int32_t r = 0; r < s->out_count; ++r) {
+    if (out[r].form != OG_LOOP_RUN || out[r].dtype.bits != 32) continue;
+    if (shares_memory(prep, r) || !has_whole_lines(s, r)) return 0;
+    found |= 1u << r;
+    bytes += og_numel(prep->out[r]) * (int64_t)sizeof(float);
+  }
+  return bytes > og_machine_cache_bytes() ? found : 0;
+}
+
 // Elements of a share: the more, the less is computed of each.
 static int64_t grain_of(const og_loop *loop) {
   og_loop_info info;
@@ -196,18 +254,20 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
   og_loop *loop;
   og_loop_operand in[OG_LOOP_INPUTS_MAX], out[OG_LOOP_OUTPUTS_MAX];
   const uint32_t flags = prep->plan->graph->option_flags;
-  const og_loop_spec spec = {.text = prep->node->attrs[0].s,
-                             .inputs = in,
-                             .outputs = out,
-                             .input_count = s->in_count,
-                             .output_count = s->out_count,
-                             .math = flags & OPGRAFT_OPTION_MATH_STRICT
-                                         ? OG_LOOP_MATH_STRICT
-                                         : OG_LOOP_MATH_FAST,
-                             .isa = og_isa_used()};
+  og_loop_spec spec = {.text = prep->node->attrs[0].s,
+                       .inputs = in,
+                       .outputs = out,
+                       .input_count = s->in_count,
+                       .output_count = s->out_count,
+                       .math = flags & OPGRAFT_OPTION_MATH_STRICT
+                                   ? OG_LOOP_MATH_STRICT
+                                   : OG_LOOP_MATH_FAST,
+                       .isa = og_isa_used()};
   inputs_describe(prep, s, meaning, in);
   *out_fits = outputs_describe(prep, s, meaning, out);
   if (!*out_fits) return OG_OK;
+  if (!s->is_epilogue) s->nontemporal = nontemporal_find(prep, s, out);
+  spec.nontemporal = s->nontemporal != 0;
   OG_TRY(og_prep_loop(prep, &spec, &loop));
   *out_fits = may_overwrite(prep, loop);
   s->loop = loop;
@@ -220,6 +280,7 @@ static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
   if (s == NULL) return og_prep_memory(prep);
   s->in_count = prep->node->in_count;
   s->out_count = prep->node->out_count;
+  s->needs_rows = meaning->needs_rows;
   OG_TRY(og_rows_init(prep, meaning, meaning->needs_rows, &s->rows));
   OG_TRY(program_make(prep, meaning, s, &fits));
   if (!fits) return OG_UNSUPPORTED;
@@ -330,6 +391,7 @@ static og_status reader_make(og_prep *prep, const og_fused *meaning,
   s->in_count = prep->node->in_count;
   s->out_count = prep->node->out_count;
   s->tile_input = tile_input_of(prep, join);
+  s->is_epilogue = true;
   OG_TRY(og_rows_init(prep, meaning, true, &s->rows));
   if (!rows_are_results(prep, s, &prep->instance->tensors[result]))
     return refuse(prep, "its rows are not those of the contraction");
@@ -370,7 +432,9 @@ static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
   OG_TRY(reader_make(prep, meaning, join, s));
   og_prep_work(prep, s->rows.count * s->rows.width,
                meaning->program.statement_count);
-  *reader = (og_tile_reader){tile_run, s, join->keeps_result};
+  *reader = (og_tile_reader){tile_run, s, join->keeps_result, true};
+  for (int32_t r = 0; r < s->out_count; ++r)
+    if (shares_memory(prep, r)) reader->may_repeat = false;
   return OG_OK;
 }
 

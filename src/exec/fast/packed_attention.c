@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention over the packed contraction of src/kernel, in f32.
 //
-// Keys and values of each head are packed into panels first. A task is then a
-// few queries of one head: scores by one contraction, weights (softmax that is
-// not divided yet) row by row, values by the other, divided last. What is not
-// f32, or whose rows do not stand together, is copied as f32 before.
+// Keys and values of each head are packed into panels first, or by the task
+// that alone reads them. A task is a few queries of one head: scores by one
+// contraction, weights (softmax that is not divided yet) row by row, values by
+// the other, divided last. What is not f32, or whose rows do not stand
+// together, is copied as f32 before.
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +30,8 @@ typedef struct rows {
 typedef struct packed_attention {
   og_heads of;
   rows q, k, v;
-  char *panels;  // by key pair: of keys, then of values
+  // By key pair: of keys, then of values. NULL: each task packs its own.
+  char *panels;
   int64_t key_panel_bytes, pair_bytes;
   int64_t task_rows, tasks;  // of a pair
   int64_t scores_stride;
@@ -89,23 +91,25 @@ static const float *row_at(const rows *s, int64_t pair, int64_t row,
 
 // --- Panels ------------------------------------------------------------------
 
+static void pair_pack(const packed_attention *s, int64_t pair, char *to) {
+  const og_heads *of = &s->of;
+  og_gemm_weights keys = {
+      .n = of->keys, .k = of->width, .k_stride = 1, .element = OG_F32};
+  og_gemm_weights values = {
+      .n = of->value_width, .k = of->keys, .n_stride = 1, .element = OG_F32};
+  keys.data = row_at(&s->k, pair, 0, &keys.n_stride);
+  values.data = row_at(&s->v, pair, 0, &values.k_stride);
+  og_gemm_pack(&keys, 0, (keys.n + OG_PANEL - 1) / OG_PANEL, to);
+  og_gemm_pack(&values, 0, (values.n + OG_PANEL - 1) / OG_PANEL,
+               to + s->key_panel_bytes);
+}
+
 static void share_pack(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const packed_attention *s = state;
-  const og_heads *of = &s->of;
   (void)worker;
-  for (int64_t pair = begin; pair < end; ++pair) {
-    char *to = s->panels + pair * s->pair_bytes;
-    og_gemm_weights keys = {
-        .n = of->keys, .k = of->width, .k_stride = 1, .element = OG_F32};
-    og_gemm_weights values = {
-        .n = of->value_width, .k = of->keys, .n_stride = 1, .element = OG_F32};
-    keys.data = row_at(&s->k, pair, 0, &keys.n_stride);
-    values.data = row_at(&s->v, pair, 0, &values.k_stride);
-    og_gemm_pack(&keys, 0, (keys.n + OG_PANEL - 1) / OG_PANEL, to);
-    og_gemm_pack(&values, 0, (values.n + OG_PANEL - 1) / OG_PANEL,
-                 to + s->key_panel_bytes);
-  }
+  for (int64_t pair = begin; pair < end; ++pair)
+    pair_pack(s, pair, s->panels + pair * s->pair_bytes);
 }
 
 // --- Tasks -------------------------------------------------------------------
@@ -114,11 +118,12 @@ static void share_pack(void *state, int64_t begin, int64_t end,
 typedef struct task {
   int64_t pair, query, count;
   int64_t keys;  // that its queries see
+  const char *panels;
   char *gemm;
   float *scores, *values;
   float *scaled;         // queries times the scale, where a mask is added
   float sum[TASK_ROWS];  // by which a row's values are divided
-  float lse[TASK_ROWS];
+  float lse[TASK_ROWS];  // where it is a result
 } task;
 
 static int64_t floats_padded(int64_t count) { return (count + 15) / 16 * 16; }
@@ -137,6 +142,13 @@ static task task_make(const packed_attention *s, int64_t index,
             .scores = (float *)(void *)(scratch + OG_GEMM_SCRATCH)};
   t.values = t.scores + s->task_rows * s->scores_stride;
   t.scaled = t.values + floats_padded(s->task_rows * of->value_width);
+  if (s->panels != NULL) {
+    t.panels = s->panels + og_heads_key_pair(of, t.pair) * s->pair_bytes;
+  } else {
+    char *own = (char *)(t.scaled + floats_padded(s->task_rows * of->width));
+    pair_pack(s, t.pair, own);
+    t.panels = own;
+  }
   if (of->causal && query + t.count < t.keys) t.keys = query + t.count;
   return t;
 }
@@ -145,8 +157,6 @@ static task task_make(const packed_attention *s, int64_t index,
 static void scores_find(const packed_attention *s, const task *t, int64_t begin,
                         int64_t count) {
   const og_heads *of = &s->of;
-  const char *panels =
-      s->panels + og_heads_key_pair(of, t->pair) * s->pair_bytes;
   int64_t stride;
   const float *q = row_at(&s->q, t->pair, t->query + begin, &stride);
   if (of->given_mask != NULL) {
@@ -156,7 +166,7 @@ static void scores_find(const packed_attention *s, const task *t, int64_t begin,
     q = t->scaled;
     stride = of->width;
   }
-  og_gemm(OG_F32)->run(q, stride, panels, count, t->keys, of->width, 0,
+  og_gemm(OG_F32)->run(q, stride, t->panels, count, t->keys, of->width, 0,
                        (t->keys + OG_PANEL - 1) / OG_PANEL, NULL,
                        t->scores + begin * s->scores_stride, s->scores_stride,
                        (og_epilogue){0}, t->gemm, OG_F32);
@@ -241,7 +251,9 @@ static void weights_find(const packed_attention *s, task *t) {
       .factor = factor};
   og_attention(OG_F32)->softmax(&softmax);
   for (int64_t r = 0; r < t->count; ++r) {
-    t->lse[r] = t->sum[r] == 0 ? -INFINITY : (max[r] + log2f(t->sum[r])) * ln2;
+    if (of->io.out[1] != NULL)
+      t->lse[r] =
+          t->sum[r] == 0 ? -INFINITY : (max[r] + log2f(t->sum[r])) * ln2;
     if (!(t->sum[r] > 0)) low_row_find(s, t, r, hi[r]);
   }
 }
@@ -251,9 +263,7 @@ static void weights_find(const packed_attention *s, task *t) {
 static void values_add(const packed_attention *s, const task *t, float *y,
                        int64_t y_stride) {
   const og_heads *of = &s->of;
-  const char *panels = s->panels +
-                       og_heads_key_pair(of, t->pair) * s->pair_bytes +
-                       s->key_panel_bytes;
+  const char *panels = t->panels + s->key_panel_bytes;
   const int64_t count = (of->value_width + OG_PANEL - 1) / OG_PANEL;
   if (t->keys == of->keys) {
     og_gemm(OG_F32)->run(t->scores, s->scores_stride, panels, t->count,
@@ -315,8 +325,9 @@ static og_status run_packed_attention(void *state, const og_run *run) {
   OG_TRY(rows_ready(run, &s->q));
   OG_TRY(rows_ready(run, &s->k));
   OG_TRY(rows_ready(run, &s->v));
-  OG_TRY(og_run_parallel(run, s->k.tensor->shape[0] * s->k.tensor->shape[1], 1,
-                         share_pack, s));
+  if (s->panels != NULL)
+    OG_TRY(og_run_parallel(run, s->k.tensor->shape[0] * s->k.tensor->shape[1],
+                           1, share_pack, s));
   return og_run_parallel(run, s->of.pairs * s->tasks, 1, share_tasks, s);
 }
 
@@ -364,14 +375,17 @@ static bool memory_take(og_prep *prep, packed_attention *s) {
   s->key_panel_bytes = (int64_t)og_packed_bytes(of->keys, of->width, OG_F32);
   s->pair_bytes = s->key_panel_bytes +
                   (int64_t)og_packed_bytes(of->value_width, of->keys, OG_F32);
-  s->worker_bytes =
-      OG_GEMM_SCRATCH + (s->task_rows * s->scores_stride +
-                         floats_padded(s->task_rows * of->value_width) +
-                         floats_padded(s->task_rows * of->width)) *
-                            (int64_t)sizeof(float);
-  int64_t bytes = prep->executable->threads * s->worker_bytes + 64, panels;
+  const bool packs_apart = s->tasks > 1 || of->key_repeat > 1;
+  s->worker_bytes = OG_GEMM_SCRATCH +
+                    (s->task_rows * s->scores_stride +
+                     floats_padded(s->task_rows * of->value_width) +
+                     floats_padded(s->task_rows * of->width)) *
+                        (int64_t)sizeof(float) +
+                    (packs_apart ? 0 : s->pair_bytes);
+  int64_t bytes = prep->executable->threads * s->worker_bytes + 64, panels = 0;
   const bool fits =
-      og_i64_mul(of->pairs / of->key_repeat, s->pair_bytes, &panels) &&
+      (!packs_apart ||
+       og_i64_mul(of->pairs / of->key_repeat, s->pair_bytes, &panels)) &&
       og_i64_add(bytes, panels + copied[0] + copied[1] + copied[2], &bytes);
   char *at = fits ? og_prep_scratch(prep, (size_t)bytes) : NULL;
   if (at == NULL) return false;
@@ -380,7 +394,7 @@ static bool memory_take(og_prep *prep, packed_attention *s) {
     if (copied[i] > 0) all[i]->copy = (float *)(void *)at;
     at += copied[i];
   }
-  s->panels = at;
+  s->panels = packs_apart ? at : NULL;
   s->scratch = at + panels;
   return true;
 }

@@ -3,8 +3,11 @@
 //
 // A task is a few columns and rows of one batch: it packs the columns of b into
 // panels of its worker's scratch and runs its rows over them. A constant b is
-// packed once for all calls, and so is a weight that stays (packs.h). Rows of a
-// whose elements do not stand together are copied first.
+// packed once for all calls, and so is a weight that stays (packs.h); a task
+// then may be narrow, since neighbours run as one. Rows of a whose elements do
+// not stand together are copied first. A worker takes its tasks one after the
+// other from a range of its own (ranges.h), so the next one's weights are
+// prefetched.
 //
 // Finished parts of a task are handed to a reader, where there is one
 // (tile_reader.h). A result that nobody else reads is not written then.
@@ -12,6 +15,7 @@
 
 #include "base/grain.h"
 #include "exec/fast/packs.h"
+#include "exec/fast/ranges.h"
 #include "exec/fast/tile_reader.h"
 #include "exec/step/contraction.h"
 #include "kernel/kernel.h"
@@ -19,15 +23,22 @@
 enum {
   TASK_PANELS = 4,
   TASK_COLUMNS = TASK_PANELS * OG_PANEL,
-  TASKS_PER_WORKER = 4,
+  TASKS_PER_WORKER = 8,
   LEAST_ROWS = 16,
+  // So many rows use a panel often enough that each task may read it anew.
+  TASK_ROWS = 128,
+  FEW_ROWS = 6,  // which the kernel runs over several panels at once
+  // Multiply-adds of a task whose weights are packed, where it can be so small:
+  // at the end of a loop the workers wait for the last one.
+  TASK_PRODUCTS = 2 * OG_GRAIN_PRODUCTS,
   // A part of 16-bit results that nobody else reads.
   NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
 
 // How a batch is cut.
 typedef struct tasks {
-  int64_t rows, row_tasks, column_tasks;
+  int64_t rows, row_tasks;
+  int64_t columns, column_tasks;
 } tasks;
 
 typedef struct packed_matmul {
@@ -39,13 +50,43 @@ typedef struct packed_matmul {
   og_tile_reader reader;  // run is NULL: none
   const void *constant;   // all panels of b, or NULL
   og_kept *kept;          // where they are if b is a weight that stays, or NULL
-  char *copied;           // rows of a, dense, all batches; NULL: in place
-  char *scratch;          // worker_bytes for each worker
+  bool may_repeat;        // no operand lies in the result's memory
+  // The next such step of the lane: who is through with its range prefetches
+  // what it will begin with there.
+  const struct packed_matmul *following;
+  const void *used;  // the panels of the last run, or NULL
+  int32_t lane;
+  og_range *ranges;  // by worker
+  int32_t workers;
+  char *copied;   // rows of a, dense, all batches; NULL: in place
+  char *scratch;  // worker_bytes for each worker
   int64_t worker_bytes;
 } packed_matmul;
 
 static int64_t stride_of(const og_tensor *t, int32_t from_end) {
   return t->strides[t->ndim - from_end];
+}
+
+static int64_t parts_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+static int64_t tasks_count(const og_contraction *of, const tasks *cut) {
+  return of->batches * cut->row_tasks * cut->column_tasks;
+}
+
+static int64_t task_products(const og_contraction *of, const tasks *cut) {
+  const int64_t rows = of->m < cut->rows ? of->m : cut->rows;
+  const int64_t columns = of->n < cut->columns ? of->n : cut->columns;
+  return rows * columns * of->k;
+}
+
+// Tasks of a share, at least. Few rows take as long as FEW_ROWS, while weights
+// are read.
+static int64_t tasks_grain(const og_contraction *of, const tasks *cut) {
+  const int64_t products = task_products(of, cut);
+  const int64_t times = of->m < FEW_ROWS ? FEW_ROWS : 1;
+  return parts_of(OG_GRAIN_PRODUCTS, products * times);
 }
 
 // --- Rows of a ---------------------------------------------------------------
@@ -76,7 +117,7 @@ static void share_copy(void *state, int64_t begin, int64_t end,
 
 typedef struct task {
   const void *packed;  // its columns of b, or NULL
-  const void *next;    // those of the next task, or NULL
+  const void *next;    // what its worker reads then, or NULL
   const char *x;
   int64_t x_stride;
   const char *b;  // column 0
@@ -167,6 +208,10 @@ typedef struct running {
   const packed_matmul *of;
   const void *panels;  // all of b, or NULL
   const tasks *cut;
+  // Whose panels they are, if nobody asked yet whether b was written: a share
+  // more does, so that another worker computes meanwhile.
+  const og_kept *tried;
+  bool has_changed;  // b was written; that share's alone
 } running;
 
 static void task_run(const packed_matmul *s, const task *t) {
@@ -193,7 +238,33 @@ static void task_run(const packed_matmul *s, const task *t) {
             t->scratch, s->element);
 }
 
-static task task_make(const running *r, int64_t index, int32_t worker) {
+static int64_t column_of(const tasks *cut, int64_t index) {
+  return index % (cut->row_tasks * cut->column_tasks) / cut->row_tasks *
+         cut->columns;
+}
+
+static const void *panel_at(const packed_matmul *s, const void *panels,
+                            int64_t column) {
+  return (const char *)panels + og_packed_bytes(column, s->of.k, s->element);
+}
+
+// What the worker reads after tasks [.., end), or NULL.
+static const void *next_find(const running *r, int64_t end, int32_t worker) {
+  const packed_matmul *s = r->of, *f = s->following;
+  const tasks *cut = r->cut;
+  const int64_t count = tasks_count(&s->of, cut);
+  if (end != count * (worker + 1) / s->workers)
+    return cut->row_tasks > 1 || end == count
+               ? NULL
+               : panel_at(s, r->panels, column_of(cut, end));
+  if (f == NULL || f->used == NULL) return NULL;
+  const int64_t first = tasks_count(&f->of, &f->once) * worker / f->workers;
+  return panel_at(f, f->used, column_of(&f->once, first));
+}
+
+// Tasks [index, index + count) are columns side by side, or count is 1.
+static task task_make(const running *r, int64_t index, int64_t count,
+                      int32_t worker) {
   const packed_matmul *s = r->of;
   const tasks *cut = r->cut;
   const og_contraction *of = &s->of;
@@ -206,19 +277,18 @@ static task task_make(const running *r, int64_t index, int32_t worker) {
   char *scratch = s->scratch + worker * s->worker_bytes;
   task t = {.first_row = offset[0] / (of->n * item),
             .row = in_batch % cut->row_tasks * cut->rows,
-            .column = in_batch / cut->row_tasks * TASK_COLUMNS,
+            .column = column_of(cut, index),
             .worker = worker,
             .scratch = scratch,
             .narrow = scratch + OG_GEMM_SCRATCH,
             .panels = scratch + OG_GEMM_SCRATCH + NARROW_BYTES};
   t.rows = of->m - t.row < cut->rows ? of->m - t.row : cut->rows;
-  t.columns = of->n - t.column < TASK_COLUMNS ? of->n - t.column : TASK_COLUMNS;
-  if (r->panels != NULL)
-    t.packed =
-        (const char *)r->panels + og_packed_bytes(t.column, of->k, s->element);
-  if (r->panels != NULL && cut->row_tasks == 1 && t.column + t.columns < of->n)
-    t.next =
-        (const char *)t.packed + og_packed_bytes(t.columns, of->k, s->element);
+  t.columns = count * cut->columns;
+  if (t.columns > of->n - t.column) t.columns = of->n - t.column;
+  if (r->panels != NULL) {
+    t.packed = panel_at(s, r->panels, t.column);
+    t.next = next_find(r, index + count, worker);
+  }
   t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * of->k * item
@@ -234,13 +304,65 @@ static task task_make(const running *r, int64_t index, int32_t worker) {
   return t;
 }
 
+// How many of `count` tasks from `index` on run as one.
+static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
+  const int64_t most = TASK_COLUMNS / cut->columns;
+  const int64_t in_batch = cut->column_tasks - index % cut->column_tasks;
+  if (cut->row_tasks > 1) return 1;
+  if (count > in_batch) count = in_batch;
+  return count < most ? count : most;
+}
+
+// As many tasks as the share has, but the worker's own first. One share has one
+// more than there are.
 static void share_tasks(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
-  const running *r = state;
-  for (int64_t i = begin; i < end; ++i) {
-    const task t = task_make(r, i, worker);
-    task_run(r->of, &t);
+  running *r = state;
+  const int32_t workers = r->of->workers;
+  const int64_t most = TASK_COLUMNS / r->cut->columns;
+  for (int64_t left = end - begin, count, first; left > 0; left -= count) {
+    count = og_ranges_take(r->of->ranges, workers, worker,
+                           left < most ? left : most, &first);
+    if (count == 0) {
+      r->has_changed = r->tried != NULL && !og_kept_holds(r->tried);
+      return;
+    }
+    for (int64_t i = 0, joined; i < count; i += joined) {
+      joined = tasks_joined(r->cut, first + i, count - i);
+      const task t = task_make(r, first + i, joined, worker);
+      task_run(r->of, &t);
+    }
   }
+}
+
+static og_status tasks_run(running *r, const og_run *run) {
+  const packed_matmul *s = r->of;
+  r->cut = r->panels != NULL ? &s->once : &s->each;
+  const int64_t count = tasks_count(&s->of, r->cut);
+  og_ranges_begin(s->ranges, s->workers, count);
+  return og_run_parallel(run, count + (r->tried != NULL),
+                         tasks_grain(&s->of, r->cut), share_tasks, r);
+}
+
+// Over a weight that stays: with the panels that are there, and again where it
+// was written since they were made.
+static og_status run_kept(packed_matmul *s, const og_run *run) {
+  const bool may_repeat =
+      s->may_repeat && (s->reader.run == NULL || s->reader.may_repeat);
+  running r = {.of = s, .tried = s->kept};
+  r.panels = may_repeat ? og_kept_try(s->kept, &s->of) : NULL;
+  s->used = r.panels;
+  if (r.panels != NULL) {
+    const og_status status = tasks_run(&r, run);
+    og_kept_leave(s->kept);
+    if (status != OG_OK || !r.has_changed) return status;
+  }
+  r = (running){.of = s, .panels = og_kept_enter(s->kept, &s->of, run)};
+  const bool has_entered = r.panels != NULL;
+  s->used = r.panels;
+  const og_status status = tasks_run(&r, run);
+  if (has_entered) og_kept_leave(s->kept);
+  return status;
 }
 
 static og_status run_packed_matmul(void *state, const og_run *run) {
@@ -249,15 +371,10 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
   if (s->copied != NULL)
     OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
                            og_grain(OG_GRAIN_LIGHT, s->of.k), share_copy, s));
-  const void *kept =
-      s->kept != NULL ? og_kept_enter(s->kept, &s->of, run) : NULL;
-  running r = {.of = s, .panels = kept != NULL ? kept : s->constant};
-  r.cut = r.panels != NULL ? &s->once : &s->each;
-  const og_status status = og_run_parallel(
-      run, s->of.batches * r.cut->row_tasks * r.cut->column_tasks, 1,
-      share_tasks, &r);
-  if (kept != NULL) og_kept_leave(s->kept);
-  return status;
+  if (s->kept != NULL) return run_kept(s, run);
+  running r = {.of = s, .panels = s->constant};
+  s->used = r.panels;
+  return tasks_run(&r, run);
 }
 
 // --- Preparation -------------------------------------------------------------
@@ -277,23 +394,65 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
          of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
 }
 
+static void rows_cut(const og_contraction *of, int64_t parts, tasks *cut) {
+  cut->rows = parts > 1 ? parts_of(of->m, parts) : of->m;
+  if (cut->rows < LEAST_ROWS) cut->rows = LEAST_ROWS;
+  cut->row_tasks = parts_of(of->m, cut->rows);
+}
+
+static void columns_cut(const og_contraction *of, int64_t columns, tasks *cut) {
+  cut->columns = columns;
+  cut->column_tasks = parts_of(of->n, columns);
+}
+
 // Few tasks are cut into rows as well, no fewer than a tile is worth. Where
 // each task packs its columns, rows that are cut pack them again.
-static tasks tasks_cut(const packed_matmul *s, int64_t wanted) {
+static void few_cut(const og_contraction *of, int64_t wanted, tasks *cut) {
+  rows_cut(of, 1, cut);
+  columns_cut(of, TASK_COLUMNS, cut);
+  const int64_t count = tasks_count(of, cut);
+  if (count < wanted) rows_cut(of, parts_of(wanted, count), cut);
+}
+
+static bool is_coarse(const og_contraction *of, int64_t wanted,
+                      const tasks *cut) {
+  return tasks_count(of, cut) < wanted ||
+         (cut->row_tasks == 1 && task_products(of, cut) > TASK_PRODUCTS);
+}
+
+// Weights that are packed are read once where columns alone are cut.
+static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
   const og_contraction *of = &s->of;
-  tasks cut = {.column_tasks = (of->n + TASK_COLUMNS - 1) / TASK_COLUMNS};
-  const int64_t by_column = of->batches * cut.column_tasks;
-  const int64_t by_row =
-      by_column < wanted ? (wanted + by_column - 1) / by_column : 1;
-  cut.rows = (of->m + by_row - 1) / by_row;
-  if (cut.rows < LEAST_ROWS) cut.rows = LEAST_ROWS;
-  cut.row_tasks = (of->m + cut.rows - 1) / cut.rows;
-  return cut;
+  const int64_t tile = og_gemm(s->element)->tile_columns;
+  const int64_t least = of->m <= FEW_ROWS ? TASK_COLUMNS
+                        : tile > OG_PANEL ? tile
+                                          : OG_PANEL;
+  tasks cut, few;
+  rows_cut(of, of->m / TASK_ROWS, &cut);
+  columns_cut(of, TASK_COLUMNS, &cut);
+  while (cut.columns > least && is_coarse(of, wanted, &cut))
+    columns_cut(of, cut.columns / 2, &cut);
+  few_cut(of, wanted, &few);
+  return tasks_count(of, &cut) < wanted &&
+                 tasks_count(of, &cut) < tasks_count(of, &few)
+             ? few
+             : cut;
+}
+
+static bool is_in_place(const og_prep *prep) {
+  const og_value *values = prep->plan->graph->values;
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0 &&
+        values[node->in[i]].root == values[node->out[0]].root)
+      return true;
+  return false;
 }
 
 static bool memory_take(og_prep *prep, packed_matmul *s) {
   const og_contraction *of = &s->of;
-  const int64_t workers = prep->executable->threads;
+  const int64_t workers = s->workers;
+  const int64_t shared = workers * (int64_t)sizeof *s->ranges;
   const int64_t item = og_item_bytes(of->a);
   const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
   int64_t copied = 0;
@@ -302,12 +461,13 @@ static bool memory_take(og_prep *prep, packed_matmul *s) {
   if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
-  char *memory =
-      og_prep_scratch(prep, (size_t)(copied + workers * s->worker_bytes + 64));
+  char *memory = og_prep_scratch(
+      prep, (size_t)(copied + shared + workers * s->worker_bytes + 64));
   if (memory == NULL) return false;
   memory += -(uintptr_t)memory % 64;
   s->copied = copies ? memory : NULL;
-  s->scratch = memory + copied;
+  s->ranges = (og_range *)(void *)(memory + copied);
+  s->scratch = memory + copied + shared;
   return true;
 }
 
@@ -315,6 +475,19 @@ og_tile_reader *og_tile_reader_of(const og_step *step) {
   return step->run == run_packed_matmul
              ? &((packed_matmul *)step->state)->reader
              : NULL;
+}
+
+// The step before it of its lane, whose steps run one after the other.
+static void follow(const og_prep *prep, packed_matmul *s) {
+  const og_instance *instance = prep->instance;
+  s->lane = prep->lane;
+  for (int32_t i = instance->step_count - 1; i >= 0; --i) {
+    packed_matmul *before = instance->steps[i].state;
+    if (instance->steps[i].run != run_packed_matmul || before->lane != s->lane)
+      continue;
+    before->following = s;
+    return;
+  }
 }
 
 og_status og_prepare_packed_matmul(og_prep *prep) {
@@ -328,12 +501,19 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                          (of->beta == 1 && is_element(of->c, s->element) &&
                           (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
-  const int64_t workers = prep->executable->threads;
-  s->once = tasks_cut(s, workers > 1 ? workers * TASKS_PER_WORKER : 1);
-  s->each = tasks_cut(s, workers);
+  s->workers = prep->executable->threads;
+  s->once = packed_cut(s, s->workers > 1 ? s->workers * TASKS_PER_WORKER : 1);
+  few_cut(of, s->workers, &s->each);
+  if (tasks_count(of, &s->once) > OG_RANGE_TASKS_MAX ||
+      tasks_count(of, &s->each) > OG_RANGE_TASKS_MAX)
+    return OG_UNSUPPORTED;
   if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
   og_packs_get(prep, of, s->element, &s->constant);
-  if (!prep->keeps_weights) return OG_OK;
-  s->kept = og_kept_get(prep, of, s->element);
-  return s->kept != NULL ? OG_OK : OG_UNSUPPORTED;
+  if (prep->keeps_weights) {
+    s->kept = og_kept_get(prep, of, s->element);
+    s->may_repeat = !is_in_place(prep);
+    if (s->kept == NULL) return OG_UNSUPPORTED;
+  }
+  follow(prep, s);
+  return OG_OK;
 }

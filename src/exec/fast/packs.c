@@ -299,6 +299,19 @@ const void *og_kept_enter(og_kept *kept, const og_contraction *of,
   return is_packed ? kept->panels : NULL;
 }
 
+const void *og_kept_try(og_kept *kept, const og_contraction *of) {
+  pthread_mutex_lock(&kept->mutex);
+  const bool is_there = !kept->is_packing && kept->watch != NULL &&
+                        kept->packed_from == og_bytes(of->b);
+  kept->users += is_there;
+  kept->uses += is_there && kept->uses < SETTLED;
+  pthread_mutex_unlock(&kept->mutex);
+  return is_there ? kept->panels : NULL;
+}
+
+// While there are users nobody ends the watch.
+bool og_kept_holds(const og_kept *kept) { return og_watch_holds(kept->watch); }
+
 void og_kept_leave(og_kept *kept) {
   pthread_mutex_lock(&kept->mutex);
   --kept->users;

@@ -30,6 +30,11 @@ og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element);
 const void *og_kept_enter(og_kept *kept, const og_contraction *of,
                           const og_run *run);
 void og_kept_leave(og_kept *kept);
+// The same panels without asking the system whether b was written:
+// og_kept_holds says it, while or after they are used. NULL: there are none of
+// this memory.
+const void *og_kept_try(og_kept *kept, const og_contraction *of);
+bool og_kept_holds(const og_kept *kept);
 void og_kept_destroy(og_kept *kept);  // a list
 
 #endif  // OG_EXEC_FAST_PACKS_H

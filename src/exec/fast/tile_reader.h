@@ -19,6 +19,7 @@ typedef struct og_tile_reader {
   void (*run)(void *state, const og_tile *tile, int32_t worker);
   void *state;
   bool keeps_result;  // the contraction writes its result as well
+  bool may_repeat;    // a second run of all tiles gives the same
 } og_tile_reader;
 
 // The reader of a packed contraction's step, to be set; NULL for another step.
