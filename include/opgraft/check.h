@@ -116,8 +116,9 @@ extern "C" {
   X(STATIC_DATA, "static_data",                                                \
     "keep nothing in static variables: calls may run at once")                 \
   X(NOT_FINITE, "not_finite",                                                  \
-    "give a row that the mask hides whole a value, or say \"nan: NAME\" in "   \
-    ".expect")                                                                 \
+    "give finite arguments finite results: a row that the mask hides whole a " \
+    "value, exp() no more than the distance to the largest; or say "           \
+    "\"nan: NAME\" in .expect")                                                \
   X(UNUSED_ARGUMENT, "unused_argument",                                        \
     "use the argument, drop it, or say \"unused: NAME\" in .expect")           \
   X(UNUSED_END, "unused_end",                                                  \

@@ -38,6 +38,18 @@ static double other_than(double value, int32_t which) {
   return value < 0 ? 1.5 - value : -1.5 - value;
 }
 
+static bool is_number(const og_array *a) {
+  return og_is_floating(a->type) || og_is_complex(a->type);
+}
+
+// Another value for the element; false where an integer has none.
+static bool set_other(og_array *a, int64_t element, int32_t which) {
+  if (!is_number(a)) return og_array_vary(a, element);
+  og_value_set(a->type, at(a, element), 0,
+               other_than(og_value_get(a->type, at(a, element), 0), which));
+  return true;
+}
+
 // The argument's own result, where the kernel writes it.
 static og_array *result_of(og_outputs *out, const place *p) {
   for (int32_t i = 0; i < out->count; ++i)
@@ -63,10 +75,12 @@ static og_ran changes_results(og_trial *trial, const place *p, int32_t which,
   og_mode mode = og_mode_plain;
   mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &trial->inputs)) return OG_RAN_FAILED;
-  const og_array *a = &inputs.tensor[p->tensor][p->entry];
+  og_array *a = &inputs.tensor[p->tensor][p->entry];
   char *element = at(a, p->element);
-  og_value_set(a->type, element, 0,
-               other_than(og_value_get(a->type, element, 0), which));
+  if (!set_other(a, p->element, which)) {
+    og_inputs_reset(&inputs);
+    return OG_RAN_FAILED;
+  }
   const og_ran ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &got);
   if (ran == OG_RAN) {
     const og_array *own = result_of(&got, p);
@@ -123,18 +137,27 @@ static int64_t last_place(const og_decl *decl, int32_t tensor,
 
 // --- Ends --------------------------------------------------------------------
 
-// Values of an index or of a list of positions have to fit each other, so that
-// only floating ones are changed.
-static bool may_change(const og_array *a) {
-  return og_is_floating(a->type) || og_is_complex(a->type);
+// Integers that the operator itself chooses may have to fit each other, and so
+// may those that are drawn in order.
+static bool may_change(const og_trial *trial, int32_t tensor,
+                       const og_array *a) {
+  const og_decl *decl = trial->op->decl;
+  const og_index_values drawn = trial->sample.index_values;
+  return is_number(a) ||
+         (og_is_integral(a->type) && decl->record->sample == NULL &&
+          !decl->params[decl->tensor_params[tensor]].is_mutated &&
+          (drawn == OG_INDEX_RANDOM || drawn == OG_INDEX_DISTINCT));
 }
 
 // Whether anything depends on the element, or it is written; false where the
 // changed calls do not run.
 static bool see_place(og_trial *trial, const place *p, bool *out) {
   const og_array *a = &trial->inputs.tensor[p->tensor][p->entry];
+  const int32_t others = is_number(a)                      ? OTHERS
+                         : may_change(trial, p->tensor, a) ? 1
+                                                           : 0;
   *out = is_written(trial, p);
-  for (int32_t i = 0; i < OTHERS && !*out && may_change(a); ++i)
+  for (int32_t i = 0; i < others && !*out; ++i)
     if (changes_results(trial, p, i, out) != OG_RAN) return false;
   return true;
 }
@@ -145,7 +168,7 @@ static bool is_read_in_vain(og_trial *trial, int32_t tensor, int32_t entry) {
   const og_array *a = &trial->inputs.tensor[tensor][entry];
   og_mode mode = og_mode_plain;
   og_outputs out;
-  for (int32_t i = OTHERS; i < ALL_OTHERS && may_change(a); ++i) {
+  for (int32_t i = OTHERS; i < ALL_OTHERS && is_number(a); ++i) {
     bool is_used;
     if (changes_results(trial, &p, i, &is_used) != OG_RAN || is_used)
       return false;
@@ -157,6 +180,18 @@ static bool is_read_in_vain(og_trial *trial, int32_t tensor, int32_t entry) {
     return false;
   og_outputs_reset(&out);
   return trial->tensor_read;
+}
+
+// Of integers the ends may mean nothing (the first of offsets is 0), so that
+// only one thing is told of them: that nothing but the first element matters,
+// or that more does. False where neither is known.
+static bool only_first(uint32_t *used) {
+  const uint32_t first = 1u << OG_END_FIRST, last = 1u << OG_END_LAST;
+  if (*used >> OG_END_NONE & 1u)
+    *used |= first | last;
+  else if (*used & first)
+    *used |= last;
+  return (*used & first) != 0;
 }
 
 static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
@@ -181,6 +216,8 @@ static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
     if (!see_place(trial, &p, &is_used)) return;
     used |= (uint32_t)is_used << tries[i].end;
   }
+  if (!is_number(a) && may_change(trial, tensor, a) && !only_first(&used))
+    return;
   if (used == 0 && is_read_in_vain(trial, tensor, entry))
     used = 1u << OG_END_READ;
   og_tell_ends(trial->op, decl->params[decl->tensor_params[tensor]].name, used);
@@ -199,7 +236,7 @@ static void try_entries(og_trial *trial, int32_t tensor) {
     const int32_t end = e == 0           ? OG_END_FIRST
                         : e == count - 1 ? OG_END_LAST
                                          : OG_END_NONE;
-    if (a->data == NULL || a->count == 0 || !may_change(a)) return;
+    if (a->data == NULL || a->count == 0 || !is_number(a)) return;
     const place p = {tensor, e, og_random_below(&r, a->count)};
     bool is_used;
     if (!see_place(trial, &p, &is_used)) return;
@@ -223,7 +260,7 @@ void og_probe_ends(og_trial *trial) {
       const og_array *a = &trial->inputs.tensor[t][e];
       const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;
       if (a->data == NULL || a->count < COUNT_MIN ||
-          !(may_change(a) || is_mutated))
+          !(may_change(trial, t, a) || is_mutated))
         continue;
       try_ends(trial, t, e);
       break;  // the entries of a list are alike

@@ -131,16 +131,20 @@ static void try_element(og_trial *trial, int32_t t, const axes *argument,
   og_mode mode = og_mode_plain;
   mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &trial->inputs)) return;
-  const og_array *a = &inputs.tensor[t][0];
-  char *at = a->data + (size_t)element * og_dtype_bytes(a->type);
-  const double value = og_value_get(a->type, at, 0);
-  og_value_set(a->type, at, 0, value < 0 ? 1.5 - value : -1.5 - value);
-  if (og_trial_run(trial, &trial->sample, &inputs, &mode, &got) == OG_RAN) {
+  if (og_array_vary(&inputs.tensor[t][0], element) &&
+      og_trial_run(trial, &trial->sample, &inputs, &mode, &got) == OG_RAN) {
     for (int32_t i = 0; i < got.count && i < trial->base.count; ++i)
       see_result(trial, &got, i, argument, element);
     og_outputs_reset(&got);
   }
   og_inputs_reset(&inputs);
+}
+
+// Integers may be positions that have to fit each other, where the operator
+// itself chooses them.
+static bool may_vary(const og_decl *decl, const og_array *a) {
+  return og_is_floating(a->type) ||
+         (og_is_integral(a->type) && decl->record->sample == NULL);
 }
 
 void og_probe_order(og_trial *trial) {
@@ -151,7 +155,7 @@ void og_probe_order(og_trial *trial) {
     const og_array *a = &trial->inputs.tensor[pattern->tensor][0];
     axes argument;
     if (pattern->is_list || a->data == NULL || a->count < 2 ||
-        !og_is_floating(a->type) ||
+        !may_vary(decl, a) ||
         !axes_read(&trial->sample, pattern->items, pattern->item_count,
                    &a->sizes, &argument))
       continue;

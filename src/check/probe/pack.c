@@ -290,24 +290,6 @@ static bool hide_own(const og_trial *trial, int32_t i, int32_t pack,
   return true;
 }
 
-// Another value that the argument may have: of a number any, of an index one
-// that stands elsewhere.
-static bool change(og_array *a, int64_t element) {
-  const size_t bytes = og_dtype_bytes(a->type);
-  char *at = a->data + (size_t)element * bytes;
-  if (og_is_floating(a->type) || og_is_complex(a->type)) {
-    const double value = og_value_get(a->type, at, 0);
-    og_value_set(a->type, at, 0, value < 0 ? 1.5 - value : -1.5 - value);
-    return true;
-  }
-  for (int64_t i = 0; i < a->count; ++i)
-    if (memcmp(at, a->data + (size_t)i * bytes, bytes) != 0) {
-      memcpy(at, a->data + (size_t)i * bytes, bytes);
-      return true;
-    }
-  return false;
-}
-
 // True if it was reported that elements of the pack meet.
 static bool see_element(og_trial *trial, int32_t t, int32_t pack,
                         int64_t element, int64_t place) {
@@ -317,7 +299,7 @@ static bool see_element(og_trial *trial, int32_t t, int32_t pack,
   og_mode mode = og_mode_plain;
   mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
-  if (change(&inputs.tensor[t][0], element) &&
+  if (og_array_vary(&inputs.tensor[t][0], element) &&
       og_trial_run(trial, &trial->sample, &inputs, &mode, &got) == OG_RAN) {
     bool ok = got.count == trial->base.count;
     for (int32_t i = 0; ok && i < got.count; ++i)

@@ -16,6 +16,7 @@
 #include "check/run/trial.h"
 #include "check/run/watchpoint.h"
 #include "check/sample/sample.h"
+#include "check/sample/valid.h"
 #include "check/sample/value.h"
 #include "decl/parse/expect.h"
 
@@ -223,6 +224,108 @@ static bool is_watched(const og_decl *decl, const og_param *param) {
          param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
 }
 
+// --- Arguments that a rule uses ----------------------------------------------
+
+// Whether the expression says no more of the attribute than what sums, products
+// and rounded-down quotients do: a limit (min, max) or a count of parts
+// (ceildiv) may make two values mean the same.
+static bool is_plain_use(const og_expr *expr, int32_t k) {
+  for (int32_t i = 0; i < expr->count; ++i) switch (expr->code[i].op) {
+      case OG_CODE_CONST_:
+      case OG_CODE_DIM_:
+      case OG_CODE_ATTR_:
+      case OG_CODE_ADD_:
+      case OG_CODE_SUB_:
+      case OG_CODE_MUL_:
+      case OG_CODE_FLOOR_DIV_:
+        break;
+      default:
+        return !expr_has_attr(expr, k);
+    }
+  return true;
+}
+
+static bool are_plain_uses(const og_item *items, int32_t count, int32_t k) {
+  for (int32_t i = 0; i < count; ++i)
+    if (items[i].attr == k || !is_plain_use(&items[i].expr, k)) return false;
+  return true;
+}
+
+static bool is_plain_in_rules(const og_decl *decl, int32_t k) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (!are_plain_uses(decl->patterns[p].items, decl->patterns[p].item_count,
+                        k))
+      return false;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (decl->shapes[i].kind != OG_SHAPE_ITEMS ||
+        !are_plain_uses(decl->shapes[i].items, decl->shapes[i].item_count, k))
+      return false;
+  return !decl->has_lists && !expr_has_attr(&decl->workspace, k);
+}
+
+// The call with another value of the attribute, and what it gives; false where
+// there is none.
+static bool run_with(og_trial *trial, int32_t k, int64_t value,
+                     og_sample *out_sample, og_outputs *out) {
+  opgraft_error error;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  *out_sample = trial->sample;
+  out_sample->attr[k].i = value;
+  return og_sample_is_valid(out_sample, INT64_MAX, &error) &&
+         out_sample->attr[k].i == value &&
+         memcmp(out_sample->dim, trial->sample.dim, sizeof out_sample->dim) ==
+             0 &&
+         og_trial_run(trial, out_sample, &trial->inputs, &mode, out) == OG_RAN;
+}
+
+static bool are_sizes_equal(const og_outputs *a, const og_outputs *b) {
+  bool is_equal = a->count == b->count;
+  for (int32_t i = 0; is_equal && i < a->count; ++i)
+    is_equal = og_dims_equal(&a->array[i].sizes, &b->array[i].sizes);
+  return is_equal;
+}
+
+enum { OPEN_MIN = 2, OPEN_MAX = 6 };
+
+// The call with a value of the attribute beside which another one has the same
+// sizes: only by reading it can the kernel know it.
+static bool find_open(og_trial *trial, int32_t k, og_sample *out) {
+  bool is_open = false;
+  for (int64_t v = OPEN_MIN; v <= OPEN_MAX && !is_open; ++v) {
+    og_sample next;
+    og_outputs a, b;
+    if (!run_with(trial, k, v, out, &a)) continue;
+    if (!is_empty(&a) && run_with(trial, k, v + 1, &next, &b)) {
+      is_open = are_sizes_equal(&a, &b);
+      og_outputs_reset(&b);
+    }
+    og_outputs_reset(&a);
+  }
+  return is_open;
+}
+
+// An int argument that the shape rule uses, where its value is left open.
+static void see_in_rules(og_trial *trial, const og_param *param) {
+  const int32_t k = param->index;
+  og_sample *s = malloc(sizeof *s);
+  og_outputs out;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = mode.watches_arguments = true;
+  if (s != NULL && param->type == OG_TYPE_INT &&
+      trial->sample.attr[k].kind == OG_ATTR_INT &&
+      is_plain_in_rules(trial->op->decl, k) && find_open(trial, k, s) &&
+      og_trial_run(trial, s, &trial->inputs, &mode, &out) == OG_RAN) {
+    const uint32_t read = trial->arguments_read >> k & 1u;
+    og_tell_use(trial->op, param->name,
+                read << OG_USE_ANY | read << OG_USE_OWN);
+    og_outputs_reset(&out);
+  }
+  free(s);
+}
+
+// --- The probe ---------------------------------------------------------------
+
 // Which entries of a list of numbers were read: the first, the last, others.
 static void tell_entries(og_trial *trial, const og_param *param, uint8_t read) {
   const og_attr *a = &trial->sample.attr[param->index];
@@ -240,28 +343,47 @@ static void tell_entries(og_trial *trial, const og_param *param, uint8_t read) {
   og_tell_ends(trial->op, name, used);
 }
 
-void og_probe_unused(og_trial *trial) {
+// What arguments that no rule uses are told of, by bits.
+static void tell_uses(og_trial *trial, uint32_t own, uint32_t any,
+                      const uint8_t *entries) {
   const og_decl *decl = trial->op->decl;
-  uint32_t read = 0, wanted = 0;
+  for (int32_t p = 0; p < decl->param_count; ++p) {
+    const og_param *param = &decl->params[p];
+    if (!is_watched(decl, param)) continue;
+    og_tell_use(trial->op, param->name,
+                (any >> param->index & 1u) << OG_USE_ANY |
+                    (own >> param->index & 1u) << OG_USE_OWN);
+    tell_entries(trial, param, entries[param->index]);
+  }
+}
+
+static void see_watched(og_trial *trial, uint32_t wanted) {
   uint8_t entries[OPGRAFT_ATTR_MAX] = {0};
-  for (int32_t p = 0; p < decl->param_count; ++p)
-    if (is_watched(decl, &decl->params[p]))
-      wanted |= 1u << decl->params[p].index;
-  if (wanted == 0 || !trial->has_base || trial->forward != NULL ||
-      is_empty(&trial->base) || !og_watch_works() ||
-      !read_by(trial, &trial->inputs, &read, entries))
-    return;
+  uint32_t own = 0;
   og_inputs special;
-  if ((wanted & ~read) != 0 && og_inputs_copy(&special, &trial->inputs)) {
-    set_special(&special, decl);
-    read_by(trial, &special, &read, entries);
+  if (!read_by(trial, &trial->inputs, &own, entries)) return;
+  if ((wanted & ~own) != 0 && og_inputs_copy(&special, &trial->inputs)) {
+    set_special(&special, trial->op->decl);
+    read_by(trial, &special, &own, entries);
     og_inputs_reset(&special);
   }
-  if ((wanted & ~read) != 0) read_by_backward(trial, &read);
-  for (int32_t p = 0; p < decl->param_count; ++p)
-    if (is_watched(decl, &decl->params[p])) {
-      og_tell_use(trial->op, decl->params[p].name,
-                  read >> decl->params[p].index & 1u);
-      tell_entries(trial, &decl->params[p], entries[decl->params[p].index]);
-    }
+  uint32_t any = own;
+  if ((wanted & ~own) != 0) read_by_backward(trial, &any);
+  tell_uses(trial, own, any, entries);
+}
+
+void og_probe_unused(og_trial *trial) {
+  const og_decl *decl = trial->op->decl;
+  uint32_t wanted = 0;
+  if (!trial->has_base || trial->forward != NULL || is_empty(&trial->base) ||
+      !og_watch_works())
+    return;
+  for (int32_t p = 0; p < decl->param_count; ++p) {
+    const og_param *param = &decl->params[p];
+    if (is_watched(decl, param))
+      wanted |= 1u << param->index;
+    else if (param->type != OG_TYPE_TENSOR)
+      see_in_rules(trial, param);
+  }
+  if (wanted != 0) see_watched(trial, wanted);
 }

@@ -56,6 +56,22 @@ bool og_inputs_copy(og_inputs *to, const og_inputs *from) {
   return true;
 }
 
+bool og_array_vary(og_array *a, int64_t element) {
+  const size_t bytes = og_dtype_bytes(a->type);
+  char *at = a->data + (size_t)element * bytes;
+  if (og_is_floating(a->type) || og_is_complex(a->type)) {
+    const double value = og_value_get(a->type, at, 0);
+    og_value_set(a->type, at, 0, value < 0 ? 1.5 - value : -1.5 - value);
+    return true;
+  }
+  for (int64_t i = 0; i < a->count; ++i)
+    if (memcmp(at, a->data + (size_t)i * bytes, bytes) != 0) {
+      memcpy(at, a->data + (size_t)i * bytes, bytes);
+      return true;
+    }
+  return false;
+}
+
 bool og_dims_equal(const og_dims *a, const og_dims *b) {
   if (a->rank != b->rank) return false;
   for (int32_t i = 0; i < a->rank; ++i)

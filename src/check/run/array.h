@@ -34,6 +34,9 @@ bool og_array_create(og_array *array, og_dtype type, const og_dims *sizes);
 // The array as a tensor; both borrow `strides` and the array's sizes.
 void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out);
+// Gives an element another value that the tensor may have: of a number any, of
+// an integer one that stands elsewhere in it. False where there is none.
+bool og_array_vary(og_array *array, int64_t element);
 bool og_dims_equal(const og_dims *a, const og_dims *b);
 
 bool og_inputs_copy(og_inputs *to, const og_inputs *from);

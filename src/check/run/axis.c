@@ -91,14 +91,21 @@ bool og_output_axes(const og_sample *s, const og_outputs *out, int32_t i,
                     d, out_axes);
 }
 
+// Bytes of one place of an axis, and how often its places come.
+static size_t place_bytes(const og_array *a, int32_t axis, int64_t *out_outer) {
+  size_t inner = og_dtype_bytes(a->type);
+  *out_outer = 1;
+  for (int32_t d = 0; d < axis; ++d) *out_outer *= a->sizes.size[d];
+  for (int32_t d = axis + 1; d < a->sizes.rank; ++d)
+    inner *= (size_t)a->sizes.size[d];
+  return inner;
+}
+
 static void reorder_axis(const og_array *from, int32_t axis,
                          const int32_t *order, char *to) {
-  size_t inner = og_dtype_bytes(from->type);
-  int64_t outer = 1;
+  int64_t outer;
+  const size_t inner = place_bytes(from, axis, &outer);
   const int64_t size = from->sizes.size[axis];
-  for (int32_t d = 0; d < axis; ++d) outer *= from->sizes.size[d];
-  for (int32_t d = axis + 1; d < from->sizes.rank; ++d)
-    inner *= (size_t)from->sizes.size[d];
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < size; ++i)
       memcpy(to + (size_t)(o * size + order[i]) * inner,
@@ -117,6 +124,34 @@ bool og_array_reorder(og_array *array, uint32_t axes, const int32_t *order) {
     array->data = to;
   }
   return true;
+}
+
+// --- Parts of an axis --------------------------------------------------------
+
+bool og_array_slice(const og_array *from, int32_t axis, int64_t begin,
+                    int64_t count, og_array *out) {
+  og_dims sizes = from->sizes;
+  int64_t outer;
+  sizes.size[axis] = count;
+  if (!og_array_create(out, from->type, &sizes)) return false;
+  const size_t inner = place_bytes(from, axis, &outer);
+  const size_t bytes = (size_t)count * inner;
+  const size_t step = (size_t)from->sizes.size[axis] * inner;
+  for (size_t o = 0; o < (size_t)outer; ++o)
+    memcpy(out->data + o * bytes, from->data + o * step + (size_t)begin * inner,
+           bytes);
+  return true;
+}
+
+void og_array_place(og_array *to, int32_t axis, int64_t begin,
+                    const og_array *part) {
+  int64_t outer;
+  const size_t inner = place_bytes(to, axis, &outer);
+  const size_t bytes = (size_t)part->sizes.size[axis] * inner;
+  const size_t step = (size_t)to->sizes.size[axis] * inner;
+  for (size_t o = 0; o < (size_t)outer; ++o)
+    memcpy(to->data + o * step + (size_t)begin * inner, part->data + o * bytes,
+           bytes);
 }
 
 // --- A long dim --------------------------------------------------------------

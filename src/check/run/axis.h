@@ -26,5 +26,12 @@ bool og_sample_lengthen(const og_sample *sample, const og_outputs *base,
 enum { OG_ORDER_MAX = 512 };
 // Element i of each of the axes moves to order[i]; false if memory is short.
 bool og_array_reorder(og_array *array, uint32_t axes, const int32_t *order);
+// The places [begin, begin + count) of an axis, as an array of its own; false
+// if memory is short.
+bool og_array_slice(const og_array *from, int32_t axis, int64_t begin,
+                    int64_t count, og_array *out);
+// Writes `part` to the places of `to` from `begin` on.
+void og_array_place(og_array *to, int32_t axis, int64_t begin,
+                    const og_array *part);
 
 #endif  // OG_CHECK_RUN_AXIS_H

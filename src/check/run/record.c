@@ -68,8 +68,8 @@ static void tell_effect(og_record_kind kind, const opgraft_op *op,
   og_record_send(&record);
 }
 
-void og_tell_use(const opgraft_op *op, const char *argument, bool is_used) {
-  tell_effect(OG_RECORD_USE, op, argument, is_used);
+void og_tell_use(const opgraft_op *op, const char *argument, uint32_t used) {
+  tell_effect(OG_RECORD_USE, op, argument, used);
 }
 
 void og_tell_ends(const opgraft_op *op, const char *argument, uint32_t used) {

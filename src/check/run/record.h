@@ -81,7 +81,7 @@ typedef struct og_record_crash {
 
 typedef struct og_record_effect {
   char argument[64];
-  uint32_t used;  // USE: bit 0; ENDS: bits of OG_END_*
+  uint32_t used;  // bits of OG_USE_* or OG_END_*
 } og_record_effect;
 
 // Of an item of a fresh result's shape: the orders of its items that fit.
@@ -133,8 +133,10 @@ void og_record_send(const og_record *record);
 void og_tell_finding(const opgraft_op *op, int32_t kind, bool is_note,
                      const char *argument, const char *format, ...)
     OG_PRINTF(5, 6);
-// Tells whether the kernel read the argument.
-void og_tell_use(const opgraft_op *op, const char *argument, bool is_used);
+// Tells, as bits, who read the argument: the operator or its backward operator,
+// and the operator itself.
+enum { OG_USE_ANY, OG_USE_OWN };
+void og_tell_use(const opgraft_op *op, const char *argument, uint32_t used);
 
 // Tells whether the call is as the declaration's `expect` says of the argument
 // or result; nothing where it says nothing.

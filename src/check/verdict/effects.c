@@ -39,7 +39,7 @@ static void add_unused(og_findings *all) {
   char text[160];
   for (int32_t i = 0; i < all->uses.count; ++i) {
     if (all->uses.entry[i].tried < OG_TRIED_MIN ||
-        all->uses.entry[i].used[0] > 0)
+        all->uses.entry[i].used[OG_USE_ANY] > 0)
       continue;
     const og_found_at at = {.call_text = ""};
     snprintf(text, sizeof text, "none of %d calls read it",

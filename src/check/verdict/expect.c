@@ -35,13 +35,14 @@ static bool is_of(const char *entry, const char *name) {
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 // Calls that used the argument, or elements of it: by reading what is no
-// tensor, or by a result that changes with it.
+// tensor, or by a result that changes with it. What only the backward operator
+// reads is unused by this one.
 static void see_unused(og_findings *all, const og_expect *e) {
   for (int32_t i = 0; i < all->uses.count; ++i)
     if (strcmp(all->uses.entry[i].name, e->name) == 0 &&
-        all->uses.entry[i].used[0] > 0)
+        all->uses.entry[i].used[OG_USE_OWN] > 0)
       add_untrue(all, e, "%d of %d calls read it",
-                 (int)all->uses.entry[i].used[0],
+                 (int)all->uses.entry[i].used[OG_USE_OWN],
                  (int)all->uses.entry[i].tried);
   for (int32_t i = 0; i < all->ends.count; ++i) {
     const int32_t *used = all->ends.entry[i].used;

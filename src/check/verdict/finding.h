@@ -64,7 +64,7 @@ typedef struct og_findings {
     int32_t refused;  // of `drawn`
   } type[OG_TYPES_MAX];
   int32_t type_count;
-  og_effects uses;  // used[0]: calls that read the argument
+  og_effects uses;  // used[OG_USE_*]: calls that read the argument
   // By what `expect` says: used[0]: calls that are so.
   og_effects expects[OG_EXPECT_COUNT];
   og_effects ends;  // used[OG_END_*]: calls that depend on that element

@@ -329,17 +329,40 @@ static og_type_set types_of(const og_decl *decl, int32_t tensor) {
   return rule->set & taken;
 }
 
+// The types that a result may have, where its rule says an argument's or one.
+static og_type_set result_types(const og_decl *decl, int32_t result) {
+  const int32_t fresh = decl->results[result].fresh_index;
+  if (fresh < 0) return 0;
+  const og_out_type *rule = &decl->out_types[fresh];
+  if (rule->kind == OG_OUT_TYPE_SAME) return types_of(decl, rule->tensor);
+  return rule->kind == OG_OUT_TYPE_FIXED
+             ? (og_type_set)1 << og_dtype_index(rule->dtype)
+             : 0;
+}
+
+// The types of what an argument of the backward operator is given, and where
+// it comes from.
+static og_type_set given_types(const og_decl *decl, opgraft_grad_arg arg,
+                               const char **out_name) {
+  if (arg.source == OPGRAFT_GRAD_PARAM) {
+    *out_name = decl->params[arg.index].name;
+    return types_of(decl, decl->params[arg.index].index);
+  }
+  *out_name = "the result";
+  return result_types(decl, arg.index);
+}
+
 // A floating type of the forward operator without a gradient would be an error
 // only once one is asked for. Integers have none.
 static og_status check_types(const og_decl *decl, const og_decl *target,
                              int32_t i, opgraft_error *error) {
   const opgraft_grad_arg arg = decl->grad.args[i];
   const og_param *to = &target->params[i];
-  if (arg.source != OPGRAFT_GRAD_PARAM || to->type != OG_TYPE_TENSOR)
+  const char *from;
+  if (arg.source == OPGRAFT_GRAD_NEEDS || to->type != OG_TYPE_TENSOR)
     return OG_OK;
-  const og_param *from = &decl->params[arg.index];
   const og_type_set lacking =
-      types_of(decl, from->index) & ~types_of(target, to->index);
+      given_types(decl, arg, &from) & ~types_of(target, to->index);
   for (int32_t t = 0; t < og_dtype_table_count(); ++t) {
     const og_dtype type = og_dtype_at(t);
     const bool is_number =
@@ -351,7 +374,7 @@ static og_status check_types(const og_decl *decl, const og_decl *target,
                        "which %s may have; expected every floating type of "
                        "the forward operator",
                        decl->name, decl->grad.op_name, to->name,
-                       og_dtype_name(type), from->name);
+                       og_dtype_name(type), from);
   }
   return OG_OK;
 }

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check says each cause once, and causes before what they cause."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WRONG = ROOT / "tests" / "mistakes" / "wrong"
+
+
+def kinds(program, source: pathlib.Path) -> list[str]:
+    done = program.run("check", source, "--json")
+    assert done.returncode == 1, done.stderr
+    return [finding["kind"] for op in json.loads(done.stdout)["operators"]
+            for finding in op["findings"] if not finding["note"]]
+
+
+# What a fault makes of other comparisons is not said.
+@pytest.mark.parametrize(("name", "kind"), [
+    ("batch_first_mean", "wrong_batch_rule"),
+    ("race_columns", "data_race"),
+    ("read_before_start", "out_of_bounds_read"),
+    ("read_bias_by_row", "out_of_bounds_read"),
+    ("race_static_scratch", "thread_race"),
+    ("state_counter", "not_repeatable"),
+    ("unwritten_where_negative", "output_not_written"),
+])
+def test_one_finding_for_a_cause(program, name, kind):
+    found = kinds(program, WRONG / f"{name}.c")
+    assert found.count(kind) == 1
+    assert set(found) <= {kind, "layout_dependent"}
+
+
+TWO = """
+#include <opgraft/op.h>
+enum { N };
+static og_status shift(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i) y[i] = x[i];
+  if (call->dim[N] > 20) y[call->dim[N]] = 0;
+  return OG_OK;
+}
+static const og_kernel shift_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = shift},
+};
+static const og_op ops[] = {{
+    .schema = "shift(Tensor x, float by) -> Tensor",
+    .shape = "x[N] -> [N]",
+    .kernels = OG_KERNELS(shift_kernels),
+}};
+OG_MODULE(shifts, ops)
+"""
+
+
+def test_causes_come_first(program):
+    """Memory before an argument that is not used."""
+    found = kinds(program, program.write("shift.c", TWO))
+    assert found == ["out_of_bounds_write", "unused_argument"]

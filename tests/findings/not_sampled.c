@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Twice the argument, of sizes that no tensor has.
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status doubled(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t n = call->dim[N];
+  for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+  return OG_OK;
+}
+
+static const og_kernel doubled_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = doubled},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "doubled(Tensor x) -> Tensor",
+        .shape = "x[N] -> [N]",
+#ifndef REPAIRED
+        .where = "N > 8, N < 8",
+#else
+        .where = "N < 8",
+#endif
+        .kernels = OG_KERNELS(doubled_kernels),
+    },
+};
+OG_MODULE(not_sampled, ops)

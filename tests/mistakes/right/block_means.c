@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each element becomes the mean of its block of 16: halves of a row are blocks
+// of their own only where a block ends between them.
+
+#include <opgraft/op.h>
+
+enum { N };
+
+static og_status block_means(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t n = call->dim[N];
+  for (int64_t b = 0; b < n; b += 16) {
+    const int64_t end = b + 16 < n ? b + 16 : n;
+    float sum = 0;
+    for (int64_t i = b; i < end; ++i) sum += x[i];
+    for (int64_t i = b; i < end; ++i) y[i] = sum / (float)(end - b);
+  }
+  return OG_OK;
+}
+
+static const og_kernel block_means_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = block_means},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "block_means(Tensor x) -> Tensor",
+        .shape = "x[N] -> [N]",
+        .kernels = OG_KERNELS(block_means_kernels),
+    },
+};
+OG_MODULE(block_means, ops)

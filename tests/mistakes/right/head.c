@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first k elements, or all: the kernel needs only the sizes, though many k
+// have the same.
+
+#include <opgraft/op.h>
+
+static og_status head(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  for (int64_t i = 0; i < call->out[0]->shape[0]; ++i) y[i] = x[i];
+  return OG_OK;
+}
+
+static const og_kernel head_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = head},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "head(Tensor x, int k) -> Tensor",
+        .shape = "x[N] -> [min(k, N)]",
+        .where = "k >= 0",
+        .kernels = OG_KERNELS(head_kernels),
+    },
+};
+OG_MODULE(head, ops)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lengths of segments from their bounds, of which the first element counts by
+// its difference only, and the index is what is asked for.
+
+#include <opgraft/op.h>
+
+enum { B };
+
+static og_status segment_lengths(const og_call *call) {
+  const int64_t *bound = og_i64(call->in[0]);
+  int64_t *y = og_i64_mut(call->out[0]);
+  for (int64_t i = 0; i + 1 < call->dim[B]; ++i) y[i] = bound[i + 1] - bound[i];
+  return OG_OK;
+}
+
+static const og_kernel segment_lengths_kernels[] = {
+    {.device = OG_CPU, .dtypes = "i64", .run = segment_lengths},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "segment_lengths(Tensor bound) -> Tensor",
+        .shape = "bound[B] -> [B - 1]",
+        .where = "B > 0",
+        .dtype = "bound: i64 -> bound",
+        .kernels = OG_KERNELS(segment_lengths_kernels),
+    },
+};
+OG_MODULE(segment_lengths, ops)
