@@ -101,11 +101,18 @@ static bool hosts_add(const cli_compile_job *job, words *list) {
   return true;
 }
 
-static bool command_make(const cli_compile_job *job, const char *output,
+// One run of the compiler: files into an object, or into the module.
+typedef struct step {
+  const char *const *inputs;
+  int input_count;
+  const char *output;
+  bool is_linked;
+} step;
+
+static bool command_make(const cli_compile_job *job, const step *run,
                          words *list) {
   static const char *const always[] = {
-      "-std=c11",           "-fPIC", "-shared", "-fvisibility=hidden",
-      "-ffp-contract=fast", "-Wall", "-Wextra"};
+      "-fvisibility=hidden", "-ffp-contract=fast", "-Wall", "-Wextra"};
   const char *include = cli_include_folder();
   if (include == NULL) return false;
   char **compiler = cli_compiler_find(job->compiler);
@@ -115,6 +122,9 @@ static bool command_make(const cli_compile_job *job, const char *output,
   }
   for (char **word = compiler; *word != NULL; ++word) words_add(list, *word);
   free(compiler);
+  words_copy(list, "-std=c11");
+  words_copy(list, "-fPIC");
+  words_copy(list, run->is_linked ? "-shared" : "-c");
   for (size_t i = 0; i < sizeof always / sizeof *always; ++i)
     words_copy(list, always[i]);
   const char *level = job->optimize;
@@ -122,10 +132,11 @@ static bool command_make(const cli_compile_job *job, const char *output,
   words_add(list, cli_format("-O%s", level));
   if (job->is_debug) words_copy(list, "-g");
   words_add(list, cli_format("-I%s", include));
-  for (int i = 0; i < job->source_count; ++i) words_copy(list, job->sources[i]);
+  for (int i = 0; i < run->input_count; ++i) words_copy(list, run->inputs[i]);
   words_copy(list, "-o");
-  words_copy(list, output);
+  words_copy(list, run->output);
   for (int i = 0; i < job->flag_count; ++i) words_copy(list, job->flags[i]);
+  if (!run->is_linked) return true;
   if (!hosts_add(job, list)) return false;
   words_copy(list, "-lm");
   return true;
@@ -193,22 +204,99 @@ static int result_check(const cli_compile_job *job, const char *temp) {
   return is_noted ? CLI_OK : CLI_FINDINGS;
 }
 
-static int compiler_run(const cli_compile_job *job, const char *temp) {
+static int step_run(const cli_compile_job *job, const step *run) {
   words list = {0};
   int result = CLI_FAILED;
-  if (command_make(job, temp, &list)) {
+  if (command_make(job, run, &list)) {
     if (job->is_verbose) command_print(&list);
-    fast_math_warn(&list);
+    if (run->inputs == job->sources) fast_math_warn(&list);
     const int status = cli_process_write(list.word);
-    result = status < 0 ? CLI_FAILED : CLI_FINDINGS;
-    if (status == 0)
-      result = result_check(job, temp);
-    else
+    result = status == 0 ? CLI_OK : status < 0 ? CLI_FAILED : CLI_FINDINGS;
+    if (status != 0)
       cli_error("%s: %s ended with status %d; its messages stand above",
                 job->sources[0], list.word[0], status);
   }
   words_reset(&list);
   return result;
+}
+
+// --- Modules with names for hosts --------------------------------------------
+
+static char *temp_add(words *temps, const char *suffix) {
+  char *path = cli_temp_create(suffix);
+  if (path != NULL) words_add(temps, path);
+  return path;
+}
+
+static void temps_drop(words *temps) {
+  for (int i = 0; i < temps->count; ++i) {
+    unlink(temps->word[i]);
+    cli_temp_forget(temps->word[i]);
+  }
+  free(temps->word);
+}
+
+static int objects_make(const cli_compile_job *job, words *temps) {
+  for (int i = 0; i < job->source_count; ++i) {
+    char *object = temp_add(temps, ".o");
+    if (object == NULL) return CLI_FAILED;
+    const step run = {job->sources + i, 1, object, false};
+    const int result = step_run(job, &run);
+    if (result != CLI_OK) return result;
+  }
+  return CLI_OK;
+}
+
+static bool names_write(const cli_compile_job *job, const char *module,
+                        const char *path) {
+  char *text = cli_hosts_names(module, job->hosts);
+  FILE *file = text != NULL ? fopen(path, "w") : NULL;
+  bool is_written = file != NULL && fputs(text, file) >= 0;
+  if (file != NULL) is_written &= fclose(file) == 0;
+  if (text != NULL && !is_written)
+    cli_error("%s: could not write: %s", path, strerror(errno));
+  free(text);
+  return is_written;
+}
+
+// The names follow from declarations, which are read from the module without
+// the names.
+static int named_link(const cli_compile_job *job, const char *output,
+                      words *temps) {
+  int result = objects_make(job, temps);
+  const int objects = temps->count;
+  char *source = temp_add(temps, ".c"), *plain = temp_add(temps, ".so");
+  if (source == NULL || plain == NULL) return CLI_FAILED;
+  const char *const *inputs = (const char *const *)temps->word;
+  const step first = {inputs, objects, plain, true};
+  if (result == CLI_OK) result = step_run(job, &first);
+  if (result != CLI_OK) return result;
+  opgraft_module *module = object_load(plain, job->output);
+  if (module == NULL) return CLI_FINDINGS;
+  opgraft_module_release(module);
+  if (!names_write(job, plain, source)) return CLI_FAILED;
+  const step second = {inputs, objects + 1, output, true};
+  return step_run(job, &second);
+}
+
+static int named_run(const cli_compile_job *job, const char *output) {
+  words temps = {0};
+  if (!job->is_loaded)
+    return cli_error(
+        "build: --no-load with --hosts %s: the names that %s looks up are made "
+        "from the loaded file; leave out one of the two",
+        cli_hosts_named(job->hosts)->name, cli_hosts_named(job->hosts)->title);
+  const int result = named_link(job, output, &temps);
+  temps_drop(&temps);
+  return result;
+}
+
+static int compiler_run(const cli_compile_job *job, const char *output) {
+  const step whole = {job->sources, job->source_count, output, true};
+  const int result = cli_hosts_named(job->hosts) != NULL
+                         ? named_run(job, output)
+                         : step_run(job, &whole);
+  return result == CLI_OK ? result_check(job, output) : result;
 }
 
 int cli_compile(const cli_compile_job *job) {

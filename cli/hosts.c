@@ -11,8 +11,8 @@
 #include "cli.h"
 
 static const cli_host hosts[] = {
-#define HOST(name, title, has_adapter, features) \
-  {#name, title, has_adapter, features},
+#define HOST(name, title, has_adapter, has_names, features) \
+  {#name, title, has_adapter, has_names, features},
 #include "hosts/hosts.def"
 #undef HOST
 };
@@ -184,6 +184,37 @@ static void *object_open(const char *path) {
   free(full);
   if (object == NULL) cli_error("%s: could not be loaded: %s", path, dlerror());
   return object;
+}
+
+const cli_host *cli_hosts_named(const cli_host *const *wanted) {
+  for (; wanted != NULL && *wanted != NULL; ++wanted)
+    if ((*wanted)->has_names) return *wanted;
+  return NULL;
+}
+
+typedef size_t (*names_fn)(char *text, size_t size);
+
+// `text` with the names of one host behind it.
+static char *names_append(void *object, const cli_host *host, char *text) {
+  char *symbol = cli_format("opgraft_names_%s", host->name);
+  void *address = dlsym(object, symbol);
+  names_fn names = NULL;
+  memcpy(&names, &address, sizeof names);
+  free(symbol);
+  const size_t used = strlen(text), size = names(NULL, 0) + 1;
+  char *longer = cli_realloc(text, used + size, 1);
+  names(longer + used, size);
+  return longer;
+}
+
+char *cli_hosts_names(const char *path, const cli_host *const *wanted) {
+  void *object = object_open(path);
+  if (object == NULL) return NULL;
+  char *text = cli_format("// Names by which hosts look operators up.\n");
+  for (; *wanted != NULL; ++wanted)
+    if ((*wanted)->has_names) text = names_append(object, *wanted, text);
+  dlclose(object);
+  return text;
 }
 
 static void host_note(const cli_host *host, limit_fn limit,

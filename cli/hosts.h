@@ -11,6 +11,7 @@ typedef struct cli_host {
   const char *name;
   const char *title;
   bool has_adapter;
+  bool has_names;
   const char *features;
 } cli_host;
 
@@ -24,6 +25,13 @@ bool cli_hosts_parse(const char *list,
 // the list the caller's; NULL, and what is wrong printed, where a library is
 // missing.
 char **cli_hosts_link(const cli_host *const *hosts);
+// The first of `hosts` that looks operators up by names of their own, which a
+// module has once it is linked with the source of cli_hosts_names; NULL: none.
+const cli_host *cli_hosts_named(const cli_host *const *hosts);
+// C source of the names by which `hosts` look up the operators of the shared
+// object at `path`, the caller's; NULL, and what is wrong printed, where it
+// could not be loaded.
+char *cli_hosts_names(const char *path, const cli_host *const *hosts);
 // Notes what the shared object at `path` lacks in each host of `wanted`; false,
 // and what is wrong printed, where it could not be loaded.
 bool cli_hosts_note(const char *path, const opgraft_module *module,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "jax/attrs.h"
+#include "shared/team.h"
 
 #define API OG_EXPORT
 
@@ -215,6 +216,7 @@ static void *execute(int32_t op, const xla_frame *frame) {
   og_host_call call;
   opgraft_error error = {.code = OG_OK};
   og_host_begin(&call, &own->ops[op]);
+  og_host_share(&call);
   const og_status status = run(frame, &call, &error);
   og_host_end(&call);
   return status == OG_OK ? NULL : fail(frame, &error);

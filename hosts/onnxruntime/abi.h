@@ -21,6 +21,7 @@ typedef struct ort_api_base {
 enum {
   ORT_LEVEL_LEAST = 16,    // kernels that return a status
   ORT_LEVEL_INFER = 17,    // shape inference
+  ORT_LEVEL_THREADS = 17,  // loops over the session's threads
   ORT_LEVEL_INPLACE = 18,  // results in an input's memory
   ORT_LEVEL_MOST = 18,
 };
@@ -64,7 +65,10 @@ enum {
   SLOT(infer_output, 270, (const void *context, size_t index, void *info))     \
   SLOT(set_symbols, 271, (void *info, const char **names, size_t rank))        \
   SLOT(attr_read, 272,                                                         \
-       (const void *attr, int kind, void *out, size_t size, size_t *out_size))
+       (const void *attr, int kind, void *out, size_t size, size_t *out_size)) \
+  SLOT(parallel_for, 274,                                                      \
+       (const void *context, void (*fn)(void *, size_t), size_t total,         \
+        size_t batches, void *state))
 
 struct ort_custom_op;
 #define ORT_SLOT_ENUM(name, number, parameters) ORT_SLOT_##name = number,

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "onnxruntime/attrs.h"
-#include "shared/call.h"
+#include "onnxruntime/shares.h"
+#include "shared/team.h"
 
 typedef struct kernel {
   ort_api api;
+  uint32_t level;
   const og_own_op *op;
   og_ort_attrs attrs;
 } kernel;
@@ -38,6 +40,7 @@ void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
   *out_kernel = NULL;
   if (made == NULL) return no_memory(api, own->op);
   made->api = api;
+  made->level = op->version;
   made->op = own->op;
   if (og_ort_attrs_read(own->op, &source, &made->attrs, &error) != OG_OK) {
     og_ort_kernel_destroy(made);
@@ -61,6 +64,7 @@ typedef struct run {
   void *context;
   size_t input_count;
   og_host_call call;
+  og_ort_shares shares;
   opgraft_error error;
   int64_t dims[OG_HOST_STRIDES_MAX];
   size_t dims_used;
@@ -228,6 +232,11 @@ void *og_ort_kernel_compute(void *kernel_state, void *context) {
   const int32_t fresh_count = r.kernel->op->info.fresh_count;
   for (int32_t i = 0; i < fresh_count; ++i) r.apart[i] = NULL;
   og_host_begin(&r.call, r.kernel->op);
+  r.shares = (og_ort_shares){r.kernel->api, context};
+  if (r.kernel->level >= ORT_LEVEL_THREADS)
+    og_ort_shares_set(&r.call, &r.shares);
+  else
+    og_host_share(&r.call);
   void *status = run_all(&r);
   og_host_end(&r.call);
   for (int32_t i = 0; i < fresh_count; ++i) free(r.apart[i]);

@@ -39,8 +39,7 @@ size_t og_host_bytes(const og_tensor *tensor) {
 // Where the room has run out strides stay NULL, which means row-major as well;
 // the call then copies the tensor's header.
 static void strides_set(og_host_call *call, og_tensor *tensor) {
-  tensor->strides = NULL;
-  if (tensor->ndim < 0 ||
+  if (tensor->strides != NULL || tensor->ndim < 0 ||
       tensor->ndim > OG_HOST_STRIDES_MAX - call->strides_used)
     return;
   tensor->strides = call->strides + call->strides_used;

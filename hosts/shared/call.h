@@ -36,10 +36,11 @@ typedef struct og_host_call {
 // optional tensors are absent, lists empty, other arguments have their
 // defaults (OG_ATTR_NONE where there is none).
 void og_host_begin(og_host_call *call, const og_own_op *op);
-// `tensor` is row-major; its strides are not read. Copied, but for its shape.
+// `tensor` is row-major where its strides are NULL. Copied, but for its shape
+// and strides. A mutated argument is written where it lies.
 void og_host_input(og_host_call *call, int32_t t, const og_tensor *tensor);
-// A mutated argument, of which `data` receives the new value: as many bytes,
-// the argument's own memory or none of its.
+// A row-major mutated argument, of which `data` receives the new value: as many
+// bytes, the argument's own memory or none of its.
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
                      void *data);
 // One more entry of tensor list t, NULL for one that is absent. The entries of

@@ -152,10 +152,16 @@ static int has_cpu_kernel(const og_own_op *op) {
   return 0;
 }
 
-const char *og_own_op_limit(const og_own_op *op) {
+const char *og_own_call_limit(const og_own_op *op) {
   for (int32_t i = 0; i < op->info.result_count; ++i)
     if (op->results[i].type == OPGRAFT_TYPE_INT)
       return "a result is a number, not a tensor";
+  return has_cpu_kernel(op) ? NULL : "it has no kernel for the CPU";
+}
+
+const char *og_own_op_limit(const og_own_op *op) {
+  const char *limit = og_own_call_limit(op);
+  if (limit != NULL) return limit;
   for (int32_t t = 0; t < op->info.tensor_count; ++t) {
     const uint32_t flags = op->tensor_params[t]->flags;
     if ((flags & OPGRAFT_PARAM_MUTATED) == 0) continue;
@@ -163,7 +169,6 @@ const char *og_own_op_limit(const og_own_op *op) {
     if ((flags & OPGRAFT_PARAM_OPTIONAL) != 0)
       return "an optional argument is written";
   }
-  if (!has_cpu_kernel(op)) return "it has no kernel for the CPU";
   for (int32_t i = 0; i < op->info.attr_count; ++i)
     if (op->attr_params[i]->type == OPGRAFT_TYPE_DEVICE &&
         (op->attr_params[i]->flags & OPGRAFT_PARAM_OPTIONAL) == 0)

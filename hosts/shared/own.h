@@ -42,7 +42,10 @@ const char *og_own_dtype_name(og_dtype dtype);
 // 0 where no type has the name.
 int og_own_dtype_find(const char *name, og_dtype *out_dtype);
 
-// Why no host of tensors alone can offer the operator; NULL where each can.
+// Why no host can offer the operator; NULL where one can.
+const char *og_own_call_limit(const og_own_op *op);
+// The same of a host whose arguments stay as they are and whose programs have a
+// fixed number of results.
 const char *og_own_op_limit(const og_own_op *op);
 
 #endif  // OG_HOSTS_SHARED_OWN_H

@@ -32,7 +32,9 @@ def symbols(path: pathlib.Path, *flags: str) -> set[str]:
 def needed(path: pathlib.Path) -> set[str]:
     out = subprocess.run(["readelf", "-d", str(path)], text=True,
                          capture_output=True, check=True).stdout
-    return set(re.findall(r"NEEDED.*\[(.*)\]", out))
+    # Thread-local variables need the loader, which is libc's own.
+    return {name for name in re.findall(r"NEEDED.*\[(.*)\]", out)
+            if not name.startswith("ld-linux")}
 
 
 def test_a_module_for_every_host(program: Any, source: pathlib.Path) -> None:
@@ -87,6 +89,45 @@ def test_what_no_host_has_is_noted(program: Any) -> None:
     for host, title in (("jax", "JAX"), ("onnxruntime", "ONNX Runtime")):
         for name, why in served[host].items():
             assert f"{title}: without {name}: {why}" in noted
+
+
+def test_names_of_operators(program: Any, source: pathlib.Path) -> None:
+    """Names that a host looks up, made from declarations."""
+    program.ok("build", source, "--hosts", "tvm_ffi")
+    assert symbols(source.with_suffix(".so"), "--defined-only") >= {
+        f"__tvm_ffi_{kind}{name}" for kind in ("", "_metadata_")
+        for name in ("scale", "scale_backward")}
+    said = program.fails(2, "build", source, "--hosts", "tvm_ffi", "--no-load")
+    assert "the names that TVM-FFI looks up are made from the loaded file" in said
+    broken = program.folder / "broken.c"
+    broken.write_text(source.read_text().replace("Tensor x", "Tensr x"))
+    said = program.fails(1, "build", broken, "--hosts", "tvm_ffi")
+    assert "found 'Tensr', wanted a type" in said
+    assert not list(program.folder.glob("broken.so*"))
+
+
+def test_names_that_a_host_reads_otherwise(program: Any) -> None:
+    (program.folder / "taken.c").write_text("""
+#include <opgraft/op.h>
+enum { N };
+static og_status copy(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i];
+  return OG_OK;
+}
+static const og_kernel kernels[] = {{.device = OG_CPU, .run = copy}};
+#define OP(name)                                                      \\
+  {.schema = #name "(Tensor x) -> Tensor", .shape = "x[*N] -> [*N]",  \\
+   .dtype = "x: f32 -> x", .kernels = OG_KERNELS(kernels)}
+static const og_op ops[] = {OP(main), OP(copy.one), OP(copy.two)};
+OG_MODULE(taken, ops)
+""")
+    noted = program.run("build", "taken.c", "--hosts", "tvm_ffi").stderr
+    assert "without main: its name stands for something else" in noted
+    names = {s for s in symbols(program.folder / "taken.so", "--defined-only")
+             if s.startswith("__tvm_ffi_")}
+    assert names == {f"__tvm_ffi_{kind}copy.{name}" for name in ("one", "two")
+                     for kind in ("", "_metadata_")}
 
 
 def test_wrong_names(program: Any, source: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ host's environment. Imports no host, so it serves in each."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -18,9 +19,11 @@ HOSTS = ",".join(re.findall(
     r"^HOST\((\w+),", (ROOT / "hosts/hosts.def").read_text(), re.M))
 
 
+BUILD = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+
+
 def program() -> str:
-    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
-    places = [build / "bin/opgraft",
+    places = [BUILD / "bin/opgraft",
               pathlib.Path(sys.executable).with_name("opgraft"),
               ROOT / ".venv/bin/opgraft"]
     for place in places:
@@ -32,10 +35,10 @@ def program() -> str:
 
 
 def module(source: pathlib.Path, out: pathlib.Path, hosts: str = HOSTS,
-           *flags: str) -> pathlib.Path:
+           *flags: str, more: list[pathlib.Path] | None = None) -> pathlib.Path:
     done = subprocess.run(
-        [program(), "build", str(source), "-o", str(out), "--hosts", hosts,
-         "--", f"-I{ROOT / 'tests/python'}", *flags],
+        [program(), "build", *map(str, [source, *(more or [])]), "-o", str(out),
+         "--hosts", hosts, "--", f"-I{ROOT / 'tests/python'}", *flags],
         capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out
@@ -57,12 +60,35 @@ def modules(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+# The operator library: the files of each module.
+LIBRARY: dict[str, list[pathlib.Path]] = {}
+for _module, _file in re.findall(r"^X\((\w+), (\w+)\)",
+                                 (ROOT / "ops/ops.def").read_text(), re.M):
+    LIBRARY.setdefault(_module, []).append(ROOT / f"ops/{_file}.c")
+
+
+def library(folder: pathlib.Path) -> pathlib.Path:
+    """The operator library, for every host."""
+    parts = [str(BUILD / f"lib/lib{name}.a")
+             for name in ("og_op_shared", "og_kernels")]
+
+    def one(name: str) -> None:
+        first, *rest = LIBRARY[name]
+        module(first, folder / f"{name}.so", HOSTS, f"-I{ROOT / 'ops'}",
+               f"-I{ROOT / 'src'}", *parts, more=rest)
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, LIBRARY))
+    return folder
+
+
 def python_of(host: str) -> tuple[str | None, str]:
     """The Python that has the host, or None and the reason."""
     own = ROOT / f".venv-{host}/bin/python"
     if own.exists():
         return str(own), ""
-    asked = {"torch": "torch", "jax": "jax", "onnxruntime": "onnxruntime, onnx"}
+    asked = {"torch": "torch", "jax": "jax", "onnxruntime": "onnxruntime, onnx",
+             "tvm_ffi": "tvm_ffi, torch"}
     done = subprocess.run([sys.executable, "-c", f"import {asked[host]}"],
                           capture_output=True)
     if done.returncode == 0:

@@ -79,6 +79,22 @@ static og_status lengths(const og_call *call) {
   return OG_OK;
 }
 
+// --- threads: which thread computed each element -----------------------------
+
+static void threads_rows(const og_call *call, int64_t begin, int64_t end) {
+  static _Thread_local char own;
+  for (int64_t i = begin; i < end; ++i) {
+    volatile int64_t spin = 200000;  // long enough for the others to come
+    while (spin > 0) --spin;
+    og_i64_mut(call->out[0])[i] = (int64_t)(intptr_t)&own;
+  }
+}
+
+static og_status threads(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 1, threads_rows);
+}
+
+static const og_kernel threads_kernels[] = {{.device = OG_CPU, .run = threads}};
 static const og_kernel lengths_kernels[] = {{.device = OG_CPU, .run = lengths}};
 static const og_kernel product_kernels[] = {{.device = OG_CPU, .run = product}};
 static const og_kernel product_backward_kernels[] = {
@@ -139,6 +155,12 @@ static const og_op ops[] = {
         .shape = "x[*N] -> [*N]",
         .dtype = "x: i32|i64 -> promote(x, s)",
         .kernels = OG_KERNELS(scaled_kernels),
+    },
+    {
+        .schema = "threads(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> i64",
+        .kernels = OG_KERNELS(threads_kernels),
     },
     {
         .schema = "lengths(Tensor x, str[] texts) -> Tensor",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 from pathlib import Path
 
 TEXT_BYTES = 1024
@@ -18,6 +19,22 @@ def content(path: str) -> tuple[bytes, str]:
     except OSError as error:
         raise ImportError(f"{path}: could not read: {error.strerror}") from None
     return found, hashlib.sha256(found).hexdigest()
+
+
+_digests: dict[str, str] = {}  # by path
+
+
+def unchanged(path: str | os.PathLike[str]) -> str:
+    """The real path of a file that the host opens itself. The system gives a
+    process the first object of a path for good: ImportError where the file has
+    changed since."""
+    place = os.path.realpath(path)
+    digest = content(place)[1]
+    if _digests.setdefault(place, digest) != digest:
+        raise ImportError(
+            f"{place}: the file has changed since this process loaded it; "
+            "start a new process, or build it to another path")
+    return place
 
 
 class SharedObject:

@@ -16,7 +16,7 @@ import os
 from typing import Any, Sequence
 
 from .._base.dtypes import declared_dtype
-from .._base.shared import SharedObject, content
+from .._base.shared import SharedObject, unchanged
 from .._base.tables import Description
 
 __all__ = ["Module", "load"]
@@ -75,6 +75,23 @@ class Module:
         from onnx import helper
 
         return helper.make_opsetid(self.domain, VERSION)
+
+    def translations(self) -> dict[Any, Any]:
+        """For torch.onnx.export(custom_translation_table=...) of a model that
+        calls the operators of the same file, loaded by opgraft.load. An
+        operator that writes its arguments is exported by its functional form,
+        `f_functional`."""
+        from ._translate import table
+
+        return table(self)
+
+    def lint(self, model: Any) -> list[str]:
+        """What ONNX Runtime would say of a model at the run, or never, a
+        sentence for each finding: `model` is a path, bytes or an
+        onnx.ModelProto."""
+        from ._lint import lint
+
+        return lint(self, model)
 
     def register(self, options: Any) -> Any:
         """Adds the operators to an onnxruntime.SessionOptions, and returns
@@ -149,18 +166,10 @@ def _empty(d: Description, name: str) -> Any:
         type=AttributeProto.FLOATS if is_float else AttributeProto.INTS)
 
 
-_digests: dict[str, str] = {}  # by path
-
-
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with
     `--hosts onnxruntime`. ONNX Runtime opens the path itself, and the system
     gives a process the first object of a path for good: ImportError where the
     file has changed since."""
-    place = os.path.realpath(path)
-    digest = content(place)[1]
-    if _digests.setdefault(place, digest) != digest:
-        raise ImportError(
-            f"{place}: the file has changed since this process loaded it; "
-            "start a new process, or build it to another path")
+    place = unchanged(path)
     return Module(place)

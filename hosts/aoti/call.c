@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of code that AOTInductor compiled: arguments are borrowed, results are
+// the caller's.
+
+#include "aoti/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "aoti/library.h"
+#include "shared/team.h"
+
+typedef struct reading {
+  const og_aoti_library *library;
+  const aoti_word *words;
+  int32_t used;
+  aoti_tensor made[OPGRAFT_OUT_MAX];
+  int32_t made_count;
+  int64_t bools[OG_HOST_ENTRIES_MAX];
+  opgraft_error error;
+  og_host_call call;
+} reading;
+
+static og_status refuse(reading *r, og_status code, const char *what) {
+  r->error.code = code;
+  snprintf(r->error.text, sizeof r->error.text, "%s: %s", r->call.op->info.name,
+           what);
+  return code;
+}
+
+// --- Tensors -----------------------------------------------------------------
+
+static og_status tensor_get(reading *r, aoti_tensor handle, og_tensor *out) {
+  const og_aoti_library *own = r->library;
+  int64_t rank = 0;
+  int32_t dtype = -1, device = -1;
+  *out = (og_tensor){.device = {OG_CPU, 0}};
+  if (own->get_dim(handle, &rank) != 0 ||
+      own->get_sizes(handle, &out->shape) != 0 ||
+      own->get_strides(handle, &out->strides) != 0 ||
+      own->get_dtype(handle, &dtype) != 0 ||
+      own->get_device_type(handle, &device) != 0 ||
+      own->get_data_ptr(handle, &out->data) != 0)
+    return refuse(r, OG_INTERNAL, "libtorch did not describe a tensor");
+  out->ndim = (int32_t)rank;
+  out->dtype = og_aoti_dtype(own, dtype);
+  return device == own->cpu
+             ? OG_OK
+             : refuse(r, OG_DEVICE, "an argument is not on the CPU");
+}
+
+static og_status list_read(reading *r, const opgraft_param_info *param) {
+  aoti_tensor const *handles = r->words[r->used++].p;
+  const int64_t count = r->words[r->used++].i;
+  for (int64_t i = 0; i < count; ++i) {
+    og_tensor tensor;
+    og_status status = tensor_get(r, handles[i], &tensor);
+    if (status == OG_OK)
+      status = og_host_entry(&r->call, param->tensor, &tensor, &r->error);
+    if (status != OG_OK) return status;
+  }
+  return OG_OK;
+}
+
+// An optional tensor comes by the address of its handle.
+static og_status tensor_read(reading *r, const opgraft_param_info *param) {
+  if ((param->flags & OPGRAFT_PARAM_LIST) != 0) return list_read(r, param);
+  aoti_tensor handle = r->words[r->used++].p;
+  if ((param->flags & OPGRAFT_PARAM_OPTIONAL) != 0) {
+    if (handle == NULL) return OG_OK;
+    memcpy(&handle, handle, sizeof handle);
+  }
+  og_tensor tensor;
+  const og_status status = tensor_get(r, handle, &tensor);
+  if (status == OG_OK) og_host_input(&r->call, param->tensor, &tensor);
+  return status;
+}
+
+// --- Other arguments ---------------------------------------------------------
+
+static og_status bools_read(reading *r, const int32_t *bools, og_attr *out) {
+  if (out->count > OG_HOST_ENTRIES_MAX)
+    return refuse(r, OG_UNSUPPORTED, "a list of bools is too long");
+  for (int64_t i = 0; i < out->count; ++i) r->bools[i] = bools[i] != 0;
+  out->ints = r->bools;
+  return OG_OK;
+}
+
+static og_status numbers_read(reading *r, const opgraft_param_info *param,
+                              og_attr *out) {
+  const void *values = r->words[r->used++].p;
+  *out = (og_attr){.count = r->words[r->used++].i};
+  if (param->type == OPGRAFT_TYPE_BOOL) {
+    out->kind = OG_ATTR_BOOLS;
+    return bools_read(r, values, out);
+  }
+  if (param->type == OPGRAFT_TYPE_FLOAT) {
+    out->kind = OG_ATTR_FLOATS;
+    out->floats = values;
+    return OG_OK;
+  }
+  out->kind = OG_ATTR_INTS;
+  out->ints = values;
+  return OG_OK;
+}
+
+static og_status value_set(reading *r, const opgraft_param_info *param,
+                           aoti_word word, og_attr *out) {
+  *out = (og_attr){.kind = OG_ATTR_INT, .i = word.i};
+  switch (param->type) {
+    case OPGRAFT_TYPE_FLOAT:
+      *out = (og_attr){.kind = OG_ATTR_FLOAT, .f = word.f};
+      return OG_OK;
+    case OPGRAFT_TYPE_BOOL:
+      *out = (og_attr){.kind = OG_ATTR_BOOL, .i = word.i != 0};
+      return OG_OK;
+    case OPGRAFT_TYPE_STR:
+      *out = (og_attr){.kind = OG_ATTR_STR, .s = word.p};
+      out->count = (int64_t)strlen(out->s);
+      return OG_OK;
+    case OPGRAFT_TYPE_SCALAR_TYPE:
+      *out = (og_attr){.kind = OG_ATTR_DTYPE,
+                       .dtype = og_aoti_dtype(r->library, (int32_t)word.i)};
+      return OG_OK;
+    default:
+      return OG_OK;
+  }
+}
+
+// The value that an optional argument's word points to.
+static aoti_word pointed(const opgraft_param_info *param, const void *at) {
+  aoti_word word = {.i = 0};
+  int32_t narrow;
+  if (param->type == OPGRAFT_TYPE_BOOL ||
+      param->type == OPGRAFT_TYPE_SCALAR_TYPE) {
+    memcpy(&narrow, at, sizeof narrow);
+    word.i = narrow;
+  } else {
+    memcpy(&word, at, sizeof word);
+  }
+  return word;
+}
+
+static og_status attr_read(reading *r, const opgraft_param_info *param) {
+  og_attr *out = &r->call.frame.attr[param->attr];
+  if ((param->flags & OPGRAFT_PARAM_LIST) != 0)
+    return numbers_read(r, param, out);
+  aoti_word word = r->words[r->used++];
+  if ((param->flags & OPGRAFT_PARAM_OPTIONAL) != 0) {
+    if (word.p == NULL) {
+      *out = (og_attr){.kind = OG_ATTR_NONE};
+      return OG_OK;
+    }
+    word = pointed(param, word.p);
+  }
+  return value_set(r, param, word, out);
+}
+
+static og_status args_read(reading *r) {
+  const og_own_op *op = r->call.op;
+  for (int32_t i = 0; i < op->info.param_count; ++i) {
+    const opgraft_param_info *param = &op->params[i];
+    const og_status status =
+        param->tensor >= 0 ? tensor_read(r, param) : attr_read(r, param);
+    if (status != OG_OK) return status;
+  }
+  return OG_OK;
+}
+
+// --- Results -----------------------------------------------------------------
+
+static og_status results_make(reading *r) {
+  for (int32_t i = 0; i < r->call.op->info.fresh_count; ++i) {
+    og_tensor *fresh = &r->call.frame.fresh[i];
+    int32_t number;
+    if (!og_aoti_number(r->library, fresh->dtype, &number))
+      return refuse(r, OG_DTYPE, "libtorch lacks the type of a result");
+    if (r->library->empty_strided(fresh->ndim, fresh->shape, fresh->strides,
+                                  number, r->library->cpu, 0, &r->made[i]) != 0)
+      return refuse(r, OG_MEMORY, "libtorch made no memory for a result");
+    r->made_count = i + 1;
+    if (r->library->get_data_ptr(r->made[i], &fresh->data) != 0)
+      return refuse(r, OG_INTERNAL, "libtorch did not describe a result");
+  }
+  return OG_OK;
+}
+
+static og_status run(reading *r) {
+  og_status status = args_read(r);
+  if (status == OG_OK) status = og_host_infer(&r->call, &r->error);
+  if (status == OG_OK) status = results_make(r);
+  return status == OG_OK ? og_host_run(&r->call, &r->error) : status;
+}
+
+// c10::Error passes through the frames of C, which hold nothing by then.
+static int32_t fail(const og_aoti_library *library, const char *text) {
+  library->check(false, "opgraft", __FILE__, __LINE__, text);
+  return 1;
+}
+
+int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
+                          void **const *results) {
+  const og_aoti_library *library = og_aoti_library_get();
+  if (library == NULL) return 1;
+  const og_own *own = og_own_get();
+  if (own->error.code != OG_OK) return fail(library, own->error.text);
+  reading r;
+  r.library = library;
+  r.words = words;
+  r.used = 0;
+  r.made_count = 0;
+  r.error.code = OG_OK;
+  og_host_begin(&r.call, &own->ops[op]);
+  og_host_share(&r.call);
+  const og_status status = run(&r);
+  og_host_end(&r.call);
+  if (status == OG_OK) {
+    for (int32_t i = 0; i < r.made_count; ++i) *results[i] = r.made[i];
+    return 0;
+  }
+  for (int32_t i = 0; i < r.made_count; ++i)
+    library->delete_tensor_object(r.made[i]);
+  return fail(library, r.error.text);
+}

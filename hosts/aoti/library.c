@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds libtorch's functions by name, once.
+//
+// Invariant: once is_open is set, `library` does not change.
+
+#include "aoti/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static og_aoti_library library;
+static _Atomic int is_open;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const og_dtype dtypes[AOTI_DTYPES] = {
+#define ENTRY(name, code, bits) {code, bits, 1},
+    AOTI_DTYPE_LIST(ENTRY)
+#undef ENTRY
+};
+
+static int dtypes_find(void *object) {
+  static const char *const names[AOTI_DTYPES] = {
+#define ENTRY(name, code, bits) "aoti_torch_dtype_" #name,
+      AOTI_DTYPE_LIST(ENTRY)
+#undef ENTRY
+  };
+  for (int i = 0; i < AOTI_DTYPES; ++i) {
+    int32_t (*number)(void);
+    void *address = dlsym(object, names[i]);
+    if (address == NULL) return 0;
+    memcpy(&number, &address, sizeof number);
+    library.dtypes[i] = number();
+  }
+  return 1;
+}
+
+// With the lock held.
+static int library_open(void) {
+  int is_whole = 1;
+  void *object = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  if (object == NULL) object = dlopen(NULL, RTLD_NOW);
+  if (object == NULL) return 0;
+#define FIND(name, result, parameters)                    \
+  do {                                                    \
+    void *address = dlsym(object, "aoti_torch_" #name);   \
+    memcpy(&library.name, &address, sizeof library.name); \
+    is_whole &= address != NULL;                          \
+  } while (0);
+  AOTI_FUNCTION_LIST(FIND)
+#undef FIND
+  if (!is_whole || !dtypes_find(object)) return 0;
+  library.cpu = library.device_type_cpu();
+  return 1;
+}
+
+const og_aoti_library *og_aoti_library_get(void) {
+  if (atomic_load_explicit(&is_open, memory_order_acquire)) return &library;
+  pthread_mutex_lock(&lock);
+  int found = atomic_load_explicit(&is_open, memory_order_relaxed);
+  if (!found) found = library_open();
+  atomic_store_explicit(&is_open, found, memory_order_release);
+  pthread_mutex_unlock(&lock);
+  return found ? &library : NULL;
+}
+
+og_dtype og_aoti_dtype(const og_aoti_library *own, int32_t number) {
+  const og_dtype none = {0, 0, 0};
+  for (int i = 0; i < AOTI_DTYPES; ++i)
+    if (own->dtypes[i] == number) return dtypes[i];
+  return none;
+}
+
+int og_aoti_number(const og_aoti_library *own, og_dtype dtype,
+                   int32_t *out_number) {
+  for (int i = 0; i < AOTI_DTYPES; ++i) {
+    if (memcmp(&dtypes[i], &dtype, sizeof dtype) != 0) continue;
+    *out_number = own->dtypes[i];
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that code of AOTInductor calls: their declarations, for
+// custom_ops_to_c_shims, and C source for `opgraft build`.
+//
+// An operator without results has one parameter more than its schema, which
+// AOTInductor sets to nullptr.
+
+#include <string.h>
+
+#include "aoti/call.h"
+#include "shared/own.h"
+#include "shared/text.h"
+
+#define API OG_EXPORT
+
+// Why operator `op` is not offered; NULL where it is.
+API const char *opgraft_limit_aoti(int32_t op);
+// C source of the functions; its length.
+API size_t opgraft_names_aoti(char *text, size_t size);
+// The declaration of operator `op`'s function in the words of AOTInductor; its
+// length.
+API size_t opgraft_aoti_declaration(int32_t op, char *text, size_t size);
+// The number of operators, or -1 and why in `text`.
+API int32_t opgraft_aoti_open(char *text, size_t size);
+// The module's name, once opgraft_aoti_open has not failed.
+API const char *opgraft_aoti_name(void);
+// The declaration as JSON, as opgraft_op_describe has it.
+API size_t opgraft_aoti_describe(int32_t op, char *text, size_t size);
+
+int32_t opgraft_aoti_open(char *text, size_t size) {
+  return og_own_open(text, size);
+}
+
+const char *opgraft_aoti_name(void) { return og_own_get()->name; }
+
+size_t opgraft_aoti_describe(int32_t op, char *text, size_t size) {
+  return og_own_describe(op, text, size);
+}
+
+// --- What is not offered -----------------------------------------------------
+
+static const char *param_limit(const opgraft_param_info *param) {
+  const int is_list = (param->flags & OPGRAFT_PARAM_LIST) != 0;
+  if (is_list && (param->flags & (OPGRAFT_PARAM_OPTIONAL |
+                                  OPGRAFT_PARAM_ELEMENT_OPTIONAL)) != 0)
+    return "a list is optional, or has optional entries";
+  switch (param->type) {
+    case OPGRAFT_TYPE_SCALAR:
+      return "AOTInductor passes a Scalar as a double, whatever it was";
+    case OPGRAFT_TYPE_DEVICE:
+      return "an argument is a device, which the host chooses";
+    case OPGRAFT_TYPE_STR:
+    case OPGRAFT_TYPE_SCALAR_TYPE:
+      return is_list ? "an argument is a list of texts or types" : NULL;
+    default:
+      return NULL;
+  }
+}
+
+const char *opgraft_limit_aoti(int32_t index) {
+  const og_own *own = og_own_get();
+  if (index < 0 || index >= own->op_count) return "there is no such operator";
+  const og_own_op *op = &own->ops[index];
+  const char *limit = og_own_call_limit(op);
+  for (int32_t i = 0; limit == NULL && i < op->info.param_count; ++i)
+    limit = param_limit(&op->params[i]);
+  for (int32_t i = 0; limit == NULL && i < op->info.fresh_count; ++i)
+    if ((op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0)
+      limit = "a result is a list, whose length a C function cannot state";
+  if (limit == NULL && (op->info.flags & OPGRAFT_OP_DATA_DEPENDENT) != 0)
+    limit = "a result's size depends on values";
+  if (limit == NULL && op->info.overload[0] != '\0')
+    limit = "AOTInductor calls every overload by the same name";
+  return limit;
+}
+
+// --- Types -------------------------------------------------------------------
+
+// Of one word; `handle` is what stands for a tensor.
+static const char *word_type(const opgraft_param_info *param,
+                             const char *handle) {
+  switch (param->type) {
+    case OPGRAFT_TYPE_TENSOR:
+      return handle;
+    case OPGRAFT_TYPE_FLOAT:
+      return "double";
+    case OPGRAFT_TYPE_STR:
+      return "const char *";
+    case OPGRAFT_TYPE_BOOL:
+    case OPGRAFT_TYPE_SCALAR_TYPE:
+      return "int32_t";
+    default:
+      return "int64_t";
+  }
+}
+
+static int is_addressed(const opgraft_param_info *param) {
+  return (param->flags & (OPGRAFT_PARAM_LIST | OPGRAFT_PARAM_OPTIONAL)) != 0;
+}
+
+static void param_add(og_host_text *text, const opgraft_param_info *param,
+                      const char *handle, int32_t number) {
+  const int is_list = (param->flags & OPGRAFT_PARAM_LIST) != 0;
+  if (is_list) og_host_text_add(text, "const ");
+  og_host_text_add(text, word_type(param, handle));
+  og_host_text_add(text, is_addressed(param) ? " *a" : " a");
+  og_host_text_number(text, number);
+  if (!is_list) return;
+  og_host_text_add(text, ", int64_t n");
+  og_host_text_number(text, number);
+}
+
+// "aoti_torch_cpu_NAME(...)".
+static void head_add(og_host_text *text, const og_own_op *op,
+                     const char *handle) {
+  const int32_t results = op->info.fresh_count > 0 ? op->info.fresh_count : 1;
+  og_host_text_add(text, "aoti_torch_cpu_");
+  og_host_text_add(text, op->info.base_name);
+  og_host_text_add(text, "(");
+  for (int32_t i = 0; i < op->info.param_count; ++i) {
+    param_add(text, &op->params[i], handle, i);
+    og_host_text_add(text, ", ");
+  }
+  for (int32_t i = 0; i < results; ++i) {
+    if (i > 0) og_host_text_add(text, ", ");
+    og_host_text_add(text, handle);
+    og_host_text_add(text, " *r");
+    og_host_text_number(text, i);
+  }
+  og_host_text_add(text, ")");
+}
+
+size_t opgraft_aoti_declaration(int32_t op, char *out, size_t size) {
+  if (opgraft_limit_aoti(op) != NULL) return 0;
+  og_host_text text = og_host_text_begin(out, size);
+  og_host_text_add(&text, "AOTITorchError ");
+  head_add(&text, &og_own_get()->ops[op], "AtenTensorHandle");
+  return og_host_text_end(&text);
+}
+
+// --- Source ------------------------------------------------------------------
+
+static const char source_head[] =
+    "#include <stddef.h>\n"
+    "#include <stdint.h>\n"
+    "typedef union aoti_word { const void *p; int64_t i; double f; } "
+    "aoti_word;\n"
+    "int32_t opgraft_aoti_call(int32_t, const aoti_word *, void **const *);\n";
+
+static void words_add(og_host_text *text, const opgraft_param_info *param,
+                      int32_t number) {
+  const int is_pointer = is_addressed(param) ||
+                         param->type == OPGRAFT_TYPE_TENSOR ||
+                         param->type == OPGRAFT_TYPE_STR;
+  const char *field = is_pointer                          ? "{.p = a"
+                      : param->type == OPGRAFT_TYPE_FLOAT ? "{.f = a"
+                                                          : "{.i = a";
+  og_host_text_add(text, field);
+  og_host_text_number(text, number);
+  og_host_text_add(text, "}, ");
+  if ((param->flags & OPGRAFT_PARAM_LIST) == 0) return;
+  og_host_text_add(text, "{.i = n");
+  og_host_text_number(text, number);
+  og_host_text_add(text, "}, ");
+}
+
+static void function_add(og_host_text *text, const og_own_op *op,
+                         int32_t number) {
+  og_host_text_add(text, "__attribute__((visibility(\"default\"))) int32_t ");
+  head_add(text, op, "void *");
+  og_host_text_add(text, ";\nint32_t ");
+  head_add(text, op, "void *");
+  og_host_text_add(text, " {\n  const aoti_word words[] = {");
+  for (int32_t i = 0; i < op->info.param_count; ++i)
+    words_add(text, &op->params[i], i);
+  og_host_text_add(text, "{.p = NULL}};\n  void **const results[] = {");
+  for (int32_t i = 0; i < op->info.fresh_count || i == 0; ++i) {
+    og_host_text_add(text, "r");
+    og_host_text_number(text, i);
+    og_host_text_add(text, ", ");
+  }
+  og_host_text_add(text, "NULL};\n  return opgraft_aoti_call(");
+  og_host_text_number(text, number);
+  og_host_text_add(text, ", words, results);\n}\n");
+}
+
+size_t opgraft_names_aoti(char *out, size_t size) {
+  const og_own *own = og_own_get();
+  og_host_text text = og_host_text_begin(out, size);
+  og_host_text_add(&text, source_head);
+  for (int32_t i = 0; i < own->op_count; ++i)
+    if (opgraft_limit_aoti(i) == NULL) function_add(&text, &own->ops[i], i);
+  return og_host_text_end(&text);
+}

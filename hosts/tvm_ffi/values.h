@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call's arguments and results. Arguments come in the schema's order, tensors
+// and others alike; those behind the last that is given have their defaults.
+
+#ifndef OG_HOSTS_TVM_FFI_VALUES_H
+#define OG_HOSTS_TVM_FFI_VALUES_H
+
+#include "shared/call.h"
+#include "tvm_ffi/library.h"
+
+typedef struct og_tvm_call {
+  const og_tvm_library *library;
+  const tvm_any *args;
+  int32_t count;
+  int32_t held_count;
+  int32_t is_raised;  // the library holds an error of its own already
+  const char *kind;   // class of `error`; NULL: its code tells
+  void *memory[OPGRAFT_ATTR_MAX];   // what lists and texts point to
+  void *held[OG_HOST_ENTRIES_MAX];  // entries of tensor lists
+  opgraft_error error;
+  og_host_call call;
+} og_tvm_call;
+
+// A TypeError that begins with the operator's name.
+og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Gives `args` to c->call, behind og_host_begin. Release always follows.
+og_status og_tvm_args_read(og_tvm_call *c);
+void og_tvm_args_release(og_tvm_call *c);
+// NULL where `value` is no tensor.
+const og_tensor *og_tvm_tensor(const tvm_any *value);
+
+// Behind og_host_infer: memory of its own for each fresh result.
+og_status og_tvm_results_place(og_tvm_call *c);
+// Behind the run: None, a tensor, or an array of the results. A tensor's memory
+// is freed by libc, so it may outlive the module.
+og_status og_tvm_results_take(og_tvm_call *c, tvm_any *out_result);
+// What was placed and not taken.
+void og_tvm_results_drop(og_tvm_call *c);
+
+#endif  // OG_HOSTS_TVM_FFI_VALUES_H

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of a module in packages of AOTInductor, called from C.
+
+    m = opgraft.aoti.load("scale.so")   # opgraft build scale.c --hosts aoti
+    torch._inductor.aoti_compile_and_package(
+        exported, package_path="model.pt2", inductor_configs=m.configs())
+
+The package's code calls aoti_torch_cpu_NAME, which the file exports: whoever
+runs the package loads the file first, into the global scope. `load` does; a C
+program calls dlopen("scale.so", RTLD_NOW | RTLD_GLOBAL).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any
+
+import torch
+
+from ._base.shared import SharedObject, unchanged
+from ._base.tables import Description
+from ._load.module import load as _load
+
+__all__ = ["Module", "load"]
+
+DECLARATION_BYTES = 1 << 14
+
+
+class Module:
+    """A file with the AOTInductor adapter (hosts/aoti)."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        file = SharedObject(path, path, "aoti", "AOTInductor")
+        self.module = _load(path)
+        """The operators as torch has them."""
+        self.shims: dict[Any, list[str]] = {}
+        """The declaration of each operator's C function."""
+        self.missing: dict[str, str] = {}
+        """Operators that are not offered, and why; packages call them by
+        PyTorch's proxy executor."""
+        space = getattr(torch.ops, self.module.namespace)
+        declaration = file.function(
+            "opgraft_aoti_declaration", ctypes.c_size_t, ctypes.c_int32,
+            ctypes.c_char_p, ctypes.c_size_t)
+        for i in range(file.count):
+            d = Description(file.describe(i))
+            limit = file.limit(i) or _taken(d.base_name)
+            if limit is not None:
+                self.missing[d.name] = limit
+                continue
+            text = ctypes.create_string_buffer(DECLARATION_BYTES)
+            declaration(i, text, DECLARATION_BYTES)
+            packet = getattr(space, d.base_name)
+            self.shims[packet.default] = [text.value.decode()]
+        # For the code of packages.
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+    def configs(self) -> dict[str, Any]:
+        """For aoti_compile_and_package(inductor_configs=...)."""
+        return {"aot_inductor.custom_ops_to_c_shims": self.shims}
+
+
+def _taken(name: str) -> str | None:
+    """libtorch has such functions for operators of its own, and code finds
+    those first."""
+    libtorch = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD)
+    return ("libtorch has a function of its name; give the operator another"
+            if hasattr(libtorch, f"aoti_torch_cpu_{name}") else None)
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The operators of a shared object that was built with `--hosts aoti`.
+    ImportError where the file has changed since this process loaded it."""
+    return Module(unchanged(path))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AOTInductor: packages whose code calls the module's C functions."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import zipfile
+from typing import Any
+
+import pytest
+
+import build
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not in this environment")
+
+import opgraft.aoti  # noqa: E402
+
+TORCH_CPU = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
+
+
+@pytest.fixture(scope="module")
+def scale(modules: pathlib.Path) -> Any:
+    return opgraft.aoti.load(modules / "scale.so")
+
+
+@pytest.fixture(scope="module")
+def kinds(modules: pathlib.Path) -> Any:
+    return opgraft.aoti.load(modules / "kinds.so")
+
+
+def package(model: Any, args: tuple[Any, ...], path: pathlib.Path,
+            configs: dict[str, Any], dynamic: Any = None) -> Any:
+    exported = torch.export.export(model, args, dynamic_shapes=dynamic)
+    return torch._inductor.aoti_compile_and_package(
+        exported, package_path=str(path), inductor_configs=configs)
+
+
+def parts(path: pathlib.Path, suffix: str) -> list[bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return [archive.read(n) for n in archive.namelist()
+                if n.endswith(suffix)]
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x: Any, weight: Any) -> Any:
+        return torch.relu(torch.ops.scale.scale(x * 2, weight)) + 1
+
+
+@pytest.fixture(scope="module")
+def packaged(scale: Any, tmp_path_factory: pytest.TempPathFactory
+             ) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("aoti") / "model.pt2"
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    package(Scaled(), (torch.randn(3, 4), torch.randn(4)), path,
+            scale.configs(), ({0: batch}, None))
+    return path
+
+
+def test_a_package(packaged: pathlib.Path) -> None:
+    code = b"".join(parts(packaged, ".wrapper.cpp")).decode()
+    assert "aoti_torch_cpu_scale(" in code
+    run = torch._inductor.aoti_load_package(str(packaged))
+    for rows in (1, 3, 100):
+        x, weight = torch.randn(rows, 4), torch.randn(4)
+        assert torch.equal(run(x, weight), Scaled()(x, weight))
+
+
+def test_a_package_in_plain_c(packaged: pathlib.Path, modules: pathlib.Path,
+                              tmp_path: pathlib.Path) -> None:
+    (model,) = parts(packaged, ".so")
+    (tmp_path / "model.so").write_bytes(model)
+    program = tmp_path / "run"
+    subprocess.run(
+        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror",
+         str(build.ROOT / "examples/aoti/run.c"), "-o", str(program), "-ldl"],
+        check=True)
+    done = subprocess.run(
+        [str(program), str(TORCH_CPU), str(modules / "scale.so"),
+         str(tmp_path / "model.so")], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "3 41 601 8001",
+        "3 41 601 8001 11 121 1401 16001 19 201 2201 24001"], done.stderr
+
+
+class Kinds(torch.nn.Module):
+    """Writes, optional tensors, lists, several results, types, other
+    arguments."""
+
+    def forward(self, cache: Any, rows: Any, x: Any, bias: Any, half: Any
+                ) -> Any:
+        ops = torch.ops.kinds
+        ops.put_rows_(cache, rows, 3)
+        least, most = ops.spread(x)
+        return (cache * 1, least, most, ops.maybe(x, None, bias),
+                ops.maybe(x, bias), ops.total([x, x * 2, x]),
+                ops.affine(half, half, 0.25), ops.refuse(x, 3),
+                ops.tilt(x, 0.5), ops.twice(torch.ones(3, dtype=torch.int64)))
+
+
+def test_kinds_of_arguments(kinds: Any, tmp_path: pathlib.Path) -> None:
+    assert set(kinds.missing) == {"digest"}
+    assert "passes a Scalar as a double" in kinds.missing["digest"]
+
+    def arguments() -> tuple[Any, ...]:
+        torch.manual_seed(3)
+        return (torch.randn(8, 7), torch.randn(2, 7), torch.randn(2, 3, 5),
+                torch.randn(5), torch.randn(9).bfloat16())
+
+    path = tmp_path / "kinds.pt2"
+    package(Kinds(), arguments(), path, kinds.configs())
+    code = b"".join(parts(path, ".wrapper.cpp")).decode()
+    for name in ("spread", "maybe", "total", "affine", "refuse", "twice"):
+        assert f"aoti_torch_cpu_{name}(" in code, name
+    run = torch._inductor.aoti_load_package(str(path))
+    ours, theirs = arguments(), arguments()
+    for a, b in zip(run(*ours), Kinds()(*theirs)):
+        assert a.dtype == b.dtype and torch.equal(a, b)
+    assert torch.equal(ours[0], theirs[0])
+
+
+class Refused(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.ops.kinds.refuse(x, 4)
+
+
+def test_a_refusal_has_its_text(kinds: Any, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "refused.pt2"
+    package(Refused(), (torch.randn(3),), path, kinds.configs())
+    run = torch._inductor.aoti_load_package(str(path))
+    with pytest.raises(RuntimeError, match="refuse: level is above 3"):
+        run(torch.randn(3))
+
+
+def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "scale.c").write_text(build.readme_example())
+    plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
+    with pytest.raises(ImportError, match="does not serve AOTInductor"):
+        opgraft.aoti.load(plain)
+
+
+def test_names_that_libtorch_has(tmp_path: pathlib.Path) -> None:
+    text = build.readme_example().replace('"scale(', '"addmm_out(')
+    (tmp_path / "named.c").write_text(text)
+    path = build.module(tmp_path / "named.c", tmp_path / "named.so", "aoti")
+    m = opgraft.aoti.load(path)
+    assert "libtorch has a function of its name" in m.missing["addmm_out"]
