@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opgraft new: a folder with a working operator, its test and its build file.
+// opgraft new: a folder with a working operator or device driver, its test and
+// its build file.
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,11 +12,12 @@
 #include "templates.h"
 
 static const cli_option options[] = {
+    {"device", NULL, "start a device driver instead", 0},
     {"dir", "FOLDER", "where to make NAME's folder; the current one", 0},
     {0},
 };
 
-enum { NAME_MAX_LENGTH = 48 };
+enum { NAME_MAX_LENGTH = 48, DEVICE_NAME_MAX_LENGTH = 31 };
 
 // Words that are no names in C or in Python.
 static bool is_reserved(const char *name) {
@@ -51,6 +53,21 @@ static bool name_check(const char *name) {
         "another one",
         name);
   return is_right;
+}
+
+// torch has these devices by itself.
+static bool device_name_check(const char *name) {
+  static const char taken[] =
+      " cpu cuda fpga hip hpu ideep ipu lazy maia meta mkldnn mps mtia opencl "
+      "opengl ve vulkan xla xpu ";
+  if (!cli_has_word(taken, name) && strchr(name, '_') == NULL &&
+      strlen(name) <= DEVICE_NAME_MAX_LENGTH)
+    return true;
+  cli_error(
+      "new: the device's name is '%s', wanted up to %d small letters and "
+      "digits, and none of torch's own devices",
+      name, DEVICE_NAME_MAX_LENGTH);
+  return false;
 }
 
 // The template with @NAME@ replaced, written to folder/file.
@@ -97,16 +114,39 @@ static int folder_fill(const char *folder, const char *name) {
   return CLI_OK;
 }
 
+static int device_folder_fill(const char *folder, const char *name) {
+  char *source = cli_format("%s.c", name);
+  char *test = cli_format("test_%s.py", name);
+  const bool is_written =
+      template_write(folder, source, cli_template_driver, name) &&
+      template_write(folder, test, cli_template_driver_test, name) &&
+      template_write(folder, "CMakeLists.txt", cli_template_driver_cmake, name);
+  free(source);
+  free(test);
+  if (!is_written) return CLI_FAILED;
+  printf(
+      "\nNext, in %s:\n"
+      "  cmake -B build -DCMAKE_PREFIX_PATH=\"$(opgraft info --prefix)\"\n"
+      "  cmake --build build      makes the driver to load\n"
+      "  python -m pytest .       tests it in PyTorch\n",
+      folder);
+  return CLI_OK;
+}
+
 static int new_run(const cli_args *args) {
   const char *name = cli_only_operand(args, "a name");
-  if (name == NULL || !name_check(name)) return CLI_FAILED;
+  const bool is_device = cli_has(args, "device");
+  if (name == NULL || !name_check(name) ||
+      (is_device && !device_name_check(name)))
+    return CLI_FAILED;
   const char *parent = cli_value_of(args, "dir");
   char *folder = parent != NULL ? cli_format("%s/%s", parent, name)
                                 : cli_format("%s", name);
   int result = CLI_FAILED;
   // mkdir is what refuses: between a look and a write another could come.
   if (mkdir(folder, 0777) == 0)
-    result = folder_fill(folder, name);
+    result = is_device ? device_folder_fill(folder, name)
+                       : folder_fill(folder, name);
   else if (errno == EEXIST)
     cli_error(
         "%s: is there already; choose another name or --dir, or remove "
@@ -120,14 +160,16 @@ static int new_run(const cli_args *args) {
 
 const cli_command cli_command_new = {
     .name = "new",
-    .summary = "start an operator: C file, test, CMake file",
-    .usage = "NAME [--dir FOLDER]",
+    .summary = "start an operator or a device: C file, test, CMake file",
+    .usage = "NAME [--device] [--dir FOLDER]",
     .text =
         "Makes the folder NAME with a working operator, its gradient, a "
         "test for pytest and\na CMakeLists.txt that uses "
-        "find_package(opgraft). Nothing is overwritten.",
+        "find_package(opgraft). With --device, NAME is a device and the C file "
+        "its driver,\nwhich works as it stands. Nothing is overwritten.",
     .examples =
         "  opgraft new soft_gate\n"
+        "  opgraft new --device acme\n"
         "  opgraft new soft_gate --dir operators",
     .options = options,
     .run = new_run,

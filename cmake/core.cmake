@@ -31,13 +31,13 @@ endif()
 
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
-set(opgraft_small "/src/(check|graph|import|pass|trace|report)/"
+set(opgraft_small "/src/(check|device|graph|import|pass|trace|report)/"
   "|/src/loop/parse\\.c|/src/base/reader\\.c|/src/scalar/parse\\.c"
   "|/src/decl/(decl|describe|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans
 # and replays graphs of them.
-set(opgraft_core_folders base scalar decl module call check api)
+set(opgraft_core_folders base scalar decl module device call check api)
 set(opgraft_engine_folders graph import pass plan loop exec trace report)
 
 function(opgraft_add_objects target)

@@ -25,6 +25,7 @@ function(opgraft_add_test_programs folder)
     target_compile_definitions(${target} PRIVATE
       TEST_MODULE_DIR="${CMAKE_BINARY_DIR}/tests/modules"
       TEST_OPS_DIR="${CMAKE_BINARY_DIR}/modules"
+      TEST_DEVICE_DIR="${CMAKE_BINARY_DIR}/devices"
       TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${target} PRIVATE og_core)
     add_dependencies(${folder}_programs ${target})
@@ -34,6 +35,7 @@ function(opgraft_add_test_programs folder)
   endforeach()
 endfunction()
 opgraft_add_test_programs(unit)
+add_dependencies(unit_programs opgraft_device_npu_sim)
 opgraft_add_test_programs(tools)
 
 # The program with one pass more, which is wrong: what `run --bisect` must name.

@@ -11,12 +11,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first; a folder includes itself and what stands before it.
-LAYERS = ["base", "scalar", "loop", "decl", "module", "call", "check", "graph",
-          "import", "pass", "plan", "kernel", "exec", "trace", "report", "api"]
+LAYERS = ["base", "scalar", "loop", "decl", "module", "device", "call",
+          "check", "graph", "import", "pass", "plan", "kernel", "exec", "trace",
+          "report", "api"]
 # The rooms of a folder, lowest first; files beside them stand above all.
 ROOMS = {"check": ["sample", "run", "probe", "verdict"],
          "exec": ["step", "plain", "fast"],
-         "torch": ["base", "adopt", "call", "graph"]}
+         "torch": ["base", "adopt", "device", "call", "graph"]}
 # Kernels run for operators, the engine and tests: each lends an og_kernel_env,
 # and what a call holds at which position is read in ops/.
 UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),
@@ -170,7 +171,8 @@ def main() -> int:
     for path in sources("src"):
         problems += check_src(path)
         count += 1
-    for own, only_op in (("ops", True), ("hosts", False), ("cli", False)):
+    for own, only_op in (("ops", True), ("hosts", False), ("cli", False),
+                         ("devices", False)):
         for path in sources(own):
             problems += check_outside(path, own, only_op)
             count += 1

@@ -19,6 +19,7 @@
 #include "torch/call/boxed.h"
 #include "torch/call/check.h"
 #include "torch/call/fast.h"
+#include "torch/device/device.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/frozen.h"
 #include "torch/graph/recipe.h"
@@ -261,6 +262,15 @@ static PyMethodDef methods[] = {
     {"graph_export", graph_export, METH_VARARGS, "A graph as a file."},
     {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
+    {"device_load", device_load, METH_VARARGS, "A device's driver."},
+    {"device_info", device_info, METH_O, "What a driver is, and lacks."},
+    {"device_empty", device_empty, METH_VARARGS, "A tensor on a device."},
+    {"device_copy", device_copy, METH_VARARGS, "Bytes to, from or on it."},
+    {"device_stats", device_stats, METH_VARARGS, "Its memory, counted."},
+    {"device_reports", device_reports, METH_O, "What a driver reported."},
+    {"device_trim", device_trim, METH_O, "Kept memory to the driver."},
+    {"device_synchronize", device_synchronize, METH_VARARGS,
+     "Waits for the default stream."},
     {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
     {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
     {"guard_forget", guard_forget, METH_NOARGS, "Published calls only."},

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from ._adopt.modules import adopt_module
     from ._adopt.spec import Adoption, adopt_spec
     from ._check import check
+    from ._device.load import load_device
+    from ._device.state import Device
     from ._graph.freeze import GuardError, export, freeze
     from ._propose.propose import Doubt, Proposal, propose
 
-__all__ = ["Adoption", "Doubt", "GuardError", "Module", "Proposal", "adopt",
-           "adopt_module", "adopt_spec", "check", "export", "freeze", "load",
-           "propose", "stats", "unadopt", "__version__"]
+__all__ = ["Adoption", "Device", "Doubt", "GuardError", "Module", "Proposal",
+           "adopt", "adopt_module", "adopt_spec", "check", "export", "freeze",
+           "load", "load_device", "propose", "stats", "unadopt", "__version__"]
 
 # Whoever loads a module need not wait for what these import.
 _LATER = {
@@ -38,6 +40,8 @@ _LATER = {
         "_adopt.modules": ("adopt_module",),
         "_adopt.spec": ("Adoption", "adopt_spec"),
         "_check": ("check",),
+        "_device.load": ("load_device",),
+        "_device.state": ("Device",),
         "_graph.freeze": ("GuardError", "export", "freeze"),
         "_propose.propose": ("Doubt", "Proposal", "propose"),
     }.items() for name in names

@@ -210,15 +210,6 @@ og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
 
 // --- Strides -----------------------------------------------------------------
 
-static bool strides_fit(const og_tensor *tensor, og_stride_rule rule) {
-  if (rule == OG_STRIDES_ANY) return tensor->strides != NULL;
-  if (rule == OG_STRIDES_LAST && tensor->strides != NULL) {
-    const int32_t last = tensor->ndim - 1;
-    return last < 0 || tensor->shape[last] <= 1 || tensor->strides[last] == 1;
-  }
-  return tensor->strides != NULL && og_tensor_is_contiguous(tensor);
-}
-
 // A row-major twin of `tensor` in the frame's memory, with its values where
 // `with_values`; NULL when memory is short. Only what lies on a CPU is copied.
 static og_tensor *tensor_densify(opgraft_frame *frame, const og_tensor *tensor,
@@ -252,14 +243,14 @@ static og_status list_fit(opgraft_frame *frame, og_tensor_list *list,
                           og_stride_rule rule, opgraft_error *error) {
   bool fits = true;
   for (int64_t i = 0; i < list->count; ++i)
-    fits &= list->tensors[i] == NULL || strides_fit(list->tensors[i], rule);
+    fits &= list->tensors[i] == NULL || og_strides_fit(list->tensors[i], rule);
   if (fits) return OG_OK;
   og_tensor **copy =
       frame_alloc(frame, (size_t)list->count * sizeof(og_tensor *));
   if (copy == NULL) return no_memory(frame, error);
   for (int64_t i = 0; i < list->count; ++i) {
     copy[i] = list->tensors[i];
-    if (copy[i] == NULL || strides_fit(copy[i], rule)) continue;
+    if (copy[i] == NULL || og_strides_fit(copy[i], rule)) continue;
     copy[i] = tensor_densify(frame, copy[i], true);
     if (copy[i] == NULL) return no_memory(frame, error);
   }
@@ -292,7 +283,7 @@ static og_status argument_fit(opgraft_frame *frame, int32_t t, originals *kept,
     return OG_OK;
   }
   const og_tensor *given = frame->in[t];
-  if (given == NULL || OG_LIKELY(strides_fit(given, decl->strides[t])))
+  if (given == NULL || OG_LIKELY(og_strides_fit(given, decl->strides[t])))
     return OG_OK;
   og_tensor *twin = tensor_densify(frame, given, true);
   if (twin == NULL) return no_memory(frame, error);
@@ -375,6 +366,8 @@ static og_status kernel_run(opgraft_frame *frame, opgraft_error *error) {
 
 og_status opgraft_frame_run(opgraft_frame *frame, opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
+  if (OG_UNLIKELY(frame->kernel->device != OG_CPU))
+    return og_frame_launch(frame, error);
   originals kept;
   kept.count = 0;
   kept.list_count = 0;

@@ -13,6 +13,10 @@ og_status og_frame_run_kernel(opgraft_frame *frame);
 // Whether the kernel takes the call; asks its `supports`.
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel);
 
+// Gives frame->kernel, which is a device's, to the driver of that device, on
+// call.stream or the device's default stream. Returns before it has run.
+og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error);
+
 // Copies elements between two tensors of equal shape and type; strides may be
 // anything, NULL is row-major. The memory does not overlap.
 void og_tensor_copy(const og_tensor *to, const og_tensor *from);
@@ -20,6 +24,16 @@ void og_tensor_copy(const og_tensor *to, const og_tensor *from);
 // Whether the strides are row-major; dims of size 1 and empty tensors may
 // have any.
 bool og_tensor_is_contiguous(const og_tensor *tensor);
+// Whether a tensor has strides that the rule accepts.
+static inline bool og_strides_fit(const og_tensor *tensor,
+                                  og_stride_rule rule) {
+  if (rule == OG_STRIDES_ANY) return tensor->strides != NULL;
+  if (rule == OG_STRIDES_LAST && tensor->strides != NULL) {
+    const int32_t last = tensor->ndim - 1;
+    return last < 0 || tensor->shape[last] <= 1 || tensor->strides[last] == 1;
+  }
+  return tensor->strides != NULL && og_tensor_is_contiguous(tensor);
+}
 
 // The type that each free type of the rule has in this call, by index into the
 // type table; -1 where the argument is an absent optional.

@@ -5,18 +5,11 @@
 // reference counts change under its lock; a module's operators, and the
 // object they point into, live until its count is zero.
 
-#define _GNU_SOURCE
 #include "module/module.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/float_env.h"
 #include "base/isa_check.h"
@@ -25,6 +18,7 @@
 #include "decl/describe.h"
 #include "decl/parse/backward.h"
 #include "module/elf.h"
+#include "module/object.h"
 
 struct opgraft_module {
   struct opgraft_module *next;
@@ -44,13 +38,6 @@ typedef const og_module *(*query_fn)(uint32_t max_abi);
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opgraft_module *registry;
 
-// Destructors run here, as constructors run when it is opened.
-static void object_close(void *object) {
-  const og_float_env env = og_float_env_get();
-  dlclose(object);
-  og_float_env_set(env);
-}
-
 // --- One module's memory -----------------------------------------------------
 
 static void module_free(struct opgraft_module *module) {
@@ -60,7 +47,7 @@ static void module_free(struct opgraft_module *module) {
   }
   og_free(module->ops);
   og_free(module->name);
-  if (module->object != NULL) object_close(module->object);
+  if (module->object != NULL) og_object_close(module->object);
   if (module->release != NULL) module->release(module->owner);
   og_free(module);
 }
@@ -215,105 +202,12 @@ static og_status module_create(const char *path, const og_module *given,
   return OG_OK;
 }
 
-// --- The file ----------------------------------------------------------------
-
-static og_status io_error(opgraft_error *error, const char *path,
-                          const char *what) {
-  return og_error_set(error, OG_IO, NULL, NULL, "%s: %s: %s", path, what,
-                      strerror(errno));
-}
-
-static og_status read_all(int file, size_t size, unsigned char *bytes,
-                          const char *path, opgraft_error *error) {
-  for (size_t done = 0; done < size;) {
-    const ssize_t got = read(file, bytes + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_error(error, path, "could not read");
-    if (got == 0)
-      return og_error_set(error, OG_IO, NULL, NULL,
-                          "%s: became shorter while it was read; build it, "
-                          "then load it",
-                          path);
-    done += (size_t)got;
-  }
-  return OG_OK;
-}
-
-static og_status file_read(const char *path, unsigned char **out_bytes,
-                           size_t *out_size, opgraft_error *error) {
-  *out_bytes = NULL;
-  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return io_error(error, path, "could not open");
-  struct stat info;
-  og_status status = OG_OK;
-  if (fstat(file, &info) != 0)
-    status = io_error(error, path, "could not read");
-  else if (!S_ISREG(info.st_mode))
-    status = og_error_set(error, OG_IO, NULL, NULL,
-                          "%s: is not a file, wanted a shared object", path);
-  if (status == OG_OK) {
-    *out_size = (size_t)info.st_size;
-    *out_bytes = og_alloc(*out_size + 1);
-    status = *out_bytes == NULL
-                 ? out_of_memory(error, path)
-                 : read_all(file, *out_size, *out_bytes, path, error);
-  }
-  close(file);
-  if (status != OG_OK) {
-    og_free(*out_bytes);
-    *out_bytes = NULL;
-  }
-  return status;
-}
-
-static og_status write_all(int file, const unsigned char *bytes, size_t size) {
-  for (size_t done = 0; done < size;) {
-    const ssize_t put = write(file, bytes + done, size - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return OG_IO;
-    done += (size_t)put;
-  }
-  return OG_OK;
-}
-
-// Maps a private copy: dlopen would hand back an old object for a path that it
-// knows, and a file that a compiler overwrites must not be mapped.
-static og_status object_open(const char *path, const unsigned char *bytes,
-                             size_t size, void **out_object,
-                             opgraft_error *error) {
-  const char *folder = getenv("TMPDIR");
-  char copy[4096];
-  const int length = snprintf(copy, sizeof copy, "%s/opgraft-XXXXXX.so",
-                              folder != NULL ? folder : "/tmp");
-  if (length < 0 || (size_t)length >= sizeof copy)
-    return og_error_set(error, OG_IO, NULL, NULL,
-                        "TMPDIR is longer than %zu bytes", sizeof copy);
-  const int file = mkstemps(copy, 3);
-  if (file < 0) return io_error(error, copy, "could not create a copy");
-  og_status status = write_all(file, bytes, size);
-  if (status != OG_OK) status = io_error(error, copy, "could not write a copy");
-  close(file);
-  if (status == OG_OK) {
-    *out_object = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
-    if (*out_object == NULL) {
-      // The text starts with the copy's path, which nobody knows.
-      const char *text = dlerror();
-      const size_t prefix = strlen(copy);
-      if (text != NULL && strncmp(text, copy, prefix) == 0) text += prefix;
-      status = og_error_set(error, OG_IO, NULL, NULL,
-                            "%s: could not be loaded as a shared object%s%s",
-                            path, text != NULL && text[0] == ':' ? "" : ": ",
-                            text != NULL ? text : "no reason given");
-    }
-  }
-  unlink(copy);
-  return status;
-}
+// --- The object --------------------------------------------------------------
 
 static og_status object_query(const char *path, void *object,
                               const og_module **out_record,
                               opgraft_error *error) {
-  void *symbol = dlsym(object, "opgraft_module");
+  void *symbol = og_object_find(object, "opgraft_module");
   if (symbol == NULL)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "%s: exports no opgraft_module; end the C file with "
@@ -364,13 +258,13 @@ static og_status load_locked(const char *path, const unsigned char *bytes,
   const og_module *record = NULL;
   char changed[sizeof(*out_module)->float_env];
   const og_float_env before = og_float_env_get();
-  og_status status = object_open(path, bytes, size, &object, error);
+  og_status status = og_object_open(path, bytes, size, &object, error);
   if (status == OG_OK) status = object_query(path, object, &record, error);
   if (status == OG_OK) status = module_create(path, record, out_module, error);
   og_float_env_name(before, og_float_env_get(), changed, sizeof changed);
   og_float_env_set(before);
   if (status != OG_OK) {
-    if (object != NULL) object_close(object);
+    if (object != NULL) og_object_close(object);
     return status;
   }
   (*out_module)->object = object;
@@ -389,7 +283,7 @@ og_status opgraft_module_load(const char *path, opgraft_module **out_module,
   size_t size = 0;
   char hash[65];
   *out_module = NULL;
-  OG_TRY(file_read(path, &bytes, &size, error));
+  OG_TRY(og_object_read(path, &bytes, &size, error));
   og_status status = og_elf_check(path, bytes, size, error);
   if (status == OG_OK) {
     og_sha256_hex(bytes, size, hash);

@@ -10,6 +10,7 @@
 #include <opgraft/sample.h>
 #include <stdlib.h>
 
+#include "device_fake.h"
 #include "plan/plan.h"
 #include "test.h"
 
@@ -239,6 +240,13 @@ static og_status read_gate(const void *given, opgraft_error *error) {
   return report_with(NULL, given, error);
 }
 
+static og_status read_driver(const void *given, opgraft_error *error) {
+  opgraft_driver *driver;
+  const og_status status = opgraft_driver_wrap(given, NULL, &driver, error);
+  opgraft_driver_destroy(driver);
+  return status;
+}
+
 typedef struct reader {
   const char *name;
   const void *right;
@@ -263,6 +271,7 @@ static const reader readers[] = {
     READ(opgraft_report_options, form, right_report_options,
          read_report_options),
     READ(opgraft_gate, struct_size, right_gate, read_gate),
+    READ(og_device_driver, stream_synchronize, fake_driver, read_driver),
 };
 static const reader check_readers[] = {
     READ(opgraft_check_options, calls, right_check_options, read_check_options),

@@ -7,6 +7,7 @@
 #include <opgraft/graph_file.h>
 #include <opgraft/sample.h>
 
+#include "device_fake.h"
 #include "test.h"
 
 #define END(type, member) (offsetof(type, member) + sizeof((type){0}.member))
@@ -70,6 +71,11 @@ static og_status host_run(void *context, void *state,
   (void)state;
   (void)node;
   (void)error;
+  return OG_OK;
+}
+
+static og_status nothing_run(const og_call *call) {
+  (void)call;
   return OG_OK;
 }
 
@@ -210,7 +216,26 @@ static const struct handed {
     HANDED(opgraft_finding),
     HANDED(opgraft_check_operator),
     HANDED(opgraft_reference_call),
+    HANDED(og_device_host),
+    HANDED(og_device_properties),
+    HANDED(og_launch),
 };
+
+static void device_call(void) {
+  opgraft_driver *driver;
+  opgraft_error error;
+  const og_call call = {.struct_size = sizeof call};
+  const og_launch launch = {.struct_size = sizeof launch,
+                            .name = "nothing",
+                            .run = nothing_run,
+                            .call = &call};
+  if (!CHECK_EQ(opgraft_driver_wrap(&fake_driver, NULL, &driver, &error),
+                OG_OK))
+    return;
+  void *stream = opgraft_driver_default_stream(driver, 0);
+  CHECK_EQ(opgraft_driver_launch(driver, stream, &launch, &error), OG_OK);
+  opgraft_driver_destroy(driver);
+}
 
 TEST(what_is_handed_over_has_our_size) {
   setup s;
@@ -222,6 +247,7 @@ TEST(what_is_handed_over_has_our_size) {
   REQUIRE(setup_begin(&s, &call, &error) == OG_OK);
   opgraft_call_end(&call);
   frame_call(op);
+  device_call();
   CHECK_EQ(opgraft_sample_create(op, NULL, &sample, &error), OG_OK);
   CHECK_EQ(opgraft_check(s.module, &check_options, &check_sink, NULL, &error),
            OG_OK);

@@ -43,7 +43,8 @@ static PyObject *fresh_exchange(og_tensor *fresh) {
 
 PyObject *fresh_make(og_tensor *fresh) {
   // The exchange API allocates row-major.
-  if (LIKELY(guard_can_wrap())) return fresh_wrap(fresh);
+  if (LIKELY(guard_can_wrap()) && LIKELY(fresh->device.type == OG_CPU))
+    return fresh_wrap(fresh);
   PyObject *object = fresh_exchange(fresh);
   int64_t wanted = 1;
   bool is_row_major = true;
@@ -67,9 +68,11 @@ PyObject *fresh_make(og_tensor *fresh) {
     PyTuple_SetItem(strides, i, PyLong_FromLongLong(fresh->strides[i]));
   }
   PyObject *type = PyObject_GetAttrString(object, "dtype");
+  PyObject *device = PyObject_GetAttrString(object, "device");
   Py_DECREF(object);
   PyObject *strided = NULL;
-  PyObject *keywords = Py_BuildValue("{s:O}", "dtype", type);
+  PyObject *keywords =
+      Py_BuildValue("{s:O,s:O}", "dtype", type, "device", device);
   PyObject *shape = Py_BuildValue("(OO)", sizes, strides);
   og_tensor view;
   if (empty_strided != NULL && keywords != NULL && shape != NULL)
@@ -77,6 +80,7 @@ PyObject *fresh_make(og_tensor *fresh) {
   if (strided != NULL && exchange->tensor_from_object(strided, &view) == 0)
     fresh->data = view.data;
   Py_XDECREF(type);
+  Py_XDECREF(device);
   Py_XDECREF(sizes);
   Py_XDECREF(strides);
   Py_XDECREF(keywords);

@@ -333,12 +333,38 @@ def _key(d: Description) -> str:
     return "CPU" if has_tensor else "CompositeExplicitAutograd"
 
 
+def _device_kernel(m: Module, d: Description, form: signatures.Form) -> None:
+    """The dispatcher's kernel for the device of a driver, where the operator
+    has one. A tensor that is only read gets the strides that it accepts."""
+    if not any(k["device"] == "ext" for k in d.tables["kernels"]):
+        return
+    assert m._live is not None
+    raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
+    dense = {p["name"]: i for i, p in enumerate(d.params)
+             if p["tensor"] is not None and not p["list"]
+             and not p["mutated"] and i != form.inplace_param
+             and d.tables["strides"][p["tensor"]] != "any"}
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        for name, i in dense.items():
+            if i < len(given) and given[i] is not None:
+                given[i] = given[i].contiguous()
+            elif kwargs.get(name) is not None:
+                kwargs[name] = kwargs[name].contiguous()
+        return raw(*given, **kwargs)
+
+    m._live.library.impl(form.name, _released(m._live, kernel), "PrivateUse1")
+
+
 def _kernel(m: Module, d: Description, form: signatures.Form) -> None:
     """The dispatcher's kernel: boxed C, or the unguarded builtin where the
     stable ABI cannot carry an argument, a result is a number, a Python
     callable is behind it, or the process has no boxed kernel left."""
     live = m._live
     assert live is not None
+    if _key(d) == "CPU" and not d.numbers and not m._calls_python(d):
+        _device_kernel(m, d, form)
     is_boxed = not (d.numbers or m._calls_python(d)
                     or any(p["type"] == "Scalar" for p in d.params))
     if is_boxed:

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures: work that is kept as nodes, and done again at the same addresses.
+//
+// Invariants: nodes stand in the order in which they were given, so a wait
+// stands behind its record; a replay does them in this order on one thread. A
+// node knows which allocations it was captured with: one that was freed since
+// is found at the launch, also where another one lies there now.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "npu_sim.h"
+
+enum { LANES = 32 };
+
+typedef struct npu_node {
+  npu_work work;
+  int32_t lane;
+  int32_t source;     // of a wait: the node that is its record
+  uint64_t *serials;  // of the allocations, by access
+} npu_node;
+
+typedef struct node_list {
+  npu_node *nodes;
+  int32_t count, capacity;
+  int32_t lane_count;          // lane 0 is the stream that began
+  int32_t lane_stream[LANES];  // numbers
+} node_list;
+
+struct npu_graph {
+  node_list list;
+  uint64_t id;
+  npu_stream *origin;
+};
+
+struct npu_exec {
+  node_list list;
+  uint64_t given, done;         // launches
+  int32_t lane_context[LANES];  // of the detector; lane 0: the stream's
+  npu_clock *clocks;            // of records, by node, in this launch
+  npu_clock last;               // of the launch before
+};
+
+// --- Nodes -------------------------------------------------------------------
+
+static void list_reset(node_list *list) {
+  for (int32_t n = 0; n < list->count; ++n) {
+    npu_work_release(&list->nodes[n].work);
+    free(list->nodes[n].serials);
+  }
+  free(list->nodes);
+  *list = (node_list){0};
+}
+
+static bool list_reserve(node_list *list, int32_t count) {
+  if (count <= list->capacity) return true;
+  const int32_t capacity = count + list->capacity;
+  npu_node *grown = realloc(list->nodes, (size_t)capacity * sizeof *grown);
+  if (grown == NULL) return false;
+  list->nodes = grown;
+  list->capacity = capacity;
+  return true;
+}
+
+static int32_t lane_find(node_list *list, const npu_stream *stream) {
+  for (int32_t l = 0; l < list->lane_count; ++l)
+    if (list->lane_stream[l] == stream->number) return l;
+  if (list->lane_count == LANES) return -1;
+  list->lane_stream[list->lane_count] = stream->number;
+  return list->lane_count++;
+}
+
+typedef struct serial_reader {
+  const npu_memory *memory;
+  uint64_t *serials;  // NULL: count only
+  int32_t count;
+} serial_reader;
+
+static og_status serial_read(void *user, const npu_touch *touch) {
+  serial_reader *r = user;
+  const npu_block *block =
+      npu_memory_find(r->memory, (const void *)touch->range.begin,
+                      touch->range.end - touch->range.begin);
+  if (r->serials != NULL)
+    r->serials[r->count] = block != NULL ? block->serial : 0;
+  ++r->count;
+  return OG_OK;
+}
+
+static bool serials_set(npu_sim *sim, npu_node *node) {
+  serial_reader r = {.memory = &sim->memory};
+  npu_work_touches(sim, &node->work, serial_read, &r);
+  uint64_t *serials = calloc((size_t)r.count + 1, sizeof *serials);
+  if (serials == NULL) return false;
+  r = (serial_reader){.memory = &sim->memory, .serials = serials};
+  npu_work_touches(sim, &node->work, serial_read, &r);
+  free(node->serials);
+  node->serials = serials;
+  return true;
+}
+
+og_status npu_graph_add(npu_stream *stream, npu_work *work,
+                        og_device_error *error) {
+  node_list *list = &stream->graph->list;
+  npu_node node = {.work = *work, .lane = lane_find(list, stream)};
+  if (node.lane < 0 || !list_reserve(list, list->count + 1) ||
+      !serials_set(stream->sim, &node)) {
+    npu_work_release(work);
+    return npu_fail(error, OG_MEMORY,
+                    "no memory for a node of a capture, or more than %d "
+                    "streams in it",
+                    LANES);
+  }
+  node.work.number = (uint64_t)list->count + 1;
+  if (work->kind == NPU_RECORD) {
+    work->record->capture = stream->graph->id;
+    work->record->node = list->count;
+  }
+  if (work->kind == NPU_WAIT) node.source = work->record->node;
+  list->nodes[list->count++] = node;
+  return OG_OK;
+}
+
+static npu_graph *capture_find(const npu_sim *sim, uint64_t id) {
+  for (const npu_stream *s = sim->streams; s != NULL; s = s->next)
+    if (s->graph != NULL && s->graph->id == id) return s->graph;
+  return NULL;
+}
+
+og_status npu_graph_wait(npu_stream *stream, npu_record *record,
+                         og_device_error *error) {
+  npu_graph *graph = capture_find(stream->sim, record->capture);
+  if (graph == NULL)
+    return npu_fail(error, OG_INVALID,
+                    "the event was recorded in a capture that has ended; "
+                    "record it again");
+  if (stream->graph != NULL && stream->graph != graph)
+    return npu_fail(error, OG_INVALID,
+                    "stream %d captures, and the event is another capture's",
+                    (int)stream->number);
+  stream->graph = graph;
+  npu_work work = {.kind = NPU_WAIT, .record = record};
+  npu_work_retain(&work);
+  return npu_graph_add(stream, &work, error);
+}
+
+// --- Begin and end -----------------------------------------------------------
+
+og_status npu_capture_begin(void *state, void *given, og_device_error *error) {
+  npu_sim *sim = state;
+  npu_stream *stream = given;
+  npu_graph *graph = calloc(1, sizeof *graph);
+  if (graph == NULL) return npu_fail(error, OG_MEMORY, "no memory");
+  npu_lock(sim);
+  const bool is_capturing = stream->graph != NULL;
+  if (!is_capturing) {
+    graph->id = ++sim->work_count;
+    graph->origin = stream;
+    lane_find(&graph->list, stream);
+    stream->graph = graph;
+  }
+  npu_unlock(sim);
+  if (!is_capturing) return OG_OK;
+  free(graph);
+  return npu_fail(error, OG_INVALID, "stream %d captures already",
+                  (int)stream->number);
+}
+
+// A node that the capture's stream does not come after: a stream joined, and
+// was not joined back. -1 for none.
+static int32_t loose_find(const node_list *list) {
+  int32_t reached[LANES];  // by lane: the last node that is
+  for (int32_t l = 0; l < LANES; ++l) reached[l] = l == 0 ? list->count : -1;
+  for (int32_t n = list->count - 1; n >= 0; --n) {
+    const npu_node *node = &list->nodes[n];
+    if (n > reached[node->lane]) return n;
+    if (node->work.kind != NPU_WAIT) continue;
+    int32_t *from = &reached[list->nodes[node->source].lane];
+    if (node->source > *from) *from = node->source;
+  }
+  return -1;
+}
+
+og_status npu_capture_end(void *state, void *given, void **out_graph,
+                          og_device_error *error) {
+  npu_sim *sim = state;
+  npu_stream *stream = given;
+  og_status status = OG_OK;
+  npu_lock(sim);
+  npu_graph *graph = stream->graph;
+  if (graph == NULL || graph->origin != stream) {
+    npu_unlock(sim);
+    return npu_fail(error, OG_INVALID, "stream %d began no capture",
+                    (int)stream->number);
+  }
+  for (npu_stream *s = sim->streams; s != NULL; s = s->next)
+    if (s->graph == graph) s->graph = NULL;
+  const int32_t loose = loose_find(&graph->list);
+  if (loose >= 0) {
+    const npu_node *node = &graph->list.nodes[loose];
+    status = npu_fail(error, OG_INVALID,
+                      "%s (work %d of the capture, stream %d) is not joined "
+                      "with stream %d; record an event behind it and let "
+                      "stream %d wait",
+                      npu_work_name(&node->work), (int)loose + 1,
+                      (int)graph->list.lane_stream[node->lane],
+                      (int)stream->number, (int)stream->number);
+    list_reset(&graph->list);
+    free(graph);
+  } else {
+    *out_graph = graph;
+  }
+  npu_unlock(sim);
+  return status;
+}
+
+og_status npu_graph_destroy(void *state, void *given, og_device_error *error) {
+  npu_sim *sim = state;
+  npu_graph *graph = given;
+  (void)error;
+  npu_lock(sim);
+  list_reset(&graph->list);
+  npu_unlock(sim);
+  free(graph);
+  return OG_OK;
+}
+
+// --- Executables -------------------------------------------------------------
+
+static bool list_copy(npu_sim *sim, const node_list *from, node_list *to) {
+  *to = *from;
+  to->nodes = NULL;
+  to->count = to->capacity = 0;
+  if (!list_reserve(to, from->count + 1)) return false;
+  for (int32_t n = 0; n < from->count; ++n) {
+    npu_node *node = &to->nodes[n];
+    *node = from->nodes[n];
+    node->serials = NULL;
+    npu_work_retain(&node->work);
+    ++to->count;
+    const size_t bytes = sizeof(uint64_t);
+    serial_reader r = {.memory = &sim->memory};
+    npu_work_touches(sim, &node->work, serial_read, &r);
+    node->serials = calloc((size_t)r.count + 1, bytes);
+    if (node->serials == NULL) return false;
+    memcpy(node->serials, from->nodes[n].serials, (size_t)r.count * bytes);
+  }
+  return true;
+}
+
+// Contexts of the detector for the lanes behind the first.
+static bool lanes_begin(npu_sim *sim, npu_exec *exec) {
+  for (int32_t l = 1; l < LANES; ++l) exec->lane_context[l] = -1;
+  if (sim->race == NULL) return true;
+  exec->clocks = calloc((size_t)exec->list.count + 1, sizeof *exec->clocks);
+  bool is_made = exec->clocks != NULL;
+  for (int32_t l = 1; is_made && l < exec->list.lane_count; ++l) {
+    exec->lane_context[l] = npu_race_begin(sim->race);
+    is_made = exec->lane_context[l] >= 0;
+  }
+  return is_made;
+}
+
+static void exec_free(npu_sim *sim, npu_exec *exec) {
+  for (int32_t l = 1; sim->race != NULL && l < LANES; ++l)
+    if (exec->lane_context[l] > 0)
+      npu_race_end(sim->race, exec->lane_context[l]);
+  list_reset(&exec->list);
+  free(exec->clocks);
+  free(exec);
+}
+
+og_status npu_graph_instantiate(void *state, void *given, void **out_exec,
+                                og_device_error *error) {
+  npu_sim *sim = state;
+  const npu_graph *graph = given;
+  npu_exec *exec = calloc(1, sizeof *exec);
+  if (exec == NULL) return npu_fail(error, OG_MEMORY, "no memory");
+  npu_lock(sim);
+  const bool is_made =
+      list_copy(sim, &graph->list, &exec->list) && lanes_begin(sim, exec);
+  if (!is_made) exec_free(sim, exec);
+  npu_unlock(sim);
+  if (!is_made)
+    return npu_fail(error, OG_MEMORY, "no memory for an executable");
+  *out_exec = exec;
+  return OG_OK;
+}
+
+static bool exec_is_idle(void *user) {
+  const npu_exec *exec = user;
+  return exec->done == exec->given;
+}
+
+og_status npu_exec_destroy(void *state, void *given, og_device_error *error) {
+  npu_sim *sim = state;
+  npu_exec *exec = given;
+  (void)error;
+  npu_lock(sim);
+  npu_wait(sim, -1, exec_is_idle, exec);
+  exec_free(sim, exec);
+  npu_unlock(sim);
+  return OG_OK;
+}
+
+static npu_node *launch_find(const npu_exec *exec, int32_t index) {
+  for (int32_t n = 0; n < exec->list.count; ++n)
+    if (exec->list.nodes[n].work.kind == NPU_LAUNCH && index-- == 0)
+      return &exec->list.nodes[n];
+  return NULL;
+}
+
+static og_status update_check(npu_sim *sim, const npu_node *node,
+                              const npu_work *work, og_device_error *error) {
+  if (node->work.call->launch.run != work->call->launch.run)
+    return npu_fail(error, OG_INVALID,
+                    "launch '%s' was captured with another kernel, that of "
+                    "'%s'; capture again",
+                    work->call->launch.name, node->work.call->launch.name);
+  return npu_work_check(sim, work, error);
+}
+
+og_status npu_exec_update(void *state, void *given, int32_t index,
+                          const og_launch *launch, og_device_error *error) {
+  npu_sim *sim = state;
+  npu_exec *exec = given;
+  npu_work work = {.kind = NPU_LAUNCH,
+                   .call = npu_call_create(launch, &sim->memory)};
+  if (work.call == NULL) return npu_fail(error, OG_MEMORY, "no memory");
+  npu_lock(sim);
+  npu_node *node = launch_find(exec, index);
+  og_status status =
+      node != NULL
+          ? update_check(sim, node, &work, error)
+          : npu_fail(error, OG_INVALID,
+                     "the capture has no launch %d, expected one below its "
+                     "number of launches",
+                     (int)index);
+  if (status == OG_OK) {
+    npu_wait(sim, -1, exec_is_idle, exec);
+    work.number = node->work.number;
+    const npu_work old = node->work;
+    node->work = work;
+    work = old;
+    if (!serials_set(sim, node))
+      status = npu_fail(error, OG_MEMORY, "no memory");
+  }
+  npu_work_release(&work);
+  npu_unlock(sim);
+  return status;
+}
+
+// --- Launches ----------------------------------------------------------------
+
+typedef struct stale_reader {
+  npu_sim *sim;
+  const npu_node *node;
+  int32_t index;
+  og_device_error *error;
+} stale_reader;
+
+static og_status stale_find(void *user, const npu_touch *touch) {
+  stale_reader *r = user;
+  const uint64_t captured = r->node->serials[r->index++];
+  if (captured == 0) return OG_OK;
+  const void *begin = (const void *)touch->range.begin;
+  const npu_block *now = npu_memory_find(&r->sim->memory, begin,
+                                         touch->range.end - touch->range.begin);
+  if (now != NULL && now->serial == captured) return OG_OK;
+  return npu_fail(
+      r->error, OG_INVALID,
+      "%s (work %llu of the capture) %s %p, whose allocation was freed after "
+      "the capture%s%s%s; capture again, or update the launch",
+      npu_work_name(&r->node->work), (unsigned long long)r->node->work.number,
+      touch->is_write ? "writes" : "reads", begin, now != NULL ? ": '" : "",
+      now != NULL ? now->label : "", now != NULL ? "' lies there now" : "");
+}
+
+static og_status exec_check(npu_sim *sim, const npu_exec *exec,
+                            og_device_error *error) {
+  for (int32_t n = 0; n < exec->list.count; ++n) {
+    stale_reader r = {sim, &exec->list.nodes[n], 0, error};
+    const og_status status =
+        npu_work_touches(sim, &exec->list.nodes[n].work, stale_find, &r);
+    if (status != OG_OK) return status;
+  }
+  return OG_OK;
+}
+
+static void exec_race(npu_sim *sim, npu_exec *exec, const npu_stream *stream) {
+  npu_race *race = sim->race;
+  exec->lane_context[0] = stream->context;
+  npu_race_order(race, stream->context, &exec->last);
+  for (int32_t n = 0; n < exec->list.count; ++n) {
+    const npu_node *node = &exec->list.nodes[n];
+    const int32_t context = exec->lane_context[node->lane];
+    npu_race_tick(race, context);
+    if (node->work.kind == NPU_WAIT)
+      npu_race_order(race, context, &exec->clocks[node->source]);
+    else if (node->work.kind == NPU_RECORD)
+      exec->clocks[n] = *npu_race_clock(race, context);
+    else
+      npu_work_race(sim, &node->work, context,
+                    node->lane == 0 ? stream->number
+                                    : exec->list.lane_stream[node->lane]);
+  }
+  exec->last = *npu_race_clock(race, stream->context);
+}
+
+og_status npu_exec_launch(void *state, void *given, void *given_stream,
+                          og_device_error *error) {
+  npu_sim *sim = state;
+  npu_exec *exec = given;
+  npu_stream *stream = given_stream;
+  npu_lock(sim);
+  og_status status =
+      stream->graph == NULL
+          ? exec_check(sim, exec, error)
+          : npu_fail(error, OG_UNSUPPORTED,
+                     "stream %d captures: an executable cannot be captured",
+                     (int)stream->number);
+  npu_work work = {.kind = NPU_EXEC, .exec = exec, .ticket = exec->given};
+  if (status == OG_OK) status = npu_stream_give(stream, &work, error);
+  if (status == OG_OK) ++exec->given;
+  if (status == OG_OK && sim->race != NULL) exec_race(sim, exec, stream);
+  npu_unlock(sim);
+  return status;
+}
+
+og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason,
+                       size_t size) {
+  for (int32_t n = 0; n < exec->list.count; ++n) {
+    const npu_work *work = &exec->list.nodes[n].work;
+    const og_status status = npu_work_run(sim, work);
+    if (status == OG_OK) continue;
+    snprintf(reason, size, "%s (work %d): %s", npu_work_name(work), (int)n + 1,
+             work->kind == NPU_LAUNCH ? work->call->reason : "");
+    return status;
+  }
+  return OG_OK;
+}
+
+bool npu_exec_is_next(const npu_exec *exec, uint64_t ticket) {
+  return exec->done == ticket;
+}
+
+void npu_exec_done(npu_exec *exec) { ++exec->done; }

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated NPU's parts: streams that do work (npu_stream.c), what work is
+// (npu_work.c), captures (npu_graph.c), and the driver's table (npu_sim.c).
+
+#ifndef NPU_SIM_H
+#define NPU_SIM_H
+
+#include <pthread.h>
+
+#include "npu_call.h"
+#include "npu_memory.h"
+#include "npu_race.h"
+
+typedef struct npu_graph npu_graph;
+typedef struct npu_exec npu_exec;
+typedef struct npu_stream npu_stream;
+
+// What cannot be returned, until the lock is given back.
+typedef struct npu_report {
+  struct npu_report *next;
+  og_status code;
+  char text[768];
+} npu_report;
+
+typedef struct npu_sim {
+  const og_device_host *host;
+  pthread_mutex_t lock;    // of all below
+  pthread_cond_t changed;  // some work was done
+  npu_memory memory;
+  npu_race *race;  // NULL: it is off
+  npu_stream *streams;
+  npu_report *reports;
+  int32_t stream_count;  // ever made: numbers for messages
+  uint64_t work_count;   // ever given
+  uint64_t seed;
+  uint64_t delay_us;  // most, before each work; 0: none
+} npu_sim;
+
+void npu_lock(npu_sim *sim);
+// Gives the lock back, then hands the reports on.
+void npu_unlock(npu_sim *sim);
+void npu_report_add(npu_sim *sim, og_status code, const char *text);
+og_status npu_fail(og_device_error *error, og_status code, const char *format,
+                   ...) __attribute__((format(printf, 3, 4)));
+
+// --- Work --------------------------------------------------------------------
+
+typedef enum npu_kind {
+  NPU_COPY_TO_DEVICE,
+  NPU_COPY_TO_HOST,
+  NPU_COPY_ON_DEVICE,
+  NPU_SET,
+  NPU_LAUNCH,
+  NPU_HOST_FUNCTION,
+  NPU_RECORD,
+  NPU_WAIT,
+  NPU_EXEC,
+} npu_kind;
+
+// One record of an event. Waits and the event hold it.
+typedef struct npu_record {
+  int32_t references;
+  bool is_done;
+  int64_t done_ns;
+  npu_clock clock;   // of the stream, where the detector is on
+  uint64_t capture;  // the id of the graph that it is a node of; 0: none
+  int32_t node;
+} npu_record;
+
+typedef struct npu_work {
+  npu_kind kind;
+  int32_t byte;
+  uint64_t number;  // for messages
+  void *to;         // at addresses of users
+  const void *from;
+  size_t size_bytes;
+  npu_call *call;
+  void (*fn)(void *user);
+  void *user;
+  npu_record *record;
+  npu_exec *exec;
+  uint64_t ticket;  // of the executable's launches, in order
+} npu_work;
+
+// An access of work to memory.
+typedef struct npu_touch {
+  npu_range range;
+  bool is_write;
+  bool is_device;
+} npu_touch;
+
+// Calls fn for each access until one fails.
+og_status npu_work_touches(npu_sim *sim, const npu_work *work,
+                           og_status (*fn)(void *user, const npu_touch *touch),
+                           void *user);
+// What the work does at addresses that are no live memory, or not the device's.
+og_status npu_work_check(npu_sim *sim, const npu_work *work,
+                         og_device_error *error);
+// Tells the detector of all accesses. `context` does them, `stream` names it.
+void npu_work_race(npu_sim *sim, const npu_work *work, int32_t context,
+                   int32_t stream);
+void npu_work_retain(npu_work *work);
+void npu_work_release(npu_work *work);
+// Without the lock. A kernel's reason is in its call.
+og_status npu_work_run(npu_sim *sim, const npu_work *work);
+const char *npu_work_name(const npu_work *work);
+void npu_record_release(npu_record *record);
+
+// --- Streams -----------------------------------------------------------------
+
+typedef struct npu_command {
+  struct npu_command *next;
+  npu_work work;
+} npu_command;
+
+struct npu_stream {
+  npu_sim *sim;
+  npu_stream *next;
+  pthread_t thread;
+  pthread_cond_t given;
+  npu_command *first, *last;
+  uint64_t given_count, done_count;
+  uint64_t random;
+  int32_t number;
+  int32_t context;  // of the detector
+  bool is_closing;
+  og_status failed;  // of work, until the host has heard of it
+  char failure[384];
+  npu_graph *graph;  // what captures; NULL
+};
+
+og_status npu_stream_create(void *state, int32_t device, void **out_stream,
+                            og_device_error *error);
+og_status npu_stream_destroy(void *state, void *stream, og_device_error *error);
+og_status npu_stream_synchronize(void *state, void *stream, int64_t timeout_ns,
+                                 og_device_error *error);
+// Gives work to the stream, or to its capture. What the work holds is taken,
+// also where it fails. With the lock.
+og_status npu_stream_give(npu_stream *stream, npu_work *work,
+                          og_device_error *error);
+// Waits until `is_done` or the time is over: then false. With the lock.
+bool npu_wait(npu_sim *sim, int64_t timeout_ns, bool (*is_done)(void *user),
+              void *user);
+
+// --- Captures ----------------------------------------------------------------
+
+// Adds work to the stream's capture. With the lock.
+og_status npu_graph_add(npu_stream *stream, npu_work *work,
+                        og_device_error *error);
+// An event that was recorded in a capture: the stream joins it. With the lock.
+og_status npu_graph_wait(npu_stream *stream, npu_record *record,
+                         og_device_error *error);
+og_status npu_capture_begin(void *state, void *stream, og_device_error *error);
+og_status npu_capture_end(void *state, void *stream, void **out_graph,
+                          og_device_error *error);
+og_status npu_graph_destroy(void *state, void *graph, og_device_error *error);
+og_status npu_graph_instantiate(void *state, void *graph, void **out_exec,
+                                og_device_error *error);
+og_status npu_exec_destroy(void *state, void *exec, og_device_error *error);
+og_status npu_exec_update(void *state, void *exec, int32_t index,
+                          const og_launch *launch, og_device_error *error);
+og_status npu_exec_launch(void *state, void *exec, void *stream,
+                          og_device_error *error);
+// Does all nodes, on the calling stream's thread, without the lock.
+og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason, size_t size);
+// Whether the launches before this one are done. With the lock.
+bool npu_exec_is_next(const npu_exec *exec, uint64_t ticket);
+// The launch that npu_exec_launch gave is done. With the lock.
+void npu_exec_done(npu_exec *exec);
+
+#endif  // NPU_SIM_H

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's driver for Python: tensors in its memory, copies, streams, events.
+//
+// A driver lives as long as the process: tensors that torch holds at its end
+// still give their memory back.
+
+#include "torch/device/device.h"
+
+#include <opgraft/driver.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "torch/base/module.h"
+#include "torch/base/types.h"
+#include "torch/device/memory.h"
+
+enum { REPORTS_MAX = 64 };
+
+typedef struct host_device {
+  opgraft_driver *driver;
+  memory_pool *pool;
+  pthread_mutex_t lock;  // of the reports
+  char *reports[REPORTS_MAX];
+  int report_count;
+} host_device;
+
+static const char device_capsule[] = "opgraft.device";
+
+static host_device *device_get(PyObject *capsule) {
+  return PyCapsule_GetPointer(capsule, device_capsule);
+}
+
+// --- The driver --------------------------------------------------------------
+
+// On a thread of the driver's: kept until Python asks. The first are kept.
+static void report_keep(void *user, og_status code, const char *text) {
+  host_device *device = user;
+  (void)code;
+  pthread_mutex_lock(&device->lock);
+  if (device->report_count < REPORTS_MAX) {
+    char *copy = malloc(strlen(text) + 1);
+    if (copy != NULL) {
+      memcpy(copy, text, strlen(text) + 1);
+      device->reports[device->report_count++] = copy;
+    }
+  }
+  pthread_mutex_unlock(&device->lock);
+}
+
+// device_load(path, options) -> device
+PyObject *device_load(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *path;
+  const char *options;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "O&s", PyUnicode_FSConverter, &path,
+                        &options))
+    return NULL;
+  host_device *device = calloc(1, sizeof *device);
+  if (device == NULL) {
+    Py_DECREF(path);
+    return PyErr_NoMemory();
+  }
+  pthread_mutex_init(&device->lock, NULL);
+  const og_status status = opgraft_driver_load(PyBytes_AsString(path), options,
+                                               &device->driver, &error);
+  Py_DECREF(path);
+  if (status != OG_OK) {
+    free(device);
+    return error_raise(&error);
+  }
+  device->pool = memory_pool_create(device->driver);
+  if (device->pool == NULL) {
+    opgraft_driver_destroy(device->driver);
+    free(device);
+    return PyErr_NoMemory();
+  }
+  opgraft_driver_on_report(device->driver, report_keep, device);
+  return PyCapsule_New(device, device_capsule, NULL);
+}
+
+static PyObject *lacks_list(const opgraft_driver *driver) {
+  PyObject *list = PyList_New(0);
+  const char *name, *lost;
+  for (int32_t i = 0;
+       list != NULL && opgraft_driver_lacks(driver, i, &name, &lost); ++i) {
+    PyObject *row = Py_BuildValue("(ss)", name, lost);
+    if (row == NULL || PyList_Append(list, row) != 0) Py_CLEAR(list);
+    Py_XDECREF(row);
+  }
+  return list;
+}
+
+// device_info(device) -> (name, DLPack type, count, model, bytes, [(function
+// that the driver lacks, what is lost)])
+PyObject *device_info(PyObject *self, PyObject *capsule) {
+  (void)self;
+  const host_device *device = device_get(capsule);
+  og_device_properties found = {.struct_size = sizeof found};
+  opgraft_error error;
+  if (device == NULL) return NULL;
+  if (opgraft_driver_properties(device->driver, 0, &found, &error) != OG_OK)
+    return error_raise(&error);
+  PyObject *lacks = lacks_list(device->driver);
+  if (lacks == NULL) return NULL;
+  return Py_BuildValue("(siisKN)", opgraft_driver_name(device->driver),
+                       (int)opgraft_driver_device_type(device->driver),
+                       (int)opgraft_driver_device_count(device->driver),
+                       found.model, (unsigned long long)found.memory_bytes,
+                       lacks);
+}
+
+// device_reports(device) -> what the driver reported since the last call
+PyObject *device_reports(PyObject *self, PyObject *capsule) {
+  (void)self;
+  host_device *device = device_get(capsule);
+  if (device == NULL) return NULL;
+  char *texts[REPORTS_MAX];
+  pthread_mutex_lock(&device->lock);
+  const int count = device->report_count;
+  memcpy(texts, device->reports, sizeof texts);
+  device->report_count = 0;
+  pthread_mutex_unlock(&device->lock);
+  PyObject *list = PyList_New(0);
+  for (int i = 0; i < count; ++i) {
+    PyObject *text =
+        list != NULL ? PyUnicode_DecodeUTF8(
+                           texts[i], (Py_ssize_t)strlen(texts[i]), "replace")
+                     : NULL;
+    if (text == NULL || PyList_Append(list, text) != 0) Py_CLEAR(list);
+    Py_XDECREF(text);
+    free(texts[i]);
+  }
+  return list;
+}
+
+// --- Tensors -----------------------------------------------------------------
+
+// What a tensor's memory hangs on: DLPack's struct, with sizes behind it.
+typedef struct owner {
+  dl_managed managed;
+  host_device *device;
+  size_t size_bytes;
+  int64_t dims[];  // sizes, then strides
+} owner;
+
+static void owner_end(dl_managed *managed) {
+  owner *o = managed->context;
+  memory_pool_give(o->device->pool, managed->tensor.device.id,
+                   managed->tensor.data, o->size_bytes);
+  free(o);
+}
+
+static int dims_read(PyObject *tuple, int64_t *out) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) {
+    out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (out[i] == -1 && PyErr_Occurred() != NULL) return -1;
+    if (out[i] < 0) {
+      PyErr_Format(PyExc_ValueError,
+                   "a size or stride is %lld, expected 0 or more",
+                   (long long)out[i]);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+// The elements that sizes and strides span; -1 where that is too many.
+static int64_t span_of(const og_tensor *tensor) {
+  int64_t span = 1;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    int64_t reach;
+    if (tensor->shape[d] == 0) return 0;
+    if (__builtin_mul_overflow(tensor->shape[d] - 1, tensor->strides[d],
+                               &reach) ||
+        __builtin_add_overflow(span, reach, &span))
+      return -1;
+  }
+  return span;
+}
+
+static PyObject *owner_wrap(owner *o) {
+  void *object = NULL;
+  if (exchange->managed_to_object(&o->managed, &object) != 0) {
+    if (PyErr_Occurred() == NULL)
+      PyErr_SetString(PyExc_RuntimeError,
+                      "torch made no tensor of the device's memory");
+    return NULL;
+  }
+  return object;
+}
+
+// device_empty(device, index, dtype, sizes, strides) -> tensor
+PyObject *device_empty(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule, *type, *sizes, *strides;
+  int index;
+  og_dtype dtype;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "OiOO!O!", &capsule, &index, &type,
+                        &PyTuple_Type, &sizes, &PyTuple_Type, &strides))
+    return NULL;
+  host_device *device = device_get(capsule);
+  if (device == NULL) return NULL;
+  const size_t rank = (size_t)PyTuple_Size(sizes);
+  if (dtype_from_object(type, &dtype) != 0)
+    return PyErr_Format(PyExc_TypeError, "opgraft knows no tensors of type %R",
+                        type);
+  owner *o = calloc(1, sizeof *o + 2 * rank * sizeof(int64_t));
+  if (o == NULL) return PyErr_NoMemory();
+  o->device = device;
+  o->managed = (dl_managed){
+      .major = exchange->major,
+      .minor = exchange->minor,
+      .context = o,
+      .deleter = owner_end,
+      .tensor = {.device = {opgraft_driver_device_type(device->driver), index},
+                 .ndim = (int32_t)rank,
+                 .dtype = dtype,
+                 .shape = o->dims,
+                 .strides = o->dims + rank}};
+  int64_t bytes = -1;
+  if (dims_read(sizes, o->dims) == 0 && dims_read(strides, o->dims + rank) == 0)
+    bytes = span_of(&o->managed.tensor);
+  const bool is_large =
+      bytes < 0 || __builtin_mul_overflow(bytes, (dtype.bits + 7) / 8, &bytes);
+  if (is_large && PyErr_Occurred() == NULL)
+    PyErr_SetString(PyExc_ValueError, "a tensor has more than 2**63 bytes");
+  og_status status = OG_INVALID;
+  if (!is_large) {
+    o->size_bytes = (size_t)bytes;
+    status = memory_pool_take(device->pool, index, o->size_bytes,
+                              &o->managed.tensor.data, &error);
+    if (status != OG_OK) error_raise(&error);
+  }
+  if (status == OG_OK) return owner_wrap(o);
+  free(o);
+  return NULL;
+}
+
+// device_copy(device, index, kind, to, from, bytes, wait): on the default
+// stream; `wait`: returns when it is done.
+PyObject *device_copy(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  int index, kind, is_waiting;
+  unsigned long long to, from, bytes;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "OiiKKKp", &capsule, &index, &kind, &to,
+                        &from, &bytes, &is_waiting))
+    return NULL;
+  const host_device *device = device_get(capsule);
+  if (device == NULL) return NULL;
+  opgraft_driver *driver = device->driver;
+  void *stream = opgraft_driver_default_stream(driver, index);
+  void *target = (void *)(uintptr_t)to;
+  const void *source = (const void *)(uintptr_t)from;
+  PyThreadState *thread = PyEval_SaveThread();
+  og_status status = opgraft_driver_copy(driver, stream, kind, target, source,
+                                         (size_t)bytes, &error);
+  if (status == OG_OK && is_waiting)
+    status = opgraft_driver_stream_synchronize(driver, stream, -1, &error);
+  if (status == OG_OK && is_waiting && kind != OPGRAFT_COPY_ON_DEVICE)
+    opgraft_driver_host_access(driver,
+                               kind == OPGRAFT_COPY_TO_HOST ? target : source,
+                               (size_t)bytes, kind == OPGRAFT_COPY_TO_DEVICE);
+  PyEval_RestoreThread(thread);
+  if (status != OG_OK) return error_raise(&error);
+  Py_RETURN_NONE;
+}
+
+// device_stats(device, reset) -> (live, live bytes, peak bytes, kept bytes,
+// driver allocations); `reset`: the peak starts anew
+PyObject *device_stats(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  int is_reset;
+  if (!PyArg_ParseTuple(arguments, "Op", &capsule, &is_reset)) return NULL;
+  const host_device *device = device_get(capsule);
+  if (device == NULL) return NULL;
+  const memory_stats s = memory_pool_stats(device->pool);
+  if (is_reset) memory_pool_reset_peak(device->pool);
+  return Py_BuildValue("(LLLLL)", (long long)s.live_count,
+                       (long long)s.live_bytes, (long long)s.peak_bytes,
+                       (long long)s.kept_bytes, (long long)s.driver_count);
+}
+
+// device_trim(device): the driver gets what no tensor has.
+PyObject *device_trim(PyObject *self, PyObject *capsule) {
+  (void)self;
+  const host_device *device = device_get(capsule);
+  opgraft_error error;
+  if (device == NULL) return NULL;
+  PyThreadState *thread = PyEval_SaveThread();
+  const og_status status = memory_pool_trim(device->pool, &error);
+  PyEval_RestoreThread(thread);
+  if (status != OG_OK) return error_raise(&error);
+  Py_RETURN_NONE;
+}
+
+// device_synchronize(device, index): the default stream's work is done.
+PyObject *device_synchronize(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  int index;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
+  const host_device *device = device_get(capsule);
+  if (device == NULL) return NULL;
+  void *stream = opgraft_driver_default_stream(device->driver, index);
+  PyThreadState *thread = PyEval_SaveThread();
+  const og_status status =
+      opgraft_driver_stream_synchronize(device->driver, stream, -1, &error);
+  PyEval_RestoreThread(thread);
+  if (status != OG_OK) return error_raise(&error);
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's driver for Python: tensors in its memory, copies, streams, events.
+
+#ifndef OG_TORCH_DEVICE_H
+#define OG_TORCH_DEVICE_H
+
+#include "torch/base/host.h"
+
+// By name in opgraft._C; device.c says what each takes.
+PyObject *device_load(PyObject *self, PyObject *arguments);
+PyObject *device_info(PyObject *self, PyObject *capsule);
+PyObject *device_empty(PyObject *self, PyObject *arguments);
+PyObject *device_copy(PyObject *self, PyObject *arguments);
+PyObject *device_stats(PyObject *self, PyObject *arguments);
+PyObject *device_reports(PyObject *self, PyObject *capsule);
+PyObject *device_trim(PyObject *self, PyObject *capsule);
+PyObject *device_synchronize(PyObject *self, PyObject *arguments);
+
+#endif  // OG_TORCH_DEVICE_H

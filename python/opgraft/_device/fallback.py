@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators without a kernel on the device: they run on the CPU, on copies.
+
+Functions call each other by module-level names: a closure that calls itself
+is a reference cycle, and would keep every copy until the next collection.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from . import memory, state
+
+# By a tensor's id: it, and its copy on the CPU.
+Copies = dict[int, tuple[torch.Tensor, torch.Tensor]]
+
+
+def run(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """The boxed fallback of the dispatch key."""
+    device = state.current()
+    name = str(op)
+    _check(op, name, device.name)
+    device.fallbacks[name] += 1
+    copies: Copies = {}
+    # One that is given before another of its memory must be read after it.
+    host_args = [_to_host(a, copies) for a in args]
+    host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
+    made = op(*host_args, **host_kwargs)
+    _write_back(op, args, kwargs, copies)
+    asked = kwargs.get("device")
+    is_here = bool(copies) or (
+        asked is not None and torch.device(asked).type == device.name)
+    return _results(made, copies, asked if asked is not None else None, is_here)
+
+
+def _check(op: Any, name: str, device: str) -> None:
+    views = [r for r in op._schema.returns
+             if r.alias_info is not None and not r.alias_info.is_write]
+    if views:
+        raise NotImplementedError(
+            f"{name} gives a view, and has no kernel on {device}: a copy would "
+            "not be one; ask for it at the project of opgraft")
+    if os.environ.get("OPGRAFT_FALLBACK") == "error":
+        raise NotImplementedError(
+            f"{name} has no kernel on {device}, and OPGRAFT_FALLBACK=error "
+            "forbids to run it on the CPU; give the operator a kernel for the "
+            "device, or unset the variable")
+
+
+def _is_here(value: Any) -> bool:
+    return (isinstance(value, torch.Tensor)
+            and value.device.type == state.current().name)
+
+
+def _to_host(value: Any, copies: Copies) -> Any:
+    if _is_here(value):
+        if id(value) not in copies:
+            copies[id(value)] = value, memory.to_host(value)
+        return copies[id(value)][1]
+    if isinstance(value, (list, tuple)):
+        return [_to_host(v, copies) for v in value]
+    if isinstance(value, torch.device) and value.type == state.current().name:
+        return torch.device("cpu")
+    return value
+
+
+def _write_back(op: Any, args: Any, kwargs: Any, copies: Copies) -> None:
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = (kwargs.get(argument.name) if argument.kwarg_only
+                 else args[position] if position < len(args)
+                 else kwargs.get(argument.name))
+        for tensor in value if isinstance(value, (list, tuple)) else [value]:
+            if tensor is not None and id(tensor) in copies:
+                _update(*copies[id(tensor)])
+
+
+def _update(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    if tensor.shape != values.shape:  # an out= that the operator resized
+        tensor.resize_(values.shape)
+    if tensor.stride() == values.stride():
+        memory.write_back(tensor, values)
+    else:
+        memory.copy(values, tensor)
+
+
+def _results(made: Any, copies: Copies, asked: Any, is_here: bool) -> Any:
+    if isinstance(made, (list, tuple)):
+        each = [_results(m, copies, asked, is_here) for m in made]
+        return type(made)(each) if type(made) in (list, tuple) else tuple(each)
+    if not isinstance(made, torch.Tensor) or not is_here:
+        return made
+    for tensor, values in copies.values():
+        if values is made:
+            return tensor
+    return memory.from_host(made, asked)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors in a device's memory: new ones, and copies to, from and on it.
+
+A tensor that is not dense is copied with the bytes between its elements, from
+its first to its last one: what is copied back is what was read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _C
+from . import state
+
+TO_DEVICE, TO_HOST, ON_DEVICE = 0, 1, 2
+
+
+def index_of(device: Any) -> int:
+    """The device's index; raises for one that is not there."""
+    index = torch.device(device).index if device is not None else None
+    index = state.current().index if index is None else index
+    if not 0 <= index < state.current().count:
+        name = state.current().name
+        raise RuntimeError(
+            f"there is no device {name}:{index}, expected {name}:0 to "
+            f"{name}:{state.current().count - 1}")
+    return index
+
+
+def empty_strided(
+    size: Any, stride: Any, dtype: torch.dtype | None, device: Any
+) -> torch.Tensor:
+    return _C.device_empty(
+        state.current().handle, index_of(device),
+        dtype or torch.get_default_dtype(), tuple(map(int, size)),
+        tuple(map(int, stride)))
+
+
+def row_major(size: Any) -> tuple[int, ...]:
+    strides, step = [], 1
+    for n in reversed(tuple(map(int, size))):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def span(tensor: torch.Tensor) -> int:
+    """Elements from the first to the last."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((n - 1) * step
+                   for n, step in zip(tensor.shape, tensor.stride(),
+                                      strict=True))
+
+
+def _move(kind: int, index: int, to: torch.Tensor, source: torch.Tensor,
+          count: int, wait: bool) -> None:
+    _C.device_copy(state.current().handle, index, kind, to.data_ptr(),
+                   source.data_ptr(), count * to.element_size(), wait)
+
+
+def to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the device on the CPU, with its strides."""
+    count = span(tensor)
+    flat = torch.empty(count, dtype=tensor.dtype)
+    _move(TO_HOST, tensor.device.index, flat, tensor, count, True)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def write_back(tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """What to_host(tensor) gave, changed: back to the device."""
+    _move(TO_DEVICE, tensor.device.index, tensor, values, span(tensor), True)
+
+
+def from_host(values: torch.Tensor, device: Any) -> torch.Tensor:
+    """A tensor of the CPU on the device, dense, with its strides where they
+    are."""
+    if values.numel() != span(values):
+        values = values.contiguous()
+    made = empty_strided(values.shape, values.stride(), values.dtype, device)
+    write_back(made, values)
+    return made
+
+
+def copy(source: torch.Tensor, to: torch.Tensor) -> None:
+    """to.copy_(source), where one of them is on the device."""
+    is_same = (source.dtype == to.dtype and source.shape == to.shape
+               and source.stride() == to.stride()
+               and to.numel() == span(to)
+               and source.is_conj() == to.is_conj()
+               and source.is_neg() == to.is_neg())
+    if to.numel() == 0:
+        return
+    if is_same:
+        kind = (TO_HOST if to.device.type == "cpu" else TO_DEVICE
+                if source.device.type == "cpu" else ON_DEVICE)
+        index = (to if kind != TO_HOST else source).device.index
+        _move(kind, index, to, source, to.numel(), kind != ON_DEVICE)
+        return
+    values = source if source.device.type == "cpu" else to_host(source)
+    if to.device.type == "cpu":
+        to.copy_(values)
+        return
+    target = to_host(to)
+    target.copy_(values)
+    write_back(to, target)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of torch that every device has: memory, views, copies.
+
+All others run on the CPU (fallback.py), or are opgraft operators with a kernel
+for the device (_load/module.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import fallback, memory
+
+# They change sizes and strides alone; the CPU's kernel reads no data.
+_VIEWS = """
+    as_strided view _reshape_alias unfold view_as_real view_as_complex set_
+    set_.source_Tensor set_.source_Storage set_.source_Storage_storage_offset
+""".split()
+
+_libraries: list[Any] = []  # torch drops what nobody holds
+
+
+def register() -> None:
+    aten = torch.library.Library("aten", "IMPL", "PrivateUse1")
+    others = torch.library.Library("_", "IMPL", "PrivateUse1")
+    _libraries.extend([aten, others])
+    for name in _VIEWS:
+        aten.impl(name, _view(name))
+    for name, function in _KERNELS.items():
+        aten.impl(name, function)
+    others.fallback(fallback.run)
+
+
+def _view(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return op.redispatch(keys, *args, **kwargs)
+
+    return call
+
+
+# --- Kernels -----------------------------------------------------------------
+
+
+def _strided_only(layout: Any, pin_memory: Any) -> None:
+    if layout not in (None, torch.strided):
+        raise NotImplementedError(
+            f"a tensor of a device has layout {layout}, expected torch.strided")
+    if pin_memory:
+        raise RuntimeError("only memory of the CPU can be pinned")
+
+
+def _empty_memory_format(
+    size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    pin_memory: Any = None, memory_format: Any = None,
+) -> torch.Tensor:
+    _strided_only(layout, pin_memory)
+    if memory_format in (None, torch.contiguous_format,
+                         torch.preserve_format):
+        strides = memory.row_major(size)
+    else:
+        like = torch.empty(size, device="meta", memory_format=memory_format)
+        strides = like.stride()
+    return memory.empty_strided(size, strides, dtype, device)
+
+
+def _empty_strided(
+    size: Any, stride: Any, *, dtype: Any = None, layout: Any = None,
+    device: Any = None, pin_memory: Any = None,
+) -> torch.Tensor:
+    _strided_only(layout, pin_memory)
+    return memory.empty_strided(size, stride, dtype, device)
+
+
+def _copy_from(
+    source: torch.Tensor, to: torch.Tensor, non_blocking: bool = False
+) -> torch.Tensor:
+    memory.copy(source.expand(to.shape), to)
+    return to
+
+
+def _copy_from_and_resize(
+    source: torch.Tensor, to: torch.Tensor
+) -> torch.Tensor:
+    if source.shape != to.shape:
+        to.resize_(source.shape)
+    return _copy_from(source, to)
+
+
+def _resize_(
+    tensor: torch.Tensor, size: Any, *, memory_format: Any = None
+) -> torch.Tensor:
+    strides = memory.row_major(size)
+    needed = 1 + sum((n - 1) * step for n, step in zip(size, strides,
+                                                       strict=True))
+    if 0 in size:
+        needed = 0
+    held = tensor.untyped_storage().nbytes() // tensor.element_size()
+    offset = tensor.storage_offset()
+    if offset + needed <= held:
+        return tensor.set_(tensor.untyped_storage(), offset, size, strides)
+    made = memory.empty_strided((offset + needed,), (1,), tensor.dtype,
+                                tensor.device)
+    count = min(held, offset + needed)
+    if count > 0:
+        old = tensor.as_strided((count,), (1,), 0)
+        memory.copy(old, made.as_strided((count,), (1,), 0))
+    return tensor.set_(made.untyped_storage(), offset, size, strides)
+
+
+def _local_scalar_dense(tensor: torch.Tensor) -> Any:
+    return memory.to_host(tensor).item()
+
+
+def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """All work on tensors uses the default stream."""
+
+
+def _convolution(*args: Any) -> torch.Tensor:
+    return fallback.run(torch.ops.aten.convolution.default, *args)
+
+
+def _convolution_backward(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, stride: Any,
+    padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int, mask: Any,
+) -> Any:
+    bias_sizes = [weight.shape[1] * groups if transposed else weight.shape[0]]
+    return fallback.run(
+        torch.ops.aten.convolution_backward.default, grad, x, weight,
+        bias_sizes, stride, padding, dilation, transposed, output_padding,
+        groups, mask)
+
+
+_KERNELS = {
+    "empty.memory_format": _empty_memory_format,
+    "empty_strided": _empty_strided,
+    "_copy_from": _copy_from,
+    "_copy_from_and_resize": _copy_from_and_resize,
+    "resize_": _resize_,
+    "_local_scalar_dense": _local_scalar_dense,
+    "record_stream": _record_stream,
+    "convolution_overrideable": _convolution,
+    "convolution_backward_overrideable": _convolution_backward,
+}

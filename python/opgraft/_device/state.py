@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The device of this process: torch has room for one name (PrivateUse1)."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from .. import _C
+
+
+class Device:
+    """What `opgraft.load_device` gives.
+
+    Attributes: `name` (of torch.device), `count`, `model`, `memory_bytes`,
+    `lacks` (function that the driver lacks -> what is lost without it).
+    """
+
+    def __init__(self, path: str, options: str) -> None:
+        self.path = path
+        self.options = options
+        self.handle: Any = _C.device_load(path, options)
+        (self.name, self.type, self.count, self.model, self.memory_bytes,
+         lacks) = _C.device_info(self.handle)
+        self.lacks = dict(lacks)
+        self.index = 0
+        self.fallbacks: collections.Counter[str] = collections.Counter()
+
+    def reports(self) -> list[str]:
+        """What the driver reported since the last call, such as races."""
+        return _C.device_reports(self.handle)
+
+    def stats(self) -> dict[str, Any]:
+        """`fallbacks`: operator -> calls that ran on the CPU; `memory`: counts
+        and bytes of tensors, of what is kept for others, of the driver's."""
+        names = ("live", "live_bytes", "peak_bytes", "kept_bytes",
+                 "driver_allocations")
+        found = _C.device_stats(self.handle, False)
+        return {"fallbacks": dict(self.fallbacks),
+                "memory": dict(zip(names, found, strict=True)),
+                "lacks": dict(self.lacks)}
+
+    def __repr__(self) -> str:
+        return f"<opgraft device {self.name} ({self.model}, {self.path})>"
+
+
+loaded: Device | None = None
+
+
+def current() -> Device:
+    if loaded is None:
+        raise RuntimeError("no device is loaded; call opgraft.load_device first")
+    return loaded

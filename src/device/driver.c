@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device driver: loaded, checked, and each call of it held to its contract.
+//
+// Invariants: `loaded` holds every driver that is open, one for each device
+// type; a driver's streams, and the object that its functions lie in, live
+// until it is destroyed.
+
+#include <opgraft/driver.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/float_env.h"
+#include "base/memory.h"
+#include "base/sized.h"
+#include "device/table.h"
+#include "module/elf.h"
+#include "module/object.h"
+
+struct opgraft_driver {
+  struct opgraft_driver *next;
+  og_device_driver table;
+  void *state;
+  void *object;  // dlopen's handle; NULL for a table of the process
+  char *options;
+  og_device_host host;
+  int32_t device_count;
+  uint32_t alignment[OG_DEVICES_MAX];
+  void *streams[OG_DEVICES_MAX];  // the default ones
+  pthread_mutex_t report_lock;
+  void (*report)(void *user, og_status code, const char *text);
+  void *report_user;
+  atomic_llong report_count;
+};
+
+typedef const og_device_driver *(*query_fn)(uint32_t max_abi);
+
+static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
+static opgraft_driver *loaded;
+
+// --- The contract of every call ----------------------------------------------
+
+// What the driver said, as an error that names it and its function.
+static og_status call_end(const opgraft_driver *driver, const char *function,
+                          og_status status, og_device_error *said,
+                          opgraft_error *error) {
+  const char *name = driver->table.name;
+  if (status == OG_OK) return OG_OK;
+  if (status < OG_OK || status > OG_INTERNAL)
+    return og_error_set(error, OG_INTERNAL, NULL, function,
+                        "%s: %s returned %d, expected a code of og_status, 0 "
+                        "to %d",
+                        name, function, (int)status, (int)OG_INTERNAL);
+  said->text[sizeof said->text - 1] = '\0';
+  if (said->text[0] == '\0')
+    return og_error_set(error, status, NULL, function,
+                        "%s: %s returned \"%s\" without a reason", name,
+                        function, og_status_text(status));
+  return og_error_set(error, status, NULL, function, "%s: %s: %s", name,
+                      function, said->text);
+}
+
+static og_status lacks(const opgraft_driver *driver, const char *function,
+                       opgraft_error *error) {
+  return og_error_set(error, OG_UNSUPPORTED, NULL, function,
+                      "%s: the driver has no %s: %s", driver->table.name,
+                      function, og_device_entry_lost(function));
+}
+
+static og_status output_missing(const opgraft_driver *driver,
+                                const char *function, opgraft_error *error) {
+  return og_error_set(error, OG_INTERNAL, NULL, function,
+                      "%s: %s returned \"ok\" and wrote no output, expected a "
+                      "value that is not NULL",
+                      driver->table.name, function);
+}
+
+// The body of a function that calls the driver's of the same name.
+#define DRIVER_CALL(function, ...)                                            \
+  og_device_error said;                                                       \
+  said.text[0] = '\0';                                                        \
+  if (driver->table.function == NULL) return lacks(driver, #function, error); \
+  const og_status ran =                                                       \
+      driver->table.function(driver->state, __VA_ARGS__, &said);              \
+  return call_end(driver, #function, ran, &said, error)
+
+// The same where *out is a handle that the driver makes.
+#define DRIVER_MAKE(function, out, ...)                                       \
+  og_device_error said;                                                       \
+  said.text[0] = '\0';                                                        \
+  *(out) = NULL;                                                              \
+  if (driver->table.function == NULL) return lacks(driver, #function, error); \
+  const og_status ran =                                                       \
+      driver->table.function(driver->state, __VA_ARGS__, out, &said);         \
+  OG_TRY(call_end(driver, #function, ran, &said, error));                     \
+  return *(out) != NULL ? OG_OK : output_missing(driver, #function, error)
+
+// --- Memory ------------------------------------------------------------------
+
+static og_status device_check(const opgraft_driver *driver, int32_t device,
+                              opgraft_error *error) {
+  if (device >= 0 && device < driver->device_count) return OG_OK;
+  return og_error_set(error, OG_DEVICE, NULL, "device",
+                      "%s: there is no device %d, expected 0 to %d",
+                      driver->table.name, (int)device,
+                      (int)driver->device_count - 1);
+}
+
+static og_status properties_get(opgraft_driver *driver, int32_t device,
+                                og_device_properties *out,
+                                opgraft_error *error) {
+  DRIVER_CALL(properties, device, out);
+}
+
+og_status opgraft_driver_properties(opgraft_driver *driver, int32_t device,
+                                    og_device_properties *out_properties,
+                                    opgraft_error *error) {
+  og_device_properties own = {.struct_size = sizeof own};
+  OG_TRY(og_size_check("og_device_properties", out_properties->struct_size,
+                       sizeof(uint32_t), sizeof own, error));
+  OG_TRY(device_check(driver, device, error));
+  OG_TRY(properties_get(driver, device, &own, error));
+  own.model[sizeof own.model - 1] = '\0';
+  og_fill_sized(&own, sizeof own, out_properties);
+  return OG_OK;
+}
+
+static og_status memory_make(opgraft_driver *driver, int32_t device,
+                             size_t size_bytes, void **out_address,
+                             opgraft_error *error) {
+  DRIVER_MAKE(memory_allocate, out_address, device, size_bytes);
+}
+
+og_status opgraft_driver_allocate(opgraft_driver *driver, int32_t device,
+                                  size_t size_bytes, const char *label,
+                                  void **out_address, opgraft_error *error) {
+  *out_address = NULL;
+  OG_TRY(device_check(driver, device, error));
+  if (size_bytes == 0) return OG_OK;
+  OG_TRY(memory_make(driver, device, size_bytes, out_address, error));
+  const uintptr_t rest =
+      (uintptr_t)*out_address & (driver->alignment[device] - 1u);
+  if (rest != 0) {
+    opgraft_driver_free(driver, device, *out_address, NULL);
+    *out_address = NULL;
+    return og_error_set(error, OG_INTERNAL, NULL, "memory_allocate",
+                        "%s: memory_allocate gave an address %zu bytes behind "
+                        "a multiple of %u, the alignment of its properties",
+                        driver->table.name, (size_t)rest,
+                        (unsigned)driver->alignment[device]);
+  }
+  if (label != NULL && driver->table.memory_label != NULL)
+    driver->table.memory_label(driver->state, *out_address, label);
+  return OG_OK;
+}
+
+og_status opgraft_driver_free(opgraft_driver *driver, int32_t device,
+                              void *address, opgraft_error *error) {
+  if (address == NULL) return OG_OK;
+  OG_TRY(device_check(driver, device, error));
+  DRIVER_CALL(memory_free, device, address);
+}
+
+og_status opgraft_driver_set(opgraft_driver *driver, void *stream,
+                             void *address, int32_t byte, size_t size_bytes,
+                             opgraft_error *error) {
+  if (size_bytes == 0) return OG_OK;
+  DRIVER_CALL(memory_set, stream, address, byte, size_bytes);
+}
+
+static og_status copy_to_device(opgraft_driver *driver, void *stream, void *to,
+                                const void *from, size_t size_bytes,
+                                opgraft_error *error) {
+  DRIVER_CALL(copy_to_device, stream, to, from, size_bytes);
+}
+
+static og_status copy_to_host(opgraft_driver *driver, void *stream, void *to,
+                              const void *from, size_t size_bytes,
+                              opgraft_error *error) {
+  DRIVER_CALL(copy_to_host, stream, to, from, size_bytes);
+}
+
+static og_status copy_on_device(opgraft_driver *driver, void *stream, void *to,
+                                const void *from, size_t size_bytes,
+                                opgraft_error *error) {
+  DRIVER_CALL(copy_on_device, stream, to, from, size_bytes);
+}
+
+og_status opgraft_driver_copy(opgraft_driver *driver, void *stream,
+                              int32_t kind, void *to, const void *from,
+                              size_t size_bytes, opgraft_error *error) {
+  if (size_bytes == 0) return OG_OK;
+  if (kind == OPGRAFT_COPY_TO_DEVICE)
+    return copy_to_device(driver, stream, to, from, size_bytes, error);
+  if (kind == OPGRAFT_COPY_TO_HOST)
+    return copy_to_host(driver, stream, to, from, size_bytes, error);
+  if (kind == OPGRAFT_COPY_ON_DEVICE)
+    return copy_on_device(driver, stream, to, from, size_bytes, error);
+  return og_error_set(error, OG_INVALID, NULL, "kind",
+                      "%s: the kind of a copy is %d, expected 0 to 2",
+                      driver->table.name, (int)kind);
+}
+
+void opgraft_driver_host_access(opgraft_driver *driver, const void *address,
+                                size_t size_bytes, int32_t is_write) {
+  if (driver->table.host_access != NULL && size_bytes > 0)
+    driver->table.host_access(driver->state, address, size_bytes, is_write);
+}
+
+// --- Streams and events ------------------------------------------------------
+
+void *opgraft_driver_default_stream(const opgraft_driver *driver,
+                                    int32_t device) {
+  return device >= 0 && device < driver->device_count ? driver->streams[device]
+                                                      : NULL;
+}
+
+og_status opgraft_driver_stream_create(opgraft_driver *driver, int32_t device,
+                                       void **out_stream,
+                                       opgraft_error *error) {
+  *out_stream = NULL;
+  OG_TRY(device_check(driver, device, error));
+  DRIVER_MAKE(stream_create, out_stream, device);
+}
+
+og_status opgraft_driver_stream_destroy(opgraft_driver *driver, void *stream,
+                                        opgraft_error *error) {
+  DRIVER_CALL(stream_destroy, stream);
+}
+
+og_status opgraft_driver_stream_synchronize(opgraft_driver *driver,
+                                            void *stream, int64_t timeout_ns,
+                                            opgraft_error *error) {
+  DRIVER_CALL(stream_synchronize, stream, timeout_ns);
+}
+
+og_status opgraft_driver_event_create(opgraft_driver *driver, int32_t device,
+                                      void **out_event, opgraft_error *error) {
+  *out_event = NULL;
+  OG_TRY(device_check(driver, device, error));
+  DRIVER_MAKE(event_create, out_event, device);
+}
+
+og_status opgraft_driver_event_destroy(opgraft_driver *driver, void *event,
+                                       opgraft_error *error) {
+  DRIVER_CALL(event_destroy, event);
+}
+
+og_status opgraft_driver_event_record(opgraft_driver *driver, void *event,
+                                      void *stream, opgraft_error *error) {
+  DRIVER_CALL(event_record, event, stream);
+}
+
+og_status opgraft_driver_event_wait(opgraft_driver *driver, void *event,
+                                    void *stream, opgraft_error *error) {
+  DRIVER_CALL(event_wait, event, stream);
+}
+
+og_status opgraft_driver_event_synchronize(opgraft_driver *driver, void *event,
+                                           int64_t timeout_ns,
+                                           opgraft_error *error) {
+  DRIVER_CALL(event_synchronize, event, timeout_ns);
+}
+
+og_status opgraft_driver_event_elapsed(opgraft_driver *driver, void *begin,
+                                       void *end, int64_t *out_ns,
+                                       opgraft_error *error) {
+  *out_ns = 0;
+  DRIVER_CALL(event_elapsed, begin, end, out_ns);
+}
+
+og_status opgraft_driver_host_function(opgraft_driver *driver, void *stream,
+                                       void (*fn)(void *user), void *user,
+                                       opgraft_error *error) {
+  if (driver->table.host_function == NULL) {
+    OG_TRY(opgraft_driver_stream_synchronize(driver, stream, -1, error));
+    fn(user);
+    return OG_OK;
+  }
+  DRIVER_CALL(host_function, stream, fn, user);
+}
+
+// --- Kernels and captures ----------------------------------------------------
+
+og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
+                                const og_launch *launch, opgraft_error *error) {
+  if (driver->table.launch == NULL) {
+    const og_status status = launch->run(launch->call);
+    if (status == OG_OK) return OG_OK;
+    return og_error_set(error, status, launch->name, NULL,
+                        "%s: the kernel of %s returned \"%s\"",
+                        driver->table.name, launch->name,
+                        og_status_text(status));
+  }
+  DRIVER_CALL(launch, stream, launch);
+}
+
+og_status opgraft_driver_capture_begin(opgraft_driver *driver, void *stream,
+                                       opgraft_error *error) {
+  DRIVER_CALL(capture_begin, stream);
+}
+
+og_status opgraft_driver_capture_end(opgraft_driver *driver, void *stream,
+                                     void **out_graph, opgraft_error *error) {
+  DRIVER_MAKE(capture_end, out_graph, stream);
+}
+
+og_status opgraft_driver_graph_destroy(opgraft_driver *driver, void *graph,
+                                       opgraft_error *error) {
+  DRIVER_CALL(graph_destroy, graph);
+}
+
+og_status opgraft_driver_graph_instantiate(opgraft_driver *driver, void *graph,
+                                           void **out_exec,
+                                           opgraft_error *error) {
+  DRIVER_MAKE(graph_instantiate, out_exec, graph);
+}
+
+og_status opgraft_driver_exec_destroy(opgraft_driver *driver, void *exec,
+                                      opgraft_error *error) {
+  DRIVER_CALL(exec_destroy, exec);
+}
+
+og_status opgraft_driver_exec_update(opgraft_driver *driver, void *exec,
+                                     int32_t index, const og_launch *launch,
+                                     opgraft_error *error) {
+  DRIVER_CALL(exec_update, exec, index, launch);
+}
+
+og_status opgraft_driver_exec_launch(opgraft_driver *driver, void *exec,
+                                     void *stream, opgraft_error *error) {
+  DRIVER_CALL(exec_launch, exec, stream);
+}
+
+// --- Opening and closing -----------------------------------------------------
+
+static void driver_report(void *user, og_status code, const char *text) {
+  opgraft_driver *driver = user;
+  atomic_fetch_add(&driver->report_count, 1);
+  pthread_mutex_lock(&driver->report_lock);
+  void (*report)(void *, og_status, const char *) = driver->report;
+  void *report_user = driver->report_user;
+  pthread_mutex_unlock(&driver->report_lock);
+  if (report != NULL) report(report_user, code, text != NULL ? text : "");
+}
+
+static og_status count_read(opgraft_driver *driver, int32_t *out_count,
+                            opgraft_error *error) {
+  DRIVER_CALL(device_count, out_count);
+}
+
+static og_status device_begin(opgraft_driver *driver, int32_t device,
+                              opgraft_error *error) {
+  og_device_properties found = {.struct_size = sizeof found};
+  OG_TRY(opgraft_driver_properties(driver, device, &found, error));
+  const uint32_t alignment = found.alignment;
+  if (alignment < 16 || (alignment & (alignment - 1)) != 0)
+    return og_error_set(error, OG_INTERNAL, NULL, "properties",
+                        "%s: properties says that device %d aligns memory to "
+                        "%u, expected a power of two from 16 on",
+                        driver->table.name, (int)device, (unsigned)alignment);
+  driver->alignment[device] = alignment;
+  return opgraft_driver_stream_create(driver, device, &driver->streams[device],
+                                      error);
+}
+
+static og_status devices_begin(opgraft_driver *driver, opgraft_error *error) {
+  int32_t count = 0;
+  OG_TRY(count_read(driver, &count, error));
+  if (count < 1 || count > OG_DEVICES_MAX)
+    return og_error_set(error, OG_DEVICE, NULL, "device_count",
+                        "%s: device_count gives %d, expected 1 to %d",
+                        driver->table.name, (int)count, (int)OG_DEVICES_MAX);
+  driver->device_count = count;
+  for (int32_t device = 0; device < count; ++device)
+    OG_TRY(device_begin(driver, device, error));
+  return OG_OK;
+}
+
+static og_status driver_open(opgraft_driver *driver, opgraft_error *error) {
+  og_device_error said;
+  said.text[0] = '\0';
+  driver->host = (og_device_host){.struct_size = sizeof driver->host,
+                                  .options = driver->options,
+                                  .report = driver_report,
+                                  .user = driver};
+  const og_status status =
+      driver->table.open(&driver->host, &driver->state, &said);
+  return call_end(driver, "open", status, &said, error);
+}
+
+static void driver_close(opgraft_driver *driver) {
+  for (int32_t device = 0; device < driver->device_count; ++device)
+    if (driver->streams[device] != NULL)
+      opgraft_driver_stream_destroy(driver, driver->streams[device], NULL);
+  driver->table.close(driver->state);
+}
+
+static void driver_free(opgraft_driver *driver) {
+  void *object = driver->object;
+  pthread_mutex_destroy(&driver->report_lock);
+  og_free(driver->options);
+  og_free(driver);
+  if (object != NULL) og_object_close(object);
+}
+
+static og_status driver_new(const char *options, opgraft_driver **out,
+                            opgraft_error *error) {
+  const char *text = options != NULL ? options : "";
+  const size_t length = strlen(text) + 1;
+  opgraft_driver *driver = og_alloc_zeroed(1, sizeof *driver);
+  char *copy = og_alloc(length);
+  *out = driver;
+  if (driver == NULL || copy == NULL) {
+    og_free(driver);
+    og_free(copy);
+    *out = NULL;
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "not enough memory to load a driver");
+  }
+  memcpy(copy, text, length);
+  driver->options = copy;
+  pthread_mutex_init(&driver->report_lock, NULL);
+  return OG_OK;
+}
+
+// With the lock held.
+static opgraft_driver *loaded_find(int32_t device_type) {
+  for (opgraft_driver *d = loaded; d != NULL; d = d->next)
+    if (d->table.device_type == device_type) return d;
+  return NULL;
+}
+
+// With the lock held: two threads that load drivers of one type get one.
+static og_status driver_begin(opgraft_driver *driver, opgraft_error *error) {
+  const opgraft_driver *other = loaded_find(driver->table.device_type);
+  if (other != NULL)
+    return og_error_set(error, OG_BUSY, NULL, NULL,
+                        "%s: the driver %s serves device type %d already; "
+                        "destroy it first",
+                        driver->table.name, other->table.name,
+                        (int)driver->table.device_type);
+  OG_TRY(driver_open(driver, error));
+  const og_status status = devices_begin(driver, error);
+  if (status != OG_OK) {
+    driver_close(driver);
+    return status;
+  }
+  driver->next = loaded;
+  loaded = driver;
+  return OG_OK;
+}
+
+static og_status table_take(opgraft_driver *driver,
+                            const og_device_driver *given,
+                            opgraft_error *error) {
+  if (given == NULL)
+    return og_error_set(error, OG_VERSION, NULL, NULL,
+                        "the driver has no table for version %u, the newest "
+                        "that this opgraft knows; install a newer opgraft",
+                        (unsigned)OG_DEVICE_ABI_VERSION);
+  OG_TRY(og_device_table_read(given, &driver->table, error));
+  pthread_mutex_lock(&loaded_lock);
+  const og_float_env env = og_float_env_get();
+  const og_status status = driver_begin(driver, error);
+  og_float_env_set(env);
+  pthread_mutex_unlock(&loaded_lock);
+  return status;
+}
+
+og_status opgraft_driver_wrap(const og_device_driver *table,
+                              const char *options, opgraft_driver **out_driver,
+                              opgraft_error *error) {
+  *out_driver = NULL;
+  opgraft_driver *driver;
+  OG_TRY(driver_new(options, &driver, error));
+  const og_status status = table_take(driver, table, error);
+  if (status == OG_OK)
+    *out_driver = driver;
+  else
+    driver_free(driver);
+  return status;
+}
+
+static og_status object_query(const char *path, void *object,
+                              const og_device_driver **out_table,
+                              opgraft_error *error) {
+  void *symbol = og_object_find(object, "opgraft_device");
+  if (symbol == NULL)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "%s: exports no opgraft_device; end the C file with "
+                        "OG_DEVICE_DRIVER(.name = ..., ...)",
+                        path);
+  query_fn query;
+  memcpy(&query, &symbol, sizeof query);
+  *out_table = query(OG_DEVICE_ABI_VERSION);
+  return OG_OK;
+}
+
+static og_status object_load(opgraft_driver *driver, const char *path,
+                             const unsigned char *bytes, size_t size,
+                             opgraft_error *error) {
+  const og_float_env env = og_float_env_get();
+  const og_device_driver *table = NULL;
+  og_status status = og_elf_check(path, bytes, size, error);
+  if (status == OG_OK)
+    status = og_object_open(path, bytes, size, &driver->object, error);
+  og_float_env_set(env);
+  if (status == OG_OK)
+    status = object_query(path, driver->object, &table, error);
+  if (status != OG_OK) return status;
+  status = table_take(driver, table, error);
+  if (status != OG_OK && error != NULL)
+    og_error_set(error, status, NULL, error->argument, "%s: %s", path,
+                 error->text);
+  return status;
+}
+
+og_status opgraft_driver_load(const char *path, const char *options,
+                              opgraft_driver **out_driver,
+                              opgraft_error *error) {
+  unsigned char *bytes = NULL;
+  size_t size = 0;
+  opgraft_driver *driver;
+  *out_driver = NULL;
+  OG_TRY(driver_new(options, &driver, error));
+  og_status status = og_object_read(path, &bytes, &size, error);
+  if (status == OG_OK) status = object_load(driver, path, bytes, size, error);
+  og_free(bytes);
+  if (status == OG_OK)
+    *out_driver = driver;
+  else
+    driver_free(driver);
+  return status;
+}
+
+void opgraft_driver_destroy(opgraft_driver *driver) {
+  if (driver == NULL) return;
+  pthread_mutex_lock(&loaded_lock);
+  opgraft_driver **at = &loaded;
+  while (*at != driver) at = &(*at)->next;
+  *at = driver->next;
+  pthread_mutex_unlock(&loaded_lock);
+  driver_close(driver);
+  driver_free(driver);
+}
+
+opgraft_driver *opgraft_driver_find(int32_t device_type) {
+  pthread_mutex_lock(&loaded_lock);
+  opgraft_driver *found = loaded_find(device_type);
+  pthread_mutex_unlock(&loaded_lock);
+  return found;
+}
+
+// --- What it is --------------------------------------------------------------
+
+const char *opgraft_driver_name(const opgraft_driver *driver) {
+  return driver->table.name;
+}
+
+int32_t opgraft_driver_device_type(const opgraft_driver *driver) {
+  return driver->table.device_type;
+}
+
+int32_t opgraft_driver_device_count(const opgraft_driver *driver) {
+  return driver->device_count;
+}
+
+int32_t opgraft_driver_lacks(const opgraft_driver *driver, int32_t index,
+                             const char **out_name, const char **out_lost) {
+  return og_device_table_lacks(&driver->table, index, out_name, out_lost);
+}
+
+void opgraft_driver_on_report(opgraft_driver *driver,
+                              void (*report)(void *user, og_status code,
+                                             const char *text),
+                              void *user) {
+  pthread_mutex_lock(&driver->report_lock);
+  driver->report = report;
+  driver->report_user = user;
+  pthread_mutex_unlock(&driver->report_lock);
+}
+
+int64_t opgraft_driver_report_count(const opgraft_driver *driver) {
+  return atomic_load(&driver->report_count);
+}

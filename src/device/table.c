@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// A driver's table: read by its size, and held to what it must have.
+
+#include "device/table.h"
+
+#include <string.h>
+
+#include "base/sized.h"
+
+typedef enum entry_group { REQUIRED, ALONE, EVENTS, CAPTURE } entry_group;
+
+typedef struct entry {
+  const char *name;
+  entry_group group;
+  const char *lost;
+  size_t offset;
+} entry;
+
+#define ENTRY(name, group, lost) \
+  {#name, group, lost, offsetof(og_device_driver, name)},
+static const entry entries[] = {
+#include "device/entries.def"
+};
+#undef ENTRY
+
+enum {
+  ENTRY_COUNT = sizeof entries / sizeof *entries,
+  NAME_MAX_BYTES = 31,
+  // The oldest table's last required function.
+  OLDEST_BYTES = offsetof(og_device_driver, memory_label),
+};
+
+static bool entry_has(const og_device_driver *table, const entry *e) {
+  void (*function)(void);
+  memcpy(&function, (const char *)table + e->offset, sizeof function);
+  return function != NULL;
+}
+
+// The first function of the group that is there; NULL for none.
+static const entry *group_find(const og_device_driver *table,
+                               entry_group group) {
+  for (int i = 0; i < ENTRY_COUNT; ++i)
+    if (entries[i].group == group && entry_has(table, &entries[i]))
+      return &entries[i];
+  return NULL;
+}
+
+static bool name_is_right(const char *name) {
+  if (name == NULL || !(name[0] >= 'a' && name[0] <= 'z')) return false;
+  size_t length = 0;
+  for (; length <= NAME_MAX_BYTES && name[length] != '\0'; ++length) {
+    const char c = name[length];
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9')) return false;
+  }
+  return length <= NAME_MAX_BYTES;
+}
+
+static og_status head_check(const og_device_driver *table,
+                            opgraft_error *error) {
+  if (table->abi_version == 0 || table->abi_version > OG_DEVICE_ABI_VERSION)
+    return og_error_set(error, OG_VERSION, NULL, "abi_version",
+                        "og_device_driver.abi_version is %u, expected 1 to %u; "
+                        "rebuild the driver, or install a newer opgraft",
+                        (unsigned)table->abi_version,
+                        (unsigned)OG_DEVICE_ABI_VERSION);
+  if (!name_is_right(table->name))
+    return og_error_set(error, OG_INVALID, NULL, "name",
+                        "og_device_driver.name is '%.40s', expected up to %d "
+                        "small letters and digits, the first a letter",
+                        table->name == NULL ? "" : table->name, NAME_MAX_BYTES);
+  if (table->device_type <= OG_CPU)
+    return og_error_set(error, OG_INVALID, NULL, "device_type",
+                        "%s: og_device_driver.device_type is %d, expected "
+                        "DLPack's code of a device that is not the CPU, such "
+                        "as OG_EXT_DEV",
+                        table->name, (int)table->device_type);
+  if (table->flags != 0)
+    return og_error_set(error, OG_VERSION, NULL, "flags",
+                        "%s: og_device_driver.flags is 0x%x, expected 0; "
+                        "install a newer opgraft",
+                        table->name, (unsigned)table->flags);
+  return OG_OK;
+}
+
+static og_status entries_check(const og_device_driver *table,
+                               opgraft_error *error) {
+  for (int i = 0; i < ENTRY_COUNT; ++i) {
+    const entry *e = &entries[i];
+    if (e->group == ALONE || entry_has(table, e)) continue;
+    if (e->group == REQUIRED)
+      return og_error_set(error, OG_INVALID, NULL, e->name,
+                          "%s: og_device_driver.%s is NULL, expected a "
+                          "function: no driver does without it",
+                          table->name, e->name);
+    const entry *other = group_find(table, e->group);
+    if (other != NULL)
+      return og_error_set(error, OG_INVALID, NULL, e->name,
+                          "%s: og_device_driver.%s is NULL, expected a "
+                          "function: %s is there, and the two go together",
+                          table->name, e->name, other->name);
+  }
+  return OG_OK;
+}
+
+og_status og_device_table_read(const og_device_driver *given,
+                               og_device_driver *out_table,
+                               opgraft_error *error) {
+  uint32_t size_bytes;
+  memcpy(&size_bytes, given, sizeof size_bytes);
+  OG_TRY(og_size_check("og_device_driver", size_bytes, OLDEST_BYTES,
+                       sizeof *out_table, error));
+  OG_TRY(og_copy_sized("og_device_driver", given, out_table, sizeof *out_table,
+                       error));
+  OG_TRY(head_check(out_table, error));
+  return entries_check(out_table, error);
+}
+
+bool og_device_table_lacks(const og_device_driver *table, int32_t index,
+                           const char **out_name, const char **out_lost) {
+  *out_name = *out_lost = NULL;
+  for (int i = 0; i < ENTRY_COUNT; ++i) {
+    if (entry_has(table, &entries[i]) || index-- > 0) continue;
+    *out_name = entries[i].name;
+    *out_lost = entries[i].lost;
+    return true;
+  }
+  return false;
+}
+
+const char *og_device_entry_lost(const char *name) {
+  for (int i = 0; i < ENTRY_COUNT; ++i)
+    if (strcmp(entries[i].name, name) == 0) return entries[i].lost;
+  return "";
+}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`opgraft new --device`: a driver that works as it stands."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_a_driver_that_works(program):
+    text = program.ok("new", "--device", "acme")
+    folder = program.folder / "acme"
+    assert f"in {folder.name}:" in text
+    assert {p.name for p in folder.iterdir()} == {
+        "acme.c", "test_acme.py", "CMakeLists.txt"}
+    (folder / "build").mkdir()
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Wconversion",
+         "-Wshadow", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden",
+         f"-I{ROOT / 'include'}", "acme.c", "-o", "build/acme.so"],
+        cwd=folder, check=True)
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+                          cwd=folder, capture_output=True, text=True)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "is there already" in program.fails(2, "new", "--device", "acme")
+
+
+@pytest.mark.parametrize("name", ["cuda", "my_device", "a" * 32])
+def test_names_that_no_device_has(program, name):
+    assert "the device's name is" in program.fails(2, "new", "--device", name)
+    assert not (program.folder / name).exists()

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A driver as a device of torch: memory, copies, views, the fallback."""
+
+from __future__ import annotations
+
+import gc
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import opgraft
+
+
+def same(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    assert found.device.type == "npu"
+    torch.testing.assert_close(found.cpu(), wanted, rtol=0, atol=0)
+
+
+def test_first_slice(npu: Any) -> None:
+    x, y = torch.randn(3, 5), torch.randn(3, 5)
+    same(x.npu() + y.npu(), x + y)
+    assert npu.stats()["fallbacks"] == {"aten.add.out": 1}
+
+
+def test_what_it_is(npu: Any) -> None:
+    x = torch.zeros(2, device="npu")
+    assert str(x.device) == "npu:0"
+    assert torch.npu.device_count() == 1 and torch.npu.current_device() == 0
+    assert x.is_npu and not torch.zeros(2).is_npu
+    assert npu.lacks == {}
+    assert "simulated NPU" in repr(npu)
+    assert torch.accelerator.current_accelerator() == torch.device("npu")
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8,
+    torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool,
+    torch.complex64])
+def test_copies_there_and_back(npu: Any, dtype: torch.dtype) -> None:
+    x = torch.arange(24).reshape(2, 3, 4).to(dtype)
+    for t in (x, x.transpose(0, 2), x[:, 1:, ::2], x[:0], x[1, 1, 1],
+              x[:1].expand(4, 3, 4)):
+        same(t.npu(), t)
+        same(t.npu().clone(), t)
+        same(t.to("npu:0").to(torch.float64 if not dtype.is_complex
+                              else torch.complex128),
+             t.to(torch.float64 if not dtype.is_complex
+                  else torch.complex128))
+    assert npu.stats()["fallbacks"] == {}
+
+
+def test_views_share_memory(npu: Any) -> None:
+    x = torch.arange(12.0).npu()
+    v = x.view(3, 4)
+    row, column, window = v[1], v[:, 2], x.unfold(0, 4, 2)
+    v.t()[2].fill_(-1)
+    want = torch.arange(12.0)
+    want.view(3, 4)[:, 2] = -1
+    same(x, want)
+    same(row, want.view(3, 4)[1])
+    same(column, want.view(3, 4)[:, 2])
+    same(window, want.unfold(0, 4, 2))
+    assert column.data_ptr() == x.data_ptr() + 8
+    column.copy_(torch.tensor([7.0, 8.0, 9.0]))
+    want.view(3, 4)[:, 2] = torch.tensor([7.0, 8.0, 9.0])
+    same(x, want)
+
+
+def test_printing_and_numbers(npu: Any) -> None:
+    x = torch.tensor([1.0, 2.5]).npu()
+    assert repr(x) == "tensor([1.0000, 2.5000], device='npu:0')"
+    assert x[1].item() == 2.5 and x.tolist() == [1.0, 2.5]
+    assert bool(x[0] == 1) and torch.equal(x, x.clone())
+    with pytest.raises(TypeError):
+        x.numpy()
+
+
+def test_in_place_out_and_resize(npu: Any) -> None:
+    x = torch.arange(6.0).npu()
+    assert x.add_(1) is x
+    x.mul_(x)
+    same(x, (torch.arange(6.0) + 1) ** 2)
+    out = torch.empty(0, device="npu")
+    assert torch.add(x, x, out=out) is out
+    same(out, 2 * (torch.arange(6.0) + 1) ** 2)
+    x.resize_(8)
+    same(x[:6], (torch.arange(6.0) + 1) ** 2)
+    first = x[:3]
+    first.zero_()
+    assert x.cpu()[:3].tolist() == [0, 0, 0]
+
+
+def test_lists_several_results_and_factories(npu: Any) -> None:
+    x = torch.tensor([3.0, 1.0, 2.0]).npu()
+    values, order = x.sort()
+    same(values, torch.tensor([1.0, 2.0, 3.0]))
+    same(order, torch.tensor([1, 2, 0]))
+    same(torch.cat([x, values]), torch.tensor([3.0, 1, 2, 1, 2, 3]))
+    same(torch.arange(5, device="npu"), torch.arange(5))
+    same(torch.ones_like(x), torch.ones(3))
+    torch._foreach_add_([x, values], 1)
+    same(x, torch.tensor([4.0, 2.0, 3.0]))
+    same(values, torch.tensor([2.0, 3.0, 4.0]))
+    same(x[torch.tensor([True, False, True]).npu()], torch.tensor([4.0, 3.0]))
+    torch.npu.manual_seed(5)
+    a = torch.rand(4, device="npu")
+    torch.manual_seed(5)
+    same(a, torch.rand(4))
+
+
+def test_training_step_is_the_cpus(npu: Any) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.LayerNorm(72), torch.nn.Linear(72, 3))
+    twin = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(),
+        torch.nn.LayerNorm(72), torch.nn.Linear(72, 3))
+    twin.load_state_dict(model.state_dict())
+    twin.npu()
+    x, y = torch.randn(4, 1, 8, 8), torch.tensor([0, 1, 2, 1])
+    for m, device in ((model, "cpu"), (twin, "npu")):
+        optimizer = torch.optim.AdamW(m.parameters())
+        for _ in range(2):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(
+                m(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        assert b.device.type == "npu" and b.grad is not None
+        torch.testing.assert_close(b.detach().cpu(), a.detach())
+
+
+def test_compiled_with_aot_eager(npu: Any) -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).relu().sum()
+
+    x, w = torch.randn(4, 3), torch.randn(3, 5)
+    a = w.clone().npu().requires_grad_()
+    b = w.clone().requires_grad_()
+    torch.compile(f, backend="aot_eager", fullgraph=True)(
+        x.npu(), a).backward()
+    f(x, b).backward()
+    torch.testing.assert_close(a.grad.cpu(), b.grad)
+
+
+def test_memory_is_counted_and_given_back(npu: Any) -> None:
+    gc.collect()
+    before = npu.stats()["memory"]["live"]
+    x = torch.zeros(1000, device="npu")
+    v = x[10:]
+    assert npu.stats()["memory"]["live"] == before + 1
+    held = torch.npu.memory_allocated()
+    del x
+    assert torch.npu.memory_allocated() == held
+    del v
+    assert npu.stats()["memory"]["live"] == before
+    assert torch.npu.memory_allocated() == held - 4096
+    made = npu.stats()["memory"]["driver_allocations"]
+    for _ in range(5):
+        torch.zeros(1000, device="npu")
+    assert npu.stats()["memory"]["driver_allocations"] == made
+    assert torch.npu.memory_reserved() >= torch.npu.memory_allocated() + 4096
+    torch.npu.empty_cache()
+    assert npu.stats()["memory"]["kept_bytes"] == 0
+    torch.npu.reset_peak_memory_stats()
+    assert torch.npu.max_memory_allocated() == torch.npu.memory_allocated()
+
+
+def test_the_fallback_leaves_nothing_behind(npu: Any) -> None:
+    model = torch.nn.Linear(4, 4).npu()
+    gc.collect()
+    gc.disable()
+    try:
+        seen = []
+        for _ in range(4):
+            model.zero_grad()
+            model(torch.randn(2, 4).npu()).sum().backward()
+            seen.append(npu.stats()["memory"]["live"])
+    finally:
+        gc.enable()
+    assert seen[1:] == seen[:1] * 3
+
+
+def test_out_of_memory_is_an_error(npu: Any) -> None:
+    with pytest.raises(MemoryError, match="no room for"):
+        torch.empty(1 << 30, device="npu")
+    same(torch.ones(2, device="npu"), torch.ones(2))
+
+
+def test_save_and_load(npu: Any) -> None:
+    x = torch.arange(6.0).npu()
+    file = io.BytesIO()
+    torch.save({"x": x, "v": x[2:4]}, file)
+    file.seek(0)
+    back = torch.load(file)
+    same(back["x"], torch.arange(6.0))
+    back["v"].zero_()
+    assert back["x"].tolist() == [0, 1, 0, 0, 4, 5]
+    file.seek(0)
+    on_cpu = torch.load(file, map_location="cpu")["x"]
+    assert on_cpu.device.type == "cpu" and on_cpu.tolist() == list(range(6))
+    file = io.BytesIO()
+    torch.save(torch.arange(3), file)
+    file.seek(0)
+    same(torch.load(file, map_location="npu"), torch.arange(3))
+
+
+def test_fallback_that_is_forbidden(
+    npu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPGRAFT_FALLBACK", "error")
+    x = torch.ones(2, 2).npu()
+    assert x.t().cpu().tolist() == [[1, 1], [1, 1]]
+    with pytest.raises(NotImplementedError, match="aten.*sin.*has no kernel on "
+                                                  "npu.*OPGRAFT_FALLBACK"):
+        x.sin()
+    assert npu.stats()["fallbacks"] == {}
+
+
+def test_refusals(npu: Any, npu_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="there is no device npu:7, expected "
+                                           "npu:0 to npu:0"):
+        torch.empty(2, device="npu:7")
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(2).npu() + torch.ones(2)
+    with pytest.raises(RuntimeError, match="room for one such device"):
+        opgraft.load_device(npu_path, options="seed=2")
+    assert opgraft.load_device(npu_path,
+                               options="seed=1,delay_us=20,races=1") is npu
+
+
+def test_a_driver_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="could not open"):
+        run_alone(f"opgraft.load_device({str(tmp_path / 'no.so')!r})")
+
+
+def run_alone(text: str) -> str:
+    """In a process of its own; raises what ended it, by type and text."""
+    code = ("import opgraft, torch\n"
+            "try:\n    " + text.replace("\n", "\n    ") + "\n"
+            "except Exception as error:\n"
+            "    print('RAISED', type(error).__name__, error)\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                          text=True)
+    if done.returncode != 0:
+        raise ChildProcessError(done.returncode, done.stderr)
+    if done.stdout.startswith("RAISED "):
+        _, name, said = done.stdout.split(" ", 2)
+        raise {"OSError": OSError, "RuntimeError": RuntimeError}[name](said)
+    return done.stdout
+
+
+def test_options_that_are_wrong(npu_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="the option is 'speed=9', expected"):
+        run_alone(f"opgraft.load_device({str(npu_path)!r}, 'speed=9')")
+
+
+def test_host_access_ends_the_process_and_says_why(npu_path: Path) -> None:
+    text = (f"opgraft.load_device({str(npu_path)!r})\n"
+            "import ctypes\n"
+            "x = torch.ones(4).npu()\n"
+            "print(ctypes.c_float.from_address(x.data_ptr()).value)")
+    with pytest.raises(ChildProcessError) as raised:
+        run_alone(text)
+    status, said = raised.value.args
+    assert status == -11
+    assert "npu: the host accesses byte 0 of" in said

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of opgraft whose kernels are for a device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+import torch
+
+import opgraft
+
+
+@pytest.fixture(scope="module")
+def scaling(build: Callable[..., Path]) -> Any:
+    return opgraft.load(build("tests/python/device/scale.c"))
+
+
+def test_the_devices_kernel_runs_there(npu: Any, scaling: Any) -> None:
+    x = torch.arange(6.0)
+    assert scaling.scale(x, 2.0).tolist() == (2 * x + 1000).tolist()
+    for f in (scaling.scale, torch.ops.scaling.scale):
+        y = f(x.npu(), 2.0)
+        assert y.device.type == "npu" and y.cpu().tolist() == (2 * x).tolist()
+    assert npu.stats()["fallbacks"] == {}
+
+
+def test_many_launches_in_order(npu: Any, scaling: Any) -> None:
+    x = torch.ones(8).npu()
+    for _ in range(10):
+        x = scaling.scale(x, 2.0)
+    assert x.cpu().tolist() == [1024.0] * 8
+
+
+def test_strides_are_made_dense(npu: Any, scaling: Any) -> None:
+    x = torch.arange(6.0).reshape(2, 3).npu()
+    assert scaling.scale(x.t(), 3.0).cpu().tolist() == \
+        (x.cpu().t() * 3).tolist()
+
+
+def test_forms_and_gradient(npu: Any, scaling: Any) -> None:
+    x = torch.arange(3.0).npu()
+    out = torch.empty(3, device="npu")
+    assert scaling.scale(x, 2.0, out=out) is out
+    assert out.cpu().tolist() == [0, 2, 4]
+    assert scaling.scale_(x, 5.0) is x
+    assert x.cpu().tolist() == [0, 5, 10]
+    leaf = torch.ones(3).npu().requires_grad_()
+    scaling.scale(leaf, 4.0).sum().backward()
+    assert leaf.grad.cpu().tolist() == [4.0] * 3
+
+
+def test_lists_workspace_and_mutation(npu: Any, scaling: Any) -> None:
+    y = torch.zeros(2).npu()
+    xs = [torch.ones(3).npu(), torch.full((2,), 10.0).npu()]
+    made = scaling.gather(y, xs, [1, 2])
+    assert y.cpu().tolist() == [23.0, 23.0]
+    assert [t.cpu().tolist() for t in made] == [[3.0], [40.0]]
+
+
+def test_kernels_that_are_missing(
+    npu: Any, scaling: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.ones(1)
+    with pytest.raises(RuntimeError, match="gather.*device type 1.*types 12"):
+        scaling.gather(x, [x.clone()], [1])
+    assert scaling.only_cpu(x.npu()).cpu().tolist() == [2.0]
+    assert npu.stats()["fallbacks"] == {"scaling.only_cpu.default": 1}
+    monkeypatch.setenv("OPGRAFT_FALLBACK", "error")
+    with pytest.raises(NotImplementedError, match="scaling.only_cpu"):
+        scaling.only_cpu(x.npu())
+
+
+def test_a_kernel_that_fails_is_raised_at_the_wait(
+    npu: Any, scaling: Any
+) -> None:
+    y = scaling.scale(torch.ones(2).npu(), -1.0)
+    with pytest.raises(RuntimeError, match="scale: a is -1"):
+        y.cpu()
+    torch.npu.synchronize()
+
+
+def test_compiled(npu: Any, scaling: Any) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return scaling.scale(x, 2.0) + 1
+
+    compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
+    assert compiled(torch.ones(2).npu()).cpu().tolist() == [3.0, 3.0]
