@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file in every host: the bytes of its results are PyTorch's, and so is
-what it says of a wrong call. Prints a table of passed, failed, missing."""
+"""One file in every host: the bytes of its results are PyTorch's, and so are
+its errors. Prints a table of passed, failed, missing."""
 
 from __future__ import annotations
 

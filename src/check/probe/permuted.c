@@ -113,7 +113,7 @@ static bool outputs_reorder(const og_sample *s, og_outputs *out, int32_t d,
 }
 
 // A sum in another order differs by its rounding, which counts as none; what
-// lies between that and a difference is no evidence.
+// lies between that and a difference proves nothing.
 static double tight_slack(const og_outputs *out) {
   double slack = 0;
   for (int32_t i = 0; i < out->count; ++i) {
