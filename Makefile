@@ -7,6 +7,7 @@
 #   make test-full  the slow Python tests
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
+#   make docs       the site, build/docs/index.html; warnings are errors
 #   make test-isa   all of them under each instruction set of the machine
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
@@ -16,8 +17,8 @@
 #   make fuzz       each fuzzer for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
 #   make results    which of docs/results are stale
-#   make style      format, layers, circles, callers, sizes, spelling; make
-#                   format mends the first
+#   make style      format, layers, circles, callers, sizes, words, spelling;
+#                   make format mends the first
 #
 # The slow ones accept SMOKE=1: the same path, a few seconds each.
 
@@ -39,7 +40,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-hosts hosts-environments test-isa sanitize sanitize-python \
+.PHONY: setup demo test test-full test-hosts hosts-environments docs test-isa sanitize sanitize-python \
   valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -76,7 +77,7 @@ test-full: setup build
 
 # A host that is not in the main environment has one of its own.
 HOST_ENVIRONMENTS := $(patsubst requirements/%.txt,.venv-%/.ready,\
-  $(wildcard requirements/*.txt))
+  $(filter-out requirements/docs.txt,$(wildcard requirements/*.txt)))
 
 hosts-environments: $(HOST_ENVIRONMENTS)
 
@@ -87,6 +88,12 @@ hosts-environments: $(HOST_ENVIRONMENTS)
 
 test-hosts: setup build hosts-environments
 	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
+
+docs: build .venv-docs/.ready
+	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
+	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html \
+	  $(BUILD)/docs-source $(BUILD)/docs
+	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py
 
 test-isa: setup build
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa

@@ -114,7 +114,7 @@ def chain(op: Any, count: int) -> Any:
 
 
 def node_cases(m: Any) -> dict[str, Any]:
-    """Graphs of 10 and 100 nodes: the slope is what a node costs."""
+    """Graphs of 10 and 100 nodes: the slope is the cost of a node."""
     x, y = torch.randn(64), torch.randn(64)
     cases = {}
     for label, op in (("ours", m.scale_add),

@@ -5,7 +5,7 @@ backend in a fresh process with empty caches, the backends in turn.
 
 Wall time and the CPU time of the process and its children, from the call of
 torch.compile to the result, in inference and for a training step. Dynamo and
-AOTAutograd are the same for all, so aot_eager is what a backend can come near.
+AOTAutograd are the same for all, so a backend takes aot_eager's time or more.
 The backend's own time is bench/overhead.py's.
 """
 

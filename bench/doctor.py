@@ -218,7 +218,7 @@ def hooks(folder: Path, goals: harness.Goals, is_smoke: bool) -> None:
         script.write_text(model + TRAIN)
         plain, under, share = [], [], []
         # The C++ compiler's time is left out: the kernels are there, and what
-        # PyTorch itself takes is what the hooks stand beside.
+        # PyTorch itself takes: the hooks' time is compared with it.
         environment = {"TOOK": str(took), **kernels}
         run([str(script)], environment)
         for _ in range(pairs):

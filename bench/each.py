@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process for each case of a sweep or bench over models: memory is given
-back between them, and one that dies does not take the others with it.
+"""One process for each case of a sweep or bench over models: memory is
+returned between them, and one that dies does not take the others with it.
 
 A script calls `cases` in the parent; its children are itself with `--one`.
 """

@@ -35,7 +35,7 @@ from opgraft import ops  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES = [(768, 768), (3072, 768), (768, 3072), (1024, 1024), (4096, 1024)]
 ROWS = [1, 4, 8, 16, 64, 128, 512]
-FEW = 4  # rows up to which memory is what bounds
+FEW = 4  # rows up to which memory bounds the speed
 MEMORY_BYTES = 128 << 20  # of copies: more than any cache holds
 PEAK_SHARE, READ_SHARE, LEAST_RATIO, MEAN_RATIO = 0.9, 0.85, 0.93, 1.05
 PAUSE_S = 0.004  # a rival's threads spin so long after their work

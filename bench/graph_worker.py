@@ -212,7 +212,7 @@ def main(words: list[str]) -> None:
 
 
 class Worker:
-    """A process that serves; `first` is what it said when it was ready, with
+    """A process that serves; `first`: its line when it was ready, with
     "failed" where it is not."""
 
     def __init__(self, graph: str, peer: str, threads: int, folder: Path,

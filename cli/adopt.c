@@ -23,10 +23,10 @@ static int adopt_run(const cli_args *args) {
   int64_t seed;
   if (path == NULL) return CLI_FAILED;
   if (host != NULL && strcmp(host, "torch") != 0)
-    return cli_error("adopt: --host is '%s', wanted torch", host);
+    return cli_error("adopt: --host is '%s', expected torch", host);
   if (!cli_number_of(args, "seed", 0, INT32_MAX, 0, &seed)) return CLI_FAILED;
   if (!cli_is_file(path))
-    return cli_error("%s: no such file; wanted a YAML specification", path);
+    return cli_error("%s: no such file; expected a YAML specification", path);
   words[count++] = path;
   if (cli_has(args, "check")) words[count++] = "--check";
   if (host != NULL) words[count++] = "--torch";

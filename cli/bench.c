@@ -134,7 +134,7 @@ static bool size_read(bench *b, const char *text) {
   const long long size = strtoll(number, &end, 10);
   if (errno != 0 || end == number || *end != '\0' || size < 1 ||
       size > (1LL << 40)) {
-    cli_error("bench: --size is '%s', wanted N or DIM=N with N from 1", text);
+    cli_error("bench: --size is '%s', expected N or DIM=N with N from 1", text);
     return false;
   }
   if (equals == NULL) {

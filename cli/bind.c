@@ -129,7 +129,7 @@ static og_tensor *tensor_read(cli_call *call, const char *name, part sizes,
   part one, rest = unbracket(sizes);
   const int64_t ndim = rest.length > 0 ? part_count(rest, ',') : 0;
   if (ndim > OPGRAFT_RANK_MAX) {
-    cli_error("%s: has %lld dims, wanted at most %d", name, (long long)ndim,
+    cli_error("%s: has %lld dims, expected at most %d", name, (long long)ndim,
               OPGRAFT_RANK_MAX);
     return NULL;
   }
@@ -137,7 +137,7 @@ static og_tensor *tensor_read(cli_call *call, const char *name, part sizes,
   for (int32_t i = 0; i < ndim && part_next(&rest, ',', &one); ++i)
     if (!int_read(one, &tensor->shape[i]) || tensor->shape[i] < 0) {
       cli_error(
-          "%s: size %d is '%.*s', wanted a whole number from 0, as in "
+          "%s: size %d is '%.*s', expected a whole number from 0, as in "
           "%s=2,3",
           name, (int)i, (int)one.length, one.text, name);
       return NULL;
@@ -166,7 +166,7 @@ static og_dtype default_type(const cli_call *call, int32_t position) {
   return rule.dtypes[0];
 }
 
-// `type` is what stood between : and [, or nothing.
+// `type`: the text between : and [, or nothing.
 static bool tensor_bind(cli_call *call, const opgraft_param_info *param,
                         part type, part value) {
   const char *name = param->name;
@@ -174,8 +174,8 @@ static bool tensor_bind(cli_call *call, const opgraft_param_info *param,
   og_dtype dtype = default_type(call, t);
   part one;
   if (type.length > 0 && !cli_dtype_parse(type.text, type.length, &dtype)) {
-    cli_error("%s: the type is '%.*s', wanted f32, bf16, i64, bool, ...", name,
-              (int)type.length, type.text);
+    cli_error("%s: the type is '%.*s', expected f32, bf16, i64, bool, ...",
+              name, (int)type.length, type.text);
     return false;
   }
   if (!(param->flags & OPGRAFT_PARAM_LIST)) {
@@ -301,7 +301,7 @@ static bool attr_bind(cli_call *call, const opgraft_param_info *param,
   const bool is_right = is_list ? list_read(call, param, value, attr)
                                 : plain_read(call, param->type, value, attr);
   if (!is_right)
-    cli_error("%s: is '%.*s', wanted %s%s", param->name, (int)value.length,
+    cli_error("%s: is '%.*s', expected %s%s", param->name, (int)value.length,
               value.text, opgraft_type_name(param->type), is_list ? "[]" : "");
   return is_right;
 }
@@ -371,8 +371,9 @@ static bool names_check(const cli_call *call, const char *const *bindings,
   for (int i = 0; i < count; ++i) {
     part name, type, value;
     if (!binding_split(bindings[i], &name, &type, &value))
-      return cli_error("'%s' is no argument, wanted NAME=VALUE, as in x=2,3",
-                       bindings[i]) == CLI_OK;
+      return cli_error(
+                 "'%s' is not an argument, expected NAME=VALUE, as in x=2,3",
+                 bindings[i]) == CLI_OK;
     bool is_known = false;
     for (int n = 0; n < name_count; ++n) is_known |= part_is(name, names[n]);
     if (is_known) continue;

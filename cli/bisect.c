@@ -203,7 +203,7 @@ static bool tolerance_read(const cli_args *args, double *out) {
   if (text == NULL) return true;
   *out = strtod(text, &end);
   if (end != text && *end == '\0' && *out >= 0) return true;
-  cli_error("run: --tolerance is '%s', wanted a number from 0", text);
+  cli_error("run: --tolerance is '%s', expected a number from 0", text);
   return false;
 }
 

@@ -24,14 +24,15 @@ static bool level_check(const char *level) {
   if (level == NULL) return true;
   for (size_t i = 0; i < sizeof levels / sizeof *levels; ++i)
     if (strcmp(level, levels[i]) == 0) return true;
-  cli_error("build: --optimize is '%s', wanted 0, 1, 2, 3, s, g, z or fast",
+  cli_error("build: --optimize is '%s', expected 0, 1, 2, 3, s, g, z or fast",
             level);
   return false;
 }
 
 static int build_run(const cli_args *args) {
   if (args->operand_count == 0)
-    return cli_error("build: wanted a C file; `opgraft help build` shows how");
+    return cli_error(
+        "build: expected a C file; `opgraft help build` shows how");
   if (!level_check(cli_value_of(args, "optimize"))) return CLI_FAILED;
   const cli_host *hosts[CLI_HOSTS_MAX + 1];
   if (!cli_hosts_parse(cli_value_of(args, "hosts"), hosts)) return CLI_FAILED;

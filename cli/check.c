@@ -83,7 +83,7 @@ static bool options_read(const cli_args *args,
       .is_inline = cli_has(args, "no-fork"),
   };
   if (host != NULL && strcmp(host, "torch") != 0) {
-    cli_error("check: --host is '%s', wanted torch", host);
+    cli_error("check: --host is '%s', expected torch", host);
     return false;
   }
   if (!cli_number_of(args, "seed", 0, INT64_MAX, 0, &seed) ||

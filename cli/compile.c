@@ -78,12 +78,12 @@ static int no_compiler(const char *wanted) {
   const char *cc = getenv("CC");
   if (wanted != NULL)
     return cli_error(
-        "--cc is '%s', which is no program on PATH; name a C "
+        "--cc is '%s', which is not a program on PATH; name a C "
         "compiler",
         wanted);
   if (cc != NULL && cc[strspn(cc, " \t")] != '\0')
     return cli_error(
-        "CC is '%s', which is no program on PATH; unset it or "
+        "CC is '%s', which is not a program on PATH; unset it or "
         "name a C compiler",
         cc);
   return cli_error(
@@ -158,14 +158,14 @@ static void fast_math_warn(const words *list) {
         cli_note(
             "warning: %s may link in a constructor that sets flush-to-zero at "
             "load; opgraft puts that back, other hosts may not; drop the flag, "
-            "or name the parts that are wanted, such as -fno-math-errno",
+            "or name the parts that you need, such as -fno-math-errno",
             flags[k]);
 }
 
 static bool source_check(const char *path) {
   const char *dot = strrchr(cli_base_name(path), '.');
   if (cli_is_folder(path)) {
-    cli_error("%s: is a folder, wanted a C file", path);
+    cli_error("%s: is a folder, expected a C file", path);
     return false;
   }
   if (access(path, R_OK) != 0) {
@@ -173,7 +173,7 @@ static bool source_check(const char *path) {
     return false;
   }
   if (dot != NULL && strcmp(dot, ".c") == 0) return true;
-  cli_error("%s: wanted a C file, whose name ends in .c", path);
+  cli_error("%s: expected a C file, whose name ends in .c", path);
   return false;
 }
 

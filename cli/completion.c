@@ -7,7 +7,7 @@
 
 #include "cli.h"
 
-// The pattern of an operand's files, NULL where it is no file.
+// The pattern of an operand's files, NULL where it is not a file.
 static const char *file_pattern(cli_operand operand) {
   switch (operand) {
     case CLI_OPERAND_C:
@@ -151,7 +151,7 @@ static void zsh_print(const cli_command *const *commands) {
     zsh_text((*c)->summary);
     puts("'");
   }
-  // With *:: the words of the command's own arguments are what is looked at.
+  // With *:: zsh looks at the words of the command's own arguments.
   fputs(
       "  )\n"
       "  _arguments -C '1:command:->command' '*::argument:->argument'\n"
@@ -217,8 +217,8 @@ static int completion_run(const cli_args *args) {
   else if (strcmp(shell, "fish") == 0)
     fish_print(args->commands);
   else
-    return cli_error("completion: the shell is '%s', wanted bash, zsh or fish",
-                     shell);
+    return cli_error(
+        "completion: the shell is '%s', expected bash, zsh or fish", shell);
   return CLI_OK;
 }
 

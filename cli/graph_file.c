@@ -215,13 +215,13 @@ static bool input_set(const opgraft_graph *graph, int32_t index,
   } else if (info.ndim < 0) {
     fits = int_read(value, &inputs->ints[index]);
     if (!fits)
-      cli_error("run: input %d is '%s', wanted a whole number for %s",
+      cli_error("run: input %d is '%s', expected a whole number for %s",
                 (int)index, value, wanted);
   } else if (opgraft_npy_read(value, &inputs->files[index], &error) != OG_OK) {
     cli_library_error(&error);
   } else if (!dtype_equal(inputs->files[index]->dtype, info.dtype) ||
              inputs->files[index]->ndim != info.ndim) {
-    cli_error("run: %s holds %s with %d dims, wanted %s for input %d", value,
+    cli_error("run: %s holds %s with %d dims, expected %s for input %d", value,
               cli_dtype_name(inputs->files[index]->dtype),
               (int)inputs->files[index]->ndim, wanted, (int)index);
   } else {

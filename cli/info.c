@@ -219,13 +219,13 @@ static void text_print(const facts *f, bool asks_python) {
   char *version = cli_format("%s, ABI version %u", OPGRAFT_VERSION,
                              (unsigned)opgraft_abi_version());
   char *threads = cli_format("%d", f->processors);
-  char *isa = cli_format("%s%s%s%s", f->isa,
-                         f->asked_isa != NULL ? " (OPGRAFT_ISA=" : "",
-                         f->asked_isa != NULL ? f->asked_isa : "",
-                         f->asked_isa == NULL ? ""
-                         : is_isa_known(f->asked_isa)
-                             ? ")"
-                             : ", which is no name: loading a module fails)");
+  char *isa = cli_format(
+      "%s%s%s%s", f->isa, f->asked_isa != NULL ? " (OPGRAFT_ISA=" : "",
+      f->asked_isa != NULL ? f->asked_isa : "",
+      f->asked_isa == NULL ? ""
+      : is_isa_known(f->asked_isa)
+          ? ")"
+          : ", which is not an instruction set: loading a module fails)");
   line("opgraft", version);
   line("system", f->system != NULL ? f->system : "unknown");
   line("instruction sets", f->machine_isa);
@@ -253,7 +253,7 @@ static int prefix_print(void) {
     puts(prefix);
   else
     cli_error(
-        "%s is no file: this opgraft runs from its source tree; install "
+        "%s is missing: this opgraft runs from its source tree; install "
         "it, or give CMake the build folder as opgraft_DIR",
         config);
   const int result = cli_is_file(config) ? CLI_OK : CLI_FAILED;

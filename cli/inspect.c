@@ -427,7 +427,7 @@ static int inspect_run(const cli_args *args) {
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
-        "inspect: wanted a module, C or graph file; `opgraft help "
+        "inspect: expected a module, C or graph file; `opgraft help "
         "inspect` shows how");
   if (cli_is_graph(args->operands[0]))
     return cli_graph_inspect(args, args->operands[0]);
@@ -435,8 +435,9 @@ static int inspect_run(const cli_args *args) {
     return cli_error("inspect: --hosts is of a module, without a call");
   for (size_t i = 0; i < sizeof of_graphs / sizeof *of_graphs; ++i)
     if (cli_has(args, of_graphs[i]))
-      return cli_error("inspect: --%s is for graphs (*.og), %s is none",
-                       of_graphs[i], args->operands[0]);
+      return cli_error(
+          "inspect: --%s is for graphs, found %s, expected a file *.og",
+          of_graphs[i], args->operands[0]);
   if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
   const int result =
       cli_has(args, "hosts")
@@ -458,7 +459,8 @@ const cli_command cli_command_inspect = {
         "call: the dims\nthat the shape rule binds, the results, the workspace "
         "and the kernel; --why says of\nthe other kernels why not. A tensor is "
         "NAME=SIZES or NAME:TYPE[SIZES], a list of them\nNAME='SIZES;SIZES'; "
-        "an optional may be none; what is left out has its default.\nWithout "
+        "an optional may be the word none; what is left out has its "
+        "default.\nWithout "
         "--op the call is of the module's first operator.\n\nOf a graph file "
         "(*.og) "
         "it prints the text, as it is or as the passes leave it\n(--passes), "

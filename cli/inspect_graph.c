@@ -43,8 +43,9 @@ static bool size_read(const char *word, sizes *s) {
   const long long number = equals != NULL ? strtoll(equals + 1, &end, 10) : 0;
   if (equals == NULL || equals == word || errno != 0 || end == equals + 1 ||
       *end != '\0' || number < 0) {
-    cli_error("inspect: found '%s', wanted a size of the graph, such as s0=128",
-              word);
+    cli_error(
+        "inspect: found '%s', expected a size of the graph, such as s0=128",
+        word);
     return false;
   }
   s->names[s->count] = cli_format("%.*s", (int)(equals - word), word);

@@ -191,7 +191,7 @@ static double block_run(runner *r, int32_t index, int64_t repeats) {
   return (double)(end - begin);
 }
 
-// How many calls make a block of the wanted length. The first call also pays
+// How many calls make a block of the intended length. The first call also pays
 // for fresh memory, and is not looked at.
 static void case_calibrate(runner *r, int32_t index) {
   case_result *result = &r->b->found->result[index];

@@ -19,7 +19,7 @@ static const cli_option options[] = {
 
 enum { NAME_MAX_LENGTH = 48, DEVICE_NAME_MAX_LENGTH = 31 };
 
-// Words that are no names in C or in Python.
+// Words that cannot be names in C or in Python.
 static bool is_reserved(const char *name) {
   static const char words[] =
       " and as assert async auto await bool break case char class const "
@@ -39,7 +39,7 @@ static bool name_check(const char *name) {
                (isdigit((unsigned char)*c) && c != name);
   if (!is_right) {
     cli_error(
-        "new: the name is '%.60s', wanted up to %d small letters, digits "
+        "new: the name is '%.60s', expected up to %d small letters, digits "
         "and underscores, the first no digit",
         name, NAME_MAX_LENGTH);
     return false;
@@ -143,7 +143,7 @@ static int new_run(const cli_args *args) {
   char *folder = parent != NULL ? cli_format("%s/%s", parent, name)
                                 : cli_format("%s", name);
   int result = CLI_FAILED;
-  // mkdir is what refuses: between a look and a write another could come.
+  // Only mkdir can refuse: another process may write between look and write.
   if (mkdir(folder, 0777) == 0)
     result = is_device ? device_folder_fill(folder, name)
                        : folder_fill(folder, name);

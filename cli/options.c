@@ -198,7 +198,7 @@ bool cli_number_of(const cli_args *args, const char *option, int64_t least,
   const long long number = strtoll(text, &end, 10);
   if (errno != 0 || end == text || *end != '\0' || number < least ||
       number > most) {
-    cli_error("%s: --%s is '%s', wanted a whole number from %lld to %lld",
+    cli_error("%s: --%s is '%s', expected a whole number from %lld to %lld",
               args->command->name, option, text, (long long)least,
               (long long)most);
     return false;
@@ -210,11 +210,12 @@ bool cli_number_of(const cli_args *args, const char *option, int64_t least,
 const char *cli_only_operand(const cli_args *args, const char *what) {
   if (args->operand_count == 1) return args->operands[0];
   if (args->operand_count == 0)
-    cli_error("%s: wanted %s; `opgraft help %s` shows how", args->command->name,
-              what, args->command->name);
+    cli_error("%s: expected %s; `opgraft help %s` shows how",
+              args->command->name, what, args->command->name);
   else
-    cli_error("%s: wanted one %s, found %d: '%s' and '%s'", args->command->name,
-              what, args->operand_count, args->operands[0], args->operands[1]);
+    cli_error("%s: expected one %s, found %d: '%s' and '%s'",
+              args->command->name, what, args->operand_count, args->operands[0],
+              args->operands[1]);
   return NULL;
 }
 

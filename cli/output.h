@@ -25,14 +25,14 @@ typedef enum cli_style {
   CLI_YELLOW,
 } cli_style;
 
-// The escape sequence that begins a style, "" where colour is not wanted:
-// `to` is no terminal, NO_COLOR is set, or TERM is dumb.
+// The escape sequence that begins a style, "" where there is no colour:
+// `to` is not a terminal, NO_COLOR is set, or TERM is dumb.
 const char *cli_paint(FILE *to, cli_style style);
 // "opgraft: ..." on stderr. Returns CLI_FAILED, so that it can be returned.
 int cli_error(const char *format, ...) CLI_PRINTF(1, 2);
 // An error of the library, whose text says all.
 int cli_library_error(const opgraft_error *error);
-// One line on stderr that is no error.
+// One line on stderr that is not an error.
 void cli_note(const char *format, ...) CLI_PRINTF(1, 2);
 
 // A bar on stderr, drawn only on a terminal.

@@ -27,7 +27,7 @@ const char *cli_program_folder(void) {
 
 // --- Headers -----------------------------------------------------------------
 
-// Takes `folder`; gives it back if it holds the headers, else frees it.
+// Takes `folder`; returns it if it holds the headers, else frees it.
 static char *if_headers(char *folder) {
   char *header = cli_format("%s/opgraft/op.h", folder);
   const bool is_there = cli_is_file(header);
@@ -118,7 +118,7 @@ const char *cli_include_folder(void) {
 
 // --- Python ------------------------------------------------------------------
 
-// Takes `path`; gives it back if it can be run, else frees it.
+// Takes `path`; returns it if it can be run, else frees it.
 static char *if_program(char *path) {
   if (cli_is_file(path) && access(path, X_OK) == 0) return path;
   free(path);

@@ -114,8 +114,8 @@ static bool number_of(const cli_args *args, const char *option,
   // Neither a name nor less than nothing: also no NaN, no infinity.
   if (end != text && *end == '\0' && *out_number >= 0 && *out_number < 1e15)
     return true;
-  cli_error("%s: --%s is '%s', wanted a number from 0 on", args->command->name,
-            option, text);
+  cli_error("%s: --%s is '%s', expected a number from 0 on",
+            args->command->name, option, text);
   return false;
 }
 

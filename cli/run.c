@@ -116,7 +116,7 @@ static bool outputs_give(const job *j) {
       return false;
     }
     if (!output_get(j, index, &number, &tensor)) {
-      cli_error("run: output %d is none; nothing can be written to %s",
+      cli_error("run: output %d has no tensor, so nothing can be written to %s",
                 (int)index, path);
       return false;
     }
@@ -335,7 +335,7 @@ static int planned_run(job *j) {
     return CLI_FAILED;
   if (text != NULL && strlen(text) != size) {
     free(text);
-    return cli_error("%s: holds a byte 0, so it is no text", choose);
+    return cli_error("%s: holds a byte 0, expected a text file", choose);
   }
   j->host.rules = text;
   const opgraft_options wanted = {.struct_size = sizeof wanted,

@@ -203,7 +203,7 @@ static char *stream_read(FILE *from, size_t *out_size) {
 
 char *cli_file_read(const char *path, size_t *out_size) {
   if (cli_is_folder(path)) {
-    cli_error("%s: is a folder, wanted a file", path);
+    cli_error("%s: is a folder, expected a file", path);
     return NULL;
   }
   FILE *file = fopen(path, "rbe");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a command writes a file: beside its place, which it takes once it is
-// whole; or straight into what is no file.
+// whole; or straight into a device or pipe.
 //
 // Invariants: nothing but a file, or a name that is free, is ever replaced; a
 // link stays, and what it names is replaced; until the end, what was there
@@ -85,7 +85,7 @@ static bool output_fits(const char *path) {
                       : S_ISSOCK(info.st_mode) ? "a socket"
                                                : NULL;
   if (found == NULL) return true;
-  cli_error("%s: is %s, wanted the name of a file to write", path, found);
+  cli_error("%s: is %s, expected the name of a file to write", path, found);
   return false;
 }
 
@@ -135,7 +135,7 @@ bool cli_target_begin(const char *path, cli_target *out) {
   return false;
 }
 
-// The temporary's bytes into what is no file.
+// Copies the temporary's bytes into a device or pipe.
 static bool bytes_pass(const cli_target *target) {
   enum { BLOCK = 1 << 16 };
   FILE *from = fopen(target->temp, "rbe");

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 // A file that is written whole or not at all, also where a signal ends the
-// program. A link's target is replaced, not the link; what is no file (a
+// program. A link's target is replaced, not the link; other things (a
 // device, a pipe, the program's own output) is written into at the end.
 typedef struct cli_target {
   const char *path;  // as the user gave it

@@ -54,7 +54,7 @@ static int tune_run(const cli_args *args) {
   const char *to = cli_value_of(args, "export");
   const char *from = cli_value_of(args, "import");
   if (args->operand_count > 0)
-    return cli_error("tune: found '%s', wanted options only",
+    return cli_error("tune: found '%s', expected options only",
                      args->operands[0]);
   if ((to != NULL) + (from != NULL) + cli_has(args, "clear") > 1)
     return cli_error("tune: --export, --import and --clear do not go together");

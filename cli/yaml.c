@@ -33,7 +33,7 @@ static bool map_fill(yaml_document_t *document, const yaml_node_t *node,
     const yaml_node_t *key = yaml_document_get_node(document, pair->key);
     const int line = (int)key->start_mark.line + 1;
     if (key->type != YAML_SCALAR_NODE) {
-      cli_error("%s:%d: a key is a list or a map, wanted a word", path, line);
+      cli_error("%s:%d: a key is a list or a map, expected a word", path, line);
       return false;
     }
     const char *name = (const char *)key->data.scalar.value;
@@ -108,7 +108,7 @@ cli_node *cli_yaml_read(const char *path) {
               parser.problem != NULL ? parser.problem : "unreadable");
   } else {
     if (yaml_document_get_root_node(&document) == NULL)
-      cli_error("%s:1: is empty, wanted the specification of an operator",
+      cli_error("%s:1: is empty, expected the specification of an operator",
                 path);
     else
       root = node_from(&document, 1, path, 0);

@@ -80,7 +80,7 @@ target_link_libraries(og_core PUBLIC opgraft_headers ${opgraft_kernel_libraries}
 
 # What an embedder links, one of the two: libopgraft has the core,
 # libopgraft_graph the core and the engine. They export opgraft_* and nothing
-# else; the engine's calls into the core are no interface, so it has its own.
+# else; the engine's calls into the core are not an interface, so it has its own.
 function(opgraft_add_shared target name)
   add_library(${target} SHARED ${ARGN})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})

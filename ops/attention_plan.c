@@ -131,7 +131,7 @@ static void indptr_write(const og_tensor *t, uint64_t seed, int32_t most) {
   }
 }
 
-// A batch whose plan fits: `size` is what plan_max says of any such batch.
+// A batch whose plan fits: `size` is the plan_max of any such batch.
 static og_status plan_sample(const og_sample_call *call) {
   enum { B1 };
   og_attention_problem p = problem_read(call->attr);

@@ -52,8 +52,12 @@ static og_status act_read(const og_call *call, og_act *out_act) {
       out_act->kind = acts[i].kind;
       return OG_OK;
     }
-  return og_fail(call, OG_INVALID,
-                 "activation is none of silu, gelu, gelu_tanh, swigluoai");
+  char text[128];
+  snprintf(text, sizeof text,
+           "activation is \"%.40s\", expected silu, gelu, gelu_tanh or "
+           "swigluoai",
+           name);
+  return og_fail(call, OG_INVALID, text);
 }
 
 // Counting sort of the pairs by expert.

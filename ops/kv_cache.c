@@ -64,7 +64,7 @@ static og_status bad_entry(const og_call *call, const char *name, int64_t i,
                            int64_t found, int64_t limit) {
   char text[192];
   snprintf(text, sizeof text,
-           "%s[%" PRId64 "] is %" PRId64 ", wanted 0 to %" PRId64, name, i,
+           "%s[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, name, i,
            found, limit - 1);
   return og_fail(call, OG_INVALID, text);
 }

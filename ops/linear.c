@@ -3,6 +3,7 @@
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include <opgraft/op.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -25,8 +26,12 @@ static og_status act_read(const og_call *call, const og_attr *attr,
       *out_act = acts[i].act;
       return OG_OK;
     }
-  return og_fail(call, OG_INVALID,
-                 "activation is none of none, silu, gelu, gelu_tanh, relu");
+  char text[128];
+  snprintf(text, sizeof text,
+           "activation is \"%.40s\", expected none, silu, gelu, gelu_tanh or "
+           "relu",
+           attr->s);
+  return og_fail(call, OG_INVALID, text);
 }
 
 // --- Packed weights

@@ -78,7 +78,7 @@ static og_status segment_packbits(const og_call *call) {
     if (from[i] < least || from[i] > call->dim[N]) {
       char text[160];
       snprintf(text, sizeof text,
-               "input_indptr[%" PRId64 "] is %" PRId32 ", wanted %" PRId32
+               "input_indptr[%" PRId64 "] is %" PRId32 ", expected %" PRId32
                " (the entry before it) to %" PRId64 " (the input's size)",
                i, from[i], least, call->dim[N]);
       return og_fail(call, OG_INVALID, text);

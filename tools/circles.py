@@ -315,7 +315,7 @@ def double_declarations(units: dict[str, Unit],
         for header, names in unit.declares.items():
             for name in names & owner.keys():
                 places[name].add(header)
-    return [f"{name}: declared in {' and '.join(sorted(headers))}; wanted one "
+    return [f"{name}: declared in {' and '.join(sorted(headers))}; expected one "
             "header" for name, headers in sorted(places.items())
             if len(headers) > 1]
 

@@ -102,7 +102,7 @@ def main() -> None:
         "Written by `tools/coverage.py`: the models of "
         "tests/python/graph/models.py, small, in training and inference. "
         "Nodes do not count views. The native share is that of nodes that are "
-        "no contractions; native ones include those that ATen's kernels ran "
+        "not contractions; native ones include those that ATen's kernels ran "
         "on the plan's memory.",
         "",
         "| model | nodes | contractions | native | by ATen's kernels "

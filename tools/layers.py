@@ -26,7 +26,7 @@ UNKNOWN = {"kernel": (re.compile(r"\bog_(?:sample_|infer_)?call\b"),
 GRAINS = "base/grain.h"
 # What the program includes of hosts: their names.
 HOSTS = "hosts/hosts.def"
-# Parallel loops, whose third argument is the grain; 1 and 2 are no limits.
+# Parallel loops, whose third argument is the grain; 1 and 2 do not limit.
 LOOP = re.compile(r"\bog_(?:run_parallel|parallel_tasks|parallel_for|"
                   r"env_parallel|team_run)\(")
 LIMIT = re.compile(r"\b(?:[3-9]|\d{2,})\b")
@@ -66,7 +66,7 @@ def height(name: str) -> int:
 def check_src(path: pathlib.Path) -> list[str]:
     own = path.relative_to(ROOT / "src").parts[0]
     if own not in LAYERS:
-        return [f"{path.relative_to(ROOT)}: src/{own} is no layer"]
+        return [f"{path.relative_to(ROOT)}: src/{own} is not a layer"]
     problems = []
     for number, mark, name in includes(path):
         if mark == "<" or PUBLIC.match(name):

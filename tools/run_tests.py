@@ -378,7 +378,8 @@ class Stages:
         its own environment, .venv-NAME, over the sources of the package."""
         folder = ROOT / "tests/conformance"
         own = [folder / f"test_{path.stem}.py"
-               for path in sorted((ROOT / "requirements").glob("*.txt"))]
+               for path in sorted((ROOT / "requirements").glob("*.txt"))
+               if path.stem != "docs"]  # the site's, not a host's
         self.pytest_batches(
             {"hosts": sorted(set(folder.glob("test_*.py")) - set(own))}, ["-s"])
         for tests in own:
@@ -396,7 +397,7 @@ class Stages:
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,
         the C tests and samples of ATen's operators under each but the last,
-        which is what every other stage runs with."""
+        which every other stage runs with."""
         counts = {}
         for name in machine_sets()[:-1 if self.args.smoke else None]:
             os.environ["OPGRAFT_ISA"] = name
@@ -498,6 +499,7 @@ class Stages:
             "circles": [sys.executable, "tools/circles.py"],
             "callers": [sys.executable, "tools/callers.py"],
             "probes": [sys.executable, "tools/probe_docs.py", "--check"],
+            "messages": [sys.executable, "tools/messages.py", "--check"],
             "measure": [sys.executable, "tools/measure.py"],
             "spelling": [str(tools / "codespell"), "--ignore-words",
                          "tools/spelling.txt", *text_files],

@@ -86,7 +86,7 @@ __attribute__((target("avx512f,avx512bf16"))) static int64_t dot_bf16(
 typedef uint64_t line __attribute__((vector_size(64), aligned(8), may_alias));
 
 // Reads `bytes` bytes in so many streams, each a multiple of READ_STEP: what
-// the hardware asks for ahead in one stream ends at its page.
+// the hardware prefetches in one stream ends at its page.
 enum { READ_STEP = 256 };
 #define READ(STREAMS)                                                       \
   EACH_ISA static int64_t read_##STREAMS(const char *data, int64_t bytes) { \

@@ -13,7 +13,7 @@ static bool field_read(const spec *s, const cli_node *map, spec_field field,
   const cli_node *node = cli_node_get(map, name);
   if (node == NULL) return true;
   if (node->kind != CLI_STRING) {
-    spec_error(s, node->line, "%s is a %s, wanted text", name,
+    spec_error(s, node->line, "%s is a %s, expected text", name,
                node->kind == CLI_LIST ? "list" : "map");
     return false;
   }
@@ -42,7 +42,7 @@ static bool flags_read(const spec *s, const cli_node *map, spec_op *op) {
   const cli_node *list = cli_node_get(map, "flags");
   if (list != NULL && list->kind != CLI_LIST)
     return spec_error(s, list->line,
-                      "flags is no list, wanted [deterministic, "
+                      "flags is not a list, expected [deterministic, "
                       "...]") == CLI_OK;
   for (const cli_node *n = list ? list->first : NULL; n != NULL; n = n->next) {
     uint32_t found = 0;
@@ -51,7 +51,7 @@ static bool flags_read(const spec *s, const cli_node *map, spec_op *op) {
         found = flags[i].flag;
     if (found == 0)
       return spec_error(s, n->line,
-                        "the flag '%s' is unknown, wanted deterministic, "
+                        "the flag '%s' is unknown, expected deterministic, "
                         "random, side_effect, capture_same_shape, "
                         "capture_never or batch_loop",
                         n->text != NULL ? n->text : "[...]") == CLI_OK;
@@ -74,7 +74,8 @@ static bool device_read(const spec *s, const cli_node *node,
       *out_device = devices[i].device;
       return true;
     }
-  spec_error(s, node->line, "the device is '%s', wanted cpu, cuda, rocm or ext",
+  spec_error(s, node->line,
+             "the device is '%s', expected cpu, cuda, rocm or ext",
              node->text != NULL ? node->text : "[...]");
   return false;
 }
@@ -89,7 +90,7 @@ static bool kernel_read(const spec *s, const cli_node *node, spec_op *op) {
   }
   if (node->kind != CLI_MAP) {
     spec_error(s, node->line,
-               "a kernel is a list, wanted its types, as in f32, "
+               "a kernel is a list, expected its types, as in f32, "
                "or {dtypes: f32, isa: avx2}");
     return false;
   }
@@ -113,13 +114,13 @@ bool spec_own_read(const spec *s, const cli_node *node, spec_op *op) {
     if (!field_read(s, node, (spec_field)i, op)) return false;
   if (op->text[SPEC_schema] == NULL) {
     spec_error(s, node->line,
-               "an operator without a schema; wanted schema: "
+               "an operator without a schema; expected schema: "
                "\"f(Tensor x) -> Tensor\", or op_name: f");
     return false;
   }
   const cli_node *kernels = cli_node_get(node, "kernels");
   if (kernels != NULL && kernels->kind != CLI_LIST) {
-    spec_error(s, kernels->line, "kernels is no list, wanted [f32, ...]");
+    spec_error(s, kernels->line, "kernels is not a list, expected [f32, ...]");
     return false;
   }
   for (const cli_node *n = kernels ? kernels->first : NULL; n; n = n->next)

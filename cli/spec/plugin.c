@@ -75,7 +75,7 @@ static bool name_read(const spec *s, const cli_node *node, const char **out) {
     return true;
   }
   spec_error(s, name != NULL ? name->line : node->line,
-             "the name is '%s', wanted letters, digits and underscores",
+             "the name is '%s', expected letters, digits and underscores",
              name != NULL && name->text != NULL ? name->text : "");
   return false;
 }
@@ -94,7 +94,7 @@ static bool presence_read(const spec *s, const cli_node *node,
     *out = DYNAMIC;
   else
     return spec_error(s, type->line,
-                      "param_type is '%s', wanted required, "
+                      "param_type is '%s', expected required, "
                       "optional or dynamic",
                       text) == CLI_OK;
   return true;
@@ -104,7 +104,7 @@ static bool type_add(const spec *s, const cli_node *node, tensor_desc *t) {
   const char *type = node->text != NULL ? plugin_type(node->text) : NULL;
   if (type == NULL)
     return spec_error(s, node->line,
-                      "%s: the dtype is '%s', wanted float16, "
+                      "%s: the dtype is '%s', expected float16, "
                       "float, bfloat16, int32, int64, bool, ...",
                       t->name,
                       node->text != NULL ? node->text : "[...]") == CLI_OK;
@@ -120,7 +120,7 @@ static bool tensor_read(const spec *s, const cli_node *node, tensor_desc *t) {
                                      "type", "format",     NULL};
   if (node->kind != CLI_MAP)
     return spec_error(s, node->line,
-                      "a tensor is no map, wanted name: x, "
+                      "a tensor is not a map, expected name: x, "
                       "dtype: [float16, float]") == CLI_OK;
   *t = (tensor_desc){.line = node->line, .format = "ND", .same_as = -1};
   if (!spec_keys_check(s, node, keys) || !name_read(s, node, &t->name) ||
@@ -130,7 +130,7 @@ static bool tensor_read(const spec *s, const cli_node *node, tensor_desc *t) {
   if (types == NULL) types = cli_node_get(node, "type");
   if (types == NULL || (types->kind == CLI_LIST && types->first == NULL))
     return spec_error(s, node->line,
-                      "%s: has no dtype, wanted dtype: "
+                      "%s: has no dtype, expected dtype: "
                       "[float16, float]",
                       t->name) == CLI_OK;
   if (types->kind != CLI_LIST && !type_add(s, types, t)) return false;
@@ -148,9 +148,10 @@ static bool tensors_read(const spec *s, const cli_node *map, const char *key,
   *out_count = 0;
   if (list == NULL) return true;
   if (list->kind != CLI_LIST)
-    return spec_error(s, list->line, "%s is no list", key) == CLI_OK;
+    return spec_error(s, list->line, "%s is not a list, expected one", key) ==
+           CLI_OK;
   if (list->count > TENSORS_MAX)
-    return spec_error(s, list->line, "%s has %d entries, wanted at most %d",
+    return spec_error(s, list->line, "%s has %d entries, expected at most %d",
                       key, (int)list->count, TENSORS_MAX) == CLI_OK;
   for (const cli_node *n = list->first; n != NULL; n = n->next)
     if (!tensor_read(s, n, &tensors[(*out_count)++])) return false;
@@ -186,7 +187,7 @@ static char *value_plain(const char *type, const char *text, size_t length) {
   return out;
 }
 
-// Takes `list`, gives it back with one more value; frees both on failure.
+// Takes `list`, returns it with one more value; frees both on failure.
 static char *list_append(char *list, char *value) {
   if (list == NULL || value == NULL) {
     free(list);
@@ -238,7 +239,7 @@ static bool value_read(const spec *s, const cli_node *node, attr_desc *a) {
     a->value = value_plain(a->type, value->text, strlen(value->text));
   if (a->value != NULL) return true;
   return spec_error(s, value->line,
-                    "%s: the default is '%s', wanted a value of "
+                    "%s: the default is '%s', expected a value of "
                     "type %s",
                     a->name, value->text != NULL ? value->text : "[...]",
                     a->type) == CLI_OK;
@@ -250,7 +251,7 @@ static bool attr_read(const spec *s, const cli_node *node, attr_desc *a) {
   presence p;
   if (node->kind != CLI_MAP)
     return spec_error(s, node->line,
-                      "an attribute is no map, wanted name: eps, "
+                      "an attribute is not a map, expected name: eps, "
                       "dtype: float") == CLI_OK;
   if (!spec_keys_check(s, node, keys) || !name_read(s, node, &a->name) ||
       !presence_read(s, node, REQUIRED, &p))
@@ -262,7 +263,7 @@ static bool attr_read(const spec *s, const cli_node *node, attr_desc *a) {
   a->is_optional = p == OPTIONAL;
   if (a->type == NULL)
     return spec_error(s, type != NULL ? type->line : node->line,
-                      "%s: the dtype is '%s', wanted int, float, bool, str, "
+                      "%s: the dtype is '%s', expected int, float, bool, str, "
                       "dtype, or list_int, list_float, list_bool, list_str",
                       a->name,
                       type != NULL && type->text != NULL ? type->text : "") ==
@@ -274,10 +275,11 @@ static bool attrs_read(plugin *p, const cli_node *map) {
   const cli_node *list = cli_node_get(map, "attr_desc");
   if (list == NULL) return true;
   if (list->kind != CLI_LIST)
-    return spec_error(p->s, list->line, "attr_desc is no list") == CLI_OK;
+    return spec_error(p->s, list->line,
+                      "attr_desc is not a list, expected one") == CLI_OK;
   if (list->count > ATTRS_MAX)
     return spec_error(p->s, list->line,
-                      "attr_desc has %d entries, wanted at most %d",
+                      "attr_desc has %d entries, expected at most %d",
                       (int)list->count, ATTRS_MAX) == CLI_OK;
   for (const cli_node *n = list->first; n != NULL; n = n->next)
     if (!attr_read(p->s, n, &p->attr[p->attr_count++])) return false;

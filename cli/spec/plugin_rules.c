@@ -287,7 +287,7 @@ static char *name_make(const plugin *p, const cli_node *node) {
   if (spec_is_identifier(snake)) return snake;
   free(snake);
   spec_error(p->s, name->line,
-             "%s is '%s', wanted letters, digits and "
+             "%s is '%s', expected letters, digits and "
              "underscores",
              name->key, name->text != NULL ? name->text : "[...]");
   return NULL;

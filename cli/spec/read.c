@@ -14,7 +14,7 @@
 static bool op_read(spec *s, const cli_node *node) {
   if (node->kind != CLI_MAP) {
     spec_error(s, node->line,
-               "an operator is no map, wanted schema: ... or "
+               "an operator is not a map, expected schema: ... or "
                "op_name: ...");
     return false;
   }
@@ -52,7 +52,7 @@ static bool module_name_read(spec *s, const cli_node *root) {
     is_right = is_right && (isalnum((unsigned char)*c) || *c == '_');
   if (!is_right) {
     spec_error(s, node->line,
-               "the module is '%s', wanted up to 63 letters, "
+               "the module is '%s', expected up to 63 letters, "
                "digits and underscores",
                node->text != NULL ? node->text : "[...]");
     return false;
@@ -74,7 +74,7 @@ static bool root_read(spec *s, const cli_node *root) {
   if (!module_name_read(s, root->kind == CLI_MAP ? root : NULL)) return false;
   if (list->kind != CLI_LIST || list->first == NULL) {
     spec_error(s, list->line,
-               "no operators; wanted a list of maps with schema "
+               "no operators; expected a list of maps with schema "
                "or op_name");
     return false;
   }

@@ -4,7 +4,7 @@
 //
 // One file is the whole operator: PyTorch's eager mode, autograd, vmap,
 // torch.compile and torch.export follow from the declarations at the end. All
-// three kernels are products of matrices, so one product is what is fast here.
+// three kernels are products of matrices, so one product makes all three fast.
 // Source: packed panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include <opgraft/op.h>

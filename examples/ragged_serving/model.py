@@ -37,7 +37,7 @@ class Step:
     tokens: Tensor  # [rows] int64
     positions: Tensor  # [rows] int64, each token's place in its request
     slots: Tensor  # [rows] int64, each token's place in the cache
-    last_rows: Tensor  # [requests] int64, the row whose logits are wanted
+    last_rows: Tensor  # [requests] int64, the row whose logits are needed
     plan: Tensor  # uint8, from ops.plan_attention
     pages: Tensor  # int32, the pages of all requests, in order
 

@@ -3,7 +3,7 @@
 // of a host is included here. tests/conformance/abi_jax.cpp compares each
 // offset with the wheel's own header.
 //
-// Invariant: what is read is what version 0.1 has, which every jaxlib since
+// Invariant: only fields of version 0.1 are read, which every jaxlib since
 // 0.8.1 accepts; a later minor only appends.
 
 #ifndef OG_HOSTS_JAX_ABI_H

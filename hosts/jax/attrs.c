@@ -53,7 +53,7 @@ static void *room_take(og_jax_room *room, size_t count, size_t size) {
   return room->bytes + begin;
 }
 
-// A number of any type that is exact in `out`. 0: it is none.
+// A number of any type that is exact in `out`. 0: it is not one.
 static int int_get(int32_t type, const void *value, int64_t *out) {
   switch (type) {
     case 1:

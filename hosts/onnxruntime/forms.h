@@ -14,7 +14,7 @@
 enum { OG_ORT_FORMS_MAX = 64 };  // custom operators of one operator
 
 typedef struct og_ort_op {
-  ort_custom_op custom;  // first: it is what ONNX Runtime hands back
+  ort_custom_op custom;  // first: ONNX Runtime passes its address
   const og_own_op *op;
   ort_api api;
   int input_types[OPGRAFT_ARG_MAX];

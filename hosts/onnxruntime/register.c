@@ -3,7 +3,7 @@
 // register_custom_ops_library.
 //
 // Invariant: a registration lives until the file is unmapped, for sessions hold
-// its operators; there is one for each table that ONNX Runtime hands out.
+// its operators; there is one for each table that ONNX Runtime passes.
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a host that hands over dense buffers and wants results in memory
+// One call of a host that passes dense buffers and takes results in memory
 // of its own, arguments that the operator writes included: their new values are
 // results, and the host's arguments stay as they are.
 //

@@ -35,14 +35,14 @@ OPGRAFT_API void opgraft_builder_destroy(opgraft_builder *builder);
 
 // --- What nodes stand for ----------------------------------------------------
 
-// For a node that is no operator: an input, a constant, arithmetic on sizes.
-// Each node is set once.
+// For a node that is not an operator: an input, a constant, arithmetic on
+// sizes. Each node is set once.
 OPGRAFT_API og_status opgraft_builder_set(opgraft_builder *builder,
                                           int32_t node,
                                           const opgraft_arg *stands_for,
                                           opgraft_error *error);
 // `node` stands for an item of what `list` stands for. OG_UNSUPPORTED where
-// that is no list, or has no such item.
+// that is not a list, or has no such item.
 OPGRAFT_API og_status opgraft_builder_set_item(opgraft_builder *builder,
                                                int32_t node, int32_t list,
                                                int64_t index,

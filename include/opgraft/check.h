@@ -205,8 +205,8 @@ typedef struct opgraft_reference_array {
   double *data;
 } opgraft_reference_array;
 
-// A call whose results are wanted. The arguments are dense and row-major, as a
-// kernel gets them.
+// A call whose results the reference computes. The arguments are dense and
+// row-major, as a kernel gets them.
 typedef struct opgraft_reference_call {
   uint32_t struct_size;
   int32_t out_max;
@@ -253,7 +253,7 @@ typedef struct opgraft_check_options {
 } opgraft_check_options;
 
 // Checks every operator of the module. A child ignores SIGINT, so that a
-// keyboard's interrupt of the whole process group is no finding; on Linux it
+// keyboard's interrupt of the whole process group is not a finding; on Linux it
 // ends with the thread that asked. *out_findings (may be NULL) is the
 // number of findings, notes not counted. Fails only where check itself could
 // not work: OG_INVALID, OG_MEMORY, OG_UNSUPPORTED, OG_IO.

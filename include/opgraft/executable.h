@@ -45,8 +45,8 @@ typedef struct opgraft_node_call {
   // memory that later steps overwrite. Never set where it writes an operand.
   int32_t may_keep;
   int32_t reserved;
-  // NULL, or by result: where `run` leaves the owner of memory that it hands
-  // over. It does so for each result r whose out[r] is not empty and has no
+  // NULL, or by result: where `run` leaves the owner of memory that it
+  // donates. It does so for each result r whose out[r] is not empty and has no
   // data, and sets that to memory of out[r]'s shape and strides.
   void **given;
   void *stream;  // as og_call.stream
@@ -56,10 +56,10 @@ typedef struct opgraft_node_call {
 enum {
   // `run` may be called on any thread, beside other nodes.
   OPGRAFT_NODE_ANY_THREAD = 1u,
-  // Its results come in memory of their own, which `run` can hand over where an
+  // Its results come in memory of their own, which `run` can donate where an
   // output is to live there (opgraft_node_call.given).
   OPGRAFT_NODE_GIVES = 2u,
-  // The way to it costs more than a kernel: the engine lets it go where a
+  // The way to it costs more than a kernel: the engine drops it where a
   // kernel of its own takes the node.
   OPGRAFT_NODE_SLOW = 4u,
 };
@@ -68,7 +68,7 @@ enum {
 // wrong result can tell which part of the engine makes it (opgraft run
 // --bisect).
 enum {
-  // Every value that is no view has memory of its own.
+  // Every value that is not a view has memory of its own.
   OPGRAFT_HOST_UNSHARED = 1u,
   // Lanes wherever the graph allows them, from the first call on, whether they
   // pay or not: the clock decides nothing.
@@ -180,7 +180,7 @@ typedef struct opgraft_output {
 
 // Where a storage's memory comes from.
 typedef struct opgraft_given {
-  // What a step of the host hands over in place of it, the whole; or NULL.
+  // The tensor that a step of the host donates in its place; or NULL.
   const og_tensor *tensor;
   void *owner;      // of that: the caller's to release, after an error too
   int32_t is_late;  // 1: host.hold makes it during the call
@@ -225,7 +225,7 @@ OPGRAFT_API og_status opgraft_executable_begin(opgraft_executable *executable,
 OPGRAFT_API og_status opgraft_call_run(opgraft_call *call,
                                        void *const *storage_data,
                                        opgraft_error *error);
-// Gives the instance back; also after an error of opgraft_call_run.
+// Releases the instance; also after an error of opgraft_call_run.
 OPGRAFT_API void opgraft_call_end(opgraft_call *call);
 
 // Plans the given sizes beforehand ("gears"): each symbol of the graph once,

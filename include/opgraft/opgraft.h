@@ -25,8 +25,8 @@ extern "C" {
 
 #define OPGRAFT_API OG_EXPORT
 
-// What went wrong: found, wanted, where, and what to do. `begin` and `end` are
-// byte offsets into the declaration string that the text is about, else -1.
+// What went wrong: found, expected, where, and what to do. `begin` and `end`
+// are byte offsets into the declaration string that the text is about, else -1.
 typedef struct opgraft_error {
   og_status code;
   int32_t begin;
@@ -47,7 +47,7 @@ OPGRAFT_API const char *opgraft_status_text(og_status code);
 typedef struct opgraft_module opgraft_module;
 typedef struct opgraft_op opgraft_op;
 
-// Loads a shared object, parses every declaration, and hands out one
+// Loads a shared object, parses every declaration, and returns one
 // reference. The file's bytes are copied first, so that it may be rebuilt in
 // place while it is loaded; a file with the same content as a loaded module
 // gives that module again. Errors name the file, the operator and the
@@ -99,8 +99,8 @@ typedef struct opgraft_made {
   const void *const *derived;
   const char
       *key;  // hashed, for opgraft_module_hash: equal contents, equal key
-  // Called once, after the last reference is gone, by whichever thread gave it
-  // back; NULL: nothing to do.
+  // Called once, after the last reference is gone, by whichever thread
+  // released it; NULL: nothing to do.
   void (*release)(void *owner);
   void *owner;
   // By operator: how its kernel is made ready for a plan. NULL, or an entry
@@ -115,7 +115,7 @@ OPGRAFT_API og_status opgraft_module_make(const opgraft_made *made,
                                           opgraft_error *error);
 OPGRAFT_API void opgraft_module_retain(opgraft_module *module);
 OPGRAFT_API void opgraft_module_release(opgraft_module *module);
-// Gives back the caller's reference if it is the last one, else OG_BUSY.
+// Releases the caller's reference if it is the last one, else OG_BUSY.
 OPGRAFT_API og_status opgraft_module_unload(opgraft_module *module,
                                             opgraft_error *error);
 OPGRAFT_API const char *opgraft_module_name(const opgraft_module *module);

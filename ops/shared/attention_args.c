@@ -20,7 +20,7 @@ static og_status word_read(const og_call *call, const char *name,
       return OG_OK;
     }
   int used =
-      snprintf(text, sizeof text, "%s is \"%.40s\", wanted", name, attr->s);
+      snprintf(text, sizeof text, "%s is \"%.40s\", expected", name, attr->s);
   for (int32_t i = 0; i < count && used < (int)sizeof text; ++i)
     used += snprintf(text + used, sizeof text - (size_t)used, "%s \"%s\"",
                      i > 0 ? " or" : "", words[i]);

@@ -142,7 +142,7 @@ def _by_torch(m: Module, report: Report, seed: int, limit: float) -> None:
 
     for d in m._descriptions.values():
         if any(f.operator == d.name for f in report.faults):
-            continue  # what follows from a fault is no news
+            continue  # follows from a fault that is reported
         checker = Checker(m, d)
         checker.run(seed, time.monotonic() + limit)
         report.tried[d.name] += f", {checker.count} calls in PyTorch"

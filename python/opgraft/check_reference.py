@@ -39,7 +39,7 @@ def load_file(path: pathlib.Path) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"opgraft: check: {path}: is no Python file")
+        raise SystemExit(f"opgraft: check: {path}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

@@ -39,8 +39,8 @@ OPCHECK = ("test_schema", "test_autograd_registration", "test_faketensor",
 DRAWS, REDRAWN = 8, 1000
 COMPILED = 3  # calls of an operator that are compiled, the first by Inductor
 # Calls of an operator that opcheck traces: every size in two combinations of
-# types. Values in each type are what the comparison of roads and the core's own
-# verifier look at.
+# types. The comparison of roads and the core's own verifier look at values in
+# each type.
 OPCHECKED = 2 * len(SIZES)
 TYPES = {(2, 32): torch.float32, (2, 64): torch.float64,
          (2, 16): torch.float16, (4, 16): torch.bfloat16,

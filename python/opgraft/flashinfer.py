@@ -53,7 +53,7 @@ def _scale_of(value: Any, where: str, name: str) -> float:
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
             raise NotImplementedError(
-                f"{where}: {name} has {value.numel()} values, wanted one"
+                f"{where}: {name} has {value.numel()} values, expected one"
             )
         return float(value)
     return float(value)
@@ -62,7 +62,7 @@ def _scale_of(value: Any, where: str, name: str) -> float:
 def _layout(kv_layout: str) -> bool:
     """Whether heads stand before tokens."""
     if kv_layout not in ("NHD", "HND"):
-        raise ValueError(f'kv_layout is "{kv_layout}", wanted "NHD" or "HND"')
+        raise ValueError(f'kv_layout is "{kv_layout}", expected "NHD" or "HND"')
     return kv_layout == "HND"
 
 
@@ -216,6 +216,7 @@ class _Wrapper:
         return (result, log_sum) if return_lse else result
 
     def run_return_lse(self, *args: Any, **kwargs: Any) -> Any:
+        """`run` with `return_lse=True`."""
         return self.run(*args, return_lse=True, **kwargs)
 
     def _cache_pair(self, cache: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -281,6 +282,11 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
         max_token_per_sequence: Any = None,
         max_sequence_kv: Any = None,
     ) -> None:
+        """Balances a batch over workers; calls of `run` reuse it.
+
+        `qo_indptr` and `kv_indptr`, int32 [requests + 1], are the offsets of
+        the requests in the rows of queries and of keys.
+        """
         _refuse(
             type(self).__name__ + ".plan",
             prefix_len_ptr=prefix_len_ptr,
@@ -330,6 +336,12 @@ class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
         enable_pdl: bool | None = None,
         window_left: int | None = None,
     ) -> Any:
+        """Attention of the planned batch.
+
+        `q` is [tokens, query heads, head_dim_qk], `k` and `v` [tokens, KV
+        heads, head_dim]. Returns [tokens, query heads, head_dim_vo]; with
+        `return_lse` also the log2 of the sums, f32 [tokens, query heads].
+        """
         _refuse_variants(type(self).__name__ + ".run", args)
         if self._heads_first:
             k, v = k.transpose(0, 1), v.transpose(0, 1)
@@ -368,6 +380,12 @@ class _PagedWrapper(_Wrapper):
         window_left: int | None = None,
         sinks: torch.Tensor | None = None,
     ) -> Any:
+        """Attention of the planned batch, keys and values in pages.
+
+        `q` is [tokens, query heads, head_dim_qk]; `paged_kv_cache` is one
+        tensor of keys and values or a pair, in the layout that the
+        constructor got. Returns as the ragged wrapper does.
+        """
         where = type(self).__name__ + ".run"
         _refuse(where, sinks=None if sinks is None else True)
         _refuse_variants(where, args)
@@ -439,6 +457,12 @@ class BatchPrefillWithPagedKVCacheWrapper(_PagedWrapper):
         fixed_split_size: int | None = None,
         disable_split_kv: bool = False,
     ) -> None:
+        """Balances a batch over workers; calls of `run` reuse it.
+
+        `paged_kv_indices` lists the pages of all requests, cut by
+        `paged_kv_indptr`, int32 [requests + 1]; the last page of request i
+        holds `paged_kv_last_page_len[i]` tokens.
+        """
         _refuse(
             type(self).__name__ + ".plan",
             prefix_len_ptr=prefix_len_ptr,
@@ -527,6 +551,12 @@ class BatchDecodeWithPagedKVCacheWrapper(_PagedWrapper):
         fixed_split_size: int | None = None,
         disable_split_kv: bool = False,
     ) -> None:
+        """Balances a batch over workers; calls of `run` reuse it.
+
+        `indices` lists the pages of all requests, cut by `indptr`, int32
+        [requests + 1]; the last page of request i holds `last_page_len[i]`
+        tokens.
+        """
         self._indices = indices.to(torch.int32)
         self._plan_batch(
             indptr,

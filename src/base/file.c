@@ -27,7 +27,7 @@ static og_status descriptor_map(int file, const char *path, og_mapping *out,
   struct stat info;
   if (fstat(file, &info) != 0) return io_error(path, "read", error);
   if (!S_ISREG(info.st_mode))
-    return og_error_set(error, OG_IO, NULL, NULL, "%s: is %s, wanted a file",
+    return og_error_set(error, OG_IO, NULL, NULL, "%s: is %s, expected a file",
                         path, S_ISDIR(info.st_mode) ? "a folder" : "no file");
   out->bytes = "";
   out->size_bytes = (size_t)info.st_size;

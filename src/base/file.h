@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-// A file's bytes, as long as it is mapped. Zeroed is none.
+// A file's bytes, as long as it is mapped. Zeroed: there is none.
 typedef struct og_mapping {
   const char *bytes;  // at least one page aligned; not NULL, also when empty
   size_t size_bytes;

@@ -46,8 +46,8 @@ enum {
   OG_LANES_FORK_NS = 2000,    // what a section costs, until that is measured
 };
 
-// The items that make up `share` of work, where each is `item` of it; one that
-// is no work counts as 1.
+// The items that make up `share` of work, where each is `item` of it; an
+// item without work counts as 1.
 static inline int64_t og_grain(int64_t share, int64_t item) {
   return 1 + share / (item > 0 ? item : 1);
 }

@@ -20,7 +20,7 @@ og_status og_isa_check(opgraft_error *error) {
     if (used >= sizeof names) break;
   }
   return og_error_set(error, OG_INVALID, NULL, NULL,
-                      "the environment's OPGRAFT_ISA is '%.64s', wanted %s; "
+                      "the environment's OPGRAFT_ISA is '%.64s', expected %s; "
                       "unset it to use what the machine has",
                       asked, names);
 }

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 
-// OG_INVALID where OPGRAFT_ISA is no name of isa.def.
+// OG_INVALID where OPGRAFT_ISA is not a name of isa.def.
 og_status og_isa_check(opgraft_error *error);
 
 #endif  // OG_BASE_ISA_CHECK_H

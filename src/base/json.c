@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// Strings end with a quote, so the last byte that is no space says whether
+// Strings end with a quote, so the last byte that is not a space says whether
 // something stands before.
 static void separate(og_text *out) {
   size_t at = out->length;

@@ -2,14 +2,14 @@
 // The process allocator, and arenas.
 //
 // Invariants: an arena block's payload starts 16-byte aligned, and what has
-// been handed out never moves.
+// been allocated never moves.
 
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Allocations that still succeed; -1 is no limit. Written by tests only.
+// Allocations that still succeed; -1: without a limit. Written by tests only.
 static int64_t allocations_left = -1;
 
 static bool may_allocate(void) {

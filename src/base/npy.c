@@ -46,8 +46,8 @@ typedef struct reader {
 static og_status wrong(const reader *in, const char *wanted) {
   const size_t rest = in->length - in->at;
   return og_error_set(in->error, OG_INVALID, NULL, NULL,
-                      "%s: its header has \"%.*s\" where %s is wanted; it is "
-                      "no .npy file that NumPy would write",
+                      "%s: its header has \"%.*s\" where %s is expected; NumPy "
+                      "would not write such a file",
                       in->path, (int)(rest < 24 ? rest : 24), in->text + in->at,
                       wanted);
 }
@@ -90,10 +90,11 @@ static og_status read_descr(reader *in, og_npy *out) {
     in->at += length;
     return need(in, "'");
   }
-  return og_error_set(in->error, OG_DTYPE, NULL, NULL,
-                      "%s: a tensor cannot have NumPy's type \"%.*s\"; wanted "
-                      "a float, integer, bool or complex type, or V2 for bf16",
-                      in->path, (int)(length < 24 ? length : 24), name);
+  return og_error_set(
+      in->error, OG_DTYPE, NULL, NULL,
+      "%s: a tensor cannot have NumPy's type \"%.*s\"; expected "
+      "a float, integer, bool or complex type, or V2 for bf16",
+      in->path, (int)(length < 24 ? length : 24), name);
 }
 
 static og_status read_size(reader *in, int64_t *out) {
@@ -153,7 +154,7 @@ static og_status sizes_check(const og_npy *npy, size_t size_bytes,
                       path, npy->data_bytes, held, "follow it",
                       held < npy->data_bytes
                           ? "the file was cut short: write it again"
-                          : "wanted one array and nothing else in it");
+                          : "expected one array and nothing else in it");
 }
 
 og_status og_npy_parse(const char *bytes, size_t size_bytes, const char *path,
@@ -168,7 +169,7 @@ og_status og_npy_parse(const char *bytes, size_t size_bytes, const char *path,
   const int version = at[6];
   if (version < 1 || version > 3)
     return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "%s: is a .npy file of version %d, wanted 1, 2 or 3",
+                        "%s: is a .npy file of version %d, expected 1, 2 or 3",
                         path, version);
   const size_t begin = version == 1 ? 10 : 12;
   size_t length = (size_t)at[8] | (size_t)at[9] << 8;

@@ -18,7 +18,7 @@ static bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-// Digits, and what makes them a number that is no integer.
+// Digits, and what makes them a floating-point number.
 static int32_t lex_number(const char *text, int32_t at, og_token *token) {
   bool fits = true;
   token->kind = OG_TOKEN_INT;
@@ -91,7 +91,7 @@ og_status og_reader_init(og_reader *reader, const char *name, const char *field,
       (og_reader){.error = error, .name = name, .field = field, .text = text};
   if (length > 1u << 16)
     return og_read_error(reader, 0, 0,
-                         "the string has %zu bytes, wanted 65536 or fewer",
+                         "the string has %zu bytes, expected 65536 or fewer",
                          length);
   reader->length = (int32_t)length;
   reader->token = lex(text, 0);
@@ -165,9 +165,9 @@ static og_status error_put(const og_reader *reader, int32_t begin, int32_t end,
 og_status og_read_wanted(const og_reader *reader, const char *format, ...) {
   const og_token token = reader->token;
   const int length = og_token_length(token) < 40 ? og_token_length(token) : 40;
-  char found[96] = "found the end of the string, wanted ";
+  char found[96] = "found the end of the string, expected ";
   if (token.kind != OG_TOKEN_END)
-    snprintf(found, sizeof found, "found '%.*s'%s, wanted ", length,
+    snprintf(found, sizeof found, "found '%.*s'%s, expected ", length,
              reader->text + token.begin,
              token.kind == OG_TOKEN_TOO_BIG ? " (more than 64 bits hold)" : "");
   va_list values;

@@ -62,7 +62,7 @@ bool og_reader_at(const og_reader *reader, int32_t mark);
 bool og_reader_take(og_reader *reader, int32_t mark);
 bool og_reader_at_word(const og_reader *reader, const char *word);
 bool og_reader_take_word(og_reader *reader, const char *word);
-// An error unless the mark is there: "found ..., wanted <wanted>".
+// An error unless the mark is there: "found ..., expected `wanted`".
 og_status og_reader_expect(og_reader *reader, int32_t mark, const char *wanted);
 og_status og_reader_expect_end(og_reader *reader, const char *wanted);
 bool og_token_is(const og_reader *reader, og_token token, const char *word);
@@ -71,7 +71,7 @@ static inline int32_t og_token_length(og_token token) {
   return token.end - token.begin;
 }
 
-// OG_INVALID: "op: field: at 12: found ']', wanted <format>".
+// OG_INVALID: "op: field: at 12: found ']', expected <format>".
 og_status og_read_wanted(const og_reader *reader, const char *format, ...)
     OG_PRINTF(2, 3);
 // OG_INVALID at a span: "op: field: at 12: <format>".

@@ -20,7 +20,7 @@ size_t og_copy_known(const void *from, size_t from_bytes, void *to,
 og_status og_copy_sized(const char *name, const void *from, void *to,
                         size_t to_bytes, opgraft_error *error);
 
-// OG_VERSION for a flag that is none of `known`.
+// OG_VERSION for a flag that is not in `known`.
 og_status og_flags_check(const char *name, uint32_t flags, uint32_t known,
                          opgraft_error *error);
 

@@ -34,7 +34,7 @@
 
 enum {
   THREADS_MAX = 1024,
-  SHARE_DIVISOR = 2,  // a share is what is left / threads / SHARE_DIVISOR
+  SHARE_DIVISOR = 2,  // a share is (work left) / threads / SHARE_DIVISOR
   SPIN_ROUNDS = 2000,
   TURN_NS = 1000000,   // less than a scheduler's slice
   BESIDE_NS = 300000,  // on the caller's processor until a worker moves
@@ -319,7 +319,7 @@ int32_t og_team_threads(const og_team *team) { return team->threads; }
 
 static void open_gate(og_team *team) {
   const uint64_t turn = (atomic_load(&team->gate) >> 32) + 1;
-  // Turn 0 is what a worker that has seen nothing has seen.
+  // Turn 0 stands for "has seen no turn yet".
   const uint64_t next = (uint32_t)turn == 0 ? 1 : (uint32_t)turn;
   atomic_store(&team->gate, next << 32 | open_bit);
   if (atomic_load(&team->sleepers) == 0) return;

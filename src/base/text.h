@@ -36,7 +36,7 @@ void og_text_reset(og_text *text);
 // length; 0 where memory was short.
 size_t og_text_give(og_text *text, char *buffer, size_t size);
 
-// The whole of `text` as a decimal number; false if it is none.
+// The whole of `text` as a decimal number; false if it is not one.
 bool og_double_parse(const char *text, size_t length, double *out);
 // A whole decimal integer with an optional minus sign; false otherwise, and
 // where it does not fit.

@@ -200,7 +200,7 @@ static bool pages_begin(uintptr_t begin, uintptr_t end) {
          pages_protect(begin, end);
 }
 
-// Memory of a page table. A range that was given back to the system whole has
+// Memory of a page table. A range that was returned to the system whole has
 // no table, and no entry that could tell; a read makes both.
 enum { TABLE_BYTES = 1 << 21 };
 

@@ -197,7 +197,7 @@ og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
     tensor_print(tensor, found, sizeof found);
     tensor_print(fresh, wanted, sizeof wanted);
     return og_error_set(error, OG_SHAPE, frame->op->decl->name, "out",
-                        "%s: out: result %d is %s here, wanted %s",
+                        "%s: out: result %d is %s here, expected %s",
                         frame->op->decl->name, (int)index, found, wanted);
   }
   OG_TRY(og_frame_check_out(frame, index, tensor, error));

@@ -43,7 +43,7 @@ og_status opgraft_frame_explain(const opgraft_frame *frame, int32_t index,
                         (int)device, (int)kernel->device);
   if (!op->kernel_available[index])
     return og_error_set(out_reason, OG_UNSUPPORTED, decl->name, NULL,
-                        "it wants %s, %s is what may be used here", kernel->isa,
+                        "it needs %s, the best set here is %s", kernel->isa,
                         og_isa_name(og_isa_used()));
   og_frame_types(frame, type_index);
   if (!og_kernel_takes(frame, index, type_index))

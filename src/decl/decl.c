@@ -17,7 +17,7 @@
 #include "decl/parse/schema.h"
 #include "decl/parse/shape.h"
 
-// Fields that the oldest record has; one that ends before is no og_op.
+// Fields that the oldest record has; one that ends before is not an og_op.
 enum { OLDEST_OP_BYTES = offsetof(og_op, infer) };
 
 // The record in our size: what an older module lacks is zero, what a newer one
@@ -30,10 +30,11 @@ static og_status copy_record(og_decl *decl, const og_op *record,
     return og_error_set(error, OG_MEMORY, NULL, NULL,
                         "out of memory while a declaration was read");
   if (op_size < OLDEST_OP_BYTES)
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "an operator's record has %u bytes, wanted %u or more; "
-                        "build the module with <opgraft/op.h>",
-                        (unsigned)op_size, (unsigned)OLDEST_OP_BYTES);
+    return og_error_set(
+        error, OG_VERSION, NULL, NULL,
+        "an operator's record has %u bytes, expected %u or more; "
+        "build the module with <opgraft/op.h>",
+        (unsigned)op_size, (unsigned)OLDEST_OP_BYTES);
   const size_t unknown = og_copy_known(record, op_size, copy, ours);
   if (unknown != 0)
     return og_error_set(error, OG_VERSION, NULL, NULL,

@@ -4,7 +4,7 @@
 // The passes and the plan take each input for storage of its own. A call whose
 // inputs are not is refused before anything is bound to be written.
 //
-// Invariant: nothing is looked at while every input lies where it lay when it
+// Invariant: nothing is looked at while every input is where it was when it
 // was last found apart. Otherwise ranges are sorted, nearly in order from the
 // call before, and only ranges that cross are decided exactly.
 

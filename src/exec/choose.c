@@ -222,7 +222,7 @@ const char *og_choice_refused(og_candidate by) {
     case OG_BY_HOST:
       return "the host has no quick way to it";
     case OG_BY_PACKED:
-      return "its weights are none that stay, or they are too small";
+      return "its weights do not stay constant, or they are too small";
     case OG_BY_EPILOGUE:
       return "it reads no contraction's result";
     default:

@@ -241,7 +241,7 @@ static og_status tensor_check(const opgraft_graph *graph, int32_t index,
   return OG_OK;
 }
 
-// That the inputs are what this plan was made for.
+// Checks that the inputs have this plan's types and sizes.
 static og_status plan_check(const og_plan *plan, const og_tensor *const *in,
                             const int64_t *ints, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
@@ -327,7 +327,7 @@ static og_status arena_lease(og_instance *instance, int32_t index,
   return OG_OK;
 }
 
-// Gives back those of the first `count` arenas.
+// Releases those of the first `count` arenas.
 static void leases_give(const og_instance *instance, int32_t count) {
   for (int32_t a = 0; a < count; ++a) og_lease_give(instance->leases[a]);
 }

@@ -330,7 +330,7 @@ static og_status results_set(og_prep *prep, opgraft_frame *frame) {
   for (int32_t i = 0; i < frame->fresh_count; ++i) {
     og_tensor *out = prep->out[i];
     if (out == NULL)
-      return og_prep_wrong(prep, "a result of a module's operator is none");
+      return og_prep_wrong(prep, "a result of a module's operator is missing");
     OG_TRY(opgraft_frame_set_out(frame, i, out, prep->error));
     frame->fresh[i].data = NULL;
     OG_TRY(og_prep_pointer(prep, &frame->fresh[i].data, out));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a call holds no longer than it must: at a few places between the
-// steps the host lets inputs go that no later step reads, and makes storages
+// steps the host frees inputs that no later step reads, and makes storages
 // that only later ones write. What a training step saved for its backward is
-// let go while the gradients are made, so both never lie there whole.
+// freed while the gradients are made, so both never lie there whole.
 //
 // Invariants: holds stand behind nodes that are in no section, in order; a
-// storage that the host's step hands over (hosted.c) is in no hold.
+// storage that the host's step donates (hosted.c) is in no hold.
 
 #include "exec/hold.h"
 
@@ -13,7 +13,7 @@
 
 enum {
   HOLDS_MAX = 8,          // each takes the host's lock once
-  WORTH_BYTES = 1 << 20,  // that a whole graph lets go, or it has no holds
+  WORTH_BYTES = 1 << 20,  // that a whole graph frees, or it has no holds
 };
 
 // While the holds of an instance are found.

@@ -3,7 +3,7 @@
 //
 // Invariants: what the host is shown stays where it is for the life of the
 // instance; only the data pointers of the tensors change. A result that the
-// host may hand over is the first to lie in its storage, and the whole of it.
+// host may donate is the first in its storage, and the whole of it.
 
 #include "exec/hosted.h"
 
@@ -29,7 +29,7 @@ typedef struct og_hosted {
   og_tensor *const *out;
   const int32_t *update;  // of result r: 1 + the operand it starts as
   og_instance *instance;
-  int32_t *storages;  // of result r: that it may be handed over for, or -1
+  int32_t *storages;  // of result r: the one it may be donated for, or -1
 } og_hosted;
 
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
@@ -74,7 +74,7 @@ static og_status args_resolve(og_prep *prep, const opgraft_arg *args,
 
 // --- The host's nodes --------------------------------------------------------
 
-// From here on the storage is the memory that was handed over.
+// From here on the storage is the donated memory.
 static void given_take(og_hosted *hosted, int32_t r) {
   const int32_t storage = hosted->storages[r];
   if (storage < 0 || hosted->call.given[r] == NULL) return;
@@ -262,10 +262,11 @@ og_status og_prepare_foreign(og_prep *prep) {
   if (node->origin->module_op != NULL) return og_prepare_module(prep);
   OG_TRY(og_prepare_hosted(prep, true, &is_taken));
   if (is_taken) return OG_OK;
-  return og_error_set(prep->error, OG_UNSUPPORTED, node->origin->name, NULL,
-                      "%s%s needs a host that runs it: %s", node->origin->name,
-                      og_node_source(node, &(og_source){{0}}),
-                      node->origin->reason
-                          ? node->origin->reason
-                          : "it is no operator of the engine or of a module");
+  return og_error_set(
+      prep->error, OG_UNSUPPORTED, node->origin->name, NULL,
+      "%s%s needs a host that runs it: %s", node->origin->name,
+      og_node_source(node, &(og_source){{0}}),
+      node->origin->reason
+          ? node->origin->reason
+          : "neither the engine nor a module has this operator");
 }

@@ -6,7 +6,7 @@
 
 #include "exec/step/exec.h"
 
-// Under the mutex: a new entry's replays are timed, if lanes are wanted.
+// Under the mutex: a new entry's replays are timed, if lanes are enabled.
 void og_lane_trial_begin(og_plan_entry *entry);
 // A replay of an entry that is tried.
 og_status og_lane_trial_run(const og_instance *instance, const og_run *run);

@@ -19,7 +19,7 @@ enum {
   OG_RACE_ROUNDS_MOST = 60,  // where times are not steady
   OG_RACE_ROUNDS_LEAST = 3,  // before one drops out
   OG_RACE_BEHIND = 8,        // an eighth slower drops out
-  OG_RACE_TIE = 32,          // a 32nd faster is no win over an earlier one
+  OG_RACE_TIE = 32,          // a lead of a 32nd or less is a tie
 };
 
 typedef struct og_racer {

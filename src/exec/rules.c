@@ -75,7 +75,7 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
   if (colon == NULL) {
     if (*trimmed(line, end) == '\0') return OG_OK;
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "rules, line %d: found \"%.40s\", wanted \"operator: "
+                        "rules, line %d: found \"%.40s\", expected \"operator: "
                         "plain\", fast, packed, epilogue or host",
                         (int)number, trimmed(line, end));
   }
@@ -85,15 +85,17 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
   og_rule *rule = &rules->rules[rules->count];
   rule->nodes = nodes;
   if (!og_candidate_find(word, &rule->by))
-    return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "rules, line %d: found \"%.40s\" behind \":\", wanted "
-                        "plain, fast, packed, epilogue or host",
-                        (int)number, word);
+    return og_error_set(
+        error, OG_INVALID, NULL, NULL,
+        "rules, line %d: found \"%.40s\" behind \":\", expected "
+        "plain, fast, packed, epilogue or host",
+        (int)number, word);
   if (strcmp(nodes, "*") != 0 && og_op_find(nodes, length) < 0)
-    return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "rules, line %d: found \"%.*s\", which is no operator "
-                        "of the graph engine (docs/ir.md), and not *",
-                        (int)number, (int)(length < 40 ? length : 40), nodes);
+    return og_error_set(
+        error, OG_INVALID, NULL, NULL,
+        "rules, line %d: found \"%.*s\", which is not an operator "
+        "of the graph engine (docs/ir.md), and not *",
+        (int)number, (int)(length < 40 ? length : 40), nodes);
   ++rules->count;
   return OG_OK;
 }

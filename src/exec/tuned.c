@@ -125,7 +125,8 @@ static og_status heading_check(const char *path, const char *line,
   char machine[OG_MACHINE_NAME];
   og_machine_name(machine);
   if (line == NULL || strncmp(line, heading, sizeof heading - 1) != 0)
-    return damaged(path, 1, "it is no file of tuned kernels, version 1", error);
+    return damaged(path, 1, "it is not a file of tuned kernels, version 1",
+                   error);
   if (strcmp(line + sizeof heading - 1, machine) == 0) return OG_OK;
   return og_error_set(error, OG_INVALID, NULL, NULL,
                       "%s, line 1: it is of processor %.64s, this one is %s",
@@ -145,7 +146,7 @@ static og_status text_read(const char *path, char *text, table *out,
     if (strncmp(line, "# end ", 6) == 0)
       count = strtoll(line + 6, NULL, 10);
     else if (!line_read(line, out))
-      return damaged(path, number, "it is no result", error);
+      return damaged(path, number, "it is not a result", error);
   }
   return count == out->count
              ? OG_OK
@@ -166,8 +167,9 @@ static og_status file_read(const char *path, table *out, opgraft_error *error) {
   const bool is_text =
       text != NULL && memchr(text, '\0', file.size_bytes) == NULL;
   const og_status status = text == NULL ? og_graph_no_memory(error)
-                           : is_text    ? text_read(path, text, out, error)
-                                     : damaged(path, 1, "it is no text", error);
+                           : is_text
+                               ? text_read(path, text, out, error)
+                               : damaged(path, 1, "it is not text", error);
   og_free(text);
   og_file_unmap(&file);
   return status;

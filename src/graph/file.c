@@ -88,7 +88,7 @@ static og_status header_read(const char *bytes, size_t size, const char *path,
   uint64_t version;
   if (size < HEADER_BYTES) return cut_short(path, size, HEADER_BYTES, error);
   if (!hex_read(bytes + VERSION_AT, 4, &version))
-    return altered(path, "its version is no number", error);
+    return altered(path, "its version is not a number", error);
   if (version != VERSION)
     return og_error_set(error, OG_VERSION, NULL, NULL,
                         "%s: is a graph file of version %" PRIu64

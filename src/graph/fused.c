@@ -32,11 +32,11 @@ static og_status shape_find(const opgraft_graph *graph, const og_node *node,
   f->ndim = 0;
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0 || values[node->in[i]].kind == OG_VALUE_LITERAL)
-      return wrong(error, "operand", i, "is no tensor");
+      return wrong(error, "operand", i, "is not a tensor");
     if (values[node->in[i]].ndim > f->ndim) f->ndim = values[node->in[i]].ndim;
   }
   for (int32_t r = 0; r < node->out_count; ++r) {
-    if (node->out[r] < 0) return wrong(error, "result", r, "is none");
+    if (node->out[r] < 0) return wrong(error, "result", r, "is missing");
     if (values[node->out[r]].ndim > f->ndim)
       f->ndim = values[node->out[r]].ndim;
   }

@@ -106,7 +106,7 @@ og_status og_graph_strides(opgraft_graph *graph, const opgraft_size *shape,
   return OG_OK;
 }
 
-// What counts elements is no float.
+// A count of elements is not a float.
 static og_status size_check(const opgraft_graph *graph, opgraft_size size,
                             opgraft_error *error) {
   if (!og_size_is_float(&graph->sizes, size)) return OG_OK;

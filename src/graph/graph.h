@@ -113,7 +113,7 @@ typedef struct og_node {
   opgraft_value *out;
   const opgraft_arg *attrs;  // by the operator's list; NULL if it has none
   const og_origin *origin;   // NULL: a view, or a graph read from text
-  // The origin's operator on this node's operands is what the node computes, so
+  // The node computes the origin's operator on its own operands, so
   // that the host may run it. Who changes the one but not the other clears it.
   bool is_as_recorded;
   // Of result r: 1 + the operand whose old contents it starts from, 0 if none;
@@ -127,7 +127,7 @@ typedef struct og_node {
   int32_t
       member_count;  // of a row program: the nodes that it took the place of
   const char *file;  // NULL: the source is not known
-  int32_t line;      // 0: `file` is no file, but a module of the model
+  int32_t line;      // 0: `file` is a module of the model, not a file
   bool is_removed;
 } og_node;
 
@@ -139,7 +139,7 @@ typedef struct og_input {
 
 typedef struct og_output {
   opgraft_value value;  // -1: none or an integer
-  opgraft_size size;    // -1 if it is no integer
+  opgraft_size size;    // -1 if it is not an integer
 } og_output;
 
 // What one pass did.

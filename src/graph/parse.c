@@ -52,7 +52,7 @@ static og_status wrong(const parser *p, const char *wanted) {
     ++shown;
   return og_error_at(p->error, OG_INVALID, NULL, NULL, (int32_t)p->at,
                      (int32_t)(p->at + shown),
-                     "graph text, line %d, column %d: found \"%.*s\", wanted "
+                     "graph text, line %d, column %d: found \"%.*s\", expected "
                      "%s",
                      line, (int)(p->at - line_start) + 1, (int)shown,
                      p->text + p->at, wanted);
@@ -858,7 +858,7 @@ og_status og_graph_parse_data(const char *text, size_t length, const char *data,
   if (nul != NULL)
     return og_error_at(error, OG_INVALID, NULL, NULL, (int32_t)(nul - text),
                        (int32_t)(nul - text) + 1,
-                       "graph text, byte %td: found a NUL, wanted text",
+                       "graph text, byte %td: found a NUL, expected text",
                        nul - text);
   parser *p = og_alloc_zeroed(1, sizeof *p);
   if (p == NULL) return og_graph_no_memory(error);

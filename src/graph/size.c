@@ -96,7 +96,7 @@ og_status og_size_float(og_sizes *sizes, double value, opgraft_size *out,
                         opgraft_error *error) {
   if (!isfinite(value))
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "a size that is no finite number: %g", value);
+                        "a size is %g, expected a finite number", value);
   const og_size_expr expr = {.op = OG_SIZE_FCONST,
                              .value = og_double_bits(value)};
   return intern(sizes, expr, out, error);

@@ -21,7 +21,7 @@ static og_status read_power(reader *in, opgraft_size *out);
 static og_status wrong(const reader *in, const char *wanted) {
   const size_t rest = in->length - in->at;
   return og_error_set(in->error, OG_INVALID, NULL, NULL,
-                      "size expression: found \"%.*s\", wanted %s",
+                      "size expression: found \"%.*s\", expected %s",
                       (int)(rest < 24 ? rest : 24), in->text + in->at, wanted);
 }
 
@@ -172,7 +172,7 @@ static og_status read_name(reader *in, opgraft_size *out) {
   }
   if (is_reserved(in->text + begin, length)) {
     in->at = begin;
-    return wrong(in, "a symbol that is no word of the text form");
+    return wrong(in, "a symbol that is not a word of the text form");
   }
   return og_size_symbol(in->sizes, in->text + begin, length, out, in->error);
 }

@@ -33,7 +33,7 @@ static og_status wrong(const verifier *v, const char *what) {
 static og_status check_read(const verifier *v, opgraft_value id,
                             bool is_value) {
   if (id < -1 || id >= v->graph->value_count)
-    return wrong(v, "an operand is no value of the graph");
+    return wrong(v, "an operand is not a value of the graph");
   if (id < 0 || v->graph->values[id].kind == OG_VALUE_LITERAL) return OG_OK;
   if (!v->is_defined[id]) return wrong(v, "an operand is not defined yet");
   if (!is_value) return OG_OK;
@@ -61,9 +61,9 @@ static og_status check_counts(const verifier *v, const og_node *node) {
   const bool needs_first = (info->flags & OG_OP_FOREIGN) == 0;
   for (int32_t i = 0; needs_first && i < node->in_count; ++i)
     if (node->in[i] < 0 && (i == 0 || (info->flags & OG_OP_POINTWISE) != 0))
-      return wrong(v, "an operand that it needs is none");
+      return wrong(v, "an operand that it needs is missing");
   for (int32_t r = 0; info->out_count == 1 && r < 1; ++r)
-    if (node->out[r] < 0) return wrong(v, "its only result is none");
+    if (node->out[r] < 0) return wrong(v, "its only result is missing");
   return OG_OK;
 }
 
@@ -145,7 +145,7 @@ static og_status check_result(verifier *v, const og_node *node, int32_t r) {
   const opgraft_value id = node->out[r];
   if (id == -1) return OG_OK;
   if (id < 0 || id >= v->graph->value_count)
-    return wrong(v, "a result is no value of the graph");
+    return wrong(v, "a result is not a value of the graph");
   const og_value *value = &v->graph->values[id];
   if (value->kind != OG_VALUE_RESULT || v->is_defined[id] ||
       value->node != v->node || value->result != r)
@@ -163,7 +163,7 @@ static og_status check_result(verifier *v, const og_node *node, int32_t r) {
     return wrong(v, "a result is in a storage that does not exist yet");
   if (v->graph->values[value->root].kind == OG_VALUE_LITERAL ||
       v->graph->values[value->root].root != value->root)
-    return wrong(v, "a result's storage is no root");
+    return wrong(v, "a result's storage is not a root");
   v->is_defined[id] = true;
   if (og_op_is(node, OG_OP_VIEW)) {
     v->born[id] = v->born[node->in[0]];

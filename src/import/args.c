@@ -81,7 +81,7 @@ og_status og_operand(og_import *import, const opgraft_arg *arg,
     case OPGRAFT_ARG_SIZE:
       return size_operand(import, arg->size, out);
     default:
-      return og_give_up(import, "an operand is no tensor or number");
+      return og_give_up(import, "an operand is neither a tensor nor a number");
   }
 }
 

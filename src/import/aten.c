@@ -209,7 +209,7 @@ og_status og_import_view(og_import *import) {
   return OG_OK;
 }
 
-// Says that it is no view: where somebody could tell, it is a copy.
+// Says that it is not a view: where somebody could tell, it is a copy.
 og_status og_import_unsafe_view(og_import *import) {
   opgraft_graph *graph = import->graph;
   const opgraft_value_info *info = &import->record->results[0];
@@ -275,7 +275,7 @@ og_status og_import_layer_norm(og_import *import) {
   const opgraft_arg *shape = og_arg_at(import, is_backward ? 2 : 1);
   OG_TRY(og_spec_read(import, &args));
   if (shape == NULL || shape->kind != OPGRAFT_ARG_LIST)
-    return og_give_up(import, "normalized_shape is no list");
+    return og_give_up(import, "normalized_shape is not a list");
   args.attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_INT, .i = shape->count};
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
 }

@@ -117,11 +117,11 @@ og_status og_import_index(og_import *import) {
   OG_TRY(og_spec_read(import, &args));
   if (list == NULL || list->kind != OPGRAFT_ARG_LIST ||
       list->count + args.in_count > OG_IMPORT_OPERANDS)
-    return og_give_up(import, "its indices are no list");
+    return og_give_up(import, "its indices are not a list");
   for (int32_t i = 0; i < list->count; ++i) {
     const opgraft_arg *item = &list->list[i];
     if (item->kind != OPGRAFT_ARG_VALUE && item->kind != OPGRAFT_ARG_NONE)
-      return og_give_up(import, "an index is no tensor");
+      return og_give_up(import, "an index is not a tensor");
     const opgraft_value index =
         item->kind == OPGRAFT_ARG_VALUE ? item->value : -1;
     if (index >= 0 && value_of(import, index)->dtype.code != OG_CODE_INT)
@@ -348,7 +348,7 @@ og_status og_import_pad(og_import *import) {
   OG_TRY(part_begin(import, &p));
   if (pads == NULL || pads->kind != OPGRAFT_ARG_LIST || pads->count % 2 != 0 ||
       pads->count > 2 * info->ndim)
-    return og_give_up(import, "its padding is no list of pairs");
+    return og_give_up(import, "its padding is not a list of pairs");
   for (int32_t i = 0; i < pads->count; i += 2) {
     if (!og_arg_int(import, &pads->list[i], &amounts[0]) ||
         !og_arg_int(import, &pads->list[i + 1], &amounts[1]))

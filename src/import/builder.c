@@ -228,10 +228,11 @@ og_status opgraft_builder_set_item(opgraft_builder *b, int32_t node,
   const opgraft_arg *from;
   OG_TRY(node_find(b, list, &from, error));
   if (from->kind != OPGRAFT_ARG_LIST)
-    return og_error_set(error, OG_UNSUPPORTED, NULL, NULL,
-                        "graph %s: node %d is an item of node %d, which is no "
-                        "list",
-                        b->graph->name, (int)node, (int)list);
+    return og_error_set(
+        error, OG_UNSUPPORTED, NULL, NULL,
+        "graph %s: node %d is an item of node %d, which is not a "
+        "list",
+        b->graph->name, (int)node, (int)list);
   if (index < 0 || index >= from->count)
     return og_error_set(error, OG_UNSUPPORTED, NULL, NULL,
                         "graph %s: node %d is item %lld of node %d, which has "
@@ -271,7 +272,7 @@ og_status opgraft_builder_add_output(opgraft_builder *b, int32_t node,
       return opgraft_graph_add_size_output(b->graph, size, error);
     default:
       return og_error_set(error, OG_UNSUPPORTED, NULL, NULL,
-                          "graph %s: output %d is node %d, which is no tensor "
+                          "graph %s: output %d is node %d, expected a tensor "
                           "or integer",
                           b->graph->name, (int)b->graph->output_count,
                           (int)node);

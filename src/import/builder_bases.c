@@ -43,7 +43,7 @@ og_status opgraft_builder_add_base(opgraft_builder *b, int32_t node,
   OG_TRY(functional(b, error));
   OG_TRY(opgraft_builder_get(b, node, &found, error));
   if (found.kind != OPGRAFT_ARG_VALUE)
-    return og_builder_wrong(b, OG_UNSUPPORTED, "a base is no tensor", error);
+    return og_builder_wrong(b, OG_UNSUPPORTED, "a base is not a tensor", error);
   for (int32_t i = 0; i < b->base_count; ++i)
     if (b->bases[i].value == found.value)
       return og_builder_wrong(b, OG_INVALID, "two of its bases are one tensor",
@@ -139,7 +139,7 @@ static void written_name(const opgraft_builder *b, opgraft_arg *args,
   }
 }
 
-// The operator's name, its arguments, the bases that are none of these.
+// The operator's name, its arguments, the bases that are not among these.
 static og_status args_make(opgraft_builder *b, opgraft_record *record,
                            opgraft_error *error) {
   const size_t count = (size_t)b->args.count;

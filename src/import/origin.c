@@ -9,7 +9,7 @@ typedef struct positions {
   const og_node *node;
   opgraft_value *in;
   int32_t in_count;
-  bool is_missing;  // a value is no operand, or there is no more room
+  bool is_missing;  // a value is not an operand, or there is no more room
 } positions;
 
 static int32_t position_of(positions *p, opgraft_value value) {

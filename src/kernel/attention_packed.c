@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Items of many rows: keys and values are packed, a block at a time, and each
-// is used by tiles of rows. Meanwhile memory is asked for what comes next.
+// is used by tiles of rows. Meanwhile the next block is prefetched.
 
 #include <string.h>
 
@@ -321,7 +321,7 @@ static nearby nearby_of(const og_runner *r, const og_plan_unit *unit,
   return near;
 }
 
-// Keys [origin, end) of a head; `next` is what is read after it.
+// Keys [origin, end) of a head; `next` is read after it.
 static void block_run(const og_runner *r, og_worker *s,
                       const og_plan_unit *unit, int32_t head, int64_t origin,
                       int64_t end, upcoming next) {

@@ -124,7 +124,7 @@ static og_status heads_check(const og_attention_problem *p, char *text,
       p->dim_vo > OG_ATTENTION_MAX_DIM) {
     snprintf(text, size,
              "head sizes are %" PRId32 " and %" PRId32
-             " here, wanted 2 to %d and 1 to %d",
+             " here, expected 2 to %d and 1 to %d",
              p->dim_qk, p->dim_vo, OG_ATTENTION_MAX_DIM, OG_ATTENTION_MAX_DIM);
     return OG_INVALID;
   }
@@ -152,7 +152,7 @@ static og_status problem_check(const og_attention_problem *p, char *text,
     const int32_t last = p->last_page_len[i];
     if (pages > 0 && (last < 1 || last > p->page_size))
       return bad(text, size, "paged_kv_last_page_len", i,
-                 "wanted 1 to the page size,", last, p->page_size);
+                 "expected 1 to the page size,", last, p->page_size);
     if (pages * p->page_size > INT32_MAX)
       return bad(text, size, "paged_kv_indptr", i + 1,
                  "too many keys for one request, the most is",
@@ -642,7 +642,7 @@ static og_status tensors_fit(const og_attention_args *a,
                a->page_index_count);
   if (a->mask != NULL && h->mask_bytes > a->mask_bytes) {
     snprintf(text, size,
-             "packed_custom_mask has %" PRId64 " bytes, wanted %" PRId64,
+             "packed_custom_mask has %" PRId64 " bytes, expected %" PRId64,
              a->mask_bytes, h->mask_bytes);
     return OG_INVALID;
   }
@@ -654,7 +654,7 @@ og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
   const og_plan_header *h = args->plan;
   if (args->plan_bytes < (int64_t)sizeof *h || h->magic != PLAN_MAGIC ||
       h->version != PLAN_VERSION)
-    return plan_bad(text, text_size, "these bytes are no plan");
+    return plan_bad(text, text_size, "these bytes are not a plan");
   if ((uintptr_t)args->plan % 8 != 0)
     return plan_bad(text, text_size, "it is not aligned to 8 bytes");
   if (h->batch < 0 || h->unit_count < 0 || h->item_count < 0 ||

@@ -178,8 +178,8 @@ typedef struct og_gemm_kernels {
                void *packed);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
-  // each worker, aligned as floats. `next` is what this worker reads after
-  // these panels, which is prefetched meanwhile, or NULL.
+  // each worker, aligned as floats. `next`, which this worker reads
+  // after these panels, is prefetched meanwhile; it may be NULL.
   void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
               int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
               const void *next, void *y, int64_t y_stride, og_epilogue epilogue,

@@ -10,7 +10,7 @@ static void *row_of(const og_rms_norm *n, const void *rows, int64_t row) {
   return og_at(rows, row * n->width, n->element);
 }
 
-// Rows are independent, so they are what the threads share out.
+// Rows are independent, so the threads share them out.
 static void rows_forward(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
   const og_rms_norm *n = state;

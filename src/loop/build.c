@@ -217,7 +217,7 @@ static bool has_reciprocal(uint32_t bits, uint32_t *out) {
   return true;
 }
 
-// The value of an instruction on bits that is none: -1 where it is one.
+// A simpler value for an instruction on bits; -1: it cannot be simplified.
 static int32_t simplify_bits(og_loop_builder *b, const og_loop_instr *i) {
   int32_t inner;
   uint32_t bits;

@@ -281,7 +281,7 @@ static int32_t log_join(builder *b, const log_base *base, int32_t e,
                          : multiply_add(b, e, num(b, base->high), log_m);
 }
 
-// At 0, below it, and at infinity, where `shifted` is what the log is of.
+// At 0, below it, and at infinity, where the log is of `shifted`.
 static int32_t log_ends(builder *b, int32_t x, int32_t shifted_zero,
                         int32_t log) {
   log = choose(b, less(b, x, num(b, INFINITY)), log, x);

@@ -55,7 +55,7 @@ og_loop_code *og_loop_code_create(void);
 // No function in it may be running. NULL is allowed.
 void og_loop_code_destroy(og_loop_code *code);
 // Makes what was added executable. False where the system refuses (no
-// executable memory): programs are then interpreted, which is no error.
+// executable memory): programs are then interpreted, which is not an error.
 bool og_loop_code_seal(og_loop_code *code);
 
 // --- Functions ---------------------------------------------------------------

@@ -28,7 +28,7 @@ const char *og_loop_reduction_name(og_loop_reduction reduction) {
 
 // --- Names -------------------------------------------------------------------
 
-// The number of x12 or y3; -1 where the name is none of `letter`.
+// The number of x12 or y3; -1 where the name is not one of `letter`.
 static int32_t number_of(const og_reader *reader, og_token name, char letter) {
   const char *text = og_token_text(reader, name);
   const int32_t length = og_token_length(name);

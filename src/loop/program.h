@@ -12,8 +12,8 @@
 // element of the row, or one for the row: a reduction, and what is computed
 // from such values and numbers alone.
 //
-// The text is what a fused node of a graph holds, so it is also what tests,
-// files and fuzzers write.
+// A fused node of a graph holds the text, so tests,
+// files and fuzzers write it too.
 
 #ifndef OG_LOOP_PROGRAM_H
 #define OG_LOOP_PROGRAM_H

@@ -82,7 +82,7 @@ typedef struct og_x86 {
   size_t label_count, label_capacity;
   bool is_short;   // of memory
   int32_t origin;  // what the next instructions are for, as their writer counts
-  // Where a listing is wanted: what was written; record_capacity 0: not.
+  // For a listing: what was written; record_capacity 0: not.
   og_x86_record *records;
   size_t record_count, record_capacity;
 } og_x86;

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-// OG_IO for what is no shared object, or shorter than its headers say. On a
+// OG_IO for a file that is not a shared object, or ends too early. On a
 // system that has another format everything passes.
 og_status og_elf_check(const char *path, const unsigned char *bytes,
                        size_t size, opgraft_error *error);

@@ -71,7 +71,7 @@ static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
     if (isa == OG_ISA_UNKNOWN)
       return og_error_set(
           error, OG_INVALID, decl->name, NULL,
-          "%s: kernel %d: isa is '%s', wanted avx2, avx512, avx512_bf16 or "
+          "%s: kernel %d: isa is '%s', expected avx2, avx512, avx512_bf16 or "
           "nothing",
           decl->name, (int)k, decl->kernels[k].isa);
   }
@@ -164,14 +164,14 @@ static og_status record_copy(const char *path, const og_module *from,
                         path, record->abi_version, OG_ABI_VERSION);
   if (!is_identifier(record->name))
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "%s: the module's name is '%s', wanted up to 63 "
+                        "%s: the module's name is '%s', expected up to 63 "
                         "letters, digits and underscores",
                         path, record->name == NULL ? "" : record->name);
   if (record->ops == NULL || record->op_count == 0 ||
       record->op_count > 65536 || record->op_size <= least_op)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "%s: module %s declares %u operators of %u bytes, "
-                        "wanted 1 to 65536",
+                        "expected 1 to 65536",
                         path, record->name, record->op_count, record->op_size);
   return OG_OK;
 }

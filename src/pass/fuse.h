@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of pass `fuse` share.
 //
-// A *recipe* is what a node is in a row program, or why it is nothing in one. A
+// A *recipe* is a node's form in a row program, or why it has none. A
 // *unit* is a node, or nodes that become one; units are kept in an order in
 // which the graph could run (fuse_units.c). When no more can join, each unit
 // with recipes is written as one program (fuse_text.c).

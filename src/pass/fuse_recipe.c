@@ -72,7 +72,7 @@ static const char *types_wrong(const og_fuser *f, const og_node *node) {
     if (!og_fuse_is_read(f, node->out[r])) continue;
     const og_dtype dtype = values[node->out[r]].dtype;
     if (!is_single(dtype) && !is_bool(dtype))
-      return "a result's type is none of f32, bf16, f16 and bool";
+      return "a result's type is not f32, bf16, f16 or bool";
   }
   return class_wrong(f, node);
 }

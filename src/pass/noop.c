@@ -62,7 +62,7 @@ static void roots_last_use(const opgraft_graph *graph, const og_uses *uses,
   }
 }
 
-// A copy must stay where somebody could tell that it is none: it is an output,
+// A copy must stay where its absence could show: it is an output,
 // what it copies is overwritten while it is still read, or the two would be
 // written as one.
 static bool can_merge(const opgraft_graph *graph, const og_uses *uses,

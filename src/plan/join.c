@@ -5,7 +5,8 @@
 
 #include "graph/fused.h"
 
-// The node whose result a value is, or a view of; -1 where it is none's.
+// The node whose result a value is, or a view of; -1 where there is no such
+// node.
 static int32_t contraction_of(const opgraft_graph *graph, opgraft_value value) {
   if (value < 0) return -1;
   const og_value *root = &graph->values[graph->values[value].root];

@@ -67,9 +67,9 @@ static inline int64_t og_large_bytes(uint32_t flags) {
   return (flags & OG_HOST_ANY_SIZE) != 0 ? 1 : 1 << 16;
 }
 
-// `flags` are the host's (OPGRAFT_HOST_*); `lanes`, NULL for none, is what
-// sections are made from. Failure: OG_SHAPE where a size is
-// negative or a view leaves its storage, OG_MEMORY.
+// `flags` are the host's (OPGRAFT_HOST_*). Sections are made from `lanes`,
+// which may be NULL. Failure: OG_SHAPE where a size is negative or a view
+// leaves its storage, OG_MEMORY.
 og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
                          uint32_t flags, const og_lane_request *lanes,
                          og_plan **out_plan, opgraft_error *error);

@@ -14,7 +14,7 @@ og_status og_input_wrong(const opgraft_graph *graph, int32_t index,
                          int64_t wanted, opgraft_error *error) {
   const char *name = graph->inputs[index].name;
   return og_error_set(error, code, NULL, name,
-                      "graph %s: input %d (%s): its %s is %lld here, wanted "
+                      "graph %s: input %d (%s): its %s is %lld here, expected "
                       "%lld",
                       graph->name, (int)index, name ? name : "unnamed", what,
                       (long long)found, (long long)wanted);
@@ -25,7 +25,7 @@ static og_status device_wrong(const opgraft_graph *graph, int32_t index,
                               opgraft_error *error) {
   const char *name = og_device_name(found.type);
   return og_error_set(error, OG_DEVICE, NULL, graph->inputs[index].name,
-                      "graph %s: input %d is on %s:%d, wanted %s:%d",
+                      "graph %s: input %d is on %s:%d, expected %s:%d",
                       graph->name, (int)index, name ? name : "device",
                       (int)found.id, og_device_name(wanted.type),
                       (int)wanted.id);
@@ -36,13 +36,13 @@ og_status og_inputs_check(const opgraft_graph *graph,
                           int32_t count, opgraft_error *error) {
   if (count != graph->input_count)
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s: %d inputs here, wanted %d", graph->name,
+                        "graph %s: %d inputs here, expected %d", graph->name,
                         (int)count, (int)graph->input_count);
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_value id = graph->inputs[i].value;
     if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))
       return og_error_set(error, OG_INVALID, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          "graph %s: input %d is %s, expected %s", graph->name,
                           (int)i, in[i] ? "a tensor" : "none or an integer",
                           id < 0 ? "an integer" : "a tensor");
     if (id < 0) continue;
@@ -51,7 +51,7 @@ og_status og_inputs_check(const opgraft_graph *graph,
       return device_wrong(graph, i, in[i]->device, value->device, error);
     if (OG_UNLIKELY(!og_dtype_equal(in[i]->dtype, value->dtype)))
       return og_error_set(error, OG_DTYPE, NULL, graph->inputs[i].name,
-                          "graph %s: input %d is %s, wanted %s", graph->name,
+                          "graph %s: input %d is %s, expected %s", graph->name,
                           (int)i, og_dtype_name(in[i]->dtype),
                           og_dtype_name(value->dtype));
     if (OG_UNLIKELY(in[i]->ndim != value->ndim))

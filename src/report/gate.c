@@ -56,7 +56,7 @@ static void beyond(gate_state *s, const char *what, double found,
   ++s->findings;
   og_text_addf(s->out, "gate: %s is ", what);
   og_text_add_fixed(s->out, found, digits);
-  og_text_addf(s->out, ", wanted %s ", wanted);
+  og_text_addf(s->out, ", expected %s ", wanted);
   og_text_add_fixed(s->out, limit, digits);
   og_text_add(s->out, "\n");
 }
@@ -94,17 +94,18 @@ static og_status whole_check(const opgraft_report *report,
   if (ends == 0)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "gate: the script was cut short (a signal, a crash, "
-                        "os._exit), wanted one that runs to its end: its "
+                        "os._exit), expected one that runs to its end: its "
                         "limits cannot be checked");
   const og_trace_end *end = og_trace_end_at(&report->trace, ends - 1);
   if (strcmp(end->status, "ok") == 0) return OG_OK;
   og_text text = {0};
   og_plain_add(&text, end->text, 200);
-  const og_status status = og_error_set(
-      error, OG_INVALID, NULL, NULL,
-      "gate: the script ended early (%s), wanted one that runs to its end: its "
-      "limits cannot be checked",
-      text.failed || text.data == NULL ? end->status : text.data);
+  const og_status status =
+      og_error_set(error, OG_INVALID, NULL, NULL,
+                   "gate: the script ended early (%s), expected one that runs "
+                   "to its end: its "
+                   "limits cannot be checked",
+                   text.failed || text.data == NULL ? end->status : text.data);
   og_text_reset(&text);
   return status;
 }

@@ -68,7 +68,7 @@ og_status opgraft_report_write(const opgraft_report *report,
     return og_report_flush(&out, write, user, error);
   }
   return og_error_set(error, OG_INVALID, NULL, NULL,
-                      "report: form is %d, wanted one of OPGRAFT_REPORT_TEXT "
+                      "report: form is %d, expected one of OPGRAFT_REPORT_TEXT "
                       "to OPGRAFT_REPORT_ROW",
                       (int)all.form);
 }

@@ -92,7 +92,7 @@ static void waterfall(const page *p) {
 
 // --- Roots -------------------------------------------------------------------
 
-// The end of a long site is what a reader needs: the file and the line.
+// A reader needs the end of a long site: the file and the line.
 static void site_add(og_text *out, const char *site) {
   int32_t count = 0;
   uint32_t code;

@@ -93,7 +93,7 @@ static bool is_allowed(const scalar_parser *s, int32_t op) {
   return (rows[op].classes & s->classes) == s->classes;
 }
 
-// Whether an operator is written as a word, which is no function's name.
+// Whether an operator is written as a word that is not a function's name.
 static bool is_word(int32_t op) {
   return rows[op].mark == 0 && rows[op].level != LEVEL_FUNCTION;
 }
@@ -116,7 +116,7 @@ static og_status refuse_function(const scalar_parser *s, og_token name) {
                                rows[op].name);
   }
   return og_read_error_token(
-      s->reader, name, "unknown function '%.*s'; wanted %s",
+      s->reader, name, "unknown function '%.*s'; expected %s",
       (int)og_token_length(name), og_token_text(s->reader, name), list);
 }
 

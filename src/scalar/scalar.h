@@ -77,7 +77,7 @@ typedef struct og_scalar_names {
   og_status (*find)(void *state, const og_reader *reader, og_token name,
                     og_scalar_instruction *out);
   void *state;
-  // What a function stands for that is no primitive, as `find` says it; it
+  // What a function stands for that is not a primitive, as `find` says it; it
   // reads from behind '(' past ')'. NULL: there is none.
   og_status (*call)(void *state, og_reader *reader, og_token name,
                     og_scalar_instruction *out, bool *out_is_known);

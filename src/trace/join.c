@@ -45,7 +45,7 @@ static int32_t root_find(const og_joined *joined, const og_trace_cause *cause) {
 
 // Leaving a frame eager is worse than splitting one. But where the break lies
 // in a function that the skipped frame calls, that function is then compiled by
-// itself, and what happens to it there is what the root does.
+// itself, and the root does to it what happens there.
 static void stage_add(og_root *root, const og_trace_cause *cause,
                       const og_trace_frame *frame) {
   const bool is_own =

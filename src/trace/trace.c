@@ -210,7 +210,7 @@ static og_status text_read(const reader *r, const char *s, size_t length,
       if (taken == 0)
         return og_error_set(
             r->error, OG_INVALID, NULL, NULL,
-            "events: line %lld: a backslash is followed by no escape; wanted "
+            "events: line %lld: a backslash is followed by no escape; expected "
             "\\t, \\n, \\r, \\\\ or \\xHH",
             (long long)r->line);
       i += taken;
@@ -254,7 +254,7 @@ static og_status value_read(const reader *r, const field *f, const char *s,
   }
   if (is_right) return OG_OK;
   return og_error_set(r->error, OG_INVALID, NULL, NULL,
-                      "events: line %lld: %s is '%.*s', wanted a %s",
+                      "events: line %lld: %s is '%.*s', expected a %s",
                       (long long)r->line, f->key, shown, s,
                       f->type == FIELD_INT ? "whole number" : "number");
 }
@@ -317,7 +317,7 @@ static og_status line_read(reader *r, const char *s, size_t length) {
     const char *equals = memchr(key, '=', (size_t)(stop - key));
     if (equals == NULL)
       return og_error_set(r->error, OG_INVALID, NULL, NULL,
-                          "events: line %lld: '%.*s' has no '='; wanted "
+                          "events: line %lld: '%.*s' has no '='; expected "
                           "key=value",
                           (long long)r->line,
                           (int)(stop - key < 40 ? stop - key : 40), key);
@@ -333,13 +333,13 @@ static og_status header_read(const reader *r, const char *s, size_t length) {
   if (length == sizeof header - 1 && memcmp(s, header, length) == 0)
     return OG_OK;
   if (length > name && memcmp(s, header, name) == 0)
-    return og_error_set(r->error, OG_VERSION, NULL, NULL,
-                        "events: version is '%.*s', wanted 1; use the opgraft "
-                        "that wrote the file",
-                        (int)(length - name < 20 ? length - name : 20),
-                        s + name);
+    return og_error_set(
+        r->error, OG_VERSION, NULL, NULL,
+        "events: version is '%.*s', expected 1; use the opgraft "
+        "that wrote the file",
+        (int)(length - name < 20 ? length - name : 20), s + name);
   return og_error_set(r->error, OG_INVALID, NULL, NULL,
-                      "events: the first line is '%.*s', wanted '%s'; give a "
+                      "events: the first line is '%.*s', expected '%s'; give a "
                       "file that `opgraft doctor --events FILE` wrote",
                       (int)(length < 40 ? length : 40), s, header);
 }

@@ -75,5 +75,5 @@ def test_what_is_wrong_is_said_with_file_and_line(program, old, new, text):
 def test_files_and_options_that_are_wrong(program):
     assert "nothere.yaml: no such file" in program.fails(2, "adopt", "nothere.yaml")
     program.write("system.yaml", SPEC)
-    assert "--host is 'jax', wanted torch" in program.fails(
+    assert "--host is 'jax', expected torch" in program.fails(
         2, "adopt", "system.yaml", "--host", "jax")

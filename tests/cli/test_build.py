@@ -131,7 +131,7 @@ def test_a_wrong_declaration_is_an_error_at_build(program, gate):
     ("words", "text"),
     [
         (["build", "missing.c"], "missing.c: could not open"),
-        (["build", "."], "is a folder, wanted a C file"),
+        (["build", "."], "is a folder, expected a C file"),
         (["build", "notes.txt"], "whose name ends in .c"),
         (["build", "gate.c", "-o", "folder"], "is a folder"),
         (["build", "gate.c", "-o", "nowhere/x.so"], "could not create a file"),

@@ -120,7 +120,7 @@ def test_why_a_kernel_is_chosen(program, module, isa, width, type_name, chosen):
     found = json.loads(program.ok("inspect", module, "--json", *words, env=env))["call"]
     assert found["kernel"] == chosen
     assert "device type" in found["kernels"][0]
-    assert "it wants avx2, scalar is what may be used here" == found["kernels"][1]
+    assert "it needs avx2, the best set here is scalar" == found["kernels"][1]
     text = program.ok("inspect", module, *words, "--why", env=env)
     assert f"kernel {chosen}" in text
     assert text.count("runs the call") == 1
@@ -169,22 +169,22 @@ def test_shape_option_is_the_same(program, module):
     ("words", "text"),
     [
         (["x=2,3"], "Tensor weight is not given; add weight=SIZES"),
-        (["x=2,a", "weight=4,3"], "x: size 1 is 'a', wanted a whole number from 0"),
+        (["x=2,a", "weight=4,3"], "x: size 1 is 'a', expected a whole number from 0"),
         (["x=2,-3", "weight=4,3"], "x: size 1 is '-3'"),
         (["x=99999999999999999999", "weight=4,3"], "x: size 0 is"),
         (["x=9000000000000000000,9000000000000000000", "weight=4,3"], "more elements than"),
-        (["x=" + ",".join("1" * 70), "weight=4,3"], "has 70 dims, wanted at most 64"),
+        (["x=" + ",".join("1" * 70), "weight=4,3"], "has 70 dims, expected at most 64"),
         (["x:f33[2,3]", "weight=4,3"], "x: the type is 'f33'"),
         (["x=2,3", "wieght=4,3"], "has no argument 'wieght'; did you mean weight?"),
-        (["x", "weight=4,3"], "'x' is no argument, wanted NAME=VALUE"),
-        (["=2", "weight=4,3"], "'=2' is no argument"),
+        (["x", "weight=4,3"], "'x' is not an argument, expected NAME=VALUE"),
+        (["=2", "weight=4,3"], "'=2' is not an argument"),
         (["x=2,3", "weight=4,5"], "linear: "),
         (["x=2,0", "weight=4,0"], "I > 0"),
         (["--op", "liner", "x=2"], "--op is 'liner', which shapes does not declare; did you mean linear"),
-        (["--op", "split", "x=12", "parts=x"], "parts: is 'x', wanted int"),
-        (["--op", "pick", "x=1", "size=1,b"], "size: is '1,b', wanted int[]"),
-        (["--op", "pick", "x=1", "size=1,1", "dtype=f99"], "dtype: is 'f99', wanted ScalarType"),
-        (["--op", "pick", "x=1", "size=1,1", "half=maybe"], "half: is 'maybe', wanted bool"),
+        (["--op", "split", "x=12", "parts=x"], "parts: is 'x', expected int"),
+        (["--op", "pick", "x=1", "size=1,b"], "size: is '1,b', expected int[]"),
+        (["--op", "pick", "x=1", "size=1,1", "dtype=f99"], "dtype: is 'f99', expected ScalarType"),
+        (["--op", "pick", "x=1", "size=1,1", "half=maybe"], "half: is 'maybe', expected bool"),
         (["--why"], "--why wants the call's arguments"),
     ],
 )

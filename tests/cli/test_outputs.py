@@ -122,7 +122,7 @@ def test_a_folder_is_refused(graph: Program) -> None:
     graph.write("s.yaml", SPEC)
     for words in (["run", "m.og", "--in", "x.npy", "-o", "sub"], ["build", "a.c", "-o", "sub"],
                   ["gen", "s.yaml", "-o", "sub"]):
-        assert "sub: is a folder, wanted the name of a file" in graph.fails(2, *words)
+        assert "sub: is a folder, expected the name of a file" in graph.fails(2, *words)
     assert list((graph.folder / "sub").iterdir()) == []
 
 

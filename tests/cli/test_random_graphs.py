@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs: what passes, shared memory and threads make of them is what
-they give without (tests/tools/graph_random.c)."""
+"""Random graphs: passes, shared memory and threads change no result
+(tests/tools/graph_random.c)."""
 
 from __future__ import annotations
 

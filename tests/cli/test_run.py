@@ -81,15 +81,15 @@ def test_wrong_use_is_said(mlp: Program) -> None:
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy")
     assert "no value is given for %b: f32[3], size n = s0" in err
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "3")
-    assert "its value is 3 here, wanted 2" in err
+    assert "its value is 3 here, expected 2" in err
     err = mlp.fails(2, "run", "m.og", "--in", "b.npy")
-    assert "b.npy holds f32 with 1 dims, wanted %x: f32[s0, 3] for input 0" in err
+    assert "b.npy holds f32 with 1 dims, expected %x: f32[s0, 3] for input 0" in err
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "x=x.npy")
     assert "given twice" in err
     given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
     assert "one too many" in mlp.fails(2, "run", "m.og", *given, "--in", "x.npy")
     out = [word for i in range(6) for word in ("--out", f"{i}.npy")]
-    assert "output 4 is none" in mlp.fails(2, "run", "m.og", *given, *out)
+    assert "output 4 has no tensor" in mlp.fails(2, "run", "m.og", *given, *out)
     assert "No such file" in mlp.fails(2, "run", "none.og")
     assert "there is no pass" in mlp.fails(
         2, "run", "m.og", "--disable", "nonsense")
@@ -310,9 +310,9 @@ def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
     assert said.startswith("# graph product, s0 = 300\n") and said in ran
     for words, text in [
         (("--why",), "no value is given for the size s0"),
-        (("--why", "s0"), "found 's0', wanted a size"),
-        (("--why", "s0=-1"), "found 's0=-1', wanted a size"),
-        (("--why", "s0=1x"), "found 's0=1x', wanted a size"),
+        (("--why", "s0"), "found 's0', expected a size"),
+        (("--why", "s0=-1"), "found 's0=-1', expected a size"),
+        (("--why", "s0=1x"), "found 's0=1x', expected a size"),
         (("--why", "s0=1", "s1=1"), "graph product has no size s1"),
         (("--why", "s0=1", "s0=2"), "s0 is given twice"),
         (("--why", "s0=1000000000000"), "bytes"),

@@ -49,16 +49,16 @@ def test_results_go_in_and_out(program: Program, machine: str) -> None:
 
 
 @pytest.mark.parametrize("change, wanted", [
-    (lambda t: t.replace("tune 1", "tune 2"), "line 1: it is no file of tuned"),
+    (lambda t: t.replace("tune 1", "tune 2"), "line 1: it is not a file of tuned"),
     (lambda t: t.replace(", Auth", ", Xuth").replace(", Genu", ", Xenu"),
      "line 1: it is of processor X"),
-    (lambda t: t.replace(": fast", ": fats"), "line 2: it is no result"),
-    (lambda t: t.replace(": fast", " fast"), "line 2: it is no result"),
+    (lambda t: t.replace(": fast", ": fats"), "line 2: it is not a result"),
+    (lambda t: t.replace(": fast", " fast"), "line 2: it is not a result"),
     (lambda t: t.replace("# end 1\n", ""), "its end is missing"),
     (lambda t: t.replace("# end 1", "# end 2"), "its end is missing"),
     (lambda t: t + "x\n", "it goes on behind its end"),
-    (lambda t: t[:20] + "\0" + t[20:], "it is no text"),
-    (lambda t: "", "line 1: it is no file of tuned"),
+    (lambda t: t[:20] + "\0" + t[20:], "it is not text"),
+    (lambda t: "", "line 1: it is not a file of tuned"),
 ])
 def test_damaged_files(program: Program, machine: str, change: object,
                        wanted: str) -> None:
@@ -79,7 +79,7 @@ def test_wrong_command_lines(program: Program) -> None:
     program.write("here.txt", "")
     env = {"XDG_CACHE_HOME": "", "HOME": ""}
     assert "give --file" in program.fails(2, "tune", env=env)
-    assert "wanted options only" in program.fails(2, "tune", "x")
+    assert "expected options only" in program.fails(2, "tune", "x")
     assert "do not go together" in program.fails(
         2, "tune", "--clear", "--export", "x")
     assert "no such file" in program.fails(

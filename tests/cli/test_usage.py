@@ -47,19 +47,19 @@ def test_no_command_prints_usage_on_stderr(program):
         (["build", "--debgu", "x.c"], "did you mean --debug?"),
         (["build", "--frobnicate"], "`opgraft help build` lists them"),
         (["build", "-q", "x.c"], "no option -q"),
-        (["build"], "wanted a C file"),
+        (["build"], "expected a C file"),
         (["build", "x.c", "-o"], "--output wants FILE.so after it"),
         (["build", "x.c", "--debug=1"], "--debug takes no value"),
         (["build", "x.c", "-O", "9"], "--optimize is '9'"),
-        (["new"], "wanted a name"),
-        (["inspect"], "wanted a module, C or graph file"),
-        (["bench"], "wanted a module or C file"),
-        (["bench", "x.so", "--threads", "none"], "--threads is 'none', wanted a whole number"),
+        (["new"], "expected a name"),
+        (["inspect"], "expected a module, C or graph file"),
+        (["bench"], "expected a module or C file"),
+        (["bench", "x.so", "--threads", "none"], "--threads is 'none', expected a whole number"),
         (["bench", "x.so", "--size", "D=0"], "--size is 'D=0'"),
-        (["check", "x.so", "--host", "jax"], "--host is 'jax', wanted torch"),
+        (["check", "x.so", "--host", "jax"], "--host is 'jax', expected torch"),
         (["check", "x.so", "--seed", "-1"], "--seed is '-1'"),
         (["gen", "a.yaml", "b.yaml"], "found 2"),
-        (["completion", "ksh"], "wanted bash, zsh or fish"),
+        (["completion", "ksh"], "expected bash, zsh or fish"),
         (["info", "more"], "takes no operand"),
         (["help", "biuld"], "'biuld' is not a command"),
     ],
@@ -181,7 +181,7 @@ def test_info_as_json(program):
     assert facts["compiler"]
     assert facts["torch_host"] is None
     text = program.ok("info", "--no-python", env={"OPGRAFT_ISA": "sse9"})
-    assert "OPGRAFT_ISA=sse9, which is no name: loading a module fails" in text
+    assert "OPGRAFT_ISA=sse9, which is not an instruction set: loading a module fails" in text
 
 
 def test_info_without_a_compiler(program):
@@ -217,9 +217,9 @@ def test_unknown_instruction_set_is_an_error(program):
     program.write("one.c", ONE)
     program.ok("build", "one.c")
     text = program.fails(2, "inspect", "one.so", env={"OPGRAFT_ISA": "zzz"})
-    assert ("OPGRAFT_ISA is 'zzz', wanted scalar, avx2, avx512 or avx512_bf16; unset it" in text)
+    assert ("OPGRAFT_ISA is 'zzz', expected scalar, avx2, avx512 or avx512_bf16; unset it" in text)
     program.ok("inspect", "one.so", env={"OPGRAFT_ISA": ""})
-    assert "zzz, which is no name: loading a module fails" in program.ok(
+    assert "zzz, which is not an instruction set: loading a module fails" in program.ok(
         "info", "--no-python", env={"OPGRAFT_ISA": "zzz"})
 
 

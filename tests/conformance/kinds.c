@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of each kind that hosts hand over differently: types, writes,
+// Operators of each kind that hosts pass differently: types, writes,
 // lists, optionals, several results, other arguments, refusals.
 
 #include <opgraft/op.h>

@@ -33,7 +33,7 @@ enum {
   EDGE_COUNT = 1 << 16,
   INPUT_MAX = 1 << 14,
   CORPUS_MAX = 1 << 14,
-  HANG_SECONDS = 10,  // of processor time: a busy machine is no hang
+  HANG_SECONDS = 10,  // of processor time: a busy machine is not a hang
   TICK_SECONDS = 10,
   IDLE_TICKS = 12,  // in a row without work: an input that blocks
 };

@@ -466,7 +466,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool differs = false;
   const bool has_passes = hash % 4 > 0;
   const bool runs = subject_run(&s, has_passes, &differs);
-  // A last bit may turn a comparison; that it does for every input is no
+  // A last bit may turn a comparison; that it does for every input is not
   // chance.
   for (int i = 1; differs && i < FILLINGS; ++i) {
     s.seed = hash + (uint64_t)i;

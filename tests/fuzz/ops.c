@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a call of an operator of ops/: a sampled call that its
-// declaration allows, in which arguments that are no tensors become extreme,
+// declaration allows, in which arguments other than tensors become extreme,
 // and a few elements too. Each tensor has a block of its own, so that
 // AddressSanitizer sees an access beyond it.
 //
@@ -242,7 +242,7 @@ static void arguments_set(opgraft_frame *frame, tensors *own,
   og_sample_attrs(s, frame->attr);
 }
 
-// A block of the tensor's size, with bytes that are no zeros; false if there
+// A block of the tensor's size, with bytes that are not zeros; false if there
 // are to be too many.
 static bool fresh_place(tensors *own, og_tensor *tensor) {
   int64_t size = (int64_t)og_dtype_bytes(tensor->dtype);

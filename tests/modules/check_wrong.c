@@ -421,7 +421,7 @@ static og_status untouched(const og_call *call) {
 static const og_kernel untouched_kernels[] = {
     {.device = OG_CPU, .run = untouched}};
 
-// The operator has one argument that is no tensor, and the list has `count`
+// The operator has one argument that is not a tensor, and the list has `count`
 // entries.
 static og_status read_second(const og_call *call) {
   for (int64_t i = 0; i < call->dim[0]; ++i)

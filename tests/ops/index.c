@@ -231,7 +231,7 @@ static og_status index_put(const og_call *call) {
   int64_t shape[2 * RANK_MAX];
   if (!indexed_dims(x, indices, &full, shape))
     return og_fail(call, OG_SHAPE,
-                   "index_put_: wanted an index for each of the first dims, "
+                   "index_put_: expected an index for each of the first dims, "
                    "all of shapes that broadcast");
   if (!broadcasts_to(values, &full))
     return og_fail(call, OG_SHAPE,

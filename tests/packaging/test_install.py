@@ -201,7 +201,7 @@ def test_pkg_config(package: pathlib.Path, project: pathlib.Path,
 
 
 def test_operators_in_a_wheel(project: pathlib.Path) -> None:
-    """docs/installing.md: the build finds opgraft by itself, and the wheel
+    """docs/shipping.md: the build finds opgraft by itself, and the wheel
     is tied to neither a Python nor a PyTorch version."""
     (project / "host.c").write_text("int main(void) { return 0; }\n")
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation",

@@ -84,7 +84,7 @@ def test_item_size_of_a_list_under_tracing(corners):
 def test_one_entry_of_dtypes_for_fixed_types(corners):
     x, index = torch.arange(4.0), torch.tensor([3, 0])
     assert corners.pick(x, index).tolist() == [3, 0]
-    with pytest.raises(RuntimeError, match="index is f32 here, wanted i64"):
+    with pytest.raises(RuntimeError, match="index is f32 here, expected i64"):
         corners.pick(x, x)
 
 

@@ -75,7 +75,7 @@ def test_two_operators_of_one_name_are_refused(write_module):
 
 def test_two_thousand_functional_operators_in_one_process(write_module):
     """More kernels than the pool of boxed ones: each is right, on both roads
-    and compiled, and unloading gives the pool back."""
+    and compiled, and unloading returns to the pool."""
     path = write_module(source("many", *(
         f'OP("f{i}")' for i in range(OPERATORS))), "many")
     x = torch.ones(3)

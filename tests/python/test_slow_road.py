@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is no plain tensor on a quiet thread takes the slow road, rightly."""
+"""All but plain tensors on a quiet thread take the slow road, rightly."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Shared:
 def compare(found: torch.Tensor, x: torch.Tensor, factors: tuple[int, ...],
             what: str) -> None:
     if not any(torch.equal(found, x * f) for f in factors):
-        raise Wrong(f"{what}: found {found.tolist()}, wanted {x.tolist()} "
+        raise Wrong(f"{what}: found {found.tolist()}, expected {x.tolist()} "
                     f"times one of {factors}")
 
 

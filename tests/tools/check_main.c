@@ -46,7 +46,7 @@ int main(int argc, char **argv) {
     if (taken == 0) return fprintf(stderr, "bad flag %s\n", argv[i]), 2;
     i += taken;
   }
-  if (argc < 2) return fprintf(stderr, "wanted a module\n"), 2;
+  if (argc < 2) return fprintf(stderr, "expected a module\n"), 2;
   if (opgraft_module_load(argv[1], &module, &error) != OG_OK)
     return fail(&error);
   if (reference_path != NULL &&

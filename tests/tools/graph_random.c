@@ -73,7 +73,7 @@ static void inputs_fill(maker *m, tensor_memory *inputs) {
   }
 }
 
-// What a call has let go is kept aside until its results are recorded, and
+// What a call has freed is kept aside until its results are recorded, and
 // overwritten.
 typedef struct holding {
   const opgraft_call *call;

@@ -161,7 +161,7 @@ done:
   if (region != MAP_FAILED) munmap(region, BYTES);
 }
 
-// What is given back to the system whole loses its page tables as well, and is
+// What is returned to the system whole loses its page tables as well, and is
 // zero afterwards, whether it is touched again or not.
 static void give_back(size_t begin, size_t size, bool is_touched) {
   enum { LARGE = 1 << 24 };

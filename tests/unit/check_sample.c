@@ -228,7 +228,7 @@ static void bind_countdown(const opgraft_sample *sample, const opgraft_op *op) {
   opgraft_frame_reset(&frame);
 }
 
-// So do samples of a wanted size, and a size that it refuses is an error.
+// So do samples of a given size, and a size that it refuses is an error.
 TEST(offers_at_any_size) {
   opgraft_module *module = NULL;
   opgraft_sample *sample = NULL;

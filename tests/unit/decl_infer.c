@@ -291,12 +291,12 @@ TEST(attributes_of_another_kind) {
     frame.attr[0] = (og_attr){.kind = OG_ATTR_FLOAT, .f = 1};
     frame.attr[1] = (og_attr){.kind = OG_ATTR_STR, .s = "x", .count = 1};
     CHECK_EQ(og_infer(decl, &frame, &error), OG_INVALID);
-    CHECK_STR(error.text, "f: n: found float, wanted int");
+    CHECK_STR(error.text, "f: n: found float, expected int");
     // The general way reads nothing that is not there, either.
     CHECK_EQ(og_infer_general(decl, &frame, &error), OG_SHAPE);
     frame.attr[0] = (og_attr){.kind = OG_ATTR_BOOL, .i = 0};
     CHECK_EQ(og_infer(decl, &frame, &error), OG_INVALID);
-    CHECK_STR(error.text, "f: sizes: found str, wanted int[]");
+    CHECK_STR(error.text, "f: sizes: found str, expected int[]");
     frame.attr[0].kind = 77;
     CHECK_EQ(og_infer(decl, &frame, &error), OG_INVALID);
     og_decl_destroy(decl);

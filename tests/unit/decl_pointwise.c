@@ -81,7 +81,7 @@ TEST(functions_are_libm) {
   }
 }
 
-// Every operator once, in the order of the list that gives the wanted values.
+// Every operator once, in the order of the list that gives the expected values.
 TEST(operators) {
   static const struct {
     const char *text;
@@ -152,7 +152,7 @@ TEST(layouts) {
     memcpy(b.x_strides, rows[r].x_strides, sizeof b.x_strides);
     memcpy(b.y_strides, rows[r].y_strides, sizeof b.y_strides);
     memcpy(b.y_shape, rows[r].y_shape, sizeof b.y_shape);
-    // Where y has a row's length, its stride there is what is given.
+    // Where y has a row's length, the call sets its stride there.
     if (b.y_shape[0] == ROWS && b.y_shape[1] == 1) b.y_strides[0] = 0;
     b.frame.in[0] = &b.x;
     b.frame.in[1] = &b.y;
@@ -247,7 +247,8 @@ TEST(missing_expression) {
   og_decl_destroy(b.decl);
 }
 
-// A shape rule of the author's that is no broadcast is refused, not read past.
+// A shape rule of the author's that is not a broadcast is refused, not read
+// past.
 TEST(shape_that_is_no_broadcast) {
   opgraft_error error;
   static bench b;

@@ -428,8 +428,8 @@ static void refused(const char *rules, const char *wanted) {
 
 TEST(rules_that_are_wrong) {
   refused("\n# fine\nneg: fats", "line 3: found \"fats\" behind \":\"");
-  refused("negg: fast", "line 1: found \"negg\", which is no operator");
-  refused("neg f32[2]\n", "line 1: found \"neg f32[2]\", wanted");
+  refused("negg: fast", "line 1: found \"negg\", which is not an operator");
+  refused("neg f32[2]\n", "line 1: found \"neg f32[2]\", expected");
   refused(": fast", "line 1: found \"\"");
   refused("*:", "found \"\" behind");
 }

@@ -381,7 +381,7 @@ TEST(a_ready_node_writes_its_argument) {
   REQUIRE(finish(&s) == OG_OK);
   for (int round = 0; round < 2; ++round) {
     REQUIRE(run(&s, x, y, found, false) == OG_OK);
-    CHECK_EQ(x[0], 1);  // a copy is written: x is no result
+    CHECK_EQ(x[0], 1);  // a copy is written: x is not a result
     CHECK_EQ(found[0], 5);
     CHECK_EQ(found[3], 8);
   }

@@ -87,7 +87,7 @@ TEST(a_run_that_lost_its_processor_does_not_count) {
   CHECK_EQ(racers[1].best_ns, 1000);
 }
 
-// Equal times are no reason to leave the preferred one.
+// Equal times do not replace the preferred one.
 TEST(a_tie_keeps_the_order) {
   og_race r;
   lane lanes[] = {{.takes_ns = 1000}, {.takes_ns = 990}, {.takes_ns = 980}};

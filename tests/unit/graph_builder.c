@@ -200,7 +200,7 @@ TEST(lists_and_items) {
   CHECK_EQ(found.kind, OPGRAFT_ARG_LIST);
   CHECK_EQ(found.count, 2);
   REQUIRE(item(&h, 3, 1) == OG_OK);  // node 7: the second row
-  // A list of tensors as an argument, beside what is none.
+  // A list of tensors as an argument, beside one of other things.
   REQUIRE(begin(&h, "ns.take.default", false) == OG_OK);
   REQUIRE(arg_of(&h, 3) == OG_OK && arg_of(&h, 4) == OG_OK &&
           arg_of(&h, 5) == OG_OK);
@@ -381,7 +381,7 @@ TEST(nodes_are_set_once_and_first) {
   FAILS(opgraft_builder_set_item(b, 2, 9, 0, e), OG_INVALID,
         "graph g: node 9 is used before it is set");
   FAILS(opgraft_builder_set_item(b, 2, 0, 0, e), OG_UNSUPPORTED,
-        "graph g: node 2 is an item of node 0, which is no list");
+        "graph g: node 2 is an item of node 0, which is not a list");
   FAILS(opgraft_builder_add_output(b, 9, e), OG_INVALID,
         "graph g: node 9 is used before it is set");
   REQUIRE(many_add(&h) == OG_OK);
@@ -390,7 +390,7 @@ TEST(nodes_are_set_once_and_first) {
   FAILS(opgraft_builder_set_item(b, 3, 2, -1, e), OG_UNSUPPORTED,
         "graph g: node 3 is item -1 of node 2, which has 4");
   FAILS(opgraft_builder_add_output(b, 2, e), OG_UNSUPPORTED,
-        "graph g: output 0 is node 2, which is no tensor or integer");
+        "graph g: output 0 is node 2, expected a tensor or integer");
   REQUIRE(opgraft_builder_set(b, 3, &none, e) == OG_OK);  // still free
 done:
   host_free(&h);
@@ -602,7 +602,7 @@ TEST(bases_are_looked_at) {
   FAILS(opgraft_builder_add_base(b, 7, &info, e), OG_INVALID,
         "graph g: node 7 is used before it is set");
   FAILS(opgraft_builder_add_base(b, 2, &info, e), OG_UNSUPPORTED,
-        "ns.op.default (m.c:7): a base is no tensor");
+        "ns.op.default (m.c:7): a base is not a tensor");
   other.dtype = i64;
   FAILS(opgraft_builder_add_base(b, 0, &other, e), OG_DTYPE,
         "ns.op.default (m.c:7): it changes the type of a base");

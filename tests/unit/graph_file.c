@@ -186,7 +186,7 @@ TEST(wrong_files_are_errors) {
   says(opgraft_graph_open(path_in("none.og"), &again, &error), OG_IO, &error,
        "No such file");
   says(opgraft_graph_open(folder, &again, &error), OG_IO, &error,
-       "is a folder, wanted a file");
+       "is a folder, expected a file");
   says(opgraft_graph_save(graph, path_in("no/where.og"), &error), OG_IO, &error,
        "could not be written");
   free(bytes);
@@ -273,7 +273,7 @@ static const wrong_array wrong_arrays[] = {
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23,
      OG_INVALID, "was cut short"},
     {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25,
-     OG_INVALID, "wanted one array"},
+     OG_INVALID, "expected one array"},
     {"{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4, OG_DTYPE,
      "big-endian"},
     {"{'descr': '<U3', 'fortran_order': False, 'shape': (1,), }", 12, OG_DTYPE,

@@ -73,7 +73,7 @@ TEST(another_word_is_an_error) {
   opgraft_error error;
   setenv("OPGRAFT_ISA", "sse9", 1);
   CHECK(og_isa_check(&error) == OG_INVALID);
-  CHECK(strstr(error.text, "'sse9', wanted scalar, ") != NULL);
+  CHECK(strstr(error.text, "'sse9', expected scalar, ") != NULL);
   for (int i = 0; i < OG_ISA_UNKNOWN; ++i)
     CHECK(strstr(error.text, og_isa_name((og_isa)i)) != NULL);
   setenv("OPGRAFT_ISA", "", 1);

@@ -14,7 +14,7 @@
 
 enum { BLOCK = 4096, STEP = 9973 };
 
-// 0 where e^-x is no finite float, as of the scalar primitive.
+// 0 where e^-x is not a finite float, as of the scalar primitive.
 static double sigmoid(double x) {
   const float e = (float)exp(-x);
   return isinf(e) ? 0 : 1 / (1 + exp(-x));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What objdump reads in the encoder's code is what the encoder says that it
+// objdump reads the encoder's code as the encoder says that it
 // wrote, instruction by instruction: programs of each kind and random ones, for
 // sets that this machine lacks too. Every row of x86.def is met. Skipped where
 // there is no objdump.

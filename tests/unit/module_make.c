@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules that the embedder makes at run time: what the kernel finds, hashes,
-// and when what they were made of is given back.
+// and when what they were made of is freed.
 
 #include <opgraft/opgraft.h>
 #include <string.h>

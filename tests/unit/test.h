@@ -12,9 +12,9 @@
 //
 // Each CASE runs once as it is, and then again with allocation 0, 1, 2...
 // failing until it gets through without meeting the failure. In those runs a
-// check that does not hold is no failure: what counts is that nothing crashes
-// and, under AddressSanitizer, that nothing leaks. So a case frees what it
-// made on every way out; REQUIRE goes to its label `done`. CASE_NO_FAULTS is
+// check that does not hold is not a failure: what counts is that nothing
+// crashes and, under AddressSanitizer, that nothing leaks. So a case frees what
+// it made on every way out; REQUIRE goes to its label `done`. CASE_NO_FAULTS is
 // for cases with threads, children, or no allocations worth the time.
 
 #ifndef OG_TEST_H

@@ -4,7 +4,7 @@
 //
 // A kind of callable is one adopt_kind: how its payload is read, and the
 // kernel that calls it. What the kernel needs is a struct of the kind's own
-// that starts with `adopted`; it is what the kernel finds in call->derived.
+// that starts with `adopted`; the kernel finds it in call->derived.
 // What needs no Python also says how plans make it ready.
 
 #ifndef OG_TORCH_ADOPT_H
@@ -24,7 +24,7 @@ struct adopt_kind {
   const char *name;
   size_t size_bytes;  // of the kind's own struct
   // Reads the payload that Python gave, and sets `prepared`; -1 with an
-  // exception set. What it took until then is given back by `reset`.
+  // exception set. `reset` releases what it took until then.
   int (*read)(adopted *self, PyObject *payload);
   // Takes what it needs of the declaration, once the module is made; -1 with an
   // exception set. NULL: nothing.

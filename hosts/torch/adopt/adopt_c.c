@@ -3,11 +3,11 @@
 //
 // Where all arguments go by register (six integers or pointers, eight floats
 // on the ABIs below) the call is made through few function types: integer and
-// float registers are handed out apart, and a callee reads only its own. Other
+// float registers are assigned apart, and a callee reads only its own. Other
 // prototypes go through libffi.
 //
 // Invariants: an operator owns a reference to what keeps its symbol mapped;
-// what stands in argument i's slot is what the call passes for it, and slots
+// the call passes slot i's value for argument i, and slots
 // that no argument has are zero.
 
 #include "torch/adopt/adopt_c.h"
@@ -127,7 +127,7 @@ static map_word function_call(const adopted_c *self, map_word *values) {
 
 // Why a status that is not 0 is an error.
 static const char *status_text(map_word word, char *text, size_t size) {
-  PyOS_snprintf(text, size, "the C function returned %d, wanted 0",
+  PyOS_snprintf(text, size, "the C function returned %d, expected 0",
                 (int)(int32_t)word.i);
   return text;
 }

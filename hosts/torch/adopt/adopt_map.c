@@ -189,7 +189,8 @@ static og_status binary_step(map_code code, const og_call *call, map_value *a,
   const int64_t x = a->word.i, y = b->word.i;
   bool is_over = false;
   if (a->kind != MAP_IS_INT || b->kind != MAP_IS_INT)
-    return og_fail(call, OG_INVALID, "its call computes with what is no int");
+    return og_fail(call, OG_INVALID,
+                   "its call computes with a value that is not an int");
   if (code == MAP_add) is_over = __builtin_add_overflow(x, y, &a->word.i);
   if (code == MAP_sub) is_over = __builtin_sub_overflow(x, y, &a->word.i);
   if (code == MAP_mul) is_over = __builtin_mul_overflow(x, y, &a->word.i);
@@ -250,12 +251,12 @@ og_status map_eval_typed(const map_arg *arg, int32_t position,
   if (UNLIKELY(status != OG_OK)) return status;
   if (arg->type == MAP_TYPE_ptr) {
     if (value.kind != MAP_IS_POINTER)
-      return mismatch(call, position, "is a number, wanted a pointer");
+      return mismatch(call, position, "is a number, expected a pointer");
     *out = value.word;
     return OG_OK;
   }
   if (value.kind == MAP_IS_POINTER)
-    return mismatch(call, position, "is a pointer, wanted a number");
+    return mismatch(call, position, "is a pointer, expected a number");
   if (arg->type == MAP_TYPE_f32 || arg->type == MAP_TYPE_f64) {
     const double real =
         value.kind == MAP_IS_REAL ? value.word.f64 : (double)value.word.i;
@@ -267,7 +268,7 @@ og_status map_eval_typed(const map_arg *arg, int32_t position,
     return OG_OK;
   }
   if (value.kind == MAP_IS_REAL)
-    return mismatch(call, position, "is a float, wanted an int");
+    return mismatch(call, position, "is a float, expected an int");
   const int bits = types[arg->type].bits;
   const int64_t i = value.word.i;
   const bool fits =
@@ -292,7 +293,7 @@ og_status map_storable(const og_call *call, og_dtype to, map_type type) {
                     : to.code <= OG_CODE_UINT)
     return OG_OK;
   return og_fail(call, OG_DTYPE,
-                 "what the C function returns is no number of the result's "
+                 "the C function returns a value outside the result's "
                  "type; mend the dtype rule or the prototype");
 }
 

@@ -19,7 +19,7 @@
   X(size_at)    /* size of dim `value`, negative from the end */          \
   X(stride_at)  /* stride of dim `value` */                               \
   X(element)    /* element i of a call for every element */               \
-  X(attr)       /* an argument that is no tensor */                       \
+  X(attr)       /* an argument but a tensor */                            \
   X(attr_data)  /* the array of a list or str argument */                 \
   X(attr_count) /* its length */                                          \
   X(dim)        /* a named dim of the shape rule */                       \

@@ -288,7 +288,7 @@ static PyObject *sizes_object(const og_tensor *tensor) {
   return sizes;
 }
 
-// What is no tensor as one: a number, an array, None of a gradient. `found`
+// A number, an array or None of a gradient as a tensor. `found`
 // itself where it is none of these.
 static PyObject *tensor_from(const adopted_python *self, PyObject *found,
                              const og_tensor *wanted) {
@@ -593,7 +593,7 @@ int adopt_python_fill(const adopted *self, const og_call *call,
 }
 
 // The exception that is set becomes the call's reason, for the verifier; a
-// host raises it as it is. A rule that is not kept is no refusal: the status
+// host raises it as it is. A broken rule is not a refusal: the status
 // tells the two apart.
 static og_status exception_tell(const og_call *call, bool is_broken) {
   PyObject *type, *value, *trace;

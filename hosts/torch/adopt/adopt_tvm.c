@@ -13,7 +13,7 @@
 
 typedef struct tvm_any {
   int32_t type_index;
-  uint32_t small_length;  // 0 but for what is no object
+  uint32_t small_length;  // 0 for objects
   union {
     int64_t i;
     double f;

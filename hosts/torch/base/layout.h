@@ -43,7 +43,8 @@ static inline char *layout_impl(PyObject *tensor) {
 }
 
 // The first words of the TensorImpl whose address lies `impl` bytes into the
-// object. False where that is no address: memory is read through the kernel.
+// object. False where that is not an address: memory is read through the
+// kernel.
 bool layout_peek(PyObject *tensor, size_t impl,
                  uint64_t out_words[LAYOUT_WORDS]);
 // Learns where plain tensors of many ranks and types, a tuple, keep these;

@@ -8,7 +8,7 @@
 
 // Sets the exception that an error stands for; NULL.
 PyObject *error_raise(const opgraft_error *error);
-// Takes the reference; the capsule gives it back.
+// Takes the reference; the capsule releases it.
 PyObject *module_capsule_new(opgraft_module *module);
 // Borrowed; NULL with an exception set where it is another capsule.
 opgraft_module *module_get(PyObject *capsule);

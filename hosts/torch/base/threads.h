@@ -13,7 +13,7 @@
 // own (base/grain.h).
 enum {
   THREADS_LEAST_BYTES = 4096,  // of a call's tensors; fewer: one thread
-  // Of a call's tensors, or a graph's results. To give the lock back costs more
+  // Of a call's tensors, or a graph's results. To release the lock costs more
   // than fewer bytes do.
   UNLOCK_LEAST_BYTES = 1 << 15,
   LIST_BYTES = 1 << 16,  // that a list of tensors counts as: above all limits

@@ -15,7 +15,7 @@
 #include "torch/base/raised.h"
 
 typedef struct check_state {
-  PyThreadState *thread;  // of the caller, while the lock is given back
+  PyThreadState *thread;  // of the caller, while the lock is released
   PyObject *progress;     // called with (operator, done, total), or NULL
   char *text;             // the report so far
   size_t length;

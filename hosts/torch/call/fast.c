@@ -113,7 +113,7 @@ static bool values_read(const host_op *op, fast_state *state,
 
 typedef enum road { ROAD_FAST, ROAD_GRADIENT, ROAD_SLOW } road;
 
-// A list argument as an array of borrowed objects; -1 where it is no list.
+// A list argument as an array of borrowed objects; -1 where it is not a list.
 static Py_ssize_t sequence_size(PyObject *value) {
   if (PyList_CheckExact(value)) return PyList_Size(value);
   if (PyTuple_CheckExact(value)) return PyTuple_Size(value);
@@ -615,7 +615,7 @@ static bool out_tensors_read(const host_op *op, fast_state *state) {
   return true;
 }
 
-// The unguarded builtin is what the dispatcher and Inductor call: there is
+// The dispatcher and Inductor call the unguarded builtin: there is
 // nothing behind it.
 static PyObject *raw_refuse(const host_op *op) {
   if (PyErr_Occurred() == NULL)

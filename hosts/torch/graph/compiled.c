@@ -273,7 +273,7 @@ static PyObject *outputs_make(compiled *self, const opgraft_call *call,
 
 enum { STORAGES_ON_STACK = 32 };
 
-// What the host's steps handed over, as objects. False where one is missing.
+// What the host's steps donated, as objects. False where one is missing.
 static bool given_take(const opgraft_call *call, PyObject **storages) {
   bool is_whole = true;
   for (int32_t i = 0; i < call->storage_count; ++i) {
@@ -500,8 +500,8 @@ PyObject *compiled_run(PyObject *object, PyObject *arguments) {
                                                    : PyTuple_Size(arguments);
   if (given != self->walked.argument_count)
     return PyErr_Format(PyExc_TypeError,
-                        "a compiled graph got %zd arguments, wanted %d", given,
-                        (int)self->walked.argument_count);
+                        "a compiled graph got %zd arguments, expected %d",
+                        given, (int)self->walked.argument_count);
   Py_INCREF(object);
   PyObject *results = call_list(self, arguments);
   Py_DECREF(object);
@@ -745,7 +745,7 @@ static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
   opgraft_error error;
   if (is_cleared(self)) return NULL;
   if (!PyDict_Check(sizes) || PyDict_Size(sizes) > SYMBOL_MAX)
-    return PyErr_Format(PyExc_TypeError, "plan: wanted a dict of sizes");
+    return PyErr_Format(PyExc_TypeError, "plan: expected a dict of sizes");
   while (PyDict_Next(sizes, &at, &key, &value)) {
     symbols[count] = PyUnicode_AsUTF8AndSize(key, NULL);
     values[count] = PyLong_AsLongLong(value);

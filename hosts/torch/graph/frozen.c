@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // opgraft.freeze: a graph behind guards of its own, with no Dynamo on the way.
 //
-// Types, ranks, sizes, strides and devices are what opgraft_executable_begin
-// checks anyway; here stands what only the host can see: which objects are
-// plain tensors, gradients, constants, and the sizes that the graph was made
-// for. A guard that does not hold is an exception; nothing is recompiled.
+// Types, ranks, sizes, strides and devices are those that
+// opgraft_executable_begin checks anyway; here stands what only the host can
+// see: which objects are plain tensors, gradients, constants, and the sizes
+// that the graph was made for. A guard that does not hold is an exception;
+// nothing is recompiled.
 
 #include "torch/graph/frozen.h"
 
@@ -88,11 +89,11 @@ static int argument_check(const frozen *self, Py_ssize_t i, PyObject *found) {
   PyObject *constant = PyTuple_GetItem(self->constants, i);
   if (constant == Py_True)
     return PyLong_CheckExact(found) ? 0
-                                    : misfit(self, i, "is %R, wanted an int",
+                                    : misfit(self, i, "is %R, expected an int",
                                              (PyObject *)Py_TYPE(found), NULL);
   if (constant != Py_None) return constant_check(self, i, found, constant);
   if (UNLIKELY(!guard_is_plain(found)))
-    return misfit(self, i, "is %R, wanted a plain strided tensor on the CPU",
+    return misfit(self, i, "is %R, expected a plain strided tensor on the CPU",
                   (PyObject *)Py_TYPE(found), NULL);
   if (UNLIKELY(guard_requires_grad(found))) return grad_check(self, i);
   return 0;
@@ -118,7 +119,7 @@ static int range_check(const frozen *self, const frozen_range *r,
 static int guards_check(const frozen *self, PyObject *arguments) {
   const Py_ssize_t count = PyTuple_Size(self->names);
   if (UNLIKELY(PyTuple_Size(arguments) != count)) {
-    PyErr_Format(self->misfit, "got %zd arguments, wanted %zd",
+    PyErr_Format(self->misfit, "got %zd arguments, expected %zd",
                  PyTuple_Size(arguments), count);
     return -1;
   }

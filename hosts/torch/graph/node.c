@@ -231,7 +231,7 @@ static bool has_layout(tensor_handle handle, const og_tensor *wanted) {
          bytes == og_numel(wanted) * (int64_t)((wanted->dtype.bits + 7u) / 8u);
 }
 
-// An operator that gave back what it was given has no memory to hand over.
+// An operator that returns its argument has no memory to donate.
 static bool is_known(const opgraft_node_call *node, const void *data) {
   for (int32_t i = 0; i < node->in_count; ++i)
     if (node->in[i] != NULL &&
@@ -708,7 +708,7 @@ static og_status recipe_prepare(node_state *state,
 
 // Python's nodes need its lock, and are slower than any kernel; the others need
 // nothing of the thread, since their handles are its own. A kernel that writes
-// into given memory has none to hand over.
+// into given memory has none to donate.
 static uint32_t flags_of(const node_state *state) {
   const bool is_python = state->direct == NULL && state->recipe == NULL;
   const bool gives = state->direct == NULL && !state->use_out &&

@@ -124,7 +124,7 @@ static int placeholder_add(walk *w, const fx_node *n) {
     return stands_for(w, number, OPGRAFT_ARG_SIZE, size);
   }
   if (walk_is_tensor(w, n->val) != 1)
-    return walk_refuse(w, "an input is %R, which is no tensor", n->val);
+    return walk_refuse(w, "an input is %R, which is not a tensor", n->val);
   PyObject *position = PyLong_FromLong(slot);
   if (position == NULL) return -1;
   const int is_static = PySequence_Contains(w->statics, position);
@@ -189,7 +189,7 @@ static int outputs_add(walk *w, const fx_node *n) {
   PyObject *list = PyTuple_GetItem(n->args, 0);
   const bool is_tuple = PyTuple_Check(list);
   if (!is_tuple && !PyList_Check(list))
-    return walk_refuse(w, "the graph gives %R, which is no list", list);
+    return walk_refuse(w, "the graph gives %R, which is not a list", list);
   const Py_ssize_t count = is_tuple ? PyTuple_Size(list) : PyList_Size(list);
   for (Py_ssize_t i = 0; i < count; ++i)
     if (output_add(w, is_tuple ? PyTuple_GetItem(list, i)

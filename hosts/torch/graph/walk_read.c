@@ -368,7 +368,7 @@ int walk_result_add(walk *w, PyObject *val, PyObject *views, int32_t which) {
         w, opgraft_builder_add_known_result(builder, &size, &w->error));
   }
   if (walk_is_tensor(w, val) != 1)
-    return walk_refuse(w, "a node gives %R, which is no tensor", val);
+    return walk_refuse(w, "a node gives %R, which is not a tensor", val);
   if (walk_info_read(w, val, &info) != 0) return -1;
   const Py_ssize_t at = which < 0 ? 0 : which;
   if (views != Py_None && at < PyTuple_Size(views))

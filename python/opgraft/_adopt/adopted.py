@@ -96,7 +96,7 @@ def make(
     host.prepare()
     if not re.fullmatch(r"[A-Za-z_]\w{0,62}", space):
         raise ValueError(
-            f"the namespace is {space!r}, wanted letters, digits and "
+            f"the namespace is {space!r}, expected letters, digits and "
             'underscores: name="namespace::operator"'
         )
     described = describe([fields for fields, _, _ in operators])

@@ -95,7 +95,7 @@ def adopt(
         in a namespace of the callable's module or library.
     """
     if batch not in _BATCH:
-        raise ValueError(f"batch is {batch!r}, wanted {' or '.join(_BATCH)}")
+        raise ValueError(f"batch is {batch!r}, expected {' or '.join(_BATCH)}")
     if torch_ops.is_operator(fn):
         return torch_ops.complete(fn, shape, dtype, backward, where,
                                      _BATCH[batch])
@@ -107,7 +107,7 @@ def adopt(
             fn, target, samples, name, strict, call,
             (schema, shape, dtype, where))
     if schema is None or shape is None:
-        raise ValueError(f"{target.name}: wanted {_wanted(target)}")
+        raise ValueError(f"{target.name}: expected {_wanted(target)}")
     if target.prototype is None:
         _refuse_numbers(target.name, schema)
     space, schema = _place(target.space, schema, name)
@@ -253,7 +253,7 @@ def _target(
             lambda d: tvm.payload(d, fn, fn.__chandle__(), 0, call))
     if not callable(fn) and grid is None:
         raise TypeError(
-            f"{fn!r} cannot be called; wanted a callable, a C prototype, a "
+            f"{fn!r} cannot be called; expected a callable, a C prototype, a "
             "PyCapsule with prototype=, or a launcher with grid="
         )
     if returns is not None:
@@ -274,7 +274,7 @@ def _c_target(
     if isinstance(fn, str):
         if library is None:
             raise ValueError(
-                f"{found.name}: wanted the library that has it: "
+                f"{found.name}: expected the library that has it: "
                 'library="libx.so"'
             )
         holder = libraries.library(library)
@@ -350,7 +350,7 @@ def _flags(flags: Sequence[str]) -> int:
     for flag in names:
         if flag not in FLAGS:
             raise ValueError(
-                f"flags has {flag!r}, wanted some of {', '.join(FLAGS)}")
+                f"flags has {flag!r}, expected some of {', '.join(FLAGS)}")
     return sum(FLAGS[f] for f in set(names))
 
 
@@ -397,13 +397,13 @@ def _written_out(
         used = {n.id for n in ast.walk(ast.parse(text, mode="eval"))
                 if isinstance(n, ast.Name)}
     except SyntaxError as error:
-        raise ValueError(f"{d.name}: call: {text[3:]!r} is no expression: "
+        raise ValueError(f"{d.name}: call: {text[3:]!r} is not an expression: "
                          f"{error.msg}") from None
     unknown = used - {*known, "_fn", *dir(builtins)}
     if unknown:
         raise ValueError(
             f"{d.name}: call names {', '.join(map(repr, sorted(unknown)))}, "
-            f"wanted arguments and results ({', '.join(known)})")
+            f"expected arguments and results ({', '.join(known)})")
     names = ", ".join(n for n in known if n in used)
     return eval(f"lambda {names}: {text}", {"_fn": fn}), names
 
@@ -425,7 +425,7 @@ def _items(
         what, keyword = what.strip(), keyword.strip()
         if what not in known:
             raise ValueError(
-                f"{d.name}: call names {what!r}, wanted an argument or a result "
+                f"{d.name}: call names {what!r}, expected an argument or result "
                 f"({', '.join(known)})"
             )
         if keywords and not equals:

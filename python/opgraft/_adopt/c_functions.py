@@ -55,7 +55,7 @@ def parse(text: str, structures: Structures | None = None) -> Prototype:
     match = re.fullmatch(r"\s*(.+?[\s*])\s*(\w+)\s*\((.*)\)\s*;?\s*", text, re.S)
     if match is None:
         raise ValueError(
-            f"{text!r} is no C prototype, wanted one such as "
+            f"{text!r} is not a C prototype, expected one such as "
             '"void silu(float *out, const float *x, int64_t n)"'
         )
     result, name, inside = match[1], match[2], match[3].strip()
@@ -111,7 +111,7 @@ def _type(text: str, what: str, structures: Structures) -> Parameter:
                          structures[base])
     if base not in _TYPES:
         raise ValueError(
-            f"{what} has the type {base!r}, wanted a type of C or stdint.h "
+            f"{what} has the type {base!r}, expected a type of C or stdint.h "
             f"({', '.join(t for t in _TYPES if ' ' not in t)}); write a typedef "
             "as what it stands for, and adopt what takes a struct as a "
             "function of ctypes or cffi, which say its fields"
@@ -215,7 +215,7 @@ def refuse_lists(d: Description) -> None:
 
 
 def _by_name(d: Description, prototype: Prototype) -> list[str]:
-    """Without a mapping, parameters are what they are called."""
+    """Without a mapping, a parameter's name is its meaning."""
     missing = [p.text for p in prototype.parameters if not p.name]
     if missing:
         raise ValueError(
@@ -238,13 +238,13 @@ def _check_argument(
     if is_pointer != (p.type == "ptr"):
         raise ValueError(
             f"{where}: found {'a pointer' if is_pointer else 'a number'}, "
-            f"wanted {'a pointer' if p.type == 'ptr' else 'a number'}"
+            f"expected {'a pointer' if p.type == 'ptr' else 'a number'}"
         )
     is_real = step[0] == "real" or (
         step[0] == "attr"
         and names.attrs.get(text.strip(), {}).get("type") == "float")
     if is_real and len(steps) == 1 and p.type not in ("f32", "f64"):
-        raise ValueError(f"{where}: found a float, wanted an int")
+        raise ValueError(f"{where}: found a float, expected an int")
     if step[0] != "data":
         return
     is_out, index = step[1], step[2]
@@ -261,7 +261,7 @@ def _check_argument(
     wrong = [t for t in allowed if t not in wanted and not _half(t, p.element)]
     if wrong:
         raise ValueError(
-            f"{where}: its type may be {wrong[0]}, wanted {p.element} as the "
+            f"{where}: its type may be {wrong[0]}, expected {p.element} as the "
             f"prototype says; mend dtype: \"{text.split('.')[0]}: "
             f'{p.element}"'
         )
@@ -319,7 +319,7 @@ def _result(
     name = returns.removesuffix("[i]")
     if name not in names.fresh:
         raise ValueError(
-            f"{d.name}: returns is {returns!r}, wanted a result "
+            f"{d.name}: returns is {returns!r}, expected a result "
             f"({', '.join(names.fresh)}), \"status\" or \"ignored\""
         )
     fresh = names.fresh[name]
@@ -339,8 +339,8 @@ def declare(
     prototype: Prototype, shape: str, call: str | None, returns: str | None,
     name: str, is_whole: bool, has_dtype: bool,
 ) -> tuple[str, str | None]:
-    """(schema, dtype) that follow: arguments are what the shape rule has left
-    of the arrow, results are what else is written, the rest are numbers.
+    """(schema, dtype) that follow: arguments stand in the shape rule left
+    of the arrow, results are the other written ones, the rest are numbers.
     `is_whole`: no schema was said; dtype is None where nothing tells it."""
     check_returns(prototype, returns)
     left, _, right = shape.partition("->")
@@ -361,7 +361,7 @@ def declare(
         if text in tensors and p.type != "ptr":
             raise ValueError(
                 f"{name}: call: {text!r} for {p.text!r}: found a tensor, "
-                f"wanted a number: {text}[i] for a call with every element, "
+                f"expected a number: {text}[i] for a call with every element, "
                 f"{text}.numel, {text}.size(0), …"
             )
         bare = text.replace("[i]", "")

@@ -62,7 +62,7 @@ class Function:
                 outs[self.out].view(-1)[element] = found
             elif self.returns == RETURNS_STATUS and found != 0:
                 raise RuntimeError(f"{d.name}: the C function returned {found}, "
-                                   "wanted 0")
+                                   "expected 0")
 
     def _argument(self, at: int, kind: str, steps: Any, call: "_Call",
                   element: int) -> Any:

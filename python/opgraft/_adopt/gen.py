@@ -35,7 +35,8 @@ def _tree(node, path: str, depth: int = 0) -> list:
     for key, value in node.value:
         key_line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise _SpecError(f"{path}:{key_line}: a key is a list or a map, wanted a word")
+            raise _SpecError(f"{path}:{key_line}: a key is a list or a map, "
+                             "expected a word")
         if key.value in names:
             raise _SpecError(f"{path}:{key_line}: '{key.value}' stands twice in one map; drop one")
         names.add(key.value)
@@ -63,7 +64,8 @@ def tree_of_file(path: str) -> list:
     except yaml.YAMLError as error:
         raise _SpecError(f"{path}:1: is not YAML: {error}") from None
     if root is None:
-        raise _SpecError(f"{path}:1: is empty, wanted the specification of an operator")
+        raise _SpecError(f"{path}:1: is empty, expected the specification of "
+                         "an operator")
     return _tree(root, path)
 
 

@@ -22,7 +22,7 @@ def plan(d: Description, backward: Any) -> tuple[str, Second | None]:
     fn, text = backward if isinstance(backward, tuple) else (backward, None)
     if not callable(fn):
         raise TypeError(
-            f"{d.name}: backward is {backward!r}, wanted a callable, "
+            f"{d.name}: backward is {backward!r}, expected a callable, "
             '(callable, "(grad, x) -> x"), or "none"'
         )
     takes, targets = _map(d, fn, text)
@@ -96,7 +96,7 @@ def _map(
         match = re.fullmatch(r"\s*\w*\s*\((.*)\)\s*->\s*(.*)", text, re.S)
         if match is None:
             raise ValueError(
-                f"{d.name}: backward's map is {text!r}, wanted "
+                f"{d.name}: backward's map is {text!r}, expected "
                 '"(grad, x) -> x"'
             )
         return _words(match[1]), _words(match[2])
@@ -168,7 +168,7 @@ def _declare(
                 types.append(f"{word}: {_type(d, p['tensor'], given)}")
         else:
             raise ValueError(
-                f"{d.name}: backward takes {word!r}, wanted gradients "
+                f"{d.name}: backward takes {word!r}, expected gradients "
                 f"({', '.join(grads)}), arguments or results "
                 f"({', '.join(saved)})"
             )
@@ -253,8 +253,8 @@ def _target(d: Description, name: str, given: set[str]) -> tuple[str, str]:
     """(shape, type) of an argument's gradient"""
     if name not in d.by_name or d.params[d.by_name[name]]["tensor"] is None:
         raise ValueError(
-            f"{d.name}: backward gives a gradient for {name!r}, wanted tensor "
-            f"arguments: {', '.join(p['name'] for p in d.params if p['tensor'] is not None)}"
+            f"{d.name}: backward gives a gradient for {name!r}, expected "
+            f"tensor arguments: {', '.join(p['name'] for p in d.params if p['tensor'] is not None)}"
         )
     tensor = d.params[d.by_name[name]]["tensor"]
     pattern = next((_bracket(t["text"]) for t in d.tables["patterns"]

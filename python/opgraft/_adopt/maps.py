@@ -5,7 +5,7 @@
     x.numel x.ndim x.itemsize x.nbytes x.shape x.strides x.dl
     x.size(i) x.shape[i] x.stride(i) x.strides[i]
     x[i]            element i, of a function that is called for every element
-    eps, N          an argument that is no tensor, a named dim
+    eps, N          an argument that is not a tensor, a named dim
     sizes.data, len(sizes)
     1, 0.5, NULL, stream, and + - * // % over integers
     user_data       what a scipy.LowLevelCallable holds
@@ -73,7 +73,7 @@ class Names:
         try:
             tree = ast.parse(text, mode="eval").body
         except SyntaxError:
-            raise self._error(text, "is no expression") from None
+            raise self._error(text, "is not an expression") from None
         return self._walk(tree, text)
 
     def _error(self, text: str, what: str) -> ValueError:
@@ -118,7 +118,7 @@ class Names:
             return ("real", False, 0, bits)
         if value is None:
             return ("nil", False, 0, 0)
-        raise self._error(text, "has a constant that is no number")
+        raise self._error(text, "has a constant that is not a number")
 
     def _name(self, name: str, text: str) -> Step:
         if name in self.tensors:
@@ -138,7 +138,7 @@ class Names:
         if name in self.attrs and field == "data":
             return [("attr_data", False, self.attrs[name]["attr"], 0)]
         if name not in self.tensors:
-            raise self._error(text, f"names {name}, which is no tensor")
+            raise self._error(text, f"names {name}, which is not a tensor")
         if field == "nbytes":
             return [self._tensor(name, "numel"),
                     self._tensor(name, "itemsize"), ("mul", False, 0, 0)]
@@ -148,11 +148,11 @@ class Names:
 
     def _dim(self, name: str, step: str, at: ast.expr, text: str) -> Step:
         if name not in self.tensors:
-            raise self._error(text, f"names {name}, which is no tensor")
+            raise self._error(text, f"names {name}, which is not a tensor")
         try:
             return self._tensor(name, step, int(ast.literal_eval(at)))
         except (ValueError, TypeError):
-            raise self._error(text, "has a dim that is no number") from None
+            raise self._error(text, "has a dim that is not a number") from None
 
     def _entry(self, node: ast.Subscript, text: str) -> Step:
         value, at = node.value, node.slice

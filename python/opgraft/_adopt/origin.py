@@ -70,7 +70,7 @@ def _short(value: Any) -> str:
 
 
 def _named(fn: Any) -> Any:
-    """What the callable's module has under its name; None where that is no
+    """What the callable's module has under its name; None where that is not a
     function's name (a lambda's, a local function's)."""
     found: Any = sys.modules.get(getattr(fn, "__module__", None) or "")
     for part in getattr(fn, "__qualname__", "").split("."):

@@ -105,7 +105,7 @@ def _own_type(found: Any) -> torch.dtype | None:
 
 
 def list_from(found: Any, count: int, is_gradient: bool) -> Any:
-    """A list result's entries; `found` itself where it is no list."""
+    """A list result's entries; `found` itself where it is not a list."""
     if found is None and is_gradient:
         return [None] * count
     if isinstance(found, Mapping):

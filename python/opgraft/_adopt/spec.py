@@ -122,16 +122,16 @@ class _Reader:
     def map(self, node: Any, what: str, keys: tuple[str, ...] | None
             ) -> dict[str, Any]:
         if node[0] != "map":
-            raise self.error(node[1], f"{what} is a {node[0]}, wanted a map")
+            raise self.error(node[1], f"{what} is a {node[0]}, expected a map")
         for key, value in node[2]:
             if keys is not None and key not in keys:
                 raise self.error(value[1], f"'{key}' means nothing here; "
-                                           f"wanted {', '.join(keys)}")
+                                           f"expected {', '.join(keys)}")
         return dict(node[2])
 
     def text(self, node: Any, what: str) -> str:
         if node[0] != "text":
-            raise self.error(node[1], f"{what} is a {node[0]}, wanted text")
+            raise self.error(node[1], f"{what} is a {node[0]}, expected text")
         return str(node[2])
 
 
@@ -139,7 +139,7 @@ def _adopt_part(read: _Reader, node: Any, out: Adoption) -> None:
     top = read.map(node, "the specification", _TOP)
     sources = [s for s in _SOURCES if s in top]
     if len(sources) != 1 or "operators" not in top:
-        raise read.error(node[1], "wanted one of "
+        raise read.error(node[1], "expected one of "
                                   f"{', '.join(_SOURCES)}, and operators")
     kind = sources[0]
     source = read.text(top[kind], kind)
@@ -180,7 +180,8 @@ def _adopt_one(
     prototype = given.get("prototype")
     if fn is None:
         if prototype is None:
-            raise ValueError(f"{name}: wanted a prototype: \"void {name}(float "
+            raise ValueError(f"{name}: expected a prototype: "
+                             f"\"void {name}(float "
                              '*out, const float *x, int64_t n)"')
         fn = given.pop("prototype")
     if "schema" not in given or space is not None:

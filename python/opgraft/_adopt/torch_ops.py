@@ -84,7 +84,7 @@ def complete(
         known.drop()
     if shape is None:
         raise ValueError(
-            f"{op.name()}: wanted a shape rule for "
+            f"{op.name()}: expected a shape rule for "
             f"{_schema_text(op)}: shape=\"x[*N] -> [*N]\""
         )
     fields = {"schema": _schema_text(op), "shape": shape, "dtype": dtype,

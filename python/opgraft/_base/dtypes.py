@@ -27,7 +27,7 @@ _HOST_NAMES = {CODES[own]: theirs for theirs, own in NAMES.items()}
 def dtype_name(dtype: Any) -> str:
     """A declaration's name of a type that is given as "f32", np.float32,
     jnp.float32, torch.float32 or a dtype of theirs; NumPy's name where a
-    declaration has none. TypeError where it is no type."""
+    declaration has none. TypeError where it is not a type."""
     name = str(dtype).removeprefix("torch.")
     if name not in CODES and name not in NAMES:
         name = np.dtype(dtype).name

@@ -56,7 +56,7 @@ def _setup() -> None:
     )
     wanted = os.environ.get("OPGRAFT_GUARD", "")
     if wanted not in ("", "published"):
-        say(f"OPGRAFT_GUARD is {wanted!r}, wanted 'published' or nothing")
+        say(f"OPGRAFT_GUARD is {wanted!r}, expected 'published' or nothing")
     # The samples must differ as they do elsewhere, whatever mode we are in.
     with torch.inference_mode(False), torch.enable_grad():
         is_quick = wanted != "published" and self_test()

@@ -161,7 +161,7 @@ def check_types(d: Description, tensors: list[Any]) -> None:
             found = NAMES.get(tensor.dtype, str(tensor.dtype))
             if found not in wanted:
                 raise RuntimeError(
-                    f"{d.name}: {param['name']} is {found}, wanted "
+                    f"{d.name}: {param['name']} is {found}, expected "
                     f"{' or '.join(wanted)}"
                 )
             if at == 0:  # a list has one type

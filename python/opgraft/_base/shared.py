@@ -42,7 +42,7 @@ class SharedObject:
     opgraft_HOST_open, _name, _describe and opgraft_limit_HOST."""
 
     def __init__(self, mapped: str, path: str, host: str, title: str) -> None:
-        """`mapped` is what is opened, `path` what errors name."""
+        """Opens `mapped`; errors name `path`."""
         self.path = path
         try:
             self.object = ctypes.CDLL(mapped)

@@ -215,7 +215,7 @@ class Scope:
 
     def _same(self, found: Size, wanted: Size, text: str) -> None:
         self.check(found == wanted,
-                   lambda: f"{text}: found {found}, wanted {wanted}")
+                   lambda: f"{text}: found {found}, expected {wanted}")
 
     def _bind(self, dim: int, value: Any, text: str) -> None:
         if dim not in self.dims:
@@ -226,7 +226,8 @@ class Scope:
             self._same(value, known, text)
             return
         if len(value) != len(known):
-            self._fail(f"{text}: found {len(value)} dims, wanted {len(known)}")
+            self._fail(
+                f"{text}: found {len(value)} dims, expected {len(known)}")
         for a, b in zip(value, known, strict=False):
             self._same(a, b, text)
 
@@ -318,7 +319,7 @@ class Scope:
             if not -rank <= axis < rank:
                 self._fail(f"dim {axis} of {rank} dims")
             if axis % rank in found:
-                self._fail(f"dim {axis} is named twice, wanted each once")
+                self._fail(f"dim {axis} is named twice, expected each once")
             found.append(axis % rank)
         return pack, found
 
@@ -342,7 +343,7 @@ class Scope:
         pack, axes = self._axes(item)
         if kind == "permute":
             if len(axes) != len(pack):
-                self._fail(f"{len(axes)} dims are named, wanted {len(pack)}")
+                self._fail(f"{len(axes)} dims are named, expected {len(pack)}")
             return tuple(pack[a] for a in axes)
         chosen = axes or range(len(pack))
         if kind == "drop":

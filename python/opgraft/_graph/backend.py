@@ -95,15 +95,16 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
         raise ValueError("option repro_calls needs repro, the folder they go to")
     if not isinstance(out.plan_limit, int) or out.plan_limit < 1:
         raise ValueError(
-            f"option plan_limit is {out.plan_limit!r}, wanted a number from 1")
+            f"option plan_limit is {out.plan_limit!r}, expected a number "
+            "from 1")
     if out.lanes not in ("auto", "off") and not (
             isinstance(out.lanes, int) and out.lanes >= 1):
         raise ValueError(
-            f"option lanes is {out.lanes!r}, wanted \"auto\", \"off\" or a "
+            f"option lanes is {out.lanes!r}, expected \"auto\", \"off\" or a "
             "number from 1")
     if not isinstance(out.tune_s, (int, float)) or not 0 <= out.tune_s < 1e6:
         raise ValueError(
-            f"option tune_s is {out.tune_s!r}, wanted seconds from 0")
+            f"option tune_s is {out.tune_s!r}, expected seconds from 0")
     _gears_check(out.gears)
     return out
 
@@ -142,7 +143,7 @@ def _gears_check(gears: Any) -> None:
                 isinstance(n, int) and not isinstance(n, bool) and n >= 0
                 for n in sizes):
             raise ValueError(
-                f"option gears holds {sizes!r}, wanted a list of sizes, or a "
+                f"option gears holds {sizes!r}, expected a list of sizes, or a "
                 "dict of such lists by symbol")
     count = math.prod(len(set(sizes)) for sizes in lists)
     if count > GEARS_MAX:
@@ -171,7 +172,7 @@ def _gears_plan(compiled: Any, inputs: list[Any], gears: Any) -> None:
 def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
     if found not in wanted:
         raise ValueError(
-            f"backend opgraft: {name} is {found!r}, wanted one of "
+            f"backend opgraft: {name} is {found!r}, expected one of "
             f"{', '.join(wanted)}"
         )
 
@@ -397,7 +398,7 @@ def _resolve(tensor: Any) -> Any:
     """A tensor whose memory holds what it shows."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(
-            f"an input of a compiled graph is {type(tensor).__name__}, wanted "
-            "a tensor or an int"
+            f"an input of a compiled graph is {type(tensor).__name__}, "
+            "expected a tensor or an int"
         )
     return tensor.detach().resolve_conj().resolve_neg()

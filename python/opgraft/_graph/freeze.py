@@ -28,7 +28,7 @@ class _Function(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.forward = function  # its signature is what export asks for
+        self.forward = function  # export asks for its signature
 
 
 def _apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -57,7 +57,7 @@ class _Program:
                  ) -> None:
         if not isinstance(args, tuple):
             raise TypeError(
-                f"args is {type(args).__name__}, wanted a tuple of the "
+                f"args is {type(args).__name__}, expected a tuple of the "
                 "model's arguments")
         args, kwargs = _apart(args, dict(kwargs or {}))
         module = model if isinstance(model, torch.nn.Module) \
@@ -128,7 +128,8 @@ class _Program:
                 continue
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 raise NotImplementedError(
-                    f"the model gives a {spec.kind.name}, wanted results only")
+                    f"the model gives a {spec.kind.name}, expected only "
+                    "results")
             elif isinstance(value, torch.fx.Node):
                 self.outputs.append((len(kept),))
                 kept.append(value)

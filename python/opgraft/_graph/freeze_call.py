@@ -85,7 +85,7 @@ class Arguments:
         specs = [s for part in self.spec.children()
                  for s in part.children()]
         if len(values) != len(specs):
-            return f"got {len(values)} arguments, wanted {len(specs)}"
+            return f"got {len(values)} arguments, expected {len(specs)}"
         names = [*(list(self.given or ())[:self.count]), *self.keywords]
         for i, (value, spec) in enumerate(zip(values, specs)):
             found = pytree.tree_structure(value)
@@ -93,7 +93,7 @@ class Arguments:
                 name = names[i] if i < len(names) else str(i)
                 return (f"argument {name} is built as {found}, and the graph "
                         f"was frozen for {spec}")
-        return f"the arguments' keywords are {list(call[1])}, wanted " \
+        return f"the arguments' keywords are {list(call[1])}, expected " \
                f"{self.keywords}"
 
     def explain(self, values: tuple[Any, ...]) -> str | None:

@@ -40,7 +40,7 @@ def has_numbers(gm: GraphModule) -> bool:
 
 
 def _takes_data(node: Node) -> bool:
-    """An argument is a number that was read from data and is no size."""
+    """An argument is a number that was read from data and is not a size."""
     return any(isinstance(n.meta.get("val"), (torch.SymFloat, torch.SymBool))
                for n in node.all_input_nodes)
 
@@ -257,7 +257,7 @@ class _Cutter:
 
 def _graph_of(gm: GraphModule, segment: _Segment, kept: set[Node]
               ) -> GraphModule:
-    """A segment as a graph of its own: its inputs are what it reads, and the
+    """A segment as a graph of its own: its inputs: the values it reads and the
     symbols that its values have; its outputs what is read after it."""
     graph = torch.fx.Graph()
     copies: dict[Node, Node] = {}

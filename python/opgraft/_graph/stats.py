@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from . import stats_page
+
 _regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
     weakref.WeakKeyDictionary())
 _count = 0
@@ -259,6 +261,13 @@ class Stats:
         return "\n".join(lines) or "no graph was compiled"
 
     __repr__ = __str__
+
+    def html(self) -> str:
+        """A page of it, without scripts: who runs the nodes, memory, reasons."""
+        return stats_page.page(self)
+
+    def _repr_html_(self) -> str:
+        return stats_page.fragment(self)
 
 
 def stats(f: Any) -> Stats:

@@ -57,7 +57,7 @@ def describe(target: Any) -> Description:
         return GETITEM, "getitem", None, 0
     if callable(target):
         return SIZE, getattr(target, "__name__", str(target)), None, 0
-    raise NotForTheEngine(f"node target {target!r} is no operator")
+    raise NotForTheEngine(f"node target {target!r} is not an operator")
 
 
 def _operator(target: OpOverload) -> Description:
@@ -251,7 +251,7 @@ _recipes: dict[Any, Any] = {}
 
 def recipe(target: Any) -> Any:
     """How C calls this operator through the dispatcher; None: only Python can
-    (numbers of any type, generators, results that are no tensors)."""
+    (numbers of any type, generators, results that are not tensors)."""
     if target not in _recipes:
         _recipes[target] = (
             _recipe(target) if isinstance(target, OpOverload) else None
@@ -296,7 +296,7 @@ def _param(argument: Any) -> Any:
             kind = kind.getElementType()
     number = _TYPES.get(str(kind))
     if number is None:
-        # A generator that is not given: nothing to hand over but its absence.
+        # A generator that is not given: only its absence to pass on.
         if str(kind) != "Generator" or not flags & _OPTIONAL:
             return None
         number = 0

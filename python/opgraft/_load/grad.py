@@ -203,7 +203,7 @@ def fast(
     backward: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
     """`apply` of an autograd.Function over the gradient map, for the fast road:
-    forward sees the context, which is what a call costs least with."""
+    forward sees the context: a call costs least so."""
     m = Map(d)
     plain = generate.parameters(d, plain=True)
     call_line = f"    _results = _call({generate.arguments(d)})"
@@ -232,7 +232,7 @@ def register(
 ) -> Callable[[], None]:
     """The same for the slow road: the dispatcher's autograd kernel, whose parts
     are made when a call first needs them (that takes a millisecond). What comes
-    back lets go of it: torch keeps a Python kernel beyond its library's end."""
+    back releases it: torch keeps a Python kernel beyond its library's end."""
     made: list[Callable[..., Any]] = []
     held = [backward]
 

@@ -95,7 +95,7 @@ def _load_operator(path: str, digest: str, name: str, kind: str) -> Any:
     if module.hash != digest:
         raise RuntimeError(
             f"{path} has changed since {name} was pickled: found content "
-            f"{module.hash[:12]}, wanted {digest[:12]}"
+            f"{module.hash[:12]}, expected {digest[:12]}"
         )
     return module._states[kind, name]
 

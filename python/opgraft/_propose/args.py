@@ -52,7 +52,7 @@ def _literal(value: Any) -> str:
 
 def params_of(fn: Callable[..., Any], samples: Sequence[Any]) -> list[Param]:
     if not samples:
-        raise ValueError("samples is empty; wanted calls such as (x, 2)")
+        raise ValueError("samples is empty; expected calls such as (x, 2)")
     given = [_split(s) for s in samples]
     known = _declared(fn)
     if known is None:
@@ -150,7 +150,7 @@ def _kind(p: Param) -> tuple[str, bool]:
         kinds = {"float[]"}
     if len(kinds) > 1:
         raise ValueError(f"{p.name} is {' and '.join(sorted(kinds))} in the "
-                         "samples, wanted one kind")
+                         "samples, expected one kind")
     return (kinds.pop() if kinds else ""), optional
 
 
@@ -159,7 +159,7 @@ def _kind_of(value: Any, name: str) -> str:
              torch.dtype: "ScalarType", torch.device: "Device"}
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
-            raise ValueError(f"{name} is on {value.device}, wanted the CPU")
+            raise ValueError(f"{name} is on {value.device}, expected the CPU")
         return "Tensor"
     if isinstance(value, (list, tuple)):
         inner = {_kind_of(v, name) for v in value} or {"int"}
@@ -171,7 +171,7 @@ def _kind_of(value: Any, name: str) -> str:
     elif type(value) in plain:
         return plain[type(value)]
     raise ValueError(
-        f"{name} is {value!r:.80}, for which a schema has no type; wanted "
+        f"{name} is {value!r:.80}, for which a schema has no type; expected "
         "tensors, numbers, text or lists of them. For anything else adopt a "
         "function that makes it")
 

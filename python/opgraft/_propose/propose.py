@@ -42,6 +42,7 @@ class Proposal:
 
     @property
     def is_certain(self) -> bool:
+        """Whether the trials left no doubt."""
         return not self.doubts
 
     def __str__(self) -> str:
@@ -287,7 +288,7 @@ class _Inference:
         return f"{name}({', '.join(arguments)}) -> {returns}"
 
     def _values_tried(self) -> None:
-        """What is no size and no tensor was only seen as the samples have it."""
+        """Arguments other than sizes and tensors: seen at samples' values only."""
         for p in self.params:
             if p.kind == "str":
                 words = sorted({repr(v) for v in p.values if v is not None})

@@ -73,7 +73,7 @@ class Outcome:
 
 
 class _Memory:
-    """Guarded memory; given back when the process ends."""
+    """Guarded memory; released when the process ends."""
 
     def __init__(self) -> None:
         self.libc = ctypes.CDLL(None, use_errno=True)

@@ -444,7 +444,7 @@ class Sizes:
         return None
 
     def _takes_any(self, p: int) -> bool:
-        """Whether a number that is no axis is taken as well."""
+        """Whether a number that is not an axis is taken as well."""
         far = [self.shaped({}, {p: n}) for n in (-9, 9)]
         return all(o.ok for o in self.trial(far))
 
@@ -663,7 +663,7 @@ class Sizes:
 
 
 def _variants(p: Param, value: Any) -> list[Any]:
-    """Other values of an argument that is no size."""
+    """Other values of an argument that is not a size."""
     seen = [v for v in p.values if v is not None and v != value]
     if p.is_optional:
         seen.append(None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m opgraft.doctor [OPTIONS] SCRIPT.py [ARGUMENTS]
 
-The same as `opgraft doctor`, which it starts; --record is what that program
-asks of Python: run the script with hooks, and write the event file; with
+The same as `opgraft doctor`, which it starts; --record, which that
+program passes, means: run the script with hooks, and write the event file; with
 --verify, try fixes for what stands in it.
 """
 

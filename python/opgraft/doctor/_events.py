@@ -29,8 +29,8 @@ def _encode(value: Value) -> bytes:
 
 
 def _line(kind: str, fields: dict[str, Value | None]) -> bytes:
-    """A field whose value is None or "" is left out; so is 0, which is what a
-    missing number means."""
+    """A field whose value is None or "" is left out; so is 0, the meaning of a
+    missing number."""
     parts = [kind.encode()]
     for key, value in fields.items():
         if value or isinstance(value, float):

@@ -116,7 +116,7 @@ def _splits(node: Any, nodes: Any) -> bool:
 
 
 def _elements(node: Any) -> str:
-    """Over how many elements a kernel runs; "" where it is none."""
+    """Over how many elements a kernel runs; "" where it has no size."""
     group = getattr(node, "group", None)
     if not group:
         return ""

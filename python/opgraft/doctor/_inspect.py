@@ -35,6 +35,7 @@ class Report:
 
     @property
     def roots(self) -> list[dict[str, Any]]:
+        """The root causes, the most expensive first, as in the JSON report."""
         return self.data["roots"]
 
     def __str__(self) -> str:

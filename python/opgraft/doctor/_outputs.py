@@ -63,7 +63,7 @@ class Outputs:
         for name, p in module.named_parameters():
             self.add((name, p, p.grad))
         parameters = dict(module.named_parameters())
-        # A buffer that is not saved is no result.
+        # A buffer that is not saved is not a result.
         self.add({k: v for k, v in module.state_dict().items()
                   if k not in parameters})
 

@@ -77,7 +77,7 @@ def base_name(function: str) -> str:
 
 
 def resumed_at(function: str) -> int:
-    """The line of the break that a resume function continues; 0: it is none."""
+    """The line of the break that a resume function continues; 0: not one."""
     match = _RESUME.match(function)
     return int(match[2]) if match else 0
 

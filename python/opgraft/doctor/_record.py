@@ -275,7 +275,7 @@ class Recorder:
         return entry
 
     def raised(self, error: BaseException) -> None:
-        """What ended the script, where compiling is what made it an error."""
+        """What ended the script, where compiling made it an error."""
         text = str(error)
         if not self.entries or not _AUTOGRAD.search(text):
             return
@@ -421,7 +421,7 @@ class Recorder:
 
     def _is_first(self, made: Frame) -> bool:
         """Several functions are entered through one frame of PyTorch's, which
-        is then compiled for each: that is no recompile."""
+        is then compiled for each: that is not a recompile."""
         entry = self._entry_at(made.entry)
         return entry is not None and not entry.is_captured and _places.owner(
             made.code.co_filename) == _places.PYTORCH
@@ -466,8 +466,7 @@ class Recorder:
                 named[0].meta.get("stack_trace") or ""))
 
     def graph_begin(self, compile_id: str, attempt: Any) -> int:
-        """A new graph's id. `attempt` is what one analysis of a frame and no
-        other has."""
+        """A new graph's id. `attempt` names one analysis of a frame."""
         id = self._next("graph")
         self._graph_of[compile_id] = id
         if self.frame is not None:
@@ -486,7 +485,7 @@ class Recorder:
             self._writer.line(kind, **fields)
 
     def _graphs_end(self, made: Frame) -> None:
-        """The frame's last attempt is what runs; the time that the backend
+        """The frame's last attempt runs; the time that the backend
         took for others stays in the sum."""
         last = made.graphs[-1][0] if made.graphs else None
         stand = {id for attempt, id in made.graphs if attempt is last}

@@ -18,7 +18,7 @@ Texts = Mapping[str, str]  # file -> what stands in it instead
 
 
 def text_of(file: str, texts: Texts) -> str | None:
-    """None where it is no text that Python could read."""
+    """None where Python cannot read it as text."""
     if file in texts:
         return texts[file]
     with contextlib.suppress(OSError, ValueError):

@@ -38,7 +38,7 @@ FEWEST_S = 120.0  # of processor time
 TRIALS = (2, 12, 12)
 DEPTH = 3  # edits that mend one root together, each what the last uncovered
 KEPT = 0.5  # of the operators that are compiled must be so afterwards
-SLOWER = 1.1  # a step that takes so many times as long is no remedy
+SLOWER = 1.1  # a step that takes so many times as long is not a remedy
 
 _UNTRIED = "not tried: time was up (--budget)"
 _TRIED = ("dynamo", "skip", "recompile", "autograd")

@@ -34,11 +34,11 @@ def opgraft_doctor() -> Callable[..., Any]:
         report = inspect(fn, *args, **kwargs)
         roots = [r for r in report.roots if r["id"] not in allowed]
         if len(roots) > max_roots:
-            pytest.fail(f"{len(roots)} root causes, wanted at most "
+            pytest.fail(f"{len(roots)} root causes, expected at most "
                         f"{max_roots}\n{report}", pytrace=False)
         unexplained = report.data["frames"]["unexplained"]
         if unexplained > max_unexplained:
-            pytest.fail(f"{unexplained} frames are unexplained, wanted at "
+            pytest.fail(f"{unexplained} frames are unexplained, expected at "
                         f"most {max_unexplained}\n{report}", pytrace=False)
         return report
 

@@ -38,6 +38,7 @@ class Module:
 
     @property
     def name(self) -> str:
+        """The module's name, as OG_MODULE has it."""
         return self._file.name
 
     def __getattr__(self, name: str) -> Operator:

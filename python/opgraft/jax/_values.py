@@ -54,7 +54,7 @@ def _single(kind: str, value: Any) -> Value:
         return _scalar(value)
     if kind == "str":
         if not isinstance(value, str):
-            raise TypeError(f"{value!r} is no text")
+            raise TypeError(f"{value!r} is not a str")
         return Value(STR, value)
     if kind == "Device":
         raise TypeError("JAX chooses the device")

@@ -123,7 +123,7 @@ def _parameter(d: Description, name: str) -> dict[str, Any]:
 
 
 def _has_none(d: Description, name: str) -> bool:
-    """Whether None is what a node without the attribute has."""
+    """Whether a node without the attribute stands for None."""
     param = _parameter(d, name)
     if param["optional"] and d.defaults[d.by_name[name]] is None:
         return True

@@ -49,7 +49,7 @@ static bool is_expected(const point *p, const char *name) {
 }
 
 // A result whose gradient goes nowhere, as `expect` says, or a mutated argument
-// that is no result.
+// that is not a result.
 static bool is_left_out(const point *p, const og_outputs *out, int32_t i) {
   for (int32_t a = 0; a < p->decl->grad.arg_count; ++a)
     if (p->decl->grad.args[a].source == OPGRAFT_GRAD_OF_RESULT &&

@@ -249,7 +249,7 @@ static og_sketch *plain_call_create(const og_sample *s,
   return k;
 }
 
-// Gives the plain results memory, runs, and compares with what was wanted.
+// Gives the plain results memory, runs, and compares with the expected results.
 static void plain_call_run(og_sketch *p, caller *c) {
   og_outputs out = {.count = 0};
   if (opgraft_frame_infer(&p->frame, NULL) != OG_OK) return;

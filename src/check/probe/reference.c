@@ -148,7 +148,7 @@ static void compare_results(og_trial *trial, const opgraft_op *other,
 
 // --- The declaration's own expression ----------------------------------------
 
-// What a type cannot hold is no fault of the kernel. Integers stay as they are.
+// What a type cannot hold is not the kernel's fault. Integers stay as they are.
 static void array_round(og_array *a, og_dtype type) {
   for (int64_t j = 0; og_is_floating(type) && j < a->count; ++j) {
     double *value = (double *)(void *)a->data + j;

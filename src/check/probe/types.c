@@ -3,8 +3,8 @@
 // with wide ones, integers with wider ones, integers with floats.
 //
 // The values are such that both types hold them. What may differ by the nature
-// of the types is left out: a result that wraps around, one that is no integer
-// in the type that has fractions, the bits of a negative number.
+// of the types is left out: a result that wraps around, one that is not an
+// integer in the type that has fractions, the bits of a negative number.
 
 #include <math.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static bool has_fraction(const og_sample *s) {
 }
 
 // Backward operators get floats for gradients, whatever the types beside them;
-// and an integer kernel cuts an argument that is no integer.
+// and an integer kernel cuts an argument that is not an integer.
 static bool may_compare(const og_trial *trial, og_partner kind) {
   if (kind == OG_PARTNER_WIDER) return true;
   return trial->forward == NULL &&
@@ -180,7 +180,7 @@ void og_probe_types(og_trial *trial) {
 
 // --- Long rows and large numbers ---------------------------------------------
 
-// What the narrow type cannot hold is no fault of its kernel; and numbers that
+// What the narrow type cannot hold is not its kernel's fault; and numbers that
 // are rounded tie in long rows, so that the places of the largest are others.
 static void leave_out_large(og_outputs *narrow, og_outputs *wide) {
   for (int32_t i = 0; i < narrow->count && i < wide->count; ++i) {

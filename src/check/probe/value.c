@@ -103,7 +103,7 @@ static const og_item *find_broadcast(const og_shape_rule *rule) {
   return NULL;
 }
 
-// NULL also where one result is no broadcast: with expanded arguments it has
+// NULL also where one result is not a broadcast: with expanded arguments it has
 // other sizes, as the gradients of broadcast arguments have.
 static const og_item *broadcast_item(const og_decl *decl) {
   const og_item *first = NULL;

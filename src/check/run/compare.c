@@ -38,7 +38,7 @@ static void pair_text(double a, double b, char *text_a, char *text_b,
   }
 }
 
-enum { RATIO_MIN = 3 };  // elements, before a ratio is no chance
+enum { RATIO_MIN = 3 };  // elements, before a ratio is not chance
 
 // What all elements of `a` are of those of `b`; 0: there is no such number.
 static double ratio_of(const og_array *a, const og_array *b, double slack) {

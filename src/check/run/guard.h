@@ -50,7 +50,7 @@ typedef struct og_guard {
 // Reserves the address space that buffers are cut from, less of it where a
 // limit says so; false where not even 2 GiB are to be had.
 bool og_guard_reserve(void);
-// Gives it back: the parent only asks whether there is any, since what it
+// Releases it: the parent only asks whether there is any, since what it
 // holds would count against its children's limit of memory.
 void og_guard_unreserve(void);
 

@@ -146,7 +146,7 @@ void og_limits_set(const opgraft_check_options *options) {
   const rlim_t most = (rlim_t)(limits.memory_base + limits.memory_limit);
   const struct rlimit data = {most, most};
   setrlimit(RLIMIT_DATA, &data);
-  // What a kernel prints is no part of a report.
+  // What a kernel prints does not belong in a report.
   const int nowhere = open("/dev/null", O_RDWR);
   if (nowhere >= 0) {
     dup2(nowhere, STDIN_FILENO);

@@ -33,9 +33,9 @@ typedef struct og_mode {
   bool is_left;        // buffers border the unreadable page at their start
   bool has_offset;     // byte_offset is not 0, and `data` is unreadable
   bool is_read_only;   // arguments that are not mutated
-  bool is_in_place;    // the first result lies where the inplace argument does
+  bool is_in_place;    // the first result is in the inplace argument's memory
   bool guards_arrays;  // those of the call: in, out, attr, dim, the lists
-  bool watches_arguments;  // which of those that are no tensors are read
+  bool watches_arguments;  // which of those that are not tensors are read
   int32_t watched_tensor;  // 1 + the tensor argument; 0: none
   bool is_quiet;           // what the run does wrong is not reported
   uint8_t poison;          // of results

@@ -149,7 +149,7 @@ void og_tell_expect(const opgraft_op *op, og_expect_kind kind, const char *name,
 enum { OG_END_FIRST, OG_END_NONE, OG_END_LAST, OG_END_READ, OG_END_COUNT };
 void og_tell_ends(const opgraft_op *op, const char *argument, uint32_t used);
 // Tells in which orders of a result's items (bits; run/axis_order.h) a change
-// of an argument lies where it should along an item of a fresh result.
+// of an argument is at its place along an item of a fresh result.
 void og_tell_order(const opgraft_op *op, int32_t fresh, int32_t item,
                    uint32_t fits);
 

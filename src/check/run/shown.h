@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call as findings show it: shapes, numbers, and the values of small
-// arguments that are no floats.
+// arguments that are not floats.
 
 #ifndef OG_CHECK_RUN_SHOWN_H
 #define OG_CHECK_RUN_SHOWN_H

@@ -535,7 +535,7 @@ static og_ran refuse(run *c, og_status status) {
                                               : "the kernel says OG_INTERNAL");
   else
     og_tell_finding(trial->op, OPGRAFT_BAD_STATUS, false, "",
-                    "the kernel returned %d, which is no og_status",
+                    "the kernel returned %d, which is not an og_status",
                     (int)status);
   return OG_RAN_WRONG;
 }
@@ -595,7 +595,7 @@ static bool guard_arrays(run *c, int64_t **out_dim) {
   return true;
 }
 
-// From here on what is read of the arguments that are no tensors is noted; what
+// From here on reads of the arguments that are not tensors are noted; what
 // chooses the kernel counts.
 static bool watch_arguments(run *c) {
   const og_decl *decl = c->sample->op->decl;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which arguments that are no tensors a kernel reads.
+// Which arguments other than tensors a kernel reads.
 
 #define _GNU_SOURCE
 #include "check/run/watchpoint.h"

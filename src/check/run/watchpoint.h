@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which arguments that are no tensors a kernel reads.
+// Which arguments other than tensors a kernel reads.
 //
 // They lie on pages that may not be read. A read faults and is noted, one
 // instruction runs with the pages open, and a trap closes them again. One

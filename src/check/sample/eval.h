@@ -9,7 +9,7 @@
 
 // A sample's names as decl/infer evaluates them. A tensor has a type; the
 // entries of a list have the sizes of varying dims, at the axis that is the
-// dim's own index. The rest of this struct is what `scope` points into.
+// dim's own index. `scope` points into the rest of this struct.
 typedef struct og_sample_names {
   og_scope scope;
   og_binding binding;

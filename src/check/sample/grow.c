@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of a wanted size: a small valid one is drawn, then grown as far as
+// Samples of a given size: a small valid one is drawn, then grown as far as
 // the declaration allows.
 //
 // Invariants: after draw_small the sample held is always one that og_infer

@@ -45,7 +45,7 @@ typedef enum og_float_values {
                     // product of two
 } og_float_values;
 
-// What the elements of integer arguments are that are no indices.
+// What the elements of integer arguments are that are not indices.
 typedef enum og_int_values {
   OG_INT_SMALL,    // from -4 to 9, or from 0
   OG_INT_FEW,      // from 0 to 9
@@ -73,7 +73,7 @@ typedef struct og_sample {
   og_dims shape[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
 } og_sample;
 
-// Whether entry e of tensor argument t (0 where it is no list) is there.
+// Whether entry e of tensor argument t (0 where it is not a list) is there.
 static inline bool og_sample_has(const og_sample *sample, int32_t t,
                                  int32_t e) {
   return sample->is_given[t] && e < sample->list_count[t] &&

@@ -6,7 +6,7 @@
 
 #include "check/sample/sample.h"
 
-// The rest of this struct is what `frame` points into, besides the sample.
+// `frame` points into the rest of this struct and into the sample.
 typedef struct og_sketch {
   opgraft_frame frame;
   og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];

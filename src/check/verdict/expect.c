@@ -34,8 +34,8 @@ static bool is_of(const char *entry, const char *name) {
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-// Calls that used the argument, or elements of it: by reading what is no
-// tensor, or by a result that changes with it. What only the backward operator
+// Calls that used the argument, or elements of it: by reading what no tensor
+// holds, or by a result that changes with it. What only the backward operator
 // reads is unused by this one.
 static void see_unused(og_findings *all, const og_expect *e) {
   for (int32_t i = 0; i < all->uses.count; ++i)

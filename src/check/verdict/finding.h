@@ -73,7 +73,7 @@ typedef struct og_findings {
     uint32_t misfit;  // orders that did not fit in some call
   } order[OPGRAFT_OUT_MAX][OG_ORDER_ITEMS];
   bool is_cut_short;  // time was up before all calls were tried
-  bool is_stopped;    // the user wanted no more calls
+  bool is_stopped;    // the user stopped the check
 } og_findings;
 
 // A call's place in the report: what was running when something was found.

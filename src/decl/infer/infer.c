@@ -36,7 +36,7 @@ static og_status refuse_missing(const og_decl *decl, int32_t t,
                                 opgraft_error *error) {
   const char *name = tensor_name(decl, t);
   return og_error_set(error, OG_INVALID, decl->name, name,
-                      "%s: %s: found no tensor, wanted one; only Tensor? may "
+                      "%s: %s: found no tensor, expected one; only Tensor? may "
                       "be None",
                       decl->name, name);
 }
@@ -60,7 +60,7 @@ static og_status refuse_type(const og_decl *decl, int32_t t,
   const char *name = tensor_name(decl, t);
   set_text(decl->types[t].set, wanted, sizeof wanted);
   return og_error_set(error, OG_DTYPE, decl->name, name,
-                      "%s: %s is %s here, wanted %s; convert it first",
+                      "%s: %s is %s here, expected %s; convert it first",
                       decl->name, name, og_dtype_name(tensor->dtype), wanted);
 }
 
@@ -70,7 +70,7 @@ static og_status refuse_unequal(const og_decl *decl, int32_t t,
   const int32_t v = decl->types[t].variable;
   const char *name = tensor_name(decl, t);
   return og_error_set(error, OG_DTYPE, decl->name, name,
-                      "%s: %s is %s here, but %s is %s; wanted one type, "
+                      "%s: %s is %s here, but %s is %s; expected one type, "
                       "convert one of them",
                       decl->name, name, og_dtype_name(tensor->dtype),
                       tensor_name(decl, c->typed_by[v]),
@@ -95,7 +95,7 @@ static og_status refuse_device(const og_decl *decl, int32_t t,
   device_text(tensor->device, here, sizeof here);
   device_text(c->first->device, there, sizeof there);
   return og_error_set(error, OG_DEVICE, decl->name, name,
-                      "%s: %s is on %s here, but %s is on %s; wanted one "
+                      "%s: %s is on %s here, but %s is on %s; expected one "
                       "device, move one of them",
                       decl->name, name, here,
                       tensor_name(decl, c->first_tensor), there);
@@ -105,7 +105,7 @@ static og_status refuse_rank(const og_decl *decl, int32_t t,
                              const og_tensor *tensor, opgraft_error *error) {
   const char *name = tensor_name(decl, t);
   return og_error_set(error, OG_SHAPE, decl->name, name,
-                      "%s: %s has %d dims, wanted 0 to %d", decl->name, name,
+                      "%s: %s has %d dims, expected 0 to %d", decl->name, name,
                       (int)tensor->ndim, OPGRAFT_RANK_MAX);
 }
 
@@ -152,7 +152,7 @@ static og_status check_list(const og_decl *decl, int32_t t,
     if (tensor == NULL) {
       if (param->is_element_optional) continue;
       return og_error_set(error, OG_INVALID, decl->name, param->name,
-                          "%s: %s[%lld]: found no tensor, wanted one; only "
+                          "%s: %s[%lld]: found no tensor, expected one; only "
                           "entries of Tensor?[] may be None",
                           decl->name, param->name, (long long)i);
     }
@@ -160,7 +160,7 @@ static og_status check_list(const og_decl *decl, int32_t t,
     if (!og_dtype_equal(first->dtype, tensor->dtype))
       return og_error_set(error, OG_DTYPE, decl->name, param->name,
                           "%s: %s[%lld] is %s here, but the entries before it "
-                          "are %s; wanted one type, convert one of them",
+                          "are %s; expected one type, convert one of them",
                           decl->name, param->name, (long long)i,
                           og_dtype_name(tensor->dtype),
                           og_dtype_name(first->dtype));
@@ -203,7 +203,7 @@ static og_status refuse_condition(const og_decl *decl,
   const og_expr *expr = &condition->expr;
   og_expr_values(decl, expr, scope, values, sizeof values);
   return og_error_at(error, OG_SHAPE, decl->name, "where", expr->begin,
-                     expr->end, "%s: where: wanted %s%s%s", decl->name,
+                     expr->end, "%s: where: expected %s%s%s", decl->name,
                      condition->text, values[0] != '\0' ? ", but " : "",
                      values);
 }
@@ -249,7 +249,7 @@ static og_status refuse_attr(const og_decl *decl, int32_t a,
   const bool is_known = (uint32_t)attr->kind < sizeof kinds / sizeof *kinds;
   const og_param *param = og_attr_param(decl, a);
   return og_error_set(error, OG_INVALID, decl->name, param->name,
-                      "%s: %s: found %s, wanted %s%s%s", decl->name,
+                      "%s: %s: found %s, expected %s%s%s", decl->name,
                       param->name,
                       is_known ? kinds[attr->kind] : "an unknown kind",
                       og_type_name(param->type), param->is_list ? "[]" : "",

@@ -143,7 +143,7 @@ static og_status refuse_rank(const matcher *m, const subject *s,
   char dims[120];
   const bool has_pack = s->pattern->pack_count > 0;
   og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
-  return refuse(m, s, -1, "%s has %d dims here, %s, wanted %d%s",
+  return refuse(m, s, -1, "%s has %d dims here, %s, expected %d%s",
                 subject_name(m, s), (int)s->tensor->ndim, dims, (int)least,
                 has_pack ? " or more" : "");
 }
@@ -214,9 +214,9 @@ static og_status bind_vary(matcher *m, const subject *s, int32_t dim,
   const og_tensor *other =
       s->entry < list->count ? list->tensors[s->entry] : NULL;
   if (other == NULL)
-    return refuse(m, s, dim, "%s has no entry %lld, wanted lists of one length",
-                  og_tensor_param(m->decl, at->vary.tensor)->name,
-                  (long long)s->entry);
+    return refuse(
+        m, s, dim, "%s has no entry %lld, expected lists of one length",
+        og_tensor_param(m->decl, at->vary.tensor)->name, (long long)s->entry);
   const int64_t wanted = other->shape[at->vary.axis];
   if (wanted == size) return OG_OK;
   return refuse_size(m, s, dim, size, wanted);
@@ -254,13 +254,13 @@ static og_status pick_lengths(const matcher *m, const subject *s,
   const char *name = og_attr_param(m->decl, item->attr)->name;
   const int32_t ndim = s->tensor->ndim;
   if (attr->kind != OG_ATTR_INT)
-    return refuse(m, s, -1, "%s is no int, wanted the dim to pick", name);
+    return refuse(m, s, -1, "%s is not an int, expected the dim to pick", name);
   if (ndim == 0)
-    return refuse(m, s, -1, "%s has no dims here, wanted 1 or more",
+    return refuse(m, s, -1, "%s has no dims here, expected 1 or more",
                   subject_name(m, s));
   const int64_t at = attr->i < 0 ? attr->i + ndim : attr->i;
   if (at < 0 || at >= ndim)
-    return refuse(m, s, -1, "%s is %lld, but %s has %d dims, wanted %d to %d",
+    return refuse(m, s, -1, "%s is %lld, but %s has %d dims, expected %d to %d",
                   name, (long long)attr->i, subject_name(m, s), (int)ndim,
                   (int)-ndim, (int)ndim - 1);
   lengths[0] = (int32_t)at;
@@ -293,7 +293,7 @@ static og_status item_lengths(const matcher *m, const subject *s,
   if (unknown >= 0 ? rest < 0 : rest != 0) {
     char dims[120];
     og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
-    return refuse(m, s, -1, "%s has %d dims here, %s, wanted %d%s",
+    return refuse(m, s, -1, "%s has %d dims here, %s, expected %d%s",
                   subject_name(m, s), (int)s->tensor->ndim, dims, (int)total,
                   unknown >= 0 ? " or more" : "");
   }
@@ -311,7 +311,7 @@ static og_status compare_computed(const matcher *m, const subject *s,
   const char *text = m->decl->record->shape;
   og_dims_text(shape, rank, here, sizeof here);
   og_dims_text(wanted, rank, there, sizeof there);
-  return refuse(m, s, -1, "%.*s is %s here, wanted %s",
+  return refuse(m, s, -1, "%.*s is %s here, expected %s",
                 span_length(text, item->begin, item->end), text + item->begin,
                 here, there);
 }
@@ -352,10 +352,10 @@ static og_status refuse_expr(const matcher *m, const subject *s,
   const og_expr *expr = &item->expr;
   og_expr_values(m->decl, expr, m->scope, values, sizeof values);
   if (values[0] == '\0')
-    return refuse(m, s, -1, "dim %lld is %lld here, wanted %lld",
+    return refuse(m, s, -1, "dim %lld is %lld here, expected %lld",
                   (long long)axis, (long long)size, (long long)wanted);
   return refuse(
-      m, s, -1, "dim %lld is %lld here, wanted %.*s, which is %lld (%s)",
+      m, s, -1, "dim %lld is %lld here, expected %.*s, which is %lld (%s)",
       (long long)axis, (long long)size, (int)(expr->end - expr->begin),
       m->decl->record->shape + expr->begin, (long long)wanted, values);
 }
@@ -461,7 +461,7 @@ static og_status refuse_empty(const matcher *m, int32_t dim) {
     if (decl->patterns[i].is_list && has_item(&decl->patterns[i], dim))
       list = og_tensor_param(decl, decl->patterns[i].tensor)->name;
   return og_error_set(m->error, OG_SHAPE, decl->name, list,
-                      "%s: %s is empty, but gives %s its size; wanted one "
+                      "%s: %s is empty, but gives %s its size; expected one "
                       "entry or more",
                       decl->name, list, decl->dims[dim].name);
 }

@@ -60,10 +60,10 @@ static og_status attr_ints(const pack_call *c, const int64_t **out_ints,
     case OG_ATTR_BOOLS:
       break;
     default:
-      return refuse(c, "%s is no int list, wanted int[]", name);
+      return refuse(c, "%s is not an int list, expected int[]", name);
   }
   if (attr->count < 0 || attr->count > OPGRAFT_RANK_MAX)
-    return refuse(c, "%s has %lld entries, wanted %d or fewer", name,
+    return refuse(c, "%s has %lld entries, expected %d or fewer", name,
                   (long long)attr->count, OPGRAFT_RANK_MAX);
   *out_count = (int32_t)attr->count;
   return OG_OK;
@@ -75,7 +75,7 @@ static og_status attr_dims(const pack_call *c, int64_t *dims,
   OG_TRY(attr_ints(c, &ints, out_rank));
   for (int32_t i = 0; i < *out_rank; ++i) {
     if (ints[i] < 0)
-      return refuse(c, "entry %d is %lld, wanted a size", (int)i,
+      return refuse(c, "entry %d is %lld, expected a size", (int)i,
                     (long long)ints[i]);
     dims[i] = ints[i];
   }
@@ -93,7 +93,7 @@ static og_status broadcast_refuse(const pack_call *c) {
     snprintf(text + used, sizeof text - used, "%s%s is %s", i > 0 ? ", " : "",
              c->decl->dims[c->item->packs[i]].name, dims);
   }
-  return refuse(c, "%s; wanted sizes that are equal or 1, from the last on",
+  return refuse(c, "%s; expected sizes that are equal or 1, from the last on",
                 text);
 }
 
@@ -125,10 +125,10 @@ static og_status named_dims(const pack_call *c, const int64_t *ints,
   for (int32_t i = 0; i < count; ++i) {
     const int64_t at = ints[i] < 0 ? ints[i] + rank : ints[i];
     if (at < 0 || at >= rank)
-      return refuse(c, "dim %lld of %d dims, wanted %d to %d",
+      return refuse(c, "dim %lld of %d dims, expected %d to %d",
                     (long long)ints[i], (int)rank, (int)-rank, (int)rank - 1);
     if (*out_named >> at & 1u)
-      return refuse(c, "dim %lld is named twice, wanted each once",
+      return refuse(c, "dim %lld is named twice, expected each once",
                     (long long)at);
     *out_named |= (uint64_t)1 << at;
   }
@@ -142,7 +142,7 @@ static og_status permute(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   const int64_t *sizes = pack(c, 0, &rank);
   OG_TRY(attr_ints(c, &ints, &count));
   if (count != rank)
-    return refuse(c, "%d dims are named, wanted %d, each once", (int)count,
+    return refuse(c, "%d dims are named, expected %d, each once", (int)count,
                   (int)rank);
   OG_TRY(named_dims(c, ints, count, rank, &named));
   for (int32_t i = 0; i < rank; ++i)
@@ -178,15 +178,16 @@ static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   const int64_t dim = c->scope->attr[c->item->attr].i;
   const int64_t at = dim < 0 ? dim + rank + 1 : dim;
   if (rank == OPGRAFT_RANK_MAX)
-    return refuse(c, "a dim more than %d, wanted %d or fewer", (int)rank,
+    return refuse(c, "a dim more than %d, expected %d or fewer", (int)rank,
                   OPGRAFT_RANK_MAX);
   if (at < 0 || at > rank)
-    return refuse(c, "place %lld among %d dims, wanted %d to %d",
+    return refuse(c, "place %lld among %d dims, expected %d to %d",
                   (long long)dim, (int)rank, (int)-rank - 1, (int)rank);
   OG_TRY(og_eval_or_refuse(c->decl, &c->item->expr, c->scope, c->index, &size,
                            c->error));
   if (size < 0)
-    return refuse(c, "the new dim is %lld, wanted 0 or more", (long long)size);
+    return refuse(c, "the new dim is %lld, expected 0 or more",
+                  (long long)size);
   for (int32_t i = 0; i < rank; ++i) dims[i < at ? i : i + 1] = sizes[i];
   dims[at] = size;
   *out_rank = rank + 1;

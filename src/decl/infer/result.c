@@ -31,7 +31,7 @@ static og_status type_of(const og_decl *decl, const opgraft_frame *frame,
     const char *name = og_tensor_param(decl, t)->name;
     return og_error_set(error, OG_DTYPE, decl->name, name,
                         "%s: %s has no tensor whose type a result could have, "
-                        "wanted one entry or more",
+                        "expected one entry or more",
                         decl->name, name);
   }
   *out = source->dtype;
@@ -82,7 +82,7 @@ static og_status attr_type(const og_decl *decl, const opgraft_frame *frame,
     return type_of(decl, frame, rule->tensor, out, error);
   if (attr->kind != OG_ATTR_DTYPE || og_dtype_index(attr->dtype) < 0)
     return og_error_set(error, OG_DTYPE, decl->name, name,
-                        "%s: %s is no type that the library has, wanted one "
+                        "%s: %s is not a type of the library, expected one "
                         "such as float32",
                         decl->name, name);
   *out = attr->dtype;
@@ -137,10 +137,11 @@ typedef struct dims_out {
 
 static og_status refuse_room(const og_decl *decl, int32_t i,
                              opgraft_error *error) {
-  return og_error_set(error, OG_UNSUPPORTED, decl->name, NULL,
-                      "%s: result %d: its dims do not fit; wanted %d or fewer, "
-                      "and %d sizes and strides in all results",
-                      decl->name, (int)i, OPGRAFT_RANK_MAX, OPGRAFT_SIZES_MAX);
+  return og_error_set(
+      error, OG_UNSUPPORTED, decl->name, NULL,
+      "%s: result %d: its dims do not fit; expected %d or fewer, "
+      "and %d sizes and strides in all results",
+      decl->name, (int)i, OPGRAFT_RANK_MAX, OPGRAFT_SIZES_MAX);
 }
 
 static og_status add_pack(const sizer *s, const og_item *item, int64_t index,
@@ -168,7 +169,7 @@ static og_status refuse_negative(const sizer *s, const og_item *item,
   if (expr != NULL) og_expr_values(decl, expr, s->scope, values, sizeof values);
   return og_error_at(
       s->error, OG_SHAPE, decl->name, "shape", item->begin, item->end,
-      "%s: shape: the result's dim %.*s is %lld, wanted 0 or "
+      "%s: shape: the result's dim %.*s is %lld, expected 0 or "
       "more%s%s%s",
       decl->name, (int)(item->end - item->begin),
       decl->record->shape + item->begin, (long long)size,
@@ -308,7 +309,7 @@ static og_status list_count(const sizer *s, int32_t i, int64_t *out_count) {
   if (*out_count >= 0 && *out_count <= LIST_MAX) return OG_OK;
   return og_error_at(s->error, OG_SHAPE, decl->name, "shape", expr->begin,
                      expr->end,
-                     "%s: shape: the list has %lld results, wanted 0 to %d",
+                     "%s: shape: the list has %lld results, expected 0 to %d",
                      decl->name, (long long)*out_count, LIST_MAX);
 }
 
@@ -353,14 +354,15 @@ static og_status check_callback_dims(const og_decl *decl, int32_t i,
                                      opgraft_error *error) {
   if (rank < 0 || rank > OPGRAFT_RANK_MAX)
     return og_error_set(error, OG_SHAPE, decl->name, "infer",
-                        "%s: infer: result %d has %d dims, wanted 0 to %d",
+                        "%s: infer: result %d has %d dims, expected 0 to %d",
                         decl->name, (int)i, (int)rank, OPGRAFT_RANK_MAX);
   for (int32_t k = 0; k < rank; ++k)
     if (dims[k] < 0)
-      return og_error_set(error, OG_SHAPE, decl->name, "infer",
-                          "%s: infer: dim %d of result %d is %lld, wanted 0 or "
-                          "more",
-                          decl->name, (int)k, (int)i, (long long)dims[k]);
+      return og_error_set(
+          error, OG_SHAPE, decl->name, "infer",
+          "%s: infer: dim %d of result %d is %lld, expected 0 or "
+          "more",
+          decl->name, (int)k, (int)i, (long long)dims[k]);
   return OG_OK;
 }
 

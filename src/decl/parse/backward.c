@@ -282,17 +282,17 @@ static og_status check_arg(const og_decl *decl, const og_param *to,
   const og_param from = given_as(decl, arg);
   if (to->is_mutated)
     return link_error(decl, error, "it mutates", to->name,
-                      "wanted an operator that only returns gradients");
+                      "expected an operator that only returns gradients");
   if (!type_fits(to, &from) || to->is_list != from.is_list)
     return link_error(decl, error, "another type is given for its argument",
-                      to->name, "wanted the same type in both schemas");
+                      to->name, "expected the same type in both schemas");
   if (from.is_optional && !to->is_optional)
     return link_error(decl, error, "an optional is given for its argument",
-                      to->name, "wanted it optional in that schema, too");
+                      to->name, "expected it optional in that schema, too");
   if (from.is_element_optional && !to->is_element_optional)
     return link_error(decl, error,
                       "a list with absent entries is given for its argument",
-                      to->name, "wanted Tensor?[] in that schema, too");
+                      to->name, "expected Tensor?[] in that schema, too");
   return OG_OK;
 }
 
@@ -303,17 +303,17 @@ static og_status check_results(const og_decl *decl, const og_decl *target,
     return og_error_at(error, OG_INVALID, decl->name, "backward", 0,
                        (int32_t)strlen(decl->record->backward),
                        "%s: backward: %s has %d results, but %d arguments "
-                       "stand after '->'; wanted one for each",
+                       "stand after '->'; expected one for each",
                        decl->name, target->name, (int)target->result_count,
                        (int)grad->target_count);
   for (int32_t i = 0; i < grad->target_count; ++i) {
     const og_param *param = &decl->params[grad->targets[i]];
     if (target->results[i].fresh_index < 0)
       return link_error(decl, error, "no fresh tensor is its result for",
-                        param->name, "wanted a new tensor for each gradient");
+                        param->name, "expected a new tensor for each gradient");
     if (target->results[i].is_list != param->is_list)
       return link_error(decl, error, "its result has another type than",
-                        param->name, "wanted a list for a list");
+                        param->name, "expected a list for a list");
   }
   return OG_OK;
 }
@@ -392,7 +392,8 @@ static og_status link_one(const og_decl *decl, const og_decl *target,
   for (int32_t i = grad->arg_count; i < target->param_count; ++i)
     if (!target->params[i].has_default)
       return link_error(decl, error, "nothing is given for its argument",
-                        target->params[i].name, "wanted it named in the call");
+                        target->params[i].name,
+                        "expected it named in the call");
   return check_results(decl, target, error);
 }
 
@@ -406,7 +407,7 @@ og_status og_decl_link(og_decl *const *decls, int32_t count,
       if (strcmp(decls[k]->name, decl->grad.op_name) == 0) target = decls[k];
     if (target == NULL)
       return link_error(decl, error, "the module has no operator",
-                        decl->grad.op_name, "wanted one of its own");
+                        decl->grad.op_name, "expected one of its own");
     OG_TRY(link_one(decl, target, error));
   }
   return OG_OK;

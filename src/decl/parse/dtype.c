@@ -99,7 +99,7 @@ static og_status resolve_same(og_parser *parser) {
       if (n < decl->tensor_count) continue;
       return og_read_error(&parser->reader, 0, 0,
                            "%s has the type of an argument that has its own; "
-                           "wanted types for one of them",
+                           "expected types for one of them",
                            og_tensor_param(decl, t)->name);
     }
     rule->same_as = root;
@@ -125,7 +125,7 @@ static og_status number_variables(og_decl *decl, opgraft_error *error) {
   if (count <= OG_VARIABLE_MAX) return OG_OK;
   return og_error_set(error, OG_INVALID, decl->name, "dtype",
                       "%s: dtype: %d arguments have types of their own to "
-                      "choose; wanted %d or fewer, the others 'y: x'",
+                      "choose; expected %d or fewer, the others 'y: x'",
                       decl->name, (int)count, OG_VARIABLE_MAX);
 }
 
@@ -138,7 +138,7 @@ static og_status parse_given_tensor(og_parser *parser, int32_t *out_tensor) {
   const og_param *param = og_tensor_param(parser->decl, *out_tensor);
   if (!param->is_optional && !param->is_element_optional) return OG_OK;
   return og_read_error_token(&parser->reader, name,
-                             "%s may be absent; wanted an argument that is "
+                             "%s may be absent; expected an argument that is "
                              "always given",
                              param->name);
 }
@@ -178,7 +178,7 @@ static og_status parse_type_attr(og_parser *parser, const og_param *param,
     return parse_given_tensor(parser, &out->tensor);
   if (!param->is_optional) return OG_OK;
   return og_read_error_token(&parser->reader, name,
-                             "%s may be None; wanted '%s or x' with a tensor "
+                             "%s may be None; expected '%s or x' with a tensor "
                              "x",
                              param->name, param->name);
 }
@@ -197,7 +197,7 @@ static og_status parse_out_type(og_parser *parser, og_out_type *out) {
   }
   if (og_take_type_set(parser, &set))
     return og_read_error_token(&parser->reader, name,
-                               "a result has one type; wanted one, an "
+                               "a result has one type; expected one, an "
                                "argument's name, or promote(x, y)");
   const int32_t p = og_find_param(parser, name);
   if (p >= 0 && parser->decl->params[p].type == OG_TYPE_SCALAR_TYPE)
@@ -244,7 +244,7 @@ static og_status assume_one_type(og_decl *decl, opgraft_error *error) {
   if (certain < 0 && decl->fresh_count > 0)
     return og_error_set(error, OG_INVALID, decl->name, "dtype",
                         "%s: dtype: missing; no tensor is always given, so "
-                        "wanted a rule that says the results' types, such as "
+                        "expected a rule that says the results' types, such as "
                         "\"-> f32\"",
                         decl->name);
   for (int32_t i = 0; i < decl->fresh_count; ++i)

@@ -16,7 +16,7 @@
 
 static og_status parse_or(og_parser *parser);
 
-// `change` is what the instruction does to the stack's height.
+// `change`: by how much the instruction changes the stack's height.
 static og_status emit_value(og_parser *parser, int32_t op, int32_t slot,
                             int64_t value, int32_t change) {
   if (parser->code_count == OG_EXPR_CODE_MAX ||
@@ -41,16 +41,17 @@ og_status og_dim_intern(og_parser *parser, og_token name, int32_t *out_dim) {
   if (*out_dim >= 0) return OG_OK;
   const int32_t param = og_find_param(parser, name);
   if (param >= 0)
-    return og_read_error_token(
-        &parser->reader, name,
-        "%s is an argument of type %s; wanted a dim's name, or an int argument",
-        decl->params[param].name, og_type_name(decl->params[param].type));
+    return og_read_error_token(&parser->reader, name,
+                               "%s is an argument of type %s; expected a dim's "
+                               "name, or an int argument",
+                               decl->params[param].name,
+                               og_type_name(decl->params[param].type));
   if (!parser->is_open)
     return og_parse_unknown(parser, name, "name",
                             OG_NAMES_DIMS | OG_NAMES_INTS);
   if (decl->dim_count == OPGRAFT_DIM_MAX)
     return og_read_error_token(&parser->reader, name,
-                               "wanted %d named dims or fewer",
+                               "expected %d named dims or fewer",
                                OPGRAFT_DIM_MAX);
   const char *copy = og_token_copy(parser, name);
   if (copy == NULL) return og_read_memory(&parser->reader);
@@ -65,11 +66,11 @@ og_status og_dim_check_use(const og_parser *parser, const og_dim_use *use) {
   switch (dim->kind) {
     case OG_DIM_PACK:
       return og_read_error(&parser->reader, use->begin, use->end,
-                           "%s is a pack; wanted prod(%s), rank(%s) or %s[i]",
+                           "%s is a pack; expected prod(%s), rank(%s) or %s[i]",
                            dim->name, dim->name, dim->name, dim->name);
     case OG_DIM_VARY:
       return og_read_error(&parser->reader, use->begin, use->end,
-                           "%s~ has a size in each entry; wanted sum(%s~) or "
+                           "%s~ has a size in each entry; expected sum(%s~) or "
                            "%s~[i]",
                            dim->name, dim->name, dim->name);
     case OG_DIM_FOUND:
@@ -79,7 +80,7 @@ og_status og_dim_check_use(const og_parser *parser, const og_dim_use *use) {
                            dim->name);
     default:
       return og_read_error(&parser->reader, use->begin, use->end,
-                           "%s is one dim; wanted %s", dim->name,
+                           "%s is one dim; expected %s", dim->name,
                            use->wants & OG_USE_PACK
                                ? "a pack, *N, or an int list"
                                : "a varying dim, D~");
@@ -97,7 +98,8 @@ static og_status use_dim(og_parser *parser, og_token name, int32_t wants,
                           .end = name.end};
   if (parser->uses == NULL) return og_dim_check_use(parser, &use);
   if (parser->use_count == OG_USES_MAX)
-    return og_read_error_token(&parser->reader, name, "wanted a shorter rule");
+    return og_read_error_token(&parser->reader, name,
+                               "expected a shorter rule");
   parser->uses[parser->use_count++] = use;
   return OG_OK;
 }
@@ -110,7 +112,7 @@ static bool is_index(const og_parser *parser, og_token name) {
                 (size_t)og_token_length(name)) == 0;
 }
 
-// The argument of this name that is no tensor, or NULL.
+// The argument of this name that is not a tensor, or NULL.
 static const og_param *find_attr(const og_parser *parser, og_token name) {
   const int32_t i = og_find_param(parser, name);
   if (i < 0 || parser->decl->params[i].type == OG_TYPE_TENSOR) return NULL;
@@ -122,12 +124,12 @@ static og_status emit_attr(og_parser *parser, og_token name,
   if (attr->is_list)
     return og_read_error_token(
         &parser->reader, name,
-        "%s is a list; wanted %s[i], len(%s), prod(%s) or sum(%s)", attr->name,
-        attr->name, attr->name, attr->name, attr->name);
+        "%s is a list; expected %s[i], len(%s), prod(%s) or sum(%s)",
+        attr->name, attr->name, attr->name, attr->name, attr->name);
   if (!og_is_int_type(attr->type))
     return og_read_error_token(
         &parser->reader, name,
-        "%s is a %s; wanted an int, SymInt or bool argument", attr->name,
+        "%s is a %s; expected an int, SymInt or bool argument", attr->name,
         og_type_name(attr->type));
   return emit(parser, OG_CODE_ATTR_, attr->index, 1);
 }
@@ -136,7 +138,7 @@ static og_status want_int_list(const og_parser *parser, og_token name,
                                const og_param *attr) {
   if (attr->is_list && og_is_int_type(attr->type)) return OG_OK;
   return og_read_error_token(&parser->reader, name,
-                             "%s is no list of ints; wanted a pack or an "
+                             "%s is not a list of ints; expected a pack or an "
                              "int[] argument",
                              attr->name);
 }
@@ -201,7 +203,7 @@ static og_status parse_len(og_parser *parser) {
   const og_param *param = &parser->decl->params[i];
   if (!param->is_list)
     return og_read_error_token(&parser->reader, name,
-                               "%s is no list; wanted a list argument",
+                               "%s is not a list; expected a list argument",
                                param->name);
   return emit(
       parser,
@@ -233,7 +235,7 @@ static og_status parse_given(og_parser *parser) {
   const og_param *param = &parser->decl->params[i];
   if (!param->is_optional)
     return og_read_error_token(&parser->reader, name,
-                               "%s is always given; wanted an optional "
+                               "%s is always given; expected an optional "
                                "argument",
                                param->name);
   return emit(parser,
@@ -306,7 +308,7 @@ static og_status parse_call(og_parser *parser, og_token name) {
     return og_reader_expect(&parser->reader, ')', "')'");
   }
   return og_read_error_token(&parser->reader, name,
-                             "unknown function '%.*s'; wanted min, max, "
+                             "unknown function '%.*s'; expected min, max, "
                              "ceildiv, select, prod, rank, len, sum, given or "
                              "itemsize",
                              (int)og_token_length(name),

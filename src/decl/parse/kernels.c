@@ -23,7 +23,7 @@ static og_status copy_kernels(og_decl *decl, opgraft_error *error) {
   if (count > 256 || (count > 0 && record->kernels == NULL) ||
       (count > 0 && size < offsetof(og_kernel, run) + sizeof(void *)))
     return og_error_set(error, OG_INVALID, decl->name, "kernels",
-                        "%s: kernels: %zu kernels of %zu bytes each; wanted "
+                        "%s: kernels: %zu kernels of %zu bytes each; expected "
                         ".kernels = OG_KERNELS(array), up to 256",
                         decl->name, count, size);
   decl->kernels = og_arena_array(&decl->arena, count, ours);
@@ -99,7 +99,7 @@ static og_status place_entries(const og_parser *parser,
                          "leave .dtypes out",
                          (int)count);
   return og_read_error(&parser->reader, 0, parser->reader.length,
-                       "found %d entries, wanted %d: one for each argument "
+                       "found %d entries, expected %d: one for each argument "
                        "whose type is free",
                        (int)count, (int)decl->type_variable_count);
 }
@@ -204,7 +204,7 @@ static og_status check_coverage(const og_decl *decl, opgraft_error *error) {
     if (!next_choice(decl, declared, choice)) return OG_OK;
   }
   return og_error_set(error, OG_INVALID, decl->name, "dtype",
-                      "%s: dtype: more than %d combinations of types; wanted "
+                      "%s: dtype: more than %d combinations of types; expected "
                       "fewer, or a kernel that takes them all",
                       decl->name, COMBINATIONS_MAX);
 }
@@ -213,7 +213,7 @@ og_status og_parse_kernels(og_decl *decl, opgraft_error *error) {
   OG_TRY(copy_kernels(decl, error));
   if (decl->kernel_count == 0)
     return og_error_set(error, OG_INVALID, decl->name, "kernels",
-                        "%s: kernels: none; wanted .kernels = "
+                        "%s: kernels: none; expected .kernels = "
                         "OG_KERNELS(array), or a pointwise expression",
                         decl->name);
   for (int32_t k = 0; k < decl->kernel_count; ++k)

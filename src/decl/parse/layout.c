@@ -68,7 +68,7 @@ og_status og_parse_strides(og_decl *decl, opgraft_error *error) {
     const char *name = og_tensor_param(decl, rule->like_tensor)->name;
     return og_error_set(error, OG_INVALID, decl->name, "strides",
                         "%s: strides: a result is like %s, which may then have "
-                        "any strides; wanted \"%s: any\"",
+                        "any strides; expected \"%s: any\"",
                         decl->name, name, name);
   }
   return OG_OK;
@@ -86,7 +86,7 @@ og_status og_parse_inplace(og_decl *decl, opgraft_error *error) {
   const og_param *param = og_tensor_param(decl, tensor);
   if (param->is_list || param->is_optional || decl->mutated_count > 0)
     return og_read_error_token(&parser.reader, name,
-                               "%s; wanted a plain tensor argument of an "
+                               "%s; expected a plain tensor argument of an "
                                "operator that mutates none",
                                param->is_list       ? "the argument is a list"
                                : param->is_optional ? "the argument is optional"
@@ -96,7 +96,7 @@ og_status og_parse_inplace(og_decl *decl, opgraft_error *error) {
       decl->results[0].fresh_index != 0)
     return og_read_error_token(&parser.reader, name,
                                "the operator has no first result that the "
-                               "argument could take; wanted -> Tensor");
+                               "argument could take; expected -> Tensor");
   decl->inplace_param = decl->tensor_params[tensor];
   return OG_OK;
 }

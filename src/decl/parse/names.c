@@ -80,7 +80,7 @@ og_status og_parse_tensor(og_parser *parser, int32_t *out_tensor) {
     return og_parse_unknown(parser, parser->reader.token, "tensor argument",
                             OG_NAMES_TENSORS);
   if (parser->decl->params[p].type != OG_TYPE_TENSOR)
-    return og_read_wanted(&parser->reader, "a tensor argument; %s is none",
+    return og_read_wanted(&parser->reader, "a tensor argument, which %s is not",
                           parser->decl->params[p].name);
   *out_tensor = parser->decl->params[p].index;
   og_reader_advance(&parser->reader);

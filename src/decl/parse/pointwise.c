@@ -17,10 +17,11 @@ static og_status argument_find(void *state, const og_reader *reader,
   if (i < 0) return og_parse_unknown(p, name, "argument", OG_NAMES_PARAMS);
   const og_param *param = &p->decl->params[i];
   if (param->type != OG_TYPE_TENSOR && !og_is_number_param(param))
-    return og_read_error_token(reader, name,
-                               "%s is no number; wanted a tensor, or an int, "
-                               "float, bool or Scalar that is not optional",
-                               param->name);
+    return og_read_error_token(
+        reader, name,
+        "%s is not a number; expected a tensor, or an int, "
+        "float, bool or Scalar that is not optional",
+        param->name);
   out->op = param->type == OG_TYPE_TENSOR ? OG_SCALAR_load : OG_SCALAR_number;
   out->slot = param->index;
   return OG_OK;
@@ -30,8 +31,8 @@ static og_status argument_find(void *state, const og_reader *reader,
 
 static og_status refuse_operator(const og_parser *p, const char *found,
                                  const char *wanted) {
-  return og_read_error(&p->reader, 0, p->reader.length, "%s; wanted %s", found,
-                       wanted);
+  return og_read_error(&p->reader, 0, p->reader.length, "%s; expected %s",
+                       found, wanted);
 }
 
 // One result, from tensors that are always there.

@@ -56,7 +56,7 @@ static og_status tensor_find(reading *r, og_token name, const og_param *param,
       !items_dims(pattern->items, pattern->item_count, &dims))
     return og_read_error_token(
         &r->parser->reader, name,
-        "%s has sizes that are no names of dims; expected an argument such as "
+        "%s has sizes that are not names of dims; expected an argument such as "
         "x[*N, D]",
         param->name);
   r->free |= dims;
@@ -76,7 +76,7 @@ static og_status name_find(void *state, const og_reader *reader, og_token name,
   if (i >= 0) {
     if (!og_is_number_param(&decl->params[i]))
       return og_read_error_token(reader, name,
-                                 "%s is no number; expected a tensor, or an "
+                                 "%s is not a number; expected a tensor, or an "
                                  "int, float, bool or Scalar that is not "
                                  "optional",
                                  decl->params[i].name);
@@ -231,7 +231,7 @@ static og_status check_result(const og_parser *p, int32_t fresh,
   if ((like == NULL && rule->kind != OG_SHAPE_ITEMS) ||
       !items_dims(items, count, &dims))
     return og_read_error_token(&p->reader, at,
-                               "result %d has sizes that are no names of "
+                               "result %d has sizes that are not names of "
                                "dims; expected a result such as [*N, D]",
                                (int)fresh);
   if (count != count_bits(dims))

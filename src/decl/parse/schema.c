@@ -321,18 +321,18 @@ static og_status parse_type(og_parser *parser, og_param *param) {
   if (param->type != OG_TYPE_TENSOR &&
       types[param->type].list_kind == OG_ATTR_NONE)
     return og_read_error_token(&parser->reader, begin,
-                               "there are no lists of %s; wanted Tensor[], "
+                               "there are no lists of %s; expected Tensor[], "
                                "int[], SymInt[], float[], bool[] or str[]",
                                types[param->type].name);
   if (param->type == OG_TYPE_TENSOR && param->list_size > 0)
     return og_read_error_token(
         &parser->reader, begin,
-        "a tensor list has no length in its type; wanted Tensor[], and its "
+        "a tensor list has no length in its type; expected Tensor[], and its "
         "length in `where`: \"len(xs) == 2\"");
   if (param->type == OG_TYPE_TENSOR && param->is_optional)
     return og_read_error_token(&parser->reader, begin,
                                "an optional list of tensors is not supported; "
-                               "wanted Tensor[], which may be empty");
+                               "expected Tensor[], which may be empty");
   return OG_OK;
 }
 
@@ -342,10 +342,11 @@ static og_status check_name(const og_parser *parser, og_token name) {
   static const char *const reserved[] = {"and", "or", "not", "None", "like"};
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; ++i)
     if (og_token_is(&parser->reader, name, reserved[i]))
-      return og_read_error_token(&parser->reader, name,
-                                 "'%s' is a word of the rules; wanted another "
-                                 "name",
-                                 reserved[i]);
+      return og_read_error_token(
+          &parser->reader, name,
+          "'%s' is a word of the rules; expected another "
+          "name",
+          reserved[i]);
   return OG_OK;
 }
 
@@ -359,9 +360,9 @@ static og_status place_param(og_parser *parser, og_param *param,
   param->out_index = -1;
   if (param->index == limit)
     return og_read_error_token(
-        &parser->reader, name, "%s: wanted %d %s or fewer", param->name,
+        &parser->reader, name, "%s: expected %d %s or fewer", param->name,
         (int)limit,
-        is_tensor ? "tensor arguments" : "arguments that are no tensors");
+        is_tensor ? "tensor arguments" : "arguments that are not tensors");
   if (is_tensor)
     ++decl->tensor_count;
   else
@@ -372,7 +373,7 @@ static og_status place_param(og_parser *parser, og_param *param,
     if (decl->params[i].alias_set == param->alias_set)
       return og_read_error_token(
           &parser->reader, name,
-          "%s has the alias set of %s; wanted one of its own", param->name,
+          "%s has the alias set of %s; expected one of its own", param->name,
           decl->params[i].name);
   return OG_OK;
 }
@@ -399,7 +400,7 @@ static og_status parse_param(og_parser *parser, bool is_keyword_only,
   if (!is_keyword_only && last != NULL && last->has_default)
     return og_read_error_token(
         &parser->reader, name,
-        "%s has no default and stands after %s, which has one; wanted a "
+        "%s has no default and stands after %s, which has one; expected a "
         "default, or a place before it or after '*'",
         param->name, last->name);
   return OG_OK;
@@ -440,13 +441,13 @@ static og_status place_alias(og_parser *parser, og_token type,
   const int32_t p = find_alias(decl, parsed->alias_set);
   if (p < 0)
     return og_read_error_token(&parser->reader, type,
-                               "no argument has the alias set '%c'; wanted "
+                               "no argument has the alias set '%c'; expected "
                                "Tensor(%c!) among the arguments",
                                parsed->alias_set, parsed->alias_set);
   if (decl->params[p].is_list != parsed->is_list || decl->params[p].is_optional)
     return og_read_error_token(
         &parser->reader, type,
-        "the result is %s, which is %s; wanted the same type, not optional",
+        "the result is %s, which is %s; expected the same type, not optional",
         decl->params[p].name,
         decl->params[p].is_optional ? "optional"
         : decl->params[p].is_list   ? "a list"
@@ -464,12 +465,12 @@ static og_status place_result(og_parser *parser, og_token type,
   og_decl *decl = parser->decl;
   if (parsed->is_optional || parsed->is_element_optional)
     return og_read_error_token(&parser->reader, type,
-                               "a result is always there; wanted %s",
+                               "a result is always there; expected %s",
                                types[parsed->type].name);
   if (parsed->type == OG_TYPE_INT || parsed->type == OG_TYPE_SYM_INT) {
     if (parsed->is_list)
       return og_read_error_token(&parser->reader, type,
-                                 "found a list of ints, wanted Tensor, "
+                                 "found a list of ints, expected Tensor, "
                                  "Tensor[] or int");
     result->type = OG_TYPE_INT;
     result->value_index = decl->value_count++;
@@ -478,7 +479,7 @@ static og_status place_result(og_parser *parser, og_token type,
   if (parsed->type != OG_TYPE_TENSOR)
     return og_read_error_token(
         &parser->reader, type,
-        "found a result of type %s, wanted Tensor, Tensor[] or "
+        "found a result of type %s, expected Tensor, Tensor[] or "
         "int",
         types[parsed->type].name);
   if (parsed->alias_set != 0) return place_alias(parser, type, parsed, result);
@@ -486,7 +487,7 @@ static og_status place_result(og_parser *parser, og_token type,
   if (decl->mutated_count + decl->fresh_count > OPGRAFT_OUT_MAX)
     return og_read_error_token(
         &parser->reader, type,
-        "wanted %d mutated arguments and results or fewer", OPGRAFT_OUT_MAX);
+        "expected %d mutated arguments and results or fewer", OPGRAFT_OUT_MAX);
   return OG_OK;
 }
 

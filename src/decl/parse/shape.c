@@ -32,7 +32,7 @@ static uint64_t bit(int32_t dim) { return (uint64_t)1 << dim; }
 static og_status add_use(shape_parser *s, og_token name, int32_t dim,
                          int32_t wants) {
   if (s->p.use_count == OG_USES_MAX)
-    return og_read_error_token(&s->p.reader, name, "wanted a shorter rule");
+    return og_read_error_token(&s->p.reader, name, "expected a shorter rule");
   s->uses[s->p.use_count++] = (og_dim_use){.dim = dim,
                                            .wants = wants,
                                            .pattern = s->p.pattern,
@@ -55,7 +55,7 @@ static og_status bind_dim(shape_parser *s, og_token name, og_dim_kind kind,
     const char *form = forms[dim->kind];
     const int length = (int)(strchr(form, ',') - form);
     return og_read_error_token(&s->p.reader, name,
-                               "%s was %.*s before; wanted the same here",
+                               "%s was %.*s before; expected the same here",
                                dim->name, length, form);
   }
   s->binds[s->p.pattern] |= bit(*out_dim);
@@ -130,7 +130,7 @@ static og_status parse_int_attr(shape_parser *s, int32_t *out_attr) {
 static og_status parse_insert(shape_parser *s, og_token name, og_item *item) {
   if (s->p.pattern >= 0)
     return og_read_error_token(&s->p.reader, name,
-                               "insert stands only in a result; wanted "
+                               "insert stands only in a result; expected "
                                "[*A, D@dim, *B] here");
   item->kind = OG_ITEM_INSERT;
   item->pack_count = 1;
@@ -166,7 +166,7 @@ static og_status parse_pack_function(shape_parser *s, og_item *item) {
     return og_reader_expect(&s->p.reader, ')', "')'");
   }
   return og_read_error_token(&s->p.reader, name,
-                             "unknown function '%.*s' of packs; wanted "
+                             "unknown function '%.*s' of packs; expected "
                              "broadcast, permute, drop, keep or insert",
                              (int)og_token_length(name),
                              og_token_text(&s->p.reader, name));
@@ -352,7 +352,7 @@ static og_status check_pick(const shape_parser *s, og_pattern *pattern,
   }
   return og_read_error(&s->p.reader, items[at].begin, items[at].end,
                        "a dim that an argument picks stands between two "
-                       "packs; wanted [*A, D@dim, *B]");
+                       "packs; expected [*A, D@dim, *B]");
 }
 
 static og_status finish_pattern(shape_parser *s, og_pattern *pattern) {
@@ -384,8 +384,9 @@ static og_status parse_pattern_head(shape_parser *s, og_pattern *pattern) {
   const bool is_optional = og_reader_take(&s->p.reader, '?');
   if (is_optional != param->is_optional)
     return og_read_error_token(
-        &s->p.reader, name, "%s is%s optional in the schema; wanted %s%s[...]",
-        param->name, param->is_optional ? "" : " not", param->name,
+        &s->p.reader, name,
+        "%s is%s optional in the schema; expected %s%s[...]", param->name,
+        param->is_optional ? "" : " not", param->name,
         param->is_optional ? "?" : "");
   if (og_reader_at(&s->p.reader, '[') &&
       og_reader_peek(&s->p.reader).mark == ']' && param->is_list) {
@@ -395,7 +396,7 @@ static og_status parse_pattern_head(shape_parser *s, og_pattern *pattern) {
   }
   if (pattern->is_list != param->is_list)
     return og_read_error_token(&s->p.reader, name,
-                               "%s is a list; wanted %s[][...]", param->name,
+                               "%s is a list; expected %s[][...]", param->name,
                                param->name);
   return OG_OK;
 }
@@ -457,7 +458,7 @@ static og_status order_patterns(shape_parser *s) {
       while (placed >> next & 1u) ++next;
       return og_read_error(
           &s->p.reader, s->patterns[next].begin, s->patterns[next].end,
-          "the lengths of its packs cannot be known; wanted all but one of "
+          "the lengths of its packs cannot be known; expected all but one of "
           "them in another argument's pattern, one that is always given");
     }
     placed |= 1u << next;
@@ -476,7 +477,7 @@ static og_status check_use(const shape_parser *s, const og_dim_use *use) {
   const og_dim *dim = &s->decl->dims[use->dim];
   if (!(s->kind_known & bit(use->dim)))
     return og_read_error(&s->p.reader, use->begin, use->end,
-                         "no pattern binds %s; wanted it as an item of its "
+                         "no pattern binds %s; expected it as an item of its "
                          "own, %s or *%s, in one of them",
                          dim->name, dim->name, dim->name);
   OG_TRY(og_dim_check_use(&s->p, use));
@@ -484,7 +485,7 @@ static og_status check_use(const shape_parser *s, const og_dim_use *use) {
   if (use->pattern >= 0) allowed |= s->binds[use->pattern];
   if (allowed & bit(use->dim)) return OG_OK;
   return og_read_error(&s->p.reader, use->begin, use->end,
-                       "only an optional argument binds %s; wanted a name "
+                       "only an optional argument binds %s; expected a name "
                        "that an argument binds which is always given",
                        dim->name);
 }
@@ -498,7 +499,7 @@ static og_status parse_like(shape_parser *s, og_shape_rule *rule) {
   const og_param *param = og_tensor_param(s->decl, rule->like_tensor);
   if (param->is_list || param->is_optional)
     return og_read_error_token(&s->p.reader, name,
-                               "%s is %s; wanted a tensor that is always "
+                               "%s is %s; expected a tensor that is always "
                                "given",
                                param->name,
                                param->is_list ? "a list" : "optional");
@@ -616,7 +617,7 @@ og_status og_parse_shape(og_decl *decl, opgraft_error *error) {
       return OG_OK;
     return og_error_set(error, OG_INVALID, decl->name, "shape",
                         "%s: shape: missing; the schema has %d fresh results, "
-                        "so wanted a rule, such as \"x[*N] -> [*N]\"",
+                        "so expected a rule, such as \"x[*N] -> [*N]\"",
                         decl->name,
                         (int)(decl->fresh_count + decl->value_count));
   }

@@ -156,7 +156,7 @@ static bool keeps_result(const packed_matmul *s) {
   return s->reader.run == NULL || s->reader.keeps_result;
 }
 
-// Whether the kernel hands over sums in its scratch, not results where they
+// Whether the kernel leaves sums in its scratch, not results where they
 // belong.
 static bool is_lent(const packed_matmul *s) {
   return !s->is_direct || !keeps_result(s);

@@ -7,7 +7,7 @@
 
 #include "exec/step/contraction.h"
 
-// The panels of b, which live as long as the executable; NULL where b is no
+// The panels of b, which live as long as the executable; NULL where b is not a
 // constant, has several batches, or memory is short.
 void og_packs_get(og_prep *prep, const og_contraction *of, int element,
                   const void **out_panels);

@@ -161,8 +161,6 @@ og_status og_prepare_attention_backward(og_prep *prep) {
   for (int32_t r = 0; r < 3; ++r)
     if (prep->out[r] != NULL && (!og_is_float(prep->out[r]) ||
                                  !og_same_shape(prep->out[r], prep->in[r + 1])))
-      return og_prep_wrong(prep,
-                           "a gradient has not the shape of what it is "
-                           "of");
+      return og_prep_wrong(prep, "a gradient's shape differs from its input's");
   return memory_take(prep, s);
 }

@@ -251,9 +251,7 @@ og_status og_prepare_convolution_backward(og_prep *prep) {
     if (prep->out[r] != NULL &&
         (!og_same_shape(prep->out[r], prep->in[r + 1]) ||
          !og_is_float(prep->out[r])))
-      return og_prep_wrong(prep,
-                           "a gradient has not the shape of what it is "
-                           "of");
+      return og_prep_wrong(prep, "a gradient's shape differs from its input's");
   if (s->bias_count == 0 || s->batch == 0)
     return og_prep_wrong(prep, "it has no gradient of an empty tensor");
   return vector_check(prep, prep->out[2], s->bias_count);

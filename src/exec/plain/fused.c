@@ -90,7 +90,7 @@ static void statement_run(reader *r, const og_loop_statement *statement,
   if (reduction != OG_LOOP_NO_REDUCTION) out[0] = total;
 }
 
-// Only after all statements: a result may lie where an operand does.
+// Only after all statements: a result may share an operand's memory.
 static void outputs_store(const fused *s, const int64_t *offsets,
                           double *values) {
   for (int32_t i = 0; i < s->program.statement_count; ++i) {

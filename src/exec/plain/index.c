@@ -187,7 +187,7 @@ og_status og_prepare_index_select(og_prep *prep) {
   indexed *s = og_state_begin(prep, sizeof *s, run_index_select);
   if (s == NULL) return OG_MEMORY;
   if (prep->in[0] == NULL)
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   OG_TRY(og_prep_dim(prep, 0, prep->in[0]->ndim, &s->dim));
   return select_check(prep, prep->in[0], prep->out[0], prep->in[1], s->dim);
 }

@@ -23,7 +23,7 @@ typedef struct norm {
   double *grad_weight, *grad_bias;
 } norm;
 
-// Optional vectors: a default where the operand is none.
+// Optional vectors: a default where the operand is missing.
 static void get_or(const og_tensor *tensor, double otherwise, int64_t n,
                    double *out) {
   if (tensor != NULL)
@@ -166,7 +166,7 @@ og_status og_prepare_layer_norm_backward(og_prep *prep) {
   OG_TRY(rows_prepare(prep, s, prep->in[1]));
   const int64_t n = s->batch * s->inner, w = s->inner, b = s->batch;
   if (!prep->in[0] || !prep->in[2] || !prep->in[3])
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
                                 prep->in[3],  prep->in[4], prep->out[0],
                                 prep->out[1], prep->out[2]};
@@ -275,7 +275,7 @@ og_status og_prepare_group_norm_backward(og_prep *prep) {
   const int64_t n = og_numel(prep->in[1]), c = s->channels;
   const int64_t stats = s->batch * groups;
   if (!prep->in[0] || !prep->in[2] || !prep->in[3])
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
                                 prep->in[3],  prep->in[4], prep->out[0],
                                 prep->out[1], prep->out[2]};
@@ -521,7 +521,7 @@ og_status og_prepare_batch_norm(og_prep *prep) {
   if (is_plain) OG_TRY(planes_alloc(prep, s));
   const int64_t n = og_numel(prep->in[0]), c = s->channels;
   if (!prep->in[3] || !prep->in[4])
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   const og_tensor *tensors[] = {prep->in[0], prep->in[1], prep->in[2],
                                 prep->in[3], prep->in[4], prep->out[0]};
   const int64_t counts[] = {n, c, c, c, c, n};
@@ -609,7 +609,7 @@ og_status og_prepare_batch_norm_backward(og_prep *prep) {
   s->training = training != 0;
   const int64_t n = og_numel(prep->in[1]), c = s->channels;
   if (!prep->in[0] || !prep->in[3] || !prep->in[4])
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   const og_tensor *tensors[] = {prep->in[0],  prep->in[1], prep->in[2],
                                 prep->in[3],  prep->in[4], prep->out[0],
                                 prep->out[1], prep->out[2]};

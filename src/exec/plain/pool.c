@@ -167,7 +167,7 @@ static og_status pair_read(og_prep *prep, int32_t index, int64_t otherwise,
   return OG_OK;
 }
 
-// `large` is what is pooled, or its gradient; `small` the result, or its.
+// `large` is the pooled tensor, or its gradient; `small` the result, or its.
 static og_status shapes_read(og_prep *prep, pool *s, const og_tensor *large,
                              const og_tensor *small) {
   OG_TRY(og_need_float(prep, large));

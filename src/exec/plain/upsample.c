@@ -160,7 +160,7 @@ static og_status run_bicubic_backward(void *state, const og_run *run) {
   return OG_OK;
 }
 
-// `x` is what is resized, or its gradient; `y` the result, or its.
+// `x` is the tensor to resize, or its gradient; `y` the result, or its.
 static og_status bicubic_prepare(og_prep *prep, og_step_fn run,
                                  const og_tensor *x, const og_tensor *y) {
   int64_t aligns;

@@ -49,7 +49,7 @@ og_status og_contraction_read(og_prep *prep, og_contraction *s) {
   s->a = prep->in[has_shift];
   s->b = prep->in[has_shift + 1];
   if (has_shift && s->c == NULL)
-    return og_prep_wrong(prep, "an operand that it needs is none");
+    return og_prep_wrong(prep, "an operand that it needs is missing");
   OG_TRY(shapes_read(prep, s));
   const bool fits = og_is_float(out)
                         ? og_is_float(s->a) && og_is_float(s->b)

@@ -77,7 +77,7 @@ typedef struct og_scratch {
   size_t bytes;
 } og_scratch;
 
-// What the host lets go and makes between two steps (hold.c).
+// What the host frees and allocates between two steps (hold.c).
 typedef struct og_hold {
   struct og_instance *instance;
   int32_t after;    // position in the plan's order

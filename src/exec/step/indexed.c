@@ -102,8 +102,8 @@ og_status og_index_read(og_prep *prep, og_indexed *s) {
   OG_TRY(og_need_same_type(prep, prep->in[0], prep->out[0]));
   OG_TRY(indices_read(prep, s, prep->in[0], 1));
   if (og_same_shape(&s->reach, prep->out[0])) return OG_OK;
-  return og_prep_wrong(prep,
-                       "its result has not the shape that the indices give");
+  return og_prep_wrong(
+      prep, "its result's shape differs from the one that its indices give");
 }
 
 og_status og_index_put_read(og_prep *prep, og_indexed *s) {

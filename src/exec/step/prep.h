@@ -22,7 +22,7 @@ typedef struct og_prep {
   void *stream;          // the device's; NULL where it has none
   bool keeps_weights;    // an OG_BY_PACKED is asked
   og_kept **kept;        // a trial's own weights; NULL: the executable's
-  og_tensor *const *in;  // NULL for an operand that is none
+  og_tensor *const *in;  // NULL for an operand that is missing
   og_tensor *const *out;
   // What prepare fills.
   og_step step;

@@ -103,7 +103,7 @@ def test_a_gradient_s_callable_goes_too():
 
 def test_devices_and_types_are_refused_with_a_sentence():
     f = opgraft.adopt(Twice(), **RULES)
-    with pytest.raises(RuntimeError, match="x is f64, wanted f32|x.*f32"):
+    with pytest.raises(RuntimeError, match="x is f64, expected f32|x.*f32"):
         f(torch.ones(2, dtype=torch.float64))
     meta = f(torch.ones(2, device="meta"))
     assert meta.device.type == "meta" and meta.shape == (2,)

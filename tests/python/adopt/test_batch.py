@@ -50,7 +50,7 @@ def test_batch_pack_is_one_call():
     x = torch.rand(5, 3)
     torch.testing.assert_close(torch.func.vmap(f)(x), x * 2)
     assert calls == [(5, 3)]
-    with pytest.raises(ValueError, match="batch is 'rows', wanted loop or pack"):
+    with pytest.raises(ValueError, match="batch is 'rows', expected loop or pack"):
         opgraft.adopt(double, "other(Tensor x) -> Tensor", **PACK,
                       batch="rows")
 

@@ -82,7 +82,7 @@ def test_a_plan_says_what_a_function_said(native):
     x = torch.randn(3, 4)
     torch.testing.assert_close(model(x), x.double().sum(1) + 1)
     with pytest.raises(RuntimeError, match=r"row_sums.*test_native.py:\d+.*: "
-                       "row_sums: the C function returned 7, wanted 0"):
+                       "row_sums: the C function returned 7, expected 0"):
         model(torch.empty(3, 0))
     torch.testing.assert_close(model(x), x.double().sum(1) + 1)
 
@@ -281,16 +281,16 @@ def test_tvm_ffi_functions(tvm_library):
 
 @pytest.mark.parametrize("prototype, more, text", [
     ("void missing(float *out)", {}, "exports no missing"),
-    ("void silu_mul(float out", {}, "is no C prototype"),
+    ("void silu_mul(float out", {}, "is not a C prototype"),
     ("void silu_mul(uLong n)", {}, "has the type 'uLong'"),
     ("void silu_mul(void (*f)(int))", {}, "functions and variable"),
     ("char *silu_mul(int n)", {}, "returns a pointer"),
     (SILU, dict(call="out.data, x.data, x.numel"), "3 arguments.*takes 4"),
     (SILU, dict(call="out.data, x.data, gate.data, x.data"),
-     "found a pointer, wanted a number"),
+     "found a pointer, expected a number"),
     (SILU, dict(call="out.data, x.numel, gate.data, 1"),
-     "found a number, wanted a pointer"),
-    (SILU, dict(dtype="x: f64, gate: x -> x"), "may be f64, wanted f32"),
+     "found a number, expected a pointer"),
+    (SILU, dict(dtype="x: f64, gate: x -> x"), "may be f64, expected f32"),
     (SILU, dict(call="out.data, x.data, gate.data, x.columns"),
      "asks x for its columns"),
     (SILU, dict(schema="f(Tensor x, Tensor gate) -> Tensor",
@@ -300,10 +300,10 @@ def test_tvm_ffi_functions(tvm_library):
     ("int row_sums(double *out, const float *x, int r, int w)",
      dict(call="out.data, x.data, 1, 1", shape="x[R] -> [R]"), "returns a number; say what it is"),
     (SILU, dict(returns="out"), "returns nothing"),
-    (SILU, dict(shape=None), r'silu_mul: wanted a shape rule, e.g. shape="x'),
+    (SILU, dict(shape=None), r'silu_mul: expected a shape rule, e.g. shape="x'),
     ("float softsign(float x, double scale)",
      dict(call=None, shape="x[*N] -> [*N]", returns="out[i]"),
-     r"'x' for 'float x': found a tensor, wanted a number: x\[i\]"),
+     r"'x' for 'float x': found a tensor, expected a number: x\[i\]"),
 ])
 def test_wrong_prototypes(native, prototype, more, text):
     arguments = {**MAP, **more}

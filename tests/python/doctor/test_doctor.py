@@ -75,7 +75,7 @@ def test_times_are_measured(five: dict[str, Any]) -> None:
 
 
 def test_the_script_is_its_own(tmp_path: Path) -> None:
-    """Its output, arguments and error are what Python alone would give."""
+    """Its output, arguments and error are those of Python alone."""
     script = tmp_path / "raises.py"
     script.write_text(
         "import sys, torch\n"

@@ -82,4 +82,4 @@ def test_fixture(pytester: pytest.Pytester) -> None:
     done = pytester.runpytest_inprocess("-p", "opgraft.doctor.pytest_plugin",
                                         "-p", "no:cacheprovider")
     done.assert_outcomes(passed=2, failed=1)
-    done.stdout.fnmatch_lines(["*1 root causes, wanted at most 0*"])
+    done.stdout.fnmatch_lines(["*1 root causes, expected at most 0*"])

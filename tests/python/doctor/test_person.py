@@ -76,7 +76,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 def test_each_cause_is_one_root(seen: Seen) -> None:
     """The counter makes two frames compile again, five times each; the
-    products of matrices are no roots."""
+    products of matrices are not roots."""
     assert seen.root("item")["id"] == "GB0124"
     assert seen.root("print")["id"] == "GB0059"
     assert {r["stage"] for r in seen.roots} <= {"dynamo", "recompile"}

@@ -209,7 +209,7 @@ def test_inputs_that_overlap() -> None:
     c = compiled(f)
     same(c(base[:6], base[2:]), f(other[:6], other[2:]))
     same(base, other)
-    # Apart in one storage: no copy is wanted, and values are right.
+    # Apart in one storage: no copy is needed, and values are right.
     base, other = torch.randn(8), torch.empty(8)
     other.copy_(base)
     same(c(base[:4], base[4:]), f(other[:4], other[4:]))

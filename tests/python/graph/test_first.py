@@ -243,7 +243,7 @@ def test_options() -> None:
     with pytest.raises(Exception, match="no option 'nope'; it has mode, "):
         compiled(f, options={"nope": 1})(x)
     torch._dynamo.reset()
-    with pytest.raises(Exception, match="fallback is 'no', wanted one of"):
+    with pytest.raises(Exception, match="fallback is 'no', expected one of"):
         compiled(f, options={"fallback": "no"})(x)
 
 

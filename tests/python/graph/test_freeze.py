@@ -230,7 +230,7 @@ def test_guard_device(frozen: Any) -> None:
 def test_guard_kind(frozen: Any) -> None:
     with pytest.raises(GuardError, match=r"argument 0 \(a\) is <class 'int'>"):
         frozen(1, torch.randn(3, 4))
-    with pytest.raises(GuardError, match="wanted a plain"):
+    with pytest.raises(GuardError, match="expected a plain"):
         frozen(torch.randn(3, 4), torch.randn(3, 4).to_sparse())
 
 
@@ -403,7 +403,7 @@ def test_what_cannot_be_exported_is_said(tmp_path: pathlib.Path) -> None:
     with pytest.raises((NotImplementedError, RuntimeError)):
         opgraft.export(Counter(), (torch.ones(3),), tmp_path / "m.og")
     assert not (tmp_path / "m.og").exists()
-    with pytest.raises(TypeError, match="wanted a tuple"):
+    with pytest.raises(TypeError, match="expected a tuple"):
         opgraft.freeze(add, [torch.ones(1), torch.ones(1)])  # type: ignore[arg-type]
 
 

@@ -164,7 +164,7 @@ def test_a_large_result_lends_its_memory(f: Any, arena: int) -> None:
     assert graph["arena_bytes"] == arena * 160 * 160 * 4
 
 
-# --- Memory that a backward lets go -------------------------------------------
+# --- Memory that a backward frees ---------------------------------------------
 
 ROWS, COLUMNS = 512, 256  # 512 KiB each
 

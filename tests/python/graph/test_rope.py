@@ -49,7 +49,7 @@ def test_values(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert found.dtype == dtype and found.stride() == wanted.stride()
     no_worse(found, wanted, exact)
     stats = opgraft.stats(f)
-    if x.numel() > 0 and shape[-1] > 2:  # one element is no row
+    if x.numel() > 0 and shape[-1] > 2:  # one element is not a row
         assert (stats.row_programs, stats.apart) == (1, []), str(stats)
 
 

@@ -56,5 +56,5 @@ def test_bits_are_libm_s() -> None:
 
 
 def test_another_word_is_refused() -> None:
-    with pytest.raises(Exception, match="math is 'exact', wanted one of fast, strict"):
+    with pytest.raises(Exception, match="math is 'exact', expected one of fast, strict"):
         compiled(chain, math="exact")(torch.ones(2), torch.ones(2))

@@ -30,7 +30,7 @@ def close(
 
 
 def error(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest difference, relative to the largest wanted entry."""
+    """The largest difference, relative to the largest expected entry."""
     assert found.shape == wanted.shape, (found.shape, wanted.shape)
     if found.numel() == 0:
         return 0.0

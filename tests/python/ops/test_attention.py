@@ -287,7 +287,7 @@ def test_damaged_plans_are_refused(ops: Any) -> None:
             ops.batch_prefill_ragged(bad, batch.q, batch.k, batch.v)
         except RuntimeError:
             pass
-    with pytest.raises(RuntimeError, match="no plan"):
+    with pytest.raises(RuntimeError, match="not a plan"):
         ops.batch_prefill_ragged(
             plan.plan[:64], batch.q, batch.k, batch.v)
 

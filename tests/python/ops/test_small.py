@@ -258,7 +258,7 @@ def test_caches(ops: Any, covers: Any, dtype: torch.dtype) -> None:
     assert torch.equal(both[1, 1, 0], value[0])
     assert torch.equal(both[4, 1, 2], value[3])
     position[2] = 4
-    with pytest.raises(RuntimeError, match=r"positions\[2\] is 4, wanted 0"):
+    with pytest.raises(RuntimeError, match=r"positions\[2\] is 4, expected 0"):
         ops.append_paged_kv_cache(key, value, owner, position, k_cache,
                                   v_cache, indices, indptr, last)
     covers("reshape_and_cache", dtype, "in place, views")

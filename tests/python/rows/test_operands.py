@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph text in which an operand is none, or a number: run or refused, never
+"""Graph text in which an operand is missing, or a number: run or refused, never
 a crash, for every operator of src/graph/ops.def."""
 
 from __future__ import annotations

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference has every public symbol, and each has a text: C's by what the
+libraries export and how structs are laid out, Python's by what the modules
+offer, the program's by its commands."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pathlib
+import re
+import sys
+import types
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import api_docs  # noqa: E402
+
+# Modules that need a package which the main environment lacks.
+OF_OTHER_HOSTS = ("jax", "onnx", "doctor.pytest_plugin")
+
+
+@pytest.fixture(scope="module")
+def headers() -> dict[str, api_docs.Header]:
+    return {path.name: api_docs.read_header(path)
+            for path in sorted(api_docs.HEADERS.glob("*.h"))}
+
+
+@pytest.fixture(scope="module")
+def names(headers: dict[str, api_docs.Header]) -> set[str]:
+    return {name for header in headers.values() for part in header.parts
+            if isinstance(part, api_docs.Entry) for name in part.names()}
+
+
+def golden(name: str) -> list[str]:
+    return (ROOT / "tests" / "abi" / name).read_text().splitlines()
+
+
+def test_every_exported_function(names: set[str]) -> None:
+    exported = {*golden("symbols.golden"), *golden("symbols_graph.golden")}
+    assert len(exported) > 80
+    assert exported - names == set()
+
+
+def test_every_struct(names: set[str]) -> None:
+    structs = {line.split()[1] for line in golden("layout.golden")
+               if line.startswith(("struct ", "union "))}
+    assert len(structs) > 30
+    assert structs - names == set()
+
+
+def test_every_macro_and_inline_function(names: set[str]) -> None:
+    missing = set()
+    for path in api_docs.HEADERS.glob("*.h"):
+        text = path.read_text()
+        found = set(re.findall(r"^#define (O\w+)", text, re.M))
+        found |= set(re.findall(r"^static inline [\w *]*?\b(og_\w+)\(", text,
+                                re.M))
+        gone = set(re.findall(r"^#undef (\w+)", text, re.M))
+        guard = {f"OPGRAFT_{path.stem.upper()}_H"}
+        missing |= {f"{path.name}: {n}" for n in found - names - gone - guard}
+    assert missing == set()
+
+
+def test_every_line_of_a_header_is_shown(
+        headers: dict[str, api_docs.Header]) -> None:
+    """No declaration and no comment is lost by the reader of headers."""
+    for name, header in headers.items():
+        page = api_docs.header_page(header)
+        for comment in re.findall(r"^// ?(.*)", (api_docs.HEADERS / name)
+                                  .read_text(), re.M)[1:]:
+            if comment and not comment.startswith("---") \
+                    and "clang-format" not in comment:
+                shown = comment if comment.startswith(" ") \
+                    else api_docs.escape(comment)
+                assert shown.rstrip() in page, (name, comment)
+
+
+def offered(module: types.ModuleType) -> list[str]:
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [n for n, v in vars(module).items() if not n.startswith("_")
+                 and getattr(v, "__module__", "") == module.__name__]
+    return [n for n in names if not n.startswith("__")]
+
+
+@pytest.mark.parametrize("name", [
+    m for m in api_docs.MODULES if m not in OF_OTHER_HOSTS])
+def test_every_name_of_python(name: str) -> None:
+    module = importlib.import_module(".".join(
+        x for x in ("opgraft", name) if x))
+    page = api_docs.python_page()
+    public = offered(module)
+    assert public or name == "ops"  # its names are those of its modules
+    for public_name in public:
+        assert f"### `{module.__name__}.{public_name}`" in page
+        value = getattr(module, public_name)
+        if callable(value):
+            assert inspect.getdoc(value), f"{module.__name__}.{public_name}"
+
+
+def test_every_module_is_public_or_a_part_of_the_program() -> None:
+    package = api_docs.PACKAGE
+    found = set()
+    for path in [*package.glob("*.py"), *package.glob("*/__init__.py"),
+                 *(package / "doctor").glob("*.py")]:
+        parts = path.relative_to(package).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(p.startswith("_") and p != "__main__" for p in parts):
+            found.add(".".join(parts))
+    assert found == {*api_docs.MODULES, *api_docs.PROGRAM_PARTS}
+
+
+def undocumented() -> list[str]:
+    """Public classes, functions and methods without a docstring."""
+    missing = []
+    for module in api_docs.MODULES:
+        path = api_docs.module_file(module)
+        tree = api_docs.ast.parse(path.read_text())
+        if not api_docs.ast.get_docstring(tree):
+            missing.append(module)
+        for name in api_docs.public_names(tree):
+            node = api_docs.definition(path, name)
+            if node is None:
+                continue
+            missing += [f"{module}.{name}"] * (
+                not api_docs.ast.get_docstring(node))
+            if isinstance(node, api_docs.ast.ClassDef):
+                missing += [f"{module}.{name}.{m.name}"
+                            for m in api_docs.members(node)
+                            if m.name != "__init__"
+                            and not api_docs.ast.get_docstring(m)]
+    return missing
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    assert undocumented() == []
+
+
+def test_every_command() -> None:
+    program = pathlib.Path(sys.executable).with_name("opgraft")
+    page = api_docs.program_page(program)
+    commands = re.findall(r"^COMMAND\((\w+)\)",
+                          (ROOT / "cli" / "commands.def").read_text(), re.M)
+    assert len(commands) > 10
+    for name in commands:
+        section = page.split(f"## opgraft {name}\n")[1].split("\n## ")[0]
+        assert f"usage: opgraft {name}" in section
+
+
+def test_every_code_and_finding() -> None:
+    page = api_docs.codes_page()
+    op = (api_docs.HEADERS / "op.h").read_text()
+    codes = re.findall(r"X\((OG_\w+), \d+,", op)
+    check = (api_docs.HEADERS / "check.h").read_text()
+    body = check[check.index("#define OPGRAFT_FINDING_LIST"):]
+    body = body[:body.index("#define OPGRAFT_FINDING_ENUM")]
+    findings = re.findall(r'X\(\w+,\s*"(\w+)"', body)
+    assert len(codes) == 12 and len(findings) > 30
+    for word in [*codes, *findings]:
+        assert f"| `{word}` |" in page
