@@ -64,7 +64,7 @@ static bool device_name_check(const char *name) {
       strlen(name) <= DEVICE_NAME_MAX_LENGTH)
     return true;
   cli_error(
-      "new: the device's name is '%s', wanted up to %d small letters and "
+      "new: the device's name is '%s', expected up to %d small letters and "
       "digits, and none of torch's own devices",
       name, DEVICE_NAME_MAX_LENGTH);
   return false;

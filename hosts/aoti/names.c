@@ -76,7 +76,7 @@ const char *opgraft_limit_aoti(int32_t index) {
 
 // --- Types -------------------------------------------------------------------
 
-// Of one word; `handle` is what stands for a tensor.
+// Of one word; `handle` stands for a tensor.
 static const char *word_type(const opgraft_param_info *param,
                              const char *handle) {
   switch (param->type) {

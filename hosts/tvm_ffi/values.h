@@ -28,7 +28,7 @@ og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...)
 // Gives `args` to c->call, behind og_host_begin. Release always follows.
 og_status og_tvm_args_read(og_tvm_call *c);
 void og_tvm_args_release(og_tvm_call *c);
-// NULL where `value` is no tensor.
+// NULL where `value` is not a tensor.
 const og_tensor *og_tvm_tensor(const tvm_any *value);
 
 // Behind og_host_infer: memory of its own for each fresh result.

@@ -2,7 +2,7 @@
 // For embedders: a device driver (opgraft/device.h), loaded and checked.
 //
 // Each function below calls the driver's of the same name and holds it to its
-// contract: a status that is none, an output that was not written, a function
+// contract: an unknown status, an output that was not written, a function
 // that is missing give an error that names driver and function. Functions may
 // be called from any thread.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel of a device: given to the device's driver, on a stream.
 //
-// Invariant: nothing here reads or writes a tensor's data. That all tensors lie
-// on one device is what inference has checked.
+// Invariant: nothing here reads or writes a tensor's data. Inference has
+// checked that all tensors lie on one device.
 
 #include <opgraft/driver.h>
 
@@ -61,7 +61,7 @@ static og_status results_check(const opgraft_frame *frame,
   return OG_OK;
 }
 
-// Its memory is given back when the stream has passed the kernel.
+// Its memory is released when the stream has passed the kernel.
 static og_status workspace_launch(opgraft_driver *driver, opgraft_frame *frame,
                                   const og_launch *launch,
                                   opgraft_error *error) {

@@ -172,7 +172,7 @@ void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
                       int8_t *to, float *out_scales);
 
 typedef struct og_gemm_kernels {
-  int32_t tile_columns;  // that a tile computes, wanted or not
+  int32_t tile_columns;  // that a tile computes, needed or not
   // og_gemm_pack. All forms give the same panels.
   void (*pack)(const og_gemm_weights *w, int64_t panel_begin, int64_t panel_end,
                void *packed);

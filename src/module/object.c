@@ -49,7 +49,7 @@ og_status og_object_read(const char *path, unsigned char **out_bytes,
     status = io_error(error, path, "could not read");
   else if (!S_ISREG(info.st_mode))
     status = og_error_set(error, OG_IO, NULL, NULL,
-                          "%s: is not a file, wanted a shared object", path);
+                          "%s: is not a file, expected a shared object", path);
   if (status == OG_OK) {
     *out_size = (size_t)info.st_size;
     *out_bytes = og_alloc(*out_size + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy that hands out the argument instead.
+// A copy that returns the argument instead.
 
 #include <opgraft/op.h>
 

@@ -2,7 +2,7 @@
 // A device's driver for Python: tensors in its memory, copies, streams, events.
 //
 // A driver lives as long as the process: tensors that torch holds at its end
-// still give their memory back.
+// still release their memory.
 
 #include "torch/device/device.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a device, kept when a tensor gives it back.
+// Memory of a device, kept when a tensor releases it.
 //
 // Invariant: a kept block was last used on its device's default stream, and so
-// is whoever takes it; only a trim gives blocks back to the driver.
+// is whoever takes it; only a trim returns blocks to the driver.
 
 #include "torch/device/memory.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a device, kept when a tensor gives it back: the next tensor of its
+// Memory of a device, kept when a tensor releases it: the next tensor of its
 // size gets it.
 //
 // All tensors are used on the device's default stream, in whose order a block

@@ -2,7 +2,7 @@
 """Tensors in a device's memory: new ones, and copies to, from and on it.
 
 A tensor that is not dense is copied with the bytes between its elements, from
-its first to its last one: what is copied back is what was read.
+its first to its last one: the same bytes are copied back.
 """
 
 from __future__ import annotations

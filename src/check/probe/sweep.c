@@ -50,7 +50,7 @@ static int32_t size_at(int32_t i) {
 // --- One size ----------------------------------------------------------------
 
 // A sum in another order differs by its rounding, which counts as none; what
-// lies between that and a difference is no evidence.
+// lies between that and a difference proves nothing.
 static double tight_slack(const og_outputs *out) {
   double slack = 0;
   for (int32_t i = 0; i < out->count; ++i) {

@@ -31,7 +31,7 @@ typedef struct og_relation {
   // By form: "arguments in another order along %s give the same result", where
   // %s is the dim.
   const char *text[OG_FORMS_MAX];
-  bool is_of_halves;  // only even sizes have it, and 1 is no half
+  bool is_of_halves;  // only even sizes have it, and a half of 1 does not count
   // A broken size is so in most tries. Otherwise one of them is enough: what a
   // kernel loses need not show in each.
   bool is_mostly;

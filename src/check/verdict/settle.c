@@ -49,13 +49,13 @@ static bool is_of_chance(int32_t kind) {
          kind == OPGRAFT_SIZE_DEPENDENT || kind == OPGRAFT_UNUSED_END;
 }
 
-// Whether `f` is what `cause`, another finding on the operator, makes of
-// something else that was tried.
+// Whether `f` follows from `cause`, another finding on the operator, when
+// something else is tried.
 static bool is_consequence(const og_finding *f, const og_finding *cause) {
   if (cause->is_note) return false;
   if (is_chance(cause->kind) && is_of_chance(f->kind)) return true;
   switch (cause->kind) {
-    case OPGRAFT_NOT_REPEATABLE:  // a call counter is no memory that is read
+    case OPGRAFT_NOT_REPEATABLE:  // a call counter does not read memory
       return (f->kind == OPGRAFT_OUTPUT_READ ||
               f->kind == OPGRAFT_UNINITIALISED ||
               f->kind == OPGRAFT_WORKSPACE_UNINITIALISED) &&

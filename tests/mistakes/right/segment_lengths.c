@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lengths of segments from their bounds, of which the first element counts by
-// its difference only, and the index is what is asked for.
+// its difference only, and the index is the result.
 
 #include <opgraft/op.h>
 
