@@ -95,7 +95,8 @@ const og_tensor *og_tvm_tensor(const tvm_any *value) {
   return value->type == TVM_TENSOR ? object_body(value->p) : NULL;
 }
 
-// The bytes of a text; 0 where `value` is not a text. A short one lies in `value`.
+// The bytes of a text; 0 where `value` is not a text. A short one lies in
+// `value`.
 static int text_get(const tvm_any *value, tvm_bytes *out) {
   switch (value->type) {
     case TVM_RAW_STR:
