@@ -187,7 +187,9 @@ static og_status results_make(reading *r) {
 
 static og_status run(reading *r) {
   og_status status = args_read(r);
-  if (status == OG_OK) status = og_host_infer(&r->call, &r->error);
+  if (status != OG_OK) return status;
+  og_host_share(&r->call);
+  status = og_host_infer(&r->call, &r->error);
   if (status == OG_OK) status = results_make(r);
   return status == OG_OK ? og_host_run(&r->call, &r->error) : status;
 }
@@ -211,7 +213,6 @@ int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
   r.made_count = 0;
   r.error.code = OG_OK;
   og_host_begin(&r.call, &own->ops[op]);
-  og_host_share(&r.call);
   const og_status status = run(&r);
   og_host_end(&r.call);
   if (status == OG_OK) {

@@ -196,7 +196,9 @@ static og_status run(const xla_frame *frame, og_host_call *call,
   og_jax_room room;
   og_status status = args_read(&c);
   if (status == OG_OK) status = og_jax_attrs(&frame->attrs, call, &room, error);
-  if (status == OG_OK) status = og_host_infer(call, error);
+  if (status != OG_OK) return status;
+  og_host_share(call);
+  status = og_host_infer(call, error);
   if (status == OG_OK) status = results_place(&c);
   return status == OG_OK ? og_host_run(call, error) : status;
 }
@@ -216,7 +218,6 @@ static void *execute(int32_t op, const xla_frame *frame) {
   og_host_call call;
   opgraft_error error = {.code = OG_OK};
   og_host_begin(&call, &own->ops[op]);
-  og_host_share(&call);
   const og_status status = run(frame, &call, &error);
   og_host_end(&call);
   return status == OG_OK ? NULL : fail(frame, &error);

@@ -216,6 +216,11 @@ static void *run_all(run *r) {
   if (status != NULL) return status;
   for (int32_t a = 0; a < op->info.attr_count; ++a)
     r->call.frame.attr[a] = r->kernel->attrs.attr[a];
+  r->shares = (og_ort_shares){r->kernel->api, r->context};
+  if (r->kernel->level >= ORT_LEVEL_THREADS)
+    og_ort_shares_set(&r->call, &r->shares);
+  else
+    og_host_share(&r->call);
   if (og_host_infer(&r->call, &r->error) != OG_OK) return refuse(r);
   status = outputs_make(r);
   if (status != NULL) return status;
@@ -232,11 +237,6 @@ void *og_ort_kernel_compute(void *kernel_state, void *context) {
   const int32_t fresh_count = r.kernel->op->info.fresh_count;
   for (int32_t i = 0; i < fresh_count; ++i) r.apart[i] = NULL;
   og_host_begin(&r.call, r.kernel->op);
-  r.shares = (og_ort_shares){r.kernel->api, context};
-  if (r.kernel->level >= ORT_LEVEL_THREADS)
-    og_ort_shares_set(&r.call, &r.shares);
-  else
-    og_host_share(&r.call);
   void *status = run_all(&r);
   og_host_end(&r.call);
   for (int32_t i = 0; i < fresh_count; ++i) free(r.apart[i]);

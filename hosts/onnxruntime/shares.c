@@ -68,6 +68,7 @@ static og_status parallel_for(const og_call *call, int64_t total, int64_t grain,
 }
 
 void og_ort_shares_set(og_host_call *call, og_ort_shares *shares) {
+  if (!og_host_is_shared(call)) return;
   pthread_once(&once, processors_count);
   og_call *own = &call->frame.call;
   own->host = shares;

@@ -13,9 +13,9 @@ typedef struct og_ort_shares {
   const void *context;  // of the run
 } og_ort_shares;
 
-// The session's intra-op threads run the call's loops; between og_host_begin
-// and og_host_infer. `shares` lives as long as the call. Needs
-// ORT_LEVEL_THREADS.
+// The session's intra-op threads run the call's loops, unless it is too small;
+// once the arguments are given, before og_host_infer. `shares` lives as long as
+// the call. Needs ORT_LEVEL_THREADS.
 void og_ort_shares_set(og_host_call *call, og_ort_shares *shares);
 
 #endif  // OG_HOSTS_ONNXRUNTIME_SHARES_H

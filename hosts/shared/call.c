@@ -90,6 +90,16 @@ og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
   return OG_OK;
 }
 
+int og_host_is_shared(const og_host_call *call) {
+  size_t bytes = 0;
+  for (int32_t t = 0; t < call->op->info.tensor_count; ++t)
+    if (call->frame.in[t] != NULL) bytes += og_host_bytes(call->frame.in[t]);
+  for (int32_t i = 0; i < call->entries_used; ++i)
+    if (call->entry_pointers[i] != NULL)
+      bytes += og_host_bytes(call->entry_pointers[i]);
+  return bytes >= OG_HOST_SHARED_BYTES;
+}
+
 og_status og_host_infer(og_host_call *call, opgraft_error *error) {
   return opgraft_frame_infer(&call->frame, error);
 }

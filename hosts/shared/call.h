@@ -18,6 +18,9 @@
 #include "shared/own.h"
 
 enum { OG_HOST_STRIDES_MAX = 512, OG_HOST_ENTRIES_MAX = 64 };
+// A call whose arguments have fewer bytes in all stays on the thread that makes
+// it: to wake others takes longer.
+enum { OG_HOST_SHARED_BYTES = 4096 };
 
 typedef struct og_host_call {
   const og_own_op *op;
@@ -50,6 +53,9 @@ og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
 og_status og_host_infer(og_host_call *call, opgraft_error *error);
 og_status og_host_run(og_host_call *call, opgraft_error *error);
 void og_host_end(og_host_call *call);
+
+// Whether the arguments that are given are enough for several threads.
+int og_host_is_shared(const og_host_call *call);
 
 // Bytes of a row-major tensor.
 size_t og_host_bytes(const og_tensor *tensor);

@@ -15,6 +15,7 @@ static void team_make(void) {
 }
 
 void og_host_share(og_host_call *call) {
+  if (!og_host_is_shared(call)) return;
   pthread_once(&once, team_make);
   if (team != NULL) opgraft_frame_set_team(&call->frame, team);
 }

@@ -46,7 +46,9 @@ static og_status run(og_tvm_call *c, tvm_any *result) {
   int32_t is_given = 0;
   og_status status = count_check(c, &is_given);
   if (status == OG_OK) status = og_tvm_args_read(c);
-  if (status == OG_OK) status = og_host_infer(&c->call, &c->error);
+  if (status != OG_OK) return status;
+  og_host_share(&c->call);
+  status = og_host_infer(&c->call, &c->error);
   if (status != OG_OK) return status;
   if (is_given) {
     status = results_give(c);
@@ -92,7 +94,6 @@ int32_t opgraft_tvm_ffi_call(int32_t op, const void *args, int32_t count,
   c.error.code = OG_OK;
   for (int32_t a = 0; a < own->ops[op].info.attr_count; ++a) c.memory[a] = NULL;
   og_host_begin(&c.call, &own->ops[op]);
-  og_host_share(&c.call);
   const og_status status = run(&c, result);
   og_host_end(&c.call);
   og_tvm_args_release(&c);

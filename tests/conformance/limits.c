@@ -84,7 +84,7 @@ static og_status lengths(const og_call *call) {
 static void threads_rows(const og_call *call, int64_t begin, int64_t end) {
   static _Thread_local char own;
   for (int64_t i = begin; i < end; ++i) {
-    volatile int64_t spin = 200000;  // long enough for the others to come
+    volatile int64_t spin = 4000;  // long enough for the others to come
     while (spin > 0) --spin;
     og_i64_mut(call->out[0])[i] = (int64_t)(intptr_t)&own;
   }

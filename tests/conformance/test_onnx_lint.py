@@ -93,7 +93,7 @@ def test_outputs_without_a_name(kinds: Any) -> None:
 
 
 def test_operators_that_are_missing(kinds: Any) -> None:
-    node = helper.make_node("spread_", ["x"], ["a"], domain="kinds")
+    node = helper.make_node("scatter_rows", ["x"], ["a"], domain="kinds")
     said, = kinds.lint(model(kinds, [node], {"x": [2]}, ["a"]))
     assert "module kinds has no such operator" in said
 

@@ -19,12 +19,12 @@ CALLS = {
 import jax, numpy as np, opgraft.jax
 jax.config.update("jax_enable_x64", True)
 m = opgraft.jax.load(path)
-found = [np.asarray(m.threads(np.zeros(64, "f"))) for _ in range(5)]
+found = [np.asarray(m.threads(np.zeros(size, "f"))) for _ in range(5)]
 """,
     "tvm_ffi": """
 import numpy as np, tvm_ffi
 m = tvm_ffi.load_module(path)
-found = [np.from_dlpack(m.threads(np.zeros(64, "f"))) for _ in range(5)]
+found = [np.from_dlpack(m.threads(np.zeros(size, "f"))) for _ in range(5)]
 """,
     "onnxruntime": """
 import numpy as np, onnx, onnxruntime, opgraft.onnx
@@ -32,24 +32,25 @@ from onnx import TensorProto, helper
 m = opgraft.onnx.load(path)
 graph = helper.make_graph(
     [m.node("threads", ["x"], ["y"])], "one",
-    [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64])],
-    [helper.make_tensor_value_info("y", TensorProto.INT64, [64])])
+    [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size])],
+    [helper.make_tensor_value_info("y", TensorProto.INT64, [size])])
 model = helper.make_model(graph, ir_version=10, opset_imports=[
     helper.make_opsetid("", 21), m.opset()])
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = threads
 session = m.session(model, options)
-found = [session.run(None, {"x": np.zeros(64, "f")})[0] for _ in range(5)]
+found = [session.run(None, {"x": np.zeros(size, "f")})[0] for _ in range(5)]
 """,
 }
 
 
-def used(host: str, path: pathlib.Path, threads: int) -> int:
+def used(host: str, path: pathlib.Path, threads: int = 0, size: int = 2048
+         ) -> int:
     """The most threads that one of several calls had."""
     python, reason = build.python_of(host)
     if python is None:
         pytest.skip(reason)
-    script = (f"path, threads = {str(path)!r}, {threads}\n" + CALLS[host]
+    script = (f"path, threads, size = {str(path)!r}, {threads}, {size}\n" + CALLS[host]
               + "print(max(len(set(f.tolist())) for f in found))")
     done = subprocess.run([python, "-c", script], capture_output=True,
                           text=True, env=build.environment(python))
@@ -60,7 +61,13 @@ def used(host: str, path: pathlib.Path, threads: int) -> int:
 @pytest.mark.skipif(PROCESSORS < 2, reason="the machine has one processor")
 @pytest.mark.parametrize("host", sorted(CALLS))
 def test_loops_use_threads(host: str, modules: pathlib.Path) -> None:
-    assert 2 <= used(host, modules / "limits.so", 0) <= PROCESSORS
+    assert 2 <= used(host, modules / "limits.so") <= PROCESSORS
+
+
+@pytest.mark.parametrize("host", sorted(CALLS))
+def test_a_small_call_stays_on_its_thread(host: str, modules: pathlib.Path
+                                          ) -> None:
+    assert used(host, modules / "limits.so", size=1023) == 1
 
 
 def test_a_session_of_one_thread(modules: pathlib.Path) -> None:
