@@ -8,7 +8,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 import torch
@@ -282,6 +282,19 @@ def run_alone(text: str) -> str:
         _, name, said = done.stdout.split(" ", 2)
         raise {"OSError": OSError, "RuntimeError": RuntimeError}[name](said)
     return done.stdout
+
+
+def test_a_name_that_torch_has(
+    tmp_path: Path, build: Callable[..., Path]
+) -> None:
+    folder = Path(__file__).resolve().parents[3] / "devices"
+    source = tmp_path / "mps.c"
+    source.write_text((folder / "npu_sim.c").read_text().replace(
+        '.name = "npu"', '.name = "mps"'))
+    others = (str(p) for p in folder.glob("npu_*.c") if p.name != "npu_sim.c")
+    path = build(source, (f"-I{folder}", *others, "-pthread"))
+    with pytest.raises(RuntimeError, match="'mps', and torch has torch.mps"):
+        run_alone(f"opgraft.load_device({str(path)!r})")
 
 
 def test_options_that_are_wrong(npu_path: Path) -> None:
