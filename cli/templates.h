@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that `opgraft new` writes. @NAME@ stands for the operator's name, or
-// the device's.
+// The files that `opgraft new` writes. @NAME@ stands for the operator's name,
+// or the device's.
 
 #ifndef OPGRAFT_CLI_TEMPLATES_H
 #define OPGRAFT_CLI_TEMPLATES_H
