@@ -191,6 +191,12 @@ og_status opgraft_driver_copy(opgraft_driver *driver, void *stream,
                               int32_t kind, void *to, const void *from,
                               size_t size_bytes, opgraft_error *error) {
   if (size_bytes == 0) return OG_OK;
+  if (to == NULL || from == NULL)
+    return og_error_set(error, OG_INVALID, NULL, to == NULL ? "to" : "from",
+                        "%s: a copy of %zu bytes has '%s' NULL, expected an "
+                        "address",
+                        driver->table.name, size_bytes,
+                        to == NULL ? "to" : "from");
   if (kind == OPGRAFT_COPY_TO_DEVICE)
     return copy_to_device(driver, stream, to, from, size_bytes, error);
   if (kind == OPGRAFT_COPY_TO_HOST)

@@ -307,6 +307,11 @@ TEST(work_that_fails_or_hangs) {
   CHECK_STR(error.text, "fake: copy_to_host: the link lost 4 bytes");
   CHECK_EQ(opgraft_driver_copy(driver, stream, 7, bytes, "abc", 4, &error),
            OG_INVALID);
+  CHECK_EQ(opgraft_driver_copy(driver, stream, OPGRAFT_COPY_TO_HOST, bytes,
+                               NULL, 4, &error),
+           OG_INVALID);
+  CHECK_STR(error.text,
+            "fake: a copy of 4 bytes has 'from' NULL, expected an address");
   opgraft_driver_destroy(driver);
   driver = open_broken(break_hang, &table);
   REQUIRE(driver != NULL);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "device_sim.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -249,6 +250,78 @@ done:
   sim_close(&s);
 }
 
+// --- Threads -----------------------------------------------------------------
+
+enum { THREADS = 3, ROUNDS = 40 };
+
+typedef struct worker {
+  sim *s;
+  int stream;
+  void *event;  // of all workers
+  bool is_right;
+} worker;
+
+// Its own memory on its own stream; the event is everyone's.
+static void *worker_run(void *user) {
+  worker *w = user;
+  sim *s = w->s;
+  opgraft_error error;
+  float values[SIM_FLOATS];
+  void *x = NULL, *y = NULL;
+  w->is_right = true;
+  for (int round = 0; w->is_right && round < ROUNDS; ++round) {
+    void *stream = s->stream[w->stream];
+    sim_call call;
+    sim_fill(values, (float)round);
+    w->is_right =
+        opgraft_driver_allocate(s->driver, 0, SIM_BYTES, "x", &x, &error) ==
+            OG_OK &&
+        opgraft_driver_allocate(s->driver, 0, SIM_BYTES, "y", &y, &error) ==
+            OG_OK &&
+        opgraft_driver_copy(s->driver, stream, OPGRAFT_COPY_TO_DEVICE, x,
+                            values, SIM_BYTES, &error) == OG_OK &&
+        opgraft_driver_set(s->driver, stream, y, 0, SIM_BYTES, &error) ==
+            OG_OK &&
+        opgraft_driver_event_record(s->driver, w->event, stream, &error) ==
+            OG_OK &&
+        opgraft_driver_event_wait(s->driver, w->event, stream, &error) ==
+            OG_OK &&
+        opgraft_driver_launch(s->driver, stream,
+                              sim_axpy_launch(&call, x, y, 2),
+                              &error) == OG_OK &&
+        opgraft_driver_copy(s->driver, stream, OPGRAFT_COPY_TO_HOST, values, y,
+                            SIM_BYTES, &error) == OG_OK &&
+        opgraft_driver_stream_synchronize(s->driver, stream, -1, &error) ==
+            OG_OK &&
+        sim_all(values, 2 * (float)round) &&
+        opgraft_driver_free(s->driver, 0, x, &error) == OG_OK &&
+        opgraft_driver_free(s->driver, 0, y, &error) == OG_OK;
+  }
+  return NULL;
+}
+
+TEST(calls_from_many_threads) {
+  sim s;
+  pthread_t threads[THREADS];
+  worker workers[THREADS];
+  void *event = NULL;
+  REQUIRE(sim_open(&s, "delay_us=30,races=1"));
+  SIM_OK(&s, opgraft_driver_event_create(s.driver, 0, &event, &s.error));
+  for (int i = 0; i < THREADS; ++i) {
+    workers[i] = (worker){.s = &s, .stream = i + 1, .event = event};
+    if (pthread_create(&threads[i], NULL, worker_run, &workers[i]) != 0)
+      abort();
+  }
+  for (int i = 0; i < THREADS; ++i) {
+    pthread_join(threads[i], NULL);
+    CHECK(workers[i].is_right);
+  }
+  CHECK_EQ(s.reports, 0);
+  SIM_OK(&s, opgraft_driver_event_destroy(s.driver, event, &s.error));
+done:
+  sim_close(&s);
+}
+
 TEST(a_kernel_that_fails_is_told_once) {
   sim s;
   void *x = NULL, *y = NULL;
@@ -427,6 +500,7 @@ TEST_MAIN("device_sim", CASE_NO_FAULTS(copies_in_three_directions),
           CASE_NO_FAULTS(streams_are_asynchronous),
           CASE_NO_FAULTS(events_order_streams_under_any_delay),
           CASE_NO_FAULTS(an_event_stands_for_its_latest_record),
+          CASE_NO_FAULTS(calls_from_many_threads),
           CASE_NO_FAULTS(a_kernel_that_fails_is_told_once),
           CASE_NO_FAULTS(a_capture_is_replayed_and_updated),
           CASE_NO_FAULTS(a_stale_address_is_found_at_the_launch),

@@ -25,9 +25,9 @@ def run(op: Any, *args: Any, **kwargs: Any) -> Any:
     _check(op, name, device.name)
     device.fallbacks[name] += 1
     copies: Copies = {}
-    # One that is given before another of its memory must be read after it.
     host_args = [_to_host(a, copies) for a in args]
     host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
+    _wrap_numbers(op, host_args, copies)
     made = op(*host_args, **host_kwargs)
     _write_back(op, args, kwargs, copies)
     asked = kwargs.get("device")
@@ -67,6 +67,25 @@ def _to_host(value: Any, copies: Copies) -> Any:
     return value
 
 
+def _wrap_numbers(op: Any, host_args: list[Any], copies: Copies) -> None:
+    """Numbers among the tensors reach a boxed kernel without their tensor. It
+    takes no part in what the result's type is where a tensor is of its kind."""
+    has_floats = any(values.is_floating_point() or values.is_complex()
+                     for _, values in copies.values())
+    for position, argument in enumerate(op._schema.arguments):
+        if position >= len(host_args):
+            break
+        value = host_args[position]
+        if not isinstance(value, (int, float, complex)) or \
+                str(argument.type) != "Tensor":
+            continue
+        dtype = None
+        if has_floats and not isinstance(value, int):
+            dtype = (torch.complex128 if isinstance(value, complex)
+                     else torch.float64)
+        host_args[position] = torch.tensor(value, dtype=dtype)
+
+
 def _write_back(op: Any, args: Any, kwargs: Any, copies: Copies) -> None:
     for position, argument in enumerate(op._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
@@ -82,6 +101,7 @@ def _write_back(op: Any, args: Any, kwargs: Any, copies: Copies) -> None:
 def _update(tensor: torch.Tensor, values: torch.Tensor) -> None:
     if tensor.shape != values.shape:  # an out= that the operator resized
         tensor.resize_(values.shape)
+    values = memory.plain(values)
     if tensor.stride() == values.stride():
         memory.write_back(tensor, values)
     else:

@@ -38,7 +38,10 @@ def load_device(path: str | os.PathLike[str], options: str = "") -> Device:
 
 
 def _register(device: Device) -> Device:
-    state.loaded = device
+    if hasattr(torch, device.name):
+        raise RuntimeError(
+            f"{device.path}: the driver's name is {device.name!r}, and torch "
+            f"has torch.{device.name} already; give the driver another name")
     hook = backend_registration._DummyPrivateUse1Hook()
     guard = backend_registration._DummyDeviceGuard()
     backend_registration._setup_privateuseone_for_python_backend(
@@ -47,6 +50,7 @@ def _register(device: Device) -> Device:
     operators.register()
     torch.serialization.register_package(
         _SERIAL_PRIORITY, _storage_tag, _storage_load)
+    state.loaded = device
     return device
 
 

@@ -63,10 +63,15 @@ def _move(kind: int, index: int, to: torch.Tensor, source: torch.Tensor,
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of the device on the CPU, with its strides."""
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
     count = span(tensor)
     flat = torch.empty(count, dtype=tensor.dtype)
     _move(TO_HOST, tensor.device.index, flat, tensor, count, True)
-    return flat.as_strided(tensor.shape, tensor.stride())
+    values = flat.as_strided(tensor.shape, tensor.stride())
+    if tensor.is_conj():
+        values = values.conj()
+    return values._neg_view() if tensor.is_neg() else values
 
 
 def write_back(tensor: torch.Tensor, values: torch.Tensor) -> None:
@@ -74,9 +79,17 @@ def write_back(tensor: torch.Tensor, values: torch.Tensor) -> None:
     _move(TO_DEVICE, tensor.device.index, tensor, values, span(tensor), True)
 
 
+def plain(values: torch.Tensor) -> torch.Tensor:
+    """The same values in memory: what torch only says of them, it does."""
+    if values._is_zerotensor():  # there is no memory
+        return values.clone()
+    return values.resolve_conj().resolve_neg()
+
+
 def from_host(values: torch.Tensor, device: Any) -> torch.Tensor:
     """A tensor of the CPU on the device, dense, with its strides where they
     are."""
+    values = plain(values)
     if values.numel() != span(values):
         values = values.contiguous()
     made = empty_strided(values.shape, values.stride(), values.dtype, device)
@@ -86,13 +99,13 @@ def from_host(values: torch.Tensor, device: Any) -> torch.Tensor:
 
 def copy(source: torch.Tensor, to: torch.Tensor) -> None:
     """to.copy_(source), where one of them is on the device."""
-    is_same = (source.dtype == to.dtype and source.shape == to.shape
-               and source.stride() == to.stride()
-               and to.numel() == span(to)
-               and source.is_conj() == to.is_conj()
-               and source.is_neg() == to.is_neg())
     if to.numel() == 0:
         return
+    is_same = (source.dtype == to.dtype and source.shape == to.shape
+               and source.stride() == to.stride()
+               and to.numel() == span(to) and not source._is_zerotensor()
+               and source.is_conj() == to.is_conj()
+               and source.is_neg() == to.is_neg())
     if is_same:
         kind = (TO_HOST if to.device.type == "cpu" else TO_DEVICE
                 if source.device.type == "cpu" else ON_DEVICE)

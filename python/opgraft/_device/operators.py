@@ -31,6 +31,11 @@ def register() -> None:
     for name, function in _KERNELS.items():
         aten.impl(name, function)
     others.fallback(fallback.run)
+    # Else torch resolves the source first, which copies it, which resolves it.
+    for key in ("Conjugate", "Negative", "ZeroTensor"):
+        lazy = torch.library.Library("aten", "IMPL", key)
+        _libraries.append(lazy)
+        lazy.impl("_copy_from", torch.library.fallthrough_kernel)
 
 
 def _view(name: str) -> Any:
@@ -137,7 +142,19 @@ def _convolution_backward(
         groups, mask)
 
 
+def _on_cpu(name: str) -> Any:
+    """What torch composes of other operators for devices that it does not
+    know: the CPU's kernel, whose results are the CPU's."""
+    op = getattr(torch.ops.aten, name).default
+
+    def call(*args: Any) -> Any:
+        return fallback.run(op, *args)
+
+    return call
+
+
 _KERNELS = {
+    "native_layer_norm": _on_cpu("native_layer_norm"),
     "empty.memory_format": _empty_memory_format,
     "empty_strided": _empty_strided,
     "_copy_from": _copy_from,

@@ -8,7 +8,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 import torch
@@ -52,6 +52,34 @@ def test_copies_there_and_back(npu: Any, dtype: torch.dtype) -> None:
              t.to(torch.float64 if not dtype.is_complex
                   else torch.complex128))
     assert npu.stats()["fallbacks"] == {}
+
+
+def test_what_torch_only_says_of_values(npu: Any) -> None:
+    """Lazy conjugates and negatives, and zeros without memory."""
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    y = x.npu()
+    for f in (torch.conj, torch.neg, torch._neg_view,
+              lambda t: t.conj().imag, lambda t: t.conj() + t):
+        same(f(y), f(x))
+        same(f(y).clone(), f(x))
+        same(f(x).npu(), f(x))
+    y.conj().copy_(torch.tensor([5j, 1j]))
+    same(y, torch.tensor([-5j, -1j]))
+    zero = torch._efficientzerotensor(3)
+    same(zero.npu(), torch.zeros(3))
+    out = torch.ones(3).npu()
+    same(out.copy_(zero), torch.zeros(3))
+
+
+@pytest.mark.parametrize("number", [3, 2.5, True])
+def test_numbers_beside_tensors(npu: Any, number: float) -> None:
+    for x in (torch.tensor([5, 7]), torch.tensor([5.5, 7.0]),
+              torch.tensor([5.5], dtype=torch.float64)):
+        for f in (torch.remainder, torch.add, torch.pow, torch.fmod,
+                  torch.true_divide, torch.gt):
+            found, wanted = f(x.npu(), number), f(x, number)
+            assert found.dtype == wanted.dtype
+            torch.testing.assert_close(found.cpu(), wanted)
 
 
 def test_views_share_memory(npu: Any) -> None:
@@ -254,6 +282,19 @@ def run_alone(text: str) -> str:
         _, name, said = done.stdout.split(" ", 2)
         raise {"OSError": OSError, "RuntimeError": RuntimeError}[name](said)
     return done.stdout
+
+
+def test_a_name_that_torch_has(
+    tmp_path: Path, build: Callable[..., Path]
+) -> None:
+    folder = Path(__file__).resolve().parents[3] / "devices"
+    source = tmp_path / "mps.c"
+    source.write_text((folder / "npu_sim.c").read_text().replace(
+        '.name = "npu"', '.name = "mps"'))
+    others = (str(p) for p in folder.glob("npu_*.c") if p.name != "npu_sim.c")
+    path = build(source, (f"-I{folder}", *others, "-pthread"))
+    with pytest.raises(RuntimeError, match="'mps', and torch has torch.mps"):
+        run_alone(f"opgraft.load_device({str(path)!r})")
 
 
 def test_options_that_are_wrong(npu_path: Path) -> None:
