@@ -163,7 +163,7 @@ static bool is_contested(const og_prep *prep) {
 enum { PACK_ROWS = 128, FEW_ROWS = 64 };
 
 // From so many queries on, packing keys and values pays off.
-enum { PACK_QUERIES = 64 };
+enum { PACK_QUERIES = 16 };
 
 static bool is_f32_attention(const og_prep *prep) {
   const og_tensor *result = prep->out[0];
