@@ -246,7 +246,7 @@ def split_arguments(text: str) -> list[str]:
 
 def docstring_prose(text: str) -> str:
     """Paragraphs, and indented blocks as code."""
-    blocks = re.split(r"\n\s*\n", text)
+    blocks = re.split(r"\n(?:[ \t]*\n)+", text)
     out, code = [], []
     for block in [*blocks, ""]:
         if block.startswith("    "):
