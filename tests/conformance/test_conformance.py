@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file in every host: the bytes of its results are PyTorch's, and so is
-what it says of a wrong call. docs/hosts.md has the table of what passed;
+"""One file in every host: the bytes of its results are PyTorch's, and so are
+its errors for a wrong call. docs/hosts.md has the table of what passed;
 OPGRAFT_UPDATE=1 writes it."""
 
 from __future__ import annotations
