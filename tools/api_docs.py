@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEADERS = ROOT / "include" / "opgraft"
 PACKAGE = ROOT / "python" / "opgraft"
 # Public modules of the package, and files that only the program starts.
-MODULES = ("", "ops", "flashinfer", "jax", "onnx", "doctor",
+MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "doctor",
            "doctor.pytest_plugin")
 PROGRAM_PARTS = ("check_reference", "check_torch", "info", "__main__",
                  "doctor.__main__")

@@ -30,7 +30,7 @@ PAGE = ROOT / "docs" / "findings.md"
 
 # Numbers and calls of these are the machine's or chance, and not compared.
 BY_CHANCE = {"thread_dependent", "thread_race", "uninitialised", "kept_pointer",
-             "not_repeatable"}
+             "not_repeatable", "memory_leak"}
 
 HEAD = """\
 # Findings

@@ -321,8 +321,10 @@ class Stages:
 
     def pytest(self, name: str, extra: list[str]) -> None:
         """Each folder in a process of its own: helpers of one do not meet
-        those of another, and one that hangs is not the end of all."""
-        folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+        those of another, and one that hangs is not the end of all. Hosts have
+        a stage of their own."""
+        folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")
+                   } - {ROOT / "tests/conformance"}
         self.pytest_batches(
             {f"{name} {folder.relative_to(ROOT)}":
              sorted(folder.glob("test_*.py")) for folder in sorted(folders)},

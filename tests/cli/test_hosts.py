@@ -16,10 +16,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def source(program: Any) -> pathlib.Path:
-    code = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert code
     path = program.folder / "scale.c"
-    path.write_text(code[1])
+    path.write_text((ROOT / "tests/conformance/scale.c").read_text())
     return path
 
 
@@ -102,7 +100,7 @@ def test_names_of_operators(program: Any, source: pathlib.Path) -> None:
     broken = program.folder / "broken.c"
     broken.write_text(source.read_text().replace("Tensor x", "Tensr x"))
     said = program.fails(1, "build", broken, "--hosts", "tvm_ffi")
-    assert "found 'Tensr', wanted a type" in said
+    assert "found 'Tensr', expected a type" in said
     assert not list(program.folder.glob("broken.so*"))
 
 

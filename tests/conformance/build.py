@@ -44,16 +44,13 @@ def module(source: pathlib.Path, out: pathlib.Path, hosts: str = HOSTS,
     return out
 
 
-def readme_example() -> str:
-    code = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert code
-    return code[1]
+def scale_source() -> str:
+    return (HERE / "scale.c").read_text()
 
 
 def modules(folder: pathlib.Path) -> pathlib.Path:
     """Those of cases.py."""
-    (folder / "scale.c").write_text(readme_example())
-    for source in (folder / "scale.c", HERE / "kinds.c", HERE / "limits.c",
+    for source in (HERE / "scale.c", HERE / "kinds.c", HERE / "limits.c",
                    ROOT / "tests/python/basics.c",
                    ROOT / "tests/python/corners.c"):
         module(source, folder / f"{source.stem}.so")

@@ -134,14 +134,14 @@ def test_a_refusal_has_its_text(kinds: Any, tmp_path: pathlib.Path) -> None:
 
 
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "scale.c").write_text(build.readme_example())
+    (tmp_path / "scale.c").write_text(build.scale_source())
     plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
     with pytest.raises(ImportError, match="does not serve AOTInductor"):
         opgraft.aoti.load(plain)
 
 
 def test_names_that_libtorch_has(tmp_path: pathlib.Path) -> None:
-    text = build.readme_example().replace('"scale(', '"addmm_out(')
+    text = build.scale_source().replace('"scale(', '"addmm_out(')
     (tmp_path / "named.c").write_text(text)
     path = build.module(tmp_path / "named.c", tmp_path / "named.so", "aoti")
     m = opgraft.aoti.load(path)

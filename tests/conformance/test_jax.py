@@ -189,7 +189,7 @@ def test_wrong_arguments(scale: Any, kinds: Any) -> None:
 
 
 def test_files_that_do_not_serve_jax(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "scale.c").write_text(build.readme_example())
+    (tmp_path / "scale.c").write_text(build.scale_source())
     plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
     with pytest.raises(ImportError, match="does not serve JAX; build it with"):
         opgraft.jax.load(plain)
@@ -205,7 +205,7 @@ def test_wide_results_are_asked_for(modules: pathlib.Path) -> None:
 
 
 def test_two_files_of_one_name(tmp_path: pathlib.Path, scale: Any) -> None:
-    text = build.readme_example().replace(
+    text = build.scale_source().replace(
         "x[i] * weight[i % call->dim[D]];", "x[i] - weight[i % call->dim[D]];")
     (tmp_path / "scale.c").write_text(text)
     other = opgraft.jax.load(
@@ -219,7 +219,7 @@ def test_two_files_of_one_name(tmp_path: pathlib.Path, scale: Any) -> None:
 
 def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
     """The dynamic loader gives the old object for a path that it knows."""
-    text = build.readme_example()
+    text = build.scale_source()
     x, w = drawn(3, 4), drawn(4)
     for sign in "+-":
         (tmp_path / "own.c").write_text(text.replace(

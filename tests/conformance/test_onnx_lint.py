@@ -46,7 +46,7 @@ def test_sizes_that_contradict_the_rule(scale: Any) -> None:
     assert scale.lint(proto) == []  # the batch may be 4
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
     said, = scale.lint(proto)
-    assert said == ("node 'two': scale: weight[D]: found 4, wanted 3")
+    assert said == ("node 'two': scale: weight[D]: found 4, expected 3")
     x, w = np.zeros((3, 4), "f"), np.zeros(4, "f")
     assert "scale: weight[D]: D is 4 here" in fails_at_run(
         scale, proto, {"x": x, "w": w})

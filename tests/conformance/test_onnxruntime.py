@@ -280,7 +280,7 @@ def test_what_is_not_offered(modules: pathlib.Path) -> None:
 
 def test_a_path_whose_file_changed(tmp_path: pathlib.Path) -> None:
     """The dynamic loader gives the old object for a path that it knows."""
-    text = build.readme_example()
+    text = build.scale_source()
     (tmp_path / "scale.c").write_text(text)
     path = build.module(tmp_path / "scale.c", tmp_path / "scale.so")
     opgraft.onnx.load(path)
@@ -334,7 +334,7 @@ const og_module *opgraft_module(uint32_t max_abi) {
 
 
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "scale.c").write_text(build.readme_example())
+    (tmp_path / "scale.c").write_text(build.scale_source())
     plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
     with pytest.raises(ImportError, match="does not serve ONNX Runtime"):
         opgraft.onnx.load(plain)

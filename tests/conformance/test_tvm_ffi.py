@@ -159,7 +159,7 @@ def test_wrong_calls(kinds: Any, scale: Any) -> None:
         (ValueError, "have more than 64 tensors",
          lambda: kinds.total([x] * 65)),
         (ValueError, "refuse: level is above 3", lambda: kinds.refuse(x, 4)),
-        (ValueError, "affine: x is i32 here, wanted f16", lambda: kinds.affine(
+        (ValueError, "affine: x is i32 here, expected f16", lambda: kinds.affine(
             x.astype(np.int32), x.astype(np.int32))),
     ):
         with pytest.raises(error, match=text):
