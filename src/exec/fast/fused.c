@@ -61,14 +61,15 @@ static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
 }
 
 // Elements before the first whole line of the results; -1 where they begin at
-// different places of a line.
+// different places of a line, or between two elements of one.
 static int64_t head_of(const fused *s, const og_loop_call *call) {
   int64_t head = -1;
   for (int32_t r = 0; r < s->out_count; ++r) {
     const int64_t bytes = (int64_t)(-(uintptr_t)call->out[r] % OG_LOOP_LINE);
     const int64_t own = bytes / (int64_t)sizeof(float);
     if (!(s->nontemporal >> r & 1)) continue;
-    if (head >= 0 && own != head) return -1;
+    if (bytes % (int64_t)sizeof(float) != 0 || (head >= 0 && own != head))
+      return -1;
     head = own;
   }
   return head;
