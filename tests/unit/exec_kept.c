@@ -11,6 +11,7 @@
 #include <opgraft/executable.h>
 
 #include "base/watch.h"
+#include "exec/fast/packs.h"
 #include "exec/step/exec.h"
 #include "unit/loop_make.h"
 #include "unit/machine.h"
@@ -226,7 +227,35 @@ TEST(changes_are_followed) {
   CHECK(epilogues > trial_count);
 }
 
-static const test_case cases[] = {CASE_NO_FAULTS(changes_are_followed)};
+// Panels that were found to be old are not used again: a user of them would
+// keep others from packing.
+TEST(old_panels_have_no_new_users) {
+  static const char text[] =
+      "graph t(%x: f32[24, 64], %i: f32[24, 64], %c: f32[64], %w: f32[64, 64] "
+      "static) {\n  %y: f32[24, 64] = matmul(%x, %w)\n  return %y\n}\n";
+  const opgraft_host host = {.struct_size = sizeof host,
+                             .threads = 1,
+                             .flags = OPGRAFT_HOST_WEIGHTS_STAY,
+                             .rules = "matmul: packed"};
+  const trial t = {.depth = 1};
+  const og_tensor b = {.data = weights[0]};
+  const og_contraction of = {.b = &b};
+  machine m = {0};
+  if (!og_watch_is_supported()) return;
+  REQUIRE(machine_make(&m, text, &host) && call_run(&m, &t, found));
+  og_kept *kept = m.executable->kept;
+  REQUIRE(kept != NULL && og_kept_try(kept, &of) != NULL);
+  CHECK(og_kept_holds(kept));
+  weights[0][WIDE] += 1;
+  CHECK(!og_kept_holds(kept));
+  CHECK(og_kept_try(kept, &of) == NULL);
+  og_kept_leave(kept);
+done:
+  machine_free(&m);
+}
+
+static const test_case cases[] = {CASE_NO_FAULTS(changes_are_followed),
+                                  CASE_NO_FAULTS(old_panels_have_no_new_users)};
 
 int main(int argc, char **argv) {
   if (argc > 1) trial_count = strtoll(argv[1], NULL, 10);
