@@ -320,6 +320,10 @@ bool og_watch_holds(og_watch *watch) {
   return holds;
 }
 
+bool og_watch_is_known_written(og_watch *watch) {
+  return atomic_load(&watch->is_written);
+}
+
 void og_watch_destroy(og_watch *watch) {
   if (watch == NULL) return;
   pthread_rwlock_wrlock(&lock);
@@ -344,6 +348,11 @@ og_watch *og_watch_create(const void *data, size_t size_bytes) {
 bool og_watch_holds(og_watch *watch) {
   (void)watch;
   return false;
+}
+
+bool og_watch_is_known_written(og_watch *watch) {
+  (void)watch;
+  return true;
 }
 
 void og_watch_destroy(og_watch *watch) { (void)watch; }

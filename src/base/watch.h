@@ -27,6 +27,8 @@ og_watch *og_watch_create(const void *data, size_t size_bytes);
 // False once any byte was written, the memory was unmapped, or in a child of
 // fork(). The range has to be readable. Any thread.
 bool og_watch_holds(og_watch *watch);
+// Whether somebody found out already that it no longer holds; asks nobody.
+bool og_watch_is_known_written(og_watch *watch);
 void og_watch_destroy(og_watch *watch);  // NULL is allowed
 
 #endif  // OG_BASE_WATCH_H

@@ -472,3 +472,28 @@ void og_plan_destroy(og_plan *plan) {
   og_arena_destroy(&plan->memory);
   og_free(plan);
 }
+
+// --- Overlaps ----------------------------------------------------------------
+
+// The bytes of its place that a value touches, from its first to its last.
+static bool place_extent(const og_plan *plan, opgraft_value id,
+                         int64_t *out_low, int64_t *out_high) {
+  const og_tensor *tensor = &plan->tensors[id];
+  const og_place *place = &plan->places[id];
+  const int64_t item = (int64_t)og_dtype_bytes(tensor->dtype);
+  if (place->kind == OG_PLACE_NONE ||
+      !og_layout_extent(tensor, 0, out_low, out_high))
+    return false;
+  *out_low = *out_low * item + place->offset_bytes;
+  *out_high = *out_high * item + place->offset_bytes;
+  return *out_low < *out_high;
+}
+
+bool og_plan_overlaps(const og_plan *plan, opgraft_value a, opgraft_value b) {
+  int64_t low_a, high_a, low_b, high_b;
+  return plan->places[a].kind == plan->places[b].kind &&
+         plan->places[a].index == plan->places[b].index &&
+         place_extent(plan, a, &low_a, &high_a) &&
+         place_extent(plan, b, &low_b, &high_b) && low_a < high_b &&
+         low_b < high_a;
+}

@@ -75,6 +75,10 @@ og_status og_plan_create(const opgraft_graph *graph, const int64_t *symbols,
                          og_plan **out_plan, opgraft_error *error);
 void og_plan_destroy(og_plan *plan);
 
+// Whether two values have bytes in common, from their first to their last. Two
+// roots do where a result took over an operand's memory.
+bool og_plan_overlaps(const og_plan *plan, opgraft_value a, opgraft_value b);
+
 // Of all its arenas.
 static inline size_t og_plan_arena_bytes(const og_plan *plan) {
   size_t sum = 0;

@@ -37,7 +37,7 @@ static void buffers_free(buffers *b) {
 }
 
 static bool program_run(const buffers *b, int64_t rows, const char *program,
-                        int32_t threads, float *y, bool *out_is_nontemporal) {
+                        int32_t threads, void *y, bool *out_is_nontemporal) {
   static char code[CODE_BYTES];
   char text[256];
   size_t length;
@@ -76,9 +76,11 @@ static bool program_run(const buffers *b, int64_t rows, const char *program,
 }
 
 // The results of x + x, or of the distance to the row's greatest element.
-static bool are_right(const buffers *b, const float *y, bool is_reduced) {
+static bool are_right(const buffers *b, const void *y, bool is_reduced) {
+  float row[WIDTH];
   for (int64_t r = 0; r < b->rows; ++r) {
-    const float *x = b->x + r * WIDTH, *row = y + r * WIDTH;
+    const float *x = b->x + r * WIDTH;
+    memcpy(row, (const char *)y + r * (int64_t)sizeof row, sizeof row);
     float most = x[0];
     for (int64_t i = 1; i < WIDTH; ++i) most = x[i] > most ? x[i] : most;
     for (int64_t i = 0; i < WIDTH; ++i)
@@ -114,6 +116,22 @@ done:
   buffers_free(&b);
 }
 
+// A written input may begin at any byte.
+TEST(results_between_two_elements) {
+  static const int64_t places[] = {1, 62};
+  buffers b = {0};
+  bool is_nontemporal;
+  if (og_machine_cache_bytes() > MOST_BYTES) return;
+  REQUIRE(buffers_make(&b));
+  for (int32_t k = 0; k < 2; ++k) {
+    char *y = (char *)b.y + places[k];
+    REQUIRE(program_run(&b, b.rows, "y0 = x0 + x0", 1, y, &is_nontemporal));
+    CHECK(are_right(&b, y, false));
+  }
+done:
+  buffers_free(&b);
+}
+
 TEST(small_results_stay_in_the_cache) {
   buffers b = {0};
   bool is_nontemporal = true;
@@ -126,4 +144,5 @@ done:
 }
 
 TEST_MAIN("exec_nontemporal", CASE_NO_FAULTS(results_beyond_the_cache),
+          CASE_NO_FAULTS(results_between_two_elements),
           CASE_NO_FAULTS(small_results_stay_in_the_cache))

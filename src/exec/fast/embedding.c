@@ -44,8 +44,9 @@ static og_status run_lookup(void *state, const og_run *run) {
 
 static bool is_taken(const og_tensor *table, const og_tensor *index,
                      const og_tensor *rows) {
-  bool fits = og_is_int(index) && og_dtype_equal(table->dtype, rows->dtype) &&
-              table->ndim == 2 && rows->ndim == index->ndim + 1 &&
+  bool fits = index != NULL && og_is_int(index) &&
+              og_dtype_equal(table->dtype, rows->dtype) && table->ndim == 2 &&
+              rows->ndim == index->ndim + 1 &&
               rows->shape[index->ndim] == table->shape[1];
   for (int32_t d = 0; fits && d < index->ndim; ++d)
     fits = rows->shape[d] == index->shape[d];

@@ -61,14 +61,15 @@ static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
 }
 
 // Elements before the first whole line of the results; -1 where they begin at
-// different places of a line.
+// different places of a line, or between two elements of one.
 static int64_t head_of(const fused *s, const og_loop_call *call) {
   int64_t head = -1;
   for (int32_t r = 0; r < s->out_count; ++r) {
     const int64_t bytes = (int64_t)(-(uintptr_t)call->out[r] % OG_LOOP_LINE);
     const int64_t own = bytes / (int64_t)sizeof(float);
     if (!(s->nontemporal >> r & 1)) continue;
-    if (head >= 0 && own != head) return -1;
+    if (bytes % (int64_t)sizeof(float) != 0 || (head >= 0 && own != head))
+      return -1;
     head = own;
   }
   return head;
@@ -180,20 +181,21 @@ static bool outputs_describe(const og_prep *prep, const fused *s,
 
 static bool may_overwrite(const og_prep *prep, const og_loop *loop) {
   const og_node *node = prep->node;
-  const og_value *values = prep->plan->graph->values;
   for (int32_t r = 0; r < node->out_count; ++r)
     for (int32_t i = 0; i < node->in_count; ++i)
-      if (values[node->in[i]].root == values[node->out[r]].root &&
+      if (og_plan_overlaps(prep->plan, node->in[i], node->out[r]) &&
           !og_loop_may_overwrite(loop, i))
         return false;
   return true;
 }
 
-static bool shares_memory(const og_prep *prep, int32_t result) {
-  const og_value *values = prep->plan->graph->values;
+// Whether a result shares bytes with an operand other than `but`.
+static bool is_over_operand(const og_prep *prep, int32_t result, int32_t but) {
   const og_node *node = prep->node;
   for (int32_t i = 0; i < node->in_count; ++i)
-    if (values[node->in[i]].root == values[node->out[result]].root) return true;
+    if (i != but &&
+        og_plan_overlaps(prep->plan, node->in[i], node->out[result]))
+      return true;
   return false;
 }
 
@@ -213,7 +215,7 @@ static uint32_t nontemporal_find(const og_prep *prep, const fused *s,
   uint32_t found = 0;
   for (int32_t r = 0; r < s->out_count; ++r) {
     if (out[r].form != OG_LOOP_RUN || out[r].dtype.bits != 32) continue;
-    if (shares_memory(prep, r) || !has_whole_lines(s, r)) return 0;
+    if (is_over_operand(prep, r, -1) || !has_whole_lines(s, r)) return 0;
     found |= 1u << r;
     bytes += og_numel(prep->out[r]) * (int64_t)sizeof(float);
   }
@@ -365,12 +367,11 @@ static bool rows_are_results(const og_prep *prep, const fused *s,
 // Tasks write the program's results while others still read the contraction's
 // operands.
 static bool overwrites_operand(const og_prep *prep, const og_join *join) {
-  const opgraft_graph *graph = prep->plan->graph;
-  const og_node *first = &graph->nodes[join->contraction];
+  const og_node *first = &prep->plan->graph->nodes[join->contraction];
   for (int32_t r = 0; r < prep->node->out_count; ++r)
     for (int32_t i = 0; i < first->in_count; ++i)
-      if (first->in[i] >= 0 && graph->values[first->in[i]].root ==
-                                   graph->values[prep->node->out[r]].root)
+      if (first->in[i] >= 0 &&
+          og_plan_overlaps(prep->plan, first->in[i], prep->node->out[r]))
         return true;
   return false;
 }
@@ -433,8 +434,9 @@ static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
   og_prep_work(prep, s->rows.count * s->rows.width,
                meaning->program.statement_count);
   *reader = (og_tile_reader){tile_run, s, join->keeps_result, true};
+  // The contraction writes the elements of its own result again.
   for (int32_t r = 0; r < s->out_count; ++r)
-    if (shares_memory(prep, r)) reader->may_repeat = false;
+    if (is_over_operand(prep, r, s->tile_input)) reader->may_repeat = false;
   return OG_OK;
 }
 

@@ -302,7 +302,8 @@ const void *og_kept_enter(og_kept *kept, const og_contraction *of,
 const void *og_kept_try(og_kept *kept, const og_contraction *of) {
   pthread_mutex_lock(&kept->mutex);
   const bool is_there = !kept->is_packing && kept->watch != NULL &&
-                        kept->packed_from == og_bytes(of->b);
+                        kept->packed_from == og_bytes(of->b) &&
+                        !og_watch_is_known_written(kept->watch);
   kept->users += is_there;
   kept->uses += is_there && kept->uses < SETTLED;
   pthread_mutex_unlock(&kept->mutex);

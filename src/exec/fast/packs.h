@@ -32,7 +32,7 @@ const void *og_kept_enter(og_kept *kept, const og_contraction *of,
 void og_kept_leave(og_kept *kept);
 // The same panels without asking the system whether b was written:
 // og_kept_holds says it, while or after they are used. NULL: there are none of
-// this memory.
+// this memory, or it is known that they are no longer b's.
 const void *og_kept_try(og_kept *kept, const og_contraction *of);
 bool og_kept_holds(const og_kept *kept);
 void og_kept_destroy(og_kept *kept);  // a list

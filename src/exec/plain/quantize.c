@@ -104,7 +104,8 @@ og_status og_prepare_fake_quantize(og_prep *prep) {
   s->is_f64 = og_dtype_class(x->dtype) == OG_CLASS_F64;
   const int64_t count = s->is_channel && x->ndim > 0 ? x->shape[axis] : 1;
   if (zero == NULL || og_dtype_class(zero->dtype) == OG_CLASS_NONE ||
-      prep->out[1] == NULL || !og_dtype_equal(x->dtype, prep->out[0]->dtype) ||
+      prep->out[0] == NULL || prep->out[1] == NULL ||
+      !og_dtype_equal(x->dtype, prep->out[0]->dtype) ||
       !og_is_int(prep->out[1]))
     return og_prep_wrong(prep, "its operands or results have another type");
   if (scale->ndim > 1 || zero->ndim > 1 || og_numel(scale) != count ||

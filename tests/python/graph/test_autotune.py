@@ -91,6 +91,33 @@ def test_a_changed_weight_is_noticed(
             right(f, m, x)
 
 
+class Residual(torch.nn.Module):
+    def __init__(self, order: int) -> None:
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(96, 96), torch.nn.Linear(96, 96)
+        self.order = order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.b(torch.relu(self.a(x)))
+        return (x + y, y + x, torch.relu(y * 0.5 + x), x * y + x)[self.order]
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_a_changed_weight_before_a_sum_over_its_operand(
+        order: int, tmp_path: Path, tracked: None) -> None:
+    """An epilogue that writes over its operand runs once, though its
+    contraction finds the weight changed."""
+    torch.manual_seed(order)
+    m = torch.nn.Sequential(*(Residual(order) for _ in range(3)))
+    f, x = compiled(m, **packed(tmp_path)), torch.randn(200, 96)
+    right(f, m, x)
+    assert ": epilogue  #" in opgraft.stats(f).rules()
+    for block in (1, 2, 0, 1):
+        right(f, m, x)
+        m[block].b.weight.data.mul_(2)
+        right(f, m, x)
+
+
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
 def test_an_optimizer_s_step_is_noticed(
