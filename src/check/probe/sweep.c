@@ -292,6 +292,7 @@ bool og_may_sweep(const og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   return og_is_comparable(trial) && trial->forward == NULL &&
          !decl->has_lists && !decl->has_data_dependent_result &&
+         decl->record->sample == NULL &&  // values that must fit each other
          trial->base.count > 0 &&
          !og_has_flag(trial, OG_RANDOM | OG_SIDE_EFFECT);
 }
