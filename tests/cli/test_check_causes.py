@@ -95,7 +95,6 @@ OG_MODULE(steps, ops)
 
 
 def test_a_rare_fault_does_not_hide_another(program):
-    """A result that empty rows leave unwritten is no cause of what shares do
-    in calls that write it."""
+    """Empty rows leave the result unwritten; shares go wrong in other calls."""
     found = kinds(program, program.write("steps.c", UNRELATED))
     assert set(found) >= {"output_not_written", "chunk_order_dependent"}

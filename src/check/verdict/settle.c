@@ -30,7 +30,7 @@ static bool is_comparison(int32_t kind) {
          kind == OPGRAFT_WRONG_GRADIENT || kind == OPGRAFT_MISSING_GRADIENT;
 }
 
-// Part of a result is what nobody has set.
+// Nobody has set a part of the result.
 static bool is_unset(int32_t kind) {
   return kind == OPGRAFT_OUTPUT_NOT_WRITTEN || kind == OPGRAFT_OUTPUT_READ ||
          kind == OPGRAFT_UNINITIALISED ||
