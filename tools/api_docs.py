@@ -34,7 +34,8 @@ SECTION = re.compile(r"// --- (.*?) -*$")
 NO_ENTRY = re.compile(r"#(?:ifdef|ifndef|if|endif|else|undef|include)\b"
                       r"|extern \"C\"|}\s*$")
 # Links to files that the site lacks: their names stay.
-OF_REPOSITORY = re.compile(r"\[([^]]+)\]\((?:\.\./)*((?:examples|results)/?[^)]*)\)")
+OF_REPOSITORY = re.compile(
+    r"\[([^]]+)\]\((?:\.\./)*((?:examples|results|tests)/?[^)]*)\)")
 MACRO_ROW = re.compile(
     r'X\(\s*(\w+),\s*("?\w+"?),\s*((?:"(?:[^"\\]|\\.)*"[\s\\]*)+)\)')
 

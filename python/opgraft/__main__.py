@@ -16,7 +16,12 @@ def main() -> None:
     program = _run.program()
     os.environ["OPGRAFT_PYTHON"] = sys.executable
     sys.stdout.flush()
-    os.execv(program, [program, *sys.argv[1:]])
+    try:
+        os.execv(program, [program, *sys.argv[1:]])
+    except OSError as error:
+        raise SystemExit(f"opgraft: the program {program} did not start: "
+                         f"{error.strerror}; install opgraft, or set "
+                         "OPGRAFT_PROGRAM to the program") from None
 
 
 if __name__ == "__main__":

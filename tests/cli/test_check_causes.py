@@ -61,3 +61,40 @@ def test_causes_come_first(program):
     """Memory before an argument that is not used."""
     found = kinds(program, program.write("shift.c", TWO))
     assert found == ["out_of_bounds_write", "unused_argument"]
+
+
+UNRELATED = """
+#include <opgraft/op.h>
+enum { N, D };
+static void share(const og_call *call, int64_t begin, int64_t end) {
+  const float *x = og_f32(call->in[0]);
+  float *y = og_f32_mut(call->out[0]);
+  const int64_t width = call->dim[D];
+  float before = 0;
+  if (width == 0) return;
+  for (int64_t r = begin; r < end; ++r) {
+    float sum = 0;
+    for (int64_t i = 0; i < width; ++i) sum += x[r * width + i];
+    y[r] = sum - before;
+    before = sum;
+  }
+}
+static og_status steps(const og_call *call) {
+  return og_parallel_for(call, call->dim[N], 1, share);
+}
+static const og_kernel steps_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = steps},
+};
+static const og_op ops[] = {{
+    .schema = "steps(Tensor x) -> Tensor",
+    .shape = "x[N, D] -> [N]",
+    .kernels = OG_KERNELS(steps_kernels),
+}};
+OG_MODULE(steps, ops)
+"""
+
+
+def test_a_rare_fault_does_not_hide_another(program):
+    """Empty rows leave the result unwritten; shares go wrong in other calls."""
+    found = kinds(program, program.write("steps.c", UNRELATED))
+    assert set(found) >= {"output_not_written", "chunk_order_dependent"}

@@ -161,3 +161,27 @@ def test_every_code_and_finding() -> None:
     assert len(codes) == 12 and len(findings) > 30
     for word in [*codes, *findings]:
         assert f"| `{word}` |" in page
+
+
+def test_each_page_has_its_place_on_the_site() -> None:
+    """The start page's lists name each page: `make docs` refuses others."""
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text()
+    listed = {line for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.S)
+              for line in tree.splitlines() if line and line[0] != ":"}
+    pages = {path.stem for path in docs.glob("*.md")} - {"index"}
+    assert len(pages) > 20
+    assert pages - listed == set()
+
+
+def test_links_out_of_docs_stay_names() -> None:
+    """The site has docs/ alone: no link of a page's copy leads elsewhere."""
+    docs = ROOT / "docs"
+    count = 0
+    for page in sorted(docs.rglob("*.md")):
+        text = page.read_text()
+        count += len(re.findall(r"\]\((?:\.\./)+", text))
+        for link in re.findall(r"\]\(([^)#:]+)[^)]*\)",
+                               api_docs.OF_REPOSITORY.sub(r"\1", text)):
+            assert docs in (page.parent / link).resolve().parents, (page, link)
+    assert count > 50

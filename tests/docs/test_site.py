@@ -122,11 +122,13 @@ def test_the_five_parts_are_in_order(pages: dict[pathlib.Path, Page]) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_in_a_browser(tmp_path: pathlib.Path, width: int) -> None:
     for name in ("index", "start", "check", "reference/c/opgraft"):
-        shot = tmp_path / "page.png"
+        shot = tmp_path / f"{name.replace('/', '-')}.png"
         done = subprocess.run(
             [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu",
              f"--window-size={width},900", f"--screenshot={shot}",
              "--blink-settings=scriptEnabled=false",
              (SITE / f"{name}.html").as_uri()],
             text=True, capture_output=True, timeout=120)
-        assert shot.exists() and shot.stat().st_size > 10_000, done.stderr
+        assert done.returncode == 0, (name, done.stderr)
+        assert shot.exists() and shot.stat().st_size > 10_000, (
+            name, done.stderr)

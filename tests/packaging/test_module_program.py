@@ -26,4 +26,8 @@ def test_without_the_program(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "opgraft", "info"], text=True,
         capture_output=True, env={"OPGRAFT_PROGRAM": str(tmp_path / "none")})
-    assert done.returncode != 0
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"opgraft: the program {tmp_path / 'none'} did not start: No such file "
+        "or directory; install opgraft, or set OPGRAFT_PROGRAM to the "
+        "program\n")

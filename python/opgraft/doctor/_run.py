@@ -36,7 +36,7 @@ def program() -> str:
         shutil.which("opgraft")
     if found is None:
         raise SystemExit(
-            "opgraft.doctor: the program `opgraft`, which reports, is neither "
+            "opgraft: the program `opgraft` is neither "
             f"beside {sys.executable} nor on PATH; install opgraft, or set "
             "OPGRAFT_PROGRAM")
     return found

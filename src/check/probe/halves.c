@@ -169,20 +169,12 @@ static bool run_whole(const halves *h, og_outputs *out) {
          OG_RAN;
 }
 
-static void take(const halves *h, int32_t form, const og_outputs *found,
-                 const og_outputs *wanted, og_outcome known[OG_FORMS_MAX]) {
-  og_verdict verdict;
-  const og_outcome one =
-      og_sweep_compare(h->sweep->trial, found, wanted, &verdict);
-  og_sweep_take(h->sweep, form, one, &verdict, h->whole, known);
-}
-
 static bool see_joined(const halves *h, int32_t form, const og_outputs *a,
                        const og_outputs *b, og_outcome known[OG_FORMS_MAX]) {
   og_outputs found, wanted;
   if (!run_whole(h, &found)) return false;
   const bool ok = outputs_join(h, &found, a, b, form == PARTS, &wanted);
-  if (ok) take(h, form, &found, &wanted, known);
+  if (ok) og_sweep_take(h->sweep, form, h->whole, &found, &wanted, known);
   og_outputs_reset(&wanted);
   og_outputs_reset(&found);
   return ok;
@@ -193,7 +185,7 @@ static bool see_zeros(halves *h, const og_outputs *first,
   og_outputs found;
   if (!set_second(h, true) || !run_whole(h, &found)) return false;
   const bool ok = outputs_cut(h, &found);
-  if (ok) take(h, ZEROS, &found, first, known);
+  if (ok) og_sweep_take(h->sweep, ZEROS, h->whole, &found, first, known);
   og_outputs_reset(&found);
   return ok;
 }

@@ -125,14 +125,15 @@ static void report(og_trial *trial, const og_inputs *inputs, int32_t t,
   og_tell_shown(&trial->sample, &trial->inputs);
 }
 
-// A float argument that does not overflow itself, in the next call another one;
-// -1: there is none.
+// A wide float argument, in the next call another one; -1: there is none. A
+// narrow one may overflow itself, and what large numbers of it have of
+// fractions is so little that some are poles of a function.
 static int32_t choose_tensor(const og_trial *trial) {
   int32_t found[OPGRAFT_ARG_MAX], count = 0;
   for (int32_t t = 0; t < trial->op->decl->tensor_count; ++t) {
     const og_array *a = &trial->inputs.tensor[t][0];
-    const bool is_half = a->type.code == OG_CODE_FLOAT && a->type.bits == 16;
-    if (a->data != NULL && a->count > 0 && og_is_floating(a->type) && !is_half)
+    if (a->data != NULL && a->count > 0 && og_is_floating(a->type) &&
+        a->type.bits >= 32)
       found[count++] = t;
   }
   return count > 0 ? found[trial->sample.seed % (uint64_t)count] : -1;

@@ -71,14 +71,13 @@ static bool outputs_reorder(const og_sample *s, og_outputs *out, int32_t d,
 static bool take_both(og_sweep *w, const og_sample *s, const int32_t *order,
                       const og_outputs *moved, og_outputs *base,
                       og_outcome known[OG_FORMS_MAX]) {
-  og_verdict verdict;
   bool is_named;
-  const og_outcome same = og_sweep_compare(w->trial, moved, base, &verdict);
-  og_sweep_take(w, UNCHANGED, same, &verdict, s, known);
+  og_sweep_take(w, UNCHANGED, s, moved, base, known);
   if (!outputs_reorder(s, base, w->dim, order, &is_named)) return false;
-  const og_outcome ordered = og_sweep_compare(w->trial, moved, base, &verdict);
-  og_sweep_take(w, REORDERED, is_named ? ordered : OG_OUTCOME_UNKNOWN, &verdict,
-                s, known);
+  if (is_named)
+    og_sweep_take(w, REORDERED, s, moved, base, known);
+  else
+    known[REORDERED] = OG_OUTCOME_UNKNOWN;
   return true;
 }
 

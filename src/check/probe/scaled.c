@@ -52,14 +52,6 @@ static bool run(const og_sweep *w, const og_sample *s, const og_inputs *inputs,
   return og_trial_run(w->trial, s, inputs, &mode, out) == OG_RAN;
 }
 
-static void take(og_sweep *w, int32_t form, const og_sample *s,
-                 const og_outputs *found, const og_outputs *wanted,
-                 og_outcome known[OG_FORMS_MAX]) {
-  og_verdict verdict;
-  const og_outcome one = og_sweep_compare(w->trial, found, wanted, &verdict);
-  og_sweep_take(w, form, one, &verdict, s, known);
-}
-
 // Runs with the argument `scale` times itself and `more`, and compares with the
 // result as it is (`form_same`) and changed likewise (`form_along`).
 static bool see_changed(og_sweep *w, const og_sample *s,
@@ -73,9 +65,9 @@ static bool see_changed(og_sweep *w, const og_sample *s,
   array_change(&changed.tensor[w->tensor][0], scale, more);
   if (!run(w, s, inputs, &base)) goto done;
   if (run(w, s, &changed, &found)) {
-    take(w, form_same, s, &found, &base, known);
+    og_sweep_take(w, form_same, s, &found, &base, known);
     outputs_change(&base, scale, more);
-    take(w, form_along, s, &found, &base, known);
+    og_sweep_take(w, form_along, s, &found, &base, known);
     og_outputs_reset(&found);
     ok = true;
   }
@@ -108,7 +100,7 @@ static bool see_added(og_sweep *w, const og_sample *s, const og_inputs *inputs,
   }
   if (ok) {
     for (int32_t i = 0; i < a.count; ++i) array_add(&a.array[i], &b.array[i]);
-    take(w, ADDED, s, &both, &a, known);
+    og_sweep_take(w, ADDED, s, &both, &a, known);
     og_outputs_reset(&b);
   }
   og_outputs_reset(&both);

@@ -60,8 +60,8 @@ static double tight_slack(const og_outputs *out) {
   return slack;
 }
 
-og_outcome og_sweep_compare(const og_trial *trial, const og_outputs *found,
-                            const og_outputs *wanted, og_verdict *out_verdict) {
+static og_outcome compare(const og_trial *trial, const og_outputs *found,
+                          const og_outputs *wanted, og_verdict *out_verdict) {
   *out_verdict = og_outputs_compare(trial->op, found, wanted, -1);
   if (out_verdict->differs)
     return og_is_border(out_verdict) ? OG_OUTCOME_UNKNOWN : OG_OUTCOME_BROKEN;
@@ -70,11 +70,44 @@ og_outcome og_sweep_compare(const og_trial *trial, const og_outputs *found,
   return tight.differs ? OG_OUTCOME_UNKNOWN : OG_OUTCOME_HELD;
 }
 
-void og_sweep_take(og_sweep *w, int32_t form, og_outcome one,
-                   const og_verdict *v, const og_sample *s,
+static void note_result(og_sweep *w, int32_t form, const og_outputs *found) {
+  og_outputs *first = &w->first[form];
+  og_verdict verdict;
+  if (first->count == 0) {
+    og_outputs_copy(first, found);
+    return;
+  }
+  for (int32_t i = 0; i < first->count && i < found->count; ++i)
+    if (og_arrays_differ(&found->array[i], &first->array[i], -1, &verdict))
+      w->varied[form] |= (uint64_t)1 << i;
+}
+
+static_assert(OG_ARRAYS_MAX <= 64, "each has a bit");
+
+// A result that is the same for all values obeys by chance: beyond a threshold
+// a gate is 1, and a bucket the last one, whatever is done to the arguments.
+static bool is_varied(const og_sweep *w, int32_t form) {
+  const og_outputs *first = &w->first[form];
+  for (int32_t i = 0; i < first->count; ++i)
+    if (first->array[i].count > 0 && !(w->varied[form] >> i & 1u)) return false;
+  return first->count > 0;
+}
+
+static void forget_results(og_sweep *w) {
+  for (int32_t k = 0; k < OG_FORMS_MAX; ++k) {
+    og_outputs_reset(&w->first[k]);
+    w->varied[k] = 0;
+  }
+}
+
+void og_sweep_take(og_sweep *w, int32_t form, const og_sample *s,
+                   const og_outputs *found, const og_outputs *wanted,
                    og_outcome known[OG_FORMS_MAX]) {
+  og_verdict verdict;
+  const og_outcome one = compare(w->trial, found, wanted, &verdict);
+  note_result(w, form, found);
   if (one == OG_OUTCOME_BROKEN) {
-    w->broken[form] = *v;
+    w->broken[form] = verdict;
     w->broken_size[form] = (int32_t)s->dim[w->dim];
     w->broken_sample[form] = *s;
   }
@@ -97,18 +130,28 @@ static bool sized(const og_sweep *w, int32_t size, uint64_t seed,
          out->dim[w->dim] == size;
 }
 
-static void try_size(og_sweep *w, int32_t size, int32_t tries, uint64_t salt,
-                     og_outcome out[OG_FORMS_MAX]) {
-  for (int32_t k = 0; k < OG_FORMS_MAX; ++k) out[k] = OG_OUTCOME_HELD;
+static bool try_all(og_sweep *w, int32_t size, int32_t tries, uint64_t salt,
+                    og_outcome out[OG_FORMS_MAX]) {
   for (int32_t i = 0; i < tries; ++i) {
     og_sample s;
     const uint64_t seed =
         og_seed_mix(w->trial->sample.seed, salt + (uint64_t)(size * 16 + i));
-    if (sized(w, size, seed, &s) && w->relation->try_call(w, &s, seed, out))
-      continue;
-    for (int32_t k = 0; k < OG_FORMS_MAX; ++k) out[k] = OG_OUTCOME_UNKNOWN;
-    return;
+    if (!sized(w, size, seed, &s) || !w->relation->try_call(w, &s, seed, out))
+      return false;
   }
+  return true;
+}
+
+// One try alone does not show whether its result is the same for all values.
+static void try_size(og_sweep *w, int32_t size, int32_t tries, uint64_t salt,
+                     og_outcome out[OG_FORMS_MAX]) {
+  for (int32_t k = 0; k < OG_FORMS_MAX; ++k) out[k] = OG_OUTCOME_HELD;
+  const bool is_tried = try_all(w, size, tries, salt, out);
+  for (int32_t k = 0; k < OG_FORMS_MAX; ++k)
+    if (!is_tried ||
+        (out[k] == OG_OUTCOME_HELD && tries > 1 && !is_varied(w, k)))
+      out[k] = OG_OUTCOME_UNKNOWN;
+  forget_results(w);
 }
 
 // --- The verdict -------------------------------------------------------------
@@ -249,6 +292,7 @@ bool og_may_sweep(const og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   return og_is_comparable(trial) && trial->forward == NULL &&
          !decl->has_lists && !decl->has_data_dependent_result &&
+         decl->record->sample == NULL &&  // values that must fit each other
          trial->base.count > 0 &&
          !og_has_flag(trial, OG_RANDOM | OG_SIDE_EFFECT);
 }

@@ -17,7 +17,8 @@
 // What tries at one size show. What lies between counts as neither.
 typedef enum og_outcome {
   OG_OUTCOME_UNKNOWN,
-  OG_OUTCOME_HELD,   /* all tries agree as sums in another order do */
+  OG_OUTCOME_HELD,   /* all tries agree as sums in another order do, and the
+                        results are not the same in each */
   OG_OUTCOME_BROKEN, /* one try is clearly off */
 } og_outcome;
 
@@ -35,7 +36,7 @@ typedef struct og_relation {
   // A broken size is so in most tries. Otherwise one of them is enough: what a
   // kernel loses need not show in each.
   bool is_mostly;
-  // Tries the call once; og_sweep_take what is found. False where it has no
+  // Tries the call once; og_sweep_take what it gives. False where it has no
   // meaning.
   bool (*try_call)(og_sweep *sweep, const og_sample *sample, uint64_t seed,
                    og_outcome known[OG_FORMS_MAX]);
@@ -50,6 +51,10 @@ struct og_sweep {
   og_verdict broken[OG_FORMS_MAX];  // of the last size that was
   int32_t broken_size[OG_FORMS_MAX];
   og_sample broken_sample[OG_FORMS_MAX];
+  // Of the size that is tried: what its first try gives, and bits of the
+  // results that another try gives otherwise.
+  og_outputs first[OG_FORMS_MAX];
+  uint64_t varied[OG_FORMS_MAX];
 };
 
 // Whether a trial's operator and call are such that relations may be asked for.
@@ -62,12 +67,10 @@ void og_sweep_run(og_sweep *sweep);
 // Whether a form of the relation holds at three or more of a few large sizes.
 bool og_sweep_holds(og_sweep *sweep);
 
-// The outcome of one comparison.
-og_outcome og_sweep_compare(const og_trial *trial, const og_outputs *found,
-                            const og_outputs *wanted, og_verdict *out_verdict);
-// Takes one try's outcome into what is known of the size.
-void og_sweep_take(og_sweep *sweep, int32_t form, og_outcome one,
-                   const og_verdict *verdict, const og_sample *sample,
+// Takes what one try gives, and what the relation makes of other calls, into
+// what is known of the size.
+void og_sweep_take(og_sweep *sweep, int32_t form, const og_sample *sample,
+                   const og_outputs *found, const og_outputs *wanted,
                    og_outcome known[OG_FORMS_MAX]);
 
 #endif  // OG_CHECK_PROBE_SWEEP_H

@@ -224,41 +224,69 @@ static bool is_watched(const og_decl *decl, const og_param *param) {
          param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
 }
 
+// What one call shows of the argument, by bits: whether the operator's own
+// kernel reads it, and whether any does.
+static void tell_use(const og_trial *trial, const og_param *param, uint32_t own,
+                     uint32_t any) {
+  og_tell_use(trial->op, param->name,
+              (any >> param->index & 1u) << OG_USE_ANY |
+                  (own >> param->index & 1u) << OG_USE_OWN);
+}
+
 // --- Arguments that a rule uses ----------------------------------------------
 
-// Whether the expression says no more of the attribute than what sums, products
-// and rounded-down quotients do: a limit (min, max) or a count of parts
-// (ceildiv) may make two values mean the same.
-static bool is_plain_use(const og_expr *expr, int32_t k) {
-  for (int32_t i = 0; i < expr->count; ++i) switch (expr->code[i].op) {
+// Where the last operand of a postfix expression begins, before its code `end`;
+// -1: it has more than sums, products and rounded-down quotients of names.
+static int32_t operand_begin(const og_expr *expr, int32_t end) {
+  int32_t missing = 1;
+  for (int32_t i = end - 1; i >= 0; --i) switch (expr->code[i].op) {
       case OG_CODE_CONST_:
       case OG_CODE_DIM_:
       case OG_CODE_ATTR_:
+        if (--missing == 0) return i;
+        break;
       case OG_CODE_ADD_:
       case OG_CODE_SUB_:
       case OG_CODE_MUL_:
       case OG_CODE_FLOOR_DIV_:
+        ++missing;
         break;
       default:
-        return !expr_has_attr(expr, k);
+        return -1;
     }
-  return true;
+  return -1;
 }
 
-static bool are_plain_uses(const og_item *items, int32_t count, int32_t k) {
+// Whether the expression has nothing of the attribute, or is a rounded-down
+// quotient by it, what it divides without it: how far apart the parts lie is in
+// the attribute alone. Of a limit (min), a count of parts (ceildiv), an end
+// that is a sum, or a multiple, the sizes may be all that matters.
+static bool is_quotient_by(const og_expr *expr, int32_t k) {
+  if (!expr_has_attr(expr, k)) return true;
+  if (expr->code[expr->count - 1].op != OG_CODE_FLOOR_DIV_) return false;
+  const int32_t begin = operand_begin(expr, expr->count - 1);
+  for (int32_t i = 0; i < begin; ++i)
+    if (expr->code[i].op == OG_CODE_ATTR_ && expr->code[i].slot == k)
+      return false;
+  return begin > 0 && operand_begin(expr, begin) == 0;
+}
+
+static bool are_quotients_by(const og_item *items, int32_t count, int32_t k) {
   for (int32_t i = 0; i < count; ++i)
-    if (items[i].attr == k || !is_plain_use(&items[i].expr, k)) return false;
+    if (items[i].attr == k || !is_quotient_by(&items[i].expr, k)) return false;
   return true;
 }
 
-static bool is_plain_in_rules(const og_decl *decl, int32_t k) {
+// Whether the rules use the attribute as what sizes are divided by, and as
+// nothing else.
+static bool is_divisor_in_rules(const og_decl *decl, int32_t k) {
   for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (!are_plain_uses(decl->patterns[p].items, decl->patterns[p].item_count,
-                        k))
+    if (!are_quotients_by(decl->patterns[p].items, decl->patterns[p].item_count,
+                          k))
       return false;
   for (int32_t i = 0; i < decl->fresh_count; ++i)
     if (decl->shapes[i].kind != OG_SHAPE_ITEMS ||
-        !are_plain_uses(decl->shapes[i].items, decl->shapes[i].item_count, k))
+        !are_quotients_by(decl->shapes[i].items, decl->shapes[i].item_count, k))
       return false;
   return !decl->has_lists && !expr_has_attr(&decl->workspace, k);
 }
@@ -305,7 +333,7 @@ static bool find_open(og_trial *trial, int32_t k, og_sample *out) {
   return is_open;
 }
 
-// An int argument that the shape rule uses, where its value is left open.
+// An int argument that the shape rule divides by, where its value is left open.
 static void see_in_rules(og_trial *trial, const og_param *param) {
   const int32_t k = param->index;
   og_sample *s = malloc(sizeof *s);
@@ -314,11 +342,12 @@ static void see_in_rules(og_trial *trial, const og_param *param) {
   mode.is_quiet = mode.watches_arguments = true;
   if (s != NULL && param->type == OG_TYPE_INT &&
       trial->sample.attr[k].kind == OG_ATTR_INT &&
-      is_plain_in_rules(trial->op->decl, k) && find_open(trial, k, s) &&
+      is_divisor_in_rules(trial->op->decl, k) && find_open(trial, k, s) &&
       og_trial_run(trial, s, &trial->inputs, &mode, &out) == OG_RAN) {
-    const uint32_t read = trial->arguments_read >> k & 1u;
-    og_tell_use(trial->op, param->name,
-                read << OG_USE_ANY | read << OG_USE_OWN);
+    const uint32_t own = trial->arguments_read;
+    uint32_t any = own;
+    if (!(own >> k & 1u)) read_by_backward(trial, &any);
+    tell_use(trial, param, own, any);
     og_outputs_reset(&out);
   }
   free(s);
@@ -350,9 +379,7 @@ static void tell_uses(og_trial *trial, uint32_t own, uint32_t any,
   for (int32_t p = 0; p < decl->param_count; ++p) {
     const og_param *param = &decl->params[p];
     if (!is_watched(decl, param)) continue;
-    og_tell_use(trial->op, param->name,
-                (any >> param->index & 1u) << OG_USE_ANY |
-                    (own >> param->index & 1u) << OG_USE_OWN);
+    tell_use(trial, param, own, any);
     tell_entries(trial, param, entries[param->index]);
   }
 }

@@ -40,18 +40,31 @@ void og_outputs_reset(og_outputs *outputs) {
   outputs->count = 0;
 }
 
+static bool array_copy(og_array *to, const og_array *from) {
+  if (!og_array_create(to, from->type, &from->sizes)) return false;
+  memcpy(to->data, from->data,
+         (size_t)from->count * og_dtype_bytes(from->type));
+  return true;
+}
+
 bool og_inputs_copy(og_inputs *to, const og_inputs *from) {
   memset(to, 0, sizeof *to);
   for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       const og_array *a = &from->tensor[t][e];
-      if (a->data == NULL) continue;
-      og_array *b = &to->tensor[t][e];
-      if (!og_array_create(b, a->type, &a->sizes)) {
-        og_inputs_reset(to);
-        return false;
-      }
-      memcpy(b->data, a->data, (size_t)a->count * og_dtype_bytes(a->type));
+      if (a->data == NULL || array_copy(&to->tensor[t][e], a)) continue;
+      og_inputs_reset(to);
+      return false;
+    }
+  return true;
+}
+
+bool og_outputs_copy(og_outputs *to, const og_outputs *from) {
+  *to = *from;
+  for (to->count = 0; to->count < from->count; ++to->count)
+    if (!array_copy(&to->array[to->count], &from->array[to->count])) {
+      og_outputs_reset(to);
+      return false;
     }
   return true;
 }

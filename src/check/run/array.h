@@ -43,6 +43,7 @@ bool og_inputs_copy(og_inputs *to, const og_inputs *from);
 // Each array in the type that the sample says.
 bool og_inputs_convert(og_inputs *inputs, const og_sample *sample);
 void og_inputs_reset(og_inputs *inputs);
+bool og_outputs_copy(og_outputs *to, const og_outputs *from);
 void og_outputs_reset(og_outputs *outputs);
 
 #endif  // OG_CHECK_RUN_ARRAY_H

@@ -30,14 +30,19 @@ static bool is_comparison(int32_t kind) {
          kind == OPGRAFT_WRONG_GRADIENT || kind == OPGRAFT_MISSING_GRADIENT;
 }
 
+// Nobody has set a part of the result.
+static bool is_unset(int32_t kind) {
+  return kind == OPGRAFT_OUTPUT_NOT_WRITTEN || kind == OPGRAFT_OUTPUT_READ ||
+         kind == OPGRAFT_UNINITIALISED ||
+         kind == OPGRAFT_WORKSPACE_UNINITIALISED;
+}
+
 // What a result holds is chance: it is not the kernel's own memory, or nobody
 // has set it, or it lay elsewhere.
 static bool is_chance(int32_t kind) {
   return kind == OPGRAFT_OUT_OF_BOUNDS_READ || kind == OPGRAFT_OUTPUT_ALIAS ||
          kind == OPGRAFT_KEPT_POINTER || kind == OPGRAFT_ALIGNMENT_ASSUMED ||
-         kind == OPGRAFT_OUTPUT_NOT_WRITTEN || kind == OPGRAFT_OUTPUT_READ ||
-         kind == OPGRAFT_UNINITIALISED ||
-         kind == OPGRAFT_WORKSPACE_UNINITIALISED;
+         is_unset(kind);
 }
 
 // Comparisons that fail by chance, too; for types, layouts and gradients the
@@ -49,12 +54,27 @@ static bool is_of_chance(int32_t kind) {
          kind == OPGRAFT_SIZE_DEPENDENT || kind == OPGRAFT_UNUSED_END;
 }
 
-// Whether `f` follows from `cause`, another finding on the operator, when
-// something else is tried.
+// Whether what the cause makes of a result may look like `f`.
+static bool is_by_chance(const og_finding *f, const og_finding *cause) {
+  if (!is_chance(cause->kind) || !is_of_chance(f->kind)) return false;
+  // What is found in more calls has another cause in some of them. Crashes do
+  // not compare so: their probe is not tried again.
+  if (is_unset(cause->kind)) return f->count <= cause->count;
+  // The values are compared with memory that is aligned.
+  const bool is_of_values =
+      f->kind == OPGRAFT_SIZE_DEPENDENT || f->kind == OPGRAFT_UNUSED_END;
+  return !is_of_values || cause->kind != OPGRAFT_ALIGNMENT_ASSUMED;
+}
+
+// Whether `f` follows from `cause`, another finding, when something else is
+// tried. What is found in the backward operator does not follow from what the
+// operator does, nor the other way round.
 static bool is_consequence(const og_finding *f, const og_finding *cause) {
-  if (cause->is_note) return false;
-  if (is_chance(cause->kind) && is_of_chance(f->kind)) return true;
+  if (cause->is_note || strcmp(f->op, cause->op) != 0) return false;
+  if (is_by_chance(f, cause)) return true;
   switch (cause->kind) {
+    case OPGRAFT_OUTPUT_READ:  // adding zero looks like not writing
+      return f->kind == OPGRAFT_OUTPUT_NOT_WRITTEN;
     case OPGRAFT_NOT_REPEATABLE:  // a call counter does not read memory
       return (f->kind == OPGRAFT_OUTPUT_READ ||
               f->kind == OPGRAFT_UNINITIALISED ||
@@ -79,9 +99,6 @@ static bool follows(const og_findings *all, const og_finding *f) {
                           has(all, OPGRAFT_WORKSPACE_UNINITIALISED) ||
                           has(all, OPGRAFT_OUTPUT_READ);
   if (is_erratic && is_comparison(f->kind) && f->count < 3) return true;
-  // Adding zero to what was there looks like not writing it.
-  if (f->kind == OPGRAFT_OUTPUT_NOT_WRITTEN && has(all, OPGRAFT_OUTPUT_READ))
-    return true;
   if (f->kind == OPGRAFT_NEVER_MUTATED &&
       (all->is_stopped || f->count < all->ran_count))
     return true;
