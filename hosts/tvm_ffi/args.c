@@ -82,7 +82,7 @@ static const void *object_body(const void *object) {
 
 // The object behind a value that the caller gives away is the caller's until
 // it is taken, which nothing here does.
-static tvm_any settled(const tvm_any *value) {
+tvm_any og_tvm_settled(const tvm_any *value) {
   if (value->type != TVM_MOVED || value->p == NULL) return *value;
   void *object;
   memcpy(&object, value->p, sizeof object);
@@ -111,6 +111,15 @@ static int text_get(const tvm_any *value, tvm_bytes *out) {
     default:
       return 0;
   }
+}
+
+og_status og_tvm_device_check(og_tvm_call *c, const char *name,
+                              og_device device) {
+  if (device.type == OG_CPU) return OG_OK;
+  og_tvm_refuse(c, "%s has device type %d; in TVM-FFI calls run on the CPU",
+                name, (int)device.type);
+  c->kind = "ValueError";
+  return OG_INVALID;
 }
 
 // --- Lists -------------------------------------------------------------------
@@ -329,15 +338,6 @@ static og_status attr_read(og_tvm_call *c, const opgraft_param_info *param,
 
 // --- Tensors -----------------------------------------------------------------
 
-static og_status device_check(og_tvm_call *c, const opgraft_param_info *param,
-                              const og_tensor *tensor) {
-  if (tensor->device.type == OG_CPU) return OG_OK;
-  og_tvm_refuse(c, "%s is on device type %d; in TVM-FFI calls run on the CPU",
-                param->name, (int)tensor->device.type);
-  c->kind = "ValueError";
-  return OG_INVALID;
-}
-
 // Its own memory is written where the operator writes it.
 static og_status tensor_read(og_tvm_call *c, const opgraft_param_info *param,
                              const tvm_any *value) {
@@ -346,7 +346,7 @@ static og_status tensor_read(og_tvm_call *c, const opgraft_param_info *param,
   const og_tensor *tensor = og_tvm_tensor(value);
   if (tensor == NULL) return wrong(c, param, value);
   og_host_input(&c->call, param->tensor, tensor);
-  return device_check(c, param, tensor);
+  return og_tvm_device_check(c, param->name, tensor->device);
 }
 
 static og_status entry_read(og_tvm_call *c, const opgraft_param_info *param,
@@ -357,7 +357,8 @@ static og_status entry_read(og_tvm_call *c, const opgraft_param_info *param,
       !(is_absent && (param->flags & OPGRAFT_PARAM_ELEMENT_OPTIONAL) != 0))
     return wrong(c, param, value);
   const og_status status =
-      tensor != NULL ? device_check(c, param, tensor) : OG_OK;
+      tensor != NULL ? og_tvm_device_check(c, param->name, tensor->device)
+                     : OG_OK;
   return status == OG_OK
              ? og_host_entry(&c->call, param->tensor, tensor, &c->error)
              : status;
@@ -400,7 +401,7 @@ og_status og_tvm_args_read(og_tvm_call *c) {
       if ((param->flags & OPGRAFT_PARAM_DEFAULT) != 0) continue;
       return og_tvm_refuse(c, "%s is missing", param->name);
     }
-    const tvm_any value = settled(&c->args[i]);
+    const tvm_any value = og_tvm_settled(&c->args[i]);
     const og_status status = arg_read(c, param, &value);
     if (status != OG_OK) return status;
   }

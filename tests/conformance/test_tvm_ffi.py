@@ -325,7 +325,9 @@ def test_calls_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path
     for text in (
         "affine: ValueError: affine: y[*N]: N is [3] here, but x[*N] has [2, 2]",
         "affine: of rank 1",
-        "x is on device type 2; in TVM-FFI calls run on the CPU",
+        "affine: x has device type 2; in TVM-FFI calls run on the CPU",
+        "affine: result 0 has device type 2; in TVM-FFI calls run on the CPU",
+        "tilt: None\n1 1 1 1 and still the caller's",
         "refuse: ValueError: refuse: level is above 3, expected 0 to 3",
         "maybe: 5 6 7 8 of rank 2",
         "spread: TypeError: spread: this release of TVM-FFI cannot make",
