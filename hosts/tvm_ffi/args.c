@@ -253,6 +253,11 @@ static og_status text_append(og_tvm_call *c, const opgraft_param_info *param,
                              const tvm_any *value, size_t *used) {
   tvm_bytes bytes;
   if (!text_get(value, &bytes)) return wrong(c, param, value);
+  if (bytes.size > 0 && memchr(bytes.data, '\0', bytes.size) != NULL)
+    return og_tvm_refuse(c,
+                         "%s: found a str with a NUL character, which would "
+                         "end it in C; leave the character out",
+                         param->name);
   char *grown = realloc(c->memory[param->attr], *used + bytes.size + 1);
   if (grown == NULL) return no_memory(c);
   c->memory[param->attr] = grown;
@@ -393,6 +398,16 @@ static og_status arg_read(og_tvm_call *c, const opgraft_param_info *param,
              : tensor_read(c, param, value);
 }
 
+// Given ones and defaults.
+static og_status devices_check(og_tvm_call *c) {
+  og_status status = OG_OK;
+  for (int32_t a = 0; status == OG_OK && a < c->call.op->info.attr_count; ++a)
+    if (c->call.frame.attr[a].kind == OG_ATTR_DEVICE)
+      status = og_tvm_device_check(c, c->call.op->attr_params[a]->name,
+                                   c->call.frame.attr[a].device);
+  return status;
+}
+
 og_status og_tvm_args_read(og_tvm_call *c) {
   const og_own_op *op = c->call.op;
   for (int32_t i = 0; i < op->info.param_count; ++i) {
@@ -405,7 +420,7 @@ og_status og_tvm_args_read(og_tvm_call *c) {
     const og_status status = arg_read(c, param, &value);
     if (status != OG_OK) return status;
   }
-  return OG_OK;
+  return devices_check(c);
 }
 
 void og_tvm_args_release(og_tvm_call *c) {

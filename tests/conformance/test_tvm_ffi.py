@@ -44,6 +44,11 @@ def limits(modules: pathlib.Path) -> Any:
     return tvm_ffi.load_module(str(modules / "limits.so"))
 
 
+@pytest.fixture(scope="module")
+def corners(modules: pathlib.Path) -> Any:
+    return tvm_ffi.load_module(str(modules / "corners.so"))
+
+
 def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype("f")
 
@@ -119,6 +124,10 @@ def test_lists_texts_and_defaults(kinds: Any, limits: Any) -> None:
     assert typed[0] == 2 * 1 + 16 + 16
     assert array(limits.lengths(drawn(4), ["ab", "", "a longer text"])
                  ).tolist() == [2, 0, 13, -1]
+    for text in ("a\0b", "a longer text\0"):
+        with pytest.raises(TypeError, match="lengths: texts: found a str with "
+                                            "a NUL character"):
+            limits.lengths(x, [text, "de"])
 
 
 def test_several_results(kinds: Any, basics: Any) -> None:
@@ -165,6 +174,15 @@ def test_wrong_calls(kinds: Any, scale: Any) -> None:
         with pytest.raises(error, match=text):
             call()
     assert np.array_equal(array(kinds.total([x] * 64)), sum([x] * 64))
+
+
+def test_a_device_that_is_not_the_cpu(corners: Any) -> None:
+    assert array(corners.zeros(3, tvm_ffi.device("cpu"))).tolist() == [0, 0, 0]
+    text = "zeros: device has device type 2; in TVM-FFI calls run on the CPU"
+    with pytest.raises(ValueError, match=text):
+        corners.zeros(3, tvm_ffi.device("cuda", 0))
+    with pytest.raises(ValueError, match=text):
+        corners.zeros(3)  # its default
 
 
 def test_metadata(kinds: Any, limits: Any, scale: Any) -> None:
