@@ -120,6 +120,23 @@ def test_kinds_of_arguments(kinds: Any, tmp_path: pathlib.Path) -> None:
     assert torch.equal(ours[0], theirs[0])
 
 
+class Conjugated(torch.nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return torch.ops.limits.product(x.conj(), y)
+
+
+def test_a_conjugate_is_resolved(modules: pathlib.Path, tmp_path: pathlib.Path
+                                 ) -> None:
+    m = opgraft.aoti.load(modules / "limits.so")
+    assert {"product", "product_backward"} <= set(m.missing)
+    assert "an argument may be complex" in m.missing["product"]
+    x, y = (torch.randn(5, dtype=torch.complex64) for _ in range(2))
+    path = tmp_path / "conjugated.pt2"
+    package(Conjugated(), (x, y), path, m.configs())
+    run = torch._inductor.aoti_load_package(str(path))
+    assert torch.equal(run(x, y), Conjugated()(x, y))
+
+
 class Refused(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.ops.kinds.refuse(x, 4)
