@@ -356,6 +356,30 @@ def test_calls_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path
     assert done.stdout.endswith("alive: 0\n")
 
 
+def test_a_process_that_ends_during_a_call(tmp_path: pathlib.Path) -> None:
+    """Destructors run while another thread is inside a kernel."""
+    shared = ["-shared", "-fPIC", "-pthread"]
+    library = compile_c(HERE / "stub_tvm_ffi.c", tmp_path / "libtvm_ffi.so",
+                        "-Wl,-soname,libtvm_ffi.so", *shared)
+    gate = compile_c(HERE / "gate.c", tmp_path / "libgate.so", *shared)
+    module = build.module(HERE / "waits.c", tmp_path / "waits.so", "tvm_ffi",
+                          str(gate))
+    script = f"""
+import ctypes
+library = ctypes.CDLL({str(library)!r})
+module = ctypes.CDLL({str(module)!r})
+gate = ctypes.CDLL({str(gate)!r})
+gate.gate_run(ctypes.cast(module.__tvm_ffi_waits, ctypes.c_void_p))
+"""
+    # Memory that is freed gets other bytes.
+    freed = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=90"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        env={**os.environ, "GLIBC_TUNABLES": freed}, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "status 0, sum 65536\n"), \
+        done.stderr
+
+
 def test_a_release_with_another_abi_is_refused(modules: pathlib.Path,
                                                tmp_path: pathlib.Path) -> None:
     library = compile_c(HERE / "stub_tvm_ffi.c", tmp_path / "libtvm_ffi.so",
