@@ -16,7 +16,8 @@ typedef struct reading {
   int32_t used;
   aoti_tensor made[OPGRAFT_OUT_MAX];
   int32_t made_count;
-  int64_t bools[OG_HOST_ENTRIES_MAX];
+  int64_t bools[OG_HOST_ENTRIES_MAX];  // of all lists, one behind the other
+  int32_t bools_used;
   opgraft_error error;
   og_host_call call;
 } reading;
@@ -79,10 +80,14 @@ static og_status tensor_read(reading *r, const opgraft_param_info *param) {
 // --- Other arguments ---------------------------------------------------------
 
 static og_status bools_read(reading *r, const int32_t *bools, og_attr *out) {
-  if (out->count > OG_HOST_ENTRIES_MAX)
-    return refuse(r, OG_UNSUPPORTED, "a list of bools is too long");
-  for (int64_t i = 0; i < out->count; ++i) r->bools[i] = bools[i] != 0;
-  out->ints = r->bools;
+  int64_t *own = r->bools + r->bools_used;
+  if (out->count > OG_HOST_ENTRIES_MAX - r->bools_used)
+    return refuse(r, OG_UNSUPPORTED,
+                  "the lists of a call have more than 64 bools in this host; "
+                  "pass them as a tensor");
+  for (int64_t i = 0; i < out->count; ++i) own[i] = bools[i] != 0;
+  r->bools_used += (int32_t)out->count;
+  out->ints = own;
   return OG_OK;
 }
 
@@ -211,6 +216,7 @@ int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
   r.words = words;
   r.used = 0;
   r.made_count = 0;
+  r.bools_used = 0;
   r.error.code = OG_OK;
   og_host_begin(&r.call, &own->ops[op]);
   const og_status status = run(&r);

@@ -57,6 +57,15 @@ static const char *param_limit(const opgraft_param_info *param) {
   }
 }
 
+// A complex tensor may be the conjugate of what lies in its memory: the
+// dispatcher resolves it, and the C shim cannot tell.
+static int takes_complex(const og_own_op *op) {
+  for (int32_t t = 0; t < op->info.tensor_count; ++t)
+    for (int32_t i = 0; i < op->tensors[t].dtype_count; ++i)
+      if (op->tensors[t].dtypes[i].code == OG_CODE_COMPLEX) return 1;
+  return 0;
+}
+
 const char *opgraft_limit_aoti(int32_t index) {
   const og_own *own = og_own_get();
   if (index < 0 || index >= own->op_count) return "there is no such operator";
@@ -64,6 +73,10 @@ const char *opgraft_limit_aoti(int32_t index) {
   const char *limit = og_own_call_limit(op);
   for (int32_t i = 0; limit == NULL && i < op->info.param_count; ++i)
     limit = param_limit(&op->params[i]);
+  if (limit == NULL && takes_complex(op))
+    limit =
+        "an argument may be complex, and AOTInductor does not say whether one "
+        "is conjugated";
   for (int32_t i = 0; limit == NULL && i < op->info.fresh_count; ++i)
     if ((op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0)
       limit = "a result is a list, whose length a C function cannot state";

@@ -208,6 +208,7 @@ void *RegisterCustomOps(void *options, const ort_api_base *base) {
 }
 
 __attribute__((destructor)) static void registrations_drop(void) {
+  if (og_own_is_called()) return;
   while (registrations != NULL) {
     registration *next = registrations->next;
     free(registrations->ops);

@@ -17,6 +17,7 @@
 #endif
 
 void og_host_begin(og_host_call *call, const og_own_op *op) {
+  og_own_enter();
   call->op = op;
   call->strides_used = 0;
   call->entries_used = 0;
@@ -111,4 +112,5 @@ og_status og_host_run(og_host_call *call, opgraft_error *error) {
 void og_host_end(og_host_call *call) {
   opgraft_frame_reset(&call->frame);
   opgraft_float_env_set(call->float_env);
+  og_own_leave();
 }

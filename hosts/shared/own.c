@@ -7,6 +7,7 @@
 #include "shared/own.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 static og_own own;
 static opgraft_module *module;
+static _Atomic int32_t calls;  // under way
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void no_memory(void) {
@@ -87,8 +89,21 @@ const og_own *og_own_get(void) {
   return &own;
 }
 
+void og_own_enter(void) {
+  atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+}
+
+void og_own_leave(void) {
+  atomic_fetch_sub_explicit(&calls, 1, memory_order_release);
+}
+
+int og_own_is_called(void) {
+  return atomic_load_explicit(&calls, memory_order_acquire) > 0;
+}
+
 // When the file is unmapped: a host may load and drop it many times.
 __attribute__((destructor)) static void own_drop(void) {
+  if (og_own_is_called()) return;
   for (int32_t i = 0; i < own.op_count; ++i) {
     free(own.ops[i].params);
     free(own.ops[i].tensors);

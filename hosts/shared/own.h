@@ -31,6 +31,13 @@ typedef struct og_own {
 // Never NULL; lives as long as the file is mapped.
 const og_own *og_own_get(void);
 
+// A call is between enter and leave. While one is under way the file keeps all
+// that it has made: a process may end, and run its destructors, while another
+// thread is inside a call.
+void og_own_enter(void);
+void og_own_leave(void);
+int og_own_is_called(void);
+
 // The number of operators; -1 and why in `text` where a declaration is wrong.
 int32_t og_own_open(char *text, size_t size);
 // The declaration as JSON, as opgraft_op_describe has it; 0 where there is no

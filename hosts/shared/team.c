@@ -20,8 +20,8 @@ void og_host_share(og_host_call *call) {
   if (team != NULL) opgraft_frame_set_team(&call->frame, team);
 }
 
-// A host unmaps a file, and ends the process, when no call of it runs.
 __attribute__((destructor)) static void team_drop(void) {
+  if (og_own_is_called()) return;
   opgraft_team_destroy(team);
   team = NULL;
 }

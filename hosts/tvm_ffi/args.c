@@ -82,7 +82,7 @@ static const void *object_body(const void *object) {
 
 // The object behind a value that the caller gives away is the caller's until
 // it is taken, which nothing here does.
-static tvm_any settled(const tvm_any *value) {
+tvm_any og_tvm_settled(const tvm_any *value) {
   if (value->type != TVM_MOVED || value->p == NULL) return *value;
   void *object;
   memcpy(&object, value->p, sizeof object);
@@ -111,6 +111,15 @@ static int text_get(const tvm_any *value, tvm_bytes *out) {
     default:
       return 0;
   }
+}
+
+og_status og_tvm_device_check(og_tvm_call *c, const char *name,
+                              og_device device) {
+  if (device.type == OG_CPU) return OG_OK;
+  og_tvm_refuse(c, "%s has device type %d; in TVM-FFI calls run on the CPU",
+                name, (int)device.type);
+  c->kind = "ValueError";
+  return OG_INVALID;
 }
 
 // --- Lists -------------------------------------------------------------------
@@ -244,6 +253,11 @@ static og_status text_append(og_tvm_call *c, const opgraft_param_info *param,
                              const tvm_any *value, size_t *used) {
   tvm_bytes bytes;
   if (!text_get(value, &bytes)) return wrong(c, param, value);
+  if (bytes.size > 0 && memchr(bytes.data, '\0', bytes.size) != NULL)
+    return og_tvm_refuse(c,
+                         "%s: found a str with a NUL character, which would "
+                         "end it in C; leave the character out",
+                         param->name);
   char *grown = realloc(c->memory[param->attr], *used + bytes.size + 1);
   if (grown == NULL) return no_memory(c);
   c->memory[param->attr] = grown;
@@ -329,15 +343,6 @@ static og_status attr_read(og_tvm_call *c, const opgraft_param_info *param,
 
 // --- Tensors -----------------------------------------------------------------
 
-static og_status device_check(og_tvm_call *c, const opgraft_param_info *param,
-                              const og_tensor *tensor) {
-  if (tensor->device.type == OG_CPU) return OG_OK;
-  og_tvm_refuse(c, "%s is on device type %d; in TVM-FFI calls run on the CPU",
-                param->name, (int)tensor->device.type);
-  c->kind = "ValueError";
-  return OG_INVALID;
-}
-
 // Its own memory is written where the operator writes it.
 static og_status tensor_read(og_tvm_call *c, const opgraft_param_info *param,
                              const tvm_any *value) {
@@ -346,7 +351,7 @@ static og_status tensor_read(og_tvm_call *c, const opgraft_param_info *param,
   const og_tensor *tensor = og_tvm_tensor(value);
   if (tensor == NULL) return wrong(c, param, value);
   og_host_input(&c->call, param->tensor, tensor);
-  return device_check(c, param, tensor);
+  return og_tvm_device_check(c, param->name, tensor->device);
 }
 
 static og_status entry_read(og_tvm_call *c, const opgraft_param_info *param,
@@ -357,7 +362,8 @@ static og_status entry_read(og_tvm_call *c, const opgraft_param_info *param,
       !(is_absent && (param->flags & OPGRAFT_PARAM_ELEMENT_OPTIONAL) != 0))
     return wrong(c, param, value);
   const og_status status =
-      tensor != NULL ? device_check(c, param, tensor) : OG_OK;
+      tensor != NULL ? og_tvm_device_check(c, param->name, tensor->device)
+                     : OG_OK;
   return status == OG_OK
              ? og_host_entry(&c->call, param->tensor, tensor, &c->error)
              : status;
@@ -392,6 +398,16 @@ static og_status arg_read(og_tvm_call *c, const opgraft_param_info *param,
              : tensor_read(c, param, value);
 }
 
+// Given ones and defaults.
+static og_status devices_check(og_tvm_call *c) {
+  og_status status = OG_OK;
+  for (int32_t a = 0; status == OG_OK && a < c->call.op->info.attr_count; ++a)
+    if (c->call.frame.attr[a].kind == OG_ATTR_DEVICE)
+      status = og_tvm_device_check(c, c->call.op->attr_params[a]->name,
+                                   c->call.frame.attr[a].device);
+  return status;
+}
+
 og_status og_tvm_args_read(og_tvm_call *c) {
   const og_own_op *op = c->call.op;
   for (int32_t i = 0; i < op->info.param_count; ++i) {
@@ -400,11 +416,11 @@ og_status og_tvm_args_read(og_tvm_call *c) {
       if ((param->flags & OPGRAFT_PARAM_DEFAULT) != 0) continue;
       return og_tvm_refuse(c, "%s is missing", param->name);
     }
-    const tvm_any value = settled(&c->args[i]);
+    const tvm_any value = og_tvm_settled(&c->args[i]);
     const og_status status = arg_read(c, param, &value);
     if (status != OG_OK) return status;
   }
-  return OG_OK;
+  return devices_check(c);
 }
 
 void og_tvm_args_release(og_tvm_call *c) {

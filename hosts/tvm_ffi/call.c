@@ -4,6 +4,8 @@
 
 #include "tvm_ffi/call.h"
 
+#include <stdio.h>
+
 #include "shared/team.h"
 #include "tvm_ffi/values.h"
 
@@ -29,17 +31,24 @@ static og_status count_check(og_tvm_call *c, int32_t *out_given) {
       (int)c->count, (int)params, (int)(params + results));
 }
 
+static og_status result_give(og_tvm_call *c, int32_t i) {
+  const tvm_any value =
+      og_tvm_settled(&c->args[c->call.op->info.param_count + i]);
+  const og_tensor *tensor = og_tvm_tensor(&value);
+  char name[32];
+  snprintf(name, sizeof name, "result %d", (int)i);
+  if (tensor == NULL) return og_tvm_refuse(c, "%s: expected a tensor", name);
+  const og_status status = og_tvm_device_check(c, name, tensor->device);
+  return status == OG_OK
+             ? opgraft_frame_set_out(&c->call.frame, i, tensor, &c->error)
+             : status;
+}
+
 static og_status results_give(og_tvm_call *c) {
-  const og_own_op *op = c->call.op;
-  for (int32_t i = 0; i < op->info.fresh_count; ++i) {
-    const og_tensor *tensor = og_tvm_tensor(&c->args[op->info.param_count + i]);
-    if (tensor == NULL)
-      return og_tvm_refuse(c, "result %d: expected a tensor", (int)i);
-    const og_status status =
-        opgraft_frame_set_out(&c->call.frame, i, tensor, &c->error);
-    if (status != OG_OK) return status;
-  }
-  return OG_OK;
+  og_status status = OG_OK;
+  for (int32_t i = 0; status == OG_OK && i < c->call.op->info.fresh_count; ++i)
+    status = result_give(c, i);
+  return status;
 }
 
 static og_status run(og_tvm_call *c, tvm_any *result) {

@@ -28,6 +28,11 @@ og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...)
 // Gives `args` to c->call, behind og_host_begin. Release always follows.
 og_status og_tvm_args_read(og_tvm_call *c);
 void og_tvm_args_release(og_tvm_call *c);
+// `value`, or the object that the caller gives away with it.
+tvm_any og_tvm_settled(const tvm_any *value);
+// Results are made in memory of the CPU, and kernels run there.
+og_status og_tvm_device_check(og_tvm_call *c, const char *name,
+                              og_device device);
 // NULL where `value` is not a tensor.
 const og_tensor *og_tvm_tensor(const tvm_any *value);
 

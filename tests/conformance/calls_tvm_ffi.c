@@ -77,6 +77,20 @@ static void call(const char *name, const tvm_any *args, int32_t count) {
     puts(error_text);
 }
 
+// A result whose object the caller gives away, which stays the caller's.
+static void moved_print(og_tensor *x, const og_tensor *to) {
+  struct {
+    tvm_object head;
+    og_tensor tensor;
+  } object = {.head = {.type = TVM_TENSOR}, .tensor = *to};
+  void *address = &object;
+  const tvm_any args[] = {
+      given(x), number(0), number(1), {.type = TVM_MOVED, .p = &address}};
+  call("__tvm_ffi_tilt", args, 4);
+  for (int i = 0; i < 4; ++i) printf("%g ", (double)((float *)to->data)[i]);
+  puts(address == &object ? "and still the caller's" : "and gone");
+}
+
 int main(int count, char **words) {
   if (count < 3) return 2;
   void *library = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
@@ -111,6 +125,9 @@ int main(int count, char **words) {
   call("__tvm_ffi_affine", nothing, 2);
   const tvm_any gpu[] = {given(&far), given(&y)};
   call("__tvm_ffi_affine", gpu, 2);
+  const tvm_any to_gpu[] = {given(&x), given(&y), number(10), given(&far)};
+  call("__tvm_ffi_affine", to_gpu, 4);
+  moved_print(&x, &to);
   const tvm_any level[] = {given(&z), whole(4)};
   call("__tvm_ffi_refuse", level, 2);
   const tvm_any holes[] = {given(&x), {.type = TVM_NONE}, {.type = TVM_NONE}};

@@ -98,6 +98,9 @@ def _kinds() -> Iterator[Case]:
         yield Case(f"digest {label}", "kinds", "digest", (one, *arguments))
     yield Case("digest int", "kinds", "digest", (one, [1], [], False),
                {"s": -3, "more": 4})
+    yield Case("pairs", "kinds", "pairs",
+               (one, [True, False], [False, True], [2, 3], [5, -1],
+                [0.5, 0.25], [1.5, 0.125]))
     yield Case("refuse no", "kinds", "refuse", (one, 3))
 
 

@@ -174,6 +174,24 @@ static const og_kernel digest_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = digest_f32},
 };
 
+// --- pairs: two lists of each kind -------------------------------------------
+
+static og_status pairs_f32(const og_call *call) {
+  double sum = 0;
+  for (int32_t a = 0; a < 6; ++a)
+    for (int64_t i = 0; i < call->attr[a].count; ++i)
+      sum = 3 * sum + (call->attr[a].kind == OG_ATTR_FLOATS
+                           ? call->attr[a].floats[i]
+                           : (double)call->attr[a].ints[i]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i] + (float)sum;
+  return OG_OK;
+}
+
+static const og_kernel pairs_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = pairs_f32},
+};
+
 // --- refuse: a kernel that fails where it is told to -------------------------
 
 static og_status refuse_f32(const og_call *call) {
@@ -248,6 +266,13 @@ static const og_op ops[] = {
         .shape = "x[*N] -> [*sizes]",
         .dtype = "x: f32 -> x",
         .kernels = OG_KERNELS(digest_kernels),
+    },
+    {
+        .schema = "pairs(Tensor x, bool[] a, bool[] b, int[] c, int[] d, "
+                  "float[] e, float[] f) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(pairs_kernels),
     },
     {
         .schema = "refuse(Tensor x, int level=0) -> Tensor",

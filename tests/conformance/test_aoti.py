@@ -120,9 +120,52 @@ def test_kinds_of_arguments(kinds: Any, tmp_path: pathlib.Path) -> None:
     assert torch.equal(ours[0], theirs[0])
 
 
+class Conjugated(torch.nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return torch.ops.limits.product(x.conj(), y)
+
+
+def test_a_conjugate_is_resolved(modules: pathlib.Path, tmp_path: pathlib.Path
+                                 ) -> None:
+    m = opgraft.aoti.load(modules / "limits.so")
+    assert {"product", "product_backward"} <= set(m.missing)
+    assert "an argument may be complex" in m.missing["product"]
+    x, y = (torch.randn(5, dtype=torch.complex64) for _ in range(2))
+    path = tmp_path / "conjugated.pt2"
+    package(Conjugated(), (x, y), path, m.configs())
+    run = torch._inductor.aoti_load_package(str(path))
+    assert torch.equal(run(x, y), Conjugated()(x, y))
+
+
 class Refused(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.ops.kinds.refuse(x, 4)
+
+
+class Pairs(torch.nn.Module):
+    def __init__(self, bools: int = 2) -> None:
+        super().__init__()
+        self.bools = bools
+
+    def forward(self, x: Any) -> Any:
+        return torch.ops.kinds.pairs(
+            x, [True, False], [False, True] * (self.bools // 2), [2, 3],
+            [5, -1], [0.5, 0.25], [1.5, 0.125])
+
+
+def test_two_lists_of_each_kind(kinds: Any, tmp_path: pathlib.Path) -> None:
+    x = torch.randn(3)
+    path = tmp_path / "pairs.pt2"
+    package(Pairs(), (x,), path, kinds.configs())
+    assert b"aoti_torch_cpu_pairs(" in b"".join(parts(path, ".wrapper.cpp"))
+    run = torch._inductor.aoti_load_package(str(path))
+    assert torch.equal(run(x), Pairs()(x))
+    path = tmp_path / "long.pt2"
+    package(Pairs(64), (x,), path, kinds.configs())
+    run = torch._inductor.aoti_load_package(str(path))
+    with pytest.raises(RuntimeError, match="pairs: the lists of a call have "
+                                           "more than 64 bools"):
+        run(x)
 
 
 def test_a_refusal_has_its_text(kinds: Any, tmp_path: pathlib.Path) -> None:

@@ -44,6 +44,11 @@ def limits(modules: pathlib.Path) -> Any:
     return tvm_ffi.load_module(str(modules / "limits.so"))
 
 
+@pytest.fixture(scope="module")
+def corners(modules: pathlib.Path) -> Any:
+    return tvm_ffi.load_module(str(modules / "corners.so"))
+
+
 def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).standard_normal(shape).astype("f")
 
@@ -119,6 +124,10 @@ def test_lists_texts_and_defaults(kinds: Any, limits: Any) -> None:
     assert typed[0] == 2 * 1 + 16 + 16
     assert array(limits.lengths(drawn(4), ["ab", "", "a longer text"])
                  ).tolist() == [2, 0, 13, -1]
+    for text in ("a\0b", "a longer text\0"):
+        with pytest.raises(TypeError, match="lengths: texts: found a str with "
+                                            "a NUL character"):
+            limits.lengths(x, [text, "de"])
 
 
 def test_several_results(kinds: Any, basics: Any) -> None:
@@ -165,6 +174,15 @@ def test_wrong_calls(kinds: Any, scale: Any) -> None:
         with pytest.raises(error, match=text):
             call()
     assert np.array_equal(array(kinds.total([x] * 64)), sum([x] * 64))
+
+
+def test_a_device_that_is_not_the_cpu(corners: Any) -> None:
+    assert array(corners.zeros(3, tvm_ffi.device("cpu"))).tolist() == [0, 0, 0]
+    text = "zeros: device has device type 2; in TVM-FFI calls run on the CPU"
+    with pytest.raises(ValueError, match=text):
+        corners.zeros(3, tvm_ffi.device("cuda", 0))
+    with pytest.raises(ValueError, match=text):
+        corners.zeros(3)  # its default
 
 
 def test_metadata(kinds: Any, limits: Any, scale: Any) -> None:
@@ -325,7 +343,9 @@ def test_calls_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path
     for text in (
         "affine: ValueError: affine: y[*N]: N is [3] here, but x[*N] has [2, 2]",
         "affine: of rank 1",
-        "x is on device type 2; in TVM-FFI calls run on the CPU",
+        "affine: x has device type 2; in TVM-FFI calls run on the CPU",
+        "affine: result 0 has device type 2; in TVM-FFI calls run on the CPU",
+        "tilt: None\n1 1 1 1 and still the caller's",
         "refuse: ValueError: refuse: level is above 3, expected 0 to 3",
         "maybe: 5 6 7 8 of rank 2",
         "spread: TypeError: spread: this release of TVM-FFI cannot make",
@@ -334,6 +354,30 @@ def test_calls_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path
     ):
         assert text in done.stdout, (text, done.stdout)
     assert done.stdout.endswith("alive: 0\n")
+
+
+def test_a_process_that_ends_during_a_call(tmp_path: pathlib.Path) -> None:
+    """Destructors run while another thread is inside a kernel."""
+    shared = ["-shared", "-fPIC", "-pthread"]
+    library = compile_c(HERE / "stub_tvm_ffi.c", tmp_path / "libtvm_ffi.so",
+                        "-Wl,-soname,libtvm_ffi.so", *shared)
+    gate = compile_c(HERE / "gate.c", tmp_path / "libgate.so", *shared)
+    module = build.module(HERE / "waits.c", tmp_path / "waits.so", "tvm_ffi",
+                          str(gate))
+    script = f"""
+import ctypes
+library = ctypes.CDLL({str(library)!r})
+module = ctypes.CDLL({str(module)!r})
+gate = ctypes.CDLL({str(gate)!r})
+gate.gate_run(ctypes.cast(module.__tvm_ffi_waits, ctypes.c_void_p))
+"""
+    # Memory that is freed gets other bytes.
+    freed = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=90"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True,
+        env={**os.environ, "GLIBC_TUNABLES": freed}, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "status 0, sum 65536\n"), \
+        done.stderr
 
 
 def test_a_release_with_another_abi_is_refused(modules: pathlib.Path,
