@@ -2,21 +2,28 @@
 // A device driver: loaded, checked, and each call of it held to its contract.
 //
 // Invariants: `loaded` holds every driver that is open, one for each device
-// type; a driver's streams, and the object that its functions lie in, live
-// until it is destroyed.
+// type; a driver's default streams, and the object that its functions lie in,
+// live until it is destroyed; `made` holds every stream that is not destroyed.
 
 #include <opgraft/driver.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/float_env.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "device/table.h"
 #include "module/elf.h"
+#include "module/module.h"
 #include "module/object.h"
+
+typedef struct made_stream {
+  struct made_stream *next;
+  void *stream;
+} made_stream;
 
 struct opgraft_driver {
   struct opgraft_driver *next;
@@ -28,6 +35,9 @@ struct opgraft_driver {
   int32_t device_count;
   uint32_t alignment[OG_DEVICES_MAX];
   void *streams[OG_DEVICES_MAX];  // the default ones
+  pid_t process;  // that opened it: a child of fork has none of its threads
+  pthread_mutex_t made_lock;
+  made_stream *made;
   pthread_mutex_t report_lock;
   void (*report)(void *user, og_status code, const char *text);
   void *report_user;
@@ -222,17 +232,56 @@ void *opgraft_driver_default_stream(const opgraft_driver *driver,
                                                       : NULL;
 }
 
+static og_status stream_make(opgraft_driver *driver, int32_t device,
+                             void **out_stream, opgraft_error *error) {
+  DRIVER_MAKE(stream_create, out_stream, device);
+}
+
 og_status opgraft_driver_stream_create(opgraft_driver *driver, int32_t device,
                                        void **out_stream,
                                        opgraft_error *error) {
   *out_stream = NULL;
   OG_TRY(device_check(driver, device, error));
-  DRIVER_MAKE(stream_create, out_stream, device);
+  made_stream *made = og_alloc(sizeof *made);
+  if (made == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "%s: not enough memory for a stream",
+                        driver->table.name);
+  const og_status status = stream_make(driver, device, out_stream, error);
+  if (status != OG_OK) {
+    og_free(made);
+    return status;
+  }
+  pthread_mutex_lock(&driver->made_lock);
+  *made = (made_stream){driver->made, *out_stream};
+  driver->made = made;
+  pthread_mutex_unlock(&driver->made_lock);
+  return OG_OK;
 }
 
+static og_status stream_end(opgraft_driver *driver, void *stream,
+                            opgraft_error *error) {
+  DRIVER_CALL(stream_destroy, stream);
+}
+
+// With the lock.
+static void made_remove(opgraft_driver *driver, const void *stream) {
+  made_stream **at = &driver->made;
+  while (*at != NULL && (*at)->stream != stream) at = &(*at)->next;
+  made_stream *made = *at;
+  if (made == NULL) return;
+  *at = made->next;
+  og_free(made);
+}
+
+// The stream is waited for until it has gone.
 og_status opgraft_driver_stream_destroy(opgraft_driver *driver, void *stream,
                                         opgraft_error *error) {
-  DRIVER_CALL(stream_destroy, stream);
+  pthread_mutex_lock(&driver->made_lock);
+  const og_status status = stream_end(driver, stream, error);
+  if (status == OG_OK) made_remove(driver, stream);
+  pthread_mutex_unlock(&driver->made_lock);
+  return status;
 }
 
 og_status opgraft_driver_stream_synchronize(opgraft_driver *driver,
@@ -351,6 +400,36 @@ static void driver_report(void *user, og_status code, const char *text) {
   if (report != NULL) report(report_user, code, text != NULL ? text : "");
 }
 
+static void driver_wait(opgraft_driver *driver) {
+  if (driver->process != getpid()) return;
+  pthread_mutex_lock(&driver->made_lock);
+  for (const made_stream *made = driver->made; made != NULL;
+       made = made->next) {
+    opgraft_error error;
+    const og_status status =
+        opgraft_driver_stream_synchronize(driver, made->stream, -1, &error);
+    if (status != OG_OK) driver_report(driver, status, error.text);
+  }
+  pthread_mutex_unlock(&driver->made_lock);
+}
+
+// Until no stream has a kernel of the module.
+static void module_wait(const opgraft_module *module) {
+  const opgraft_driver *waited = NULL;
+  const int32_t count = opgraft_module_op_count(module);
+  for (int32_t i = 0; i < count; ++i) {
+    const og_decl *decl = opgraft_module_op(module, i)->decl;
+    for (int32_t k = 0; k < decl->kernel_count; ++k) {
+      const int32_t type = decl->kernels[k].device;
+      opgraft_driver *driver =
+          type != OG_CPU ? opgraft_driver_find(type) : NULL;
+      if (driver == NULL || driver == waited) continue;
+      driver_wait(driver);
+      waited = driver;
+    }
+  }
+}
+
 static og_status count_read(opgraft_driver *driver, int32_t *out_count,
                             opgraft_error *error) {
   DRIVER_CALL(device_count, out_count);
@@ -405,6 +484,8 @@ static void driver_close(opgraft_driver *driver) {
 
 static void driver_free(opgraft_driver *driver) {
   void *object = driver->object;
+  while (driver->made != NULL) made_remove(driver, driver->made->stream);
+  pthread_mutex_destroy(&driver->made_lock);
   pthread_mutex_destroy(&driver->report_lock);
   og_free(driver->options);
   og_free(driver);
@@ -427,6 +508,8 @@ static og_status driver_new(const char *options, opgraft_driver **out,
   }
   memcpy(copy, text, length);
   driver->options = copy;
+  driver->process = getpid();
+  pthread_mutex_init(&driver->made_lock, NULL);
   pthread_mutex_init(&driver->report_lock, NULL);
   return OG_OK;
 }
@@ -455,6 +538,7 @@ static og_status driver_begin(opgraft_driver *driver, opgraft_error *error) {
   }
   driver->next = loaded;
   loaded = driver;
+  og_module_set_wait(module_wait);
   return OG_OK;
 }
 
