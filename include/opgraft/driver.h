@@ -50,6 +50,12 @@ OPGRAFT_API int32_t opgraft_driver_lacks(const opgraft_driver *driver,
 OPGRAFT_API void opgraft_driver_on_report(
     opgraft_driver *driver,
     void (*report)(void *user, og_status code, const char *text), void *user);
+// `give_back` is called when the driver has no room for an allocation: it frees
+// what its owner only keeps, and the allocation is tried once more. Its failure
+// is the allocation's. NULL: nobody keeps anything.
+OPGRAFT_API void opgraft_driver_on_memory(
+    opgraft_driver *driver,
+    og_status (*give_back)(void *user, opgraft_error *error), void *user);
 OPGRAFT_API int64_t opgraft_driver_report_count(const opgraft_driver *driver);
 
 OPGRAFT_API og_status opgraft_driver_properties(

@@ -5,7 +5,7 @@
 // type; a driver's default streams, and the object that its functions lie in,
 // live until it is destroyed; `made` holds every stream that is not destroyed.
 
-#include <opgraft/driver.h>
+#include "device/driver.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,9 +38,11 @@ struct opgraft_driver {
   pid_t process;  // that opened it: a child of fork has none of its threads
   pthread_mutex_t made_lock;
   made_stream *made;
-  pthread_mutex_t report_lock;
+  pthread_mutex_t report_lock;  // of the callbacks
   void (*report)(void *user, og_status code, const char *text);
   void *report_user;
+  og_status (*give_back)(void *user, opgraft_error *error);
+  void *give_back_user;
   atomic_llong report_count;
 };
 
@@ -142,13 +144,30 @@ static og_status memory_make(opgraft_driver *driver, int32_t device,
   DRIVER_MAKE(memory_allocate, out_address, device, size_bytes);
 }
 
+// What others keep may be enough.
+static og_status memory_make_again(opgraft_driver *driver, int32_t device,
+                                   size_t size_bytes, void **out_address,
+                                   opgraft_error *error) {
+  pthread_mutex_lock(&driver->report_lock);
+  og_status (*give_back)(void *, opgraft_error *) = driver->give_back;
+  void *user = driver->give_back_user;
+  pthread_mutex_unlock(&driver->report_lock);
+  if (give_back == NULL) return OG_MEMORY;
+  OG_TRY(give_back(user, error));
+  return memory_make(driver, device, size_bytes, out_address, error);
+}
+
 og_status opgraft_driver_allocate(opgraft_driver *driver, int32_t device,
                                   size_t size_bytes, const char *label,
                                   void **out_address, opgraft_error *error) {
   *out_address = NULL;
   OG_TRY(device_check(driver, device, error));
   if (size_bytes == 0) return OG_OK;
-  OG_TRY(memory_make(driver, device, size_bytes, out_address, error));
+  og_status status =
+      memory_make(driver, device, size_bytes, out_address, error);
+  if (status == OG_MEMORY)
+    status = memory_make_again(driver, device, size_bytes, out_address, error);
+  if (status != OG_OK) return status;
   const uintptr_t rest =
       (uintptr_t)*out_address & (driver->alignment[device] - 1u);
   if (rest != 0) {
@@ -338,6 +357,10 @@ og_status opgraft_driver_host_function(opgraft_driver *driver, void *stream,
 
 // --- Kernels and captures ----------------------------------------------------
 
+bool og_driver_has_launch(const opgraft_driver *driver) {
+  return driver->table.launch != NULL;
+}
+
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
                                 const og_launch *launch, opgraft_error *error) {
   if (driver->table.launch == NULL) {
@@ -400,16 +423,18 @@ static void driver_report(void *user, og_status code, const char *text) {
   if (report != NULL) report(report_user, code, text != NULL ? text : "");
 }
 
+void og_driver_stream_wait(opgraft_driver *driver, void *stream) {
+  opgraft_error error;
+  const og_status status =
+      opgraft_driver_stream_synchronize(driver, stream, -1, &error);
+  if (status != OG_OK) driver_report(driver, status, error.text);
+}
+
 static void driver_wait(opgraft_driver *driver) {
   if (driver->process != getpid()) return;
   pthread_mutex_lock(&driver->made_lock);
-  for (const made_stream *made = driver->made; made != NULL;
-       made = made->next) {
-    opgraft_error error;
-    const og_status status =
-        opgraft_driver_stream_synchronize(driver, made->stream, -1, &error);
-    if (status != OG_OK) driver_report(driver, status, error.text);
-  }
+  for (const made_stream *made = driver->made; made != NULL; made = made->next)
+    og_driver_stream_wait(driver, made->stream);
   pthread_mutex_unlock(&driver->made_lock);
 }
 
@@ -669,6 +694,16 @@ void opgraft_driver_on_report(opgraft_driver *driver,
   pthread_mutex_lock(&driver->report_lock);
   driver->report = report;
   driver->report_user = user;
+  pthread_mutex_unlock(&driver->report_lock);
+}
+
+void opgraft_driver_on_memory(opgraft_driver *driver,
+                              og_status (*give_back)(void *user,
+                                                     opgraft_error *error),
+                              void *user) {
+  pthread_mutex_lock(&driver->report_lock);
+  driver->give_back = give_back;
+  driver->give_back_user = user;
   pthread_mutex_unlock(&driver->report_lock);
 }
 
