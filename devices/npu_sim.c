@@ -390,7 +390,11 @@ static og_status record_wait(npu_sim *sim, npu_record *record,
     npu_race_order(sim->race, NPU_HOST, &record->clock);
     npu_race_forget(sim->race, NULL);
   }
-  return OG_OK;
+  npu_stream *stream = sim->streams;
+  while (stream != NULL && stream->number != record->stream)
+    stream = stream->next;
+  return stream != NULL ? npu_stream_failure(stream, record->work, error)
+                        : OG_OK;
 }
 
 static og_status npu_event_synchronize(void *state, void *given,

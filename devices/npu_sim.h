@@ -63,6 +63,8 @@ typedef struct npu_record {
   bool is_done;
   int64_t done_ns;
   npu_clock clock;   // of the stream, where the detector is on
+  int32_t stream;    // its number: what failed there before is the record's
+  uint64_t work;     // of the record
   uint64_t capture;  // the id of the graph that it is a node of; 0: none
   int32_t node;
 } npu_record;
@@ -125,6 +127,7 @@ struct npu_stream {
   int32_t context;  // of the detector
   bool is_closing;
   og_status failed;  // of work, until the host has heard of it
+  uint64_t failed_work;
   char failure[384];
   npu_graph *graph;  // what captures; NULL
 };
@@ -134,6 +137,9 @@ og_status npu_stream_create(void *state, int32_t device, void **out_stream,
 og_status npu_stream_destroy(void *state, void *stream, og_device_error *error);
 og_status npu_stream_synchronize(void *state, void *stream, int64_t timeout_ns,
                                  og_device_error *error);
+// What the stream's work up to this number failed with, once. With the lock.
+og_status npu_stream_failure(npu_stream *stream, uint64_t work,
+                             og_device_error *error);
 // Gives work to the stream, or to its capture. What the work holds is taken,
 // also where it fails. With the lock.
 og_status npu_stream_give(npu_stream *stream, npu_work *work,

@@ -54,6 +54,7 @@ static void failure_note(npu_stream *stream, const npu_work *work,
                          og_status status, const char *reason) {
   if (stream->failed != OG_OK) return;
   stream->failed = status;
+  stream->failed_work = work->number;
   snprintf(stream->failure, sizeof stream->failure,
            "work %llu of stream %d failed (code %d): %s: %s",
            (unsigned long long)work->number, (int)stream->number, (int)status,
@@ -142,6 +143,10 @@ og_status npu_stream_give(npu_stream *stream, npu_work *work,
     npu_race_give(sim->race, stream->context);
     npu_work_race(sim, work, stream->context, stream->number);
   }
+  if (work->kind == NPU_RECORD) {
+    work->record->stream = stream->number;
+    work->record->work = work->number;
+  }
   command->work = *work;
   if (stream->last != NULL)
     stream->last->next = command;
@@ -207,6 +212,8 @@ og_status npu_stream_destroy(void *state, void *given, og_device_error *error) {
                     (int)stream->number);
   pthread_join(stream->thread, NULL);
   npu_lock(sim);
+  if (stream->failed != OG_OK)  // nobody can ask the stream any more
+    npu_report_add(sim, stream->failed, stream->failure);
   if (sim->race != NULL) npu_race_end(sim->race, stream->context);
   npu_unlock(sim);
   pthread_cond_destroy(&stream->given);
@@ -222,6 +229,14 @@ typedef struct stream_goal {
 static bool goal_is_reached(void *user) {
   const stream_goal *goal = user;
   return goal->stream->done_count >= goal->count;
+}
+
+og_status npu_stream_failure(npu_stream *stream, uint64_t work,
+                             og_device_error *error) {
+  const og_status status = stream->failed;
+  if (status == OG_OK || stream->failed_work > work) return OG_OK;
+  stream->failed = OG_OK;
+  return npu_fail(error, status, "%s", stream->failure);
 }
 
 og_status npu_stream_synchronize(void *state, void *given, int64_t timeout_ns,
@@ -247,9 +262,7 @@ og_status npu_stream_synchronize(void *state, void *given, int64_t timeout_ns,
       npu_race_order(sim->race, NPU_HOST, &clock);
       npu_race_forget(sim->race, NULL);
     }
-    status = stream->failed;
-    if (status != OG_OK) npu_fail(error, status, "%s", stream->failure);
-    stream->failed = OG_OK;
+    status = npu_stream_failure(stream, UINT64_MAX, error);
   }
   npu_unlock(sim);
   return status;

@@ -48,7 +48,8 @@ typedef struct og_device_properties {
 } og_device_properties;
 
 // An operator's kernel and its call. `run`, `name` and call->derived stay until
-// the stream has passed them; all else is the caller's and may be gone when the
+// the stream has passed them, and those of a capture until its graph and its
+// executables are destroyed; all else is the caller's and may be gone when the
 // function returns. Tensors and the workspace lie on the device; attributes,
 // dims and shapes on the host. A plain tensor stands in in[i] or out[i], and a
 // list in in_list[i] or out_list[i], where in[i] or out[i] is NULL; both are
@@ -68,7 +69,7 @@ typedef struct og_launch {
 typedef struct og_device_driver {
   uint32_t struct_size;
   uint32_t abi_version;  // OG_DEVICE_ABI_VERSION
-  const char *name;      // "npu": small letters and digits; torch's device name
+  const char *name;      // "npu": small letters; torch's device name
   int32_t device_type;   // OG_EXT_DEV, ...
   uint32_t flags;        // 0
 

@@ -30,7 +30,8 @@ OPGRAFT_API og_status opgraft_driver_wrap(const og_device_driver *table,
                                           const char *options,
                                           opgraft_driver **out_driver,
                                           opgraft_error *error);
-// Closes it. Nobody uses it any more; NULL is allowed.
+// Closes it. Nobody uses it any more, and nobody releases a module with kernels
+// for it meanwhile; NULL is allowed.
 OPGRAFT_API void opgraft_driver_destroy(opgraft_driver *driver);
 // The one loaded for a device type (OG_EXT_DEV, ...), else NULL. Borrowed.
 OPGRAFT_API opgraft_driver *opgraft_driver_find(int32_t device_type);
@@ -43,10 +44,18 @@ OPGRAFT_API int32_t opgraft_driver_device_count(const opgraft_driver *driver);
 OPGRAFT_API int32_t opgraft_driver_lacks(const opgraft_driver *driver,
                                          int32_t index, const char **out_name,
                                          const char **out_lost);
-// Takes what the driver reports from now on; NULL counts only.
+// Takes what the driver reports from now on, and what work failed with that a
+// module's release waited for; NULL counts only. `report` makes and destroys no
+// stream.
 OPGRAFT_API void opgraft_driver_on_report(
     opgraft_driver *driver,
     void (*report)(void *user, og_status code, const char *text), void *user);
+// `give_back` is called when the driver has no room for an allocation: it frees
+// what its owner only keeps, and the allocation is tried once more. Its failure
+// is the allocation's. NULL: nobody keeps anything.
+OPGRAFT_API void opgraft_driver_on_memory(
+    opgraft_driver *driver,
+    og_status (*give_back)(void *user, opgraft_error *error), void *user);
 OPGRAFT_API int64_t opgraft_driver_report_count(const opgraft_driver *driver);
 
 OPGRAFT_API og_status opgraft_driver_properties(

@@ -114,8 +114,13 @@ OPGRAFT_API og_status opgraft_module_make(const opgraft_made *made,
                                           opgraft_module **out_module,
                                           opgraft_error *error);
 OPGRAFT_API void opgraft_module_retain(opgraft_module *module);
+// The last one waits until no stream of a driver (opgraft/driver.h) has work
+// for the module's kernels, so it is not called on a thread of the driver's.
+// What failed there is reported. Captures are the caller's: their graphs and
+// executables are destroyed first.
 OPGRAFT_API void opgraft_module_release(opgraft_module *module);
-// Releases the caller's reference if it is the last one, else OG_BUSY.
+// Releases the caller's reference if it is the last one, else OG_BUSY. Waits as
+// opgraft_module_release does.
 OPGRAFT_API og_status opgraft_module_unload(opgraft_module *module,
                                             opgraft_error *error);
 OPGRAFT_API const char *opgraft_module_name(const opgraft_module *module);

@@ -351,7 +351,7 @@ static og_status found_dims_set(opgraft_frame *frame, opgraft_error *error) {
   return OG_OK;
 }
 
-static og_status kernel_run(opgraft_frame *frame, opgraft_error *error) {
+og_status og_frame_kernel_run(opgraft_frame *frame, opgraft_error *error) {
   opgraft_error local;
   frame->error = error != NULL ? error : &local;
   frame->error->code = OG_OK;
@@ -378,7 +378,7 @@ og_status opgraft_frame_run(opgraft_frame *frame, opgraft_error *error) {
     frame->call.workspace = frame_alloc(frame, frame->call.workspace_bytes);
     if (frame->call.workspace == NULL) return no_memory(frame, error);
   }
-  OG_TRY(kernel_run(frame, error));
+  OG_TRY(og_frame_kernel_run(frame, error));
   originals_restore(&kept);
   return decl->has_data_dependent_result ? found_dims_set(frame, error) : OG_OK;
 }

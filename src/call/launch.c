@@ -4,9 +4,8 @@
 // Invariant: nothing here reads or writes a tensor's data. Inference has
 // checked that all tensors lie on one device.
 
-#include <opgraft/driver.h>
-
 #include "call/call.h"
+#include "device/driver.h"
 
 static const char *param_name(const og_decl *decl, int32_t t) {
   return decl->params[decl->tensor_params[t]].name;
@@ -61,27 +60,44 @@ static og_status results_check(const opgraft_frame *frame,
   return OG_OK;
 }
 
-// Its memory is released when the stream has passed the kernel.
+// A driver without `launch` has the kernel run here, as the CPU's do.
+static og_status kernel_give(opgraft_driver *driver, opgraft_frame *frame,
+                             const og_launch *launch, opgraft_error *error) {
+  if (!og_driver_has_launch(driver)) return og_frame_kernel_run(frame, error);
+  return opgraft_driver_launch(driver, frame->call.stream, launch, error);
+}
+
+// Its memory is released when the stream has passed the kernel, of which a
+// launch that failed may have left something: `run` of a driver without launch
+// gives the stream work by itself.
 static og_status workspace_launch(opgraft_driver *driver, opgraft_frame *frame,
                                   const og_launch *launch,
                                   opgraft_error *error) {
   og_call *call = &frame->call;
   OG_TRY(opgraft_driver_allocate(driver, launch->device, call->workspace_bytes,
                                  "workspace", &call->workspace, error));
-  og_status status = opgraft_driver_launch(driver, call->stream, launch, error);
+  og_status status = kernel_give(driver, frame, launch, error);
   if (status == OG_OK)
     status = opgraft_driver_stream_synchronize(driver, call->stream, -1, error);
+  else
+    og_driver_stream_wait(driver, call->stream);
   const og_status freed = opgraft_driver_free(
       driver, launch->device, call->workspace, status == OG_OK ? error : NULL);
   call->workspace = NULL;
   return status != OG_OK ? status : freed;
 }
 
+// The device of the first tensor that was given, else of the first result.
 static int32_t device_id(const opgraft_frame *frame) {
-  if (frame->fresh_count > 0) return frame->fresh[0].device.id;
-  for (int32_t t = 0; t < frame->op->decl->tensor_count; ++t)
-    if (frame->in[t] != NULL) return frame->in[t]->device.id;
-  return 0;
+  const og_decl *decl = frame->op->decl;
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    const bool is_list = decl->params[decl->tensor_params[t]].is_list;
+    const og_tensor_list *list = &frame->in_list[t];
+    if (!is_list && frame->in[t] != NULL) return frame->in[t]->device.id;
+    for (int64_t i = 0; is_list && i < list->count; ++i)
+      if (list->tensors[i] != NULL) return list->tensors[i]->device.id;
+  }
+  return frame->fresh_count > 0 ? frame->fresh[0].device.id : 0;
 }
 
 og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
@@ -111,5 +127,5 @@ og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
   };
   if (frame->call.workspace_bytes > 0)
     return workspace_launch(driver, frame, &launch, error);
-  return opgraft_driver_launch(driver, frame->call.stream, &launch, error);
+  return kernel_give(driver, frame, &launch, error);
 }

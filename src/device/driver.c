@@ -2,21 +2,28 @@
 // A device driver: loaded, checked, and each call of it held to its contract.
 //
 // Invariants: `loaded` holds every driver that is open, one for each device
-// type; a driver's streams, and the object that its functions lie in, live
-// until it is destroyed.
+// type; a driver's default streams, and the object that its functions lie in,
+// live until it is destroyed; `made` holds every stream that is not destroyed.
 
-#include <opgraft/driver.h>
+#include "device/driver.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/float_env.h"
 #include "base/memory.h"
 #include "base/sized.h"
 #include "device/table.h"
 #include "module/elf.h"
+#include "module/module.h"
 #include "module/object.h"
+
+typedef struct made_stream {
+  struct made_stream *next;
+  void *stream;
+} made_stream;
 
 struct opgraft_driver {
   struct opgraft_driver *next;
@@ -28,9 +35,14 @@ struct opgraft_driver {
   int32_t device_count;
   uint32_t alignment[OG_DEVICES_MAX];
   void *streams[OG_DEVICES_MAX];  // the default ones
-  pthread_mutex_t report_lock;
+  pid_t process;  // that opened it: a child of fork has none of its threads
+  pthread_mutex_t made_lock;
+  made_stream *made;
+  pthread_mutex_t report_lock;  // of the callbacks
   void (*report)(void *user, og_status code, const char *text);
   void *report_user;
+  og_status (*give_back)(void *user, opgraft_error *error);
+  void *give_back_user;
   atomic_llong report_count;
 };
 
@@ -132,13 +144,30 @@ static og_status memory_make(opgraft_driver *driver, int32_t device,
   DRIVER_MAKE(memory_allocate, out_address, device, size_bytes);
 }
 
+// What others keep may be enough.
+static og_status memory_make_again(opgraft_driver *driver, int32_t device,
+                                   size_t size_bytes, void **out_address,
+                                   opgraft_error *error) {
+  pthread_mutex_lock(&driver->report_lock);
+  og_status (*give_back)(void *, opgraft_error *) = driver->give_back;
+  void *user = driver->give_back_user;
+  pthread_mutex_unlock(&driver->report_lock);
+  if (give_back == NULL) return OG_MEMORY;
+  OG_TRY(give_back(user, error));
+  return memory_make(driver, device, size_bytes, out_address, error);
+}
+
 og_status opgraft_driver_allocate(opgraft_driver *driver, int32_t device,
                                   size_t size_bytes, const char *label,
                                   void **out_address, opgraft_error *error) {
   *out_address = NULL;
   OG_TRY(device_check(driver, device, error));
   if (size_bytes == 0) return OG_OK;
-  OG_TRY(memory_make(driver, device, size_bytes, out_address, error));
+  og_status status =
+      memory_make(driver, device, size_bytes, out_address, error);
+  if (status == OG_MEMORY)
+    status = memory_make_again(driver, device, size_bytes, out_address, error);
+  if (status != OG_OK) return status;
   const uintptr_t rest =
       (uintptr_t)*out_address & (driver->alignment[device] - 1u);
   if (rest != 0) {
@@ -222,17 +251,56 @@ void *opgraft_driver_default_stream(const opgraft_driver *driver,
                                                       : NULL;
 }
 
+static og_status stream_make(opgraft_driver *driver, int32_t device,
+                             void **out_stream, opgraft_error *error) {
+  DRIVER_MAKE(stream_create, out_stream, device);
+}
+
 og_status opgraft_driver_stream_create(opgraft_driver *driver, int32_t device,
                                        void **out_stream,
                                        opgraft_error *error) {
   *out_stream = NULL;
   OG_TRY(device_check(driver, device, error));
-  DRIVER_MAKE(stream_create, out_stream, device);
+  made_stream *made = og_alloc(sizeof *made);
+  if (made == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "%s: not enough memory for a stream",
+                        driver->table.name);
+  const og_status status = stream_make(driver, device, out_stream, error);
+  if (status != OG_OK) {
+    og_free(made);
+    return status;
+  }
+  pthread_mutex_lock(&driver->made_lock);
+  *made = (made_stream){driver->made, *out_stream};
+  driver->made = made;
+  pthread_mutex_unlock(&driver->made_lock);
+  return OG_OK;
 }
 
+static og_status stream_end(opgraft_driver *driver, void *stream,
+                            opgraft_error *error) {
+  DRIVER_CALL(stream_destroy, stream);
+}
+
+// With the lock.
+static void made_remove(opgraft_driver *driver, const void *stream) {
+  made_stream **at = &driver->made;
+  while (*at != NULL && (*at)->stream != stream) at = &(*at)->next;
+  made_stream *made = *at;
+  if (made == NULL) return;
+  *at = made->next;
+  og_free(made);
+}
+
+// The stream is waited for until it has gone.
 og_status opgraft_driver_stream_destroy(opgraft_driver *driver, void *stream,
                                         opgraft_error *error) {
-  DRIVER_CALL(stream_destroy, stream);
+  pthread_mutex_lock(&driver->made_lock);
+  const og_status status = stream_end(driver, stream, error);
+  if (status == OG_OK) made_remove(driver, stream);
+  pthread_mutex_unlock(&driver->made_lock);
+  return status;
 }
 
 og_status opgraft_driver_stream_synchronize(opgraft_driver *driver,
@@ -288,6 +356,10 @@ og_status opgraft_driver_host_function(opgraft_driver *driver, void *stream,
 }
 
 // --- Kernels and captures ----------------------------------------------------
+
+bool og_driver_has_launch(const opgraft_driver *driver) {
+  return driver->table.launch != NULL;
+}
 
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
                                 const og_launch *launch, opgraft_error *error) {
@@ -351,6 +423,38 @@ static void driver_report(void *user, og_status code, const char *text) {
   if (report != NULL) report(report_user, code, text != NULL ? text : "");
 }
 
+void og_driver_stream_wait(opgraft_driver *driver, void *stream) {
+  opgraft_error error;
+  const og_status status =
+      opgraft_driver_stream_synchronize(driver, stream, -1, &error);
+  if (status != OG_OK) driver_report(driver, status, error.text);
+}
+
+static void driver_wait(opgraft_driver *driver) {
+  if (driver->process != getpid()) return;
+  pthread_mutex_lock(&driver->made_lock);
+  for (const made_stream *made = driver->made; made != NULL; made = made->next)
+    og_driver_stream_wait(driver, made->stream);
+  pthread_mutex_unlock(&driver->made_lock);
+}
+
+// Until no stream has a kernel of the module.
+static void module_wait(const opgraft_module *module) {
+  const opgraft_driver *waited = NULL;
+  const int32_t count = opgraft_module_op_count(module);
+  for (int32_t i = 0; i < count; ++i) {
+    const og_decl *decl = opgraft_module_op(module, i)->decl;
+    for (int32_t k = 0; k < decl->kernel_count; ++k) {
+      const int32_t type = decl->kernels[k].device;
+      opgraft_driver *driver =
+          type != OG_CPU ? opgraft_driver_find(type) : NULL;
+      if (driver == NULL || driver == waited) continue;
+      driver_wait(driver);
+      waited = driver;
+    }
+  }
+}
+
 static og_status count_read(opgraft_driver *driver, int32_t *out_count,
                             opgraft_error *error) {
   DRIVER_CALL(device_count, out_count);
@@ -405,6 +509,8 @@ static void driver_close(opgraft_driver *driver) {
 
 static void driver_free(opgraft_driver *driver) {
   void *object = driver->object;
+  while (driver->made != NULL) made_remove(driver, driver->made->stream);
+  pthread_mutex_destroy(&driver->made_lock);
   pthread_mutex_destroy(&driver->report_lock);
   og_free(driver->options);
   og_free(driver);
@@ -427,6 +533,8 @@ static og_status driver_new(const char *options, opgraft_driver **out,
   }
   memcpy(copy, text, length);
   driver->options = copy;
+  driver->process = getpid();
+  pthread_mutex_init(&driver->made_lock, NULL);
   pthread_mutex_init(&driver->report_lock, NULL);
   return OG_OK;
 }
@@ -455,6 +563,7 @@ static og_status driver_begin(opgraft_driver *driver, opgraft_error *error) {
   }
   driver->next = loaded;
   loaded = driver;
+  og_module_set_wait(module_wait);
   return OG_OK;
 }
 
@@ -585,6 +694,16 @@ void opgraft_driver_on_report(opgraft_driver *driver,
   pthread_mutex_lock(&driver->report_lock);
   driver->report = report;
   driver->report_user = user;
+  pthread_mutex_unlock(&driver->report_lock);
+}
+
+void opgraft_driver_on_memory(opgraft_driver *driver,
+                              og_status (*give_back)(void *user,
+                                                     opgraft_error *error),
+                              void *user) {
+  pthread_mutex_lock(&driver->report_lock);
+  driver->give_back = give_back;
+  driver->give_back_user = user;
   pthread_mutex_unlock(&driver->report_lock);
 }
 

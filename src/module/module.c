@@ -3,11 +3,13 @@
 //
 // Invariants: the registry holds every module that has references, each once;
 // reference counts change under its lock; a module's operators, and the
-// object they point into, live until its count is zero.
+// object they point into, live until its count is zero and no device has a
+// kernel of it any more.
 
 #include "module/module.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,9 +36,11 @@ struct opgraft_module {
 };
 
 typedef const og_module *(*query_fn)(uint32_t max_abi);
+typedef void (*wait_fn)(const opgraft_module *module);
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opgraft_module *registry;
+static _Atomic(wait_fn) wait_for_devices;  // NULL: no driver was ever loaded
 
 // --- One module's memory -----------------------------------------------------
 
@@ -50,6 +54,15 @@ static void module_free(struct opgraft_module *module) {
   if (module->object != NULL) og_object_close(module->object);
   if (module->release != NULL) module->release(module->owner);
   og_free(module);
+}
+
+void og_module_set_wait(wait_fn wait) { atomic_store(&wait_for_devices, wait); }
+
+// Of a module that calls could use.
+static void module_end(struct opgraft_module *module) {
+  const wait_fn wait = atomic_load(&wait_for_devices);
+  if (wait != NULL) wait(module);
+  module_free(module);
 }
 
 static og_status out_of_memory(opgraft_error *error, const char *what) {
@@ -363,7 +376,7 @@ void opgraft_module_release(opgraft_module *module) {
   const bool is_last = --module->references == 0;
   if (is_last) registry_remove(module);
   pthread_mutex_unlock(&registry_lock);
-  if (is_last) module_free(module);
+  if (is_last) module_end(module);
 }
 
 og_status opgraft_module_unload(opgraft_module *module, opgraft_error *error) {
@@ -375,7 +388,7 @@ og_status opgraft_module_unload(opgraft_module *module, opgraft_error *error) {
   }
   pthread_mutex_unlock(&registry_lock);
   if (others == 0) {
-    module_free(module);
+    module_end(module);
     return OG_OK;
   }
   return og_error_set(error, OG_BUSY, NULL, NULL,

@@ -22,4 +22,9 @@ struct opgraft_op {
 // which was put back: "flush-to-zero", say; "" for nothing.
 const char *og_module_float_env(const opgraft_module *module);
 
+// `wait` is called before a module's memory goes: it returns when no device
+// has a kernel of the module any more. Set by the layer of drivers, which lies
+// above this one, when it loads the first.
+void og_module_set_wait(void (*wait)(const opgraft_module *module));
+
 #endif  // OG_MODULE_MODULE_H

@@ -338,6 +338,49 @@ done:
   sim_close(&s);
 }
 
+// What failed before the record is the event's to tell, what failed behind it
+// the stream's.
+TEST(an_event_tells_what_failed_before_it) {
+  sim s;
+  void *x = NULL, *y = NULL, *event = NULL;
+  REQUIRE(sim_open(&s, "delay_us=300"));
+  x = sim_floats(&s, "x");
+  y = sim_floats(&s, "y");
+  SIM_OK(&s, opgraft_driver_event_create(s.driver, 0, &event, &s.error));
+  for (int is_behind = 0; is_behind < 2; ++is_behind) {
+    if (!is_behind) SIM_OK(&s, sim_axpy_give(&s, 1, x, y, -1));
+    SIM_OK(&s,
+           opgraft_driver_event_record(s.driver, event, s.stream[1], &s.error));
+    if (is_behind) SIM_OK(&s, sim_axpy_give(&s, 1, x, y, -1));
+    CHECK_EQ(opgraft_driver_event_synchronize(s.driver, event, -1, &s.error),
+             is_behind ? OG_OK : OG_KERNEL);
+    CHECK_EQ(sim_wait(&s, 1), is_behind ? OG_KERNEL : OG_OK);
+    CHECK(strstr(s.error.text, "axpy: a is -1") != NULL);
+  }
+  SIM_OK(&s, opgraft_driver_event_destroy(s.driver, event, &s.error));
+done:
+  sim_free(&s, x);
+  sim_free(&s, y);
+  sim_close(&s);
+}
+
+TEST(a_stream_that_goes_reports_what_failed) {
+  sim s;
+  void *x = NULL, *y = NULL;
+  REQUIRE(sim_open(&s, "delay_us=300"));
+  x = sim_floats(&s, "x");
+  y = sim_floats(&s, "y");
+  SIM_OK(&s, sim_axpy_give(&s, 1, x, y, -1));
+  SIM_OK(&s, opgraft_driver_stream_destroy(s.driver, s.stream[1], &s.error));
+  s.stream[1] = NULL;
+  CHECK_EQ(s.reports, 1);
+  CHECK(strstr(s.report, "axpy: a is -1") != NULL);
+done:
+  sim_free(&s, x);
+  sim_free(&s, y);
+  sim_close(&s);
+}
+
 // --- Captures ----------------------------------------------------------------
 
 typedef struct captured {
@@ -502,6 +545,8 @@ TEST_MAIN("device_sim", CASE_NO_FAULTS(copies_in_three_directions),
           CASE_NO_FAULTS(an_event_stands_for_its_latest_record),
           CASE_NO_FAULTS(calls_from_many_threads),
           CASE_NO_FAULTS(a_kernel_that_fails_is_told_once),
+          CASE_NO_FAULTS(an_event_tells_what_failed_before_it),
+          CASE_NO_FAULTS(a_stream_that_goes_reports_what_failed),
           CASE_NO_FAULTS(a_capture_is_replayed_and_updated),
           CASE_NO_FAULTS(a_stale_address_is_found_at_the_launch),
           CASE_NO_FAULTS(captures_that_are_wrong))

@@ -68,8 +68,8 @@ static void sim_free(sim *s, void *address) {
   SIM_OK(s, opgraft_driver_free(s->driver, 0, address, &s->error));
 }
 
-static og_status sim_copy(sim *s, int stream, int32_t kind, void *to,
-                          const void *from) {
+static inline og_status sim_copy(sim *s, int stream, int32_t kind, void *to,
+                                 const void *from) {
   return opgraft_driver_copy(s->driver, s->stream[stream], kind, to, from,
                              SIM_BYTES, &s->error);
 }
@@ -131,7 +131,8 @@ static const og_launch *sim_axpy_launch(sim_call *c, void *x, void *y,
   return &c->launch;
 }
 
-static og_status sim_axpy_give(sim *s, int stream, void *x, void *y, double a) {
+static inline og_status sim_axpy_give(sim *s, int stream, void *x, void *y,
+                                      double a) {
   sim_call c;
   return opgraft_driver_launch(s->driver, s->stream[stream],
                                sim_axpy_launch(&c, x, y, a), &s->error);

@@ -7,6 +7,7 @@ is a reference cycle, and would keep every copy until the next collection.
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -27,7 +28,7 @@ def run(op: Any, *args: Any, **kwargs: Any) -> Any:
     copies: Copies = {}
     host_args = [_to_host(a, copies) for a in args]
     host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
-    _wrap_numbers(op, host_args, copies)
+    _wrap_numbers(op, host_args)
     made = op(*host_args, **host_kwargs)
     _write_back(op, args, kwargs, copies)
     asked = kwargs.get("device")
@@ -67,23 +68,33 @@ def _to_host(value: Any, copies: Copies) -> Any:
     return value
 
 
-def _wrap_numbers(op: Any, host_args: list[Any], copies: Copies) -> None:
-    """Numbers among the tensors reach a boxed kernel without their tensor. It
-    takes no part in what the result's type is where a tensor is of its kind."""
-    has_floats = any(values.is_floating_point() or values.is_complex()
-                     for _, values in copies.values())
+def _wrap_numbers(op: Any, host_args: list[Any]) -> None:
+    """Numbers among the tensors reach a boxed kernel without their tensor. As
+    tensors without dims they must not widen what the other ones give."""
+    given = [t for a in host_args
+             for t in (a if isinstance(a, (list, tuple)) else [a])
+             if isinstance(t, torch.Tensor)]
     for position, argument in enumerate(op._schema.arguments):
         if position >= len(host_args):
             break
         value = host_args[position]
-        if not isinstance(value, (int, float, complex)) or \
-                str(argument.type) != "Tensor":
-            continue
-        dtype = None
-        if has_floats and not isinstance(value, int):
-            dtype = (torch.complex128 if isinstance(value, complex)
-                     else torch.float64)
-        host_args[position] = torch.tensor(value, dtype=dtype)
+        if isinstance(value, (int, float, complex)) and \
+                str(argument.type) == "Tensor":
+            host_args[position] = _number(value, given)
+
+
+def _number(value: complex, given: list[torch.Tensor]) -> torch.Tensor:
+    wide = torch.tensor(value, device="cpu", dtype=(
+        torch.complex128 if isinstance(value, complex)
+        else torch.float64 if isinstance(value, float) else None))
+    # They alone decide between types of floats, also of complex ones.
+    if any(t.dim() > 0 and (t.is_floating_point() or t.is_complex())
+           for t in given):
+        return wide
+    scalars = [t.dtype for t in given if t.dim() == 0]
+    beside = functools.reduce(torch.promote_types, scalars, torch.bool)
+    return wide.to(torch.result_type(
+        torch.empty((), dtype=beside, device="cpu"), value))
 
 
 def _write_back(op: Any, args: Any, kwargs: Any, copies: Copies) -> None:

@@ -68,7 +68,7 @@ def _storage_load(storage: Any, location: str) -> Any:
     device = state.current()
     if torch.device(location).type != device.name:
         return None
-    values = torch.empty(0, dtype=torch.uint8).set_(storage)
+    values = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     return memory.from_host(values, location).untyped_storage()
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors in a device's memory: new ones, and copies to, from and on it.
 
-A tensor that is not dense is copied with the bytes between its elements, from
-its first to its last one: the same bytes are copied back.
+A tensor that is not dense is read with the bytes between its elements, from its
+first to its last one. Only its own elements are written: the bytes between them
+are other tensors', which may have changed since.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -55,6 +57,23 @@ def span(tensor: torch.Tensor) -> int:
                                       strict=True))
 
 
+def runs(tensor: torch.Tensor) -> tuple[int, list[int]]:
+    """The elements of one contiguous run, and where each run begins."""
+    dims = sorted((step, n) for n, step in zip(tensor.shape, tensor.stride(),
+                                               strict=True)
+                  if n != 1 and step != 0)
+    length = 1
+    while dims and dims[0][0] == length:
+        length *= dims.pop(0)[1]
+    outer = (range(0, n * step, step) for step, n in dims)
+    return length, [sum(at) for at in itertools.product(*outer)]
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements are one run, each once."""
+    return runs(tensor)[0] == tensor.numel()
+
+
 def _move(kind: int, index: int, to: torch.Tensor, source: torch.Tensor,
           count: int, wait: bool) -> None:
     _C.device_copy(state.current().handle, index, kind, to.data_ptr(),
@@ -64,9 +83,9 @@ def _move(kind: int, index: int, to: torch.Tensor, source: torch.Tensor,
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of the device on the CPU, with its strides."""
     if tensor._is_zerotensor():
-        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
     count = span(tensor)
-    flat = torch.empty(count, dtype=tensor.dtype)
+    flat = torch.empty(count, dtype=tensor.dtype, device="cpu")
     _move(TO_HOST, tensor.device.index, flat, tensor, count, True)
     values = flat.as_strided(tensor.shape, tensor.stride())
     if tensor.is_conj():
@@ -76,7 +95,21 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 def write_back(tensor: torch.Tensor, values: torch.Tensor) -> None:
     """What to_host(tensor) gave, changed: back to the device."""
-    _move(TO_DEVICE, tensor.device.index, tensor, values, span(tensor), True)
+    if tensor.numel() == 0:
+        return
+    handle, index = state.current().handle, tensor.device.index
+    size = tensor.element_size()
+    length, begins = runs(tensor)
+    if len(begins) == 1:
+        _move(TO_DEVICE, index, tensor, values, length, True)
+        return
+    to, source = tensor.data_ptr(), values.data_ptr()
+    try:
+        for begin in begins:
+            _C.device_copy(handle, index, TO_DEVICE, to + begin * size,
+                           source + begin * size, length * size, False)
+    finally:  # `values` stays until the last copy has read it
+        _C.device_synchronize(handle, index)
 
 
 def plain(values: torch.Tensor) -> torch.Tensor:
@@ -90,7 +123,7 @@ def from_host(values: torch.Tensor, device: Any) -> torch.Tensor:
     """A tensor of the CPU on the device, dense, with its strides where they
     are."""
     values = plain(values)
-    if values.numel() != span(values):
+    if not is_dense(values):
         values = values.contiguous()
     made = empty_strided(values.shape, values.stride(), values.dtype, device)
     write_back(made, values)
@@ -103,7 +136,7 @@ def copy(source: torch.Tensor, to: torch.Tensor) -> None:
         return
     is_same = (source.dtype == to.dtype and source.shape == to.shape
                and source.stride() == to.stride()
-               and to.numel() == span(to) and not source._is_zerotensor()
+               and is_dense(to) and not source._is_zerotensor()
                and source.is_conj() == to.is_conj()
                and source.is_neg() == to.is_neg())
     if is_same:

@@ -7,6 +7,7 @@ import gc
 import io
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import opgraft
+from opgraft._device import memory
 
 
 def same(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -97,6 +99,69 @@ def test_views_share_memory(npu: Any) -> None:
     column.copy_(torch.tensor([7.0, 8.0, 9.0]))
     want.view(3, 4)[:, 2] = torch.tensor([7.0, 8.0, 9.0])
     same(x, want)
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16,
+    torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("number", [2, 0.7, 300, 1j])
+def test_numbers_beside_tensors_without_dims(
+    npu: Any, dtype: torch.dtype, number: complex
+) -> None:
+    """They take part in the type no more than on the CPU."""
+    zero = torch.tensor(1, dtype=dtype)
+    one = torch.tensor([True, False])
+    for f in (lambda to: torch.where(to(one[0]), to(zero), number),
+              lambda to: torch.where(to(one), number, to(zero)),
+              lambda to: torch.add(to(zero), number),
+              lambda to: to(zero) // number,
+              lambda to: torch.pow(number, to(zero))):
+        try:
+            wanted = f(lambda t: t)
+        except (RuntimeError, NotImplementedError) as error:
+            with pytest.raises(type(error)):
+                f(torch.Tensor.npu)
+            continue
+        if wanted.dtype == torch.complex32:  # a type that opgraft lacks
+            continue
+        found = f(torch.Tensor.npu)
+        assert found.dtype == wanted.dtype
+        torch.testing.assert_close(found.cpu(), wanted)
+
+
+def test_results_between_those_of_others(npu: Any) -> None:
+    """A result writes its own elements, not the bytes between them."""
+    x = torch.tensor([[1.0, 5.0], [4.0, 2.0], [3.0, 3.5]])
+    buffer = torch.zeros(3, 2).npu()
+    torch.aminmax(x.npu(), dim=1, out=(buffer[:, 0], buffer[:, 1]))
+    same(buffer, torch.tensor([[1.0, 5.0], [2.0, 4.0], [3.0, 3.5]]))
+
+
+def test_threads_write_columns_of_one_tensor(npu: Any) -> None:
+    buffer = torch.zeros(4, 6).npu()
+
+    def count(column: torch.Tensor) -> None:
+        for _ in range(20):
+            column.add_(1)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(count, [buffer[:, 0:2], buffer[:, 3]]))
+    same(buffer, torch.tensor([20.0, 20, 0, 20, 0, 0]).expand(4, 6))
+
+
+@pytest.mark.parametrize("shape, stride", [
+    ((2, 3), (4, 1)), ((3, 2), (0, 5)), ((2, 2, 2), (2, 8, 1)), ((), ()),
+    ((1, 4), (9, 2)), ((0, 3), (3, 1)), ((2, 3), (1, 2))])
+def test_runs_are_a_tensors_elements(
+    shape: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    flat = torch.zeros(40)
+    flat.as_strided(shape, stride).fill_(1)
+    length, begins = memory.runs(torch.empty(40).as_strided(shape, stride))
+    found = torch.zeros(40)
+    for begin in begins:
+        found[begin:begin + length] += 1
+    assert found.tolist() == flat.tolist()
 
 
 def test_printing_and_numbers(npu: Any) -> None:
@@ -237,6 +302,21 @@ def test_save_and_load(npu: Any) -> None:
     torch.save(torch.arange(3), file)
     file.seek(0)
     same(torch.load(file, map_location="npu"), torch.arange(3))
+
+
+def test_under_a_default_device(npu: Any) -> None:
+    file = io.BytesIO()
+    torch.save(torch.arange(3.0).npu(), file)
+    file.seek(0)
+    torch.set_default_device("npu")
+    try:
+        back, scaled = torch.load(file), torch.arange(3.0) * 2
+        whole = torch.where(torch.tensor(True), torch.tensor(2), 1.5)
+    finally:
+        torch.set_default_device(None)
+    same(back, torch.arange(3.0))
+    same(scaled, torch.arange(3.0) * 2)
+    same(whole, torch.tensor(2.0))
 
 
 def test_fallback_that_is_forbidden(

@@ -81,6 +81,22 @@ def test_a_kernel_that_fails_is_raised_at_the_wait(
     torch.npu.synchronize()
 
 
+def test_a_kernel_that_fails_is_raised_where_memory_is_short(
+    npu: Any, scaling: Any
+) -> None:
+    """By an allocation that waits for the device before it trims."""
+    torch.npu.empty_cache()
+    x, out = torch.ones(2).npu(), torch.empty(2, device="npu")
+    torch.empty(150 << 20, dtype=torch.uint8, device="npu")
+    scaling.scale(x, -1.0, out=out)
+    with pytest.raises(RuntimeError, match="scale: a is -1"):
+        torch.empty(200 << 20, dtype=torch.uint8, device="npu")
+    big = torch.empty(200 << 20, dtype=torch.uint8, device="npu")
+    assert big.numel() == 200 << 20
+    del big
+    torch.npu.empty_cache()
+
+
 def test_compiled(npu: Any, scaling: Any) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return scaling.scale(x, 2.0) + 1
