@@ -61,7 +61,9 @@ def used(host: str, path: pathlib.Path, threads: int = 0, size: int = 2048
 @pytest.mark.skipif(PROCESSORS < 2, reason="the machine has one processor")
 @pytest.mark.parametrize("host", sorted(CALLS))
 def test_loops_use_threads(host: str, modules: pathlib.Path) -> None:
-    assert 2 <= used(host, modules / "limits.so") <= PROCESSORS
+    # ONNX Runtime's own choice counts cores, not the processors of this process.
+    found = used(host, modules / "limits.so", PROCESSORS)
+    assert 2 <= found <= PROCESSORS
 
 
 @pytest.mark.parametrize("host", sorted(CALLS))

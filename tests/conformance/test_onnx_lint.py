@@ -81,8 +81,23 @@ def test_attributes_that_are_ignored(kinds: Any) -> None:
     assert "has no attribute 'b', which ONNX Runtime ignores" in said
     del node.attribute[:]
     node.attribute.append(helper.make_attribute("a", 2))
-    said, = kinds.lint(model(kinds, [node], {"x": [3]}, ["y"]))
-    assert "attribute 'a' is INT, expected FLOAT; its default" in said
+    proto = model(kinds, [node], {"x": [3]}, ["y"])
+    assert kinds.lint(proto) == []
+    x = np.array([1, 2, 3], "f")
+    y, = kinds.session(proto, quiet()).run(None, {"x": x})
+    assert np.array_equal(y, x + 2 * x)
+
+
+def test_an_attribute_of_another_kind(kinds: Any) -> None:
+    node = kinds.node("affine", ["x", "x"], ["y"])
+    node.attribute.append(helper.make_attribute("a", "2"))
+    proto = model(kinds, [node], {"x": [3]}, ["y"])
+    said, = kinds.lint(proto)
+    assert ("attribute 'a' is STRING, expected FLOAT or INT; ONNX Runtime "
+            "refuses to load the model") in said
+    with pytest.raises(Exception, match="attribute a could not be read as a "
+                                        "float"):
+        kinds.session(proto, quiet())
 
 
 def test_outputs_without_a_name(kinds: Any) -> None:

@@ -12,7 +12,7 @@ from .._base.tables import Description
 
 Module = Any  # opgraft.onnx.Module, whose file imports this one
 KINDS = {"int": {"INT"}, "SymInt": {"INT"}, "bool": {"INT"},
-         "float": {"FLOAT"}, "Scalar": {"INT", "FLOAT"}, "str": {"STRING"},
+         "float": {"INT", "FLOAT"}, "Scalar": {"INT", "FLOAT"}, "str": {"STRING"},
          "ScalarType": {"STRING"}}
 # ONNX's numbers of types.
 ELEMENTS = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7,
@@ -234,8 +234,8 @@ def _attribute_findings(d: Description, node: Any) -> Iterator[str]:
         kinds = (LISTS if param["list"] else KINDS).get(param["type"], set())
         if kind not in kinds:
             yield (f"{_named(node)}: attribute {attribute.name!r} is {kind}, "
-                   f"expected {' or '.join(sorted(kinds))}; its default would "
-                   "stand")
+                   f"expected {' or '.join(sorted(kinds))}; ONNX Runtime "
+                   "refuses to load the model")
     for name, param in params.items():
         if not param["has_default"]:
             yield f"{_named(node)}: attribute {name!r} is missing"
