@@ -60,12 +60,12 @@ static bool device_name_check(const char *name) {
   static const char taken[] =
       " cpu cuda fpga hip hpu ideep ipu lazy maia meta mkldnn mps mtia opencl "
       "opengl ve vulkan xla xpu ";
-  if (!cli_has_word(taken, name) && strchr(name, '_') == NULL &&
+  if (!cli_has_word(taken, name) && strpbrk(name, "_0123456789") == NULL &&
       strlen(name) <= DEVICE_NAME_MAX_LENGTH)
     return true;
   cli_error(
-      "new: the device's name is '%s', expected up to %d small letters and "
-      "digits, and none of torch's own devices",
+      "new: the device's name is '%s', expected up to %d small letters, "
+      "and none of torch's own devices",
       name, DEVICE_NAME_MAX_LENGTH);
   return false;
 }

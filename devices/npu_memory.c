@@ -19,9 +19,11 @@ enum { POISON = 0xa5 };
 
 // --- Faults ------------------------------------------------------------------
 
-// The memory whose faults are told, and who was told of them before.
+// The memory whose faults are told, and who was told of them before. A handler
+// that came after ours may call ours for ever: it is installed once.
 static _Atomic(npu_memory *) watched;
 static struct sigaction before;
+static bool is_installed;
 
 static const npu_block *block_at(const npu_memory *memory, size_t offset) {
   for (const npu_block *b = memory->blocks; b != NULL; b = b->next)
@@ -53,7 +55,8 @@ static void fault_tell(const npu_memory *memory, const char *address) {
 
 static void on_fault(int number, siginfo_t *info, void *context) {
   const npu_memory *memory = atomic_load(&watched);
-  if (memory != NULL && npu_memory_has(memory, info->si_addr))
+  const bool is_sent = info->si_code <= 0;  // by a process: no address
+  if (memory != NULL && !is_sent && npu_memory_has(memory, info->si_addr))
     fault_tell(memory, info->si_addr);
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(number, info, context);
@@ -63,16 +66,19 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     before.sa_handler(number);
     return;
   }
+  if (is_sent && before.sa_handler == SIG_IGN) return;
   // The access is repeated, and ends the process as it would have.
   signal(number, SIG_DFL);
+  if (is_sent) raise(number);
 }
 
 static void faults_watch(npu_memory *memory) {
-  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER};
+  struct sigaction action = {.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
   action.sa_sigaction = on_fault;
   sigemptyset(&action.sa_mask);
   atomic_store(&watched, memory);
-  sigaction(SIGSEGV, &action, &before);
+  if (!is_installed) sigaction(SIGSEGV, &action, &before);
+  is_installed = true;
 }
 
 // A handler that came after ours stays, and still calls it.
@@ -80,8 +86,10 @@ static void faults_forget(void) {
   struct sigaction now;
   sigaction(SIGSEGV, NULL, &now);
   atomic_store(&watched, NULL);
-  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault)
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_fault) {
     sigaction(SIGSEGV, &before, NULL);
+    is_installed = false;
+  }
 }
 
 // --- The region --------------------------------------------------------------

@@ -263,6 +263,8 @@ static PyMethodDef methods[] = {
     {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
     {"device_load", device_load, METH_VARARGS, "A device's driver."},
+    {"device_close", device_close, METH_O, "A driver that is not used."},
+    {"device_is_forked", device_is_forked, METH_NOARGS, "In a fork's child."},
     {"device_info", device_info, METH_O, "What a driver is, and lacks."},
     {"device_empty", device_empty, METH_VARARGS, "A tensor on a device."},
     {"device_copy", device_copy, METH_VARARGS, "Bytes to, from or on it."},

@@ -351,19 +351,6 @@ static og_status found_dims_set(opgraft_frame *frame, opgraft_error *error) {
   return OG_OK;
 }
 
-og_status og_frame_kernel_run(opgraft_frame *frame, opgraft_error *error) {
-  opgraft_error local;
-  frame->error = error != NULL ? error : &local;
-  frame->error->code = OG_OK;
-  const og_status status = og_frame_run_kernel(frame);
-  if (OG_LIKELY(status == OG_OK)) return OG_OK;
-  if (frame->error->code == OG_OK)
-    og_error_set(frame->error, status, frame->op->decl->name, NULL,
-                 "%s: the kernel returned \"%s\" without a reason",
-                 frame->op->decl->name, opgraft_status_text(status));
-  return status;
-}
-
 og_status opgraft_frame_run(opgraft_frame *frame, opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
   if (OG_UNLIKELY(frame->kernel->device != OG_CPU))

@@ -52,6 +52,19 @@ og_status og_frame_run_kernel(opgraft_frame *frame) {
   return status;
 }
 
+og_status og_frame_kernel_run(opgraft_frame *frame, opgraft_error *error) {
+  opgraft_error local;
+  frame->error = error != NULL ? error : &local;
+  frame->error->code = OG_OK;
+  const og_status status = og_frame_run_kernel(frame);
+  if (OG_LIKELY(status == OG_OK)) return OG_OK;
+  if (frame->error->code == OG_OK)
+    og_error_set(frame->error, status, frame->op->decl->name, NULL,
+                 "%s: the kernel returned \"%s\" without a reason",
+                 frame->op->decl->name, opgraft_status_text(status));
+  return status;
+}
+
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel) {
   if (kernel->supports == NULL) return true;
   if (OG_LIKELY(!frame->op->may_set_float_env))

@@ -32,7 +32,7 @@ def test_a_driver_that_works(program):
     assert "is there already" in program.fails(2, "new", "--device", "acme")
 
 
-@pytest.mark.parametrize("name", ["cuda", "my_device", "a" * 32])
+@pytest.mark.parametrize("name", ["cuda", "my_device", "acme2", "a" * 32])
 def test_names_that_no_device_has(program, name):
     assert "the device's name is" in program.fails(2, "new", "--device", name)
     assert not (program.folder / name).exists()

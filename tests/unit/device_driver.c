@@ -19,7 +19,8 @@ BREAK(new_version, d->abi_version = 9)
 BREAK(no_name, d->name = NULL)
 BREAK(empty_name, d->name = "")
 BREAK(odd_name, d->name = "My NPU")
-BREAK(long_name, d->name = "abcdefghijklmnopqrstuvwxyz0123456789")
+BREAK(digit_name, d->name = "acme2")
+BREAK(long_name, d->name = "abcdefghijklmnopqrstuvwxyzabcdef")
 BREAK(cpu_type, d->device_type = OG_CPU)
 BREAK(flags, d->flags = 4)
 BREAK(no_open, d->open = NULL)
@@ -138,6 +139,8 @@ static const struct broken {
     {"no name", break_no_name, OG_INVALID, "name is '', expected up to 31"},
     {"empty name", break_empty_name, OG_INVALID, "name is '', expected"},
     {"odd name", break_odd_name, OG_INVALID, "name is 'My NPU', expected"},
+    {"name with a digit", break_digit_name, OG_INVALID,
+     "name is 'acme2', expected up to 31 small letters"},
     {"long name", break_long_name, OG_INVALID, "expected up to 31 small"},
     {"cpu type", break_cpu_type, OG_INVALID,
      "fake: og_device_driver.device_type is 1, expected"},
@@ -288,6 +291,51 @@ TEST(allocations_that_are_wrong) {
   CHECK_EQ(opgraft_driver_allocate(driver, 2, 8, NULL, &address, &error),
            OG_DEVICE);
   CHECK(strstr(error.text, "there is no device 2, expected 0 to 1"));
+done:
+  opgraft_driver_destroy(driver);
+}
+
+static int rooms;  // allocations that the driver still has room for
+
+static og_status allocate_rooms(void *state, int32_t device, size_t size_bytes,
+                                void **out_address, og_device_error *error) {
+  if (rooms-- > 0)
+    return fake_allocate(state, device, size_bytes, out_address, error);
+  snprintf(error->text, sizeof error->text, "no room");
+  return OG_MEMORY;
+}
+BREAK(rooms, d->memory_allocate = allocate_rooms)
+
+static og_status make_room(void *user, opgraft_error *error) {
+  const og_status status = *(const og_status *)user;
+  rooms = 1;
+  if (status != OG_OK) snprintf(error->text, sizeof error->text, "work failed");
+  return status;
+}
+
+// What others keep is asked for once; why they failed is the error.
+TEST(allocations_that_others_have_room_for) {
+  og_device_driver table;
+  opgraft_error error = {0};
+  og_status gives = OG_OK;
+  void *address = NULL;
+  opgraft_driver *driver = open_broken(break_rooms, &table);
+  REQUIRE(driver != NULL);
+  rooms = 0;
+  CHECK_EQ(opgraft_driver_allocate(driver, 0, 8, NULL, &address, &error),
+           OG_MEMORY);
+  CHECK_STR(error.text, "fake: memory_allocate: no room");
+  opgraft_driver_on_memory(driver, make_room, &gives);
+  rooms = 0;
+  CHECK_EQ(opgraft_driver_allocate(driver, 0, 8, NULL, &address, &error),
+           OG_OK);
+  CHECK_EQ(opgraft_driver_free(driver, 0, address, &error), OG_OK);
+  gives = OG_KERNEL;
+  rooms = 0;
+  CHECK_EQ(opgraft_driver_allocate(driver, 0, 8, NULL, &address, &error),
+           OG_KERNEL);
+  CHECK_STR(error.text, "work failed");
+  CHECK(address == NULL);
 done:
   opgraft_driver_destroy(driver);
 }
@@ -450,6 +498,8 @@ TEST(files_that_are_no_drivers) {
 }
 
 TEST_MAIN("device_driver", CASE(broken_tables), CASE(no_table),
-          CASE(allocations_that_are_wrong), CASE(work_that_fails_or_hangs),
-          CASE(functions_that_are_missing), CASE(a_driver_that_is_right),
-          CASE(properties_of_a_device), CASE(files_that_are_no_drivers))
+          CASE(allocations_that_are_wrong),
+          CASE_NO_FAULTS(allocations_that_others_have_room_for),
+          CASE(work_that_fails_or_hangs), CASE(functions_that_are_missing),
+          CASE(a_driver_that_is_right), CASE(properties_of_a_device),
+          CASE(files_that_are_no_drivers))

@@ -8,6 +8,8 @@
 
 #include <opgraft/driver.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +29,35 @@ typedef struct host_device {
 
 static const char device_capsule[] = "opgraft.device";
 
+// A child of fork has the driver's locks as they were, and none of its threads.
+static atomic_bool is_forked;
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void fork_note(void) { atomic_store(&is_forked, true); }
+
+static void fork_watch(void) { pthread_atfork(NULL, NULL, fork_note); }
+
 static host_device *device_get(PyObject *capsule) {
   return PyCapsule_GetPointer(capsule, device_capsule);
+}
+
+// For what reaches the driver.
+static host_device *device_use(PyObject *capsule) {
+  if (atomic_load(&is_forked)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "the device was loaded before this process was forked; "
+                    "load the device in the process that uses it");
+    return NULL;
+  }
+  return device_get(capsule);
+}
+
+// device_is_forked() -> whether a device was loaded before a fork
+PyObject *device_is_forked(PyObject *self, PyObject *none) {
+  (void)self;
+  (void)none;
+  return PyBool_FromLong(atomic_load(&is_forked));
 }
 
 // --- The driver --------------------------------------------------------------
@@ -77,7 +106,22 @@ PyObject *device_load(PyObject *self, PyObject *arguments) {
     return PyErr_NoMemory();
   }
   opgraft_driver_on_report(device->driver, report_keep, device);
+  pthread_once(&fork_once, fork_watch);
   return PyCapsule_New(device, device_capsule, NULL);
+}
+
+// device_close(device): of one that no tensor, and nobody else, ever used.
+PyObject *device_close(PyObject *self, PyObject *capsule) {
+  (void)self;
+  host_device *device = device_get(capsule);
+  if (device == NULL || PyCapsule_SetName(capsule, "opgraft.closed") != 0)
+    return NULL;
+  opgraft_driver_destroy(device->driver);
+  memory_pool_destroy(device->pool);
+  for (int i = 0; i < device->report_count; ++i) free(device->reports[i]);
+  pthread_mutex_destroy(&device->lock);
+  free(device);
+  Py_RETURN_NONE;
 }
 
 static PyObject *lacks_list(const opgraft_driver *driver) {
@@ -147,8 +191,9 @@ typedef struct owner {
 
 static void owner_end(dl_managed *managed) {
   owner *o = managed->context;
-  memory_pool_give(o->device->pool, managed->tensor.device.id,
-                   managed->tensor.data, o->size_bytes);
+  if (!atomic_load(&is_forked))  // the pool's lock may be held for ever
+    memory_pool_give(o->device->pool, managed->tensor.device.id,
+                     managed->tensor.data, o->size_bytes);
   free(o);
 }
 
@@ -201,7 +246,7 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OiOO!O!", &capsule, &index, &type,
                         &PyTuple_Type, &sizes, &PyTuple_Type, &strides))
     return NULL;
-  host_device *device = device_get(capsule);
+  host_device *device = device_use(capsule);
   if (device == NULL) return NULL;
   const size_t rank = (size_t)PyTuple_Size(sizes);
   if (dtype_from_object(type, &dtype) != 0)
@@ -250,7 +295,7 @@ PyObject *device_copy(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OiiKKKp", &capsule, &index, &kind, &to,
                         &from, &bytes, &is_waiting))
     return NULL;
-  const host_device *device = device_get(capsule);
+  const host_device *device = device_use(capsule);
   if (device == NULL) return NULL;
   opgraft_driver *driver = device->driver;
   void *stream = opgraft_driver_default_stream(driver, index);
@@ -289,7 +334,7 @@ PyObject *device_stats(PyObject *self, PyObject *arguments) {
 // device_trim(device): the driver gets what no tensor has.
 PyObject *device_trim(PyObject *self, PyObject *capsule) {
   (void)self;
-  const host_device *device = device_get(capsule);
+  const host_device *device = device_use(capsule);
   opgraft_error error;
   if (device == NULL) return NULL;
   PyThreadState *thread = PyEval_SaveThread();
@@ -306,7 +351,7 @@ PyObject *device_synchronize(PyObject *self, PyObject *arguments) {
   int index;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
-  const host_device *device = device_get(capsule);
+  const host_device *device = device_use(capsule);
   if (device == NULL) return NULL;
   void *stream = opgraft_driver_default_stream(device->driver, index);
   PyThreadState *thread = PyEval_SaveThread();

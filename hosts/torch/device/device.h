@@ -8,6 +8,8 @@
 
 // By name in opgraft._C; device.c says what each takes.
 PyObject *device_load(PyObject *self, PyObject *arguments);
+PyObject *device_close(PyObject *self, PyObject *capsule);
+PyObject *device_is_forked(PyObject *self, PyObject *none);
 PyObject *device_info(PyObject *self, PyObject *capsule);
 PyObject *device_empty(PyObject *self, PyObject *arguments);
 PyObject *device_copy(PyObject *self, PyObject *arguments);

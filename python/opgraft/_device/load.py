@@ -29,12 +29,21 @@ def load_device(path: str | os.PathLike[str], options: str = "") -> Device:
     with locks.registry:
         known = state.loaded
         if known is None:
-            return _register(Device(where, options))
+            return _open(where, options)
         if (known.path, known.options) == (where, options):
             return known
     raise RuntimeError(
         f"{where}: torch has room for one such device, and {known.name} is "
         f"{known.path} with options {known.options!r}; start another process")
+
+
+def _open(where: str, options: str) -> Device:
+    device = Device(where, options)
+    try:
+        return _register(device)
+    except BaseException:
+        _C.device_close(device.handle)  # else no other driver has its type
+        raise
 
 
 def _register(device: Device) -> Device:
@@ -92,7 +101,7 @@ class Backend:
         pass
 
     def _is_in_bad_fork(self) -> bool:
-        return False
+        return _C.device_is_forked()
 
     def current_device(self) -> int:
         return self._device.index

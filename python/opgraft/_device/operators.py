@@ -60,18 +60,21 @@ def _strided_only(layout: Any, pin_memory: Any) -> None:
         raise RuntimeError("only memory of the CPU can be pinned")
 
 
+def _strides(size: Any, memory_format: Any) -> tuple[int, ...]:
+    if memory_format in (None, torch.contiguous_format,
+                         torch.preserve_format):
+        return memory.row_major(size)
+    return torch.empty(size, device="meta",
+                       memory_format=memory_format).stride()
+
+
 def _empty_memory_format(
     size: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: Any = None, memory_format: Any = None,
 ) -> torch.Tensor:
     _strided_only(layout, pin_memory)
-    if memory_format in (None, torch.contiguous_format,
-                         torch.preserve_format):
-        strides = memory.row_major(size)
-    else:
-        like = torch.empty(size, device="meta", memory_format=memory_format)
-        strides = like.stride()
-    return memory.empty_strided(size, strides, dtype, device)
+    return memory.empty_strided(size, _strides(size, memory_format), dtype,
+                                device)
 
 
 def _empty_strided(
@@ -97,10 +100,28 @@ def _copy_from_and_resize(
     return _copy_from(source, to)
 
 
+_ALONE = 2  # references to a storage: the tensor's, and its Python object's
+
+
+def _alone_only(tensor: torch.Tensor, held: int, needed: int) -> None:
+    """A storage of a device does not grow in place: another one takes its
+    place, of which other tensors would not know."""
+    storage = tensor.untyped_storage()
+    if torch._C._storage_Use_Count(storage._cdata) > _ALONE:
+        raise RuntimeError(
+            f"resize_ needs {needed} elements, and the storage of the tensor "
+            f"(shape {tuple(tensor.shape)}) holds {held} and is shared with "
+            "other tensors, such as views; resize a tensor that has its "
+            "storage to itself")
+
+
 def _resize_(
     tensor: torch.Tensor, size: Any, *, memory_format: Any = None
 ) -> torch.Tensor:
-    strides = memory.row_major(size)
+    if memory_format is torch.preserve_format:
+        raise RuntimeError("resize_: the memory format is preserve_format, "
+                           "expected one that gives strides")
+    strides = _strides(size, memory_format)
     needed = 1 + sum((n - 1) * step for n, step in zip(size, strides,
                                                        strict=True))
     if 0 in size:
@@ -109,6 +130,7 @@ def _resize_(
     offset = tensor.storage_offset()
     if offset + needed <= held:
         return tensor.set_(tensor.untyped_storage(), offset, size, strides)
+    _alone_only(tensor, held, offset + needed)
     made = memory.empty_strided((offset + needed,), (1,), tensor.dtype,
                                 tensor.device)
     count = min(held, offset + needed)
