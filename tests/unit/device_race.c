@@ -132,7 +132,7 @@ typedef struct machine {
 static bool machine_begin(machine *m, const char *options) {
   if (!sim_open(&m->s, options)) return false;
   for (int b = 0; b < DEVICE_BUFFERS; ++b) {
-    char label[16];
+    char label[32];
     snprintf(label, sizeof label, "buffer %d", b);
     m->buffer[b] = sim_floats(&m->s, label);
   }
