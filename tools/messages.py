@@ -30,7 +30,7 @@ import prose
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FORMS = pathlib.Path(__file__).with_name("words.txt")
 # Commits behind this one have their subjects checked.
-FIRST_COMMIT = "f61691e51b22ef5676d8f74305ab3f8a3e5c3e1e"
+FIRST_COMMIT = "216715699810a9efcc7f9a021d076486f5a53ac2"
 SUBJECT_MAX = 72
 PRODUCT = ("src", "include", "hosts", "cli", "ops", "python")
 C_ERROR = {"og_fail", "PyErr_SetString", "PyErr_Format", "og_tell_finding"}
