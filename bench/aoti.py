@@ -10,7 +10,6 @@ Minima of one run, in turns.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -40,13 +39,12 @@ class Chain(torch.nn.Module):
 
 
 def build(folder: Path) -> Path:
-    code = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    assert code
-    (folder / "scale.c").write_text(code[1])
+    source, module = ROOT / "tests/conformance/scale.c", folder / "scale.so"
     program = ROOT / "build/bin/opgraft"
     subprocess.run([str(program) if program.exists() else "opgraft", "build",
-                    str(folder / "scale.c"), "--hosts", "aoti"], check=True)
-    return folder / "scale.so"
+                    str(source), "-o", str(module), "--hosts", "aoti"],
+                   check=True)
+    return module
 
 
 def packages(folder: Path, args: tuple[Any, ...], configs: dict[str, Any],
