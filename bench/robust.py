@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -48,9 +49,10 @@ SOURCE = "\n".join(
 
 @contextmanager
 def running(commands: list[list[str]]) -> Iterator[None]:
+    # Groups of their own: the compiler proper is a child of `cc`.
     children = [subprocess.Popen(c, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL)
-                for c in commands]
+                                 stderr=subprocess.DEVNULL,
+                                 start_new_session=True) for c in commands]
     time.sleep(SETTLE_S)
     try:
         yield
@@ -58,7 +60,7 @@ def running(commands: list[list[str]]) -> Iterator[None]:
             raise RuntimeError("the other load ended before the block did")
     finally:
         for child in children:
-            child.kill()
+            os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         time.sleep(SETTLE_S)
 
