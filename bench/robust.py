@@ -28,6 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(Path(__file__).resolve().parent))
 
+import graphs  # noqa: E402
 import harness  # noqa: E402
 from graph_worker import Worker  # noqa: E402
 
@@ -86,14 +87,11 @@ def block(worker: Worker, seconds: float) -> dict[str, Any]:
 
 def quiet(worker: Worker, seconds: float) -> dict[str, Any]:
     """A block during which no other process held the cores."""
-    cores = os.cpu_count() or 1
-    tick = os.sysconf("SC_CLK_TCK")
     for _ in range(3):
-        busy, begin = harness._busy_ticks(), time.perf_counter()
-        found = block(worker, seconds)
-        wall = time.perf_counter() - begin
-        foreign = (harness._busy_ticks() - busy) / tick - found["cpu_s"]
-        if foreign <= harness.FOREIGN_SHARE * wall * cores:
+        found, is_quiet = graphs.turn(worker, seconds)
+        if "failed" in found:
+            raise RuntimeError(found["failed"])
+        if is_quiet:
             return found
     raise harness.TooNoisy
 

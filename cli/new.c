@@ -95,16 +95,22 @@ static bool template_write(const char *folder, const char *file,
   return is_written;
 }
 
-static int folder_fill(const char *folder, const char *name) {
+static bool folder_fill(const char *folder, const char *name,
+                        const char *source_text, const char *test_text) {
   char *source = cli_format("%s.c", name);
   char *test = cli_format("test_%s.py", name);
   const bool is_written =
-      template_write(folder, source, cli_template_operator, name) &&
-      template_write(folder, test, cli_template_test, name) &&
+      template_write(folder, source, source_text, name) &&
+      template_write(folder, test, test_text, name) &&
       template_write(folder, "CMakeLists.txt", cli_template_cmake, name);
   free(source);
   free(test);
-  if (!is_written) return CLI_FAILED;
+  return is_written;
+}
+
+static int operator_new(const char *folder, const char *name) {
+  if (!folder_fill(folder, name, cli_template_operator, cli_template_test))
+    return CLI_FAILED;
   printf(
       "\nNext:\n"
       "  opgraft check %s/%s.c     proves it right\n"
@@ -114,16 +120,9 @@ static int folder_fill(const char *folder, const char *name) {
   return CLI_OK;
 }
 
-static int device_folder_fill(const char *folder, const char *name) {
-  char *source = cli_format("%s.c", name);
-  char *test = cli_format("test_%s.py", name);
-  const bool is_written =
-      template_write(folder, source, cli_template_driver, name) &&
-      template_write(folder, test, cli_template_driver_test, name) &&
-      template_write(folder, "CMakeLists.txt", cli_template_driver_cmake, name);
-  free(source);
-  free(test);
-  if (!is_written) return CLI_FAILED;
+static int device_new(const char *folder, const char *name) {
+  if (!folder_fill(folder, name, cli_template_driver, cli_template_driver_test))
+    return CLI_FAILED;
   printf(
       "\nNext, in %s:\n"
       "  cmake -B build -DCMAKE_PREFIX_PATH=\"$(opgraft info --prefix)\"\n"
@@ -145,8 +144,7 @@ static int new_run(const cli_args *args) {
   int result = CLI_FAILED;
   // Only mkdir can refuse: another process may write between look and write.
   if (mkdir(folder, 0777) == 0)
-    result = is_device ? device_folder_fill(folder, name)
-                       : folder_fill(folder, name);
+    result = is_device ? device_new(folder, name) : operator_new(folder, name);
   else if (errno == EEXIST)
     cli_error(
         "%s: is there already; choose another name or --dir, or remove "

@@ -131,7 +131,7 @@ const char cli_template_test[] =
     "    subprocess.run([PROGRAM, \"check\", HERE / \"@NAME@.c\"], check=True)\n";
 
 const char cli_template_cmake[] =
-    "# Builds @NAME@.so:\n"
+    "# Builds build/@NAME@.so:\n"
     "#   cmake -B build -DCMAKE_PREFIX_PATH=\"$(opgraft info --prefix)\"\n"
     "#   cmake --build build\n"
     "cmake_minimum_required(VERSION 3.20)\n"

@@ -10,6 +10,5 @@ extern const char cli_template_test[];
 extern const char cli_template_cmake[];
 extern const char cli_template_driver[];
 extern const char cli_template_driver_test[];
-extern const char cli_template_driver_cmake[];
 
 #endif  // OPGRAFT_CLI_TEMPLATES_H

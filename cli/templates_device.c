@@ -176,17 +176,4 @@ const char cli_template_driver_test[] =
     "    del x\n"
     "    assert device.stats()[\"memory\"][\"live\"] == before\n";
 
-const char cli_template_driver_cmake[] =
-    "# Builds build/@NAME@.so:\n"
-    "#   cmake -B build -DCMAKE_PREFIX_PATH=\"$(opgraft info --prefix)\"\n"
-    "#   cmake --build build\n"
-    "cmake_minimum_required(VERSION 3.20)\n"
-    "project(@NAME@ LANGUAGES C)\n"
-    "\n"
-    "if(NOT CMAKE_BUILD_TYPE)\n"
-    "  set(CMAKE_BUILD_TYPE Release)\n"
-    "endif()\n"
-    "find_package(opgraft REQUIRED)\n"
-    "opgraft_add_module(@NAME@ @NAME@.c)\n";
-
 // clang-format on

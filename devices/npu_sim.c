@@ -234,36 +234,34 @@ static og_status work_give(npu_sim *sim, npu_stream *stream, npu_work work,
   return status;
 }
 
+static og_status copy_give(npu_sim *sim, npu_stream *stream, npu_kind kind,
+                           void *to, const void *from, size_t size_bytes,
+                           og_device_error *error) {
+  return work_give(
+      sim, stream,
+      (npu_work){
+          .kind = kind, .to = to, .from = from, .size_bytes = size_bytes},
+      error);
+}
+
 static og_status npu_to_device(void *state, void *stream, void *to,
                                const void *from, size_t size_bytes,
                                og_device_error *error) {
-  return work_give(state, stream,
-                   (npu_work){.kind = NPU_COPY_TO_DEVICE,
-                              .to = to,
-                              .from = from,
-                              .size_bytes = size_bytes},
+  return copy_give(state, stream, NPU_COPY_TO_DEVICE, to, from, size_bytes,
                    error);
 }
 
 static og_status npu_to_host(void *state, void *stream, void *to,
                              const void *from, size_t size_bytes,
                              og_device_error *error) {
-  return work_give(state, stream,
-                   (npu_work){.kind = NPU_COPY_TO_HOST,
-                              .to = to,
-                              .from = from,
-                              .size_bytes = size_bytes},
+  return copy_give(state, stream, NPU_COPY_TO_HOST, to, from, size_bytes,
                    error);
 }
 
 static og_status npu_on_device(void *state, void *stream, void *to,
                                const void *from, size_t size_bytes,
                                og_device_error *error) {
-  return work_give(state, stream,
-                   (npu_work){.kind = NPU_COPY_ON_DEVICE,
-                              .to = to,
-                              .from = from,
-                              .size_bytes = size_bytes},
+  return copy_give(state, stream, NPU_COPY_ON_DEVICE, to, from, size_bytes,
                    error);
 }
 

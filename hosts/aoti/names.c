@@ -20,22 +20,8 @@ API size_t opgraft_names_aoti(char *text, size_t size);
 // The declaration of operator `op`'s function in the words of AOTInductor; its
 // length.
 API size_t opgraft_aoti_declaration(int32_t op, char *text, size_t size);
-// The number of operators, or -1 and why in `text`.
-API int32_t opgraft_aoti_open(char *text, size_t size);
-// The module's name, once opgraft_aoti_open has not failed.
-API const char *opgraft_aoti_name(void);
-// The declaration as JSON, as opgraft_op_describe has it.
-API size_t opgraft_aoti_describe(int32_t op, char *text, size_t size);
 
-int32_t opgraft_aoti_open(char *text, size_t size) {
-  return og_own_open(text, size);
-}
-
-const char *opgraft_aoti_name(void) { return og_own_get()->name; }
-
-size_t opgraft_aoti_describe(int32_t op, char *text, size_t size) {
-  return og_own_describe(op, text, size);
-}
+OG_OWN_EXPORTS(aoti)
 
 // --- What is not offered -----------------------------------------------------
 

@@ -17,26 +17,12 @@
 
 #define API OG_EXPORT
 
-// The number of operators, or -1 and why in `text`.
-API int32_t opgraft_jax_open(char *text, size_t size);
-// The module's name, once opgraft_jax_open has not failed.
-API const char *opgraft_jax_name(void);
-// The declaration as JSON, as opgraft_op_describe has it.
-API size_t opgraft_jax_describe(int32_t op, char *text, size_t size);
 // The words of the results, how many are returned; -1 and why in `text`.
 API int64_t opgraft_jax_infer(int32_t op, const int64_t *words, int64_t count,
                               int64_t *out, int64_t out_size, char *text,
                               size_t size);
 
-int32_t opgraft_jax_open(char *text, size_t size) {
-  return og_own_open(text, size);
-}
-
-const char *opgraft_jax_name(void) { return og_own_get()->name; }
-
-size_t opgraft_jax_describe(int32_t op, char *text, size_t size) {
-  return og_own_describe(op, text, size);
-}
+OG_OWN_EXPORTS(jax)
 
 // --- Words in ----------------------------------------------------------------
 

@@ -18,22 +18,8 @@
 API void *RegisterCustomOps(void *options, const ort_api_base *base);
 // Why operator `op` is not offered; NULL where it is.
 API const char *opgraft_limit_onnxruntime(int32_t op);
-// The number of operators, or -1 and why in `text`.
-API int32_t opgraft_onnxruntime_open(char *text, size_t size);
-// The domain, once opgraft_onnxruntime_open has not failed.
-API const char *opgraft_onnxruntime_name(void);
-// The declaration as JSON, as opgraft_op_describe has it.
-API size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size);
 
-int32_t opgraft_onnxruntime_open(char *text, size_t size) {
-  return og_own_open(text, size);
-}
-
-const char *opgraft_onnxruntime_name(void) { return og_own_get()->name; }
-
-size_t opgraft_onnxruntime_describe(int32_t op, char *text, size_t size) {
-  return og_own_describe(op, text, size);
-}
+OG_OWN_EXPORTS(onnxruntime)
 
 const char *opgraft_limit_onnxruntime(int32_t op) {
   const og_own *module = og_own_get();

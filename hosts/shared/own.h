@@ -44,6 +44,21 @@ int32_t og_own_open(char *text, size_t size);
 // such operator.
 size_t og_own_describe(int32_t op, char *text, size_t size);
 
+// What a host's Python reads of the file: opgraft_HOST_open and _describe, as
+// the two above, and _name, the module's once _open has not failed.
+#define OG_OWN_EXPORTS(host)                                              \
+  OG_EXPORT int32_t opgraft_##host##_open(char *text, size_t size);       \
+  OG_EXPORT const char *opgraft_##host##_name(void);                      \
+  OG_EXPORT size_t opgraft_##host##_describe(int32_t op, char *text,      \
+                                             size_t size);                \
+  int32_t opgraft_##host##_open(char *text, size_t size) {                \
+    return og_own_open(text, size);                                       \
+  }                                                                       \
+  const char *opgraft_##host##_name(void) { return og_own_get()->name; }  \
+  size_t opgraft_##host##_describe(int32_t op, char *text, size_t size) { \
+    return og_own_describe(op, text, size);                               \
+  }
+
 // "f32"; NULL for a type that no declaration can name.
 const char *og_own_dtype_name(og_dtype dtype);
 // 0 where no type has the name.

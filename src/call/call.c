@@ -365,7 +365,7 @@ og_status opgraft_frame_run(opgraft_frame *frame, opgraft_error *error) {
     frame->call.workspace = frame_alloc(frame, frame->call.workspace_bytes);
     if (frame->call.workspace == NULL) return no_memory(frame, error);
   }
-  OG_TRY(og_frame_kernel_run(frame, error));
+  OG_TRY(og_frame_run_explained(frame, error));
   originals_restore(&kept);
   return decl->has_data_dependent_result ? found_dims_set(frame, error) : OG_OK;
 }

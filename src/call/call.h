@@ -11,7 +11,7 @@
 // the environment that the kernel had where it asked for the loop.
 og_status og_frame_run_kernel(opgraft_frame *frame);
 // The same with the kernel's reason as the error, or that it gave none.
-og_status og_frame_kernel_run(opgraft_frame *frame, opgraft_error *error);
+og_status og_frame_run_explained(opgraft_frame *frame, opgraft_error *error);
 // Whether the kernel takes the call; asks its `supports`.
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel);
 

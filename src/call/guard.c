@@ -52,7 +52,7 @@ og_status og_frame_run_kernel(opgraft_frame *frame) {
   return status;
 }
 
-og_status og_frame_kernel_run(opgraft_frame *frame, opgraft_error *error) {
+og_status og_frame_run_explained(opgraft_frame *frame, opgraft_error *error) {
   opgraft_error local;
   frame->error = error != NULL ? error : &local;
   frame->error->code = OG_OK;

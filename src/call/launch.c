@@ -63,7 +63,8 @@ static og_status results_check(const opgraft_frame *frame,
 // A driver without `launch` has the kernel run here, as the CPU's do.
 static og_status kernel_give(opgraft_driver *driver, opgraft_frame *frame,
                              const og_launch *launch, opgraft_error *error) {
-  if (!og_driver_has_launch(driver)) return og_frame_kernel_run(frame, error);
+  if (!og_driver_has_launch(driver))
+    return og_frame_run_explained(frame, error);
   return opgraft_driver_launch(driver, frame->call.stream, launch, error);
 }
 

@@ -354,7 +354,8 @@ def _device_kernel(m: Module, d: Description, form: signatures.Form) -> None:
                 kwargs[name] = kwargs[name].contiguous()
         return raw(*given, **kwargs)
 
-    m._live.library.impl(form.name, _released(m._live, kernel), "PrivateUse1")
+    dispatcher.impl(m._live.library, form.name, _released(m._live, kernel),
+                    "PrivateUse1")
 
 
 def _kernel(m: Module, d: Description, form: signatures.Form) -> None:

@@ -440,11 +440,10 @@ static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
 }
 
 static bool is_in_place(const og_prep *prep) {
-  const og_value *values = prep->plan->graph->values;
   const og_node *node = prep->node;
   for (int32_t i = 0; i < node->in_count; ++i)
     if (node->in[i] >= 0 &&
-        values[node->in[i]].root == values[node->out[0]].root)
+        og_plan_overlaps(prep->plan, node->in[i], node->out[0]))
       return true;
   return false;
 }
