@@ -164,7 +164,7 @@ def main() -> None:
     goals = harness.Goals("robust")
     if words.smoke:
         words.graph, words.peer = ["mlp"], ["opgraft_max"]
-        words.blocks, words.seconds = 1, 0.1
+        words.blocks, words.seconds = 1, 0.5
     print(f"{words.threads} threads, {os.cpu_count()} cores "
           "(quiet: least / median)")
     for graph in words.graph or GRAPHS:

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds libtorch's functions by name, once.
 //
-// Invariant: once is_open is set, `library` does not change.
+// Invariant: once it is opened, `library` does not change.
 
 #include "aoti/library.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
+#include "shared/once.h"
+
 static og_aoti_library library;
-static _Atomic int is_open;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static og_once opened = OG_ONCE_INIT;
 
 static const og_dtype dtypes[AOTI_DTYPES] = {
 #define ENTRY(name, code, bits) {code, bits, 1},
@@ -36,7 +35,7 @@ static int dtypes_find(void *object) {
   return 1;
 }
 
-// With the lock held.
+// Runs alone.
 static int library_open(void) {
   int is_whole = 1;
   void *object = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
@@ -56,13 +55,7 @@ static int library_open(void) {
 }
 
 const og_aoti_library *og_aoti_library_get(void) {
-  if (atomic_load_explicit(&is_open, memory_order_acquire)) return &library;
-  pthread_mutex_lock(&lock);
-  int found = atomic_load_explicit(&is_open, memory_order_relaxed);
-  if (!found) found = library_open();
-  atomic_store_explicit(&is_open, found, memory_order_release);
-  pthread_mutex_unlock(&lock);
-  return found ? &library : NULL;
+  return og_once_find(&opened, library_open) ? &library : NULL;
 }
 
 og_dtype og_aoti_dtype(const og_aoti_library *own, int32_t number) {

@@ -18,6 +18,7 @@ typedef enum tvm_type {
   TVM_INT = 1,
   TVM_BOOL = 2,
   TVM_FLOAT = 3,
+  TVM_POINTER = 4,
   TVM_DTYPE = 5,
   TVM_DEVICE = 6,
   TVM_DL_TENSOR = 7,
@@ -26,6 +27,7 @@ typedef enum tvm_type {
   TVM_SMALL_STR = 11,
   TVM_OBJECTS = 64,  // what is counted starts here
   TVM_STR = 65,
+  TVM_ERROR = 67,
   TVM_SHAPE = 69,
   TVM_TENSOR = 70,
   TVM_ARRAY = 71,

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds TVM-FFI's functions by name, once, and agrees on a version.
 //
-// Invariant: once is_open is set, `library` does not change.
+// Invariant: once it is opened, `library` does not change.
 
 #include "tvm_ffi/library.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "shared/once.h"
+
 static og_tvm_library library;
-static _Atomic int is_open;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static og_once opened = OG_ONCE_INIT;
 
 // 0 where a function is missing.
 static int functions_find(void *object) {
@@ -49,7 +48,7 @@ static int version_check(void) {
   return 0;
 }
 
-// With the lock held.
+// Runs alone.
 static int library_open(void) {
   void *object = dlopen("libtvm_ffi.so", RTLD_NOW | RTLD_NOLOAD);
   // A program may hold the functions under another name.
@@ -70,11 +69,5 @@ static int library_open(void) {
 }
 
 const og_tvm_library *og_tvm_library_get(void) {
-  if (atomic_load_explicit(&is_open, memory_order_acquire)) return &library;
-  pthread_mutex_lock(&lock);
-  int found = atomic_load_explicit(&is_open, memory_order_relaxed);
-  if (!found) found = library_open();
-  atomic_store_explicit(&is_open, found, memory_order_release);
-  pthread_mutex_unlock(&lock);
-  return found ? &library : NULL;
+  return og_once_find(&opened, library_open) ? &library : NULL;
 }

@@ -1,39 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adopted TVM-FFI functions: called by their C ABI, with DLTensors.
 //
-// Source: tvm/ffi/c_api.h of apache-tvm-ffi, declared by hand: of its structs
-// only what kept its layout in every 0.1 release is used, and its functions
-// are found in the process, whose library the caller's function brought along.
+// Its structs are those of tvm_ffi/abi.h; its functions are found in the
+// process, whose library the caller's function brought along.
 
 #include <dlfcn.h>
 #include <string.h>
 
 #include "torch/adopt/adopt_map.h"
 #include "torch/adopt/adopt_share.h"
-
-typedef struct tvm_any {
-  int32_t type_index;
-  uint32_t small_length;  // 0 for objects
-  union {
-    int64_t i;
-    double f;
-    void *p;
-  };
-} tvm_any;
-
-enum {
-  TVM_NONE = 0,
-  TVM_INT = 1,
-  TVM_BOOL = 2,
-  TVM_FLOAT = 3,
-  TVM_POINTER = 4,
-  TVM_DL_TENSOR = 7,
-  TVM_RAW_STR = 8,
-  TVM_OBJECTS = 64,  // what is counted starts here
-  TVM_ERROR = 67,
-  TVM_TENSOR = 70,
-  TVM_HEADER_BYTES = 24,  // of an object; a tensor's DLTensor follows
-};
+#include "tvm_ffi/abi.h"
 
 typedef int (*safe_call)(void *handle, const tvm_any *arguments, int32_t count,
                          tvm_any *result);
@@ -88,7 +64,7 @@ static bool is_owned(const map_arg *arg) { return arg->type == MAP_TYPE_void; }
 static og_status owned_make(const map_arg *arg, const og_call *call,
                             tvm_any *out) {
   const og_tensor *tensor = map_tensor(arg->steps, call);
-  *out = (tvm_any){.type_index = TVM_NONE};
+  *out = (tvm_any){.type = TVM_NONE};
   if (tensor == NULL) return OG_OK;
   dl_managed *managed = adopt_borrow(tensor);
   if (managed == NULL)
@@ -98,7 +74,7 @@ static og_status owned_make(const map_arg *arg, const og_call *call,
     managed->deleter(managed);
     return og_fail(call, OG_KERNEL, "TVM-FFI does not take the tensor");
   }
-  *out = (tvm_any){.type_index = TVM_TENSOR, .p = object};
+  *out = (tvm_any){.type = TVM_TENSOR, .p = object};
   return OG_OK;
 }
 
@@ -109,23 +85,23 @@ static og_status argument_make(const map_arg *arg, const og_call *call,
   const og_status status = map_eval(arg, call, 0, &value);
   if (UNLIKELY(status != OG_OK)) return status;
   const map_code code = arg->steps[0].code;
-  *out = (tvm_any){.type_index = TVM_INT};
+  *out = (tvm_any){.type = TVM_INT};
   if (value.kind == MAP_IS_REAL) {
-    out->type_index = TVM_FLOAT;
+    out->type = TVM_FLOAT;
     out->f = value.word.f64;
   } else if (value.kind == MAP_IS_POINTER) {
     out->p = code == MAP_dl ? (void *)(uintptr_t)map_fold(value.word.p, slot)
                             : value.word.p;
-    out->type_index = out->p == NULL     ? TVM_NONE
-                      : code == MAP_dl   ? TVM_DL_TENSOR
-                      : code == MAP_attr ? TVM_RAW_STR
-                                         : TVM_POINTER;
+    out->type = out->p == NULL     ? TVM_NONE
+                : code == MAP_dl   ? TVM_DL_TENSOR
+                : code == MAP_attr ? TVM_RAW_STR
+                                   : TVM_POINTER;
   } else {
     out->i = value.word.i;
     if (code == MAP_attr && arg->step_count == 1) {
       const int32_t kind = call->attr[arg->steps[0].index].kind;
-      if (kind == OG_ATTR_BOOL) out->type_index = TVM_BOOL;
-      if (kind == OG_ATTR_NONE) *out = (tvm_any){.type_index = TVM_NONE};
+      if (kind == OG_ATTR_BOOL) out->type = TVM_BOOL;
+      if (kind == OG_ATTR_NONE) *out = (tvm_any){.type = TVM_NONE};
     }
   }
   return OG_OK;
@@ -145,7 +121,7 @@ static const char *error_text(char *text, size_t text_bytes) {
   } parts[2];
   int32_t type;
   memcpy(&type, error + sizeof(uint64_t), sizeof type);
-  memcpy(parts, error + TVM_HEADER_BYTES, sizeof parts);
+  memcpy(parts, error + sizeof(tvm_object), sizeof parts);
   if (type == TVM_ERROR && parts[0].size < 64 && parts[1].data != NULL) {
     const int most = parts[1].size < 400 ? (int)parts[1].size : 400;
     PyOS_snprintf(text, text_bytes, "the TVM-FFI function raised %.*s: %.*s",
@@ -195,15 +171,15 @@ static og_status result_take(const adopted_tvm *self, const og_call *call,
   if (self->result_out >= 0) {
     const og_tensor *to = call->out[self->result_out];
     const char *object = result->p;
-    if (result->type_index == TVM_TENSOR)
+    if (result->type == TVM_TENSOR)
       status = result_copy(
           call, to,
-          (const og_tensor *)(const void *)(object + TVM_HEADER_BYTES));
-    else if (result->type_index == TVM_DL_TENSOR)
+          (const og_tensor *)(const void *)(object + sizeof(tvm_object)));
+    else if (result->type == TVM_DL_TENSOR)
       status = result_copy(call, to, result->p);
-    else if (result->type_index == TVM_INT)
+    else if (result->type == TVM_INT)
       status = number_store(call, to, MAP_TYPE_i64, (map_word){.i = result->i});
-    else if (result->type_index == TVM_FLOAT)
+    else if (result->type == TVM_FLOAT)
       status =
           number_store(call, to, MAP_TYPE_f64, (map_word){.f64 = result->f});
     else
@@ -211,7 +187,7 @@ static og_status result_take(const adopted_tvm *self, const og_call *call,
                        "it returned no tensor; name the result in call where "
                        "the function writes it: call=\"x, out\"");
   }
-  if (result->type_index >= TVM_OBJECTS) tvm.release(result->p);
+  if (result->type >= TVM_OBJECTS) tvm.release(result->p);
   return status;
 }
 
@@ -225,7 +201,7 @@ static int function_call(const adopted_tvm *self, const tvm_any *arguments,
 static void arguments_release(const adopted_tvm *self, const tvm_any *arguments,
                               int32_t count) {
   for (int32_t i = 0; i < count; ++i)
-    if (is_owned(&self->args[i]) && arguments[i].type_index == TVM_TENSOR)
+    if (is_owned(&self->args[i]) && arguments[i].type == TVM_TENSOR)
       tvm.release(arguments[i].p);
 }
 
@@ -233,7 +209,7 @@ static og_status tvm_run(const og_call *call) {
   const adopted_tvm *self = call->derived;
   tvm_any arguments[MAP_ARG_MAX];
   og_tensor folded[MAP_ARG_MAX];
-  tvm_any result = {.type_index = TVM_NONE};
+  tvm_any result = {.type = TVM_NONE};
   og_status status = OG_OK;
   int32_t made = 0;
   for (; made < self->arg_count; ++made) {
@@ -245,7 +221,7 @@ static og_status tvm_run(const og_call *call) {
   if (LIKELY(status == OG_OK)) {
     if (UNLIKELY(function_call(self, arguments, &result) != 0))
       status = og_fail(call, OG_KERNEL, error_text(text, sizeof text));
-    else if (result.type_index != TVM_NONE || self->result_out >= 0)
+    else if (result.type != TVM_NONE || self->result_out >= 0)
       status = result_take(self, call, &result);
   }
   arguments_release(self, arguments, made);
@@ -272,7 +248,7 @@ static og_status ready_prepare(const opgraft_prepare_call *prepare) {
     tvm_any *value = &ready->arguments[i];
     status = argument_make(arg, call, NULL, value);
     if (status != OG_OK || !map_is_followed(arg, call)) continue;
-    value->type_index = TVM_POINTER;
+    value->type = TVM_POINTER;
     status = prepare->follow(prepare, &value->p, map_tensor(arg->steps, call));
   }
   return status;
@@ -281,12 +257,12 @@ static og_status ready_prepare(const opgraft_prepare_call *prepare) {
 static og_status ready_run(void *state, opgraft_error *error) {
   const ready_tvm *ready = state;
   const adopted_tvm *self = ready->self;
-  tvm_any result = {.type_index = TVM_NONE};
+  tvm_any result = {.type = TVM_NONE};
   char text[512];
   if (UNLIKELY(function_call(self, ready->arguments, &result) != 0))
     return adopt_fail(&self->base, error, OG_KERNEL,
                       error_text(text, sizeof text));
-  if (result.type_index >= TVM_OBJECTS) tvm.release(result.p);
+  if (result.type >= TVM_OBJECTS) tvm.release(result.p);
   return OG_OK;
 }
 

@@ -58,4 +58,12 @@ static inline bool og_is_int_type(og_type type) {
   return type == OG_TYPE_INT || type == OG_TYPE_SYM_INT || type == OG_TYPE_BOOL;
 }
 
+// The field suits no operator of this kind: an error at the whole text.
+static inline og_status og_refuse_operator(const og_parser *p,
+                                           const char *found,
+                                           const char *wanted) {
+  return og_read_error(&p->reader, 0, p->reader.length, "%s; expected %s",
+                       found, wanted);
+}
+
 #endif  // OG_DECL_PARSE_PARSER_H

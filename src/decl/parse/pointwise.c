@@ -29,28 +29,22 @@ static og_status argument_find(void *state, const og_reader *reader,
 
 // --- What it stands for ------------------------------------------------------
 
-static og_status refuse_operator(const og_parser *p, const char *found,
-                                 const char *wanted) {
-  return og_read_error(&p->reader, 0, p->reader.length, "%s; expected %s",
-                       found, wanted);
-}
-
 // One result, from tensors that are always there.
 static og_status check_operator(const og_parser *p) {
   const og_decl *decl = p->decl;
   if (decl->fresh_count != 1 || decl->result_count != 1 ||
       decl->mutated_count > 0 || decl->results[0].is_list)
-    return refuse_operator(p, "the schema has other results than one tensor",
-                           "-> Tensor, and no mutated argument");
+    return og_refuse_operator(p, "the schema has other results than one tensor",
+                              "-> Tensor, and no mutated argument");
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_param *param = og_tensor_param(decl, t);
     if (param->is_list || param->is_optional)
-      return refuse_operator(p, "a tensor argument is a list or optional",
-                             "plain tensors");
+      return og_refuse_operator(p, "a tensor argument is a list or optional",
+                                "plain tensors");
   }
   if (decl->tensor_count == 0 || decl->tensor_count > 8)
-    return refuse_operator(p, "the schema has no tensors, or more than 8",
-                           "1 to 8");
+    return og_refuse_operator(p, "the schema has no tensors, or more than 8",
+                              "1 to 8");
   return OG_OK;
 }
 

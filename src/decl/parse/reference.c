@@ -195,20 +195,15 @@ static og_status expression_read(reading *r, int32_t *out_node) {
 
 // --- Results -----------------------------------------------------------------
 
-static og_status refuse_operator(const og_parser *p, const char *found,
-                                 const char *wanted) {
-  return og_read_error(&p->reader, 0, p->reader.length, "%s; expected %s",
-                       found, wanted);
-}
-
 static og_status check_operator(const og_parser *p) {
   const og_decl *decl = p->decl;
   if (decl->is_pointwise_derived)
-    return refuse_operator(p, "the kernel is the pointwise expression itself",
-                           "a kernel to compare with");
+    return og_refuse_operator(p,
+                              "the kernel is the pointwise expression itself",
+                              "a kernel to compare with");
   if (decl->mutated_count > 0 || decl->has_lists || decl->fresh_count == 0)
-    return refuse_operator(p, "the operator has mutated arguments or lists",
-                           "plain tensors and fresh results");
+    return og_refuse_operator(p, "the operator has mutated arguments or lists",
+                              "plain tensors and fresh results");
   return OG_OK;
 }
 
