@@ -31,6 +31,7 @@ from opgraft import ops  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 TOKENS = (1, 16, 256)
+MOE_TOKENS = (1, 16, 64, 256)
 
 
 def rope_eager(q: Any, k: Any, cos: Any, sin: Any) -> Any:
@@ -222,7 +223,7 @@ def moe(options: argparse.Namespace, goals: harness.Goals) -> None:
         w2 = (torch.randn(experts, width, inner) / 45).to(dtype)
         p13, p2 = ops.fused_moe_prepack(w13), ops.fused_moe_prepack(w2)
         fma = machine_limit.flops(dtype)
-        for tokens in (1, 16, 64, 256):
+        for tokens in MOE_TOKENS:
             label = f"fused_moe {kind} M={tokens}"
             x = torch.randn(tokens, width).to(dtype)
             weights, ids = ops.topk_softmax(
@@ -260,8 +261,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.smoke:
-        global TOKENS
-        TOKENS = (1, 16)
+        global TOKENS, MOE_TOKENS
+        TOKENS, MOE_TOKENS = (16,), (16,)
     goals = harness.Goals(
         "ops" if options.threads == 2 else f"ops_{options.threads}t")
     with tempfile.TemporaryDirectory() as name, torch.no_grad():

@@ -23,7 +23,7 @@ import time
 import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 import results
 
@@ -46,6 +46,12 @@ SANITIZED = {
                            "test_behaviours", "test_caches", "test_data_sizes",
                            "test_first", "test_freeze", "test_random"],
 }
+# What takes longest begins first, so that the cores end together; a folder with
+# more files than FILES_MAX is shared between processes.
+LONGEST_FIRST = ("unit check_findings", "unit exec_epilogue",
+                 "tests/python/graph", "tests/python/doctor", "tests/cli",
+                 "tests/python", "bench/ops.py", "bench/graphs.py")
+FILES_MAX = 16
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
 # What each fuzzer reads with, beside src/base.
@@ -71,6 +77,12 @@ FUZZ_MEASURES = {
 # The part of its inputs that a fuzzer must at least accept, where most of what
 # it is for lies behind that.
 FUZZ_ACCEPTED_LEAST = {"graph_run": 0.2}
+
+
+def longest_first(names: Iterable[str]) -> list[str]:
+    """In the order in which they are begun."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 class Tally:
@@ -134,8 +146,8 @@ def start_all(programs: dict[str, list[str]], timeout: float
     """Runs them side by side, one for each core; name, status and output of
     each, in order."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        running = {name: pool.submit(start, words, timeout, name)
-                   for name, words in programs.items()}
+        running = {name: pool.submit(start, programs[name], timeout, name)
+                   for name in longest_first(programs)}
         for name, program in running.items():
             yield name, *program.result()
 
@@ -320,15 +332,20 @@ class Stages:
             self.tally.add_status(name, status)
 
     def pytest(self, name: str, extra: list[str]) -> None:
-        """Each folder in a process of its own: helpers of one do not meet
+        """Each folder in processes of its own: helpers of one do not meet
         those of another, and one that hangs is not the end of all. Hosts have
         a stage of their own."""
-        folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")
-                   } - {ROOT / "tests/conformance"}
-        self.pytest_batches(
-            {f"{name} {folder.relative_to(ROOT)}":
-             sorted(folder.glob("test_*.py")) for folder in sorted(folders)},
-            extra)
+        folders = {str(path.parent.relative_to(ROOT))
+                   for path in (ROOT / "tests").rglob("test_*.py")
+                   } - {"tests/conformance"}
+        batches = {}
+        for folder in longest_first(folders):
+            files = sorted((ROOT / folder).glob("test_*.py"))
+            parts = -(-len(files) // FILES_MAX)
+            for part in range(parts):
+                title = f"{name} {folder}" + f", part {part + 1}" * (parts > 1)
+                batches[title] = files[part::parts]
+        self.pytest_batches(batches, extra)
 
     def pytest_batches(self, batches: dict[str, list[pathlib.Path]],
                        extra: list[str], env: dict[str, str] | None = None

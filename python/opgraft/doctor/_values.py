@@ -13,17 +13,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import _told
-from ._source import (
-    Texts,
-    after_imports,
-    before_top,
-    replaced,
-    segment,
-    statement_at,
-    text_of,
-    tree_of,
-)
+from . import _source, _told
 
 FEWEST = 2  # calls that must have gone the same way
 _TAKEN = """\
@@ -46,18 +36,18 @@ def seen(file: str, key: str, value: Any) -> Any:
     return value
 
 
-def observed(places: Iterable[tuple[str, int]], texts: Texts
+def observed(places: Iterable[tuple[str, int]], texts: _source.Texts
              ) -> dict[str, str]:
     """`texts` in which the choices at some lines tell what they are."""
     out: dict[str, str] = {}
     for file, line in sorted(set(places), reverse=True):  # from the last line
-        text = text_of(file, {**texts, **out})
-        tree = tree_of(text) if text is not None else None
+        text = _source.text_of(file, {**texts, **out})
+        tree = _source.tree_of(text) if text is not None else None
         for key, _, value in _choices(tree, line) if tree else ():
             told = (f"{_told.source_of(seen)}({file!r}, {key!r}, "
-                    f"{segment(text or '', value)})")
-            new = replaced(text or "", value, told)
-            if tree_of(new) is not None:
+                    f"{_source.segment(text or '', value)})")
+            new = _source.replaced(text or "", value, told)
+            if _source.tree_of(new) is not None:
                 out[file] = new
     return out
 
@@ -66,7 +56,7 @@ def _choices(tree: ast.Module, line: int
              ) -> Iterator[tuple[str, ast.expr, ast.expr]]:
     """What is asked at a line: its key, the expression, and the tensor in
     it."""
-    statement = statement_at(tree, line)
+    statement = _source.statement_at(tree, line)
     head = getattr(statement, "test", statement)
     if statement is None or hasattr(head, "body"):
         return
@@ -95,8 +85,8 @@ def proposed(line: int, text: str, tree: ast.Module,
     for key, whole, value in _choices(tree, line):
         values = known.get(key, [])
         if len(values) >= FEWEST and len(set(values)) == 1:
-            new = replaced(text, whole, f"_taken_as({values[0]}, "
-                           f"{segment(text, value)})")
+            new = _source.replaced(text, whole, f"_taken_as({values[0]}, "
+                           f"{_source.segment(text, value)})")
             yield (f"take {key} as {values[0]}, as in every call; the graph "
                    "raises where it is not", _with_helper(new, tree, line))
 
@@ -104,5 +94,6 @@ def proposed(line: int, text: str, tree: ast.Module,
 def _with_helper(text: str, tree: ast.Module, line: int) -> str:
     """`text` with the helper before the definition that holds a line."""
     if _TAKEN not in text:
-        text = before_top(text, tree, line, [*_TAKEN.splitlines(), "", ""])
-    return after_imports(text, ["import torch"]) or text
+        text = _source.before_top(text, tree, line,
+                                  [*_TAKEN.splitlines(), "", ""])
+    return _source.after_imports(text, ["import torch"]) or text
