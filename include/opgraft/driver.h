@@ -94,6 +94,16 @@ OPGRAFT_API og_status opgraft_driver_copy(opgraft_driver *driver, void *stream,
 // driver. NULL for a device that is not there.
 OPGRAFT_API void *opgraft_driver_default_stream(const opgraft_driver *driver,
                                                 int32_t device);
+// `choose` names the stream of work that names none; it is called on the thread
+// that gives the work. Where it returns NULL, and where `choose` is NULL, that
+// is the default stream. Given once, and `user` lives as long as the driver.
+OPGRAFT_API void opgraft_driver_on_stream(opgraft_driver *driver,
+                                          void *(*choose)(void *user,
+                                                          int32_t device),
+                                          void *user);
+// The stream that work of this thread uses if it names none.
+OPGRAFT_API void *opgraft_driver_current_stream(opgraft_driver *driver,
+                                                int32_t device);
 OPGRAFT_API og_status opgraft_driver_stream_create(opgraft_driver *driver,
                                                    int32_t device,
                                                    void **out_stream,

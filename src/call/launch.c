@@ -114,7 +114,7 @@ og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
   OG_TRY(results_check(frame, error));
   const int32_t id = device_id(frame);
   if (frame->call.stream == NULL)
-    frame->call.stream = opgraft_driver_default_stream(driver, id);
+    frame->call.stream = opgraft_driver_current_stream(driver, id);
   const og_launch launch = {
       .struct_size = sizeof launch,
       .device = id,

@@ -43,6 +43,8 @@ struct opgraft_driver {
   void *report_user;
   og_status (*give_back)(void *user, opgraft_error *error);
   void *give_back_user;
+  void *choose_user;  // written before `choose`
+  void *(*_Atomic choose)(void *user, int32_t device);
   atomic_llong report_count;
 };
 
@@ -249,6 +251,20 @@ void *opgraft_driver_default_stream(const opgraft_driver *driver,
                                     int32_t device) {
   return device >= 0 && device < driver->device_count ? driver->streams[device]
                                                       : NULL;
+}
+
+void opgraft_driver_on_stream(opgraft_driver *driver,
+                              void *(*choose)(void *user, int32_t device),
+                              void *user) {
+  driver->choose_user = user;
+  atomic_store(&driver->choose, choose);
+}
+
+void *opgraft_driver_current_stream(opgraft_driver *driver, int32_t device) {
+  void *(*const choose)(void *, int32_t) = atomic_load(&driver->choose);
+  void *stream = choose != NULL ? choose(driver->choose_user, device) : NULL;
+  return stream != NULL ? stream
+                        : opgraft_driver_default_stream(driver, device);
 }
 
 static og_status stream_make(opgraft_driver *driver, int32_t device,

@@ -313,6 +313,27 @@ static og_status make_room(void *user, opgraft_error *error) {
   return status;
 }
 
+static void *stream_of_thread(void *user, int32_t device) {
+  return device == 1 ? *(void **)user : NULL;
+}
+
+TEST(the_current_stream_is_the_default_one_until_it_is_chosen) {
+  og_device_driver table;
+  int chosen;
+  void *stream = &chosen;
+  opgraft_driver *driver = open_broken(break_rooms, &table);
+  REQUIRE(driver != NULL);
+  CHECK(opgraft_driver_current_stream(driver, 0) ==
+        opgraft_driver_default_stream(driver, 0));
+  opgraft_driver_on_stream(driver, stream_of_thread, &stream);
+  CHECK(opgraft_driver_current_stream(driver, 1) == &chosen);
+  CHECK(opgraft_driver_current_stream(driver, 0) ==
+        opgraft_driver_default_stream(driver, 0));
+  CHECK(opgraft_driver_current_stream(driver, 99) == NULL);
+done:
+  opgraft_driver_destroy(driver);
+}
+
 // What others keep is asked for once; why they failed is the error.
 TEST(allocations_that_others_have_room_for) {
   og_device_driver table;
@@ -499,6 +520,7 @@ TEST(files_that_are_no_drivers) {
 
 TEST_MAIN("device_driver", CASE(broken_tables), CASE(no_table),
           CASE(allocations_that_are_wrong),
+          CASE(the_current_stream_is_the_default_one_until_it_is_chosen),
           CASE_NO_FAULTS(allocations_that_others_have_room_for),
           CASE(work_that_fails_or_hangs), CASE(functions_that_are_missing),
           CASE(a_driver_that_is_right), CASE(properties_of_a_device),

@@ -15,17 +15,7 @@
 
 #include "torch/base/module.h"
 #include "torch/base/types.h"
-#include "torch/device/memory.h"
-
-enum { REPORTS_MAX = 64 };
-
-typedef struct host_device {
-  opgraft_driver *driver;
-  memory_pool *pool;
-  pthread_mutex_t lock;  // of the reports
-  char *reports[REPORTS_MAX];
-  int report_count;
-} host_device;
+#include "torch/device/state.h"
 
 static const char device_capsule[] = "opgraft.device";
 
@@ -42,8 +32,9 @@ static host_device *device_get(PyObject *capsule) {
   return PyCapsule_GetPointer(capsule, device_capsule);
 }
 
-// For what reaches the driver.
-static host_device *device_use(PyObject *capsule) {
+bool host_device_is_forked(void) { return atomic_load(&is_forked); }
+
+host_device *host_device_use(PyObject *capsule) {
   if (atomic_load(&is_forked)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "the device was loaded before this process was forked; "
@@ -185,15 +176,14 @@ PyObject *device_reports(PyObject *self, PyObject *capsule) {
 typedef struct owner {
   dl_managed managed;
   host_device *device;
-  size_t size_bytes;
+  memory_block *block;
   int64_t dims[];  // sizes, then strides
 } owner;
 
 static void owner_end(dl_managed *managed) {
   owner *o = managed->context;
   if (!atomic_load(&is_forked))  // the pool's lock may be held for ever
-    memory_pool_give(o->device->pool, managed->tensor.device.id,
-                     managed->tensor.data, o->size_bytes);
+    memory_pool_give(o->device->pool, o->block);
   free(o);
 }
 
@@ -246,7 +236,7 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OiOO!O!", &capsule, &index, &type,
                         &PyTuple_Type, &sizes, &PyTuple_Type, &strides))
     return NULL;
-  host_device *device = device_use(capsule);
+  host_device *device = host_device_use(capsule);
   if (device == NULL) return NULL;
   const size_t rank = (size_t)PyTuple_Size(sizes);
   if (dtype_from_object(type, &dtype) != 0)
@@ -274,9 +264,10 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
     PyErr_SetString(PyExc_ValueError, "a tensor has more than 2**63 bytes");
   og_status status = OG_INVALID;
   if (!is_large) {
-    o->size_bytes = (size_t)bytes;
-    status = memory_pool_take(device->pool, index, o->size_bytes,
-                              &o->managed.tensor.data, &error);
+    void *stream = opgraft_driver_current_stream(device->driver, index);
+    status = memory_pool_take(device->pool, index, stream, (size_t)bytes,
+                              &o->block, &error);
+    o->managed.tensor.data = memory_block_address(o->block);
     if (status != OG_OK) error_raise(&error);
   }
   if (status == OG_OK) return owner_wrap(o);
@@ -284,7 +275,7 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
   return NULL;
 }
 
-// device_copy(device, index, kind, to, from, bytes, wait): on the default
+// device_copy(device, index, kind, to, from, bytes, wait): on the current
 // stream; `wait`: returns when it is done.
 PyObject *device_copy(PyObject *self, PyObject *arguments) {
   (void)self;
@@ -295,10 +286,10 @@ PyObject *device_copy(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OiiKKKp", &capsule, &index, &kind, &to,
                         &from, &bytes, &is_waiting))
     return NULL;
-  const host_device *device = device_use(capsule);
+  const host_device *device = host_device_use(capsule);
   if (device == NULL) return NULL;
   opgraft_driver *driver = device->driver;
-  void *stream = opgraft_driver_default_stream(driver, index);
+  void *stream = opgraft_driver_current_stream(driver, index);
   void *target = (void *)(uintptr_t)to;
   const void *source = (const void *)(uintptr_t)from;
   PyThreadState *thread = PyEval_SaveThread();
@@ -334,29 +325,11 @@ PyObject *device_stats(PyObject *self, PyObject *arguments) {
 // device_trim(device): the driver gets what no tensor has.
 PyObject *device_trim(PyObject *self, PyObject *capsule) {
   (void)self;
-  const host_device *device = device_use(capsule);
+  const host_device *device = host_device_use(capsule);
   opgraft_error error;
   if (device == NULL) return NULL;
   PyThreadState *thread = PyEval_SaveThread();
   const og_status status = memory_pool_trim(device->pool, &error);
-  PyEval_RestoreThread(thread);
-  if (status != OG_OK) return error_raise(&error);
-  Py_RETURN_NONE;
-}
-
-// device_synchronize(device, index): the default stream's work is done.
-PyObject *device_synchronize(PyObject *self, PyObject *arguments) {
-  (void)self;
-  PyObject *capsule;
-  int index;
-  opgraft_error error;
-  if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
-  const host_device *device = device_use(capsule);
-  if (device == NULL) return NULL;
-  void *stream = opgraft_driver_default_stream(device->driver, index);
-  PyThreadState *thread = PyEval_SaveThread();
-  const og_status status =
-      opgraft_driver_stream_synchronize(device->driver, stream, -1, &error);
   PyEval_RestoreThread(thread);
   if (status != OG_OK) return error_raise(&error);
   Py_RETURN_NONE;

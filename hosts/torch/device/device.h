@@ -16,6 +16,16 @@ PyObject *device_copy(PyObject *self, PyObject *arguments);
 PyObject *device_stats(PyObject *self, PyObject *arguments);
 PyObject *device_reports(PyObject *self, PyObject *capsule);
 PyObject *device_trim(PyObject *self, PyObject *capsule);
-PyObject *device_synchronize(PyObject *self, PyObject *arguments);
+
+// streams.c says what each takes.
+PyObject *device_stream(PyObject *self, PyObject *arguments);
+PyObject *device_streams(PyObject *self, PyObject *arguments);
+PyObject *device_stream_wait(PyObject *self, PyObject *arguments);
+PyObject *device_stream_record(PyObject *self, PyObject *arguments);
+PyObject *device_event(PyObject *self, PyObject *arguments);
+PyObject *device_event_record(PyObject *self, PyObject *arguments);
+PyObject *device_event_wait(PyObject *self, PyObject *arguments);
+PyObject *device_event_synchronize(PyObject *self, PyObject *arguments);
+PyObject *device_event_elapsed(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_DEVICE_H

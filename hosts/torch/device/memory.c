@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of a device, kept when a tensor releases it.
 //
-// Invariants: a kept block was last used on its device's default stream, and so
-// is whoever takes it; only a trim returns blocks to the driver. Each live
-// block has a spare record, so that its release needs no memory.
+// Invariants: what was given to a kept block's stream is all that still uses
+// it, and whoever takes it uses that stream; only a trim returns blocks to the
+// driver. A block is in the list of live ones or in one of kept ones, under
+// the lock; a trim has its blocks to itself.
 
 #include "torch/device/memory.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GRAIN_BYTES = 512 };
+enum { GRAIN_BYTES = 512, LISTS = 64, USERS_MAX = 8 };
 
-typedef struct kept_block {
-  struct kept_block *next;
+struct memory_block {
+  memory_block *next, *before;  // in its list; before: of a live one alone
   void *address;
   size_t size_bytes;  // rounded
+  void *stream;
   int32_t device;
-} kept_block;
+  int32_t user_count;
+  void *users[USERS_MAX];  // other streams that use it
+};
 
 struct memory_pool {
   opgraft_driver *driver;
   pthread_mutex_t lock;
-  kept_block *kept;
-  kept_block *spare;  // records without a block
+  pthread_mutex_t trim_lock;  // taken first: streams stay while a trim waits
+  memory_block *kept[LISTS];  // by size
+  memory_block *live;
   memory_stats stats;
 };
 
@@ -32,115 +38,204 @@ static size_t rounded(size_t size_bytes) {
   return (size_bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
 }
 
-// With the lock. The block's record becomes the spare one.
-static void *kept_take(memory_pool *pool, int32_t device, size_t size_bytes) {
-  for (kept_block **link = &pool->kept; *link != NULL; link = &(*link)->next) {
-    kept_block *block = *link;
-    if (block->size_bytes != size_bytes || block->device != device) continue;
+static memory_block **kept_list(memory_pool *pool, size_t size_bytes) {
+  return &pool->kept[size_bytes / GRAIN_BYTES % LISTS];
+}
+
+// With the lock.
+static memory_block *kept_take(memory_pool *pool, int32_t device,
+                               const void *stream, size_t size_bytes) {
+  memory_block **link = kept_list(pool, size_bytes);
+  for (; *link != NULL; link = &(*link)->next) {
+    memory_block *block = *link;
+    if (block->size_bytes != size_bytes || block->device != device ||
+        block->stream != stream)
+      continue;
     *link = block->next;
-    block->next = pool->spare;
-    pool->spare = block;
     pool->stats.kept_bytes -= (int64_t)size_bytes;
-    return block->address;
+    return block;
   }
   return NULL;
 }
 
-static void live_add(memory_pool *pool, size_t size_bytes) {
+// With the lock.
+static void live_add(memory_pool *pool, memory_block *block) {
   memory_stats *stats = &pool->stats;
+  block->before = NULL;
+  block->next = pool->live;
+  if (pool->live != NULL) pool->live->before = block;
+  pool->live = block;
   ++stats->live_count;
-  stats->live_bytes += (int64_t)size_bytes;
+  stats->live_bytes += (int64_t)block->size_bytes;
   if (stats->live_bytes > stats->peak_bytes)
     stats->peak_bytes = stats->live_bytes;
 }
 
-static og_status block_make(memory_pool *pool, int32_t device,
-                            size_t size_bytes, void **out_address,
-                            opgraft_error *error) {
-  kept_block *record = malloc(sizeof *record);
-  if (record == NULL) {
+// With the lock.
+static void live_remove(memory_pool *pool, memory_block *block) {
+  if (block->before != NULL)
+    block->before->next = block->next;
+  else
+    pool->live = block->next;
+  if (block->next != NULL) block->next->before = block->before;
+  --pool->stats.live_count;
+  pool->stats.live_bytes -= (int64_t)block->size_bytes;
+}
+
+static memory_block *block_make(memory_pool *pool, int32_t device,
+                                size_t size_bytes, opgraft_error *error) {
+  memory_block *block = calloc(1, sizeof *block);
+  if (block == NULL) {
     *error = (opgraft_error){.code = OG_MEMORY};
     snprintf(error->text, sizeof error->text,
              "not enough memory for the record of a tensor's memory");
-    return OG_MEMORY;
+    return NULL;
   }
-  const og_status status = opgraft_driver_allocate(
-      pool->driver, device, size_bytes, NULL, out_address, error);
-  if (status != OG_OK) {
-    free(record);
-    return status;
-  }
-  pthread_mutex_lock(&pool->lock);
-  record->next = pool->spare;
-  pool->spare = record;
-  ++pool->stats.driver_count;
-  pthread_mutex_unlock(&pool->lock);
-  return OG_OK;
+  block->device = device;
+  block->size_bytes = size_bytes;
+  if (opgraft_driver_allocate(pool->driver, device, size_bytes, NULL,
+                              &block->address, error) == OG_OK)
+    return block;
+  free(block);
+  return NULL;
 }
 
-og_status memory_pool_take(memory_pool *pool, int32_t device, size_t size_bytes,
-                           void **out_address, opgraft_error *error) {
-  og_status status = OG_OK;
-  *out_address = NULL;
+og_status memory_pool_take(memory_pool *pool, int32_t device, void *stream,
+                           size_t size_bytes, memory_block **out_block,
+                           opgraft_error *error) {
+  *out_block = NULL;
   if (size_bytes == 0) return OG_OK;
-  const size_t wanted = rounded(size_bytes);
+  const size_t needed = rounded(size_bytes);
   pthread_mutex_lock(&pool->lock);
-  *out_address = kept_take(pool, device, wanted);
+  memory_block *block = kept_take(pool, device, stream, needed);
   pthread_mutex_unlock(&pool->lock);
-  if (*out_address == NULL)
-    status = block_make(pool, device, wanted, out_address, error);
-  if (status != OG_OK) return status;
+  const bool is_new = block == NULL;
+  if (is_new) block = block_make(pool, device, needed, error);
+  if (block == NULL) return error->code;
+  block->stream = stream;
   pthread_mutex_lock(&pool->lock);
-  live_add(pool, wanted);
+  live_add(pool, block);
+  pool->stats.driver_count += is_new;
   pthread_mutex_unlock(&pool->lock);
+  *out_block = block;
   return OG_OK;
 }
 
-void memory_pool_give(memory_pool *pool, int32_t device, void *address,
-                      size_t size_bytes) {
-  if (address == NULL) return;
-  const size_t size = rounded(size_bytes);
+void *memory_block_address(const memory_block *block) {
+  return block != NULL ? block->address : NULL;
+}
+
+// What the stream gets from now on comes after what `user` got before. The host
+// waits where the driver has no event for it.
+static void order(opgraft_driver *driver, int32_t device, void *stream,
+                  void *user) {
+  void *event = NULL;
+  og_status status = opgraft_driver_event_create(driver, device, &event, NULL);
+  if (status == OG_OK)
+    status = opgraft_driver_event_record(driver, event, user, NULL);
+  if (status == OG_OK)
+    status = opgraft_driver_event_wait(driver, event, stream, NULL);
+  if (event != NULL) opgraft_driver_event_destroy(driver, event, NULL);
+  if (status != OG_OK)
+    opgraft_driver_stream_synchronize(driver, user, -1, NULL);
+}
+
+void memory_pool_give(memory_pool *pool, memory_block *block) {
+  if (block == NULL) return;
   pthread_mutex_lock(&pool->lock);
-  --pool->stats.live_count;
-  pool->stats.live_bytes -= (int64_t)size;
-  kept_block *block = pool->spare;
-  pool->spare = block->next;
-  *block = (kept_block){pool->kept, address, size, device};
-  pool->kept = block;
-  pool->stats.kept_bytes += (int64_t)size;
+  live_remove(pool, block);
+  // No stream ends before its users are ordered: memory_pool_forget waits.
+  for (int32_t u = 0; u < block->user_count; ++u)
+    order(pool->driver, block->device, block->stream, block->users[u]);
+  block->user_count = 0;
+  memory_block **list = kept_list(pool, block->size_bytes);
+  block->next = *list;
+  *list = block;
+  pool->stats.kept_bytes += (int64_t)block->size_bytes;
   pthread_mutex_unlock(&pool->lock);
 }
 
-// Every stream is waited for, also behind one whose work failed: the first
-// failure is the one that is told.
-static og_status streams_wait(memory_pool *pool, opgraft_error *error) {
-  og_status status = OG_OK;
-  const int32_t count = opgraft_driver_device_count(pool->driver);
-  for (int32_t d = 0; d < count; ++d) {
-    const og_status waited = opgraft_driver_stream_synchronize(
-        pool->driver, opgraft_driver_default_stream(pool->driver, d), -1,
-        status == OG_OK ? error : NULL);
-    if (status == OG_OK) status = waited;
-  }
-  return status;
+static bool has_user(const memory_block *block, const void *stream) {
+  for (int32_t u = 0; u < block->user_count; ++u)
+    if (block->users[u] == stream) return true;
+  return false;
 }
 
-og_status memory_pool_trim(memory_pool *pool, opgraft_error *error) {
+og_status memory_pool_record(memory_pool *pool, const void *address,
+                             void *stream, opgraft_error *error) {
+  bool has_room = true;
   pthread_mutex_lock(&pool->lock);
-  kept_block *block = pool->kept;
-  pool->kept = NULL;
+  memory_block *block = pool->live;
+  while (block != NULL && block->address != address) block = block->next;
+  if (block != NULL && block->stream != stream && !has_user(block, stream)) {
+    has_room = block->user_count < USERS_MAX;
+    if (has_room) block->users[block->user_count++] = stream;
+  }
+  pthread_mutex_unlock(&pool->lock);
+  if (has_room) return OG_OK;
+  *error = (opgraft_error){.code = OG_UNSUPPORTED};
+  snprintf(error->text, sizeof error->text,
+           "more than %d streams besides its own use a tensor's memory",
+           (int)USERS_MAX);
+  return OG_UNSUPPORTED;
+}
+
+static void blocks_move(memory_block *block, const void *from, void *to) {
+  for (; block != NULL; block = block->next) {
+    if (block->stream == from) block->stream = to;
+    int32_t left = 0;
+    for (int32_t u = 0; u < block->user_count; ++u)
+      if (block->users[u] != from) block->users[left++] = block->users[u];
+    block->user_count = left;
+  }
+}
+
+void memory_pool_forget(memory_pool *pool, int32_t device, const void *stream) {
+  void *other = opgraft_driver_default_stream(pool->driver, device);
+  pthread_mutex_lock(&pool->trim_lock);
+  pthread_mutex_lock(&pool->lock);
+  blocks_move(pool->live, stream, other);
+  for (int32_t l = 0; l < LISTS; ++l) blocks_move(pool->kept[l], stream, other);
+  pthread_mutex_unlock(&pool->lock);
+  pthread_mutex_unlock(&pool->trim_lock);
+}
+
+// All kept blocks, in one list, taken from the pool.
+static memory_block *kept_take_all(memory_pool *pool) {
+  memory_block *all = NULL;
+  pthread_mutex_lock(&pool->lock);
+  for (int32_t l = 0; l < LISTS; ++l) {
+    memory_block *next;
+    for (memory_block *block = pool->kept[l]; block != NULL; block = next) {
+      next = block->next;
+      block->next = all;
+      all = block;
+    }
+    pool->kept[l] = NULL;
+  }
   pool->stats.kept_bytes = 0;
   pthread_mutex_unlock(&pool->lock);
-  og_status status = block != NULL ? streams_wait(pool, error) : OG_OK;
-  while (block != NULL) {
-    kept_block *next = block->next;
+  return all;
+}
+
+// Every block is freed, also behind a stream whose work failed: the first
+// failure is the one that is told.
+og_status memory_pool_trim(memory_pool *pool, opgraft_error *error) {
+  og_status status = OG_OK;
+  pthread_mutex_lock(&pool->trim_lock);
+  memory_block *next;
+  for (memory_block *block = kept_take_all(pool); block != NULL; block = next) {
+    next = block->next;
+    const og_status waited = opgraft_driver_stream_synchronize(
+        pool->driver, block->stream, -1, status == OG_OK ? error : NULL);
+    if (status == OG_OK) status = waited;
     const og_status freed =
         opgraft_driver_free(pool->driver, block->device, block->address,
                             status == OG_OK ? error : NULL);
     if (status == OG_OK) status = freed;
     free(block);
-    block = next;
   }
+  pthread_mutex_unlock(&pool->trim_lock);
   return status;
 }
 
@@ -153,21 +248,18 @@ memory_pool *memory_pool_create(opgraft_driver *driver) {
   if (pool == NULL) return NULL;
   pool->driver = driver;
   pthread_mutex_init(&pool->lock, NULL);
+  pthread_mutex_init(&pool->trim_lock, NULL);
   opgraft_driver_on_memory(driver, on_memory, pool);
   return pool;
 }
 
-static void records_free(kept_block *record) {
-  while (record != NULL) {
-    kept_block *next = record->next;
-    free(record);
-    record = next;
-  }
-}
-
 void memory_pool_destroy(memory_pool *pool) {
-  records_free(pool->kept);
-  records_free(pool->spare);
+  memory_block *next;
+  for (memory_block *block = kept_take_all(pool); block != NULL; block = next) {
+    next = block->next;
+    free(block);
+  }
+  pthread_mutex_destroy(&pool->trim_lock);
   pthread_mutex_destroy(&pool->lock);
   free(pool);
 }

@@ -11,7 +11,7 @@ from torch.utils import backend_registration
 
 from .. import _C
 from .._base import host, locks
-from . import memory, operators, state
+from . import memory, operators, state, streams
 from .state import Device
 
 _SERIAL_PRIORITY = 5  # before torch's own, which would build a storage alone
@@ -90,6 +90,14 @@ class Backend:
     def __init__(self, device: Device) -> None:
         self._device = device
         self.device = _device_context
+        self.Stream = streams.Stream
+        self.Event = streams.Event
+        self.stream = _stream_context
+        self.record_stream = streams.record_stream
+        self.current_stream = streams.current_stream
+        self.default_stream = streams.default_stream
+        self.set_stream = streams.set_stream
+        self.synchronize = streams.synchronize
 
     def is_initialized(self) -> bool:
         return True
@@ -107,15 +115,11 @@ class Backend:
         return self._device.index
 
     def set_device(self, device: Any) -> None:
-        self._device.index = memory.index_of(torch.device(
+        self._device.index = state.index_of(torch.device(
             self._device.name, device) if isinstance(device, int) else device)
 
     def device_count(self) -> int:
         return self._device.count
-
-    def synchronize(self, device: Any = None) -> None:
-        """Waits for the device; raises what its work failed with."""
-        _C.device_synchronize(self._device.handle, memory.index_of(device))
 
     def memory_allocated(self, device: Any = None) -> int:
         """Bytes of tensors that are alive."""
@@ -162,8 +166,13 @@ class _device_context:
 
     def __enter__(self) -> None:
         self.before = state.current().index
-        state.current().index = memory.index_of(
+        state.current().index = state.index_of(
             torch.device(state.current().name, self.index))
 
     def __exit__(self, *raised: Any) -> None:
         state.current().index = self.before
+
+
+def _stream_context(stream: streams.Stream) -> streams.Stream:
+    """torch.NAME.stream(s): the current stream, for a block."""
+    return stream

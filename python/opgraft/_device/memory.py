@@ -19,23 +19,11 @@ from . import state
 TO_DEVICE, TO_HOST, ON_DEVICE = 0, 1, 2
 
 
-def index_of(device: Any) -> int:
-    """The device's index; raises for one that is not there."""
-    index = torch.device(device).index if device is not None else None
-    index = state.current().index if index is None else index
-    if not 0 <= index < state.current().count:
-        name = state.current().name
-        raise RuntimeError(
-            f"there is no device {name}:{index}, expected {name}:0 to "
-            f"{name}:{state.current().count - 1}")
-    return index
-
-
 def empty_strided(
     size: Any, stride: Any, dtype: torch.dtype | None, device: Any
 ) -> torch.Tensor:
     return _C.device_empty(
-        state.current().handle, index_of(device),
+        state.current().handle, state.index_of(device),
         dtype or torch.get_default_dtype(), tuple(map(int, size)),
         tuple(map(int, stride)))
 
@@ -109,7 +97,7 @@ def write_back(tensor: torch.Tensor, values: torch.Tensor) -> None:
             _C.device_copy(handle, index, TO_DEVICE, to + begin * size,
                            source + begin * size, length * size, False)
     finally:  # `values` stays until the last copy has read it
-        _C.device_synchronize(handle, index)
+        _C.device_stream_wait(handle, index, state.stream_handle(index), -1)
 
 
 def plain(values: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,11 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import torch
+
 from .. import _C
+
+_STREAMS = "opgraft.streams"  # of a thread, in torch's thread-local objects
 
 
 class Device:
@@ -51,3 +55,32 @@ def current() -> Device:
     if loaded is None:
         raise RuntimeError("no device is loaded; call opgraft.load_device first")
     return loaded
+
+
+def index_of(device: Any) -> int:
+    """The device's index; raises for one that is not there."""
+    index = torch.device(device).index if device is not None else None
+    index = current().index if index is None else index
+    if not 0 <= index < current().count:
+        name = current().name
+        raise RuntimeError(
+            f"there is no device {name}:{index}, expected {name}:0 to "
+            f"{name}:{current().count - 1}")
+    return index
+
+
+def thread_streams() -> tuple[Any, ...]:
+    """The current stream of each device, in this thread; None: the default."""
+    if torch._C._is_key_in_tls(_STREAMS):
+        return torch._C._get_obj_in_tls(_STREAMS)
+    return (None,) * current().count
+
+
+def thread_streams_set(streams: tuple[Any, ...]) -> None:
+    torch._C._stash_obj_in_tls(_STREAMS, streams)
+
+
+def stream_handle(index: int) -> Any:
+    """Of the current stream; None: the default one's."""
+    stream = thread_streams()[index]
+    return None if stream is None else stream.handle

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.NAME.Stream and Event: of the driver, without torch's C++ guard.
+
+The current streams of a thread stand in torch's own thread-local objects, which
+autograd brings to the threads that run a backward: it uses the streams that are
+current where backward() is called.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+
+from .. import _C
+from . import state
+
+_FOR_EVER = -1
+_made: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+class Stream:
+    """Work in the order in which it is given; streams run side by side. Used as
+    a context manager, it is the current stream of the block.
+
+    `device`: a torch.device, an index, or None for the current one. Raises
+    RuntimeError where the driver has no events: all work uses one stream.
+    """
+
+    def __init__(self, device: Any = None) -> None:
+        known = state.current()
+        if "event_create" in known.lacks:
+            raise RuntimeError(
+                f"{known.name}: the driver has no event_create: "
+                f"{known.lacks['event_create']}")
+        index = state.index_of(_as_device(device))
+        self._enter(known, index, _C.device_stream(known.handle, index))
+        _C.device_streams(known.handle, state.stream_handle)
+        _made.add(self)
+
+    def _enter(self, known: state.Device, index: int, handle: Any) -> None:
+        self._of, self._index, self.handle = known, index, handle
+        self._before: list[Stream] = []
+
+    @classmethod
+    def _default(cls, index: int) -> Stream:
+        stream = cls.__new__(cls)
+        stream._enter(state.current(), index, None)
+        return stream
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self._of.name, self._index)
+
+    def synchronize(self) -> None:
+        """Waits for its work; raises what that failed with."""
+        self._wait(_FOR_EVER)
+
+    def query(self) -> bool:
+        """Whether its work is done; raises what that failed with."""
+        return self._wait(0)
+
+    def _wait(self, timeout_ns: int) -> bool:
+        return _C.device_stream_wait(self._of.handle, self._index, self.handle,
+                                     timeout_ns)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event behind the work that was given so far."""
+        event = event or Event(device=self.device)
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """What is given from now on waits for the event's latest record."""
+        event.wait(self)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """What is given from now on waits for that stream's work so far."""
+        self.wait_event(stream.record_event())
+
+    def __enter__(self) -> Stream:
+        self._before.append(current_stream(self._index))
+        set_stream(self)
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        set_stream(self._before.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Stream) and self.handle is other.handle
+                and self._index == other._index)
+
+    def __hash__(self) -> int:
+        return hash((id(self.handle), self._index))
+
+    def __repr__(self) -> str:
+        kind = "default stream" if self.handle is None else "stream"
+        return f"<{kind} of {self.device}>"
+
+
+class Event:
+    """A point in a stream's work. `enable_timing`: `elapsed_time` will be called."""
+
+    def __init__(self, enable_timing: bool = False, device: Any = None) -> None:
+        known = state.current()
+        if enable_timing and "event_elapsed" in known.lacks:
+            raise RuntimeError(
+                f"{known.name}: the driver has no event_elapsed: "
+                f"{known.lacks['event_elapsed']}")
+        self._index = state.index_of(_as_device(device))
+        self._has_time = enable_timing
+        self._is_recorded = False
+        self.handle = _C.device_event(known.handle, self._index)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """It stands for what the stream (None: the current one) was given."""
+        stream = stream or current_stream(self._index)
+        _C.device_event_record(self.handle, stream._index, stream.handle)
+        self._is_recorded = True
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """The stream's later work waits; nothing where it was not recorded."""
+        stream = stream or current_stream(self._index)
+        _C.device_event_wait(self.handle, stream._index, stream.handle)
+
+    def query(self) -> bool:
+        """Whether the work before its latest record is done."""
+        return _C.device_event_synchronize(self.handle, 0)
+
+    def synchronize(self) -> None:
+        """Waits for the work before its latest record."""
+        _C.device_event_synchronize(self.handle, _FOR_EVER)
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to `end`, both reached."""
+        for event, name in ((self, "the first"), (end, "the second")):
+            if not event._has_time:
+                raise ValueError(f"{name} event has no time, expected one that "
+                                 "is made with enable_timing=True")
+            if not event._is_recorded:
+                raise ValueError(f"{name} event was never recorded, expected "
+                                 "one behind a stream's work")
+        return _C.device_event_elapsed(self.handle, end.handle) / 1e6
+
+
+def _as_device(device: Any) -> Any:
+    if isinstance(device, int):
+        return torch.device(state.current().name, device)
+    return device
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that this thread's work on the device uses."""
+    index = state.index_of(_as_device(device))
+    return state.thread_streams()[index] or Stream._default(index)
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream of work that names none."""
+    return Stream._default(state.index_of(_as_device(device)))
+
+
+def set_stream(stream: Stream) -> None:
+    """Makes it the current one of its device, in this thread."""
+    streams = list(state.thread_streams())
+    streams[stream._index] = stream
+    state.thread_streams_set(tuple(streams))
+
+
+def synchronize(device: Any = None) -> None:
+    """Waits for all streams of a device; raises the first failure of theirs,
+    behind the last wait."""
+    index = state.index_of(_as_device(device))
+    failure = None
+    for stream in (default_stream(index), *_made):
+        if stream._index != index:
+            continue
+        try:
+            stream.synchronize()
+        except RuntimeError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
+def record_stream(tensor: torch.Tensor, stream: Stream) -> None:
+    """The stream uses the tensor, which another one made: when the tensor
+    releases its memory, the next owner's work waits for the stream.
+    Tensor.record_stream takes streams of torch's C++ alone."""
+    _C.device_stream_record(
+        state.current().handle, stream._index, stream.handle,
+        tensor.untyped_storage().data_ptr())
