@@ -78,6 +78,7 @@ PyObject *module_info(PyObject *self, PyObject *capsule) {
 }
 
 // module_unload(handle): gives the handle's reference back if it is the last.
+// It waits for the module's kernels on devices without the interpreter lock.
 PyObject *module_unload(PyObject *self, PyObject *capsule) {
   (void)self;
   opgraft_error error;
@@ -85,7 +86,10 @@ PyObject *module_unload(PyObject *self, PyObject *capsule) {
   if (module == NULL) return NULL;
   // The destructor is disarmed first: the reference goes at most once.
   if (PyCapsule_SetDestructor(capsule, NULL) != 0) return NULL;
-  if (opgraft_module_unload(module, &error) == OG_OK) Py_RETURN_NONE;
+  PyThreadState *thread = PyEval_SaveThread();
+  const og_status status = opgraft_module_unload(module, &error);
+  PyEval_RestoreThread(thread);
+  if (status == OG_OK) Py_RETURN_NONE;
   if (PyCapsule_SetDestructor(capsule, module_end) != 0) return NULL;
   return error_raise(&error);
 }

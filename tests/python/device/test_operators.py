@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, Callable
 
@@ -95,6 +96,34 @@ def test_a_kernel_that_fails_is_raised_where_memory_is_short(
     assert big.numel() == 200 << 20
     del big
     torch.npu.empty_cache()
+
+
+def test_other_threads_run_while_an_unload_waits(
+    npu: Any, write_module: Callable[..., Path]
+) -> None:
+    """Their Python code did not: the unload held the interpreter."""
+    source = Path(__file__).with_name("scale.c").read_text()
+    m = opgraft.load(write_module(
+        source.replace("OG_MODULE(scaling", "OG_MODULE(unloaded"), "unloaded"))
+    x, out = torch.ones(8).npu(), torch.empty(8, device="npu")
+    count, is_over = 0, threading.Event()
+
+    def work() -> None:
+        nonlocal count
+        while not is_over.is_set():
+            count += 1
+
+    other = threading.Thread(target=work)
+    other.start()
+    for _ in range(3000):
+        m.scale(x, 2.0, out=out)
+    before = count
+    m.unload()
+    after = count
+    is_over.set()
+    other.join()
+    assert after > before
+    assert out.cpu().tolist() == [2.0] * 8
 
 
 def test_compiled(npu: Any, scaling: Any) -> None:
