@@ -24,7 +24,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
 PATIENCE_S = 30
 # What is wider than the page, innermost first: a report names it.
 MEASURE = """(() => {
-  const width = document.documentElement.clientWidth;
+  const width = screen.width;
   const inside = e => {
     for (let p = e.parentElement; p; p = p.parentElement)
       if (/auto|scroll|hidden|clip/.test(getComputedStyle(p).overflowX) &&
@@ -35,7 +35,7 @@ MEASURE = """(() => {
     e.getBoundingClientRect().right > width + 1 && !inside(e)).slice(-3)
     .map(e => `${e.tagName.toLowerCase()} "${(e.textContent || "").trim()
       .slice(0, 40)}"`);
-  return {scroll: document.documentElement.scrollWidth, inner: innerWidth,
+  return {scroll: document.documentElement.scrollWidth,
           height: document.documentElement.scrollHeight,
           text: document.body.innerText.trim().length, wide};
 })()"""
@@ -44,8 +44,10 @@ MEASURE = """(() => {
 @dataclass
 class Look:
     """What was seen of a page at one width."""
+    # A phone shows a page that is too wide as a whole, and innerWidth grows
+    # with it, so that the width that was asked for is what counts.
     scroll_width: int
-    inner_width: int
+    width: int
     height: int
     characters: int
     wide: list[str]  # elements that reach beyond the page
@@ -55,9 +57,9 @@ class Look:
     def problems(self) -> list[str]:
         found = [f"request failed: {name}" for name in self.failed]
         found += [f"error: {text}" for text in self.errors]
-        if self.scroll_width > self.inner_width:
+        if self.scroll_width > self.width:
             found.append(f"{self.scroll_width} pixels wide, expected at most "
-                         f"{self.inner_width}: {', '.join(self.wide)}")
+                         f"{self.width}: {', '.join(self.wide)}")
         if self.characters == 0:
             found.append("it shows no text")
         return found
@@ -86,6 +88,7 @@ class Browser:
                                  targetId=target["targetId"])["sessionId"]
         for domain in ("Page", "Network", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def close(self) -> None:
         os.close(self.to)
@@ -122,9 +125,15 @@ class Browser:
             else:
                 return dict(said["result"])
 
-    def wait(self, method: str) -> None:
+    def wait_for_load(self, loader: str) -> None:
+        """Of this navigation: an earlier page's load does not count."""
+        def is_load(event: dict[str, Any]) -> bool:
+            params = event.get("params", {})
+            return (event.get("method") == "Page.lifecycleEvent"
+                    and params["name"] == "load"
+                    and params["loaderId"] == loader)
         until = time.monotonic() + PATIENCE_S
-        while all(e.get("method") != method for e in self.events):
+        while not any(map(is_load, self.events)):
             self.events.append(self.message(until))
 
     def run(self, script: str) -> Any:
@@ -136,13 +145,10 @@ class Browser:
                   deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": colours}])
-        self.call("Page.navigate", url="about:blank")
-        self.wait("Page.loadEventFired")
         self.events.clear()
-        self.call("Page.navigate", url=url)
-        self.wait("Page.loadEventFired")
+        self.wait_for_load(self.call("Page.navigate", url=url)["loaderId"])
         size = self.run(MEASURE)
-        look = Look(size["scroll"], size["inner"], size["height"], size["text"],
+        look = Look(size["scroll"], width, size["height"], size["text"],
                     size["wide"])
         for event in self.events:
             note(look, event.get("method", ""), event.get("params", {}))
