@@ -7,7 +7,8 @@
 #   make test-full  the slow Python tests
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
-#   make docs       the site, build/docs/index.html; warnings are errors
+#   make docs       the site, build/docs/index.html; warnings are errors; the
+#                   examples print what its gallery shows
 #   make release    dist/: wheel and sdist, equal in two builds, and tried in
 #                   an environment of each Python that the machine has
 #   make test-isa   all of them under each instruction set of the machine
@@ -91,12 +92,13 @@ hosts-environments: $(HOST_ENVIRONMENTS)
 test-hosts: setup build hosts-environments
 	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
 
-docs: build .venv-docs/.ready
+docs: setup build .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
 	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html \
 	  $(BUILD)/docs-source $(BUILD)/docs
 	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py \
 	  tests/docs/test_browser.py
+	$(BIN)/python tools/gallery.py --check
 
 release: setup
 	$(BIN)/python tools/release.py

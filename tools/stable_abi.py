@@ -26,7 +26,7 @@ def stable() -> set[str]:
 
 
 def imported(path: pathlib.Path) -> set[str]:
-    """Python's symbols that a shared object wants from whoever loads it."""
+    """Python's symbols that a shared object does not define itself."""
     done = subprocess.run(["nm", "-D", "--undefined-only", path], text=True,
                           capture_output=True)
     if done.returncode != 0:
