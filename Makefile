@@ -7,7 +7,10 @@
 #   make test-full  the slow Python tests
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
-#   make docs       the site, build/docs/index.html; warnings are errors
+#   make docs       the site, build/docs/index.html; warnings are errors; the
+#                   examples print what its gallery shows
+#   make release    dist/: wheel and sdist, equal in two builds, and tried in
+#                   an environment of each Python that the machine has
 #   make test-isa   all of them under each instruction set of the machine
 #   make sanitize   C tests under ASan+UBSan, every allocation failing in turn;
 #                   those with threads under TSan
@@ -40,7 +43,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-hosts hosts-environments docs test-isa sanitize sanitize-python \
+.PHONY: setup demo test test-full test-hosts hosts-environments docs release test-isa sanitize sanitize-python \
   valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -89,11 +92,16 @@ hosts-environments: $(HOST_ENVIRONMENTS)
 test-hosts: setup build hosts-environments
 	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
 
-docs: build .venv-docs/.ready
+docs: setup build .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
 	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html \
 	  $(BUILD)/docs-source $(BUILD)/docs
-	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py
+	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py \
+	  tests/docs/test_browser.py
+	$(BIN)/python tools/gallery.py --check
+
+release: setup
+	$(BIN)/python tools/release.py
 
 test-isa: setup build
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa

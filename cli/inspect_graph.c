@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// opgraft inspect of a graph file: its text, a picture of it, which kernel runs
-// each of its nodes, what is fused, or the code of that.
+// opgraft inspect of a graph file: its text, pictures of it and of its plan,
+// which kernel runs each of its nodes, what is fused, or the code of that.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "graph_file.h"
 #include "inspect.h"
+#include "inspect_picture.h"
 
 typedef size_t (*print_fn)(const opgraft_graph *graph, char *buffer,
                            size_t size);
@@ -90,6 +91,59 @@ static int code_print(const opgraft_executable *executable,
   return status == OG_OK ? CLI_OK : cli_library_error(&error);
 }
 
+static int picture_print(const opgraft_executable *executable,
+                         const cli_args *args) {
+  cli_picture picture;
+  const size_t length = opgraft_executable_schedule(executable, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  size_t offset;
+  opgraft_executable_schedule(executable, text, length + 1);
+  cli_node *tree = cli_json_parse(text, length, &offset);
+  free(text);
+  if (tree == NULL) return cli_error("not enough memory");
+  cli_picture_init(tree, &picture);
+  if (cli_has(args, "svg"))
+    cli_picture_svg(&picture);
+  else
+    cli_picture_page(&picture);
+  cli_picture_reset(&picture);
+  cli_node_destroy(tree);
+  return CLI_OK;
+}
+
+// A host that would run whatever the engine and the modules cannot: a plan is
+// made for pictures, which show such nodes.
+static og_status stranger_prepare(void *context, const opgraft_node_call *node,
+                                  void **out_state, uint32_t *out_flags,
+                                  opgraft_error *error) {
+  (void)context, (void)out_state, (void)out_flags, (void)error;
+  return node->op != NULL ? OG_UNSUPPORTED : OG_OK;
+}
+
+static og_status stranger_run(void *context, void *state,
+                              const opgraft_node_call *node,
+                              opgraft_error *error) {
+  (void)context, (void)state, (void)node, (void)error;
+  return OG_UNSUPPORTED;
+}
+
+static opgraft_executable *planned_create(opgraft_graph *graph,
+                                          const opgraft_options *options,
+                                          opgraft_host *host,
+                                          planned_fn print) {
+  opgraft_error error;
+  opgraft_executable *executable;
+  if (print != picture_print)
+    return cli_executable_create(graph, options, host);
+  host->prepare = stranger_prepare;
+  host->run = stranger_run;
+  if (opgraft_graph_finish(graph, options, &error) == OG_OK &&
+      opgraft_executable_create(graph, host, &executable, &error) == OG_OK)
+    return executable;
+  cli_library_error(&error);
+  return NULL;
+}
+
 // A plan is made, and takes its arena, but nothing runs.
 static int planned_print(opgraft_graph *graph, const cli_args *args,
                          const opgraft_options *options, planned_fn print) {
@@ -99,7 +153,7 @@ static int planned_print(opgraft_graph *graph, const cli_args *args,
   opgraft_executable *executable = NULL;
   int result = CLI_FAILED;
   if (sizes_read(args, &s) && cli_limits_read(args, &host) &&
-      (executable = cli_executable_create(graph, options, &host)) != NULL) {
+      (executable = planned_create(graph, options, &host, print)) != NULL) {
     const og_status status =
         opgraft_executable_plan(executable, s.names, s.values, s.count, &error);
     result =
@@ -186,15 +240,23 @@ static bool flags_read(const cli_args *args, uint32_t *out) {
   return true;
 }
 
+// Whether what is printed is of a plan, so that it takes sizes.
+static bool has_sizes(const cli_args *args) {
+  return cli_has(args, "why") || cli_has(args, "asm") || cli_has(args, "svg") ||
+         cli_has(args, "html");
+}
+
 static int shown(opgraft_graph *graph, const cli_args *args) {
   opgraft_error error;
   opgraft_options options = {.struct_size = sizeof options};
   const bool is_code = cli_has(args, "asm"), is_fusion = cli_has(args, "fused");
   if (!flags_read(args, &options.flags)) return CLI_FAILED;
   if (is_code || is_fusion) options.flags |= OPGRAFT_OPTION_MAX_AUTOTUNE;
-  if (is_code || cli_has(args, "why"))
+  if (has_sizes(args))
     return planned_print(graph, args, &options,
-                         is_code ? code_print : rules_print);
+                         is_code                ? code_print
+                         : cli_has(args, "why") ? rules_print
+                                                : picture_print);
   if (is_fusion) return fusion_print(graph, &options);
   if (cli_has(args, "passes") &&
       opgraft_graph_finish(graph, &options, &error) != OG_OK)
@@ -205,8 +267,9 @@ static int shown(opgraft_graph *graph, const cli_args *args) {
 
 // --passes and --dot may be given together, any other form alone.
 static bool forms_check(const cli_args *args) {
-  static const char *const forms[] = {"asm", "fused", "why", "passes", "dot"};
-  enum { FORMS = sizeof forms / sizeof *forms, ALONE = 3 };
+  static const char *const forms[] = {"asm",  "fused",  "why", "svg",
+                                      "html", "passes", "dot"};
+  enum { FORMS = sizeof forms / sizeof *forms, ALONE = 5 };
   const char *first = NULL;
   for (int i = 0; i < FORMS; ++i) {
     if (!cli_has(args, forms[i])) continue;
@@ -220,10 +283,11 @@ static bool forms_check(const cli_args *args) {
     cli_error("inspect: --isa is for --asm");
     return false;
   }
-  if (args->operand_count == 1 || cli_has(args, "why") || cli_has(args, "asm"))
-    return true;
-  cli_error("inspect: a graph takes sizes with --why or --asm only, found '%s'",
-            args->operands[1]);
+  if (args->operand_count == 1 || has_sizes(args)) return true;
+  cli_error(
+      "inspect: a graph takes sizes with --why, --asm, --svg or --html only, "
+      "found '%s'",
+      args->operands[1]);
   return false;
 }
 

@@ -16,6 +16,8 @@ import pathlib
 import platform
 from typing import Any, Iterable
 
+import charts
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 LEFT_OUT = ("__pycache__", ".pyc", ".so")
@@ -54,12 +56,15 @@ def processor() -> str:
 
 def write(name: str, measured: Iterable[pathlib.Path | str],
           found: dict[str, Any]) -> None:
-    """Writes docs/results/NAME.json; `measured` are files and folders."""
+    """Writes docs/results/NAME.json, and NAME.svg where it has goals;
+    `measured` are files and folders."""
     names = sorted(str((ROOT / p).relative_to(ROOT)) for p in measured)
+    result = {"measured": names, "hash": hash_of(names),
+              "processor": processor(), **found}
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(
-        {"measured": names, "hash": hash_of(names),
-         "processor": processor(), **found}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    if "goals" in result:
+        (RESULTS / f"{name}.svg").write_text(charts.svg(name, result))
 
 
 def main() -> int:

@@ -292,6 +292,13 @@ OPGRAFT_API og_status opgraft_executable_code(
     const opgraft_executable *executable, const char *isa, char *buffer,
     size_t size, size_t *out_length, opgraft_error *error);
 
+// The plan that ran or was made last, as JSON: its nodes in the graph's order,
+// who runs each and why, what they read and write, and when which part of an
+// arena is in use, by the steps of the plan's order (docs/graph.md). Without a
+// plan, "nodes" is empty. Lengths as opgraft_graph_print.
+OPGRAFT_API size_t opgraft_executable_schedule(
+    const opgraft_executable *executable, char *buffer, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -20,7 +20,7 @@ typedef struct printer {
 } printer;
 
 // Numbers in the order of definition, so that text read back prints the same.
-static int32_t *number_values(const opgraft_graph *graph) {
+int32_t *og_graph_numbers(const opgraft_graph *graph) {
   int32_t *number =
       og_alloc_zeroed((size_t)graph->value_count + 1, sizeof *number);
   if (number == NULL) return NULL;
@@ -52,18 +52,23 @@ static void print_literal(const og_value *value, og_text *out) {
     og_text_addf(out, "%" PRId64, value->number.i);
 }
 
-static void print_value(const printer *p, opgraft_value id) {
+void og_graph_print_value(const opgraft_graph *graph, const int32_t *numbers,
+                          opgraft_value id, og_text *out) {
   if (id < 0) {
-    og_text_add(p->out, "none");
+    og_text_add(out, "none");
     return;
   }
-  const og_value *value = &p->graph->values[id];
+  const og_value *value = &graph->values[id];
   if (value->kind == OG_VALUE_LITERAL)
-    print_literal(value, p->out);
+    print_literal(value, out);
   else if (value->name != NULL)
-    og_text_addf(p->out, "%%%s", value->name);
+    og_text_addf(out, "%%%s", value->name);
   else
-    og_text_addf(p->out, "%%%d", (int)p->number[id]);
+    og_text_addf(out, "%%%d", (int)numbers[id]);
+}
+
+static void print_value(const printer *p, opgraft_value id) {
+  og_graph_print_value(p->graph, p->number, id, p->out);
 }
 
 static void print_sizes(const og_sizes *sizes, const opgraft_size *list,
@@ -330,7 +335,7 @@ void og_graph_print(const opgraft_graph *graph, og_text *out) {
 
 void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
                          og_text *out) {
-  const printer p = {graph, out, number_values(graph), offsets};
+  const printer p = {graph, out, og_graph_numbers(graph), offsets};
   if (p.number == NULL) {
     out->failed = true;
     return;
@@ -354,7 +359,7 @@ size_t opgraft_graph_print(const opgraft_graph *graph, char *buffer,
 size_t opgraft_graph_print_input(const opgraft_graph *graph, int32_t index,
                                  char *buffer, size_t size) {
   og_text text = {0};
-  const printer p = {graph, &text, number_values(graph), NULL};
+  const printer p = {graph, &text, og_graph_numbers(graph), NULL};
   if (p.number == NULL) return 0;
   print_input(&p, &graph->inputs[index]);
   og_free(p.number);
@@ -411,7 +416,7 @@ static void dot_body(const printer *p) {
 size_t opgraft_graph_print_dot(const opgraft_graph *graph, char *buffer,
                                size_t size) {
   og_text text = {0};
-  const printer p = {graph, &text, number_values(graph), NULL};
+  const printer p = {graph, &text, og_graph_numbers(graph), NULL};
   if (p.number == NULL) return 0;
   og_text_addf(&text, "digraph \"%s\" {\n  node [shape=box]\n", graph->name);
   dot_body(&p);

@@ -11,4 +11,11 @@ void og_graph_print(const opgraft_graph *graph, og_text *out);
 void og_graph_print_data(const opgraft_graph *graph, const int64_t *offsets,
                          og_text *out);
 
+// By value: the number that the text calls it by where it has no name. To be
+// freed with og_free; NULL when memory is short.
+int32_t *og_graph_numbers(const opgraft_graph *graph);
+// "%x", "%3" or a literal's number; "none" for -1.
+void og_graph_print_value(const opgraft_graph *graph, const int32_t *numbers,
+                          opgraft_value id, og_text *out);
+
 #endif  // OG_GRAPH_PRINT_H

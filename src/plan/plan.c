@@ -363,6 +363,22 @@ static void places_fill(planner *p) {
   }
 }
 
+// Who looks at the plan later sees when each part of an arena is in use.
+static og_status buffers_keep(planner *p) {
+  og_plan *plan = p->plan;
+  plan->buffers = og_arena_array(&plan->memory, (size_t)p->buffer_count + 1,
+                                 sizeof *plan->buffers);
+  if (plan->buffers == NULL) return og_graph_no_memory(p->error);
+  plan->buffer_count = p->buffer_count;
+  for (int32_t v = 0; v < p->graph->value_count; ++v) {
+    const root_info *root = &p->roots[v];
+    if (root->buffer >= 0)
+      plan->buffers[root->buffer] =
+          (og_plan_buffer){v, root->arena, p->buffers[root->buffer]};
+  }
+  return OG_OK;
+}
+
 static void clones_count(planner *p) {
   for (int32_t n = 0; n < p->graph->node_count; ++n) {
     const og_node *node = &p->graph->nodes[n];
@@ -401,7 +417,7 @@ static og_status plan_make(planner *p) {
     if (is_unplaced(p, v)) OG_TRY(arena_make(p, v));
   places_fill(p);
   clones_count(p);
-  return OG_OK;
+  return buffers_keep(p);
 }
 
 static og_status plan_alloc(og_plan *plan, opgraft_error *error) {

@@ -37,6 +37,21 @@ typedef struct og_plan_arena {
   size_t unshared_bytes;  // the sum of all that lies in it
 } og_plan_arena;
 
+typedef struct og_buffer {
+  int64_t bytes;
+  int32_t first, last;  // the steps between which it is alive, both included
+  // Where all of these belong to one lane: 1 + its section, and its lane.
+  int32_t section, lane;
+  int64_t offset;
+} og_buffer;
+
+// Memory in an arena, for the values of a root.
+typedef struct og_plan_buffer {
+  opgraft_value root;
+  int32_t arena;
+  og_buffer buffer;
+} og_plan_buffer;
+
 typedef struct og_plan {
   const opgraft_graph *graph;
   int64_t *symbols;       // by symbol
@@ -45,6 +60,8 @@ typedef struct og_plan {
   og_place *places;       // by value
   og_plan_arena *arenas;  // one for each device that has values in it
   int32_t arena_count;
+  og_plan_buffer *buffers;
+  int32_t buffer_count;
   opgraft_storage *storages;
   bool *lent;  // by storage: an operand of what is made there lies there first
   int32_t storage_count;
@@ -110,14 +127,6 @@ og_status og_symbols_bind_named(const opgraft_graph *graph,
                                 opgraft_error *error);
 
 // --- Offsets -----------------------------------------------------------------
-
-typedef struct og_buffer {
-  int64_t bytes;
-  int32_t first, last;  // the steps between which it is alive, both included
-  // Where all of these belong to one lane: 1 + its section, and its lane.
-  int32_t section, lane;
-  int64_t offset;
-} og_buffer;
 
 // Whether the two are alive together: at one step, or in lanes that may run at
 // once. A buffer that is alive outside of its lane is so in the whole section.

@@ -17,6 +17,7 @@ from .._base import host, locks
 from .._base.log import say, say_once
 from .._base.rules import Description, arrange, infer
 from . import (
+    about,
     batch,
     dispatcher,
     dynamo,
@@ -41,10 +42,12 @@ def load(path: str | os.PathLike[str]) -> "Module":
 
     The same content gives the same Module. A file that changed since it was
     loaded from this path replaces what it registered: new calls, and models
-    compiled from now on, reach the new kernels.
+    compiled from now on, reach the new kernels. A file that is older than the C
+    file beside it is loaded with a RuntimeWarning.
     """
     host.prepare()
     where = os.path.realpath(os.fspath(path))
+    about.stale_warn(where)
     with locks.registry:
         module = _load(where, may_withdraw=False)
     if module is None:
@@ -56,7 +59,13 @@ def load(path: str | os.PathLike[str]) -> "Module":
 
 def _load(where: str, may_withdraw: bool) -> "Module | None":
     """The module; None where another must be withdrawn first and may not be."""
-    handle = _C.load(where)
+    try:
+        handle = _C.load(where)
+    except OSError as error:
+        if os.path.exists(where) and not where.endswith(".c"):
+            raise
+        raise OSError(f"{error}; build it: {about.how_to_build(where)}"
+                      ) from None
     name, digest, texts = _C.module_info(handle)
     known = _by_hash.get(digest)
     if known is not None:
@@ -681,7 +690,8 @@ def _bind(
     """The function that the user calls: the guarded builtin."""
     assert m._live is not None
     state = _new_state(m, d, form, results=_user_results(d, form))
-    builtin = _C.op_bind(state, name, _doc(d, name), m._reduce(d, form.kind))
+    builtin = _C.op_bind(
+        state, name, about.help_text(d, name), m._reduce(d, form.kind))
     stand_in = functools.cache(
         lambda: dynamo.stand_in(
             d, op.overload,
@@ -743,22 +753,6 @@ def _by_position(
         return function
     return lambda *args: function(
         *args[:first], **dict(zip(names, args[first:], strict=False)))
-
-
-def _doc(d: Description, name: str) -> str:
-    from .generate import parameters
-
-    names = parameters(d)
-    for i, value in enumerate(d.defaults):
-        names = names.replace(f"=_default_{i}", f"={value!r}")
-    # inspect reads the first line; what it cannot read it must not see.
-    is_plain = all(
-        isinstance(v, (int, float, str, list, type(None))) for v in d.defaults
-    ) and not any(keyword.iskeyword(p["name"]) for p in d.params)
-    signature = f"$self, {names}" if names else "$self"
-    head = f"{name}({signature if is_plain else '$self, /, *args, **kwargs'})"
-    head += "\n--\n\n"
-    return head + f"{d.tables['schema']}\n\n{d.tables['doc'] or ''}"
 
 
 def _register(m: Module, d: Description) -> None:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages in a real browser, on a desk and on a phone: the site, and the pages of
+inspect, doctor and stats. None scrolls sideways, requests what is missing or
+throws, in light or dark."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Browser
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+SITE = ROOT / "build" / "docs"
+EVENTS = sorted((ROOT / "tests/fuzz/corpus/events").glob("seed-*"))
+DESK, PHONE = 1280, 390
+GRAPH = """graph block(%x: f32[s0, 64], %w: f32[64, 64]) {
+  %a: f32[s0, 64] = matmul(%x, %w) @ a/rather/long/path/to/the/model.py:7
+  %b: f32[s0, 64] = relu(%a) @ model.py:8
+  %c: f32[s0, 64] = foreign "a_module.with_a_long_name.default"(%b) {why "there is no row for it"}
+  %d: f32[s0, 64] = matmul(%c, %w)
+  %e: f32[s0, 64] = add(%d, %b)
+  return %e
+}
+"""
+BAD = {
+    "wide": ('<div style="width:900px">wide</div>', "pixels wide"),
+    "request": ('<img src="missing.png" alt="x">text', "request failed"),
+    "error": ("text<script>nothing.at.all()</script>", "nothing is not defined"),
+    "empty": ("", "it shows no text"),
+}
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None,
+                                reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    made = Browser(tmp_path_factory.mktemp("browser"))
+    yield made
+    made.close()
+
+
+def program(*words: object) -> str:
+    path = BUILD / "bin" / "opgraft"
+    if not path.exists():
+        pytest.skip("the program is not built")
+    done = subprocess.run([path, *map(str, words)], text=True,
+                          capture_output=True)
+    assert done.stdout, done.stderr
+    return done.stdout
+
+
+def problems(browser: Browser, page: pathlib.Path) -> list[str]:
+    """At both widths, in light and dark."""
+    found = []
+    for width in (DESK, PHONE):
+        for colours in ("light", "dark"):
+            look = browser.look(page.as_uri(), width, colours)
+            found += [f"{width}, {colours}: {p}" for p in look.problems()]
+    return found
+
+
+def write(folder: pathlib.Path, text: str) -> pathlib.Path:
+    (folder / "page.html").write_text(text)
+    return folder / "page.html"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_page_is_found(browser: Browser, tmp_path: pathlib.Path,
+                             name: str) -> None:
+    body, said = BAD[name]
+    page = write(tmp_path, '<!doctype html><meta name="viewport" content="width'
+                 f'=device-width"><body>{body}')
+    found = browser.look(page.as_uri(), PHONE).problems()
+    assert len(found) >= 1 and any(said in p for p in found), found
+
+
+@pytest.mark.skipif(not (SITE / "index.html").exists(),
+                    reason="no site: make docs")
+def test_the_site(browser: Browser) -> None:
+    pages = [path for path in sorted(SITE.rglob("*.html"))
+             if "_static" not in path.parts]
+    assert len(pages) > 20
+    found = []
+    for path in pages:
+        for width in (DESK, PHONE):
+            look = browser.look(path.as_uri(), width)
+            found += [f"{path.relative_to(SITE)}, {width}: {p}"
+                      for p in look.problems()]
+    assert found == []
+
+
+def test_the_page_of_a_graph(browser: Browser, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "g.og").write_text(GRAPH)
+    page = write(tmp_path, program("inspect", tmp_path / "g.og", "s0=32",
+                                   "--html"))
+    assert problems(browser, page) == []
+    browser.look(page.as_uri(), PHONE)
+    # Five nodes as five marks of different rows, each at least 6 pixels high.
+    heights = browser.run(
+        "[...document.querySelectorAll('svg[role] g rect')].map("
+        "e => e.getBoundingClientRect().height)")
+    assert len(heights) == 5 and min(heights) >= 6
+    colours = set()
+    for scheme in ("light", "dark"):
+        browser.look(page.as_uri(), DESK, scheme)
+        colours.add(browser.run("getComputedStyle(document.body).color + "
+                                "getComputedStyle(document.body)"
+                                ".backgroundColor"))
+    assert len(colours) == 2
+
+
+def test_doctor_s_page(browser: Browser, tmp_path: pathlib.Path) -> None:
+    for events in EVENTS[:2]:
+        page = write(tmp_path, program("report", events, "--html", "-"))
+        assert problems(browser, page) == []
+
+
+def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
+    spec = importlib.util.spec_from_file_location(
+        "stats_page", ROOT / "python/opgraft/_graph/stats_page.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    graph: dict[str, Any] = {
+        "name": "graph_0", "kind": "forward", "nodes": 12, "native": 9,
+        "host_nodes": 3, "arena_bytes": 4096, "lower_bound_bytes": 3968,
+        "replays": 7, "backend_ns": 1_500_000, "clones": [], "apart": [],
+        "epilogues_refused": [], "fallbacks": [
+            {"operator": "aten._embedding_bag_forward_only.default",
+             "file": "/a/rather/long/path/to/some/model/file.py", "line": 12,
+             "reason": "there is no row for it"}]}
+    text = made.page(SimpleNamespace(graphs=[graph] * 3, is_shared=False))
+    assert problems(browser, write(tmp_path, text)) == []

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/gallery.py compares what it must and no more; the page shows every
+example; tools/notebook.py runs cells in order and sees what they show. The
+examples themselves run in `make docs`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import gallery  # noqa: E402
+import notebook  # noqa: E402
+
+# Shown elsewhere: programs for one host, which its tests run, and what doctor
+# repairs (tests/python/doctor/test_scenes.py).
+ELSEWHERE = {"aoti", "onnxruntime", "tvm_ffi", "doctor_scenes"}
+
+
+def test_the_page_shows_every_example() -> None:
+    folders = {p.name for p in (ROOT / "examples").iterdir()
+               if p.is_dir() and p.name != "__pycache__"}
+    assert {e.name for e in gallery.LIST} == folders - ELSEWHERE
+    shown = gallery.recorded()
+    assert {e.name for e in gallery.LIST} == set(shown)
+    assert all(len(text) > 40 for text in shown.values())
+    assert gallery.page(shown) == gallery.PAGE.read_text()
+
+
+def test_the_picture_is_one() -> None:
+    svg = ET.parse(gallery.PICTURES / "plan.svg").getroot()
+    titles = [t.text or "" for t in svg.iter("{http://www.w3.org/2000/svg}title")]
+    assert "graph block" in titles
+    assert any(t.startswith("%p = softmax(%y)") for t in titles)
+
+
+@pytest.mark.parametrize(("one", "two", "only_words", "is_same"), [
+    ("eager a\n", "eager   a\n", False, True),
+    ("3 graphs", "2 graphs", False, False),
+    ("┃ loss ┃ 0.12 ┃", "┃ loss   ┃ 0.1234 ┃", True, True),
+    ("loss 0.12", "accuracy 0.12", True, False),
+    ("y: 1.5", "y: 2.5", False, False),
+])
+def test_what_is_compared(one: str, two: str, only_words: bool,
+                          is_same: bool) -> None:
+    assert (gallery.fixed(one, only_words)
+            == gallery.fixed(two, only_words)) is is_same
+
+
+def test_times_are_left_out() -> None:
+    custom = next(e for e in gallery.LIST if e.name == "custom_linear")
+    assert gallery.without_times("eager  320.4 us, 37 tokens/s, 3 graphs",
+                                 "$^") == "eager  … us, … tokens/s, 3 graphs"
+    assert gallery.without_times("│ 2.652  │ 0.0e+00 │", custom.times) == (
+        "│ …      │ 0.0e+00 │")
+
+
+def made(*sources: str) -> dict:
+    return {"cells": [{"cell_type": "code", "source": [s], "outputs": []}
+                      for s in sources], "nbformat": 4, "nbformat_minor": 4}
+
+
+def test_a_notebook_shows_what_it_did(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    class Table:
+        def _repr_html_(self) -> str:
+            return "<table></table>"
+
+        def __repr__(self) -> str:
+            return "a table"
+
+    done = notebook.run(made("x = 2\nprint('hi')", "x + 1", "x;"))
+    assert [notebook.text_of(c) for c in done["cells"]] == ["hi\n", "3", ""]
+    assert notebook.shown(Table()) == {"text/plain": ["a table"],
+                                       "text/html": ["<table></table>"]}
+    assert notebook.differences(done, done) == []
+    assert len(notebook.differences(
+        done, notebook.run(made("print('hi')", "4", "5;")))) == 1
+    with pytest.raises(NameError):
+        notebook.run(made("y"))
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps(made("3")))
+    monkeypatch.setattr(sys, "argv", ["notebook.py", str(path), "--write"])
+    assert notebook.main() == 0
+    monkeypatch.setattr(sys, "argv", ["notebook.py", str(path)])
+    assert notebook.main() == 0
+    path.write_text(path.read_text().replace('"3"', '"4"', 1))
+    assert notebook.main() == 1
+    assert "shows" in capsys.readouterr().out
+
+
+def test_times_are_not_compared() -> None:
+    assert (notebook.without_times("backend 0.83 ms, 4 nodes")
+            == notebook.without_times("backend 12 ms, 4 nodes")
+            != notebook.without_times("backend 12 ms, 5 nodes"))
