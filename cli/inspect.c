@@ -372,7 +372,7 @@ static int request_text(const request *r) {
   const int32_t count = opgraft_module_op_count(r->module);
   if (r->call == NULL)
     printf("module %s, %d operator%s, sha256 %.16s...\n",
-           opgraft_module_name(r->module), (int)count, count == 1 ? "" : "s",
+           opgraft_module_name(r->module), (int)count, cli_plural(count),
            opgraft_module_hash(r->module));
   for (int32_t i = 0; r->call == NULL && i < count; ++i)
     if (is_wanted(r, i)) op_print(opgraft_module_op(r->module, i));

@@ -170,9 +170,9 @@ void cli_reference_close(cli_reference *r) {
   if (r->pid > 0) process_end((pid_t)r->pid);
   if (r->late != NULL && *r->late > 0)
     cli_error(
-        "check: the reference took longer than %d s for %d calls, which "
-        "are not compared",
-        ANSWER_S, (int)*r->late);
+        "check: the reference took longer than %d s for %d call%s not "
+        "compared",
+        ANSWER_S, (int)*r->late, *r->late == 1 ? ", which is" : "s, which are");
   if (r->late != NULL) munmap(r->late, sizeof *r->late);
   if (r->folder[0] != '\0') {
     unlink(r->path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls to try an operator with: shapes, types and values that its declaration
 // allows, as large as is asked for.
+//
+// A sample belongs to one thread. Errors are as in opgraft.h.
 
 #ifndef OPGRAFT_SAMPLE_H
 #define OPGRAFT_SAMPLE_H

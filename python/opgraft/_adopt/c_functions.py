@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from .._base.counted import counted
 from .._base.rules import Description
 from . import ctypes_functions, structs
 from .foreign import Structures
@@ -195,8 +196,8 @@ def _goes_by_register(arguments: list[Any]) -> bool:
 def _check_count(name: str, prototype: Prototype, texts: list[str]) -> None:
     if len(texts) != len(prototype.parameters):
         raise ValueError(
-            f"{name}: call has {len(texts)} arguments, {prototype.name} "
-            f"takes {len(prototype.parameters)}: {prototype.text}"
+            f"{name}: call has {counted(len(texts), 'argument')}, "
+            f"{prototype.name} takes {len(prototype.parameters)}: {prototype.text}"
         )
 
 

@@ -19,6 +19,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 from .._adopt import adopted
+from .._base.counted import counted
 from .._base.rules import DTYPES, NAMES, Description, infer
 from . import args as _args
 from .run import Call, Outcome, run
@@ -199,7 +200,8 @@ class _Inference:
                   if p.is_tensor and i not in changed}
         names = ", ".join(self.params[i].name for i in sorted(changed))
         self.out.known.append(
-            f"writes {names or 'no argument'}, in {len(self.seen)} calls")
+            f"writes {names or 'no argument'}, in "
+            f"{counted(len(self.seen), 'call')}")
         if others and not run(self.fn, self.keywords, [base],
                               read_only=others)[0].ok:
             alone = [i for i in sorted(others)
