@@ -122,7 +122,8 @@ bool cli_reference_open(const char *text, cli_reference *out) {
   }
   snprintf(out->folder, sizeof out->folder, "/tmp/opgraft-check-XXXXXX");
   if (mkdtemp(out->folder) == NULL) {
-    cli_error("check: there can be no folder for a socket in /tmp");
+    cli_error("check: could not make a folder for the reference in /tmp: %s",
+              strerror(errno));
     return false;
   }
   snprintf(out->path, sizeof out->path, "%s/socket", out->folder);
