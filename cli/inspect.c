@@ -413,7 +413,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
     if (r.call != NULL) r.call->frame.call.threads = (int32_t)threads;
   }
   if (r.why && count == 0)
-    cli_error("inspect: --why wants the call's arguments, as in x=2,3");
+    cli_error("inspect: --why needs the call's arguments, as in x=2,3");
   else if (count == 0 || r.call != NULL)
     result = r.is_json ? request_json(&r) : request_text(&r);
   if (r.call != NULL) cli_call_destroy(r.call);

@@ -211,7 +211,7 @@ def refuse_lists(d: Description) -> None:
     if d.numbers or d.is_data_dependent:
         raise ValueError(
             f"{d.name}: a result that is an int, or of a size that the kernel "
-            "finds, wants an operator file; see docs/authors-guide.md"
+            "finds, needs an operator file; see docs/authors-guide.md"
         )
 
 

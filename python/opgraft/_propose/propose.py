@@ -61,7 +61,7 @@ class Doubt(ValueError):
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
-        why = ("it was inferred, and strict=True wants your word"
+        why = ("it was inferred, and strict=True needs your word"
                if proposal.is_certain else proposal.doubts[0])
         super().__init__(
             f"{proposal.name}: {why}; look at this, mend it where it is "
