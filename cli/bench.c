@@ -108,7 +108,7 @@ static int bench_report(bench *b, bool is_json) {
     printf(
         "kernels may use %s; %d thread%s; %d blocks of %lld ms each, in "
         "turns\n",
-        opgraft_isa(), (int)b->threads, b->threads == 1 ? "" : "s", BLOCKS,
+        opgraft_isa(), (int)b->threads, cli_plural(b->threads), BLOCKS,
         (long long)(b->time_ms / BLOCKS));
   for (int32_t i = 0; i < b->count; ++i) {
     case_result *result = &b->found->result[i];

@@ -52,7 +52,7 @@ static int32_t on_stop(void *user) {
   return cli_stop_signal() != 0;
 }
 
-// --call and --as-shown as the library wants them: "17", "17:3,0".
+// --call and --as-shown as the library needs them: "17", "17:3,0".
 static bool call_read(const cli_args *args, char *text, size_t size,
                       opgraft_check_options *out_options) {
   const char *steps = cli_value_of(args, "as-shown");
@@ -126,7 +126,7 @@ static int torch_check(const cli_args *args, const char *object) {
   const char *python = cli_python();
   if (python == NULL)
     return cli_error(
-        "check: --host torch wants a Python with opgraft and "
+        "check: --host torch needs a Python with opgraft and "
         "torch; none is beside the program or on PATH");
   const char *argv[16] = {python, "-m", "opgraft.check_torch", object};
   int count = 4;

@@ -198,7 +198,7 @@ static int result_check(const cli_compile_job *job, const char *temp) {
   if (module == NULL) return CLI_FINDINGS;
   const int count = opgraft_module_op_count(module);
   cli_note("%s: module %s, %d operator%s", job->output,
-           opgraft_module_name(module), count, count == 1 ? "" : "s");
+           opgraft_module_name(module), count, cli_plural(count));
   const bool is_noted = cli_hosts_note(temp, module, job->hosts);
   opgraft_module_release(module);
   return is_noted ? CLI_OK : CLI_FINDINGS;

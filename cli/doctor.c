@@ -80,7 +80,7 @@ static bool events_record(const cli_args *args, const char *events,
 
 static int compare_run(const cli_args *args) {
   if (args->operand_count + args->rest_count != 2 || args->operand_count == 0)
-    return cli_error("doctor: --compare wants two event files");
+    return cli_error("doctor: --compare needs two event files");
   return cli_report_compare(args->operands[0], args->rest[0]);
 }
 
@@ -179,10 +179,11 @@ static int doctor_run(const cli_args *args) {
         "doctor: expected a script; `opgraft help doctor` shows how");
   if (!outputs_check(args)) return CLI_FAILED;
   if (cli_has(args, "apply") && cli_has(args, "no-verify"))
-    return cli_error("doctor: --apply wants what --no-verify leaves out");
+    return cli_error(
+        "doctor: --apply takes verified fixes; leave out --no-verify");
   if (cli_python() == NULL)
     return cli_error(
-        "doctor: wants a Python with opgraft and torch; none is beside the "
+        "doctor: needs a Python with opgraft and torch; none is beside the "
         "program or on PATH");
   const char *kept = cli_value_of(args, "events");
   char *temp = kept == NULL ? cli_temp_create(".events") : NULL;

@@ -177,7 +177,7 @@ static int spec_output(const spec *s, const char *path) {
   free(bytes);
   if (is_written)
     cli_note("%s: %d operator%s; fill in the kernels, then `opgraft check %s`",
-             path, (int)s->op_count, s->op_count == 1 ? "" : "s", path);
+             path, (int)s->op_count, cli_plural(s->op_count), path);
   return is_written ? CLI_OK : CLI_FAILED;
 }
 

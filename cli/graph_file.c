@@ -58,7 +58,7 @@ static void fallbacks_print(const cli_node *list) {
   cli_error(
       "run: %d operator%s of this graph need%s a host such as PyTorch, or its "
       "module (--module FILE):%s%s",
-      count, count == 1 ? "" : "s", count == 1 ? "s" : "", text,
+      count, cli_plural(count), count == 1 ? "s" : "", text,
       count > SHOWN ? "\n  ..." : "");
   free(text);
 }
@@ -221,9 +221,10 @@ static bool input_set(const opgraft_graph *graph, int32_t index,
     cli_library_error(&error);
   } else if (!dtype_equal(inputs->files[index]->dtype, info.dtype) ||
              inputs->files[index]->ndim != info.ndim) {
-    cli_error("run: %s holds %s with %d dims, expected %s for input %d", value,
+    cli_error("run: %s holds %s with %d dim%s, expected %s for input %d", value,
               cli_dtype_name(inputs->files[index]->dtype),
-              (int)inputs->files[index]->ndim, wanted, (int)index);
+              (int)inputs->files[index]->ndim,
+              cli_plural(inputs->files[index]->ndim), wanted, (int)index);
   } else {
     fits = true;
   }
@@ -263,8 +264,8 @@ static bool given_set(const opgraft_graph *graph, const char *text,
   }
   if (index < inputs->count)
     return input_set(graph, index, value, inputs, is_set);
-  cli_error("run: --in %s is one too many: the graph has %d inputs", text,
-            (int)inputs->count);
+  cli_error("run: --in %s is one too many: the graph has %d input%s", text,
+            (int)inputs->count, cli_plural(inputs->count));
   return false;
 }
 

@@ -377,7 +377,7 @@ static int request_text(const request *r) {
   const int32_t count = opgraft_module_op_count(r->module);
   if (r->call == NULL)
     printf("module %s, %d operator%s, sha256 %.16s...\n",
-           opgraft_module_name(r->module), (int)count, count == 1 ? "" : "s",
+           opgraft_module_name(r->module), (int)count, cli_plural(count),
            opgraft_module_hash(r->module));
   for (int32_t i = 0; r->call == NULL && i < count; ++i)
     if (is_wanted(r, i)) op_print(opgraft_module_op(r->module, i));
@@ -418,7 +418,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
     if (r.call != NULL) r.call->frame.call.threads = (int32_t)threads;
   }
   if (r.why && count == 0)
-    cli_error("inspect: --why wants the call's arguments, as in x=2,3");
+    cli_error("inspect: --why needs the call's arguments, as in x=2,3");
   else if (count == 0 || r.call != NULL)
     result = r.is_json ? request_json(&r) : request_text(&r);
   if (r.call != NULL) cli_call_destroy(r.call);

@@ -176,14 +176,20 @@ static void source_print(const cli_node *node) {
 static void program_print(const cli_node *program) {
   const char *text = cli_node_text(program, "text");
   source_print(program);
-  printf("a row program of %lld nodes\n",
-         (long long)cli_node_int(program, "nodes", 0));
+  const int64_t nodes = cli_node_int(program, "nodes", 0);
+  printf("a row program of %lld node%s\n", (long long)nodes, cli_plural(nodes));
   while (*text != '\0') {
     const size_t length = strcspn(text, ";");
     printf("  %.*s\n", (int)length, text);
     text += length;
     text += strspn(text, "; ");
   }
+}
+
+static void counts_print(long long programs, long long nodes, long long apart) {
+  printf("%lld row program%s of %lld node%s, %lld node%s apart\n", programs,
+         cli_plural(programs), nodes, cli_plural(nodes), apart,
+         cli_plural(apart));
 }
 
 static int fused_print(const opgraft_executable *executable) {
@@ -203,10 +209,8 @@ static int fused_print(const opgraft_executable *executable) {
            cli_node_text(n, "reason"));
   }
   if (is_whole)
-    printf("%lld row programs of %lld nodes, %lld nodes apart\n",
-           (long long)cli_node_int(tree, "row_programs", 0),
-           (long long)cli_node_int(tree, "fused_nodes", 0),
-           (long long)apart->count);
+    counts_print(cli_node_int(tree, "row_programs", 0),
+                 cli_node_int(tree, "fused_nodes", 0), apart->count);
   cli_node_destroy(tree);
   free(text);
   return is_whole ? CLI_OK : cli_error("not enough memory");

@@ -102,7 +102,7 @@ static bool option_add(cli_args *args, const cli_option *option,
   }
   if (option->value != NULL && attached == NULL) {
     if (words->at + 1 >= words->argc) {
-      cli_error("%s: --%s wants %s after it", args->command->name, option->name,
+      cli_error("%s: --%s needs %s after it", args->command->name, option->name,
                 option->value);
       return false;
     }
@@ -213,7 +213,7 @@ const char *cli_only_operand(const cli_args *args, const char *what) {
     cli_error("%s: expected %s; `opgraft help %s` shows how",
               args->command->name, what, args->command->name);
   else
-    cli_error("%s: expected one %s, found %d: '%s' and '%s'",
+    cli_error("%s: expected %s and no more, found %d: '%s' and '%s'",
               args->command->name, what, args->operand_count, args->operands[0],
               args->operands[1]);
   return NULL;

@@ -23,7 +23,7 @@ typedef struct cli_option {
   char letter;  // 'o': -o; 0: none
 } cli_option;
 
-// What completes an operand.
+// What shell completion offers for an operand.
 typedef enum cli_operand {
   CLI_OPERAND_NONE,
   CLI_OPERAND_C,       // C files

@@ -28,6 +28,10 @@ typedef enum cli_style {
 // The escape sequence that begins a style, "" where there is no colour:
 // `to` is not a terminal, NO_COLOR is set, or TERM is dumb.
 const char *cli_paint(FILE *to, cli_style style);
+// What makes a noun fit its count: "%d dim%s".
+static inline const char *cli_plural(long long count) {
+  return count == 1 ? "" : "s";
+}
 // "opgraft: ..." on stderr. Returns CLI_FAILED, so that it can be returned.
 int cli_error(const char *format, ...) CLI_PRINTF(1, 2);
 // An error of the library, whose text says all.

@@ -122,7 +122,8 @@ bool cli_reference_open(const char *text, cli_reference *out) {
   }
   snprintf(out->folder, sizeof out->folder, "/tmp/opgraft-check-XXXXXX");
   if (mkdtemp(out->folder) == NULL) {
-    cli_error("check: there can be no folder for a socket in /tmp");
+    cli_error("check: could not make a folder for the reference in /tmp: %s",
+              strerror(errno));
     return false;
   }
   snprintf(out->path, sizeof out->path, "%s/socket", out->folder);
@@ -170,9 +171,9 @@ void cli_reference_close(cli_reference *r) {
   if (r->pid > 0) process_end((pid_t)r->pid);
   if (r->late != NULL && *r->late > 0)
     cli_error(
-        "check: the reference took longer than %d s for %d calls, which "
-        "are not compared",
-        ANSWER_S, (int)*r->late);
+        "check: the reference took longer than %d s for %d call%s not "
+        "compared",
+        ANSWER_S, (int)*r->late, *r->late == 1 ? ", which is" : "s, which are");
   if (r->late != NULL) munmap(r->late, sizeof *r->late);
   if (r->folder[0] != '\0') {
     unlink(r->path);

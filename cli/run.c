@@ -111,8 +111,8 @@ static bool outputs_give(const job *j) {
     if (strcmp(j->args->given[i].option->name, "out") != 0) continue;
     const char *path = j->args->given[i].value;
     if (index == count) {
-      cli_error("run: --out %s is one too many: the graph has %d outputs", path,
-                (int)count);
+      cli_error("run: --out %s is one too many: the graph has %d output%s",
+                path, (int)count, cli_plural(count));
       return false;
     }
     if (!output_get(j, index, &number, &tensor)) {
@@ -143,8 +143,7 @@ static int by_number(const void *x, const void *y) {
 
 static void times_print(job *j) {
   qsort(j->call_ns, (size_t)j->repeat, sizeof *j->call_ns, by_number);
-  printf("%lld call%s: least ", (long long)j->repeat,
-         j->repeat == 1 ? "" : "s");
+  printf("%lld call%s: least ", (long long)j->repeat, cli_plural(j->repeat));
   cli_print_time(stdout, (double)j->call_ns[0]);
   fputs(", median ", stdout);
   cli_print_time(stdout, (double)j->call_ns[j->repeat / 2]);

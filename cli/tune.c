@@ -32,7 +32,7 @@ static int results_show(const char *path) {
   int64_t count = 0;
   if (opgraft_tune_read(path, on_line, &count, &error) != OG_OK)
     return cli_library_error(&error);
-  cli_note("%s: %lld results", path, (long long)count);
+  cli_note("%s: %lld result%s", path, (long long)count, cli_plural(count));
   return CLI_OK;
 }
 

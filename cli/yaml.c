@@ -154,7 +154,7 @@ cli_node *cli_yaml_read(const char *path) {
   const char *python = cli_python();
   if (python == NULL) {
     cli_error(
-        "%s: reading YAML wants libyaml when opgraft is built, or a "
+        "%s: reading YAML needs libyaml when opgraft is built, or a "
         "Python with PyYAML beside it; none was found",
         path);
     return NULL;

@@ -65,7 +65,8 @@ static void rows_merge(void *state, int64_t begin, int64_t end,
 static og_status merge_run(const og_call *call, merge *m, int64_t rows) {
   const char *base = call->attr[0].s;
   if ((base[0] != '2' && base[0] != 'e') || base[1] != '\0')
-    return og_fail(call, OG_INVALID, "lse_base is neither \"2\" nor \"e\"");
+    return og_fail(call, OG_INVALID,
+                   "lse_base is unknown, expected \"2\" or \"e\"");
   m->call = call;
   m->to_base_2 = base[0] == 'e' ? 1.44269504f : 1;
   m->element = og_element_of(call->in[0]);

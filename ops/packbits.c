@@ -14,7 +14,7 @@ static og_status order_read(const og_call *call, int *out_is_big) {
   *out_is_big = strcmp(order, "big") == 0;
   if (*out_is_big || strcmp(order, "little") == 0) return OG_OK;
   return og_fail(call, OG_INVALID,
-                 "bitorder is neither \"big\" nor \"little\"");
+                 "bitorder is unknown, expected \"big\" or \"little\"");
 }
 
 // The last byte's missing bits are 0.

@@ -18,7 +18,8 @@ static og_status single_prefill(const og_call *call) {
   const og_tensor *q = call->in[Q], *k = call->in[K];
   char text[256];
   if (q->shape[0] > INT32_MAX || k->shape[0] > INT32_MAX)
-    return og_fail(call, OG_SHAPE, "more than 2^31 - 1 tokens");
+    return og_fail(call, OG_SHAPE,
+                   "q or k has more than 2^31 - 1 tokens, expected fewer");
   const int32_t q_indptr[2] = {0, (int32_t)q->shape[0]};
   const int32_t kv_indptr[2] = {0, (int32_t)k->shape[0]};
   const int64_t window = call->attr[WINDOW].i;

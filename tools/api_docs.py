@@ -22,6 +22,8 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Iterator
 
+import api_examples
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEADERS = ROOT / "include" / "opgraft"
 PACKAGE = ROOT / "python" / "opgraft"
@@ -82,6 +84,13 @@ class Header:
     about: list[str]
     # Section titles and entries, in the order of the file.
     parts: list[str | Entry] = field(default_factory=list)
+
+
+def functions(entry: Entry) -> list[str]:
+    """The functions among an entry's names: exported and inline ones."""
+    code = "\n".join(entry.code)
+    return [name for name in entry.names()
+            if name.islower() and re.search(rf"^(?!typedef|#)[\w *\n]*?\b{name}\(", code, re.M)]
 
 
 def declared(code: str) -> list[str]:
@@ -175,6 +184,8 @@ def header_page(header: Header) -> str:
         out += ["```c", *part.code, "```", ""]
         if part.comment:
             out += [comment_prose(part.comment), ""]
+        if functions(part):
+            out += [api_examples.line(functions(part), ".c", "../../"), ""]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -289,6 +300,7 @@ def name_entry(module: str, name: str, path: pathlib.Path) -> list[str]:
     if node is None:  # a value, such as __version__
         return [f"### `{full}`", ""]
     doc = docstring_prose(ast.get_docstring(node) or "")
+    doc += "\n\n" + api_examples.line([name], ".py", "../")
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}`", "", "```python", signature(node, full), "```",
                 "", doc, ""]

@@ -6,8 +6,9 @@ and on names in comments that nothing has.
 A function of src that other files see must be used by another file of src,
 hosts, cli, ops or tests, after preprocessing (names that macros and lists paste
 together count). An exported function (opgraft_*) is for others: it must stand
-in a test. A name in a comment (og_*, OG_*, opgraft_*, OPGRAFT_*, a file of
-ours) must stand in code, or be a file.
+in a test. A name in a comment or docstring (og_*, OG_*, opgraft_*, OPGRAFT_*,
+what has parentheses behind it, a file of ours) must stand in code, or be a
+file.
 """
 
 from __future__ import annotations
@@ -18,16 +19,19 @@ import re
 import sys
 
 import circles
+import prose
 
 ROOT = circles.ROOT
-CODE = ("src", "include", "hosts", "cli", "ops", "tests", "python", "examples",
-        "cmake", "bench", "tools")
-COMMENTED = ("src", "include", "hosts", "cli", "ops")
+CODE = ("src", "include", "hosts", "cli", "ops", "devices", "tests", "python",
+        "examples", "cmake", "bench", "tools")
+COMMENTED = ("src", "include", "hosts", "cli", "ops", "devices", "python")
 C_FILES = (".c", ".h", ".inc", ".def")
-COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(//[^\n]*)')
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+                     r"|(//[^\n]*|/\*.*?\*/)", re.S)
 NAME = re.compile(r"\b(?:og|opgraft|OG|OPGRAFT)_\w*\w\b\*?")
 FILE = re.compile(r"\b[\w/]+\.(?:c|h|def|inc|py|cmake)\b")
-OTHERS = {"dlpack.h"}
+CALL = re.compile(r"(?<![\w.])([a-z]\w*_\w+)\(\)")
+OTHERS = {"dlpack.h", "script.py"}
 PASTED = re.compile(r"(\w+_)##|##(_\w+)")
 
 
@@ -71,27 +75,47 @@ def untested(tests: set[str]) -> list[str]:
             if name not in tests and f"{name}_fn" not in header]
 
 
+def comments(path: pathlib.Path, text: str) -> list[tuple[int, str]]:
+    """(line, text) of each comment, and of each docstring of Python."""
+    if path.suffix == ".py":
+        return [(text.count("\n", 0, p.begin) + 1, p.text)
+                for p in prose.parts(path, text) if p.kind != "string"]
+    return [(text.count("\n", 0, m.start()) + 1, m[1])
+            for m in COMMENT.finditer(text) if m[1]]
+
+
+def without_comments(path: pathlib.Path, text: str) -> str:
+    if path.suffix in C_FILES:
+        return code_of(text)
+    if path.suffix != ".py":
+        return text
+    kept, last = [], 0
+    for part in prose.parts(path, text):
+        if part.kind != "string":
+            kept.append(text[last:part.begin])
+            last = part.end
+    return "".join([*kept, text[last:]])
+
+
 def unknown_names(known: set[str], pasted: set[str], files: set[str]
                   ) -> list[str]:
     lines = []
-    for path, text in texts(COMMENTED, C_FILES).items():
-        for match in COMMENT.finditer(text):
-            if not match[1]:
-                continue
-            line = text.count("\n", 0, match.start()) + 1
+    for path, text in texts(COMMENTED, (*C_FILES, ".py")).items():
+        for line, said in comments(path, text):
             where = f"{path.relative_to(ROOT)}:{line}"
-            for name in NAME.findall(match[1]):
-                if not is_known(name, known, pasted):
-                    lines.append(f"{where}: {name} stands in no code")
-            for name in FILE.findall(match[1]):
-                if is_ours(name) and pathlib.Path(name).name not in files:
-                    lines.append(f"{where}: there is no file {name}")
+            lines += [f"{where}: {name} stands in no code"
+                      for name in [*NAME.findall(said), *CALL.findall(said)]
+                      if not is_known(name, known, pasted)]
+            lines += [f"{where}: there is no file {name}"
+                      for name in FILE.findall(said)
+                      if is_ours(name)
+                      and pathlib.Path(name).name not in files]
     return lines
 
 
 def is_ours(name: str) -> bool:
     folder = name.split("/")[0] if "/" in name else "src"
-    return name not in OTHERS and "NAME" not in name and (
+    return name not in OTHERS and not re.search(r"NAME|\b[A-Z]+\.", name) and (
         (ROOT / folder).is_dir() or (ROOT / "src" / folder).is_dir())
 
 
@@ -103,8 +127,7 @@ def is_known(name: str, known: set[str], pasted: set[str]) -> bool:
 
 def main() -> int:
     code = texts(CODE, (*C_FILES, ".py", ".cpp", ".cmake", ".txt"))
-    bare = {p: code_of(t) if p.suffix in C_FILES else t
-            for p, t in code.items()}
+    bare = {p: without_comments(p, t) for p, t in code.items()}
     known = set().union(*(words(t) for t in bare.values()))
     tests = set().union(*(words(t) for p, t in bare.items()
                           if p.is_relative_to(ROOT / "tests")))

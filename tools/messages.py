@@ -2,13 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists every error, note and help text, or the forms that no text may have.
 
-    tools/messages.py [--unpinned] [FOLDER...]
+    tools/messages.py [--unpinned] [--sample N --seed S] [FOLDER...]
+    tools/messages.py --count
     tools/messages.py --check
 
-A line of the list: place, kind, the test that pins the text (or none), text.
-Kinds: error, note, help, and text for all else that is printed. A text of C is
-one of these by the function that it is passed to; a table of messages is an
-X-macro. A test pins a text when it has its longest piece between two values.
+A line of the list: place, kind, the test that pins the text, text. Without a
+test: the reason that tools/unpinned.txt has, in brackets, or none. Kinds:
+error, note, help, and text for all else that is printed. A text of C is one of
+these by the function that it is passed to; a table of messages is an X-macro.
+A test pins a text when it has its longest piece between two values, or, where
+that is short, all pieces in order on one line.
+
+--unpinned lists those with neither test nor reason. --count counts errors and
+notes by folder. --sample draws N errors, notes and help texts.
 
 With --check: places in comments, messages, docstrings, docs and subjects of
 new commits with a form of tools/words.txt, and what to say instead.
@@ -19,9 +25,11 @@ from __future__ import annotations
 import argparse
 import ast
 import pathlib
+import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from typing import Iterator
 
@@ -29,6 +37,7 @@ import prose
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FORMS = pathlib.Path(__file__).with_name("words.txt")
+REASONS = pathlib.Path(__file__).with_name("unpinned.txt")
 # Commits behind this one have their subjects checked.
 FIRST_COMMIT = "216715699810a9efcc7f9a021d076486f5a53ac2"
 SUBJECT_MAX = 72
@@ -58,6 +67,14 @@ class Message:
         found = max((plain(p).strip(" ,;:") for p in VALUE.split(self.text)),
                     key=len)
         return found if len(found) >= 10 and " " in found else ""
+
+    def whole(self) -> re.Pattern[str] | None:
+        """All pieces in order, on one line, with anything for the values."""
+        pieces = [plain(p) for p in VALUE.split(self.text)]
+        pieces = [p for p in pieces if re.search(r"\w", p)]
+        if sum(map(len, pieces)) < 10:
+            return None
+        return re.compile(".{1,80}?".join(map(re.escape, pieces)))
 
 
 def plain(text: str) -> str:
@@ -185,10 +202,53 @@ def test_texts() -> dict[str, str]:
     return found
 
 
+def reasons() -> list[tuple[str, re.Pattern[str]]]:
+    """(why no test has it, which texts), from tools/unpinned.txt."""
+    found, reason = [], ""
+    for line in REASONS.read_text().splitlines():
+        if line.startswith("  "):
+            found.append((reason, re.compile(line.strip())))
+        elif line and not line.startswith("#"):
+            reason = line.rstrip(":")
+    return found
+
+
 def pinned_by(message: Message, tests: dict[str, str]) -> str:
-    piece = message.piece()
-    return next((name for name, text in tests.items() if piece in text),
-                "none") if piece else "none"
+    """A test's file; else "(reason)", else "none"."""
+    piece, whole = message.piece(), message.whole()
+    for name, text in tests.items():
+        if piece and piece in text:
+            return name
+    for name, text in tests.items():
+        if not piece and whole is not None and whole.search(text):
+            return name
+    text = plain(message.text)
+    return next((f"({reason})" for reason, pattern in reasons()
+                 if pattern.search(text)), "none")
+
+
+def folder(message: Message) -> str:
+    """src/decl/parse/x.c:3 is src/decl's."""
+    parts = message.place.split(":")[0].split("/")[:-1]
+    return "/".join(parts[:1 if parts[0] in ("cli", "ops") else 2])
+
+
+def count(tests: dict[str, str]) -> None:
+    """Errors and notes by folder: pinned, with a reason, neither."""
+    table: dict[str, Counter[str]] = {}
+    for message in messages(PRODUCT):
+        if message.kind in ("error", "note"):
+            pin = pinned_by(message, tests)
+            kind = "reason" if pin[0] == "(" else \
+                "none" if pin == "none" else "test"
+            table.setdefault(folder(message), Counter())[kind] += 1
+    total: Counter[str] = Counter()
+    for name, row in sorted(table.items()):
+        total += row
+        print(f"{name:20} {row['test']:4} by a test, {row['reason']:3} with a "
+              f"reason, {row['none']:4} by none")
+    print(f"{'all':20} {total['test']:4} by a test, {total['reason']:3} with a "
+          f"reason, {total['none']:4} by none")
 
 
 def forms() -> list[tuple[re.Pattern[str], str]]:
@@ -255,13 +315,25 @@ def main() -> int:
                         help="refuse the forms of tools/words.txt")
     parser.add_argument("--unpinned", action="store_true",
                         help="only texts that no test has")
+    parser.add_argument("--count", action="store_true",
+                        help="how many have a test, by folder")
+    parser.add_argument("--sample", type=int, default=0, metavar="N",
+                        help="N errors, notes and help texts by chance")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("folders", nargs="*", default=PRODUCT)
     options = parser.parse_args()
     if options.check:
         return check()
     tests = test_texts()
+    if options.count:
+        count(tests)
+        return 0
     counts: dict[str, int] = {}
-    for message in messages(tuple(options.folders)):
+    chosen = messages(tuple(options.folders))
+    if options.sample:
+        chosen = random.Random(options.seed).sample(
+            [m for m in chosen if m.kind != "text"], options.sample)
+    for message in chosen:
         pin = pinned_by(message, tests)
         if options.unpinned and pin != "none":
             continue

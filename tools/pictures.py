@@ -85,6 +85,35 @@ def one_file() -> str:
                body)
 
 
+LAYERS = [
+    ("Hosts", ["PyTorch", "JAX, ONNX Runtime", "TVM-FFI, AOTInductor",
+               "your C program"]),
+    ("Core: C11, libc", ["declarations, calls", "check", "graph engine",
+                         "threads, devices"]),
+    ("Modules: one C file each", ["your operators", "operator library",
+                                  "adopted functions", "device drivers"]),
+]
+
+
+def architecture() -> str:
+    """Three rows of boxes; the arrows go from callers to what they call."""
+    body = []
+    for i, (title, parts) in enumerate(LAYERS):
+        y = 12 + 112 * i
+        body += [f'<rect class="b" x="8" y="{y}" width="624" height="76" '
+                 'rx="6"/>', text(20, y + 24, title)]
+        for k, part in enumerate(parts):
+            body.append(text(20 + 154 * k, y + 54, part, "c"))
+        if i:
+            body.append(f'<path class="a" d="M320 {y - 34} V{y - 4} '
+                        f'm-6 -8 l6 8 l6 -8"/>')
+    says = ["include/opgraft: one frame for each call", "opgraft_module()"]
+    body += [text(334, 106 + 112 * i, said, "c")
+             for i, said in enumerate(says)]
+    return svg(640, 12 + 112 * len(LAYERS) - 24,
+               "Hosts call the core, the core calls modules", body)
+
+
 def figures() -> list[tuple[str, str, float, str, str]]:
     """(what, rival, ratio, processor, day) of each row."""
     found = []
@@ -134,7 +163,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    pictures = {"one-file.svg": one_file(), "figures.svg": chart()}
+    pictures = {"one-file.svg": one_file(), "figures.svg": chart(),
+                "architecture.svg": architecture()}
     now = README.read_text()
     then = TABLE.sub(lambda m: m[1] + table() + m[2], now)
     if not options.check:

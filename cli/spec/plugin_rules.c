@@ -30,10 +30,12 @@ static bool columns_check(plugin *p, tensor_desc *tensors, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     tensor_desc *t = &tensors[i];
     if (t->type_count == 1 || t->type_count == p->columns) continue;
-    return spec_error(p->s, t->line,
-                      "%s: has %d dtypes, where others have %d; entry k of all "
-                      "lists is one combination",
-                      t->name, (int)t->type_count, (int)p->columns) == CLI_OK;
+    return spec_error(
+               p->s, t->line,
+               "%s: has %d dtype%s, where others have %d; entry k of all "
+               "lists is one combination",
+               t->name, (int)t->type_count, cli_plural(t->type_count),
+               (int)p->columns) == CLI_OK;
   }
   return true;
 }

@@ -41,7 +41,7 @@ typedef struct inference {
   int is_given[INPUTS_MAX];
   int64_t dims[SHAPES_MAX];  // sizes, or -1 - name
   int32_t dims_used;
-  // By trial, the results one after the other: rank, sizes.
+  // For each trial, each result in turn: its rank, then its sizes.
   int64_t results[TRIALS][SHAPES_MAX];
 } inference;
 

@@ -42,8 +42,8 @@ void og_host_begin(og_host_call *call, const og_own_op *op);
 // `tensor` is row-major where its strides are NULL. Copied, but for its shape
 // and strides. A mutated argument is written where it lies.
 void og_host_input(og_host_call *call, int32_t t, const og_tensor *tensor);
-// A row-major mutated argument, of which `data` receives the new value: as many
-// bytes, the argument's own memory or none of its.
+// A mutated argument, row-major. `data` has as many bytes and receives the new
+// value; it is the argument's own memory, or shares no byte with it.
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
                      void *data);
 // One more entry of tensor list t, NULL for one that is absent. The entries of

@@ -5,7 +5,8 @@
 // Every call runs in a child process under limits of memory and time, with
 // each argument between pages that may not be touched, so that a kernel that
 // crashes, hangs or writes where it may not is a finding and nothing worse.
-// The process that asks must be able to fork.
+// The process that asks must be able to fork. Any thread may ask; errors are as
+// in opgraft.h.
 
 #ifndef OPGRAFT_CHECK_H
 #define OPGRAFT_CHECK_H

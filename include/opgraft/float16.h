@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floating types of 16 bits that C has no name for, and their conversions.
+// These are functions of their argument alone: any thread may call them, and
+// none fails.
 
 #ifndef OPGRAFT_FLOAT16_H
 #define OPGRAFT_FLOAT16_H

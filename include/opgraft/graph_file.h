@@ -5,6 +5,7 @@
 //   opgraft_graph_open("m.og") -> finish -> opgraft_executable_create -> ...
 //
 // Errors are as in opgraft.h, and so are structs that begin with struct_size.
+// Threads are as in graph.h.
 
 #ifndef OPGRAFT_GRAPH_FILE_H
 #define OPGRAFT_GRAPH_FILE_H

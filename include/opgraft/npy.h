@@ -2,7 +2,7 @@
 // Tensors as NumPy's .npy files, so that a graph's inputs and outputs can be
 // made and looked at with what everybody has.
 //
-// Errors are as in opgraft.h.
+// Errors and threads are as in opgraft.h.
 
 #ifndef OPGRAFT_NPY_H
 #define OPGRAFT_NPY_H

@@ -5,6 +5,10 @@
 // opgraft_module, as OG_MODULE defines it. It links to libc only, so the same
 // file loads in every host. Every struct is ABI: fields are appended, never
 // changed, and read by the sizes that the module carries.
+//
+// Kernels of one operator run on several threads at once, each with an og_call
+// of its own. Functions that take a call are for the thread that runs it.
+// Errors: a kernel returns an og_status, with a reason by og_fail.
 
 #ifndef OPGRAFT_OP_H
 #define OPGRAFT_OP_H

@@ -6,7 +6,7 @@
 // dense memory, and are then copied to where the graph says that they lie.
 // What is read must have been written, and no result may have two elements at
 // one place. Kernels are the engine's own; everything else that decides what a
-// graph computes is not. Errors are as in opgraft.h.
+// graph computes is not. Errors and threads are as in opgraft.h.
 
 #ifndef OPGRAFT_PLAIN_H
 #define OPGRAFT_PLAIN_H

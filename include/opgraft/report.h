@@ -2,7 +2,8 @@
 // Reports on an event file of `opgraft doctor`: what split, skipped, recompiled
 // or fell back in a compiled model, at which line, and what it cost.
 //
-// No framework is needed. A report belongs to one thread at a time.
+// No framework is needed. A report belongs to one thread at a time. Errors are
+// as in opgraft.h.
 
 #ifndef OPGRAFT_REPORT_H
 #define OPGRAFT_REPORT_H

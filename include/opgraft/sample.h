@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls to try an operator with: shapes, types and values that its declaration
 // allows, as large as is asked for.
+//
+// A sample belongs to one thread. Errors are as in opgraft.h.
 
 #ifndef OPGRAFT_SAMPLE_H
 #define OPGRAFT_SAMPLE_H
@@ -46,8 +48,8 @@ OPGRAFT_API void opgraft_sample_destroy(opgraft_sample *sample);
 // outlives the call. Between init and infer.
 OPGRAFT_API void opgraft_sample_bind(const opgraft_sample *sample,
                                      opgraft_frame *frame);
-// Sets all elements anew, equal ones each time. Integers are indices in any
-// order, as at first, or not falling, as offsets are.
+// Sets all elements again, to the same values each time. Integers are indices
+// in any order, as at first, or sorted, as offsets are.
 enum { OPGRAFT_INDEX_RANDOM = 0, OPGRAFT_INDEX_SORTED = 1 };
 OPGRAFT_API void opgraft_sample_refill(opgraft_sample *sample,
                                        int32_t index_order);

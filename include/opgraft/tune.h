@@ -7,7 +7,7 @@
 //
 //   addmm f32[768] ... -> f32[128,768]; 2 threads, avx2: packed  # 1210 us, ...
 //
-// Errors are as in opgraft.h.
+// Errors and threads are as in opgraft.h.
 
 #ifndef OPGRAFT_TUNE_H
 #define OPGRAFT_TUNE_H

@@ -40,4 +40,9 @@ og_status og_error_at(opgraft_error *error, og_status code, const char *op,
                       const char *argument, int32_t begin, int32_t end,
                       const char *format, ...) OG_PRINTF(7, 8);
 
+// What makes a noun fit its count: "%d dim%s".
+static inline const char *og_plural(int64_t count) {
+  return count == 1 ? "" : "s";
+}
+
 #endif  // OG_BASE_STATUS_H

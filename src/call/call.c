@@ -134,7 +134,7 @@ static og_status no_kernel(const opgraft_frame *frame, int32_t device,
                         "are for device types %s; move the arguments",
                         decl->name, (int)device, devices);
   return og_error_set(error, OG_UNSUPPORTED, decl->name, NULL,
-                      "%s: none of its %d kernels takes this call on this "
+                      "%s: none of its kernels (%d) takes this call on this "
                       "machine (%s); `opgraft inspect --why` says why",
                       decl->name, (int)decl->kernel_count,
                       og_isa_name(og_isa_used()));

@@ -203,8 +203,9 @@ static og_status inputs_match(const plain *p, const og_tensor *const *in,
   OG_TRY(og_graph_drivers_check(p->graph, p->error));
   if (count != p->graph->input_count)
     return og_error_set(p->error, OG_INVALID, NULL, NULL,
-                        "graph %s: %d inputs here, expected %d", p->graph->name,
-                        (int)count, (int)p->graph->input_count);
+                        "graph %s: %d input%s here, expected %d",
+                        p->graph->name, (int)count, og_plural(count),
+                        (int)p->graph->input_count);
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_value id = p->graph->inputs[i].value;
     if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))

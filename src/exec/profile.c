@@ -30,8 +30,9 @@ og_status opgraft_call_step(const opgraft_call *call, int32_t index,
                        sizeof *out_step, error));
   if (index < 0 || index >= instance->step_count)
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s has %d steps here; there is no step %d",
-                        graph->name, (int)instance->step_count, (int)index);
+                        "graph %s has %d step%s here; there is no step %d",
+                        graph->name, (int)instance->step_count,
+                        og_plural(instance->step_count), (int)index);
   const og_step_info *info = &instance->step_infos[index];
   const og_node *node = &graph->nodes[info->node];
   opgraft_step step = {.line = node->line,

@@ -58,9 +58,9 @@ static bool hex_read(const char *at, int digits, uint64_t *out) {
 static og_status cut_short(const char *path, size_t found, uint64_t wanted,
                            opgraft_error *error) {
   return og_error_set(error, OG_INVALID, NULL, NULL,
-                      "%s: the file was cut short: it has %zu bytes, its "
+                      "%s: the file was cut short: it has %zu byte%s, its "
                       "header says %" PRIu64 "; copy or export it again",
-                      path, found, wanted);
+                      path, found, og_plural((int64_t)found), wanted);
 }
 
 static og_status altered(const char *path, const char *what,

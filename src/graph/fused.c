@@ -107,9 +107,10 @@ og_status og_fused_read(const opgraft_graph *graph, const og_node *node,
   if (node->in_count > OG_LOOP_INPUTS_MAX ||
       node->out_count > OG_LOOP_OUTPUTS_MAX)
     return og_error_set(error, OG_INVALID, "fused", NULL,
-                        "%d operands and %d results, expected at most "
+                        "%d operand%s and %d result%s, expected at most "
                         "%d and %d",
-                        (int)node->in_count, (int)node->out_count,
+                        (int)node->in_count, og_plural(node->in_count),
+                        (int)node->out_count, og_plural(node->out_count),
                         OG_LOOP_INPUTS_MAX, OG_LOOP_OUTPUTS_MAX);
   OG_TRY(shape_find(graph, node, out, error));
   const bool is_narrow =

@@ -276,8 +276,8 @@ og_status og_value_info_copy(const opgraft_value_info *from,
                         (int)out->device.type);
   if (out->ndim <= 0 || out->shape != NULL) return OG_OK;
   return og_error_set(error, OG_INVALID, NULL, name,
-                      "opgraft_value_info.shape is NULL, expected %d sizes",
-                      (int)out->ndim);
+                      "opgraft_value_info.shape is NULL, expected %d size%s",
+                      (int)out->ndim, og_plural(out->ndim));
 }
 
 og_status opgraft_graph_add_input(opgraft_graph *graph, const char *name,

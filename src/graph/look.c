@@ -22,8 +22,9 @@ og_status opgraft_graph_input(const opgraft_graph *graph, int32_t index,
                        sizeof(uint32_t), sizeof *out_info, error));
   if (index < 0 || index >= graph->input_count)
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s has %d inputs; there is no input %d",
-                        graph->name, (int)graph->input_count, (int)index);
+                        "graph %s has %d input%s; there is no input %d",
+                        graph->name, (int)graph->input_count,
+                        og_plural(graph->input_count), (int)index);
   const og_input *input = &graph->inputs[index];
   opgraft_value_info info = {.ndim = -1};
   if (input->value >= 0) {

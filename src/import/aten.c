@@ -385,8 +385,8 @@ og_status og_import_batch_norm_training(og_import *import) {
   return running_update(import, &args, stats, momentum->f, unbias);
 }
 
-// In evaluation the running statistics stand for the batch's: 1 / std is made
-// of their variance.
+// In evaluation the running statistics replace the batch's: 1 / std is computed
+// from the running variance.
 static og_status running_rstd(og_import *import, opgraft_value variance,
                               double eps, opgraft_value *out) {
   opgraft_value shift, sum;

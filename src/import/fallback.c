@@ -78,8 +78,9 @@ static og_status updates_note(og_import *import, og_node *node,
   if (written == 0) return OG_OK;
   if (returns < 0)
     return og_error_set(import->error, OG_INVALID, origin->name, NULL,
-                        "%s writes %d arguments but has %d results",
-                        origin->name, (int)written, (int)node->out_count);
+                        "%s writes %d argument%s but has %d result%s",
+                        origin->name, (int)written, og_plural(written),
+                        (int)node->out_count, og_plural(node->out_count));
   int32_t *update = og_arena_array(&import->graph->arena,
                                    (size_t)node->out_count, sizeof *update);
   if (update == NULL) return og_graph_no_memory(import->error);

@@ -187,8 +187,9 @@ void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
     at += length;
     at += strspn(at, "; ");
   }
-  og_text_addf(out, "%s, %d passes, %d instructions%s: ", og_isa_name(most),
-               (int)l->pass_count, (int)l->count,
+  og_text_addf(out, "%s, %d pass%s, %d instruction%s%s: ", og_isa_name(most),
+               (int)l->pass_count, l->pass_count == 1 ? "" : "es",
+               (int)l->count, og_plural(l->count),
                loop->spec.nontemporal ? ", non-temporal stores" : "");
   og_loop_code_print(&loop->spec, l, most, out);
 }

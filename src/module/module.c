@@ -171,10 +171,11 @@ static og_status record_copy(const char *path, const og_module *from,
     og_error_set(error, status, NULL, "og_module", "%s: %s", path, error->text);
   OG_TRY(status);
   if (record->abi_version == 0 || record->abi_version > OG_ABI_VERSION)
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "%s: built for ABI version %u, this opgraft reads 1 "
-                        "to %u; install a newer opgraft or rebuild the module",
-                        path, record->abi_version, OG_ABI_VERSION);
+    return og_error_set(
+        error, OG_VERSION, NULL, NULL,
+        "%s: built for ABI version %u, this opgraft reads "
+        "versions up to %u; install a newer opgraft or rebuild the module",
+        path, record->abi_version, OG_ABI_VERSION);
   if (!is_identifier(record->name))
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "%s: the module's name is '%s', expected up to 63 "
@@ -392,9 +393,9 @@ og_status opgraft_module_unload(opgraft_module *module, opgraft_error *error) {
     return OG_OK;
   }
   return og_error_set(error, OG_BUSY, NULL, NULL,
-                      "module %s: %lld other holders can still call it; drop "
-                      "them, then unload",
-                      module->name, (long long)others);
+                      "module %s: %lld other reference%s can still call it; "
+                      "release all, then unload",
+                      module->name, (long long)others, og_plural(others));
 }
 
 const char *og_module_float_env(const opgraft_module *module) {

@@ -36,8 +36,8 @@ og_status og_inputs_check(const opgraft_graph *graph,
                           int32_t count, opgraft_error *error) {
   if (count != graph->input_count)
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "graph %s: %d inputs here, expected %d", graph->name,
-                        (int)count, (int)graph->input_count);
+                        "graph %s: %d input%s here, expected %d", graph->name,
+                        (int)count, og_plural(count), (int)graph->input_count);
   for (int32_t i = 0; i < count; ++i) {
     const opgraft_value id = graph->inputs[i].value;
     if ((id < 0) != (in[i] == NULL) || (id < 0 && ints == NULL))

@@ -249,8 +249,7 @@ static void root_add(og_text *out, const opgraft_report *report,
   safe_add(out, root->id[0] != '\0' ? root->id : "no registry id");
   og_text_add(out, ", ");
   safe_add(out, root->stage);
-  og_text_addf(out, ", %d hit%s, ", (int)root->hits,
-               root->hits == 1 ? "" : "s");
+  og_text_addf(out, ", %d hit%s, ", (int)root->hits, og_plural(root->hits));
   safe_add(out, root->cause->owner);
   og_text_add(out, "</span></p>\n");
   cost(out, root, most);
@@ -290,7 +289,7 @@ void og_report_html(og_text *out, const opgraft_report *report,
   waterfall(out, report);
   timeline(out, report);
   og_text_addf(out, "<h2>%d root cause%s</h2>\n", (int)j->root_count,
-               j->root_count == 1 ? "" : "s");
+               og_plural(j->root_count));
   // The roots come by cost.
   const double most = j->root_count > 0 ? j->root[0].steady_ns.median : 0;
   for (int32_t i = 0; i < j->root_count; ++i)

@@ -120,8 +120,7 @@ static void root_site(const page *p, int32_t number, const og_root *root) {
   og_plain_add(p->out, root->id[0] != '\0' ? root->id : "-", 10);
   og_text_add(p->out, " ");
   og_plain_add(p->out, root->stage, 10);
-  og_text_addf(p->out, ", %d hit%s", (int)root->hits,
-               root->hits == 1 ? "" : "s");
+  og_text_addf(p->out, ", %d hit%s", (int)root->hits, og_plural(root->hits));
   og_text_add(p->out, "\n");
   p->out->failed |= site.failed;
   og_text_reset(&site);
@@ -193,7 +192,7 @@ static void roots(const page *p) {
     return;
   }
   og_text_addf(p->out, "\n%d root cause%s\n", (int)j->root_count,
-               j->root_count == 1 ? "" : "s");
+               og_plural(j->root_count));
   for (int32_t i = 0; i < shown; ++i) root_add(p, i + 1, &j->root[i]);
   if (shown < j->root_count)
     og_text_addf(p->out, "and %d more: --json FILE or --html FILE\n",

@@ -314,4 +314,4 @@ def test_without_pyyaml_it_says_what_to_install(program):
     done = subprocess.run([sys.executable, GEN, path], capture_output=True, text=True,
                           env={"PYTHONPATH": str(program.folder), "PATH": ""})
     assert done.returncode == 2
-    assert "wants PyYAML" in done.stderr
+    assert "needs PyYAML" in done.stderr

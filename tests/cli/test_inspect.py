@@ -185,7 +185,7 @@ def test_shape_option_is_the_same(program, module):
         (["--op", "pick", "x=1", "size=1,b"], "size: is '1,b', expected int[]"),
         (["--op", "pick", "x=1", "size=1,1", "dtype=f99"], "dtype: is 'f99', expected ScalarType"),
         (["--op", "pick", "x=1", "size=1,1", "half=maybe"], "half: is 'maybe', expected bool"),
-        (["--why"], "--why wants the call's arguments"),
+        (["--why"], "--why needs the call's arguments"),
     ],
 )
 def test_wrong_arguments_are_explained(program, module, words, text):

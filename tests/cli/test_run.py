@@ -83,7 +83,7 @@ def test_wrong_use_is_said(mlp: Program) -> None:
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "b.npy", "--in", "3")
     assert "its value is 3 here, expected 2" in err
     err = mlp.fails(2, "run", "m.og", "--in", "b.npy")
-    assert "b.npy holds f32 with 1 dims, expected %x: f32[s0, 3] for input 0" in err
+    assert "b.npy holds f32 with 1 dim, expected %x: f32[s0, 3] for input 0" in err
     err = mlp.fails(2, "run", "m.og", "--in", "x.npy", "--in", "x=x.npy")
     assert "given twice" in err
     given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]

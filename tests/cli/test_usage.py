@@ -48,7 +48,7 @@ def test_no_command_prints_usage_on_stderr(program):
         (["build", "--frobnicate"], "`opgraft help build` lists them"),
         (["build", "-q", "x.c"], "no option -q"),
         (["build"], "expected a C file"),
-        (["build", "x.c", "-o"], "--output wants FILE.so after it"),
+        (["build", "x.c", "-o"], "--output needs FILE.so after it"),
         (["build", "x.c", "--debug=1"], "--debug takes no value"),
         (["build", "x.c", "-O", "9"], "--optimize is '9'"),
         (["new"], "expected a name"),

@@ -18,6 +18,23 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import api_docs  # noqa: E402
 
+# Functions whose names and types say all, or the struct that they fill.
+UNDERSTOOD = {
+    "opgraft_driver_name", "opgraft_driver_device_type",
+    "opgraft_driver_device_count", "opgraft_driver_properties",
+    "og_bfloat_to_float", "og_half_to_float", "opgraft_graph_create",
+    "opgraft_graph_retain", "opgraft_graph_release", "opgraft_graph_size",
+    "opgraft_graph_add_input", "opgraft_graph_input_count",
+    "opgraft_graph_output_count", "opgraft_call_step_count",
+    "opgraft_op_get_info", "opgraft_op_get_param", "opgraft_op_get_tensor",
+    "opgraft_op_get_result", "opgraft_op_get_dim", "opgraft_op_get_grad",
+    "og_numel", "og_is", "og_range_task", "og_parallel_for",
+    "opgraft_frame_init",
+}
+# Called by og_parallel_for alone, whose body is in the header.
+INNER = {"og_range_task"}
+# Returned by public functions: who uses them need not name them.
+RETURNED = {"Adoption", "Plan", "Report"}
 # Modules that need a package which the main environment lacks.
 OF_OTHER_HOSTS = ("jax", "onnx", "doctor.pytest_plugin")
 
@@ -161,6 +178,73 @@ def test_every_code_and_finding() -> None:
     assert len(codes) == 12 and len(findings) > 30
     for word in [*codes, *findings]:
         assert f"| `{word}` |" in page
+
+
+def test_every_header_says_who_may_call_and_how_it_fails(
+        headers: dict[str, api_docs.Header]) -> None:
+    for name, header in headers.items():
+        about = " ".join(header.about)
+        assert "thread" in about.lower(), name
+        code = "\n".join(line for part in header.parts
+                         if isinstance(part, api_docs.Entry)
+                         for line in part.code)
+        if re.search(r"^(?:OPGRAFT_API|static inline) og_status", code, re.M):
+            assert re.search(r"[Ee]rror|status|OG_", about), name
+
+
+def test_every_function_of_c_is_explained_and_used(
+        headers: dict[str, api_docs.Header]) -> None:
+    """Its types are the declaration's; an entry has a comment, or stands behind
+    one that has; something that CI runs calls each function."""
+    count, missing = 0, []
+    for name, header in headers.items():
+        page = api_docs.header_page(header)
+        for part in header.parts:
+            found = api_docs.functions(part) \
+                if isinstance(part, api_docs.Entry) else []
+            count += len(found)
+            missing += [f"{name}: {f} has no comment" for f in found
+                        if not part.comment and f not in UNDERSTOOD]
+            missing += [f"{name}: nothing that is run uses {f}" for f in found
+                        if f not in INNER
+                        and not api_docs.api_examples.place_of(f, ".c")]
+            assert not found or "Used by " in page
+    assert count > 130
+    assert missing == []
+
+
+def test_every_name_of_python_has_types_and_is_used() -> None:
+    missing = []
+    for module in api_docs.MODULES:
+        path = api_docs.module_file(module)
+        for name in api_docs.public_names(
+                api_docs.ast.parse(path.read_text())):
+            node = api_docs.definition(path, name)
+            if node is None:
+                continue
+            missing += [f"{module}.{where} lacks a type"
+                        for where in untyped(node, name)]
+            if name not in RETURNED and not api_docs.api_examples.place_of(
+                    name, ".py"):
+                missing.append(f"{module}.{name}: nothing that is run uses it")
+    assert missing == []
+
+
+def untyped(node: api_docs.ast.AST, name: str) -> list[str]:
+    """Functions and public methods with an argument or result that has none."""
+    ast = api_docs.ast
+    nodes = list(api_docs.members(node)) if isinstance(node, ast.ClassDef) \
+        else [node]
+    found = []
+    for function in nodes:
+        arguments = function.args
+        named = [*arguments.posonlyargs, *arguments.args,
+                 *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        bare = [a.arg for a in named if a is not None and a.annotation is None
+                and a.arg not in ("self", "cls")]
+        if bare or function.returns is None:
+            found.append(f"{name} ({function.name}: {bare or 'result'})")
+    return found
 
 
 def test_each_page_has_its_place_on_the_site() -> None:

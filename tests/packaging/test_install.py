@@ -64,17 +64,7 @@ int main(int argc, char **argv) {
 }
 """
 
-WHEEL = """\
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "doubles"
-version = "1.0"
-[tool.scikit-build]
-wheel.py-api = "py3"
-wheel.install-dir = "doubles"
-"""
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "shipping.md"
 
 
 def run(*words: object, cwd: pathlib.Path | None = None,
@@ -106,7 +96,6 @@ def project(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "doubles.c").write_text(MODULE_C)
     (tmp_path / "host.c").write_text(HOST_C)
     (tmp_path / "CMakeLists.txt").write_text(CMAKE)
-    (tmp_path / "pyproject.toml").write_text(WHEEL)
     return tmp_path
 
 
@@ -200,12 +189,26 @@ def test_pkg_config(package: pathlib.Path, project: pathlib.Path,
     assert run(host, project / "doubles.so") == "doubles 1\n"
 
 
-def test_operators_in_a_wheel(project: pathlib.Path) -> None:
+def test_operators_in_a_wheel(tmp_path: pathlib.Path) -> None:
     """docs/shipping.md: the build finds opgraft by itself, and the wheel
     is tied to neither a Python nor a PyTorch version."""
-    (project / "host.c").write_text("int main(void) { return 0; }\n")
-    run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation",
-        "--no-deps", "-w", project / "dist", project)
-    wheels = list((project / "dist").glob("doubles-1.0-py3-none-*.whl"))
+    files = re.findall(r"^```\w+ ([\w./]+)\n(.*?)^```$", PAGE.read_text(),
+                       re.S | re.M)
+    assert [name for name, _ in files] == [
+        "pyproject.toml", "CMakeLists.txt", "my_ops/__init__.py"]
+    for name, text in [*files, ("my_op.c", MODULE_C)]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    command = re.search(r"^pip (wheel .*?) dist \.$", PAGE.read_text(), re.M)
+    assert command is not None
+    run(sys.executable, "-m", "pip", *command[1].split(), "dist", tmp_path,
+        "--no-build-isolation", cwd=tmp_path)
+    wheels = list((tmp_path / "dist").glob("my_ops-1.0-py3-none-*.whl"))
     assert len(wheels) == 1
-    assert "doubles/doubles.so" in zipfile.ZipFile(wheels[0]).namelist()
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        assert {"my_ops/my_op.so", "my_ops/__init__.py"} <= set(
+            wheel.namelist())
+        wheel.extractall(tmp_path / "site")
+    assert run(sys.executable, "-c", "import my_ops; print(my_ops._module."
+               "double.__name__)", cwd=tmp_path / "site") == "double\n"

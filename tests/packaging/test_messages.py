@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import re
 import subprocess
 import types
 
@@ -110,3 +112,50 @@ def test_subjects(tool: types.ModuleType, monkeypatch: pytest.MonkeyPatch
              for line in tool.refused_subjects(tool.forms())]
     assert found == ["the subject has 73 characters, at most 72 expected",
                      '"wanted": say "expected"']
+
+
+@pytest.mark.parametrize("name, fields", [
+    ("messages_sample", {"place", "kind", "cause", "before"}),
+    ("comments_sample", {"place", "before"})])
+def test_samples_were_read(name: str, fields: set[str]) -> None:
+    """Sixty each, the rewritten ones with what they became."""
+    kept = json.loads((ROOT / "docs/results" / f"{name}.json").read_text())
+    assert len(kept["rows"]) == 60 and isinstance(kept["seed"], int)
+    for row in kept["rows"]:
+        assert fields <= {k for k, v in row.items() if v}, row
+        assert (ROOT / row["place"].split(":")[0]).exists(), row
+        assert row.get("after", "") != row["before"], row
+
+
+def test_a_sample_is_the_seed_s(tool: types.ModuleType,
+                                monkeypatch: pytest.MonkeyPatch,
+                                capsys: pytest.CaptureFixture[str]) -> None:
+    def drawn(seed: str) -> str:
+        monkeypatch.setattr("sys.argv", ["messages.py", "--sample", "3",
+                                         "--seed", seed, "src", "python"])
+        assert tool.main() == 0
+        return capsys.readouterr().out
+    assert drawn("1") == drawn("1")
+    assert len({drawn(str(seed)) for seed in range(8)}) > 1
+    assert "a line of a report" not in drawn("1")  # neither error nor help
+
+
+def test_each_reason_fits_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tools/unpinned.txt: what became of none goes away."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    real = load("tools/messages.py")
+    texts = [real.plain(m.text) for m in real.messages(real.PRODUCT)]
+    found = real.reasons()
+    assert found
+    for reason, pattern in found:
+        assert reason and any(map(pattern.search, texts)), pattern.pattern
+
+
+def test_whole_texts_pin_where_pieces_are_short(
+        tool: types.ModuleType) -> None:
+    message = tool.Message("src/a.c:1", "error", "%d of %d, expected %s")
+    tests = {"tests/a.txt": "3 of 4, expected five"}
+    assert tool.pinned_by(message, tests) == "tests/a.txt"
+    assert tool.pinned_by(message, {"tests/a.txt": "3 of 4\nor"}) == "none"
+    assert re.match(r"\(memory", tool.pinned_by(
+        tool.Message("src/a.c:1", "error", "out of memory"), {}))

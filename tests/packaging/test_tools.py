@@ -253,6 +253,12 @@ CALLERS_FILES = {
      "src/base/c.c:1: og_gone stands in no code"),
     ("src/base/c.c", "\n// See base/gone.c.\n",
      "src/base/c.c:2: there is no file base/gone.c"),
+    ("src/base/c.c", "/* og_a, and\nog_gone. */\n",
+     "src/base/c.c:1: og_gone stands in no code"),
+    ("python/c.py", '"""As went_away() does; x.went_away() is another\'s."""\n',
+     "python/c.py:1: went_away stands in no code"),
+    ("python/c.py", "# OG_GONE is here alone\n",
+     "python/c.py:1: OG_GONE stands in no code"),
 ])
 def test_callers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
                  capsys: pytest.CaptureFixture[str], name: str, text: str,

@@ -150,8 +150,7 @@ static og_status tensor_step(const map_step *step, const og_call *call,
     default:
       if (at < 0 || at >= t->ndim)
         return og_fail(call, OG_SHAPE,
-                       "its call asks for a dim that an "
-                       "argument does not have");
+                       "its call names a dim that an argument lacks");
       out->word.i = step->code == MAP_size_at ? t->shape[at] : t->strides[at];
   }
   return OG_OK;

@@ -10,7 +10,7 @@ int types_setup(PyObject *torch_module);
 // 0, or -1 where torch has no such type.
 int dtype_to_shim(og_dtype dtype, int32_t *out);
 enum { SHIM_DTYPES = 128 };
-// By the shim's number; bits is 0 where there is no such type.
+// Indexed by the type's number in torch's C shim; bits 0: no such type.
 extern og_dtype dtype_by_code[SHIM_DTYPES];
 static inline int dtype_from_shim(int32_t code, og_dtype *out) {
   if (UNLIKELY((uint32_t)code >= SHIM_DTYPES || dtype_by_code[code].bits == 0))

@@ -369,7 +369,7 @@ def python_payload(
         )
     if d.is_data_dependent:
         raise ValueError(
-            f"{d.name}: a data-dependent result wants a C kernel, which says "
+            f"{d.name}: a data-dependent result needs a C kernel, which says "
             "what it found; see docs/authors-guide.md"
         )
     if grid is not None or (call is not None and not _is_plain(call)):

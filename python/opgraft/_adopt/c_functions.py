@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _C
+from .._base.counted import counted
 from .._base.rules import Description
 from . import ctypes_functions, structs
 from .foreign import Structures
@@ -195,8 +196,8 @@ def _goes_by_register(arguments: list[Any]) -> bool:
 def _check_count(name: str, prototype: Prototype, texts: list[str]) -> None:
     if len(texts) != len(prototype.parameters):
         raise ValueError(
-            f"{name}: call has {len(texts)} arguments, {prototype.name} "
-            f"takes {len(prototype.parameters)}: {prototype.text}"
+            f"{name}: call has {counted(len(texts), 'argument')}, "
+            f"{prototype.name} takes {len(prototype.parameters)}: {prototype.text}"
         )
 
 
@@ -210,7 +211,7 @@ def refuse_lists(d: Description) -> None:
     if d.numbers or d.is_data_dependent:
         raise ValueError(
             f"{d.name}: a result that is an int, or of a size that the kernel "
-            "finds, wants an operator file; see docs/authors-guide.md"
+            "finds, needs an operator file; see docs/authors-guide.md"
         )
 
 

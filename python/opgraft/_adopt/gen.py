@@ -50,7 +50,7 @@ def tree_of_file(path: str) -> list:
         import yaml
     except ImportError:
         raise _SpecError(
-            f"{path}: reading YAML wants PyYAML in {sys.executable}: "
+            f"{path}: reading YAML needs PyYAML in {sys.executable}: "
             "run `pip install pyyaml`, or build opgraft where libyaml is"
         ) from None
     with open(path, "rb") as file:

@@ -79,7 +79,7 @@ def _named(fn: Any) -> Any:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two callables do the same by what Python can see of them."""
+    """Whether two callables are equal in code and state, as Python sees them."""
     if a is b:
         return True
     if type(a) is not type(b):

@@ -11,6 +11,8 @@ from typing import Any, Callable
 
 import torch
 
+from .._base.counted import counted
+
 
 def python_record(
     fn: Callable[..., Any], items: tuple[int, ...], keywords: tuple[str, ...],
@@ -37,8 +39,8 @@ def several_from(
         if not hasattr(found, "__array__"):
             return tuple(found)
     raise RuntimeError(
-        f"{operator}: its schema has {len(names)} results, the callable "
-        f"returned {type(found)}; expected a tuple, a list, or a dict or "
+        f"{operator}: its schema has {counted(len(names), 'result')}, the "
+        f"callable returned {type(found)}; expected a tuple, a list, or a dict or "
         "dataclass whose names are the results'; mend the schema")
 
 

@@ -25,6 +25,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+from .._base.counted import counted
 from .._check import Report, check
 from . import adopted, build
 from .gen import _SpecError, tree_of_file
@@ -60,7 +61,8 @@ class Adoption:
         return iter(self.functions)
 
     def __repr__(self) -> str:
-        return f"<adopted {self.name} ({len(self.functions)} operators)>"
+        return (f"<adopted {self.name} ("
+                f"{counted(len(self.functions), 'operator')})>")
 
     def check(self, **options: Any) -> list[Report]:
         """opgraft.check of each operator."""

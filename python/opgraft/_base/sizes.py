@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from .counted import counted
 from .tables import Description
 
 Size = Any  # int or a host's symbol
@@ -227,7 +228,7 @@ class Scope:
             return
         if len(value) != len(known):
             self._fail(
-                f"{text}: found {len(value)} dims, expected {len(known)}")
+                f"{text}: found {counted(len(value), 'dim')}, expected {len(known)}")
         for a, b in zip(value, known, strict=False):
             self._same(a, b, text)
 
@@ -343,7 +344,8 @@ class Scope:
         pack, axes = self._axes(item)
         if kind == "permute":
             if len(axes) != len(pack):
-                self._fail(f"{len(axes)} dims are named, expected {len(pack)}")
+                self._fail(f"found {counted(len(axes), 'dim')}, expected "
+                           f"{len(pack)}, each once")
             return tuple(pack[a] for a in axes)
         chosen = axes or range(len(pack))
         if kind == "drop":

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping
 import torch
 import torch.utils._pytree as pytree
 
+from .._base.counted import counted
 from .._base.rules import NAMES
 
 
@@ -85,7 +86,8 @@ class Arguments:
         specs = [s for part in self.spec.children()
                  for s in part.children()]
         if len(values) != len(specs):
-            return f"got {len(values)} arguments, expected {len(specs)}"
+            return (f"got {counted(len(values), 'argument')}, expected "
+                    f"{len(specs)}")
         names = [*(list(self.given or ())[:self.count]), *self.keywords]
         for i, (value, spec) in enumerate(zip(values, specs)):
             found = pytree.tree_structure(value)

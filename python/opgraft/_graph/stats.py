@@ -141,7 +141,7 @@ def _owner_of(f: Any) -> Any:
     found = getattr(f, "dynamo_ctx", None)
     if found is not None:
         return found
-    # Where module.compile(...) was called.
+    # module.compile(...) keeps the compiled function in this attribute.
     f = getattr(f, "_compiled_call_impl", None) or f
     f = getattr(f, "__func__", f)
     cells = dict(zip(

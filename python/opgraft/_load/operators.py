@@ -18,7 +18,7 @@ _lock = threading.Lock()  # torch's maker makes two for two threads at once
 
 class Operator:
     """`overload` is the torch.ops object, `redispatch` its method; each is
-    looked up once. A call is a call of `overload`."""
+    looked up once. To call an Operator is to call `overload`."""
 
     overload: Any
     redispatch: Any

@@ -11,6 +11,8 @@ from typing import Any, Callable, Sequence
 
 import torch
 
+from .._base.counted import counted
+
 _FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INDEX = (torch.int32, torch.int64)
 # Types that are tried in place of a sample's.
@@ -84,8 +86,8 @@ def _bind(
     params: list[Param], at: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     if len(args) > len(params):
-        raise ValueError(f"sample {at} has {len(args)} arguments, it takes "
-                         f"{len(params)}")
+        raise ValueError(f"sample {at} has {counted(len(args), 'argument')}, "
+                         f"the callable takes {len(params)}")
     for i, p in enumerate(params):
         if i < len(args):
             p.values.append(args[i])

@@ -19,6 +19,7 @@ from typing import Any, Callable, Sequence
 import torch
 
 from .._adopt import adopted
+from .._base.counted import counted
 from .._base.rules import DTYPES, NAMES, Description, infer
 from . import args as _args
 from .run import Call, Outcome, run
@@ -60,7 +61,7 @@ class Doubt(ValueError):
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
-        why = ("it was inferred, and strict=True wants your word"
+        why = ("it was inferred, and strict=True needs your word"
                if proposal.is_certain else proposal.doubts[0])
         super().__init__(
             f"{proposal.name}: {why}; look at this, mend it where it is "
@@ -199,7 +200,8 @@ class _Inference:
                   if p.is_tensor and i not in changed}
         names = ", ".join(self.params[i].name for i in sorted(changed))
         self.out.known.append(
-            f"writes {names or 'no argument'}, in {len(self.seen)} calls")
+            f"writes {names or 'no argument'}, in "
+            f"{counted(len(self.seen), 'call')}")
         if others and not run(self.fn, self.keywords, [base],
                               read_only=others)[0].ok:
             alone = [i for i in sorted(others)

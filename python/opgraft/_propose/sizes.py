@@ -535,7 +535,7 @@ class Sizes:
         if len(same) > 1 or any(a.shapes != b.shapes for a, (_, b) in
                                 zip(again, seen)):
             self.doubts.append(
-                "a result's size depends on values, not on sizes: that wants a "
+                "a result's size depends on values, not on sizes: that needs a "
                 "C kernel, which says what it found")
             return [["?"] for _ in fresh]
         cut = len(seen) - HELD

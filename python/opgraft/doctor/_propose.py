@@ -98,7 +98,7 @@ _GUARDS = (  # a part of the guard that failed -> flags
 
 
 def _flags(root: Root, context: Context) -> Iterator[Proposal]:
-    """Switches are set in the script, after its imports."""
+    """Proposals that set a switch of torch's behind the script's imports."""
     wanted = list(_FLAGS.get(root.id, ()))
     if root.stage == "recompile":
         guard = root.text.split("\n")[0]  # of those that failed, the first

@@ -21,7 +21,7 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: Any
-    is_unchanged: bool  # no tensor that was passed was written
+    is_unchanged: bool  # the call wrote to none of its tensors
 
 
 def watched(fn: Callable[..., Any], told: Callable[[Call], Any]

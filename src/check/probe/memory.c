@@ -89,9 +89,10 @@ static bool report_unwritten(og_trial *trial, const og_outputs *other,
     og_name_of(trial->op, other->role[i], other->index[i], other->entry[i],
                name, sizeof name);
     og_tell_finding(trial->op, OPGRAFT_OUTPUT_NOT_WRITTEN, false, name,
-                    "%lld of %lld elements are not written, the first is "
-                    "element %lld",
-                    (long long)count, (long long)a->count, (long long)first);
+                    "%lld of %lld element%s not written, the first is element "
+                    "%lld",
+                    (long long)count, (long long)a->count,
+                    a->count == 1 ? " is" : "s are", (long long)first);
     return true;
   }
   return false;

@@ -63,7 +63,8 @@ static void see_leak(og_trial *trial) {
   const size_t bytes = growth(trial);
   if (bytes > 0)
     og_tell_finding(trial->op, OPGRAFT_MEMORY_LEAK, false, "",
-                    "each call leaves %zu bytes allocated", bytes);
+                    "each call leaves %zu byte%s allocated", bytes,
+                    og_plural((int64_t)bytes));
 }
 
 void og_probe_repeat(og_trial *trial) {

@@ -30,8 +30,8 @@ static void report_reference(og_trial *trial, const char *name,
 
 static void report_counts(og_trial *trial, int32_t count) {
   char text[96];
-  snprintf(text, sizeof text, "the reference gives %d results, the kernel %d",
-           (int)count, (int)trial->base.count);
+  snprintf(text, sizeof text, "the reference gives %d result%s, the kernel %d",
+           (int)count, og_plural(count), (int)trial->base.count);
   report_reference(trial, "", "%s", text);
 }
 

@@ -139,7 +139,7 @@ static og_int_values ints_for(const og_sample *s, og_partner kind) {
   return OG_INT_NATURAL;
 }
 
-// Whether the call differs from its like in other types of that kind.
+// Whether results differ from those of an equal call in a type of that kind.
 static bool differs_by(og_trial *trial, og_partner kind, og_sample *wide,
                        og_verdict *verdict, bool *is_compared) {
   og_sample narrow = trial->sample;

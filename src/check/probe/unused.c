@@ -224,8 +224,8 @@ static bool is_watched(const og_decl *decl, const og_param *param) {
          param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
 }
 
-// What one call shows of the argument, by bits: whether the operator's own
-// kernel reads it, and whether any does.
+// Records what one call shows of an argument: whether the operator's own
+// kernel reads it (a bit of `own`), and whether any kernel does (of `any`).
 static void tell_use(const og_trial *trial, const og_param *param, uint32_t own,
                      uint32_t any) {
   og_tell_use(trial->op, param->name,

@@ -40,7 +40,7 @@ bool og_array_vary(og_array *array, int64_t element);
 bool og_dims_equal(const og_dims *a, const og_dims *b);
 
 bool og_inputs_copy(og_inputs *to, const og_inputs *from);
-// Each array in the type that the sample says.
+// Converts each array to the type of the sample's argument.
 bool og_inputs_convert(og_inputs *inputs, const og_sample *sample);
 void og_inputs_reset(og_inputs *inputs);
 bool og_outputs_copy(og_outputs *to, const og_outputs *from);

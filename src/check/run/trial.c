@@ -367,11 +367,12 @@ static void wrong(run *c, int32_t kind, const placed *p, const char *what,
   og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
   og_tell_finding(c->trial->op, kind, false, name,
                   "the kernel wrote %s: byte %lld, element %lld; it has %zu "
-                  "bytes, %lld elements",
+                  "byte%s, %lld element%s",
                   what, (long long)byte,
                   (long long)(byte < 0 ? (byte + 1) / item - 1 : byte / item),
-                  p->buffer->bytes,
-                  (long long)((int64_t)p->buffer->bytes / item));
+                  p->buffer->bytes, og_plural((int64_t)p->buffer->bytes),
+                  (long long)((int64_t)p->buffer->bytes / item),
+                  og_plural((int64_t)p->buffer->bytes / item));
 }
 
 static void see_tensor(run *c, const placed *p, const og_tensor *now) {
@@ -436,8 +437,9 @@ static void see_workspace(run *c) {
   c->is_wrong = true;
   if (!c->mode->is_quiet)
     og_tell_finding(c->trial->op, OPGRAFT_WORKSPACE_OVERRUN, false, "workspace",
-                    "the kernel wrote byte %lld of a workspace of %zu bytes",
-                    (long long)offset, c->workspace->bytes);
+                    "the kernel wrote byte %lld of a workspace of %zu byte%s",
+                    (long long)offset, c->workspace->bytes,
+                    og_plural((int64_t)c->workspace->bytes));
 }
 
 static void see_dims(run *c) {

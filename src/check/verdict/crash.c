@@ -78,18 +78,21 @@ static void fault_text(const og_record_crash *r, int32_t kind, const char *how,
              verb, (long long)(r->bytes + r->after - 1), (long long)r->bytes,
              how);
   else if (r->before > 0)
-    snprintf(out, size, "the kernel %s %lld bytes before its start%s", verb,
-             (long long)r->before, how);
+    snprintf(out, size, "the kernel %s %lld byte%s before its start%s", verb,
+             (long long)r->before, og_plural(r->before), how);
   else if (r->role == OG_ROLE_WORKSPACE)
-    snprintf(out, size, "the kernel %s byte %lld; it has %lld bytes%s", verb,
-             (long long)(r->bytes + r->after - 1), (long long)r->bytes, how);
+    snprintf(out, size, "the kernel %s byte %lld; it has %lld byte%s%s", verb,
+             (long long)(r->bytes + r->after - 1), (long long)r->bytes,
+             og_plural(r->bytes), how);
   else
     snprintf(out, size,
-             "the kernel %s byte %lld, element %lld; it has %lld bytes, %lld "
-             "elements%s",
+             "the kernel %s byte %lld, element %lld; it has %lld byte%s, %lld "
+             "element%s%s",
              verb, (long long)(r->bytes + r->after - 1),
              (long long)((r->bytes + r->after - 1) / r->item_bytes),
-             (long long)r->bytes, (long long)(r->bytes / r->item_bytes), how);
+             (long long)r->bytes, og_plural(r->bytes),
+             (long long)(r->bytes / r->item_bytes),
+             og_plural(r->bytes / r->item_bytes), how);
 }
 
 // What an argument that is not there would have at its address.

@@ -51,9 +51,10 @@ static void text_operator(og_text *out, const og_findings *all,
     og_text_add(out, all->compared_count > 0 ? "right by its reference"
                                              : "right, no reference");
   else
-    og_text_addf(out, "%d finding%s", (int)faults, faults == 1 ? "" : "s");
-  og_text_addf(out, " (%d calls, %d runs%s)\n", (int)all->call_count,
-               (int)all->run_count,
+    og_text_addf(out, "%d finding%s", (int)faults, og_plural(faults));
+  og_text_addf(out, " (%d call%s, %d run%s%s)\n", (int)all->call_count,
+               og_plural(all->call_count), (int)all->run_count,
+               og_plural(all->run_count),
                all->is_stopped     ? "; then it was stopped"
                : all->is_cut_short ? "; then the time was up"
                                    : "");
@@ -153,7 +154,7 @@ void og_report_end(og_text *out, const og_counts *counts,
   } else {
     og_text_addf(out, "%s%d operator%s, %d finding%s, %d note%s\n",
                  counts->is_stopped ? "stopped: " : "", operators,
-                 operators == 1 ? "" : "s", faults, faults == 1 ? "" : "s",
-                 notes, notes == 1 ? "" : "s");
+                 og_plural(operators), faults, og_plural(faults), notes,
+                 og_plural(notes));
   }
 }

@@ -143,8 +143,9 @@ static og_status refuse_rank(const matcher *m, const subject *s,
   char dims[120];
   const bool has_pack = s->pattern->pack_count > 0;
   og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
-  return refuse(m, s, -1, "%s has %d dims here, %s, expected %d%s",
-                subject_name(m, s), (int)s->tensor->ndim, dims, (int)least,
+  return refuse(m, s, -1, "%s has %d dim%s here, %s, expected %d%s",
+                subject_name(m, s), (int)s->tensor->ndim,
+                og_plural(s->tensor->ndim), dims, (int)least,
                 has_pack ? " or more" : "");
 }
 
@@ -260,9 +261,10 @@ static og_status pick_lengths(const matcher *m, const subject *s,
                   subject_name(m, s));
   const int64_t at = attr->i < 0 ? attr->i + ndim : attr->i;
   if (at < 0 || at >= ndim)
-    return refuse(m, s, -1, "%s is %lld, but %s has %d dims, expected %d to %d",
-                  name, (long long)attr->i, subject_name(m, s), (int)ndim,
-                  (int)-ndim, (int)ndim - 1);
+    return refuse(m, s, -1,
+                  "%s is %lld, but %s has %d dim%s, expected %d to %d", name,
+                  (long long)attr->i, subject_name(m, s), (int)ndim,
+                  og_plural(ndim), (int)-ndim, (int)ndim - 1);
   lengths[0] = (int32_t)at;
   lengths[1] = 1;
   lengths[2] = ndim - 1 - (int32_t)at;
@@ -293,8 +295,9 @@ static og_status item_lengths(const matcher *m, const subject *s,
   if (unknown >= 0 ? rest < 0 : rest != 0) {
     char dims[120];
     og_dims_text(s->tensor->shape, s->tensor->ndim, dims, sizeof dims);
-    return refuse(m, s, -1, "%s has %d dims here, %s, expected %d%s",
-                  subject_name(m, s), (int)s->tensor->ndim, dims, (int)total,
+    return refuse(m, s, -1, "%s has %d dim%s here, %s, expected %d%s",
+                  subject_name(m, s), (int)s->tensor->ndim,
+                  og_plural(s->tensor->ndim), dims, (int)total,
                   unknown >= 0 ? " or more" : "");
   }
   if (unknown >= 0) lengths[unknown] = rest;
@@ -393,14 +396,15 @@ static og_status check_list_counts(matcher *m, const og_pattern *pattern) {
     const int32_t binder = m->binding->at[dim].vary.tensor;
     const int64_t wanted = m->frame->in_list[binder].count;
     if (wanted == count) continue;
-    return og_error_set(
-        m->error, OG_SHAPE, m->decl->name,
-        og_tensor_param(m->decl, pattern->tensor)->name,
-        "%s: %s has %lld entries, but %s, whose %s~ are the "
-        "same, has %lld",
-        m->decl->name, og_tensor_param(m->decl, pattern->tensor)->name,
-        (long long)count, og_tensor_param(m->decl, binder)->name,
-        m->decl->dims[dim].name, (long long)wanted);
+    return og_error_set(m->error, OG_SHAPE, m->decl->name,
+                        og_tensor_param(m->decl, pattern->tensor)->name,
+                        "%s: %s has %lld tensor%s, but %s, whose %s~ are the "
+                        "same, has %lld",
+                        m->decl->name,
+                        og_tensor_param(m->decl, pattern->tensor)->name,
+                        (long long)count, og_plural(count),
+                        og_tensor_param(m->decl, binder)->name,
+                        m->decl->dims[dim].name, (long long)wanted);
   }
   return OG_OK;
 }

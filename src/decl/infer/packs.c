@@ -125,8 +125,9 @@ static og_status named_dims(const pack_call *c, const int64_t *ints,
   for (int32_t i = 0; i < count; ++i) {
     const int64_t at = ints[i] < 0 ? ints[i] + rank : ints[i];
     if (at < 0 || at >= rank)
-      return refuse(c, "dim %lld of %d dims, expected %d to %d",
-                    (long long)ints[i], (int)rank, (int)-rank, (int)rank - 1);
+      return refuse(c, "dim %lld of %d dim%s, expected %d to %d",
+                    (long long)ints[i], (int)rank, og_plural(rank), (int)-rank,
+                    (int)rank - 1);
     if (*out_named >> at & 1u)
       return refuse(c, "dim %lld is named twice, expected each once",
                     (long long)at);
@@ -142,8 +143,8 @@ static og_status permute(const pack_call *c, int64_t *dims, int32_t *out_rank) {
   const int64_t *sizes = pack(c, 0, &rank);
   OG_TRY(attr_ints(c, &ints, &count));
   if (count != rank)
-    return refuse(c, "%d dims are named, expected %d, each once", (int)count,
-                  (int)rank);
+    return refuse(c, "%d dim%s named, expected %d, each once", (int)count,
+                  count == 1 ? " is" : "s are", (int)rank);
   OG_TRY(named_dims(c, ints, count, rank, &named));
   for (int32_t i = 0; i < rank; ++i)
     dims[i] = sizes[ints[i] < 0 ? ints[i] + rank : ints[i]];
@@ -181,8 +182,9 @@ static og_status insert(const pack_call *c, int64_t *dims, int32_t *out_rank) {
     return refuse(c, "a dim more than %d, expected %d or fewer", (int)rank,
                   OPGRAFT_RANK_MAX);
   if (at < 0 || at > rank)
-    return refuse(c, "place %lld among %d dims, expected %d to %d",
-                  (long long)dim, (int)rank, (int)-rank - 1, (int)rank);
+    return refuse(c, "place %lld among %d dim%s, expected %d to %d",
+                  (long long)dim, (int)rank, og_plural(rank), (int)-rank - 1,
+                  (int)rank);
   OG_TRY(og_eval_or_refuse(c->decl, &c->item->expr, c->scope, c->index, &size,
                            c->error));
   if (size < 0)

@@ -307,10 +307,10 @@ static og_status list_count(const sizer *s, int32_t i, int64_t *out_count) {
   const og_expr *expr = &decl->shapes[i].list_count;
   OG_TRY(og_eval_or_refuse(decl, expr, s->scope, 0, out_count, s->error));
   if (*out_count >= 0 && *out_count <= LIST_MAX) return OG_OK;
-  return og_error_at(s->error, OG_SHAPE, decl->name, "shape", expr->begin,
-                     expr->end,
-                     "%s: shape: the list has %lld results, expected 0 to %d",
-                     decl->name, (long long)*out_count, LIST_MAX);
+  return og_error_at(
+      s->error, OG_SHAPE, decl->name, "shape", expr->begin, expr->end,
+      "%s: shape: the list has %lld result%s, expected 0 to %d", decl->name,
+      (long long)*out_count, og_plural(*out_count), LIST_MAX);
 }
 
 // Every entry has the same count of dims: only sizes may name the index.

@@ -302,10 +302,11 @@ static og_status check_results(const og_decl *decl, const og_decl *target,
   if (target->result_count != grad->target_count)
     return og_error_at(error, OG_INVALID, decl->name, "backward", 0,
                        (int32_t)strlen(decl->record->backward),
-                       "%s: backward: %s has %d results, but %d arguments "
-                       "stand after '->'; expected one for each",
+                       "%s: backward: %s has %d result%s, but '->' has %d "
+                       "argument%s behind it; expected one for each",
                        decl->name, target->name, (int)target->result_count,
-                       (int)grad->target_count);
+                       og_plural(target->result_count), (int)grad->target_count,
+                       og_plural(grad->target_count));
   for (int32_t i = 0; i < grad->target_count; ++i) {
     const og_param *param = &decl->params[grad->targets[i]];
     if (target->results[i].fresh_index < 0)

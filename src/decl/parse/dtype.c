@@ -214,8 +214,9 @@ static og_status parse_out_types(og_parser *parser) {
   og_decl *decl = parser->decl;
   if (!og_reader_take(&parser->reader, OG_MARK_ARROW)) {
     if (decl->fresh_count > 0)
-      return og_read_wanted(&parser->reader, "'->' and the types of %d results",
-                            (int)decl->fresh_count);
+      return og_read_wanted(
+          &parser->reader, "'->' and the types of %d result%s",
+          (int)decl->fresh_count, og_plural(decl->fresh_count));
   } else {
     for (int32_t i = 0; i < decl->fresh_count; ++i) {
       if (i > 0)

@@ -23,7 +23,7 @@ static og_status copy_kernels(og_decl *decl, opgraft_error *error) {
   if (count > 256 || (count > 0 && record->kernels == NULL) ||
       (count > 0 && size < offsetof(og_kernel, run) + sizeof(void *)))
     return og_error_set(error, OG_INVALID, decl->name, "kernels",
-                        "%s: kernels: %zu kernels of %zu bytes each; expected "
+                        "%s: kernels: %zu of %zu bytes each; expected "
                         ".kernels = OG_KERNELS(array), up to 256",
                         decl->name, count, size);
   decl->kernels = og_arena_array(&decl->arena, count, ours);
@@ -94,14 +94,16 @@ static og_status place_entries(const og_parser *parser,
   }
   if (count == wanted || (!is_free && count == 1 && wanted > 0)) return OG_OK;
   if (!is_free)
-    return og_read_error(&parser->reader, 0, parser->reader.length,
-                         "found %d entries, but no argument's type is free; "
-                         "leave .dtypes out",
-                         (int)count);
+    return og_read_error(
+        &parser->reader, 0, parser->reader.length,
+        "found %d type list%s, but no argument's type is free; "
+        "leave .dtypes out",
+        (int)count, og_plural(count));
   return og_read_error(&parser->reader, 0, parser->reader.length,
-                       "found %d entries, expected %d: one for each argument "
-                       "whose type is free",
-                       (int)count, (int)decl->type_variable_count);
+                       "found %d type list%s, expected %d: one for each "
+                       "argument whose type is free",
+                       (int)count, og_plural(count),
+                       (int)decl->type_variable_count);
 }
 
 static og_status parse_kernel_types(og_decl *decl, int32_t k,

@@ -230,8 +230,8 @@ static og_status parse_list_value(og_parser *parser, const og_param *param,
     OG_TRY(parse_one_value(parser, param->type, &values[count++]));
   }
   if (param->list_size > 0 && count != param->list_size)
-    return og_read_wanted(&parser->reader, "%d values, as the type says",
-                          (int)param->list_size);
+    return og_read_wanted(&parser->reader, "%d value%s, as the type says",
+                          (int)param->list_size, og_plural(param->list_size));
   og_reader_advance(&parser->reader);
   return store_list(parser, param->type, values, count, out);
 }
@@ -451,7 +451,7 @@ static og_status place_alias(og_parser *parser, og_token type,
         decl->params[p].name,
         decl->params[p].is_optional ? "optional"
         : decl->params[p].is_list   ? "a list"
-                                    : "no list");
+                                    : "not a list");
   for (int32_t i = 0; i < decl->result_count; ++i)
     if (decl->results[i].alias_param == p)
       return og_read_error_token(&parser->reader, type, "%s is returned twice",

@@ -558,8 +558,8 @@ static og_status parse_rules(shape_parser *s) {
   if (decl->record->infer != NULL) return OG_OK;
   const int32_t count = decl->fresh_count + decl->value_count;
   if (!og_reader_take(&s->p.reader, OG_MARK_ARROW) && count > 0)
-    return og_read_wanted(&s->p.reader, "'->' and the shapes of %d results",
-                          (int)count);
+    return og_read_wanted(&s->p.reader, "'->' and the shapes of %d result%s",
+                          (int)count, og_plural(count));
   for (int32_t i = 0; i < decl->result_count; ++i) {
     if (decl->results[i].alias_param >= 0) continue;
     if (!first)
