@@ -9,6 +9,7 @@
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
+#include "check/run/axis.h"
 #include "check/run/compare.h"
 #include "check/run/guard.h"
 #include "check/run/record.h"
@@ -110,15 +111,19 @@ static bool is_rounding(const og_expr *expr) {
          has_code(expr, OG_CODE_FLOOR_DIV_, -1);
 }
 
+// Whether a condition rounds the dim: its last places may be padding.
+static bool is_dim_rounded(const og_decl *decl, int32_t d) {
+  for (int32_t c = 0; c < decl->condition_count; ++c)
+    if (is_rounding(&decl->conditions[c].expr) &&
+        has_code(&decl->conditions[c].expr, OG_CODE_DIM_, d))
+      return true;
+  return false;
+}
+
 // Whether the size is rounded up to a multiple.
 static bool is_item_rounded(const og_decl *decl, const og_item *item) {
   if (item->kind == OG_ITEM_EXPR) return is_rounding(&item->expr);
-  for (int32_t c = 0; item->kind == OG_ITEM_DIM && c < decl->condition_count;
-       ++c)
-    if (is_rounding(&decl->conditions[c].expr) &&
-        has_code(&decl->conditions[c].expr, OG_CODE_DIM_, item->dim))
-      return true;
-  return false;
+  return item->kind == OG_ITEM_DIM && is_dim_rounded(decl, item->dim);
 }
 
 // The last element, or, where a size is rounded up and what it ends with may be
@@ -249,6 +254,104 @@ static void try_entries(og_trial *trial, int32_t tensor) {
   og_tell_ends(trial->op, name, used);
 }
 
+// --- Places along a dim ------------------------------------------------------
+
+// Other values at one place of the axis: bools turn, numbers are others.
+static void set_place(og_array *a, int32_t axis, int64_t index, int32_t which) {
+  int64_t inner = 1;
+  for (int32_t d = axis + 1; d < a->sizes.rank; ++d) inner *= a->sizes.size[d];
+  for (int64_t i = 0; i < a->count; ++i) {
+    if (i / inner % a->sizes.size[axis] != index) continue;
+    if (a->type.code == OG_CODE_BOOL)
+      *at(a, i) = *at(a, i) == 0;
+    else
+      set_other(a, i, which);
+  }
+}
+
+// Whether other values there change anything; false where the changed calls do
+// not run.
+static bool see_axis_place(og_trial *trial, int32_t tensor, int32_t axis,
+                           int64_t index, bool *out) {
+  *out = false;
+  for (int32_t i = 0; i < OTHERS && !*out; ++i) {
+    og_inputs inputs;
+    og_outputs got;
+    og_mode mode = og_mode_plain;
+    mode.is_quiet = true;
+    if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
+    set_place(&inputs.tensor[tensor][0], axis, index, i);
+    const og_ran ran =
+        og_trial_run(trial, &trial->sample, &inputs, &mode, &got);
+    if (ran == OG_RAN) {
+      *out = og_outputs_compare(trial->op, &got, &trial->base, 0).differs;
+      og_outputs_reset(&got);
+    }
+    og_inputs_reset(&inputs);
+    if (ran != OG_RAN) return false;
+  }
+  return true;
+}
+
+static bool is_in_results(const og_trial *trial, int32_t d) {
+  for (int32_t i = 0; i < trial->base.count; ++i)
+    if (og_output_axis(&trial->sample, &trial->base, i, d) >= 0) return true;
+  return false;
+}
+
+// Which places along dim d matter: told of by the name "mask.B". Of a dim that
+// no result names an operator may take one place only.
+static void try_axis(og_trial *trial, int32_t tensor, int32_t axis, int32_t d) {
+  const og_decl *decl = trial->op->decl;
+  const int64_t size = trial->inputs.tensor[tensor][0].sizes.size[axis];
+  og_random r = {og_seed_mix(trial->sample.seed, 17 + (uint64_t)axis)};
+  const struct {
+    int32_t end;
+    int64_t index;
+  } tries[] = {{OG_END_FIRST, 0},
+               {OG_END_LAST, size - 1},
+               {OG_END_NONE, og_random_between(&r, 1, size - 2)}};
+  uint32_t used = 0;
+  char name[64];
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
+    bool is_used;
+    if (!see_axis_place(trial, tensor, axis, tries[i].index, &is_used)) return;
+    used |= (uint32_t)is_used << tries[i].end;
+  }
+  if (!(used >> OG_END_NONE & 1u) && !is_in_results(trial, d)) return;
+  snprintf(name, sizeof name, "%.40s.%.20s",
+           decl->params[decl->tensor_params[tensor]].name, decl->dims[d].name);
+  og_tell_ends(trial->op, name, used);
+}
+
+// Indices pick some places more often than others.
+static bool has_index(const og_trial *trial) {
+  for (int32_t t = 0; t < trial->op->decl->tensor_count; ++t)
+    if (trial->sample.is_given[t] && og_is_integral(trial->sample.type[t]) &&
+        trial->sample.type[t].bits > 8)
+      return true;
+  return false;
+}
+
+// Plain dims of arguments whose values may be any.
+static void try_axes(og_trial *trial, int32_t tensor) {
+  const og_decl *decl = trial->op->decl;
+  const og_array *a = &trial->inputs.tensor[tensor][0];
+  const og_param *param = &decl->params[decl->tensor_params[tensor]];
+  if (a->data == NULL || a->sizes.rank < 2 || a->count == 0 ||
+      param->is_mutated || param->is_list || has_index(trial) ||
+      !(is_number(a) || a->type.code == OG_CODE_BOOL))
+    return;
+  for (int32_t d = 0; d < decl->dim_count; ++d) {
+    const int32_t axis =
+        decl->dims[d].kind == OG_DIM_SIZE && !is_dim_rounded(decl, d)
+            ? og_argument_axis(&trial->sample, tensor, d)
+            : OG_NO_AXIS;
+    if (axis >= 0 && a->sizes.size[axis] >= COUNT_MIN)
+      try_axis(trial, tensor, axis, d);
+  }
+}
+
 void og_probe_ends(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   if (!og_is_comparable(trial) || trial->forward != NULL) return;
@@ -256,6 +359,7 @@ void og_probe_ends(og_trial *trial) {
     if (decl->params[decl->tensor_params[t]].is_list &&
         trial->sample.list_count[t] > 1)
       try_entries(trial, t);
+    try_axes(trial, t);
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
       const og_array *a = &trial->inputs.tensor[t][e];
       const bool is_mutated = decl->params[decl->tensor_params[t]].is_mutated;

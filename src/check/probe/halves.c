@@ -30,28 +30,6 @@ enum {
   ZEROS,     // zeros for the other half
 };
 
-enum { NONE = -1, SEVERAL = -2 };
-
-static int32_t only_axis(uint32_t axes) {
-  if (axes == 0) return NONE;
-  int32_t axis = 0;
-  while (!(axes >> axis & 1u)) ++axis;
-  return axes >> axis == 1u ? axis : SEVERAL;
-}
-
-// The axis of the dim in a given argument; SEVERAL: also where nothing is
-// known.
-static int32_t argument_axis(const og_sample *s, int32_t t, int32_t d) {
-  uint32_t axes;
-  return og_argument_axes(s, t, d, &axes) ? only_axis(axes) : SEVERAL;
-}
-
-static int32_t output_axis(const og_sample *s, const og_outputs *out, int32_t i,
-                           int32_t d) {
-  uint32_t axes;
-  return og_output_axes(s, out, i, d, &axes) ? only_axis(axes) : SEVERAL;
-}
-
 // One try: the call, its half as large, and the arguments of the whole.
 typedef struct halves {
   og_sweep *sweep;
@@ -63,29 +41,12 @@ typedef struct halves {
 
 // --- Arguments ---------------------------------------------------------------
 
-static bool inputs_slice(const halves *h, int64_t begin, og_inputs *out) {
-  const int32_t d = h->sweep->dim;
-  if (!og_inputs_copy(out, &h->inputs)) return false;
-  for (int32_t t = 0; t < h->whole->op->decl->tensor_count; ++t) {
-    og_array *a = &out->tensor[t][0], part;
-    const int32_t axis = argument_axis(h->whole, t, d);
-    if (a->data == NULL || axis == NONE) continue;
-    if (axis == SEVERAL || !og_array_slice(a, axis, begin, h->size, &part)) {
-      og_inputs_reset(out);
-      return false;
-    }
-    free(a->data);
-    *a = part;
-  }
-  return true;
-}
-
 // Makes the second half equal to the first, or zero.
 static bool set_second(halves *h, bool is_zero) {
   for (int32_t t = 0; t < h->whole->op->decl->tensor_count; ++t) {
     og_array *a = &h->inputs.tensor[t][0], part;
-    const int32_t axis = argument_axis(h->whole, t, h->sweep->dim);
-    if (a->data == NULL || axis == NONE) continue;
+    const int32_t axis = og_argument_axis(h->whole, t, h->sweep->dim);
+    if (a->data == NULL || axis == OG_NO_AXIS) continue;
     if (!og_array_slice(a, axis, 0, h->size, &part)) return false;
     if (is_zero)
       memset(part.data, 0, (size_t)part.count * og_dtype_bytes(part.type));
@@ -118,11 +79,12 @@ static bool outputs_join(const halves *h, const og_outputs *like,
   for (int32_t i = 0; i < like->count; ++i) {
     const og_array *from = &like->array[i], *first = &a->array[i];
     og_array *to = &out->array[i];
-    const int32_t axis = output_axis(h->whole, like, i, h->sweep->dim);
-    if (axis == SEVERAL || !og_array_create(to, from->type, &from->sizes))
+    const int32_t axis = og_output_axis(h->whole, like, i, h->sweep->dim);
+    if (axis == OG_SEVERAL_AXES ||
+        !og_array_create(to, from->type, &from->sizes))
       return false;
     out->count = i + 1;
-    if (axis != NONE) {
+    if (axis != OG_NO_AXIS) {
       og_array_place(to, axis, 0, first);
       og_array_place(to, axis, h->size, &b->array[i]);
       continue;
@@ -134,28 +96,15 @@ static bool outputs_join(const halves *h, const og_outputs *like,
   return true;
 }
 
-// Keeps the first half of what names the dim.
-static bool outputs_cut(const halves *h, og_outputs *out) {
-  for (int32_t i = 0; i < out->count; ++i) {
-    og_array part;
-    const int32_t axis = output_axis(h->whole, out, i, h->sweep->dim);
-    if (axis == NONE) continue;
-    if (axis == SEVERAL ||
-        !og_array_slice(&out->array[i], axis, 0, h->size, &part))
-      return false;
-    free(out->array[i].data);
-    out->array[i] = part;
-  }
-  return true;
-}
-
 // --- One try -----------------------------------------------------------------
 
 static bool run_half(const halves *h, int64_t begin, og_outputs *out) {
   og_inputs inputs;
   og_mode mode = og_mode_plain;
   mode.is_quiet = true;
-  if (!inputs_slice(h, begin, &inputs)) return false;
+  if (!og_inputs_slice(h->whole, &h->inputs, h->sweep->dim, begin, h->size,
+                       &inputs))
+    return false;
   const og_ran ran =
       og_trial_run(h->sweep->trial, &h->half, &inputs, &mode, out);
   og_inputs_reset(&inputs);
@@ -184,7 +133,7 @@ static bool see_zeros(halves *h, const og_outputs *first,
                       og_outcome known[OG_FORMS_MAX]) {
   og_outputs found;
   if (!set_second(h, true) || !run_whole(h, &found)) return false;
-  const bool ok = outputs_cut(h, &found);
+  const bool ok = og_outputs_cut(h->whole, &found, h->sweep->dim, h->size);
   if (ok) og_sweep_take(h->sweep, ZEROS, h->whole, &found, first, known);
   og_outputs_reset(&found);
   return ok;

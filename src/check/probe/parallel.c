@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "check/probe/enlarge.h"
 #include "check/probe/state.h"
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
@@ -18,6 +19,7 @@
 #include "check/run/fill.h"
 #include "check/run/guard.h"
 #include "check/run/record.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
 #include "check/sample/sketch.h"
@@ -77,6 +79,11 @@ void og_probe_repeat(og_trial *trial) {
   }
   if (!differs && og_run_smaller(trial))
     differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
+  for (int32_t k = 0; !differs; ++k) {
+    og_run_smaller(trial);  // so that what is kept by the sizes is not there
+    if (!og_run_changed(trial, k)) break;
+    differs = og_trial_differs(trial, &og_mode_plain, 0, &verdict, NULL);
+  }
   if (differs)
     og_trial_set_erratic(trial, &verdict);
   else
@@ -186,14 +193,37 @@ static bool see_shares(og_trial *trial, const og_mode *mode) {
   return true;
 }
 
-void og_probe_shares(og_trial *trial) {
-  if (!og_is_comparable(trial)) return;
+// True if something was found.
+static bool see_all_shares(og_trial *trial) {
   for (size_t i = 0; i < sizeof share_modes / sizeof *share_modes; ++i) {
     og_mode mode = share_modes[i];
     mode.poison = mode.workspace_poison = mode.stack_poison = 0xff;
     mode.seed = og_seed_mix(trial->sample.seed, i);
-    if (see_shares(trial, &mode)) return;
+    if (see_shares(trial, &mode)) return true;
   }
+  return false;
+}
+
+// A loop that is never cut, since its grain is larger than the call: a larger
+// call's is.
+static void see_larger(og_trial *trial) {
+  enum { SHARES_WANTED = 3 };
+  const int64_t total = trial->share_total;
+  const int64_t wanted = SHARES_WANTED * trial->share_grain;
+  og_held held;
+  if (total <= 0 || wanted < SHARES_WANTED || total >= wanted ||
+      trial->forward != NULL ||
+      !og_trial_enlarge(trial, (wanted + total - 1) / total, &held))
+    return;
+  og_tell_shown(&trial->sample, &trial->inputs);
+  see_all_shares(trial);
+  og_trial_restore(trial, &held);
+  og_tell_shown(&trial->sample, &trial->inputs);
+}
+
+void og_probe_shares(og_trial *trial) {
+  if (!og_is_comparable(trial) || see_all_shares(trial)) return;
+  see_larger(trial);
 }
 
 // When a clash of real threads shows is chance: a call that is shown again gets
@@ -297,19 +327,13 @@ static bool is_plain(const og_decl *decl) {
   return true;
 }
 
-static void call_at_once(og_trial *trial, bool is_suspect) {
-  og_sample other = trial->sample;
-  og_inputs inputs;
-  og_outputs wanted;
+// The trial's own call and another one, on a thread each; what differs from
+// the expected results.
+static og_verdict call_both(og_trial *trial, const og_sample *other,
+                            const og_inputs *inputs, const og_outputs *wanted,
+                            int32_t rounds) {
   atomic_int waiting = 2;
   pthread_t thread;
-  other.seed = og_seed_mix(other.seed, 99);
-  if (!og_trial_fill(trial, &other, &inputs)) return;
-  if (og_trial_run(trial, &other, &inputs, &og_mode_plain, &wanted) != OG_RAN) {
-    og_inputs_reset(&inputs);
-    return;
-  }
-  const int32_t rounds = is_suspect ? 4000 : 60;
   caller a = {.op = trial->op,
               .sample = &trial->sample,
               .inputs = &trial->inputs,
@@ -317,24 +341,63 @@ static void call_at_once(og_trial *trial, bool is_suspect) {
               .waiting = &waiting,
               .rounds = rounds};
   caller b = {.op = trial->op,
-              .sample = &other,
-              .inputs = &inputs,
-              .wanted = &wanted,
+              .sample = other,
+              .inputs = inputs,
+              .wanted = wanted,
               .waiting = &waiting,
               .rounds = rounds};
   if (pthread_create(&thread, NULL, call_many, &b) == 0) {
     call_many(&a);
     pthread_join(thread, NULL);
   }
-  const og_verdict *verdict = a.verdict.differs ? &a.verdict : &b.verdict;
-  if (verdict->differs && og_trial_is_steady(trial))
-    og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict->name,
-                    "with two calls at once, %s %s", verdict->name,
-                    verdict->text);
+  return a.verdict.differs ? a.verdict : b.verdict;
+}
+
+enum { FIRST_ROUNDS = 400, FIRST_MS = 60 };
+
+// What the module sets up in its first call is set up by two at once, time
+// after time.
+static void see_first_calls(og_trial *trial, const og_sample *other,
+                            const og_inputs *inputs, const og_outputs *wanted) {
+  const clock_t end = clock() + FIRST_MS * CLOCKS_PER_SEC / 1000;
+  for (int32_t i = 0; i < FIRST_ROUNDS && clock() < end; ++i) {
+    if (!og_statics_rewind()) return;
+    const og_verdict verdict = call_both(trial, other, inputs, wanted, 1);
+    if (!verdict.differs) continue;
+    if (og_trial_is_steady(trial))
+      og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
+                      "with two first calls at once, %s %s", verdict.name,
+                      verdict.text);
+    return;
+  }
+}
+
+static void see_both(og_trial *trial, const og_sample *other,
+                     const og_inputs *inputs, const og_outputs *wanted,
+                     bool is_suspect) {
+  const og_verdict verdict =
+      call_both(trial, other, inputs, wanted, is_suspect ? 4000 : 60);
+  if (verdict.differs && og_trial_is_steady(trial))
+    og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
+                    "with two calls at once, %s %s", verdict.name,
+                    verdict.text);
   else if (is_suspect)
     og_tell_finding(trial->op, OPGRAFT_STATIC_DATA, true, "",
                     "every call writes static data of the module");
-  og_outputs_reset(&wanted);
+  else
+    see_first_calls(trial, other, inputs, wanted);
+}
+
+static void call_at_once(og_trial *trial, bool is_suspect) {
+  og_sample other = trial->sample;
+  og_inputs inputs;
+  og_outputs wanted;
+  other.seed = og_seed_mix(other.seed, 99);
+  if (!og_trial_fill(trial, &other, &inputs)) return;
+  if (og_trial_run(trial, &other, &inputs, &og_mode_plain, &wanted) == OG_RAN) {
+    see_both(trial, &other, &inputs, &wanted, is_suspect);
+    og_outputs_reset(&wanted);
+  }
   og_inputs_reset(&inputs);
 }
 

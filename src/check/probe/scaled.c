@@ -4,11 +4,15 @@
 // A product doubles with its argument, a norm does not change, a softmax does
 // not change where one is added, a mean grows by one, a contraction of a sum is
 // the sum of contractions. Which of these an operator has nobody says; one that
-// it has at some sizes of a dim only is a fault (probe/sweep.h).
+// it has at some sizes of a dim only is a fault (probe/sweep.h). Asked of
+// operators whose places along the dim are alike: one that works on whole
+// groups and leaves the rest as it is has such relations at multiples of its
+// group.
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/probe/permuted.h"
 #include "check/probe/sweep.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
@@ -166,7 +170,8 @@ void og_probe_scaled(og_trial *trial) {
   w->dim = og_sweep_dim(trial);
   w->tensor = choose_tensor(trial);
   w->relation = &relation;
-  if (w->dim >= 0 && w->tensor >= 0) og_sweep_run(w);
+  if (w->dim >= 0 && w->tensor >= 0 && og_is_symmetric(trial, w->dim))
+    og_sweep_run(w);
   og_tell_shown(&trial->sample, &trial->inputs);
   free(w);
 }

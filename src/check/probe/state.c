@@ -59,6 +59,12 @@ void og_statics_begin(const opgraft_op *op) {
   statics_take(&pristine);
 }
 
+bool og_statics_rewind(void) {
+  if (!statics_changed(&pristine)) return false;
+  statics_put_back(&pristine);
+  return true;
+}
+
 bool og_writes_statics(og_trial *trial) {
   statics s = {.count = 0};
   og_verdict verdict;

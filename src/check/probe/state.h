@@ -8,6 +8,8 @@
 
 // Keeps the module's static data as it is before anything ran.
 void og_statics_begin(const opgraft_op *op);
+// Puts static data back as it was then; false where it has not changed.
+bool og_statics_rewind(void);
 // Whether a call with other values changes the module's static data, and the
 // first call changes it again: what is set up once does not.
 bool og_writes_statics(og_trial *trial);

@@ -3,6 +3,8 @@
 
 #include "check/probe/steady.h"
 
+#include <string.h>
+
 #include "check/run/array.h"
 #include "check/run/backward.h"
 #include "check/run/compare.h"
@@ -68,6 +70,43 @@ bool og_run_smaller(og_trial *trial) {
     return ran;
   }
   return false;
+}
+
+// Changes the attribute to a value beside it.
+static bool attr_change(og_attr *a) {
+  switch (a->kind) {
+    case OG_ATTR_INT:
+      ++a->i;
+      return true;
+    case OG_ATTR_BOOL:
+      a->i = !a->i;
+      return true;
+    case OG_ATTR_FLOAT:
+      a->f = 2 * a->f + 0.5;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool og_run_changed(og_trial *trial, int32_t which) {
+  og_sample other = trial->sample;
+  og_outputs out;
+  opgraft_error error;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  int32_t k = 0;
+  for (; k < trial->op->decl->attr_count; ++k) {
+    if (attr_change(&other.attr[k]) && which-- == 0) break;
+    other.attr[k] = trial->sample.attr[k];
+  }
+  if (k == trial->op->decl->attr_count || trial->forward != NULL) return false;
+  if (!og_sample_is_valid(&other, INT64_MAX, &error) ||
+      memcmp(other.shape, trial->sample.shape, sizeof other.shape) != 0)
+    return true;
+  if (og_trial_run(trial, &other, &trial->inputs, &mode, &out) == OG_RAN)
+    og_outputs_reset(&out);
+  return true;
 }
 
 void og_run_another(og_trial *trial) {

@@ -21,6 +21,9 @@ bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
                       og_verdict *out_verdict, og_ran *out_ran);
 // Another call of the same operator with other values.
 void og_run_another(og_trial *trial);
+// The trial's own call with one int, bool or float argument changed, each of
+// them in turn: `which` counts them; false where there is no such one.
+bool og_run_changed(og_trial *trial, int32_t which);
 // Another call of smaller sizes; false where there is none.
 bool og_run_smaller(og_trial *trial);
 // Whether the plain run still gives what it gave at first, time and again.

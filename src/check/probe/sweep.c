@@ -35,11 +35,13 @@ enum {
   HELD_MIN = 4,        // sizes that hold above the first broken one
   HELD_LARGE_MIN = 4,  // large ones of them
   BROKEN_MIN = 3,      // sizes that are broken below the last that holds
+  START_MIN = 8,       // sizes that hold before any is broken (is_from_start)
   SHOWN = 3,
 };
 
-static const int32_t large_sizes[] = {47,  48,  49,  63,  64,  65,  80,  95, 96,
-                                      112, 127, 128, 129, 160, 255, 256, 257};
+static const int32_t large_sizes[] = {47,  48,  49,  63,  64,  65,
+                                      80,  95,  96,  112, 127, 128,
+                                      129, 160, 255, 256, 257, 512};
 enum { LARGE_COUNT = sizeof large_sizes / sizeof *large_sizes };
 static_assert(SMALL_MAX - 1 + LARGE_COUNT == OG_SWEEP_SIZES, "each has a row");
 
@@ -188,6 +190,13 @@ static bool evidence_find(const og_outcome *at, evidence *out) {
          out->broken_count >= BROKEN_MIN;
 }
 
+static bool holds_from_start(const og_outcome *at) {
+  int32_t held = 0;
+  for (int32_t i = 0; i < OG_SWEEP_SIZES && at[i] != OG_OUTCOME_BROKEN; ++i)
+    held += at[i] == OG_OUTCOME_HELD;
+  return held >= START_MIN;
+}
+
 static const uint64_t salt_again = 0x9000;
 
 // Whether the sizes hold again, with other values.
@@ -247,9 +256,7 @@ static void report(og_sweep *w, int32_t form, const evidence *e) {
 
 // --- The sweep ---------------------------------------------------------------
 
-// The largest int argument: beyond it, what an operator does by it does not
-// come back.
-static int64_t largest_int(const og_sample *s) {
+int64_t og_largest_int(const og_sample *s) {
   int64_t largest = 1;
   for (int32_t k = 0; k < s->op->decl->attr_count; ++k) {
     const og_attr *a = &s->attr[k];
@@ -298,7 +305,7 @@ bool og_may_sweep(const og_trial *trial) {
 }
 
 void og_sweep_run(og_sweep *w) {
-  const int64_t beyond = largest_int(&w->trial->sample);
+  const int64_t beyond = og_largest_int(&w->trial->sample);
   for (int32_t i = 0; i < OG_SWEEP_SIZES; ++i) {
     og_outcome one[OG_FORMS_MAX] = {OG_OUTCOME_UNKNOWN};
     const int32_t size = size_at(i);
@@ -309,7 +316,10 @@ void og_sweep_run(og_sweep *w) {
   }
   for (int32_t k = 0; k < w->relation->form_count; ++k) {
     evidence e;
-    if (!evidence_find(w->at[k], &e) || !is_sure(w, k, &e)) continue;
+    if (!evidence_find(w->at[k], &e) ||
+        (w->relation->is_from_start && !holds_from_start(w->at[k])) ||
+        !is_sure(w, k, &e))
+      continue;
     report(w, k, &e);
     return;
   }

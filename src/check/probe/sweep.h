@@ -22,7 +22,7 @@ typedef enum og_outcome {
   OG_OUTCOME_BROKEN, /* one try is clearly off */
 } og_outcome;
 
-enum { OG_FORMS_MAX = 5, OG_SWEEP_SIZES = 56 };
+enum { OG_FORMS_MAX = 5, OG_SWEEP_SIZES = 57 };
 
 typedef struct og_sweep og_sweep;
 
@@ -36,6 +36,9 @@ typedef struct og_relation {
   // A broken size is so in most tries. Otherwise one of them is enough: what a
   // kernel loses need not show in each.
   bool is_mostly;
+  // It holds at every size below the first that is broken, and those are some:
+  // one that groups by position has it at multiples of its group only.
+  bool is_from_start;
   // Tries the call once; og_sweep_take what it gives. False where it has no
   // meaning.
   bool (*try_call)(og_sweep *sweep, const og_sample *sample, uint64_t seed,
@@ -62,6 +65,9 @@ bool og_may_sweep(const og_trial *trial);
 // A plain dim that has its place in each argument and result that names it, by
 // the trial's seed another one in the next call; -1: there is none.
 int32_t og_sweep_dim(const og_trial *trial);
+// The largest int argument: beyond it, what an operator does by it does not
+// come back.
+int64_t og_largest_int(const og_sample *sample);
 // Tries the sizes and reports the first form that holds for some of them only.
 void og_sweep_run(og_sweep *sweep);
 // Whether a form of the relation holds at three or more of a few large sizes.

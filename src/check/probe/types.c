@@ -15,6 +15,7 @@
 #include "check/run/axis.h"
 #include "check/run/backward.h"
 #include "check/run/compare.h"
+#include "check/run/name.h"
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
@@ -62,39 +63,50 @@ static bool is_few(const og_verdict *verdict) {
   return verdict->is_integral && verdict->count * 5 <= verdict->total;
 }
 
-// --- The probe ---------------------------------------------------------------
+// --- Both types --------------------------------------------------------------
 
 typedef void (*leave_out_fn)(og_outputs *narrow, og_outputs *wide);
 
-// Runs `narrow` and `wide` on the same values; true if the results differ.
-// What is found next shows `narrow`.
+// Runs `narrow` on the arguments and `wide` on the same numbers; false where
+// one of them does not run. What is found next shows `narrow`.
+static bool run_types(og_trial *trial, const og_sample *narrow,
+                      const og_sample *wide, const og_inputs *inputs,
+                      bool is_quiet, og_outputs *x, og_outputs *y) {
+  og_inputs other;
+  bool ok = false;
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = is_quiet;
+  if (!og_inputs_copy(&other, inputs)) return false;
+  if (!og_inputs_convert(&other, wide)) return false;
+  og_tell_shown(wide, &other);  // of a crash
+  if (og_trial_run(trial, wide, &other, &mode, y) == OG_RAN) {
+    og_tell_shown(narrow, inputs);
+    ok = og_trial_run(trial, narrow, inputs, &mode, x) == OG_RAN;
+    if (!ok) og_outputs_reset(y);
+  }
+  og_inputs_reset(&other);
+  return ok;
+}
+
+// True if the results differ.
 static bool types_differ(og_trial *trial, const og_sample *narrow,
                          const og_sample *wide, og_partner kind,
                          leave_out_fn leave, og_verdict *out_verdict) {
-  og_inputs a, b;
+  og_inputs inputs;
   og_outputs x, y;
   bool differs = false;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = kind != OG_PARTNER_WIDER;
-  if (!og_trial_fill(trial, narrow, &a)) return false;
-  if (!og_inputs_copy(&b, &a)) goto done_a;
-  if (!og_inputs_convert(&b, wide)) goto done_a;
-  og_tell_shown(wide, &b);  // of a crash
-  if (og_trial_run(trial, wide, &b, &mode, &y) != OG_RAN) goto done_b;
-  og_tell_shown(narrow, &a);
-  if (og_trial_run(trial, narrow, &a, &mode, &x) == OG_RAN) {
+  if (!og_trial_fill(trial, narrow, &inputs)) return false;
+  if (run_types(trial, narrow, wide, &inputs, kind != OG_PARTNER_WIDER, &x,
+                &y)) {
     if (leave != NULL) leave(&x, &y);
     *out_verdict = og_outputs_compare(trial->op, &x, &y, -1);
     differs = out_verdict->differs &&
               !((kind == OG_PARTNER_WIDER || out_verdict->is_same_type) &&
                 is_few(out_verdict));
     og_outputs_reset(&x);
+    og_outputs_reset(&y);
   }
-  og_outputs_reset(&y);
-done_b:
-  og_inputs_reset(&b);
-done_a:
-  og_inputs_reset(&a);
+  og_inputs_reset(&inputs);
   return differs;
 }
 
@@ -158,6 +170,112 @@ static bool differs_by(og_trial *trial, og_partner kind, og_sample *wide,
   return differs;
 }
 
+// --- Rounding ----------------------------------------------------------------
+
+enum { INEXACT_MIN = 48 };
+
+static double value_at(const og_array *a, int64_t i) {
+  return og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
+                      0);
+}
+
+// Whether all elements that are not exact lie nearer to 0 than in the wide
+// type, and are many: of those that are rounded half do.
+static bool is_cut(const og_array *narrow, const og_array *wide,
+                   int64_t *out_count) {
+  *out_count = 0;
+  if (!og_is_floating(narrow->type) || narrow->type.bits != 16 ||
+      !og_is_floating(wide->type) || wide->type.bits < 32)
+    return false;
+  for (int64_t i = 0; i < narrow->count && i < wide->count; ++i) {
+    const double x = value_at(narrow, i), y = value_at(wide, i);
+    if (x == y || !isfinite(x) || !isfinite(y)) continue;
+    if (fabs(y) < 1e-3 || fabs(y) >= OG_HALF_MAX) continue;
+    if (fabs(x) >= fabs(y)) return false;
+    ++*out_count;
+  }
+  return *out_count >= INEXACT_MIN;
+}
+
+// Narrow results that are cut where they should be rounded.
+static void see_rounding(og_trial *trial) {
+  og_sample wide;
+  og_outputs x, y;
+  if (!og_sample_convert(&trial->sample, OG_PARTNER_WIDER, &wide) ||
+      !run_types(trial, &trial->sample, &wide, &trial->inputs, true, &x, &y))
+    return;
+  for (int32_t i = 0; i < x.count && i < y.count; ++i) {
+    char name[64];
+    int64_t count;
+    if (!is_cut(&x.array[i], &y.array[i], &count)) continue;
+    og_name_of(trial->op, x.role[i], x.index[i], x.entry[i], name, sizeof name);
+    og_tell_finding(
+        trial->op, OPGRAFT_WRONG_VALUES_ACROSS_DTYPES,
+        og_decl_expects(trial->op->decl, OG_EXPECT_TYPE_DEPENDENT, name), name,
+        "all %lld elements that %s does not hold exactly are nearer to 0 than "
+        "in %s: they are cut, not rounded",
+        (long long)count, og_dtype_name(x.array[i].type),
+        og_dtype_name(y.array[i].type));
+    break;
+  }
+  og_outputs_reset(&x);
+  og_outputs_reset(&y);
+}
+
+// --- Negative integers -------------------------------------------------------
+
+enum { NEGATIVE_MIN = -9, AGREE_MIN = 2 };
+
+// Whether the one argument is a tensor of integers, and the result as large.
+static bool is_integer_map(const og_trial *trial) {
+  const og_array *x = &trial->inputs.tensor[0][0], *y = &trial->base.array[0];
+  return trial->op->decl->tensor_count == 1 && trial->base.count == 1 &&
+         x->data != NULL && x->type.code == OG_CODE_INT &&
+         y->type.code == OG_CODE_INT && og_dims_equal(&x->sizes, &y->sizes);
+}
+
+// Whether the types agree on some negative numbers and not on others. Where
+// the bits of the type matter they agree on none, or on all.
+static bool is_split(const og_array *narrow, const og_array *wide,
+                     int64_t *out_first) {
+  int64_t agree = 0, differ = 0;
+  for (int64_t i = 0; i < narrow->count; ++i) {
+    const bool is_equal = value_at(narrow, i) == value_at(wide, i);
+    if (!is_equal && differ++ == 0) *out_first = i;
+    agree += is_equal;
+  }
+  return differ > 0 && agree >= AGREE_MIN && agree * 5 >= narrow->count;
+}
+
+static void see_negative(og_trial *trial) {
+  og_sample wide;
+  og_inputs inputs;
+  og_outputs x, y;
+  if (!is_integer_map(trial) ||
+      !og_sample_convert(&trial->sample, OG_PARTNER_INTEGER, &wide) ||
+      !og_inputs_copy(&inputs, &trial->inputs))
+    return;
+  og_array *a = &inputs.tensor[0][0];
+  for (int64_t i = 0; i < a->count; ++i)
+    og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+                 (double)(NEGATIVE_MIN + i % -NEGATIVE_MIN));
+  if (run_types(trial, &trial->sample, &wide, &inputs, true, &x, &y)) {
+    int64_t at = 0;
+    if (is_split(&x.array[0], &y.array[0], &at))
+      og_tell_finding(
+          trial->op, OPGRAFT_WRONG_VALUES_ACROSS_DTYPES, false, "result",
+          "of %g it is %g in %s, but %g in %s; of other negative numbers they "
+          "are equal",
+          value_at(a, at), value_at(&x.array[0], at), og_dtype_name(a->type),
+          value_at(&y.array[0], at), og_dtype_name(wide.type[0]));
+    og_outputs_reset(&x);
+    og_outputs_reset(&y);
+  }
+  og_inputs_reset(&inputs);
+}
+
+// --- The probe ---------------------------------------------------------------
+
 void og_probe_types(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   bool is_compared = false;
@@ -176,6 +294,10 @@ void og_probe_types(og_trial *trial) {
   for (int32_t i = 0; is_compared && i < decl->expect_count; ++i)
     og_tell_expect(trial->op, OG_EXPECT_TYPE_DEPENDENT, decl->expects[i].name,
                    false);
+  if (trial->forward != NULL) return;
+  see_rounding(trial);
+  see_negative(trial);
+  og_tell_shown(&trial->sample, &trial->inputs);
 }
 
 // --- Long rows and large numbers ---------------------------------------------

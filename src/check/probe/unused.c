@@ -271,22 +271,40 @@ static bool is_quotient_by(const og_expr *expr, int32_t k) {
   return begin > 0 && operand_begin(expr, begin) == 0;
 }
 
-static bool are_quotients_by(const og_item *items, int32_t count, int32_t k) {
+// Whether the attribute is taken away from what is then divided, rounding
+// down: "(L - kernel) // stride + 1". Several values give the same count of
+// windows, which are as long as the attribute says.
+static bool is_window_of(const og_expr *expr, int32_t k) {
+  int32_t uses = 0, quotients = 0, first = -1;
+  for (int32_t i = 0; i < expr->count; ++i) {
+    const bool is_use =
+        expr->code[i].op == OG_CODE_ATTR_ && expr->code[i].slot == k;
+    uses += is_use;
+    if (is_use) first = i;
+    quotients += first >= 0 && expr->code[i].op == OG_CODE_FLOOR_DIV_;
+  }
+  return uses == 1 && quotients == 1 && first + 2 < expr->count &&
+         expr->code[first + 1].op == OG_CODE_SUB_ &&
+         expr->code[first + 2].op != OG_CODE_FLOOR_DIV_;
+}
+
+static bool leave_open(const og_item *items, int32_t count, int32_t k) {
   for (int32_t i = 0; i < count; ++i)
-    if (items[i].attr == k || !is_quotient_by(&items[i].expr, k)) return false;
+    if (items[i].attr == k || (!is_quotient_by(&items[i].expr, k) &&
+                               !is_window_of(&items[i].expr, k)))
+      return false;
   return true;
 }
 
-// Whether the rules use the attribute as what sizes are divided by, and as
-// nothing else.
-static bool is_divisor_in_rules(const og_decl *decl, int32_t k) {
+// Whether the rules use the attribute as what sizes are divided by, or as the
+// length of windows, and as nothing else.
+static bool is_open_in_rules(const og_decl *decl, int32_t k) {
   for (int32_t p = 0; p < decl->pattern_count; ++p)
-    if (!are_quotients_by(decl->patterns[p].items, decl->patterns[p].item_count,
-                          k))
+    if (!leave_open(decl->patterns[p].items, decl->patterns[p].item_count, k))
       return false;
   for (int32_t i = 0; i < decl->fresh_count; ++i)
     if (decl->shapes[i].kind != OG_SHAPE_ITEMS ||
-        !are_quotients_by(decl->shapes[i].items, decl->shapes[i].item_count, k))
+        !leave_open(decl->shapes[i].items, decl->shapes[i].item_count, k))
       return false;
   return !decl->has_lists && !expr_has_attr(&decl->workspace, k);
 }
@@ -342,7 +360,7 @@ static void see_in_rules(og_trial *trial, const og_param *param) {
   mode.is_quiet = mode.watches_arguments = true;
   if (s != NULL && param->type == OG_TYPE_INT &&
       trial->sample.attr[k].kind == OG_ATTR_INT &&
-      is_divisor_in_rules(trial->op->decl, k) && find_open(trial, k, s) &&
+      is_open_in_rules(trial->op->decl, k) && find_open(trial, k, s) &&
       og_trial_run(trial, s, &trial->inputs, &mode, &out) == OG_RAN) {
     const uint32_t own = trial->arguments_read;
     uint32_t any = own;

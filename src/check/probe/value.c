@@ -255,20 +255,58 @@ static int32_t edge_values(const og_sample *s, int64_t *out, int32_t max) {
   return count;
 }
 
-static void try_index(og_trial *trial, int32_t t, int64_t element,
-                      int64_t value) {
+// What a kernel does with an index at one place.
+typedef enum index_use {
+  INDEX_UNKNOWN,  // it takes it, and nothing depends on it
+  INDEX_TAKEN,
+  INDEX_REFUSED,
+} index_use;
+
+static index_use try_index(og_trial *trial, int32_t t, int64_t element,
+                           int64_t value) {
   og_inputs inputs;
   og_outputs out;
-  if (!og_inputs_copy(&inputs, &trial->inputs)) return;
+  index_use use = INDEX_UNKNOWN;
+  if (!og_inputs_copy(&inputs, &trial->inputs)) return use;
   index_set(&inputs.tensor[t][0], element, value);
   og_tell_shown(&trial->sample, &inputs);
-  if (og_trial_run(trial, &trial->sample, &inputs, &og_mode_plain, &out) ==
-      OG_RAN)
+  const og_ran ran =
+      og_trial_run(trial, &trial->sample, &inputs, &og_mode_plain, &out);
+  if (ran == OG_RAN_REFUSED) use = INDEX_REFUSED;
+  if (ran == OG_RAN) {
+    if (og_is_comparable(trial) &&
+        og_outputs_compare(trial->op, &out, &trial->base, 0).differs)
+      use = INDEX_TAKEN;
     og_outputs_reset(&out);
+  }
   og_inputs_reset(&inputs);
+  return use;
 }
 
-enum { EDGES_MAX = 12 };
+enum { EDGES_MAX = 12, PLACES = 3 };
+
+// One value at several places. An index that is taken at one of them and
+// refused at another is in range by its place: a check of the whole tensor
+// instead of its row. Where indices have to be in order, places do differ.
+static void try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
+                     int64_t value) {
+  const og_decl *decl = trial->op->decl;
+  int64_t taken = -1, refused = -1;
+  for (int32_t i = 0; i < PLACES; ++i) {
+    const index_use use = try_index(trial, t, places[i], value);
+    if (use == INDEX_TAKEN) taken = places[i];
+    if (use == INDEX_REFUSED) refused = places[i];
+  }
+  const og_index_values drawn = trial->sample.index_values;
+  if (taken < 0 || refused < 0 ||
+      (drawn != OG_INDEX_RANDOM && drawn != OG_INDEX_DISTINCT) ||
+      decl->record->sample != NULL || !og_trial_is_steady(trial))
+    return;
+  og_tell_finding(trial->op, OPGRAFT_UNCHECKED_INDEX, false,
+                  decl->params[decl->tensor_params[t]].name,
+                  "%lld is refused at element %lld, and taken at element %lld",
+                  (long long)value, (long long)refused, (long long)taken);
+}
 
 // A kernel that refuses indices is to refuse each that is out of range: the
 // one just behind it, and in every place. A crash here is the finding as well.
@@ -280,10 +318,8 @@ void og_probe_index_edge(og_trial *trial) {
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_array *a = &trial->inputs.tensor[t][0];
     if (!is_index(decl, t, a) || a->count == 0) continue;
-    const int64_t places[] = {0, a->count / 2, a->count - 1};
-    for (size_t i = 0; i < sizeof places / sizeof *places; ++i)
-      for (int32_t k = 0; k < count; ++k)
-        try_index(trial, t, places[i], values[k]);
+    const int64_t places[PLACES] = {0, a->count / 2, a->count - 1};
+    for (int32_t k = 0; k < count; ++k) try_edge(trial, t, places, values[k]);
   }
   og_tell_shown(&trial->sample, &trial->inputs);
 }

@@ -154,6 +154,59 @@ void og_array_place(og_array *to, int32_t axis, int64_t begin,
            bytes);
 }
 
+int32_t og_only_axis(uint32_t axes) {
+  if (axes == 0) return OG_NO_AXIS;
+  int32_t axis = 0;
+  while (!(axes >> axis & 1u)) ++axis;
+  return axes >> axis == 1u ? axis : OG_SEVERAL_AXES;
+}
+
+int32_t og_argument_axis(const og_sample *s, int32_t tensor, int32_t d) {
+  uint32_t axes;
+  return og_argument_axes(s, tensor, d, &axes) ? og_only_axis(axes)
+                                               : OG_SEVERAL_AXES;
+}
+
+int32_t og_output_axis(const og_sample *s, const og_outputs *out, int32_t i,
+                       int32_t d) {
+  uint32_t axes;
+  return og_output_axes(s, out, i, d, &axes) ? og_only_axis(axes)
+                                             : OG_SEVERAL_AXES;
+}
+
+bool og_inputs_slice(const og_sample *s, const og_inputs *inputs, int32_t d,
+                     int64_t begin, int64_t count, og_inputs *out) {
+  if (!og_inputs_copy(out, inputs)) return false;
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t) {
+    og_array *a = &out->tensor[t][0], part;
+    const int32_t axis = og_argument_axis(s, t, d);
+    if (a->data == NULL || axis == OG_NO_AXIS) continue;
+    if (axis == OG_SEVERAL_AXES ||
+        !og_array_slice(a, axis, begin, count, &part)) {
+      og_inputs_reset(out);
+      return false;
+    }
+    free(a->data);
+    *a = part;
+  }
+  return true;
+}
+
+bool og_outputs_cut(const og_sample *s, og_outputs *out, int32_t d,
+                    int64_t count) {
+  for (int32_t i = 0; i < out->count; ++i) {
+    og_array part;
+    const int32_t axis = og_output_axis(s, out, i, d);
+    if (axis == OG_NO_AXIS) continue;
+    if (axis == OG_SEVERAL_AXES ||
+        !og_array_slice(&out->array[i], axis, 0, count, &part))
+      return false;
+    free(out->array[i].data);
+    out->array[i] = part;
+  }
+  return true;
+}
+
 // --- A long dim --------------------------------------------------------------
 
 enum { LONG_SIZE = 3000, LONG_ELEMENTS = 1 << 16 };

@@ -18,6 +18,15 @@ bool og_argument_axes(const og_sample *sample, int32_t tensor, int32_t d,
 bool og_output_axes(const og_sample *sample, const og_outputs *out, int32_t i,
                     int32_t d, uint32_t *out_axes);
 
+// The one axis that a set of axes has; OG_NO_AXIS, or OG_SEVERAL_AXES.
+enum { OG_NO_AXIS = -1, OG_SEVERAL_AXES = -2 };
+int32_t og_only_axis(uint32_t axes);
+// The axis of dim `d` in a tensor argument or an output; OG_SEVERAL_AXES also
+// where nothing is known.
+int32_t og_argument_axis(const og_sample *sample, int32_t tensor, int32_t d);
+int32_t og_output_axis(const og_sample *sample, const og_outputs *out,
+                       int32_t i, int32_t d);
+
 // The call with one plain dim of 3000, one that no output names (a kernel sums
 // over it) where there is any; false where no dim can be.
 bool og_sample_lengthen(const og_sample *sample, const og_outputs *base,
@@ -33,5 +42,12 @@ bool og_array_slice(const og_array *from, int32_t axis, int64_t begin,
 // Writes `part` to the places of `to` from `begin` on.
 void og_array_place(og_array *to, int32_t axis, int64_t begin,
                     const og_array *part);
+// The arguments with the places [begin, begin + count) of dim `d` only; false
+// where it has several axes in one of them, or memory is short.
+bool og_inputs_slice(const og_sample *sample, const og_inputs *inputs,
+                     int32_t d, int64_t begin, int64_t count, og_inputs *out);
+// Leaves of each output that names dim `d` its first `count` places.
+bool og_outputs_cut(const og_sample *sample, og_outputs *outputs, int32_t d,
+                    int64_t count);
 
 #endif  // OG_CHECK_RUN_AXIS_H

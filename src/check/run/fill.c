@@ -12,7 +12,7 @@
 #include "check/sample/value.h"
 #include "decl/types.h"
 
-static bool is_index_argument(const og_decl *decl, int32_t t) {
+bool og_is_index_argument(const og_decl *decl, int32_t t) {
   int32_t from = t;
   for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
     if (decl->types[from].same_as >= 0) from = decl->types[from].same_as;
@@ -46,7 +46,7 @@ int64_t og_index_bound(const og_sample *s) {
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
       if (og_sample_has(s, t, e))
         for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
-          if (!is_index_argument(decl, t) && s->shape[t][e].size[d] < bound)
+          if (!og_is_index_argument(decl, t) && s->shape[t][e].size[d] < bound)
             bound = s->shape[t][e].size[d];
   bound = attr_bound(s, bound);
   return bound < 1 ? 1 : bound;
@@ -148,7 +148,7 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
         og_inputs_reset(inputs);
         return false;
       }
-      fill(a, sample, is_index_argument(decl, t),
+      fill(a, sample, og_is_index_argument(decl, t),
            og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e)));
     }
   if (offer(inputs, sample)) return true;

@@ -146,6 +146,10 @@ og_status og_share_parallel_for(const og_call *call, int64_t total,
     return OG_OK;
   }
   host->has_shared = true;
+  if (host->depth == 0) {
+    host->total = total;
+    host->grain = grain;
+  }
   if (host->depth > 0 || host->mode->shares == OG_SHARES_ONE) {
     fn(state, 0, total, host->depth > 0 ? host->worker : 0);
     return OG_OK;

@@ -28,6 +28,8 @@ typedef struct og_share_host {
   int32_t depth;
   int32_t worker;
   bool has_shared;  // parallel_for was called
+  int64_t total;    // of the last such loop
+  int64_t grain;
   int32_t region_count;
   og_region region[OG_REGIONS_MAX];
   bool has_clash;  // two shares wrote one byte

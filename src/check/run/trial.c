@@ -620,8 +620,10 @@ static void see_float_env(const run *c, og_float_env before) {
                     changed);
 }
 
-static void take_clash(run *c) {
+static void take_shares(run *c) {
   og_trial *trial = c->trial;
+  trial->share_total = c->host.total;
+  trial->share_grain = c->host.grain;
   trial->has_clash = c->host.has_clash;
   memcpy(trial->clash_name, c->host.clash_name, sizeof trial->clash_name);
   memcpy(trial->clash_text, c->host.clash_text, sizeof trial->clash_text);
@@ -661,7 +663,7 @@ static og_ran run_call(run *c, og_outputs *out) {
   const og_float_env env = og_float_env_get();
   const og_status status = c->frame.kernel->run(&c->frame.call);
   see_float_env(c, env);
-  take_clash(c);
+  take_shares(c);
   if (dim != NULL)  // a kernel sets those that it finds
     memcpy(c->frame.dim, dim,
            (size_t)c->sample->op->decl->dim_count * sizeof *dim);

@@ -36,6 +36,8 @@ typedef struct og_trial {
   int32_t reference_count;  // 1 if this call was compared with a reference
   bool is_slow;  // one run takes milliseconds: only what matters most
   og_team *team;
+  int64_t share_total;  // of the last run's parallel_for; 0: it had none
+  int64_t share_grain;
   bool has_clash;  // two shares of the last tracked run wrote one byte
   char clash_name[64];
   char clash_text[160];

@@ -74,14 +74,19 @@ static void add_end(og_findings *all, int32_t i, int32_t end, int32_t other) {
                                        [OG_END_LAST] = "the last"};
   const og_found_at at = {.call_text = ""};
   char name[64], text[200];
-  const size_t length = strcspn(all->ends.entry[i].name, "[");
-  const bool is_list = all->ends.entry[i].name[length] != '\0';
-  snprintf(name, sizeof name, "%.*s", (int)length, all->ends.entry[i].name);
+  // "sizes[]", "mask.B"
+  const char *key = all->ends.entry[i].name;
+  const size_t length = strcspn(key, "[.");
+  const bool is_dim = key[length] == '.';
+  snprintf(name, sizeof name, "%.*s", (int)length, key);
   snprintf(text, sizeof text,
-           "its %s %s changed nothing in %d calls; %s did in %d of them",
-           places[end], is_list ? "entry" : "element",
-           (int)all->ends.entry[i].tried, others[other],
-           (int)all->ends.entry[i].used[other]);
+           "its %s %s%s changed nothing in %d calls; %s did in %d of them",
+           places[end],
+           is_dim                ? "place along "
+           : key[length] != '\0' ? "entry"
+                                 : "element",
+           is_dim ? key + length + 1 : "", (int)all->ends.entry[i].tried,
+           others[other], (int)all->ends.entry[i].used[other]);
   og_findings_add(all, OPGRAFT_UNUSED_END,
                   og_decl_expects(all->op->decl, OG_EXPECT_UNUSED_END, name),
                   all->op->decl->name, name, text, &at);

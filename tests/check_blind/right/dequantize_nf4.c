@@ -32,7 +32,7 @@ static og_status dequantize_nf4(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dequantize_nf4}};
+    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_nf4}};
 
 static const og_op ops[] = {
     {

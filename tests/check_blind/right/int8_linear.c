@@ -24,7 +24,7 @@ static og_status int8_linear(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = int8_linear}};
+    {.device = OG_CPU, .dtypes = "i8", .run = int8_linear}};
 
 static const og_op ops[] = {
     {

@@ -22,7 +22,7 @@ static og_status class_weights(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f64", .run = class_weights}};
+    {.device = OG_CPU, .dtypes = "i32", .run = class_weights}};
 
 static const og_op ops[] = {
     {

@@ -25,7 +25,7 @@ static og_status dequantize_int4(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dequantize_int4}};
+    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_int4}};
 
 static const og_op ops[] = {
     {

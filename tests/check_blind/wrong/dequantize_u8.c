@@ -21,7 +21,7 @@ static og_status dequantize_u8(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = dequantize_u8}};
+    {.device = OG_CPU, .dtypes = "u8", .run = dequantize_u8}};
 
 static const og_op ops[] = {
     {

@@ -28,7 +28,7 @@ static og_status requantize(const og_call *call) {
 }
 
 static const og_kernel kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32", .run = requantize}};
+    {.device = OG_CPU, .dtypes = "i32", .run = requantize}};
 
 static const og_op ops[] = {
     {

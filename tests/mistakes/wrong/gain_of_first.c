@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// mistake: Every batch takes the gains of the first one.
+// expect: apply_gain gain unused|end|ignored
+
+#include <opgraft/op.h>
+
+enum { B, T, C };
+
+static og_status apply_gain(const og_call *call) {
+  const float *gain = og_f32(call->in[1]);
+  const int64_t places = call->dim[B] * call->dim[T];
+  for (int64_t i = 0; i < places * call->dim[C]; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] * gain[i % call->dim[C]];
+  return OG_OK;
+}
+
+static const og_kernel kernels[] = {
+    {.device = OG_CPU, .dtypes = "f32", .run = apply_gain},
+};
+
+static const og_op ops[] = {
+    {
+        .schema = "apply_gain(Tensor x, Tensor gain) -> Tensor",
+        .shape = "x[B, T, C], gain[B, C] -> [B, T, C]",
+        .kernels = OG_KERNELS(kernels),
+    },
+};
+OG_MODULE(gain_of_first, ops)
