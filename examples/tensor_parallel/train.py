@@ -10,7 +10,6 @@ are compared with those of the whole block in one process.
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 import torch
@@ -163,4 +162,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How operators share their work between machines.
 
-    python -m opgraft.distributed [--json] [FILE.so ...]
+    python -m opgraft.distributed [--json | --markdown] [FILE.so ...]
 
 prints which dims of each operator DTensor may shard; without a file, those of
 the operator library. Loading an operator registers its rules with
@@ -37,6 +37,17 @@ def rules(module: Module) -> list[Rule]:
     return out
 
 
+def table(found: list[Rule]) -> str:
+    """The rules as Markdown."""
+    lines = ["| Operator | Cuts |", "|---|---|"]
+    for rule in found:
+        cuts = "; ".join(f"`{cut}`" for cut in rule.cuts)
+        how = rule.refusal and f"none: {rule.refusal}"
+        lines.append(f"| `{rule.operator}` | "
+                     f"{how or cuts or 'none: it names no dim'} |")
+    return "\n".join(lines)
+
+
 def _modules(paths: list[str]) -> list[Module]:
     if paths:
         return [load(path) for path in paths]
@@ -49,15 +60,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m opgraft.distributed",
                                      description=__doc__)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("files", nargs="*")
     args = parser.parse_args()
     found = [rule for m in _modules(args.files) for rule in rules(m)]
     if args.json:
         print(json.dumps([asdict(rule) for rule in found]))
         return
+    if args.markdown:
+        print(table(found))
+        return
     width = max((len(rule.operator) for rule in found), default=0)
     for rule in found:
-        how = rule.refusal or "; ".join(rule.cuts) or "replicated only"
+        how = rule.refusal or "; ".join(rule.cuts) or "whole: it names no dim"
         print(f"{rule.operator:{width}}  {how}")
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from opgraft import distributed, ops
 
 HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[2] / "examples/tensor_parallel/train.py"
 sys.path.insert(0, str(HERE))
 
 import calls  # noqa: E402
@@ -73,6 +76,60 @@ def test_rules_of_the_library() -> None:
     sharded = [r for r in found if r.cuts]
     assert len(sharded) >= 0.8 * len(found), [
         r.operator for r in found if not r.cuts]
+
+
+def marked(name: str) -> str:
+    page = (HERE.parents[2] / "docs/distributed.md").read_text()
+    return page.split(f"<!-- {name} -->\n")[1].split("\n<!-- end -->")[0]
+
+
+def test_the_page_has_the_rules() -> None:
+    """`python -m opgraft.distributed --markdown` prints them."""
+    found = [r for m in ops._modules.values() for r in distributed.rules(m)]
+    assert marked("rules") == distributed.table(found)
+
+
+def test_the_page_has_the_volume() -> None:
+    example = runpy.run_path(str(EXAMPLE))
+    rows = [f"| {n} | 4 | "
+            f"{example['sums_bytes'](n, 4096, 4096, item_bytes=2) / 2**20:.1f} |"
+            for n in (8, 16, 32, 64, 128, 256, 512, 1024)]
+    assert marked("volume").splitlines()[2:] == rows
+
+
+def torchrun(folder: Path, world: int, *more: str) -> str:
+    """What the example prints, each process started as torchrun starts it."""
+    environment = {**os.environ, "WORLD_SIZE": str(world),
+                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+                   "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen([sys.executable, str(EXAMPLE), *more],
+                         env={**environment, "RANK": str(rank)}, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for rank in range(world)]
+    done = [p.communicate(timeout=240) for p in processes]
+    assert all(p.returncode == 0 for p in processes), done
+    return done[0][0]
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def test_example(tmp_path: Path) -> None:
+    """Two sums of activations in forward and two in backward, of which each of
+    two processes sends half twice."""
+    assert (f"4 sums a step, {4 * 24 * 64 * 4} bytes"
+            in torchrun(tmp_path, 2, "--steps", "2"))
+
+
+@pytest.mark.full
+def test_example_compiled_and_on_four(tmp_path: Path) -> None:
+    torchrun(tmp_path, 2, "--compile")
+    assert (f"4 sums a step, {6 * 24 * 64 * 4} bytes"
+            in torchrun(tmp_path, 4))
 
 
 def test_tensor_parallel(two: list[dict[str, Any]]) -> None:
