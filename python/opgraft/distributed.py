@@ -48,6 +48,15 @@ def table(found: list[Rule]) -> str:
     return "\n".join(lines)
 
 
+def sums_bytes(ranks: int, tokens: int, width: int, blocks: int = 1,
+               item_bytes: int = 4) -> int:
+    """What a rank sends in a training step of blocks that are shared by columns
+    and then rows: two sums of the activations in forward and two in backward,
+    each 2 (n - 1) / n of the tensor in a ring."""
+    one = tokens * width * item_bytes
+    return blocks * 4 * 2 * (ranks - 1) * one // ranks
+
+
 def _modules(paths: list[str]) -> list[Module]:
     if paths:
         return [load(path) for path in paths]

@@ -236,4 +236,33 @@ def overlap(mesh: DeviceMesh) -> dict[str, Any]:
             "faults": faults}
 
 
+def deferred() -> tuple[list[str], list[str]]:
+    """A sum beside an independent node: what is wrong, and the engine's order
+    of operators."""
+    from opgraft._graph import collectives
+
+    _register_process_group("opgraft_alone", Delayed())
+    order: list[str] = []
+    split = collectives.split
+
+    def seen(gm: Any) -> None:
+        split(gm)
+        order.extend(n.target._schema.name.rpartition("::")[2]
+                     for n in gm.graph.nodes if n.op == "call_function")
+
+    def both(x: T, a: T) -> tuple[T, T]:
+        y = torch.ops._c10d_functional.all_reduce(x * 3, "sum", "opgraft_alone")
+        y = torch.ops._c10d_functional.wait_tensor(y) * 2
+        return y, a.tanh()
+
+    x, a = torch.ones(4), torch.ones(3)
+    collectives.split = seen
+    try:
+        fast = torch.compile(both, backend="opgraft", fullgraph=True)
+        faults = [f for _ in range(3) for f in differs(fast(x, a)[0], x * 6, "y")]
+    finally:
+        collectives.split = split
+    return faults, order
+
+
 SCENES = [tensor_parallel, refused_write, compiled, collectives, overlap]

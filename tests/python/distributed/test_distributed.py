@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -24,22 +23,27 @@ sys.path.insert(0, str(HERE))
 import calls  # noqa: E402
 
 
+EAGER = ("tensor_parallel", "refused_write")
+COMPILED = ("compiled", "collectives", "overlap")
+
+
 def run(
     folder: Path, world: int, script: str = "worker.py",
-    survivors: int | None = None,
+    more: tuple[str, ...] = (), survivors: int | None = None,
 ) -> list[dict[str, Any]]:
     """What each of `world` processes found, or the first `survivors`."""
     alive = world if survivors is None else survivors
     store, out = folder / "store", folder / "out"
     workers = [
         subprocess.Popen(
-            [sys.executable, str(HERE / script), str(store), str(out)],
+            [sys.executable, str(HERE / script), str(store), str(out),
+             *more],
             env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world),
                  "OMP_NUM_THREADS": "1"},
             stderr=subprocess.PIPE, text=True)
         for rank in range(world)
     ]
-    errors = [worker.communicate(timeout=240)[1] for worker in workers]
+    errors = [worker.communicate(timeout=500)[1] for worker in workers]
     assert all(w.returncode == 0 for w in workers[:alive]), "\n".join(errors)
     return [json.loads(Path(f"{out}.{rank}").read_text())
             for rank in range(alive)]
@@ -47,7 +51,13 @@ def run(
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return run(tmp_path_factory.mktemp("two"), 2)
+    return run(tmp_path_factory.mktemp("two"), 2, more=EAGER)
+
+
+@pytest.fixture(scope="module")
+def two_compiled(tmp_path_factory: pytest.TempPathFactory
+                 ) -> list[dict[str, Any]]:
+    return run(tmp_path_factory.mktemp("compiled"), 2, more=COMPILED)
 
 
 def test_every_operator(two: list[dict[str, Any]]) -> None:
@@ -90,10 +100,9 @@ def test_the_page_has_the_rules() -> None:
 
 
 def test_the_page_has_the_volume() -> None:
-    example = runpy.run_path(str(EXAMPLE))
-    rows = [f"| {n} | 4 | "
-            f"{example['sums_bytes'](n, 4096, 4096, item_bytes=2) / 2**20:.1f} |"
-            for n in (8, 16, 32, 64, 128, 256, 512, 1024)]
+    sent = {n: distributed.sums_bytes(n, 4096, 4096, item_bytes=2) / 2**20
+            for n in (8, 16, 32, 64, 128, 256, 512, 1024)}
+    rows = [f"| {n} | 4 | {mib:.1f} |" for n, mib in sent.items()]
     assert marked("volume").splitlines()[2:] == rows
 
 
@@ -107,7 +116,7 @@ def torchrun(folder: Path, world: int, *more: str) -> str:
                          env={**environment, "RANK": str(rank)}, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for rank in range(world)]
-    done = [p.communicate(timeout=240) for p in processes]
+    done = [p.communicate(timeout=500) for p in processes]
     assert all(p.returncode == 0 for p in processes), done
     return done[0][0]
 
@@ -118,6 +127,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+@pytest.mark.full
 def test_example(tmp_path: Path) -> None:
     """Two sums of activations in forward and two in backward, of which each of
     two processes sends half twice."""
@@ -145,21 +155,33 @@ def test_a_write_that_would_be_lost(two: list[dict[str, Any]]) -> None:
     assert scene["faults"] == [] and "writes x" in scene["error"]
 
 
-def test_compiled(two: list[dict[str, Any]]) -> None:
+@pytest.mark.full
+def test_compiled(two_compiled: list[dict[str, Any]]) -> None:
     """The block and its training step in the engine, and each collective."""
-    for found in two:
+    for found in two_compiled:
         for name in ("compiled", "collectives"):
             assert found["scenes"][name]["faults"] == [], name
 
 
-def test_overlap(two: list[dict[str, Any]]) -> None:
-    scenes = [found["scenes"]["overlap"] for found in two]
+@pytest.mark.full
+def test_overlap(two_compiled: list[dict[str, Any]]) -> None:
+    scenes = [found["scenes"]["overlap"] for found in two_compiled]
     assert all(s["faults"] == [] for s in scenes)
     # Of two processes that measure at once, one may have been held up.
     assert any(s["total"] <= 1.2 * max(s["compute"], s["delay"])
                for s in scenes), scenes
 
 
+def test_a_collective_is_two_nodes() -> None:
+    """In one process: begun, waited for behind what does not need it."""
+    import scenes
+
+    faults, order = scenes.deferred()
+    assert faults == []
+    assert order.index("start") < order.index("tanh") < order.index("wait")
+
+
+@pytest.mark.full
 def test_a_process_dies(tmp_path: Path) -> None:
     """Every collective of the one that is left ends with an error that names
     it, before the group's timeout of 5 s is twice over."""

@@ -2,7 +2,7 @@
 """One of several processes: runs every case on DTensors and writes what came
 of it. Started by test_distributed.py.
 
-    RANK=0 WORLD_SIZE=2 python worker.py STORE OUT
+    RANK=0 WORLD_SIZE=2 python worker.py STORE OUT [SCENE ...]
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def scene(run: Any, mesh: DeviceMesh) -> Any:
 
 
 def main() -> None:
-    store, out = sys.argv[1:3]
+    store, out, *chosen = sys.argv[1:]
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=world,
@@ -204,7 +204,8 @@ def main() -> None:
     mesh = init_device_mesh("cpu", (world,))
     found = {"operators": {name: operator(name, mesh) for name in calls.CALLS},
              "scenes": {run.__name__: scene(run, mesh)
-                        for run in scenes.SCENES}}
+                        for run in scenes.SCENES
+                        if not chosen or run.__name__ in chosen}}
     Path(f"{out}.{rank}").write_text(json.dumps(found))
     dist.destroy_process_group()
 
