@@ -212,6 +212,7 @@ static const og_op ops[] = {
         .workspace = "(1 + threads) * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "Rotates the first rotary_dim (all, if not given) of each head "
                "by position: halves, or neighbours where interleave. With "
                "old_context_len, frequencies are scaled as in Llama 3.1.",
@@ -225,6 +226,7 @@ static const og_op ops[] = {
         .workspace = "(1 + threads) * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "As apply_rope, in place.",
         .kernels = OG_KERNELS(kernels),
     },
@@ -239,6 +241,7 @@ static const og_op ops[] = {
         .workspace = "(1 + threads) * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "The gradient of apply_rope: the turn back.",
         .kernels = OG_KERNELS(backward_kernels),
     },
@@ -254,6 +257,7 @@ static const og_op ops[] = {
         .workspace = "threads * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "As apply_rope, with rows [cos, sin] for each position. "
                "is_neox turns halves, else neighbours. cos_sin_cache gets no "
                "gradient.",
@@ -270,6 +274,7 @@ static const og_op ops[] = {
         .workspace = "threads * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "As apply_rope_with_cos_sin_cache, in place.",
         .kernels = OG_KERNELS(table_kernels),
     },
@@ -283,6 +288,7 @@ static const og_op ops[] = {
         .workspace = "threads * D * 4",
         .strides = "q: last, k: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N; HQ, HK: same",
         .doc = "The gradient of apply_rope_with_cos_sin_cache.",
         .kernels = OG_KERNELS(table_backward_kernels),
     },

@@ -61,6 +61,7 @@ static const og_op ops[] = {
         .dtype = "plan: u8, q: f32|bf16|f16, k: q, v: q -> q, f32",
         .strides = "q: last, k: last, v: last",
         .workspace = "4096 + threads * 851968 + split_bytes",
+        .reduce = "HQ + HK unless pos_encoding_mode == \"ALIBI\"",
         .doc = "Attention of one query for each request; a plan without "
                "qo_indptr says where each request's keys begin. Row i of q is "
                "request i's, behind all its keys.",

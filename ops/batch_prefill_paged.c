@@ -67,6 +67,7 @@ static const og_op ops[] = {
                  "paged_kv_indices: i32, packed_custom_mask: u8 -> q, f32",
         .strides = "q: last, k_cache: last, v_cache: last",
         .workspace = "4096 + threads * 851968 + split_bytes",
+        .reduce = "HQ + HK unless pos_encoding_mode == \"ALIBI\"",
         .doc =
             "As batch_prefill_ragged, with keys and values in pages "
             "[page, token, head, size]; a cache of another layout comes as a "

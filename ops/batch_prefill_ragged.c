@@ -106,6 +106,7 @@ static const og_op ops[] = {
             "pos_encoding_mode, rope_scale, rope_theta, lse_base) -> q, k, v",
         .strides = "q: last, k: last, v: last",
         .workspace = "4096 + threads * 851968 + split_bytes",
+        .reduce = "HQ + HK unless pos_encoding_mode == \"ALIBI\"",
         .doc =
             "Attention of packed requests: a plan says where each begins. "
             "Query heads share KV heads in groups. Causal means aligned at "
@@ -133,6 +134,7 @@ static const og_op ops[] = {
                  "k: q, v: q, packed_custom_mask: u8 -> q, q, q",
         .workspace = "4096 + threads * 2097152",
         .flags = OG_DETERMINISTIC,
+        .reduce = "HQ + HK: sum unless pos_encoding_mode == \"ALIBI\"",
         .doc = "The gradient of batch_prefill_ragged's out for q, k and v; "
                "zero in rows that no request holds.",
         .kernels = OG_KERNELS(backward_kernels),

@@ -52,6 +52,7 @@ static const og_op ops[] = {
         .where = "D > 0",
         .dtype = "x: f32|bf16|f16, residual: x, weight: x",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N",
         .doc = "Adds x to residual in place, then writes "
                "rms_norm(residual) * weight to x.",
         .kernels = OG_KERNELS(kernels),
@@ -64,6 +65,7 @@ static const og_op ops[] = {
         .where = "D > 0",
         .dtype = "x: f32|bf16|f16, residual: x, weight: x",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N",
         .doc = "As fused_add_rms_norm, with weight + 1 for weight.",
         .kernels = OG_KERNELS(gemma_kernels),
     },

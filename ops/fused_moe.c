@@ -345,6 +345,7 @@ static const og_op ops[] = {
         .dtype = "weight: f32|bf16|f16 -> weight",
         .strides = "weight: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "E; O / 16; I / 2",
         .doc = "The weights of all experts in panels of 16, for fused_moe; "
                "the same for every instruction set.",
         .kernels = OG_KERNELS(prepack_kernels),
@@ -368,6 +369,7 @@ static const og_op ops[] = {
                      "M * T * (K + inner) * itemsize(x) + 128 + "
                      "(E + 1 + 2 * M * T) * 4",
         .flags = OG_DETERMINISTIC,
+        .reduce = "M; T: sum",
         .doc = "For each token the weighted sum of its experts' outputs: "
                "w2 (act(gate) * up), where w13's rows are first the gates and "
                "then the ups (in turns for swigluoai). Weights come from "

@@ -165,6 +165,7 @@ static const og_op ops[] = {
         .strides = "append_key: last, append_value: last, k_cache: last, "
                    "v_cache: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "H; DK, DV: same",
         .doc = "Writes the key and value of token i to position positions[i] "
                "of request batch_indices[i]. The cache is written in place, "
                "views included, and returned.",
@@ -181,6 +182,7 @@ static const og_op ops[] = {
                  "v_cache: k_cache, slot_mapping: i64",
         .strides = "key: last, value: last, k_cache: last, v_cache: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "H; DK, DV: same",
         .doc = "Writes the key and value of token i to slot slot_mapping[i] "
                "(page times page size plus place); a negative slot skips the "
                "token. The cache is written in place and returned.",

@@ -108,6 +108,7 @@ static const og_op ops[] = {
         .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x, x",
         .workspace = "prod(N) * 8",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N: sum",
         .doc = "The gradient of layer_norm for x, weight and bias.",
         .kernels = OG_KERNELS(backward_kernels),
     },

@@ -360,6 +360,7 @@ static const og_op ops[] = {
         .backward = "linear_backward(grad, x, weight) -> x, weight, bias",
         .workspace = "threads * (655360 + (I + 32) * 256)",
         .flags = OG_DETERMINISTIC,
+        .reduce = "O; I: sum(bias)",
         .doc = "x times the transpose of weight, plus bias.",
         .kernels = OG_KERNELS(kernels),
     },
@@ -373,6 +374,7 @@ static const og_op ops[] = {
         // a, b, c and a line of grad_scratch.
         .workspace = "threads * (84 * 256 + 256 * 64 + 84 * 64 + 256) * 4",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N, O: sum; I: same",
         .doc = "The gradient of linear for x, weight and bias.",
         .kernels = OG_KERNELS(backward_kernels),
     },
@@ -382,6 +384,7 @@ static const og_op ops[] = {
         .dtype = "weight: f32|bf16|f16 -> weight",
         .strides = "weight: last",
         .flags = OG_DETERMINISTIC,
+        .reduce = "O / 16; I / 2",
         .doc = "The weights of linear in panels of 16, for linear_packed; the "
                "same for every instruction set.",
         .kernels = OG_KERNELS(prepack_kernels),

@@ -112,6 +112,7 @@ static const og_op ops[] = {
         .dtype = "v_a: f32|bf16|f16, s_a: f32, v_b: v_a, s_b: f32 "
                  "-> v_a, f32",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N, H; D: same",
         .doc = "Joins attention over two sets of keys: outputs and their log "
                "sum of exponentials. A part that saw no key has -inf.",
         .kernels = OG_KERNELS(pair_kernels),
@@ -123,6 +124,7 @@ static const og_op ops[] = {
         .where = "D <= 256",
         .dtype = "v: f32|bf16|f16, s: f32 -> v, f32",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N, H; D: same",
         .doc = "As merge_state, of any number of parts, in their order.",
         .kernels = OG_KERNELS(all_kernels),
     },

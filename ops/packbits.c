@@ -101,6 +101,7 @@ static const og_op ops[] = {
         .dtype = "x: bool|u8 -> u8",
         .backward = "none",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N / 8",
         .doc = "Eight truth values to a byte, the first in its highest bit "
                "(\"big\") or its lowest (\"little\").",
         .kernels = OG_KERNELS(pack_kernels),

@@ -62,6 +62,7 @@ static const og_op ops[] = {
         .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x",
         .workspace = "prod(N) * 4",
         .flags = OG_DETERMINISTIC,
+        .reduce = "N: sum",
         .doc = "The gradient of rms_norm for x and weight.",
         .kernels = OG_KERNELS(backward_kernels),
     },

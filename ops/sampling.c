@@ -160,6 +160,7 @@ static const og_op ops[] = {
         .backward = "none",
         .workspace = "threads * V * 8",
         .flags = OG_DETERMINISTIC,
+        .reduce = "B + S",
         .doc = "Draws an index from each row of probabilities (which need not "
                "sum to 1). top_k keeps the k largest, top_p the largest that "
                "sum to that part of what top_k left, min_p those of at least "

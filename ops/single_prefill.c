@@ -77,6 +77,7 @@ static const og_op ops[] = {
         .workspace = "4096 + threads * 851968 + 512 + "
                      "(NQ * (HQ // max(HK, 1)) // 14 + 2) * (64 + 8 * HK)",
         .flags = OG_DETERMINISTIC,
+        .reduce = "HQ + HK unless pos_encoding_mode == \"ALIBI\"; DVO: same",
         .doc = "Attention of one request, without a plan of the caller's. "
                "Causal means aligned at the last query and the last key.",
         .kernels = OG_KERNELS(kernels),

@@ -57,6 +57,7 @@ static const og_op ops[] = {
         .dtype = "gating: f32|bf16|f16 -> f32, i32",
         .workspace = "threads * E * 4",
         .flags = OG_DETERMINISTIC,
+        .reduce = "T",
         .doc = "Softmax over the last axis, then its topk largest entries and "
                "where they are, largest first; of equals the first. "
                "renormalize makes each row's weights sum to 1.",

@@ -227,7 +227,8 @@ typedef struct og_op {
   const char *strides;    // "contiguous" (NULL), "any", "last", "x: any, ..."
   const char *inplace;    // the argument that a derived in-place form writes
   const char *pointwise;  // "a * x + y": may stand for shape, dtype, kernels
-  const char *reduce;     // how partial results join: "sum", "max", ...
+  const char *reduce;     // "O; I: sum(bias)": dims that may be cut into parts,
+                          // and how the results of the parts join
   const char *doc;        // one or more plain sentences
   const og_kernel *kernels;
   uint32_t kernel_count;

@@ -13,6 +13,7 @@
 #include "decl/parse/layout.h"
 #include "decl/parse/parser.h"
 #include "decl/parse/pointwise.h"
+#include "decl/parse/reduce.h"
 #include "decl/parse/reference.h"
 #include "decl/parse/schema.h"
 #include "decl/parse/shape.h"
@@ -54,11 +55,11 @@ static og_status copy_record(og_decl *decl, const og_op *record,
 static og_status parse_all(og_decl *decl, opgraft_error *error) {
   // Each reads what the ones before it made.
   static og_status (*const steps[])(og_decl * decl, opgraft_error * error) = {
-      og_parse_schema,  og_parse_pointwise, og_parse_shape,
-      og_parse_where,   og_parse_workspace, og_parse_dtype,
-      og_parse_kernels, og_parse_strides,   og_parse_backward,
-      og_parse_inplace, og_parse_expect,    og_parse_reference,
-      og_quick_create,
+      og_parse_schema,    og_parse_pointwise, og_parse_shape,
+      og_parse_where,     og_parse_workspace, og_parse_dtype,
+      og_parse_kernels,   og_parse_strides,   og_parse_backward,
+      og_parse_inplace,   og_parse_reduce,    og_parse_expect,
+      og_parse_reference, og_quick_create,
   };
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     OG_TRY(steps[i](decl, error));

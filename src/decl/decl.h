@@ -265,6 +265,34 @@ typedef struct og_grad {
   int32_t target_count;
 } og_grad;
 
+// --- Parts -------------------------------------------------------------------
+// How a call is made of calls on parts of its arguments: what a host that
+// shards tensors, and `opgraft check`, read from `reduce`.
+
+typedef enum og_parts_join {
+  OG_JOIN_NONE,  // every output has the dim: parts are put one after another
+  // How an output without the dim comes from those of the parts.
+  OG_JOIN_SAME,  // each part has the whole
+  OG_JOIN_SUM,
+  OG_JOIN_PROD,
+  OG_JOIN_MAX,
+  OG_JOIN_MIN,
+} og_parts_join;
+
+enum { OG_CUT_DIMS_MAX = 4 };
+
+typedef struct og_cut {
+  // Cut into equally many parts; of several, one of size 1 stays whole.
+  int32_t dims[OG_CUT_DIMS_MAX];
+  int32_t dim_count;
+  int32_t block;  // a part's size is a multiple of it
+  og_parts_join join;
+  // Bits of tensor arguments without the dims that the sum must count once.
+  uint64_t once;
+  int32_t unless_attr;  // a str argument, -1 if none: where it has this value,
+  const char *unless_text;  // nothing is cut
+} og_cut;
+
 // --- What check would find, and is meant -------------------------------------
 
 typedef enum og_expect_kind {
@@ -370,6 +398,8 @@ typedef struct og_decl {
   og_stride_rule *strides;  // by tensor position
   og_expr workspace;
   og_grad grad;
+  og_cut *cuts;
+  int32_t cut_count;
   og_expect *expects;
   int32_t expect_count;
   int32_t inplace_param;  // of a derived in-place form, or -1

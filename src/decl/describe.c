@@ -56,6 +56,9 @@
 //                args: list of {source: "grad", result}, {source: "param",
 //                param}, {source: "result", result}, {source: "needs", param};
 //                targets: the param of each result of that operator
+//   cuts         from `reduce`: list of {dims, block, join, once, unless};
+//                join: null, "same", "sum", "prod", "max", "min"; once: list of
+//                tensors; unless: {attr, value} or null
 //   inplace      param or null
 //   pointwise    the author's string, or null
 //   pointwise_program   its postfix over floats, a list of instructions like
@@ -82,6 +85,7 @@
 #include "decl/parse/expect.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
+#include "decl/parse/reduce.h"
 #include "decl/parse/schema.h"
 #include "decl/types.h"
 
@@ -441,6 +445,26 @@ static void put_pointwise(const writer *w) {
   og_json_end(w->out, ']');
 }
 
+static void put_cut(const writer *w, const og_cut *cut) {
+  og_json_begin(w->out, NULL, '{');
+  put_ints(w, "dims", cut->dims, cut->dim_count);
+  og_json_int(w->out, "block", cut->block);
+  og_json_text(w->out, "join", og_join_word(cut->join));
+  og_json_begin(w->out, "once", '[');
+  for (int32_t t = 0; t < w->decl->tensor_count; ++t)
+    if (cut->once >> t & 1u) og_json_int(w->out, NULL, t);
+  og_json_end(w->out, ']');
+  if (cut->unless_attr < 0) {
+    put_null(w, "unless");
+  } else {
+    og_json_begin(w->out, "unless", '{');
+    og_json_int(w->out, "attr", cut->unless_attr);
+    og_json_text(w->out, "value", cut->unless_text);
+    og_json_end(w->out, '}');
+  }
+  og_json_end(w->out, '}');
+}
+
 static void put_flags(const writer *w) {
   static const char *const names[] = {"deterministic", "random",
                                       "side_effect",   "capture_same_shape",
@@ -514,6 +538,7 @@ void og_decl_describe(const og_decl *decl, og_text *out) {
   put_rules(w);
   put_expr(w, "workspace", &decl->workspace);
   put_grad(w);
+  PUT_LIST(w, "cuts", decl->cut_count, put_cut(w, &decl->cuts[i]));
   put_position(w, "inplace", decl->inplace_param);
   og_json_text(out, "pointwise", decl->record->pointwise);
   put_pointwise(w);

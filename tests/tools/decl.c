@@ -4,8 +4,8 @@
 //
 // A line `schema: f(Tensor x) -> Tensor` begins an operator; `shape:`,
 // `where:`, `dtype:`, `backward:`, `workspace:`, `strides:`, `inplace:`,
-// `pointwise:`, `expect:` and `kernel:` (its types; more than one may follow)
-// say the rest. Without a kernel line it has one kernel for all types. A line
+// `reduce:`, `pointwise:`, `expect:` and `kernel:` (its types; more than one
+// may follow) say the rest. Without a kernel line it has one kernel for all types. A line
 // `call x=f32[2,3] xs={f32[2] f32[3]} dim=-1 sizes=[2,3] mode="sum"` calls the
 // last operator; what is not named has its default. A tensor may have strides,
 // f32[2,3]/[1,2], and a device, f32[2]@2.
@@ -293,6 +293,7 @@ static bool read_field(operator_text *op, const char *name, const char *value) {
               {"workspace", &op->record.workspace},
               {"strides", &op->record.strides},
               {"inplace", &op->record.inplace},
+              {"reduce", &op->record.reduce},
               {"pointwise", &op->record.pointwise},
               {"expect", &op->record.expect},
               {"reference", &op->record.reference}};

@@ -20,7 +20,7 @@ import torch
 from .. import _C
 from .._base import host
 from .._base.log import say
-from . import segments, stats, targets
+from . import objects, segments, stats, targets
 from .rewrites import rewrite
 
 MODES = ("default", "reduce-overhead", "max-autotune",
@@ -259,27 +259,29 @@ def compile_graph(
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
     rewrite(gm, fuses=options.mode.startswith("max-autotune"))
+    apart = objects.take_out(gm)
     try:
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,
                              lets_go=kind == "backward",
                              weights_stay=kind.startswith("inference"))
     except targets.DependsOnData:
-        return _in_segments(gm, kind, options, region,
-                            "the size of a result depends on data")
+        return apart.around(_in_segments(
+            gm, kind, options, region, "the size of a result depends on data"))
     except NotImplementedError as error:
         if options.fallback == "error":
             raise
         if segments.has_numbers(gm):  # one of them may stand in the way
-            return _in_segments(gm, kind, options, region, str(error))
+            return apart.around(
+                _in_segments(gm, kind, options, region, str(error)))
         say(f"{name} runs as it came: {error}")
         compiled = _as_it_came(gm)
         region.add(kind, compiled, str(error),
                    time.perf_counter_ns() - begun)
-        return compiled
+        return apart.around(compiled)
     _gears_plan(compiled, example_inputs, options.gears)
     region.add(kind, compiled, None, time.perf_counter_ns() - begun)
-    return compiled
+    return apart.around(compiled)
 
 
 def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,

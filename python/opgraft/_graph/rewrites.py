@@ -16,6 +16,7 @@ def rewrite(gm: GraphModule, fuses: bool) -> None:
     """`fuses`: nodes will be fused into row programs."""
     tokens_drop(gm)
     overwritten_keep(gm)
+    collectives_split(gm)
     if fuses:
         losses_split(gm)
 
@@ -33,6 +34,18 @@ def tokens_drop(gm: GraphModule) -> None:
         node.update_arg(0, None)
         if isinstance(token, Node) and token.op == "placeholder":
             token.meta["val"] = None
+
+
+# --- Collectives --------------------------------------------------------------
+
+
+def collectives_split(gm: GraphModule) -> None:
+    """In collectives.py, which only a graph that has some needs."""
+    if any(getattr(n.target, "namespace", "") == "_c10d_functional"
+           for n in gm.graph.nodes):
+        from . import collectives
+
+        collectives.split(gm)
 
 
 # --- Inputs that are written --------------------------------------------------

@@ -40,6 +40,10 @@ _CHECKS = {
 _RAISE = {"aten::_linalg_check_errors"}
 
 
+# Processes must begin their collectives in one order.
+_ORDERED = {"opgraft_distributed::start"}
+
+
 class NotForTheEngine(NotImplementedError):
     """This graph cannot be expressed; the text says what stands in the way."""
 
@@ -73,7 +77,7 @@ def _operator(target: OpOverload) -> Description:
         flags |= RANDOM
     if schema.is_mutable and name != "aten.copy_.default":
         raise NotForTheEngine(f"{name} changes its arguments in the graph")
-    if not schema.returns:
+    if not schema.returns or schema.name in _ORDERED:
         flags |= SIDE_EFFECT
     base = schema.name.split("::")[1]
     views = None if base in _LAZY else _views(schema)

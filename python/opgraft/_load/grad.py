@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad as _forward_ad
 
 from .._base.rules import Description
-from . import dispatcher, generate
+from . import dispatcher, generate, sharding
 from .operators import Operator
 
 
@@ -308,7 +308,7 @@ def _autograd_kernel(
         needs = ctx.needs_input_grad
         try:
             ctx.needs_input_grad = needs[:-2]
-            result = formula(ctx, *grads)
+            result = formula(ctx, *sharding.gradients_alike(grads))
         finally:
             ctx.needs_input_grad = needs
         result = result if isinstance(result, tuple) else (result,)

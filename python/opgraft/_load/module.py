@@ -24,6 +24,7 @@ from . import (
     grad,
     inductor,
     operators,
+    sharding,
     signatures,
     withdrawn,
     writes,
@@ -200,6 +201,7 @@ class Module:
         try:
             for d in self._ordered():
                 _register(self, d)
+            sharding.announce(self, self._live.undo)
         except BaseException:
             self._live.drop()
             self._live = None
