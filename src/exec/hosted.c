@@ -257,8 +257,7 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
 
 bool og_hosted_needs_threads(const og_instance *instance, const og_node *node) {
   for (const og_hosted *at = instance->hosted; at != NULL; at = at->next)
-    if (at->node == node)
-      return at->may_loop || instance->section_count > 0;
+    if (at->node == node) return at->may_loop || instance->section_count > 0;
   return false;
 }
 

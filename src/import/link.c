@@ -27,7 +27,7 @@ static const opgraft_op *module_op_find(const opgraft_graph *graph,
   return NULL;
 }
 
-// Results that are no argument's new contents.
+// Results, without those that written arguments become.
 static int32_t returns_count(const og_node *node) {
   int32_t count = 0;
   for (int32_t r = 0; r < node->out_count; ++r)
