@@ -7,6 +7,7 @@
 
 #include "base/machine.h"
 #include "exec/candidates.h"
+#include "exec/fast/direct_attention.h"
 #include "exec/fast/packs.h"
 #include "exec/rules.h"
 #include "exec/tune.h"
@@ -171,10 +172,14 @@ static bool is_f32_attention(const og_prep *prep) {
          result->shape[result->ndim - 2] >= PACK_QUERIES;
 }
 
+static bool is_decode(const og_prep *prep) {
+  return prep->node->op == OG_IR_attention && og_attention_is_decode(prep);
+}
+
 // Without the clock: by what is known of processors. Hosts' f32 products reach
 // about half of what AMD's processors can, and nearly all of what Intel's can
 // from some rows on. On AMD our f32 attention is faster too, from PACK_QUERIES
-// on.
+// on, and everywhere for one query, where keys are read in place.
 static void by_machine(const og_prep *prep, og_order *out) {
   const og_tensor *result = prep->out[0];
   const bool is_ours = og_is_contraction(prep->node) &&
@@ -183,7 +188,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  if (is_amd && is_f32_attention(prep)) add(out, OG_BY_FAST);
+  if ((is_amd && is_f32_attention(prep)) || is_decode(prep))
+    add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
   add(out, OG_BY_FAST);

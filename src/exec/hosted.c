@@ -30,6 +30,8 @@ typedef struct og_hosted {
   const int32_t *update;  // of result r: 1 + the operand it starts as
   og_instance *instance;
   int32_t *storages;  // of result r: the one it may be donated for, or -1
+  const og_node *node;
+  bool may_loop;  // on several threads of the host's
 } og_hosted;
 
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
@@ -243,12 +245,20 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   }
   hosted->next = prep->instance->hosted;
   prep->instance->hosted = hosted;
+  hosted->node = prep->node;
+  hosted->may_loop = may_loop(prep);
   ++prep->instance->host_steps;
-  prep->instance->host_loops += may_loop(prep);
+  prep->instance->host_loops += hosted->may_loop;
   prep->step = (og_step){run_hosted, hosted};
   prep->is_pinned = (flags & OPGRAFT_NODE_ANY_THREAD) == 0;
   *out_taken = true;
   return (flags & OPGRAFT_NODE_GIVES) != 0 ? gives_note(prep, hosted) : OG_OK;
+}
+
+bool og_hosted_needs_threads(const og_instance *instance, const og_node *node) {
+  for (const og_hosted *at = instance->hosted; at != NULL; at = at->next)
+    if (at->node == node) return at->may_loop || instance->section_count > 0;
+  return false;
 }
 
 void og_hosted_release(og_instance *instance) {

@@ -12,6 +12,9 @@ og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
 // Gives the node to the host; *out_taken says whether it took it. One that the
 // host is slow to run stays with the engine where `may_be_slow` is false.
 og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken);
+// Whether the host runs the node in this instance, which therefore has no team
+// of the engine's: the node may start the host's own threads.
+bool og_hosted_needs_threads(const og_instance *instance, const og_node *node);
 // Frees what the host prepared.
 void og_hosted_release(og_instance *instance);
 

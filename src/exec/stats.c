@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/sized.h"
+#include "exec/hosted.h"
 #include "exec/lease.h"
 #include "exec/rules.h"
 #include "exec/step/looped.h"
@@ -96,8 +97,13 @@ static void programs_add(const opgraft_executable *executable, og_text *out) {
     compiled_add(executable, node, out);
     og_json_end(out, '}');
   }
-  pthread_mutex_unlock(&own->mutex);
   og_json_end(out, ']');
+  const og_plan_entry *entry = executable->plans;
+  og_json_int(out, "programs_compiled",
+              entry != NULL && entry->idle != NULL
+                  ? og_loops_compiled(entry->idle)
+                  : 0);
+  pthread_mutex_unlock(&own->mutex);
 }
 
 // What pass fuse made, and what it left although a row program could hold its
@@ -138,6 +144,35 @@ static void epilogues_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
   og_json_end(out, ']');
   og_json_int(out, "epilogues", count);
+}
+
+static const char *threads_name(const opgraft_executable *executable,
+                                const og_instance *instance) {
+  if (executable->threads <= 1) return "one";
+  return executable->team != NULL || instance->has_team ? "engine" : "host";
+}
+
+// Whose threads the plan that ran last uses, and the nodes because of which
+// these are the host's.
+static void threads_add(opgraft_executable *own, og_text *out) {
+  const opgraft_graph *graph = own->graph;
+  pthread_mutex_lock(&own->mutex);
+  const og_plan_entry *entry = own->plans;
+  const og_instance *idle = entry != NULL ? entry->idle : NULL;
+  const char *name = idle != NULL ? threads_name(own, idle) : "";
+  const bool is_host = strcmp(name, "host") == 0;
+  og_json_text(out, "threads", name);
+  og_json_begin(out, "host_loops", '[');
+  for (int32_t n = 0; is_host && n < graph->node_count; ++n) {
+    const og_node *node = &graph->nodes[n];
+    if (node->is_removed || !og_hosted_needs_threads(idle, node)) continue;
+    const char *why = og_op_is(node, OG_OP_FOREIGN) ? node->origin->reason
+                      : entry->chosen != NULL       ? entry->chosen[n].reason
+                                                    : NULL;
+    site_add(node, why != NULL ? why : "no row", out);
+  }
+  og_json_end(out, ']');
+  pthread_mutex_unlock(&own->mutex);
 }
 
 static void passes_add(const opgraft_graph *graph, og_text *out) {
@@ -196,6 +231,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   programs_add(executable, &out);
   fused_add(graph, &out);
   epilogues_add((opgraft_executable *)(uintptr_t)executable, &out);
+  threads_add((opgraft_executable *)(uintptr_t)executable, &out);
   passes_add(graph, &out);
   og_json_end(&out, '}');
   return og_text_give(&out, buffer, size);

@@ -161,6 +161,7 @@ og_status og_import_fallback(og_import *import, const char *name,
   if (record->flags & OPGRAFT_RECORD_RANDOM) node->flags |= OG_OP_RANDOM;
   if (record->flags & (OPGRAFT_RECORD_SIDE_EFFECT | OPGRAFT_RECORD_MUTATES))
     node->flags |= OG_OP_EFFECT;
+  OG_TRY(updates_note(import, node, args, arg_count, origin));
   og_foreign_link(graph, node, origin);
-  return updates_note(import, node, args, arg_count, origin);
+  return OG_OK;
 }

@@ -8,8 +8,6 @@
 
 #include "module/module.h"
 
-// An operator that the engine can call itself: plain results, none of which is
-// an argument, none with a size that only the kernel knows.
 static const opgraft_op *module_op_find(const opgraft_graph *graph,
                                         const char *name) {
   const char *dot = strchr(name, '.');
@@ -29,19 +27,31 @@ static const opgraft_op *module_op_find(const opgraft_graph *graph,
   return NULL;
 }
 
-static bool can_call(const opgraft_op *op, int32_t result_count,
+// Results, without those that written arguments become.
+static int32_t returns_count(const og_node *node) {
+  int32_t count = 0;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    count += node->update == NULL || node->update[r] == 0;
+  return count;
+}
+
+// An operator that the engine can call itself: plain results, none with a size
+// that only the kernel knows. The host names no result that is an argument,
+// which is among the updates.
+static bool can_call(const opgraft_op *op, const og_node *node,
                      const char **out_reason) {
   const og_decl *decl = op->decl;
+  const int32_t returns = returns_count(node);
   *out_reason = NULL;
   if (decl->has_data_dependent_result)
     *out_reason = "the size of a result depends on data";
   if (decl->flags & OG_CAPTURE_NEVER)
     *out_reason = "it is declared as never captured";
-  if (decl->fresh_count != decl->result_count)
+  if (decl->fresh_count != decl->result_count && returns > decl->fresh_count)
     *out_reason = "a result is one of its arguments";
   for (int32_t r = 0; r < decl->result_count; ++r)
     if (decl->results[r].is_list) *out_reason = "a result is a list";
-  if (result_count < decl->fresh_count)
+  if (returns < decl->fresh_count)
     *out_reason = "the host names too few results";
   return *out_reason == NULL;
 }
@@ -59,7 +69,7 @@ void og_foreign_link(const opgraft_graph *graph, og_node *node,
   const opgraft_op *op = module_op_find(graph, origin->name);
   if (op == NULL) return;
   node->flags |= module_flags(op);
-  if (can_call(op, node->out_count, &reason)) origin->module_op = op;
+  if (can_call(op, node, &reason)) origin->module_op = op;
   origin->reason = reason;
 }
 

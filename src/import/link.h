@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 
 // Has a node call its operator of one of the graph's modules, if there is one;
-// origin->reason then says why not, or is NULL.
+// origin->reason then says why not, or is NULL. The node has its updates.
 void og_foreign_link(const opgraft_graph *graph, og_node *node,
                      og_origin *origin);
 

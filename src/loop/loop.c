@@ -121,6 +121,24 @@ void og_loop_destroy(og_loop *loop) {
   og_free(loop);
 }
 
+static bool operands_are(const og_loop_operand *a, const og_loop_operand *b,
+                         int32_t count) {
+  for (int32_t i = 0; i < count; ++i)
+    if (a[i].form != b[i].form || !og_dtype_equal(a[i].dtype, b[i].dtype))
+      return false;
+  return true;
+}
+
+bool og_loop_is_of(const og_loop *loop, const og_loop_spec *spec) {
+  const og_loop_spec *own = &loop->spec;
+  return own->input_count == spec->input_count &&
+         own->output_count == spec->output_count && own->math == spec->math &&
+         own->isa == spec->isa && own->nontemporal == spec->nontemporal &&
+         operands_are(own->inputs, spec->inputs, spec->input_count) &&
+         operands_are(own->outputs, spec->outputs, spec->output_count) &&
+         strcmp(own->text, spec->text) == 0;
+}
+
 bool og_loop_has(int32_t scalar_op) {
   return og_scalar_classes(scalar_op) & OG_CLASSES_FLOAT;
 }

@@ -66,6 +66,8 @@ bool og_loop_code_seal(og_loop_code *code);
 og_status og_loop_create(const og_loop_spec *spec, og_loop_code *code,
                          og_loop **out_loop, opgraft_error *error);
 void og_loop_destroy(og_loop *loop);  // NULL is allowed
+// Whether og_loop_create makes the same function of this spec.
+bool og_loop_is_of(const og_loop *loop, const og_loop_spec *spec);
 // Whether a program may hold this primitive (OG_SCALAR_*).
 bool og_loop_has(int32_t scalar_op);
 

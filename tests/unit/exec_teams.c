@@ -133,12 +133,23 @@ static void *machine_many(void *state) {
 
 static float a[N], y[N];
 
+// Whether the statistics say so.
+static bool is_said(const machine *m, const char *wanted) {
+  static char text[1 << 14];
+  const size_t length =
+      opgraft_executable_describe(m->executable, text, sizeof text);
+  const bool is = length < sizeof text && strstr(text, wanted) != NULL;
+  if (!is && test_now.fault < 0) printf("wanted: %s\nsaid: %s\n", wanted, text);
+  return is;
+}
+
 TEST(a_graph_of_the_engine_s_kernels_has_a_team) {
   machine m;
   host_state state = {.now = THREADS};
   const opgraft_host host = host_of(&state);
   REQUIRE(machine_make(&m, alone, &host));
   CHECK(machine_run(&m, a, y, 2));
+  CHECK(is_said(&m, "\"threads\": \"engine\", \"host_loops\": []"));
   CHECK_EQ(stats_of(&m).fallbacks, 0);
   CHECK_EQ(atomic_load(&state.loops), 0);
   CHECK(atomic_load(&state.asked) > 0);
@@ -159,6 +170,9 @@ TEST(a_large_node_of_the_host_s_brings_its_threads) {
   CHECK(machine_run(&m, a, y, 2));
   CHECK(atomic_load(&state.loops) > 0);
   CHECK_EQ(atomic_load(&state.asked), 0);
+  CHECK(is_said(&m,
+                "\"threads\": \"host\", \"host_loops\": [{\"operator\": "
+                "\"copy\", \"reason\": "));
 done:
   machine_free(&m);
 }
@@ -183,6 +197,7 @@ TEST(without_the_flag_the_host_s_threads_run_all) {
   REQUIRE(machine_make(&m, alone, &host));
   CHECK(machine_run(&m, a, y, 2));
   CHECK(atomic_load(&state.loops) > 0);
+  CHECK(is_said(&m, "\"threads\": \"host\", \"host_loops\": []"));
 done:
   machine_free(&m);
 }

@@ -173,8 +173,8 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
-         "replays", "plans", "instances", "row_programs", "fused_nodes",
-         "epilogues")
+         "replays", "plans", "instances", "row_programs",
+         "programs_compiled", "fused_nodes", "epilogues")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -184,9 +184,11 @@ class Stats:
     operator, reason, file, line), `in_python` (operators that Python runs),
     `host_nodes` (native nodes that ATen ran), `fast_nodes` (that a fast kernel
     of ours ran; rules() says of each node which kernel runs it, and why),
-    `row_programs` (fused loops, of mode max-autotune), `fused_nodes` (that they
-    took the place of), `apart` (a list of dicts: nodes that are in none, and
-    why), `epilogues` (fused loops that run on each finished tile of the
+    `host_loops` (a list of dicts: nodes for whose sake a plan runs on torch's
+    threads; `threads` of a graph says "engine", "host" or "one"),
+    `row_programs` (fused loops, of mode max-autotune), `programs_compiled`
+    (equal ones are one), `fused_nodes` (that they took the place of), `apart`
+    (a list of dicts: nodes that are in none, and why), `epilogues` (fused loops that run on each finished tile of the
     contraction that they read), `epilogues_refused` (a list of dicts: those
     that do not, and why),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
@@ -210,6 +212,8 @@ class Stats:
                                  for n in g["in_python"]})
         self.clones = [c for g in self.graphs for c in g.get("clones", ())]
         self.apart = [a for g in self.graphs for a in g.get("apart", ())]
+        self.host_loops = [n for g in self.graphs
+                           for n in g.get("host_loops", ())]
         self.epilogues_refused = [e for g in self.graphs
                                   for e in g.get("epilogues_refused", ())]
         self.replans = {
@@ -252,6 +256,8 @@ class Stats:
                     f"{g['epilogues']} as epilogues")
             lines += [f"  fallback {f['operator']}{_place(f)}: {f['reason']}"
                       for f in g["fallbacks"]]
+            lines += [f"  runs on torch's threads: {n['operator']}{_place(n)}: "
+                      f"{n['reason']}" for n in g.get("host_loops", ())]
             lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
                       for c in g.get("clones", ())]
             lines += [f"  apart {a['operator']}{_place(a)}: {a['reason']}"

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/loops.h"
+#include "exec/fast/direct_attention.h"
 #include "exec/step/heads.h"
 #include "kernel/kernel.h"
 
@@ -400,6 +401,8 @@ static bool memory_take(og_prep *prep, packed_attention *s) {
 }
 
 og_status og_prepare_packed_attention(og_prep *prep) {
+  const og_status direct = og_prepare_direct_attention(prep);
+  if (direct != OG_UNSUPPORTED) return direct;
   packed_attention *s = og_state_begin(prep, sizeof *s, run_packed_attention);
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_heads_read(prep, &s->of, 0, prep->in[3]));

@@ -7,7 +7,16 @@ struct og_looped {
   struct og_looped *next;
   og_loop *loop;
   const og_node *node;
+  bool is_shared;  // an older one's loop, which releases it
 };
+
+// NULL: no node has an equal program.
+static og_loop *equal_find(const og_instance *instance,
+                           const og_loop_spec *spec) {
+  for (const struct og_looped *at = instance->looped; at != NULL; at = at->next)
+    if (!at->is_shared && og_loop_is_of(at->loop, spec)) return at->loop;
+  return NULL;
+}
 
 og_status og_prep_loop(og_prep *prep, const og_loop_spec *spec,
                        og_loop **out_loop) {
@@ -19,7 +28,10 @@ og_status og_prep_loop(og_prep *prep, const og_loop_spec *spec,
     instance->loop_code = og_loop_code_create();
     if (instance->loop_code == NULL) return og_prep_memory(prep);
   }
-  OG_TRY(og_loop_create(spec, instance->loop_code, &kept->loop, prep->error));
+  kept->loop = equal_find(instance, spec);
+  kept->is_shared = kept->loop != NULL;
+  if (!kept->is_shared)
+    OG_TRY(og_loop_create(spec, instance->loop_code, &kept->loop, prep->error));
   kept->node = prep->node;
   kept->next = instance->looped;
   instance->looped = kept;
@@ -38,8 +50,22 @@ const og_loop *og_loop_of(const og_instance *instance, const og_node *node) {
   return NULL;
 }
 
+// A program that was tried as an epilogue, and did not fit, runs nowhere.
+static bool is_run(const og_instance *instance, const og_loop *loop) {
+  for (const struct og_looped *at = instance->looped; at != NULL; at = at->next)
+    if (at->loop == loop && og_loop_of(instance, at->node) == loop) return true;
+  return false;
+}
+
+int32_t og_loops_compiled(const og_instance *instance) {
+  int32_t count = 0;
+  for (const struct og_looped *at = instance->looped; at != NULL; at = at->next)
+    count += !at->is_shared && is_run(instance, at->loop);
+  return count;
+}
+
 void og_loops_release(og_instance *instance) {
   for (struct og_looped *at = instance->looped; at != NULL; at = at->next)
-    og_loop_destroy(at->loop);
+    if (!at->is_shared) og_loop_destroy(at->loop);
   og_loop_code_destroy(instance->loop_code);
 }

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose threads a plan runs on. A plan on the engine's team never wakes torch's
+pool, whose workers spin at a barrier: beside other processes that costs
+multiples of the time, so a node that brings the pool back is a fault of the
+engine's, and shows here without a clock."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from compare import compiled, no_worse
+from torch.nn import functional as F
+
+import opgraft
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "bench"))
+import graph_set  # noqa: E402
+
+T = torch.Tensor
+CALLS = 5
+pytestmark = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="there is one processor")
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    with torch.no_grad():
+        yield
+    torch.set_num_threads(before)
+
+
+# --- Small forms of the graphs of bench/graphs.py -------------------------------
+
+
+def custom_block(monkeypatch: pytest.MonkeyPatch) -> graph_set.Built:
+    monkeypatch.setattr(graph_set.Block, "WIDTH", 128)
+    monkeypatch.setattr(graph_set.Block, "HEADS", 2)
+    return graph_set.make("custom_block", False)
+
+
+def llama_decode(monkeypatch: pytest.MonkeyPatch) -> graph_set.Built:
+    monkeypatch.setattr(graph_set.Llama, "INNER", 512)
+    monkeypatch.setattr(graph_set.Llama, "WORDS", 512)
+    return graph_set.make("llama_decode", False)
+
+
+def same(name: str) -> Callable[[pytest.MonkeyPatch], graph_set.Built]:
+    return lambda _: graph_set.make(name, False)
+
+
+def bert(_: pytest.MonkeyPatch) -> graph_set.Built:
+    pytest.importorskip("transformers")
+    ids = graph_set.tokens(32, 30522)
+    model = graph_set.bert_model(1, 384, 12).eval()
+    return graph_set.Built(model, (ids, torch.ones_like(ids)))
+
+
+GRAPHS: dict[str, Callable[[pytest.MonkeyPatch], graph_set.Built]] = {
+    "mlp": same("mlp"), "chain_200": same("chain_200"),
+    "custom_block": custom_block, "llama_decode": llama_decode, "bert": bert}
+
+
+def pool_wakes() -> dict[str, int]:
+    """How often each thread of the process went to sleep, but this one."""
+    own, out = str(os.getpid()), {}
+    for task in Path("/proc/self/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary") and task.name != own:
+                out[task.name] = int(line.split()[1])
+    return out
+
+
+def torchs_pool() -> set[str]:
+    """Its threads, asleep: those that an operator of torch's wakes."""
+    found: set[str] = set()
+    for _ in range(20):
+        before = pool_wakes()
+        torch.ones(1 << 20).exp_()
+        time.sleep(0.1)
+        now = pool_wakes()
+        if found := {k for k in now if now[k] != before.get(k)}:
+            break
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_torchs_pool_sleeps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = torchs_pool()
+    built = GRAPHS[name](monkeypatch)
+    c = compiled(built.model, dynamic=False, options={
+        "mode": "max-autotune", "tune_s": 0})
+    for _ in range(CALLS):
+        c(*built.args)
+    (graph,) = opgraft.stats(c).graphs
+    assert (graph["threads"], graph["host_loops"]) == ("engine", []), graph
+    before = pool_wakes()
+    for _ in range(CALLS):
+        c(*built.args)
+    after = pool_wakes()
+    assert {k: after[k] for k in pool} == {k: before[k] for k in pool}
+
+
+def test_a_node_that_brings_torchs_threads_is_listed() -> None:
+    def f(x: T) -> T:
+        return torch.relu(x.sort(-1).values) * 2
+
+    c = compiled(f, options={"mode": "max-autotune", "tune_s": 0})
+    c(torch.randn(64, 1024))
+    stats = opgraft.stats(c)
+    (graph,) = stats.graphs
+    assert graph["threads"] == "host"
+    assert [n["operator"] for n in graph["host_loops"]] == ["aten.sort.default"]
+    assert "runs on torch's threads: aten.sort.default" in str(stats)
+
+
+# --- The kernels that keep decoding off the pool --------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("heads", [(4, 4), (6, 2)])
+@pytest.mark.parametrize("keys", [37, 2100])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_of_one_query(batch: int, heads: tuple[int, int], keys: int,
+                                dtype: torch.dtype) -> None:
+    def f(q: T, k: T, v: T) -> T:
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    # Keys as projections leave them: heads are neighbours.
+    q, k, v = (torch.randn(batch, n, h, 48, dtype=dtype).transpose(1, 2)
+               for n, h in ((1, heads[0]), (keys, heads[1]), (keys, heads[1])))
+    c = compiled(f, options={"mode": "max-autotune", "tune_s": 0})
+    no_worse(c(q, k, v), f(q, k, v), f(q.double(), k.double(), v.double()),
+             slack=1e-6 if dtype is torch.float32 else 4e-3)
+    assert ": fast" in opgraft.stats(c).rules()
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -1])
+def test_cat_of_long_rows(dim: int) -> None:
+    def f(*parts: T) -> T:
+        return torch.cat(parts, dim)
+
+    sizes = [[7, 24, 64, 32] for _ in range(3)]
+    for part, size in zip((1, 16, 40), sizes, strict=True):
+        size[dim] = part if dim != -1 else 32 * part
+    parts = [torch.randn(s) for s in sizes]
+    wide = torch.randn(*sizes[0][:3], 2 * sizes[0][3])[..., :sizes[0][3]]
+    c = compiled(f, dynamic=False)
+    for first in (parts[0], wide, parts[0].transpose(0, 1).contiguous()
+                  .transpose(0, 1)):
+        assert torch.equal(c(first, *parts[1:]), f(first, *parts[1:]))
+    assert "cat " in opgraft.stats(c).rules()
+    assert ": fast" in opgraft.stats(c).rules()
