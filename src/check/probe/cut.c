@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dim cut short, or taken in two parts.
+// A dim cut short.
 //
-// cut: where the first results do not depend on what later places hold (a
-// running sum, a causal mask), they are the same without those places. A kernel
-// that works in blocks may lose the last, partial one: then they differ at the
-// sizes that leave one.
-//
-// joined: the declaration's `.reduce` says how the results of parts of a dim
-// that no result names give the result of the whole.
+// Where the first results do not depend on what later places hold (a running
+// sum, a causal mask), they are the same without those places. A kernel that
+// works in blocks may lose the last, partial one: then they differ at the sizes
+// that leave one.
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,110 +144,4 @@ void og_probe_cut(og_trial *trial) {
   if (og_sweep_holds(w)) og_sweep_run(w);
   og_tell_shown(&trial->sample, &trial->inputs);
   free(w);
-}
-
-// --- What `.reduce` says -----------------------------------------------------
-
-typedef double (*join_fn)(double a, double b);
-static double join_sum(double a, double b) { return a + b; }
-static double join_prod(double a, double b) { return a * b; }
-static double join_max(double a, double b) { return a > b ? a : b; }
-static double join_min(double a, double b) { return a < b ? a : b; }
-
-static join_fn find_join(const char *name) {
-  static const struct {
-    const char *name;
-    join_fn join;
-  } joins[] = {{"sum", join_sum},
-               {"prod", join_prod},
-               {"max", join_max},
-               {"min", join_min}};
-  for (size_t i = 0; name != NULL && i < sizeof joins / sizeof *joins; ++i)
-    if (strcmp(joins[i].name, name) == 0) return joins[i].join;
-  return NULL;
-}
-
-// A plain dim of at least two places that no result names; -1: there is none.
-static int32_t joined_dim(const og_trial *trial) {
-  const og_decl *decl = trial->op->decl;
-  for (int32_t d = 0; d < decl->dim_count; ++d) {
-    bool is_free =
-        decl->dims[d].kind == OG_DIM_SIZE && trial->sample.dim[d] >= 2;
-    bool is_named = false;
-    for (int32_t t = 0; is_free && t < decl->tensor_count; ++t) {
-      if (!trial->sample.is_given[t]) continue;
-      const int32_t axis = og_argument_axis(&trial->sample, t, d);
-      is_free = axis != OG_SEVERAL_AXES;
-      is_named |= axis >= 0;
-    }
-    for (int32_t i = 0; is_free && i < trial->base.count; ++i)
-      is_free =
-          og_output_axis(&trial->sample, &trial->base, i, d) == OG_NO_AXIS;
-    if (is_free && is_named) return d;
-  }
-  return -1;
-}
-
-static void outputs_join(og_outputs *to, const og_outputs *from, join_fn join) {
-  for (int32_t i = 0; i < to->count; ++i) {
-    og_array *a = &to->array[i];
-    const size_t bytes = og_dtype_bytes(a->type);
-    for (int64_t j = 0; j < a->count && !og_is_complex(a->type); ++j) {
-      char *at = a->data + (size_t)j * bytes;
-      og_value_set(
-          a->type, at, 0,
-          join(og_value_get(a->type, at, 0),
-               og_value_get(a->type, from->array[i].data + (size_t)j * bytes,
-                            0)));
-    }
-  }
-}
-
-static bool run_part(og_trial *trial, int32_t d, int64_t begin, int64_t count,
-                     og_outputs *out) {
-  og_sample *part = malloc(sizeof *part);
-  og_inputs inputs;
-  bool ok = false;
-  if (part != NULL && sized(&trial->sample, d, count, part) &&
-      og_inputs_slice(&trial->sample, &trial->inputs, d, begin, count,
-                      &inputs)) {
-    ok = run(trial, part, &inputs, out);
-    og_inputs_reset(&inputs);
-  }
-  free(part);
-  return ok;
-}
-
-// Sums of narrow floats round after each part.
-static bool has_narrow_result(const og_outputs *out) {
-  for (int32_t i = 0; i < out->count; ++i)
-    if (!og_is_integral(out->array[i].type) &&
-        !(og_is_floating(out->array[i].type) && out->array[i].type.bits >= 32))
-      return true;
-  return false;
-}
-
-void og_probe_joined(og_trial *trial) {
-  const og_decl *decl = trial->op->decl;
-  const join_fn join = find_join(decl->record->reduce);
-  og_outputs first, second;
-  if (join == NULL || !og_may_sweep(trial) || decl->mutated_count > 0 ||
-      has_narrow_result(&trial->base))
-    return;
-  const int32_t d = joined_dim(trial);
-  if (d < 0) return;
-  const int64_t size = trial->sample.dim[d], half = size / 2;
-  if (!run_part(trial, d, 0, half, &first)) return;
-  if (run_part(trial, d, half, size - half, &second)) {
-    outputs_join(&first, &second, join);
-    const og_verdict verdict =
-        og_outputs_compare(trial->op, &first, &trial->base, -1);
-    if (verdict.differs && og_trial_is_steady(trial))
-      og_tell_finding(trial->op, OPGRAFT_RULE_DISAGREES, false, verdict.name,
-                      "the results of two parts of %s, joined by \"%s\" as "
-                      ".reduce says, are not that of the whole: %s",
-                      decl->dims[d].name, decl->record->reduce, verdict.text);
-    og_outputs_reset(&second);
-  }
-  og_outputs_reset(&first);
 }

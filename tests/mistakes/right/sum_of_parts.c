@@ -22,7 +22,7 @@ static const og_op ops[] = {
     {
         .schema = "sum_of_parts(Tensor x) -> Tensor",
         .shape = "x[N, D] -> [D]",
-        .reduce = "sum",
+        .reduce = "N: sum",
         .kernels = OG_KERNELS(kernels),
     },
 };

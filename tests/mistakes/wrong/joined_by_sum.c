@@ -23,7 +23,7 @@ static const og_op ops[] = {
         .schema = "mean_square(Tensor x) -> Tensor",
         .shape = "x[D] -> []",
         .where = "D > 0",
-        .reduce = "sum",
+        .reduce = "D: sum",
         .kernels = OG_KERNELS(kernels),
     },
 };
