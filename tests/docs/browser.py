@@ -45,7 +45,7 @@ MEASURE = """(() => {
 class Look:
     """What was seen of a page at one width."""
     # A phone shows a page that is too wide as a whole, and innerWidth grows
-    # with it, so that the width that was asked for is what counts.
+    # with it: the width that was asked for counts.
     scroll_width: int
     width: int
     height: int
