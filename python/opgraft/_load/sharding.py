@@ -70,7 +70,7 @@ def _register(
 
 def gradients_alike(grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """The gradients of one call. For a result that nothing reads autograd makes
-    zeros, which are no DTensor where the others are."""
+    plain zeros, also where the others are DTensors."""
     kinds = {type(g) for g in grads if isinstance(g, torch.Tensor)}
     if len(kinds) < 2 or "torch.distributed.tensor" not in sys.modules:
         return grads
