@@ -5,10 +5,10 @@
 // A line `schema: f(Tensor x) -> Tensor` begins an operator; `shape:`,
 // `where:`, `dtype:`, `backward:`, `workspace:`, `strides:`, `inplace:`,
 // `reduce:`, `pointwise:`, `expect:` and `kernel:` (its types; more than one
-// may follow) say the rest. Without a kernel line it has one kernel for all types. A line
-// `call x=f32[2,3] xs={f32[2] f32[3]} dim=-1 sizes=[2,3] mode="sum"` calls the
-// last operator; what is not named has its default. A tensor may have strides,
-// f32[2,3]/[1,2], and a device, f32[2]@2.
+// may follow) say the rest. Without a kernel line it has one kernel for all
+// types. A line `call x=f32[2,3] xs={f32[2] f32[3]} dim=-1 sizes=[2,3]
+// mode="sum"` calls the last operator; what is not named has its default. A
+// tensor may have strides, f32[2,3]/[1,2], and a device, f32[2]@2.
 
 #include "decl/decl.h"
 
@@ -285,18 +285,13 @@ static bool read_field(operator_text *op, const char *name, const char *value) {
   struct {
     const char *name;
     const char **field;
-  } rows[] = {{"schema", &op->record.schema},
-              {"shape", &op->record.shape},
-              {"where", &op->record.where},
-              {"dtype", &op->record.dtype},
-              {"backward", &op->record.backward},
-              {"workspace", &op->record.workspace},
-              {"strides", &op->record.strides},
-              {"inplace", &op->record.inplace},
-              {"reduce", &op->record.reduce},
-              {"pointwise", &op->record.pointwise},
-              {"expect", &op->record.expect},
-              {"reference", &op->record.reference}};
+  } rows[] = {
+      {"schema", &op->record.schema},     {"shape", &op->record.shape},
+      {"where", &op->record.where},       {"dtype", &op->record.dtype},
+      {"backward", &op->record.backward}, {"workspace", &op->record.workspace},
+      {"strides", &op->record.strides},   {"inplace", &op->record.inplace},
+      {"reduce", &op->record.reduce},     {"pointwise", &op->record.pointwise},
+      {"expect", &op->record.expect},     {"reference", &op->record.reference}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     if (strcmp(rows[i].name, name) != 0) continue;
     *rows[i].field = value;

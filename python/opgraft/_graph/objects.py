@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a graph that are no tensors and no numbers, such as a DeviceMesh.
+"""Inputs of a graph other than tensors and numbers, such as a DeviceMesh.
 
 AOTAutograd hands what a DTensor is made of through the graph; no node computes
 with it. The engine's graph has None in its place.

@@ -8,7 +8,7 @@ nothing here does by itself.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 
@@ -18,20 +18,17 @@ from .._base.rules import Description
 from .._base.sharding import Part, Split
 from . import signatures
 
-if TYPE_CHECKING:
-    from .module import Module
-
 # The joins as DTensor calls them.
 _PARTIAL = {"sum": "sum", "prod": "product", "max": "max", "min": "min"}
 
 
-def announce(m: "Module", undo: list[Callable[[], None]]) -> None:
+def announce(m: Any, undo: list[Callable[[], None]]) -> None:
     """Registers the module's operators when DTensor is there."""
     hooks.when_imported("torch.distributed.tensor",
                         lambda: _register_all(m, undo), undo)
 
 
-def _register_all(m: "Module", undo: list[Callable[[], None]]) -> None:
+def _register_all(m: Any, undo: list[Callable[[], None]]) -> None:
     for d in m._descriptions.values():
         if sharding.refusal(d) is not None:
             continue
@@ -73,7 +70,7 @@ def _register(
 
 def gradients_alike(grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """The gradients of one call. For a result that nothing reads autograd makes
-    zeros, which are no DTensor where the others are."""
+    plain zeros, also where the others are DTensors."""
     kinds = {type(g) for g in grads if isinstance(g, torch.Tensor)}
     if len(kinds) < 2 or "torch.distributed.tensor" not in sys.modules:
         return grads

@@ -241,7 +241,8 @@ def deferred() -> tuple[list[str], list[str]]:
     of operators."""
     from opgraft._graph import collectives
 
-    _register_process_group("opgraft_alone", Delayed())
+    group = Delayed()  # torch holds it weakly
+    _register_process_group("opgraft_alone", group)
     order: list[str] = []
     split = collectives.split
 

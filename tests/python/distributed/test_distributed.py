@@ -22,7 +22,6 @@ sys.path.insert(0, str(HERE))
 
 import calls  # noqa: E402
 
-
 EAGER = ("tensor_parallel", "refused_write")
 COMPILED = ("compiled", "collectives", "overlap")
 
