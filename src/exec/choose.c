@@ -163,6 +163,8 @@ static bool is_contested(const og_prep *prep) {
 // fewer, ours over packed weights are faster than any host's.
 enum { PACK_ROWS = 128, FEW_ROWS = 64 };
 
+enum { SMALL_WEIGHTS = 4096 };
+
 // From so many queries on, packing keys and values pays off.
 enum { PACK_QUERIES = 16 };
 
@@ -174,6 +176,15 @@ static bool is_f32_attention(const og_prep *prep) {
 
 static bool is_decode(const og_prep *prep) {
   return prep->node->op == OG_IR_attention && og_attention_is_decode(prep);
+}
+
+// f32 weights that pack in a microsecond or two, as a last layer's are. Hosts'
+// products start their threads even for these, and these spin afterwards beside
+// a plan that has the engine's team.
+static bool is_small_product(const og_prep *prep) {
+  const og_tensor *weights = prep->in[prep->node->in_count - 1];
+  return og_is_contraction(prep->node) && weights->dtype.bits == 32 &&
+         og_numel(weights) < SMALL_WEIGHTS;
 }
 
 // Without the clock: by what is known of processors. Hosts' f32 products reach
@@ -188,7 +199,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  if ((is_amd && is_f32_attention(prep)) || is_decode(prep))
+  if ((is_amd && is_f32_attention(prep)) || is_decode(prep) ||
+      is_small_product(prep))
     add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
@@ -215,7 +227,8 @@ void og_choose(const og_prep *prep, og_order *out) {
     out->reason = "a rule says so";
   } else if (is_contested(prep)) {
     by_machine(prep, out);
-    if (prep->executable->tuning != NULL) og_tune(prep, out);
+    if (prep->executable->tuning != NULL && !is_small_product(prep))
+      og_tune(prep, out);
   } else {
     by_order(prep, out);
   }

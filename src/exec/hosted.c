@@ -215,10 +215,11 @@ static void let_go(const opgraft_host *host, void *state) {
 }
 
 // Whether the host may run the node on threads of its own. It says nothing of
-// that, so its sizes do.
+// that, so its sizes do; products of any size are shared out.
 static bool may_loop(const og_prep *prep) {
   const og_node *node = prep->node;
   int64_t elements = 0;
+  if (og_is_contraction(node)) return true;
   for (int32_t i = 0; i < node->in_count; ++i)
     if (prep->in[i] != NULL) elements += og_numel(prep->in[i]);
   for (int32_t r = 0; r < node->out_count; ++r)
