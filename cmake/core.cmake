@@ -31,9 +31,9 @@ endif()
 
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
-set(opgraft_small "/src/(check|device|graph|import|pass|trace|report)/"
-  "|/src/loop/parse\\.c|/src/base/reader\\.c|/src/scalar/parse\\.c"
-  "|/src/decl/(decl|describe|types)\\.c$|/src/decl/parse/")
+set(opgraft_small "/src/(check|device|graph|import|module|pass|trace|report)/"
+  "|/src/loop/parse\\.c|/src/base/(reader|npy|json)\\.c|/src/scalar/(parse|run)\\.c"
+  "|/src/call/explain\\.c|/src/decl/(decl|describe|pointwise|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans
 # and replays graphs of them.

@@ -430,7 +430,7 @@ static int32_t count_changes(og_trial *trial, const og_inputs *inputs,
   return changed;
 }
 
-// Whether argument t, an integer that is no index, may be that large.
+// Whether argument t, an integer that is not an index, may be that large.
 static bool may_be_far(const og_trial *trial, int32_t t) {
   const og_array *a = &trial->inputs.tensor[t][0];
   return is_plain_int(trial, t) && a->type.bits >= 32 && a->count > 1 &&
