@@ -56,33 +56,23 @@ enum { OTHERS = 3 };
 static void scale_floats(og_inputs *inputs, double scale) {
   for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t) {
     og_array *a = &inputs->tensor[t][0];
-    const size_t bytes = a->data != NULL ? og_dtype_bytes(a->type) : 0;
-    for (int64_t i = 0; bytes > 0 && og_is_floating(a->type) && i < a->count;
-         ++i) {
-      char *at = a->data + (size_t)i * bytes;
-      og_value_set(a->type, at, 0, scale * og_value_get(a->type, at, 0));
-    }
+    for (int64_t i = 0;
+         a->data != NULL && og_is_floating(a->type) && i < a->count; ++i)
+      og_array_set(a, i, scale * og_array_get(a, i));
   }
-}
-
-static bool run(const effect *e, const og_sample *s, const og_inputs *inputs,
-                og_outputs *out) {
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  return og_trial_run(e->trial, s, inputs, &mode, out) == OG_RAN;
 }
 
 // Whether another value changes the result; *out_ran: whether one was taken.
 static bool changes(const effect *e, const og_inputs *inputs, bool *out_ran) {
   og_outputs base, other;
   bool differs = false;
-  if (!run(e, &e->sample, inputs, &base)) return false;
+  if (!og_run_quietly(e->trial, &e->sample, inputs, &base)) return false;
   for (int32_t i = 0; i < OTHERS && !differs; ++i) {
     og_sample s = e->sample;
     opgraft_error error;
     s.attr[e->attr].f = other_value(s.attr[e->attr].f, i);
     if (!og_sample_is_valid(&s, ELEMENT_LIMIT, &error) ||
-        !run(e, &s, inputs, &other))
+        !og_run_quietly(e->trial, &s, inputs, &other))
       continue;
     *out_ran = true;
     differs = og_outputs_compare(e->trial->op, &other, &base, 0).differs;

@@ -277,18 +277,15 @@ static bool see_axis_place(og_trial *trial, int32_t tensor, int32_t axis,
   for (int32_t i = 0; i < OTHERS && !*out; ++i) {
     og_inputs inputs;
     og_outputs got;
-    og_mode mode = og_mode_plain;
-    mode.is_quiet = true;
     if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
     set_place(&inputs.tensor[tensor][0], axis, index, i);
-    const og_ran ran =
-        og_trial_run(trial, &trial->sample, &inputs, &mode, &got);
-    if (ran == OG_RAN) {
+    const bool ran = og_run_quietly(trial, &trial->sample, &inputs, &got);
+    if (ran) {
       *out = og_outputs_compare(trial->op, &got, &trial->base, 0).differs;
       og_outputs_reset(&got);
     }
     og_inputs_reset(&inputs);
-    if (ran != OG_RAN) return false;
+    if (!ran) return false;
   }
   return true;
 }

@@ -59,14 +59,8 @@ static bool set_second(halves *h, bool is_zero) {
 // --- Results -----------------------------------------------------------------
 
 static void array_add(og_array *to, const og_array *from) {
-  const size_t bytes = og_dtype_bytes(to->type);
-  for (int64_t i = 0; i < to->count; ++i) {
-    char *at = to->data + (size_t)i * bytes;
-    const double sum =
-        og_value_get(to->type, at, 0) +
-        og_value_get(from->type, from->data + (size_t)i * bytes, 0);
-    og_value_set(to->type, at, 0, sum);
-  }
+  for (int64_t i = 0; i < to->count; ++i)
+    og_array_set(to, i, og_array_get(to, i) + og_array_get(from, i));
 }
 
 // What the whole result is of its halves `a` and `b`: one behind the other, or,

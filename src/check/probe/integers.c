@@ -26,23 +26,6 @@
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
 
-static double get(const og_array *a, int64_t i) {
-  return og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
-                      0);
-}
-
-static void set(og_array *a, int64_t i, double value) {
-  og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-               value);
-}
-
-static bool run(og_trial *trial, const og_sample *s, const og_inputs *inputs,
-                og_outputs *out) {
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  return og_trial_run(trial, s, inputs, &mode, out) == OG_RAN;
-}
-
 static void tell(og_trial *trial, const og_sample *s, const og_inputs *inputs,
                  int32_t output, const char *text) {
   char name[64];
@@ -71,7 +54,8 @@ static void draw_ints(og_array *a, bool is_large, og_random *r) {
   const int64_t most = is_large ? ((int64_t)1 << bits) - 1 : SMALL_VALUE;
   const bool is_below = is_signed && a->type.bits == 8;
   for (int64_t i = 0; i < a->count; ++i)
-    set(a, i, (double)og_random_between(r, is_below ? -most : 0, most));
+    og_array_set(a, i,
+                 (double)og_random_between(r, is_below ? -most : 0, most));
 }
 
 // What f(x + y) is beyond f(x) + f(y): the largest of 32, 16 and 8 bits by
@@ -93,8 +77,9 @@ static excess excess_of(const og_outputs *x, const og_outputs *y,
   excess e = {.output = -1, .bits = 32, .is_zero = true};
   for (int32_t i = 0; i < both->count; ++i)
     for (int64_t j = 0; j < both->array[i].count; ++j) {
-      const double sum = get(&both->array[i], j);
-      const double off = sum - get(&x->array[i], j) - get(&y->array[i], j);
+      const double sum = og_array_get(&both->array[i], j);
+      const double off =
+          sum - og_array_get(&x->array[i], j) - og_array_get(&y->array[i], j);
       e.is_zero = e.is_zero && sum == 0;
       if (off == 0) continue;
       if (e.output < 0) e.output = i;
@@ -118,15 +103,15 @@ static bool see_sum(og_trial *trial, const og_sample *s, og_inputs *inputs,
   bool ok = false;
   if (!og_array_create(&other, a->type, &a->sizes)) return false;
   draw_ints(&other, is_large, r);
-  if (!run(trial, s, inputs, &x)) goto done;
+  if (!og_run_quietly(trial, s, inputs, &x)) goto done;
   const og_array held = *a;
   *a = other;
-  const bool ran = run(trial, s, inputs, &y);
+  const bool ran = og_run_quietly(trial, s, inputs, &y);
   *a = held;
   if (ran) {
     for (int64_t i = 0; i < a->count; ++i)
-      set(a, i, get(a, i) + get(&other, i));
-    if (run(trial, s, inputs, &both)) {
+      og_array_set(a, i, og_array_get(a, i) + og_array_get(&other, i));
+    if (og_run_quietly(trial, s, inputs, &both)) {
       ok = has_equal_sizes(&x, &both) && has_equal_sizes(&y, &both);
       if (ok) *out = excess_of(&x, &y, &both);
       og_outputs_reset(&both);
@@ -220,8 +205,8 @@ enum { BYTE_STEPS = 255 };
 static bool run_filled(og_trial *trial, int32_t t, double value,
                        og_inputs *inputs, og_outputs *out) {
   og_array *a = &inputs->tensor[t][0];
-  for (int64_t i = 0; i < a->count; ++i) set(a, i, value);
-  return run(trial, &trial->sample, inputs, out);
+  for (int64_t i = 0; i < a->count; ++i) og_array_set(a, i, value);
+  return og_run_quietly(trial, &trial->sample, inputs, out);
 }
 
 // What one more than `from` adds to each element of output i.
@@ -234,7 +219,7 @@ static bool step_at(og_trial *trial, int32_t t, double from, og_inputs *inputs,
     ok = i < a.count && i < b.count && a.array[i].count >= count &&
          b.array[i].count >= count;
     for (int64_t j = 0; ok && j < count; ++j)
-      out_step[j] = get(&b.array[i], j) - get(&a.array[i], j);
+      out_step[j] = og_array_get(&b.array[i], j) - og_array_get(&a.array[i], j);
     og_outputs_reset(&b);
   }
   og_outputs_reset(&a);
@@ -319,16 +304,17 @@ static bool leaves_limit(og_trial *trial, const og_sample *s, int32_t t,
   bool is_left = false;
   for (int32_t k = 0; k < LIMIT_DOUBLINGS && !is_left; ++k) {
     og_outputs out;
-    if (!run(trial, s, inputs, &out)) return false;
+    if (!og_run_quietly(trial, s, inputs, &out)) return false;
     const og_array *y = &out.array[output];
     for (int64_t j = 0; j < y->count && j < WATCHED; ++j) {
-      const int32_t limit = limit_of(y->type, get(y, j));
+      const int32_t limit = limit_of(y->type, og_array_get(y, j));
       const bool stays = limit * times[j] > 0;
       is_left |= !stays && abs(times[j]) >= AT_LIMIT_MIN;
       times[j] = stays ? times[j] + limit : limit;
     }
     og_outputs_reset(&out);
-    for (int64_t i = 0; i < a->count && !is_left; ++i) set(a, i, 2 * get(a, i));
+    for (int64_t i = 0; i < a->count && !is_left; ++i)
+      og_array_set(a, i, 2 * og_array_get(a, i));
   }
   return is_left;
 }
@@ -394,7 +380,7 @@ static const blur blurs[] = {{64, 57, 28, 30, 35},  // f32
 
 static void add(og_array *a, int64_t i, int64_t more) {
   if (a->type.bits != 64) {
-    set(a, i, get(a, i) + (double)more);
+    og_array_set(a, i, og_array_get(a, i) + (double)more);
     return;
   }
   int64_t value;
@@ -410,7 +396,7 @@ static int32_t count_changes(og_trial *trial, const og_inputs *inputs,
   og_random r = {og_seed_mix(trial->sample.seed, 680)};
   og_outputs base;
   int32_t changed = 0;
-  if (!run(trial, &trial->sample, inputs, &base)) return -1;
+  if (!og_run_quietly(trial, &trial->sample, inputs, &base)) return -1;
   for (int32_t k = 0; k < STEP_TRIES && changed >= 0; ++k) {
     og_inputs other;
     og_outputs out;
@@ -418,7 +404,7 @@ static int32_t count_changes(og_trial *trial, const og_inputs *inputs,
     og_array *a = &other.tensor[t][0];
     for (int64_t i = 0; i < a->count; ++i)
       if (og_random_chance(&r, 50)) add(a, i, step);
-    if (run(trial, &trial->sample, &other, &out)) {
+    if (og_run_quietly(trial, &trial->sample, &other, &out)) {
       changed += og_outputs_compare(trial->op, &out, &base, 0).differs;
       og_outputs_reset(&out);
     } else {
@@ -430,7 +416,7 @@ static int32_t count_changes(og_trial *trial, const og_inputs *inputs,
   return changed;
 }
 
-// Whether argument t, an integer that is not an index, may be that large.
+// Whether argument t, an integer that does not count places, may be so large.
 static bool may_be_far(const og_trial *trial, int32_t t) {
   const og_array *a = &trial->inputs.tensor[t][0];
   return is_plain_int(trial, t) && a->type.bits >= 32 && a->count > 1 &&

@@ -41,18 +41,13 @@ typedef struct extent {
   double largest;
 } extent;
 
-static double element_of(const og_array *a, int64_t i) {
-  return og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
-                      0);
-}
-
 static extent extent_of(const og_outputs *out) {
   extent e = {.is_finite = true};
   for (int32_t i = 0; i < out->count; ++i) {
     const og_array *a = &out->array[i];
     if (!og_is_floating(a->type)) continue;
     for (int64_t j = 0; j < a->count; ++j) {
-      const double value = element_of(a, j);
+      const double value = og_array_get(a, j);
       if (e.is_finite && !isfinite(value))
         e = (extent){false, i, j, value, e.largest};
       if (isfinite(value)) e.largest = fmax(e.largest, fabs(value));
@@ -64,14 +59,13 @@ static extent extent_of(const og_outputs *out) {
 static double largest_of(const og_array *a) {
   double largest = 0;
   for (int64_t i = 0; i < a->count; ++i)
-    largest = fmax(largest, fabs(element_of(a, i)));
+    largest = fmax(largest, fabs(og_array_get(a, i)));
   return largest;
 }
 
 static void array_double(og_array *a) {
   for (int64_t i = 0; i < a->count; ++i)
-    og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-                 2 * element_of(a, i));
+    og_array_set(a, i, 2 * og_array_get(a, i));
 }
 
 static bool run(og_trial *trial, const og_inputs *inputs, extent *out) {

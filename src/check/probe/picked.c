@@ -51,14 +51,12 @@ static bool differs_by_axis(og_trial *trial, int32_t k, const int32_t names[3],
   og_sample *s = malloc(sizeof *s);
   og_outputs first = {.count = 0}, out;
   bool differs = false;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   *out_count = 0;
   for (int32_t axis = 0;
        s != NULL && axis < trial->sample.shape[0][0].rank && !differs; ++axis) {
     if (trial->sample.shape[0][0].size[axis] < 2 ||
         !pick(trial, k, names, axis, s) ||
-        og_trial_run(trial, s, &trial->inputs, &mode, &out) != OG_RAN)
+        !og_run_quietly(trial, s, &trial->inputs, &out))
       continue;
     if ((*out_count)++ == 0) {
       first = out;

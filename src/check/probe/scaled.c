@@ -5,14 +5,16 @@
 // not change where one is added, a mean grows by one, a contraction of a sum is
 // the sum of contractions. Which of these an operator has nobody says; one that
 // it has at some sizes of a dim only is a fault (probe/sweep.h). Asked of
-// operators whose places along the dim are alike: one that works on whole
-// groups and leaves the rest as it is has such relations at multiples of its
-// group.
+// operators whose places along the dim are alike, or do not depend on later
+// ones: one that works on whole groups and leaves the rest as it is has such
+// relations at multiples of its group.
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/probe/cut.h"
 #include "check/probe/permuted.h"
+#include "check/probe/steady.h"
 #include "check/probe/sweep.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
@@ -26,11 +28,8 @@ enum { DOUBLED, SCALE_FREE, GROWN, SHIFT_FREE, ADDED };
 
 // Replaces each number of a float array by `scale` times it and `more`.
 static void array_change(og_array *a, double scale, double more) {
-  const size_t bytes = og_dtype_bytes(a->type);
-  for (int64_t i = 0; og_is_floating(a->type) && i < a->count; ++i) {
-    char *at = a->data + (size_t)i * bytes;
-    og_value_set(a->type, at, 0, scale * og_value_get(a->type, at, 0) + more);
-  }
+  for (int64_t i = 0; og_is_floating(a->type) && i < a->count; ++i)
+    og_array_set(a, i, scale * og_array_get(a, i) + more);
 }
 
 static void outputs_change(og_outputs *out, double scale, double more) {
@@ -39,21 +38,8 @@ static void outputs_change(og_outputs *out, double scale, double more) {
 }
 
 static void array_add(og_array *to, const og_array *from) {
-  const size_t bytes = og_dtype_bytes(to->type);
-  for (int64_t i = 0; og_is_floating(to->type) && i < to->count; ++i) {
-    char *at = to->data + (size_t)i * bytes;
-    og_value_set(
-        to->type, at, 0,
-        og_value_get(to->type, at, 0) +
-            og_value_get(from->type, from->data + (size_t)i * bytes, 0));
-  }
-}
-
-static bool run(const og_sweep *w, const og_sample *s, const og_inputs *inputs,
-                og_outputs *out) {
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  return og_trial_run(w->trial, s, inputs, &mode, out) == OG_RAN;
+  for (int64_t i = 0; og_is_floating(to->type) && i < to->count; ++i)
+    og_array_set(to, i, og_array_get(to, i) + og_array_get(from, i));
 }
 
 // Runs with the argument `scale` times itself and `more`, and compares with the
@@ -67,8 +53,8 @@ static bool see_changed(og_sweep *w, const og_sample *s,
   bool ok = false;
   if (!og_inputs_copy(&changed, inputs)) return false;
   array_change(&changed.tensor[w->tensor][0], scale, more);
-  if (!run(w, s, inputs, &base)) goto done;
-  if (run(w, s, &changed, &found)) {
+  if (!og_run_quietly(w->trial, s, inputs, &base)) goto done;
+  if (og_run_quietly(w->trial, s, &changed, &found)) {
     og_sweep_take(w, form_same, s, &found, &base, known);
     outputs_change(&base, scale, more);
     og_sweep_take(w, form_along, s, &found, &base, known);
@@ -92,15 +78,15 @@ static bool see_added(og_sweep *w, const og_sample *s, const og_inputs *inputs,
   if (!og_inputs_fill(&second, &other)) return false;
   if (!og_inputs_copy(&sum, inputs)) goto done_second;
   array_add(&sum.tensor[w->tensor][0], &second.tensor[w->tensor][0]);
-  if (!run(w, s, inputs, &a)) goto done_sum;
-  if (!run(w, s, &sum, &both)) goto done_a;
+  if (!og_run_quietly(w->trial, s, inputs, &a)) goto done_sum;
+  if (!og_run_quietly(w->trial, s, &sum, &both)) goto done_a;
   // The other arguments stay as they are.
   og_inputs_reset(&sum);
   if (og_inputs_copy(&sum, inputs)) {
     og_array *x = &sum.tensor[w->tensor][0];
     memcpy(x->data, second.tensor[w->tensor][0].data,
            (size_t)x->count * og_dtype_bytes(x->type));
-    ok = run(w, s, &sum, &b);
+    ok = og_run_quietly(w->trial, s, &sum, &b);
   }
   if (ok) {
     for (int32_t i = 0; i < a.count; ++i) array_add(&a.array[i], &b.array[i]);
@@ -170,7 +156,8 @@ void og_probe_scaled(og_trial *trial) {
   w->dim = og_sweep_dim(trial);
   w->tensor = choose_tensor(trial);
   w->relation = &relation;
-  if (w->dim >= 0 && w->tensor >= 0 && og_is_symmetric(trial, w->dim))
+  if (w->dim >= 0 && w->tensor >= 0 &&
+      (og_is_symmetric(trial, w->dim) || og_is_causal(trial, w->dim)))
     og_sweep_run(w);
   og_tell_shown(&trial->sample, &trial->inputs);
   free(w);

@@ -28,6 +28,13 @@ bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
   return out_verdict->differs;
 }
 
+bool og_run_quietly(og_trial *trial, const og_sample *sample,
+                    const og_inputs *inputs, og_outputs *out) {
+  og_mode mode = og_mode_plain;
+  mode.is_quiet = true;
+  return og_trial_run(trial, sample, inputs, &mode, out) == OG_RAN;
+}
+
 void og_trial_set_erratic(og_trial *trial, const og_verdict *verdict) {
   trial->is_erratic = true;
   if (!og_has_flag(trial, OG_RANDOM | OG_SIDE_EFFECT))

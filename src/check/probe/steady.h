@@ -19,6 +19,9 @@ static inline bool og_has_flag(const og_trial *trial, uint32_t flag) {
 // if it ran and differs, with the verdict. *out_ran may be NULL.
 bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,
                       og_verdict *out_verdict, og_ran *out_ran);
+// A plain run of which nothing is reported; true where it gives a result.
+bool og_run_quietly(og_trial *trial, const og_sample *sample,
+                    const og_inputs *inputs, og_outputs *out);
 // Another call of the same operator with other values.
 void og_run_another(og_trial *trial);
 // The trial's own call with one int, bool or float argument changed, each of

@@ -174,11 +174,6 @@ static bool differs_by(og_trial *trial, og_partner kind, og_sample *wide,
 
 enum { INEXACT_MIN = 48 };
 
-static double value_at(const og_array *a, int64_t i) {
-  return og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
-                      0);
-}
-
 // Whether all elements that are not exact lie nearer to 0 than in the wide
 // type, and are many: of those that are rounded half do.
 static bool is_cut(const og_array *narrow, const og_array *wide,
@@ -188,7 +183,7 @@ static bool is_cut(const og_array *narrow, const og_array *wide,
       !og_is_floating(wide->type) || wide->type.bits < 32)
     return false;
   for (int64_t i = 0; i < narrow->count && i < wide->count; ++i) {
-    const double x = value_at(narrow, i), y = value_at(wide, i);
+    const double x = og_array_get(narrow, i), y = og_array_get(wide, i);
     if (x == y || !isfinite(x) || !isfinite(y)) continue;
     if (fabs(y) < 1e-3 || fabs(y) >= OG_HALF_MAX) continue;
     if (fabs(x) >= fabs(y)) return false;
@@ -240,7 +235,7 @@ static bool is_split(const og_array *narrow, const og_array *wide,
                      int64_t *out_first) {
   int64_t agree = 0, differ = 0;
   for (int64_t i = 0; i < narrow->count; ++i) {
-    const bool is_equal = value_at(narrow, i) == value_at(wide, i);
+    const bool is_equal = og_array_get(narrow, i) == og_array_get(wide, i);
     if (!is_equal && differ++ == 0) *out_first = i;
     agree += is_equal;
   }
@@ -257,8 +252,7 @@ static void see_negative(og_trial *trial) {
     return;
   og_array *a = &inputs.tensor[0][0];
   for (int64_t i = 0; i < a->count; ++i)
-    og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-                 (double)(NEGATIVE_MIN + i % -NEGATIVE_MIN));
+    og_array_set(a, i, (double)(NEGATIVE_MIN + i % -NEGATIVE_MIN));
   if (run_types(trial, &trial->sample, &wide, &inputs, true, &x, &y)) {
     int64_t at = 0;
     if (is_split(&x.array[0], &y.array[0], &at))
@@ -266,8 +260,9 @@ static void see_negative(og_trial *trial) {
           trial->op, OPGRAFT_WRONG_VALUES_ACROSS_DTYPES, false, "result",
           "of %g it is %g in %s, but %g in %s; of other negative numbers they "
           "are equal",
-          value_at(a, at), value_at(&x.array[0], at), og_dtype_name(a->type),
-          value_at(&y.array[0], at), og_dtype_name(wide.type[0]));
+          og_array_get(a, at), og_array_get(&x.array[0], at),
+          og_dtype_name(a->type), og_array_get(&y.array[0], at),
+          og_dtype_name(wide.type[0]));
     og_outputs_reset(&x);
     og_outputs_reset(&y);
   }

@@ -16,6 +16,16 @@ bool og_array_create(og_array *array, og_dtype type, const og_dims *sizes) {
   return array->data != NULL;
 }
 
+double og_array_get(const og_array *a, int64_t i) {
+  return og_value_get(a->type, a->data + (size_t)i * og_dtype_bytes(a->type),
+                      0);
+}
+
+void og_array_set(og_array *a, int64_t i, double value) {
+  og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+               value);
+}
+
 void og_array_as_tensor(const og_array *array, int64_t *strides,
                         og_tensor *out) {
   og_row_major(array->sizes.size, array->sizes.rank, strides);
