@@ -97,7 +97,7 @@ docs: setup build .venv-docs/.ready
 	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html \
 	  $(BUILD)/docs-source $(BUILD)/docs
 	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py \
-	  tests/docs/test_browser.py
+	  tests/docs/test_site_browser.py
 	$(BIN)/python tools/gallery.py --check
 
 release: setup

@@ -30,8 +30,8 @@ PACKAGE = ROOT / "python" / "opgraft"
 # Public modules of the package, and files that only the program starts.
 MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "doctor",
            "doctor.pytest_plugin")
-PROGRAM_PARTS = ("check_reference", "check_torch", "info", "__main__",
-                 "doctor.__main__")
+PROGRAM_PARTS = ("check_reference", "check_torch", "distributed", "info",
+                 "__main__", "doctor.__main__")
 SECTION = re.compile(r"// --- (.*?) -*$")
 NO_ENTRY = re.compile(r"#(?:ifdef|ifndef|if|endif|else|undef|include)\b"
                       r"|extern \"C\"|}\s*$")

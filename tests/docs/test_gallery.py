@@ -20,7 +20,8 @@ import notebook  # noqa: E402
 
 # Shown elsewhere: programs for one host, which its tests run, and what doctor
 # repairs (tests/python/doctor/test_scenes.py).
-ELSEWHERE = {"aoti", "onnxruntime", "tvm_ffi", "doctor_scenes"}
+ELSEWHERE = {"aoti", "onnxruntime", "tvm_ffi", "doctor_scenes",
+             "tensor_parallel"}
 
 
 def test_the_page_shows_every_example() -> None:
