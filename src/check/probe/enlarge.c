@@ -46,8 +46,9 @@ void og_trial_restore(og_trial *trial, og_held *held) {
 enum { LARGER_MAX = 1 << 17, ELEMENT_LIMIT = 1 << 16 };
 
 // The call with dim or pack d `factor` times as large; false where it cannot
-// be.
-static bool grown(const og_sample *s, int32_t d, int64_t factor,
+// be, or d has more places than the loop: it is not what the loop counts, and
+// what is quadratic in it would take long.
+static bool grown(const og_sample *s, int32_t d, int64_t factor, int64_t total,
                   og_sample *out) {
   opgraft_error error;
   const bool is_pack = s->op->decl->dims[d].kind == OG_DIM_PACK;
@@ -55,7 +56,7 @@ static bool grown(const og_sample *s, int32_t d, int64_t factor,
   if (is_pack && s->pack[d].rank == 0) return false;
   int64_t *size = is_pack ? &out->pack[d].size[0] : &out->dim[d];
   const int64_t now = *size, wanted = now * factor;
-  if (now <= 0 || wanted > LARGER_MAX) return false;
+  if (now <= 0 || now > total || wanted > LARGER_MAX) return false;
   *size = wanted;
   return og_sample_is_valid(out, ELEMENT_LIMIT, &error) &&
          (is_pack ? out->pack[d].size[0] : out->dim[d]) == wanted;
@@ -68,7 +69,7 @@ bool og_trial_enlarge(og_trial *trial, int64_t factor, og_held *out_held) {
     og_sample larger;
     if ((decl->dims[d].kind != OG_DIM_SIZE &&
          decl->dims[d].kind != OG_DIM_PACK) ||
-        !grown(&trial->sample, d, factor, &larger) ||
+        !grown(&trial->sample, d, factor, total, &larger) ||
         !og_trial_take(trial, &larger, out_held))
       continue;
     if (trial->share_total > total) return true;
