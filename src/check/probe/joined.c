@@ -89,19 +89,6 @@ static bool sizes_set(joined *j) {
 
 // --- Axes --------------------------------------------------------------------
 
-static int32_t item_rank(const og_sample *s, const og_item *item) {
-  switch (item->kind) {
-    case OG_ITEM_DIM:
-    case OG_ITEM_EXPR:
-    case OG_ITEM_FOUND:
-      return 1;
-    case OG_ITEM_PACK:
-      return s->pack[item->dim].rank;
-    default:
-      return NONE;
-  }
-}
-
 // The axis of a tensor of these items that is cut, else NONE. False where an
 // item before it has an unknown rank.
 static bool axis_find(const joined *j, const og_item *items, int32_t count,
@@ -113,8 +100,8 @@ static bool axis_find(const joined *j, const og_item *items, int32_t count,
         og_items_hold(items, count, j->cut->dims[i], &item) != OG_HELD_ONCE)
       continue;
     for (int32_t k = 0; k < item; ++k) {
-      const int32_t rank = item_rank(&j->whole, &items[k]);
-      if (rank == NONE) return false;
+      const int32_t rank = og_item_rank(&j->whole, &items[k]);
+      if (rank == OG_ANY_RANK) return false;
       at += rank;
     }
     *out_axis = at + j->place[i];
@@ -164,14 +151,12 @@ static bool tensor_slice(const joined *j, int32_t t, int32_t part,
 
 static bool part_run(const joined *j, int32_t part, og_outputs *out) {
   og_inputs inputs;
-  og_mode mode = og_mode_plain;
   bool ok = true;
-  mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &j->inputs)) return false;
   for (int32_t t = 0; ok && t < j->whole.op->decl->tensor_count; ++t)
     if (inputs.tensor[t][0].data != NULL)
       ok = tensor_slice(j, t, part, &inputs.tensor[t][0]);
-  ok = ok && og_trial_run(j->trial, &j->part, &inputs, &mode, out) == OG_RAN;
+  ok = ok && og_run_quietly(j->trial, &j->part, &inputs, out);
   og_inputs_reset(&inputs);
   return ok;
 }
@@ -266,12 +251,9 @@ static outcome compare(const joined *j, const og_outputs *whole,
 }
 
 static outcome try_once(joined *j, og_verdict *out_verdict) {
-  og_mode mode = og_mode_plain;
   og_outputs whole, first, second;
   outcome found = FAILED;
-  mode.is_quiet = true;
-  if (og_trial_run(j->trial, &j->whole, &j->inputs, &mode, &whole) != OG_RAN)
-    return FAILED;
+  if (!og_run_quietly(j->trial, &j->whole, &j->inputs, &whole)) return FAILED;
   if (part_run(j, 0, &first)) {
     if (part_run(j, 1, &second)) {
       found = compare(j, &whole, &first, &second, out_verdict);

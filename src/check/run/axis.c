@@ -17,10 +17,7 @@ static bool expr_names(const og_expr *expr, int32_t d) {
   return false;
 }
 
-enum { ANY_RANK = -1 };
-
-// How many axes an item stands for.
-static int32_t item_rank(const og_sample *s, const og_item *item) {
+int32_t og_item_rank(const og_sample *s, const og_item *item) {
   switch (item->kind) {
     case OG_ITEM_DIM:
     case OG_ITEM_EXPR:
@@ -29,7 +26,7 @@ static int32_t item_rank(const og_sample *s, const og_item *item) {
     case OG_ITEM_PACK:
       return s->pack[item->dim].rank;
     default:
-      return ANY_RANK;
+      return OG_ANY_RANK;
   }
 }
 
@@ -39,9 +36,9 @@ static bool free_rank(const og_sample *s, const og_item *items, int32_t count,
                       int32_t rank, int32_t *out_rank) {
   int32_t known = 0, unknown = 0;
   for (int32_t i = 0; i < count; ++i) {
-    const int32_t one = item_rank(s, &items[i]);
-    known += one == ANY_RANK ? 0 : one;
-    unknown += one == ANY_RANK;
+    const int32_t one = og_item_rank(s, &items[i]);
+    known += one == OG_ANY_RANK ? 0 : one;
+    unknown += one == OG_ANY_RANK;
   }
   *out_rank = rank - known;
   return unknown == 0 ? *out_rank == 0 : unknown == 1 && *out_rank >= 0;
@@ -54,13 +51,13 @@ bool og_axes_of(const og_sample *s, const og_item *items, int32_t count,
   if (!free_rank(s, items, count, rank, &rest)) return false;
   for (int32_t i = 0; i < count; ++i) {
     const og_item *item = &items[i];
-    const int32_t one = item_rank(s, item);
+    const int32_t one = og_item_rank(s, item);
     const bool is_name =
         item->kind == OG_ITEM_DIM || item->kind == OG_ITEM_PACK;
     if (!is_name && expr_names(&item->expr, d)) return false;
     if (item->kind == OG_ITEM_DIM && item->attr >= 0) return false;
     if (item->kind == OG_ITEM_DIM && item->dim == d) *out_axes |= 1u << at;
-    at += one == ANY_RANK ? rest : one;
+    at += one == OG_ANY_RANK ? rest : one;
   }
   return true;
 }

@@ -7,6 +7,11 @@
 
 #include "check/run/array.h"
 
+// How many axes of a tensor of the call an item stands for; OG_ANY_RANK where
+// the call alone does not tell.
+enum { OG_ANY_RANK = -1 };
+int32_t og_item_rank(const og_sample *sample, const og_item *item);
+
 // Sets bit i where axis i of a tensor of these items is dim `d`. False where
 // that is not known: an item computes a size from the dim, an argument picks
 // its place, or packs of unknown rank stand before it.
