@@ -194,7 +194,14 @@ def byte_problems(one: pathlib.Path, two: pathlib.Path) -> list[str]:
                 found.append(f"{name} differs from build to build")
             elif a.getinfo(name).date_time != b.getinfo(name).date_time:
                 found.append(f"{name} has another time in each build")
-    return found or [f"{one.name}: two builds differ in their order or flags"]
+        if not found and a.namelist() != b.namelist():
+            found.append(f"{one.name}: two builds differ in their order")
+        found = found or [
+            f"{name} has the flags {a.getinfo(name).external_attr:#x} in one "
+            f"build, {b.getinfo(name).external_attr:#x} in the other"
+            for name in sorted(names)
+            if a.getinfo(name).external_attr != b.getinfo(name).external_attr]
+    return found or [f"{one.name}: two builds differ, none of their members"]
 
 
 # --- Builds ------------------------------------------------------------------
@@ -203,7 +210,7 @@ def byte_problems(one: pathlib.Path, two: pathlib.Path) -> list[str]:
 def tree_copy(folder: pathlib.Path) -> pathlib.Path:
     """The last commit, alone."""
     archive = folder / "tree.tar"
-    run("git", "archive", "--output", archive, "HEAD")
+    run("git", "-c", "tar.umask=0022", "archive", "--output", archive, "HEAD")
     to = folder / "tree"
     with tarfile.open(archive) as opened:
         opened.extractall(to)

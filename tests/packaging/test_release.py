@@ -128,7 +128,14 @@ def test_builds_that_differ_are_named(tmp_path: pathlib.Path) -> None:
         "x has another time in each build", "y has another time in each build"]
     assert release.byte_problems(
         one, zipped(tmp_path / "e.whl", {"y": "1", "x": "1"})) == [
-        "a.whl: two builds differ in their order or flags"]
+        "a.whl: two builds differ in their order"]
+    flagged = zipped(tmp_path / "f.whl", {"x": "1"})
+    with zipfile.ZipFile(flagged, "a") as archive:
+        info = zipfile.ZipInfo("y", (2026, 1, 1, 0, 0, 0))
+        info.external_attr = 0o755 << 16
+        archive.writestr(info, "1")
+    assert release.byte_problems(one, flagged) == [
+        "y has the flags 0x1800000 in one build, 0x1ed0000 in the other"]
 
 
 @pytest.mark.parametrize(("name", "found"), [
