@@ -178,6 +178,10 @@ static bool is_decode(const og_prep *prep) {
   return prep->node->op == OG_IR_attention && og_attention_is_decode(prep);
 }
 
+static bool is_f32_convolution(const og_prep *prep) {
+  return prep->node->op == OG_IR_convolution && prep->out[0]->dtype.bits == 32;
+}
+
 // f32 weights that pack in a microsecond or two, as a last layer's are. Hosts'
 // products start their threads even for these, and these spin afterwards beside
 // a plan that has the engine's team.
@@ -199,8 +203,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  if ((is_amd && is_f32_attention(prep)) || is_decode(prep) ||
-      is_small_product(prep))
+  if ((is_amd && (is_f32_attention(prep) || is_f32_convolution(prep))) ||
+      is_decode(prep) || is_small_product(prep))
     add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);

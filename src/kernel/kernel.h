@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Micro-kernels: rows, packed contraction, attention.
+// Micro-kernels: rows, packed contraction, attention, convolution.
 //
 // Self-contained (libc and libm), so that operator modules link it statically
 // and the graph engine uses the same code. Each table exists once per
@@ -196,5 +196,6 @@ const og_gemm_kernels *og_gemm(int element);
 enum { OG_GEMM_SCRATCH = 640 * 1024, OG_GEMM_MAX_K = 131070 };
 
 #include "kernel/attention.h"
+#include "kernel/conv.h"
 
 #endif  // OG_KERNEL_KERNEL_H

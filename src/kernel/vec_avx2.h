@@ -92,11 +92,25 @@ OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
       _mm256_set1_ps(fill), a,
       _mm256_castsi256_ps(_mm256_andnot_si256(outside, below)));
 }
-OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
+OG_V_INLINE __m256i v_bits(uint32_t bits) {
   const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-  const __m256i on = _mm256_cmpeq_epi32(
+  return _mm256_cmpeq_epi32(
       _mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane);
-  return _mm256_blendv_ps(_mm256_set1_ps(fill), a, _mm256_castsi256_ps(on));
+}
+OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
+  return _mm256_blendv_ps(_mm256_set1_ps(fill), a,
+                          _mm256_castsi256_ps(v_bits(bits)));
+}
+// Lanes whose bit is 1 are loaded, the others are those of a and not read.
+OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
+  const __m256i on = v_bits(bits);
+  return _mm256_blendv_ps(a, _mm256_maskload_ps(p, on),
+                          _mm256_castsi256_ps(on));
+}
+// Elements 0, 2, 4, ... of a and b behind each other.
+OG_V_INLINE vf v_even(vf a, vf b) {
+  const __m256d mixed = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(mixed, 0xd8));
 }
 OG_V_INLINE vf v_iota(void) { return _mm256_cvtepi32_ps(v_iota_i()); }
 

@@ -75,6 +75,16 @@ OG_V_INLINE vf v_keep(vf a, int64_t lo, int64_t hi, float fill) {
 OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
   return _mm512_mask_blend_ps((__mmask16)bits, _mm512_set1_ps(fill), a);
 }
+// Lanes whose bit is 1 are loaded, the others are those of a and not read.
+OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
+  return _mm512_mask_loadu_ps(a, (__mmask16)bits, p);
+}
+// Elements 0, 2, 4, ... of a and b behind each other.
+OG_V_INLINE vf v_even(vf a, vf b) {
+  const __m512i order = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20,
+                                          22, 24, 26, 28, 30);
+  return _mm512_permutex2var_ps(a, order, b);
+}
 OG_V_INLINE vf v_iota(void) {
   return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }

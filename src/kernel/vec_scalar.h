@@ -96,6 +96,13 @@ OG_V_INLINE vf v_keep_bits(vf a, uint32_t bits, float fill) {
     if (!(bits >> i & 1u)) a[i] = fill;
   return a;
 }
+OG_V_INLINE vf v_load_bits(vf a, const float *p, uint32_t bits) {
+  for (int i = 0; i < VW; ++i)
+    if (bits >> i & 1u) a[i] = p[i];
+  return a;
+}
+// Elements 0, 2, 4, ... of a and b behind each other.
+OG_V_INLINE vf v_even(vf a, vf b) { return (vf){a[0], a[2], b[0], b[2]}; }
 OG_V_INLINE vf v_iota(void) { return (vf){0, 1, 2, 3}; }
 
 OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {

@@ -337,6 +337,11 @@ static const og_step *contraction_step(const og_prep *prep,
              : NULL;
 }
 
+static og_tile_reader *reader_of(const og_step *step) {
+  og_tile_reader *reader = og_matmul_reader(step);
+  return reader != NULL ? reader : og_convolution_reader(step);
+}
+
 static int32_t tile_input_of(const og_prep *prep, const og_join *join) {
   const opgraft_graph *graph = prep->plan->graph;
   const opgraft_value root = graph->nodes[join->contraction].out[0];
@@ -423,7 +428,7 @@ static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
                   "another node or a lane's end stands between the two, or it "
                   "reads the result twice");
   const og_step *step = contraction_step(prep, join);
-  og_tile_reader *reader = step != NULL ? og_tile_reader_of(step) : NULL;
+  og_tile_reader *reader = step != NULL ? reader_of(step) : NULL;
   if (reader == NULL)
     return refuse(prep, "another kernel runs the contraction");
   if (overwrites_operand(prep, join))

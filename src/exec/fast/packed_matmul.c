@@ -470,7 +470,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s) {
   return true;
 }
 
-og_tile_reader *og_tile_reader_of(const og_step *step) {
+og_tile_reader *og_matmul_reader(const og_step *step) {
   return step->run == run_packed_matmul
              ? &((packed_matmul *)step->state)->reader
              : NULL;

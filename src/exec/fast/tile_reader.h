@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs on the finished tiles of a packed contraction while they are in
-// cache: the row program that reads its result (fused.c), as an epilogue.
+// What runs on the finished tiles of a packed contraction or convolution while
+// they are in cache: the row program that reads its result (fused.c), as an epilogue.
 
 #ifndef OG_EXEC_FAST_TILE_READER_H
 #define OG_EXEC_FAST_TILE_READER_H
@@ -22,9 +22,11 @@ typedef struct og_tile_reader {
   bool may_repeat;    // a second run of all tiles gives the same
 } og_tile_reader;
 
-// The reader of a packed contraction's step, to be set; NULL for another step.
-// The tiles cover the result, each element once. Workers call it concurrently.
-og_tile_reader *og_tile_reader_of(const og_step *step);
+// The reader of a packed contraction's or convolution's step, to be set; NULL
+// for another step. The tiles cover the result, each element once. Workers call
+// it concurrently. A convolution's rows are its channels, of all images.
+og_tile_reader *og_matmul_reader(const og_step *step);
+og_tile_reader *og_convolution_reader(const og_step *step);
 
 // Prepares a fused node as the epilogue of the step before it; it gets no step
 // of its own. OG_UNSUPPORTED, with prep->refusal, where it cannot be one.

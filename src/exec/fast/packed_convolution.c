@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// convolution over src/kernel, in f32, of planes whose rows stand together.
+//
+// A group is a contraction: its weights [channels, k] times what the taps of
+// each pixel read, [k, pixels], which is packed into panels and never exists as
+// a whole (the implicit form of im2col; Chetlur et al., "cuDNN", 2014). A task
+// packs some pixels in its worker's scratch and runs all channels over them.
+// Where there are too few pixels for that, the panels of an image are packed by
+// all workers first and the channels are shared out. Groups of one channel run
+// channel by channel, single pixels as dot products (conv.h).
+//
+// Finished parts are handed to a reader, where there is one (tile_reader.h):
+// its rows are the channels of all images.
+
+#include "base/grain.h"
+#include "exec/fast/tile_reader.h"
+#include "exec/step/convolution.h"
+#include "kernel/kernel.h"
+
+enum {
+  PIXEL_BYTES = 192 * 1024,  // of panels, which stay in the second-level cache
+  PIXELS_LEAST = 32,
+  PIXELS_MOST = 512,
+  TASKS_PER_WORKER = 4,
+  CHANNELS_LEAST = 28,  // of a task of shared panels
+  CHANNELS_DOTTED = 16,
+  SHARED_BYTES = 16 * 1024 * 1024,  // of an image's panels, at most
+};
+
+typedef struct packed_convolution {
+  og_operands io;
+  og_conv of;
+  int64_t images, groups;
+  int64_t out_channels, in_channels;  // of a group
+  int64_t k, pixels;
+  int64_t task_pixels, pixel_tasks;
+  int64_t task_channels, channel_tasks;  // of shared panels
+  bool is_shared;
+  bool is_dotted;
+  int64_t plane_floats;  // a channel's scratch; 0: contractions
+  og_tile_reader reader;
+  char *panels;   // of an image's group, where they are shared
+  char *scratch;  // worker_bytes for each worker
+  int64_t worker_bytes;
+} packed_convolution;
+
+static int64_t parts_of(int64_t count, int64_t each) {
+  return (count + each - 1) / each;
+}
+
+static int64_t panels_of(int64_t pixels) { return parts_of(pixels, OG_PANEL); }
+
+static float *plane_at(const og_tensor *t, int64_t image, int64_t channel) {
+  return (float *)(void *)(og_bytes(t) +
+                           (image * t->strides[0] + channel * t->strides[1]) *
+                               (int64_t)sizeof(float));
+}
+
+static bool keeps_result(const packed_convolution *s) {
+  return s->reader.run == NULL || s->reader.keeps_result;
+}
+
+// --- Parts -------------------------------------------------------------------
+
+// What the kernel's hook needs: the channels and pixels of a run.
+typedef struct part {
+  const packed_convolution *of;
+  int64_t image, channel, pixel;
+} part;
+
+static float bias_of(const packed_convolution *s, int64_t channel) {
+  const og_tensor *bias = s->io.in[2];
+  return bias != NULL
+             ? *(const float *)(const void *)(og_bytes(bias) +
+                                              channel * bias->strides[0] *
+                                                  (int64_t)sizeof(float))
+             : 0;
+}
+
+static void part_read(const packed_convolution *s, const og_tile *tile,
+                      int worker) {
+  if (s->reader.run != NULL) s->reader.run(s->reader.state, tile, worker);
+}
+
+// Rows are channels. Where the result is not kept, y is the kernel's scratch.
+static void part_finish(void *state, void *y, int64_t y_stride, int64_t row,
+                        int64_t rows, int64_t column, int64_t columns,
+                        int worker) {
+  const part *p = state;
+  const packed_convolution *s = p->of;
+  if (s->io.in[2] != NULL)
+    for (int64_t r = 0; r < rows; ++r) {
+      const float bias = bias_of(s, p->channel + row + r);
+      float *sum = (float *)y + r * y_stride;
+      for (int64_t i = 0; i < columns; ++i) sum[i] += bias;
+    }
+  part_read(s,
+            &(og_tile){.data = y,
+                       .row_bytes = y_stride * (int64_t)sizeof(float),
+                       .row = p->image * s->groups * s->out_channels +
+                              p->channel + row,
+                       .rows = rows,
+                       .column = p->pixel + column,
+                       .columns = columns},
+            worker);
+}
+
+// Channels [channel, channel + rows) of an image, all of one group, over pixels
+// whose panels are given.
+static void part_run(const packed_convolution *s, part *p, int64_t rows,
+                     int64_t pixels, const void *panels, char *scratch,
+                     int32_t worker) {
+  const og_tensor *w = s->io.in[1];
+  const bool is_hooked = s->io.in[2] != NULL || s->reader.run != NULL;
+  const og_epilogue e = {.wide = 1,
+                         .tile = is_hooked ? part_finish : NULL,
+                         .state = p,
+                         .worker = worker};
+  float *y = plane_at(s->io.out[0], p->image, p->channel) + p->pixel;
+  og_gemm(OG_F32)->run(
+      (const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
+      panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
+      keeps_result(s) ? y : NULL, s->pixels, e, scratch, OG_F32);
+}
+
+static void panels_pack(const packed_convolution *s, int64_t image,
+                        int64_t group, int64_t begin, int64_t end, void *to) {
+  const og_tensor *x = s->io.in[0];
+  og_conv_kernels_used()->pack(&s->of,
+                               plane_at(x, image, group * s->in_channels),
+                               x->strides[1], s->in_channels, begin, end, to);
+}
+
+static char *scratch_of(const packed_convolution *s, int32_t worker) {
+  return s->scratch + worker * s->worker_bytes;
+}
+
+// --- Each task packs its pixels ----------------------------------------------
+
+static void share_pixels(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const packed_convolution *s = state;
+  char *scratch = scratch_of(s, worker);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t group = i / s->pixel_tasks % s->groups;
+    part p = {.of = s,
+              .image = i / s->pixel_tasks / s->groups,
+              .channel = group * s->out_channels,
+              .pixel = i % s->pixel_tasks * s->task_pixels};
+    const int64_t left = s->pixels - p.pixel;
+    const int64_t pixels = left < s->task_pixels ? left : s->task_pixels;
+    void *panels = scratch + OG_GEMM_SCRATCH;
+    panels_pack(s, p.image, group, p.pixel / OG_PANEL,
+                p.pixel / OG_PANEL + panels_of(pixels), panels);
+    part_run(s, &p, s->out_channels, pixels, panels, scratch, worker);
+  }
+}
+
+// --- Shared panels -----------------------------------------------------------
+
+// A group of an image.
+typedef struct turn {
+  const packed_convolution *of;
+  int64_t image, group;
+} turn;
+
+static void share_panels(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const turn *t = state;
+  (void)worker;
+  panels_pack(
+      t->of, t->image, t->group, begin, end,
+      t->of->panels + og_packed_bytes(begin * OG_PANEL, t->of->k, OG_F32));
+}
+
+static void share_channels(void *state, int64_t begin, int64_t end,
+                           int32_t worker) {
+  const turn *t = state;
+  const packed_convolution *s = t->of;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = i * s->task_channels;
+    const int64_t left = s->out_channels - first;
+    part p = {.of = s,
+              .image = t->image,
+              .channel = t->group * s->out_channels + first};
+    part_run(s, &p, left < s->task_channels ? left : s->task_channels,
+             s->pixels, s->panels, scratch_of(s, worker), worker);
+  }
+}
+
+static og_status run_shared(const packed_convolution *s, const og_run *run) {
+  for (int64_t i = 0; i < s->images * s->groups; ++i) {
+    turn t = {s, i / s->groups, i % s->groups};
+    OG_TRY(og_run_parallel(run, panels_of(s->pixels),
+                           og_grain(OG_GRAIN_LIGHT, s->k * OG_PANEL),
+                           share_panels, &t));
+    OG_TRY(og_run_parallel(
+        run, s->channel_tasks,
+        og_grain(OG_GRAIN_PRODUCTS, s->task_channels * s->k * s->pixels),
+        share_channels, &t));
+  }
+  return OG_OK;
+}
+
+// --- Channel by channel ------------------------------------------------------
+
+static void share_planes(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const packed_convolution *s = state;
+  const int64_t channels = s->groups * s->out_channels;
+  float *scratch = (float *)(void *)scratch_of(s, worker);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t channel = i % channels, image = i / channels;
+    const float *w = (const float *)(const void *)og_bytes(s->io.in[1]);
+    float *y = keeps_result(s) ? plane_at(s->io.out[0], image, channel)
+                               : scratch + s->plane_floats;
+    og_conv_kernels_used()->channel(
+        &s->of, plane_at(s->io.in[0], image, channel / s->out_channels),
+        w + channel * s->k, bias_of(s, channel), y, scratch);
+    part_read(s,
+              &(og_tile){.data = y,
+                         .row_bytes = s->pixels * (int64_t)sizeof(float),
+                         .row = i,
+                         .rows = 1,
+                         .columns = s->pixels},
+              worker);
+  }
+}
+
+// --- Dot products ------------------------------------------------------------
+
+static void share_dots(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const packed_convolution *s = state;
+  const og_tensor *x = s->io.in[0];
+  const float *w = (const float *)(const void *)og_bytes(s->io.in[1]);
+  float *sums = (float *)(void *)scratch_of(s, worker);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t first = i % s->channel_tasks * s->task_channels;
+    const int64_t left = s->out_channels - first;
+    const int64_t rows = left < s->task_channels ? left : s->task_channels;
+    part p = {.of = s, .image = i / s->channel_tasks, .channel = first};
+    float *y = keeps_result(s) ? plane_at(s->io.out[0], p.image, first) : sums;
+    og_conv_kernels_used()->dots(plane_at(x, p.image, 0), w + first * s->k,
+                                 rows, s->k, y);
+    part_finish(&p, y, 1, 0, rows, 0, 1, worker);
+  }
+}
+
+static og_status run_packed_convolution(void *state, const og_run *run) {
+  packed_convolution *s = state;
+  const int64_t planes = s->images * s->groups * s->out_channels;
+  if (s->plane_floats > 0)
+    return og_run_parallel(run, planes,
+                           og_grain(OG_GRAIN_PRODUCTS, s->pixels * s->k),
+                           share_planes, s);
+  if (s->is_dotted)
+    return og_run_parallel(run, s->images * s->channel_tasks,
+                           og_grain(OG_GRAIN_PRODUCTS, s->task_channels * s->k),
+                           share_dots, s);
+  if (s->is_shared) return run_shared(s, run);
+  return og_run_parallel(
+      run, s->images * s->groups * s->pixel_tasks,
+      og_grain(OG_GRAIN_PRODUCTS, s->task_pixels * s->k * s->out_channels),
+      share_pixels, s);
+}
+
+// --- Preparation -------------------------------------------------------------
+
+static bool is_f32(const og_tensor *t) {
+  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32 &&
+         t->dtype.lanes == 1;
+}
+
+// Whether dims from `first` on are one run.
+static bool is_run_from(const og_tensor *t, int32_t first) {
+  int64_t expected = 1;
+  for (int32_t d = t->ndim - 1; d >= first; --d) {
+    if (t->shape[d] > 1 && t->strides[d] != expected) return false;
+    expected *= t->shape[d];
+  }
+  return true;
+}
+
+static bool is_taken(const og_prep *prep, const og_convolution *c) {
+  const og_tensor *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
+  return !c->transposed && c->taps[0] == 1 && c->small[0] == 1 &&
+         c->large[0] == 1 && is_f32(x) && is_f32(w) && is_f32(y) &&
+         (prep->in[2] == NULL || is_f32(prep->in[2])) && og_numel(y) > 0 &&
+         og_numel(w) > 0 && is_run_from(x, 2) && is_run_from(w, 0) &&
+         is_run_from(y, 2);
+}
+
+static void sizes_take(packed_convolution *s, const og_convolution *c) {
+  for (int d = 0; d < 2; ++d) {
+    s->of.in[d] = c->large[d + 1];
+    s->of.out[d] = c->small[d + 1];
+    s->of.taps[d] = c->taps[d + 1];
+    s->of.stride[d] = c->stride[d + 1];
+    s->of.padding[d] = c->padding[d + 1];
+    s->of.dilation[d] = c->dilation[d + 1];
+  }
+  s->images = c->batch;
+  s->groups = c->groups;
+  s->out_channels = c->small_channels;
+  s->in_channels = c->large_channels;
+  s->k = s->in_channels * og_conv_taps(&s->of);
+  s->pixels = og_conv_pixels(&s->of);
+}
+
+// Pixels of a task: as many as the cache keeps, fewer where there are workers
+// to be kept busy.
+static void pixels_cut(packed_convolution *s, int64_t workers) {
+  const int64_t others = s->images * s->groups;
+  const int64_t wanted = workers > 1 ? workers * TASKS_PER_WORKER : 1;
+  int64_t pixels = PIXEL_BYTES / ((int64_t)sizeof(float) * s->k);
+  if (pixels > PIXELS_MOST) pixels = PIXELS_MOST;
+  const int64_t even = s->pixels * others / wanted;
+  if (pixels > even) pixels = even;
+  pixels = pixels / PIXELS_LEAST * PIXELS_LEAST;
+  s->task_pixels = pixels > PIXELS_LEAST ? pixels : PIXELS_LEAST;
+  s->pixel_tasks = parts_of(s->pixels, s->task_pixels);
+  const int64_t bytes = (int64_t)og_packed_bytes(s->pixels, s->k, OG_F32);
+  s->is_shared = others * s->pixel_tasks < wanted && bytes <= SHARED_BYTES &&
+                 s->out_channels >= 2 * CHANNELS_LEAST;
+  if (!s->is_shared) return;
+  const int64_t most = s->out_channels / CHANNELS_LEAST;
+  s->task_channels = parts_of(s->out_channels, wanted < most ? wanted : most);
+  s->channel_tasks = parts_of(s->out_channels, s->task_channels);
+}
+
+// A single pixel of all channels, which stand together.
+static bool dots_cut(packed_convolution *s) {
+  const og_conv *of = &s->of;
+  if (s->groups != 1 || s->pixels != 1 || og_conv_taps(of) != 1 ||
+      of->in[0] * of->in[1] != 1 || of->padding[0] + of->padding[1] != 0 ||
+      s->io.in[0]->strides[1] != 1 || s->io.out[0]->strides[1] != 1)
+    return false;
+  s->task_channels = CHANNELS_DOTTED;
+  s->channel_tasks = parts_of(s->out_channels, s->task_channels);
+  return true;
+}
+
+static bool memory_take(og_prep *prep, packed_convolution *s) {
+  const int64_t workers = prep->executable->threads;
+  int64_t shared = 0;
+  if (s->is_dotted) {
+    s->worker_bytes = CHANNELS_DOTTED * (int64_t)sizeof(float);
+  } else if (s->plane_floats > 0) {
+    s->worker_bytes = (s->plane_floats + s->pixels) * (int64_t)sizeof(float);
+  } else if (s->is_shared) {
+    s->worker_bytes = OG_GEMM_SCRATCH;
+    shared = (int64_t)og_packed_bytes(s->pixels, s->k, OG_F32);
+  } else {
+    s->worker_bytes = OG_GEMM_SCRATCH +
+                      (int64_t)og_packed_bytes(s->task_pixels, s->k, OG_F32);
+  }
+  s->worker_bytes = (s->worker_bytes + 63) / 64 * 64;
+  char *memory =
+      og_prep_scratch(prep, (size_t)(shared + workers * s->worker_bytes + 64));
+  if (memory == NULL) return false;
+  s->panels = memory + -(uintptr_t)memory % 64;
+  s->scratch = s->panels + shared;
+  return true;
+}
+
+og_tile_reader *og_convolution_reader(const og_step *step) {
+  return step->run == run_packed_convolution
+             ? &((packed_convolution *)step->state)->reader
+             : NULL;
+}
+
+og_status og_prepare_packed_convolution(og_prep *prep) {
+  og_convolution c;
+  packed_convolution *s =
+      og_state_begin(prep, sizeof *s, run_packed_convolution);
+  if (s == NULL) return OG_MEMORY;
+  OG_TRY(og_convolution_read(prep, prep->in[0], prep->in[1], prep->out[0], &c));
+  OG_TRY(og_convolution_bias(prep, prep->in[2], c.small_channels * c.groups));
+  if (!is_taken(prep, &c)) return OG_UNSUPPORTED;
+  sizes_take(s, &c);
+  if (s->in_channels == 1 && s->groups > 1)
+    s->plane_floats = og_conv_scratch(&s->of);
+  if (s->plane_floats < 0 || s->k > OG_GEMM_MAX_K) return OG_UNSUPPORTED;
+  s->is_dotted = dots_cut(s);
+  if (!s->is_dotted) pixels_cut(s, prep->executable->threads);
+  if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
+  og_prep_work(prep, s->images * s->pixels, og_numel(prep->in[1]));
+  return OG_OK;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes of a convolution.
+
+#include "exec/step/convolution.h"
+
+// A list of one number for every spatial dim, or of one for all.
+static og_status spatial_read(og_prep *prep, int32_t index, int32_t rank,
+                              int64_t otherwise, int64_t *out) {
+  int64_t list[OPGRAFT_RANK_MAX];
+  int32_t count;
+  OG_TRY(og_prep_ints(prep, index, list, OPGRAFT_RANK_MAX, &count));
+  if (count != 0 && count != 1 && count != rank)
+    return og_prep_wrong(prep,
+                         "a list has not one number for each spatial "
+                         "dim");
+  for (int d = 0; d < OG_CONV_SPACE; ++d) {
+    const int own = d - (OG_CONV_SPACE - rank);
+    out[d] = own < 0 || count == 0 ? otherwise : list[count == 1 ? 0 : own];
+  }
+  return OG_OK;
+}
+
+static void spatial_sizes(const og_tensor *tensor, int64_t *out) {
+  const int32_t rank = tensor->ndim - 2;
+  for (int d = 0; d < OG_CONV_SPACE; ++d)
+    out[d] = d < OG_CONV_SPACE - rank
+                 ? 1
+                 : tensor->shape[2 + d - (OG_CONV_SPACE - rank)];
+}
+
+static og_status numbers_read(og_prep *prep, og_convolution *s, int32_t rank) {
+  int64_t transposed;
+  OG_TRY(spatial_read(prep, 0, rank, 1, s->stride));
+  OG_TRY(spatial_read(prep, 1, rank, 0, s->padding));
+  OG_TRY(spatial_read(prep, 2, rank, 1, s->dilation));
+  for (int d = 0; d < OG_CONV_SPACE - rank; ++d) s->padding[d] = 0;
+  OG_TRY(og_prep_int(prep, 3, 0, &transposed));
+  OG_TRY(og_prep_int(prep, 5, 1, &s->groups));
+  s->transposed = transposed != 0;
+  bool fits = s->groups > 0;
+  for (int d = 0; d < OG_CONV_SPACE; ++d)
+    fits = fits && s->stride[d] > 0 && s->padding[d] >= 0 &&
+           s->dilation[d] > 0 && s->stride[d] < INT32_MAX &&
+           s->padding[d] < INT32_MAX && s->dilation[d] < INT32_MAX;
+  return fits ? OG_OK
+              : og_prep_wrong(prep,
+                              "a stride, padding, dilation or "
+                              "the groups are out of range");
+}
+
+og_status og_convolution_read(og_prep *prep, const og_tensor *x,
+                              const og_tensor *w, const og_tensor *y,
+                              og_convolution *s) {
+  if (!x || !w || !y || x->ndim < 3 || x->ndim > OG_CONV_SPACE + 2 ||
+      w->ndim != x->ndim || y->ndim != x->ndim)
+    return og_prep_wrong(prep, "it takes one to three spatial dims");
+  OG_TRY(og_need_float(prep, x));
+  OG_TRY(og_need_float(prep, w));
+  OG_TRY(og_need_float(prep, y));
+  OG_TRY(numbers_read(prep, s, x->ndim - 2));
+  const og_tensor *small = s->transposed ? x : y;
+  const og_tensor *large = s->transposed ? y : x;
+  spatial_sizes(small, s->small);
+  spatial_sizes(large, s->large);
+  spatial_sizes(w, s->taps);
+  s->batch = x->shape[0];
+  s->small_channels = w->shape[0] / s->groups;
+  s->large_channels = w->shape[1];
+  const bool fits = y->shape[0] == s->batch &&
+                    small->shape[1] == s->small_channels * s->groups &&
+                    w->shape[0] == small->shape[1] &&
+                    large->shape[1] == s->large_channels * s->groups;
+  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  return OG_OK;
+}
+
+og_status og_convolution_bias(og_prep *prep, const og_tensor *tensor,
+                              int64_t count) {
+  if (tensor == NULL ||
+      (og_is_float(tensor) && tensor->ndim == 1 && tensor->shape[0] == count))
+    return OG_OK;
+  return og_prep_wrong(prep, "its bias has not one element for each channel");
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes of a convolution of 1 to 3 spatial dims, plain or transposed.
+//
+// A pair (small, large) of spatial positions is tied by
+//   large = small * stride - padding + tap * dilation.
+// A convolution sums over `large` into `small`; a transposed one, and the
+// gradient of the operand, the other way round.
+
+#ifndef OG_EXEC_STEP_CONVOLUTION_H
+#define OG_EXEC_STEP_CONVOLUTION_H
+
+#include "exec/step/operands.h"
+
+enum { OG_CONV_SPACE = 3 };  // dims; those that are missing stand first, as 1
+
+typedef struct og_convolution {
+  int64_t stride[OG_CONV_SPACE], padding[OG_CONV_SPACE];
+  int64_t dilation[OG_CONV_SPACE];
+  int64_t small[OG_CONV_SPACE], large[OG_CONV_SPACE], taps[OG_CONV_SPACE];
+  int64_t batch, groups;
+  int64_t small_channels, large_channels;  // of one group
+  bool transposed;
+} og_convolution;
+
+// x, w and y are the operand, the weight and the result, or its gradient. Fails
+// where types, shapes or attributes do not fit. The weight is [small channels,
+// large channels of a group, taps].
+og_status og_convolution_read(og_prep *prep, const og_tensor *x,
+                              const og_tensor *w, const og_tensor *y,
+                              og_convolution *out);
+// Fails where there is a bias that is no vector of `count` floats.
+og_status og_convolution_bias(og_prep *prep, const og_tensor *bias,
+                              int64_t count);
+
+static inline int64_t og_conv_points(const int64_t *sizes) {
+  return sizes[0] * sizes[1] * sizes[2];
+}
+
+#endif  // OG_EXEC_STEP_CONVOLUTION_H

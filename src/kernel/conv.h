@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions over planes of floats: [height, width], rows in one run.
+// Included by kernel.h.
+
+#ifndef OG_KERNEL_CONV_H
+#define OG_KERNEL_CONV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Element (y, x) of the result reads (y * stride - padding + tap * dilation,
+// ..) of the operand, zeros beyond its edges. By dim: height, width.
+typedef struct og_conv {
+  int64_t in[2], out[2], taps[2];
+  int64_t stride[2], padding[2], dilation[2];
+} og_conv;
+
+static inline int64_t og_conv_taps(const og_conv *of) {
+  return of->taps[0] * of->taps[1];
+}
+static inline int64_t og_conv_pixels(const og_conv *of) {
+  return of->out[0] * of->out[1];
+}
+
+typedef struct og_conv_kernels {
+  // A group as the second factor of a contraction, whose columns are the pixels
+  // of the result and whose step c * taps + t is tap t of channel c: panels
+  // [begin, end) of OG_PANEL pixels, as og_gemm takes them. Channels of x lie
+  // `x_stride` elements apart.
+  void (*pack)(const og_conv *of, const float *x, int64_t x_stride,
+               int64_t channels, int64_t panel_begin, int64_t panel_end,
+               float *to);
+  // y[pixels] = `bias` + one channel by its own taps w. The scratch has
+  // og_conv_scratch floats.
+  void (*channel)(const og_conv *of, const float *x, const float *w, float bias,
+                  float *y, float *scratch);
+  // One pixel of all channels: y[rows] = w[rows, k] x[k].
+  void (*dots)(const float *x, const float *w, int64_t rows, int64_t k,
+               float *y);
+} og_conv_kernels;
+const og_conv_kernels *og_conv_kernels_used(void);
+
+// Floats; -1 where they are too many for an int64_t or for this kernel.
+int64_t og_conv_scratch(const og_conv *of);
+
+#endif  // OG_KERNEL_CONV_H

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions by the engine's packed kernel, held against float64: sizes,
+strides, paddings, dilations and groups are drawn; the forms that it has
+(shared pixels, shared channels, one channel, one pixel) each run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import opgraft
+
+T = torch.Tensor
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "rules").write_text("convolution: fast\n")
+    return {"mode": "max-autotune", "tune_s": 0,
+            "choose": str(tmp_path / "rules")}
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    with torch.no_grad():
+        yield
+    torch.set_num_threads(before)
+
+
+def who(f: Any) -> str:
+    line = next(line for line in str(opgraft.stats(f).rules()).splitlines()
+                if line.startswith("convolution"))
+    return line.split(": ")[1].split()[0]
+
+
+def holds(f: Any, x: T, w: T, b: T | None, expected: T) -> bool:
+    steps = w[0].numel()
+    scale = float(x.abs().max() * w.abs().max()) * steps ** 0.5
+    return bool(((f(x, w, b).double() - expected).abs().max()
+                 <= 2e-6 * scale + 1e-12))
+
+
+def drawn(seed: int) -> tuple[T, T, T | None, dict[str, Any]]:
+    r = random.Random(seed)
+    torch.manual_seed(seed)
+    groups = r.choice([1, 1, 1, 2, 3, 8, 33])
+    inner = 1 if groups > 3 else r.choice([1, 2, 5, 16, 40])
+    outer = r.choice([1, 2, 7, 30, 64])
+    taps = r.choice([(1, 1), (3, 3), (2, 3), (5, 5), (7, 1), (1, 4)])
+    given = {"stride": (r.choice([1, 1, 2, 3]), r.choice([1, 1, 2, 3])),
+             "padding": (r.randint(0, 3), r.randint(0, 4)),
+             "dilation": (r.choice([1, 1, 2]), r.choice([1, 1, 2])),
+             "groups": groups}
+    sides = [max(r.randint(1, 40), (taps[d] - 1) * given["dilation"][d] + 1
+                 - 2 * given["padding"][d]) for d in range(2)]
+    x = torch.randn(r.choice([1, 1, 2, 3]), groups * inner, *sides)
+    w = torch.randn(groups * outer, inner, *taps)
+    b = torch.randn(groups * outer) if r.random() < 0.5 else None
+    return x, w, b, given
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_drawn(seed: int, rules: dict[str, Any]) -> None:
+    x, w, b, given = drawn(seed)
+
+    def conv(x: T, w: T, b: T | None) -> T:
+        return F.conv2d(x, w, b, **given)
+
+    f = torch.compile(conv, backend="opgraft", dynamic=False, options=rules)
+    expected = conv(x.double(), w.double(), None if b is None else b.double())
+    assert holds(f, x, w, b, expected)
+    assert who(f) == "fast"
+
+
+@pytest.mark.parametrize(("x", "w", "given"), [
+    ((1, 256, 7, 7), (128, 256, 3, 3), {"padding": 1}),  # shared channels
+    ((2, 64, 30, 30), (40, 64, 3, 3), {"padding": 1}),   # shared pixels
+    ((2, 48, 19, 21), (48, 1, 5, 5), {"padding": 2, "groups": 48}),
+    ((3, 100, 1, 1), (57, 100, 1, 1), {}),               # one pixel
+], ids=["channels", "pixels", "planes", "dots"])
+def test_threads_change_no_bit(x: tuple[int, ...], w: tuple[int, ...],
+                               given: dict[str, Any],
+                               rules: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    tensors = torch.randn(x), torch.randn(w), torch.randn(w[0])
+    found = []
+    for threads in 1, 2, 4:
+        torch._dynamo.reset()
+        torch.set_num_threads(threads)
+        f = torch.compile(lambda x, w, b: F.conv2d(x, w, b, **given),
+                          backend="opgraft", dynamic=False, options=rules)
+        found.append(f(*tensors))
+        assert who(f) == "fast"
+    expected = F.conv2d(*(t.double() for t in tensors), **given)
+    torch.testing.assert_close(found[0].double(), expected, rtol=1e-4,
+                               atol=1e-4)
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_one_spatial_dim_and_sizes_that_vary(rules: dict[str, Any]) -> None:
+    w, b = torch.randn(6, 4, 3), torch.randn(6)
+    f = torch.compile(lambda x: F.conv1d(x, w, b, padding=1),
+                      backend="opgraft", dynamic=True, options=rules)
+    for length in 5, 16, 33:
+        x = torch.randn(2, 4, length)
+        torch.testing.assert_close(f(x), F.conv1d(x, w, b, padding=1),
+                                   rtol=1e-4, atol=1e-5)
+    assert who(f) == "fast"
+
+
+def test_channels_apart(rules: dict[str, Any]) -> None:
+    """Planes may stand apart; rows have to stand together."""
+    w = torch.randn(6, 4, 3, 3)
+    whole = torch.randn(2, 8, 9, 9)
+    f = torch.compile(lambda x: F.conv2d(x, w), backend="opgraft",
+                      dynamic=False, options=rules)
+    x = whole[:, ::2]
+    torch.testing.assert_close(f(x), F.conv2d(x, w), rtol=1e-4, atol=1e-5)
+    assert who(f) == "fast"
+    x = torch.randn(2, 4, 9, 9).to(memory_format=torch.channels_last)
+    torch._dynamo.reset()
+    torch.testing.assert_close(f(x), F.conv2d(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_edges_keep_what_is_not_finite(rules: dict[str, Any]) -> None:
+    """A padding of zeros is no element: it makes no NaN of an infinite one."""
+    x = torch.randn(1, 2, 6, 6)
+    x[0, 0, 0, 0], x[0, 1, 3, 3], x[0, 1, 5, 0] = float("inf"), float("nan"), -0.0
+    w = torch.randn(3, 2, 3, 3)
+    f = torch.compile(lambda x: F.conv2d(x, w, padding=2), backend="opgraft",
+                      dynamic=False, options=rules)
+    torch.testing.assert_close(f(x), F.conv2d(x, w, padding=2), rtol=1e-4,
+                               atol=1e-5, equal_nan=True)
+    assert who(f) == "fast"

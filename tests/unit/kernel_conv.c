@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution kernels of every instruction set that the machine has: packed
+// pixels equal to the elements that the taps read, and channels and single
+// pixels against sums in double. Sizes, strides, paddings and dilations are
+// drawn; operands lie between guard pages.
+
+#define _GNU_SOURCE
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernel/tables.h"
+#include "tests/unit/loop_make.h"
+#include "tests/unit/test.h"
+
+typedef struct set {
+  og_isa isa;
+  const og_conv_kernels *kernels;
+} set;
+
+static const set sets[] = {
+#define OG_ISA(name, level, machine, test) \
+  machine({OG_ISA_##level, &og_conv_##name}, )
+#include "base/isa.def"
+#undef OG_ISA
+};
+enum { SETS = sizeof sets / sizeof *sets, CHANNELS_MOST = 3, SIDE_MOST = 40 };
+
+static uint32_t seed = 1;
+static int64_t draw(int64_t begin, int64_t end) {
+  seed = seed * 1664525u + 1013904223u;
+  return begin + (int64_t)(seed >> 8) % (end - begin);
+}
+
+static void fill(float *x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = (float)draw(-1000, 1001) / 512;
+}
+
+static og_conv conv_draw(void) {
+  og_conv c;
+  for (int d = 0; d < 2; ++d) {
+    c.taps[d] = draw(1, 6);
+    c.stride[d] = draw(0, 4) == 0 ? 3 : draw(1, 3);
+    c.dilation[d] = draw(1, 3);
+    c.padding[d] = draw(0, 5);
+    const int64_t reach = (c.taps[d] - 1) * c.dilation[d] + 1;
+    c.in[d] = draw(1, SIDE_MOST);
+    if (c.in[d] + 2 * c.padding[d] < reach) c.in[d] = reach;
+    c.out[d] = (c.in[d] + 2 * c.padding[d] - reach) / c.stride[d] + 1;
+  }
+  return c;
+}
+
+// What a tap of a pixel reads of a channel.
+static float element_of(const og_conv *c, const float *x, int64_t pixel,
+                        int64_t tap) {
+  const int64_t y = pixel / c->out[1] * c->stride[0] - c->padding[0] +
+                    tap / c->taps[1] * c->dilation[0];
+  const int64_t at = pixel % c->out[1] * c->stride[1] - c->padding[1] +
+                     tap % c->taps[1] * c->dilation[1];
+  return y >= 0 && y < c->in[0] && at >= 0 && at < c->in[1]
+             ? x[y * c->in[1] + at]
+             : 0;
+}
+
+static bool pack_holds(const og_conv_kernels *kernels, const og_conv *c,
+                       const float *x, int64_t channels, float *to) {
+  const int64_t taps = og_conv_taps(c), k = channels * taps;
+  const int64_t pixels = og_conv_pixels(c), plane = c->in[0] * c->in[1];
+  const int64_t panels = (pixels + OG_PANEL - 1) / OG_PANEL;
+  const int64_t panel = (k + 1) / 2 * 2 * OG_PANEL, begin = draw(0, panels);
+  kernels->pack(c, x, plane, channels, begin, panels, to);
+  for (int64_t i = begin * OG_PANEL; i < panels * OG_PANEL; ++i)
+    for (int64_t step = 0; step < panel / OG_PANEL; ++step) {
+      const float found =
+          to[(i / OG_PANEL - begin) * panel + step * OG_PANEL + i % OG_PANEL];
+      const float expected =
+          i < pixels && step < k
+              ? element_of(c, x + step / taps * plane, i, step % taps)
+              : 0;
+      if (found != expected) return false;
+    }
+  return true;
+}
+
+static bool channel_holds(const og_conv_kernels *kernels, const og_conv *c,
+                          const float *x, const float *w, float *y,
+                          float *scratch) {
+  const float bias = 0.5f;
+  kernels->channel(c, x, w, bias, y, scratch);
+  for (int64_t i = 0; i < og_conv_pixels(c); ++i) {
+    double sum = bias;
+    for (int64_t t = 0; t < og_conv_taps(c); ++t)
+      sum += (double)element_of(c, x, i, t) * w[t];
+    if (fabs(y[i] - sum) > 1e-4) return false;
+  }
+  return true;
+}
+
+static bool dots_hold(const og_conv_kernels *kernels, const float *x,
+                      const float *w, int64_t rows, int64_t k, float *y) {
+  kernels->dots(x, w, rows, k, y);
+  for (int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < k; ++i) sum += (double)x[i] * w[r * k + i];
+    if (fabs(y[r] - sum) > 1e-3) return false;
+  }
+  return true;
+}
+
+TEST(convolutions) {
+  enum { ROUNDS = 500, FLOATS = 1 << 16 };
+  guarded x = {0}, y = {0};
+  float *w = calloc(25, sizeof *w);
+  REQUIRE(w != NULL);
+  REQUIRE(guarded_init(&x, FLOATS * sizeof(float)));
+  REQUIRE(guarded_init(&y, FLOATS * sizeof(float)));
+  for (int round = 0; round < ROUNDS; ++round) {
+    const og_conv c = conv_draw();
+    const int64_t channels = draw(1, CHANNELS_MOST + 1);
+    const int64_t elements = channels * c.in[0] * c.in[1];
+    const int64_t pixels = og_conv_pixels(&c), floats = og_conv_scratch(&c);
+    const size_t bytes = (size_t)elements * sizeof(float);
+    float *in = (float *)(void *)(round % 2 ? guarded_end(&x, bytes)
+                                            : guarded_begin(&x));
+    float *out = (float *)(void *)guarded_end(&y, (size_t)pixels * 4);
+    float *packed =
+        malloc(og_packed_bytes(pixels, channels * og_conv_taps(&c), OG_F32));
+    float *scratch = malloc((size_t)floats * sizeof *scratch);
+    REQUIRE(packed != NULL && scratch != NULL);
+    fill(in, elements);
+    fill(w, og_conv_taps(&c));
+    for (int s = 0; s < SETS; ++s) {
+      if (sets[s].isa > og_isa_used()) continue;
+      CHECK(pack_holds(sets[s].kernels, &c, in, channels, packed));
+      CHECK(channel_holds(sets[s].kernels, &c, in, w, out, scratch));
+    }
+    free(packed);
+    free(scratch);
+  }
+done:
+  guarded_reset(&x);
+  guarded_reset(&y);
+  free(w);
+}
+
+TEST(single_pixels) {
+  enum { ROWS = 13, MOST = 200 };
+  guarded x = {0}, w = {0};
+  float y[ROWS];
+  REQUIRE(guarded_init(&x, MOST * sizeof(float)));
+  REQUIRE(guarded_init(&w, ROWS * MOST * sizeof(float)));
+  for (int64_t k = 1; k <= MOST; k += draw(1, 20))
+    for (int s = 0; s < SETS; ++s) {
+      if (sets[s].isa > og_isa_used()) continue;
+      const int64_t rows = draw(1, ROWS + 1);
+      float *in = (float *)(void *)guarded_end(&x, (size_t)k * 4);
+      float *factors = (float *)(void *)guarded_end(&w, (size_t)(rows * k) * 4);
+      fill(in, k);
+      fill(factors, rows * k);
+      CHECK(dots_hold(sets[s].kernels, in, factors, rows, k, y));
+    }
+done:
+  guarded_reset(&x);
+  guarded_reset(&w);
+}
+
+TEST(too_large) {
+  const og_conv c = {.in = {1, 1},
+                     .out = {1 << 20, 1},
+                     .taps = {1, 1},
+                     .stride = {2, 1},
+                     .dilation = {1, 1}};
+  CHECK_EQ(og_conv_scratch(&c), -1);
+}
+
+TEST_MAIN("kernel_conv", CASE_NO_FAULTS(convolutions),
+          CASE_NO_FAULTS(single_pixels), CASE_NO_FAULTS(too_large))
