@@ -254,4 +254,9 @@ static inline bool og_is_contraction(const og_node *node) {
   return node->op == OG_IR_matmul || node->op == OG_IR_addmm;
 }
 
+// Whether a kernel may hand its result to a reader part by part.
+static inline bool og_has_tiles(const og_node *node) {
+  return og_is_contraction(node) || node->op == OG_IR_convolution;
+}
+
 #endif  // OG_GRAPH_GRAPH_H

@@ -6,9 +6,9 @@
 
 #include "kernel/kernel.h"
 
-#define OG_ISA(name, level, machine, test)             \
-  machine(extern const og_row_kernels og_rows_##name;  \
-          extern const og_gemm_kernels og_gemm_##name; \
+#define OG_ISA(name, level, machine, test)                       \
+  machine(extern const og_row_kernels og_rows_##name;            \
+          extern const og_gemm_kernels og_gemm_##name;           \
           extern const og_attention_kernels og_attention_##name; \
           extern const og_conv_kernels og_conv_##name;)
 #include "base/isa.def"

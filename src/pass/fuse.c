@@ -188,7 +188,7 @@ static bool is_awaited(const og_fuser *f, int32_t slot, int32_t node) {
 static int32_t slot_wanted(const og_fuser *f, int32_t slot) {
   const og_unit *unit = &f->units[f->order[slot]];
   const og_node *node = &f->graph->nodes[unit->first];
-  if (!og_is_contraction(node) || node->out[0] < 0) return slot;
+  if (!og_has_tiles(node) || node->out[0] < 0) return slot;
   const int32_t reader = first_read(f, node->out[0]);
   if (reader == f->order_count || reader - slot > DELAY_MAX) return slot;
   const og_unit *to = &f->units[f->order[reader]];

@@ -13,6 +13,7 @@
 #include "graph/element.h"
 #include "graph/op.h"
 #include "pass/pass.h"
+#include "pass/rebuild.h"
 #include "pass/uses.h"
 
 typedef struct halver {
@@ -24,8 +25,7 @@ typedef struct halver {
   opgraft_value *wide;   // by value: the [.., 2, h] result it is a view of; -1
   int32_t *split_reads;  // by value: reads by split nodes
   int32_t old_values;    // there were before
-  og_node *nodes;        // the new list
-  int32_t count, capacity;
+  og_rebuild list;
 } halver;
 
 // --- What can be split -------------------------------------------------------
@@ -188,56 +188,9 @@ static bool splits_find(halver *h) {
 
 // --- New nodes ---------------------------------------------------------------
 
-static og_status node_put(halver *h, const og_node *node) {
-  if (!og_array_reserve((void **)&h->nodes, h->count + 1, &h->capacity,
-                        sizeof *h->nodes))
-    return og_graph_no_memory(h->error);
-  h->nodes[h->count++] = *node;
-  return OG_OK;
-}
-
-static og_status node_make(halver *h, const og_node *like, int32_t op,
-                           const opgraft_value *in, int32_t in_count,
-                           opgraft_value out, const opgraft_arg *attrs,
-                           int32_t attr_count) {
-  og_arena *arena = &h->graph->arena;
-  opgraft_value *list =
-      og_arena_array(arena, (size_t)in_count + 1, sizeof *list);
-  opgraft_arg *own = og_arena_array(arena, (size_t)attr_count + 1, sizeof *own);
-  if (list == NULL || own == NULL) return og_graph_no_memory(h->error);
-  if (in_count > 0) memcpy(list + 1, in, (size_t)in_count * sizeof *list);
-  list[0] = out;
-  if (attr_count > 0) memcpy(own, attrs, (size_t)attr_count * sizeof *own);
-  const og_node node = {.op = op,
-                        .in_count = in_count,
-                        .out_count = 1,
-                        .in = list + 1,
-                        .out = list,
-                        .attrs = attr_count > 0 ? own : NULL,
-                        .file = like->file,
-                        .line = like->line};
-  return node_put(h, &node);
-}
-
-typedef struct layout {
-  int32_t ndim;
-  opgraft_size shape[OPGRAFT_RANK_MAX], strides[OPGRAFT_RANK_MAX];
-  opgraft_size offset;
-} layout;
-
-static og_status view_make(halver *h, const og_node *like, opgraft_value of,
-                           const layout *l, opgraft_value *out) {
-  const og_value base = h->graph->values[of];
-  OG_TRY(og_graph_add_value(h->graph, OG_VALUE_RESULT, base.dtype, base.device,
-                            l->ndim, l->shape, l->strides, out, h->error));
-  h->graph->values[*out].root = base.root;
-  h->graph->values[*out].offset = l->offset;
-  return node_make(h, like, OG_IR_view, &of, 1, *out, NULL, 0);
-}
-
 // A layout with the last dim as [2, half].
 static og_status layout_split(halver *h, const og_value *v, opgraft_size half,
-                              layout *out) {
+                              og_view_layout *out) {
   og_sizes *sizes = &h->graph->sizes;
   const int32_t last = v->ndim - 1;
   const opgraft_size stride = v->strides[last];
@@ -258,7 +211,7 @@ static og_status layout_split(halver *h, const og_value *v, opgraft_size half,
 
 // A new dim of 1 before the last: the operand's other dims stay where the
 // result's are.
-static void layout_narrow(const og_value *v, layout *out) {
+static void layout_narrow(const og_value *v, og_view_layout *out) {
   const int32_t last = v->ndim - 1;
   out->ndim = v->ndim + 1;
   out->offset = v->offset;
@@ -273,7 +226,7 @@ static void layout_narrow(const og_value *v, layout *out) {
 // A split result in place of `old`, which becomes a view of it.
 static og_status result_make(halver *h, opgraft_value old, opgraft_size half,
                              opgraft_value *out) {
-  layout l;
+  og_view_layout l;
   const og_value value = h->graph->values[old];
   OG_TRY(layout_split(h, &value, half, &l));
   OG_TRY(og_graph_add_value(h->graph, OG_VALUE_RESULT, value.dtype,
@@ -289,12 +242,12 @@ static og_status view_back(halver *h, const og_node *like, opgraft_value old) {
   const bool is_read = h->uses.count[old] > h->split_reads[old];
   const opgraft_value wide = h->wide[old];
   if (!is_read) return OG_OK;
-  return node_make(h, like, OG_IR_view, &wide, 1, old, NULL, 0);
+  return og_rebuild_node(&h->list, like, OG_IR_view, &wide, 1, old, NULL, 0);
 }
 
 static og_status operand_split(halver *h, const og_node *node, opgraft_value v,
                                opgraft_size half, opgraft_value *out) {
-  layout l;
+  og_view_layout l;
   const og_value value = h->graph->values[v];
   *out = v;
   const og_value *wide = v < h->old_values && h->wide[v] >= 0
@@ -311,7 +264,7 @@ static og_status operand_split(halver *h, const og_node *node, opgraft_value v,
     layout_narrow(&value, &l);
   else
     OG_TRY(layout_split(h, &value, half, &l));
-  return view_make(h, node, v, &l, out);
+  return og_rebuild_view(&h->list, node, v, &l, out);
 }
 
 static og_status pointwise_split(halver *h, int32_t n) {
@@ -327,14 +280,14 @@ static og_status pointwise_split(halver *h, int32_t n) {
   node.in = list + 1;
   node.out = list;
   node.is_as_recorded = false;
-  OG_TRY(node_put(h, &node));
+  OG_TRY(og_rebuild_put(&h->list, &node));
   return view_back(h, &node, old);
 }
 
 // -1 and 1 for the halves, or 1 and -1, as [2, 1].
 static og_status signs_make(halver *h, const og_node *node, og_dtype dtype,
                             bool first_is_negative, opgraft_value *out) {
-  layout l = {.ndim = 2, .offset = OG_SIZE_ZERO};
+  og_view_layout l = {.ndim = 2, .offset = OG_SIZE_ZERO};
   opgraft_value signs;
   const int64_t begin = first_is_negative ? -1 : 1;
   const opgraft_arg attrs[] = {
@@ -345,8 +298,8 @@ static og_status signs_make(halver *h, const og_node *node, og_dtype dtype,
   l.shape[1] = l.strides[0] = l.strides[1] = OG_SIZE_ONE;
   OG_TRY(og_graph_add_value(h->graph, OG_VALUE_RESULT, dtype, og_cpu, 1,
                             l.shape, NULL, &signs, h->error));
-  OG_TRY(node_make(h, node, OG_IR_iota, NULL, 0, signs, attrs, 2));
-  return view_make(h, node, signs, &l, out);
+  OG_TRY(og_rebuild_node(&h->list, node, OG_IR_iota, NULL, 0, signs, attrs, 2));
+  return og_rebuild_view(&h->list, node, signs, &l, out);
 }
 
 static og_status factor_make(halver *h, const og_node *node, og_dtype dtype,
@@ -364,15 +317,15 @@ static og_status rotation_split(halver *h, int32_t n) {
   const part b = part_of(h->graph, node.in[1]);
   const og_value first = h->graph->values[a.view];
   const og_value second = h->graph->values[b.view];
-  layout l;
+  og_view_layout l;
   opgraft_value in[2], out;
   OG_TRY(layout_split(h, &first, h->half[n], &l));
   OG_TRY(og_size_make(&h->graph->sizes, OG_SIZE_SUB, second.offset,
                       first.offset, &l.strides[first.ndim - 1], h->error));
-  OG_TRY(view_make(h, &node, a.view, &l, &in[0]));
+  OG_TRY(og_rebuild_view(&h->list, &node, a.view, &l, &in[0]));
   OG_TRY(factor_make(h, &node, first.dtype, &a, &b, &in[1]));
   OG_TRY(result_make(h, old, h->half[n], &out));
-  OG_TRY(node_make(h, &node, OG_IR_mul, in, 2, out, NULL, 0));
+  OG_TRY(og_rebuild_node(&h->list, &node, OG_IR_mul, in, 2, out, NULL, 0));
   return view_back(h, &node, old);
 }
 
@@ -380,7 +333,7 @@ static og_status nodes_split(halver *h, int32_t *out_changes) {
   for (int32_t n = 0; n < h->graph->node_count; ++n) {
     const og_node *node = &h->graph->nodes[n];
     if (h->half[n] < 0) {
-      OG_TRY(node_put(h, node));
+      OG_TRY(og_rebuild_put(&h->list, node));
     } else if (node->op == OG_IR_cat) {
       OG_TRY(rotation_split(h, n));
       ++*out_changes;
@@ -391,31 +344,10 @@ static og_status nodes_split(halver *h, int32_t *out_changes) {
   return OG_OK;
 }
 
-// Sets values' node and result to places in the new list.
-static void values_renumber(opgraft_graph *graph, const halver *h,
-                            bool are_removed) {
-  for (int32_t n = 0; n < h->count; ++n) {
-    const og_node *node = &h->nodes[n];
-    if (node->is_removed != are_removed) continue;
-    for (int32_t r = 0; r < node->out_count; ++r) {
-      if (node->out[r] < 0) continue;
-      graph->values[node->out[r]].node = n;
-      graph->values[node->out[r]].result = r;
-    }
-  }
-}
-
 static void nodes_replace(halver *h) {
-  opgraft_graph *graph = h->graph;
   for (int32_t v = 0; v < h->old_values; ++v)
-    if (h->wide[v] >= 0) graph->values[v].node = -1;
-  values_renumber(graph, h, true);
-  values_renumber(graph, h, false);
-  og_free(graph->nodes);
-  graph->nodes = h->nodes;
-  graph->node_count = h->count;
-  graph->node_capacity = h->capacity;
-  h->nodes = NULL;
+    if (h->wide[v] >= 0) h->graph->values[v].node = -1;
+  og_rebuild_finish(&h->list);
 }
 
 static og_status halver_init(halver *h) {
@@ -434,14 +366,15 @@ static og_status halver_init(halver *h) {
 
 static og_status halves_run(opgraft_graph *graph, int32_t *out_changes,
                             opgraft_error *error) {
-  halver h = {.graph = graph, .error = error};
+  halver h = {
+      .graph = graph, .error = error, .list = {.graph = graph, .error = error}};
   if ((graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0) return OG_OK;
   og_status status = halver_init(&h);
   if (status == OG_OK && splits_find(&h)) {
     status = nodes_split(&h, out_changes);
     if (status == OG_OK) nodes_replace(&h);
   }
-  og_free(h.nodes);
+  og_rebuild_reset(&h.list);
   og_uses_reset(&h.uses);
   og_arena_destroy(&h.memory);
   return status;

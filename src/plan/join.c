@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions whose result the next node reads element by element.
+// Contractions and convolutions whose result the next node reads element by
+// element.
 
 #include "plan/join.h"
 
@@ -11,7 +12,7 @@ static int32_t contraction_of(const opgraft_graph *graph, opgraft_value value) {
   if (value < 0) return -1;
   const og_value *root = &graph->values[graph->values[value].root];
   return root->kind == OG_VALUE_RESULT && root->node >= 0 &&
-                 og_is_contraction(&graph->nodes[root->node])
+                 og_has_tiles(&graph->nodes[root->node])
              ? root->node
              : -1;
 }
@@ -63,7 +64,7 @@ static int32_t reads_of(const opgraft_graph *graph, const og_node *node,
 static og_status pair_look(const opgraft_graph *graph, const og_node *first,
                            const og_node *second, const int32_t *readers,
                            og_join *out, opgraft_error *error) {
-  if (!og_is_contraction(first) || second->op != OG_IR_fused) return OG_OK;
+  if (!og_has_tiles(first) || second->op != OG_IR_fused) return OG_OK;
   const opgraft_value root = first->out[0];
   if (root < 0 || graph->values[root].root != root ||
       reads_of(graph, second, root) != 1)

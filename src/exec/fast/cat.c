@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cat of parts whose last dims are runs of a cache line or more, on several
-// threads: cut along a dim that all parts have, else by parts.
+// threads: cut along a dim that all parts have, else by parts. In mode
+// max-autotune also of parts that are read element by element: a host's copy
+// would bring its threads.
 
 #include <string.h>
 
@@ -66,13 +68,15 @@ static og_status run_cat(void *state, const og_run *run) {
                          is_cut ? share_axis : share_parts, c);
 }
 
-static bool is_taken(const og_tensor *out, const og_tensor *const *parts,
-                     int32_t count) {
+static bool is_taken(const og_prep *prep, const og_tensor *out,
+                     const og_tensor *const *parts, int32_t count) {
   const int32_t last = out->ndim - 1;
+  const bool takes_any =
+      (prep->plan->graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0;
   if (og_numel(out) == 0 || out->strides[last] != 1) return false;
   for (int32_t i = 0; i < count; ++i)
     if (!is_skipped(parts[i]) &&
-        (parts[i]->strides[last] != 1 ||
+        ((parts[i]->strides[last] != 1 && !takes_any) ||
          parts[i]->shape[last] * og_item_bytes(out) < LEAST_RUN_BYTES))
       return false;
   return true;
@@ -95,7 +99,7 @@ og_status og_prepare_long_cat(og_prep *prep) {
   OG_TRY(og_prepare_cat(prep));  // which says what does not fit
   cat *c = og_state_begin(prep, sizeof *c, run_cat);
   if (c == NULL) return OG_MEMORY;
-  if (!is_taken(out, (const og_tensor *const *)prep->in, count))
+  if (!is_taken(prep, out, (const og_tensor *const *)prep->in, count))
     return OG_UNSUPPORTED;
   OG_TRY(og_prep_dim(prep, 0, out->ndim, &dim));
   c->axis = axis_find(out, dim);

@@ -5,8 +5,9 @@
 // how elements happen to be counted, they are cut anywhere, so that few long
 // rows are shared out too.
 //
-// A program that reads a contraction's result element by element may run on its
-// finished tiles instead (tile_reader.h): rows are the result's then.
+// A program that reads the result of a contraction or convolution element by
+// element may run on its finished tiles instead (tile_reader.h): rows are the
+// result's then, of a convolution its channels.
 
 #include "base/grain.h"
 #include "base/machine.h"
@@ -283,7 +284,7 @@ static og_status fused_prepare(og_prep *prep, const og_fused *meaning) {
   s->in_count = prep->node->in_count;
   s->out_count = prep->node->out_count;
   s->needs_rows = meaning->needs_rows;
-  OG_TRY(og_rows_init(prep, meaning, meaning->needs_rows, &s->rows));
+  OG_TRY(og_rows_init(prep, meaning, meaning->needs_rows ? 1 : 0, &s->rows));
   OG_TRY(program_make(prep, meaning, s, &fits));
   if (!fits) return OG_UNSUPPORTED;
   OG_TRY(pointers_bind(prep, s));
@@ -350,15 +351,29 @@ static int32_t tile_input_of(const og_prep *prep, const og_join *join) {
   return i;
 }
 
+// The last dims of a result that are a row of its tiles: a convolution's are
+// pixels.
+static int32_t row_dims_of(const og_prep *prep, const og_join *join) {
+  const og_node *node = &prep->plan->graph->nodes[join->contraction];
+  const int32_t ndim = prep->plan->tensors[node->out[0]].ndim;
+  return og_is_contraction(node) ? 1 : ndim - 2;
+}
+
+static int64_t last_elements(const og_tensor *t, int32_t dims) {
+  int64_t count = 1;
+  for (int32_t d = t->ndim - dims; d < t->ndim; ++d) count *= t->shape[d];
+  return count;
+}
+
 // Whether row r of the program is row r of the result, of all batches.
 static bool rows_are_results(const og_prep *prep, const fused *s,
-                             const og_tensor *result) {
+                             const og_tensor *result, int32_t row_dims) {
   const og_tensor *in = prep->in[s->tile_input];
   const int64_t item = (int64_t)og_dtype_bytes(in->dtype);
   int64_t wanted = item * s->rows.width;
   if (prep->plan->graph->values[prep->node->in[s->tile_input]].offset !=
           OG_SIZE_ZERO ||
-      s->rows.width != result->shape[result->ndim - 1] ||
+      s->rows.width != last_elements(result, row_dims) ||
       s->rows.count * s->rows.width != og_numel(result) ||
       (s->rows.width > 1 && s->rows.step[s->tile_input] != item))
     return false;
@@ -398,8 +413,9 @@ static og_status reader_make(og_prep *prep, const og_fused *meaning,
   s->out_count = prep->node->out_count;
   s->tile_input = tile_input_of(prep, join);
   s->is_epilogue = true;
-  OG_TRY(og_rows_init(prep, meaning, true, &s->rows));
-  if (!rows_are_results(prep, s, &prep->instance->tensors[result]))
+  const int32_t row_dims = row_dims_of(prep, join);
+  OG_TRY(og_rows_init(prep, meaning, row_dims, &s->rows));
+  if (!rows_are_results(prep, s, &prep->instance->tensors[result], row_dims))
     return refuse(prep, "its rows are not those of the contraction");
   if (has_strided(s, prep))
     return refuse(prep, "an operand's rows are not in one run");

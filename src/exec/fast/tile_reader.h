@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs on the finished tiles of a packed contraction or convolution while
-// they are in cache: the row program that reads its result (fused.c), as an epilogue.
+// they are in cache: the row program that reads its result (fused.c), as an
+// epilogue.
 
 #ifndef OG_EXEC_FAST_TILE_READER_H
 #define OG_EXEC_FAST_TILE_READER_H

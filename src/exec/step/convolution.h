@@ -28,7 +28,7 @@ typedef struct og_convolution {
 og_status og_convolution_read(og_prep *prep, const og_tensor *x,
                               const og_tensor *w, const og_tensor *y,
                               og_convolution *out);
-// Fails where there is a bias that is no vector of `count` floats.
+// Fails where there is a bias that is not a vector of `count` floats.
 og_status og_convolution_bias(og_prep *prep, const og_tensor *bias,
                               int64_t count);
 

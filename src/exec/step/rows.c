@@ -53,13 +53,13 @@ static bool is_run(og_rows *rows, int32_t outer, int32_t inner) {
   return true;
 }
 
-// Joins the first `count` dims where they are one run, and drops unit dims;
-// returns how many stay.
-static int32_t dims_join(og_rows *rows, int32_t count) {
-  int32_t kept = 0;
-  for (int32_t d = 0; d < count; ++d) {
+// Joins dims [begin, end) where they are one run, and drops unit dims; returns
+// the end of those that stay.
+static int32_t dims_join(og_rows *rows, int32_t begin, int32_t end) {
+  int32_t kept = begin;
+  for (int32_t d = begin; d < end; ++d) {
     if (rows->size[d] == 1) continue;
-    if (kept > 0 && is_run(rows, kept - 1, d)) {
+    if (kept > begin && is_run(rows, kept - 1, d)) {
       const int64_t outer = rows->size[kept - 1];
       dim_move(rows, kept - 1, d);
       rows->size[kept - 1] *= outer;
@@ -91,7 +91,14 @@ static void few_move_out(og_rows *rows) {
     dims_swap(rows, last - 1, last);
 }
 
-og_status og_rows_init(og_prep *prep, const og_fused *fused, bool keeps_rows,
+// Joins the last dims to a row; one stays in any case.
+static void row_join(og_rows *rows, int32_t row_dims) {
+  const int32_t begin = rows->ndim > row_dims ? rows->ndim - row_dims : 0;
+  const int32_t end = dims_join(rows, begin, rows->ndim);
+  if (rows->ndim > 0) rows->ndim = end > begin ? end : begin + 1;
+}
+
+og_status og_rows_init(og_prep *prep, const og_fused *fused, int32_t row_dims,
                        og_rows *out) {
   const og_node *node = prep->node;
   const size_t tensors = (size_t)(node->in_count + node->out_count);
@@ -107,12 +114,13 @@ og_status og_rows_init(og_prep *prep, const og_fused *fused, bool keeps_rows,
     strides_fill(out, i, prep->in[i], fused, false);
   for (int32_t r = 0; r < node->out_count; ++r)
     strides_fill(out, node->in_count + r, prep->out[r], fused, true);
-  if (keeps_rows) {
+  if (row_dims > 0) {
+    row_join(out, row_dims);
     row_take(out);
-    out->ndim = dims_join(out, out->ndim);
+    out->ndim = dims_join(out, 0, out->ndim);
   } else {
     dims_sort(out, node->in_count);
-    out->ndim = dims_join(out, out->ndim);
+    out->ndim = dims_join(out, 0, out->ndim);
     row_take(out);
     few_move_out(out);
   }

@@ -18,10 +18,11 @@ typedef struct og_rows {
   int64_t *step;    // in bytes, by tensor: along the row
 } og_rows;
 
-// `keeps_rows`: the row is the last dim, as the program has it; else all dims
-// are ordered by the strides of the first result and joined, and the innermost
-// is the row. Failure: OG_MEMORY.
-og_status og_rows_init(og_prep *prep, const og_fused *fused, bool keeps_rows,
+// The row is the last `row_dims` dims, or the last of them where not
+// all tensors have them in one run. 0: all dims are ordered by the strides of
+// the first result and joined, and the innermost is the row. Failure:
+// OG_MEMORY.
+og_status og_rows_init(og_prep *prep, const og_fused *fused, int32_t row_dims,
                        og_rows *out);
 static inline const int64_t *og_rows_strides(const og_rows *rows,
                                              int32_t tensor) {

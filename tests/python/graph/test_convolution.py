@@ -5,6 +5,7 @@ strides, paddings, dilations and groups are drawn; the forms that it has
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from compare import no_worse
 from torch.nn import functional as F
 
 import opgraft
@@ -131,7 +133,7 @@ def test_channels_apart(rules: dict[str, Any]) -> None:
 
 
 def test_edges_keep_what_is_not_finite(rules: dict[str, Any]) -> None:
-    """A padding of zeros is no element: it makes no NaN of an infinite one."""
+    """Nothing of the padding is multiplied by an infinite element."""
     x = torch.randn(1, 2, 6, 6)
     x[0, 0, 0, 0], x[0, 1, 3, 3], x[0, 1, 5, 0] = float("inf"), float("nan"), -0.0
     w = torch.randn(3, 2, 3, 3)
@@ -140,3 +142,50 @@ def test_edges_keep_what_is_not_finite(rules: dict[str, Any]) -> None:
     torch.testing.assert_close(f(x), F.conv2d(x, w, padding=2), rtol=1e-4,
                                atol=1e-5, equal_nan=True)
     assert who(f) == "fast"
+
+
+class Block(torch.nn.Module):
+    """What convolutional models are made of: norm, activation, residual, the
+    mean of planes, gates of one pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first = torch.nn.Conv2d(24, 48, 1, bias=False)
+        self.norm = torch.nn.BatchNorm2d(48)
+        self.planes = torch.nn.Conv2d(48, 48, 3, 2, 1, groups=48, bias=False)
+        self.next_norm = torch.nn.BatchNorm2d(48)
+        self.gate = torch.nn.Conv2d(48, 48, 1)
+        self.last = torch.nn.Conv2d(48, 24, 3, padding=1)
+        for norm in self.norm, self.next_norm:
+            torch.nn.init.normal_(norm.weight)
+            torch.nn.init.normal_(norm.bias)
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
+
+    def forward(self, x: T) -> T:
+        y = F.hardswish(self.norm(self.first(x)))
+        y = F.relu(self.next_norm(self.planes(y)))
+        gate = torch.sigmoid(self.gate(y.mean((2, 3), keepdim=True)))
+        return self.last(y * gate) + F.avg_pool2d(x, 2)
+
+
+def test_a_block(rules: dict[str, Any]) -> None:
+    """Epilogues change no bit, and neither do they or the pass `channels` bring
+    results farther from float64 than eager mode's."""
+    model = Block().eval()
+    x = torch.randn(2, 24, 20, 22)
+    found = []
+    for more, disabled in ("", []), ("fused: fast\n", []), ("", ["channels"]):
+        Path(rules["choose"]).write_text("convolution: fast\n" + more)
+        torch._dynamo.reset()
+        f = torch.compile(model, backend="opgraft", dynamic=False,
+                          options={**rules, "disable": disabled})
+        found.append(f(x))
+        stats = opgraft.stats(f)
+        if not disabled:
+            assert stats.epilogues == (0 if more else 4)
+            assert "mean" not in str(stats.rules())
+    exact = copy.deepcopy(model).double()(x.double())
+    no_worse(found, [model(x)] * 3, [exact] * 3)
+    assert torch.equal(found[0], found[1])
