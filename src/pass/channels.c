@@ -10,8 +10,7 @@
 #include "pass/pass.h"
 #include "pass/rebuild.h"
 
-// --- Batch norm
-// ----------------------------------------------------------------
+// --- Batch norm --------------------------------------------------------------
 
 enum { X, WEIGHT, BIAS, MEAN, VARIANCE, OPERANDS };
 
@@ -88,8 +87,7 @@ static og_status norm_split(og_rebuild *list, const og_node *node) {
   return og_rebuild_node(list, node, OG_IR_add, in, 2, y, NULL, 0);
 }
 
-// --- Reductions over planes
-// ----------------------------------------------------
+// --- Reductions over planes --------------------------------------------------
 
 static bool is_reduction(int32_t op) {
   return op == OG_IR_mean || op == OG_IR_sum || op == OG_IR_amax ||
@@ -158,8 +156,7 @@ static og_status plane_reduce(og_rebuild *list, const og_node *node) {
   return og_rebuild_node(list, node, OG_IR_view, &sums, 1, old, NULL, 0);
 }
 
-// --- The pass
-// ------------------------------------------------------------------
+// --- The pass ----------------------------------------------------------------
 
 static og_status channels_run(opgraft_graph *graph, int32_t *out_changes,
                               opgraft_error *error) {
