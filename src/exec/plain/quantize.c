@@ -113,6 +113,10 @@ og_status og_prepare_fake_quantize(og_prep *prep) {
       !og_same_shape(x, prep->out[1]) ||
       !og_lines_init(&s->lines, axis, walked, 3))
     return og_prep_wrong(prep, "the shapes do not fit");
+  const og_tensor *enabled = prep->node->in_count > 3 ? prep->in[3] : NULL;
+  if (enabled != NULL && (og_numel(enabled) != 1 ||
+                          og_dtype_class(enabled->dtype) == OG_CLASS_NONE))
+    return og_prep_wrong(prep, "its switch should be one number");
   if (og_numel(x) == 0) prep->step.run = NULL;
   return OG_OK;
 }
