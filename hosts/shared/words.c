@@ -43,10 +43,10 @@ og_tensor og_words_tensor(og_words *words) {
 
 og_status og_words_short(const og_words *words, const og_own_op *op,
                          opgraft_error *error) {
-  error->code = OG_INTERNAL;
+  error->code = OG_INVALID;
   snprintf(error->text, sizeof error->text, "%s: a call of %lld words is short",
            op->info.name, (long long)words->count);
-  return OG_INTERNAL;
+  return OG_INVALID;
 }
 
 typedef struct sink {

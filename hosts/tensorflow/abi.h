@@ -13,7 +13,12 @@ typedef void (*tf_compute)(void *kernel, void *context);
 typedef void (*tf_delete)(void *kernel);
 typedef void (*tf_infer)(void *context, void *status);
 
-enum { TF_OK = 0, TF_INVALID_ARGUMENT = 3, TF_EXHAUSTED = 8, TF_INTERNAL = 13 };
+enum {
+  TF_CODE_OK = 0,
+  TF_CODE_INVALID_ARGUMENT = 3,
+  TF_CODE_EXHAUSTED = 8,
+  TF_CODE_INTERNAL = 13,
+};
 
 // TensorFlow's number, DLPack's code and bits.
 #define TF_DTYPE_LIST(X) \

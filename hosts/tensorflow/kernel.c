@@ -25,9 +25,9 @@ typedef struct kernel {
 } kernel;
 
 static int code_of(og_status status) {
-  if (status == OG_MEMORY) return TF_EXHAUSTED;
-  return status == OG_KERNEL || status == OG_INTERNAL ? TF_INTERNAL
-                                                      : TF_INVALID_ARGUMENT;
+  if (status == OG_MEMORY) return TF_CODE_EXHAUSTED;
+  return status == OG_KERNEL || status == OG_INTERNAL ? TF_CODE_INTERNAL
+                                                      : TF_CODE_INVALID_ARGUMENT;
 }
 
 static og_status say(opgraft_error *error, og_status code, const char *name,
@@ -51,7 +51,7 @@ static og_status op_read(const og_tf_library *tf, void *made, void *status,
   char name[NAME_MAX];
   int32_t count = 0, bytes = 0;
   tf->OpKernelConstruction_GetAttrSize(made, "op", &count, &bytes, status);
-  if (tf->GetCode(status) != TF_OK || bytes < 0 || bytes >= NAME_MAX)
+  if (tf->GetCode(status) != TF_CODE_OK || bytes < 0 || bytes >= NAME_MAX)
     return say(error, OG_INVALID, og_own_get()->name,
                "a node's attribute op is not an operator's name");
   tf->OpKernelConstruction_GetAttrString(made, "op", name, NAME_MAX - 1,
@@ -68,7 +68,7 @@ static og_status words_read(const og_tf_library *tf, void *made, void *status,
                             opgraft_error *error) {
   int32_t bytes = 0;
   tf->OpKernelConstruction_GetAttrSize(made, "call", out_count, &bytes, status);
-  if (tf->GetCode(status) != TF_OK || *out_count < 0)
+  if (tf->GetCode(status) != TF_CODE_OK || *out_count < 0)
     return say(error, OG_INVALID, og_own_get()->name,
                "a node's attribute call is missing");
   k->words = calloc((size_t)*out_count + 1, sizeof *k->words);
@@ -153,7 +153,7 @@ static og_status host_error(const run *r, opgraft_error *error) {
 static og_status input_tensor(run *r, int32_t index, og_tensor *out,
                               opgraft_error *error) {
   r->tf->GetInput(r->context, index, &r->inputs[index], r->status);
-  if (r->tf->GetCode(r->status) != TF_OK) return host_error(r, error);
+  if (r->tf->GetCode(r->status) != TF_CODE_OK) return host_error(r, error);
   const void *tensor = r->inputs[index];
   const int rank = r->tf->NumDims(tensor);
   int64_t *dims = r->dims + r->dims_used;
@@ -185,7 +185,7 @@ static og_status output_make(run *r, int32_t index, const og_tensor *tensor,
   void *made =
       r->tf->AllocateOutput(r->context, index, type, tensor->shape,
                             tensor->ndim, og_host_bytes(tensor), r->status);
-  if (r->tf->GetCode(r->status) != TF_OK) return host_error(r, error);
+  if (r->tf->GetCode(r->status) != TF_CODE_OK) return host_error(r, error);
   r->outputs[index] = made;
   *out_data = r->tf->TensorData(made);
   return OG_OK;
@@ -204,13 +204,13 @@ static og_status written_read(run *r, const opgraft_param_info *param,
   r->outputs[out] = r->tf->ForwardInputOrAllocateOutput(
       r->context, &index, 1, out, tensor->shape, tensor->ndim, &from,
       r->status);
-  if (r->tf->GetCode(r->status) != TF_OK) return host_error(r, error);
+  if (r->tf->GetCode(r->status) != TF_CODE_OK) return host_error(r, error);
   og_tensor source = *tensor;
   source.data = r->tf->TensorData(r->outputs[out]);
   void *data = source.data;
   if (from < 0) {
     r->tf->GetInput(r->context, index, &r->inputs[index], r->status);
-    if (r->tf->GetCode(r->status) != TF_OK) return host_error(r, error);
+    if (r->tf->GetCode(r->status) != TF_CODE_OK) return host_error(r, error);
     source.data = r->tf->TensorData(r->inputs[index]);
   }
   og_host_written(&r->call, param->tensor, &source, data);

@@ -71,13 +71,13 @@ int32_t opgraft_tensorflow_register(int32_t op, const char *name, char *text,
   }
   void *status = tf->NewStatus();
   definition_add(tf, &og_own_get()->ops[op], name, status);
-  if (tf->GetCode(status) == TF_OK)
+  if (tf->GetCode(status) == TF_CODE_OK)
     tf->RegisterKernelBuilder(
         name,
         tf->NewKernelBuilder(name, "CPU", og_tf_kernel_create,
                              og_tf_kernel_compute, og_tf_kernel_delete),
         status);
-  const int is_done = tf->GetCode(status) == TF_OK;
+  const int is_done = tf->GetCode(status) == TF_CODE_OK;
   if (!is_done) snprintf(text, size, "%s: %s", name, tf->Message(status));
   tf->DeleteStatus(status);
   return is_done ? 0 : -1;

@@ -92,23 +92,25 @@ class Operator:
               ) -> list[Any]:
         """The outputs of one node."""
         types = [_type(name) for name, _ in kinds]
-        if not context.executing_eagerly():
-            made = op_def_library.apply_op(
-                self.node, inputs=inputs, call=call, Tout=types)
-            out: list[Any] = [made] if isinstance(made, tf.Operation) else made
-            for tensor, (_, sizes) in zip(out, kinds):
-                tensor.set_shape(sizes)
-            return out
         attrs = ("Tin", [t.dtype.as_datatype_enum for t in inputs],
                  "Tout", [t.as_datatype_enum for t in types], "call", call,
                  "op", self.name)
         ctx = context.context()
-        ctx.ensure_initialized()
-        found: list[Any] = execute.execute(
-            self.node.encode(), len(types), inputs, attrs, ctx)
-        if execute.must_record_gradient():
-            execute.record_gradient(self.node, inputs, attrs, found)
-        return found
+        out: list[Any]
+        if ctx.executing_eagerly():
+            ctx.ensure_initialized()
+            out = execute.execute(
+                self.node.encode(), len(types), inputs, attrs, ctx)
+        else:
+            made = op_def_library.apply_op(
+                self.node, inputs=inputs, call=call, Tout=types, op=self.name)
+            out = [] if isinstance(made, tf.Operation) else made
+            for tensor, (_, sizes) in zip(out, kinds):
+                tensor.set_shape(sizes)
+            inputs = list(out[0].op.inputs) if out else inputs
+        if out and execute.must_record_gradient():
+            execute.record_gradient(self.node, inputs, attrs, out)
+        return out
 
     def _arrange(self, fresh: list[Any], out: Iterator[Any],
                  written: list[int]) -> Any:
