@@ -81,6 +81,9 @@ def library(folder: pathlib.Path) -> pathlib.Path:
 
 def python_of(host: str) -> tuple[str | None, str]:
     """The Python that has the host, or None and the reason."""
+    chosen = os.environ.get(f"OPGRAFT_PYTHON_{host.upper()}")
+    if chosen:  # tools/hosts_matrix.py
+        return chosen, ""
     own = ROOT / f".venv-{host}/bin/python"
     if own.exists():
         return str(own), ""
