@@ -86,7 +86,8 @@ static void attr_read(og_words *w, og_attr *out) {
   }
 }
 
-static og_status call_read(og_words *w, og_host_call *call, opgraft_error *error) {
+static og_status call_read(og_words *w, og_host_call *call,
+                           opgraft_error *error) {
   for (int32_t t = 0; t < call->op->info.tensor_count; ++t) {
     const og_status status = argument_read(w, call, t, error);
     if (status != OG_OK) return status;

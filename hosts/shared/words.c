@@ -67,8 +67,7 @@ static void tensor_put(sink *s, const og_tensor *tensor) {
   for (int32_t i = 0; i < tensor->ndim; ++i) put(s, tensor->shape[i]);
 }
 
-int64_t og_words_results(const og_host_call *call, int64_t *out,
-                         int64_t size) {
+int64_t og_words_results(const og_host_call *call, int64_t *out, int64_t size) {
   sink s = {.out = out, .size = size};
   for (int32_t i = 0; i < call->op->info.fresh_count; ++i) {
     if ((call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) == 0) {

@@ -58,7 +58,7 @@ enum { TF_DTYPES = 24 };
     (const char *op, const char *device, tf_create, tf_compute, tf_delete))    \
   X(RegisterKernelBuilder, void, (const char *name, void *, void *status))     \
   X(OpKernelConstruction_GetAttrSize, void,                                    \
-    (void *, const char *, int32_t * count, int32_t * bytes, void *status))    \
+    (void *, const char *, int32_t *count, int32_t *bytes, void *status))      \
   X(OpKernelConstruction_GetAttrString, void,                                  \
     (void *, const char *, char *, size_t size, void *status))                 \
   X(OpKernelConstruction_GetAttrInt64List, void,                               \

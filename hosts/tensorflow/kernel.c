@@ -26,8 +26,9 @@ typedef struct kernel {
 
 static int code_of(og_status status) {
   if (status == OG_MEMORY) return TF_CODE_EXHAUSTED;
-  return status == OG_KERNEL || status == OG_INTERNAL ? TF_CODE_INTERNAL
-                                                      : TF_CODE_INVALID_ARGUMENT;
+  return status == OG_KERNEL || status == OG_INTERNAL
+             ? TF_CODE_INTERNAL
+             : TF_CODE_INVALID_ARGUMENT;
 }
 
 static og_status say(opgraft_error *error, og_status code, const char *name,
@@ -299,8 +300,7 @@ static og_status run_all(run *r, opgraft_error *error) {
     return count_error(r, "inputs", r->input_count, node->input_count, error);
   if (r->output_count < least || r->output_count > INPUTS_MAX)
     return count_error(r, "outputs", r->output_count, least, error);
-  og_status status =
-      og_tf_node_inputs(node, &r->call, input_give, r, error);
+  og_status status = og_tf_node_inputs(node, &r->call, input_give, r, error);
   if (status != OG_OK) return status;
   for (int32_t a = 0; a < node->op->info.attr_count; ++a)
     r->call.frame.attr[a] = node->attr[a];

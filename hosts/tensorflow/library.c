@@ -15,9 +15,9 @@ static og_once opened = OG_ONCE_INIT;
 
 // Its functions are spread over its libraries.
 static void *symbol_find(const char *name) {
-  static const char *const places[] = {
-      "libtensorflow_framework.so.2", "libtensorflow_cc.so.2",
-      "_pywrap_tensorflow_internal.so", NULL};
+  static const char *const places[] = {"libtensorflow_framework.so.2",
+                                       "libtensorflow_cc.so.2",
+                                       "_pywrap_tensorflow_internal.so", NULL};
   for (size_t i = 0; i < sizeof places / sizeof *places; ++i) {
     void *object = dlopen(places[i], RTLD_NOW | RTLD_NOLOAD);
     void *address = object != NULL ? dlsym(object, name) : NULL;

@@ -63,8 +63,9 @@ int32_t opgraft_tensorflow_register(int32_t op, const char *name, char *text,
   const og_tf_library *tf = og_tf_library_get();
   const char *limit = opgraft_limit_tensorflow(op);
   if (tf == NULL)
-    limit = "the process has no TensorFlow with its C operator API; import "
-            "TensorFlow 2.21 before";
+    limit =
+        "the process has no TensorFlow with its C operator API; import "
+        "TensorFlow 2.21 before";
   if (limit != NULL) {
     snprintf(text, size, "%s: %s", name, limit);
     return -1;

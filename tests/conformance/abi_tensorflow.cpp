@@ -39,8 +39,8 @@ struct same<R(A...), S(B...)> {
   static constexpr bool value = all();
 };
 
-#define CHECK(name, result, parameters)                                 \
-  static_assert(same<result parameters, decltype(TF_##name)>::value,    \
+#define CHECK(name, result, parameters)                              \
+  static_assert(same<result parameters, decltype(TF_##name)>::value, \
                 "TF_" #name);
 TF_FUNCTION_LIST(CHECK)
 

@@ -12,7 +12,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import cases  # noqa: E402
 import hosting  # noqa: E402
-import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 import opgraft.tensorflow  # noqa: E402

@@ -10,8 +10,19 @@ from typing import Any
 import numpy as np
 
 from .._base.dtypes import CODES
-from .._base.values import (BOOL, COMPLEX, DTYPE, FLOAT, FLOATS, INT, NONE, STR,
-                            STRS, Value, double)
+from .._base.values import (
+    BOOL,
+    COMPLEX,
+    DTYPE,
+    FLOAT,
+    FLOATS,
+    INT,
+    NONE,
+    STR,
+    STRS,
+    Value,
+    double,
+)
 
 
 def words(value: Value, kept: list[Any]) -> list[int]:

@@ -8,8 +8,17 @@ from typing import Any, Iterator
 
 from .._base.dtypes import CODES
 from .._base.tables import Description
-from .._base.values import (BOOL, COMPLEX, DTYPE, FLOAT, INT, NONE, STR, STRS,
-                            Value)
+from .._base.values import (
+    BOOL,
+    COMPLEX,
+    DTYPE,
+    FLOAT,
+    INT,
+    NONE,
+    STR,
+    STRS,
+    Value,
+)
 
 _NAMES = {code: name for name, code in CODES.items()}
 
