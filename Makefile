@@ -7,6 +7,7 @@
 #   make test-full  the slow Python tests
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
+#   make hosts-matrix the same at each host's oldest and newest version
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
 #   make release    dist/: wheel and sdist, equal in two builds, and tried in
@@ -43,7 +44,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-hosts hosts-environments docs release test-isa sanitize sanitize-python \
+.PHONY: setup demo test test-full test-hosts hosts-matrix hosts-environments docs release test-isa sanitize sanitize-python \
   valgrind fuzz bench sweep results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -79,8 +80,10 @@ test-full: setup build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) full
 
 # A host that is not in the main environment has one of its own.
+# TensorFlow is large: `make hosts-matrix` has it.
 HOST_ENVIRONMENTS := $(patsubst requirements/%.txt,.venv-%/.ready,\
-  $(filter-out requirements/docs.txt,$(wildcard requirements/*.txt)))
+  $(filter-out requirements/docs.txt requirements/tensorflow.txt,\
+  $(wildcard requirements/*.txt)))
 
 hosts-environments: $(HOST_ENVIRONMENTS)
 
@@ -91,6 +94,9 @@ hosts-environments: $(HOST_ENVIRONMENTS)
 
 test-hosts: setup build hosts-environments
 	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
+
+hosts-matrix: setup build
+	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
 
 docs: setup build .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source

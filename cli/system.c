@@ -92,7 +92,7 @@ char *cli_with_suffix(const char *path, const char *suffix) {
 
 // --- Temporaries -------------------------------------------------------------
 
-enum { TEMP_MAX = 16 };
+enum { TEMP_MAX = 256 };
 static char *volatile temp_paths[TEMP_MAX];
 static pid_t temp_owner;
 

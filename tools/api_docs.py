@@ -28,8 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEADERS = ROOT / "include" / "opgraft"
 PACKAGE = ROOT / "python" / "opgraft"
 # Public modules of the package, and files that only the program starts.
-MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "doctor",
-           "doctor.pytest_plugin")
+MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "tensorflow",
+           "doctor", "doctor.pytest_plugin")
 PROGRAM_PARTS = ("check_reference", "check_torch", "distributed", "info",
                  "__main__", "doctor.__main__")
 SECTION = re.compile(r"// --- (.*?) -*$")

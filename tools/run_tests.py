@@ -408,7 +408,8 @@ class Stages:
             python = ROOT / f".venv-{host}" / "bin" / "python"
             if not python.exists():
                 self.tally.skipped.append(f"{tests.name}: .venv-{host} is "
-                                          "missing: make hosts-environments")
+                                          "missing: make hosts-environments "
+                                          "hosts-matrix")
                 continue
             env = {**environment(), "PYTHONPATH": str(ROOT / "python"),
                    "OPGRAFT_BUILD": str(self.args.build)}

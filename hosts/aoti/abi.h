@@ -45,6 +45,9 @@ typedef union aoti_word {
   X(int32, OG_CODE_INT, 32)         \
   X(int64, OG_CODE_INT, 64)         \
   X(uint8, OG_CODE_UINT, 8)         \
+  X(uint16, OG_CODE_UINT, 16)       \
+  X(uint32, OG_CODE_UINT, 32)       \
+  X(uint64, OG_CODE_UINT, 64)       \
   X(bool, OG_CODE_BOOL, 8)          \
   X(complex64, OG_CODE_COMPLEX, 64) \
   X(complex128, OG_CODE_COMPLEX, 128)

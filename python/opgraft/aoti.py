@@ -46,7 +46,7 @@ class Module:
             ctypes.c_char_p, ctypes.c_size_t)
         for i in range(file.count):
             d = Description(file.describe(i))
-            limit = file.limit(i) or _taken(d.base_name)
+            limit = file.limit(i) or _taken(d.base_name, path)
             if limit is not None:
                 self.missing[d.name] = limit
                 continue
@@ -62,12 +62,19 @@ class Module:
         return {"aot_inductor.custom_ops_to_c_shims": self.shims}
 
 
-def _taken(name: str) -> str | None:
-    """libtorch has such functions for operators of its own, and code finds
-    those first."""
+_paths: dict[str, str] = {}  # of the file whose function a name is
+
+
+def _taken(name: str, path: str) -> str | None:
+    """Code finds a name in libtorch, which has such functions for operators of
+    its own, and then in the file that was loaded first."""
     libtorch = ctypes.CDLL("libtorch_cpu.so", mode=os.RTLD_NOLOAD)
-    return ("libtorch has a function of its name; give the operator another"
-            if hasattr(libtorch, f"aoti_torch_cpu_{name}") else None)
+    if hasattr(libtorch, f"aoti_torch_cpu_{name}"):
+        return "libtorch has a function of its name; give the operator another"
+    first = _paths.setdefault(name, path)
+    return None if first == path else (
+        f"{first} has an operator of its name, and packages call that one; "
+        "give the operator another")
 
 
 def load(path: str | os.PathLike[str]) -> Module:

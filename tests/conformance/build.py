@@ -81,11 +81,15 @@ def library(folder: pathlib.Path) -> pathlib.Path:
 
 def python_of(host: str) -> tuple[str | None, str]:
     """The Python that has the host, or None and the reason."""
+    chosen = os.environ.get(f"OPGRAFT_PYTHON_{host.upper()}")
+    if chosen:  # tools/hosts_matrix.py
+        return chosen, ""
     own = ROOT / f".venv-{host}/bin/python"
     if own.exists():
         return str(own), ""
     asked = {"torch": "torch", "jax": "jax", "onnxruntime": "onnxruntime, onnx",
-             "tvm_ffi": "tvm_ffi, torch"}
+             "tvm_ffi": "tvm_ffi, torch",
+             "tensorflow": "tensorflow"}
     done = subprocess.run([sys.executable, "-c", f"import {asked[host]}"],
                           capture_output=True)
     if done.returncode == 0:

@@ -189,3 +189,15 @@ def test_names_that_libtorch_has(tmp_path: pathlib.Path) -> None:
     path = build.module(tmp_path / "named.c", tmp_path / "named.so", "aoti")
     m = opgraft.aoti.load(path)
     assert "libtorch has a function of its name" in m.missing["addmm_out"]
+
+
+def test_a_name_of_two_files(scale: Any, tmp_path: pathlib.Path) -> None:
+    """Packages call that of the file that was loaded first."""
+    source = tmp_path / "other.c"
+    source.write_text(build.scale_source().replace("OG_MODULE(scale,",
+                                                   "OG_MODULE(other_scale,"))
+    m = opgraft.aoti.load(
+        build.module(source, tmp_path / "other.so", "torch,aoti"))
+    assert scale.path in m.missing["scale"]
+    assert "has an operator of its name" in m.missing["scale"]
+    assert not m.shims

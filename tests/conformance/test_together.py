@@ -14,28 +14,34 @@ import build
 
 HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = ["torch", "jax", "onnxruntime", "tvm_ffi", "aoti"]
+LARGE = ["tensorflow"]  # where its environment is
 
 
-def packages_of_jax() -> str:
-    """Where JAX is, if it is elsewhere; it must fit this Python."""
-    if importlib.util.find_spec("jax") is not None:
+def packages(host: str) -> str | None:
+    """Where the host is, if it is elsewhere; it must fit this Python. None
+    where it is missing."""
+    if importlib.util.find_spec(host) is not None:
         return ""
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    place = build.ROOT / f".venv-jax/lib/{version}/site-packages"
-    if not place.exists():
-        pytest.skip("JAX is missing: make hosts-environments")
-    return str(place)
+    place = build.ROOT / f".venv-{host}/lib/{version}/site-packages"
+    return str(place) if place.exists() else None
 
 
-@pytest.mark.parametrize("first", HOSTS)
+@pytest.mark.parametrize("first", HOSTS + LARGE)
 def test_every_host_over_one_mapping(first: str, modules: pathlib.Path) -> None:
     for host in ("torch", "onnxruntime", "tvm_ffi"):
         if importlib.util.find_spec(host) is None:
             pytest.skip(f"{host} is not in this environment")
-    order = [first, *(h for h in HOSTS if h != first)]
+    places = {host: packages(host) for host in ("jax", *LARGE)}
+    for host in {"jax", first} & set(places):
+        if places[host] is None:
+            pytest.skip(f"{host} is missing: make hosts-environments "
+                        "hosts-matrix")
+    there = [h for h in HOSTS + LARGE if places.get(h, "") is not None]
+    order = [first, *(h for h in there if h != first)]
     done = subprocess.run(
         [sys.executable, "together.py", str(modules / "scale.so"),
-         packages_of_jax(), ",".join(order)], cwd=HERE, capture_output=True,
-        text=True, env=build.environment(sys.executable))
+         ":".join(p for p in places.values() if p), ",".join(order)],
+        cwd=HERE, capture_output=True, text=True, env=build.environment(sys.executable))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[-1] == "1"

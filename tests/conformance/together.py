@@ -2,7 +2,9 @@
 """Every host in one process over one mapping of a file. Prints how many times
 the file's code is mapped; fails where a host gives other bytes.
 
-    python together.py scale.so JAX_PACKAGES ORDER   ORDER: jax,tvm_ffi,...
+    python together.py scale.so PACKAGES ORDER   ORDER: jax,tvm_ffi,...
+
+PACKAGES: folders of further packages, apart by colons.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ from typing import Any, Callable
 import numpy as np
 
 PATH = sys.argv[1]
-if sys.argv[2]:
-    sys.path.append(sys.argv[2])
+sys.path += [place for place in sys.argv[2].split(":") if place]
 
 
 def drawn() -> tuple[Any, Any]:
@@ -81,6 +82,12 @@ def by_aoti(x: Any, weight: Any) -> Any:
         aoti.alloc_tensor_by_stealing_from_void_ptr(closed(handle, None, None))
     return aoti.alloc_tensor_by_stealing_from_void_ptr(
         closed(result, None, None)).numpy()
+
+
+def by_tensorflow(x: Any, weight: Any) -> Any:
+    import opgraft.tensorflow
+
+    return opgraft.tensorflow.load(PATH).scale(x, weight).numpy()
 
 
 def by_torch(x: Any, weight: Any) -> Any:

@@ -36,7 +36,7 @@ INNER = {"og_range_task"}
 # Returned by public functions: who uses them need not name them.
 RETURNED = {"Adoption", "Plan", "Report"}
 # Modules that need a package which the main environment lacks.
-OF_OTHER_HOSTS = ("jax", "onnx", "doctor.pytest_plugin")
+OF_OTHER_HOSTS = ("jax", "onnx", "tensorflow", "doctor.pytest_plugin")
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ from jax.custom_batching import custom_vmap
 from .._base import dtypes
 from .._base.absorb import Absorb
 from .._base.tables import Description
+from .._base.values import Value, bind, plain, read
 from . import _symbols, _values
 from ._file import File
-from ._values import Value
 
 _FUNCTIONS_MAX = 1024  # for how many choices of other arguments one is kept
 
@@ -43,32 +43,12 @@ class Operator:
         self._jitted = jax.jit(self._traced, static_argnums=1)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(self._bind(args, kwargs))
+        return self.call(bind(self.description, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<opgraft.jax operator {self.description.tables['schema']}>"
 
     # --- Arguments ---
-
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        d = self.description
-        positional = [p for p in d.params if not p["kwonly"]]
-        if len(args) > len(positional):
-            raise TypeError(f"{d.name}: found {len(args)} positional "
-                            f"arguments, expected at most {len(positional)}")
-        given = {p["name"]: v for p, v in zip(positional, args)}
-        for name, value in kwargs.items():
-            if name not in d.by_name:
-                raise TypeError(f"{d.name}: has no argument {name!r}; it has "
-                                f"{', '.join(d.by_name)}")
-            if name in given:
-                raise TypeError(f"{d.name}: {name} is given twice")
-            given[name] = value
-        for p in d.params:
-            if p["name"] not in given and not p["has_default"]:
-                raise TypeError(f"{d.name}: {p['name']} is missing")
-        return [given.get(p["name"], default)
-                for p, default in zip(d.params, d.defaults)]
 
     def _array(self, param: dict[str, Any], value: Any) -> Any:
         if value is None:
@@ -82,7 +62,7 @@ class Operator:
         params = self.description.params
         tensors = tuple(self._array(params[i], values[i])
                         for i in self._tensors)
-        attrs = tuple(_values.read(self.name, params[i], values[i])
+        attrs = tuple(read(self.name, params[i], values[i])
                       for i in self._attrs)
         return self._jitted(tensors, attrs)
 
@@ -121,7 +101,8 @@ class Operator:
         if _symbols.are_symbols(tensors):
             return [self._struct(dtypes.host_name(name), shape)
                     for name, shape in _symbols.shapes(
-                        self.description, tensors, [_plain(v) for v in attrs])]
+                        self.description, tensors,
+                        [plain(v) for v in attrs])]
         kept: list[Any] = []
         words = iter(self._file.infer(
             self._index, self._words(tensors, attrs, kept)))
@@ -174,7 +155,7 @@ class Operator:
                                                 buffers[buffer].dtype))
         attributes = self._given(tensors)
         for i, value in zip(self._attrs, attrs):
-            default = _values.read(d.name, d.params[i], d.defaults[i])
+            default = read(d.name, d.params[i], d.defaults[i])
             attributes |= _values.attributes(d.params[i]["name"], value, default)
         out = jax.ffi.ffi_call(
             self.target, results, input_output_aliases=aliases,
@@ -303,7 +284,7 @@ class Operator:
             elif s["param"] in params:
                 values.append(params[s["param"]])
             else:
-                values.append(_plain(attrs[self._attrs.index(s["param"])]))
+                values.append(plain(attrs[self._attrs.index(s["param"])]))
         other = self._find(grad["op"])
         values += other.description.defaults[len(values):]
         out = other.call(values)
@@ -318,18 +299,6 @@ def _conjugate(arrays: Any) -> Any:
     """Of those that are complex."""
     return jax.tree.map(
         lambda x: jnp.conj(x) if jnp.iscomplexobj(x) else x, arrays)
-
-
-def _plain(value: Value) -> Any:
-    """A value as a call takes it."""
-    kind, v = value
-    if kind == _values.FLOAT:
-        return _values.double(v)
-    if kind == _values.FLOATS:
-        return [_values.double(bits) for bits in v]
-    if kind == _values.COMPLEX:
-        return complex(*(_values.double(bits) for bits in v))
-    return bool(v) if kind == _values.BOOL else v
 
 
 def _loop(function: Callable[..., Any], flags: Any,

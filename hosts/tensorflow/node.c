@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a node's attribute `call`.
+
+#include "tensorflow/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static og_status wrong(const og_own_op *op, const char *what,
+                       opgraft_error *error) {
+  error->code = OG_INVALID;
+  snprintf(error->text, sizeof error->text, "%s: attribute call: %s",
+           op->info.name, what);
+  return OG_INVALID;
+}
+
+// --- Tensor arguments --------------------------------------------------------
+
+static int flag_is_wrong(int64_t flag) { return flag != 0 && flag != 1; }
+
+static og_status list_count(og_tf_node *node, og_words *words,
+                            opgraft_error *error) {
+  const int64_t count = og_words_next(words);
+  if (count < 0 || count > OG_HOST_ENTRIES_MAX)
+    return wrong(node->op, "a list has more entries than a call may have",
+                 error);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t flag = og_words_next(words);
+    if (flag_is_wrong(flag))
+      return wrong(node->op, "an entry is neither given nor absent", error);
+    node->input_count += (int32_t)flag;
+  }
+  return OG_OK;
+}
+
+static og_status given_read(og_tf_node *node, og_words *words,
+                            opgraft_error *error) {
+  const int64_t begin = words->used;
+  for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
+    const uint32_t flags = node->op->tensor_params[t]->flags;
+    if ((flags & OPGRAFT_PARAM_LIST) != 0) {
+      const og_status status = list_count(node, words, error);
+      if (status != OG_OK) return status;
+      continue;
+    }
+    const int64_t flag = og_words_next(words);
+    if (flag_is_wrong(flag))
+      return wrong(node->op, "an argument is neither given nor absent", error);
+    node->input_count += (int32_t)flag;
+  }
+  if (words->is_short) return og_words_short(words, node->op, error);
+  node->given = words->word + begin;
+  node->given_count = words->used - begin;
+  return OG_OK;
+}
+
+og_status og_tf_node_inputs(const og_tf_node *node, og_host_call *call,
+                            og_tf_input_fn input, void *state,
+                            opgraft_error *error) {
+  const int64_t *word = node->given;
+  int32_t index = 0;
+  for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
+    const uint32_t flags = node->op->tensor_params[t]->flags;
+    const int is_list = (flags & OPGRAFT_PARAM_LIST) != 0;
+    const int64_t count = is_list ? *word++ : 1;
+    for (int64_t i = 0; i < count; ++i) {
+      og_status status = OG_OK;
+      if (*word++ != 0)
+        status = input(state, t, index++, is_list, error);
+      else if (is_list)
+        status = og_host_entry(call, t, NULL, error);
+      if (status != OG_OK) return status;
+    }
+  }
+  return OG_OK;
+}
+
+// --- Other arguments ---------------------------------------------------------
+
+// NULL where the words end within the text, or it has no end of its own.
+static const char *text_read(og_words *words, int64_t *out_count) {
+  const int64_t count = og_words_next(words);
+  const int64_t *word = count >= 0 ? og_words_take(words, count / 8 + 1) : NULL;
+  const char *text = (const char *)word;
+  *out_count = count;
+  if (text == NULL || text[count] == '\0') return text;
+  words->is_short = 1;
+  return NULL;
+}
+
+static og_status texts_read(og_tf_node *node, int32_t a, og_words *words,
+                            opgraft_error *error) {
+  const int64_t count = og_words_next(words);
+  if (count < 0 || count > words->count)
+    return wrong(node->op, "a list of texts is longer than the call", error);
+  const char **texts = calloc((size_t)count + 1, sizeof *texts);
+  if (texts == NULL) return wrong(node->op, "out of memory", error);
+  node->texts[a] = texts;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t bytes;
+    texts[i] = text_read(words, &bytes);
+  }
+  node->attr[a].count = count;
+  node->attr[a].strs = texts;
+  return OG_OK;
+}
+
+static og_status attr_read(og_tf_node *node, int32_t a, og_words *words,
+                           opgraft_error *error) {
+  og_attr *out = &node->attr[a];
+  *out = (og_attr){.kind = (int32_t)og_words_next(words)};
+  switch (out->kind) {
+    case OG_ATTR_NONE:
+      return OG_OK;
+    case OG_ATTR_INT:
+    case OG_ATTR_BOOL:
+      out->i = og_words_next(words);
+      return OG_OK;
+    case OG_ATTR_FLOAT:
+      out->f = og_words_double(words);
+      return OG_OK;
+    case OG_ATTR_COMPLEX:
+      out->f = og_words_double(words);
+      out->imag = og_words_double(words);
+      return OG_OK;
+    case OG_ATTR_DTYPE:
+      out->dtype.code = (uint8_t)og_words_next(words);
+      out->dtype.bits = (uint8_t)og_words_next(words);
+      out->dtype.lanes = 1;
+      return OG_OK;
+    case OG_ATTR_STR:
+      out->s = text_read(words, &out->count);
+      return OG_OK;
+    case OG_ATTR_INTS:
+    case OG_ATTR_BOOLS:
+    case OG_ATTR_FLOATS:
+      out->count = og_words_next(words);
+      out->ints = og_words_take(words, out->count);
+      return OG_OK;
+    case OG_ATTR_STRS:
+      return texts_read(node, a, words, error);
+    default:
+      return wrong(node->op, "an argument has no such kind", error);
+  }
+}
+
+og_status og_tf_node_read(og_tf_node *node, const og_own_op *op,
+                          og_words *words, opgraft_error *error) {
+  *node = (og_tf_node){.op = op};
+  og_status status = given_read(node, words, error);
+  for (int32_t a = 0; status == OG_OK && a < op->info.attr_count; ++a)
+    status = attr_read(node, a, words, error);
+  if (status != OG_OK) return status;
+  return words->is_short ? og_words_short(words, op, error) : OG_OK;
+}
+
+void og_tf_node_reset(og_tf_node *node) {
+  for (int32_t a = 0; a < OPGRAFT_ATTR_MAX; ++a) free(node->texts[a]);
+}

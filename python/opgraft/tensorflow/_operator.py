@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operator as a TensorFlow function: the C kernel, the gradient from the
+declaration's map, shapes from its rule."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Iterator
+
+import tensorflow as tf
+from tensorflow.python.eager import context, execute
+from tensorflow.python.framework import op_def_library
+
+from .._base import dtypes
+from .._base.tables import Description
+from .._base.values import Value, bind, plain, read
+from . import _words
+from ._file import File
+
+_KEPT = 4096  # how many kinds of calls have their results' types kept
+# Stand for sizes that are not known: far apart, so that two are not equal by
+# chance, nor one a product of others.
+_TRIALS = (1009, 2003)
+
+Sizes = tuple[Any, ...]  # None for a size that is not known
+Kind = tuple[str, Sizes]  # a declaration's name of the type, and the shape
+
+
+class Operator:
+    """Call it with tensors or arrays; under tf.function and a tape as well."""
+
+    node = ""  # TensorFlow's name for it
+
+    def __init__(self, find: Callable[[str], Operator], file: File,
+                 index: int) -> None:
+        self._find = find  # an operator of the same module
+        self._file = file
+        self._index = index
+        self.description = d = Description(file.describe(index))
+        self.name = self.__name__ = d.name
+        self.__doc__ = d.tables["doc"] or d.tables["schema"]
+        self._tensors = [i for i, p in enumerate(d.params)
+                         if p["tensor"] is not None]
+        self._attrs = [i for i, p in enumerate(d.params)
+                       if p["attr"] is not None]
+        self._results = functools.lru_cache(_KEPT)(self._results_find)
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(bind(self.description, args, kwargs))
+
+    def __repr__(self) -> str:
+        return ("<opgraft.tensorflow operator "
+                f"{self.description.tables['schema']}>")
+
+    def register(self) -> None:
+        """Makes the operator and its gradient known to TensorFlow."""
+        self.node = self._file.register(self._index, self.name)
+        tf.RegisterGradient(self.node)(self._gradient)
+
+    # --- A call ---
+
+    def _tensor(self, param: dict[str, Any], value: Any) -> Any:
+        if value is None:
+            return None
+        if param["list"]:
+            return [None if v is None else tf.convert_to_tensor(v)
+                    for v in value]
+        return tf.convert_to_tensor(value)
+
+    def call(self, values: list[Any]) -> Any:
+        """The results of a call with a value for each parameter, which may be
+        a Value where it is not a tensor."""
+        d = self.description
+        tensors = [self._tensor(d.params[i], values[i]) for i in self._tensors]
+        attrs = [values[i] if isinstance(values[i], Value)
+                 else read(self.name, d.params[i], values[i])
+                 for i in self._attrs]
+        inputs: list[Any] = tf.nest.flatten(
+            [[] if t is None else t for t in tensors])
+        inputs = [t for t in inputs if t is not None]
+        call = _words.pack(d, tensors, attrs)
+        fresh = self._results(tuple(call), tuple(map(_kind, inputs)))
+        written = [i for i, t in zip(self._tensors, tensors)
+                   if i in d.mutated and t is not None]
+        kinds = _flat(fresh) + [_kind(tensors[self._tensors.index(i)])
+                                for i in written]
+        out = self._made(inputs, call, kinds)
+        return self._arrange(fresh, iter(out), written)
+
+    def _made(self, inputs: list[Any], call: list[int], kinds: list[Kind]
+              ) -> list[Any]:
+        """The outputs of one node."""
+        types = [_type(name) for name, _ in kinds]
+        attrs = ("Tin", [t.dtype.as_datatype_enum for t in inputs],
+                 "Tout", [t.as_datatype_enum for t in types], "call", call,
+                 "op", self.name)
+        ctx = context.context()
+        out: list[Any]
+        if ctx.executing_eagerly():
+            ctx.ensure_initialized()
+            out = execute.execute(
+                self.node.encode(), len(types), inputs, attrs, ctx)
+        else:
+            made = op_def_library.apply_op(
+                self.node, inputs=inputs, call=call, Tout=types, op=self.name)
+            out = [] if isinstance(made, tf.Operation) else made
+            for tensor, (_, sizes) in zip(out, kinds):
+                tensor.set_shape(sizes)
+            inputs = list(out[0].op.inputs) if out else inputs
+        if out and execute.must_record_gradient():
+            execute.record_gradient(self.node, inputs, attrs, out)
+        return out
+
+    def _arrange(self, fresh: list[Any], out: Iterator[Any],
+                 written: list[int]) -> Any:
+        """Fresh results, then each written argument's new value."""
+        values: list[Any] = [
+            [next(out) for _ in r] if isinstance(r, list) else next(out)
+            for r in fresh]
+        values += [next(out) if i in written else None
+                   for i in self.description.mutated]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    # --- Types and sizes of results ---
+
+    def _results_find(self, call: tuple[int, ...], inputs: tuple[Kind, ...]
+                      ) -> list[Any]:
+        """Type and sizes of each fresh result, a list for a list."""
+        if all(sizes is not None and None not in sizes for _, sizes in inputs):
+            return self._hidden([self._infer(call, inputs)])
+        if any(sizes is None for _, sizes in inputs):
+            raise ValueError(f"{self.name}: the rank of an argument is not "
+                             "known; give it by tf.ensure_shape")
+        first: ValueError | None = None
+        for fill in (_apart, _beside, _equal, _ones):
+            try:
+                return self._hidden([self._infer(call, fill(inputs, size))
+                                     for size in _TRIALS])
+            except ValueError as error:
+                first = first or error
+        raise ValueError(f"{self.name}: no sizes were found for those that are "
+                         f"not known; give them by tf.ensure_shape: {first}")
+
+    def _infer(self, call: tuple[int, ...], inputs: tuple[Kind, ...]
+               ) -> list[Any]:
+        given = list(call)
+        for name, sizes in inputs:
+            if name not in dtypes.CODES:
+                raise TypeError(f"{self.name}: an argument is {name}, a type "
+                                "that no declaration has")
+            given += [*dtypes.CODES[name], len(sizes), *sizes]
+        words = iter(self._file.infer(self._index, given))
+
+        def one() -> Kind:
+            code, bits, rank = (next(words) for _ in range(3))
+            name = dtypes.dtype_name(dtypes.numpy_name(code, bits))
+            return name, tuple(next(words) for _ in range(rank))
+
+        return [[one() for _ in range(next(words))] if r["list"] else one()
+                for r in self.description.fresh]
+
+    def _hidden(self, trials: list[list[Any]]) -> list[Any]:
+        """A size that differs between trials, or that only the kernel finds,
+        is not known."""
+        flat = [_flat(results) for results in trials]
+        if any(len(f) != len(flat[0]) for f in flat):
+            raise ValueError(f"{self.name}: the number of results depends on a "
+                             "size that is not known; give it by "
+                             "tf.ensure_shape")
+
+        def known(kinds: tuple[Kind, ...]) -> Kind:
+            shapes = [sizes for _, sizes in kinds]
+            if any(len(s) != len(shapes[0]) for s in shapes):
+                raise ValueError(f"{self.name}: a result's rank depends on a "
+                                 "size that is not known; give it by "
+                                 "tf.ensure_shape")
+            sizes = tuple(e[0] if len(set(e)) == 1 else None
+                          for e in zip(*shapes))
+            late = self.description.is_data_dependent and sizes
+            return kinds[0][0], (None, *sizes[1:]) if late else sizes
+
+        each = iter([known(kinds) for kinds in zip(*flat)])
+        return [[next(each) for _ in r] if isinstance(r, list) else next(each)
+                for r in trials[0]]
+
+    # --- Gradients ---
+
+    def _place(self, result: int) -> int:
+        """Where the function's results have a declared one."""
+        d = self.description
+        alias = d.results[result]["alias"]
+        if alias is None:
+            return d.fresh.index(d.results[result])
+        return len(d.fresh) + d.mutated.index(alias)
+
+    def _gradient(self, op: Any, *gradients: Any) -> list[Any]:
+        """What tf.RegisterGradient asks for: a gradient for each input."""
+        d = self.description
+        grad = d.tables["grad"]
+        if grad["kind"] == "missing":
+            raise LookupError(
+                f"{self.name}: has no gradient; declare .backward in its C "
+                "file, \"none\" where the gradient is zero")
+        if grad["kind"] == "none":
+            return [None] * len(op.inputs)
+        given = _words.unpack(d, list(op.get_attr("call")), list(op.inputs))
+        values: list[Any] = []
+        for s in grad["args"]:
+            if s["source"] == "needs":
+                values.append(True)
+            elif s["source"] == "param":
+                value = given[s["param"]]
+                values.append(plain(value) if isinstance(value, Value)
+                              else value)
+            else:
+                at = self._place(s["result"])
+                one = gradients[at] if s["source"] == "grad" else op.outputs[at]
+                values.append(tf.zeros_like(op.outputs[at]) if one is None
+                              else one)
+        other = self._find(grad["op"])
+        values += other.description.defaults[len(values):]
+        out = other.call(values)
+        found = dict(zip(grad["targets"],
+                         out if isinstance(out, tuple) else (out,)))
+        return self._by_input(given, found)
+
+    def _by_input(self, given: list[Any], found: dict[int, Any]) -> list[Any]:
+        each: list[Any] = []
+        for i in self._tensors:
+            if isinstance(given[i], list):
+                entries = found.get(i) or [None] * len(given[i])
+                each += [g for g, v in zip(entries, given[i]) if v is not None]
+            elif given[i] is not None:
+                each.append(found.get(i))
+        return each
+
+
+def _kind(tensor: Any) -> Kind:
+    shape = tensor.shape
+    sizes = None if shape.rank is None else tuple(shape.as_list())
+    return dtypes.dtype_name(tensor.dtype.name), sizes  # type: ignore[return-value]
+
+
+def _type(name: str) -> Any:
+    return tf.as_dtype(dtypes.host_name(name))
+
+
+def _flat(results: list[Any]) -> list[Kind]:
+    return [kind for r in results
+            for kind in (r if isinstance(r, list) else [r])]
+
+
+# --- Sizes for those that are not known ---
+
+Fill = tuple[Kind, ...]
+
+
+def _filled(inputs: Fill, one: Callable[[int, int], int]) -> Fill:
+    return tuple((name, tuple(one(i, axis) if size is None else size
+                              for axis, size in enumerate(sizes)))
+                 for i, (name, sizes) in enumerate(inputs))
+
+
+def _apart(inputs: Fill, size: int) -> Fill:
+    """Each another one."""
+    return _filled(inputs, lambda i, axis: size + 101 * i + 7 * axis)
+
+
+def _beside(inputs: Fill, size: int) -> Fill:
+    """What another argument has there, counted from the last axis."""
+    def one(i: int, axis: int) -> int:
+        at = axis - len(inputs[i][1])
+        known = [sizes[at] for _, sizes in inputs
+                 if len(sizes) >= -at and sizes[at] is not None]
+        return int(known[0]) if known else size - 7 * at
+
+    return _filled(inputs, one)
+
+
+def _equal(inputs: Fill, size: int) -> Fill:
+    return _filled(inputs, lambda i, axis: size)
+
+
+def _ones(inputs: Fill, size: int) -> Fill:
+    return _filled(inputs, lambda i, axis: 1)
