@@ -7,7 +7,8 @@ check prints, and the repair.
 
 tests/findings/KIND.c is the example: its lines under `#ifdef REPAIRED` are the
 repair. Both forms are checked; the broken one has to show the kind, the other
-one nothing but notes, and not that kind. With --check nothing is written, and
+one nothing but notes, and not that kind. Each `again:` line of the broken one
+is run, and has to print the same finding. With --check nothing is written, and
 a page that differs fails.
 """
 
@@ -17,6 +18,7 @@ import argparse
 import difflib
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -31,6 +33,10 @@ PAGE = ROOT / "docs" / "findings.md"
 # Numbers and calls of these are the machine's or chance, and not compared.
 BY_CHANCE = {"thread_dependent", "thread_race", "uninitialised", "kept_pointer",
              "not_repeatable", "memory_leak"}
+# Told of all calls together: no single call shows them.
+OF_ALL_CALLS = {"never_ran", "not_sampled", "static_shapes", "refused_calls",
+                "unused_argument", "unused_end", "wrong_order",
+                "untrue_expect"}
 
 HEAD = """\
 # Findings
@@ -88,16 +94,23 @@ def repair(source: str) -> str:
 # --- What check says of it ---------------------------------------------------
 
 
-def said(program: str, kind: str, is_repaired: bool) -> str:
+def run_check(program: str, folder: pathlib.Path, words: list[str]) -> str:
+    done = subprocess.run([program, "check", *words], cwd=folder,
+                          capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"check {shlex.join(words)} ended with "
+                         f"{done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def said(program: str, kind: str, is_repaired: bool) -> tuple[str, str]:
+    """What check says of that form, and what its `again:` lines do not show."""
     with tempfile.TemporaryDirectory(prefix="findings-") as name:
         folder = pathlib.Path(name)
         (folder / f"{kind}.c").write_text(form(example(kind), is_repaired))
-        done = subprocess.run([program, "check", f"{kind}.c"], cwd=folder,
-                              capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"{kind}: check ended with {done.returncode}:\n"
-                         f"{done.stderr}")
-    return done.stdout
+        output = run_check(program, folder, [f"{kind}.c"])
+        return output, "" if is_repaired else again_trouble(
+            program, folder, kind, output)
 
 
 def entries(output: str) -> list[str]:
@@ -112,6 +125,27 @@ def kind_of(entry: str) -> str:
 def shown(kind: str, output: str) -> str:
     """The entries of that kind; empty where there is none."""
     return "".join(e for e in entries(output) if kind_of(e) == kind)
+
+
+def finding_of(kind: str, entry: str) -> str:
+    """The entry without its `again:` line, and without what is chance."""
+    return comparable(kind, re.sub(r"(?m)^    again: .*\n", "", entry))
+
+
+def again_trouble(program: str, folder: pathlib.Path, kind: str,
+                  output: str) -> str:
+    """The first `again:` line that is missing or shows another finding."""
+    for entry in entries(output):
+        line = re.search(r"(?m)^    again: opgraft check (.*)$", entry)
+        if (line is None) != (kind_of(entry) in OF_ALL_CALLS):
+            return f"expected again: for all but {OF_ALL_CALLS}:\n{entry}"
+        if line is None:
+            continue
+        now = run_check(program, folder, shlex.split(line[1]))
+        wanted = finding_of(kind_of(entry), entry)
+        if wanted not in [finding_of(kind_of(e), e) for e in entries(now)]:
+            return f"its again: line shows another finding:\n{entry}{now}"
+    return ""
 
 
 def trouble_of(kind: str, broken: str, repaired: str) -> str:
@@ -153,9 +187,10 @@ def sections_of(page: str) -> dict[str, str]:
 
 def make(program: str, kind: str) -> tuple[str, str]:
     """The kind's section, and what is wrong with its example."""
-    broken, repaired = (said(program, kind, r) for r in (False, True))
+    broken, not_again = said(program, kind, is_repaired=False)
+    repaired, _ = said(program, kind, is_repaired=True)
     return (section(kind, broken),
-            trouble_of(kind, broken, repaired))
+            trouble_of(kind, broken, repaired) or not_again)
 
 
 def write(made: dict[str, str]) -> None:

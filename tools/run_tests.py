@@ -35,7 +35,7 @@ SCRIPT_TIMEOUT_S = 3 * 3600
 SMOKE_TIMEOUT_S = 1800
 VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
             "--errors-for-leak-kinds=definite"]
-VALGRIND_LEFT_OUT = ("check_findings",)
+VALGRIND_LEFT_OUT = ("check_findings", "check_findings_more")
 VALGRIND_TIMEOUT_S = 3600
 # Files of Python tests that a package with sanitizers runs, by folder; the
 # first of each alone in a smoke run.
@@ -48,8 +48,9 @@ SANITIZED = {
 }
 # What takes longest begins first, so that the cores end together; a folder with
 # more files than FILES_MAX is shared between processes.
-LONGEST_FIRST = ("unit check_findings", "unit exec_epilogue",
-                 "tests/python/graph", "tests/python/doctor", "tests/cli",
+LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
+                 "unit exec_epilogue", "tests/python/graph",
+                 "tests/python/doctor", "tests/cli",
                  "tests/python", "bench/ops.py", "bench/graphs.py")
 FILES_MAX = 16
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer

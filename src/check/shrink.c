@@ -45,6 +45,7 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
   int32_t step = -1, probe = OG_PROBE_base_;
   char call[sizeof f->call_text] = "", missing[sizeof r.call.missing] = "";
   int64_t numel = 0, used_ms = 0;
+  bool has_index_hazard = false;
   *out_smaller = false;
   *out_step = -1;
   OG_TRY(og_child_start(sink, og_trials_run, job, &child, error));
@@ -58,6 +59,7 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
     } else if (r.kind == OG_RECORD_SHRUNK) {
       step = r.call.step;
       numel = r.call.numel;
+      has_index_hazard = r.call.has_index_hazard;
       memcpy(call, r.call.text, sizeof call);
       memcpy(missing, r.call.missing, sizeof missing);
     } else if (r.kind == OG_RECORD_PROBE) {
@@ -66,6 +68,7 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
     const og_found_at at = {.call = f->call,
                             .probe = probe,
                             .numel = numel,
+                            .has_index_hazard = has_index_hazard,
                             .call_text = call,
                             .missing = missing};
     if (step < 0 || !shows(&r, f, at, &shown)) continue;

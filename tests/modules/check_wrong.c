@@ -545,7 +545,7 @@ static const og_op ops[] = {
      .dtype = "x: f32",
      .kernels = OG_KERNELS(untouched_kernels)},
     {SIMPLE("float_environment", flush_kernels)},
-    // Found as what the table in unit/check_findings.c says.
+    // Found as what the table in unit/check_seen.h says.
     {.schema = "read_second(Tensor x, float scale) -> Tensor",
      .shape = "x[N] -> [N]",
      .dtype = "x: f32 -> x",

@@ -118,9 +118,7 @@ static void point_reset(point *p) {
 }
 
 static bool evaluate(point *p, const og_inputs *inputs, og_outputs *out) {
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  return og_trial_run(p->trial, &p->sample, inputs, &mode, out) == OG_RAN;
+  return og_run_quietly(p->trial, &p->sample, inputs, out);
 }
 
 // The smallest rounding among the arguments decides the step.

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "check/probe/permuted.h"
+#include "check/probe/steady.h"
 #include "check/probe/sweep.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
@@ -94,22 +95,16 @@ static bool outputs_join(const halves *h, const og_outputs *like,
 
 static bool run_half(const halves *h, int64_t begin, og_outputs *out) {
   og_inputs inputs;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   if (!og_inputs_slice(h->whole, &h->inputs, h->sweep->dim, begin, h->size,
                        &inputs))
     return false;
-  const og_ran ran =
-      og_trial_run(h->sweep->trial, &h->half, &inputs, &mode, out);
+  const bool ok = og_run_quietly(h->sweep->trial, &h->half, &inputs, out);
   og_inputs_reset(&inputs);
-  return ran == OG_RAN;
+  return ok;
 }
 
 static bool run_whole(const halves *h, og_outputs *out) {
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  return og_trial_run(h->sweep->trial, h->whole, &h->inputs, &mode, out) ==
-         OG_RAN;
+  return og_run_quietly(h->sweep->trial, h->whole, &h->inputs, out);
 }
 
 static bool see_joined(const halves *h, int32_t form, const og_outputs *a,

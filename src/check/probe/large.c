@@ -70,10 +70,7 @@ static void array_double(og_array *a) {
 
 static bool run(og_trial *trial, const og_inputs *inputs, extent *out) {
   og_outputs results;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  if (og_trial_run(trial, &trial->sample, inputs, &mode, &results) != OG_RAN)
-    return false;
+  if (!og_run_quietly(trial, &trial->sample, inputs, &results)) return false;
   *out = extent_of(&results);
   og_outputs_reset(&results);
   return true;

@@ -128,11 +128,9 @@ static void try_element(og_trial *trial, int32_t t, const axes *argument,
                         int64_t element) {
   og_inputs inputs;
   og_outputs got;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &trial->inputs)) return;
   if (og_array_vary(&inputs.tensor[t][0], element) &&
-      og_trial_run(trial, &trial->sample, &inputs, &mode, &got) == OG_RAN) {
+      og_run_quietly(trial, &trial->sample, &inputs, &got)) {
     for (int32_t i = 0; i < got.count && i < trial->base.count; ++i)
       see_result(trial, &got, i, argument, element);
     og_outputs_reset(&got);

@@ -163,14 +163,12 @@ static bool batch_differs(og_trial *trial, int32_t pack,
   og_inputs second, stacked;
   og_outputs row, batch;
   bool differs = false;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   other.seed = og_seed_mix(other.seed, 7);
   if (!og_trial_fill(trial, &other, &second)) return false;
   if (!stack_inputs(trial, pack, &second, &stacked)) goto done;
-  if (og_trial_run(trial, &other, &second, &mode, &row) == OG_RAN) {
+  if (og_run_quietly(trial, &other, &second, &row)) {
     if (og_sample_build(&both) &&
-        og_trial_run(trial, &both, &stacked, &mode, &batch) == OG_RAN) {
+        og_run_quietly(trial, &both, &stacked, &batch)) {
       differs = compare_rows(trial, &batch, &row, out_verdict);
       og_outputs_reset(&batch);
     }
@@ -296,11 +294,9 @@ static bool see_element(og_trial *trial, int32_t t, int32_t pack,
   og_inputs inputs;
   og_outputs got;
   og_verdict verdict = {.differs = false};
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
   if (og_array_vary(&inputs.tensor[t][0], element) &&
-      og_trial_run(trial, &trial->sample, &inputs, &mode, &got) == OG_RAN) {
+      og_run_quietly(trial, &trial->sample, &inputs, &got)) {
     bool ok = got.count == trial->base.count;
     for (int32_t i = 0; ok && i < got.count; ++i)
       ok = hide_own(trial, i, pack, place, &got.array[i]);

@@ -227,8 +227,10 @@ void og_probe_shares(og_trial *trial) {
 }
 
 // When a clash of real threads shows is chance: a call that is shown again gets
-// more rounds, since a smaller call clashes less often.
+// more rounds and more time, since a smaller call clashes less often.
 enum { THREADS = 4, THREAD_ROUNDS = 12, THREAD_ROUNDS_AGAIN = 2000 };
+enum { CALL_ROUNDS = 4000, CALL_ROUNDS_AGAIN = 1 << 20 };
+enum { CALL_MS = 250, CALL_MS_AGAIN = 5000 };
 
 static bool has_team(og_trial *trial) {
   return trial->team != NULL ||
@@ -263,7 +265,7 @@ typedef struct caller {
   const og_outputs *wanted;
   og_trial trial;  // counters and refusals of its own
   atomic_int *waiting;
-  int32_t rounds;
+  int32_t rounds, limit_ms;
   og_verdict verdict;
 } caller;
 
@@ -305,7 +307,7 @@ static void *call_many(void *argument) {
   caller *c = argument;
   atomic_fetch_sub(c->waiting, 1);
   while (atomic_load(c->waiting) > 0) sched_yield();
-  const clock_t end = clock() + CLOCKS_PER_SEC / 4;
+  const clock_t end = clock() + c->limit_ms * CLOCKS_PER_SEC / 1000;
   for (int32_t i = 0; i < c->rounds && !c->verdict.differs; ++i) {
     if (clock() > end) break;
     og_sketch *p = plain_call_create(c->sample, c->inputs);
@@ -332,6 +334,8 @@ static bool is_plain(const og_decl *decl) {
 static og_verdict call_both(og_trial *trial, const og_sample *other,
                             const og_inputs *inputs, const og_outputs *wanted,
                             int32_t rounds) {
+  const int32_t limit_ms =
+      trial->options->call != NULL ? CALL_MS_AGAIN : CALL_MS;
   atomic_int waiting = 2;
   pthread_t thread;
   caller a = {.op = trial->op,
@@ -339,13 +343,15 @@ static og_verdict call_both(og_trial *trial, const og_sample *other,
               .inputs = &trial->inputs,
               .wanted = &trial->base,
               .waiting = &waiting,
-              .rounds = rounds};
+              .rounds = rounds,
+              .limit_ms = limit_ms};
   caller b = {.op = trial->op,
               .sample = other,
               .inputs = inputs,
               .wanted = wanted,
               .waiting = &waiting,
-              .rounds = rounds};
+              .rounds = rounds,
+              .limit_ms = limit_ms};
   if (pthread_create(&thread, NULL, call_many, &b) == 0) {
     call_many(&a);
     pthread_join(thread, NULL);
@@ -375,8 +381,10 @@ static void see_first_calls(og_trial *trial, const og_sample *other,
 static void see_both(og_trial *trial, const og_sample *other,
                      const og_inputs *inputs, const og_outputs *wanted,
                      bool is_suspect) {
+  const int32_t suspect_rounds =
+      trial->options->call != NULL ? CALL_ROUNDS_AGAIN : CALL_ROUNDS;
   const og_verdict verdict =
-      call_both(trial, other, inputs, wanted, is_suspect ? 4000 : 60);
+      call_both(trial, other, inputs, wanted, is_suspect ? suspect_rounds : 60);
   if (verdict.differs && og_trial_is_steady(trial))
     og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
                     "with two calls at once, %s %s", verdict.name,

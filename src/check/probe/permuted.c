@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "check/probe/steady.h"
 #include "check/probe/sweep.h"
 #include "check/probe/table.h"
 #include "check/run/array.h"
@@ -87,16 +88,14 @@ static bool try_order(og_sweep *w, const og_sample *s, uint64_t seed,
   int32_t order[OG_ORDER_MAX];
   og_inputs inputs;
   og_outputs base, moved;
-  og_mode mode = og_mode_plain;
   bool ok = false;
   og_random r = {seed};
-  mode.is_quiet = true;
   if (!og_inputs_fill(&inputs, s)) return false;
   og_tell_shown(s, NULL);  // of a crash
-  if (og_trial_run(w->trial, s, &inputs, &mode, &base) != OG_RAN) goto done;
+  if (!og_run_quietly(w->trial, s, &inputs, &base)) goto done;
   order_draw((int32_t)s->dim[w->dim], &r, order);
   if (inputs_reorder(s, &inputs, w->dim, order) &&
-      og_trial_run(w->trial, s, &inputs, &mode, &moved) == OG_RAN) {
+      og_run_quietly(w->trial, s, &inputs, &moved)) {
     ok = take_both(w, s, order, &moved, &base, known);
     og_outputs_reset(&moved);
   }

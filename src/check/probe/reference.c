@@ -51,14 +51,12 @@ static void answer_reset(answer *a) {
 static void answer_fill(og_trial *trial, const og_saved *saved, answer *out) {
   const opgraft_op *op = saved->sample->op;
   og_inputs inputs;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   out->has_run = false;
   out->op = opgraft_module_find_op(op->module, op->decl->grad.op_name);
   og_sample *b = malloc(sizeof *b);
   if (b == NULL || out->op == NULL) goto done;
   if (!og_backward_fill(saved, out->op, b, &inputs)) goto done;
-  out->has_run = og_trial_run(trial, b, &inputs, &mode, &out->out) == OG_RAN;
+  out->has_run = og_run_quietly(trial, b, &inputs, &out->out);
   og_inputs_reset(&inputs);
 done:
   free(b);
@@ -335,8 +333,6 @@ static void see_others(og_trial *trial, const other_values *values) {
   og_sample s = trial->sample;
   og_inputs inputs;
   og_outputs out;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   if (values->is_long && !og_sample_lengthen(&trial->sample, &trial->base, &s))
     return;
   s.float_values = values->floats;
@@ -344,7 +340,7 @@ static void see_others(og_trial *trial, const other_values *values) {
   s.seed = og_seed_mix(s.seed, 501);
   if (!og_inputs_fill(&inputs, &s)) return;
   og_tell_shown(&s, &inputs);
-  if (og_trial_run(trial, &s, &inputs, &mode, &out) != OG_RAN) {
+  if (!og_run_quietly(trial, &s, &inputs, &out)) {
     og_inputs_reset(&inputs);
     og_tell_shown(&trial->sample, &trial->inputs);
     return;

@@ -109,18 +109,15 @@ void og_probe_first(og_trial *trial) {
 // --- Other values at the same addresses --------------------------------------
 
 // Runs the trial's own call, then `other` where its arguments lay.
-static og_ran run_over(og_trial *trial, const og_sample *other,
-                       const og_inputs *inputs, og_outputs *out) {
+static bool run_over(og_trial *trial, const og_sample *other,
+                     const og_inputs *inputs, og_outputs *out) {
   og_outputs own;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   const size_t position = og_guard_position();
-  if (og_trial_run(trial, &trial->sample, &trial->inputs, &mode, &own) !=
-      OG_RAN)
-    return OG_RAN_FAILED;
+  if (!og_run_quietly(trial, &trial->sample, &trial->inputs, &own))
+    return false;
   og_outputs_reset(&own);
   og_guard_go_back(position);
-  return og_trial_run(trial, other, inputs, &mode, out);
+  return og_run_quietly(trial, other, inputs, out);
 }
 
 // Whether what a call leaves behind is found again by the addresses of its
@@ -130,13 +127,11 @@ void og_probe_same_place(og_trial *trial) {
   og_sample other = trial->sample;
   og_inputs inputs;
   og_outputs wanted, got;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   other.seed = og_seed_mix(other.seed, 4343);
   if (!og_is_comparable(trial) || !og_trial_fill(trial, &other, &inputs))
     return;
-  if (og_trial_run(trial, &other, &inputs, &mode, &wanted) != OG_RAN) goto done;
-  if (run_over(trial, &other, &inputs, &got) == OG_RAN) {
+  if (!og_run_quietly(trial, &other, &inputs, &wanted)) goto done;
+  if (run_over(trial, &other, &inputs, &got)) {
     const og_verdict verdict = og_outputs_compare(trial->op, &got, &wanted, -1);
     if (verdict.differs && og_trial_is_steady(trial))
       og_tell_finding(trial->op, OPGRAFT_NOT_REPEATABLE, false, verdict.name,

@@ -10,6 +10,7 @@
 #include "check/run/compare.h"
 #include "check/run/fill.h"
 #include "check/run/record.h"
+#include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
 #include "check/sample/shrink.h"
@@ -60,18 +61,17 @@ bool og_run_smaller(og_trial *trial) {
   og_inputs inputs;
   og_outputs out;
   opgraft_error error;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   if (trial->forward != NULL) return false;
   for (int32_t step = 1; step < STEPS_MAX; ++step) {
     if (!og_sample_shrink(&trial->sample, step, &smaller)) return false;
     if (!og_sample_is_valid(&smaller, INT64_MAX, &error) ||
         og_sample_numel(&smaller) >= og_sample_numel(&trial->sample) ||
-        og_sample_numel(&smaller) == 0)
+        og_sample_numel(&smaller) == 0 || og_sample_has_index_hazard(&smaller))
       continue;
     if (!og_inputs_fill(&inputs, &smaller)) return false;
-    const bool ran =
-        og_trial_run(trial, &smaller, &inputs, &mode, &out) == OG_RAN;
+    og_tell_shown(&smaller, &inputs);  // of a crash
+    const bool ran = og_run_quietly(trial, &smaller, &inputs, &out);
+    og_tell_shown(&trial->sample, &trial->inputs);
     if (ran) og_outputs_reset(&out);
     og_inputs_reset(&inputs);
     return ran;
@@ -100,8 +100,6 @@ bool og_run_changed(og_trial *trial, int32_t which) {
   og_sample other = trial->sample;
   og_outputs out;
   opgraft_error error;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   int32_t k = 0;
   for (; k < trial->op->decl->attr_count; ++k) {
     if (attr_change(&other.attr[k]) && which-- == 0) break;
@@ -111,8 +109,10 @@ bool og_run_changed(og_trial *trial, int32_t which) {
   if (!og_sample_is_valid(&other, INT64_MAX, &error) ||
       memcmp(other.shape, trial->sample.shape, sizeof other.shape) != 0)
     return true;
-  if (og_trial_run(trial, &other, &trial->inputs, &mode, &out) == OG_RAN)
+  og_tell_shown(&other, &trial->inputs);  // of a crash
+  if (og_run_quietly(trial, &other, &trial->inputs, &out))
     og_outputs_reset(&out);
+  og_tell_shown(&trial->sample, &trial->inputs);
   return true;
 }
 
@@ -120,11 +120,8 @@ void og_run_another(og_trial *trial) {
   og_sample other = trial->sample;
   og_inputs inputs;
   og_outputs out;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   other.seed = og_seed_mix(other.seed, 4242);
   if (!og_trial_fill(trial, &other, &inputs)) return;
-  if (og_trial_run(trial, &other, &inputs, &mode, &out) == OG_RAN)
-    og_outputs_reset(&out);
+  if (og_run_quietly(trial, &other, &inputs, &out)) og_outputs_reset(&out);
   og_inputs_reset(&inputs);
 }

@@ -71,23 +71,6 @@ static bool call_draw(const opgraft_op *op,
   return true;
 }
 
-// An empty dim beside an index that is there: no value of it is in range.
-static bool has_index_hazard(const og_sample *s) {
-  const og_decl *decl = s->op->decl;
-  bool has_index = false, has_empty = false;
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
-      if (!og_sample_has(s, t, e)) continue;
-      int64_t n = 1;
-      for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
-        n *= s->shape[t][e].size[d];
-      const bool is_int = og_is_integral(s->type[t]);
-      has_index |= is_int && n > 0;
-      has_empty |= !is_int && n == 0;
-    }
-  return has_index && has_empty;
-}
-
 // Draws the call, or the forward call that it follows from.
 static bool draw(og_trial *trial, const og_job *job, int32_t index,
                  opgraft_error *error) {
@@ -139,7 +122,7 @@ static void send_call(const og_trial *trial, og_record_kind kind, int32_t index,
   call->step = step;
   call->numel = og_sample_numel(&trial->sample);
   call->has_index_hazard =
-      trial->forward == NULL && has_index_hazard(&trial->sample);
+      trial->forward == NULL && og_sample_has_index_hazard(&trial->sample);
   og_shown_write(&trial->sample, NULL, &text);
   snprintf(call->text, sizeof call->text, "%s",
            text.data != NULL ? text.data : "");

@@ -55,10 +55,7 @@ static int32_t output_with_nan(og_trial *trial, const og_inputs *inputs,
                                char *name, size_t size, int64_t *out_at) {
   og_outputs out;
   int32_t found = -1;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
-  if (og_trial_run(trial, &trial->sample, inputs, &mode, &out) != OG_RAN)
-    return -1;
+  if (!og_run_quietly(trial, &trial->sample, inputs, &out)) return -1;
   for (int32_t i = 0; i < out.count && found < 0; ++i) {
     *out_at = first_nan(&out.array[i]);
     if (*out_at >= 0) found = i;
@@ -314,15 +311,13 @@ static bool is_open_in_rules(const og_decl *decl, int32_t k) {
 static bool run_with(og_trial *trial, int32_t k, int64_t value,
                      og_sample *out_sample, og_outputs *out) {
   opgraft_error error;
-  og_mode mode = og_mode_plain;
-  mode.is_quiet = true;
   *out_sample = trial->sample;
   out_sample->attr[k].i = value;
   return og_sample_is_valid(out_sample, INT64_MAX, &error) &&
          out_sample->attr[k].i == value &&
          memcmp(out_sample->dim, trial->sample.dim, sizeof out_sample->dim) ==
              0 &&
-         og_trial_run(trial, out_sample, &trial->inputs, &mode, out) == OG_RAN;
+         og_run_quietly(trial, out_sample, &trial->inputs, out);
 }
 
 static bool are_sizes_equal(const og_outputs *a, const og_outputs *b) {

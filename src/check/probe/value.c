@@ -233,9 +233,13 @@ static og_ran run_far(og_trial *trial) {
   return ran;
 }
 
+// An index is one into another argument, or below an int that is given.
 static bool may_have_index(const og_trial *trial) {
-  return trial->has_base && trial->forward == NULL &&
-         trial->op->decl->tensor_count >= 2;
+  const og_decl *decl = trial->op->decl;
+  bool has_bound = decl->tensor_count >= 2;
+  for (int32_t k = 0; k < decl->attr_count; ++k)
+    has_bound |= trial->sample.attr[k].kind == OG_ATTR_INT;
+  return trial->has_base && trial->forward == NULL && has_bound;
 }
 
 // A crash here is the finding; the parent knows the probe.
@@ -243,7 +247,8 @@ void og_probe_index_range(og_trial *trial) {
   if (may_have_index(trial)) run_far(trial);
 }
 
-// Values beside a range: one behind each dim, one before 0, and far ones.
+// Values beside a range: one behind each dim and each int that is given, one
+// before 0, and far ones.
 static int32_t edge_values(const og_sample *s, int64_t *out, int32_t max) {
   int32_t count = 0;
   out[count++] = FAR;
@@ -252,6 +257,9 @@ static int32_t edge_values(const og_sample *s, int64_t *out, int32_t max) {
   for (int32_t d = 0; d < s->op->decl->dim_count && count < max; ++d)
     if (s->op->decl->dims[d].kind == OG_DIM_SIZE && s->dim[d] > 0)
       out[count++] = s->dim[d];
+  for (int32_t k = 0; k < s->op->decl->attr_count && count < max; ++k)
+    if (s->attr[k].kind == OG_ATTR_INT && s->attr[k].i > 0)
+      out[count++] = s->attr[k].i;
   return count;
 }
 

@@ -3,6 +3,8 @@
 
 #include "check/sample/sample.h"
 
+#include "check/sample/value.h"
+
 static int64_t sizes_numel(const og_dims *sizes) {
   int64_t n = 1;
   for (int32_t i = 0; i < sizes->rank; ++i)
@@ -63,4 +65,20 @@ bool og_sample_dim(const og_sample *sample, int32_t d, int64_t *out_value) {
       *out_value = sample->dim[d];
       return true;
   }
+}
+
+bool og_sample_has_index_hazard(const og_sample *s) {
+  const og_decl *decl = s->op->decl;
+  bool has_index = false, has_empty = false;
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      if (!og_sample_has(s, t, e)) continue;
+      int64_t n = 1;
+      for (int32_t d = 0; d < s->shape[t][e].rank; ++d)
+        n *= s->shape[t][e].size[d];
+      const bool is_int = og_is_integral(s->type[t]);
+      has_index |= is_int && n > 0;
+      has_empty |= !is_int && n == 0;
+    }
+  return has_index && has_empty;
 }

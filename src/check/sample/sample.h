@@ -88,6 +88,8 @@ bool og_sample_dim(const og_sample *sample, int32_t d, int64_t *out_value);
 int32_t og_sample_tensor_of(const og_sample *sample, int32_t d);
 // Elements of all arguments.
 int64_t og_sample_numel(const og_sample *sample);
+// An empty dim beside an index that is there: no value of it is in range.
+bool og_sample_has_index_hazard(const og_sample *sample);
 // Fills a frame's attributes; they point into the sample.
 void og_sample_attrs(const og_sample *sample, og_attr *out_attr);
 

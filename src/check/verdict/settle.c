@@ -104,8 +104,10 @@ static bool follows(const og_findings *all, const og_finding *f) {
     return true;
   for (int32_t i = 0; i < all->count; ++i)
     if (is_consequence(f, &all->entry[i])) return true;
-  // Nothing is known only if nothing was known at most points.
-  return f->kind == OPGRAFT_GRADIENT_UNSURE && f->count < 4;
+  // Nothing is known only if nothing was known at most points, or at the one
+  // that was asked for.
+  return f->kind == OPGRAFT_GRADIENT_UNSURE && f->count < 4 &&
+         all->call_count > 1;
 }
 
 // Kinds from cause to consequence: memory that is not the kernel's, state that
