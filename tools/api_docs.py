@@ -169,6 +169,52 @@ def read_header(path: pathlib.Path) -> Header:
     return header
 
 
+ABOUT_ERRORS = re.compile(r"\bOG_[A-Z]+\b|\b(?:fail|refus|error|status)", re.I)
+ABOUT_THREADS = re.compile(r"thread", re.I)
+ELSEWHERE = re.compile(r"(as in )(\w+)\.h")
+ANY_THREAD = "any, at any time."
+
+
+def sentences(lines: list[str], about: re.Pattern[str]) -> str:
+    """Those of a comment that say something about a thing."""
+    prose = " ".join(line for line in lines if line[:1] != " ")
+    return " ".join(s for s in re.split(r"(?<=[.;])\s+(?=[A-Z`])", prose)
+                    if about.search(s))
+
+
+def returns_status(entry: Entry) -> list[str]:
+    code = "\n".join(entry.code)
+    return [name for name in functions(entry)
+            if re.search(rf"\bog_status\s+{name}\(", code)]
+
+
+def rules(header: Header, entry: Entry) -> list[str]:
+    """How an entry's functions fail, and who may call them: what its comment
+    says, then what the header says of all that is in it."""
+    errors = sentences(entry.comment, ABOUT_ERRORS)
+    if returns_status(entry):
+        errors += " " + sentences(header.about, ABOUT_ERRORS)
+    else:
+        errors = f"No status is returned. {errors}"
+    threads = (sentences(entry.comment, ABOUT_THREADS) + " "
+               + sentences(header.about, ABOUT_THREADS))
+    return [f"- **{title}:** " + ELSEWHERE.sub(r"\1[\2.h](\2.md)",
+                                              escape(said.strip()))
+            for title, said in (("Errors", errors), ("Threads", threads))
+            if said.strip()]
+
+
+def example(entry: Entry) -> list[str]:
+    """A statement of something that CI runs, for the entry's first functions.
+    """
+    place, code = api_examples.statement(functions(entry), ".c")
+    if not place:
+        return []
+    said = api_examples.shown(place, "../../")
+    return [f"- **Example**, of {said}, which CI runs:", "",
+            "  ```c", *(f"  {line}".rstrip() for line in code), "  ```"]
+
+
 def header_page(header: Header) -> str:
     out = [f"# {header.title}", "", comment_prose(header.about), ""]
     level = "##"
@@ -185,7 +231,7 @@ def header_page(header: Header) -> str:
         if part.comment:
             out += [comment_prose(part.comment), ""]
         if functions(part):
-            out += [api_examples.line(functions(part), ".c", "../../"), ""]
+            out += [*rules(header, part), *example(part), ""]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -300,7 +346,10 @@ def name_entry(module: str, name: str, path: pathlib.Path) -> list[str]:
     if node is None:  # a value, such as __version__
         return [f"### `{full}`", ""]
     doc = docstring_prose(ast.get_docstring(node) or "")
-    doc += "\n\n" + api_examples.line([name], ".py", "../")
+    threads = sentences((ast.get_docstring(node) or "").splitlines(),
+                        ABOUT_THREADS)
+    doc += f"\n\nThreads: {escape(threads or ANY_THREAD)}\n\n"
+    doc += api_examples.line([name], ".py", "../")
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}`", "", "```python", signature(node, full), "```",
                 "", doc, ""]
