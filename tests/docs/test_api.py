@@ -252,6 +252,24 @@ def untyped(node: api_docs.ast.AST, name: str) -> list[str]:
     return found
 
 
+def test_every_key_of_a_schedule() -> None:
+    """docs/graph.md has what src/exec/schedule.c writes, and no more."""
+    code = (ROOT / "src" / "exec" / "schedule.c").read_text()
+    keys = set(re.findall(r'(?:og_json_\w+|ids_add)\([^,]*, "(\w+)"', code))
+    page = (ROOT / "docs" / "graph.md").read_text()
+    section = page.split("## The schedule as JSON")[1].split("\n## ")[0]
+    said = set(re.findall(r"`(\w+)`", section.split("|---|---|")[1]))
+    words = set(re.findall(r'= "(\w+)"', code))  # kinds and places
+    assert len(keys) > 20 and keys - said == set()
+    assert said - keys - words == set()
+
+
+def test_the_samples_are_shown() -> None:
+    page = api_docs.samples_page()
+    assert page.count("\n**`") == 120
+    assert page.count("\nnow\n") == 22
+
+
 def test_each_page_has_its_place_on_the_site() -> None:
     """The start page's lists name each page: `make docs` refuses others."""
     docs = ROOT / "docs"
