@@ -34,7 +34,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 LEAST, NEWEST = 10, 14  # minor versions of Python 3 that are looked for
 SDIST_FOLDERS = ("include", "src", "hosts", "cli", "ops", "cmake", "python")
 SDIST_FILES = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml")
-# Each Python: the extension loads, and without torch the package says so.
+# Each Python: the extension loads, and what needs torch says so where it is not.
 WITHOUT_TORCH = """
 import importlib.util, pathlib, sys
 spec = importlib.util.find_spec("opgraft")
@@ -42,12 +42,13 @@ folder = pathlib.Path(spec.origin).parent
 ours = importlib.util.spec_from_file_location(
     "opgraft._C", folder / "_C.abi3.so")
 importlib.util.module_from_spec(ours)
+import opgraft
 try:
-    import opgraft
+    opgraft.load(sys.argv[1])
 except ImportError as error:
-    assert "torch" in str(error), error
+    assert "opgraft.load needs PyTorch" in str(error), error
 else:
-    sys.exit("opgraft imports without torch")
+    sys.exit("opgraft.load works without torch")
 """
 WITH_TORCH = """
 import sys, torch, opgraft

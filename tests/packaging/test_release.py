@@ -155,6 +155,18 @@ def test_symbols_beyond_the_stable_abi(
     assert stable_abi.main([str(tmp_path / "x.so")]) == int(bool(found))
 
 
+def test_a_python_without_torch(tmp_path: pathlib.Path) -> None:
+    """What the release runs in each Python but one, here with a path that has
+    the package alone."""
+    spec = importlib.util.find_spec("opgraft")
+    assert spec is not None and spec.origin is not None
+    (tmp_path / "opgraft").symlink_to(pathlib.Path(spec.origin).parent)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", release.WITHOUT_TORCH, "gate.so"],
+        env={"PYTHONPATH": str(tmp_path)}, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_extension_stays_within_the_stable_abi() -> None:
     spec = importlib.util.find_spec("opgraft")
     assert spec is not None and spec.origin is not None
