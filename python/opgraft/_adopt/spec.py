@@ -156,8 +156,9 @@ def _adopt_part(read: _Reader, node: Any, out: Adoption) -> None:
     top = read.map(node, "the specification", _TOP)
     sources = [s for s in _SOURCES if s in top]
     if len(sources) != 1 or "operators" not in top:
-        raise read.error(node[1], "expected one of "
-                                  f"{', '.join(_SOURCES)}, and operators")
+        raise read.error(node[1], f"found {', '.join(top) or 'nothing'}, "
+                                  f"expected one of {', '.join(_SOURCES)}, "
+                                  "and operators")
     kind = sources[0]
     source = read.text(top[kind], kind)
     space = read.text(top["namespace"], "namespace") if (
