@@ -32,7 +32,8 @@ static bool level_check(const char *level) {
 static int build_run(const cli_args *args) {
   if (args->operand_count == 0)
     return cli_error(
-        "build: expected a C file; `opgraft help build` shows how");
+        "build: no file is given, expected a C file; `opgraft help build` "
+        "shows how");
   if (!level_check(cli_value_of(args, "optimize"))) return CLI_FAILED;
   const cli_host *hosts[CLI_HOSTS_MAX + 1];
   if (!cli_hosts_parse(cli_value_of(args, "hosts"), hosts)) return CLI_FAILED;

@@ -176,7 +176,8 @@ static int doctor_run(const cli_args *args) {
   if (cli_has(args, "suite")) return suite_run(args);
   if (args->operand_count == 0 && args->rest_count == 0)
     return cli_error(
-        "doctor: expected a script; `opgraft help doctor` shows how");
+        "doctor: no file is given, expected a script; `opgraft help doctor` "
+        "shows how");
   if (!outputs_check(args)) return CLI_FAILED;
   if (cli_has(args, "apply") && cli_has(args, "no-verify"))
     return cli_error(

@@ -432,8 +432,8 @@ static int inspect_run(const cli_args *args) {
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
-        "inspect: expected a module, C or graph file; `opgraft help "
-        "inspect` shows how");
+        "inspect: no file is given, expected a module, C or graph file; "
+        "`opgraft help inspect` shows how");
   if (cli_is_graph(args->operands[0]))
     return cli_graph_inspect(args, args->operands[0]);
   if (cli_has(args, "hosts") && args->operand_count > 1)

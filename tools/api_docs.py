@@ -6,13 +6,15 @@
 
 FOLDER gets a copy of docs/, and in its reference/: a page for each public C
 header, from its comments; one for Python, from docstrings; one for the program,
-from its help; one with the error codes and the findings of check.
+from its help; one with the error codes and the findings of check; one with the
+samples of comments and messages that docs/results has.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import json
 import pathlib
 import re
 import shutil
@@ -169,6 +171,52 @@ def read_header(path: pathlib.Path) -> Header:
     return header
 
 
+ABOUT_ERRORS = re.compile(r"\bOG_[A-Z]+\b|\b(?:fail|refus|error|status)", re.I)
+ABOUT_THREADS = re.compile(r"thread", re.I)
+ELSEWHERE = re.compile(r"(as in )(\w+)\.h")
+ANY_THREAD = "any, at any time."
+
+
+def sentences(lines: list[str], about: re.Pattern[str]) -> str:
+    """Those of a comment that say something about a thing."""
+    prose = " ".join(line for line in lines if line[:1] != " ")
+    return " ".join(s for s in re.split(r"(?<=[.;])\s+(?=[A-Z`])", prose)
+                    if about.search(s))
+
+
+def returns_status(entry: Entry) -> list[str]:
+    code = "\n".join(entry.code)
+    return [name for name in functions(entry)
+            if re.search(rf"\bog_status\s+{name}\(", code)]
+
+
+def rules(header: Header, entry: Entry) -> list[str]:
+    """How an entry's functions fail, and who may call them: what its comment
+    says, then what the header says of all that is in it."""
+    errors = sentences(entry.comment, ABOUT_ERRORS)
+    if returns_status(entry):
+        errors += " " + sentences(header.about, ABOUT_ERRORS)
+    else:
+        errors = f"No status is returned. {errors}"
+    threads = (sentences(entry.comment, ABOUT_THREADS) + " "
+               + sentences(header.about, ABOUT_THREADS))
+    return [f"- **{title}:** " + ELSEWHERE.sub(r"\1[\2.h](\2.md)",
+                                              escape(said.strip()))
+            for title, said in (("Errors", errors), ("Threads", threads))
+            if said.strip()]
+
+
+def example(entry: Entry) -> list[str]:
+    """A statement of something that CI runs, for the entry's first functions.
+    """
+    place, code = api_examples.statement(functions(entry), ".c")
+    if not place:
+        return []
+    said = api_examples.shown(place, "../../")
+    return [f"- **Example**, of {said}, which CI runs:", "",
+            "  ```c", *(f"  {line}".rstrip() for line in code), "  ```"]
+
+
 def header_page(header: Header) -> str:
     out = [f"# {header.title}", "", comment_prose(header.about), ""]
     level = "##"
@@ -185,7 +233,7 @@ def header_page(header: Header) -> str:
         if part.comment:
             out += [comment_prose(part.comment), ""]
         if functions(part):
-            out += [api_examples.line(functions(part), ".c", "../../"), ""]
+            out += [*rules(header, part), *example(part), ""]
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -300,7 +348,10 @@ def name_entry(module: str, name: str, path: pathlib.Path) -> list[str]:
     if node is None:  # a value, such as __version__
         return [f"### `{full}`", ""]
     doc = docstring_prose(ast.get_docstring(node) or "")
-    doc += "\n\n" + api_examples.line([name], ".py", "../")
+    threads = sentences((ast.get_docstring(node) or "").splitlines(),
+                        ABOUT_THREADS)
+    doc += f"\n\nThreads: {escape(threads or ANY_THREAD)}\n\n"
+    doc += api_examples.line([name], ".py", "../")
     if isinstance(node, ast.FunctionDef):
         return [f"### `{full}`", "", "```python", signature(node, full), "```",
                 "", doc, ""]
@@ -395,6 +446,33 @@ def codes_page() -> str:
     return "\n".join(out) + "\n"
 
 
+# --- What a random sample of comments and messages was like.
+
+SAMPLES = ("comments", "messages")
+
+
+def samples_page() -> str:
+    """From docs/results; a text without `after` stayed as it was."""
+    out = ["# Comments and messages, read at random", ""]
+    for name in SAMPLES:
+        kept = json.loads((ROOT / "docs" / "results" /
+                           f"{name}_sample.json").read_text())
+        changed = sum("after" in row for row in kept["rows"])
+        out += [f"## {name.capitalize()}", "",
+                f"{len(kept['rows'])} {escape(kept['what'])}. "
+                f"{changed} were rewritten.", ""]
+        for row in kept["rows"]:
+            out += [f"**`{row['place']}`**"
+                    + (f", caused by {escape(row['cause'])}"
+                       if "cause" in row else ""), "",
+                    "```text", row["before"].replace("\\n", "\n").rstrip(),
+                    "```", ""]
+            if "after" in row:
+                out += ["now", "", "```text",
+                        row["after"].replace("\\n", "\n").rstrip(), "```", ""]
+    return "\n".join(out)
+
+
 def pages(program: pathlib.Path) -> dict[str, str]:
     headers = sorted(HEADERS.glob("*.h"))
     found = {f"c/{path.stem}.md": header_page(read_header(path))
@@ -403,6 +481,7 @@ def pages(program: pathlib.Path) -> dict[str, str]:
     found["python.md"] = python_page()
     found["program.md"] = program_page(program)
     found["codes.md"] = codes_page()
+    found["samples.md"] = samples_page()
     return found
 
 

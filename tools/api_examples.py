@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import pathlib
 import re
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Pages whose blocks are run, with their titles.
@@ -15,6 +16,7 @@ PAGES = {"start": "Your first operator", "embedding": "Embedding in C",
          "serving": "Serving", "testing": "Testing", "threads": "Threads",
          "types": "Types", "wrong-number": "A wrong number",
          "adopt": "Adopt callables", "abi": "ABI"}
+STATEMENT_LINES = 8
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.S | re.M)
 FOLDERS = ("examples", "tests/errors", "tests/findings", "tests/unit",
            "tests/modules", "tests/python", "tests/conformance", "tests/cli",
@@ -43,6 +45,35 @@ def place_of(name: str, suffix: str) -> str:
     used = re.compile(rf"\b{re.escape(name)}\b")
     return next((place for place, text in texts(suffix).items()
                  if name in text and used.search(text)), "")
+
+
+def statement(names: list[str], suffix: str) -> tuple[str, list[str]]:
+    """(place, lines) of the first call of one of these names, up to the end of
+    its statement; the shortest of those in the first place that has one."""
+    for name in names:
+        called = re.compile(rf"^[^/#\n]*\b{re.escape(name)}\(", re.M)
+        for place, text in texts(suffix).items():
+            found = [lines_from(text, m.start())
+                     for m in called.finditer(text)] if name in text else []
+            found = [lines for lines in found if lines]
+            if found:
+                return place, min(found, key=len)
+    return "", []
+
+
+def lines_from(text: str, at: int) -> list[str]:
+    """The statement that begins on this line; none where it is a definition or
+    has more than STATEMENT_LINES."""
+    lines, depth = [], 0
+    for line in text[at:].splitlines()[:STATEMENT_LINES]:
+        bare = re.sub(r"\"(?:[^\"\\]|\\.)*\"|//.*", "", line)
+        depth += bare.count("(") - bare.count(")")
+        lines.append(line)
+        if depth <= 0:
+            is_definition = line.rstrip().endswith("{") and line[:1] != " "
+            return [] if is_definition else textwrap.dedent(
+                "\n".join(lines)).split("\n")
+    return []
 
 
 def shown(place: str, up: str) -> str:

@@ -93,9 +93,17 @@ def depth_python(node: ast.AST) -> int:
     return deepest
 
 
+def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Not counted, as the comment above a function of C is not."""
+    if ast.get_docstring(node) is None:
+        return 0
+    return (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+
+
 def functions_python(path: str, text: str) -> list[Function]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [Function(path, n.lineno, n.name, (n.end_lineno or 0) - n.lineno + 1,
+    return [Function(path, n.lineno, n.name,
+                     (n.end_lineno or 0) - n.lineno + 1 - docstring_lines(n),
                      depth_python(n), False)
             for n in ast.walk(ast.parse(text)) if isinstance(n, kinds)]
 

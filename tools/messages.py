@@ -17,7 +17,8 @@ that is short, all pieces in order on one line.
 notes by folder. --sample draws N errors, notes and help texts.
 
 With --check: places in comments, messages, docstrings, docs and subjects of
-new commits with a form of tools/words.txt, and what to say instead.
+new commits with a form of tools/words.txt, and what to say instead; errors that
+say what is expected and not what was found.
 """
 
 from __future__ import annotations
@@ -262,6 +263,24 @@ def forms() -> list[tuple[re.Pattern[str], str]]:
     return found
 
 
+# Texts that another one, or the place in the rule, says the found value of.
+FOUND_OUTSIDE = ("expected one array and nothing else in it",  # the bytes
+                 "expected strides that are not negative",  # of which input
+                 "expected a shorter rule", "named dims or fewer",
+                 "results or fewer", "stands only in a result",
+                 "an argument picks stands between", "its packs cannot be known",
+                 "was cut short")
+FOUND = re.compile(r"[%{]|\b(?:found|is|has|are|without|missing|lacks|no|not|"
+                   r"given|needs)\b")
+
+
+def is_one_sided(text: str) -> bool:
+    """Whether an error says what is expected, and not what was found."""
+    before, expected, _ = text.partition("expected")
+    return bool(expected) and not FOUND.search(before) and not any(
+        known in text for known in FOUND_OUTSIDE)
+
+
 def refused(path: pathlib.Path, kinds: tuple[str, ...],
             wrong: list[tuple[re.Pattern[str], str]]) -> Iterator[str]:
     text = prose.prose(path, path.read_text(), kinds)
@@ -302,6 +321,9 @@ def check() -> int:
                        ":!tools/words.txt"),
                       (*prose.C_FILES, ".py", ".md", ".cmake", ".sh")):
         found += refused(path, prose_only, wrong)
+    found += [f"{m.place}: \"{plain(m.text)}\": say what was found as well"
+              for m in messages(PRODUCT)
+              if m.kind == "error" and is_one_sided(plain(m.text))]
     found += refused_subjects(wrong)
     for line in found:
         print(line)

@@ -90,6 +90,16 @@ def check(
     or batch rule. Equal seeds sample equal calls. `limit` is in seconds, for
     one operator. `torch`: also PyTorch's opcheck and gradcheck, and equal
     values by every road, eager and compiled.
+
+    ValueError for what opgraft.adopt did not return. What is wrong is not raised:
+    the report is false.
+
+        >>> twice = opgraft.adopt(lambda x: x * 2, "twice(Tensor x) -> Tensor",
+        ...                       "x[*N] -> [*N]", "x: f32 -> x",
+        ...                       name="demo::twice", backward=lambda grad, x: grad)
+        >>> report = opgraft.check(twice, calls=4)
+        >>> bool(report), report.faults[0].kind, report.faults[0].argument
+        (False, 'wrong_gradient', 'x')
     """
     if torch_ops.is_operator(function):
         return _completed(function, seed=seed, calls=calls, limit=limit,

@@ -28,7 +28,13 @@ DECLARATION_BYTES = 1 << 14
 
 
 class Module:
-    """A file with the AOTInductor adapter (hosts/aoti)."""
+    """A file with the AOTInductor adapter (hosts/aoti); ImportError where it
+    was built without.
+
+        >>> m = opgraft.aoti.load("softcap.so")
+        >>> m.configs()["aot_inductor.custom_ops_to_c_shims"]
+        {<OpOverload(op='softcap.softcap', ...)>: ['AOTITorchError aoti_torch_cpu_softcap(...
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -79,5 +85,10 @@ def _taken(name: str, path: str) -> str | None:
 
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with `--hosts aoti`.
-    ImportError where the file has changed since this process loaded it."""
+    ImportError where the file has changed since this process loaded it.
+
+        >>> m = opgraft.aoti.load("softcap.so")
+        >>> m.missing
+        {}
+    """
     return Module(unchanged(path))

@@ -231,7 +231,19 @@ class _Wrapper:
 
 
 class BatchPrefillWithRaggedKVCacheWrapper(_Wrapper):
-    """Attention of packed requests, keys and values packed alike."""
+    """Attention of packed requests, keys and values packed alike.
+
+    An object belongs to one thread at a time.
+
+    NotImplementedError or ValueError for a form that is not offered.
+
+        >>> starts = torch.tensor([0, 3, 8])  # two requests, of 3 and 5 tokens
+        >>> w = opgraft.flashinfer.BatchPrefillWithRaggedKVCacheWrapper()
+        >>> w.plan(starts, starts, 4, 2, 32, causal=True)
+        >>> q, k, v = (torch.randn(8, heads, 32) for heads in (4, 2, 2))
+        >>> w.run(q, k, v).shape
+        torch.Size([8, 4, 32])
+    """
 
     def __init__(
         self,
@@ -398,7 +410,21 @@ class _PagedWrapper(_Wrapper):
 
 
 class BatchPrefillWithPagedKVCacheWrapper(_PagedWrapper):
-    """Attention of packed requests, keys and values in pages of a cache."""
+    """Attention of packed requests, keys and values in pages of a cache.
+
+    An object belongs to one thread at a time.
+
+    NotImplementedError or ValueError for a form that is not offered.
+
+        >>> starts = torch.tensor([0, 3, 8])
+        >>> pages = torch.tensor([0, 1], dtype=torch.int32)  # one for each request
+        >>> w = opgraft.flashinfer.BatchPrefillWithPagedKVCacheWrapper()
+        >>> w.plan(starts, torch.tensor([0, 1, 2]), pages, torch.tensor([3, 5]),
+        ...        4, 2, 32, 16, causal=True)
+        >>> cache = torch.randn(2, 2, 16, 2, 32)  # [pages, K and V, 16, heads, dim]
+        >>> w.run(torch.randn(8, 4, 32), cache).shape
+        torch.Size([8, 4, 32])
+    """
 
     _operator = "batch_prefill_paged"
 
@@ -507,7 +533,18 @@ class BatchPrefillWithPagedKVCacheWrapper(_PagedWrapper):
 
 
 class BatchDecodeWithPagedKVCacheWrapper(_PagedWrapper):
-    """Attention of one query for each request, keys and values in pages."""
+    """Attention of one query for each request, keys and values in pages.
+
+    An object belongs to one thread at a time.
+
+    NotImplementedError or ValueError for a form that is not offered.
+
+        >>> pages = torch.tensor([0, 1], dtype=torch.int32)  # one for each request
+        >>> w = opgraft.flashinfer.BatchDecodeWithPagedKVCacheWrapper()
+        >>> w.plan(torch.tensor([0, 1, 2]), pages, torch.tensor([3, 5]), 4, 2, 32, 16)
+        >>> w.run(torch.randn(2, 4, 32), torch.randn(2, 2, 16, 2, 32)).shape
+        torch.Size([2, 4, 32])
+    """
 
     _operator = "batch_decode_paged"
 

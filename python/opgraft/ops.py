@@ -48,7 +48,13 @@ globals().update(_functions)
 
 
 class Plan(NamedTuple):
-    """A plan and what the operators that run it are given beside it."""
+    """A plan and what the operators that run it are given beside it.
+
+        >>> starts = torch.tensor([0, 3, 8])  # two requests, of 3 and 5 tokens
+        >>> plan = ops.plan_attention(starts, starts, 2, 2, 32, threads=1)
+        >>> plan.plan.dtype, plan.split_bytes, plan.imbalance
+        (torch.uint8, 0, 1.0)
+    """
 
     plan: torch.Tensor
     split_bytes: int
@@ -80,6 +86,18 @@ def plan_attention(
 
     With `buffer`, a uint8 tensor, the plan is written there; one of
     ops.attention_plan_max bytes serves every smaller batch.
+
+    RuntimeError where two lengths contradict each other.
+
+        >>> starts = torch.tensor([0, 3, 8])
+        >>> plan = ops.plan_attention(starts, starts, 2, 2, 32, causal=True)
+        >>> q = torch.randn(8, 2, 32)
+        >>> y, lse = ops.batch_prefill_ragged(plan.plan, q, q, q)
+        >>> y.shape, lse.shape
+        (torch.Size([8, 2, 32]), torch.Size([8, 2]))
+        >>> ops.plan_attention(starts, starts[:2], 2, 2, 32)
+        Traceback (most recent call last):
+        RuntimeError: attention_plan_size: qo_indptr[B1]: B1 is 2 here, but ...
     """
     m = _modules["attention_plan"]
     batch = (_int32(kv_indptr), _int32(qo_indptr), _int32(last_page_len))

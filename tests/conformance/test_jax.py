@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ jax = pytest.importorskip("jax", reason="JAX is not in this environment: "
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "docs"))
 import build  # noqa: E402
+import docstrings  # noqa: E402
 import opgraft.jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
@@ -39,6 +42,16 @@ def basics(modules: pathlib.Path) -> Any:
 def drawn(*shape: int, seed: int = 0) -> Any:
     return jnp.asarray(
         np.random.default_rng(seed).standard_normal(shape), jnp.float32)
+
+
+@pytest.mark.parametrize("name", ["Module", "load"])
+def test_jax_docstring(name: str, tmp_path: pathlib.Path,
+                       monkeypatch: pytest.MonkeyPatch) -> None:
+    docstrings.folder_fill(tmp_path, build.program(), "jax")
+    monkeypatch.chdir(tmp_path)
+    texts = {n: text for n, text, _ in docstrings.examples("jax")}
+    assert docstrings.run("jax", name, texts[name], {
+        "jax": jax, "jnp": jnp, "opgraft": opgraft}) == ""
 
 
 def test_jit(scale: Any) -> None:

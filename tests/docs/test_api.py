@@ -112,9 +112,10 @@ def test_every_name_of_python(name: str) -> None:
     public = offered(module)
     assert public or name == "ops"  # its names are those of its modules
     for public_name in public:
-        assert f"### `{module.__name__}.{public_name}`" in page
+        entry = page.split(f"### `{module.__name__}.{public_name}`\n")[1]
         value = getattr(module, public_name)
         if callable(value):
+            assert "\nThreads: " in entry.split("\n### ")[0]
             assert inspect.getdoc(value), f"{module.__name__}.{public_name}"
 
 
@@ -198,7 +199,6 @@ def test_every_function_of_c_is_explained_and_used(
     one that has; something that CI runs calls each function."""
     count, missing = 0, []
     for name, header in headers.items():
-        page = api_docs.header_page(header)
         for part in header.parts:
             found = api_docs.functions(part) \
                 if isinstance(part, api_docs.Entry) else []
@@ -208,7 +208,12 @@ def test_every_function_of_c_is_explained_and_used(
             missing += [f"{name}: nothing that is run uses {f}" for f in found
                         if f not in INNER
                         and not api_docs.api_examples.place_of(f, ".c")]
-            assert not found or "Used by " in page
+            if found and not set(found) <= INNER:
+                missing += [f"{name}: {found[0]} has no line on {title}"
+                            for title in ("Errors", "Threads", "Example")
+                            if f"- **{title}" not in "\n".join(
+                                api_docs.rules(headers[name], part)
+                                + api_docs.example(part))]
     assert count > 130
     assert missing == []
 
@@ -245,6 +250,24 @@ def untyped(node: api_docs.ast.AST, name: str) -> list[str]:
         if bare or function.returns is None:
             found.append(f"{name} ({function.name}: {bare or 'result'})")
     return found
+
+
+def test_every_key_of_a_schedule() -> None:
+    """docs/graph.md has what src/exec/schedule.c writes, and no more."""
+    code = (ROOT / "src" / "exec" / "schedule.c").read_text()
+    keys = set(re.findall(r'(?:og_json_\w+|ids_add)\([^,]*, "(\w+)"', code))
+    page = (ROOT / "docs" / "graph.md").read_text()
+    section = page.split("## The schedule as JSON")[1].split("\n## ")[0]
+    said = set(re.findall(r"`(\w+)`", section.split("|---|---|")[1]))
+    words = set(re.findall(r'= "(\w+)"', code))  # kinds and places
+    assert len(keys) > 20 and keys - said == set()
+    assert said - keys - words == set()
+
+
+def test_the_samples_are_shown() -> None:
+    page = api_docs.samples_page()
+    assert page.count("\n**`") == 120
+    assert page.count("\nnow\n") == 22
 
 
 def test_each_page_has_its_place_on_the_site() -> None:

@@ -159,3 +159,14 @@ def test_whole_texts_pin_where_pieces_are_short(
     assert tool.pinned_by(message, {"tests/a.txt": "3 of 4\nor"}) == "none"
     assert re.match(r"\(memory", tool.pinned_by(
         tool.Message("src/a.c:1", "error", "out of memory"), {}))
+
+
+@pytest.mark.parametrize(("text", "is_wrong"), [
+    ("plan: expected a dict", True), ("x is f64, expected f32", False),
+    ("found %s, expected a size", False), ("no file is given, expected one", False),
+    ("could not open it", False), ("expected a shorter rule", False),
+])
+def test_an_error_says_what_was_found(
+        monkeypatch: pytest.MonkeyPatch, text: str, is_wrong: bool) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    assert load("tools/messages.py").is_one_sided(text) == is_wrong

@@ -155,6 +155,18 @@ def test_symbols_beyond_the_stable_abi(
     assert stable_abi.main([str(tmp_path / "x.so")]) == int(bool(found))
 
 
+def test_a_python_without_torch(tmp_path: pathlib.Path) -> None:
+    """What the release runs in each Python but one, here with a path that has
+    the package alone."""
+    spec = importlib.util.find_spec("opgraft")
+    assert spec is not None and spec.origin is not None
+    (tmp_path / "opgraft").symlink_to(pathlib.Path(spec.origin).parent)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", release.WITHOUT_TORCH, "gate.so"],
+        env={"PYTHONPATH": str(tmp_path)}, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_extension_stays_within_the_stable_abi() -> None:
     spec = importlib.util.find_spec("opgraft")
     assert spec is not None and spec.origin is not None
@@ -180,3 +192,24 @@ def test_a_release(tmp_path: pathlib.Path) -> None:
     assert [name.split("-")[0] for name in names] == ["opgraft", "opgraft"]
     assert names[0].endswith(".whl") or names[1].endswith(".whl")
     assert "the wheel works: Python 3." in done.stdout
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11),
+                    reason="the list is compared with Python 3.11's")
+def test_the_list_of_names_beside_pythons_own() -> None:
+    """As the head of tools/stable_abi.txt says."""
+    theirs = set(pytest.importorskip(
+        "test.test_stable_abi_ctypes",
+        reason="this Python has no tests of its own").SYMBOL_NAMES)
+    ours = stable_abi.stable()
+    assert ours - theirs == {"PyModule_Create2", "PyModule_FromDefAndSpec2"}
+    assert theirs - ours == {
+        "PyBuffer_FillContiguousStrides", "PyBuffer_FillInfo",
+        "PyBuffer_FromContiguous", "PyBuffer_GetPointer",
+        "PyBuffer_IsContiguous", "PyBuffer_Release",
+        "PyBuffer_SizeFromFormat", "PyBuffer_ToContiguous",
+        "PyErr_GetHandledException", "PyErr_SetHandledException",
+        "PyExc_BaseExceptionGroup", "PyMemoryView_FromBuffer",
+        "PyObject_CheckBuffer", "PyObject_CopyData", "PyObject_GetBuffer",
+        "PyStructSequence_UnnamedField", "PyType_GetName",
+        "PyType_GetQualName", "Py_Version"}

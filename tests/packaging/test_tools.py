@@ -141,7 +141,7 @@ def test_measure_counts_functions() -> None:
     found = measure.functions_c("x.c", text)
     assert [(f.name, f.line, f.lines, f.nesting) for f in found] == [
         ("f", 5, 8, 1)]
-    python = "def g(a):\n    for x in a:\n        if x:\n            pass\n"
+    python = "def g(a):\n    \"\"\"What it\n    does.\"\"\"\n    for x in a:\n        if x:\n            pass\n"
     found = measure.functions_python("x.py", python)
     assert [(f.name, f.lines, f.nesting) for f in found] == [("g", 4, 2)]
 

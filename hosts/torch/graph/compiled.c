@@ -745,7 +745,9 @@ static PyObject *compiled_plan(PyObject *object, PyObject *sizes) {
   opgraft_error error;
   if (is_cleared(self)) return NULL;
   if (!PyDict_Check(sizes) || PyDict_Size(sizes) > SYMBOL_MAX)
-    return PyErr_Format(PyExc_TypeError, "plan: expected a dict of sizes");
+    return PyErr_Format(PyExc_TypeError,
+                        "plan: found %R, expected a dict of at most %d sizes",
+                        sizes, SYMBOL_MAX);
   while (PyDict_Next(sizes, &at, &key, &value)) {
     symbols[count] = PyUnicode_AsUTF8AndSize(key, NULL);
     values[count] = PyLong_AsLongLong(value);

@@ -93,6 +93,17 @@ def adopt(
     strict: what was inferred is a Doubt in any case: it wants your word.
     name: "operator" or "namespace::operator"; the default is the schema's name
         in a namespace of the callable's module or library.
+
+    RuntimeError where a rule is wrong or does not fit, with its place in the
+    text; ValueError for arguments that contradict each other; Doubt.
+
+        >>> cube = opgraft.adopt(lambda x: x * x * x, "cube(Tensor x) -> Tensor",
+        ...                      "x[*N] -> [*N]", "x: f32 -> x", name="demo::cube",
+        ...                      backward=lambda grad, x: grad * 3 * x * x)
+        >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+        >>> torch.compile(lambda x: cube(x) + 1, fullgraph=True)(x).sum().backward()
+        >>> x.grad
+        tensor([ 3., 12.])
     """
     if batch not in _BATCH:
         raise ValueError(f"batch is {batch!r}, expected {' or '.join(_BATCH)}")
@@ -318,7 +329,16 @@ def _function_name(m: adopted.AdoptedModule) -> str:
 def unadopt(function: Callable[..., Any]) -> None:
     """Takes an adopted operator out of torch; `function` itself, where it is
     held, still calls what it called. Of an operator of torch's, takes away
-    what adoption added."""
+    what adoption added.
+
+    ValueError for what opgraft.adopt did not return.
+
+        >>> half = opgraft.adopt(lambda x: x / 2, "half(Tensor x) -> Tensor",
+        ...                      "x[*N] -> [*N]", "x: f32 -> x", name="demo::half")
+        >>> opgraft.unadopt(half)
+        >>> hasattr(torch.ops.demo, "half")
+        False
+    """
     if torch_ops.is_operator(function):
         torch_ops.undo(function)
         return

@@ -25,6 +25,16 @@ def adopt_module(
     What modules imported from it (`from kernels import silu_mul`) is replaced
     too. What comes back is for good, or a context manager; its unadopt() puts
     everything back. All is replaced or nothing.
+
+    AttributeError where the module lacks a function, else what opgraft.adopt
+    raises.
+
+        >>> kernels = types.SimpleNamespace(cube=lambda x: x * x * x)
+        >>> cube = dict(schema="cube(Tensor x) -> Tensor", shape="x[*N] -> [*N]",
+        ...             dtype="x: f32 -> x")
+        >>> with opgraft.adopt_module(kernels, {"cube": cube}) as adopted:
+        ...     print(adopted, kernels.cube(torch.tensor(2.0)))
+        <adopted SimpleNamespace (1 operator)> tensor(8.)
     """
     name = getattr(module, "__name__", None) or type(module).__name__
     made = adopt_spec(operators) if not isinstance(operators, Mapping) else (

@@ -42,6 +42,15 @@ class Adoption:
     """What a file or a table adopted: operators by name, as attributes.
 
     As a context manager it takes them back at its end.
+
+        >>> adoption = opgraft.adopt_spec("zlib.yaml")
+        >>> adoption
+        <adopted zlib.yaml (1 operator)>
+        >>> adoption.crc32(torch.zeros(4, dtype=torch.uint8))
+        tensor(558161692)
+        >>> [bool(report) for report in adoption.check(calls=4)]
+        [True]
+        >>> adoption.unadopt()
     """
 
     def __init__(self, name: str) -> None:
@@ -95,6 +104,12 @@ def adopt_spec(path: str | os.PathLike[str]) -> Adoption:
     """Adopts what a YAML file lists, all of it or nothing.
 
     ValueError says file, line and what is wrong there.
+
+    OSError where the file cannot be read.
+
+        >>> with opgraft.adopt_spec("zlib.yaml") as zlib:
+        ...     print(list(zlib), zlib.crc32(torch.zeros(4, dtype=torch.uint8)))
+        ['crc32'] tensor(558161692)
     """
     where = os.fspath(path)
     try:
@@ -141,8 +156,9 @@ def _adopt_part(read: _Reader, node: Any, out: Adoption) -> None:
     top = read.map(node, "the specification", _TOP)
     sources = [s for s in _SOURCES if s in top]
     if len(sources) != 1 or "operators" not in top:
-        raise read.error(node[1], "expected one of "
-                                  f"{', '.join(_SOURCES)}, and operators")
+        raise read.error(node[1], f"found {', '.join(top) or 'nothing'}, "
+                                  f"expected one of {', '.join(_SOURCES)}, "
+                                  "and operators")
     kind = sources[0]
     source = read.text(top[kind], kind)
     space = read.text(top["namespace"], "namespace") if (

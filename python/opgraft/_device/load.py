@@ -23,6 +23,13 @@ def load_device(path: str | os.PathLike[str], options: str = "") -> Device:
     The driver's name is the device's: torch.device("npu:0"), tensor.npu(),
     torch.npu. A process has one; the same file and options give it again.
     `options` are the driver's own.
+
+    OSError where the path is no driver; RuntimeError where a function of the
+    driver's table is missing or wrong, or the process has another device.
+
+        >>> device = opgraft.load_device("npu_sim.so", "seed=1")
+        >>> torch.ones(2, device="npu").sum()
+        tensor(2., device='npu:0')
     """
     host.prepare()
     where = os.path.realpath(os.fspath(path))

@@ -18,6 +18,14 @@ class Device:
 
     Attributes: `name` (of torch.device), `count`, `model`, `memory_bytes`,
     `lacks` (function that the driver lacks -> what is lost without it).
+
+        >>> device = opgraft.load_device("npu_sim.so", "seed=1")
+        >>> device.name, device.count
+        ('npu', 1)
+        >>> torch.arange(4.0).npu() + 1
+        tensor([1., 2., 3., 4.], device='npu:0')
+        >>> device.stats()["fallbacks"], device.reports()
+        ({...}, [])
     """
 
     def __init__(self, path: str, options: str) -> None:

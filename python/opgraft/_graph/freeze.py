@@ -203,6 +203,12 @@ def freeze(
     constants, gradients) are checked in C; what does not fit raises
     GuardError. Parameters and buffers are the model's own: a change in place
     is seen, `p.data = ...` is not. No gradient flows.
+
+    What cannot be one graph raises what torch.export raises, or RuntimeError.
+
+        >>> call = opgraft.freeze(lambda x: torch.relu(x) + 1, (torch.randn(4),))
+        >>> call(torch.tensor([-1.0, 2.0, 3.0, 4.0]))
+        tensor([1., 3., 4., 5.])
     """
     host.prepare()
     chosen = backend._read_options(None, options)
@@ -259,6 +265,13 @@ def export(
     The arguments are those of torch.export.export. An operator that has no
     row stays in the file by its name: `opgraft run` names those that it
     cannot run. A model that writes to its own buffers cannot be exported.
+
+    What cannot be one graph raises what torch.export raises; OSError where the
+    file cannot be written.
+
+        >>> opgraft.export(lambda x: torch.relu(x) + 1, (torch.randn(4),), "m.og")
+        >>> "relu" in open("m.og", errors="replace").read()
+        True
     """
     host.prepare()
     program = _Program(model, args, kwargs, dynamic_shapes)

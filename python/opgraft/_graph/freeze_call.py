@@ -15,7 +15,13 @@ from .._base.rules import NAMES
 
 
 class GuardError(RuntimeError):
-    """An argument of a frozen call that its graph was not made for."""
+    """An argument of a frozen call that its graph was not made for.
+
+        >>> call = opgraft.freeze(lambda x: torch.relu(x) + 1, (torch.randn(4),))
+        >>> call(torch.ones(5))
+        Traceback (most recent call last):
+        opgraft...GuardError: argument x is f32[5], and the graph was frozen for f32[4]
+    """
 
 
 # --- Arguments ----------------------------------------------------------------

@@ -277,7 +277,15 @@ class Stats:
 
 
 def stats(f: Any) -> Stats:
-    """What became of what torch.compile(..., backend="opgraft") returned."""
+    """What became of what torch.compile(..., backend="opgraft") returned.
+
+    TypeError for what torch.compile did not return.
+
+        >>> f = torch.compile(lambda x: torch.relu(x) + 1, backend="opgraft")
+        >>> y = f(torch.ones(3))
+        >>> opgraft.stats(f)
+        graph_...: 2 nodes, 2 native, 0 fallbacks, 1 replays, arena ...
+    """
     owner = _owner_of(f)
     if owner is None:
         raise TypeError(

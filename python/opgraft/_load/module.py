@@ -45,6 +45,16 @@ def load(path: str | os.PathLike[str]) -> "Module":
     loaded from this path replaces what it registered: new calls, and models
     compiled from now on, reach the new kernels. A file that is older than the C
     file beside it is loaded with a RuntimeWarning.
+
+    OSError where the path is not a module, RuntimeError where a declaration is
+    wrong; each says what to build or mend.
+
+        >>> softcap = opgraft.load("softcap.so")
+        >>> softcap.softcap(torch.tensor([-100.0, 0.0, 100.0]), 30.0)
+        tensor([-29.9237,   0.0000,  29.9237])
+        >>> opgraft.load("none.so")
+        Traceback (most recent call last):
+        OSError: ...none.so: could not open: No such file or directory; build it: ...
     """
     host.prepare()
     where = os.path.realpath(os.fspath(path))
@@ -179,6 +189,21 @@ class Module:
 
     Attributes beside them: `name`, `path`, `hash` (of the file's content),
     `namespace` (in torch.ops: the name, unless another module has it).
+
+    A call that the declaration does not accept raises RuntimeError, with the
+    argument, what was found and what is expected.
+
+        >>> m = opgraft.load("softcap.so")
+        >>> m
+        <opgraft module softcap (2 functions)>
+        >>> m.name, m.namespace, m.path.endswith("softcap.so"), len(m.hash)
+        ('softcap', 'softcap', True, 64)
+        >>> m.has_any(["softcap::softcap"]), m.has_any(["aten::add"])
+        (True, False)
+        >>> m.softcap(torch.ones(2, dtype=torch.float64))
+        Traceback (most recent call last):
+        RuntimeError: softcap: x is f64 here, expected f32; convert it first
+        >>> m.unload()
     """
 
     def __init__(

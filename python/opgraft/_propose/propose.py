@@ -30,7 +30,13 @@ from .sizes import Sizes, sized
 class Proposal:
     """What an operator may be declared as. `doubts` say what is not known;
     without any, every part was seen in trials. `str` is the call that adopts
-    it, to be pasted."""
+    it, to be pasted.
+
+        >>> proposal = opgraft.propose(lambda x: x * 2, [(torch.randn(3, 4),)],
+        ...                            name="twice")
+        >>> proposal.is_certain, proposal.shape, proposal.doubts
+        (True, 'x[*B] -> [*B]', [])
+    """
 
     name: str
     fn: str  # what the callable is called, for the text
@@ -57,7 +63,15 @@ class Proposal:
 
 
 class Doubt(ValueError):
-    """A declaration that the caller has to confirm; `proposal` holds it."""
+    """A declaration that the caller has to confirm; `proposal` holds it.
+
+        >>> try:
+        ...     opgraft.adopt(lambda x: x * 2, samples=[(torch.randn(3),)],
+        ...                   name="demo::doubled", strict=True)
+        ... except opgraft.Doubt as doubt:
+        ...     print(doubt.proposal.shape)
+        x[*B] -> [*B]
+    """
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -75,7 +89,19 @@ def propose(
 ) -> Proposal:
     """What `fn` may be declared as, from sample calls: each a tuple of
     arguments, a dict by name, or (tuple, dict). Values of tensors are made
-    anew, like those of the samples; equal seeds make equal ones."""
+    anew, like those of the samples; equal seeds make equal ones.
+
+    ValueError without samples. What `fn` raises in every trial arrives here.
+
+        >>> def clamped(x):
+        ...     return x.clamp(min=0)
+        >>> print(opgraft.propose(clamped, [(torch.randn(3, 4),)]))
+        opgraft.adopt(clamped,
+                      schema="clamped(Tensor x) -> Tensor",
+                      shape="x[*B] -> [*B]",
+                      dtype="x: f16|bf16|f32|f64 -> x")
+        # known: ...
+    """
     made = _Inference(fn, samples, name, seed)
     made.infer()
     return made.out

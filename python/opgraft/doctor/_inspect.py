@@ -15,7 +15,15 @@ from . import _run
 
 
 class Report:
-    """A report: `data` as docs/doctor.schema.json says, and its forms."""
+    """A report: `data` as docs/doctor.schema.json says, and its forms.
+
+        >>> report = opgraft.doctor.inspect(torch.nn.ReLU(), torch.ones(2),
+        ...                                 backend="eager", runs=0)
+        >>> report.roots
+        []
+        >>> report.render().splitlines()[-1]
+        'nothing splits, skips, recompiles or falls back'
+    """
 
     def __init__(self, events: bytes) -> None:
         self.events = events
@@ -44,7 +52,18 @@ class Report:
 
 def inspect(fn: Any, *args: Any, runs: int = 20, backend: Any = "inductor",
             **kwargs: Any) -> Report:
-    """Compiles and calls `fn`, or calls it where it is compiled already."""
+    """Compiles and calls `fn`, or calls it where it is compiled already.
+
+    What `fn` raises arrives here. Only one thread may inspect at a time: what is
+    seen is the process's.
+
+        >>> def split(x):
+        ...     return x + int(x.sum())  # .item() ends the graph
+        >>> report = opgraft.doctor.inspect(split, torch.ones(2), backend="eager",
+        ...                                 runs=0)
+        >>> len(report.roots)
+        1
+    """
     is_compiled = hasattr(fn, "_torchdynamo_orig_callable")
     compiled = fn if is_compiled else torch.compile(fn, backend=backend)
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,16 @@ _modules: dict[str, Module] = {}  # by the hash of the file
 
 
 class Module:
-    """A loaded file; its operators are attributes."""
+    """A loaded file; its operators are attributes.
+
+    AttributeError for an operator that it lacks.
+
+        >>> m = opgraft.jax.load("softcap.so")
+        >>> m.name
+        'softcap'
+        >>> jax.grad(lambda x: m.softcap(x).sum())(jnp.array([0, 1000], jnp.float32))
+        Array([1., 0.], dtype=float32)
+    """
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -66,7 +75,14 @@ class Module:
 
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with `--hosts jax`. A
-    file with the content of a loaded one gives that module again."""
+    file with the content of a loaded one gives that module again.
+
+    ImportError where the file cannot be loaded, or was built without the host.
+
+        >>> m = opgraft.jax.load("softcap.so")
+        >>> jax.jit(m.softcap)(jnp.array([-100, 0, 100], jnp.float32))
+        Array([-29.92..., 0. , 29.92...], dtype=float32)
+    """
     if jax.__version_info__ < OLDEST:
         raise ImportError(
             f"opgraft.jax needs JAX {'.'.join(map(str, OLDEST))} or newer, found {jax.__version__}")

@@ -25,7 +25,27 @@ VERSION = 1  # of the domain
 
 
 class Module:
-    """A file with the ONNX Runtime adapter (hosts/onnxruntime)."""
+    """A file with the ONNX Runtime adapter (hosts/onnxruntime).
+
+    ValueError for an operator or attribute that the file does not offer.
+
+        >>> m = opgraft.onnx.load("softcap.so")
+        >>> node = m.node("softcap", ["x"], ["y"], cap=30.0)
+        >>> x, y = (onnx.helper.make_tensor_value_info(
+        ...     name, onnx.TensorProto.FLOAT, [3]) for name in "xy")
+        >>> model = onnx.helper.make_model(
+        ...     onnx.helper.make_graph([node], "g", [x], [y]), ir_version=9,
+        ...     opset_imports=[m.opset(), onnx.helper.make_opsetid("", 18)])
+        >>> m.lint(model)
+        []
+        >>> m.session(model).run(None, {"x": np.array([-100, 0, 100], np.float32)})
+        [array([-29.92..., 0. , 29.92...], dtype=float32)]
+        >>> options = m.register(onnxruntime.SessionOptions())
+        >>> opgraft.load("softcap.so")  # for the operators of PyTorch
+        <opgraft module softcap (2 functions)>
+        >>> len(m.translations())
+        2
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -170,6 +190,11 @@ def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with
     `--hosts onnxruntime`. ONNX Runtime opens the path itself, and the system
     gives a process the first object of a path for good: ImportError where the
-    file has changed since."""
+    file has changed since.
+
+        >>> m = opgraft.onnx.load("softcap.so")
+        >>> m
+        <opgraft.onnx module softcap of ...softcap.so>
+    """
     place = unchanged(path)
     return Module(place)
