@@ -147,9 +147,14 @@ def test_reasons_are_given() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (7, 1000), (5,)])
 def test_special_numbers(shape: tuple[int, ...]) -> None:
-    """NaN, infinities, both zeros and denormals go the way they go in eager."""
-    def f(x: T, y: T) -> Any:
-        z = F.gelu(x * y) + torch.where(x > y, x, -y)
+    """NaN, infinities, both zeros and denormals go the way they go in eager;
+    but gelu of +inf is inf, for which eager's kernels of some processors give
+    NaN, in tensors of more than one element."""
+    def gelu(x: T) -> T:
+        return x * (0.5 * (1 + torch.erf(x * 0.5 ** 0.5)))
+
+    def f(x: T, y: T, gelu: Callable[[T], T] = F.gelu) -> Any:
+        z = gelu(x * y) + torch.where(x > y, x, -y)
         return (z, z.sum(-1), F.silu(x) - torch.tanh(y), x.clamp(-1, 1),
                 F.layer_norm(y, y.shape[-1:]))
 
@@ -158,8 +163,8 @@ def test_special_numbers(shape: tuple[int, ...]) -> None:
     x = special[torch.randint(0, 10, shape)]
     y = torch.randn(shape)
     for a, b in ((x, y), (y, x)):
-        for found, wanted in zip(values(compiled(f)(a, b)), values(f(a, b)),
-                                 strict=True):
+        for found, wanted in zip(values(compiled(f)(a, b)),
+                                 values(f(a, b, gelu)), strict=True):
             torch.testing.assert_close(found, wanted, equal_nan=True)
 
 
