@@ -13,7 +13,8 @@
 
 static const cli_option options[] = {
     {"device", NULL, "start a device driver instead", 0},
-    {"dir", "FOLDER", "where to make NAME's folder; the current one", 0},
+    {"dir", "FOLDER",
+     "where to make NAME's folder (made if it is missing); the current one", 0},
     {0},
 };
 
@@ -132,6 +133,19 @@ static int device_new(const char *folder, const char *name) {
   return CLI_OK;
 }
 
+// The folders that a path names, those that are missing. What fails shows when
+// the last one is used.
+static void folders_make(const char *path) {
+  char *part = cli_format("%s", path);
+  for (char *at = strchr(part + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+    *at = 0;
+    mkdir(part, 0777);
+    *at = '/';
+  }
+  mkdir(part, 0777);
+  free(part);
+}
+
 static int new_run(const cli_args *args) {
   const char *name = cli_only_operand(args, "a name");
   const bool is_device = cli_has(args, "device");
@@ -142,6 +156,7 @@ static int new_run(const cli_args *args) {
   char *folder = parent != NULL ? cli_format("%s/%s", parent, name)
                                 : cli_format("%s", name);
   int result = CLI_FAILED;
+  if (parent != NULL && parent[0] != 0) folders_make(parent);
   // Only mkdir can refuse: another process may write between look and write.
   if (mkdir(folder, 0777) == 0)
     result = is_device ? device_new(folder, name) : operator_new(folder, name);

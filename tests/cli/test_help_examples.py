@@ -113,7 +113,6 @@ def fill(folder: pathlib.Path, line: str) -> None:
         (folder / name).write_text(text)
     if "-o norms.c" not in line:
         (folder / "norms.c").write_text(NORMS)
-    (folder / "operators").mkdir(exist_ok=True)
     (folder / "m.og").write_text(MASKED if "mask" in line else GRAPH)
     npy(folder / "x.npy", 3)
     npy(folder / "m.npy", 7)
