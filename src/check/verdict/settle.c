@@ -80,6 +80,8 @@ static bool is_consequence(const og_finding *f, const og_finding *cause) {
               f->kind == OPGRAFT_UNINITIALISED ||
               f->kind == OPGRAFT_WORKSPACE_UNINITIALISED) &&
              f->count < cause->count;
+    case OPGRAFT_KEPT_POINTER:  // whatever lies there by then
+      return f->kind == OPGRAFT_NOT_REPEATABLE;
     case OPGRAFT_DATA_RACE:
       return f->kind == OPGRAFT_THREAD_DEPENDENT ||
              f->kind == OPGRAFT_CHUNK_ORDER_DEPENDENT;
