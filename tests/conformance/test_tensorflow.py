@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ tf = pytest.importorskip(
 
 import numpy as np  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "docs"))
 import build  # noqa: E402
+import docstrings  # noqa: E402
 import opgraft.tensorflow  # noqa: E402
 
 
@@ -40,6 +43,16 @@ def basics(modules: pathlib.Path) -> Any:
 def drawn(*shape: int, seed: int = 0) -> Any:
     return tf.constant(
         np.random.default_rng(seed).standard_normal(shape), tf.float32)
+
+
+@pytest.mark.parametrize("name", ["Module", "load"])
+def test_tensorflow_docstring(name: str, tmp_path: pathlib.Path,
+                              monkeypatch: pytest.MonkeyPatch) -> None:
+    docstrings.folder_fill(tmp_path, build.program(), "tensorflow")
+    monkeypatch.chdir(tmp_path)
+    texts = {n: text for n, text, _ in docstrings.examples("tensorflow")}
+    assert docstrings.run("tensorflow", name, texts[name], {
+        "tf": tf, "opgraft": opgraft}) == ""
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])

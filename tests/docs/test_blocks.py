@@ -58,6 +58,9 @@ ELSEWHERE = {
         "scale.c is the tests' own", "tests/conformance/build.py"),
     ("hosts", "import jax"): (
         "JAX has an environment of its own", "tests/conformance/test_jax.py"),
+    ("hosts", "import tensorflow"): (
+        "TensorFlow has an environment of its own",
+        "tests/conformance/test_tensorflow.py"),
     ("hosts", "import opgraft.onnx"): (
         "the model is the reader's", "tests/conformance/test_onnxruntime.py"),
     ("hosts", "opgraft.load("): (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public name of Python has an example in its docstring, which runs, says
-what it raises, and uses each of its methods. Those of opgraft.jax run where JAX
-is (tests/conformance/test_jax.py)."""
+what it raises, and uses each of its methods. Those of opgraft.jax and
+opgraft.tensorflow run where these hosts are (tests/conformance)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from docstrings import ROOT, api_docs
 from opgraft.doctor.pytest_plugin import opgraft_doctor  # noqa: F401
 
 ERRORS = re.compile(r"\b\w*(?:Error|Doubt)\b|raise")
-HERE = [m for m in api_docs.MODULES if m != "jax"]
+HERE = [m for m in api_docs.MODULES if m not in ("jax", "tensorflow")]
 NAMES = [(module, name) for module in HERE
          for name, _, _ in docstrings.examples(module)]
 # Named tuples and errors: calling them is their fields' business.

@@ -16,7 +16,20 @@ _modules: dict[str, Module] = {}  # by the hash of the file
 
 
 class Module:
-    """A loaded file; its operators are attributes."""
+    """A loaded file; its operators are attributes.
+
+    AttributeError for an operator that it lacks.
+
+        >>> m = opgraft.tensorflow.load("softcap.so")
+        >>> m.name
+        'softcap'
+        >>> x = tf.constant([0.0, 1000.0])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = tf.reduce_sum(m.softcap(x))
+        >>> tape.gradient(y, x).numpy().tolist()
+        [1.0, 0.0]
+    """
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -62,7 +75,14 @@ class Module:
 def load(path: str | os.PathLike[str]) -> Module:
     """The operators of a shared object that was built with `--hosts
     tensorflow`. A file with the content of a loaded one gives that module
-    again."""
+    again.
+
+    ImportError where the file cannot be loaded, or was built without the host.
+
+        >>> m = opgraft.tensorflow.load("softcap.so")
+        >>> tf.function(m.softcap)(tf.constant([0.0, 100.0])).numpy().round(2)
+        array([ 0.  , 29.92], dtype=float32)
+    """
     place = unchanged(path)
     digest = content(place)[1]
     with _lock:
