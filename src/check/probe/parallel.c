@@ -381,18 +381,20 @@ static void see_first_calls(og_trial *trial, const og_sample *other,
 static void see_both(og_trial *trial, const og_sample *other,
                      const og_inputs *inputs, const og_outputs *wanted,
                      bool is_suspect) {
-  const int32_t suspect_rounds =
-      trial->options->call != NULL ? CALL_ROUNDS_AGAIN : CALL_ROUNDS;
+  const bool is_again = trial->options->call != NULL;
+  const int32_t suspect_rounds = is_again ? CALL_ROUNDS_AGAIN : CALL_ROUNDS;
   const og_verdict verdict =
       call_both(trial, other, inputs, wanted, is_suspect ? suspect_rounds : 60);
-  if (verdict.differs && og_trial_is_steady(trial))
+  const bool is_race = verdict.differs && og_trial_is_steady(trial);
+  if (is_race)
     og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
                     "with two calls at once, %s %s", verdict.name,
                     verdict.text);
-  else if (is_suspect)
+  // Shown again, a call whose note this was may have had the time to clash.
+  if (is_suspect && (!is_race || is_again))
     og_tell_finding(trial->op, OPGRAFT_STATIC_DATA, true, "",
                     "every call writes static data of the module");
-  else
+  else if (!is_race)
     see_first_calls(trial, other, inputs, wanted);
 }
 
