@@ -33,8 +33,6 @@ PAGE = ROOT / "docs" / "findings.md"
 # Numbers and calls of these are the machine's or chance, and not compared.
 BY_CHANCE = {"thread_dependent", "thread_race", "uninitialised", "kept_pointer",
              "not_repeatable", "memory_leak"}
-# What may be found instead, by chance: where calls do meet, the race itself.
-INSTEAD = {"static_data": {"thread_race", "data_race"}}
 # Told of all calls together: no single call shows them.
 OF_ALL_CALLS = {"never_ran", "not_sampled", "static_shapes", "refused_calls",
                 "unused_argument", "unused_end", "wrong_order",
@@ -145,8 +143,6 @@ def again_trouble(program: str, folder: pathlib.Path, kind: str,
             continue
         now = run_check(program, folder, shlex.split(line[1]))
         wanted = finding_of(kind_of(entry), entry)
-        if INSTEAD.get(kind_of(entry), set()) & set(map(kind_of, entries(now))):
-            continue
         if wanted not in [finding_of(kind_of(e), e) for e in entries(now)]:
             return f"its again: line shows another finding:\n{entry}{now}"
     return ""
