@@ -232,5 +232,6 @@ bool og_sample_lengthen(const og_sample *s, const og_outputs *base,
           out->dim[d] == LONG_SIZE)
         return true;
     }
+  *out = *s;
   return false;
 }

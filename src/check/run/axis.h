@@ -33,7 +33,8 @@ int32_t og_output_axis(const og_sample *sample, const og_outputs *out,
                        int32_t i, int32_t d);
 
 // The call with one plain dim of 3000, one that no output names (a kernel sums
-// over it) where there is any; false where no dim can be.
+// over it) where there is any; false, with the call as it is, where no dim can
+// be.
 bool og_sample_lengthen(const og_sample *sample, const og_outputs *base,
                         og_sample *out);
 
