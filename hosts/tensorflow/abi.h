@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the adapter uses of TensorFlow's C operator API (tensorflow/c/ops.h,
-// kernels.h, tf_tensor.h, tf_status.h), which takes and gives opaque pointers.
+// What the adapter uses of the C operator API in TensorFlow's include folder
+// tensorflow/c, which takes and gives opaque pointers.
 
 #ifndef OG_HOSTS_TENSORFLOW_ABI_H
 #define OG_HOSTS_TENSORFLOW_ABI_H

@@ -17,8 +17,9 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "docs"))
-import build  # noqa: E402
 import docstrings  # noqa: E402
+
+import build  # noqa: E402
 import opgraft.jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)

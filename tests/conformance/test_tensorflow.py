@@ -20,8 +20,9 @@ tf = pytest.importorskip(
 import numpy as np  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "docs"))
-import build  # noqa: E402
 import docstrings  # noqa: E402
+
+import build  # noqa: E402
 import opgraft.tensorflow  # noqa: E402
 
 

@@ -45,7 +45,7 @@ class Operator:
                        if p["attr"] is not None]
         self._results = functools.lru_cache(_KEPT)(self._results_find)
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @tf.autograph.experimental.do_not_convert  # type: ignore
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(bind(self.description, args, kwargs))
 
@@ -180,9 +180,9 @@ class Operator:
             late = self.description.is_data_dependent and sizes
             return kinds[0][0], (None, *sizes[1:]) if late else sizes
 
-        each = iter([known(kinds) for kinds in zip(*flat)])
-        return [[next(each) for _ in r] if isinstance(r, list) else next(each)
-                for r in trials[0]]
+        in_turn = iter([known(kinds) for kinds in zip(*flat)])
+        return [[next(in_turn) for _ in r] if isinstance(r, list)
+                else next(in_turn) for r in trials[0]]
 
     # --- Gradients ---
 
