@@ -45,7 +45,7 @@ class Operator:
                        if p["attr"] is not None]
         self._results = functools.lru_cache(_KEPT)(self._results_find)
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(bind(self.description, args, kwargs))
 
@@ -180,7 +180,7 @@ class Operator:
             late = self.description.is_data_dependent and sizes
             return kinds[0][0], (None, *sizes[1:]) if late else sizes
 
-        in_turn = iter([known(kinds) for kinds in zip(*flat)])
+        in_turn: Iterator[Any] = iter([known(kinds) for kinds in zip(*flat)])
         return [[next(in_turn) for _ in r] if isinstance(r, list)
                 else next(in_turn) for r in trials[0]]
 
