@@ -380,17 +380,19 @@ class Stages:
     def count_report(self, name: str, root: xml.etree.ElementTree.Element
                      ) -> None:
         passed = failed = 0
+        bad: list[str] = []
         for case in root.iter("testcase"):
+            title = f"{case.get('classname')}.{case.get('name')}"
             skip = case.find("skipped")
             if skip is not None:
-                self.tally.skipped.append(
-                    f"{case.get('classname')}.{case.get('name')}: "
-                    f"{skip.get('message')}")
+                self.tally.skipped.append(f"{title}: {skip.get('message')}")
             elif case.find("failure") is None and case.find("error") is None:
                 passed += 1
             else:
                 failed += 1
+                bad.append(title)
         self.tally.add(name, passed, failed)
+        self.tally.problems += [f"  {title}" for title in bad]
 
     def python(self) -> None:
         self.pytest("python", [])

@@ -35,7 +35,8 @@ def test_new_overwrites_nothing(program):
     assert (program.folder / "gate" / "gate.c").read_text() == "mine"
     (program.folder / "other").mkdir()
     program.ok("new", "gate", "--dir", "other")
-    assert "could not make the folder" in program.fails(2, "new", "gate", "--dir", "nowhere")
+    below = pathlib.Path("gate", "gate.c", "below")
+    assert "could not make the folder" in program.fails(2, "new", "gate", "--dir", below)
 
 
 @pytest.mark.parametrize(
