@@ -11,11 +11,12 @@
 
 #include "output.h"
 
-void *cli_alloc(size_t count, size_t size_bytes);  // zeroed; never NULL
+// Zeroed. These end the program where memory is short.
+void *cli_alloc(size_t count, size_t size_bytes);
 void *cli_realloc(void *memory, size_t count, size_t size_bytes);
 char *cli_format(const char *format, ...) CLI_PRINTF(1, 2);
 char *cli_strndup(const char *text, size_t length);
-// A stream into memory, which is there and is the caller's once it is closed.
+// A stream into memory, which the caller frees once the stream is closed.
 FILE *cli_memory_open(char **out_bytes, size_t *out_size);
 
 // Whether a word is one of a list in which each has a blank on either side.

@@ -528,6 +528,7 @@ class Stages:
             "callers": [sys.executable, "tools/callers.py"],
             "probes": [sys.executable, "tools/probe_docs.py", "--check"],
             "messages": [sys.executable, "tools/messages.py", "--check"],
+            "contracts": [sys.executable, "tools/contracts.py", "--check"],
             "measure": [sys.executable, "tools/measure.py"],
             "spelling": [str(tools / "codespell"), "--ignore-words",
                          "tools/spelling.txt", *text_files],

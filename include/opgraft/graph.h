@@ -189,7 +189,7 @@ typedef struct opgraft_options {
 } opgraft_options;
 
 enum {
-  OPGRAFT_OPTION_FALLBACK_ERROR = 1u,  // a node that the host must run
+  OPGRAFT_OPTION_FALLBACK_ERROR = 1u,  // a node that is left to the host
   OPGRAFT_OPTION_CLONE_ERROR = 2u,     // a mutation that needs a copy
   // Fused loops and tuned kernels (docs/graph.md): passes and executables read
   // it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver's table: read by its size, and held to what it must have.
+// A driver's table, read by its size; what it must have is checked.
 
 #ifndef OG_DEVICE_TABLE_H
 #define OG_DEVICE_TABLE_H

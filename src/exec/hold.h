@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a call holds no longer than it must.
+// Memory of a call, freed as soon as its last reader has run.
 
 #ifndef OG_EXEC_HOLD_H
 #define OG_EXEC_HOLD_H

@@ -25,7 +25,7 @@ enum {
 typedef struct og_racer {
   og_status (*run)(void *state);
   void *state;
-  int64_t best_ns;  // the least; 0: it never ran through
+  int64_t best_ns;  // the least; 0: no run has ended
   int64_t next_ns;  // the least but one
   bool is_out;      // dropped out, or failed
 } og_racer;

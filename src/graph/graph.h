@@ -102,7 +102,7 @@ typedef struct og_origin {
   int32_t arg_count;
   int32_t host_node;
   const opgraft_op *module_op;  // called directly where there is one
-  const char *reason;           // why the host must run it; NULL if it need not
+  const char *reason;           // why it is the host's; NULL if it is not
 } og_origin;
 
 typedef struct og_node {

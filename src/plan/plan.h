@@ -16,7 +16,7 @@
 #include "plan/lanes.h"
 
 typedef enum og_place_kind {
-  OG_PLACE_NONE,      // never in memory
+  OG_PLACE_NONE,      // has no memory
   OG_PLACE_ARENA,     // index: of the plan's arena
   OG_PLACE_INPUT,     // index: of the input
   OG_PLACE_STORAGE,   // index: of the memory that the host gives for outputs

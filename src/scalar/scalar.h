@@ -85,7 +85,7 @@ typedef struct og_scalar_names {
 } og_scalar_names;
 
 // Reads one expression at the reader's current token, up to a token that
-// cannot belong to it; `classes` (OG_CLASSES_*) says what it must be able to
+// cannot belong to it; `classes` (OG_CLASSES_*) says what it has to
 // compute in. Failure: OG_INVALID, at the span.
 og_status og_scalar_parse(og_reader *reader, const og_scalar_names *names,
                           uint32_t classes, og_scalar_code *out);

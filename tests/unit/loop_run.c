@@ -4,6 +4,7 @@
 // an unmapped page or begins behind one. In place where that is allowed.
 
 #define _GNU_SOURCE
+#include "loop/code.h"
 #include "unit/loop_make.h"
 
 #include <math.h>
@@ -333,6 +334,34 @@ done:
   og_loop_code_destroy(code);
 }
 
+// Whether any mapping of the process may be written and executed at once.
+static bool is_any_page_both(void) {
+  char line[512];
+  bool is_both = false;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  if (maps == NULL) return false;
+  while (fgets(line, sizeof line, maps) != NULL) {
+    const char *flags = strchr(line, ' ');
+    is_both |= flags != NULL && strncmp(flags, " rwx", 4) == 0;
+  }
+  fclose(maps);
+  return is_both;
+}
+
+TEST(no_page_is_writable_and_executable) {
+  static const char bytes[64];
+  og_loop_code *code = og_loop_code_create();
+  REQUIRE(code != NULL);
+  const char *at = og_loop_code_add(code, bytes, sizeof bytes);
+  REQUIRE(at != NULL);
+  CHECK(!is_any_page_both());
+  CHECK(og_loop_code_seal(code));
+  CHECK(!is_any_page_both());
+  CHECK(memcmp(at, bytes, sizeof bytes) == 0);
+done:
+  og_loop_code_destroy(code);
+}
+
 TEST(code_that_is_not_sealed_is_interpreted) {
   og_loop *loop = NULL, *late = NULL;
   og_loop_info info;
@@ -377,5 +406,6 @@ TEST(create_frees_what_it_made) {
 TEST_MAIN("loop_run", CASE_NO_FAULTS(programs_of_models_by_the_interpreter),
           CASE_NO_FAULTS(programs_of_models_by_the_encoder),
           CASE_NO_FAULTS(strided_inputs_are_interpreted),
+          CASE_NO_FAULTS(no_page_is_writable_and_executable),
           CASE_NO_FAULTS(code_that_is_not_sealed_is_interpreted),
           CASE(create_frees_what_it_made))
