@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions over planes of floats: [height, width], rows in one run.
-// Included by kernel.h.
+// Convolutions and pooling over planes of floats: [height, width], rows in one
+// run. Included by kernel.h.
 
 #ifndef OG_KERNEL_CONV_H
 #define OG_KERNEL_CONV_H
@@ -22,6 +22,8 @@ static inline int64_t og_conv_pixels(const og_conv *of) {
   return of->out[0] * of->out[1];
 }
 
+enum { OG_CONV_INDEX_MAX = 1 << 24 };  // floats are whole numbers up to here
+
 typedef struct og_conv_kernels {
   // A group as the second factor of a contraction, whose columns are the pixels
   // of the result and whose step c * taps + t is tap t of channel c: panels
@@ -37,6 +39,12 @@ typedef struct og_conv_kernels {
   // One pixel of all channels: y[rows] = w[rows, k] x[k].
   void (*dots)(const float *x, const float *w, int64_t rows, int64_t k,
                float *y);
+  // y[pixels] = the largest element of x that each pixel's taps read, edges
+  // left out; NaN where one is NaN. `index` (NULL: it is not computed) = its
+  // place in x, of equal ones the first, of NaNs the last; x has at most
+  // OG_CONV_INDEX_MAX elements then. The scratch has og_conv_scratch floats.
+  void (*largest)(const og_conv *of, const float *x, float *y, int64_t *index,
+                  float *scratch);
 } og_conv_kernels;
 const og_conv_kernels *og_conv_kernels_used(void);
 

@@ -70,6 +70,10 @@ OG_V_INLINE vf v_exp2_join(vf s, vf n) {
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+// By lane: x is NaN ? a : b.
+OG_V_INLINE vf v_select_nan(vf x, vf a, vf b) {
+  return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
 OG_V_INLINE float v_sum(vf a) {
   __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   s = _mm_add_ps(s, _mm_movehl_ps(s, s));

@@ -62,6 +62,10 @@ OG_V_INLINE vf v_exp2_join(vf s, vf x) { return _mm512_scalef_ps(s, x); }
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
 }
+// By lane: x is NaN ? a : b.
+OG_V_INLINE vf v_select_nan(vf x, vf a, vf b) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), b, a);
+}
 OG_V_INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
 OG_V_INLINE float v_hmax(vf a) { return _mm512_reduce_max_ps(a); }
 // Lanes below lo or from hi on become `fill`.

@@ -80,6 +80,8 @@ OG_V_INLINE vf v_exp2_join(vf s, vf n) {
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return v_blend(a < b, x, y);
 }
+// By lane: x is NaN ? a : b.
+OG_V_INLINE vf v_select_nan(vf x, vf a, vf b) { return v_blend(x != x, a, b); }
 OG_V_INLINE float v_sum(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 OG_V_INLINE float v_hmax(vf a) {
   const float lo = a[0] > a[1] ? a[0] : a[1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The convolution kernels of every instruction set that the machine has: packed
-// pixels equal to the elements that the taps read, and channels and single
-// pixels against sums in double. Sizes, strides, paddings and dilations are
-// drawn; operands lie between guard pages.
+// pixels equal to the elements that the taps read, channels and single pixels
+// against sums in double, and the largest of windows with its place. Sizes,
+// strides, paddings and dilations are drawn; operands lie between guard pages.
 
 #define _GNU_SOURCE
 #include <math.h>
@@ -107,6 +107,80 @@ static bool dots_hold(const og_conv_kernels *kernels, const float *x,
   return true;
 }
 
+// Of the elements that a pixel reads, as PyTorch says it: of equal ones the
+// first, of NaNs the last. -1: none is above -inf, and any may be named.
+static int64_t largest_of(const og_conv *c, const float *x, int64_t pixel) {
+  int64_t place = -1;
+  float top = -INFINITY;
+  for (int64_t t = 0; t < og_conv_taps(c); ++t) {
+    const int64_t row = pixel / c->out[1] * c->stride[0] - c->padding[0] +
+                        t / c->taps[1] * c->dilation[0];
+    const int64_t column = pixel % c->out[1] * c->stride[1] - c->padding[1] +
+                           t % c->taps[1] * c->dilation[1];
+    if (row < 0 || row >= c->in[0] || column < 0 || column >= c->in[1])
+      continue;
+    const float value = x[row * c->in[1] + column];
+    if (value > top || isnan(value)) {
+      top = value;
+      place = row * c->in[1] + column;
+    }
+  }
+  return place;
+}
+
+static bool largest_holds(const og_conv_kernels *kernels, const og_conv *c,
+                          const float *x, float *y, int64_t *index,
+                          float *scratch) {
+  kernels->largest(c, x, y, index, scratch);
+  for (int64_t i = 0; i < og_conv_pixels(c); ++i) {
+    const int64_t place = largest_of(c, x, i);
+    const float value = place < 0 ? -INFINITY : x[place];
+    if (memcmp(&y[i], &value, sizeof value) != 0) return false;
+    if (index != NULL && place >= 0 && index[i] != place) return false;
+  }
+  return true;
+}
+
+// Equal ones, NaN, infinities and zeros of both signs are common.
+static void fill_with_specials(float *x, int64_t count) {
+  static const float specials[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f};
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = draw(0, 6) == 0 ? specials[draw(0, 5)] : (float)draw(-4, 5);
+}
+
+TEST(largest_elements) {
+  enum { ROUNDS = 500, FLOATS = 1 << 15 };
+  guarded x = {0}, y = {0}, index = {0};
+  REQUIRE(guarded_init(&x, FLOATS * sizeof(float)));
+  REQUIRE(guarded_init(&y, FLOATS * sizeof(float)));
+  REQUIRE(guarded_init(&index, FLOATS * sizeof(int64_t)));
+  for (int round = 0; round < ROUNDS; ++round) {
+    const og_conv c = conv_draw();
+    const size_t pixels = (size_t)og_conv_pixels(&c);
+    const size_t elements = (size_t)(c.in[0] * c.in[1]);
+    float *in = (float *)(void *)(round % 2 ? guarded_end(&x, elements * 4)
+                                            : guarded_begin(&x));
+    float *out = (float *)(void *)guarded_end(&y, pixels * 4);
+    int64_t *places = (int64_t *)(void *)guarded_end(&index, pixels * 8);
+    float *scratch = malloc((size_t)og_conv_scratch(&c) * sizeof *scratch);
+    REQUIRE(scratch != NULL);
+    if (round % 4 < 2)
+      fill(in, (int64_t)elements);
+    else
+      fill_with_specials(in, (int64_t)elements);
+    for (int s = 0; s < SETS; ++s) {
+      if (sets[s].isa > og_isa_used()) continue;
+      CHECK(largest_holds(sets[s].kernels, &c, in, out, NULL, scratch));
+      CHECK(largest_holds(sets[s].kernels, &c, in, out, places, scratch));
+    }
+    free(scratch);
+  }
+done:
+  guarded_reset(&x);
+  guarded_reset(&y);
+  guarded_reset(&index);
+}
+
 TEST(convolutions) {
   enum { ROUNDS = 500, FLOATS = 1 << 16 };
   guarded x = {0}, y = {0};
@@ -174,4 +248,5 @@ TEST(too_large) {
 }
 
 TEST_MAIN("kernel_conv", CASE_NO_FAULTS(convolutions),
-          CASE_NO_FAULTS(single_pixels), CASE_NO_FAULTS(too_large))
+          CASE_NO_FAULTS(largest_elements), CASE_NO_FAULTS(single_pixels),
+          CASE_NO_FAULTS(too_large))

@@ -5,13 +5,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "exec/step/operands.h"
-#include "graph/op.h"
+#include "exec/step/pool.h"
 
 typedef struct pool {
   og_operands io;
-  int64_t planes, in_size[2], out_size[2];
-  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  og_pool of;
   bool adaptive, counts_padding;
   int64_t divisor;  // 0: the count of elements
   double *in, *out;
@@ -24,16 +22,17 @@ typedef struct window {
 } window;
 
 static window window_of(const pool *s, int d, int64_t at) {
-  const int64_t n = s->in_size[d];
+  const int64_t n = s->of.in[d];
   if (s->adaptive) {
-    const int64_t begin = at * n / s->out_size[d];
-    const int64_t end = ((at + 1) * n + s->out_size[d] - 1) / s->out_size[d];
+    const int64_t begin = at * n / s->of.out[d];
+    const int64_t end = ((at + 1) * n + s->of.out[d] - 1) / s->of.out[d];
     return (window){begin, end, 1, end - begin};
   }
-  const int64_t step = s->dilation[d];
-  int64_t begin = at * s->stride[d] - s->padding[d];
-  int64_t end = begin + (s->kernel[d] - 1) * step + 1;
-  const int64_t padded = end < n + s->padding[d] ? end : n + s->padding[d];
+  const int64_t step = s->of.dilation[d];
+  int64_t begin = at * s->of.stride[d] - s->of.padding[d];
+  int64_t end = begin + (s->of.kernel[d] - 1) * step + 1;
+  const int64_t padded =
+      end < n + s->of.padding[d] ? end : n + s->of.padding[d];
   const int64_t span = padded - begin;
   if (begin < 0) begin += (step - 1 - begin) / step * step;
   if (end > n) end = n;
@@ -49,14 +48,14 @@ typedef struct patch {
 } patch;
 
 static patch patch_of(const pool *s, int64_t i) {
-  const int64_t area_out = s->out_size[0] * s->out_size[1];
-  const window y = window_of(s, 0, i % area_out / s->out_size[1]);
-  const window x = window_of(s, 1, i % s->out_size[1]);
+  const int64_t area_out = s->of.out[0] * s->of.out[1];
+  const window y = window_of(s, 0, i % area_out / s->of.out[1]);
+  const window x = window_of(s, 1, i % s->of.out[1]);
   const int64_t inside = (y.end - y.begin) * (x.end - x.begin);
   return (patch){
       .y = y,
       .x = x,
-      .plane = s->in + i / area_out * s->in_size[0] * s->in_size[1],
+      .plane = s->in + i / area_out * s->of.in[0] * s->of.in[1],
       .area = (double)(s->divisor != 0     ? s->divisor
                        : s->counts_padding ? y.span * x.span
                                            : inside),
@@ -67,23 +66,23 @@ static patch patch_of(const pool *s, int64_t i) {
 
 static og_status run_max(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->in_size[0] * s->in_size[1];
-  const int64_t area_out = s->out_size[0] * s->out_size[1];
-  double *index = s->out + s->planes * area_out;
+  const int64_t area_in = s->of.in[0] * s->of.in[1];
+  const int64_t area_out = s->of.out[0] * s->of.out[1];
+  double *index = s->out + s->of.planes * area_out;
   (void)run;
   og_get_all(s->io.in[0], s->in);
-  for (int64_t i = 0; i < s->planes * area_out; ++i) {
-    const window y = window_of(s, 0, i % area_out / s->out_size[1]);
-    const window x = window_of(s, 1, i % s->out_size[1]);
+  for (int64_t i = 0; i < s->of.planes * area_out; ++i) {
+    const window y = window_of(s, 0, i % area_out / s->of.out[1]);
+    const window x = window_of(s, 1, i % s->of.out[1]);
     const double *plane = s->in + i / area_out * area_in;
-    int64_t best = y.begin * s->in_size[1] + x.begin;
+    int64_t best = y.begin * s->of.in[1] + x.begin;
     double top = -INFINITY;
     for (int64_t r = y.begin; r < y.end; r += y.step)
       for (int64_t c = x.begin; c < x.end; c += x.step) {
-        const double value = plane[r * s->in_size[1] + c];
+        const double value = plane[r * s->of.in[1] + c];
         if (value > top || value != value) {
           top = value;
-          best = r * s->in_size[1] + c;
+          best = r * s->of.in[1] + c;
         }
       }
     s->out[i] = top;
@@ -97,14 +96,14 @@ static og_status run_max(void *state, const og_run *run) {
 // Operands: gradient and indices.
 static og_status run_max_backward(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->in_size[0] * s->in_size[1];
-  const int64_t area_out = s->out_size[0] * s->out_size[1];
-  const int64_t total = s->planes * area_in;
+  const int64_t area_in = s->of.in[0] * s->of.in[1];
+  const int64_t area_out = s->of.out[0] * s->of.out[1];
+  const int64_t total = s->of.planes * area_in;
   double *index = s->in + total;
   og_get_all(s->io.in[0], s->out);
   og_get_all(s->io.in[1], index);
   memset(s->in, 0, (size_t)total * sizeof(double));
-  for (int64_t i = 0; i < s->planes * area_out; ++i) {
+  for (int64_t i = 0; i < s->of.planes * area_out; ++i) {
     const int64_t at = og_double_to_int(index[i]);
     if (at < 0 || at >= area_in)
       return og_run_fail(run, OG_INVALID,
@@ -120,7 +119,7 @@ static og_status run_max_backward(void *state, const og_run *run) {
 
 static og_status run_average(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t count = s->planes * s->out_size[0] * s->out_size[1];
+  const int64_t count = s->of.planes * s->of.out[0] * s->of.out[1];
   (void)run;
   og_get_all(s->io.in[0], s->in);
   for (int64_t i = 0; i < count; ++i) {
@@ -128,7 +127,7 @@ static og_status run_average(void *state, const og_run *run) {
     double sum = 0;
     for (int64_t r = p.y.begin; r < p.y.end; ++r)
       for (int64_t c = p.x.begin; c < p.x.end; ++c)
-        sum += p.plane[r * s->in_size[1] + c];
+        sum += p.plane[r * s->of.in[1] + c];
     s->out[i] = sum / p.area;
   }
   og_put_all(s->io.out[0], s->out);
@@ -137,17 +136,17 @@ static og_status run_average(void *state, const og_run *run) {
 
 static og_status run_average_backward(void *state, const og_run *run) {
   const pool *s = state;
-  const int64_t area_in = s->in_size[0] * s->in_size[1];
-  const int64_t count = s->planes * s->out_size[0] * s->out_size[1];
+  const int64_t area_in = s->of.in[0] * s->of.in[1];
+  const int64_t count = s->of.planes * s->of.out[0] * s->of.out[1];
   (void)run;
   og_get_all(s->io.in[0], s->out);
-  memset(s->in, 0, (size_t)(s->planes * area_in) * sizeof(double));
+  memset(s->in, 0, (size_t)(s->of.planes * area_in) * sizeof(double));
   for (int64_t i = 0; i < count; ++i) {
     const patch p = patch_of(s, i);
     const double share = s->out[i] / p.area;
     for (int64_t r = p.y.begin; r < p.y.end; ++r)
       for (int64_t c = p.x.begin; c < p.x.end; ++c)
-        p.plane[r * s->in_size[1] + c] += share;
+        p.plane[r * s->of.in[1] + c] += share;
   }
   og_put_all(s->io.out[0], s->in);
   return OG_OK;
@@ -155,79 +154,26 @@ static og_status run_average_backward(void *state, const og_run *run) {
 
 // --- Preparing ---------------------------------------------------------------
 
-static og_status pair_read(og_prep *prep, int32_t index, int64_t otherwise,
-                           int64_t least, int64_t *out) {
-  int32_t count;
-  OG_TRY(og_prep_ints(prep, index, out, 2, &count));
-  if (count == 0) out[0] = out[1] = otherwise;
-  if (count == 1) out[1] = out[0];
-  for (int d = 0; d < 2; ++d)
-    if (out[d] < least || out[d] > INT32_MAX)
-      return og_prep_wrong(prep, "a window's number is out of range");
-  return OG_OK;
-}
-
-// `large` is the pooled tensor, or its gradient; `small` the result, or its.
-static og_status shapes_read(og_prep *prep, pool *s, const og_tensor *large,
+static og_status memory_take(og_prep *prep, pool *s, const og_tensor *large,
                              const og_tensor *small) {
-  OG_TRY(og_need_float(prep, large));
-  OG_TRY(og_need_float(prep, small));
-  const int32_t rank = large->ndim;
-  bool fits = rank >= 2 && small->ndim == rank;
-  s->planes = 1;
-  for (int32_t d = 0; fits && d < rank - 2; ++d) {
-    fits = large->shape[d] == small->shape[d];
-    s->planes *= large->shape[d];
-  }
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
-  for (int d = 0; d < 2; ++d) {
-    s->in_size[d] = large->shape[rank - 2 + d];
-    s->out_size[d] = small->shape[rank - 2 + d];
-  }
-  if (og_numel(large) == 0 && og_numel(small) > 0)
-    return og_prep_wrong(prep, "there is nothing to pool");
   s->in = og_prep_doubles(prep, og_numel(large) + 3 * og_numel(small));
   if (s->in == NULL) return og_prep_memory(prep);
   s->out = s->in + og_numel(large) + og_numel(small);
   return OG_OK;
 }
 
-// Every window must begin inside the operand or its padding.
-static og_status windows_read(og_prep *prep, pool *s) {
-  int64_t area = 1;
-  OG_TRY(pair_read(prep, 0, 1, 1, s->kernel));
-  OG_TRY(pair_read(prep, 1, s->kernel[0], 1, s->stride));
-  if (og_node_attr(prep->node, 1)->count == 0) s->stride[1] = s->kernel[1];
-  OG_TRY(pair_read(prep, 2, 0, 0, s->padding));
-  for (int d = 0; d < 2; ++d) {
-    const int64_t last = (s->out_size[d] - 1) * s->stride[d] - s->padding[d];
-    if (s->out_size[d] > 0 &&
-        (last >= s->in_size[d] + s->padding[d] ||
-         s->padding[d] > s->kernel[d] * s->dilation[d] / 2))
-      return og_prep_wrong(prep, "its windows leave the operand");
-    area *= s->kernel[d] < s->in_size[d] ? s->kernel[d] : s->in_size[d];
-  }
-  og_prep_work(prep, s->planes * s->out_size[0] * s->out_size[1], area);
-  return OG_OK;
-}
-
 og_status og_prepare_max_pool2d(og_prep *prep) {
   pool *s = og_state_begin(prep, sizeof *s, run_max);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(shapes_read(prep, s, prep->in[0], prep->out[0]));
-  OG_TRY(pair_read(prep, 3, 1, 1, s->dilation));
-  if (prep->out[1] != NULL) {
-    OG_TRY(og_need_int(prep, prep->out[1]));
-    if (!og_same_shape(prep->out[1], prep->out[0]))
-      return og_prep_wrong(prep, "the shapes do not fit");
-  }
-  return windows_read(prep, s);
+  OG_TRY(og_pool_max(prep, &s->of));
+  return memory_take(prep, s, prep->in[0], prep->out[0]);
 }
 
 og_status og_prepare_max_pool2d_backward(og_prep *prep) {
   pool *s = og_state_begin(prep, sizeof *s, run_max_backward);
   if (s == NULL) return OG_MEMORY;
-  OG_TRY(shapes_read(prep, s, prep->out[0], prep->in[0]));
+  OG_TRY(og_pool_shapes(prep, prep->out[0], prep->in[0], &s->of));
+  OG_TRY(memory_take(prep, s, prep->out[0], prep->in[0]));
   OG_TRY(og_need_int(prep, prep->in[1]));
   return og_same_shape(prep->in[1], prep->in[0])
              ? OG_OK
@@ -240,19 +186,21 @@ static og_status average_prepare(og_prep *prep, og_step_fn run,
   pool *s = og_state_begin(prep, sizeof *s, run);
   if (s == NULL) return OG_MEMORY;
   s->adaptive = adaptive;
-  s->dilation[0] = s->dilation[1] = 1;
-  OG_TRY(shapes_read(prep, s, is_backward ? prep->out[0] : prep->in[0],
-                     is_backward ? prep->in[0] : prep->out[0]));
+  s->of.dilation[0] = s->of.dilation[1] = 1;
+  const og_tensor *large = is_backward ? prep->out[0] : prep->in[0];
+  const og_tensor *small = is_backward ? prep->in[0] : prep->out[0];
+  OG_TRY(og_pool_shapes(prep, large, small, &s->of));
+  OG_TRY(memory_take(prep, s, large, small));
   if (adaptive) {
     // A window is at most one longer than its share, at both ends.
-    og_prep_work(prep, s->planes * s->out_size[0] * s->out_size[1], 9);
-    og_prep_work(prep, s->planes * s->in_size[0] * s->in_size[1], 9);
+    og_prep_work(prep, s->of.planes * s->of.out[0] * s->of.out[1], 9);
+    og_prep_work(prep, s->of.planes * s->of.in[0] * s->of.in[1], 9);
     return OG_OK;
   }
   OG_TRY(og_prep_int(prep, 3, 1, &counts));
   s->counts_padding = counts != 0;
   OG_TRY(og_prep_int(prep, 4, 0, &s->divisor));
-  return windows_read(prep, s);
+  return og_pool_windows(prep, &s->of);
 }
 
 og_status og_prepare_avg_pool2d(og_prep *prep) {

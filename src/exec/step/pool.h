@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes of a pooling over the last two dims. The dims before them count as
+// one: planes.
+
+#ifndef OG_EXEC_STEP_POOL_H
+#define OG_EXEC_STEP_POOL_H
+
+#include "exec/step/operands.h"
+
+// Window (y, x) of the result begins at y * stride - padding and so on, and
+// takes every `dilation`th element. By dim: height, width.
+typedef struct og_pool {
+  int64_t planes;
+  int64_t in[2], out[2];
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+} og_pool;
+
+// `large` is the pooled tensor, or its gradient; `small` the result, or its.
+// Fails where their types or shapes do not fit.
+og_status og_pool_shapes(og_prep *prep, const og_tensor *large,
+                         const og_tensor *small, og_pool *out);
+// The attributes kernel, stride and padding, which come first, where shapes and
+// dilation are set. Fails unless every window begins inside the operand or its
+// padding.
+og_status og_pool_windows(og_prep *prep, og_pool *out);
+// The same of max_pool2d, whose next attribute is the dilation, and whose
+// second result, where there is one, has the indices.
+og_status og_pool_max(og_prep *prep, og_pool *out);
+
+#endif  // OG_EXEC_STEP_POOL_H
