@@ -48,11 +48,13 @@ def matches(expected: str, found: str) -> bool:
     return re.fullmatch(".*?".join(parts), found.strip(), re.S) is not None
 
 
-def run(commands: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
-    """In a shell that ends at the first failure, with a home of its own."""
+def run(commands: str, folder: pathlib.Path,
+        tools: pathlib.Path = pathlib.Path(sys.executable).parent
+        ) -> subprocess.CompletedProcess[str]:
+    """In a shell that ends at the first failure, with a home of its own and the
+    programs of `tools` first."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    tools = pathlib.Path(sys.executable).parent
     env = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(home),
            "LANG": "C.UTF-8"}
     return subprocess.run(["sh", "-e", "-c", commands], cwd=folder, env=env,
