@@ -13,6 +13,7 @@ static const cli_option options[] = {
     {"shape", "NAME=SIZES", "an argument; the same as without --shape", 0},
     {"threads", "N", "threads of the call, which its workspace may be for (1)",
      't'},
+    {"enum", NULL, "of a module: the enum by which kernels index call->dim", 0},
     {"hosts", NULL, "of a module: which hosts it serves, what each lacks", 0},
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
@@ -386,6 +387,19 @@ static int request_text(const request *r) {
   return call_print(r->call, &result, r->why);
 }
 
+// As C, for the file of the kernels.
+static void enums_print(const request *r) {
+  opgraft_dim_info dim = {.struct_size = sizeof dim};
+  for (int32_t i = 0; i < opgraft_module_op_count(r->module); ++i) {
+    const opgraft_op *op = opgraft_module_op(r->module, i);
+    if (!is_wanted(r, i) || opgraft_op_get_dim(op, 0, &dim) != OG_OK) continue;
+    fputs("enum { ", stdout);
+    for (int32_t d = 0; opgraft_op_get_dim(op, d, &dim) == OG_OK; ++d)
+      printf("%s%s", d > 0 ? ", " : "", dim.name);
+    printf(" };  // %s\n", opgraft_op_name(op));
+  }
+}
+
 // The arguments of the call: what follows the file, and every --shape.
 static const char **bindings_collect(const cli_args *args, int *out_count) {
   const char **all =
@@ -407,6 +421,10 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
                .why = cli_has(args, "why")};
   if (name != NULL && (r.op = cli_op_find(module, name)) == NULL)
     return CLI_FAILED;
+  if (cli_has(args, "enum")) {
+    enums_print(&r);
+    return CLI_OK;
+  }
   int64_t threads;
   if (!cli_number_of(args, "threads", 1, 1024, 1, &threads)) return CLI_FAILED;
   int count;
@@ -429,6 +447,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
 static int inspect_run(const cli_args *args) {
   static const char *const of_graphs[] = {"dot",   "svg", "html", "passes",
                                           "fused", "asm", "isa",  "mode"};
+  static const char *const of_modules[] = {"hosts", "enum"};
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
@@ -436,8 +455,11 @@ static int inspect_run(const cli_args *args) {
         "`opgraft help inspect` shows how");
   if (cli_is_graph(args->operands[0]))
     return cli_graph_inspect(args, args->operands[0]);
-  if (cli_has(args, "hosts") && args->operand_count > 1)
-    return cli_error("inspect: --hosts is of a module, without a call");
+  if (args->operand_count > 1)
+    for (size_t i = 0; i < sizeof of_modules / sizeof *of_modules; ++i)
+      if (cli_has(args, of_modules[i]))
+        return cli_error("inspect: --%s is of a module, found %s as well",
+                         of_modules[i], args->operands[1]);
   for (size_t i = 0; i < sizeof of_graphs / sizeof *of_graphs; ++i)
     if (cli_has(args, of_graphs[i]))
       return cli_error(
@@ -457,7 +479,8 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--hosts] [--dot] [--svg] [--html] [--passes] [--fused] [--asm] "
+        "[--enum] [--hosts] [--dot] [--svg] [--html] [--passes] [--fused] "
+        "[--asm] "
         "[--isa SET] [--mode MODE]",
     .text =
         "Without arguments: what every operator declares. With arguments of a "

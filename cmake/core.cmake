@@ -50,8 +50,9 @@ function(opgraft_add_objects target)
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
     list(FILTER sources INCLUDE REGEX "${opgraft_small}")
-    set_source_files_properties(${sources} PROPERTIES
-      COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+    # Debuggers take frames from -g; nothing is thrown through these.
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
+      "$<$<NOT:$<CONFIG:Debug>>:-Os;-fno-asynchronous-unwind-tables>")
   endif()
   # The engine's plain loops: nobody reads errno or floating-point flags.
   if(NOT OPGRAFT_SANITIZE)

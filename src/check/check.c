@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "check/exchange.h"
 #include "check/probe/table.h"
 #include "check/probe/trials.h"
 #include "check/run/allowance.h"
@@ -315,7 +316,9 @@ static og_status check_operator(job_state *s, const opgraft_op *op,
   og_findings_settle(&s->found);
   for (int32_t i = 0; i < s->found.count && options->call == NULL; ++i)
     OG_TRY(og_finding_shrink(&s->job, s->sink, &s->found.entry[i], error));
-  return OG_OK;
+  return options->call == NULL
+             ? og_findings_exchange(&s->job, s->sink, &s->found, error)
+             : OG_OK;
 }
 
 static void tell_findings(const job_state *s) {

@@ -98,3 +98,20 @@ def test_a_rare_fault_does_not_hide_another(program):
     """Empty rows leave the result unwritten; shares go wrong in other calls."""
     found = kinds(program, program.write("steps.c", UNRELATED))
     assert set(found) >= {"output_not_written", "chunk_order_dependent"}
+
+
+def test_an_enum_out_of_order_is_named(program):
+    done = program.run("check", WRONG / "dims_exchanged.c", "--json")
+    texts = [finding["text"]
+             for op in json.loads(done.stdout)["operators"]
+             for finding in op["findings"]]
+    assert sum("gets the sizes of R and C in exchange" in t for t in texts) == 1
+    assert "opgraft inspect --enum" in "".join(texts)
+
+
+@pytest.mark.parametrize("name", ["read_bias_by_row", "write_after_end",
+                                  "shape_too_small", "unwritten_tail"])
+def test_other_causes_are_no_enum_out_of_order(program, name):
+    done = program.run("check", WRONG / f"{name}.c")
+    assert done.returncode == 1
+    assert "--enum" not in done.stdout

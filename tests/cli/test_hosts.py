@@ -133,5 +133,5 @@ def test_wrong_names(program: Any, source: pathlib.Path) -> None:
     assert "expected some of torch, jax, onnxruntime" in said
     assert "did you mean jax" in said
     assert "--hosts is empty" in program.fails(2, "build", source, "--hosts", "")
-    assert "without a call" in program.fails(
+    assert "--hosts is of a module, found x=2,3 as well" in program.fails(
         2, "inspect", source, "x=2,3", "--hosts")

@@ -196,3 +196,13 @@ def test_no_kernel_says_why_each(program, module):
     done = program.run("inspect", module, "x:f64[2,3]", "weight=4,3")
     assert done.returncode == 2
     assert "f64" in done.stderr
+
+
+def test_the_enum_of_dims(program, module):
+    text = program.ok("inspect", module, "--enum")
+    assert text.splitlines()[:2] == [
+        "enum { N, I, O };  // linear", "enum { A, D, B };  // join"]
+    assert program.ok("inspect", module, "--enum", "--op", "linear") == (
+        "enum { N, I, O };  // linear\n")
+    assert "--enum is of a module, found x=2 as well" in program.fails(
+        2, "inspect", module, "--enum", "x=2")

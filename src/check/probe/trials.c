@@ -365,6 +365,7 @@ void og_trials_run(const void *given) {
     og_limits_set(job->options);
   og_trial *trial = calloc(1, sizeof *trial);
   if (trial == NULL) _exit(4);
+  memcpy(trial->exchanged, job->exchanged, sizeof trial->exchanged);
   og_statics_begin(job->op);
   if (job->is_shrinking)
     check_smaller(trial, job);

@@ -24,7 +24,9 @@ typedef struct og_job {
   // Shrinking: behind them every further one is tried from `step`.
   bool is_shrinking;
   int32_t step;
-  int32_t probe;  // the only one besides base
+  int32_t probe;         // the only one besides base
+  int32_t exchanged[2];  // dims whose sizes the kernel gets in exchange; if
+                         // they are equal, none
 } og_job;
 
 // Does an og_job in a child process (run/child.h), and sends what comes of it

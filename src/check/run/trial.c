@@ -338,8 +338,17 @@ static og_tensor *given_result(run *c, const placed *p) {
              : &c->frame.fresh[p->index];
 }
 
+static void exchange_dims(run *c) {
+  const int32_t *dims = c->trial->exchanged;
+  if (c->sample->op != c->trial->op) return;
+  const int64_t size = c->frame.dim[dims[0]];
+  c->frame.dim[dims[0]] = c->frame.dim[dims[1]];
+  c->frame.dim[dims[1]] = size;
+}
+
 static void prepare(run *c) {
   const og_decl *decl = c->sample->op->decl;
+  exchange_dims(c);
   for (int32_t i = 0; i < c->fresh_count; ++i)
     remember(c->fresh[i], given_result(c, c->fresh[i]));
   for (int32_t t = 0; t < decl->tensor_count; ++t)

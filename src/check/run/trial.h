@@ -49,7 +49,8 @@ typedef struct og_trial {
   int32_t offset_count;
   uint32_t arguments_read;  // bits, of the last run that watched them
   uint8_t entries_read[OPGRAFT_ATTR_MAX];  // of lists, the same
-  bool tensor_read;  // the last run read the tensor that it watched
+  bool tensor_read;      // the last run read the tensor that it watched
+  int32_t exchanged[2];  // dims whose sizes kernels of `op` get in exchange
 } og_trial;
 
 // Runs the sample on `inputs`. Where it returns OG_RAN, *out holds the results,
