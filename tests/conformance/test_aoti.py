@@ -60,7 +60,7 @@ def packaged(scale: Any, tmp_path_factory: pytest.TempPathFactory
 
 def test_a_package(packaged: pathlib.Path) -> None:
     code = b"".join(parts(packaged, ".wrapper.cpp")).decode()
-    assert "aoti_torch_cpu_scale(" in code
+    assert "CHECK(aoti_torch_opgraft_into_scale(" in code
     run = torch._inductor.aoti_load_package(str(packaged))
     for rows in (1, 3, 100):
         x, weight = torch.randn(rows, 4), torch.randn(4)
@@ -111,8 +111,10 @@ def test_kinds_of_arguments(kinds: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "kinds.pt2"
     package(Kinds(), arguments(), path, kinds.configs())
     code = b"".join(parts(path, ".wrapper.cpp")).decode()
-    for name in ("spread", "maybe", "total", "affine", "refuse", "twice"):
-        assert f"aoti_torch_cpu_{name}(" in code, name
+    for name in ("spread", "maybe", "total"):
+        assert f"CHECK(aoti_torch_cpu_{name}(" in code, name
+    for name in ("affine", "refuse", "tilt", "twice"):  # one planned result
+        assert f"CHECK(aoti_torch_opgraft_into_{name}(" in code, name
     run = torch._inductor.aoti_load_package(str(path))
     ours, theirs = arguments(), arguments()
     for a, b in zip(run(*ours), Kinds()(*theirs)):

@@ -18,6 +18,7 @@ from .._base.log import say, say_once
 from .._base.rules import Description
 from .operators import Operator
 
+INTO = "aoti_torch_opgraft_into_"  # hosts/aoti/names.c
 MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
 # Part of the key of torch.compile's caches: the code that Inductor emitted fits
 # only what these files register.
@@ -150,8 +151,36 @@ def _lower(
     optionals = [i for i, p in enumerate(d.params)
                  if p["tensor"] is not None and p["optional"]]
 
+    def sorted_values(order: Order, values: list[Any]
+                      ) -> tuple[list[Any], list[Any]]:
+        """Given tensors, laid out as the rule asks, and the other ones."""
+        inputs, constants = [], []
+        for i in order:
+            index = d.params[i]["tensor"]
+            if index is None:
+                constants.append(values[i])
+            elif values[i] is not None:
+                box = ir.ExternKernel.realize_input(values[i])
+                if strides[index] != "any" and not (
+                        strides[index] == "last" and has_dense_rows(box)):
+                    box = ir.ExternKernel.require_contiguous(box)
+                inputs.append(box)
+        return inputs, constants
+
+    def into(args: Any, kwargs: Any) -> Any:
+        """A C function of hosts/aoti that writes a planned buffer."""
+        inputs, constants = sorted_values(
+            tuple(range(len(d.params))), d.bind(args, kwargs))
+        return ir.TensorBox.create(ir.ExternKernelOut(
+            layout(inputs[0].get_device(), V.graph.current_node.meta["val"]),
+            inputs, constant_args=constants,
+            python_kernel_name=f"extern_kernels.{extern_name}_0",
+            cpp_kernel_name=INTO + d.base_name, op_overload=op))
+
     def lowering(*args: Any, **kwargs: Any) -> Any:
         if V.graph.cpp_wrapper:  # its code calls no Python
+            if can_lower(d) and _has_into(d, op):
+                return into(args, kwargs)
             return _by_dispatcher(op, args, kwargs)
         values = d.bind(args, kwargs)
         if not can_lower(d):
@@ -162,17 +191,7 @@ def _lower(
             return fallback_handler(op, add_to_fallback_set=False)(*values)
         bits = sum(1 << k for k, i in enumerate(optionals)
                    if values[i] is None)
-        inputs, constants = [], []
-        for i in by_absent[bits]:
-            index = d.params[i]["tensor"]
-            if index is None:
-                constants.append(values[i])
-            elif values[i] is not None:
-                box = ir.ExternKernel.realize_input(values[i])
-                if strides[index] != "any" and not (
-                        strides[index] == "last" and has_dense_rows(box)):
-                    box = ir.ExternKernel.require_contiguous(box)
-                inputs.append(box)
+        inputs, constants = sorted_values(by_absent[bits], values)
         name = f"extern_kernels.{extern_name}_{bits}"
         value = V.graph.current_node.meta["val"]
         lower = several if isinstance(value, (tuple, list)) else one
@@ -182,6 +201,13 @@ def _lower(
     undo.append(lambda: lowerings.pop(op, None))
     if can_lower(d):
         say(f"{d.name}: lowered into Inductor graphs as a C call")
+
+
+def _has_into(d: Description, op: Any) -> bool:
+    from torch._inductor import config
+
+    shims = getattr(config.aot_inductor, "custom_ops_to_c_shims", {})
+    return any(f" {INTO}{d.base_name}(" in text for text in shims.get(op, ()))
 
 
 def _by_dispatcher(op: Any, args: Any, kwargs: Any) -> Any:
