@@ -4,7 +4,7 @@
 operator written by hand in C++ against the host's own API (bench/peers).
 
 y = x * weight over f32[4, 4], on one thread. In ONNX Runtime and JAX also a
-chain of 101 calls, whose slope is what one more call costs in a program; the
+chain of 101 calls, whose slope is the cost of one more call in a program; the
 host's own multiplication stands beside it for information. Minima of one run,
 in turns. bench/aoti.py has AOTInductor.
 

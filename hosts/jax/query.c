@@ -2,7 +2,7 @@
 // What Python asks the module: its declarations, and the results of a call
 // whose sizes are numbers.
 
-#include "shared/node.h"
+#include "shared/packed.h"
 
 OG_OWN_EXPORTS(jax)
-OG_NODE_EXPORTS(jax)
+OG_PACKED_EXPORTS(jax)

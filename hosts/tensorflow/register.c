@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "shared/node.h"
+#include "shared/packed.h"
 #include "tensorflow/kernel.h"
 #include "tensorflow/library.h"
 
@@ -20,7 +20,7 @@ API int32_t opgraft_tensorflow_register(int32_t op, const char *name,
 API const char *opgraft_limit_tensorflow(int32_t op);
 
 OG_OWN_EXPORTS(tensorflow)
-OG_NODE_EXPORTS(tensorflow)
+OG_PACKED_EXPORTS(tensorflow)
 
 const char *opgraft_limit_tensorflow(int32_t op) {
   const og_own *own = og_own_get();

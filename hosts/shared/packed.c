@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls as words.
 
-#include "shared/node.h"
+#include "shared/packed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static og_status wrong(const og_own_op *op, const char *what,
 
 static int flag_is_wrong(int64_t flag) { return flag != 0 && flag != 1; }
 
-static og_status list_count(og_node *node, og_words *words,
+static og_status list_count(og_packed *node, og_words *words,
                             opgraft_error *error) {
   const int64_t count = og_words_next(words);
   if (count < 0 || count > OG_HOST_ENTRIES_MAX)
@@ -34,7 +34,7 @@ static og_status list_count(og_node *node, og_words *words,
   return OG_OK;
 }
 
-static og_status given_read(og_node *node, og_words *words,
+static og_status given_read(og_packed *node, og_words *words,
                             opgraft_error *error) {
   const int64_t begin = words->used;
   for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
@@ -55,9 +55,9 @@ static og_status given_read(og_node *node, og_words *words,
   return OG_OK;
 }
 
-og_status og_node_inputs(const og_node *node, og_host_call *call,
-                         og_node_input_fn input, void *state,
-                         opgraft_error *error) {
+og_status og_packed_inputs(const og_packed *node, og_host_call *call,
+                           og_packed_input_fn input, void *state,
+                           opgraft_error *error) {
   const int64_t *word = node->given;
   int32_t index = 0;
   for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
@@ -89,7 +89,7 @@ static const char *text_read(og_words *words, int64_t *out_count) {
   return NULL;
 }
 
-static og_status texts_read(og_node *node, int32_t a, og_words *words,
+static og_status texts_read(og_packed *node, int32_t a, og_words *words,
                             opgraft_error *error) {
   const int64_t count = og_words_next(words);
   if (count < 0 || count > words->count)
@@ -106,7 +106,7 @@ static og_status texts_read(og_node *node, int32_t a, og_words *words,
   return OG_OK;
 }
 
-static og_status attr_read(og_node *node, int32_t a, og_words *words,
+static og_status attr_read(og_packed *node, int32_t a, og_words *words,
                            opgraft_error *error) {
   og_attr *out = &node->attr[a];
   *out = (og_attr){.kind = (int32_t)og_words_next(words)};
@@ -145,9 +145,9 @@ static og_status attr_read(og_node *node, int32_t a, og_words *words,
   }
 }
 
-og_status og_node_read(og_node *node, const og_own_op *op, og_words *words,
-                       opgraft_error *error) {
-  *node = (og_node){.op = op};
+og_status og_packed_read(og_packed *node, const og_own_op *op, og_words *words,
+                         opgraft_error *error) {
+  *node = (og_packed){.op = op};
   og_status status = given_read(node, words, error);
   for (int32_t a = 0; status == OG_OK && a < op->info.attr_count; ++a)
     status = attr_read(node, a, words, error);
@@ -155,7 +155,7 @@ og_status og_node_read(og_node *node, const og_own_op *op, og_words *words,
   return words->is_short ? og_words_short(words, op, error) : OG_OK;
 }
 
-void og_node_reset(og_node *node) {
+void og_packed_reset(og_packed *node) {
   for (int32_t a = 0; a < OPGRAFT_ATTR_MAX; ++a) free(node->texts[a]);
 }
 
@@ -176,11 +176,11 @@ static og_status input_give(void *state, int32_t t, int32_t index, int is_list,
   return OG_OK;
 }
 
-static og_status query_infer(query *q, og_node *node, const og_own_op *op,
+static og_status query_infer(query *q, og_packed *node, const og_own_op *op,
                              opgraft_error *error) {
-  og_status status = og_node_read(node, op, &q->words, error);
+  og_status status = og_packed_read(node, op, &q->words, error);
   if (status == OG_OK)
-    status = og_node_inputs(node, &q->call, input_give, q, error);
+    status = og_packed_inputs(node, &q->call, input_give, q, error);
   if (status != OG_OK) return status;
   if (q->words.is_short) return og_words_short(&q->words, op, error);
   for (int32_t a = 0; a < op->info.attr_count; ++a)
@@ -188,8 +188,9 @@ static og_status query_infer(query *q, og_node *node, const og_own_op *op,
   return og_host_infer(&q->call, error);
 }
 
-int64_t og_node_infer(int32_t op, const int64_t *words, int64_t count,
-                      int64_t *out, int64_t out_size, char *text, size_t size) {
+int64_t og_packed_infer(int32_t op, const int64_t *words, int64_t count,
+                        int64_t *out, int64_t out_size, char *text,
+                        size_t size) {
   const og_own *own = og_own_get();
   if (op < 0 || op >= own->op_count) {
     snprintf(text, size, "%s: there is no operator %d",
@@ -197,7 +198,7 @@ int64_t og_node_infer(int32_t op, const int64_t *words, int64_t count,
     return -1;
   }
   query q = {.words = {.word = words, .count = count}};
-  og_node node;
+  og_packed node;
   opgraft_error error = {.code = OG_OK};
   int64_t used = -1;
   og_host_begin(&q.call, &own->ops[op]);
@@ -206,6 +207,6 @@ int64_t og_node_infer(int32_t op, const int64_t *words, int64_t count,
   else
     snprintf(text, size, "%s", error.text);
   og_host_end(&q.call);
-  og_node_reset(&node);
+  og_packed_reset(&node);
   return used;
 }
