@@ -64,9 +64,12 @@ void og_host_end(og_host_call *call);
 // Whether the arguments that are given are enough for several threads.
 int og_host_is_shared(const og_host_call *call);
 
-// Bytes of a row-major tensor.
+// Bytes of a row-major tensor. Sizes are any that the host gives: before
+// inference has looked at them their product may wrap.
 static inline size_t og_host_bytes(const og_tensor *tensor) {
-  return (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u);
+  size_t bytes = (tensor->dtype.bits + 7u) / 8u;
+  for (int32_t i = 0; i < tensor->ndim; ++i) bytes *= (size_t)tensor->shape[i];
+  return bytes;
 }
 
 // Where the room has run out strides stay NULL, which means row-major as well;
@@ -77,10 +80,10 @@ static inline void og_host_strides(og_host_call *call, og_tensor *tensor) {
     return;
   tensor->strides = call->strides + call->strides_used;
   call->strides_used += tensor->ndim;
-  int64_t step = 1;
+  uint64_t step = 1;  // wraps where og_host_bytes does
   for (int32_t i = tensor->ndim; i-- > 0;) {
-    tensor->strides[i] = step;
-    step *= tensor->shape[i] > 1 ? tensor->shape[i] : 1;
+    tensor->strides[i] = (int64_t)step;
+    step *= tensor->shape[i] > 1 ? (uint64_t)tensor->shape[i] : 1;
   }
 }
 

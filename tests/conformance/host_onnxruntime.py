@@ -73,8 +73,8 @@ def call(path: pathlib.Path, case: cases.Case) -> list[Any]:
         [helper.make_tensor_value_info(n, ONNX[t.dtype.name], t.shape)
          for n, t in zip(names, tensors) if t is not None],
         [helper.make_empty_tensor_value_info(n) for n in outs])
-    model = helper.make_model(graph, ir_version=10, opset_imports=[
-        helper.make_opsetid("", 21), module.opset()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[
+        helper.make_opsetid("", 18), module.opset()])
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = module.session(model, options)
