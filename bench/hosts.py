@@ -214,7 +214,8 @@ def rows_in(python: str, host: str, blocks: int) -> dict[str, harness.Timing]:
 def worker(host: str, blocks: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         try:
-            rows = harness.measure(HOSTS[host][0](Path(name)), blocks=blocks)
+            rows = harness.measure(HOSTS[host][0](Path(name)), block_ns=2e6,
+                                   blocks=3 * blocks)
         except harness.TooNoisy:
             print(json.dumps(None))
         else:
