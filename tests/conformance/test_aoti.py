@@ -178,6 +178,27 @@ def test_a_refusal_has_its_text(kinds: Any, tmp_path: pathlib.Path) -> None:
         run(torch.randn(3))
 
 
+class After(torch.nn.Module):
+    def forward(self, *xs: Any) -> Any:
+        return [torch.ops.unsigned_types.after(x) for x in xs]
+
+
+def test_unsigned_numbers(tmp_path: pathlib.Path) -> None:
+    m = opgraft.aoti.load(build.module(
+        build.HERE / "unsigned.c", tmp_path / "unsigned.so", "torch,aoti"))
+    xs = tuple(torch.tensor([0, 7, 2 ** (bits - 1)], dtype=dtype)
+               for bits, dtype in ((16, torch.uint16), (32, torch.uint32),
+                                   (63, torch.uint64)))
+    path = tmp_path / "after.pt2"
+    package(After(), xs, path, m.configs())
+    assert b"CHECK(aoti_torch_opgraft_into_after(" in b"".join(
+        parts(path, ".wrapper.cpp"))
+    run = torch._inductor.aoti_load_package(str(path))
+    for x, y in zip(xs, run(*xs)):
+        assert y.dtype == x.dtype
+        assert y.tolist() == [v + 1 for v in x.tolist()]
+
+
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:
     (tmp_path / "scale.c").write_text(build.scale_source())
     plain = build.module(tmp_path / "scale.c", tmp_path / "plain.so", "torch")
