@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What an operator costs in a package of AOTInductor: by the C function of
-hosts/aoti beside PyTorch's proxy executor.
+hosts/aoti, into memory that AOTInductor planned, beside PyTorch's proxy
+executor.
 
 Two chains of one operator over f32[4, 4], of 1 and of 101 calls, each compiled
 both ways; the cost of a call is a hundredth of what the long one takes more.

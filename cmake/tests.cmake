@@ -84,6 +84,17 @@ foreach(source IN LISTS opgraft_fuzzers)
   target_link_libraries(fuzz_${name} PRIVATE og_core)
   add_dependencies(fuzz_programs fuzz_${name})
 endforeach()
+# Those of host adapters are the host, and hold the module that is served.
+foreach(host IN ITEMS jax onnxruntime tvm_ffi)
+  set(name fuzz_host_${host})
+  target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/conformance/kinds.c)
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
+  target_link_libraries(${name} PRIVATE opgraft_host_${host} opgraft_host)
+endforeach()
+target_sources(fuzz_host_tvm_ffi PRIVATE
+  ${CMAKE_SOURCE_DIR}/tests/conformance/stub_tvm_ffi.c)
+target_compile_definitions(fuzz_host_tvm_ffi PRIVATE LISTS)
+set_target_properties(fuzz_host_tvm_ffi PROPERTIES ENABLE_EXPORTS ON)
 # It loads the operator library, whose coverage calls back into it.
 target_include_directories(fuzz_ops PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(fuzz_ops PRIVATE

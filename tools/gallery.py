@@ -65,7 +65,8 @@ LIST = (
             ("{python}", "run.py"), only_words=True),
     Example("wheel_ops", "A wheel with operators",
             "The package is built, installed in a new environment, and used "
-            "there. One wheel serves every Python and PyTorch.",
+            "there. One wheel serves every Python and PyTorch, and an "
+            "environment with JAX or ONNX Runtime alone.",
             ("{python}", "run.py")),
     Example("embed_graph", "A model in a C program",
             "`opgraft.export` writes a model; 90 lines of C open it and call it "

@@ -4,9 +4,10 @@
     python tools/hosts_matrix.py [--build build] [NAME ...]
 
 Makes .venv-matrix-NAME for each row, and runs in it the calls that every host
-makes (tests/conformance/test_conformance.py) and the host's own tests where
-those run without PyTorch. A row whose packages cannot be installed is counted
-as skipped, with the installer's last line.
+makes (tests/conformance/test_conformance.py), one wheel beside that host alone
+(test_wheel.py), and the host's own tests where those run without PyTorch. A row
+whose packages cannot be installed is counted as skipped, with the installer's
+last line. The table of docs/hosts.md gets a row for each that ran.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 from typing import NamedTuple
@@ -77,11 +79,37 @@ def versions(python: pathlib.Path, row: Row) -> str:
         text=True, check=True).stdout.strip()
 
 
-def passed(row: Row, python: pathlib.Path, build: pathlib.Path) -> bool:
+COUNTS = re.compile(r"^(?:listed|library), \w+: (\d+) passed, (\d+) failed, "
+                    r"(\d+) missing$")
+DOCS = ROOT / "docs/hosts.md"
+BEGIN, END = "<!-- matrix -->\n", "<!-- end matrix -->"
+
+
+def written(row: Row, version: str, lines: list[str], is_right: bool) -> None:
+    """The row in the docs, in place of the one of its name."""
+    found = [match.groups() for line in lines if (match := COUNTS.match(line))]
+    right, wrong, missing = (sum(int(one[i]) for one in found)
+                             for i in range(3))
+    begin, rest = DOCS.read_text().split(BEGIN)
+    table, end = rest.split(END)
+    head, kept = table.splitlines()[:2], table.splitlines()[2:]
+    rows = {line.split("|")[1].strip(): line for line in kept}
+    rows[row.name] = (f"| {row.name} | {version} | {right} | {wrong} "
+                      f"| {missing} | {'passed' if is_right else 'failed'} |")
+    order = [known.name for known in ROWS if known.name in rows]
+    DOCS.write_text(begin + BEGIN + "\n".join(
+        [*head, *(rows[name] for name in order)]) + "\n" + END + end)
+
+
+def passed(row: Row, python: pathlib.Path, build: pathlib.Path,
+           lines: list[str]) -> bool:
+    """Adds the lines that the tests print to `lines`."""
     env = {**os.environ, "OPGRAFT_BUILD": str(build),
            f"OPGRAFT_PYTHON_{row.host.upper()}": str(python)}
     runs = [([sys.executable], ["test_conformance.py", "-k",
                                 f"results and {row.host}"], env)]
+    if row.host in ("jax", "onnxruntime"):
+        runs.append(([sys.executable], ["test_wheel.py", "-k", row.host], env))
     if (ROOT / f"requirements/{row.host}.txt").exists():
         runs.append(([str(python)], [f"test_{row.host}.py"],
                      {**env, "PYTHONPATH": str(ROOT / "python")}))
@@ -90,6 +118,7 @@ def passed(row: Row, python: pathlib.Path, build: pathlib.Path) -> bool:
         done = subprocess.run(
             [*program, "-m", "pytest", "-q", "-s", *tests], cwd=CONFORMANCE,
             env=own, capture_output=True, text=True, timeout=RUN_S)
+        lines += done.stdout.splitlines()
         for line in done.stdout.splitlines():
             if " passed" in line or line.startswith(("FAILED", "ERROR")):
                 print("   ", line)
@@ -113,9 +142,12 @@ def main() -> int:
             count["skipped"] += 1
             print(f"{row.name}: skipped: {reason}", flush=True)
             continue
-        print(f"{row.name}: {row.host} {versions(python, row)}", flush=True)
-        verdict = ("passed" if passed(row, python, args.build.resolve())
-                   else "failed")
+        version = versions(python, row)
+        print(f"{row.name}: {row.host} {version}", flush=True)
+        lines: list[str] = []
+        is_right = passed(row, python, args.build.resolve(), lines)
+        written(row, version, lines, is_right)
+        verdict = "passed" if is_right else "failed"
         count[verdict] += 1
         print(f"{row.name}: {verdict}", flush=True)
     print(", ".join(f"{n} {what}" for what, n in count.items()))

@@ -34,6 +34,8 @@ print("compiled", f(x).tolist())
 
 def run(*words: object) -> str:
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    # The build runs this environment's program opgraft.
+    env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     done = subprocess.run([str(w) for w in words], text=True, env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:

@@ -14,6 +14,7 @@ typedef struct reading {
   const og_aoti_library *library;
   const aoti_word *words;
   int32_t used;
+  aoti_tensor into;  // for the one result; NULL: results are made
   aoti_tensor made[OPGRAFT_OUT_MAX];
   int32_t made_count;
   int64_t bools[OG_HOST_ENTRIES_MAX];  // of all lists, one behind the other
@@ -35,7 +36,6 @@ static og_status tensor_get(reading *r, aoti_tensor handle, og_tensor *out) {
   const og_aoti_library *own = r->library;
   int64_t rank = 0;
   int32_t dtype = -1, device = -1;
-  *out = (og_tensor){.device = {OG_CPU, 0}};
   if (own->get_dim(handle, &rank) != 0 ||
       own->get_sizes(handle, &out->shape) != 0 ||
       own->get_strides(handle, &out->strides) != 0 ||
@@ -43,8 +43,11 @@ static og_status tensor_get(reading *r, aoti_tensor handle, og_tensor *out) {
       own->get_device_type(handle, &device) != 0 ||
       own->get_data_ptr(handle, &out->data) != 0)
     return refuse(r, OG_INTERNAL, "libtorch did not describe a tensor");
+  out->device.type = OG_CPU;
+  out->device.id = 0;
   out->ndim = (int32_t)rank;
   out->dtype = og_aoti_dtype(own, dtype);
+  out->byte_offset = 0;
   return device == own->cpu
              ? OG_OK
              : refuse(r, OG_DEVICE, "an argument is not on the CPU");
@@ -71,9 +74,9 @@ static og_status tensor_read(reading *r, const opgraft_param_info *param) {
     if (handle == NULL) return OG_OK;
     memcpy(&handle, handle, sizeof handle);
   }
-  og_tensor tensor;
-  const og_status status = tensor_get(r, handle, &tensor);
-  if (status == OG_OK) og_host_input(&r->call, param->tensor, &tensor);
+  const og_status status =
+      tensor_get(r, handle, og_host_place(&r->call, param->tensor));
+  if (status == OG_OK) og_host_placed(&r->call, param->tensor);
   return status;
 }
 
@@ -190,12 +193,21 @@ static og_status results_make(reading *r) {
   return OG_OK;
 }
 
+static og_status result_take(reading *r) {
+  og_tensor out;
+  const og_status status = tensor_get(r, r->into, &out);
+  return status == OG_OK
+             ? opgraft_frame_set_out(&r->call.frame, 0, &out, &r->error)
+             : status;
+}
+
 static og_status run(reading *r) {
   og_status status = args_read(r);
   if (status != OG_OK) return status;
   og_host_share(&r->call);
   status = og_host_infer(&r->call, &r->error);
-  if (status == OG_OK) status = results_make(r);
+  if (status == OG_OK)
+    status = r->into != NULL ? result_take(r) : results_make(r);
   return status == OG_OK ? og_host_run(&r->call, &r->error) : status;
 }
 
@@ -205,8 +217,9 @@ static int32_t fail(const og_aoti_library *library, const char *text) {
   return 1;
 }
 
-int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
-                          void **const *results) {
+// Into `into`, or new tensors at `results`.
+static int32_t call(int32_t op, const aoti_word *words, aoti_tensor into,
+                    void **const *results) {
   const og_aoti_library *library = og_aoti_library_get();
   if (library == NULL) return 1;
   const og_own *own = og_own_get();
@@ -215,6 +228,7 @@ int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
   r.library = library;
   r.words = words;
   r.used = 0;
+  r.into = into;
   r.made_count = 0;
   r.bools_used = 0;
   r.error.code = OG_OK;
@@ -228,4 +242,14 @@ int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
   for (int32_t i = 0; i < r.made_count; ++i)
     library->delete_tensor_object(r.made[i]);
   return fail(library, r.error.text);
+}
+
+int32_t opgraft_aoti_call(int32_t op, const union aoti_word *words,
+                          void **const *results) {
+  return call(op, words, NULL, results);
+}
+
+int32_t opgraft_aoti_call_into(int32_t op, const union aoti_word *words,
+                               void *out) {
+  return call(op, words, out, NULL);
 }

@@ -3,7 +3,9 @@
 // custom_ops_to_c_shims, and C source for `opgraft build`.
 //
 // An operator without results has one parameter more than its schema, which
-// AOTInductor sets to nullptr.
+// AOTInductor sets to nullptr. One with a single fresh result has a second
+// function, which writes that into a tensor: Inductor passes it first, then
+// the tensors, then the other arguments.
 
 #include <string.h>
 
@@ -20,6 +22,9 @@ API size_t opgraft_names_aoti(char *text, size_t size);
 // The declaration of operator `op`'s function in the words of AOTInductor; its
 // length.
 API size_t opgraft_aoti_declaration(int32_t op, char *text, size_t size);
+// That of the function that writes the result into a tensor; 0 where the
+// operator has none.
+API size_t opgraft_aoti_into(int32_t op, char *text, size_t size);
 
 OG_OWN_EXPORTS(aoti)
 
@@ -73,6 +78,24 @@ const char *opgraft_limit_aoti(int32_t index) {
   return limit;
 }
 
+// Whether the arguments in the schema's order are those in Inductor's.
+static int has_into(const og_own_op *op) {
+  int has_attr = 0;
+  for (int32_t i = 0; i < op->info.param_count; ++i) {
+    const uint32_t flags = op->params[i].flags;
+    if ((flags & OPGRAFT_PARAM_KEYWORD_ONLY) != 0) return 0;
+    if (op->params[i].tensor < 0) {
+      has_attr = 1;
+      continue;
+    }
+    if (has_attr ||
+        (flags & (OPGRAFT_PARAM_LIST | OPGRAFT_PARAM_OPTIONAL)) != 0)
+      return 0;
+  }
+  return op->info.fresh_count == 1 && op->info.mutated_count == 0 &&
+         op->info.tensor_count > 0;
+}
+
 // --- Types -------------------------------------------------------------------
 
 // Of one word; `handle` stands for a tensor.
@@ -109,6 +132,14 @@ static void param_add(og_host_text *text, const opgraft_param_info *param,
   og_host_text_number(text, number);
 }
 
+static void params_add(og_host_text *text, const og_own_op *op,
+                       const char *handle) {
+  for (int32_t i = 0; i < op->info.param_count; ++i) {
+    if (i > 0) og_host_text_add(text, ", ");
+    param_add(text, &op->params[i], handle, i);
+  }
+}
+
 // "aoti_torch_cpu_NAME(...)".
 static void head_add(og_host_text *text, const og_own_op *op,
                      const char *handle) {
@@ -116,16 +147,25 @@ static void head_add(og_host_text *text, const og_own_op *op,
   og_host_text_add(text, "aoti_torch_cpu_");
   og_host_text_add(text, op->info.base_name);
   og_host_text_add(text, "(");
-  for (int32_t i = 0; i < op->info.param_count; ++i) {
-    param_add(text, &op->params[i], handle, i);
-    og_host_text_add(text, ", ");
-  }
+  params_add(text, op, handle);
   for (int32_t i = 0; i < results; ++i) {
-    if (i > 0) og_host_text_add(text, ", ");
+    if (i > 0 || op->info.param_count > 0) og_host_text_add(text, ", ");
     og_host_text_add(text, handle);
     og_host_text_add(text, " *r");
     og_host_text_number(text, i);
   }
+  og_host_text_add(text, ")");
+}
+
+// "aoti_torch_opgraft_into_NAME(...)".
+static void into_head_add(og_host_text *text, const og_own_op *op,
+                          const char *handle) {
+  og_host_text_add(text, "aoti_torch_opgraft_into_");
+  og_host_text_add(text, op->info.base_name);
+  og_host_text_add(text, "(");
+  og_host_text_add(text, handle);
+  og_host_text_add(text, " out, ");
+  params_add(text, op, handle);
   og_host_text_add(text, ")");
 }
 
@@ -137,6 +177,15 @@ size_t opgraft_aoti_declaration(int32_t op, char *out, size_t size) {
   return og_host_text_end(&text);
 }
 
+size_t opgraft_aoti_into(int32_t op, char *out, size_t size) {
+  if (opgraft_limit_aoti(op) != NULL || !has_into(&og_own_get()->ops[op]))
+    return 0;
+  og_host_text text = og_host_text_begin(out, size);
+  og_host_text_add(&text, "AOTITorchError ");
+  into_head_add(&text, &og_own_get()->ops[op], "AtenTensorHandle");
+  return og_host_text_end(&text);
+}
+
 // --- Source ------------------------------------------------------------------
 
 static const char source_head[] =
@@ -144,7 +193,8 @@ static const char source_head[] =
     "#include <stdint.h>\n"
     "typedef union aoti_word { const void *p; int64_t i; double f; } "
     "aoti_word;\n"
-    "int32_t opgraft_aoti_call(int32_t, const aoti_word *, void **const *);\n";
+    "int32_t opgraft_aoti_call(int32_t, const aoti_word *, void **const *);\n"
+    "int32_t opgraft_aoti_call_into(int32_t, const aoti_word *, void *);\n";
 
 static void words_add(og_host_text *text, const opgraft_param_info *param,
                       int32_t number) {
@@ -163,16 +213,25 @@ static void words_add(og_host_text *text, const opgraft_param_info *param,
   og_host_text_add(text, "}, ");
 }
 
-static void function_add(og_host_text *text, const og_own_op *op,
-                         int32_t number) {
+typedef void (*head_fn)(og_host_text *text, const og_own_op *op,
+                        const char *handle);
+
+// The function's beginning, with the arguments as `words`.
+static void begin_add(og_host_text *text, const og_own_op *op, head_fn head) {
   og_host_text_add(text, "__attribute__((visibility(\"default\"))) int32_t ");
-  head_add(text, op, "void *");
+  head(text, op, "void *");
   og_host_text_add(text, ";\nint32_t ");
-  head_add(text, op, "void *");
+  head(text, op, "void *");
   og_host_text_add(text, " {\n  const aoti_word words[] = {");
   for (int32_t i = 0; i < op->info.param_count; ++i)
     words_add(text, &op->params[i], i);
-  og_host_text_add(text, "{.p = NULL}};\n  void **const results[] = {");
+  og_host_text_add(text, "{.p = NULL}};\n");
+}
+
+static void function_add(og_host_text *text, const og_own_op *op,
+                         int32_t number) {
+  begin_add(text, op, head_add);
+  og_host_text_add(text, "  void **const results[] = {");
   for (int32_t i = 0; i < op->info.fresh_count || i == 0; ++i) {
     og_host_text_add(text, "r");
     og_host_text_number(text, i);
@@ -181,6 +240,11 @@ static void function_add(og_host_text *text, const og_own_op *op,
   og_host_text_add(text, "NULL};\n  return opgraft_aoti_call(");
   og_host_text_number(text, number);
   og_host_text_add(text, ", words, results);\n}\n");
+  if (!has_into(op)) return;
+  begin_add(text, op, into_head_add);
+  og_host_text_add(text, "  return opgraft_aoti_call_into(");
+  og_host_text_number(text, number);
+  og_host_text_add(text, ", words, out);\n}\n");
 }
 
 size_t opgraft_names_aoti(char *out, size_t size) {

@@ -27,12 +27,22 @@ static og_dtype dtype_of(int32_t type) {
   return type >= 0 && type < XLA_TYPES ? table[type] : none;
 }
 
+static void tensor_set(const xla_buffer *buffer, og_tensor *out) {
+  const og_dtype dtype = dtype_of(buffer->type);
+  out->data = buffer->data;
+  out->device.type = OG_CPU;
+  out->device.id = 0;
+  out->ndim = (int32_t)buffer->rank;
+  memcpy(&out->dtype, &dtype, sizeof dtype);
+  out->shape = buffer->dims;
+  out->strides = NULL;
+  out->byte_offset = 0;
+}
+
 static og_tensor tensor_of(const xla_buffer *buffer) {
-  return (og_tensor){.data = buffer->data,
-                     .device = {OG_CPU, 0},
-                     .ndim = (int32_t)buffer->rank,
-                     .dtype = dtype_of(buffer->type),
-                     .shape = buffer->dims};
+  og_tensor tensor;
+  tensor_set(buffer, &tensor);
+  return tensor;
 }
 
 static void *fail(const xla_frame *frame, const opgraft_error *error) {
@@ -95,22 +105,25 @@ static og_status list_read(cursor *c, int32_t t) {
 
 // A mutated argument's new value is the result behind the fresh ones.
 static og_status written_read(cursor *c, const opgraft_param_info *param,
-                              const og_tensor *tensor, int64_t ret) {
+                              const xla_buffer *buffer) {
+  const og_tensor tensor = tensor_of(buffer);
+  const int64_t ret =
+      c->frame->rets.count - c->call->op->info.mutated_count + param->out;
   if (ret < 0 || ret >= c->frame->rets.count)
     return count_error(
         c, "results", c->frame->rets.count,
         c->call->op->info.fresh_count + c->call->op->info.mutated_count);
   const og_tensor out = tensor_of(c->frame->rets.buffers[ret]);
-  if (og_host_bytes(&out) != og_host_bytes(tensor)) {
+  if (og_host_bytes(&out) != og_host_bytes(&tensor)) {
     c->error->code = OG_SHAPE;
     snprintf(
         c->error->text, sizeof c->error->text,
         "%s: result %lld, the new value of %s, has %zu bytes, expected %zu",
         c->call->op->info.name, (long long)ret, param->name,
-        og_host_bytes(&out), og_host_bytes(tensor));
+        og_host_bytes(&out), og_host_bytes(&tensor));
     return OG_SHAPE;
   }
-  og_host_written(c->call, param->tensor, tensor, out.data);
+  og_host_written(c->call, param->tensor, &tensor, out.data);
   return OG_OK;
 }
 
@@ -120,12 +133,9 @@ static og_status tensor_read(cursor *c, int32_t t) {
   if (given_next(c) == 0) return OG_OK;
   const xla_buffer *buffer = arg_next(c);
   if (buffer == NULL) return OG_OK;  // counted at the end
-  const og_tensor tensor = tensor_of(buffer);
-  if (param->out >= 0)
-    return written_read(
-        c, param, &tensor,
-        c->frame->rets.count - c->call->op->info.mutated_count + param->out);
-  og_host_input(c->call, t, &tensor);
+  if (param->out >= 0) return written_read(c, param, buffer);
+  tensor_set(buffer, og_host_place(c->call, t));
+  og_host_placed(c->call, t);
   return OG_OK;
 }
 
@@ -165,6 +175,25 @@ static og_status list_place(const cursor *c, og_tensor_list list,
   return OG_OK;
 }
 
+// A result in XLA's memory, which overlaps no argument but one that it takes
+// the place of. Else the error of opgraft_frame_set_out.
+static og_status result_place(const cursor *c, int32_t i,
+                              const xla_buffer *buffer) {
+  og_tensor *fresh = &c->call->frame.fresh[i];
+  const og_dtype dtype = dtype_of(buffer->type);
+  int is_equal = fresh->ndim == buffer->rank &&
+                 fresh->dtype.code == dtype.code &&
+                 fresh->dtype.bits == dtype.bits;
+  for (int32_t k = 0; is_equal && k < fresh->ndim; ++k)
+    is_equal = fresh->shape[k] == buffer->dims[k];
+  if (!is_equal) {
+    const og_tensor out = tensor_of(buffer);
+    return opgraft_frame_set_out(&c->call->frame, i, &out, c->error);
+  }
+  fresh->data = buffer->data;
+  return OG_OK;
+}
+
 static og_status results_place(const cursor *c) {
   opgraft_frame *frame = &c->call->frame;
   const og_own_op *op = c->call->op;
@@ -176,13 +205,10 @@ static og_status results_place(const cursor *c) {
   if (c->frame->rets.count != wanted)
     return count_error(c, "results", c->frame->rets.count, wanted);
   for (int32_t i = 0; i < op->info.fresh_count; ++i) {
-    og_status status;
-    if ((op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0) {
-      status = list_place(c, frame->fresh_list[i], &ret);
-    } else {
-      const og_tensor out = tensor_of(c->frame->rets.buffers[ret++]);
-      status = opgraft_frame_set_out(frame, i, &out, c->error);
-    }
+    const og_status status =
+        (op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+            ? list_place(c, frame->fresh_list[i], &ret)
+            : result_place(c, i, c->frame->rets.buffers[ret++]);
     if (status != OG_OK) return status;
   }
   return OG_OK;
@@ -216,7 +242,8 @@ static void *execute(int32_t op, const xla_frame *frame) {
   const og_own *own = og_own_get();
   if (own->error.code != OG_OK) return fail(frame, &own->error);
   og_host_call call;
-  opgraft_error error = {.code = OG_OK};
+  opgraft_error error;
+  error.code = OG_OK;
   og_host_begin(&call, &own->ops[op]);
   const og_status status = run(frame, &call, &error);
   og_host_end(&call);

@@ -23,7 +23,8 @@ enum {
   ORT_LEVEL_INFER = 17,    // shape inference
   ORT_LEVEL_THREADS = 17,  // loops over the session's threads
   ORT_LEVEL_INPLACE = 18,  // results in an input's memory
-  ORT_LEVEL_MOST = 18,
+  ORT_LEVEL_MOST = 18,     // what an operator declares
+  ORT_LEVEL_SHAPE = 24,    // a tensor's shape without a copy: functions only
 };
 
 // SLOT(name, number, parameters): ort_NAME calls it; each returns a status or,
@@ -68,7 +69,10 @@ enum {
        (const void *attr, int kind, void *out, size_t size, size_t *out_size)) \
   SLOT(parallel_for, 274,                                                      \
        (const void *context, void (*fn)(void *, size_t), size_t total,         \
-        size_t batches, void *state))
+        size_t batches, void *state))                                          \
+  SLOT(get_shape, 414,                                                         \
+       (const void *value, int *out_type, const int64_t **out_dims,            \
+        size_t *out_rank))
 
 struct ort_custom_op;
 #define ORT_SLOT_ENUM(name, number, parameters) ORT_SLOT_##name = number,

@@ -17,6 +17,7 @@ typedef struct og_ort_op {
   ort_custom_op custom;  // first: ONNX Runtime passes its address
   const og_own_op *op;
   ort_api api;
+  int has_shapes;  // the runtime has the functions of ORT_LEVEL_SHAPE
   int input_types[OPGRAFT_ARG_MAX];
   int output_types[OPGRAFT_OUT_MAX];
   int32_t output_count;

@@ -14,6 +14,7 @@
 typedef struct kernel {
   ort_api api;
   uint32_t level;
+  int has_shapes;
   const og_own_op *op;
   og_ort_attrs attrs;
 } kernel;
@@ -41,6 +42,7 @@ void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
   if (made == NULL) return no_memory(api, own->op);
   made->api = api;
   made->level = op->version;
+  made->has_shapes = own->has_shapes;
   made->op = own->op;
   if (og_ort_attrs_read(own->op, &source, &made->attrs, &error) != OG_OK) {
     og_ort_kernel_destroy(made);
@@ -80,8 +82,31 @@ static void *too_large(run *r) {
   return refuse(r);
 }
 
-// What the value is, but for its memory.
-static void *shape_read(run *r, void *info, og_tensor *out) {
+static void tensor_set(og_tensor *out, int type, int64_t *dims, size_t rank) {
+  const og_dtype dtype = og_ort_dtype(type);
+  out->device.type = OG_CPU;
+  out->device.id = 0;
+  out->ndim = (int32_t)rank;
+  memcpy(&out->dtype, &dtype, sizeof dtype);
+  out->shape = dims;
+  out->strides = NULL;
+  out->byte_offset = 0;
+}
+
+// The value's own sizes, which live as long as it does.
+static void *shape_borrow(const run *r, const void *value, og_tensor *out) {
+  size_t rank = 0;
+  int type = 0;
+  const int64_t *own = NULL;
+  int64_t *dims;
+  void *status = ORT(r->kernel->api, get_shape)(value, &type, &own, &rank);
+  if (status != NULL) return status;
+  memcpy(&dims, &own, sizeof dims);  // a frame reads shapes only
+  tensor_set(out, type, dims, rank);
+  return NULL;
+}
+
+static void *info_read(run *r, const void *info, og_tensor *out) {
   const ort_api api = r->kernel->api;
   size_t rank = 0;
   int type = 0;
@@ -94,25 +119,31 @@ static void *shape_read(run *r, void *info, og_tensor *out) {
     status = ORT(api, get_dims)(info, dims, rank);
   if (status != NULL) return status;
   r->dims_used += rank;
-  *out = (og_tensor){.device = {OG_CPU, 0},
-                     .ndim = (int32_t)rank,
-                     .dtype = og_ort_dtype(type),
-                     .shape = dims};
+  tensor_set(out, type, dims, rank);
   return NULL;
+}
+
+// What the value is, but for its memory.
+static void *shape_read(run *r, const void *value, og_tensor *out) {
+  const ort_api api = r->kernel->api;
+  void *info = NULL;
+  if (r->kernel->has_shapes) return shape_borrow(r, value, out);
+  void *status = ORT(api, get_info)(value, &info);
+  if (status != NULL) return status;
+  status = info_read(r, info, out);
+  ORT(api, release_info)(info);
+  return status;
 }
 
 // Input `index`; *out_given is 0 where the node lacks it.
 static void *input_read(run *r, size_t index, og_tensor *out, int *out_given) {
   const ort_api api = r->kernel->api;
-  void *value = NULL, *info = NULL;
+  void *value = NULL;
   *out_given = 0;
   if (index >= r->input_count) return NULL;
   void *status = ORT(api, input)(r->context, index, &value);
   if (status != NULL || value == NULL) return status;
-  status = ORT(api, get_info)(value, &info);
-  if (status != NULL) return status;
-  status = shape_read(r, info, out);
-  ORT(api, release_info)(info);
+  status = shape_read(r, value, out);
   if (status != NULL) return status;
   *out_given = 1;
   return ORT(api, tensor_data)(value, &out->data);
@@ -149,26 +180,26 @@ static void *list_read(run *r, int32_t t) {
 // Its new value is the output behind the fresh ones; where ONNX Runtime gave
 // that the input's memory nothing is copied.
 static void *written_read(run *r, const opgraft_param_info *param,
-                          const og_tensor *tensor) {
+                          og_tensor tensor) {
   void *data = NULL;
   const size_t index = (size_t)(r->kernel->op->info.fresh_count + param->out);
-  void *status = output_make(r, index, tensor, &data);
-  if (status == NULL) og_host_written(&r->call, param->tensor, tensor, data);
+  void *status = output_make(r, index, &tensor, &data);
+  if (status == NULL) og_host_written(&r->call, param->tensor, &tensor, data);
   return status;
 }
 
 static void *inputs_read(run *r) {
   for (int32_t t = 0; t < r->kernel->op->info.tensor_count; ++t) {
     const opgraft_param_info *param = r->kernel->op->tensor_params[t];
-    og_tensor tensor;
+    og_tensor *tensor = og_host_place(&r->call, t);
     int is_given = 0;
     void *status = (param->flags & OPGRAFT_PARAM_LIST) != 0
                        ? list_read(r, t)
-                       : input_read(r, (size_t)t, &tensor, &is_given);
+                       : input_read(r, (size_t)t, tensor, &is_given);
     if (status == NULL && is_given && param->out >= 0)
-      status = written_read(r, param, &tensor);
+      status = written_read(r, param, *tensor);
     else if (status == NULL && is_given)
-      og_host_input(&r->call, t, &tensor);
+      og_host_placed(&r->call, t);
     if (status != NULL) return status;
   }
   return NULL;

@@ -92,8 +92,17 @@ static int has_optional(const og_own_op *op) {
   return 0;
 }
 
-static void custom_fill(og_ort_op *op, ort_api api, uint32_t level) {
-  op->api = api;
+// What a runtime grants.
+typedef struct grant {
+  ort_api api;
+  uint32_t level;  // that operators declare
+  int has_shapes;
+} grant;
+
+static void custom_fill(og_ort_op *op, const grant *granted) {
+  const uint32_t level = granted->level;
+  op->api = granted->api;
+  op->has_shapes = granted->has_shapes;
   op->custom = (ort_custom_op){
       .version = level,
       .name = name,
@@ -128,7 +137,8 @@ static void *say(ort_api api, og_status code, const char *text) {
   return og_ort_fail(api, &error);
 }
 
-static void *ops_add(registration *r, const og_own *module, uint32_t level) {
+static void *ops_add(registration *r, const og_own *module,
+                     const grant *granted) {
   r->ops = calloc((size_t)module->op_count * OG_ORT_FORMS_MAX, sizeof *r->ops);
   if (r->ops == NULL) return say(r->api, OG_MEMORY, "out of memory");
   void *status = ORT(r->api, create_domain)(module->name, &r->domain);
@@ -137,7 +147,7 @@ static void *ops_add(registration *r, const og_own *module, uint32_t level) {
     og_ort_op *forms = r->ops + r->op_count;
     const int32_t count = og_ort_forms(&module->ops[i], forms);
     for (int32_t f = 0; status == NULL && f < count; ++f) {
-      custom_fill(&forms[f], r->api, level);
+      custom_fill(&forms[f], granted);
       status = ORT(r->api, domain_add)(r->domain, &forms[f].custom);
     }
     r->op_count += count;
@@ -146,8 +156,9 @@ static void *ops_add(registration *r, const og_own *module, uint32_t level) {
 }
 
 // With the lock held.
-static void *registration_get(ort_api api, uint32_t level,
+static void *registration_get(const grant *granted,
                               registration **out_registration) {
+  const ort_api api = granted->api;
   registration *r = registrations;
   while (r != NULL && r->api != api) r = r->next;
   *out_registration = r;
@@ -155,7 +166,7 @@ static void *registration_get(ort_api api, uint32_t level,
   r = calloc(1, sizeof *r);
   if (r == NULL) return say(api, OG_MEMORY, "out of memory");
   r->api = api;
-  void *status = ops_add(r, og_own_get(), level);
+  void *status = ops_add(r, og_own_get(), granted);
   if (status != NULL) {
     if (r->domain != NULL) ORT(api, release_domain)(r->domain);
     free(r->ops);
@@ -179,16 +190,28 @@ static void *too_old(const ort_api_base *base) {
   return say(oldest, OG_VERSION, text);
 }
 
+// By the version's text: asked for a table that it lacks, a runtime writes to
+// standard error.
+static int has_shapes(const ort_api_base *base) {
+  int major = 0, minor = 0;
+  return sscanf(base->get_version(), "%d.%d", &major, &minor) == 2 &&
+         (major > 1 || minor >= ORT_LEVEL_SHAPE) &&
+         base->get_api(ORT_LEVEL_SHAPE) != NULL;
+}
+
 void *RegisterCustomOps(void *options, const ort_api_base *base) {
-  uint32_t level = ORT_LEVEL_MOST;
-  ort_api api = base->get_api(level);
-  while (api == NULL && level > ORT_LEVEL_LEAST) api = base->get_api(--level);
+  grant granted = {.level = ORT_LEVEL_MOST};
+  granted.api = base->get_api(granted.level);
+  while (granted.api == NULL && granted.level > ORT_LEVEL_LEAST)
+    granted.api = base->get_api(--granted.level);
+  const ort_api api = granted.api;
   if (api == NULL) return too_old(base);
+  granted.has_shapes = has_shapes(base);
   const og_own *module = og_own_get();
   if (module->error.code != OG_OK) return og_ort_fail(api, &module->error);
   registration *r = NULL;
   pthread_mutex_lock(&lock);
-  void *status = registration_get(api, level, &r);
+  void *status = registration_get(&granted, &r);
   pthread_mutex_unlock(&lock);
   return status != NULL ? status : ORT(api, add_domain)(options, r->domain);
 }

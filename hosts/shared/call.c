@@ -6,14 +6,30 @@
 #include <stdio.h>
 #include <string.h>
 
-// The bits of a floating-point environment, as opgraft_float_env_get gives it,
-// that make small numbers zero.
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+// The control bits of floating point and, among them, those that make small
+// numbers zero. On x86 MXCSR alone, which is cheaper to read than the whole
+// environment: a kernel's run puts that back by itself.
+#if defined(__SSE__)
+#define CONTROL_BITS UINT64_C(0xffc0)
 #define FLUSH_BITS UINT64_C(0x8040)
-#elif defined(__aarch64__)
+static inline uint64_t control_get(void) { return _mm_getcsr() & CONTROL_BITS; }
+static inline void control_set(uint64_t wanted) {
+  _mm_setcsr((_mm_getcsr() & ~(uint32_t)CONTROL_BITS) | (uint32_t)wanted);
+}
+#else
+#if defined(__aarch64__)
 #define FLUSH_BITS (UINT64_C(1) << 24)
 #else
 #define FLUSH_BITS UINT64_C(0)
+#endif
+static inline uint64_t control_get(void) { return opgraft_float_env_get(); }
+static inline void control_set(uint64_t wanted) {
+  opgraft_float_env_set(wanted);
+}
 #endif
 
 void og_host_begin(og_host_call *call, const og_own_op *op) {
@@ -21,9 +37,9 @@ void og_host_begin(og_host_call *call, const og_own_op *op) {
   call->op = op;
   call->strides_used = 0;
   call->entries_used = 0;
-  call->float_env = opgraft_float_env_get();
-  if ((call->float_env & FLUSH_BITS) != 0)
-    opgraft_float_env_set(call->float_env & ~FLUSH_BITS);
+  call->control = control_get();
+  if ((call->control & FLUSH_BITS) != 0)
+    control_set(call->control & ~FLUSH_BITS);
   opgraft_frame_init(&call->frame, op->op);
   for (int32_t t = 0; t < op->info.tensor_count; ++t) {
     call->frame.in[t] = NULL;
@@ -31,31 +47,6 @@ void og_host_begin(og_host_call *call, const og_own_op *op) {
   }
   for (int32_t a = 0; a < op->info.attr_count; ++a)
     call->frame.attr[a] = op->attr_params[a]->default_value;
-}
-
-size_t og_host_bytes(const og_tensor *tensor) {
-  return (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u);
-}
-
-// Where the room has run out strides stay NULL, which means row-major as well;
-// the call then copies the tensor's header.
-static void strides_set(og_host_call *call, og_tensor *tensor) {
-  if (tensor->strides != NULL || tensor->ndim < 0 ||
-      tensor->ndim > OG_HOST_STRIDES_MAX - call->strides_used)
-    return;
-  tensor->strides = call->strides + call->strides_used;
-  call->strides_used += tensor->ndim;
-  int64_t step = 1;
-  for (int32_t i = tensor->ndim; i-- > 0;) {
-    tensor->strides[i] = step;
-    step *= tensor->shape[i] > 1 ? tensor->shape[i] : 1;
-  }
-}
-
-void og_host_input(og_host_call *call, int32_t t, const og_tensor *tensor) {
-  call->inputs[t] = *tensor;
-  strides_set(call, &call->inputs[t]);
-  call->frame.in[t] = &call->inputs[t];
 }
 
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
@@ -82,7 +73,7 @@ og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
   call->entry_pointers[at] = NULL;
   if (tensor != NULL) {
     call->entries[at] = *tensor;
-    strides_set(call, &call->entries[at]);
+    og_host_strides(call, &call->entries[at]);
     call->entry_pointers[at] = &call->entries[at];
   }
   if (list->count == 0) list->tensors = &call->entry_pointers[at];
@@ -111,6 +102,6 @@ og_status og_host_run(og_host_call *call, opgraft_error *error) {
 
 void og_host_end(og_host_call *call) {
   opgraft_frame_reset(&call->frame);
-  opgraft_float_env_set(call->float_env);
+  if (control_get() != call->control) control_set(call->control);
   og_own_leave();
 }

@@ -24,7 +24,7 @@ enum { OG_HOST_SHARED_BYTES = 4096 };
 
 typedef struct og_host_call {
   const og_own_op *op;
-  uint64_t float_env;  // the host's, which end puts back
+  uint64_t control;  // of floating point: the host's, which end puts back
   int32_t strides_used;
   int32_t entries_used;
   og_tensor inputs[OPGRAFT_ARG_MAX];
@@ -41,7 +41,14 @@ typedef struct og_host_call {
 void og_host_begin(og_host_call *call, const og_own_op *op);
 // `tensor` is row-major where its strides are NULL. Copied, but for its shape
 // and strides. A mutated argument is written where it lies.
-void og_host_input(og_host_call *call, int32_t t, const og_tensor *tensor);
+static inline void og_host_input(og_host_call *call, int32_t t,
+                                 const og_tensor *tensor);
+// The same for a tensor that the caller writes field by field where it is to
+// lie; og_host_placed follows.
+static inline og_tensor *og_host_place(og_host_call *call, int32_t t) {
+  return &call->inputs[t];
+}
+static inline void og_host_placed(og_host_call *call, int32_t t);
 // A mutated argument, row-major. `data` has as many bytes and receives the new
 // value; it is the argument's own memory, or shares no byte with it.
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
@@ -57,7 +64,38 @@ void og_host_end(og_host_call *call);
 // Whether the arguments that are given are enough for several threads.
 int og_host_is_shared(const og_host_call *call);
 
-// Bytes of a row-major tensor.
-size_t og_host_bytes(const og_tensor *tensor);
+// Bytes of a row-major tensor. Sizes are any that the host gives: before
+// inference has looked at them their product may wrap.
+static inline size_t og_host_bytes(const og_tensor *tensor) {
+  size_t bytes = (tensor->dtype.bits + 7u) / 8u;
+  for (int32_t i = 0; i < tensor->ndim; ++i) bytes *= (size_t)tensor->shape[i];
+  return bytes;
+}
+
+// Where the room has run out strides stay NULL, which means row-major as well;
+// the call then copies the tensor's header.
+static inline void og_host_strides(og_host_call *call, og_tensor *tensor) {
+  if (tensor->strides != NULL || tensor->ndim < 0 ||
+      tensor->ndim > OG_HOST_STRIDES_MAX - call->strides_used)
+    return;
+  tensor->strides = call->strides + call->strides_used;
+  call->strides_used += tensor->ndim;
+  uint64_t step = 1;  // wraps where og_host_bytes does
+  for (int32_t i = tensor->ndim; i-- > 0;) {
+    tensor->strides[i] = (int64_t)step;
+    step *= tensor->shape[i] > 1 ? (uint64_t)tensor->shape[i] : 1;
+  }
+}
+
+static inline void og_host_placed(og_host_call *call, int32_t t) {
+  og_host_strides(call, &call->inputs[t]);
+  call->frame.in[t] = &call->inputs[t];
+}
+
+static inline void og_host_input(og_host_call *call, int32_t t,
+                                 const og_tensor *tensor) {
+  call->inputs[t] = *tensor;
+  og_host_placed(call, t);
+}
 
 #endif  // OG_HOSTS_SHARED_CALL_H

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shared/packed.h"
 #include "shared/team.h"
 #include "tensorflow/library.h"
-#include "tensorflow/node.h"
 
 enum {
   INPUTS_MAX = OPGRAFT_ARG_MAX + OG_HOST_ENTRIES_MAX,
@@ -21,7 +21,7 @@ enum {
 
 typedef struct kernel {
   int64_t *words;
-  og_tf_node node;
+  og_packed node;
 } kernel;
 
 static int code_of(og_status status) {
@@ -89,7 +89,7 @@ static og_status kernel_read(const og_tf_library *tf, void *made, void *status,
   if (code == OG_OK) code = words_read(tf, made, status, k, &count, error);
   if (code != OG_OK) return code;
   og_words words = {.word = k->words, .count = count};
-  return og_tf_node_read(&k->node, op, &words, error);
+  return og_packed_read(&k->node, op, &words, error);
 }
 
 void *og_tf_kernel_create(void *construction) {
@@ -113,7 +113,7 @@ void *og_tf_kernel_create(void *construction) {
 void og_tf_kernel_delete(void *made) {
   kernel *k = made;
   if (k == NULL) return;
-  og_tf_node_reset(&k->node);
+  og_packed_reset(&k->node);
   free(k->words);
   free(k);
 }
@@ -122,7 +122,7 @@ void og_tf_kernel_delete(void *made) {
 
 typedef struct run {
   const og_tf_library *tf;
-  const og_tf_node *node;
+  const og_packed *node;
   void *context;
   void *status;
   og_host_call call;
@@ -294,13 +294,13 @@ static og_status outputs_copy(run *r, opgraft_error *error) {
 }
 
 static og_status run_all(run *r, opgraft_error *error) {
-  const og_tf_node *node = r->node;
+  const og_packed *node = r->node;
   const int32_t least = node->op->info.mutated_count;
   if (r->input_count != node->input_count)
     return count_error(r, "inputs", r->input_count, node->input_count, error);
   if (r->output_count < least || r->output_count > INPUTS_MAX)
     return count_error(r, "outputs", r->output_count, least, error);
-  og_status status = og_tf_node_inputs(node, &r->call, input_give, r, error);
+  og_status status = og_packed_inputs(node, &r->call, input_give, r, error);
   if (status != OG_OK) return status;
   for (int32_t a = 0; a < node->op->info.attr_count; ++a)
     r->call.frame.attr[a] = node->attr[a];

@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
+#include "shared/packed.h"
 #include "tensorflow/kernel.h"
 #include "tensorflow/library.h"
-#include "tensorflow/node.h"
 
 #define API OG_EXPORT
 
@@ -16,15 +16,11 @@
 // -1 and why in `text`.
 API int32_t opgraft_tensorflow_register(int32_t op, const char *name,
                                         char *text, size_t size);
-// The words of the results, how many are returned; -1 and why in `text`. The
-// call's words are those of node.h, then each given tensor: words.h.
-API int64_t opgraft_tensorflow_infer(int32_t op, const int64_t *words,
-                                     int64_t count, int64_t *out,
-                                     int64_t out_size, char *text, size_t size);
 // Why operator `op` is not offered; NULL where it is.
 API const char *opgraft_limit_tensorflow(int32_t op);
 
 OG_OWN_EXPORTS(tensorflow)
+OG_PACKED_EXPORTS(tensorflow)
 
 const char *opgraft_limit_tensorflow(int32_t op) {
   const og_own *own = og_own_get();
@@ -82,55 +78,4 @@ int32_t opgraft_tensorflow_register(int32_t op, const char *name, char *text,
   if (!is_done) snprintf(text, size, "%s: %s", name, tf->Message(status));
   tf->DeleteStatus(status);
   return is_done ? 0 : -1;
-}
-
-// --- Results of a call -------------------------------------------------------
-
-typedef struct query {
-  og_words words;
-  og_host_call call;
-} query;
-
-static og_status input_give(void *state, int32_t t, int32_t index, int is_list,
-                            opgraft_error *error) {
-  (void)index;
-  query *q = state;
-  const og_tensor tensor = og_words_tensor(&q->words);
-  if (is_list) return og_host_entry(&q->call, t, &tensor, error);
-  og_host_input(&q->call, t, &tensor);
-  return OG_OK;
-}
-
-static og_status query_infer(query *q, og_tf_node *node, const og_own_op *op,
-                             opgraft_error *error) {
-  og_status status = og_tf_node_read(node, op, &q->words, error);
-  if (status == OG_OK)
-    status = og_tf_node_inputs(node, &q->call, input_give, q, error);
-  if (status != OG_OK) return status;
-  if (q->words.is_short) return og_words_short(&q->words, op, error);
-  for (int32_t a = 0; a < op->info.attr_count; ++a)
-    q->call.frame.attr[a] = node->attr[a];
-  return og_host_infer(&q->call, error);
-}
-
-int64_t opgraft_tensorflow_infer(int32_t op, const int64_t *words,
-                                 int64_t count, int64_t *out, int64_t out_size,
-                                 char *text, size_t size) {
-  const og_own *own = og_own_get();
-  if (op < 0 || op >= own->op_count) {
-    snprintf(text, size, "there is no operator %d", (int)op);
-    return -1;
-  }
-  query q = {.words = {.word = words, .count = count}};
-  og_tf_node node;
-  opgraft_error error = {.code = OG_OK};
-  int64_t used = -1;
-  og_host_begin(&q.call, &own->ops[op]);
-  if (query_infer(&q, &node, &own->ops[op], &error) == OG_OK)
-    used = og_words_results(&q.call, out, out_size);
-  else
-    snprintf(text, size, "%s", error.text);
-  og_host_end(&q.call);
-  og_tf_node_reset(&node);
-  return used;
 }

@@ -31,17 +31,21 @@ static og_status count_check(og_tvm_call *c, int32_t *out_given) {
       (int)c->count, (int)params, (int)(params + results));
 }
 
+static og_status result_refuse(og_tvm_call *c, int32_t i,
+                               const og_tensor *tensor) {
+  char name[32];
+  snprintf(name, sizeof name, "result %d", (int)i);
+  return tensor == NULL ? og_tvm_refuse(c, "%s: expected a tensor", name)
+                        : og_tvm_device_check(c, name, tensor->device);
+}
+
 static og_status result_give(og_tvm_call *c, int32_t i) {
   const tvm_any value =
       og_tvm_settled(&c->args[c->call.op->info.param_count + i]);
   const og_tensor *tensor = og_tvm_tensor(&value);
-  char name[32];
-  snprintf(name, sizeof name, "result %d", (int)i);
-  if (tensor == NULL) return og_tvm_refuse(c, "%s: expected a tensor", name);
-  const og_status status = og_tvm_device_check(c, name, tensor->device);
-  return status == OG_OK
+  return tensor != NULL && tensor->device.type == OG_CPU
              ? opgraft_frame_set_out(&c->call.frame, i, tensor, &c->error)
-             : status;
+             : result_refuse(c, i, tensor);
 }
 
 static og_status results_give(og_tvm_call *c) {

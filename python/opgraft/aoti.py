@@ -5,7 +5,8 @@
     torch._inductor.aoti_compile_and_package(
         exported, package_path="model.pt2", inductor_configs=m.configs())
 
-The package's code calls aoti_torch_cpu_NAME, which the file exports: whoever
+The package's code calls aoti_torch_cpu_NAME, or aoti_torch_opgraft_into_NAME
+with memory that AOTInductor planned, which the file exports: whoever
 runs the package loads the file first, into the global scope. `load` does; a C
 program calls dlopen("scale.so", RTLD_NOW | RTLD_GLOBAL).
 """
@@ -42,14 +43,15 @@ class Module:
         self.module = _load(path)
         """The operators as torch has them."""
         self.shims: dict[Any, list[str]] = {}
-        """The declaration of each operator's C function."""
+        """The declarations of each operator's C functions."""
         self.missing: dict[str, str] = {}
         """Operators that are not offered, and why; packages call them by
         PyTorch's proxy executor."""
         space = getattr(torch.ops, self.module.namespace)
-        declaration = file.function(
-            "opgraft_aoti_declaration", ctypes.c_size_t, ctypes.c_int32,
-            ctypes.c_char_p, ctypes.c_size_t)
+        words = [
+            file.function(f"opgraft_aoti_{name}", ctypes.c_size_t,
+                          ctypes.c_int32, ctypes.c_char_p, ctypes.c_size_t)
+            for name in ("declaration", "into")]
         for i in range(file.count):
             d = Description(file.describe(i))
             limit = file.limit(i) or _taken(d.base_name, path)
@@ -57,9 +59,10 @@ class Module:
                 self.missing[d.name] = limit
                 continue
             text = ctypes.create_string_buffer(DECLARATION_BYTES)
-            declaration(i, text, DECLARATION_BYTES)
             packet = getattr(space, d.base_name)
-            self.shims[packet.default] = [text.value.decode()]
+            self.shims[packet.default] = [
+                text.value.decode() for one in words
+                if one(i, text, DECLARATION_BYTES)]
         # For the code of packages.
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 

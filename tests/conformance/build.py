@@ -5,6 +5,7 @@ host's environment. Imports no host, so it serves in each."""
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -98,10 +99,17 @@ def python_of(host: str) -> tuple[str | None, str]:
                   "is missing: make hosts-environments")
 
 
+@functools.cache
+def has_opgraft(python: str) -> bool:
+    return subprocess.run(
+        [python, "-c", "import importlib.util as u, sys; "
+         "sys.exit(u.find_spec('opgraft') is None)"], cwd="/").returncode == 0
+
+
 def environment(python: str) -> dict[str, str]:
-    """Sources before what is installed, in an environment without opgraft."""
+    """With the package's sources, in an environment without opgraft."""
     env = dict(os.environ)
-    if pathlib.Path(python).parent != pathlib.Path(sys.executable).parent:
+    if not has_opgraft(python):
         env["PYTHONPATH"] = str(ROOT / "python")
     env["JAX_PLATFORMS"] = "cpu"
     return env

@@ -23,7 +23,8 @@ load = functools.cache(tvm_ffi.load_module)
 def found(path: str, op: str) -> tuple[Any, Description]:
     module = load(path)
     function = module.get_function(op)
-    tables = module.get_function_metadata(op)["opgraft"]
+    # As get_function_metadata does in newer releases.
+    tables = json.loads(module.get_function(f"_metadata_{op}")())["opgraft"]
     return function, Description(json.dumps(tables))
 
 

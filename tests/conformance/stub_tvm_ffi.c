@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // As much of libtvm_ffi.so as an adapter looks up, for a program in plain C:
-// it counts what is alive, and has the version that VERSION gives.
+// it counts what is alive, and has the version that VERSION gives. With LISTS
+// it has the registered functions of arrays and lists.
 
 #include <opgraft/op.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tvm_ffi/abi.h"
+#include "stub_tvm_ffi.h"
 
 #ifndef VERSION
 #define VERSION \
@@ -19,9 +20,11 @@ typedef struct object {
   union {
     og_tensor tensor;
     tvm_bytes bytes;
+    tvm_sizes sizes;
   };
   tvm_managed *managed;
-  char *text;
+  void *memory;
+  int32_t count;  // of the values in `memory`, where those are objects
 } object;
 
 OG_EXPORT int32_t stub_alive;
@@ -31,6 +34,7 @@ static object *object_make(int32_t type) {
   object *made = calloc(1, sizeof *made);
   if (made == NULL) abort();
   made->head.type = type;
+  made->head.counts = 1;
   ++stub_alive;
   return made;
 }
@@ -46,21 +50,58 @@ OG_EXPORT void TVMFFIGetVersion(tvm_version *out_version) {
 
 OG_EXPORT int TVMFFIObjectDecRef(void *address) {
   object *dropped = address;
+  if (--dropped->head.counts > 0) return 0;
+  const tvm_any *entries = dropped->memory;
+  for (int32_t i = 0; i < dropped->count; ++i)
+    if (entries[i].type >= TVM_OBJECTS) TVMFFIObjectDecRef(entries[i].p);
   if (dropped->managed != NULL) dropped->managed->deleter(dropped->managed);
-  free(dropped->text);
+  free(dropped->memory);
   free(dropped);
   --stub_alive;
   return 0;
 }
 
+// A copy that ends with a NUL.
+static void *copied(const void *from, size_t size) {
+  char *copy = malloc(size + 1);
+  if (copy == NULL) abort();
+  if (size > 0) memcpy(copy, from, size);
+  copy[size] = '\0';
+  return copy;
+}
+
+OG_EXPORT void *stub_text(int32_t type, const char *text, size_t length) {
+  object *made = object_make(type);
+  made->memory = copied(text, length);
+  made->bytes = (tvm_bytes){made->memory, length};
+  return made;
+}
+
+OG_EXPORT void *stub_shape(const int64_t *sizes, size_t count) {
+  object *made = object_make(TVM_SHAPE);
+  made->memory = copied(sizes, count * sizeof *sizes);
+  made->sizes = (tvm_sizes){made->memory, count};
+  return made;
+}
+
+OG_EXPORT void *stub_tensor(const og_tensor *tensor) {
+  object *made = object_make(TVM_TENSOR);
+  made->tensor = *tensor;
+  return made;
+}
+
+OG_EXPORT void *stub_list(int32_t type, const tvm_any *entries, int32_t count) {
+  object *made = object_make(type);
+  made->memory = copied(entries, (size_t)count * sizeof *entries);
+  made->count = count;
+  for (int32_t i = 0; i < count; ++i)
+    if (entries[i].type >= TVM_OBJECTS) ++((tvm_object *)entries[i].p)->counts;
+  return made;
+}
+
 OG_EXPORT int TVMFFIStringFromByteArray(const tvm_bytes *bytes, tvm_any *out) {
-  object *made = object_make(TVM_STR);
-  made->text = malloc(bytes->size + 1);
-  if (made->text == NULL) abort();
-  memcpy(made->text, bytes->data, bytes->size);
-  made->text[bytes->size] = '\0';
-  made->bytes = (tvm_bytes){made->text, bytes->size};
-  *out = (tvm_any){.type = TVM_STR, .p = made};
+  *out = (tvm_any){.type = TVM_STR,
+                   .p = stub_text(TVM_STR, bytes->data, bytes->size)};
   return 0;
 }
 
@@ -77,18 +118,51 @@ OG_EXPORT int TVMFFITensorFromDLPackVersioned(tvm_managed *from,
   return 0;
 }
 
-// It has no registered functions.
+// --- Registered functions ----------------------------------------------------
+
+#ifdef LISTS
+static char make_function, size_function, get_function;
+#endif
+
 OG_EXPORT int TVMFFIFunctionGetGlobal(const tvm_bytes *name, void **out) {
-  (void)name;
   *out = NULL;
+#ifdef LISTS
+  const char last = name->size > 4 ? name->data[name->size - 3] : '\0';
+  *out = last == 'i'   ? &size_function  // ffi.ArraySize, ffi.ListSize
+         : last == 't' ? &get_function   // ffi.ArrayGetItem
+                       : &make_function;
+#else
+  (void)name;
+#endif
+  return 0;
+}
+
+#ifdef LISTS
+static int entry_get(const object *list, int64_t index, tvm_any *out) {
+  if (index < 0 || index >= list->count) return -1;
+  *out = ((const tvm_any *)list->memory)[index];
+  if (out->type >= TVM_OBJECTS) ++((tvm_object *)out->p)->counts;
   return 0;
 }
 
 OG_EXPORT int TVMFFIFunctionCall(void *function, tvm_any *args, int32_t count,
-                                 tvm_any *out_result) {
+                                 tvm_any *out) {
+  if (function == &make_function) {
+    *out = (tvm_any){.type = TVM_ARRAY, .p = stub_list(TVM_ARRAY, args, count)};
+    return 0;
+  }
+  const object *list = args[0].p;
+  if (function == &get_function) return entry_get(list, args[1].i, out);
+  *out = (tvm_any){.type = TVM_INT, .i = list->count};
+  return 0;
+}
+#else
+OG_EXPORT int TVMFFIFunctionCall(void *function, tvm_any *args, int32_t count,
+                                 tvm_any *out) {
   (void)function;
   (void)args;
   (void)count;
-  (void)out_result;
+  (void)out;
   return -1;
 }
+#endif

@@ -60,7 +60,7 @@ def packaged(scale: Any, tmp_path_factory: pytest.TempPathFactory
 
 def test_a_package(packaged: pathlib.Path) -> None:
     code = b"".join(parts(packaged, ".wrapper.cpp")).decode()
-    assert "aoti_torch_cpu_scale(" in code
+    assert "CHECK(aoti_torch_opgraft_into_scale(" in code
     run = torch._inductor.aoti_load_package(str(packaged))
     for rows in (1, 3, 100):
         x, weight = torch.randn(rows, 4), torch.randn(4)
@@ -111,8 +111,10 @@ def test_kinds_of_arguments(kinds: Any, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "kinds.pt2"
     package(Kinds(), arguments(), path, kinds.configs())
     code = b"".join(parts(path, ".wrapper.cpp")).decode()
-    for name in ("spread", "maybe", "total", "affine", "refuse", "twice"):
-        assert f"aoti_torch_cpu_{name}(" in code, name
+    for name in ("spread", "maybe", "total"):
+        assert f"CHECK(aoti_torch_cpu_{name}(" in code, name
+    for name in ("affine", "refuse", "tilt", "twice"):  # one planned result
+        assert f"CHECK(aoti_torch_opgraft_into_{name}(" in code, name
     run = torch._inductor.aoti_load_package(str(path))
     ours, theirs = arguments(), arguments()
     for a, b in zip(run(*ours), Kinds()(*theirs)):
@@ -174,6 +176,27 @@ def test_a_refusal_has_its_text(kinds: Any, tmp_path: pathlib.Path) -> None:
     run = torch._inductor.aoti_load_package(str(path))
     with pytest.raises(RuntimeError, match="refuse: level is above 3"):
         run(torch.randn(3))
+
+
+class After(torch.nn.Module):
+    def forward(self, *xs: Any) -> Any:
+        return [torch.ops.unsigned_types.after(x) for x in xs]
+
+
+def test_unsigned_numbers(tmp_path: pathlib.Path) -> None:
+    m = opgraft.aoti.load(build.module(
+        build.HERE / "unsigned.c", tmp_path / "unsigned.so", "torch,aoti"))
+    xs = tuple(torch.tensor([0, 7, 2 ** (bits - 1)], dtype=dtype)
+               for bits, dtype in ((16, torch.uint16), (32, torch.uint32),
+                                   (63, torch.uint64)))
+    path = tmp_path / "after.pt2"
+    package(After(), xs, path, m.configs())
+    assert b"CHECK(aoti_torch_opgraft_into_after(" in b"".join(
+        parts(path, ".wrapper.cpp"))
+    run = torch._inductor.aoti_load_package(str(path))
+    for x, y in zip(xs, run(*xs)):
+        assert y.dtype == x.dtype
+        assert y.tolist() == [v + 1 for v in x.tolist()]
 
 
 def test_files_that_do_not_serve_it(tmp_path: pathlib.Path) -> None:

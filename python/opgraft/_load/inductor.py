@@ -18,6 +18,7 @@ from .._base.log import say, say_once
 from .._base.rules import Description
 from .operators import Operator
 
+INTO = "aoti_torch_opgraft_into_"  # hosts/aoti/names.c
 MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
 # Part of the key of torch.compile's caches: the code that Inductor emitted fits
 # only what these files register.
@@ -118,13 +119,9 @@ def _lower(
     )
     from torch._inductor.virtualized import V
 
-    def layout(device: Any, value: Any) -> Any:
-        sizes = [s.node.expr if hasattr(s, "node") else s for s in value.shape]
-        return ir.FixedLayout(device, value.dtype, sizes, None)
-
     def one(name: str, inputs: Any, constants: Any, value: Any) -> Any:
         return ir.TensorBox.create(ir.ExternKernelOut(
-            layout(inputs[0].get_device(), value), inputs,
+            _layout(inputs[0], value), inputs,
             constant_args=constants, python_kernel_name=name))
 
     def several(name: str, inputs: Any, constants: Any, values: Any) -> Any:
@@ -133,25 +130,19 @@ def _lower(
             ir.MultiOutputLayout(device=device), inputs,
             constant_args=constants, python_kernel_name=name)
         made.outputs = [
-            ir.MultiOutput(layout(device, value), made, [(tuple, i)])
+            ir.MultiOutput(_layout(inputs[0], value), made, [(tuple, i)])
             for i, value in enumerate(values)
         ]
         return tuple(ir.TensorBox.create(o) for o in made.outputs)
 
-    def has_dense_rows(box: Any) -> bool:
-        """Memory that is laid out already, say a part of a cache."""
-        layout = box.maybe_get_layout()
-        return (isinstance(layout, ir.FixedLayout) and bool(layout.stride)
-                and V.graph.sizevars.statically_known_equals(
-                    layout.stride[-1], 1))
-
-    strides = d.tables["strides"]
     by_absent = {bits: order for bits, order in orders(d)}
     optionals = [i for i, p in enumerate(d.params)
                  if p["tensor"] is not None and p["optional"]]
 
     def lowering(*args: Any, **kwargs: Any) -> Any:
         if V.graph.cpp_wrapper:  # its code calls no Python
+            if can_lower(d) and _has_into(d, op):
+                return _into(d, op, extern_name, d.bind(args, kwargs))
             return _by_dispatcher(op, args, kwargs)
         values = d.bind(args, kwargs)
         if not can_lower(d):
@@ -162,17 +153,7 @@ def _lower(
             return fallback_handler(op, add_to_fallback_set=False)(*values)
         bits = sum(1 << k for k, i in enumerate(optionals)
                    if values[i] is None)
-        inputs, constants = [], []
-        for i in by_absent[bits]:
-            index = d.params[i]["tensor"]
-            if index is None:
-                constants.append(values[i])
-            elif values[i] is not None:
-                box = ir.ExternKernel.realize_input(values[i])
-                if strides[index] != "any" and not (
-                        strides[index] == "last" and has_dense_rows(box)):
-                    box = ir.ExternKernel.require_contiguous(box)
-                inputs.append(box)
+        inputs, constants = _sorted(d, by_absent[bits], values)
         name = f"extern_kernels.{extern_name}_{bits}"
         value = V.graph.current_node.meta["val"]
         lower = several if isinstance(value, (tuple, list)) else one
@@ -182,6 +163,62 @@ def _lower(
     undo.append(lambda: lowerings.pop(op, None))
     if can_lower(d):
         say(f"{d.name}: lowered into Inductor graphs as a C call")
+
+
+def _layout(first: Any, value: Any) -> Any:
+    """Of a result, on the device of the first input."""
+    from torch._inductor import ir
+
+    sizes = [s.node.expr if hasattr(s, "node") else s for s in value.shape]
+    return ir.FixedLayout(first.get_device(), value.dtype, sizes, None)
+
+
+def _sorted(d: Description, order: Order, values: list[Any]
+            ) -> tuple[list[Any], list[Any]]:
+    """Given tensors, laid out as the rule asks, and the other values."""
+    from torch._inductor import ir
+    from torch._inductor.virtualized import V
+
+    def has_dense_rows(box: Any) -> bool:
+        """Memory that is laid out already, say a part of a cache."""
+        layout = box.maybe_get_layout()
+        return (isinstance(layout, ir.FixedLayout) and bool(layout.stride)
+                and V.graph.sizevars.statically_known_equals(
+                    layout.stride[-1], 1))
+
+    strides = d.tables["strides"]
+    inputs, constants = [], []
+    for i in order:
+        index = d.params[i]["tensor"]
+        if index is None:
+            constants.append(values[i])
+        elif values[i] is not None:
+            box = ir.ExternKernel.realize_input(values[i])
+            if strides[index] != "any" and not (
+                    strides[index] == "last" and has_dense_rows(box)):
+                box = ir.ExternKernel.require_contiguous(box)
+            inputs.append(box)
+    return inputs, constants
+
+
+def _into(d: Description, op: Any, extern_name: str, values: list[Any]) -> Any:
+    """A C function of hosts/aoti that writes a planned buffer."""
+    from torch._inductor import ir
+    from torch._inductor.virtualized import V
+
+    inputs, constants = _sorted(d, tuple(range(len(values))), values)
+    return ir.TensorBox.create(ir.ExternKernelOut(
+        _layout(inputs[0], V.graph.current_node.meta["val"]), inputs,
+        constant_args=constants,
+        python_kernel_name=f"extern_kernels.{extern_name}_0",
+        cpp_kernel_name=INTO + d.base_name, op_overload=op))
+
+
+def _has_into(d: Description, op: Any) -> bool:
+    from torch._inductor import config
+
+    shims = getattr(config.aot_inductor, "custom_ops_to_c_shims", {})
+    return any(f" {INTO}{d.base_name}(" in text for text in shims.get(op, ()))
 
 
 def _by_dispatcher(op: Any, args: Any, kwargs: Any) -> Any:

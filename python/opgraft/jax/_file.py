@@ -9,44 +9,24 @@ import tempfile
 
 import jax
 
-from .._base.shared import TEXT_BYTES, SharedObject
+from .._base import hosted
 
 _targets: set[str] = set()  # names that XLA has
 
 
-class File(SharedObject):
+class File(hosted.File):
     """The functions that hosts/jax exports."""
 
     def __init__(self, path: str, content: bytes, digest: str) -> None:
-        self.digest = digest
         # The system gives a process the first object of a path for good. A
         # copy has a path and an inode of its own for as long as it is mapped.
         with tempfile.TemporaryDirectory(prefix="opgraft-") as folder:
             copy = os.path.join(folder, os.path.basename(path))
             with open(copy, "wb") as out:
                 out.write(content)
-            super().__init__(copy, path, "jax", "JAX")
-        op, size, text = ctypes.c_int32, ctypes.c_size_t, ctypes.c_char_p
-        count, words = ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)
-        self._handler = self.function("opgraft_jax_handler", ctypes.c_void_p, op)
-        self._infer = self.function(
-            "opgraft_jax_infer", count, op, words, count, words, count, text,
-            size)
-
-    def infer(self, op: int, words: list[int]) -> list[int]:
-        """The words of the results of a call: see hosts/jax/query.c."""
-        given = (ctypes.c_int64 * len(words))(*words)
-        text = ctypes.create_string_buffer(TEXT_BYTES)
-        room = 256
-        while True:
-            out = (ctypes.c_int64 * room)()
-            count: int = self._infer(
-                op, given, len(words), out, room, text, TEXT_BYTES)
-            if count < 0:
-                raise ValueError(text.value.decode())
-            if count <= room:
-                return list(out[:count])
-            room = count
+            super().__init__(copy, path, digest, "jax", "JAX")
+        self._handler = self.function(
+            "opgraft_jax_handler", ctypes.c_void_p, ctypes.c_int32)
 
     def register(self, op: int, name: str) -> str:
         """Makes the operator's handler known to XLA; the target's name. It is

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import os
-import threading
 
 import jax
 
+from .._base import hosted
 from .._base.shared import content
 from ._file import File
 from ._operator import Operator
 
 OLDEST = (0, 8, 1)  # of JAX
-_lock = threading.Lock()
-_modules: dict[str, Module] = {}  # by the hash of the file
 
 
-class Module:
+class Module(hosted.Module):
     """A loaded file; its operators are attributes.
 
     AttributeError for an operator that it lacks.
@@ -29,48 +27,7 @@ class Module:
         Array([1., 0.], dtype=float32)
     """
 
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self._operators: dict[str, Operator] = {}
-        self._missing: dict[str, str] = {}
-        for i in range(file.count):
-            self._add(i)
-
-    def _add(self, index: int) -> None:
-        operator = Operator(self.__getattr__, self._file, index)
-        limit = self._file.limit(index)
-        if limit is not None:
-            self._missing[operator.name] = limit
-            return
-        operator.target = self._file.register(index, operator.name)
-        self._operators[operator.name] = operator
-
-    @property
-    def name(self) -> str:
-        """The module's name, as OG_MODULE has it."""
-        return self._file.name
-
-    def __getattr__(self, name: str) -> Operator:
-        operators = self.__dict__.get("_operators", {})
-        missing = self.__dict__.get("_missing", {})
-        if name in operators:
-            return operators[name]
-        if name in missing:
-            raise AttributeError(
-                f"{name} is not offered in JAX: {missing[name]}")
-        raise AttributeError(
-            f"module {self._file.name} has no operator {name!r}; it has "
-            f"{', '.join(operators)}")
-
-    def __getitem__(self, name: str) -> Operator:
-        """An operator by its full name, "f.overload" too."""
-        return self.__getattr__(name)
-
-    def __dir__(self) -> list[str]:
-        return sorted(self._operators)
-
-    def __repr__(self) -> str:
-        return f"<opgraft.jax module {self.name} of {self._file.path}>"
+    host, title, operator = "jax", "JAX", Operator
 
 
 def load(path: str | os.PathLike[str]) -> Module:
@@ -88,7 +45,4 @@ def load(path: str | os.PathLike[str]) -> Module:
             f"opgraft.jax needs JAX {'.'.join(map(str, OLDEST))} or newer, found {jax.__version__}")
     place = os.path.realpath(path)
     found, digest = content(place)
-    with _lock:
-        if digest not in _modules:
-            _modules[digest] = Module(File(place, found, digest))
-        return _modules[digest]
+    return Module.once(digest, lambda: File(place, found, digest))

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adapter's two forms of arguments that are not tensors: the words of
-opgraft_jax_infer and XLA's attributes."""
+"""Arguments that are not tensors as XLA's attributes."""
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 
-from .._base.dtypes import CODES
 from .._base.values import (
     BOOL,
     COMPLEX,
@@ -23,30 +20,6 @@ from .._base.values import (
     Value,
     double,
 )
-
-
-def words(value: Value, kept: list[Any]) -> list[int]:
-    """As opgraft_jax_infer reads it; what addresses point to goes to `kept`."""
-    kind, v = value
-    if kind == NONE:
-        return [kind]
-    if kind in (INT, BOOL, FLOAT):
-        return [kind, v]
-    if kind == COMPLEX:
-        return [kind, *v]
-    if kind == DTYPE:
-        return [kind, *CODES[v]]
-    if kind == STR:
-        text = v.encode()
-        return [kind, _address(text, kept), len(text)]
-    entries = [_address(t.encode(), kept) for t in v] if kind == STRS else v
-    return [kind, len(entries), *entries]
-
-
-def _address(text: bytes, kept: list[Any]) -> int:
-    held = ctypes.create_string_buffer(text)
-    kept.append(held)
-    return ctypes.addressof(held)
 
 
 def attributes(name: str, value: Value, default: Value) -> dict[str, Any]:

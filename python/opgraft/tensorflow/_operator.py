@@ -11,10 +11,9 @@ import tensorflow as tf
 from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import op_def_library
 
-from .._base import dtypes
-from .._base.tables import Description
-from .._base.values import Value, bind, plain, read
-from . import _words
+from .._base import dtypes, hosted, words
+from .._base.hosted import Kind
+from .._base.values import Value, plain, read
 from ._file import File
 
 _KEPT = 4096  # how many kinds of calls have their results' types kept
@@ -22,71 +21,51 @@ _KEPT = 4096  # how many kinds of calls have their results' types kept
 # chance, nor one a product of others.
 _TRIALS = (1009, 2003)
 
-Sizes = tuple[Any, ...]  # None for a size that is not known
-Kind = tuple[str, Sizes]  # a declaration's name of the type, and the shape
 
 
-class Operator:
+class Operator(hosted.Operator):
     """Call it with tensors or arrays; under tf.function and a tape as well."""
 
-    node = ""  # TensorFlow's name for it
+    host = "tensorflow"
 
     def __init__(self, find: Callable[[str], Operator], file: File,
                  index: int) -> None:
-        self._find = find  # an operator of the same module
-        self._file = file
-        self._index = index
-        self.description = d = Description(file.describe(index))
-        self.name = self.__name__ = d.name
-        self.__doc__ = d.tables["doc"] or d.tables["schema"]
-        self._tensors = [i for i, p in enumerate(d.params)
-                         if p["tensor"] is not None]
-        self._attrs = [i for i, p in enumerate(d.params)
-                       if p["attr"] is not None]
+        super().__init__(find, file, index)
         self._results = functools.lru_cache(_KEPT)(self._results_find)
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.call(bind(self.description, args, kwargs))
-
-    def __repr__(self) -> str:
-        return ("<opgraft.tensorflow operator "
-                f"{self.description.tables['schema']}>")
+        return super().__call__(*args, **kwargs)
 
     def register(self) -> None:
         """Makes the operator and its gradient known to TensorFlow."""
-        self.node = self._file.register(self._index, self.name)
+        super().register()
         tf.RegisterGradient(self.node)(self._gradient)
 
     # --- A call ---
 
-    def _tensor(self, param: dict[str, Any], value: Any) -> Any:
-        if value is None:
-            return None
-        if param["list"]:
-            return [None if v is None else tf.convert_to_tensor(v)
-                    for v in value]
-        return tf.convert_to_tensor(value)
-
     def call(self, values: list[Any]) -> Any:
-        """The results of a call with a value for each parameter, which may be
-        a Value where it is not a tensor."""
+        """`values` may be Values where they are not tensors."""
         d = self.description
-        tensors = [self._tensor(d.params[i], values[i]) for i in self._tensors]
+        tensors = [self._array(i, values[i], tf.convert_to_tensor)
+                   for i in self._tensors]
         attrs = [values[i] if isinstance(values[i], Value)
                  else read(self.name, d.params[i], values[i])
                  for i in self._attrs]
-        inputs: list[Any] = tf.nest.flatten(
-            [[] if t is None else t for t in tensors])
-        inputs = [t for t in inputs if t is not None]
-        call = _words.pack(d, tensors, attrs)
-        fresh = self._results(tuple(call), tuple(map(_kind, inputs)))
-        written = [i for i, t in zip(self._tensors, tensors)
-                   if i in d.mutated and t is not None]
-        kinds = _flat(fresh) + [_kind(tensors[self._tensors.index(i)])
-                                for i in written]
-        out = self._made(inputs, call, kinds)
-        return self._arrange(fresh, iter(out), written)
+        inputs: list[Any] = []
+        kinds: list[Kind] = []
+        written: list[tuple[int, Kind]] = []
+        for param, tensor in self._given(tensors):
+            kinds.append(_kind(tensor))
+            self._check_type(param, kinds[-1])
+            inputs.append(tensor)
+            if param in d.mutated:
+                written.append((param, kinds[-1]))
+        call = self._pack(tensors, attrs)
+        fresh = self._results(tuple(call), tuple(kinds))
+        out = self._made(inputs, call,
+                         _flat(fresh) + [kind for _, kind in written])
+        return self._arrange(fresh, iter(out), [i for i, _ in written])
 
     def _made(self, inputs: list[Any], call: list[int], kinds: list[Kind]
               ) -> list[Any]:
@@ -112,16 +91,6 @@ class Operator:
             execute.record_gradient(self.node, inputs, attrs, out)
         return out
 
-    def _arrange(self, fresh: list[Any], out: Iterator[Any],
-                 written: list[int]) -> Any:
-        """Fresh results, then each written argument's new value."""
-        values: list[Any] = [
-            [next(out) for _ in r] if isinstance(r, list) else next(out)
-            for r in fresh]
-        values += [next(out) if i in written else None
-                   for i in self.description.mutated]
-        return values[0] if len(values) == 1 else tuple(values)
-
     # --- Types and sizes of results ---
 
     def _results_find(self, call: tuple[int, ...], inputs: tuple[Kind, ...]
@@ -141,24 +110,6 @@ class Operator:
                 first = first or error
         raise ValueError(f"{self.name}: no sizes were found for those that are "
                          f"not known; give them by tf.ensure_shape: {first}")
-
-    def _infer(self, call: tuple[int, ...], inputs: tuple[Kind, ...]
-               ) -> list[Any]:
-        given = list(call)
-        for name, sizes in inputs:
-            if name not in dtypes.CODES:
-                raise TypeError(f"{self.name}: an argument is {name}, a type "
-                                "that no declaration has")
-            given += [*dtypes.CODES[name], len(sizes), *sizes]
-        words = iter(self._file.infer(self._index, given))
-
-        def one() -> Kind:
-            code, bits, rank = (next(words) for _ in range(3))
-            name = dtypes.dtype_name(dtypes.numpy_name(code, bits))
-            return name, tuple(next(words) for _ in range(rank))
-
-        return [[one() for _ in range(next(words))] if r["list"] else one()
-                for r in self.description.fresh]
 
     def _hidden(self, trials: list[list[Any]]) -> list[Any]:
         """A size that differs between trials, or that only the kernel finds,
@@ -186,44 +137,26 @@ class Operator:
 
     # --- Gradients ---
 
-    def _place(self, result: int) -> int:
-        """Where the function's results have a declared one."""
-        d = self.description
-        alias = d.results[result]["alias"]
-        if alias is None:
-            return d.fresh.index(d.results[result])
-        return len(d.fresh) + d.mutated.index(alias)
-
     def _gradient(self, op: Any, *gradients: Any) -> list[Any]:
         """What tf.RegisterGradient asks for: a gradient for each input."""
-        d = self.description
-        grad = d.tables["grad"]
-        if grad["kind"] == "missing":
-            raise LookupError(
-                f"{self.name}: has no gradient; declare .backward in its C "
-                "file, \"none\" where the gradient is zero")
-        if grad["kind"] == "none":
+        why = self._no_gradient()
+        if why is not None:
+            raise LookupError(why)
+        if self.description.tables["grad"]["kind"] == "none":
             return [None] * len(op.inputs)
-        given = _words.unpack(d, list(op.get_attr("call")), list(op.inputs))
-        values: list[Any] = []
-        for s in grad["args"]:
-            if s["source"] == "needs":
-                values.append(True)
-            elif s["source"] == "param":
-                value = given[s["param"]]
-                values.append(plain(value) if isinstance(value, Value)
-                              else value)
-            else:
-                at = self._place(s["result"])
-                one = gradients[at] if s["source"] == "grad" else op.outputs[at]
-                values.append(tf.zeros_like(op.outputs[at]) if one is None
-                              else one)
-        other = self._find(grad["op"])
-        values += other.description.defaults[len(values):]
-        out = other.call(values)
-        found = dict(zip(grad["targets"],
-                         out if isinstance(out, tuple) else (out,)))
-        return self._by_input(given, found)
+        given = words.unpack(self.description, list(op.get_attr("call")),
+                             list(op.inputs))
+
+        def param(i: int) -> Any:
+            value = given[i]
+            return plain(value) if isinstance(value, Value) else value
+
+        def gradient(at: int) -> Any:
+            return (tf.zeros_like(op.outputs[at]) if gradients[at] is None
+                    else gradients[at])
+
+        return self._by_input(given, self._gradients(
+            param, op.outputs.__getitem__, gradient))
 
     def _by_input(self, given: list[Any], found: dict[int, Any]) -> list[Any]:
         each: list[Any] = []

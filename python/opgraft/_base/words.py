@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's attribute `call`: see hosts/tensorflow/node.h."""
+"""A call as 64-bit words, but for its tensors: see hosts/shared/packed.h. Imports
+no host."""
 
 from __future__ import annotations
 
 import struct
 from typing import Any, Iterator
 
-from .._base.dtypes import CODES
-from .._base.tables import Description
-from .._base.values import (
+from .dtypes import CODES
+from .tables import Description
+from .values import (
     BOOL,
     COMPLEX,
     DTYPE,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a node's attribute `call`.
+// Calls as words.
 
-#include "tensorflow/node.h"
+#include "shared/packed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static og_status wrong(const og_own_op *op, const char *what,
 
 static int flag_is_wrong(int64_t flag) { return flag != 0 && flag != 1; }
 
-static og_status list_count(og_tf_node *node, og_words *words,
+static og_status list_count(og_packed *node, og_words *words,
                             opgraft_error *error) {
   const int64_t count = og_words_next(words);
   if (count < 0 || count > OG_HOST_ENTRIES_MAX)
@@ -34,7 +34,7 @@ static og_status list_count(og_tf_node *node, og_words *words,
   return OG_OK;
 }
 
-static og_status given_read(og_tf_node *node, og_words *words,
+static og_status given_read(og_packed *node, og_words *words,
                             opgraft_error *error) {
   const int64_t begin = words->used;
   for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
@@ -55,9 +55,9 @@ static og_status given_read(og_tf_node *node, og_words *words,
   return OG_OK;
 }
 
-og_status og_tf_node_inputs(const og_tf_node *node, og_host_call *call,
-                            og_tf_input_fn input, void *state,
-                            opgraft_error *error) {
+og_status og_packed_inputs(const og_packed *node, og_host_call *call,
+                           og_packed_input_fn input, void *state,
+                           opgraft_error *error) {
   const int64_t *word = node->given;
   int32_t index = 0;
   for (int32_t t = 0; t < node->op->info.tensor_count; ++t) {
@@ -89,7 +89,7 @@ static const char *text_read(og_words *words, int64_t *out_count) {
   return NULL;
 }
 
-static og_status texts_read(og_tf_node *node, int32_t a, og_words *words,
+static og_status texts_read(og_packed *node, int32_t a, og_words *words,
                             opgraft_error *error) {
   const int64_t count = og_words_next(words);
   if (count < 0 || count > words->count)
@@ -106,7 +106,7 @@ static og_status texts_read(og_tf_node *node, int32_t a, og_words *words,
   return OG_OK;
 }
 
-static og_status attr_read(og_tf_node *node, int32_t a, og_words *words,
+static og_status attr_read(og_packed *node, int32_t a, og_words *words,
                            opgraft_error *error) {
   og_attr *out = &node->attr[a];
   *out = (og_attr){.kind = (int32_t)og_words_next(words)};
@@ -145,9 +145,9 @@ static og_status attr_read(og_tf_node *node, int32_t a, og_words *words,
   }
 }
 
-og_status og_tf_node_read(og_tf_node *node, const og_own_op *op,
-                          og_words *words, opgraft_error *error) {
-  *node = (og_tf_node){.op = op};
+og_status og_packed_read(og_packed *node, const og_own_op *op, og_words *words,
+                         opgraft_error *error) {
+  *node = (og_packed){.op = op};
   og_status status = given_read(node, words, error);
   for (int32_t a = 0; status == OG_OK && a < op->info.attr_count; ++a)
     status = attr_read(node, a, words, error);
@@ -155,6 +155,58 @@ og_status og_tf_node_read(og_tf_node *node, const og_own_op *op,
   return words->is_short ? og_words_short(words, op, error) : OG_OK;
 }
 
-void og_tf_node_reset(og_tf_node *node) {
+void og_packed_reset(og_packed *node) {
   for (int32_t a = 0; a < OPGRAFT_ATTR_MAX; ++a) free(node->texts[a]);
+}
+
+// --- Results of a call -------------------------------------------------------
+
+typedef struct query {
+  og_words words;
+  og_host_call call;
+} query;
+
+static og_status input_give(void *state, int32_t t, int32_t index, int is_list,
+                            opgraft_error *error) {
+  (void)index;
+  query *q = state;
+  const og_tensor tensor = og_words_tensor(&q->words);
+  if (is_list) return og_host_entry(&q->call, t, &tensor, error);
+  og_host_input(&q->call, t, &tensor);
+  return OG_OK;
+}
+
+static og_status query_infer(query *q, og_packed *node, const og_own_op *op,
+                             opgraft_error *error) {
+  og_status status = og_packed_read(node, op, &q->words, error);
+  if (status == OG_OK)
+    status = og_packed_inputs(node, &q->call, input_give, q, error);
+  if (status != OG_OK) return status;
+  if (q->words.is_short) return og_words_short(&q->words, op, error);
+  for (int32_t a = 0; a < op->info.attr_count; ++a)
+    q->call.frame.attr[a] = node->attr[a];
+  return og_host_infer(&q->call, error);
+}
+
+int64_t og_packed_infer(int32_t op, const int64_t *words, int64_t count,
+                        int64_t *out, int64_t out_size, char *text,
+                        size_t size) {
+  const og_own *own = og_own_get();
+  if (op < 0 || op >= own->op_count) {
+    snprintf(text, size, "%s: there is no operator %d",
+             own->error.code == OG_OK ? own->name : "the module", (int)op);
+    return -1;
+  }
+  query q = {.words = {.word = words, .count = count}};
+  og_packed node;
+  opgraft_error error = {.code = OG_OK};
+  int64_t used = -1;
+  og_host_begin(&q.call, &own->ops[op]);
+  if (query_infer(&q, &node, &own->ops[op], &error) == OG_OK)
+    used = og_words_results(&q.call, out, out_size);
+  else
+    snprintf(text, size, "%s", error.text);
+  og_host_end(&q.call);
+  og_packed_reset(&node);
+  return used;
 }
