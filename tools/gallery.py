@@ -55,6 +55,11 @@ LIST = (
             "A C extension that PyTorch knows nothing of. `opgraft.adopt` makes "
             "it an operator; kernel and model stay as they are.",
             ("{python}", "run.py", "--smoke")),
+    Example("doctor_scenes", "What splits a model",
+            "Two scripts whose models break: an opaque kernel, and a loop that "
+            "asks a tensor for numbers. `opgraft doctor` names the lines and "
+            "proposes fixes; with `--apply` it tries them first.",
+            ("{python}", "report.py")),
     Example("ragged_serving", "Requests of any lengths",
             "A small language model serves requests with continuous batches "
             "over a paged cache, eager and compiled.",

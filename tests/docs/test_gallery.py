@@ -18,10 +18,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 import gallery  # noqa: E402
 import notebook  # noqa: E402
 
-# Shown elsewhere: programs for one host, which its tests run, and what doctor
-# repairs (tests/python/doctor/test_scenes.py).
-ELSEWHERE = {"aoti", "onnxruntime", "tvm_ffi", "doctor_scenes",
-             "tensor_parallel"}
+# Shown elsewhere: programs for one host, or for several processes, which tests
+# of their own run.
+ELSEWHERE = {"aoti", "onnxruntime", "tvm_ffi", "tensor_parallel"}
 
 
 def test_the_page_shows_every_example() -> None:
