@@ -11,8 +11,7 @@ static og_status column_sums(const og_call *call) {
   float *y = og_f32_mut(call->out[0]);
   for (int64_t j = 0; j < call->dim[C]; ++j) {
     float sum = 0;
-    for (int64_t i = 0; i < call->dim[R]; ++i)
-      sum += x[i * call->dim[C] + j];
+    for (int64_t i = 0; i < call->dim[R]; ++i) sum += x[i * call->dim[C] + j];
     y[j] = sum;
   }
   return OG_OK;
@@ -20,10 +19,9 @@ static og_status column_sums(const og_call *call) {
 
 static const og_kernel kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = column_sums}};
-static const og_op ops[] = {
-    {.schema = "column_sums(Tensor x) -> Tensor",
-     .shape = "x[R, C] -> [C]",
-     .dtype = "x: f32 -> f32",
-     .flags = OG_DETERMINISTIC,
-     .kernels = OG_KERNELS(kernels)}};
+static const og_op ops[] = {{.schema = "column_sums(Tensor x) -> Tensor",
+                             .shape = "x[R, C] -> [C]",
+                             .dtype = "x: f32 -> f32",
+                             .flags = OG_DETERMINISTIC,
+                             .kernels = OG_KERNELS(kernels)}};
 OG_MODULE(column_sums, ops);
