@@ -192,9 +192,9 @@ def main() -> None:
         print(f"torch {torch.__version__}, fast road: {state}")
 
         bounds = {
-            "output given / torch.add(out=)": (0.2, True),
+            "output given / torch.add(out=)": (0.16, True),
             "output given / TVM-FFI": (0.6, True),
-            "new output / torch.add": (0.65, True),
+            "new output / torch.add": (0.36, True),
             "new output / pybind11": (1.0 if can_wrap else 1.3, True),
             "torch.ops / C++ TORCH_LIBRARY": (1.1, True),
         }
