@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // opgraft gen: a YAML specification into a C file with the declarations and
-// kernels to be written.
+// kernels to be written, or a module into declarations for another compiler.
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "bind.h"
+#include "gen_ge.h"
 #include "spec/code.h"
 #include "spec/read.h"
 
 static const cli_option options[] = {
     {"output", "FILE.c", "what to write; else standard output", 'o'},
+    {"target", "NAME", "ge: write OUT.h and OUT.py for -o OUT from a module",
+     0},
     {"force", NULL, "overwrite the output if it is there", 'f'},
     {0},
 };
@@ -181,7 +184,35 @@ static int spec_output(const spec *s, const char *path) {
   return is_written ? CLI_OK : CLI_FAILED;
 }
 
+// For a compiler of graphs, from what a module declares.
+static int target_run(const cli_args *args, const char *target) {
+  const char *stem = cli_value_of(args, "output");
+  if (strcmp(target, "ge") != 0)
+    return cli_error("gen: --target is '%s', expected ge", target);
+  const char *path = cli_only_operand(args, "a module or a C file");
+  if (path == NULL) return CLI_FAILED;
+  if (stem == NULL)
+    return cli_error(
+        "gen: --target ge writes two files, and no -o is given; with -o OUT "
+        "they are OUT.h and OUT.py");
+  char *header = cli_format("%s.h", stem),
+       *converters = cli_format("%s.py", stem);
+  const char *outputs[] = {header, converters};
+  cli_module module;
+  int result = CLI_FAILED;
+  if (cli_outputs_check(outputs, 2, &path, 1) &&
+      cli_module_open(path, &module)) {
+    result = cli_gen_ge(module.module, header, converters);
+    cli_module_close(&module);
+  }
+  free(header);
+  free(converters);
+  return result;
+}
+
 static int gen_run(const cli_args *args) {
+  const char *target = cli_value_of(args, "target");
+  if (target != NULL) return target_run(args, target);
   const char *path = cli_only_operand(args, "a YAML file");
   const char *output = cli_value_of(args, "output");
   if (path == NULL) return CLI_FAILED;
@@ -202,7 +233,7 @@ static int gen_run(const cli_args *args) {
 const cli_command cli_command_gen = {
     .name = "gen",
     .summary = "write the C file of operators that a YAML file specifies",
-    .usage = "SPEC.yaml [-o FILE.c]",
+    .usage = "SPEC.yaml [-o FILE.c] | --target ge MODULE -o OUT",
     .text =
         "Writes declarations and kernel skeletons that compile; each kernel "
         "has its arguments\nunpacked and fails until it is written. The "
@@ -214,7 +245,8 @@ const cli_command cli_command_gen = {
         "backward, doc and expect\nmay stand beside those. See docs/cli.md.",
     .examples =
         "  opgraft gen norms.yaml -o norms.c\n"
-        "  opgraft gen norms.yaml | less",
+        "  opgraft gen norms.yaml | less\n"
+        "  opgraft gen --target ge norms.c -o norms_ge",
     .options = options,
     .operand = CLI_OPERAND_YAML,
     .run = gen_run,
