@@ -55,27 +55,35 @@ static char **words_make(const cli_args *args, const char *events,
   return (char **)(uintptr_t)words;
 }
 
+// The exit status of one Python; negative, and prints, where there was none.
+static int python_run(const cli_args *args, const char *events,
+                      bool is_verifying) {
+  char **words = words_make(args, events, is_verifying);
+  fflush(NULL);
+  const int status = cli_process_run(words);
+  free(words);
+  if (status < 0) cli_error("%s: could not be started", cli_python());
+  return status;
+}
+
 // Runs the script with hooks, then again for each fix that is tried.
 static bool events_record(const cli_args *args, const char *events,
                           bool is_verifying) {
-  for (int pass = 0; pass < (is_verifying ? 2 : 1); ++pass) {
-    char **words = words_make(args, events, pass == 1);
-    fflush(NULL);
-    const int status = cli_process_run(words);
-    free(words);
-    if (status < 0) {
-      cli_error("%s: could not be started", cli_python());
-      return false;
-    }
-    if (cli_stop_signal() != 0) return true;  // what was seen is reported
-    if (status == CLI_FAILED && pass == 0) {
-      cli_error("doctor: the script could not be run; messages stand above");
-      return false;
-    }
-    if (status != 0 && pass == 1)
-      cli_error("doctor: fixes could not be tried; messages stand above");
+  const int ran = python_run(args, events, false);
+  if (ran < 0) return false;
+  if (cli_stop_signal() != 0) return true;  // what was seen is reported
+  if (ran == CLI_FAILED) {
+    cli_error("doctor: the script could not be run; messages stand above");
+    return false;
   }
-  return true;
+  if (!is_verifying) return true;
+  const int32_t roots = cli_report_root_count(events);
+  // With nothing to mend, only a patch that is not written needs a word.
+  if (roots < 0 || (roots == 0 && !cli_has(args, "apply"))) return roots == 0;
+  const int tried = python_run(args, events, true);
+  if (tried > 0 && cli_stop_signal() == 0)
+    cli_error("doctor: fixes could not be tried; messages stand above");
+  return tried >= 0;
 }
 
 static int compare_run(const cli_args *args) {

@@ -173,6 +173,14 @@ bool cli_report_row(const char *events) {
   return is_done;
 }
 
+int32_t cli_report_root_count(const char *events) {
+  opgraft_report *report = report_open(events);
+  const int32_t count =
+      report != NULL ? opgraft_report_root_count(report) : -1;
+  opgraft_report_release(report);
+  return count;
+}
+
 static void on_text(void *user, const char *text, size_t length) {
   (void)user;
   fwrite(text, 1, length, stdout);

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import os
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ BLOCK_NS = 2_000_000  # a timed block is at least this long
 BUDGET_S = 12.0  # for all of it
 FIXED = 50_000  # additions
 FEWEST_FIXED = 5  # times, before they say how busy the machine is
-RETRIES = 8  # of a block that waits for a processor most of its time
+THREADS = "/proc/self/task"  # of this process, on Linux
+RETRIES = 16  # of a block that waits for a processor
+RETRIES_S = 0.25  # for all of them
 
 
 def wrapper_of(entry: Entry) -> Callable[..., Any]:
@@ -105,37 +108,50 @@ def _time(call: Callable[[], Any], repeat: int) -> int:
 
 def block_ns(steps: list[Step]) -> int:
     """One step of a whole script: a call of each of its functions, from a
-    block that is long enough to time, less what this thread waited for a
-    processor. 0 where one cannot be called."""
+    block that is long enough to time. 0 where one cannot be called."""
     total = 0
     for step in steps:
         try:
             with quiet():
                 once = max(_time(step.run, 1), 1)
-                total += _own_ns(step, max(1, min(200, BLOCK_NS // once)))
+                total += _own_ns(step.run, max(1, min(200, BLOCK_NS // once)))
         except Exception:  # whatever the user's code may raise
             return 0
     return total
 
 
-def _own_ns(step: Step, repeat: int) -> int:
+def _own_ns(call: Callable[[], Any], repeat: int) -> int:
+    """One call, from a block, less what it waited for a processor. A block that
+    waited long says little, since a thread may also have spun until another
+    one ran: a shorter one is tried, while that takes little time."""
+    least = 0
+    end = time.monotonic() + RETRIES_S
     for _ in range(RETRIES):
-        waited = _waited_ns()
-        ns = _time(step.run, repeat)
-        waited = (_waited_ns() - waited) // repeat
-        if waited < ns // 4:  # else what is left says little
+        before = _waits_ns()
+        ns = _time(call, repeat)
+        waited = max((waits - before.get(thread, 0)
+                      for thread, waits in _waits_ns().items()), default=0
+                     ) // repeat
+        own = ns - waited if waited < ns else ns
+        if waited < ns // 4:
+            return own
+        least = min(least or own, own)
+        if time.monotonic() > end:
             break
-    return max(ns - waited, 1) if waited < ns else ns
+        repeat = max(1, repeat // 2)
+    return least
 
 
-def _waited_ns() -> int:
-    """How long this thread could have run and did not, where the system says
-    so."""
-    try:
-        with open("/proc/thread-self/schedstat", encoding="ascii") as file:
-            return int(file.read().split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
+def _waits_ns() -> dict[str, int]:
+    """How long each thread could have run and did not, where the system says
+    so: one that works for a call is waited for by that which called."""
+    waits = {}
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(THREADS):
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                with open(f"{THREADS}/{thread}/schedstat", "rb") as file:
+                    waits[thread] = int(file.read().split()[1])
+    return waits
 
 
 def measure(recorder: Recorder, writer: Writer, runs: int) -> float:
@@ -187,19 +203,23 @@ def _modes(step: Step) -> dict[str, tuple[Callable[[], Any], str]]:
 
 def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
            fixed: list[int]) -> None:
-    once = 1
-    for call, stance in _modes(step).values():
+    repeat = {}
+    for mode, (call, stance) in _modes(step).items():
         with torch.compiler.set_stance(stance):
-            once = max(once, min(_time(call, 1) for _ in range(3)))
-    repeat = max(1, min(200, BLOCK_NS // once))
-    most = max(3, int(budget_s * 1e9 / (2 * once * repeat)))
-    for run in range(1, min(runs, most) + 1):
+            once = max(1, min(_own_ns(call, 1) for _ in range(3)))
+        repeat[mode] = max(1, min(200, BLOCK_NS // once))
+    end = time.monotonic() + budget_s
+    for run in range(1, runs + 1):
         # In turns, so that a slower minute of the machine meets both.
         for mode, (call, stance) in _modes(step).items():
             fixed.append(_time(_fixed_work, 1))
             with torch.compiler.set_stance(stance):  # outside of what is timed
-                ns = _time(call, repeat)
+                if repeat[mode] > 1:  # what was timed before it left its caches
+                    call()
+                ns = _own_ns(call, repeat[mode])
             writer.line("step", entry=step.entry.id, run=run, mode=mode, ns=ns)
+        if run >= 3 and time.monotonic() > end:
+            break
 
 
 def _fixed_work() -> int:

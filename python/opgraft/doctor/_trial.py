@@ -107,13 +107,13 @@ class Outcome:
 
 
 def compared_ms(before: Outcome, after: Outcome, slower: float,
-                most_s: float = ROUNDS_S) -> tuple[float, float] | None:
+                most_s: float) -> tuple[float, float] | None:
     """One step of each: the least of blocks that were timed in turns. None
     where the machine is too noisy to say whether `after` takes `slower` times
     as long: the least of even and of odd rounds and the middle of all must
     agree on that."""
     sides: tuple[list[int], list[int]] = [], []
-    end = time.monotonic() + min(ROUNDS_S, most_s)
+    end = time.monotonic() + most_s
     for count in range(1, ROUNDS + 1):
         for side, child in zip(sides, (before.child, after.child)):
             ns = child.block_ns(ROUNDS_S) if child is not None else None

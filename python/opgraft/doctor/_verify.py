@@ -127,6 +127,7 @@ class Search:
         self.now = Outcome("not run")
         self._budget_s = budget_s
         self._begin = time.monotonic()
+        self._patience_s = _trial.ROUNDS_S  # for one comparison of two steps
         self._trials = 0  # for the root at hand
         self._most = 0
         self._seen: dict[str, Any] = {}
@@ -330,11 +331,14 @@ class Search:
     def _timed(self, after: Outcome, same: str) -> Verdict:
         if after.compiled_ms <= 0 or self.now.compiled_ms <= 0:
             return Verdict("proposed", f"{same}; no step was timed")
-        times = _trial.compared_ms(self.now, after, SLOWER, self._left_s())
+        times = _trial.compared_ms(self.now, after, SLOWER,
+                                   min(self._patience_s, self._left_s()))
         if times is None and self._left_s() <= 0:
             return Verdict("unverified", f"{same}; time was up before a step "
                            "was timed (--budget)")
         if times is None:
+            # A machine that is too noisy now mostly is so for the next one.
+            self._patience_s /= 2
             return Verdict("unverified", f"too noisy: {same}, but whether a "
                            "step takes longer could not be told")
         before_ms, after_ms = times

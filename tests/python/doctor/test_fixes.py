@@ -24,6 +24,7 @@ from opgraft.doctor import (
     _values,
 )
 from opgraft.doctor._propose import Context, Root
+from steady import steady
 
 SCRIPT = """\
 import torch
@@ -211,34 +212,10 @@ def test_choices_are_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "/m.py": {"mask.any().item()": [False] * 3}}
 
 
-COUNTED = """\
-from opgraft.doctor import _trial
-
-attempt, tried = _trial.attempt, []
-
-
-def remembered(script, arguments, texts, *rest):
-    outcome = attempt(script, arguments, texts, *rest)
-    tried.append((outcome, texts))
-    return outcome
-
-
-def compared_ms(before, after, *_):
-    texts = next(texts for outcome, texts in tried if outcome is after)
-    return 1.0, 1.0 if any("_taken_as(" in t for t in texts.values()) else 2.0
-
-
-_trial.attempt, _trial.compared_ms = remembered, compared_ms
-"""
-
-
 def test_what_an_edit_uncovers_is_mended_too(tmp_path: Path) -> None:
     """Read as a tensor, the choice breaks in Block; what it was is known there
-    as well. Other edits are right too, and take longer: here they are said to,
-    since a busy machine may not tell."""
-    (tmp_path / "sitecustomize.py").write_text(COUNTED)
-    report = doctored(tmp_path, CHOICE, PYTHONPATH=os.pathsep.join(
-        [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    as well. Other edits are right too, and are said to take longer."""
+    report = doctored(tmp_path, CHOICE, **steady(STEADY_TEXT="_taken_as("))
     assert {r["fix"]["status"] for r in report["roots"]} == {"verified"}
     assert "_taken_as(False, " in (tmp_path / "fixes.patch").read_text()
 
@@ -373,10 +350,8 @@ with torch.no_grad():
 def test_a_method_becomes_one_opaque_call(tmp_path: Path) -> None:
     """A loop over data in a module with parameters; what follows from it is
     gone with it."""
-    report = doctored(tmp_path, LOOP)
-    # Where a step took longer with it, other fixes were tried after it.
-    if any(r["fix"]["status"] != "verified" for r in report["roots"]):
-        pytest.skip("a step took longer on this machine, or no time was told")
+    report = doctored(tmp_path, LOOP, **steady())
+    assert {r["fix"]["status"] for r in report["roots"]} == {"verified"}
     text = (tmp_path / "fixes.patch").read_text()
     assert "+@torch._dynamo.decorators.leaf_function" in text
     assert "x.new_empty([x.shape[0], x.shape[1]]" in text

@@ -21,6 +21,7 @@ import pytest
 import torch
 
 from opgraft.doctor import _guards, _propose, _verify
+from steady import steady
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "six_steps.py"
@@ -34,12 +35,13 @@ def line_of(mark: str) -> int:
                 if text.endswith(f"# root: {mark}"))
 
 
-def doctor(folder: Path, *words: str, script: Path = SCRIPT
-           ) -> subprocess.CompletedProcess[str]:
+def doctor(folder: Path, *words: str, script: Path = SCRIPT,
+           **environment: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         [sys.executable, "-m", "opgraft.doctor", "--events", "run.events",
          "--json", "report.json", *words, str(script)], cwd=folder,
-        capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"})
+        capture_output=True, text=True,
+        env={**os.environ, "NO_COLOR": "1", **environment})
     assert done.returncode == 0, done.stderr
     return done
 
@@ -131,15 +133,14 @@ with torch.no_grad():
 def test_the_counter_has_a_fix(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text(COUNTER)
     doctor(tmp_path, "--runs", "3", "--budget", "600",
-           script=tmp_path / "counter.py")
+           script=tmp_path / "counter.py", **steady())
     root, = json.loads((tmp_path / "report.json").read_text())["roots"]
     assert root["stage"] == "recompile" and root["hits"] == 4
     fix = root["fix"]
     assert "allow_unspec_int_on_nn_module" in fix["title"] \
         or "keep self.n in a tensor" in fix["title"]
-    # Whether a step takes longer is the machine's to say.
     assert "the results are the same, and " in fix["text"], fix
-    assert fix["status"] in ("verified", "unverified", "refuted")
+    assert fix["status"] == "verified"
 
 
 def test_verifying_says_what_it_does_and_is_bounded(seen: Seen) -> None:
@@ -162,8 +163,17 @@ def test_a_small_budget_leaves_roots_proposed(tmp_path: Path) -> None:
     assert "in 0 s at most" in done.stderr
 
 
-def test_eager_is_what_it_is(seen: Seen) -> None:
-    """Within a fifth of a plain timing, where the machine lets one time."""
+def without_compiler(folder: Path) -> Path:
+    """The script with a backend that is quick on a busy machine, too."""
+    script = folder / "quick.py"
+    script.write_text(SCRIPT.read_text().replace(
+        "torch.compile(Model())",
+        'torch.compile(Model(), backend="aot_eager")'))
+    return script
+
+
+def plain_ms() -> float | None:
+    """A step, timed plainly: the least of blocks, if their halves agree."""
     sys.path.insert(0, str(HERE))
     try:
         from six_steps import Model
@@ -172,16 +182,30 @@ def test_eager_is_what_it_is(seen: Seen) -> None:
     model, x = Model(), torch.randn(64 + 8 * 5, 256)
     blocks = []
     with torch.no_grad(), contextlib.redirect_stdout(None):
-        for _ in range(30):
+        for _ in range(60):
             begin = time.perf_counter()
             for _ in range(10):
                 model(x)
             blocks.append((time.perf_counter() - begin) / 10 * 1e3)
-    blocks.sort()
+    least = min(blocks[::2]), min(blocks[1::2])
+    return min(least) if max(least) < 1.05 * min(least) else None
+
+
+def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
+    """Within a fifth of a plain timing. Where the machine did not let one
+    tell, the script is run again, in turns with that."""
     verdict = seen.data["verdict"]
-    if verdict["is_too_noisy"] or blocks[22] > 1.1 * blocks[7]:
-        pytest.skip("the machine is too busy to time a step")
-    assert 0.8 < verdict["eager_ms"] / blocks[15] < 1.2
+    for again in range(4):
+        plain = plain_ms()
+        if not verdict["is_too_noisy"] and plain is not None:
+            break
+        if again < 3:
+            doctor(tmp_path, "--no-verify", script=without_compiler(tmp_path))
+            verdict = json.loads((tmp_path / "report.json").read_text()
+                                 )["verdict"]
+    else:
+        pytest.skip("the machine was too busy to time a step, four times")
+    assert 0.8 < verdict["eager_ms"] / plain < 1.2
 
 
 @contextlib.contextmanager
@@ -205,12 +229,9 @@ def _spin() -> None:
 
 
 def test_a_busy_machine_is_too_noisy(tmp_path: Path) -> None:
-    # A compiler would take minutes there, and decides nothing.
-    (tmp_path / "busy.py").write_text(SCRIPT.read_text().replace(
-        "torch.compile(Model())",
-        'torch.compile(Model(), backend="aot_eager")'))
+    script = without_compiler(tmp_path)
     with busy():
-        doctor(tmp_path, "--no-verify", script=tmp_path / "busy.py")
+        doctor(tmp_path, "--no-verify", "--runs", "8", script=script)
     report = json.loads((tmp_path / "report.json").read_text())
     verdict = report["verdict"]
     assert verdict["is_too_noisy"] and not verdict["is_net_loss"], verdict
