@@ -23,9 +23,10 @@ import torch
 from ._events import Writer
 from ._record import Entry, Recorder
 
-BLOCK_NS = 2_000_000  # a timed block is at least this long
+BLOCK_NS = 2_000_000  # of two steps that are compared, one block at least
+STEP_NS = 10_000_000  # of a step as it is said to be: caches are warm in most
 BUDGET_S = 12.0  # for all of it
-FIXED = 50_000  # additions
+FIXED = 250_000  # additions: some ms, so that a scheduler comes in between
 FEWEST_FIXED = 5  # times, before they say how busy the machine is
 THREADS = "/proc/self/task"  # of this process, on Linux
 RETRIES = 16  # of a block that waits for a processor
@@ -207,7 +208,7 @@ def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
     for mode, (call, stance) in _modes(step).items():
         with torch.compiler.set_stance(stance):
             once = max(1, min(_own_ns(call, 1) for _ in range(3)))
-        repeat[mode] = max(1, min(200, BLOCK_NS // once))
+        repeat[mode] = max(1, min(200, STEP_NS // once))
     end = time.monotonic() + budget_s
     for run in range(1, runs + 1):
         # In turns, so that a slower minute of the machine meets both.

@@ -394,7 +394,7 @@ def block(*ns: int) -> Any:
 
 def test_steps_are_compared_by_blocks_that_agree() -> None:
     def compared(before: list[int], after: list[int]) -> Any:
-        return _trial.compared_ms(block(*before), block(*after), 1.1)
+        return _trial.compared_ms(block(*before), block(*after), 1.1, 30)
 
     noisy = [30] * 3 + [20] * 11
     assert compared(noisy, [10] * 14) == (20e-6, 10e-6)
@@ -404,4 +404,6 @@ def test_steps_are_compared_by_blocks_that_agree() -> None:
     assert compared([10, 10] * 140, [10, 20] * 140) is None
     # Too few, or a child that died.
     assert compared([10] * 13, [10] * 13) is None
-    assert _trial.compared_ms(_trial.Outcome(""), block(1), 1.1) is None
+    assert _trial.compared_ms(_trial.Outcome(""), block(1), 1.1, 30) is None
+    # No time is left.
+    assert _trial.compared_ms(block(*noisy), block(*noisy), 1.1, 0) is None
