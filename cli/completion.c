@@ -20,6 +20,8 @@ static const char *file_pattern(cli_operand operand) {
       return "so|c|og";
     case CLI_OPERAND_YAML:
       return "yaml|yml";
+    case CLI_OPERAND_GEN:
+      return "yaml|yml|so|c";
     case CLI_OPERAND_PYTHON:
       return "py";
     case CLI_OPERAND_EVENTS:

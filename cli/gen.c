@@ -7,13 +7,14 @@
 
 #include "bind.h"
 #include "gen_ge.h"
+#include "gen_stablehlo.h"
 #include "spec/code.h"
 #include "spec/read.h"
 
 static const cli_option options[] = {
     {"output", "FILE.c", "what to write; else standard output", 'o'},
-    {"target", "NAME", "ge: write OUT.h and OUT.py for -o OUT from a module",
-     0},
+    {"target", "NAME", "ge or stablehlo: what to write of a module", 0},
+    {"op", "NAME", "of stablehlo: the operator; else the first one", 0},
     {"force", NULL, "overwrite the output if it is there", 'f'},
     {0},
 };
@@ -185,28 +186,63 @@ static int spec_output(const spec *s, const char *path) {
 }
 
 // For a compiler of graphs, from what a module declares.
-static int target_run(const cli_args *args, const char *target) {
+
+static int ge_run(const cli_args *args, const opgraft_module *module) {
   const char *stem = cli_value_of(args, "output");
-  if (strcmp(target, "ge") != 0)
-    return cli_error("gen: --target is '%s', expected ge", target);
-  const char *path = cli_only_operand(args, "a module or a C file");
-  if (path == NULL) return CLI_FAILED;
+  if (args->operand_count > 1)
+    return cli_error("gen: --target ge takes one module, found %s as well",
+                     args->operands[1]);
   if (stem == NULL)
     return cli_error(
         "gen: --target ge writes two files, and no -o is given; with -o OUT "
         "they are OUT.h and OUT.py");
-  char *header = cli_format("%s.h", stem),
-       *converters = cli_format("%s.py", stem);
+  char *header = cli_format("%s.h", stem);
+  char *converters = cli_format("%s.py", stem);
   const char *outputs[] = {header, converters};
-  cli_module module;
-  int result = CLI_FAILED;
-  if (cli_outputs_check(outputs, 2, &path, 1) &&
-      cli_module_open(path, &module)) {
-    result = cli_gen_ge(module.module, header, converters);
-    cli_module_close(&module);
-  }
+  const int result = cli_outputs_check(outputs, 2, args->operands, 1)
+                         ? cli_gen_ge(module, header, converters)
+                         : CLI_FAILED;
   free(header);
   free(converters);
+  return result;
+}
+
+static int stablehlo_run(const cli_args *args, const opgraft_module *module) {
+  const opgraft_op *op = cli_op_find(module, cli_value_of(args, "op"));
+  const char *output = cli_value_of(args, "output");
+  if (op == NULL ||
+      (output != NULL && !cli_outputs_check(&output, 1, args->operands, 1)))
+    return CLI_FAILED;
+  cli_call *call =
+      cli_call_create(op, args->operands + 1, args->operand_count - 1);
+  if (call == NULL) return CLI_FAILED;
+  char *bytes = NULL;
+  size_t size;
+  FILE *to = cli_memory_open(&bytes, &size);
+  bool is_right = cli_gen_stablehlo(opgraft_module_name(module), call, to);
+  fclose(to);
+  cli_call_destroy(call);
+  if (is_right && output != NULL)
+    is_right = cli_file_write(output, bytes, size);
+  else if (is_right)
+    fwrite(bytes, 1, size, stdout);
+  free(bytes);
+  return is_right ? CLI_OK : CLI_FAILED;
+}
+
+static int target_run(const cli_args *args, const char *target) {
+  const bool is_ge = strcmp(target, "ge") == 0;
+  if (!is_ge && strcmp(target, "stablehlo") != 0)
+    return cli_error("gen: --target is '%s', expected ge or stablehlo", target);
+  if (args->operand_count == 0)
+    return cli_error(
+        "gen: no file is given, expected a module or a C file; `opgraft help "
+        "gen` shows how");
+  cli_module module;
+  if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
+  const int result =
+      is_ge ? ge_run(args, module.module) : stablehlo_run(args, module.module);
+  cli_module_close(&module);
   return result;
 }
 
@@ -233,7 +269,7 @@ static int gen_run(const cli_args *args) {
 const cli_command cli_command_gen = {
     .name = "gen",
     .summary = "write the C file of operators that a YAML file specifies",
-    .usage = "SPEC.yaml [-o FILE.c] | --target ge MODULE -o OUT",
+    .usage = "SPEC.yaml [-o FILE.c] | --target NAME MODULE [ARG=VALUE...]",
     .text =
         "Writes declarations and kernel skeletons that compile; each kernel "
         "has its arguments\nunpacked and fails until it is written. The "
@@ -242,12 +278,19 @@ const cli_command cli_command_gen = {
         "expect, "
         "flags, kernels), or op_name, op_type, input_desc, output_desc and\n"
         "attr_desc as operator plugins have them; then shape, dtype, where, "
-        "backward, doc and expect\nmay stand beside those. See docs/cli.md.",
+        "backward, doc and expect\nmay stand beside those. See docs/cli.md.\n\n"
+        "--target ge takes a module or a C file and writes what Ascend's graph "
+        "engine needs of\nits operators: REG_OP prototypes (OUT.h for -o OUT) "
+        "and TorchAir's converters\n(OUT.py). --target stablehlo writes one "
+        "call as StableHLO text; its arguments follow\nthe file, as in x=2,3 "
+        "weight:bf16[3] eps=1e-6.",
     .examples =
         "  opgraft gen norms.yaml -o norms.c\n"
         "  opgraft gen norms.yaml | less\n"
-        "  opgraft gen --target ge norms.c -o norms_ge",
+        "  opgraft gen --target ge norms.c -o norms_ge\n"
+        "  opgraft gen --target stablehlo norms.c --op rms_norm x=4,8 "
+        "weight=8",
     .options = options,
-    .operand = CLI_OPERAND_YAML,
+    .operand = CLI_OPERAND_GEN,
     .run = gen_run,
 };

@@ -31,6 +31,7 @@ typedef enum cli_operand {
   CLI_OPERAND_GRAPH,
   CLI_OPERAND_INSPECT,  // modules, C files and graphs
   CLI_OPERAND_YAML,
+  CLI_OPERAND_GEN,  // YAML, modules and C files
   CLI_OPERAND_PYTHON,
   CLI_OPERAND_EVENTS,
   CLI_OPERAND_COMMAND,

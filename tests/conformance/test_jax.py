@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -365,3 +366,124 @@ def test_lists_that_are_too_long(kinds: Any) -> None:
 def test_an_operator_that_is_missing(scale: Any) -> None:
     with pytest.raises(ValueError, match="scale: there is no operator 9"):
         scale._file.infer(9, [])
+
+
+# --- opgraft gen --target stablehlo ---
+
+F32 = np.float32
+# Of each operator the arguments in Python and on the command line.
+LOWERED: list[tuple[str, str, list[Any], dict[str, Any], list[str]]] = [
+    ("scale", "scale", [drawn(3, 4), drawn(4)], {}, ["x=3,4", "weight=4"]),
+    ("scale", "scale_backward", [drawn(2, 3), drawn(2, 3, seed=1), drawn(3)], {},
+     ["grad=2,3", "x=2,3", "weight=3"]),
+    ("kinds", "affine", [drawn(), drawn(seed=1)], {}, ["x=", "y="]),
+    ("kinds", "affine", [drawn(5).astype(jnp.bfloat16)] * 2, {"a": 1e-7},
+     ["x:bf16[5]", "y:bf16[5]", "a=1e-7"]),
+    ("kinds", "affine", [drawn(2), drawn(2)], {"a": -np.inf},
+     ["x=2", "y=2", "a=-inf"]),
+    ("kinds", "twice", [jnp.arange(3, dtype=jnp.uint8)], {}, ["x:u8[3]"]),
+    ("kinds", "twice", [jnp.arange(3, dtype=jnp.int64)], {}, ["x:i64[3]"]),
+    ("kinds", "flip", [jnp.array([True, False])], {}, ["x:bool[2]"]),
+    ("kinds", "spread", [drawn(3)], {}, ["x=3"]),
+    ("kinds", "put_rows_", [drawn(6, 2), drawn(3, 2, seed=1), 2], {},
+     ["cache=6,2", "rows=3,2", "at=2"]),
+    ("kinds", "maybe", [drawn(3), None, drawn(3, seed=1)], {},
+     ["x=3", "bias=none", "scale=3"]),
+    ("kinds", "total", [[drawn(2), drawn(2, seed=1)]], {}, ["xs=2;2"]),
+    ("kinds", "digest", [drawn(2), [3], [0.25, 1e300], True],
+     {"text": 'a"b\\\n', "kind": "f64", "s": 2.5},
+     ["x=2", "sizes=3", "factors=0.25,1e300", "flag=true", 'text=a"b\\\n',
+      "kind=f64", "s=2.5"]),
+    ("kinds", "digest", [drawn(2), [], [], False], {"more": 7},
+     ["x=2", "sizes=", "factors=", "flag=false", "more=7"]),
+    ("kinds", "pairs", [drawn(2), [True, False], [], [1, 2], [], [0.1], []], {},
+     ["x=2", "a=true,false", "b=", "c=1,2", "d=", "e=0.1", "f="]),
+]
+
+
+def custom_call(text: str) -> tuple[Any, ...]:
+    """The attributes and types of the only one in a module that is right."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.operation.name == "stablehlo.custom_call":
+            named = op.operation.attributes
+            found.append((
+                {named[i].name: str(named[i].attr) for i in range(len(named))},
+                [str(v.type) for v in op.operation.operands],
+                [str(v.type) for v in op.operation.results]))
+        return ir.WalkResult.ADVANCE
+
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+        assert module.operation.verify()
+        module.operation.walk(visit)
+    assert len(found) == 1, text
+    return tuple(found[0])
+
+
+def portable(text: str) -> bytes:
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    with mlir.make_ir_context():
+        return bytes(stablehlo.serialize_portable_artifact(
+            ir.Module.parse(text), stablehlo.get_current_version()))
+
+
+@pytest.mark.parametrize("module,op,args,kwargs,bindings", LOWERED, ids=[
+    f"{op}-{i}" for i, (_, op, *_) in enumerate(LOWERED)])
+def test_text_of_a_call(module: str, op: str, args: list[Any],
+                        kwargs: dict[str, Any], bindings: list[str],
+                        modules: pathlib.Path, request: Any) -> None:
+    """It is the call that opgraft.jax makes, and XLA runs it."""
+    path = modules / f"{module}.so"
+    done = subprocess.run([build.program(), "gen", "--target", "stablehlo",
+                           str(path), "--op", op, *bindings],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    operator = getattr(request.getfixturevalue(module), op)
+    arrays, tree = jax.tree.flatten(
+        [a if isinstance(a, jax.Array) or (
+            isinstance(a, list) and a and isinstance(a[0], jax.Array))
+         else None for a in args])
+
+    def call(*given: Any) -> Any:
+        whole = jax.tree.unflatten(tree, given)
+        return operator(*[w if w is not None else a
+                          for w, a in zip(whole, args)], **kwargs)
+
+    exported = jax.export.export(
+        jax.jit(call), disabled_checks=[
+            jax.export.DisabledSafetyCheck.custom_call(f"{module}.{op}")])(*arrays)
+    theirs = custom_call(jax.jit(call).lower(*arrays).as_text())
+    ours = custom_call(done.stdout)
+    # A second file of one name has another; and JAX writes for older readers.
+    theirs[0]["call_target_name"] = ours[0]["call_target_name"]
+    theirs[0]["backend_config"] = theirs[0].pop("mhlo.backend_config")
+    assert ours[0].pop("api_version") == "4 : i32"
+    assert theirs[0].pop("api_version", "4 : i32") == "4 : i32"
+    assert ours == theirs
+    text = done.stdout.replace(f'@"{module}.{op}"', f'@"{operator.node}"')
+    run = dataclasses.replace(exported, mlir_module_serialized=portable(text))
+    for got, want in zip(jax.tree.leaves(run.call(*arrays)),
+                         jax.tree.leaves(call(*arrays)), strict=True):
+        assert np.asarray(got).tobytes() == np.asarray(want).tobytes()
+
+
+def test_text_of_a_call_that_cannot_be(modules: pathlib.Path) -> None:
+    def error(*words: str) -> str:
+        done = subprocess.run([build.program(), "gen", "--target", "stablehlo",
+                               *words], capture_output=True, text=True)
+        assert done.returncode == 2 and not done.stdout
+        return done.stderr
+
+    scale = str(modules / "scale.so")
+    assert "x is not given; add x=SIZES" in error(scale)
+    assert "weight" in error(scale, "x=3,4", "weight=5")
+    assert "has no argument 'y'" in error(scale, "x=3,4", "y=5")
+    assert "which scale does not declare" in error(scale, "--op", "scales", "x=3")
