@@ -175,8 +175,7 @@ bool cli_report_row(const char *events) {
 
 int32_t cli_report_root_count(const char *events) {
   opgraft_report *report = report_open(events);
-  const int32_t count =
-      report != NULL ? opgraft_report_root_count(report) : -1;
+  const int32_t count = report != NULL ? opgraft_report_root_count(report) : -1;
   opgraft_report_release(report);
   return count;
 }

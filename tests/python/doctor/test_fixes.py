@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from steady import steady
 
 from opgraft.doctor import (
     _adoption,
@@ -24,7 +25,6 @@ from opgraft.doctor import (
     _values,
 )
 from opgraft.doctor._propose import Context, Root
-from steady import steady
 
 SCRIPT = """\
 import torch

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 import torch
+from steady import steady
 
 from opgraft.doctor import _guards, _propose, _verify
-from steady import steady
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "six_steps.py"

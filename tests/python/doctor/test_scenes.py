@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from steady import steady
 
 SCENES = Path(__file__).resolve().parents[3] / "examples" / "doctor_scenes"
