@@ -131,10 +131,10 @@ def turn(worker: Worker, seconds: float) -> tuple[dict[str, Any], bool]:
 
     tick = os.sysconf("SC_CLK_TCK")
     time.sleep(REST_S)
-    busy, begun = harness._busy_ticks(), time.perf_counter()
+    busy, begun = harness.busy_ticks(), time.perf_counter()
     found = worker.block(seconds)
     wall = time.perf_counter() - begun
-    foreign = harness._busy_ticks() - busy - found.get("cpu_s", 0.0) * tick
+    foreign = harness.busy_ticks() - busy - found.get("cpu_s", 0.0) * tick
     most = max(3.0, FOREIGN_SHARE * wall * tick * (os.cpu_count() or 1))
     return found, foreign <= most
 

@@ -28,14 +28,14 @@ ATTEMPTS = 3
 LONG_NS = 1e8  # work that needs no warming but its first call
 
 
-def _busy_ticks() -> int:
+def busy_ticks() -> int:
     """Time that all processes ran, in clock ticks."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     user, nice, system, _, _, irq, softirq, *rest = map(int, fields)
     return user + nice + system + irq + softirq + (rest[0] if rest else 0)
 
 
-def _own_ticks() -> float:
+def own_ticks() -> float:
     times = os.times()
     tick = os.sysconf("SC_CLK_TCK")
     return (times.user + times.system + times.children_user
@@ -81,7 +81,7 @@ def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int],
     """Each case once, in ns; None where others used the processor."""
     tick = os.sysconf("SC_CLK_TCK")
     cores = os.cpu_count() or 1
-    busy, own, begin = _busy_ticks(), _own_ticks(), time.perf_counter()
+    busy, own, begin = busy_ticks(), own_ticks(), time.perf_counter()
     row = {}
     for name, run in cases.items():
         if pause_s:
@@ -90,7 +90,7 @@ def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int],
         run(counts[name])
         row[name] = (time.perf_counter_ns() - start) / counts[name]
     wall = time.perf_counter() - begin
-    foreign = (_busy_ticks() - busy) - (_own_ticks() - own)
+    foreign = (busy_ticks() - busy) - (own_ticks() - own)
     # Below a few ticks the count says nothing.
     is_disturbed = foreign > max(3, FOREIGN_SHARE * wall * tick * cores)
     return None if is_disturbed else row
