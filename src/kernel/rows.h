@@ -27,9 +27,9 @@ OG_INLINE vf gelu_tanh_inner(vf x) {
 }
 
 OG_INLINE vf act_value(vf x, int kind) {
-  if (kind == OG_ACT_SILU) return v_times_sigmoid(x, x);
+  if (kind == OG_ACT_SILU) return v_gated(x, x);
   if (kind == OG_ACT_GELU) return v_mul(x, v_normal_cdf(x));
-  if (kind == OG_ACT_GELU_TANH) return v_times_sigmoid(x, gelu_tanh_inner(x));
+  if (kind == OG_ACT_GELU_TANH) return v_gated(x, gelu_tanh_inner(x));
   if (kind == OG_ACT_RELU) return v_max(v_zero(), x);
   return x;
 }

@@ -58,6 +58,24 @@ OG_V_INLINE vf v_exp2_split(vf x, vf *out_rest) {
   return x;
 }
 OG_V_INLINE vf v_exp2_join(vf s, vf x) { return _mm512_scalef_ps(s, x); }
+// 2^(j / 32), where j is the last five bits of each lane.
+OG_V_INLINE vf v_exp2_32nds(vf bits) {
+  const vf low = _mm512_setr_ps(
+      1.0f, 1.0218972f, 1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,
+      1.13878858f, 1.1637249f, 1.18920708f, 1.21524739f, 1.24185777f,
+      1.26905096f, 1.29683959f, 1.32523668f, 1.35425556f, 1.38390994f);
+  const vf high =
+      _mm512_setr_ps(1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f,
+                     1.54221082f, 1.5759809f, 1.61049032f, 1.64575553f,
+                     1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f,
+                     1.8340081f, 1.87416768f, 1.91520655f, 1.95714414f);
+  return _mm512_permutex2var_ps(low, _mm512_castps_si512(bits), high);
+}
+// a between -most and most; most where a is NaN.
+OG_V_INLINE vf v_within(vf a, float most) {
+  enum { LEAST_SIZE = 2 };  // and the first one's sign
+  return _mm512_range_ps(a, _mm512_set1_ps(most), LEAST_SIZE);
+}
 // a < b ? x : y, by lane.
 OG_V_INLINE vf v_select_lt(vf a, vf b, vf x, vf y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
