@@ -35,6 +35,7 @@ static const struct {
 } runners[] = {
     {"fast", "a fast kernel of the engine"},
     {"packed", "a fast kernel, over weights that stay packed"},
+    {"winograd", "a fast kernel, a convolution through transformed tiles"},
     {"epilogue", "the contraction before it, tile by tile"},
     {"plain", "a plain kernel of the engine"},
     {"module", "a module's kernel"},

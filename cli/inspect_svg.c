@@ -26,7 +26,7 @@ static const char style[] =
     ".og .m{fill:none;stroke:#57606a}"
     ".og .l{stroke:#cf222e;stroke-dasharray:4 3}"
     ".og .e{stroke:#57606a}.og .view{fill:#8c959f}.og .plain{fill:#bf8700}"
-    ".og .fast,.og .packed,.og .epilogue{fill:#2da44e}"
+    ".og .fast,.og .packed,.og .winograd,.og .epilogue{fill:#2da44e}"
     ".og .module{fill:#8250df}.og .host{fill:#cf222e}"
     "@media(prefers-color-scheme:dark){.og{fill:#e6e8eb}"
     ".og .m,.og .e{stroke:#9aa0aa}.og .view{fill:#9aa0aa}}</style>\n";

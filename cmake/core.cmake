@@ -8,7 +8,7 @@ file(GLOB_RECURSE opgraft_kernel_sources CONFIGURE_DEPENDS
 set(opgraft_kernel_libraries)
 if(opgraft_kernel_sources)
   include(cmake/isa.cmake)
-  foreach(family rows gemm attention conv)
+  foreach(family rows gemm attention conv winograd)
     opgraft_isa_sources(opgraft_kernel_sources ${CMAKE_SOURCE_DIR}/src
       kernel/${family})
   endforeach()

@@ -4,6 +4,7 @@
 #include "exec/candidates.h"
 
 #include "exec/fast/tile_reader.h"
+#include "exec/fast/winograd.h"
 #include "exec/hosted.h"
 #include "exec/step/kernels.h"
 
@@ -22,6 +23,8 @@ og_prepare_fn og_candidate_kernel(int32_t op, og_candidate by) {
   const og_prepare_fn fast = kernels[op][1];
   if (by == OG_BY_EPILOGUE)
     return op == OG_IR_fused ? og_prepare_epilogue : NULL;
+  if (by == OG_BY_WINOGRAD)
+    return op == OG_IR_convolution ? og_prepare_winograd : NULL;
   if (by == OG_BY_PACKED) return fast == og_prepare_packed_matmul ? fast : NULL;
   return by == OG_BY_FAST ? fast : kernels[op][0];
 }

@@ -9,6 +9,7 @@
 #include "exec/candidates.h"
 #include "exec/fast/direct_attention.h"
 #include "exec/fast/packs.h"
+#include "exec/fast/winograd.h"
 #include "exec/rules.h"
 #include "exec/tune.h"
 #include "graph/op.h"
@@ -200,14 +201,18 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_ours = og_is_contraction(prep->node) &&
                        result->dtype.bits == 32 && result->ndim > 1;
   const int64_t rows = is_ours ? result->shape[result->ndim - 2] : 0;
-  const bool is_amd = og_machine_is_amd(), stays = og_kept_is_offered(prep);
+  const bool is_amd = og_machine_is_amd();
+  const bool stays = og_is_contraction(prep->node) && og_kept_is_offered(prep);
+  const bool is_winograd = is_f32_convolution(prep) && og_winograd_pays(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
+  if (is_amd && is_winograd) add(out, OG_BY_WINOGRAD);
   if ((is_amd && (is_f32_attention(prep) || is_f32_convolution(prep))) ||
       is_decode(prep) || is_small_product(prep))
     add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
+  if (is_winograd) add(out, OG_BY_WINOGRAD);
   add(out, OG_BY_FAST);
   add(out, OG_BY_PLAIN);
   out->reason = "it is the faster one on such processors";
@@ -246,6 +251,8 @@ const char *og_choice_refused(og_candidate by) {
       return "the host has no quick way to it";
     case OG_BY_PACKED:
       return "its weights do not stay constant, or they are too small";
+    case OG_BY_WINOGRAD:
+      return "its taps are not 3x3 of stride 1, or math is strict";
     case OG_BY_EPILOGUE:
       return "it reads no contraction's result";
     default:

@@ -116,9 +116,9 @@ static og_status step_prepare(og_prep *prep) {
   og_chosen chosen;
   OG_TRY(choice_prepare(prep, &chosen));
   instance->host_nodes += chosen.by == OG_BY_HOST;
-  instance->fast_nodes += chosen.by == OG_BY_FAST ||
-                          chosen.by == OG_BY_PACKED ||
-                          chosen.by == OG_BY_EPILOGUE;
+  instance->fast_nodes +=
+      chosen.by == OG_BY_FAST || chosen.by == OG_BY_PACKED ||
+      chosen.by == OG_BY_WINOGRAD || chosen.by == OG_BY_EPILOGUE;
   if (instance->chosen != NULL)
     instance->chosen[node - prep->plan->graph->nodes] = chosen;
   return OG_OK;

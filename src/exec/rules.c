@@ -9,11 +9,9 @@
 #include "graph/op.h"
 
 static const char *const candidates[OG_BY_COUNT] = {
-    [OG_BY_PLAIN] = "plain",
-    [OG_BY_FAST] = "fast",
-    [OG_BY_HOST] = "host",
-    [OG_BY_PACKED] = "packed",
-    [OG_BY_EPILOGUE] = "epilogue"};
+    [OG_BY_PLAIN] = "plain",       [OG_BY_FAST] = "fast",
+    [OG_BY_HOST] = "host",         [OG_BY_PACKED] = "packed",
+    [OG_BY_EPILOGUE] = "epilogue", [OG_BY_WINOGRAD] = "winograd"};
 
 // --- Printing ----------------------------------------------------------------
 
@@ -76,7 +74,7 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
     if (*trimmed(line, end) == '\0') return OG_OK;
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "rules, line %d: found \"%.40s\", expected \"operator: "
-                        "plain\", fast, packed, epilogue or host",
+                        "plain\", fast, packed, winograd, epilogue or host",
                         (int)number, trimmed(line, end));
   }
   const char *word = trimmed(colon + 1, end);
@@ -88,7 +86,7 @@ static og_status rule_read(og_rules *rules, char *line, int32_t number,
     return og_error_set(
         error, OG_INVALID, NULL, NULL,
         "rules, line %d: found \"%.40s\" behind \":\", expected "
-        "plain, fast, packed, epilogue or host",
+        "plain, fast, packed, winograd, epilogue or host",
         (int)number, word);
   if (strcmp(nodes, "*") != 0 && og_op_find(nodes, length) < 0)
     return og_error_set(

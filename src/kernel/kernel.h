@@ -152,6 +152,9 @@ typedef struct og_epilogue {
                int64_t rows, int64_t column, int64_t columns, int worker);
   void *state;
   int worker;  // handed to the hook
+  // Steps of k that one chain of sums adds up, at most, an even number: what it
+  // rounds grows with its length. 0: as many as the kernel likes.
+  int32_t run_steps;
 } og_epilogue;
 
 // w[n, k], its elements so many elements apart along each.
@@ -197,5 +200,6 @@ enum { OG_GEMM_SCRATCH = 640 * 1024, OG_GEMM_MAX_K = 131070 };
 
 #include "kernel/attention.h"
 #include "kernel/conv.h"
+#include "kernel/winograd.h"
 
 #endif  // OG_KERNEL_KERNEL_H

@@ -10,7 +10,8 @@
   machine(extern const og_row_kernels og_rows_##name;            \
           extern const og_gemm_kernels og_gemm_##name;           \
           extern const og_attention_kernels og_attention_##name; \
-          extern const og_conv_kernels og_conv_##name;)
+          extern const og_conv_kernels og_conv_##name;           \
+          extern const og_winograd_kernels og_winograd_##name;)
 #include "base/isa.def"
 #undef OG_ISA
 

@@ -238,17 +238,15 @@ TEST(old_panels_have_no_new_users) {
                              .flags = OPGRAFT_HOST_WEIGHTS_STAY,
                              .rules = "matmul: packed"};
   const trial t = {.depth = 1};
-  const og_tensor b = {.data = weights[0]};
-  const og_contraction of = {.b = &b};
   machine m = {0};
   if (!og_watch_is_supported()) return;
   REQUIRE(machine_make(&m, text, &host) && call_run(&m, &t, found));
   og_kept *kept = m.executable->kept;
-  REQUIRE(kept != NULL && og_kept_try(kept, &of) != NULL);
+  REQUIRE(kept != NULL && og_kept_try(kept, weights[0]) != NULL);
   CHECK(og_kept_holds(kept));
   weights[0][WIDE] += 1;
   CHECK(!og_kept_holds(kept));
-  CHECK(og_kept_try(kept, &of) == NULL);
+  CHECK(og_kept_try(kept, weights[0]) == NULL);
   og_kept_leave(kept);
 done:
   machine_free(&m);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed contraction of every instruction set that the machine has, against
 // sums in double: sizes that fill no tile, strides, types, packing, int8
-// weights, the hook, and that a row's result depends on nothing but the row.
+// weights, the hook, runs of sums, and that a row's result depends on nothing
+// but the row.
 
 #include <math.h>
 #include <stdlib.h>
@@ -416,6 +417,54 @@ TEST(quantize) {
     }
 }
 
-TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(parts),
-          CASE_NO_FAULTS(packs), CASE_NO_FAULTS(rows_stand_alone),
-          CASE_NO_FAULTS(hook), CASE_NO_FAULTS(quantize))
+// y[m, n] over steps [begin, end) of x[m, k] and w[n, k], in runs of
+// `run_steps`.
+enum { RUN_M = 23, RUN_N = 37, RUN_K = 150 };
+static void steps_run(const og_gemm_kernels *kernels, const float *x,
+                      const float *w, int64_t begin, int64_t end,
+                      int32_t run_steps, void *scratch, float *y) {
+  enum { PANELS = (RUN_N + OG_PANEL - 1) / OG_PANEL };
+  float packed[PANELS * RUN_K * OG_PANEL];
+  const int64_t k = end - begin;
+  kernels->pack(&(og_gemm_weights){.data = w + begin,
+                                   .n = RUN_N,
+                                   .k = k,
+                                   .n_stride = RUN_K,
+                                   .k_stride = 1,
+                                   .element = OG_F32},
+                0, PANELS, packed);
+  kernels->run(x + begin, RUN_K, packed, RUN_M, RUN_N, k, 0, PANELS, NULL, y,
+               RUN_N, (og_epilogue){.wide = 1, .run_steps = run_steps}, scratch,
+               OG_F32);
+}
+
+// Runs are sums of their own, which are added up.
+TEST(runs) {
+  enum { STEPS = 64, COUNT = RUN_M * RUN_N };
+  static float x[RUN_M * RUN_K], w[RUN_N * RUN_K];
+  static float found[COUNT], part[COUNT], sum[COUNT];
+  void *scratch = malloc(OG_GEMM_SCRATCH);
+  REQUIRE(scratch != NULL);
+  for (int i = 0; i < RUN_M * RUN_K; ++i) x[i] = draw();
+  for (int i = 0; i < RUN_N * RUN_K; ++i) w[i] = draw();
+  for (int s = 0; s < SETS; ++s) {
+    if (!is_run(&sets[s], OG_F32)) continue;
+    steps_run(sets[s].kernels, x, w, 0, RUN_K, STEPS, scratch, found);
+    for (int64_t k = 0; k < RUN_K; k += STEPS) {
+      const int64_t end = k + STEPS < RUN_K ? k + STEPS : RUN_K;
+      steps_run(sets[s].kernels, x, w, k, end, 0, scratch, part);
+      for (int i = 0; i < COUNT; ++i)
+        sum[i] = k > 0 ? sum[i] + part[i] : part[i];
+    }
+    CHECK(memcmp(found, sum, sizeof sum) == 0);
+    steps_run(sets[s].kernels, x, w, 0, RUN_K, 0, scratch, found);
+    CHECK(memcmp(found, sum, sizeof sum) != 0);
+  }
+done:
+  free(scratch);
+}
+
+TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(runs),
+          CASE_NO_FAULTS(parts), CASE_NO_FAULTS(packs),
+          CASE_NO_FAULTS(rows_stand_alone), CASE_NO_FAULTS(hook),
+          CASE_NO_FAULTS(quantize))

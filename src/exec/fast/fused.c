@@ -340,7 +340,8 @@ static const og_step *contraction_step(const og_prep *prep,
 
 static og_tile_reader *reader_of(const og_step *step) {
   og_tile_reader *reader = og_matmul_reader(step);
-  return reader != NULL ? reader : og_convolution_reader(step);
+  if (reader == NULL) reader = og_convolution_reader(step);
+  return reader != NULL ? reader : og_winograd_reader(step);
 }
 
 static int32_t tile_input_of(const og_prep *prep, const og_join *join) {

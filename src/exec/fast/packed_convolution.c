@@ -267,30 +267,6 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
 
 // --- Preparation -------------------------------------------------------------
 
-static bool is_f32(const og_tensor *t) {
-  return t->dtype.code == OG_CODE_FLOAT && t->dtype.bits == 32 &&
-         t->dtype.lanes == 1;
-}
-
-// Whether dims from `first` on are one run.
-static bool is_run_from(const og_tensor *t, int32_t first) {
-  int64_t expected = 1;
-  for (int32_t d = t->ndim - 1; d >= first; --d) {
-    if (t->shape[d] > 1 && t->strides[d] != expected) return false;
-    expected *= t->shape[d];
-  }
-  return true;
-}
-
-static bool is_taken(const og_prep *prep, const og_convolution *c) {
-  const og_tensor *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
-  return !c->transposed && c->taps[0] == 1 && c->small[0] == 1 &&
-         c->large[0] == 1 && is_f32(x) && is_f32(w) && is_f32(y) &&
-         (prep->in[2] == NULL || is_f32(prep->in[2])) && og_numel(y) > 0 &&
-         og_numel(w) > 0 && is_run_from(x, 2) && is_run_from(w, 0) &&
-         is_run_from(y, 2);
-}
-
 static void sizes_take(packed_convolution *s, const og_convolution *c) {
   for (int d = 0; d < 2; ++d) {
     s->of.in[d] = c->large[d + 1];
@@ -377,7 +353,7 @@ og_status og_prepare_packed_convolution(og_prep *prep) {
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_convolution_read(prep, prep->in[0], prep->in[1], prep->out[0], &c));
   OG_TRY(og_convolution_bias(prep, prep->in[2], c.small_channels * c.groups));
-  if (!is_taken(prep, &c)) return OG_UNSUPPORTED;
+  if (!og_convolution_is_planes(prep, &c)) return OG_UNSUPPORTED;
   sizes_take(s, &c);
   if (s->in_channels == 1 && s->groups > 1)
     s->plane_floats = og_conv_scratch(&s->of);

@@ -350,14 +350,15 @@ static og_status run_kept(packed_matmul *s, const og_run *run) {
   const bool may_repeat =
       s->may_repeat && (s->reader.run == NULL || s->reader.may_repeat);
   running r = {.of = s, .tried = s->kept};
-  r.panels = may_repeat ? og_kept_try(s->kept, &s->of) : NULL;
+  r.panels = may_repeat ? og_kept_try(s->kept, og_bytes(s->of.b)) : NULL;
   s->used = r.panels;
   if (r.panels != NULL) {
     const og_status status = tasks_run(&r, run);
     og_kept_leave(s->kept);
     if (status != OG_OK || !r.has_changed) return status;
   }
-  r = (running){.of = s, .panels = og_kept_enter(s->kept, &s->of, run)};
+  r = (running){.of = s,
+                .panels = og_kept_enter(s->kept, og_bytes(s->of.b), run)};
   const bool has_entered = r.panels != NULL;
   s->used = r.panels;
   const og_status status = tasks_run(&r, run);
@@ -439,15 +440,6 @@ static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
              : cut;
 }
 
-static bool is_in_place(const og_prep *prep) {
-  const og_node *node = prep->node;
-  for (int32_t i = 0; i < node->in_count; ++i)
-    if (node->in[i] >= 0 &&
-        og_plan_overlaps(prep->plan, node->in[i], node->out[0]))
-      return true;
-  return false;
-}
-
 static bool memory_take(og_prep *prep, packed_matmul *s) {
   const og_contraction *of = &s->of;
   const int64_t workers = s->workers;
@@ -507,10 +499,12 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
       tasks_count(of, &s->each) > OG_RANGE_TASKS_MAX)
     return OG_UNSUPPORTED;
   if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
-  og_packs_get(prep, of, s->element, &s->constant);
+  og_packing b;
+  const bool is_single = og_packing_of(of, s->element, &b);
+  if (is_single) og_packs_get(prep, &b, &s->constant);
   if (prep->keeps_weights) {
-    s->kept = og_kept_get(prep, of, s->element);
-    s->may_repeat = !is_in_place(prep);
+    s->kept = is_single ? og_kept_get(prep, &b) : NULL;
+    s->may_repeat = !og_prep_is_in_place(prep);
     if (s->kept == NULL) return OG_UNSUPPORTED;
   }
   follow(prep, s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of contractions, packed once.
+// Operands of contractions and convolutions, packed once.
 //
 // Invariants: a constant's panels do not change. A weight's are written while
 // nobody uses them, by the one call that set `is_packing`, after its watch
@@ -12,32 +12,34 @@
 #include "base/grain.h"
 #include "base/watch.h"
 #include "exec/step/teams.h"
-#include "kernel/kernel.h"
 
 struct og_pack {
   og_pack *next;
-  og_gemm_weights of;
+  og_packing what;
   _Alignas(64) char panels[];
 };
 
-static bool is_same(const og_gemm_weights *a, const og_gemm_weights *b) {
-  return a->data == b->data && a->n == b->n && a->k == b->k &&
-         a->n_stride == b->n_stride && a->k_stride == b->k_stride &&
-         a->element == b->element;
+// But for the memory, and which operand of a node it is.
+static bool is_alike(const og_packing *a, const og_packing *b) {
+  return a->of.n == b->of.n && a->of.k == b->of.k &&
+         a->of.n_stride == b->of.n_stride && a->of.k_stride == b->of.k_stride &&
+         a->of.element == b->of.element && a->is_winograd == b->is_winograd;
 }
 
 // Under the mutex.
 static og_pack *pack_find(const opgraft_executable *executable,
-                          const og_gemm_weights *of) {
+                          const og_packing *what) {
   og_pack *at = executable->packs;
-  while (at != NULL && !is_same(&at->of, of)) at = at->next;
+  while (at != NULL &&
+         (at->what.of.data != what->of.data || !is_alike(&at->what, what)))
+    at = at->next;
   return at;
 }
 
 // The one of the list: another thread may have been quicker.
 static og_pack *pack_add(opgraft_executable *executable, og_pack *pack) {
   pthread_mutex_lock(&executable->mutex);
-  og_pack *found = pack_find(executable, &pack->of);
+  og_pack *found = pack_find(executable, &pack->what);
   if (found == NULL) {
     pack->next = executable->packs;
     executable->packs = pack;
@@ -56,12 +58,12 @@ static bool is_within_limit(og_prep *prep, size_t bytes) {
   return true;
 }
 
-static opgraft_value operand_b(const og_prep *prep, const og_contraction *of) {
-  return prep->node->in[of->c != NULL ? 2 : 1];
+static opgraft_value operand_of(const og_prep *prep, const og_packing *what) {
+  return prep->node->in[what->operand];
 }
 
-static bool is_constant(const og_prep *prep, const og_contraction *of) {
-  const opgraft_value id = operand_b(prep, of);
+static bool is_constant(const og_prep *prep, const og_packing *what) {
+  const opgraft_value id = operand_of(prep, what);
   const opgraft_value root = prep->plan->graph->values[id].root;
   return prep->plan->graph->values[root].kind == OG_VALUE_CONSTANT &&
          prep->plan->places[id].kind == OG_PLACE_CONSTANT;
@@ -73,66 +75,90 @@ static bool has_one_batch(const og_contraction *of) {
   return true;
 }
 
-static og_gemm_weights weights_of(const og_contraction *of, int element) {
+bool og_packing_of(const og_contraction *of, int element, og_packing *out) {
   const og_tensor *b = of->b;
-  return (og_gemm_weights){.data = og_bytes(b),
-                           .n = of->n,
-                           .k = of->k,
-                           .n_stride = b->strides[b->ndim - 1],
-                           .k_stride = b->strides[b->ndim - 2],
-                           .element = element};
+  *out = (og_packing){.of = {.data = og_bytes(b),
+                             .n = of->n,
+                             .k = of->k,
+                             .n_stride = b->strides[b->ndim - 1],
+                             .k_stride = b->strides[b->ndim - 2],
+                             .element = element},
+                      .operand = of->c != NULL ? 2 : 1};
+  return has_one_batch(of);
+}
+
+static int64_t channels_of(const og_packing *what) {
+  return what->of.k / OG_WINOGRAD_TAPS;
+}
+
+static size_t packed_bytes(const og_packing *what) {
+  const og_gemm_weights *of = &what->of;
+  return what->is_winograd ? og_winograd_bytes(of->n, channels_of(what))
+                           : og_packed_bytes(of->n, of->k, of->element);
 }
 
 typedef struct packing {
-  og_gemm_weights of;
+  const og_packing *what;
   char *panels;
 } packing;
 
 static void share_panels(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
   const packing *p = state;
+  const og_gemm_weights *of = &p->what->of;
   (void)worker;
   og_gemm_pack(
-      &p->of, begin, end,
-      p->panels + og_packed_bytes(begin * OG_PANEL, p->of.k, p->of.element));
+      of, begin, end,
+      p->panels + og_packed_bytes(begin * OG_PANEL, of->k, of->element));
 }
 
-static og_status panels_pack(const og_run *run, const og_gemm_weights *of,
+static void share_winograd(void *state, int64_t begin, int64_t end,
+                           int32_t worker) {
+  const packing *p = state;
+  const og_gemm_weights *of = &p->what->of;
+  const int64_t channels = channels_of(p->what);
+  char *to = p->panels + og_packed_bytes(begin * OG_PANEL, channels, OG_F32);
+  (void)worker;
+  og_winograd_kernels_used()->pack(of->data, of->n, channels, begin, end,
+                                   og_winograd_point(of->n, channels),
+                                   (float *)(void *)to);
+}
+
+static og_status panels_pack(const og_run *run, const og_packing *what,
                              char *panels) {
-  packing p = {.of = *of, .panels = panels};
-  return og_run_parallel(run, (of->n + OG_PANEL - 1) / OG_PANEL,
-                         og_grain(OG_GRAIN_LIGHT, of->k * OG_PANEL),
-                         share_panels, &p);
+  packing p = {.what = what, .panels = panels};
+  return og_run_parallel(run, (what->of.n + OG_PANEL - 1) / OG_PANEL,
+                         og_grain(OG_GRAIN_LIGHT, what->of.k * OG_PANEL),
+                         what->is_winograd ? share_winograd : share_panels, &p);
 }
 
 // Outside of any call.
-static og_status constant_pack(og_prep *prep, const og_gemm_weights *of,
+static og_status constant_pack(og_prep *prep, const og_packing *what,
                                char *panels) {
   og_team *team = NULL;
   const og_run run = {
       .executable = prep->executable, .error = NULL, .team = &team};
-  const og_status status = panels_pack(&run, of, panels);
+  const og_status status = panels_pack(&run, what, panels);
   og_teams_give(team);
   return status;
 }
 
-void og_packs_get(og_prep *prep, const og_contraction *of, int element,
+void og_packs_get(og_prep *prep, const og_packing *what,
                   const void **out_panels) {
   opgraft_executable *executable = prep->executable;
   *out_panels = NULL;
-  if (!is_constant(prep, of) || !has_one_batch(of)) return;
-  const og_gemm_weights weights = weights_of(of, element);
+  if (!is_constant(prep, what)) return;
   pthread_mutex_lock(&executable->mutex);
-  og_pack *pack = pack_find(executable, &weights);
+  og_pack *pack = pack_find(executable, what);
   pthread_mutex_unlock(&executable->mutex);
   if (pack == NULL) {
-    const size_t bytes = og_packed_bytes(of->n, of->k, element);
+    const size_t bytes = packed_bytes(what);
     pack = is_within_limit(prep, bytes)
                ? og_alloc_aligned(_Alignof(og_pack), sizeof *pack + bytes)
                : NULL;
     if (pack == NULL) return;
-    *pack = (og_pack){.of = weights};
-    if (constant_pack(prep, &weights, pack->panels) != OG_OK) {
+    *pack = (og_pack){.what = *what};
+    if (constant_pack(prep, what, pack->panels) != OG_OK) {
       og_free(pack);
       return;
     }
@@ -161,7 +187,7 @@ struct og_kept {
   og_kept *next;
   int32_t input;
   int64_t offset_bytes;
-  og_gemm_weights of;  // without data
+  og_packing what;  // without data
   pthread_mutex_t mutex;
   og_watch *watch;
   const void *packed_from;  // the memory under the watch
@@ -189,46 +215,46 @@ static int64_t span_bytes(const og_gemm_weights *w) {
          (int64_t)og_element_bytes(w->element);
 }
 
+static int32_t weights_operand(const og_node *node) {
+  return og_is_contraction(node) ? node->in_count - 1 : 1;
+}
+
 bool og_kept_is_offered(const og_prep *prep) {
   const og_node *node = prep->node;
-  return og_is_contraction(node) &&
+  return og_has_tiles(node) &&
          (prep->executable->host.flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 &&
          prep->executable->host.max_bytes == 0 &&
-         input_place(prep, node->in[node->in_count - 1]) != NULL &&
+         input_place(prep, node->in[weights_operand(node)]) != NULL &&
          og_watch_is_supported();
 }
 
-static bool is_taken(const og_prep *prep, const og_contraction *of) {
-  const og_tensor *b = of->b;
-  return og_kept_is_offered(prep) && has_one_batch(of) && of->n > 0 &&
-         of->k > 0 && b->strides[b->ndim - 1] >= 0 &&
-         b->strides[b->ndim - 2] >= 0 &&
-         of->n * of->k * og_item_bytes(b) >= LEAST_BYTES;
+static bool is_taken(const og_prep *prep, const og_gemm_weights *of) {
+  return og_kept_is_offered(prep) && of->n > 0 && of->k > 0 &&
+         of->n_stride >= 0 && of->k_stride >= 0 &&
+         of->n * of->k * (int64_t)og_element_bytes(of->element) >= LEAST_BYTES;
 }
 
 static bool kept_is(const og_kept *kept, const og_place *place,
-                    const og_gemm_weights *of) {
+                    const og_packing *what) {
   return kept->input == place->index &&
-         kept->offset_bytes == place->offset_bytes && kept->of.n == of->n &&
-         kept->of.k == of->k && kept->of.n_stride == of->n_stride &&
-         kept->of.k_stride == of->k_stride && kept->of.element == of->element;
+         kept->offset_bytes == place->offset_bytes &&
+         is_alike(&kept->what, what);
 }
 
-og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element) {
+og_kept *og_kept_get(og_prep *prep, const og_packing *what) {
   opgraft_executable *executable = prep->executable;
   og_kept **list = prep->kept != NULL ? prep->kept : &executable->kept;
-  if (!is_taken(prep, of)) return NULL;
-  const og_place *place = input_place(prep, operand_b(prep, of));
-  og_gemm_weights weights = weights_of(of, element);
-  weights.data = NULL;
+  if (!is_taken(prep, &what->of)) return NULL;
+  const og_place *place = input_place(prep, operand_of(prep, what));
   pthread_mutex_lock(&executable->mutex);
   og_kept *kept = *list;
-  while (kept != NULL && !kept_is(kept, place, &weights)) kept = kept->next;
+  while (kept != NULL && !kept_is(kept, place, what)) kept = kept->next;
   if (kept == NULL && (kept = og_alloc_zeroed(1, sizeof *kept)) != NULL) {
     *kept = (og_kept){.next = *list,
                       .input = place->index,
                       .offset_bytes = place->offset_bytes,
-                      .of = weights};
+                      .what = *what};
+    kept->what.of.data = NULL;
     pthread_mutex_init(&kept->mutex, NULL);
     *list = kept;
   }
@@ -238,16 +264,15 @@ og_kept *og_kept_get(og_prep *prep, const og_contraction *of, int element) {
 
 // By the call that set is_packing. False leaves no watch.
 static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
-  og_gemm_weights of = kept->of;
-  of.data = data;
+  og_packing what = kept->what;
+  what.of.data = data;
   og_watch_destroy(kept->watch);
-  kept->watch = og_watch_create(data, (size_t)span_bytes(&of));
+  kept->watch = og_watch_create(data, (size_t)span_bytes(&what.of));
   if (kept->panels == NULL)
-    kept->panels =
-        og_alloc_aligned(64, og_packed_bytes(of.n, of.k, of.element));
+    kept->panels = og_alloc_aligned(64, packed_bytes(&what));
   kept->packed_from = data;
   const bool is_packed = kept->watch != NULL && kept->panels != NULL &&
-                         panels_pack(run, &of, kept->panels) == OG_OK;
+                         panels_pack(run, &what, kept->panels) == OG_OK;
   if (is_packed) return true;
   og_watch_destroy(kept->watch);
   kept->watch = NULL;
@@ -275,9 +300,7 @@ static bool is_current(const og_kept *kept, const void *data) {
          og_watch_holds(kept->watch);
 }
 
-const void *og_kept_enter(og_kept *kept, const og_contraction *of,
-                          const og_run *run) {
-  const void *data = og_bytes(of->b);
+const void *og_kept_enter(og_kept *kept, const void *data, const og_run *run) {
   bool is_ours = false;
   pthread_mutex_lock(&kept->mutex);
   if (!kept->is_packing && is_current(kept, data)) {
@@ -299,10 +322,10 @@ const void *og_kept_enter(og_kept *kept, const og_contraction *of,
   return is_packed ? kept->panels : NULL;
 }
 
-const void *og_kept_try(og_kept *kept, const og_contraction *of) {
+const void *og_kept_try(og_kept *kept, const void *data) {
   pthread_mutex_lock(&kept->mutex);
   const bool is_there = !kept->is_packing && kept->watch != NULL &&
-                        kept->packed_from == og_bytes(of->b) &&
+                        kept->packed_from == data &&
                         !og_watch_is_known_written(kept->watch);
   kept->users += is_there;
   kept->uses += is_there && kept->uses < SETTLED;

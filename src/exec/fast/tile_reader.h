@@ -28,6 +28,7 @@ typedef struct og_tile_reader {
 // it concurrently. A convolution's rows are its channels, of all images.
 og_tile_reader *og_matmul_reader(const og_step *step);
 og_tile_reader *og_convolution_reader(const og_step *step);
+og_tile_reader *og_winograd_reader(const og_step *step);
 
 // Prepares a fused node as the epilogue of the step before it; it gets no step
 // of its own. OG_UNSUPPORTED, with prep->refusal, where it cannot be one.

@@ -32,6 +32,10 @@ og_status og_convolution_read(og_prep *prep, const og_tensor *x,
 og_status og_convolution_bias(og_prep *prep, const og_tensor *bias,
                               int64_t count);
 
+// Whether it is one of two spatial dims at most, plain, of f32, whose weights
+// and planes are each one run, and has results.
+bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c);
+
 static inline int64_t og_conv_points(const int64_t *sizes) {
   return sizes[0] * sizes[1] * sizes[2];
 }

@@ -42,14 +42,15 @@ typedef struct og_step_info {
 } og_step_info;
 
 // Who may run a node: a kernel of exec/plain, one of exec/fast, the host, the
-// fast one over weights that stay packed from call to call, or the step before
-// it on each tile that it finishes.
+// fast one over weights that stay packed from call to call, the step before it
+// on each tile that it finishes, or a convolution's through transformed tiles.
 typedef enum og_candidate {
   OG_BY_PLAIN,
   OG_BY_FAST,
   OG_BY_HOST,
   OG_BY_PACKED,
   OG_BY_EPILOGUE,
+  OG_BY_WINOGRAD,
   OG_BY_COUNT
 } og_candidate;
 

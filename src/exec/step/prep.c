@@ -65,6 +65,15 @@ og_status og_prep_pointer(og_prep *prep, void **where,
   return og_prep_memory(prep);
 }
 
+bool og_prep_is_in_place(const og_prep *prep) {
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0 &&
+        og_plan_overlaps(prep->plan, node->in[i], node->out[0]))
+      return true;
+  return false;
+}
+
 // --- Attributes --------------------------------------------------------------
 
 static opgraft_arg resolved(const og_prep *prep, const opgraft_arg *attr) {

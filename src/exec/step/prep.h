@@ -20,7 +20,7 @@ typedef struct og_prep {
   int32_t lane;          // in which the node runs
   og_device device;      // on which it runs
   void *stream;          // the device's; NULL where it has none
-  bool keeps_weights;    // an OG_BY_PACKED is asked
+  bool keeps_weights;    // a candidate over weights that stay packed is asked
   og_kept **kept;        // a trial's own weights; NULL: the executable's
   og_tensor *const *in;  // NULL for an operand that is missing
   og_tensor *const *out;
@@ -46,6 +46,9 @@ og_status og_prep_memory(og_prep *prep);
 void og_prep_work(og_prep *prep, int64_t count, int64_t times);
 // Has *where follow the tensor's memory.
 og_status og_prep_pointer(og_prep *prep, void **where, const og_tensor *tensor);
+
+// Whether the first result shares bytes with an operand.
+bool og_prep_is_in_place(const og_prep *prep);
 
 // Attributes by index; the default where it is absent. A wrong kind fails.
 og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,

@@ -97,7 +97,7 @@ def test_choices_do_not_change_from_one_compilation_to_the_next() -> None:
 @pytest.mark.parametrize("text, wanted", [
     ("addmm: quick\n", 'line 1: found "quick" behind ":"'),
     ("\nadmm: fast", 'line 2: found "admm", which is not an operator'),
-    ("addmm fast", 'expected "operator: plain", fast, packed, epilogue or host'),
+    ("addmm fast", 'expected "operator: plain", fast, packed, winograd, epilogue or host'),
 ])
 def test_rules_that_are_wrong(tmp_path: Path, text: str, wanted: str) -> None:
     rules = tmp_path / "rules"
