@@ -204,7 +204,7 @@ static void word_put(words *out, aoti_word word) {
   out->words[out->count++] = word;
 }
 
-// Now and then more than the adapter has room for, or a number that is none.
+// Now and then more than the adapter has room for, or a negative number.
 static int64_t count_take(bytes *in) {
   const uint32_t kind = take(in, 32);
   return kind == 31   ? -1 - (int64_t)take(in, 100)

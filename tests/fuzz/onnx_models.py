@@ -23,7 +23,6 @@ TEXTS = ["", "x", "N", "a.b", "kinds", "\x00", "x" * 300]
 @functools.cache
 def module() -> Any:
     import build
-
     import opgraft.onnx
 
     folder = tempfile.mkdtemp(prefix="opgraft-fuzz-")

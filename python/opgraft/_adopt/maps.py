@@ -33,7 +33,8 @@ RANK_MAX = 64  # OPGRAFT_RANK_MAX
 
 
 def expression(text: str) -> ast.expr | None:
-    """None where the text is none, or Python's parser has no room for it."""
+    """None where the text is not an expression, or Python's parser has no room
+    for it."""
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -119,7 +120,7 @@ class Names:
         if isinstance(node, ast.Call):
             return [self._call(node, text)]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = getattr(node.operand, "value", None)
+            value: Any = getattr(node.operand, "value", None)
             if type(value) in (int, float):
                 return [self._constant(-value, text)]
             return [("integer", False, 0, 0), *self._walk(node.operand, text),
