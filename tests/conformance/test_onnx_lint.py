@@ -81,6 +81,8 @@ def test_attributes_that_are_ignored(kinds: Any) -> None:
     proto = model(kinds, [node], {"x": [3]}, ["y"])
     said, = kinds.lint(proto)
     assert "has no attribute 'b', which ONNX Runtime ignores" in said
+    proto.graph.node[0].attribute[-1].ref_attr_name = "outer"
+    assert kinds.lint(proto) == [said]
     del node.attribute[:]
     node.attribute.append(helper.make_attribute("a", 2))
     proto = model(kinds, [node], {"x": [3]}, ["y"])

@@ -47,7 +47,8 @@ def run(data: bytes) -> bool:
     try:
         opgraft.adopt_spec(path).unadopt()
     except ValueError as error:
-        placed = re.match(rf"{re.escape(str(path))}:\d+: \S", str(error))
+        placed = re.match(rf"{re.escape(str(path))}:\d+: .", str(error),
+                          re.DOTALL)
         if placed is None or _is_accident(error.__cause__):
             raise
         return False

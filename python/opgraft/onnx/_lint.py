@@ -337,7 +337,8 @@ def _tensors(d: Description, node: Any, known: dict[str, Shape]) -> list[Any]:
 def _attrs(d: Description, node: Any) -> list[Any]:
     from onnx import helper
 
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute
+             if a.name in d.by_name}
     return [given.get(p["name"], default)
             for p, default in zip(d.params, d.defaults)
             if p["attr"] is not None]
