@@ -87,7 +87,8 @@ class Adoption:
             undo()
         self.undo.clear()
         for function in self.functions.values():
-            build.unadopt(function)
+            if _is_torch(function) or adopted.is_adopted(function):
+                build.unadopt(function)
         self.functions = {}
 
     def __enter__(self) -> "Adoption":

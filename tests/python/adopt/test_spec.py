@@ -325,3 +325,13 @@ def test_a_gradient_that_cannot_be_imported(write, monkeypatch, tmp_path,
     with pytest.raises(ValueError, match=f"spec.yaml:1: backward is '{backward}'"
                                          ", expected a map or a function"):
         opgraft.adopt_spec(path)
+
+
+def test_what_was_adopted_anew_is_taken_back_once(write):
+    path = write(json.dumps({"module": "operator", "operators": {
+        name: {"function": "neg", "schema": "neg(Tensor x) -> Tensor",
+               "shape": "x[*N] -> [*N]"} for name in ("first", "second")}}))
+    made = opgraft.adopt_spec(path)
+    assert list(made) == ["first", "second"]
+    made.unadopt()
+    assert not hasattr(torch.ops.operator, "neg")
