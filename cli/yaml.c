@@ -11,10 +11,15 @@
 #ifdef HAVE_LIBYAML
 #include <yaml.h>
 
-enum { DEPTH_MAX = 64 };
+enum { DEPTH_MAX = 64, NODES_MAX = 100000 };
 
-static cli_node *node_from(yaml_document_t *document, int index,
-                           const char *path, int depth);
+typedef struct source {
+  yaml_document_t document;
+  const char *path;
+  int32_t nodes;  // made; an alias stands for a copy of what it names
+} source;
+
+static cli_node *node_from(source *from, int index, int depth);
 
 static cli_node *scalar_from(const yaml_node_t *node) {
   cli_node *out = cli_alloc(1, sizeof *out);
@@ -25,24 +30,25 @@ static cli_node *scalar_from(const yaml_node_t *node) {
   return out;
 }
 
-static bool map_fill(yaml_document_t *document, const yaml_node_t *node,
-                     cli_node *out, const char *path, int depth) {
+static bool map_fill(source *from, const yaml_node_t *node, cli_node *out,
+                     int depth) {
   cli_node **link = &out->first;
   for (yaml_node_pair_t *pair = node->data.mapping.pairs.start;
        pair < node->data.mapping.pairs.top; ++pair, ++out->count) {
-    const yaml_node_t *key = yaml_document_get_node(document, pair->key);
+    const yaml_node_t *key = yaml_document_get_node(&from->document, pair->key);
     const int line = (int)key->start_mark.line + 1;
     if (key->type != YAML_SCALAR_NODE) {
-      cli_error("%s:%d: a key is a list or a map, expected a word", path, line);
+      cli_error("%s:%d: a key is a list or a map, expected a word", from->path,
+                line);
       return false;
     }
     const char *name = (const char *)key->data.scalar.value;
     if (cli_node_get(out, name) != NULL) {
-      cli_error("%s:%d: '%s' stands twice in one map; drop one", path, line,
-                name);
+      cli_error("%s:%d: '%s' stands twice in one map; drop one", from->path,
+                line, name);
       return false;
     }
-    *link = node_from(document, pair->value, path, depth + 1);
+    *link = node_from(from, pair->value, depth + 1);
     if (*link == NULL) return false;
     (*link)->key = cli_strndup(name, key->data.scalar.length);
     link = &(*link)->next;
@@ -50,29 +56,38 @@ static bool map_fill(yaml_document_t *document, const yaml_node_t *node,
   return true;
 }
 
-static bool list_fill(yaml_document_t *document, const yaml_node_t *node,
-                      cli_node *out, const char *path, int depth) {
+static bool list_fill(source *from, const yaml_node_t *node, cli_node *out,
+                      int depth) {
   cli_node **link = &out->first;
   for (yaml_node_item_t *item = node->data.sequence.items.start;
        item < node->data.sequence.items.top; ++item, ++out->count) {
-    *link = node_from(document, *item, path, depth + 1);
+    *link = node_from(from, *item, depth + 1);
     if (*link == NULL) return false;
     link = &(*link)->next;
   }
   return true;
 }
 
-static cli_node *node_from(yaml_document_t *document, int index,
-                           const char *path, int depth) {
-  const yaml_node_t *node = yaml_document_get_node(document, index);
-  const int line = (int)node->start_mark.line + 1;
+static bool has_room(source *from, int line, int depth) {
   if (depth > DEPTH_MAX) {
     cli_error(
         "%s:%d: more than %d levels deep, or an anchor that holds "
         "itself",
-        path, line, DEPTH_MAX);
-    return NULL;
+        from->path, line, DEPTH_MAX);
+    return false;
   }
+  if (++from->nodes <= NODES_MAX) return true;
+  cli_error(
+      "%s:%d: more than %d values, aliases counted with what they "
+      "name",
+      from->path, line, NODES_MAX);
+  return false;
+}
+
+static cli_node *node_from(source *from, int index, int depth) {
+  const yaml_node_t *node = yaml_document_get_node(&from->document, index);
+  const int line = (int)node->start_mark.line + 1;
+  if (!has_room(from, line, depth)) return NULL;
   bool is_right = true;
   cli_node *out;
   if (node->type == YAML_SCALAR_NODE) {
@@ -80,9 +95,8 @@ static cli_node *node_from(yaml_document_t *document, int index,
   } else {
     out = cli_alloc(1, sizeof *out);
     out->kind = node->type == YAML_MAPPING_NODE ? CLI_MAP : CLI_LIST;
-    is_right = out->kind == CLI_MAP
-                   ? map_fill(document, node, out, path, depth)
-                   : list_fill(document, node, out, path, depth);
+    is_right = out->kind == CLI_MAP ? map_fill(from, node, out, depth)
+                                    : list_fill(from, node, out, depth);
   }
   out->line = line;
   if (is_right) return out;
@@ -95,7 +109,7 @@ cli_node *cli_yaml_read(const char *path) {
   char *text = cli_file_read(path, &size);
   if (text == NULL) return NULL;
   yaml_parser_t parser;
-  yaml_document_t document;
+  source from = {.path = path};
   cli_node *root = NULL;
   if (yaml_parser_initialize(&parser) == 0) {
     free(text);
@@ -103,16 +117,16 @@ cli_node *cli_yaml_read(const char *path) {
     return NULL;
   }
   yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-  if (yaml_parser_load(&parser, &document) == 0) {
+  if (yaml_parser_load(&parser, &from.document) == 0) {
     cli_error("%s:%d: is not YAML: %s", path, (int)parser.problem_mark.line + 1,
               parser.problem != NULL ? parser.problem : "unreadable");
   } else {
-    if (yaml_document_get_root_node(&document) == NULL)
+    if (yaml_document_get_root_node(&from.document) == NULL)
       cli_error("%s:1: is empty, expected the specification of an operator",
                 path);
     else
-      root = node_from(&document, 1, path, 0);
-    yaml_document_delete(&document);
+      root = node_from(&from, 1, 0);
+    yaml_document_delete(&from.document);
   }
   yaml_parser_delete(&parser);
   free(text);

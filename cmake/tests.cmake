@@ -85,7 +85,7 @@ foreach(source IN LISTS opgraft_fuzzers)
   add_dependencies(fuzz_programs fuzz_${name})
 endforeach()
 # Those of host adapters are the host, and hold the module that is served.
-foreach(host IN ITEMS jax onnxruntime tvm_ffi)
+foreach(host IN ITEMS aoti jax onnxruntime tensorflow tvm_ffi)
   set(name fuzz_host_${host})
   target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/conformance/kinds.c)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/hosts)
@@ -94,7 +94,13 @@ endforeach()
 target_sources(fuzz_host_tvm_ffi PRIVATE
   ${CMAKE_SOURCE_DIR}/tests/conformance/stub_tvm_ffi.c)
 target_compile_definitions(fuzz_host_tvm_ffi PRIVATE LISTS)
-set_target_properties(fuzz_host_tvm_ffi PROPERTIES ENABLE_EXPORTS ON)
+# These adapters look the host's functions up, and find the program's.
+foreach(host IN ITEMS aoti tensorflow tvm_ffi)
+  set_target_properties(fuzz_host_${host} PROPERTIES ENABLE_EXPORTS ON)
+endforeach()
+foreach(host IN ITEMS aoti tensorflow)
+  target_compile_definitions(fuzz_host_${host} PRIVATE MORE_KINDS)
+endforeach()
 # It loads the operator library, whose coverage calls back into it.
 target_include_directories(fuzz_ops PRIVATE ${CMAKE_SOURCE_DIR})
 target_compile_definitions(fuzz_ops PRIVATE

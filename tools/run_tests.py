@@ -64,22 +64,31 @@ FUZZ_MEASURES = {
     "graph_run": ["src/decl", "src/graph", "src/pass", "src/plan", "src/exec",
                   "tests/fuzz/graph_mutate.h", "tests/tools/graph_make.h"],
     "graph_text": ["src/decl", "src/graph", "src/plan"],
+    "host_aoti": ["src/decl", "src/call", "hosts/aoti", "hosts/shared",
+                  "tests/fuzz/host.h", "tests/conformance/kinds.c"],
     "host_jax": ["src/decl", "src/call", "hosts/jax", "hosts/shared",
                  "tests/fuzz/host.h", "tests/conformance/kinds.c"],
     "host_onnxruntime": ["src/decl", "src/call", "hosts/onnxruntime",
                          "hosts/shared", "tests/fuzz/host.h",
                          "tests/conformance/kinds.c"],
+    "host_tensorflow": ["src/decl", "src/call", "hosts/tensorflow",
+                        "hosts/shared", "tests/fuzz/host.h",
+                        "tests/conformance/kinds.c"],
     "host_tvm_ffi": ["src/decl", "src/call", "hosts/tvm_ffi", "hosts/shared",
                      "tests/fuzz/host.h", "tests/conformance/kinds.c",
                      "tests/conformance/stub_tvm_ffi.c"],
     "loop": ["src/loop", "src/scalar"],
     "module": ["src/decl", "src/module"],
     "npy": [],
+    "onnx_models": ["python/opgraft/onnx", "python/opgraft/_base",
+                    "tests/fuzz/reader.py", "tests/conformance/kinds.c"],
     "ops": ["ops", "src/kernel"],
     "overlap": ["src/call", "tests/unit/view_bytes.h"],
     "pointwise": ["src/decl"],
     "schema": ["src/decl"],
     "shape": ["src/decl"],
+    "specifications": ["python/opgraft/_adopt", "src/decl",
+                       "tests/fuzz/reader.py"],
 }
 
 
@@ -257,9 +266,9 @@ def accepts_enough(name: str, counts: dict[str, int]) -> bool:
 
 def keep_fuzz(name: str, found: dict[str, object]) -> None:
     """A long run of one fuzzer, into docs/results/fuzz_NAME.json."""
+    sources = (ROOT / "tests" / "fuzz").glob(f"{name}.*")
     results.write(f"fuzz_{name}",
-                  ["src/base", f"tests/fuzz/{name}.c", *FUZZ_MEASURES[name]],
-                  found)
+                  ["src/base", *sources, *FUZZ_MEASURES[name]], found)
 
 
 def machine_sets() -> list[str]:
@@ -478,14 +487,17 @@ class Stages:
 
     def fuzz(self) -> None:
         seconds, seed = self.args.fuzz_seconds, int(time.time())
-        names = [source.stem
-                 for source in sorted((ROOT / "tests" / "fuzz").glob("*.c"))
-                 if source.stem != "driver"
-                 and source.stem in (self.args.fuzzer or [source.stem])]
-        programs = {name: [str(self.build / "tests" / "fuzz" / name),
-                           "--seconds", str(seconds), "--seed", str(seed),
-                           str(ROOT / "tests" / "fuzz" / "corpus" / name)]
-                    for name in names}
+        folder = ROOT / "tests" / "fuzz"
+        words = {source.stem: [str(self.build / "tests" / "fuzz" / source.stem)]
+                 for source in sorted(folder.glob("*.c"))
+                 if source.stem != "driver"}
+        words |= {source.stem: [sys.executable, str(source)]
+                  for source in sorted(folder.glob("*.py"))
+                  if source.stem != "reader"}
+        programs = {name: [*words[name], "--seconds", str(seconds), "--seed",
+                           str(seed), str(folder / "corpus" / name)]
+                    for name in words
+                    if name in (self.args.fuzzer or words)}
         patience = FUZZ_PATIENCE * seconds + 120
         for name, status, output in start_all(programs, patience):
             counts = counts_of(output)

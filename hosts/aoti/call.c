@@ -53,9 +53,25 @@ static og_status tensor_get(reading *r, aoti_tensor handle, og_tensor *out) {
              : refuse(r, OG_DEVICE, "an argument is not on the CPU");
 }
 
+// The address of a list and, behind it, its length.
+static og_status entries_read(reading *r, const opgraft_param_info *param,
+                              const void **out_entries, int64_t *out_count) {
+  *out_entries = r->words[r->used++].p;
+  *out_count = r->words[r->used++].i;
+  if (*out_count >= 0) return OG_OK;
+  r->error.code = OG_INVALID;
+  snprintf(r->error.text, sizeof r->error.text,
+           "%s: %s has %lld entries, expected 0 or more", r->call.op->info.name,
+           param->name, (long long)*out_count);
+  return OG_INVALID;
+}
+
 static og_status list_read(reading *r, const opgraft_param_info *param) {
-  aoti_tensor const *handles = r->words[r->used++].p;
-  const int64_t count = r->words[r->used++].i;
+  const void *entries;
+  int64_t count;
+  const og_status found = entries_read(r, param, &entries, &count);
+  if (found != OG_OK) return found;
+  aoti_tensor const *handles = entries;
   for (int64_t i = 0; i < count; ++i) {
     og_tensor tensor;
     og_status status = tensor_get(r, handles[i], &tensor);
@@ -96,8 +112,11 @@ static og_status bools_read(reading *r, const int32_t *bools, og_attr *out) {
 
 static og_status numbers_read(reading *r, const opgraft_param_info *param,
                               og_attr *out) {
-  const void *values = r->words[r->used++].p;
-  *out = (og_attr){.count = r->words[r->used++].i};
+  const void *values;
+  int64_t count;
+  const og_status status = entries_read(r, param, &values, &count);
+  if (status != OG_OK) return status;
+  *out = (og_attr){.count = count};
   if (param->type == OPGRAFT_TYPE_BOOL) {
     out->kind = OG_ATTR_BOOLS;
     return bools_read(r, values, out);

@@ -78,10 +78,11 @@ og_status og_packed_inputs(const og_packed *node, og_host_call *call,
 
 // --- Other arguments ---------------------------------------------------------
 
-// NULL where the words end within the text, or it has no end of its own.
+// NULL, and the words are short, where they end within the text, its length is
+// negative, or it has no end of its own.
 static const char *text_read(og_words *words, int64_t *out_count) {
   const int64_t count = og_words_next(words);
-  const int64_t *word = count >= 0 ? og_words_take(words, count / 8 + 1) : NULL;
+  const int64_t *word = og_words_take(words, count < 0 ? -1 : count / 8 + 1);
   const char *text = (const char *)word;
   *out_count = count;
   if (text == NULL || text[count] == '\0') return text;

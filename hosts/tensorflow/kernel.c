@@ -59,9 +59,11 @@ static og_status op_read(const og_tf_library *tf, void *made, void *status,
                                          status);
   name[bytes] = '\0';
   *out_op = op_find(name);
-  if (*out_op != NULL) return OG_OK;
-  return say(error, OG_INVALID, og_own_get()->name,
-             "the file has no operator of the name in a node's attribute op");
+  if (*out_op == NULL)
+    return say(error, OG_INVALID, og_own_get()->name,
+               "the file has no operator of the name in a node's attribute op");
+  const char *limit = og_own_op_limit(*out_op);  // a graph may hold any name
+  return limit == NULL ? OG_OK : say(error, OG_UNSUPPORTED, name, limit);
 }
 
 static og_status words_read(const og_tf_library *tf, void *made, void *status,
@@ -171,21 +173,28 @@ static og_status input_tensor(run *r, int32_t index, og_tensor *out,
   return OG_OK;
 }
 
+// TensorFlow allocates by the type that the node says.
+static og_status output_type_check(const run *r, int32_t index,
+                                   const og_tensor *tensor,
+                                   opgraft_error *error) {
+  const int type = r->tf->ExpectedOutputDataType(r->context, index);
+  const int wanted = og_tf_number(tensor->dtype);
+  if (type == wanted) return OG_OK;
+  error->code = OG_DTYPE;
+  snprintf(error->text, sizeof error->text,
+           "%s: output %d has TensorFlow's type %d in the node, expected %d",
+           r->node->op->info.name, (int)index, type, wanted);
+  return OG_DTYPE;
+}
+
 // The memory of the node's output `index`.
 static og_status output_make(run *r, int32_t index, const og_tensor *tensor,
                              void **out_data, opgraft_error *error) {
-  const int type = r->tf->ExpectedOutputDataType(r->context, index);
-  if (type != og_tf_number(tensor->dtype)) {
-    error->code = OG_DTYPE;
-    snprintf(error->text, sizeof error->text,
-             "%s: output %d has TensorFlow's type %d in the node, expected %d",
-             r->node->op->info.name, (int)index, type,
-             og_tf_number(tensor->dtype));
-    return OG_DTYPE;
-  }
-  void *made =
-      r->tf->AllocateOutput(r->context, index, type, tensor->shape,
-                            tensor->ndim, og_host_bytes(tensor), r->status);
+  const og_status status = output_type_check(r, index, tensor, error);
+  if (status != OG_OK) return status;
+  void *made = r->tf->AllocateOutput(
+      r->context, index, og_tf_number(tensor->dtype), tensor->shape,
+      tensor->ndim, og_host_bytes(tensor), r->status);
   if (r->tf->GetCode(r->status) != TF_CODE_OK) return host_error(r, error);
   r->outputs[index] = made;
   *out_data = r->tf->TensorData(made);
@@ -200,6 +209,8 @@ static og_status written_read(run *r, const opgraft_param_info *param,
   const int32_t out =
       r->output_count - r->node->op->info.mutated_count + param->out;
   int from = -1;
+  const og_status status = output_type_check(r, out, tensor, error);
+  if (status != OG_OK) return status;
   r->tf->DeleteTensor(r->inputs[index]);
   r->inputs[index] = NULL;
   r->outputs[out] = r->tf->ForwardInputOrAllocateOutput(

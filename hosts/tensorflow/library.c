@@ -56,7 +56,7 @@ og_dtype og_tf_dtype(int number) {
 }
 
 int og_tf_number(og_dtype dtype) {
-  for (int i = 1; i < TF_DTYPES; ++i)
+  for (int i = 1; i < TF_DTYPES && dtype.bits > 0; ++i)
     if (memcmp(&dtypes[i], &dtype, sizeof dtype) == 0) return i;
   return 0;
 }

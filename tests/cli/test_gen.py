@@ -179,6 +179,10 @@ def test_gen_overwrites_nothing(program):
 
 
 F = 'schema: "f(Tensor x) -> Tensor"'
+# Nine of the line before on each line.
+LAUGHS = "a: &a [x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n"
+    for a, b in zip("abcdefgh", "bcdefghi"))
 WRONG = [
     ("", ":1: is empty"),
     ("just text", ":1: no operators"),
@@ -188,6 +192,7 @@ WRONG = [
     ("? [a]\n: b", ":1: a key is a list or a map"),
     ("&a [*a]", "levels deep, or an anchor that holds itself"),
     ("[" * 100 + "]" * 100, "levels deep"),
+    (LAUGHS, "more than 100000 values, aliases counted with what they name"),
     ("ops: []", ":1: no operators"),
     ("ops: 3", ":1: no operators"),
     ("module: 3x\nops: [{" + F + "}]", ":1: the module is '3x'"),
@@ -299,13 +304,20 @@ def test_python_reads_the_same_tree(program):
 
 @pytest.mark.skipif(importlib.util.find_spec("yaml") is None, reason="PyYAML is not installed")
 @pytest.mark.parametrize(("text", "message"), [w for w in WRONG if "YAML" in w[1] or "empty" in w[1]
-                                               or "twice" in w[1] or "deep" in w[1] or "a key" in w[1]])
+                                               or "twice" in w[1] or "deep" in w[1] or "a key" in w[1]
+                                               or "values" in w[1]])
 def test_python_refuses_with_file_and_line(program, text, message):
     status, output, error = python_tree(program.write("spec.yaml", text))
     assert status == 2
     assert output == ""
     assert message in error
     assert "Traceback" not in error
+
+
+def test_python_refuses_more_levels_than_its_stack_has(program):
+    pytest.importorskip("yaml")
+    _, _, error = python_tree(program.write("spec.yaml", "[" * 20000))
+    assert "spec.yaml:1: more than 64 levels deep" in error
 
 
 def test_without_pyyaml_it_says_what_to_install(program):

@@ -206,6 +206,109 @@ static const og_kernel refuse_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32", .run = refuse_f32},
 };
 
+// --- What only the fuzzers of adapters call ----------------------------------
+
+#ifdef MORE_KINDS
+enum { FOUND_K = 1 };
+
+// A list result.
+static og_status cut_f32(const og_call *call) {
+  const float *x = og_f32(call->in[0]);
+  const og_tensor_list *parts = &call->out_list[0];
+  for (int64_t k = 0; k < parts->count; ++k) {
+    const int64_t count = og_numel(parts->tensors[k]);
+    for (int64_t i = 0; i < count; ++i) og_f32_mut(parts->tensors[k])[i] = *x++;
+  }
+  return OG_OK;
+}
+
+// A size that values decide.
+static og_status positive_f32(const og_call *call) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    if (og_f32(call->in[0])[i] > 0)
+      og_f32_mut(call->out[0])[count++] = og_f32(call->in[0])[i];
+  og_set_dim(call, FOUND_K, count);
+  return OG_OK;
+}
+
+// Entries that are absent.
+static og_status join_f32(const og_call *call) {
+  const og_tensor_list *xs = &call->in_list[0];
+  for (int64_t i = 0; i < call->dim[N]; ++i) {
+    float sum = og_f32(call->in[1])[i];
+    for (int64_t k = 0; k < xs->count; ++k)
+      if (xs->tensors[k] != NULL) sum += og_f32(xs->tensors[k])[i];
+    og_f32_mut(call->out[0])[i] = sum;
+  }
+  return OG_OK;
+}
+
+// Two arguments that are written, and a result.
+static og_status swap_f32(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) {
+    const float x = og_f32(call->out[0])[i];
+    og_f32_mut(call->out[0])[i] = og_f32(call->out[1])[i];
+    og_f32_mut(call->out[1])[i] = x;
+    og_f32_mut(call->out[2])[i] = x;
+  }
+  return OG_OK;
+}
+
+static og_status bump_f32(const og_call *call) {
+  const og_tensor_list *xs = &call->out_list[0];
+  for (int64_t k = 0; k < xs->count; ++k)
+    for (int64_t i = 0; i < call->dim[N]; ++i)
+      og_f32_mut(xs->tensors[k])[i] += 1;
+  return OG_OK;
+}
+
+static og_status touch_f32(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) {
+    og_f32_mut(call->out[1])[i] = og_f32(call->in[0])[i];
+    if (call->out[0] != NULL) og_f32_mut(call->out[0])[i] += 1;
+  }
+  return OG_OK;
+}
+
+// Every optional argument, and a list of texts.
+static og_status marks_f32(const og_call *call) {
+  const og_attr *attr = call->attr;
+  double sum = 0;
+  for (int64_t k = 0; k < attr[0].count; ++k)
+    for (const char *c = attr[0].strs[k]; *c != '\0'; ++c) sum += *c;
+  if (attr[1].kind == OG_ATTR_FLOAT) sum += attr[1].f;
+  if (attr[2].kind == OG_ATTR_BOOL) sum += (double)attr[2].i;
+  for (int64_t i = 0; i < attr[3].count; ++i) sum += attr[3].s[i];
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i] + (float)sum;
+  return OG_OK;
+}
+
+static og_status notes_f32(const og_call *call) {
+  const og_attr *attr = call->attr;
+  double sum = 0;
+  if (attr[0].kind == OG_ATTR_FLOAT) sum += attr[0].f;
+  if (attr[1].kind == OG_ATTR_BOOL) sum += (double)attr[1].i;
+  for (int64_t i = 0; i < attr[2].count; ++i) sum += attr[2].s[i];
+  if (attr[3].kind == OG_ATTR_DTYPE) sum += attr[3].dtype.bits;
+  if (attr[4].kind == OG_ATTR_INT) sum += (double)attr[4].i;
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] = og_f32(call->in[0])[i] + (float)sum;
+  return OG_OK;
+}
+
+static const og_kernel cut_kernels[] = {{.device = OG_CPU, .run = cut_f32}};
+static const og_kernel positive_kernels[] = {
+    {.device = OG_CPU, .run = positive_f32}};
+static const og_kernel join_kernels[] = {{.device = OG_CPU, .run = join_f32}};
+static const og_kernel swap_kernels[] = {{.device = OG_CPU, .run = swap_f32}};
+static const og_kernel bump_kernels[] = {{.device = OG_CPU, .run = bump_f32}};
+static const og_kernel touch_kernels[] = {{.device = OG_CPU, .run = touch_f32}};
+static const og_kernel marks_kernels[] = {{.device = OG_CPU, .run = marks_f32}};
+static const og_kernel notes_kernels[] = {{.device = OG_CPU, .run = notes_f32}};
+#endif
+
 static const og_op ops[] = {
     {
         .schema = "affine(Tensor x, Tensor y, float a=0.5) -> Tensor",
@@ -280,5 +383,58 @@ static const og_op ops[] = {
         .dtype = "x: f32 -> x",
         .kernels = OG_KERNELS(refuse_kernels),
     },
+#ifdef MORE_KINDS
+    {
+        .schema = "cut(Tensor x, int[] sizes) -> Tensor[]",
+        .shape = "x[N, D] -> {i < len(sizes): [sizes[i], D]}",
+        .where = "sum(sizes) <= N",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(cut_kernels),
+    },
+    {
+        .schema = "positive(Tensor x) -> Tensor",
+        .shape = "x[N] -> [K <= N]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(positive_kernels),
+    },
+    {
+        .schema = "join(Tensor?[] xs, Tensor x) -> Tensor",
+        .shape = "xs[][*N], x[*N] -> [*N]",
+        .dtype = "xs: f32, x: f32 -> x",
+        .kernels = OG_KERNELS(join_kernels),
+    },
+    {
+        .schema = "swap_(Tensor(a!) x, Tensor(b!) y) -> Tensor",
+        .shape = "x[*N], y[*N] -> [*N]",
+        .dtype = "x: f32, y: f32 -> x",
+        .kernels = OG_KERNELS(swap_kernels),
+    },
+    {
+        .schema = "bump_(Tensor(a!)[] xs) -> ()",
+        .shape = "xs[][*N]",
+        .dtype = "xs: f32",
+        .kernels = OG_KERNELS(bump_kernels),
+    },
+    {
+        .schema = "touch(Tensor x, Tensor(a!)? y=None) -> Tensor",
+        .shape = "x[*N], y?[*N] -> [*N]",
+        .dtype = "x: f32, y: f32 -> x",
+        .kernels = OG_KERNELS(touch_kernels),
+    },
+    {
+        .schema = "marks(Tensor x, str[] texts, float? f=None, bool? b=None, "
+                  "str? s=None, Device? d=None) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(marks_kernels),
+    },
+    {
+        .schema = "notes(Tensor x, float? f=None, bool? b=None, str? s=None, "
+                  "ScalarType? kind=None, int? n=None) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(notes_kernels),
+    },
+#endif
 };
 OG_MODULE(kinds, ops)

@@ -135,7 +135,7 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
                              const og_tensor *from) {
   bool is_equal = to->ndim == from->ndim &&
                   to->dtype.code == from->dtype.code &&
-                  to->dtype.bits == from->dtype.bits;
+                  to->dtype.bits == from->dtype.bits && from->dtype.lanes == 1;
   int64_t dense = 1;
   bool is_dense = true;
   for (int32_t i = to->ndim - 1; is_equal && i >= 0; --i) {
@@ -148,6 +148,10 @@ static og_status result_copy(const og_call *call, const og_tensor *to,
     return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned has another shape or type than "
                    "its rules say; mend the shape or dtype rule");
+  if (to->device.type != from->device.type)
+    return og_fail(call, OG_DEVICE,
+                   "the tensor that it returned is on another device than its "
+                   "arguments; copy it there in the function");
   if (!is_dense && dense > 1)
     return og_fail(call, OG_INTERNAL,
                    "the tensor that it returned is not "

@@ -158,6 +158,11 @@ def _replace(known: AdoptedModule, space: str, origins: dict[str, Origin],
     known._withdraw()
 
 
+def is_adopted(function: Any) -> bool:
+    """Whether it is still what adopt returned: adopting anew replaces it."""
+    return id(function) in _functions
+
+
 def module_of(function: Any) -> AdoptedModule:
     found = _functions.get(id(function))
     if found is None:

@@ -31,7 +31,7 @@ from . import (
     tvm,
 )
 from .adopted import Fields
-from .maps import result_names
+from .maps import expression, result_names, shown
 from .origin import Origin, name_of, origin_of
 from .results import python_record
 
@@ -107,6 +107,9 @@ def adopt(
     """
     if batch not in _BATCH:
         raise ValueError(f"batch is {batch!r}, expected {' or '.join(_BATCH)}")
+    _check_lengths(schema=schema, shape=shape, dtype=dtype, where=where,
+                   prototype=prototype, call=call, grid=grid,
+                   function=fn if isinstance(fn, str) else None)
     if torch_ops.is_operator(fn):
         return torch_ops.complete(fn, shape, dtype, backward, where,
                                      _BATCH[batch])
@@ -130,6 +133,16 @@ def adopt(
     operators, key = _operators(fields, target, backward, library)
     m = adopted.make(space, operators, f"{key}{(call, grid, returns)}")
     return m._functions[_function_name(m)]
+
+
+TEXT_MAX = 8192  # what reads a text may take the square of its length
+
+
+def _check_lengths(**texts: str | None) -> None:
+    for name, text in texts.items():
+        if text is not None and len(text) > TEXT_MAX:
+            raise ValueError(f"{name} has {len(text)} characters, expected at "
+                             f"most {TEXT_MAX}")
 
 
 def _declared(
@@ -413,19 +426,22 @@ def _written_out(
         call = ", ".join(known)
     target = "_fn" if grid is None else f"_fn[{grid}]"
     text = f"{target}({call})"
-    try:
-        used = {n.id for n in ast.walk(ast.parse(text, mode="eval"))
-                if isinstance(n, ast.Name)}
-    except SyntaxError as error:
-        raise ValueError(f"{d.name}: call: {text[3:]!r} is not an expression: "
-                         f"{error.msg}") from None
+    tree = expression(text)
+    if tree is None:
+        raise ValueError(f"{d.name}: call: {shown(text[3:])} is not an "
+                         "expression, or nested too deeply")
+    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     unknown = used - {*known, "_fn", *dir(builtins)}
     if unknown:
         raise ValueError(
             f"{d.name}: call names {', '.join(map(repr, sorted(unknown)))}, "
             f"expected arguments and results ({', '.join(known)})")
     names = ", ".join(n for n in known if n in used)
-    return eval(f"lambda {names}: {text}", {"_fn": fn}), names
+    try:
+        return eval(f"lambda {names}: {text}", {"_fn": fn}), names
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{d.name}: call: {shown(text[3:])} cannot be "
+                         f"compiled: {error}") from None
 
 
 def _items(

@@ -13,7 +13,7 @@ from .._base.counted import counted
 from .._base.rules import Description
 from . import ctypes_functions, structs
 from .foreign import Structures
-from .maps import Names, parts
+from .maps import Names, parts, shown
 
 HAS_FFI: bool = _C.HAS_FFI
 _LONG = 8 * ctypes.sizeof(ctypes.c_long)
@@ -53,13 +53,15 @@ class Prototype:
 
 def parse(text: str, structures: Structures | None = None) -> Prototype:
     """`structures`: what the prototype names beside the types of C."""
-    match = re.fullmatch(r"\s*(.+?[\s*])\s*(\w+)\s*\((.*)\)\s*;?\s*", text, re.S)
-    if match is None:
+    head, _, rest = text.strip().partition("(")
+    match = re.fullmatch(r"(.+[\s*])(\w+)\s*", head, re.S)
+    rest = rest.removesuffix(";").rstrip()
+    if match is None or not rest.endswith(")"):
         raise ValueError(
-            f"{text!r} is not a C prototype, expected one such as "
+            f"{shown(text)} is not a C prototype, expected one such as "
             '"void silu(float *out, const float *x, int64_t n)"'
         )
-    result, name, inside = match[1], match[2], match[3].strip()
+    result, name, inside = match[1], match[2], rest[:-1].strip()
     listed = [] if inside in ("", "void") else [
         _parameter(p.strip(), name, structures or {})
         for p in inside.split(",")]
@@ -230,20 +232,20 @@ def _check_argument(
     d: Description, names: Names, p: Parameter, text: str, steps: list[Any]
 ) -> None:
     step = steps[0]
-    where = f"{d.name}: call: {text!r} for {p.text!r}"
+    where = f"{d.name}: call: {shown(text)} for {shown(p.text)}"
     is_pointer = len(steps) == 1 and step[0] in (
         "data", "dl", "shape", "strides", "attr_data", "nil", "stream",
         "address")
-    if len(steps) == 1 and step[0] == "attr":
-        is_pointer = names.attrs[text.strip()]["type"] == "str"
+    attr = next((a["type"] for a in names.attrs.values()
+                 if a["attr"] == step[2]), None) if step[0] == "attr" else None
+    if len(steps) == 1 and attr is not None:
+        is_pointer = attr == "str"
     if is_pointer != (p.type == "ptr"):
         raise ValueError(
             f"{where}: found {'a pointer' if is_pointer else 'a number'}, "
             f"expected {'a pointer' if p.type == 'ptr' else 'a number'}"
         )
-    is_real = step[0] == "real" or (
-        step[0] == "attr"
-        and names.attrs.get(text.strip(), {}).get("type") == "float")
+    is_real = step[0] == "real" or attr == "float"
     if is_real and len(steps) == 1 and p.type not in ("f32", "f64"):
         raise ValueError(f"{where}: found a float, expected an int")
     if step[0] != "data":

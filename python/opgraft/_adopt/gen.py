@@ -12,36 +12,50 @@ import json
 import sys
 
 _DEPTH_MAX = 64
+_NODES_MAX = 100000
 
 
 class _SpecError(Exception):
     """Text that begins with file:line."""
 
 
-def _tree(node, path: str, depth: int = 0) -> list:
-    import yaml
+class _Reader:
+    """A tree in which an alias stands for a copy of what it names."""
 
-    line = node.start_mark.line + 1
-    if depth > _DEPTH_MAX:
-        raise _SpecError(
-            f"{path}:{line}: more than {_DEPTH_MAX} levels deep, or an anchor that holds itself"
-        )
-    if isinstance(node, yaml.ScalarNode):
-        return ["text", line, node.value, node.style is not None]
-    if isinstance(node, yaml.SequenceNode):
-        return ["list", line, [_tree(item, path, depth + 1) for item in node.value]]
-    pairs: list = []
-    names = set()
-    for key, value in node.value:
-        key_line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):
-            raise _SpecError(f"{path}:{key_line}: a key is a list or a map, "
-                             "expected a word")
-        if key.value in names:
-            raise _SpecError(f"{path}:{key_line}: '{key.value}' stands twice in one map; drop one")
-        names.add(key.value)
-        pairs.append([key.value, _tree(value, path, depth + 1)])
-    return ["map", line, pairs]
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.count = 0
+
+    def _check(self, line: int, depth: int) -> None:
+        self.count += 1
+        if depth > _DEPTH_MAX:
+            raise _SpecError(
+                f"{self.path}:{line}: more than {_DEPTH_MAX} levels deep, or an anchor that holds itself"
+            )
+        if self.count > _NODES_MAX:
+            raise _SpecError(f"{self.path}:{line}: more than {_NODES_MAX} values, aliases counted with what they name")
+
+    def tree(self, node, depth: int = 0) -> list:
+        import yaml
+
+        line = node.start_mark.line + 1
+        self._check(line, depth)
+        if isinstance(node, yaml.ScalarNode):
+            return ["text", line, node.value, node.style is not None]
+        if isinstance(node, yaml.SequenceNode):
+            return ["list", line, [self.tree(item, depth + 1) for item in node.value]]
+        pairs: list = []
+        names = set()
+        for key, value in node.value:
+            key_line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise _SpecError(f"{self.path}:{key_line}: a key is a list or a map, "
+                                 "expected a word")
+            if key.value in names:
+                raise _SpecError(f"{self.path}:{key_line}: '{key.value}' stands twice in one map; drop one")
+            names.add(key.value)
+            pairs.append([key.value, self.tree(value, depth + 1)])
+        return ["map", line, pairs]
 
 
 def tree_of_file(path: str) -> list:
@@ -63,10 +77,12 @@ def tree_of_file(path: str) -> list:
         raise _SpecError(f"{path}:{line}: is not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise _SpecError(f"{path}:1: is not YAML: {error}") from None
+    except RecursionError:
+        raise _SpecError(f"{path}:1: more than {_DEPTH_MAX} levels deep") from None
     if root is None:
         raise _SpecError(f"{path}:1: is empty, expected the specification of "
                          "an operator")
-    return _tree(root, path)
+    return _Reader(path).tree(root)
 
 
 def main() -> int:

@@ -29,6 +29,23 @@ _OPERATORS: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul",
                                ast.FloorDiv: "div", ast.Mod: "mod"}
 
 
+RANK_MAX = 64  # OPGRAFT_RANK_MAX
+
+
+def expression(text: str) -> ast.expr | None:
+    """None where the text is not an expression, or Python's parser has no room
+    for it."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def shown(text: str) -> str:
+    """A text in a message."""
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+
+
 def result_names(d: Description) -> list[str]:
     """How `call` names the fresh results: as the schema does, else out, or
     out0, out1…"""
@@ -70,16 +87,18 @@ class Names:
         self.dims = {dim["name"]: i for i, dim in enumerate(d.tables["dims"])}
 
     def program(self, text: str) -> Program:
+        tree = expression(text)
+        if tree is None:
+            raise self._error(text, "is not an expression")
         try:
-            tree = ast.parse(text, mode="eval").body
-        except SyntaxError:
-            raise self._error(text, "is not an expression") from None
-        return self._walk(tree, text)
+            return self._walk(tree, text)
+        except RecursionError:
+            raise self._error(text, "is nested too deeply") from None
 
     def _error(self, text: str, what: str) -> ValueError:
         known = ", ".join([*self.tensors, *self.attrs, *self.dims])
         return ValueError(
-            f"{self.d.name}: call: {text!r} {what}; it may use {known} and "
+            f"{self.d.name}: call: {shown(text)} {what}; it may use {known} and "
             "what docs/adopt.md lists"
         )
 
@@ -101,8 +120,9 @@ class Names:
         if isinstance(node, ast.Call):
             return [self._call(node, text)]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            if isinstance(node.operand, ast.Constant):
-                return [self._constant(-node.operand.value, text)]
+            value: Any = getattr(node.operand, "value", None)
+            if type(value) in (int, float):
+                return [self._constant(-value, text)]
             return [("integer", False, 0, 0), *self._walk(node.operand, text),
                     ("sub", False, 0, 0)]
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -149,10 +169,14 @@ class Names:
     def _dim(self, name: str, step: str, at: ast.expr, text: str) -> Step:
         if name not in self.tensors:
             raise self._error(text, f"names {name}, which is not a tensor")
-        try:
-            return self._tensor(name, step, int(ast.literal_eval(at)))
-        except (ValueError, TypeError):
-            raise self._error(text, "has a dim that is not a number") from None
+        if isinstance(at, ast.UnaryOp) and isinstance(at.op, ast.USub):
+            sign, value = -1, getattr(at.operand, "value", None)
+        else:
+            sign, value = 1, getattr(at, "value", None)
+        if type(value) is not int or value > RANK_MAX:
+            raise self._error(text, "has a dim that is not a number, or above "
+                              f"{RANK_MAX}")
+        return self._tensor(name, step, sign * value)
 
     def _entry(self, node: ast.Subscript, text: str) -> Step:
         value, at = node.value, node.slice

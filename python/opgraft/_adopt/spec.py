@@ -29,6 +29,7 @@ from .._base.counted import counted
 from .._check import Report, check
 from . import adopted, build
 from .gen import _SpecError, tree_of_file
+from .maps import shown
 
 _SOURCES = ("library", "tvm", "module", "torch")
 _TOP = (*_SOURCES, "namespace", "operators")
@@ -86,7 +87,8 @@ class Adoption:
             undo()
         self.undo.clear()
         for function in self.functions.values():
-            build.unadopt(function)
+            if _is_torch(function) or adopted.is_adopted(function):
+                build.unadopt(function)
         self.functions = {}
 
     def __enter__(self) -> "Adoption":
@@ -165,8 +167,8 @@ def _adopt_part(read: _Reader, node: Any, out: Adoption) -> None:
         "namespace" in top) else None
     try:
         find = _FIND[kind](_located(read.path, source))
-    except (OSError, ImportError, RuntimeError) as error:
-        raise read.error(top[kind][1], str(error)) from error
+    except Exception as error:  # importing runs what stands there
+        raise read.error(top[kind][1], _said(error)) from error
     for name, entry in read.map(top["operators"], "operators", None).items():
         try:
             made = _adopt_one(read, find, name, entry, space)
@@ -174,7 +176,7 @@ def _adopt_part(read: _Reader, node: Any, out: Adoption) -> None:
                 ImportError) as error:
             if str(error).startswith(f"{read.path}:"):
                 raise
-            raise read.error(entry[1], str(error)) from error
+            raise read.error(entry[1], _said(error)) from error
         if name in out.functions:
             raise read.error(entry[1], f"'{name}' is adopted twice")
         out.functions[name] = made
@@ -209,13 +211,22 @@ def _adopt_one(
     return build.adopt(fn, **given, **more)
 
 
+def _said(error: Exception) -> str:
+    """Its text, whose first line is not empty."""
+    return str(error) if str(error).strip() else type(error).__name__
+
+
 def _is_packet(fn: Any) -> bool:
     return isinstance(fn, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
 
 
 def _function_at(text: str) -> Any:
     module, _, name = text.partition(":")
-    return getattr(importlib.import_module(module), name)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs what stands there
+        raise ValueError(f"backward is {shown(text)}, expected a map or a "
+                         f"function as module:name: {_said(error)}") from error
 
 
 def _located(spec: str, source: str) -> str:

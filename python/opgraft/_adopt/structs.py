@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator
 
 from .foreign import ctypes_text
+from .maps import expression
 
 Leaf = tuple[str, str, Any]  # a C type, the expression for it, where it stands
 
@@ -36,11 +37,7 @@ def read(kind: Any, is_pointer: bool, text: str, where: str,
          leaf: Callable[[str, str, str], Any]) -> Struct:
     """The struct that `text` writes. `leaf`: what stands for a field that is a
     number or a pointer, of its C type, its expression and its name."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        tree = None
-    return _read(kind, is_pointer, tree, where, leaf)
+    return _read(kind, is_pointer, expression(text), where, leaf)
 
 
 def _read(kind: Any, is_pointer: bool, tree: Any, where: str,

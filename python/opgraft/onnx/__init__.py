@@ -108,7 +108,8 @@ class Module:
     def lint(self, model: Any) -> list[str]:
         """What ONNX Runtime would say of a model at the run, or never, a
         sentence for each finding: `model` is a path, bytes or an
-        onnx.ModelProto."""
+        onnx.ModelProto. ValueError where it cannot be read, OSError where the
+        file cannot."""
         from ._lint import lint
 
         return lint(self, model)

@@ -5,9 +5,11 @@ name. Sizes with names are compared as far as names tell."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Iterator
 
 from .._base import sizes
+from .._base.counted import counted
 from .._base.tables import Description
 
 Module = Any  # opgraft.onnx.Module, whose file imports this one
@@ -19,6 +21,8 @@ ELEMENTS = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7,
             "bool": 9, "f16": 10, "f64": 11, "u32": 12, "u64": 13, "bf16": 16}
 LISTS = {"int": {"INTS"}, "SymInt": {"INTS"}, "bool": {"INTS"},
          "float": {"FLOATS"}}
+SIZES = range(1 << 63)
+SYMBOL_MAX = 200  # characters
 
 
 class Undecided(Exception):
@@ -44,9 +48,12 @@ MAYBE = Maybe()
 
 
 class Symbol:
-    """A size that has a name, or is computed of such."""
+    """A size that has a name, or is computed of such. Each of a chain of nodes
+    may double the text: a long one is its hash."""
 
     def __init__(self, text: str) -> None:
+        if len(text) > SYMBOL_MAX:
+            text = f"size {hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self.text = text
 
     def __repr__(self) -> str:
@@ -157,16 +164,14 @@ class Shape:
 
 
 def lint(module: Module, model: Any) -> list[str]:
-    """A sentence for each finding; none where nothing is wrong."""
-    import onnx
-
+    """A sentence for each finding; none where nothing is wrong. ValueError
+    where the model cannot be read."""
     model = _proto(model)
     findings = [text for node in _nodes(model.graph, module.domain)
                 for text in _node_findings(module, node)]
     done: set[int] = set()
     while True:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        known = _shapes(inferred.graph)
+        known = _inferred(model, findings)
         new = len(done)
         for i, node in enumerate(model.graph.node):
             if node.domain == module.domain and i not in done and _is_ready(
@@ -177,6 +182,19 @@ def lint(module: Module, model: Any) -> list[str]:
             return findings
 
 
+def _inferred(model: Any, findings: list[str]) -> dict[str, Shape]:
+    """The sizes that onnx knows; it refuses a model that is wrong elsewhere."""
+    import onnx
+
+    try:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception as error:  # of several types, which its C++ code chooses
+        text = f"model: onnx cannot infer its sizes: {error}".splitlines()[0]
+        if text not in findings:
+            findings.append(text)
+    return _shapes(model.graph)
+
+
 def _proto(model: Any) -> Any:
     import onnx
 
@@ -184,8 +202,18 @@ def _proto(model: Any) -> Any:
     if hasattr(model, "SerializeToString"):
         own.CopyFrom(model)
         return own
-    return (onnx.load_from_string(model) if isinstance(model, bytes)
-            else onnx.load(model))
+    name = "model" if isinstance(model, bytes) else str(model)
+    try:
+        if isinstance(model, bytes):
+            own.ParseFromString(model)
+        else:
+            own = onnx.load(model, load_external_data=False)
+    except OSError:
+        raise
+    except Exception as error:  # of several types: it has several formats
+        raise ValueError(f"{name}: is not an ONNX model: {error}; expected the "
+                         "bytes of an onnx.ModelProto") from None
+    return own
 
 
 def _nodes(graph: Any, domain: str) -> Iterator[Any]:
@@ -193,8 +221,8 @@ def _nodes(graph: Any, domain: str) -> Iterator[Any]:
         if node.domain == domain:
             yield node
         for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g, domain)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _nodes(inner, domain)
 
 
 def _named(node: Any) -> str:
@@ -212,7 +240,11 @@ def _node_findings(module: Module, node: Any) -> Iterator[str]:
                else f"{_named(node)}: module {module.domain} has no such "
                "operator")
         return
-    yield from _attribute_findings(d, node)
+    yield from _call_findings(d, node)
+    known = {p["name"] for p in d.params if p["attr"] is not None}
+    yield from (f"{_named(node)}: has no attribute {a.name!r}, which ONNX "
+                "Runtime ignores" for a in node.attribute
+                if a.name not in known)
     wanted = len(d.fresh) + len(d.mutated)
     if len(node.output) != wanted or not all(node.output):
         yield (f"{_named(node)}: {sum(map(bool, node.output))} outputs have a "
@@ -220,25 +252,48 @@ def _node_findings(module: Module, node: Any) -> Iterator[str]:
                "value of each argument that is written")
 
 
-def _attribute_findings(d: Description, node: Any) -> Iterator[str]:
+def _input_findings(d: Description, node: Any) -> Iterator[str]:
+    params = [p for p in d.params if p["attr"] is None]
+    is_open = bool(params) and params[-1]["list"]
+    if len(node.input) > len(params) and not is_open:
+        yield (f"{_named(node)}: has {counted(len(node.input), 'input')}, "
+               f"expected at most {len(params)}")
+    for i, param in enumerate(params):
+        if param["list"]:
+            if not all(node.input[i:]):
+                yield (f"{_named(node)}: {param['name']} has an entry without "
+                       "a name")
+        elif not param["optional"] and not any(node.input[i:i + 1]):
+            yield f"{_named(node)}: input {param['name']!r} is missing"
+
+
+def _call_findings(d: Description, node: Any) -> Iterator[str]:
+    """What keeps the rules from being asked about the node."""
+    yield from _input_findings(d, node)
+    given = {a.name: a for a in node.attribute}
+    for param in d.params:
+        if param["attr"] is None:
+            continue
+        if param["name"] in given:
+            yield from _attribute_findings(param, node, given[param["name"]])
+        elif not param["has_default"]:
+            yield f"{_named(node)}: attribute {param['name']!r} is missing"
+
+
+def _attribute_findings(param: dict[str, Any], node: Any, attribute: Any
+                        ) -> Iterator[str]:
     from onnx import AttributeProto
 
-    params = {p["name"]: p for p in d.params if p["attr"] is not None}
-    for attribute in node.attribute:
-        param = params.pop(attribute.name, None)
-        if param is None:
-            yield (f"{_named(node)}: has no attribute {attribute.name!r}, which "
-                   "ONNX Runtime ignores")
-            continue
-        kind = AttributeProto.AttributeType.Name(attribute.type)
-        kinds = (LISTS if param["list"] else KINDS).get(param["type"], set())
-        if kind not in kinds:
-            yield (f"{_named(node)}: attribute {attribute.name!r} is {kind}, "
-                   f"expected {' or '.join(sorted(kinds))}; ONNX Runtime "
-                   "refuses to load the model")
-    for name, param in params.items():
-        if not param["has_default"]:
-            yield f"{_named(node)}: attribute {name!r} is missing"
+    where = f"{_named(node)}: attribute {attribute.name!r}"
+    if attribute.ref_attr_name:
+        yield (f"{where} refers to {attribute.ref_attr_name!r} of a function, "
+               "expected a value")
+        return
+    kind = AttributeProto.AttributeType.Name(attribute.type)
+    kinds = (LISTS if param["list"] else KINDS).get(param["type"], set())
+    if kind not in kinds:
+        yield (f"{where} is {kind}, expected {' or '.join(sorted(kinds))}; "
+               "ONNX Runtime refuses to load the model")
 
 
 # --- Sizes --------------------------------------------------------------------
@@ -251,8 +306,8 @@ def _shapes(graph: Any) -> dict[str, Shape]:
         if not tensor.HasField("shape"):
             continue
         found[info.name] = Shape(tuple(
-            dim.dim_value if dim.HasField("dim_value")
-            else Symbol(dim.dim_param or f"{info.name}[{i}]")
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0
+            else Symbol(str(dim.dim_param or f"{info.name}[{i}]"))
             for i, dim in enumerate(tensor.shape.dim)), tensor.elem_type)
     for tensor in graph.initializer:
         found[tensor.name] = Shape(tuple(tensor.dims), tensor.data_type)
@@ -260,8 +315,10 @@ def _shapes(graph: Any) -> dict[str, Shape]:
 
 
 def _is_ready(module: Module, node: Any, known: dict[str, Shape]) -> bool:
-    return node.op_type in module.descriptions and all(
-        name in known for name in node.input if name)
+    d = module.descriptions.get(node.op_type)
+    return d is not None and all(
+        name in known for name in node.input if name) and not any(
+        _call_findings(d, node))
 
 
 def _tensors(d: Description, node: Any, known: dict[str, Shape]) -> list[Any]:
@@ -280,7 +337,8 @@ def _tensors(d: Description, node: Any, known: dict[str, Shape]) -> list[Any]:
 def _attrs(d: Description, node: Any) -> list[Any]:
     from onnx import helper
 
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute
+             if a.name in d.by_name}
     return [given.get(p["name"], default)
             for p, default in zip(d.params, d.defaults)
             if p["attr"] is not None]
@@ -305,6 +363,10 @@ def _infer(module: Module, node: Any, known: dict[str, Shape], graph: Any
         return [f"{_named(node)}: {str(error).partition(': ')[2]}"]
     results = [Shape(shape, _element(kind, tensors)) for shape, kind in
                zip(shapes, d.tables["out_types"])]
+    for size in (s for shape in shapes for s in shape):
+        if isinstance(size, int) and size not in SIZES:
+            return [f"{_named(node)}: a result has the size {size}, expected 0 "
+                    f"to {SIZES[-1]}"]
     results += [tensors[d.params[p]["tensor"]] for p in d.mutated]
     return [text for name, result in zip(node.output, results)
             for text in _output(node, name, result, known, graph)]
@@ -333,7 +395,8 @@ def _output(node: Any, name: str, result: Shape, known: dict[str, Shape],
                    f"{list(declared.shape)}, expected {list(result.shape)}")
         return
     known[name] = result
-    if result.element == 0 or any(o.name == name for o in graph.output):
+    if (result.element == 0 or not isinstance(name, str)  # not UTF-8
+            or any(o.name == name for o in graph.output)):
         return
     graph.value_info.append(helper.make_tensor_value_info(
         name, result.element,

@@ -276,6 +276,20 @@ def test_tvm_ffi_functions(tvm_library):
         wrong(x)
 
 
+@pytest.mark.parametrize(("kind", "text"), [
+    (0, "the tensor that it returned is on another device"),
+    (1, "the tensor that it returned has another shape or type")])
+def test_a_tvm_ffi_result_that_cannot_be_copied(tvm_library, kind, text):
+    import tvm_ffi
+
+    found = opgraft.adopt(
+        tvm_ffi.load_module(str(tvm_library)).get_function("elsewhere"),
+        schema="elsewhere(Tensor x, int kind) -> Tensor", call="x, kind",
+        shape="x[1] -> [1]", dtype="x: f32 -> x")
+    with pytest.raises(RuntimeError, match=text):
+        found(torch.ones(1), kind)
+
+
 # --- Prototypes and libraries that are wrong --------------------------------------
 
 

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import types
 import zlib
 
@@ -243,3 +244,94 @@ def test_the_command(write):
     assert len(told["checks"]) == 3
     gone = run(write(SYSTEM.replace("erf(", "erfff("), "gone.yaml"))
     assert gone.returncode == 2 and "gone.yaml:13" in gone.stderr
+
+
+# --- What somebody else's file may hold (tests/fuzz/specifications.py) --------
+
+CALLS = [
+    ("x.size(1e999)", "has a dim that is not a number, or above 64"),
+    ("x.size(-99999999999999999999)", "has a dim that is not a number"),
+    ("x.shape[1.9]", "has a dim that is not a number"),
+    ("-'a'", "has a constant that is not a number"),
+    ("-" * 5000 + "x.numel", "is not an expression"),
+    ("x.numel" + " + 1" * 2000, "is n"),  # not an expression, nested too deeply
+    ("9" * 8193, "call has 8193 characters, expected at most 8192"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), CALLS)
+@pytest.mark.parametrize("prototype", ["int usleep(unsigned n)",
+                                       "int puts(const char *s)"])
+def test_calls_that_are_refused(write, call, text, prototype):
+    path = write(json.dumps({"library": "libc.so.6", "operators": {"f": {
+        "prototype": prototype, "call": call, "returns": "status",
+        "schema": "f(Tensor(a!) x) -> ()", "shape": "x[*N] ->",
+        "dtype": "x: f32"}}}))
+    with pytest.raises(ValueError) as caught:
+        opgraft.adopt_spec(path)
+    assert str(caught.value).startswith(f"{path}:1: ")
+    assert text in str(caught.value) and len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    ("(mode)", "found a pointer, expected a number"),
+    ("(eps)", "found a float, expected an int")])
+def test_arguments_in_parentheses(write, call, text):
+    path = write(json.dumps({"library": "libc.so.6", "operators": {"f": {
+        "prototype": "int usleep(unsigned n)", "call": call,
+        "returns": "status", "shape": "x[*N] ->", "dtype": "x: f32",
+        "schema": "f(Tensor(a!) x, str mode, float eps) -> ()"}}}))
+    with pytest.raises(ValueError, match=text):
+        opgraft.adopt_spec(path)
+
+
+def test_a_call_that_python_cannot_compile(write):
+    path = write(json.dumps({"module": "operator", "operators": {"neg": {
+        "schema": "neg(Tensor x) -> Tensor", "shape": "x[*N] -> [*N]",
+        "call": "-" * 8000 + "x"}}}))
+    with pytest.raises(ValueError, match="spec.yaml:1: neg: call: .* is not an "
+                                         "expression, or nested too deeply"):
+        opgraft.adopt_spec(path)
+
+
+def test_a_prototype_of_spaces_takes_no_time(write):
+    path = write(json.dumps({"library": "libc.so.6", "operators": {
+        "f": {"prototype": "int f(int) x" + " " * 8000, "shape": "x[N] ->"}}}))
+    begin = time.process_time()
+    with pytest.raises(ValueError, match="is not a C prototype"):
+        opgraft.adopt_spec(path)
+    assert time.process_time() - begin < 5
+
+
+@pytest.mark.parametrize("source", ["module: ''", "module: ..", "library: ''",
+                                    "module: spec_that_raises"])
+def test_what_importing_raises_has_a_place(write, monkeypatch, tmp_path, source):
+    write("raise KeyError('own')", "spec_that_raises.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write(f"{source}\noperators:\n  f: {{prototype: int f(int)}}\n")
+    with pytest.raises(ValueError) as caught:
+        opgraft.adopt_spec(path)
+    assert str(caught.value).startswith(f"{path}:")
+
+
+@pytest.mark.parametrize("backward", ["spec_that_raises:f", ":", "os:nothing"])
+def test_a_gradient_that_cannot_be_imported(write, monkeypatch, tmp_path,
+                                            backward):
+    write("raise KeyError('own')", "spec_that_raises.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write(json.dumps({"module": "operator", "operators": {"neg": {
+        "schema": "neg(Tensor x) -> Tensor", "shape": "x[*N] -> [*N]",
+        "backward": backward}}}))
+    with pytest.raises(ValueError, match=f"spec.yaml:1: backward is '{backward}'"
+                                         ", expected a map or a function"):
+        opgraft.adopt_spec(path)
+
+
+def test_what_was_adopted_anew_is_taken_back_once(write):
+    path = write(json.dumps({"module": "operator", "operators": {
+        name: {"function": "neg", "schema": "neg(Tensor x) -> Tensor",
+               "shape": "x[*N] -> [*N]"} for name in ("first", "second")}}))
+    made = opgraft.adopt_spec(path)
+    assert list(made) == ["first", "second"]
+    made.unadopt()
+    assert not hasattr(torch.ops.operator, "neg")
