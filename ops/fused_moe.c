@@ -15,7 +15,7 @@
 
 // Tensor arguments.
 enum { X, W13, W2, WEIGHTS, IDS, B13, B2 };
-enum { CHUNK = 4 };  // panels of a task
+enum { CHUNK = 8 };  // panels of a task: one row takes so many at once
 
 typedef struct moe {
   const og_call *call;
