@@ -67,7 +67,7 @@ static double worst_of(const og_row_kernels *k, int32_t kind,
   return worst;
 }
 
-// silu to the place where e^-x is no float any more; gelu where the inner
+// silu to the place where e^-x leaves the range of floats; gelu where the inner
 // polynomial's own rounding, which a power enlarges, is below a unit.
 TEST(float32_within_four_units) {
   for (int32_t s = 0; s < SETS; ++s) {
