@@ -85,9 +85,9 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
 }
 
 static bool may_shrink(const og_finding *f) {
-  return !f->is_note && f->kind != OPGRAFT_TIMEOUT &&
-         f->kind != OPGRAFT_MEMORY_LIMIT && f->call_text[0] != '\0' &&
-         f->numel > 0;
+  return !f->is_note && !(og_probes[f->probe].flags & OG_PROBE_ASKED) &&
+         f->kind != OPGRAFT_TIMEOUT && f->kind != OPGRAFT_MEMORY_LIMIT &&
+         f->call_text[0] != '\0' && f->numel > 0;
 }
 
 og_status og_finding_shrink(const og_job *of, const opgraft_check_sink *sink,

@@ -24,8 +24,11 @@ def test_the_table_is_read():
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_found(program, name):
     source = FOLDER / "wrong" / f"{name}.c"
-    expected = re.search(r"^// expect: (.+?) \S+ \S+$", source.read_text(), re.M)
-    done = program.run("check", source, "--json")
+    header = source.read_text()
+    expected = re.search(r"^// expect: (.+?) \S+ \S+$", header, re.M)
+    options = re.search(r"^// run: (.+)$", header, re.M)
+    done = program.run("check", source, "--json",
+                       *(options[1].split() if options else []))
     assert done.returncode == 1, done.stderr
     found = {finding["op"] for op in json.loads(done.stdout)["operators"]
              for finding in op["findings"]}

@@ -46,6 +46,7 @@ class Case:
     operators: tuple[str, ...] = ()
     argument: str = "-"
     kinds: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of check
 
     @property
     def name(self) -> str:
@@ -83,10 +84,16 @@ class Outcome:
 # --- Cases -------------------------------------------------------------------
 
 
+def options_of(text: str) -> tuple[str, ...]:
+    """What `// run:` in a case's header gives check."""
+    run = re.search(r"^// run: (.+)$", text, re.MULTILINE)
+    return tuple(run[1].split()) if run else ()
+
+
 def read_case(source: pathlib.Path) -> Case:
-    if source.parent.name == "right":
-        return Case(source, is_wrong=False)
     text = source.read_text(encoding="utf-8")
+    if source.parent.name == "right":
+        return Case(source, is_wrong=False, options=options_of(text))
     mistake = re.search(r"^// mistake: (.+)$", text, re.MULTILINE)
     expect = re.search(r"^// expect: (\S+) (\S+) (\S+)$", text, re.MULTILINE)
     if not mistake or not expect:
@@ -98,6 +105,7 @@ def read_case(source: pathlib.Path) -> Case:
         tuple(expect[1].split("|")),
         expect[2],
         tuple(expect[3].split("|")),
+        options_of(text),
     )
 
 
@@ -210,8 +218,9 @@ def judge(outcome: Outcome) -> None:
 
 
 def limit_memory() -> None:
+    # Address space without memory behind it does not count.
     resource.setrlimit(
-        resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES)
+        resource.RLIMIT_DATA, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES)
     )
 
 
@@ -309,7 +318,8 @@ def run_case(
     outcome = Outcome(case)
     module = build(case.source, folder, options.cc)
     begin = time.monotonic()
-    checked = run_check(options.opgraft, module, options.timeout)
+    checked = run_check(options.opgraft, module, options.timeout,
+                        case.options)
     outcome.trouble = checked.trouble
     outcome.seconds = time.monotonic() - begin
     if checked.report is not None:

@@ -17,6 +17,7 @@ enum {
 enum {
   OG_PROBE_SLOW = 1,    // tried also where one run takes milliseconds
   OG_PROBE_LAYOUT = 2,  // of strides and offsets
+  OG_PROBE_ASKED = 4,   // takes long: only where options name it
 };
 
 #define OG_PROBE(name, calls, flags, crash, doc) \

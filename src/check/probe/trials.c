@@ -246,6 +246,7 @@ static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,
   if (job->disabled >> probe & 1) return false;
   if (job->options->probe != NULL)
     return strcmp(job->options->probe, og_probes[probe].name) == 0;
+  if (og_probes[probe].flags & OG_PROBE_ASKED) return false;
   if (trial->is_slow && !(og_probes[probe].flags & OG_PROBE_SLOW)) return false;
   return (index * 7 + probe) % 10 < og_probes[probe].calls_of_ten;
 }

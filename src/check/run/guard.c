@@ -97,6 +97,21 @@ og_guard *og_guard_create(size_t bytes, size_t alignment, bool is_left,
   return b;
 }
 
+bool og_guard_note(char *map, size_t map_bytes, char *data, size_t bytes,
+                   size_t alignment, og_role role, int32_t index) {
+  og_guard *b = take_slot();
+  if (b == NULL) return false;
+  *b = (og_guard){.map = map,
+                  .map_bytes = map_bytes,
+                  .page = data,
+                  .data = data,
+                  .bytes = bytes,
+                  .alignment = alignment,
+                  .role = role,
+                  .index = index};
+  return true;
+}
+
 void og_guard_protect(og_guard *buffer, bool is_read_only) {
   if (buffer->page_bytes > 0)
     mprotect(buffer->page, buffer->page_bytes,

@@ -59,6 +59,10 @@ void og_guard_unreserve(void);
 // between is filled with a canary. NULL when memory is short.
 og_guard *og_guard_create(size_t bytes, size_t alignment, bool is_left,
                           og_role role, int32_t index, int32_t entry);
+// Memory of the caller's own between such pages, which og_guard_find is to
+// know until og_guards_release; false where there are too many.
+bool og_guard_note(char *map, size_t map_bytes, char *data, size_t bytes,
+                   size_t alignment, og_role role, int32_t index);
 void og_guard_protect(og_guard *buffer, bool is_read_only);
 // Whether the slack is as it was.
 bool og_guard_is_intact(const og_guard *buffer, int64_t *out_offset);

@@ -48,12 +48,17 @@ static int64_t data_bytes(void) {
   return value * 4096;
 }
 
-void og_limits_arm(const opgraft_op *op) {
+static void arm(const opgraft_op *op, int32_t ms) {
   limits.op = op;
-  const int32_t ms = limits.run_limit_ms;
   const struct itimerval limit = {
       .it_value = {ms / 1000, (suseconds_t)(ms % 1000) * 1000}};
   setitimer(ITIMER_PROF, &limit, NULL);
+}
+
+void og_limits_arm(const opgraft_op *op) { arm(op, limits.run_limit_ms); }
+
+void og_limits_arm_for(const opgraft_op *op, int32_t ms) {
+  arm(op, limits.run_limit_ms > 0 ? ms : 0);
 }
 
 #if defined(__x86_64__)

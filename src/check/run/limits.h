@@ -16,5 +16,7 @@ void og_limits_watch(void);
 // Arms the clock of one run; a crash by SIGPROF is sent when it runs out.
 // Names the operator that runs, for the handler.
 void og_limits_arm(const opgraft_op *op);
+// The same for a run that takes long: so many ms, where there is a limit.
+void og_limits_arm_for(const opgraft_op *op, int32_t ms);
 
 #endif  // OG_CHECK_RUN_LIMITS_H
