@@ -33,6 +33,21 @@ def source(name, *operators):
     return HEAD + ",\n".join(operators) + f"}};\nOG_MODULE({name}, ops)\n"
 
 
+@pytest.mark.parametrize("argument", [
+    "float limit=inf", "float limit=-inf", "float limit=nan",
+    "str[] names=[]"])
+def test_a_default_that_torch_does_not_take_is_named(write_module, argument):
+    operator = ('{.schema = "plus_one(Tensor x, %s) -> Tensor", '
+                '.shape = "x[N] -> [N]", .dtype = "x: f32 -> x", '
+                '.kernels = OG_KERNELS(kernels)}' % argument)
+    module = write_module(source("torch_defaults", operator))
+    with pytest.raises(RuntimeError) as raised:
+        opgraft.load(module)
+    text = str(raised.value)
+    assert text.startswith("torch_defaults::plus_one: PyTorch does not take")
+    assert argument in text and "finite numbers, no list of str" in text
+
+
 @pytest.mark.parametrize("name,why", [
     ("lambda", "a keyword of Python"), ("None", "a keyword of Python"),
     ("aten", "a namespace of torch's own"), ("prims", "a namespace of torch"),

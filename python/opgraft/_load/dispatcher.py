@@ -29,13 +29,29 @@ def define(
                              torch.library._defs)
     except AttributeError:
         short = None
-    if short is None or name.partition(".")[0] in vars(space):
-        library.define(schema, tags=tags)
-    else:
-        short(schema, "", tags)
-        own.add(qualified)
-        known.add(qualified)
+    try:
+        if short is None or name.partition(".")[0] in vars(space):
+            library.define(schema, tags=tags)
+        else:
+            short(schema, "", tags)
+            own.add(qualified)
+            known.add(qualified)
+    except (RuntimeError, IndexError) as error:  # IndexError: of a number
+        _see_schema(qualified, schema, error)
+        raise
     withdrawn.drop_entry(qualified)
+
+
+def _see_schema(qualified: str, schema: str, error: Exception) -> None:
+    """Raises where torch's parser does not take the schema."""
+    try:
+        torch._C.parse_schema(schema)
+    except (RuntimeError, IndexError):
+        reason = str(error).strip().partition("\n")[0].rstrip(": ")
+        raise RuntimeError(
+            f"{qualified}: PyTorch does not take the schema {schema!r} "
+            f"({reason}); expected defaults that its schemas have: finite "
+            "numbers, no list of str") from None
 
 
 def impl(
