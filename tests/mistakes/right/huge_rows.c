@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // run: --probe huge
 //
-// The sum of each row, and the largest of all sums: offsets have 64 bits. What
-// is given back beside the rows has no place of the large dim.
+// The sum of each row, and the largest of all sums: offsets have 64 bits. The
+// second result has no place of the large dim.
 
 #include <opgraft/op.h>
 
