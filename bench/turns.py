@@ -10,6 +10,11 @@ the noise of the machine: the same code ran in both trees.
   bench/turns.py --before ../old call overhead -- --smoke
 
 Without --before the tree is compared with itself: the noise of the machine.
+
+With --relative each of our rows is divided by what its rival changed, which is
+the same code and ran in the same processes, block by block beside ours: what
+the machine did to both cancels, where models take seconds each and no two
+processes are alike.
 """
 
 from __future__ import annotations
@@ -121,21 +126,39 @@ def quiet(ratios: dict[str, float]) -> dict[str, float]:
             if row.split()[0] not in loud}
 
 
+def relative(ratios: dict[str, float]) -> dict[str, float]:
+    """Ours over the geometric mean of the rivals of the same measurement, which
+    has the same number and the same words up to the colon."""
+    def of(row: str) -> str:
+        return row.rpartition(":")[0] or row.split()[0]
+
+    rivals: dict[str, dict[str, float]] = {}
+    for row, ratio in of_ours(ratios, False).items():
+        rivals.setdefault(of(row), {})[row] = ratio
+    return {row: ratio / geomean(rivals[of(row)])
+            for row, ratio in of_ours(ratios, True).items()
+            if of(row) in rivals}
+
+
 def holds(ours: dict[str, float]) -> bool:
     return (bool(ours) and max(ours.values()) <= ROW_MAX
             and geomean(ours) <= GEOMEAN_MAX)
 
 
 def judge(bench: str, trees: dict[str, Path], arguments: list[str],
-          turns: int, attempts: int, goals: harness.Goals) -> None:
+          asked: argparse.Namespace, goals: harness.Goals) -> None:
     best: dict[str, float] = {}
-    for _ in range(attempts):
-        for row, ratio in attempt(trees, bench, arguments, turns).items():
+    for _ in range(asked.attempts):
+        found = attempt(trees, bench, arguments, asked.turns)
+        if asked.relative:
+            found = relative(found)
+        for row, ratio in found.items():
             best[row] = min(best.get(row, ratio), ratio)
         ours = quiet(best)
         if holds(ours) and 2 * len(ours) >= len(of_ours(best, True)):
             break
-    print(f"\n{bench}: after / before, least of the attempts")
+    print(f"\n{bench}: after / before{', over the same of rivals' * asked.relative}"
+          ", least of the attempts")
     for row, ratio in best.items():
         print(f"  {row:<60} {ratio:6.3f}{'' if is_ours(row) else '  (rival)'}")
     every, rivals = of_ours(best, True), of_ours(best, False)
@@ -167,6 +190,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=TURNS,
                         help="processes of each tree, in each attempt")
     parser.add_argument("--attempts", type=int, default=harness.ATTEMPTS)
+    parser.add_argument("--relative", action="store_true",
+                        help="ours over what its rivals changed")
     parser.add_argument("--smoke", action="store_true",
                         help="one short turn, to see that it runs")
     parser.add_argument("benches", nargs="*", default=["call"],
@@ -178,7 +203,7 @@ def main() -> None:
     trees = {"before": asked.before.resolve(), "after": asked.after.resolve()}
     goals = harness.Goals("turns")
     for bench in asked.benches:
-        judge(bench, trees, options, asked.turns, asked.attempts, goals)
+        judge(bench, trees, options, asked, goals)
 
 
 if __name__ == "__main__":
