@@ -30,6 +30,8 @@ _OPERATORS: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul",
 
 
 RANK_MAX = 64  # OPGRAFT_RANK_MAX
+# Python's parser and its stack end at depths of their own.
+NO_EXPRESSION = "is not an expression, or nested too deeply"
 
 
 def expression(text: str) -> ast.expr | None:
@@ -89,11 +91,11 @@ class Names:
     def program(self, text: str) -> Program:
         tree = expression(text)
         if tree is None:
-            raise self._error(text, "is not an expression")
+            raise self._error(text, NO_EXPRESSION)
         try:
             return self._walk(tree, text)
         except RecursionError:
-            raise self._error(text, "is nested too deeply") from None
+            raise self._error(text, NO_EXPRESSION) from None
 
     def _error(self, text: str, what: str) -> ValueError:
         known = ", ".join([*self.tensors, *self.attrs, *self.dims])
