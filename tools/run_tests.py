@@ -10,6 +10,7 @@ Each prints what it does; what is skipped is counted, with the reason.
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import pathlib
@@ -54,6 +55,7 @@ LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
                  "tests/python", "bench/ops.py", "bench/graphs.py")
 FILES_MAX = 16
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
+PROBLEM_LINES = 30  # of a failed program's output, told at the end
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
 # What each fuzzer reads with, beside src/base.
 FUZZ_MEASURES = {
@@ -116,8 +118,12 @@ class Tally:
         if failed:
             self.problems.append(f"{name}: {failed} failed")
 
-    def add_status(self, name: str, status: int) -> None:
+    def add_status(self, name: str, status: int, output: str = "") -> None:
+        """A failed program's last lines are told again at the end."""
         self.add(name, int(status == 0), int(status != 0))
+        if status != 0:
+            self.problems += [f"  {line}" for line in
+                              output.splitlines()[-PROBLEM_LINES:]]
 
     def add_output(self, name: str, status: int, output: str) -> None:
         """Counts from the last line of a program's output. A program that
@@ -262,6 +268,15 @@ def accepts_enough(name: str, counts: dict[str, int]) -> bool:
     part = counts.get("accepted", 0) / max(counts.get("inputs", 0), 1)
     print(f"{name}: {part:.1%} accepted, at least {least:.0%} expected")
     return part >= least
+
+
+def crash_shown(name: str, status: int) -> str:
+    """What a fuzzer's input was, to be run again elsewhere."""
+    crash = ROOT / f"crash-{name}"
+    if status == 0 or not crash.exists():
+        return ""
+    return f"{crash.name} in base64:\n" + base64.encodebytes(
+        crash.read_bytes()).decode()
 
 
 def keep_fuzz(name: str, found: dict[str, object]) -> None:
@@ -503,7 +518,8 @@ class Stages:
             counts = counts_of(output)
             if status == 0 and not accepts_enough(name, counts):
                 status = 1
-            self.tally.add_status(f"fuzz {name}", status)
+            self.tally.add_status(f"fuzz {name}, seed {seed}", status,
+                                  output + crash_shown(name, status))
             if seconds >= FUZZ_KEPT_SECONDS:
                 keep_fuzz(name, {"seconds": seconds, "seed": seed,
                                  "clean": status == 0, **counts})

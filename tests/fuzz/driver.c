@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives one fuzzer: mutates inputs, keeps those that reach new code.
 //
-//   NAME [--seconds N] [--seed N] [--grow] CORPUS_FOLDER
+//   NAME [--seconds N] [--seed N] [--grow] [--slowest FILE] CORPUS_FOLDER
 //   NAME FILE...            runs just these inputs
 //
 // A fuzzer is a file of this folder that defines LLVMFuzzerTestOneInput, so it
@@ -10,7 +10,9 @@
 // folder's files; a file `dict` in it holds one token a line, which mutations
 // insert. --grow writes each input that reached new code into the folder.
 // Seconds are the processor's, so that a busy machine fuzzes as much. An input
-// that crashes, blocks, or takes ten of them is written to ./crash-NAME.
+// that crashes, blocks, or takes ten of them is written to ./crash-NAME; the
+// one that took longest goes into --slowest's file, its time into the last
+// line.
 //
 // Coverage comes from -fsanitize-coverage=trace-pc in the code under test
 // (OPGRAFT_COVERAGE_FEEDBACK); without it, mutation is blind.
@@ -66,6 +68,8 @@ static size_t current_size;
 static volatile int64_t used_at_tick;
 static volatile int idle_ticks;
 static uint64_t accepted;
+static int64_t slowest_us;
+static const char *slowest_path;
 static corpus inputs;
 static corpus tokens;
 
@@ -166,6 +170,17 @@ static void clock_limit(int seconds) {
   setitimer(ITIMER_PROF, &limit, NULL);
 }
 
+// Beside the time of the slowest input, its bytes where --slowest asks.
+static void keep_slowest(int64_t us) {
+  if (us <= slowest_us) return;
+  slowest_us = us;
+  if (slowest_path == NULL) return;
+  FILE *file = fopen(slowest_path, "wb");
+  if (file == NULL) return;
+  fwrite(current_bytes, 1, current_size, file);
+  fclose(file);
+}
+
 // Runs one input; true if it was accepted and reached an edge, or a count
 // class, not seen yet.
 static bool run_input(const uint8_t *bytes, size_t size) {
@@ -176,7 +191,9 @@ static bool run_input(const uint8_t *bytes, size_t size) {
   clock_limit(HANG_SECONDS);
   idle_ticks = 0;
   alarm(TICK_SECONDS);
+  const int64_t begin = used_us();
   const bool is_accepted = LLVMFuzzerTestOneInput(bytes, size) == 0;
+  keep_slowest(used_us() - begin);
   accepted += is_accepted;
   alarm(0);
   clock_limit(0);
@@ -373,6 +390,8 @@ int main(int argc, char **argv) {
       grow = true;
     else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
       seconds = strtol(argv[++i], NULL, 10);
+    else if (strcmp(argv[i], "--slowest") == 0 && i + 1 < argc)
+      slowest_path = argv[++i];
     else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
       random_state ^= strtoull(argv[++i], NULL, 10) * 0xbf58476d1ce4e5b9ULL;
   }
@@ -398,9 +417,10 @@ int main(int argc, char **argv) {
   }
   const uint64_t runs = fuzz(argv[i], seconds, grow);
   printf(
-      "%s: %llu inputs, %llu accepted, %zu kept, %zu edges, seed corpus %s\n",
+      "%s: %llu inputs, %llu accepted, %zu kept, %zu edges, %.1f ms at most, "
+      "seed corpus %s\n",
       fuzzer_name, (unsigned long long)runs, (unsigned long long)accepted,
-      inputs.count, edge_count(), argv[i]);
+      inputs.count, edge_count(), (double)slowest_us / 1000, argv[i]);
   corpus_reset(&inputs);
   corpus_reset(&tokens);
   return 0;
