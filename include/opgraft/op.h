@@ -307,6 +307,13 @@ static inline int64_t og_numel(const og_tensor *t) {
   return n;
 }
 
+// The dim of a tensor of `ndim` dims that an int argument picks (D@dim), where
+// negative values count from the end: also of each entry of a list, as
+// `list.tensors[k]->shape[og_axis(&call->attr[DIM], ndim)]`.
+static inline int32_t og_axis(const og_attr *dim, int32_t ndim) {
+  return (int32_t)(dim->i < 0 ? dim->i + ndim : dim->i);
+}
+
 static inline int og_is(const og_tensor *t, int code, int bits) {
   return t->dtype.code == code && t->dtype.bits == bits;
 }

@@ -50,6 +50,7 @@ static og_found_at place_of(const job_state *s) {
                        .probe = s->probe,
                        .numel = s->call.numel,
                        .has_index_hazard = s->call.has_index_hazard,
+                       .is_index_far = s->call.is_index_far,
                        .call_text = s->call.text,
                        .missing = s->call.missing};
 }
@@ -124,6 +125,7 @@ static void take(job_state *s, const og_record *r) {
       break;
     case OG_RECORD_SHOWN:
       s->call.numel = r->call.numel;
+      s->call.is_index_far = r->call.is_index_far;
       memcpy(s->call.text, r->call.text, sizeof s->call.text);
       break;
     case OG_RECORD_UNDRAWN:

@@ -45,7 +45,7 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
   int32_t step = -1, probe = OG_PROBE_base_;
   char call[sizeof f->call_text] = "", missing[sizeof r.call.missing] = "";
   int64_t numel = 0, used_ms = 0;
-  bool has_index_hazard = false;
+  bool has_index_hazard = false, is_index_far = false;
   *out_smaller = false;
   *out_step = -1;
   OG_TRY(og_child_start(sink, og_trials_run, job, &child, error));
@@ -56,10 +56,12 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
       step = -1;
     } else if (r.kind == OG_RECORD_SHOWN) {
       memcpy(call, r.call.text, sizeof call);
+      is_index_far = r.call.is_index_far;
     } else if (r.kind == OG_RECORD_SHRUNK) {
       step = r.call.step;
       numel = r.call.numel;
       has_index_hazard = r.call.has_index_hazard;
+      is_index_far = false;
       memcpy(call, r.call.text, sizeof call);
       memcpy(missing, r.call.missing, sizeof missing);
     } else if (r.kind == OG_RECORD_PROBE) {
@@ -69,6 +71,7 @@ static og_status shrink_once(const opgraft_check_sink *sink, const og_job *job,
                             .probe = probe,
                             .numel = numel,
                             .has_index_hazard = has_index_hazard,
+                            .is_index_far = is_index_far,
                             .call_text = call,
                             .missing = missing};
     if (step < 0 || !shows(&r, f, at, &shown)) continue;

@@ -320,7 +320,7 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 def route_experts(
     logits: Tensor, k: int = 2, renormalize: bool = True
 ) -> tuple[Tensor, Tensor]:
-    order = torch.sort(logits, -1, descending=True, stable=True).indices
+    order = torch.sort(logits, dim=-1, descending=True, stable=True).indices
     index = order[..., :k]
     weight = torch.softmax(logits.double(), -1).gather(-1, index)
     if renormalize:
@@ -439,7 +439,7 @@ def conv_valid(x: Tensor, weight: Tensor, dilation: int = 1) -> Tensor:
 
 
 def rank_rows(x: Tensor) -> Tensor:
-    order = torch.sort(x, -1, stable=True).indices
+    order = torch.sort(x, dim=-1, stable=True).indices
     place = torch.arange(x.shape[-1]).expand_as(order)
     return torch.empty_like(order).scatter(-1, order, place)
 
@@ -633,7 +633,7 @@ def center(x: Tensor) -> Tensor:
 
 
 def argmin_rows(x: Tensor) -> Tensor:
-    return torch.sort(x, -1, stable=True).indices[..., 0]
+    return torch.sort(x, dim=-1, stable=True).indices[..., 0]
 
 
 def keep_finite(x: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ def rope_pairs(x: Tensor, offset: int = 0) -> Tensor:
 
 
 def argsort_stable(x: Tensor) -> Tensor:
-    return torch.sort(x, -1, stable=True).indices
+    return torch.sort(x, dim=-1, stable=True).indices
 
 
 def window_attention(
@@ -222,7 +222,7 @@ def ring_append(ring: Tensor, x: Tensor, start: Tensor) -> Tensor:
 
 
 def argmax_first(x: Tensor) -> Tensor:
-    return torch.sort(x, -1, descending=True, stable=True).indices[..., 0]
+    return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., 0]
 
 
 def embed_padded(table: Tensor, index: Tensor, padding_idx: int = 0) -> Tensor:

@@ -9,6 +9,7 @@
 #include "check/run/fill.h"
 #include "check/sample/describe.h"
 #include "check/sample/draw.h"
+#include "check/sample/offsets.h"
 #include "check/sample/randomize.h"
 #include "check/sample/shrink.h"
 #include "check/sample/types.h"
@@ -83,6 +84,18 @@ static const og_op offering[] = {
 };
 static const og_module offering_record = {
     sizeof(og_module), OG_ABI_VERSION, "offering", offering, 1, sizeof(og_op)};
+
+// Offsets by their shape, of both forms; `places` has no such shape.
+static const og_op counting[] = {
+    OP("sums", "Tensor x, Tensor indptr, Tensor places",
+       .shape = "x[N, D], indptr[B1], places[P] -> [B1 - 1, D]",
+       .where = "B1 > 0", .dtype = "x: f32, indptr: i32, places: i64 -> x"),
+    OP("spread", "Tensor value, Tensor indptr, Tensor x",
+       .shape = "value[B], indptr[B + 1], x[N] -> [N]",
+       .dtype = "value: f32, indptr: i64, x: value -> value"),
+};
+static const og_module counting_record = {
+    sizeof(og_module), OG_ABI_VERSION, "counting", counting, 2, sizeof(og_op)};
 
 static const og_module record = {
     sizeof(og_module),        OG_ABI_VERSION, "samples", ops,
@@ -217,6 +230,55 @@ done:
   og_free(s);
 }
 
+static int64_t element(const og_array *a, int64_t i) {
+  return a->type.bits == 32 ? ((const int32_t *)(const void *)a->data)[i]
+                            : ((const int64_t *)(const void *)a->data)[i];
+}
+
+static bool are_offsets(const og_array *a, int64_t total) {
+  bool ok = element(a, 0) == 0 &&
+            (a->count == 1 || element(a, a->count - 1) == total);
+  for (int64_t i = 1; i < a->count; ++i)
+    ok = ok && element(a, i) >= element(a, i - 1);
+  return ok;
+}
+
+// Offsets fit the rows that they count, for every kind of index values that
+// means these rows, and are not all alike.
+TEST(draws_offsets) {
+  static const char *const names[] = {"sums", "spread"};
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  int32_t types[4][OG_VARIABLE_MAX] = {{0}}, uneven = 0;
+  og_sample *s = og_alloc(sizeof *s);
+  og_inputs *inputs = og_alloc_zeroed(1, sizeof *inputs);
+  REQUIRE(s != NULL && inputs != NULL);
+  REQUIRE(opgraft_module_wrap(&counting_record, &module, &error) == OG_OK);
+  for (int32_t k = 0; k < 2; ++k) {
+    const opgraft_op *op = opgraft_module_find_op(module, names[k]);
+    REQUIRE(og_sample_types(op, 4, types) > 0);
+    CHECK(og_is_offsets_argument(op->decl, 1));
+    CHECK(!og_is_offsets_argument(op->decl, 0));
+    CHECK(!og_is_offsets_argument(op->decl, 2));
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      REQUIRE(og_sample_draw(op, profiles[seed % PROFILES], types[0], seed, s,
+                             &error));
+      s->index_values = (og_index_values)(seed % 2);
+      REQUIRE(og_inputs_fill(inputs, s));
+      const og_array *indptr = &inputs->tensor[1][0];
+      const int64_t rows = s->shape[k == 0 ? 0 : 2][0].size[0];
+      CHECK(are_offsets(indptr, rows));
+      uneven += indptr->count > 2 && 2 * element(indptr, 1) != rows;
+      og_inputs_reset(inputs);
+    }
+  }
+  CHECK(uneven > 20);
+done:
+  if (module != NULL) opgraft_module_release(module);
+  og_free(inputs);
+  og_free(s);
+}
+
 static void bind_countdown(const opgraft_sample *sample, const opgraft_op *op) {
   opgraft_frame frame;
   opgraft_frame_init(&frame, op);
@@ -257,4 +319,4 @@ done:
 TEST_MAIN("check_sample", CASE_NO_FAULTS(draws_what_the_rules_allow),
           CASE(draws_the_same_for_one_seed), CASE_NO_FAULTS(reaches_the_edges),
           CASE_NO_FAULTS(takes_what_the_operator_offers),
-          CASE_NO_FAULTS(offers_at_any_size))
+          CASE_NO_FAULTS(draws_offsets), CASE_NO_FAULTS(offers_at_any_size))

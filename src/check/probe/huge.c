@@ -31,6 +31,7 @@
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/valid.h"
 
@@ -329,6 +330,7 @@ static bool is_first_dim(const og_trial *trial, int32_t d) {
   if (decl->dims[d].kind == OG_DIM_PACK ? s->pack[d].rank == 0
                                         : decl->dims[d].kind != OG_DIM_SIZE)
     return false;
+  if (og_is_offsets_total(decl, d)) return false;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     if (!s->is_given[t]) continue;
     const int32_t axis = argument_axis(s, t, d);

@@ -23,7 +23,9 @@
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
+#include "check/sample/types.h"
 #include "check/sample/value.h"
 
 static void tell(og_trial *trial, const og_sample *s, const og_inputs *inputs,
@@ -145,7 +147,8 @@ static bool is_plain_int(const og_trial *trial, int32_t t) {
   const og_param *param =
       &trial->op->decl->params[trial->op->decl->tensor_params[t]];
   return a->data != NULL && a->count > 0 && og_is_integral(a->type) &&
-         !param->is_list && !param->is_mutated;
+         !param->is_list && !param->is_mutated &&
+         !og_is_offsets_argument(trial->op->decl, t);
 }
 
 static bool has_only_integers(const og_outputs *out) {

@@ -16,6 +16,7 @@
 #include "check/run/guard.h"
 #include "check/run/record.h"
 #include "check/run/trial.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
 
@@ -139,10 +140,11 @@ static void try_element(og_trial *trial, int32_t t, const axes *argument,
 }
 
 // Integers may be positions that have to fit each other, where the operator
-// itself chooses them.
-static bool may_vary(const og_decl *decl, const og_array *a) {
+// itself chooses them; offsets have to.
+static bool may_vary(const og_decl *decl, int32_t tensor, const og_array *a) {
   return og_is_floating(a->type) ||
-         (og_is_integral(a->type) && decl->record->sample == NULL);
+         (og_is_integral(a->type) && decl->record->sample == NULL &&
+          !og_is_offsets_argument(decl, tensor));
 }
 
 void og_probe_order(og_trial *trial) {
@@ -153,7 +155,7 @@ void og_probe_order(og_trial *trial) {
     const og_array *a = &trial->inputs.tensor[pattern->tensor][0];
     axes argument;
     if (pattern->is_list || a->data == NULL || a->count < 2 ||
-        !may_vary(decl, a) ||
+        !may_vary(decl, pattern->tensor, a) ||
         !axes_read(&trial->sample, pattern->items, pattern->item_count,
                    &a->sizes, &argument))
       continue;

@@ -324,7 +324,8 @@ static void see_values(og_trial *trial, bool has_ties) {
 typedef struct other_values {
   og_float_values floats;
   og_int_values ints;
-  bool is_long;  // one dim is
+  bool is_long;   // one dim is
+  bool has_ties;  // numbers in a row are equal
 } other_values;
 
 // Holds the kernel to the reference on other values, as if they were the
@@ -351,7 +352,7 @@ static void see_others(og_trial *trial, const other_values *values) {
   trial->sample = s;
   trial->inputs = inputs;
   trial->base = out;
-  see_values(trial, true);
+  see_values(trial, values->has_ties);
   og_outputs_reset(&trial->base);
   og_inputs_reset(&trial->inputs);
   trial->sample = own_sample;
@@ -360,12 +361,21 @@ static void see_others(og_trial *trial, const other_values *values) {
   og_tell_shown(&trial->sample, &trial->inputs);
 }
 
+static bool has_float_attr(const og_sample *s) {
+  for (int32_t k = 0; k < s->op->decl->attr_count; ++k)
+    if (s->attr[k].kind == OG_ATTR_FLOAT || s->attr[k].kind == OG_ATTR_FLOATS)
+      return true;
+  return false;
+}
+
 static void see_other_values(og_trial *trial) {
   static const other_values kinds[] = {
-      {OG_FLOAT_FILLED, OG_INT_FULL, true},
-      {OG_FLOAT_HALF, OG_INT_SMALL, false},
+      {OG_FLOAT_FILLED, OG_INT_FULL, true, true},
+      {OG_FLOAT_HALF, OG_INT_SMALL, false, true},
+      {OG_FLOAT_EDGES, OG_INT_SMALL, false, false},  // of float arguments
   };
-  const uint64_t kind = trial->sample.seed % (sizeof kinds / sizeof *kinds);
+  const uint64_t kind =
+      trial->sample.seed % (has_float_attr(&trial->sample) ? 3 : 2);
   const bool has_function = trial->options->compute != NULL;
   if ((!has_function && trial->op->decl->reference == NULL) ||
       !og_is_comparable(trial) || trial->forward != NULL || trial->is_slow)

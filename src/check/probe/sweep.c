@@ -21,6 +21,7 @@
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/valid.h"
 #include "check/sample/value.h"
@@ -271,11 +272,14 @@ int64_t og_largest_int(const og_sample *s) {
   return largest;
 }
 
+// Whether each argument and result has the dim at one place, or not at all.
+// What offsets count has to stay as they say.
 static bool is_placed(const og_trial *trial, int32_t d) {
   const og_decl *decl = trial->op->decl;
   bool is_argument_dim = false;
   uint32_t axes;
-  if (decl->dims[d].kind != OG_DIM_SIZE) return false;
+  if (decl->dims[d].kind != OG_DIM_SIZE || og_is_offsets_total(decl, d))
+    return false;
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     if (!trial->sample.is_given[t]) continue;
     if (!og_argument_axes(&trial->sample, t, d, &axes)) return false;

@@ -12,6 +12,7 @@
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/shape.h"
 #include "check/sample/value.h"
@@ -227,7 +228,11 @@ static og_ran run_far(og_trial *trial) {
       for (int64_t i = 0; i < a->count; ++i)
         index_set(a, i, i % 2 ? FAR_BELOW : FAR);
     }
-  if (any) ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &out);
+  if (any) {
+    og_tell_index_far(&trial->sample, &inputs);
+    ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &out);
+    og_tell_shown(&trial->sample, &trial->inputs);
+  }
   if (ran == OG_RAN) og_outputs_reset(&out);
   og_inputs_reset(&inputs);
   return ran;
@@ -308,7 +313,8 @@ static void try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
   const og_index_values drawn = trial->sample.index_values;
   if (taken < 0 || refused < 0 ||
       (drawn != OG_INDEX_RANDOM && drawn != OG_INDEX_DISTINCT) ||
-      decl->record->sample != NULL || !og_trial_is_steady(trial))
+      decl->record->sample != NULL || og_is_offsets_argument(decl, t) ||
+      !og_trial_is_steady(trial))
     return;
   og_tell_finding(trial->op, OPGRAFT_UNCHECKED_INDEX, false,
                   decl->params[decl->tensor_params[t]].name,

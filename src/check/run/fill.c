@@ -8,19 +8,11 @@
 
 #include "check/run/array.h"
 #include "check/sample/callback.h"
+#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
+#include "check/sample/types.h"
 #include "check/sample/value.h"
 #include "decl/types.h"
-
-bool og_is_index_argument(const og_decl *decl, int32_t t) {
-  int32_t from = t;
-  for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
-    if (decl->types[from].same_as >= 0) from = decl->types[from].same_as;
-  const og_type_set set = decl->types[from].set;
-  for (int32_t i = 0; i < og_dtype_table_count(); ++i)
-    if ((set >> i & 1u) && !og_is_integral(og_dtype_at(i))) return false;
-  return decl->tensor_count > 1 || decl->attr_count > 0;
-}
 
 // Attributes that sizes of the results are made of bound an index as well.
 static int64_t attr_bound(const og_sample *s, int64_t bound) {
@@ -122,6 +114,36 @@ static void fill(og_array *a, const og_sample *s, bool is_index,
     }
 }
 
+// Where the type holds it: else the two may rightly be told apart.
+static void set_edge(og_array *a, double value, og_random *r) {
+  char held[16] = {0};
+  og_value_set(a->type, held, 0, value);
+  if (a->count > 0 && og_value_get(a->type, held, 0) == value)
+    og_value_set(a->type,
+                 a->data + (size_t)og_random_below(r, a->count) *
+                               og_dtype_bytes(a->type),
+                 0, value);
+}
+
+static void set_edges(og_array *a, const og_sample *s, uint64_t seed) {
+  og_random r = {og_seed_mix(seed, 91)};
+  if (!og_is_floating(a->type)) return;
+  for (int32_t k = 0; k < s->op->decl->attr_count; ++k) {
+    if (s->attr[k].kind == OG_ATTR_FLOAT) set_edge(a, s->attr[k].f, &r);
+    for (int64_t i = 0;
+         s->attr[k].kind == OG_ATTR_FLOATS && i < s->attr[k].count; ++i)
+      set_edge(a, s->floats[k][i], &r);
+  }
+}
+
+static void fill_offsets(og_array *a, const og_sample *s, uint64_t seed) {
+  og_random r = {seed};
+  og_offsets offsets = og_offsets_begin(s);
+  for (int64_t i = 0; i < a->count; ++i)
+    og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
+                 (double)og_offsets_next(&offsets, i, a->count, &r));
+}
+
 // What the operator itself has to say of its arguments' values.
 static bool offer(og_inputs *inputs, const og_sample *sample) {
   og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
@@ -148,8 +170,13 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
         og_inputs_reset(inputs);
         return false;
       }
-      fill(a, sample, og_is_index_argument(decl, t),
-           og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e)));
+      const uint64_t seed =
+          og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e));
+      if (og_is_offsets_argument(decl, t))
+        fill_offsets(a, sample, seed);
+      else
+        fill(a, sample, og_is_index_argument(decl, t), seed);
+      if (sample->float_values == OG_FLOAT_EDGES) set_edges(a, sample, seed);
     }
   if (offer(inputs, sample)) return true;
   og_inputs_reset(inputs);

@@ -6,9 +6,6 @@
 
 #include "check/run/array.h"
 
-// Whether a tensor argument is taken for indices: it has integer types only,
-// and is not the operator's one argument.
-bool og_is_index_argument(const og_decl *decl, int32_t tensor);
 // Values of index arguments lie below this.
 int64_t og_index_bound(const og_sample *sample);
 // Draws the values that the sample's seed says; false when memory is short.

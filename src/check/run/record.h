@@ -36,6 +36,7 @@ typedef struct og_record_call {
   int32_t index;
   int32_t step;           // of shrinking
   bool has_index_hazard;  // an index that no empty dim can hold
+  bool is_index_far;      // all indices are out of range, on purpose
   int64_t numel;
   char type[16];     // of the first tensor; "": there is none
   char missing[64];  // the only argument that is not all there, or ""

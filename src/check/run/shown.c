@@ -48,13 +48,23 @@ void og_shown_write(const og_sample *sample, const og_inputs *inputs,
                           out);
 }
 
-void og_tell_shown(const og_sample *sample, const og_inputs *inputs) {
+static void tell(const og_sample *sample, const og_inputs *inputs,
+                 bool is_index_far) {
   og_record record = {.kind = OG_RECORD_SHOWN, .op = sample->op};
   og_text text = {0};
+  record.call.is_index_far = is_index_far;
   record.call.numel = og_sample_numel(sample);
   og_shown_write(sample, inputs, &text);
   snprintf(record.call.text, sizeof record.call.text, "%s",
            text.data != NULL ? text.data : "");
   og_text_reset(&text);
   og_record_send(&record);
+}
+
+void og_tell_shown(const og_sample *sample, const og_inputs *inputs) {
+  tell(sample, inputs, false);
+}
+
+void og_tell_index_far(const og_sample *sample, const og_inputs *inputs) {
+  tell(sample, inputs, true);
 }

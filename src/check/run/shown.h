@@ -12,5 +12,8 @@ void og_shown_write(const og_sample *sample, const og_inputs *inputs,
                     og_text *out);
 // What findings show from here on, until the next call begins.
 void og_tell_shown(const og_sample *sample, const og_inputs *inputs);
+// The same, where all indices are far out of range: a crash says that they are
+// not refused, and no more.
+void og_tell_index_far(const og_sample *sample, const og_inputs *inputs);
 
 #endif  // OG_CHECK_RUN_SHOWN_H

@@ -13,6 +13,7 @@
 #include "check/sample/callback.h"
 #include "check/sample/describe.h"
 #include "check/sample/draw.h"
+#include "check/sample/offsets.h"
 #include "check/sample/randomize.h"
 #include "check/sample/sample.h"
 #include "check/sample/solve.h"
@@ -240,14 +241,30 @@ static void tensor_fill(const og_tensor *tensor, int64_t index_end,
     }
 }
 
+static void offsets_fill(const og_tensor *tensor, const og_sample *plan,
+                         og_random *random) {
+  og_offsets offsets = og_offsets_begin(plan);
+  const int64_t count = og_numel(tensor);
+  char *at = tensor->data;
+  for (int64_t i = 0; i < count; ++i, at += og_dtype_bytes(tensor->dtype))
+    og_value_set(tensor->dtype, at, 0,
+                 (double)og_offsets_next(&offsets, i, count, random));
+}
+
 void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
-  const og_sample *plan = &sample->plan;
+  og_sample *plan = &sample->plan;
+  plan->index_values =
+      index_order == OPGRAFT_INDEX_SORTED ? OG_INDEX_SORTED : OG_INDEX_RANDOM;
   og_random random = {plan->seed};
   const int64_t index_end = smallest_dim(plan);
   for (int32_t t = 0; t < plan->op->decl->tensor_count; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
-      if (og_sample_has(plan, t, e))
-        tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
+      if (og_sample_has(plan, t, e)) {
+        if (og_is_offsets_argument(plan->op->decl, t))
+          offsets_fill(&sample->tensor[t][e], plan, &random);
+        else
+          tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
+      }
   // It took these sizes when they were chosen, so it takes them now.
   og_sample_offer(plan, sample->entry);
 }

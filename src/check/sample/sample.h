@@ -43,6 +43,8 @@ typedef enum og_float_values {
   OG_FLOAT_FILLED,  // the same, from 0.5 to 1: sums grow with their length
   OG_FLOAT_HALF,    // the same, from 200 to 400 or below: f16 cannot hold the
                     // product of two
+  OG_FLOAT_EDGES,   // normal, but one element is just what each float argument
+                    // is
 } og_float_values;
 
 // What the elements of integer arguments are that are not indices.

@@ -16,4 +16,8 @@ bool og_sample_has_types(const opgraft_op *op, const int32_t *types);
 void og_sample_set_types(og_sample *sample,
                          const int32_t types[OG_VARIABLE_MAX]);
 
+// Whether a tensor argument is taken for indices: it has integer types only,
+// and is not the operator's one argument.
+bool og_is_index_argument(const og_decl *decl, int32_t tensor);
+
 #endif  // OG_CHECK_SAMPLE_TYPES_H

@@ -161,8 +161,9 @@ void og_finding_of_crash(const opgraft_op *op, const og_record_crash *r,
   }
   memset(out, 0, sizeof *out);
   out->kind = kind;
-  const bool is_index = at->probe == OG_PROBE_index_range_ ||
-                        (at->has_index_hazard && kind != OPGRAFT_TIMEOUT);
+  const bool is_index =
+      at->probe == OG_PROBE_index_range_ ||
+      ((at->has_index_hazard || at->is_index_far) && kind != OPGRAFT_TIMEOUT);
   if (is_index) {
     out->kind = OPGRAFT_UNCHECKED_INDEX;
     out->is_note = true;
@@ -171,7 +172,8 @@ void og_finding_of_crash(const opgraft_op *op, const og_record_crash *r,
              "not its own");
     name[0] = '\0';
   }
-  if (at->probe == OG_PROBE_index_edge_ && kind != OPGRAFT_TIMEOUT) {
+  if (at->probe == OG_PROBE_index_edge_ && !at->is_index_far &&
+      kind != OPGRAFT_TIMEOUT) {
     out->kind = OPGRAFT_UNCHECKED_INDEX;
     out->is_note = false;
     snprintf(text, sizeof text,

@@ -82,6 +82,7 @@ typedef struct og_found_at {
   int32_t probe;
   int64_t numel;
   bool has_index_hazard;
+  bool is_index_far;
   const char *call_text;
   const char *missing;  // "", or the only argument that is not all there
 } og_found_at;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Offsets, CSR's indptr.
+
+#include "check/sample/offsets.h"
+
+#include <string.h>
+
+#include "check/sample/types.h"
+
+static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (decl->patterns[p].tensor == tensor) return &decl->patterns[p];
+  return NULL;
+}
+
+// The dim of `name + 1` or `name - 1`, as `op` says; -1 for all else.
+static int32_t next_to(const og_expr *expr, int32_t op) {
+  if (expr->count != 3 || expr->code[2].op != op) return -1;
+  const og_instruction *a = &expr->code[0], *b = &expr->code[1];
+  if (op == OG_CODE_ADD_ && a->op == OG_CODE_CONST_) {
+    a = b;
+    b = &expr->code[0];
+  }
+  const bool is_one = b->op == OG_CODE_CONST_ && b->value == 1;
+  return is_one && a->op == OG_CODE_DIM_ ? a->slot : -1;
+}
+
+static bool has_one_less(const og_item *items, int32_t count, int32_t dim) {
+  for (int32_t i = 0; i < count; ++i)
+    if (items[i].kind == OG_ITEM_EXPR &&
+        next_to(&items[i].expr, OG_CODE_SUB_) == dim)
+      return true;
+  return false;
+}
+
+// Whether `dim - 1` is the size of something.
+static bool is_one_more(const og_decl *decl, int32_t dim) {
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (has_one_less(decl->patterns[p].items, decl->patterns[p].item_count,
+                     dim))
+      return true;
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (has_one_less(decl->shapes[i].items, decl->shapes[i].item_count, dim))
+      return true;
+  return false;
+}
+
+// "indptr" or "..._indptr".
+static bool is_named_so(const og_decl *decl, int32_t tensor) {
+  const char *name = decl->params[decl->tensor_params[tensor]].name;
+  const size_t length = strlen(name), least = strlen("indptr");
+  return length >= least && strcmp(name + length - least, "indptr") == 0 &&
+         (length == least || name[length - least - 1] == '_');
+}
+
+bool og_is_offsets_argument(const og_decl *decl, int32_t tensor) {
+  const og_pattern *pattern = pattern_of(decl, tensor);
+  if (pattern == NULL || pattern->is_list || pattern->item_count != 1 ||
+      !og_is_index_argument(decl, tensor))
+    return false;
+  const og_item *item = &pattern->items[0];
+  if (item->kind == OG_ITEM_EXPR)
+    return next_to(&item->expr, OG_CODE_ADD_) >= 0;
+  return item->kind == OG_ITEM_DIM && item->attr < 0 &&
+         (is_named_so(decl, tensor) || is_one_more(decl, item->dim));
+}
+
+static bool begins_with(const og_item *items, int32_t count, int32_t dim) {
+  return count > 0 && items[0].kind == OG_ITEM_DIM && items[0].attr < 0 &&
+         items[0].dim == dim;
+}
+
+bool og_is_offsets_total(const og_decl *decl, int32_t dim) {
+  bool has_offsets = false, is_first = false;
+  for (int32_t p = 0; p < decl->pattern_count; ++p) {
+    const og_pattern *pattern = &decl->patterns[p];
+    if (og_is_offsets_argument(decl, pattern->tensor))
+      has_offsets = true;
+    else
+      is_first |= begins_with(pattern->items, pattern->item_count, dim);
+  }
+  return has_offsets && is_first;
+}
+
+static bool is_result_dim(const og_decl *decl, int32_t dim) {
+  for (int32_t i = 0; i < decl->fresh_count; ++i)
+    if (begins_with(decl->shapes[i].items, decl->shapes[i].item_count, dim))
+      return true;
+  return false;
+}
+
+// Whether the dim counts the groups themselves.
+static bool is_group_dim(const og_decl *decl, int32_t dim) {
+  for (int32_t t = 0; t < decl->tensor_count; ++t) {
+    const og_pattern *pattern = pattern_of(decl, t);
+    if (og_is_offsets_argument(decl, t) &&
+        pattern->items[0].kind == OG_ITEM_EXPR &&
+        next_to(&pattern->items[0].expr, OG_CODE_ADD_) == dim)
+      return true;
+  }
+  return false;
+}
+
+og_offsets og_offsets_begin(const og_sample *sample) {
+  const og_decl *decl = sample->op->decl;
+  int64_t totals[2 * OPGRAFT_DIM_MAX];
+  int32_t count = 0;
+  for (int32_t pass = 0; pass < 2; ++pass)
+    for (int32_t d = 0; d < decl->dim_count; ++d)
+      if (decl->dims[d].kind == OG_DIM_SIZE && !is_group_dim(decl, d) &&
+          og_is_offsets_total(decl, d) && is_result_dim(decl, d) == (pass == 0))
+        totals[count++] = sample->dim[d];
+  const og_index_values values = sample->index_values;
+  const int32_t turn = values == OG_INDEX_SORTED ? 1
+                       : values == OG_INDEX_ZERO ? 2
+                                                 : 0;
+  return (og_offsets){
+      .total = count > 0 ? totals[turn % count] : 0,
+      .values = values,
+  };
+}
+
+int64_t og_offsets_next(og_offsets *offsets, int64_t i, int64_t count,
+                        og_random *random) {
+  const int64_t left = offsets->total - offsets->before;
+  int64_t step = 0;
+  if (i == 0) return 0;
+  if (i == count - 1)
+    step = left;
+  else if (offsets->values == OG_INDEX_DISTINCT)
+    step = left / (count - i);
+  else if (offsets->values != OG_INDEX_ZERO)
+    step = og_random_below(random, 2 * left / (count - i) + 1);
+  if (step > left) step = left;
+  return offsets->before += step;
+}
