@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import subprocess
 import sys
@@ -487,3 +488,63 @@ def test_text_of_a_call_that_cannot_be(modules: pathlib.Path) -> None:
     assert "weight" in error(scale, "x=3,4", "weight=5")
     assert "has no argument 'y'" in error(scale, "x=3,4", "y=5")
     assert "which scale does not declare" in error(scale, "--op", "scales", "x=3")
+
+
+# Of each call in devices_jax.py: how results are sharded, and what is sent.
+# Nothing is gathered but a softmax's row that is cut, and what comes in uneven
+# parts; a sum, its gradient's and a maximum are joined once.
+SUM = {"all-reduce": 1}
+ON_DEVICES: dict[str, tuple[list[list[Any]], dict[str, int]]] = {
+    "rows": ([["data"]], {}),
+    "rows by both": ([[["data", "model"]]], {}),
+    "columns": ([[None, "model"]], {}),
+    "rows and columns": ([["data", "model"]], {}),
+    "contraction": ([[]], SUM),
+    "rows and contraction": ([["data"]], SUM),
+    "no bias": ([["data", "model"]], {}),
+    "softmax of rows": ([["data"]], {}),
+    "softmax of a cut row": ([["data"]], {"all-gather": 1}),
+    "three dims": ([["data", "model"]], {}),
+    "a batch": ([[None, "data"]], {}),
+    "largest, rows cut": ([[]], SUM),
+    "largest, columns cut": ([["data"]], {}),
+    "largest, both cut": ([["model"]], SUM),
+    "written": ([["data", "model"]], {}),
+    "one behind the other": ([["data"]], {}),
+    "inside shard_map": ([["data"]], {}),
+    "uneven parts": ([[]], {"all-gather": 2}),
+    "gradient": ([["data"], []], SUM),
+}
+
+
+@pytest.fixture(scope="module")
+def on_devices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    here = pathlib.Path(__file__).parent
+    module = build.module(here / "divided.c",
+                          tmp_path_factory.mktemp("devices") / "divided.so")
+    done = subprocess.run(
+        [sys.executable, str(here / "devices_jax.py"), str(module)],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_devices_share_a_call_as_its_rule_says(
+        on_devices: dict[str, Any], name: str) -> None:
+    specs, collectives = ON_DEVICES[name]
+    found = on_devices[name]
+    assert found["distance"] < 1e-5
+    assert found["collectives"] == collectives
+    assert [_shown(s) for s in found["specs"]] == [_shown(s) for s in specs]
+
+
+def _shown(spec: list[Any]) -> list[Any]:
+    """Dims at the end that are not sharded need no word."""
+    while spec and spec[-1] is None:
+        spec = spec[:-1]
+    return spec
+
+
+def test_each_call_on_devices_is_expected(on_devices: dict[str, Any]) -> None:
+    assert set(on_devices) == set(ON_DEVICES)

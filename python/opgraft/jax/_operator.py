@@ -15,7 +15,7 @@ from jax.custom_batching import custom_vmap
 from .._base import dtypes, hosted
 from .._base.absorb import Absorb
 from .._base.values import Value, plain, read
-from . import _symbols, _values
+from . import _sharding, _symbols, _values
 from ._file import File
 
 _FUNCTIONS_MAX = 1024  # for how many choices of other arguments one is kept
@@ -86,18 +86,37 @@ class Operator(hosted.Operator):
         return {} if is_plain else {"opgraft.given": np.array(flags, np.int64)}
 
     def _raw(self, tensors: tuple[Any, ...], attrs: tuple[Value, ...]) -> Any:
-        """One custom call of XLA's."""
-        d = self.description
+        """One custom call of XLA's; on several devices one for each, as the
+        shape rule says."""
         fresh = self._fresh(tensors, attrs)
-        results: list[Any] = jax.tree.leaves(fresh)
-        buffers: list[Any] = []
-        aliases: dict[int, int] = {}
-        written: list[tuple[int, int]] = []  # param, buffer
+        written = [i for i, _ in self._written(tensors)]
+        call: Callable[..., list[Any]] = functools.partial(
+            self._custom_call, tensors, attrs)
+        if jax.device_count() > 1 and not _symbols.are_symbols(tensors) \
+                and _sharding.refusal(self.description) is None:
+            call = _sharding.shared(
+                self._shares(fresh, tensors, attrs), call)
+        return self._arrange(fresh, iter(call(*jax.tree.leaves(tensors))),
+                             written)
+
+    def _written(self, tensors: tuple[Any, ...]) -> list[tuple[int, int]]:
+        """Each argument that is written, and which buffer it is."""
+        found, at = [], 0
         for i, value in zip(self._tensors, tensors):
-            if i in d.mutated and value is not None:
-                written.append((i, len(buffers)))
-            buffers += jax.tree.leaves(value)
-        for _, buffer in written:
+            if i in self.description.mutated and value is not None:
+                found.append((i, at))
+            at += len(jax.tree.leaves(value))
+        return found
+
+    def _custom_call(self, tensors: tuple[Any, ...], attrs: tuple[Value, ...],
+                     *buffers: Any) -> list[Any]:
+        """Of buffers, which stand for `tensors` and may be parts of them."""
+        d = self.description
+        tree = jax.tree.structure(tensors)
+        results: list[Any] = jax.tree.leaves(
+            self._fresh(jax.tree.unflatten(tree, buffers), attrs))
+        aliases: dict[int, int] = {}
+        for _, buffer in self._written(tensors):
             aliases[buffer] = len(results)
             results.append(jax.ShapeDtypeStruct(buffers[buffer].shape,
                                                 buffers[buffer].dtype))
@@ -105,12 +124,25 @@ class Operator(hosted.Operator):
         for i, value in zip(self._attrs, attrs):
             default = read(d.name, d.params[i], d.defaults[i])
             attributes |= _values.attributes(d.params[i]["name"], value, default)
-        out = jax.ffi.ffi_call(
+        return list(jax.ffi.ffi_call(
             self.node, results, input_output_aliases=aliases,
             has_side_effect=bool(  # else XLA merges equal calls
                 {"side_effect", "random"} & set(d.tables["flags"])),
-        )(*buffers, **attributes)
-        return self._arrange(fresh, iter(out), [i for i, _ in written])
+        )(*buffers, **attributes))
+
+    def _shares(self, fresh: list[Any], tensors: tuple[Any, ...],
+                attrs: tuple[Value, ...]) -> _sharding.Shares:
+        d = self.description
+        values = dict(zip(self._tensors, tensors)) | {
+            i: plain(v) for i, v in zip(self._attrs, attrs)}
+        written = self._written(tensors)
+        ranks = [len(r.shape) for r in fresh] + [
+            values[i].ndim for i, _ in written]
+        return _sharding.Shares(
+            d, [values[i] for i in range(len(d.params))],
+            [d.params[i]["tensor"] for i, v in zip(self._tensors, tensors)
+             if v is not None],
+            [d.params[i]["tensor"] for i, _ in written], ranks)
 
     # --- Transforms ---
 

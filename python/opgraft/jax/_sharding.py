@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How XLA shares a call between devices, from the shape rule and `.reduce`:
+named dims stay sharded, nothing is gathered that the rule does not ask for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator
+
+import jax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from .._base import sharding
+from .._base.sharding import Part, Split, Splitter
+from .._base.tables import Description
+
+_JOINS = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}
+
+Axes = tuple[str, ...]  # of a mesh
+
+
+@dataclass
+class _Array:
+    """What a Splitter asks of an argument."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What each device has: mesh axes by dim, of arguments and results, which
+    arguments a sum counts once, and how results are joined."""
+
+    args: list[list[Axes]]
+    results: list[list[Axes]]
+    once: list[Axes]
+    joins: list[list[tuple[str, Axes]]]
+
+
+class Shares:
+    """One call's. `values` has an entry for each parameter, what is a tensor an
+    array; `tensors` has the tensor of each buffer that XLA is given. It gives
+    fresh results, then the new values of the tensors in `written`, of these
+    ranks."""
+
+    def __init__(self, d: Description, values: list[Any], tensors: list[int],
+                 written: list[int], ranks: list[int]) -> None:
+        self.d = d
+        self.values = [_Array(tuple(v.shape)) if p["tensor"] is not None
+                       and v is not None else v
+                       for p, v in zip(d.params, values)]
+        self.params = {p["tensor"]: i for i, p in enumerate(d.params)
+                       if p["tensor"] is not None}
+        self.tensors, self.written, self.ranks = tensors, written, ranks
+        self.splits = list(self._usable(self.values, 1))
+
+    # --- Which dims may be shared ---
+
+    def _parts(self, split: Split) -> list[Part]:
+        """Of each result."""
+        return split.fresh + [split.mutated[t] for t in self.written]
+
+    def _usable(self, values: list[Any], parts: int) -> Iterator[Split]:
+        """Splits along dims of one size that no other has."""
+        taken: set[tuple[int, int]] = set()
+        for split in Splitter(self.d, values, parts).all():
+            at = {(t, axis) for t in self.tensors
+                  if isinstance(axis := split.args[t], int)}
+            sizes = {values[self.params[t]].shape[a] for t, a in at}
+            joins = {p for p in self._parts(split) if isinstance(p, str)}
+            if (at and not at & taken and len(sizes) == 1 and joins <= set(_JOINS)
+                    and not any(isinstance(split.mutated[t], str)
+                                for t in self.written)):
+                taken |= at
+                yield split
+
+    def rule(self) -> tuple[str, dict[str, Any]]:
+        """For Shardy: a factor for each split, and one that is not sharded for
+        each other dim."""
+        whole: list[str] = []
+
+        def named(rank: int, parts: list[Part]) -> str:
+            words = []
+            for axis in range(rank):
+                name = next((f"f{i}" for i, p in enumerate(parts) if p == axis),
+                            "")
+                if not name:
+                    name = f"w{len(whole)}"
+                    whole.append(name)
+                words.append(name)
+            return " ".join(words)
+
+        args = [named(len(self.values[self.params[t]].shape),
+                      [s.args[t] for s in self.splits]) for t in self.tensors]
+        of_results = [self._parts(s) for s in self.splits]
+        results = [named(rank, [p[r] for p in of_results])
+                   for r, rank in enumerate(self.ranks)]
+        reduced = tuple(
+            f"f{i}" for i, parts in enumerate(of_results)
+            if not any(isinstance(p, int) for p in parts))
+        return f"{', '.join(args)} -> {', '.join(results)}", {
+            "reduction_factors": reduced,
+            "need_replication_factors": tuple(whole)}
+
+    # --- What each device has ---
+
+    def plan(self, mesh: Any, given: list[list[Axes]]) -> _Plan:
+        """`given` has the mesh axes by which each argument's dims come."""
+        plan = _Plan([[()] * len(g) for g in given],
+                     [[()] * rank for rank in self.ranks],
+                     [()] * len(given), [[] for _ in self.ranks])
+        used: set[str] = set()
+        local = list(self.values)
+        for split in self.splits:
+            axes = self._asked(split, given)
+            parts = math.prod(mesh.shape[a] for a in axes)
+            if not axes or used & set(axes) or not self._divides(
+                    split, local, parts):
+                continue
+            used |= set(axes)
+            local = self._cut(split, local, parts)
+            for k, t in enumerate(self.tensors):
+                part = split.args[t]
+                if isinstance(part, int):
+                    plan.args[k][part] = axes
+                elif part == "sum":
+                    plan.once[k] += axes
+            for r, part in enumerate(self._parts(split)):
+                if isinstance(part, int):
+                    plan.results[r][part] = axes
+                elif part is not None:
+                    plan.joins[r].append((part, axes))
+        return plan
+
+    def _asked(self, split: Split, given: list[list[Axes]]) -> Axes:
+        """The mesh axes of the largest argument that comes sharded so."""
+        found: tuple[int, Axes] = (0, ())
+        for k, t in enumerate(self.tensors):
+            part = split.args[t]
+            if isinstance(part, int) and given[k][part]:
+                size = math.prod(self.values[self.params[t]].shape)
+                found = max(found, (size + 1, given[k][part]))
+        return found[1]
+
+    def _divides(self, split: Split, local: list[Any], parts: int) -> bool:
+        """Whether the parts have one size and the conditions hold for one."""
+        return all(
+            local[self.params[t]].shape[split.args[t]] % parts == 0
+            for t in self.tensors if isinstance(split.args[t], int)
+        ) and any(s.text == split.text for s in self._usable(local, parts))
+
+    def _cut(self, split: Split, local: list[Any], parts: int) -> list[Any]:
+        out = list(local)
+        for t in self.tensors:
+            axis = split.args[t]
+            if isinstance(axis, int):
+                shape = list(local[self.params[t]].shape)
+                shape[axis] //= parts
+                out[self.params[t]] = _Array(tuple(shape))
+        return out
+
+
+def _axes(sharding: Any, rank: int) -> list[Axes]:
+    """By dim; none where the mesh is not known."""
+    spec = tuple(getattr(sharding, "spec", None) or ())
+    found = [() if entry is None or entry is PartitionSpec.UNCONSTRAINED
+             else entry if isinstance(entry, tuple) else (entry,)
+             for entry in spec]
+    return found + [()] * (rank - len(found))
+
+
+def _named(mesh: Any, dims: list[Axes]) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec(*(a or None for a in dims)))
+
+
+def shared(shares: Shares, call: Callable[..., list[Any]]
+           ) -> Callable[..., list[Any]]:
+    """`call` of buffers, each device on what it has of them."""
+    def planned(mesh: Any, args: Any) -> _Plan:
+        return shares.plan(mesh, [_axes(a.sharding, len(a.shape))
+                                  for a in args])
+
+    def once(plan: _Plan, k: int, buffer: Any) -> Any:
+        for axis in plan.once[k]:
+            buffer = jax.numpy.where(jax.lax.axis_index(axis) == 0, buffer,
+                                     jax.numpy.zeros_like(buffer))
+        return buffer
+
+    def partition(mesh: Any, args: Any, results: Any) -> Any:
+        plan = planned(mesh, args)
+
+        def local(*buffers: Any) -> list[Any]:
+            out = call(*(once(plan, k, b) for k, b in enumerate(buffers)))
+            for r, joins in enumerate(plan.joins):
+                for how, axes in joins:
+                    out[r] = _JOINS[how](out[r], axes)
+            return out
+
+        return (mesh, local, [_named(mesh, dims) for dims in plan.results],
+                tuple(_named(mesh, dims) for dims in plan.args))
+
+    def infer(mesh: Any, args: Any, results: Any) -> Any:
+        return [_named(mesh, dims) for dims in planned(mesh, args).results]
+
+    function = custom_partitioning(call)
+    rule, kinds = shares.rule()
+    function.def_partition(partition, infer_sharding_from_operands=infer,
+                           sharding_rule=rule, **kinds)
+    return function
+
+
+def refusal(d: Description) -> str | None:
+    """Why devices do not share calls of an operator: each has all of it."""
+    if any(p["list"] for p in d.params if p["tensor"] is not None):
+        return "an argument is a list"
+    return sharding.refusal(d)

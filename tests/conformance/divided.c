@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose calls devices share: rows, columns, a contraction with a bias
+// that counts once, a maximum, and an argument that is written.
+
+#include <math.h>
+#include <opgraft/op.h>
+
+static og_status affine(const og_call *call) {
+  enum { N, I, O };
+  const int64_t rows = call->dim[N], width = call->dim[I], out = call->dim[O];
+  const float *x = og_f32(call->in[0]), *weight = og_f32(call->in[1]);
+  const float *bias = call->in[2] != NULL ? og_f32(call->in[2]) : NULL;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t o = 0; o < out; ++o) {
+      float sum = bias != NULL ? bias[o] : 0;
+      for (int64_t i = 0; i < width; ++i)
+        sum += x[r * width + i] * weight[o * width + i];
+      og_f32_mut(call->out[0])[r * out + o] = sum;
+    }
+  return OG_OK;
+}
+
+static og_status softmax(const og_call *call) {
+  enum { N, D };
+  const int64_t width = call->dim[D];
+  for (int64_t r = 0; r < call->dim[N]; ++r) {
+    const float *x = og_f32(call->in[0]) + r * width;
+    float *y = og_f32_mut(call->out[0]) + r * width;
+    float most = -INFINITY, sum = 0;
+    for (int64_t d = 0; d < width; ++d) most = fmaxf(most, x[d]);
+    for (int64_t d = 0; d < width; ++d) sum += y[d] = expf(x[d] - most);
+    for (int64_t d = 0; d < width; ++d) y[d] /= sum;
+  }
+  return OG_OK;
+}
+
+static og_status largest(const og_call *call) {
+  enum { R, C };
+  const int64_t width = call->dim[C];
+  for (int64_t c = 0; c < width; ++c) {
+    float most = -INFINITY;
+    for (int64_t r = 0; r < call->dim[R]; ++r)
+      most = fmaxf(most, og_f32(call->in[0])[r * width + c]);
+    og_f32_mut(call->out[0])[c] = most;
+  }
+  return OG_OK;
+}
+
+static og_status scaled(const og_call *call) {
+  enum { N, D };
+  const int64_t width = call->dim[D];
+  for (int64_t i = 0; i < call->dim[N] * width; ++i)
+    og_f32_mut(call->out[0])[i] =
+        og_f32(call->in[0])[i] * og_f32(call->in[1])[i % width];
+  return OG_OK;
+}
+
+static og_status scaled_backward(const og_call *call) {
+  enum { N, D };
+  const int64_t width = call->dim[D];
+  const float *grad = og_f32(call->in[0]), *x = og_f32(call->in[1]);
+  const float *weight = og_f32(call->in[2]);
+  float *to_weight = og_f32_mut(call->out[1]);
+  for (int64_t d = 0; d < width; ++d) to_weight[d] = 0;
+  for (int64_t i = 0; i < call->dim[N] * width; ++i) {
+    og_f32_mut(call->out[0])[i] = grad[i] * weight[i % width];
+    to_weight[i % width] += grad[i] * x[i];
+  }
+  return OG_OK;
+}
+
+static og_status add_into(const og_call *call) {
+  enum { N };
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f32_mut(call->out[0])[i] += og_f32(call->in[1])[i];
+  return OG_OK;
+}
+
+#define KERNELS(name)                                   \
+  static const og_kernel name##_kernels[] = {           \
+      {.device = OG_CPU, .dtypes = "f32", .run = name}, \
+  };
+KERNELS(affine)
+KERNELS(softmax)
+KERNELS(largest)
+KERNELS(scaled)
+KERNELS(scaled_backward)
+KERNELS(add_into)
+
+static const og_op ops[] = {
+    {
+        .schema =
+            "affine(Tensor x, Tensor weight, Tensor? bias=None) -> Tensor",
+        .shape = "x[*N, I], weight[O, I], bias?[O] -> [*N, O]",
+        .dtype = "x: f32, weight: x, bias: x -> x",
+        .reduce = "O; I: sum(bias)",
+        .kernels = OG_KERNELS(affine_kernels),
+    },
+    {
+        .schema = "softmax(Tensor x) -> Tensor",
+        .shape = "x[*N, D] -> [*N, D]",
+        .dtype = "x: f32 -> x",
+        .kernels = OG_KERNELS(softmax_kernels),
+    },
+    {
+        .schema = "largest(Tensor x) -> Tensor",
+        .shape = "x[R, C] -> [C]",
+        .dtype = "x: f32 -> x",
+        .reduce = "C; R: max",
+        .kernels = OG_KERNELS(largest_kernels),
+    },
+    {
+        .schema = "scaled(Tensor x, Tensor weight) -> Tensor",
+        .shape = "x[*N, D], weight[D] -> [*N, D]",
+        .dtype = "x: f32, weight: x -> x",
+        .backward = "scaled_backward(grad, x, weight) -> x, weight",
+        .reduce = "D",
+        .kernels = OG_KERNELS(scaled_kernels),
+    },
+    {
+        .schema = "scaled_backward(Tensor grad, Tensor x, Tensor weight) -> "
+                  "(Tensor, Tensor)",
+        .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
+        .dtype = "grad: f32, x: grad, weight: grad -> grad, grad",
+        .reduce = "N: sum; D",
+        .kernels = OG_KERNELS(scaled_backward_kernels),
+    },
+    {
+        .schema = "add_into(Tensor(a!) total, Tensor x) -> Tensor(a!)",
+        .shape = "total[*N], x[*N]",
+        .dtype = "total: f32, x: total",
+        .reduce = "N",
+        .kernels = OG_KERNELS(add_into_kernels),
+    },
+};
+OG_MODULE(divided, ops)
