@@ -29,7 +29,8 @@
 enum {
   CRASHES_MAX = 2,  // of one probe, then it is left out
   BASE_CRASHES_MAX = 4,
-  CALLS_FACTOR = 4,  // calls sampled at most, of those that are to run
+  FAR_CRASHES_MAX = 6,  // with indices far out of range, before the edges
+  CALLS_FACTOR = 4,     // calls sampled at most, of those that are to run
 };
 
 // The state of one operator's check.
@@ -183,8 +184,10 @@ static void add_end(job_state *s, int32_t kind, const char *text) {
 // Where the next child goes on: past the probe that ended this one.
 static void go_on(job_state *s) {
   const int32_t probe = s->probe;
-  const int32_t limit =
-      probe == OG_PROBE_base_ ? BASE_CRASHES_MAX : CRASHES_MAX;
+  const int32_t limit = probe == OG_PROBE_base_ ? BASE_CRASHES_MAX
+                        : s->call.is_index_far && probe == OG_PROBE_index_edge_
+                            ? FAR_CRASHES_MAX
+                            : CRASHES_MAX;
   ++s->crashes[probe];
   if (s->crashes[probe] >= limit) {
     if (probe == OG_PROBE_base_) s->has_ended = true;

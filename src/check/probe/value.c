@@ -210,8 +210,17 @@ static void index_set(og_array *a, int64_t i, int64_t value) {
                (double)value);
 }
 
+// What indices far out of range are: on both sides in turn, all on one. A
+// kernel that looks at some of them only may refuse one of these.
+typedef enum far_side { FAR_BOTH, FAR_ABOVE, FAR_UNDER, FAR_SIDES } far_side;
+
+static int64_t far_value(far_side side, int64_t i) {
+  const bool is_above = side == FAR_BOTH ? i % 2 == 0 : side == FAR_ABOVE;
+  return is_above ? FAR : FAR_BELOW;
+}
+
 // All indices far out of range; OG_RAN_FAILED: there is none.
-static og_ran run_far(og_trial *trial) {
+static og_ran run_far(og_trial *trial, far_side side) {
   const og_decl *decl = trial->op->decl;
   bool any = false;
   og_inputs inputs;
@@ -226,7 +235,7 @@ static og_ran run_far(og_trial *trial) {
       if (!is_index(decl, t, a)) continue;
       any |= a->count > 0;
       for (int64_t i = 0; i < a->count; ++i)
-        index_set(a, i, i % 2 ? FAR_BELOW : FAR);
+        index_set(a, i, far_value(side, i));
     }
   if (any) {
     og_tell_index_far(&trial->sample, &inputs);
@@ -249,7 +258,7 @@ static bool may_have_index(const og_trial *trial) {
 
 // A crash here is the finding; the parent knows the probe.
 void og_probe_index_range(og_trial *trial) {
-  if (may_have_index(trial)) run_far(trial);
+  if (may_have_index(trial)) run_far(trial, FAR_BOTH);
 }
 
 // Values beside a range: one behind each dim and each int that is given, one
@@ -326,8 +335,9 @@ static void try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
 // one just behind it, and in every place. A crash here is the finding as well.
 void og_probe_index_edge(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
+  const far_side side = (far_side)(trial->sample.seed % FAR_SIDES);
   int64_t values[EDGES_MAX];
-  if (!may_have_index(trial) || run_far(trial) != OG_RAN_REFUSED) return;
+  if (!may_have_index(trial) || run_far(trial, side) != OG_RAN_REFUSED) return;
   const int32_t count = edge_values(&trial->sample, values, EDGES_MAX);
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     const og_array *a = &trial->inputs.tensor[t][0];
