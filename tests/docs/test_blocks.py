@@ -42,6 +42,8 @@ ELSEWHERE = {
         "tests/cli/test_new_device.py"),
     ("distributed", "import opgraft"): (
         "it needs several processes", "tests/python/distributed"),
+    ("distributed", "for layer"): (
+        "it needs several processes", "tests/python/distributed"),
     ("distributed", "torchrun"): (
         "it needs several processes", "tests/python/distributed"),
     ("installing", "make setup"): ("it makes the test's environment",

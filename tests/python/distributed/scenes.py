@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import (
     _register_process_group,
 )
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import (
@@ -95,6 +96,66 @@ def tensor_parallel(mesh: DeviceMesh) -> dict[str, Any]:
         assert p.grad is not None and q.grad is not None
         faults += differs(q.grad, p.grad, name)
     return {"forward": counts(forward), "step": counts(seen), "faults": faults}
+
+
+def fully_shard_all(model: Block, mesh: DeviceMesh) -> Block:
+    for part in (model.up, model.down, model):
+        fully_shard(part, mesh=mesh)
+    return model
+
+
+def data_parallel_faults(run: Any, model: Block, whole: Block,
+                         mesh: DeviceMesh) -> list[str]:
+    """Each process has its rows; gradients are the mean of the processes'."""
+    rows = torch.randn(4 * mesh.size(), 16)
+    mine = rows.chunk(mesh.size())[mesh.get_local_rank()]
+    wanted, wanted_grad = step(whole, rows)
+    found, found_grad = step(run, mine)
+    faults = differs(found, wanted.chunk(mesh.size())[mesh.get_local_rank()],
+                     "y")
+    faults += differs(
+        found_grad,
+        wanted_grad.chunk(mesh.size())[mesh.get_local_rank()], "x")
+    for (name, p), q in zip(whole.named_parameters(), model.parameters()):
+        assert p.grad is not None and q.grad is not None
+        faults += differs(q.grad, p.grad / mesh.size(), name)
+        if getattr(q, "placements", None) != (Shard(0),):
+            faults.append(f"{name} is not sharded")
+    return faults
+
+
+def fully_sharded(mesh: DeviceMesh) -> dict[str, Any]:
+    """FSDP2: parameters lie sharded and are gathered for a module's call; our
+    operators meet plain tensors. A step, and one behind an optimizer's."""
+    torch.manual_seed(3)
+    whole, shared = Block(), Block()
+    shared.load_state_dict(whole.state_dict())
+    fully_shard_all(shared, mesh)
+    faults = data_parallel_faults(shared, shared, whole, mesh)
+    for model, lr in ((whole, 0.1 / mesh.size()), (shared, 0.1)):
+        torch.optim.SGD(model.parameters(), lr).step()
+        model.zero_grad()
+    return {"faults": faults
+            + data_parallel_faults(shared, shared, whole, mesh)}
+
+
+def fully_sharded_compiled(mesh: DeviceMesh) -> dict[str, Any]:
+    """The same, each module compiled before it is sharded."""
+    import opgraft
+
+    torch.manual_seed(3)
+    whole, shared = Block(), Block()
+    shared.load_state_dict(whole.state_dict())
+    for part in (shared.up, shared.down):
+        part.compile(backend="opgraft")
+    fully_shard_all(shared, mesh)
+    faults = []
+    for _ in range(3):  # recorded, then replayed
+        whole.zero_grad()
+        shared.zero_grad()
+        faults += data_parallel_faults(shared, shared, whole, mesh)
+    replays = opgraft.stats(shared.up).replays
+    return {"faults": faults + ([] if replays > 1 else ["not replayed"])}
 
 
 def refused_write(mesh: DeviceMesh) -> dict[str, Any]:
@@ -282,4 +343,5 @@ def deferred() -> tuple[list[str], list[str]]:
     return faults, order
 
 
-SCENES = [tensor_parallel, refused_write, compiled, collectives, overlap]
+SCENES = [tensor_parallel, fully_sharded, refused_write, compiled,
+          fully_sharded_compiled, collectives, overlap]

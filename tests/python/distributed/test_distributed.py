@@ -22,8 +22,8 @@ sys.path.insert(0, str(HERE))
 
 import calls  # noqa: E402
 
-EAGER = ("tensor_parallel", "refused_write")
-COMPILED = ("compiled", "collectives", "overlap")
+EAGER = ("tensor_parallel", "fully_sharded", "refused_write")
+COMPILED = ("compiled", "fully_sharded_compiled", "collectives", "overlap")
 
 
 def run(
@@ -149,6 +149,13 @@ def test_tensor_parallel(two: list[dict[str, Any]]) -> None:
         assert scene["step"] == {"all_reduce": 2}
 
 
+def test_fully_sharded(two: list[dict[str, Any]]) -> None:
+    """FSDP2 of a model with our operators: two steps as one process makes
+    them."""
+    for found in two:
+        assert found["scenes"]["fully_sharded"]["faults"] == []
+
+
 def test_a_write_that_would_be_lost(two: list[dict[str, Any]]) -> None:
     scene = two[0]["scenes"]["refused_write"]
     assert scene["faults"] == [] and "writes x" in scene["error"]
@@ -158,7 +165,7 @@ def test_a_write_that_would_be_lost(two: list[dict[str, Any]]) -> None:
 def test_compiled(two_compiled: list[dict[str, Any]]) -> None:
     """The block and its training step in the engine, and each collective."""
     for found in two_compiled:
-        for name in ("compiled", "collectives"):
+        for name in ("compiled", "fully_sharded_compiled", "collectives"):
             assert found["scenes"][name]["faults"] == [], name
 
 
