@@ -50,7 +50,7 @@ static double index_value(const og_sample *s, int64_t bound, int64_t i,
     case OG_INDEX_RANDOM:
       return (double)og_random_below(r, bound);
     case OG_INDEX_DISTINCT:
-      return (double)((i + (int64_t)s->seed % 2) % bound);
+      return (double)((i + (int64_t)(s->seed % 2)) % bound);
     case OG_INDEX_SORTED:
       return (double)(count > 1 ? i * bound / (count - 1) : 0);
     default:

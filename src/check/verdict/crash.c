@@ -166,7 +166,7 @@ void og_finding_of_crash(const opgraft_op *op, const og_record_crash *r,
       ((at->has_index_hazard || at->is_index_far) && kind != OPGRAFT_TIMEOUT);
   if (is_index) {
     out->kind = OPGRAFT_UNCHECKED_INDEX;
-    out->is_note = true;
+    out->is_note = at->has_index_hazard;  // no index of an empty dim is right
     snprintf(text, sizeof text,
              "with an index out of range the kernel touches memory that is "
              "not its own");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each element's share of its group's sum. The offsets are not checked: as
-// their shape says, they begin at 0, do not fall, and end at the rows.
+// Each element's share of its group's sum. Offsets are as check draws them, or
+// refused: from 0, not falling, to the rows.
 
 #include <opgraft/op.h>
 
@@ -10,6 +10,11 @@ static og_status share_of_group(const og_call *call) {
   const float *x = og_f32(call->in[0]);
   const int32_t *indptr = og_i32(call->in[1]);
   const int64_t width = call->dim[D], groups = call->dim[B1] - 1;
+  for (int64_t b = 0; b < groups; ++b)
+    if (indptr[b] > indptr[b + 1])
+      return og_fail(call, OG_INVALID, "offsets may not fall");
+  if (indptr[0] != 0 || (groups > 0 && indptr[groups] != call->dim[N]))
+    return og_fail(call, OG_INVALID, "offsets have to be those of all rows");
   for (int64_t b = 0; b < groups; ++b)
     for (int64_t d = 0; d < width; ++d) {
       float sum = 0;
