@@ -68,6 +68,12 @@ def cases(m: Any) -> dict[str, Case]:
         "largest, columns cut": (m.largest, [put(x, None, "data")]),
         "largest, both cut": (m.largest, [put(x, "data", "model")]),
         "written": (m.add_into, [put(x, "data", "model"), x]),
+        "heads in groups": (m.grouped, [put(drawn(3, 8, 5), None, "model"),
+                                        put(drawn(3, 4, 5), None, "model")]),
+        "as many heads": (m.grouped, [put(drawn(3, 4, 5), None, "model"),
+                                      drawn(3, 4, 5)]),
+        "one group": (m.grouped, [put(drawn(3, 8, 5), None, "model"),
+                                  drawn(3, 1, 5)]),
         "one behind the other": (
             lambda *a: m.softmax(m.affine(*a)), [put(x, "data"), w, b]),
         "inside shard_map": (

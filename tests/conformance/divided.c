@@ -69,6 +69,19 @@ static og_status scaled_backward(const og_call *call) {
   return OG_OK;
 }
 
+static og_status grouped(const og_call *call) {
+  enum { T, HQ, D, HK };
+  const int64_t heads = call->dim[HQ], width = call->dim[D];
+  const int64_t groups = call->dim[HK];
+  for (int64_t t = 0; t < call->dim[T]; ++t)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t d = 0; d < width; ++d)
+        og_f32_mut(call->out[0])[(t * heads + h) * width + d] =
+            og_f32(call->in[0])[(t * heads + h) * width + d] *
+            og_f32(call->in[1])[(t * groups + h * groups / heads) * width + d];
+  return OG_OK;
+}
+
 static og_status add_into(const og_call *call) {
   enum { N };
   for (int64_t i = 0; i < call->dim[N]; ++i)
@@ -85,6 +98,7 @@ KERNELS(softmax)
 KERNELS(largest)
 KERNELS(scaled)
 KERNELS(scaled_backward)
+KERNELS(grouped)
 KERNELS(add_into)
 
 static const og_op ops[] = {
@@ -124,6 +138,14 @@ static const og_op ops[] = {
         .dtype = "grad: f32, x: grad, weight: grad -> grad, grad",
         .reduce = "N: sum; D",
         .kernels = OG_KERNELS(scaled_backward_kernels),
+    },
+    {
+        .schema = "grouped(Tensor q, Tensor k) -> Tensor",
+        .shape = "q[T, HQ, D], k[T, HK, D] -> [T, HQ, D]",
+        .where = "HK > 0, HQ % max(HK, 1) == 0",
+        .dtype = "q: f32, k: q -> q",
+        .reduce = "T; HQ + HK; D",
+        .kernels = OG_KERNELS(grouped_kernels),
     },
     {
         .schema = "add_into(Tensor(a!) total, Tensor x) -> Tensor(a!)",

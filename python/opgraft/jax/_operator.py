@@ -136,13 +136,13 @@ class Operator(hosted.Operator):
         values = dict(zip(self._tensors, tensors)) | {
             i: plain(v) for i, v in zip(self._attrs, attrs)}
         written = self._written(tensors)
-        ranks = [len(r.shape) for r in fresh] + [
-            values[i].ndim for i, _ in written]
+        shapes = [tuple(r.shape) for r in fresh] + [
+            tuple(values[i].shape) for i, _ in written]
         return _sharding.Shares(
             d, [values[i] for i in range(len(d.params))],
             [d.params[i]["tensor"] for i, v in zip(self._tensors, tensors)
              if v is not None],
-            [d.params[i]["tensor"] for i, _ in written], ranks)
+            [d.params[i]["tensor"] for i, _ in written], shapes)
 
     # --- Transforms ---
 

@@ -43,17 +43,17 @@ class Shares:
     """One call's. `values` has an entry for each parameter, what is a tensor an
     array; `tensors` has the tensor of each buffer that XLA is given. It gives
     fresh results, then the new values of the tensors in `written`, of these
-    ranks."""
+    shapes."""
 
     def __init__(self, d: Description, values: list[Any], tensors: list[int],
-                 written: list[int], ranks: list[int]) -> None:
+                 written: list[int], shapes: list[tuple[int, ...]]) -> None:
         self.d = d
         self.values = [_Array(tuple(v.shape)) if p["tensor"] is not None
                        and v is not None else v
                        for p, v in zip(d.params, values)]
         self.params = {p["tensor"]: i for i, p in enumerate(d.params)
                        if p["tensor"] is not None}
-        self.tensors, self.written, self.ranks = tensors, written, ranks
+        self.tensors, self.written, self.shapes = tensors, written, shapes
         self.splits = list(self._usable(self.values, 1))
 
     # --- Which dims may be shared ---
@@ -63,54 +63,69 @@ class Shares:
         return split.fresh + [split.mutated[t] for t in self.written]
 
     def _usable(self, values: list[Any], parts: int) -> Iterator[Split]:
-        """Splits along dims of one size that no other has."""
+        """Splits along dims that no other has, of one size or, as heads and
+        groups of heads, of one and a multiple of it."""
         taken: set[tuple[int, int]] = set()
         for split in Splitter(self.d, values, parts).all():
             at = {(t, axis) for t in self.tensors
                   if isinstance(axis := split.args[t], int)}
             sizes = {values[self.params[t]].shape[a] for t, a in at}
             joins = {p for p in self._parts(split) if isinstance(p, str)}
-            if (at and not at & taken and len(sizes) == 1 and joins <= set(_JOINS)
+            if (at and not at & taken and 0 not in sizes and len(sizes) <= 2
+                    and max(sizes) % min(sizes) == 0 and joins <= set(_JOINS)
                     and not any(isinstance(split.mutated[t], str)
                                 for t in self.written)):
                 taken |= at
                 yield split
 
+    def _least(self, split: Split) -> int:
+        """The size of its smallest dim."""
+        return min(self.values[self.params[t]].shape[axis] for t in self.tensors
+                   if isinstance(axis := split.args[t], int))
+
     def rule(self) -> tuple[str, dict[str, Any]]:
         """For Shardy: a factor for each split, and one that is not sharded for
-        each other dim."""
+        each other dim, and for what a multiple has beside the split's."""
         whole: list[str] = []
+        sizes: dict[str, int] = {}
 
-        def named(rank: int, parts: list[Part]) -> str:
+        def own() -> str:
+            whole.append(f"w{len(whole)}")
+            return whole[-1]
+
+        def named(shape: tuple[int, ...], parts: list[Part]) -> str:
             words = []
-            for axis in range(rank):
-                name = next((f"f{i}" for i, p in enumerate(parts) if p == axis),
-                            "")
-                if not name:
-                    name = f"w{len(whole)}"
-                    whole.append(name)
-                words.append(name)
+            for axis, size in enumerate(shape):
+                i = next((i for i, p in enumerate(parts) if p == axis), None)
+                least = size if i is None else self._least(self.splits[i])
+                if i is None:
+                    words.append(own())
+                elif size == least:
+                    words.append(f"f{i}")
+                else:
+                    words.append(f"(f{i} {own()})")
+                    sizes[whole[-1]] = size // least
             return " ".join(words)
 
-        args = [named(len(self.values[self.params[t]].shape),
+        args = [named(self.values[self.params[t]].shape,
                       [s.args[t] for s in self.splits]) for t in self.tensors]
         of_results = [self._parts(s) for s in self.splits]
-        results = [named(rank, [p[r] for p in of_results])
-                   for r, rank in enumerate(self.ranks)]
+        results = [named(shape, [p[r] for p in of_results])
+                   for r, shape in enumerate(self.shapes)]
         reduced = tuple(
             f"f{i}" for i, parts in enumerate(of_results)
             if not any(isinstance(p, int) for p in parts))
         return f"{', '.join(args)} -> {', '.join(results)}", {
             "reduction_factors": reduced,
-            "need_replication_factors": tuple(whole)}
+            "need_replication_factors": tuple(whole), **sizes}
 
     # --- What each device has ---
 
     def plan(self, mesh: Any, given: list[list[Axes]]) -> _Plan:
         """`given` has the mesh axes by which each argument's dims come."""
         plan = _Plan([[()] * len(g) for g in given],
-                     [[()] * rank for rank in self.ranks],
-                     [()] * len(given), [[] for _ in self.ranks])
+                     [[()] * len(shape) for shape in self.shapes],
+                     [()] * len(given), [[] for _ in self.shapes])
         used: set[str] = set()
         local = list(self.values)
         for split in self.splits:
