@@ -4,6 +4,9 @@ distance to one device's results, how these are sharded, and the collectives of
 the compiled program.
 
     devices_jax.py MODULE    one JSON object; MODULE is built from divided.c
+
+Each program on a mesh whose axes the partitioner sees, and, as "NAME, typed",
+on one whose axes are part of types.
 """
 
 from __future__ import annotations
@@ -20,13 +23,17 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {DEVICES}"
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+from jax.sharding import (  # noqa: E402
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+)
 
 import opgraft.jax  # noqa: E402
 
 COLLECTIVES = ("all-gather", "all-reduce", "all-to-all", "collective-permute",
                "reduce-scatter")
-MESH = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 Function = Callable[..., Any]
 Case = tuple[Function, list[Any]]
 
@@ -35,13 +42,12 @@ def drawn(*shape: int) -> Any:
     return np.random.default_rng(len(shape)).standard_normal(shape, np.float32)
 
 
-def put(value: Any, *spec: Any) -> Any:
-    return jax.device_put(value, NamedSharding(MESH, PartitionSpec(*spec)))
+def cases(m: Any, mesh: Mesh, is_typed: bool) -> dict[str, Case]:
+    def put(value: Any, *spec: Any) -> Any:
+        return jax.device_put(value, NamedSharding(mesh, PartitionSpec(*spec)))
 
-
-def cases(m: Any) -> dict[str, Case]:
     x, w, b = drawn(8, 16), drawn(12, 16), drawn(12)
-    rows = NamedSharding(MESH, PartitionSpec("data"))
+    rows = NamedSharding(mesh, PartitionSpec("data"))
 
     def shared_inside(x: Any) -> Any:
         # Inside a program parts may be uneven; outside of one, not.
@@ -49,7 +55,7 @@ def cases(m: Any) -> dict[str, Case]:
         return m.softmax(jax.lax.with_sharding_constraint(x, rows)
                          if inside else x)
 
-    return {
+    found: dict[str, Case] = {
         "rows": (m.affine, [put(x, "data"), w, b]),
         "rows by both": (m.affine, [put(x, ("data", "model")), w, b]),
         "columns": (m.affine, [x, put(w, "model"), put(b, "model")]),
@@ -76,15 +82,19 @@ def cases(m: Any) -> dict[str, Case]:
                                   drawn(3, 1, 5)]),
         "one behind the other": (
             lambda *a: m.softmax(m.affine(*a)), [put(x, "data"), w, b]),
-        "inside shard_map": (
-            jax.shard_map(m.softmax, mesh=MESH, in_specs=PartitionSpec("data"),
-                          out_specs=PartitionSpec("data")),
-            [put(x, "data")]),
-        "uneven parts": (shared_inside, [drawn(7, 5)]),
         "gradient": (
             jax.grad(lambda x, w: jnp.sin(m.scaled(x, w)).sum(), (0, 1)),
             [put(x, "data"), drawn(16)]),
     }
+    if not is_typed:
+        found |= {
+            "inside shard_map": (
+                jax.shard_map(m.softmax, mesh=mesh, in_specs=PartitionSpec("data"),
+                              out_specs=PartitionSpec("data")),
+                [put(x, "data")]),
+            "uneven parts": (shared_inside, [drawn(7, 5)]),
+        }
+    return found
 
 
 def look(function: Function, args: list[Any]) -> dict[str, Any]:
@@ -106,7 +116,13 @@ def look(function: Function, args: list[Any]) -> dict[str, Any]:
 def main() -> None:
     m = opgraft.jax.load(sys.argv[1])
     assert jax.device_count() == 4
-    print(json.dumps({name: look(*case) for name, case in cases(m).items()}))
+    found = {}
+    for kind, ending in (AxisType.Auto, ""), (AxisType.Explicit, ", typed"):
+        mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"),
+                    axis_types=(kind, kind))
+        for name, case in cases(m, mesh, bool(ending)).items():
+            found[name + ending] = look(*case)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

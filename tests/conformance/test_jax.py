@@ -520,6 +520,10 @@ ON_DEVICES: dict[str, tuple[list[list[Any]], dict[str, int]]] = {
 }
 
 
+ON_DEVICES |= {f"{name}, typed": wanted for name, wanted in ON_DEVICES.items()
+               if name not in ("inside shard_map", "uneven parts")}
+
+
 @pytest.fixture(scope="module")
 def on_devices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     here = pathlib.Path(__file__).parent

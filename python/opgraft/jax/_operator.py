@@ -94,7 +94,7 @@ class Operator(hosted.Operator):
             self._custom_call, tensors, attrs)
         if jax.device_count() > 1 and not _symbols.are_symbols(tensors) \
                 and _sharding.refusal(self.description) is None:
-            call = _sharding.shared(
+            call = _sharding.Shared(
                 self._shares(fresh, tensors, attrs), call)
         return self._arrange(fresh, iter(call(*jax.tree.leaves(tensors))),
                              written)

@@ -4,13 +4,14 @@ named dims stay sharded, nothing is gathered that the rule does not ask for."""
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import jax
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from .._base import sharding
 from .._base.sharding import Part, Split, Splitter
@@ -186,44 +187,76 @@ def _axes(sharding: Any, rank: int) -> list[Axes]:
     return found + [()] * (rank - len(found))
 
 
-def _named(mesh: Any, dims: list[Axes]) -> NamedSharding:
-    return NamedSharding(mesh, PartitionSpec(*(a or None for a in dims)))
+def _spec(dims: list[Axes]) -> PartitionSpec:
+    return PartitionSpec(*(a or None for a in dims))
 
 
-def shared(shares: Shares, call: Callable[..., list[Any]]
-           ) -> Callable[..., list[Any]]:
-    """`call` of buffers, each device on what it has of them."""
-    def planned(mesh: Any, args: Any) -> _Plan:
-        return shares.plan(mesh, [_axes(a.sharding, len(a.shape))
-                                  for a in args])
+def _explicit(buffers: tuple[Any, ...]) -> Any:
+    """The mesh whose axes are part of the buffers' types, or None."""
+    for buffer in buffers:
+        mesh = getattr(getattr(jax.typeof(buffer), "sharding", None), "mesh",
+                       None)
+        if mesh is not None and AxisType.Explicit in mesh.axis_types:
+            return mesh
+    return None
 
-    def once(plan: _Plan, k: int, buffer: Any) -> Any:
-        for axis in plan.once[k]:
-            buffer = jax.numpy.where(jax.lax.axis_index(axis) == 0, buffer,
-                                     jax.numpy.zeros_like(buffer))
-        return buffer
 
-    def partition(mesh: Any, args: Any, results: Any) -> Any:
-        plan = planned(mesh, args)
+class Shared:
+    """A call of buffers, each device on what it has of them. The partitioner
+    says what that is, or the buffers' types, where a mesh has explicit axes."""
 
-        def local(*buffers: Any) -> list[Any]:
-            out = call(*(once(plan, k, b) for k, b in enumerate(buffers)))
-            for r, joins in enumerate(plan.joins):
-                for how, axes in joins:
-                    out[r] = _JOINS[how](out[r], axes)
-            return out
+    def __init__(self, shares: Shares, call: Callable[..., list[Any]]) -> None:
+        self.shares, self.call = shares, call
+        self._partitioned = custom_partitioning(call)
+        rule, kinds = shares.rule()
+        self._partitioned.def_partition(
+            self._partition, infer_sharding_from_operands=self._infer,
+            sharding_rule=rule, **kinds)
 
-        return (mesh, local, [_named(mesh, dims) for dims in plan.results],
-                tuple(_named(mesh, dims) for dims in plan.args))
+    def __call__(self, *buffers: Any) -> list[Any]:
+        mesh = _explicit(buffers)
+        if mesh is None:
+            return list(self._partitioned(*buffers))
+        plan = self._plan(mesh, map(jax.typeof, buffers))
+        given = [jax.sharding.reshard(b, NamedSharding(mesh, _spec(dims)))
+                 for b, dims in zip(buffers, plan.args)]
+        names = {name for name, kind in zip(mesh.axis_names, mesh.axis_types)
+                 if kind == AxisType.Explicit}
+        return list(jax.shard_map(
+            functools.partial(self._local, plan), mesh=mesh,
+            in_specs=tuple(map(_spec, plan.args)),
+            out_specs=list(map(_spec, plan.results)),
+            axis_names=names, check_vma=False)(*given))
 
-    def infer(mesh: Any, args: Any, results: Any) -> Any:
-        return [_named(mesh, dims) for dims in planned(mesh, args).results]
+    def _plan(self, mesh: Any, args: Iterable[Any]) -> _Plan:
+        return self.shares.plan(mesh, [_axes(a.sharding, len(a.shape))
+                                       for a in args])
 
-    function = custom_partitioning(call)
-    rule, kinds = shares.rule()
-    function.def_partition(partition, infer_sharding_from_operands=infer,
-                           sharding_rule=rule, **kinds)
-    return function
+    def _local(self, plan: _Plan, *buffers: Any) -> list[Any]:
+        out = self.call(*(_once(b, axes) for b, axes in
+                          zip(buffers, plan.once)))
+        for r, joins in enumerate(plan.joins):
+            for how, axes in joins:
+                out[r] = _JOINS[how](out[r], axes)
+        return out
+
+    def _partition(self, mesh: Any, args: Any, results: Any) -> Any:
+        plan = self._plan(mesh, args)
+        return (mesh, functools.partial(self._local, plan),
+                [NamedSharding(mesh, _spec(dims)) for dims in plan.results],
+                tuple(NamedSharding(mesh, _spec(dims)) for dims in plan.args))
+
+    def _infer(self, mesh: Any, args: Any, results: Any) -> Any:
+        return [NamedSharding(mesh, _spec(dims))
+                for dims in self._plan(mesh, args).results]
+
+
+def _once(buffer: Any, axes: Axes) -> Any:
+    """Zero but on the first device along these axes."""
+    for axis in axes:
+        buffer = jax.numpy.where(jax.lax.axis_index(axis) == 0, buffer,
+                                 jax.numpy.zeros_like(buffer))
+    return buffer
 
 
 def refusal(d: Description) -> str | None:
