@@ -766,9 +766,9 @@ static og_status read_source(parser *p, og_node *node) {
 }
 
 static og_status view_bind(parser *p, const og_node *node) {
-  og_value *view = &p->graph->values[node->out[0]];
+  if (node->out[0] < 0) return wrong(p, "a result of the view before this");
   if (node->in[0] < 0) return wrong(p, "a value to view before this");
-  view->root = p->graph->values[node->in[0]].root;
+  p->graph->values[node->out[0]].root = p->graph->values[node->in[0]].root;
   return OG_OK;
 }
 

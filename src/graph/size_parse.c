@@ -151,8 +151,8 @@ static og_status read_call(reader *in, og_size_op op, opgraft_size *out) {
 // Words that mean something else where a size may stand: a symbol of that name
 // would not read back as what it was.
 static bool is_reserved(const char *name, size_t length) {
-  static const char *const words[] = {"true", "false", "none",  "inf",
-                                      "nan",  "dtype", "device"};
+  static const char *const words[] = {"true", "false", "none",   "inf",
+                                      "nan",  "dtype", "device", "other"};
   for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
     if (strlen(words[i]) == length && memcmp(words[i], name, length) == 0)
       return true;
