@@ -8,6 +8,7 @@ become tensors of the graph, and its mutations write-backs at the end.
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from typing import Any, Callable, Mapping
 
@@ -49,6 +50,19 @@ def _apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return pytree.tree_map(own, (args, kwargs))
 
 
+def _shared(module: torch.nn.Module, args: Any, kwargs: Any) -> str | None:
+    """What of a call is a DTensor, which torch.export does not take."""
+    if "torch.distributed.tensor" not in sys.modules:
+        return None
+    from torch.distributed.tensor import DTensor
+
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if isinstance(tensor, DTensor):
+            return name
+    given = pytree.tree_leaves((args, kwargs))
+    return "an argument" if any(isinstance(v, DTensor) for v in given) else None
+
+
 class _Program:
     """An exported program whose parameters are attributes of its graph."""
 
@@ -62,6 +76,12 @@ class _Program:
         args, kwargs = _apart(args, dict(kwargs or {}))
         module = model if isinstance(model, torch.nn.Module) \
             else _Function(model)
+        shared = _shared(module, args, kwargs)
+        if shared is not None:
+            raise TypeError(
+                f"freeze: {shared} is a DTensor, which torch.export does not "
+                "take, expected plain tensors: use torch.compile(model, "
+                "backend=\"opgraft\"), which plans what this process has of it")
         with torch.no_grad(), warnings.catch_warnings():
             # torch's own copy of a tree's description.
             warnings.filterwarnings("ignore", message=".*treespec")

@@ -51,10 +51,10 @@ class Block(nn.Module):
         return x + self.down(torch.nn.functional.silu(self.up(y)))
 
 
-def block(mesh: DeviceMesh) -> tuple[Block, Block]:
+def block(mesh: DeviceMesh, *widths: int) -> tuple[Block, Block]:
     """The same block, whole and shared by columns, then rows."""
     torch.manual_seed(3)
-    whole, shared = Block(), Block()
+    whole, shared = Block(*widths), Block(*widths)
     shared.load_state_dict(whole.state_dict())
     shared.norm = nn.Parameter(shared.norm.detach())
     parallelize_module(shared, mesh, {"up": ColwiseParallel(),
@@ -169,6 +169,24 @@ def refused_write(mesh: DeviceMesh) -> dict[str, Any]:
     except RuntimeError as error:
         return {"error": str(error).split("\n")[0], "faults": []}
     return {"error": None, "faults": ["nothing was raised"]}
+
+
+def packed(mesh: DeviceMesh) -> dict[str, Any]:
+    """Each process packs and plans what it has of the weights; a model of
+    DTensors is not frozen, which says so."""
+    import opgraft
+
+    whole, shared = block(mesh, 256, 512)
+    x = torch.randn(16, 256)
+    fast = torch.compile(shared, backend="opgraft", mode="max-autotune")
+    with torch.no_grad():
+        wanted = whole(x)
+        faults = [f for _ in range(3) for f in differs(fast(x), wanted, "y")]
+    try:
+        opgraft.freeze(shared, (x,))
+    except TypeError as error:
+        return {"faults": faults, "error": str(error)}
+    return {"faults": [*faults, "nothing was raised"], "error": ""}
 
 
 def compiled(mesh: DeviceMesh) -> dict[str, Any]:
@@ -343,5 +361,5 @@ def deferred() -> tuple[list[str], list[str]]:
     return faults, order
 
 
-SCENES = [tensor_parallel, fully_sharded, refused_write, compiled,
+SCENES = [tensor_parallel, fully_sharded, refused_write, packed, compiled,
           fully_sharded_compiled, collectives, overlap]

@@ -23,7 +23,8 @@ sys.path.insert(0, str(HERE))
 import calls  # noqa: E402
 
 EAGER = ("tensor_parallel", "fully_sharded", "refused_write")
-COMPILED = ("compiled", "fully_sharded_compiled", "collectives", "overlap")
+COMPILED = ("packed", "compiled", "fully_sharded_compiled", "collectives",
+            "overlap")
 
 
 def run(
@@ -167,6 +168,15 @@ def test_compiled(two_compiled: list[dict[str, Any]]) -> None:
     for found in two_compiled:
         for name in ("compiled", "fully_sharded_compiled", "collectives"):
             assert found["scenes"][name]["faults"] == [], name
+
+
+@pytest.mark.full
+def test_each_process_packs_its_own(two_compiled: list[dict[str, Any]]) -> None:
+    for found in two_compiled:
+        scene = found["scenes"]["packed"]
+        assert scene["faults"] == []
+        assert ("up.weight is a DTensor, which torch.export does not take"
+                in scene["error"])
 
 
 @pytest.mark.full
