@@ -143,15 +143,13 @@ static int64_t last_place(const og_decl *decl, int32_t tensor,
 
 // --- Ends --------------------------------------------------------------------
 
-// Integers that the operator itself chooses may have to fit each other, and so
-// may those that are drawn in order; offsets have to.
+// Those that are drawn in order may have to fit each other, too.
 static bool may_change(const og_trial *trial, int32_t tensor,
                        const og_array *a) {
   const og_decl *decl = trial->op->decl;
   const og_index_values drawn = trial->sample.index_values;
   return is_number(a) ||
-         (og_is_integral(a->type) && decl->record->sample == NULL &&
-          !og_is_offsets_argument(decl, tensor) &&
+         (og_is_integral(a->type) && !og_has_fitting_integers(decl, tensor) &&
           !decl->params[decl->tensor_params[tensor]].is_mutated &&
           (drawn == OG_INDEX_RANDOM || drawn == OG_INDEX_DISTINCT));
 }

@@ -139,12 +139,9 @@ static void try_element(og_trial *trial, int32_t t, const axes *argument,
   og_inputs_reset(&inputs);
 }
 
-// Integers may be positions that have to fit each other, where the operator
-// itself chooses them; offsets have to.
 static bool may_vary(const og_decl *decl, int32_t tensor, const og_array *a) {
   return og_is_floating(a->type) ||
-         (og_is_integral(a->type) && decl->record->sample == NULL &&
-          !og_is_offsets_argument(decl, tensor));
+         (og_is_integral(a->type) && !og_has_fitting_integers(decl, tensor));
 }
 
 void og_probe_order(og_trial *trial) {

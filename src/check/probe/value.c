@@ -322,8 +322,7 @@ static void try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
   const og_index_values drawn = trial->sample.index_values;
   if (taken < 0 || refused < 0 ||
       (drawn != OG_INDEX_RANDOM && drawn != OG_INDEX_DISTINCT) ||
-      decl->record->sample != NULL || og_is_offsets_argument(decl, t) ||
-      !og_trial_is_steady(trial))
+      og_has_fitting_integers(decl, t) || !og_trial_is_steady(trial))
     return;
   og_tell_finding(trial->op, OPGRAFT_UNCHECKED_INDEX, false,
                   decl->params[decl->tensor_params[t]].name,

@@ -136,14 +136,6 @@ static void set_edges(og_array *a, const og_sample *s, uint64_t seed) {
   }
 }
 
-static void fill_offsets(og_array *a, const og_sample *s, uint64_t seed) {
-  og_random r = {seed};
-  og_offsets offsets = og_offsets_begin(s);
-  for (int64_t i = 0; i < a->count; ++i)
-    og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-                 (double)og_offsets_next(&offsets, i, a->count, &r));
-}
-
 // What the operator itself has to say of its arguments' values.
 static bool offer(og_inputs *inputs, const og_sample *sample) {
   og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
@@ -172,8 +164,9 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
       }
       const uint64_t seed =
           og_seed_mix(sample->seed, (uint64_t)(t * OG_SAMPLE_LIST + e));
+      og_random r = {seed};
       if (og_is_offsets_argument(decl, t))
-        fill_offsets(a, sample, seed);
+        og_offsets_fill(sample, a->type, a->data, a->count, &r);
       else
         fill(a, sample, og_is_index_argument(decl, t), seed);
       if (sample->float_values == OG_FLOAT_EDGES) set_edges(a, sample, seed);

@@ -241,16 +241,6 @@ static void tensor_fill(const og_tensor *tensor, int64_t index_end,
     }
 }
 
-static void offsets_fill(const og_tensor *tensor, const og_sample *plan,
-                         og_random *random) {
-  og_offsets offsets = og_offsets_begin(plan);
-  const int64_t count = og_numel(tensor);
-  char *at = tensor->data;
-  for (int64_t i = 0; i < count; ++i, at += og_dtype_bytes(tensor->dtype))
-    og_value_set(tensor->dtype, at, 0,
-                 (double)og_offsets_next(&offsets, i, count, random));
-}
-
 void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
   og_sample *plan = &sample->plan;
   plan->index_values =
@@ -261,7 +251,9 @@ void opgraft_sample_refill(opgraft_sample *sample, int32_t index_order) {
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e)
       if (og_sample_has(plan, t, e)) {
         if (og_is_offsets_argument(plan->op->decl, t))
-          offsets_fill(&sample->tensor[t][e], plan, &random);
+          og_offsets_fill(plan, sample->tensor[t][e].dtype,
+                          sample->tensor[t][e].data,
+                          og_numel(&sample->tensor[t][e]), &random);
         else
           tensor_fill(&sample->tensor[t][e], index_end, index_order, &random);
       }

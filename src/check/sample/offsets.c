@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "check/sample/types.h"
+#include "check/sample/value.h"
+#include "decl/types.h"
 
 static const og_pattern *pattern_of(const og_decl *decl, int32_t tensor) {
   for (int32_t p = 0; p < decl->pattern_count; ++p)
@@ -101,7 +103,7 @@ static bool is_group_dim(const og_decl *decl, int32_t dim) {
   return false;
 }
 
-og_offsets og_offsets_begin(const og_sample *sample) {
+static int64_t total_of(const og_sample *sample) {
   const og_decl *decl = sample->op->decl;
   int64_t totals[2 * OPGRAFT_DIM_MAX];
   int32_t count = 0;
@@ -114,23 +116,31 @@ og_offsets og_offsets_begin(const og_sample *sample) {
   const int32_t turn = values == OG_INDEX_SORTED ? 1
                        : values == OG_INDEX_ZERO ? 2
                                                  : 0;
-  return (og_offsets){
-      .total = count > 0 ? totals[turn % count] : 0,
-      .values = values,
-  };
+  return count > 0 ? totals[turn % count] : 0;
 }
 
-int64_t og_offsets_next(og_offsets *offsets, int64_t i, int64_t count,
-                        og_random *random) {
-  const int64_t left = offsets->total - offsets->before;
-  int64_t step = 0;
-  if (i == 0) return 0;
-  if (i == count - 1)
-    step = left;
-  else if (offsets->values == OG_INDEX_DISTINCT)
-    step = left / (count - i);
-  else if (offsets->values != OG_INDEX_ZERO)
-    step = og_random_below(random, 2 * left / (count - i) + 1);
-  if (step > left) step = left;
-  return offsets->before += step;
+// From one offset to the next of `parts` that are left.
+static int64_t step_to(og_index_values values, int64_t left, int64_t parts,
+                       og_random *random) {
+  if (parts == 1) return left;
+  if (values == OG_INDEX_DISTINCT) return left / parts;
+  if (values == OG_INDEX_ZERO) return 0;
+  const int64_t step = og_random_below(random, 2 * left / parts + 1);
+  return step < left ? step : left;
+}
+
+void og_offsets_fill(const og_sample *sample, og_dtype type, void *data,
+                     int64_t count, og_random *random) {
+  const int64_t total = total_of(sample);
+  const size_t bytes = og_dtype_bytes(type);
+  int64_t at = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i > 0)
+      at += step_to(sample->index_values, total - at, count - i, random);
+    og_value_set(type, (char *)data + (size_t)i * bytes, 0, (double)at);
+  }
+}
+
+bool og_has_fitting_integers(const og_decl *decl, int32_t tensor) {
+  return decl->record->sample != NULL || og_is_offsets_argument(decl, tensor);
 }

@@ -15,19 +15,15 @@ bool og_is_offsets_argument(const og_decl *decl, int32_t tensor);
 // argument.
 bool og_is_offsets_total(const og_decl *decl, int32_t dim);
 
-typedef struct og_offsets {
-  int64_t total;  // what the last one is
-  og_index_values values;
-  int64_t before;  // the one drawn last
-} og_offsets;
+// Whether an argument's integers have to fit each other: offsets, and what the
+// operator itself chooses. None of them is changed alone.
+bool og_has_fitting_integers(const og_decl *decl, int32_t tensor);
 
-// What the sample's offsets end at. Where several dims may be meant, one that
-// is the first of a result as well comes before others; kinds of index values
-// take turns with the rest, for kernels that refuse the first.
-og_offsets og_offsets_begin(const og_sample *sample);
-// Offset i of `count`, asked for in order: from 0, not falling, the last the
-// total. A part of the groups is empty.
-int64_t og_offsets_next(og_offsets *offsets, int64_t i, int64_t count,
-                        og_random *random);
+// Draws `count` offsets: from 0, not falling, a part of the groups empty. Where
+// the last one may mean several dims, one that is the first of a result as well
+// comes before others; kinds of index values take turns with the rest, for
+// kernels that refuse the first.
+void og_offsets_fill(const og_sample *sample, og_dtype type, void *data,
+                     int64_t count, og_random *random);
 
 #endif  // OG_CHECK_SAMPLE_OFFSETS_H

@@ -51,11 +51,17 @@ class Block(nn.Module):
         return x + self.down(torch.nn.functional.silu(self.up(y)))
 
 
+def alike(*widths: int) -> tuple[Block, Block]:
+    """Two blocks of the same numbers, the same in each process."""
+    torch.manual_seed(3)
+    one, other = Block(*widths), Block(*widths)
+    other.load_state_dict(one.state_dict())
+    return one, other
+
+
 def block(mesh: DeviceMesh, *widths: int) -> tuple[Block, Block]:
     """The same block, whole and shared by columns, then rows."""
-    torch.manual_seed(3)
-    whole, shared = Block(*widths), Block(*widths)
-    shared.load_state_dict(whole.state_dict())
+    whole, shared = alike(*widths)
     shared.norm = nn.Parameter(shared.norm.detach())
     parallelize_module(shared, mesh, {"up": ColwiseParallel(),
                                       "down": RowwiseParallel()})
@@ -98,24 +104,22 @@ def tensor_parallel(mesh: DeviceMesh) -> dict[str, Any]:
     return {"forward": counts(forward), "step": counts(seen), "faults": faults}
 
 
-def fully_shard_all(model: Block, mesh: DeviceMesh) -> Block:
+def fully_shard_all(model: Block, mesh: DeviceMesh) -> None:
     for part in (model.up, model.down, model):
         fully_shard(part, mesh=mesh)
-    return model
 
 
-def data_parallel_faults(run: Any, model: Block, whole: Block,
+def data_parallel_faults(model: Block, whole: Block,
                          mesh: DeviceMesh) -> list[str]:
     """Each process has its rows; gradients are the mean of the processes'."""
+    def mine(rows: T) -> T:
+        return rows.chunk(mesh.size())[mesh.get_local_rank()]
+
     rows = torch.randn(4 * mesh.size(), 16)
-    mine = rows.chunk(mesh.size())[mesh.get_local_rank()]
     wanted, wanted_grad = step(whole, rows)
-    found, found_grad = step(run, mine)
-    faults = differs(found, wanted.chunk(mesh.size())[mesh.get_local_rank()],
-                     "y")
-    faults += differs(
-        found_grad,
-        wanted_grad.chunk(mesh.size())[mesh.get_local_rank()], "x")
+    found, found_grad = step(model, mine(rows))
+    faults = differs(found, mine(wanted), "y")
+    faults += differs(found_grad, mine(wanted_grad), "x")
     for (name, p), q in zip(whole.named_parameters(), model.parameters()):
         assert p.grad is not None and q.grad is not None
         faults += differs(q.grad, p.grad / mesh.size(), name)
@@ -127,25 +131,21 @@ def data_parallel_faults(run: Any, model: Block, whole: Block,
 def fully_sharded(mesh: DeviceMesh) -> dict[str, Any]:
     """FSDP2: parameters lie sharded and are gathered for a module's call; our
     operators meet plain tensors. A step, and one behind an optimizer's."""
-    torch.manual_seed(3)
-    whole, shared = Block(), Block()
-    shared.load_state_dict(whole.state_dict())
+    whole, shared = alike()
     fully_shard_all(shared, mesh)
-    faults = data_parallel_faults(shared, shared, whole, mesh)
+    faults = data_parallel_faults(shared, whole, mesh)
     for model, lr in ((whole, 0.1 / mesh.size()), (shared, 0.1)):
         torch.optim.SGD(model.parameters(), lr).step()
         model.zero_grad()
     return {"faults": faults
-            + data_parallel_faults(shared, shared, whole, mesh)}
+            + data_parallel_faults(shared, whole, mesh)}
 
 
 def fully_sharded_compiled(mesh: DeviceMesh) -> dict[str, Any]:
     """The same, each module compiled before it is sharded."""
     import opgraft
 
-    torch.manual_seed(3)
-    whole, shared = Block(), Block()
-    shared.load_state_dict(whole.state_dict())
+    whole, shared = alike()
     for part in (shared.up, shared.down):
         part.compile(backend="opgraft")
     fully_shard_all(shared, mesh)
@@ -153,7 +153,7 @@ def fully_sharded_compiled(mesh: DeviceMesh) -> dict[str, Any]:
     for _ in range(3):  # recorded, then replayed
         whole.zero_grad()
         shared.zero_grad()
-        faults += data_parallel_faults(shared, shared, whole, mesh)
+        faults += data_parallel_faults(shared, whole, mesh)
     replays = opgraft.stats(shared.up).replays
     return {"faults": faults + ([] if replays > 1 else ["not replayed"])}
 
