@@ -32,6 +32,35 @@ done:
   if (module != NULL) opgraft_module_release(module);
 }
 
+static void on_any(void *user, const opgraft_finding *finding) {
+  seen *s = user;
+  if (s->count == SEEN_MAX) return;
+  snprintf(s->kind[s->count++], sizeof s->kind[0], "%s",
+           opgraft_finding_name(finding->kind));
+}
+
+// Shown again, two calls at once have longer than a run may take.
+TEST(shows_a_note_again_within_its_own_clock) {
+  static seen s;
+  opgraft_error error;
+  opgraft_module *module = NULL;
+  const opgraft_check_options options = {.struct_size = sizeof options,
+                                         .op = "doubled",
+                                         .probe = "concurrent",
+                                         .call = "2",
+                                         .run_limit_ms = 50};
+  const opgraft_check_sink sink = {
+      .struct_size = sizeof sink, .user = &s, .finding = on_any};
+  REQUIRE(module_load("check_counts", &module) == OG_OK);
+  REQUIRE(opgraft_check(module, &options, &sink, NULL, &error) == OG_OK);
+  for (int32_t i = 0; i < s.count; ++i) CHECK_STR(s.kind[i], "static_data");
+#ifndef __SANITIZE_ADDRESS__
+  CHECK_EQ(s.count, 1);
+#endif
+done:
+  if (module != NULL) opgraft_module_release(module);
+}
+
 TEST(refuses_what_it_does_not_know) {
   opgraft_error error;
   opgraft_module *module = NULL;
@@ -54,4 +83,5 @@ done:
 TEST_MAIN("check_findings", CASE_NO_FAULTS(names_each_mistake),
           CASE_NO_FAULTS(finds_nothing_in_right_operators),
           CASE_NO_FAULTS(names_what_a_constructor_leaves_changed),
+          CASE_NO_FAULTS(shows_a_note_again_within_its_own_clock),
           CASE_NO_FAULTS(refuses_what_it_does_not_know))

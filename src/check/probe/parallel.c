@@ -18,6 +18,7 @@
 #include "check/run/compare.h"
 #include "check/run/fill.h"
 #include "check/run/guard.h"
+#include "check/run/limits.h"
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
@@ -338,6 +339,8 @@ static og_verdict call_both(og_trial *trial, const og_sample *other,
       trial->options->call != NULL ? CALL_MS_AGAIN : CALL_MS;
   atomic_int waiting = 2;
   pthread_t thread;
+  // Each ends between two calls, of which the last may take what one may.
+  og_limits_arm_for(trial->op, limit_ms + trial->options->run_limit_ms);
   caller a = {.op = trial->op,
               .sample = &trial->sample,
               .inputs = &trial->inputs,
