@@ -6,40 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined(__SSE__)
-#include <xmmintrin.h>
-#endif
-
-// The control bits of floating point and, among them, those that make small
-// numbers zero. On x86 MXCSR alone, which is cheaper to read than the whole
-// environment: a kernel's run puts that back by itself.
-#if defined(__SSE__)
-#define CONTROL_BITS UINT64_C(0xffc0)
-#define FLUSH_BITS UINT64_C(0x8040)
-static inline uint64_t control_get(void) { return _mm_getcsr() & CONTROL_BITS; }
-static inline void control_set(uint64_t wanted) {
-  _mm_setcsr((_mm_getcsr() & ~(uint32_t)CONTROL_BITS) | (uint32_t)wanted);
-}
-#else
-#if defined(__aarch64__)
-#define FLUSH_BITS (UINT64_C(1) << 24)
-#else
-#define FLUSH_BITS UINT64_C(0)
-#endif
-static inline uint64_t control_get(void) { return opgraft_float_env_get(); }
-static inline void control_set(uint64_t wanted) {
-  opgraft_float_env_set(wanted);
-}
-#endif
+#include "shared/control.h"
 
 void og_host_begin(og_host_call *call, const og_own_op *op) {
   og_own_enter();
   call->op = op;
   call->strides_used = 0;
   call->entries_used = 0;
-  call->control = control_get();
-  if ((call->control & FLUSH_BITS) != 0)
-    control_set(call->control & ~FLUSH_BITS);
+  call->control = og_control_enter();
   opgraft_frame_init(&call->frame, op->op);
   for (int32_t t = 0; t < op->info.tensor_count; ++t) {
     call->frame.in[t] = NULL;
@@ -49,12 +23,17 @@ void og_host_begin(og_host_call *call, const og_own_op *op) {
     call->frame.attr[a] = op->attr_params[a]->default_value;
 }
 
+void og_host_move(og_host_call *call, int32_t t, void *data) {
+  og_tensor *tensor = &call->inputs[t];
+  const size_t bytes = og_host_bytes(tensor);
+  if (data != tensor->data && bytes > 0) memcpy(data, tensor->data, bytes);
+  tensor->data = data;
+}
+
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
                      void *data) {
   og_host_input(call, t, tensor);
-  const size_t bytes = og_host_bytes(tensor);
-  if (data != tensor->data && bytes > 0) memcpy(data, tensor->data, bytes);
-  call->inputs[t].data = data;
+  og_host_move(call, t, data);
 }
 
 og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,
@@ -102,6 +81,6 @@ og_status og_host_run(og_host_call *call, opgraft_error *error) {
 
 void og_host_end(og_host_call *call) {
   opgraft_frame_reset(&call->frame);
-  if (control_get() != call->control) control_set(call->control);
+  og_control_leave(call->control);
   og_own_leave();
 }

@@ -18,6 +18,8 @@ static og_own own;
 static opgraft_module *module;
 static _Atomic int32_t calls;  // under way
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static og_own_busy *busy_list;  // under the mutex
 
 static void no_memory(void) {
   own.error.code = OG_MEMORY;
@@ -97,8 +99,28 @@ void og_own_leave(void) {
   atomic_fetch_sub_explicit(&calls, 1, memory_order_release);
 }
 
+void og_own_busy_add(og_own_busy *busy) {
+  pthread_mutex_lock(&mutex);
+  busy->next = busy_list;
+  busy_list = busy;
+  pthread_mutex_unlock(&mutex);
+}
+
+void og_own_busy_remove(og_own_busy *busy) {
+  pthread_mutex_lock(&mutex);
+  og_own_busy **at = &busy_list;
+  while (*at != busy) at = &(*at)->next;
+  *at = busy->next;
+  pthread_mutex_unlock(&mutex);
+}
+
 int og_own_is_called(void) {
-  return atomic_load_explicit(&calls, memory_order_acquire) > 0;
+  int is_called = atomic_load_explicit(&calls, memory_order_acquire) > 0;
+  pthread_mutex_lock(&mutex);
+  for (const og_own_busy *at = busy_list; at != NULL; at = at->next)
+    is_called |= __atomic_load_n(&at->is_set, __ATOMIC_ACQUIRE);
+  pthread_mutex_unlock(&mutex);
+  return is_called;
 }
 
 // When the file is unmapped: a host may load and drop it many times.

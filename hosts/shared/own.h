@@ -38,6 +38,14 @@ void og_own_enter(void);
 void og_own_leave(void);
 int og_own_is_called(void);
 
+// The same for a call that sets a flag instead, which costs less.
+typedef struct og_own_busy {
+  struct og_own_busy *next;
+  int32_t is_set;  // atomic
+} og_own_busy;
+void og_own_busy_add(og_own_busy *busy);
+void og_own_busy_remove(og_own_busy *busy);
+
 // The number of operators; -1 and why in `text` where a declaration is wrong.
 int32_t og_own_open(char *text, size_t size);
 // The declaration as JSON, as opgraft_op_describe has it; 0 where there is no

@@ -12,7 +12,7 @@ og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...) {
   va_list rest;
   va_start(rest, format);
   const int used = snprintf(c->error.text, sizeof c->error.text,
-                            "%s: ", c->call.op->info.name);
+                            "%s: ", c->call->op->info.name);
   if (used > 0 && (size_t)used < sizeof c->error.text)
     vsnprintf(c->error.text + used, sizeof c->error.text - (size_t)used, format,
               rest);
@@ -25,7 +25,7 @@ og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...) {
 static og_status no_memory(og_tvm_call *c) {
   c->error.code = OG_MEMORY;
   snprintf(c->error.text, sizeof c->error.text,
-           "%s: not enough memory for the arguments", c->call.op->info.name);
+           "%s: not enough memory for the arguments", c->call->op->info.name);
   return OG_MEMORY;
 }
 
@@ -329,7 +329,7 @@ static og_status list_read(og_tvm_call *c, const opgraft_param_info *param,
 
 static og_status attr_read(og_tvm_call *c, const opgraft_param_info *param,
                            const tvm_any *value) {
-  og_attr *out = &c->call.frame.attr[param->attr];
+  og_attr *out = &c->call->frame.attr[param->attr];
   if (value->type == TVM_NONE) {
     if ((param->flags & OPGRAFT_PARAM_OPTIONAL) == 0)
       return wrong(c, param, value);
@@ -350,7 +350,7 @@ static og_status tensor_read(og_tvm_call *c, const opgraft_param_info *param,
     return OG_OK;
   const og_tensor *tensor = og_tvm_tensor(value);
   if (tensor == NULL) return wrong(c, param, value);
-  og_host_input(&c->call, param->tensor, tensor);
+  og_host_input(c->call, param->tensor, tensor);
   return og_tvm_device_check(c, param->name, tensor->device);
 }
 
@@ -365,7 +365,7 @@ static og_status entry_read(og_tvm_call *c, const opgraft_param_info *param,
       tensor != NULL ? og_tvm_device_check(c, param->name, tensor->device)
                      : OG_OK;
   return status == OG_OK
-             ? og_host_entry(&c->call, param->tensor, tensor, &c->error)
+             ? og_host_entry(c->call, param->tensor, tensor, &c->error)
              : status;
 }
 
@@ -401,15 +401,15 @@ static og_status arg_read(og_tvm_call *c, const opgraft_param_info *param,
 // Given ones and defaults.
 static og_status devices_check(og_tvm_call *c) {
   og_status status = OG_OK;
-  for (int32_t a = 0; status == OG_OK && a < c->call.op->info.attr_count; ++a)
-    if (c->call.frame.attr[a].kind == OG_ATTR_DEVICE)
-      status = og_tvm_device_check(c, c->call.op->attr_params[a]->name,
-                                   c->call.frame.attr[a].device);
+  for (int32_t a = 0; status == OG_OK && a < c->call->op->info.attr_count; ++a)
+    if (c->call->frame.attr[a].kind == OG_ATTR_DEVICE)
+      status = og_tvm_device_check(c, c->call->op->attr_params[a]->name,
+                                   c->call->frame.attr[a].device);
   return status;
 }
 
 og_status og_tvm_args_read(og_tvm_call *c) {
-  const og_own_op *op = c->call.op;
+  const og_own_op *op = c->call->op;
   for (int32_t i = 0; i < op->info.param_count; ++i) {
     const opgraft_param_info *param = &op->params[i];
     if (i >= c->count) {
@@ -425,5 +425,58 @@ og_status og_tvm_args_read(og_tvm_call *c) {
 
 void og_tvm_args_release(og_tvm_call *c) {
   for (int32_t i = 0; i < c->held_count; ++i) c->library->release(c->held[i]);
-  for (int32_t a = 0; a < c->call.op->info.attr_count; ++a) free(c->memory[a]);
+  for (int32_t a = 0; a < c->call->op->info.attr_count; ++a) free(c->memory[a]);
+}
+
+// --- Kept calls --------------------------------------------------------------
+
+static int32_t given_count(const og_tvm_call *c) {
+  const int32_t most = c->call->op->info.param_count;
+  return c->count < most ? c->count : most;
+}
+
+// Whether the value alone says what it is.
+static int is_plain(const tvm_any *value) {
+  return value->type == TVM_NONE || value->type == TVM_INT ||
+         value->type == TVM_BOOL || value->type == TVM_FLOAT ||
+         value->type == TVM_DTYPE || value->type == TVM_DEVICE;
+}
+
+static int is_same(const tvm_any *a, const tvm_any *b) {
+  if (a->type != b->type) return 0;
+  if (a->type == TVM_NONE) return 1;
+  return a->type == TVM_DTYPE
+             ? memcmp(&a->dtype, &b->dtype, sizeof a->dtype) == 0
+             : a->i == b->i;
+}
+
+void og_tvm_args_keep(const og_tvm_call *c, og_tvm_kept *kept) {
+  const og_own_op *op = c->call->op;
+  kept->count = given_count(c);
+  for (int32_t i = 0; i < kept->count; ++i) {
+    const int32_t attr = op->params[i].attr;
+    if (attr < 0) continue;
+    kept->args[attr] = c->args[i];
+    // An int for an int[2] has memory as well.
+    if (!is_plain(&c->args[i]) || c->memory[attr] != NULL) return;
+  }
+  og_host_kept_keep(kept->kept);
+}
+
+int og_tvm_args_match(const og_tvm_call *c, og_tvm_kept *kept) {
+  const og_own_op *op = c->call->op;
+  if (kept->count != given_count(c)) return 0;
+  for (int32_t i = 0; i < kept->count; ++i) {
+    const opgraft_param_info *param = &op->params[i];
+    if (param->tensor < 0) {
+      if (!is_same(&c->args[i], &kept->args[param->attr])) return 0;
+      continue;
+    }
+    const tvm_any value = og_tvm_settled(&c->args[i]);
+    const og_tensor *tensor = og_tvm_tensor(&value);
+    if ((tensor == NULL && value.type != TVM_NONE) ||
+        !og_host_kept_matches(kept->kept, param->tensor, tensor))
+      return 0;
+  }
+  return 1;
 }

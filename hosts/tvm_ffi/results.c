@@ -53,26 +53,26 @@ static void *block_of(const og_tensor *tensor) {
 // --- Each result -------------------------------------------------------------
 
 static int64_t entry_count(const og_tvm_call *c, int32_t i) {
-  return (c->call.op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-             ? c->call.frame.fresh_list[i].count
+  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+             ? c->call->frame.fresh_list[i].count
              : 1;
 }
 
 static og_tensor *entry(og_tvm_call *c, int32_t i, int64_t k) {
-  return (c->call.op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
-             ? c->call.frame.fresh_list[i].tensors[k]
-             : &c->call.frame.fresh[i];
+  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+             ? c->call->frame.fresh_list[i].tensors[k]
+             : &c->call->frame.fresh[i];
 }
 
 static og_status no_memory(og_tvm_call *c) {
   c->error.code = OG_MEMORY;
   snprintf(c->error.text, sizeof c->error.text,
-           "%s: not enough memory for the results", c->call.op->info.name);
+           "%s: not enough memory for the results", c->call->op->info.name);
   return OG_MEMORY;
 }
 
 og_status og_tvm_results_place(og_tvm_call *c) {
-  const int32_t count = c->call.op->info.fresh_count;
+  const int32_t count = c->call->op->info.fresh_count;
   for (int32_t i = 0; i < count; ++i)
     for (int64_t k = 0; k < entry_count(c, i); ++k) entry(c, i, k)->data = NULL;
   for (int32_t i = 0; i < count; ++i)
@@ -86,7 +86,7 @@ og_status og_tvm_results_place(og_tvm_call *c) {
 }
 
 void og_tvm_results_drop(og_tvm_call *c) {
-  for (int32_t i = 0; i < c->call.op->info.fresh_count; ++i)
+  for (int32_t i = 0; i < c->call->op->info.fresh_count; ++i)
     for (int64_t k = 0; k < entry_count(c, i); ++k) {
       og_tensor *tensor = entry(c, i, k);
       if (tensor->data != NULL) free(block_of(tensor));
@@ -156,13 +156,13 @@ static og_status list_take(og_tvm_call *c, int32_t i, tvm_any *out) {
 }
 
 static og_status result_take(og_tvm_call *c, int32_t i, tvm_any *out) {
-  return (c->call.op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
+  return (c->call->op->fresh[i]->flags & OPGRAFT_RESULT_LIST) != 0
              ? list_take(c, i, out)
              : tensor_take(c, entry(c, i, 0), out);
 }
 
 og_status og_tvm_results_take(og_tvm_call *c, tvm_any *out_result) {
-  const int32_t count = c->call.op->info.fresh_count;
+  const int32_t count = c->call->op->info.fresh_count;
   *out_result = (tvm_any){.type = TVM_NONE};
   if (count == 0) return OG_OK;
   if (count == 1) return result_take(c, 0, out_result);

@@ -5,7 +5,7 @@
 #ifndef OG_HOSTS_TVM_FFI_VALUES_H
 #define OG_HOSTS_TVM_FFI_VALUES_H
 
-#include "shared/call.h"
+#include "shared/kept.h"
 #include "tvm_ffi/library.h"
 
 typedef struct og_tvm_call {
@@ -18,8 +18,15 @@ typedef struct og_tvm_call {
   void *memory[OPGRAFT_ATTR_MAX];   // what lists and texts point to
   void *held[OG_HOST_ENTRIES_MAX];  // entries of tensor lists
   opgraft_error error;
-  og_host_call call;
+  og_host_call *call;
 } og_tvm_call;
+
+// An operator's kept call, and the arguments that are not tensors.
+typedef struct og_tvm_kept {
+  int32_t count;                   // of arguments that were given
+  tvm_any args[OPGRAFT_ATTR_MAX];  // by attribute
+  og_host_kept *kept;
+} og_tvm_kept;
 
 // A TypeError that begins with the operator's name.
 og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...)
@@ -28,6 +35,11 @@ og_status og_tvm_refuse(og_tvm_call *c, const char *format, ...)
 // Gives `args` to c->call, behind og_host_begin. Release always follows.
 og_status og_tvm_args_read(og_tvm_call *c);
 void og_tvm_args_release(og_tvm_call *c);
+// Behind og_tvm_args_read and og_host_infer: keeps the call, unless it has an
+// argument that the caller's memory holds.
+void og_tvm_args_keep(const og_tvm_call *c, og_tvm_kept *kept);
+// Whether c's arguments are the kept call's, which then has its tensors.
+int og_tvm_args_match(const og_tvm_call *c, og_tvm_kept *kept);
 // `value`, or the object that the caller gives away with it.
 tvm_any og_tvm_settled(const tvm_any *value);
 // Results are made in memory of the CPU, and kernels run there.

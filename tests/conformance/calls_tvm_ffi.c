@@ -136,6 +136,12 @@ int main(int count, char **words) {
   const tvm_any two[] = {given(&x)};
   call("__tvm_ffi_spread", two, 1);
   call("__tvm_ffi_total", two, 1);
+  // The second is like the first but for its strides, which it lacks.
+  og_tensor rows = floats(data, 2, sizes, NULL);
+  const tvm_any columns_twice[] = {given(&y), given(&y)};
+  const tvm_any rows_twice[] = {given(&rows), given(&rows)};
+  call("__tvm_ffi_affine", columns_twice, 2);
+  call("__tvm_ffi_affine", rows_twice, 2);
   call("__tvm_ffi__metadata_affine", NULL, 0);
   printf("alive: %d\n", (int)*alive);
   return 0;

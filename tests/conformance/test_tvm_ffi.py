@@ -350,6 +350,7 @@ def test_calls_in_plain_c(modules: pathlib.Path, tmp_path: pathlib.Path
         "maybe: 5 6 7 8 of rank 2",
         "spread: TypeError: spread: this release of TVM-FFI cannot make",
         "total: TypeError: total: xs: found a tensor, expected Tensor[]",
+        "affine: 1.5 4.5 3 6 of rank 2\naffine: 1.5 3 4.5 6 of rank 2",
         "_metadata_affine: a text of metadata",
     ):
         assert text in done.stdout, (text, done.stdout)

@@ -126,25 +126,41 @@ static tvm_any any_take(bytes *in, int depth) {
 
 // --- Calls -------------------------------------------------------------------
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  bytes in = {data, size};
-  tvm_any args[ARGS], moved[ARGS], result = {.type = TVM_NONE};
-  const int32_t op = (int32_t)take(&in, (uint32_t)og_own_get()->op_count);
-  const int32_t count = (int32_t)take(&in, ARGS + 1);
+// The operator keeps what its last call was inferred for, so more may follow.
+static void call_take(bytes *in, int32_t op) {
+  tvm_any args[ARGS], moved[ARGS];
+  const int32_t count = (int32_t)take(in, ARGS + 1);
   for (int32_t i = 0; i < count; ++i) {
-    args[i] = moved[i] = any_take(&in, 0);
-    if (args[i].type >= TVM_OBJECTS && take(&in, 8) == 0)
+    args[i] = moved[i] = any_take(in, 0);
+    if (args[i].type >= TVM_OBJECTS && take(in, 8) == 0)
       args[i] = (tvm_any){.type = TVM_MOVED, .p = &moved[i].p};
   }
-  stub_error[0] = '\0';
-  if (take(&in, 32) == 0) {
-    if (opgraft_tvm_ffi_metadata(op, &result) != 0) abort();
-  } else if (opgraft_tvm_ffi_call(op, args, count, &result) != 0) {
-    text_require(stub_error);
+  // As it is, then with one argument changed.
+  for (uint32_t times = 1 + take(in, 3); times > 0; --times) {
+    tvm_any result = {.type = TVM_NONE};
+    stub_error[0] = '\0';
+    if (opgraft_tvm_ffi_call(op, args, count, &result) != 0)
+      text_require(stub_error);
+    if (result.type >= TVM_OBJECTS) TVMFFIObjectDecRef(result.p);
+    if (times != 2 || count == 0) continue;
+    const uint32_t i = take(in, (uint32_t)count);
+    if (moved[i].type >= TVM_OBJECTS) TVMFFIObjectDecRef(moved[i].p);
+    args[i] = moved[i] = any_take(in, 0);
   }
-  if (result.type >= TVM_OBJECTS) TVMFFIObjectDecRef(result.p);
   for (int32_t i = 0; i < count; ++i)
     if (moved[i].type >= TVM_OBJECTS) TVMFFIObjectDecRef(moved[i].p);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  bytes in = {data, size};
+  tvm_any result = {.type = TVM_NONE};
+  const int32_t op = (int32_t)take(&in, (uint32_t)og_own_get()->op_count);
+  if (take(&in, 32) != 0) {
+    call_take(&in, op);
+  } else {
+    if (opgraft_tvm_ffi_metadata(op, &result) != 0) abort();
+    if (result.type >= TVM_OBJECTS) TVMFFIObjectDecRef(result.p);
+  }
   if (stub_alive != 0) abort();
   held_free();
   return 0;
