@@ -17,8 +17,8 @@
 //     og_host_kept_give(kept);
 //   }
 //
-// Other arguments than tensors are the caller's to compare, and must lie in
-// memory that lives as long as they are kept.
+// Other arguments than tensors are the caller's to compare. They are kept as
+// they are: numbers, or addresses of memory that stays.
 
 #ifndef OG_HOSTS_SHARED_KEPT_H
 #define OG_HOSTS_SHARED_KEPT_H
@@ -51,8 +51,8 @@ static inline void og_host_kept_give(og_host_kept *kept) {
   __atomic_store_n(&kept->busy.is_set, 0, __ATOMIC_RELEASE);
 }
 
-// Whether tensor argument t, NULL for one that is absent, is what it was but
-// for its memory, which it then has from now on.
+// Whether tensor argument t, NULL for one that is absent, has the type, sizes
+// and strides that it had. If so its memory is the tensor's from now on.
 static inline int og_host_kept_matches(og_host_kept *kept, int32_t t,
                                        const og_tensor *tensor);
 
