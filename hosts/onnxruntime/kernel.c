@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node: its attributes are read when it is made, its tensors at each run,
-// which infers nothing where they are as they were at the one before.
+// One node: its attributes are read when it is made, its tensors at each run.
 
 #include "onnxruntime/kernel.h"
 
@@ -10,7 +9,6 @@
 
 #include "onnxruntime/attrs.h"
 #include "onnxruntime/shares.h"
-#include "shared/kept.h"
 #include "shared/team.h"
 
 typedef struct kernel {
@@ -19,8 +17,6 @@ typedef struct kernel {
   int has_shapes;
   const og_own_op *op;
   og_ort_attrs attrs;
-  og_host_kept *kept;  // NULL: each run is made afresh
-  size_t kept_inputs;  // that its runs have
 } kernel;
 
 void *og_ort_fail(ort_api api, const opgraft_error *error) {
@@ -52,7 +48,6 @@ void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
     og_ort_kernel_destroy(made);
     return og_ort_fail(api, &error);
   }
-  made->kept = og_host_kept_create(own->op);
   *out_kernel = made;
   return NULL;
 }
@@ -60,7 +55,6 @@ void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
 void og_ort_kernel_destroy(void *kernel_state) {
   kernel *k = kernel_state;
   og_ort_attrs_reset(&k->attrs);
-  og_host_kept_destroy(k->kept);
   free(k);
 }
 
@@ -68,11 +62,10 @@ void og_ort_kernel_destroy(void *kernel_state) {
 
 // One run. Functions return a status of ONNX Runtime's, NULL for success.
 typedef struct run {
-  kernel *kernel;
+  const kernel *kernel;
   void *context;
   size_t input_count;
-  og_host_kept *kept;  // NULL: the kernel's is in use
-  og_host_call *call;
+  og_host_call call;
   og_ort_shares shares;
   opgraft_error error;
   int64_t dims[OG_HOST_STRIDES_MAX];
@@ -177,7 +170,7 @@ static void *list_read(run *r, int32_t t) {
     int is_given = 0;
     void *status = input_read(r, i, &tensor, &is_given);
     if (status != NULL) return status;
-    if (og_host_entry(r->call, t, is_given ? &tensor : NULL, &r->error) !=
+    if (og_host_entry(&r->call, t, is_given ? &tensor : NULL, &r->error) !=
         OG_OK)
       return refuse(r);
   }
@@ -191,14 +184,14 @@ static void *written_read(run *r, const opgraft_param_info *param,
   void *data = NULL;
   const size_t index = (size_t)(r->kernel->op->info.fresh_count + param->out);
   void *status = output_make(r, index, &tensor, &data);
-  if (status == NULL) og_host_written(r->call, param->tensor, &tensor, data);
+  if (status == NULL) og_host_written(&r->call, param->tensor, &tensor, data);
   return status;
 }
 
 static void *inputs_read(run *r) {
   for (int32_t t = 0; t < r->kernel->op->info.tensor_count; ++t) {
     const opgraft_param_info *param = r->kernel->op->tensor_params[t];
-    og_tensor *tensor = og_host_place(r->call, t);
+    og_tensor *tensor = og_host_place(&r->call, t);
     int is_given = 0;
     void *status = (param->flags & OPGRAFT_PARAM_LIST) != 0
                        ? list_read(r, t)
@@ -206,7 +199,7 @@ static void *inputs_read(run *r) {
     if (status == NULL && is_given && param->out >= 0)
       status = written_read(r, param, *tensor);
     else if (status == NULL && is_given)
-      og_host_placed(r->call, t);
+      og_host_placed(&r->call, t);
     if (status != NULL) return status;
   }
   return NULL;
@@ -220,7 +213,7 @@ static int is_found_late(const run *r) {
 
 static void *outputs_make(run *r) {
   for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
-    og_tensor *fresh = &r->call->frame.fresh[i];
+    og_tensor *fresh = &r->call.frame.fresh[i];
     if (!is_found_late(r)) {
       void *status = output_make(r, (size_t)i, fresh, &fresh->data);
       if (status != NULL) return status;
@@ -237,7 +230,7 @@ static void *outputs_make(run *r) {
 // Results whose sizes the kernel has found.
 static void *outputs_copy(run *r) {
   for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
-    const og_tensor *fresh = &r->call->frame.fresh[i];
+    const og_tensor *fresh = &r->call.frame.fresh[i];
     void *data = NULL;
     void *status = output_make(r, (size_t)i, fresh, &data);
     if (status != NULL) return status;
@@ -247,111 +240,36 @@ static void *outputs_copy(run *r) {
   return NULL;
 }
 
-// Inputs, attributes, and what they make of the results.
-static void *run_infer(run *r) {
+static void *run_all(run *r) {
   const og_own_op *op = r->kernel->op;
   void *status = ORT(r->kernel->api, input_count)(r->context, &r->input_count);
   if (status == NULL) status = inputs_read(r);
   if (status != NULL) return status;
   for (int32_t a = 0; a < op->info.attr_count; ++a)
-    r->call->frame.attr[a] = r->kernel->attrs.attr[a];
+    r->call.frame.attr[a] = r->kernel->attrs.attr[a];
+  r->shares = (og_ort_shares){r->kernel->api, r->context};
   if (r->kernel->level >= ORT_LEVEL_THREADS)
-    og_ort_shares_set(r->call, &r->shares);
+    og_ort_shares_set(&r->call, &r->shares);
   else
-    og_host_share(r->call);
-  return og_host_infer(r->call, &r->error) == OG_OK ? NULL : refuse(r);
-}
-
-static void *run_inferred(run *r) {
-  void *status = outputs_make(r);
+    og_host_share(&r->call);
+  if (og_host_infer(&r->call, &r->error) != OG_OK) return refuse(r);
+  status = outputs_make(r);
   if (status != NULL) return status;
-  if (og_host_run(r->call, &r->error) != OG_OK) return refuse(r);
+  if (og_host_run(&r->call, &r->error) != OG_OK) return refuse(r);
   return is_found_late(r) ? outputs_copy(r) : NULL;
-}
-
-static void *run_afresh(run *r) {
-  if (r->kept != NULL) og_host_kept_restart(r->kept);
-  r->dims_used = 0;
-  og_host_begin(r->call, r->kernel->op);
-  void *status = run_infer(r);
-  if (status == NULL && r->kept != NULL) {
-    og_host_kept_keep(r->kept);
-    r->kernel->kept_inputs = r->input_count;
-  }
-  if (status == NULL) status = run_inferred(r);
-  og_host_end(r->call);
-  return status;
-}
-
-// --- A run like the one before -----------------------------------------------
-
-static void *inputs_match(run *r, int *out_are_same) {
-  r->input_count = r->kernel->kept_inputs;
-  *out_are_same = 1;
-  for (int32_t t = 0; t < r->kernel->op->info.tensor_count; ++t) {
-    og_tensor tensor;
-    int is_given = 0;
-    void *status = input_read(r, (size_t)t, &tensor, &is_given);
-    if (status != NULL) return status;
-    *out_are_same = og_host_kept_matches(r->kept, t, is_given ? &tensor : NULL);
-    if (!*out_are_same) return NULL;
-  }
-  return NULL;
-}
-
-static void *written_move(run *r) {
-  const og_own_op *op = r->kernel->op;
-  for (int32_t j = 0; j < op->info.mutated_count; ++j) {
-    const int32_t t = op->mutated_tensors[j];
-    void *data = NULL;
-    void *status = output_make(r, (size_t)(op->info.fresh_count + j),
-                               &r->call->inputs[t], &data);
-    if (status != NULL) return status;
-    og_host_move(r->call, t, data);
-  }
-  return NULL;
-}
-
-static void *run_again(run *r, int *out_is_run) {
-  void *status = inputs_match(r, out_is_run);
-  if (status != NULL || !*out_is_run) return status;
-  status = written_move(r);
-  if (status != NULL) return status;
-  if (r->kernel->level >= ORT_LEVEL_THREADS && r->call->frame.call.threads > 1)
-    r->call->frame.call.host = &r->shares;
-  status = og_host_kept_begin(r->kept, &r->error) == OG_OK ? run_inferred(r)
-                                                           : refuse(r);
-  og_host_kept_end(r->kept);
-  return status;
-}
-
-static void *run_kept(run *r) {
-  int is_run = 0;
-  r->call = &r->kept->call;
-  void *status = r->kept->is_inferred ? run_again(r, &is_run) : NULL;
-  if (status == NULL && !is_run) status = run_afresh(r);
-  og_host_kept_give(r->kept);
-  return status;
-}
-
-static void *run_apart(run *r) {
-  og_host_call call;
-  r->kept = NULL;
-  r->call = &call;
-  return run_afresh(r);
 }
 
 void *og_ort_kernel_compute(void *kernel_state, void *context) {
   run r;
   r.kernel = kernel_state;
   r.context = context;
-  r.kept = r.kernel->kept;
-  r.shares = (og_ort_shares){r.kernel->api, context};
   r.dims_used = 0;
   r.error.code = OG_OK;
   const int32_t fresh_count = r.kernel->op->info.fresh_count;
   for (int32_t i = 0; i < fresh_count; ++i) r.apart[i] = NULL;
-  void *status = og_host_kept_take(r.kept) ? run_kept(&r) : run_apart(&r);
+  og_host_begin(&r.call, r.kernel->op);
+  void *status = run_all(&r);
+  og_host_end(&r.call);
   for (int32_t i = 0; i < fresh_count; ++i) free(r.apart[i]);
   return status;
 }

@@ -420,7 +420,7 @@ static void node_run(const ort_custom_op *op) {
     release_status(status);
     return;
   }
-  // As it is, then with one input changed: the kernel keeps its last run.
+  // As it is, then with one input changed.
   for (uint32_t times = 1 + take(node.in, 3); times > 0; --times) {
     status = op->kernel_compute(kernel, &node);
     if (status != NULL) release_status(status);
