@@ -18,7 +18,7 @@
 #   make sanitize-python  Python tests of calls and of the graph engine, over
 #                   a package built with ASan+UBSan
 #   make valgrind   C tests under valgrind, with AVX2 at most
-#   make fuzz       each fuzzer for FUZZ_SECONDS (600)
+#   make fuzz       each fuzzer, or those of FUZZER, for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
 #   make results    which of docs/results are stale
 #   make style      format, layers, circles, callers, sizes, words, spelling;
@@ -137,7 +137,7 @@ fuzz: setup
 	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
 	cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
 	$(BIN)/python tools/run_tests.py --build build-fuzz \
-	  --fuzz-seconds $(FUZZ_SECONDS) fuzz
+	  --fuzz-seconds $(FUZZ_SECONDS) $(addprefix --fuzzer ,$(FUZZER)) fuzz
 
 bench: setup
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) bench

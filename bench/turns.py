@@ -194,15 +194,18 @@ def main() -> None:
                         help="ours over what its rivals changed")
     parser.add_argument("--smoke", action="store_true",
                         help="one short turn, to see that it runs")
-    parser.add_argument("benches", nargs="*", default=["call"],
-                        help="call, overhead...; behind --, their own options")
+    parser.add_argument("benches", nargs="*",
+                        help="call, the default, overhead...; behind --, their "
+                        "own options")
     asked = parser.parse_args(words[:cut])
     options = words[cut + 1:]
     if asked.smoke:
         asked.turns, asked.attempts, options = 1, 1, ["--smoke"]
+    # One short turn is of the quickest bench.
+    benches = asked.benches or ["load" if asked.smoke else "call"]
     trees = {"before": asked.before.resolve(), "after": asked.after.resolve()}
     goals = harness.Goals("turns")
-    for bench in asked.benches:
+    for bench in benches:
         judge(bench, trees, options, asked, goals)
 
 

@@ -51,11 +51,13 @@ SANITIZED = {
 # more files than FILES_MAX is shared between processes.
 LONGEST_FIRST = ("unit check_findings", "unit check_findings_more",
                  "unit exec_epilogue", "tests/python/graph",
-                 "tests/python/doctor", "tests/cli",
-                 "tests/python", "bench/ops.py", "bench/graphs.py")
+                 "tests/packaging", "tests/python/doctor", "tests/docs",
+                 "tests/cli", "tests/python", "tests/python/distributed",
+                 "bench/ops.py", "bench/graphs.py")
 FILES_MAX = 16
 FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longer
 PROBLEM_LINES = 30  # of a failed program's output, told at the end
+SLOWEST_TOLD = 40
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
 # What each fuzzer reads with, beside src/base.
 FUZZ_MEASURES = {
@@ -111,6 +113,7 @@ class Tally:
         self.failed = 0
         self.skipped: list[str] = []
         self.problems: list[str] = []
+        self.seconds: list[tuple[float, str]] = []  # of each Python test
 
     def add(self, name: str, passed: int, failed: int) -> None:
         self.passed += passed
@@ -221,7 +224,7 @@ def pytest_run(name: str, files: list[pathlib.Path], extra: list[str],
     print(f"--- {name} begins", flush=True)
     with tempfile.TemporaryDirectory() as tmp:
         report, log = pathlib.Path(tmp) / "report.xml", pathlib.Path(tmp) / "log"
-        words = [python, "-m", "pytest", "-q", "--durations=4",
+        words = [python, "-m", "pytest", "-q",
                  f"--junitxml={report}", *extra, *map(str, files)]
         begin = time.monotonic()
         with log.open("wb") as to:
@@ -415,6 +418,7 @@ class Stages:
         bad: list[str] = []
         for case in root.iter("testcase"):
             title = f"{case.get('classname')}.{case.get('name')}"
+            self.tally.seconds.append((float(case.get("time", 0)), title))
             skip = case.find("skipped")
             if skip is not None:
                 self.tally.skipped.append(f"{title}: {skip.get('message')}")
@@ -600,6 +604,10 @@ def main() -> int:
         print(f"=== {stage}", flush=True)
         getattr(stages, stage)()
         print(f"=== {stage}: {time.monotonic() - begin:.1f} s", flush=True)
+    if tally.seconds:
+        print(f"slowest of {len(tally.seconds)} Python tests:")
+    for seconds, title in sorted(tally.seconds, reverse=True)[:SLOWEST_TOLD]:
+        print(f"  {seconds:.1f} s {title}")
     if tally.skipped:
         print(f"{len(tally.skipped)} skipped:")
         print("".join(f"  {reason}\n" for reason in tally.skipped), end="")

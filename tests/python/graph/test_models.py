@@ -11,6 +11,9 @@ import models
 import pytest
 
 NAMES = sorted(models.ALL)
+# The others take up to a minute each, nearly all of it Dynamo's.
+SHORT = {"bert", "gpt2_decode", "llama_with_our_operators", "lstm_cell",
+         "mlp_custom_linear", "mlp_dropout", "resnet18", "unet"}
 TRAINED = [n for n in NAMES if models.ALL[n].trained]
 
 
@@ -20,7 +23,9 @@ def have(name: str) -> None:
         pytest.skip(f"{needs} is not installed")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [
+    n if n in SHORT else pytest.param(n, marks=pytest.mark.full)
+    for n in NAMES])
 def test_small(name: str) -> None:
     have(name)
     matrix.measure(name, "f32", full=False).check()
