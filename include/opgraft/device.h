@@ -66,12 +66,18 @@ typedef struct og_launch {
   int32_t dim_count;
 } og_launch;
 
+// The device runs C functions of this process, as a simulated one does: a
+// launch's `run` may be any that touches no memory but its call's, and what
+// call->derived stands for. Without it only an operator's kernels for the
+// device run there; with it also opgraft's own kernels, for graphs.
+#define OG_DEVICE_RUNS_C 1u
+
 typedef struct og_device_driver {
   uint32_t struct_size;
   uint32_t abi_version;  // OG_DEVICE_ABI_VERSION
   const char *name;      // "npu": small letters; torch's device name
   int32_t device_type;   // OG_EXT_DEV, ...
-  uint32_t flags;        // 0
+  uint32_t flags;        // OG_DEVICE_*
 
   // --- Required
 

@@ -4,6 +4,8 @@
 #ifndef OG_CALL_CALL_H
 #define OG_CALL_CALL_H
 
+#include <opgraft/device.h>
+
 #include "module/module.h"
 
 // Runs frame->kernel, whose code is not ours: this thread, and each that runs
@@ -15,6 +17,11 @@ og_status og_frame_run_explained(opgraft_frame *frame, opgraft_error *error);
 // Whether the kernel takes the call; asks its `supports`.
 bool og_frame_supports(const opgraft_frame *frame, const og_kernel *kernel);
 
+// What the driver of the device gets of frame->kernel, which is a device's,
+// with its call as it stands in the frame. OG_UNSUPPORTED where a tensor has
+// strides that the kernel does not take: memory of a device is not copied here.
+og_status og_frame_launch_make(opgraft_frame *frame, og_launch *out_launch,
+                               opgraft_error *error);
 // Gives frame->kernel, which is a device's, to the driver of that device, on
 // call.stream or the device's default stream. Returns before it has run.
 og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error);

@@ -101,23 +101,15 @@ static int32_t device_id(const opgraft_frame *frame) {
   return frame->fresh_count > 0 ? frame->fresh[0].device.id : 0;
 }
 
-og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
+og_status og_frame_launch_make(opgraft_frame *frame, og_launch *out_launch,
+                               opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
-  opgraft_driver *driver = opgraft_driver_find(frame->kernel->device);
-  if (driver == NULL)
-    return og_error_set(error, OG_DEVICE, decl->name, NULL,
-                        "%s: no driver of device type %d is loaded; load one "
-                        "first",
-                        decl->name, (int)frame->kernel->device);
   for (int32_t t = 0; t < decl->tensor_count; ++t)
     OG_TRY(argument_check(frame, t, error));
   OG_TRY(results_check(frame, error));
-  const int32_t id = device_id(frame);
-  if (frame->call.stream == NULL)
-    frame->call.stream = opgraft_driver_current_stream(driver, id);
-  const og_launch launch = {
-      .struct_size = sizeof launch,
-      .device = id,
+  *out_launch = (og_launch){
+      .struct_size = sizeof *out_launch,
+      .device = device_id(frame),
       .name = decl->name,
       .run = frame->kernel->run,
       .call = &frame->call,
@@ -126,6 +118,21 @@ og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
       .attr_count = decl->attr_count,
       .dim_count = decl->dim_count,
   };
+  return OG_OK;
+}
+
+og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
+  const og_decl *decl = frame->op->decl;
+  og_launch launch;
+  opgraft_driver *driver = opgraft_driver_find(frame->kernel->device);
+  if (driver == NULL)
+    return og_error_set(error, OG_DEVICE, decl->name, NULL,
+                        "%s: no driver of device type %d is loaded; load one "
+                        "first",
+                        decl->name, (int)frame->kernel->device);
+  OG_TRY(og_frame_launch_make(frame, &launch, error));
+  if (frame->call.stream == NULL)
+    frame->call.stream = opgraft_driver_current_stream(driver, launch.device);
   if (frame->call.workspace_bytes > 0)
     return workspace_launch(driver, frame, &launch, error);
   return kernel_give(driver, frame, &launch, error);

@@ -46,6 +46,7 @@ struct opgraft_driver {
   void *choose_user;  // written before `choose`
   void *(*_Atomic choose)(void *user, int32_t device);
   atomic_llong report_count;
+  atomic_llong free_count;
 };
 
 typedef const og_device_driver *(*query_fn)(uint32_t max_abi);
@@ -190,6 +191,7 @@ og_status opgraft_driver_free(opgraft_driver *driver, int32_t device,
                               void *address, opgraft_error *error) {
   if (address == NULL) return OG_OK;
   OG_TRY(device_check(driver, device, error));
+  atomic_fetch_add(&driver->free_count, 1);
   DRIVER_CALL(memory_free, device, address);
 }
 
@@ -377,6 +379,18 @@ bool og_driver_has_launch(const opgraft_driver *driver) {
   return driver->table.launch != NULL;
 }
 
+int64_t og_driver_free_count(const opgraft_driver *driver) {
+  return atomic_load(&driver->free_count);
+}
+
+bool og_driver_runs_c(const opgraft_driver *driver) {
+  return (driver->table.flags & OG_DEVICE_RUNS_C) != 0;
+}
+
+bool og_driver_has_capture(const opgraft_driver *driver) {
+  return driver->table.capture_begin != NULL;
+}
+
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
                                 const og_launch *launch, opgraft_error *error) {
   if (driver->table.launch == NULL) {
@@ -444,6 +458,48 @@ void og_driver_stream_wait(opgraft_driver *driver, void *stream) {
   const og_status status =
       opgraft_driver_stream_synchronize(driver, stream, -1, &error);
   if (status != OG_OK) driver_report(driver, status, error.text);
+}
+
+// With the lock of streams.
+static bool is_made(const opgraft_driver *driver, const void *stream) {
+  const made_stream *made = driver->made;
+  while (made != NULL && made->stream != stream) made = made->next;
+  return made != NULL;
+}
+
+void og_driver_stream_finish(opgraft_driver *driver, void *stream) {
+  if (driver->process != getpid()) return;
+  pthread_mutex_lock(&driver->made_lock);
+  if (is_made(driver, stream)) og_driver_stream_wait(driver, stream);
+  pthread_mutex_unlock(&driver->made_lock);
+}
+
+static og_status event_between(opgraft_driver *driver, int32_t device,
+                               void *stream, void *earlier,
+                               opgraft_error *error) {
+  void *event;
+  OG_TRY(opgraft_driver_event_create(driver, device, &event, error));
+  og_status status = opgraft_driver_event_record(driver, event, earlier, error);
+  if (status == OG_OK)
+    status = opgraft_driver_event_wait(driver, event, stream, error);
+  const og_status ended = opgraft_driver_event_destroy(
+      driver, event, status == OG_OK ? error : NULL);
+  return status != OG_OK ? status : ended;
+}
+
+og_status og_driver_stream_follow(opgraft_driver *driver, int32_t device,
+                                  void *stream, void *earlier,
+                                  opgraft_error *error) {
+  og_status status = OG_OK;
+  if (earlier == NULL || earlier == stream) return OG_OK;
+  pthread_mutex_lock(&driver->made_lock);
+  const bool is_there = is_made(driver, earlier);
+  if (is_there && driver->table.event_create != NULL)
+    status = event_between(driver, device, stream, earlier, error);
+  else if (is_there)
+    og_driver_stream_wait(driver, earlier);
+  pthread_mutex_unlock(&driver->made_lock);
+  return status;
 }
 
 static void driver_wait(opgraft_driver *driver) {

@@ -73,11 +73,11 @@ static og_status head_check(const og_device_driver *table,
                         "DLPack's code of a device that is not the CPU, such "
                         "as OG_EXT_DEV",
                         table->name, (int)table->device_type);
-  if (table->flags != 0)
+  if ((table->flags & ~OG_DEVICE_RUNS_C) != 0)
     return og_error_set(error, OG_VERSION, NULL, "flags",
-                        "%s: og_device_driver.flags is 0x%x, expected 0; "
-                        "install a newer opgraft",
-                        table->name, (unsigned)table->flags);
+                        "%s: og_device_driver.flags is 0x%x, expected 0 or "
+                        "0x%x; install a newer opgraft",
+                        table->name, (unsigned)table->flags, OG_DEVICE_RUNS_C);
   return OG_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "exec/instance.h"
 #include "exec/lane_trial.h"
 #include "exec/lease.h"
+#include "exec/onboard.h"
 #include "exec/rules.h"
 #include "exec/sections.h"
 #include "exec/step/device.h"
@@ -49,6 +50,8 @@ static og_status executable_fill(opgraft_executable *executable,
   const int32_t most =
       executable->threads < OG_LANES_MAX ? executable->threads : OG_LANES_MAX;
   executable->lanes = own->lanes > 0 && own->lanes < most ? own->lanes : most;
+  // A device runs its work one after the other, on the call's stream.
+  if (!og_is_cpu(og_graph_device(executable->graph))) executable->lanes = 1;
   return OG_OK;
 }
 
@@ -86,7 +89,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "graph %s is not finished; call opgraft_graph_finish",
                         graph->name);
-  OG_TRY(og_graph_drivers_check(graph, error));
+  OG_TRY(og_graph_devices_check(graph, error));
   opgraft_executable *executable = og_alloc_zeroed(1, sizeof *executable);
   if (executable == NULL) return og_graph_no_memory(error);
   executable->graph = graph;
@@ -314,7 +317,8 @@ static og_status arena_lease(og_instance *instance, int32_t index,
   og_reloc_list *list = &instance->arenas[index];
   void *memory;
   og_lease *before = instance->leases[index];
-  OG_TRY(og_lease_take(arena->device, arena->size_bytes, before,
+  void *stream = og_is_cpu(arena->device) ? NULL : og_onboard_stream(instance);
+  OG_TRY(og_lease_take(arena->device, arena->size_bytes, stream, before,
                        &instance->leases[index], &memory, error));
   if (list->bound == memory) return OG_OK;
   if (list->bound != NULL) {
@@ -334,6 +338,9 @@ static void leases_give(const og_instance *instance, int32_t count) {
 
 static og_status instance_lease(og_instance *instance, opgraft_error *error) {
   const int32_t count = instance->entry->plan->arena_count;
+  OG_TRY(og_onboard_begin(instance, error));
+  if (instance->onboard != NULL)
+    og_hosted_set_stream(instance, og_onboard_stream(instance));
   for (int32_t a = 0; a < count; ++a) {
     const og_status status = arena_lease(instance, a, error);
     if (OG_LIKELY(status == OG_OK)) continue;
@@ -473,6 +480,8 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   const bool is_tried = __atomic_load_n(&entry->is_tried, __ATOMIC_RELAXED);
   const og_status status = OG_UNLIKELY(is_tried)
                                ? og_lane_trial_run(instance, &run)
+                           : OG_UNLIKELY(instance->onboard != NULL)
+                               ? og_onboard_run(instance, &run)
                                : og_steps_run(instance, &run, NULL);
   og_teams_give(team);
   OG_TRY(status);

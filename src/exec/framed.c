@@ -13,6 +13,7 @@
 
 #include "base/float_env.h"
 #include "call/call.h"
+#include "exec/onboard.h"
 #include "exec/step/operands.h"
 #include "module/module.h"
 
@@ -338,6 +339,13 @@ static og_status results_set(og_prep *prep, opgraft_frame *frame) {
   return OG_OK;
 }
 
+// On a device, whose driver gets the call as the frame has it.
+static og_status launch_prepare(og_prep *prep, opgraft_frame *frame) {
+  og_launch launch;
+  OG_TRY(og_frame_launch_make(frame, &launch, prep->error));
+  return og_prepare_launch(prep, &launch, &frame->call);
+}
+
 static og_status frame_fill(og_prep *prep, og_framed *framed) {
   opgraft_frame *frame = &framed->frame;
   const opgraft_op *op = prep->node->origin->module_op;
@@ -357,6 +365,7 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   if (status == OG_OK) status = results_set(prep, frame);
   places_hide(prep, kept);
   OG_TRY(status);
+  if (frame->kernel->device != OG_CPU) return launch_prepare(prep, frame);
   framed->is_direct = takes_all(op->decl, frame);
   if (framed->is_direct && frame->call.workspace_bytes > 0) {
     char *memory = og_prep_alloc(prep, frame->call.workspace_bytes + 64);

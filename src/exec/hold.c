@@ -9,6 +9,7 @@
 
 #include "exec/hold.h"
 
+#include "exec/step/device.h"
 #include "exec/step/reloc.h"
 
 enum {
@@ -138,7 +139,9 @@ static og_status hold_fill(og_instance *instance, const finder *f, int32_t h) {
 
 og_status og_holds_make(og_instance *instance, const og_plan *plan) {
   const opgraft_host *host = &instance->entry->executable->host;
-  if (host->hold == NULL) return OG_OK;
+  // A device has not done with an input when its step has ended.
+  if (host->hold == NULL || !og_is_cpu(og_graph_device(plan->graph)))
+    return OG_OK;
   const size_t inputs = (size_t)plan->graph->input_count + 1;
   const size_t storages = (size_t)plan->storage_count + 1;
   og_arena *memory = &instance->memory;

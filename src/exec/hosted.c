@@ -12,6 +12,7 @@
 #include "base/grain.h"
 #include "base/sized.h"
 #include "exec/framed.h"
+#include "exec/step/device.h"
 #include "exec/step/operands.h"
 #include "exec/step/reloc.h"
 #include "graph/element.h"
@@ -262,6 +263,11 @@ bool og_hosted_needs_threads(const og_instance *instance, const og_node *node) {
   return false;
 }
 
+void og_hosted_set_stream(og_instance *instance, void *stream) {
+  for (og_hosted *at = instance->hosted; at != NULL; at = at->next)
+    at->call.stream = stream;
+}
+
 void og_hosted_release(og_instance *instance) {
   for (og_hosted *at = instance->hosted; at != NULL; at = at->next)
     let_go(at->host, at->state);
@@ -270,7 +276,13 @@ void og_hosted_release(og_instance *instance) {
 og_status og_prepare_foreign(og_prep *prep) {
   bool is_taken;
   const og_node *node = prep->node;
-  if (node->origin->module_op != NULL) return og_prepare_module(prep);
+  if (node->origin->module_op != NULL) {
+    const og_status status = og_prepare_module(prep);
+    const bool lacks_kernel = status == OG_DEVICE || status == OG_UNSUPPORTED;
+    if (!lacks_kernel || og_is_cpu(prep->device)) return status;
+    OG_TRY(og_prepare_hosted(prep, true, &is_taken));
+    return is_taken ? OG_OK : status;
+  }
   OG_TRY(og_prepare_hosted(prep, true, &is_taken));
   if (is_taken) return OG_OK;
   return og_error_set(

@@ -15,6 +15,8 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken);
 // Whether the host runs the node in this instance, which therefore has no team
 // of the engine's: the node may start the host's own threads.
 bool og_hosted_needs_threads(const og_instance *instance, const og_node *node);
+// The stream that the host's nodes are given from now on.
+void og_hosted_set_stream(og_instance *instance, void *stream);
 // Frees what the host prepared.
 void og_hosted_release(og_instance *instance);
 

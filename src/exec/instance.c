@@ -12,6 +12,7 @@
 #include "exec/framed.h"
 #include "exec/hold.h"
 #include "exec/hosted.h"
+#include "exec/onboard.h"
 #include "exec/step/device.h"
 #include "exec/step/kernels.h"
 #include "exec/step/looped.h"
@@ -109,10 +110,36 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
              : status;
 }
 
+// The node is the device's, or reads what lies there.
+static bool is_onboard(const og_prep *prep) {
+  const og_node *node = prep->node;
+  if (prep->instance->onboard == NULL) return false;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0 &&
+        !og_is_cpu(prep->plan->graph->values[node->in[i]].device))
+      return true;
+  return !og_is_cpu(prep->device);
+}
+
+// Nodes of a device without a kernel there go to the host, which copies.
+static og_status onboard_prepare(og_prep *prep) {
+  bool is_taken;
+  const og_status status = og_prepare_onboard(prep, og_node_prepare);
+  if (status != OG_UNSUPPORTED) return status;
+  OG_TRY(og_prepare_hosted(prep, true, &is_taken));
+  if (is_taken) return OG_OK;
+  return og_error_set(
+      prep->error, OG_UNSUPPORTED, og_node_name(prep->node), NULL,
+      "%s%s: the device's driver runs no kernels but those of operators that "
+      "have one for it, and no host runs the node",
+      og_node_name(prep->node), og_node_source(prep->node, &(og_source){{0}}));
+}
+
 static og_status step_prepare(og_prep *prep) {
   og_instance *instance = prep->instance;
   const og_node *node = prep->node;
   if (og_op_is(node, OG_OP_FOREIGN)) return og_prepare_foreign(prep);
+  if (is_onboard(prep)) return onboard_prepare(prep);
   og_chosen chosen;
   OG_TRY(choice_prepare(prep, &chosen));
   instance->host_nodes += chosen.by == OG_BY_HOST;
@@ -122,13 +149,6 @@ static og_status step_prepare(og_prep *prep) {
   if (instance->chosen != NULL)
     instance->chosen[node - prep->plan->graph->nodes] = chosen;
   return OG_OK;
-}
-
-// Whoever prepares a graph has looked for the drivers of its values.
-static void device_set(og_prep *prep) {
-  prep->device = og_node_device(prep->plan->graph, prep->node);
-  prep->stream =
-      og_driver_find(prep->device)->stream_get(prep->device, prep->lane);
 }
 
 og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
@@ -144,7 +164,8 @@ og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   prep->step = (og_step){0};
   prep->is_pinned = false;
   prep->work = 0;
-  device_set(prep);
+  prep->device =
+      instance->is_twin ? og_cpu : og_node_device(prep->plan->graph, node);
   OG_TRY(step_prepare(prep));
   OG_TRY(work_check(prep));
   if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
@@ -222,6 +243,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
   }
   step_at[plan->lanes.count] = instance->step_count;
   sections_make(instance, plan, step_at);
+  OG_TRY(og_onboard_settle(instance, error));
   og_holds_settle(instance);
   og_loops_seal(instance);
   return OG_OK;
@@ -261,6 +283,7 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
     return og_graph_no_memory(error);
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   OG_TRY(og_apart_make(instance, error));
+  OG_TRY(og_onboard_make(instance, plan, error));
   return steps_make(instance, plan, step_at, error);
 }
 
@@ -288,6 +311,7 @@ og_status og_instance_create(og_plan_entry *entry, og_instance **out_instance,
 }
 
 void og_instance_destroy(og_instance *instance) {
+  og_onboard_release(instance);
   og_hosted_release(instance);
   og_framed_release(instance);
   og_loops_release(instance);

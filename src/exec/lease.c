@@ -2,17 +2,19 @@
 // The process's arenas: each call leases one of a device, so graphs that do not
 // run at once share memory.
 //
-// Invariant: an arena is in the list as long as it exists; only its lessee or,
-// when idle, a thread that holds the mutex touches it.
+// Invariants: an arena is in the list as long as it exists; only its lessee or,
+// when idle, a thread that holds the mutex touches it. A device's is free
+// again while its stream still uses it: another stream waits for that one.
 
 #include "exec/lease.h"
 
+#include "device/driver.h"
 #include "exec/step/device.h"
 
 struct og_lease {
   og_lease *next;
   og_device device;
-  const og_driver *driver;  // of the device
+  void *stream;  // of the device, that used it last
   void *memory;
   size_t size_bytes;
   bool is_taken;
@@ -46,51 +48,57 @@ static og_lease *lease_add(og_device device) {
   og_lease *lease = og_alloc_zeroed(1, sizeof *lease);
   if (lease == NULL) return NULL;
   lease->device = device;
-  lease->driver = og_driver_find(device);
   lease->next = leases;
   leases = lease;
   return lease;
 }
 
 static void memory_destroy(og_lease *lease) {
-  if (lease->memory != NULL)
-    lease->driver->memory_destroy(lease->device, lease->memory);
+  opgraft_driver *driver = og_driver_of(lease->device);
+  if (driver != NULL) og_driver_stream_finish(driver, lease->stream);
+  og_device_free(lease->device, lease->memory);
   lease->memory = NULL;
   lease->size_bytes = 0;
 }
 
-static og_status lease_find(og_device device, size_t size_bytes,
-                            const og_lease *wanted, og_lease **out_lease) {
+// With the mutex.
+static og_status lease_find(og_device device, size_t size_bytes, void *stream,
+                            const og_lease *wanted, og_lease **out_lease,
+                            opgraft_error *error) {
+  opgraft_driver *driver = og_driver_of(device);
   og_lease *lease = lease_choose(device, size_bytes, wanted);
   if (lease == NULL) lease = lease_add(device);
-  if (lease == NULL) return OG_MEMORY;
+  if (lease == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "not enough memory for an arena of %zu bytes",
+                        size_bytes);
   if (lease->size_bytes < size_bytes) {
     memory_destroy(lease);
-    lease->memory = lease->driver->memory_create(device, size_bytes);
-    if (lease->memory == NULL) return OG_MEMORY;
+    OG_TRY(og_device_allocate(device, size_bytes, "an arena", &lease->memory,
+                              error));
     lease->size_bytes = size_bytes;
+  } else if (driver != NULL) {
+    OG_TRY(og_driver_stream_follow(driver, device.id, stream, lease->stream,
+                                   error));
   }
+  lease->stream = stream;
   lease->is_taken = true;
   *out_lease = lease;
   return OG_OK;
 }
 
-og_status og_lease_take(og_device device, size_t size_bytes, og_lease *wanted,
-                        og_lease **out_lease, void **out_memory,
-                        opgraft_error *error) {
+og_status og_lease_take(og_device device, size_t size_bytes, void *stream,
+                        og_lease *wanted, og_lease **out_lease,
+                        void **out_memory, opgraft_error *error) {
   *out_lease = NULL;
   *out_memory = NULL;
-  if (og_driver_find(device) == NULL)
-    return og_driver_missing(device, "an arena", error);
   if (size_bytes == 0) return OG_OK;
   pthread_mutex_lock(&mutex);
-  const og_status status = lease_find(device, size_bytes, wanted, out_lease);
+  const og_status status =
+      lease_find(device, size_bytes, stream, wanted, out_lease, error);
   if (status == OG_OK) *out_memory = (*out_lease)->memory;
   pthread_mutex_unlock(&mutex);
-  if (status == OG_OK) return OG_OK;
-  return og_error_set(error, OG_MEMORY, NULL, NULL,
-                      "not enough memory for an arena of %zu bytes",
-                      size_bytes);
+  return status;
 }
 
 void og_lease_give(og_lease *lease) {

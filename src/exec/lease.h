@@ -7,11 +7,12 @@
 #include "exec/step/exec.h"
 
 // Memory of at least `size_bytes` on `device`, for one call; `wanted` is tried
-// first (it may be gone). OG_DEVICE where graphs do not run on the device,
-// OG_MEMORY. Any thread.
-og_status og_lease_take(og_device device, size_t size_bytes, og_lease *wanted,
-                        og_lease **out_lease, void **out_memory,
-                        opgraft_error *error);
+// first (it may be gone). `stream` is the device's that uses it, NULL on the
+// CPU: it runs behind whoever used the memory before. OG_DEVICE where graphs do
+// not run on the device, OG_MEMORY. Any thread.
+og_status og_lease_take(og_device device, size_t size_bytes, void *stream,
+                        og_lease *wanted, og_lease **out_lease,
+                        void **out_memory, opgraft_error *error);
 void og_lease_give(og_lease *lease);
 // While an executable lives, idle arenas are kept.
 void og_lease_users_add(int32_t change);

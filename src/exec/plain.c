@@ -200,7 +200,11 @@ static og_status input_wrong(const plain *p, int32_t index, const char *what) {
 // Before sizes are known: kinds, types and ranks.
 static og_status inputs_match(const plain *p, const og_tensor *const *in,
                               const int64_t *ints, int32_t count) {
-  OG_TRY(og_graph_drivers_check(p->graph, p->error));
+  if (!og_is_cpu(og_graph_device(p->graph)))
+    return og_error_set(p->error, OG_DEVICE, NULL, NULL,
+                        "graph %s has values on a device, expected the CPU's "
+                        "alone: a plain run is the CPU's",
+                        p->graph->name);
   if (count != p->graph->input_count)
     return og_error_set(p->error, OG_INVALID, NULL, NULL,
                         "graph %s: %d input%s here, expected %d",

@@ -223,6 +223,10 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
       {"sections", stats.sections},
       {"serial_ns", stats.serial_ns},
       {"lanes_ns", stats.lanes_ns},
+      {"launches", stats.launches},
+      {"captures", stats.captures},
+      {"recaptures", stats.recaptures},
+      {"device_waits", stats.device_waits},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     og_json_int(&out, numbers[i].name, numbers[i].value);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device/driver.h"
 #include "graph/element.h"
 #include "graph/op.h"
 #include "loop/loop.h"
@@ -57,8 +58,17 @@ static const char *class_wrong(const og_fuser *f, const og_node *node) {
              : NULL;
 }
 
+// The CPU, and devices that run functions of ours.
+static bool runs_programs(og_device device) {
+  if (og_device_equal(device, og_cpu)) return true;
+  const opgraft_driver *driver = opgraft_driver_find(device.type);
+  return driver != NULL && og_driver_runs_c(driver);
+}
+
 static const char *types_wrong(const og_fuser *f, const og_node *node) {
   const og_value *values = f->graph->values;
+  const og_device device = values[node->out[0]].device;
+  if (!runs_programs(device)) return "its device runs no programs of ours";
   for (int32_t i = 0; i < node->in_count; ++i) {
     if (node->in[i] < 0) continue;
     const og_value *value = &values[node->in[i]];
@@ -66,7 +76,8 @@ static const char *types_wrong(const og_fuser *f, const og_node *node) {
     if (!is_single(value->dtype) && !is_bool(value->dtype) &&
         !is_int(value->dtype))
       return "an operand's type is not computed with in f32";
-    if (!og_device_equal(value->device, og_cpu)) return "it is on a device";
+    if (!og_device_equal(value->device, device))
+      return "an operand is on another device";
   }
   for (int32_t r = 0; r < node->out_count; ++r) {
     if (!og_fuse_is_read(f, node->out[r])) continue;

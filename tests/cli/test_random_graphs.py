@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs: passes, shared memory and threads change no result
+"""Random graphs: passes, shared memory, threads and a device change no result
 (tests/tools/graph_random.c)."""
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+BUILD = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+ON_DEVICE = f"--device={BUILD / 'devices' / 'npu_sim.so'}"
+
+
 def run(count: int, seed: int, *options: str) -> None:
-    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
-    tool = build / "tests" / "tools" / "graph_random"
+    tool = BUILD / "tests" / "tools" / "graph_random"
     if not tool.exists():
         pytest.skip("the test tools are not built: make build")
     done = subprocess.run(
@@ -31,6 +34,19 @@ def test_some_random_graphs() -> None:
 
 def test_some_random_fused_graphs() -> None:
     run(3000, 1, "--fuse")
+
+
+@pytest.mark.parametrize("options", [[], ["--fuse"]])
+def test_random_graphs_on_a_device(options: list[str]) -> None:
+    """With random delays, and the race detector watching."""
+    run(500, 1, ON_DEVICE, *options)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("options", [[], ["--fuse"]])
+def test_many_random_graphs_on_a_device(portion: float, options: list[str]
+                                        ) -> None:
+    run(int(10_000 * portion), 1_000_000, ON_DEVICE, *options)
 
 
 @pytest.mark.full

@@ -144,7 +144,7 @@ static const struct broken {
     {"long name", break_long_name, OG_INVALID, "expected up to 31 small"},
     {"cpu type", break_cpu_type, OG_INVALID,
      "fake: og_device_driver.device_type is 1, expected"},
-    {"flags", break_flags, OG_VERSION, "flags is 0x4, expected 0"},
+    {"flags", break_flags, OG_VERSION, "flags is 0x4, expected 0 or 0x1"},
     {"no open", break_no_open, OG_INVALID,
      "og_device_driver.open is NULL, expected a function"},
     {"no allocate", break_no_allocate, OG_INVALID,

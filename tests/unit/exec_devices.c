@@ -139,22 +139,27 @@ TEST(leases_are_of_a_device) {
   og_lease *one = NULL, *two = NULL, *none = NULL, *again = NULL;
   void *first, *second, *third;
   og_lease_users_add(1);
-  REQUIRE(og_lease_take(og_cpu, 100, NULL, &one, &first, &error) == OG_OK);
-  REQUIRE(og_lease_take(og_cpu, 100, NULL, &two, &second, &error) == OG_OK);
+  REQUIRE(og_lease_take(og_cpu, 100, NULL, NULL, &one, &first, &error) ==
+          OG_OK);
+  REQUIRE(og_lease_take(og_cpu, 100, NULL, NULL, &two, &second, &error) ==
+          OG_OK);
   CHECK(first != second);
   CHECK_EQ((uintptr_t)first % OG_PLAN_ALIGNMENT, 0);
-  CHECK_EQ(og_lease_take(cuda_1, 100, one, &none, &third, &error), OG_DEVICE);
+  CHECK_EQ(og_lease_take(cuda_1, 100, NULL, one, &none, &third, &error),
+           OG_DEVICE);
   CHECK_STR(error.text,
-            "an arena is on cuda:1, expected the CPU, the only device that "
-            "graphs run on");
+            "an arena is on cuda:1, expected the CPU or a device whose driver "
+            "is loaded");
   CHECK(none == NULL && third == NULL);
   const og_device unknown = {77, 2};
-  CHECK_EQ(og_lease_take(unknown, 100, NULL, &none, &third, &error), OG_DEVICE);
+  CHECK_EQ(og_lease_take(unknown, 100, NULL, NULL, &none, &third, &error),
+           OG_DEVICE);
   CHECK_STR(error.text,
-            "an arena is on an unknown device:2, expected the CPU, the only "
-            "device that graphs run on");
+            "an arena is on an unknown device:2, expected the CPU or a device "
+            "whose driver is loaded");
   og_lease_give(one);
-  REQUIRE(og_lease_take(og_cpu, 64, one, &again, &third, &error) == OG_OK);
+  REQUIRE(og_lease_take(og_cpu, 64, NULL, one, &again, &third, &error) ==
+          OG_OK);
   CHECK(third == first);
   og_lease_give(again);
 done:

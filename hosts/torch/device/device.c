@@ -19,6 +19,9 @@
 
 static const char device_capsule[] = "opgraft.device";
 
+// torch has room for one; under the interpreter lock.
+static host_device *loaded;
+
 // A child of fork has the driver's locks as they were, and none of its threads.
 static atomic_bool is_forked;
 
@@ -97,6 +100,7 @@ PyObject *device_load(PyObject *self, PyObject *arguments) {
     return PyErr_NoMemory();
   }
   opgraft_driver_on_report(device->driver, report_keep, device);
+  loaded = device;
   pthread_once(&fork_once, fork_watch);
   return PyCapsule_New(device, device_capsule, NULL);
 }
@@ -107,6 +111,7 @@ PyObject *device_close(PyObject *self, PyObject *capsule) {
   host_device *device = device_get(capsule);
   if (device == NULL || PyCapsule_SetName(capsule, "opgraft.closed") != 0)
     return NULL;
+  loaded = NULL;
   opgraft_driver_destroy(device->driver);
   memory_pool_destroy(device->pool);
   for (int i = 0; i < device->report_count; ++i) free(device->reports[i]);
@@ -187,6 +192,26 @@ static void owner_end(dl_managed *managed) {
   free(o);
 }
 
+int device_from_object(PyObject *object, og_device *out) {
+  PyObject *type = PyObject_GetAttrString(object, "type");
+  PyObject *index = PyObject_GetAttrString(object, "index");
+  int status = type != NULL && index != NULL ? 1 : -1;
+  *out = (og_device){OG_CPU, 0};
+  if (status == 1 && PyUnicode_CompareWithASCIIString(type, "cpu") != 0) {
+    const opgraft_driver *driver = loaded != NULL ? loaded->driver : NULL;
+    if (driver != NULL && PyUnicode_CompareWithASCIIString(
+                              type, opgraft_driver_name(driver)) == 0)
+      out->type = opgraft_driver_device_type(driver);
+    else
+      status = 0;
+    if (index != Py_None) out->id = (int32_t)PyLong_AsLong(index);
+    if (PyErr_Occurred() != NULL) status = -1;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(index);
+  return status;
+}
+
 static int dims_read(PyObject *tuple, int64_t *out) {
   for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); ++i) {
     out[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
@@ -215,6 +240,7 @@ static int64_t span_of(const og_tensor *tensor) {
   return span;
 }
 
+// torch has taken the owner, also where it made no tensor of it.
 static PyObject *owner_wrap(owner *o) {
   void *object = NULL;
   if (exchange->managed_to_object(&o->managed, &object) != 0) {
@@ -226,24 +252,14 @@ static PyObject *owner_wrap(owner *o) {
   return object;
 }
 
-// device_empty(device, index, dtype, sizes, strides) -> tensor
-PyObject *device_empty(PyObject *self, PyObject *arguments) {
-  (void)self;
-  PyObject *capsule, *type, *sizes, *strides;
-  int index;
-  og_dtype dtype;
-  opgraft_error error;
-  if (!PyArg_ParseTuple(arguments, "OiOO!O!", &capsule, &index, &type,
-                        &PyTuple_Type, &sizes, &PyTuple_Type, &strides))
-    return NULL;
-  host_device *device = host_device_use(capsule);
-  if (device == NULL) return NULL;
-  const size_t rank = (size_t)PyTuple_Size(sizes);
-  if (dtype_from_object(type, &dtype) != 0)
-    return PyErr_Format(PyExc_TypeError, "opgraft knows no tensors of type %R",
-                        type);
+// Of the device, without memory.
+static owner *owner_make(host_device *device, int32_t index, size_t rank,
+                         og_dtype dtype) {
   owner *o = calloc(1, sizeof *o + 2 * rank * sizeof(int64_t));
-  if (o == NULL) return PyErr_NoMemory();
+  if (o == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
   o->device = device;
   o->managed = (dl_managed){
       .major = exchange->major,
@@ -255,22 +271,67 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
                  .dtype = dtype,
                  .shape = o->dims,
                  .strides = o->dims + rank}};
-  int64_t bytes = -1;
-  if (dims_read(sizes, o->dims) == 0 && dims_read(strides, o->dims + rank) == 0)
-    bytes = span_of(&o->managed.tensor);
-  const bool is_large =
-      bytes < 0 || __builtin_mul_overflow(bytes, (dtype.bits + 7) / 8, &bytes);
-  if (is_large && PyErr_Occurred() == NULL)
+  return o;
+}
+
+// With sizes and strides set. Takes the owner: a tensor has it, or it is freed.
+static PyObject *owner_fill(owner *o) {
+  og_tensor *tensor = &o->managed.tensor;
+  opgraft_error error;
+  int64_t bytes = span_of(tensor);
+  const int32_t index = tensor->device.id;
+  if (bytes < 0 ||
+      __builtin_mul_overflow(bytes, (tensor->dtype.bits + 7) / 8, &bytes)) {
     PyErr_SetString(PyExc_ValueError, "a tensor has more than 2**63 bytes");
-  og_status status = OG_INVALID;
-  if (!is_large) {
-    void *stream = opgraft_driver_current_stream(device->driver, index);
-    status = memory_pool_take(device->pool, index, stream, (size_t)bytes,
-                              &o->block, &error);
-    o->managed.tensor.data = memory_block_address(o->block);
-    if (status != OG_OK) error_raise(&error);
+    free(o);
+    return NULL;
   }
-  if (status == OG_OK) return owner_wrap(o);
+  void *stream = opgraft_driver_current_stream(o->device->driver, index);
+  if (memory_pool_take(o->device->pool, index, stream, (size_t)bytes, &o->block,
+                       &error) != OG_OK) {
+    free(o);
+    return error_raise(&error);
+  }
+  tensor->data = memory_block_address(o->block);
+  return owner_wrap(o);
+}
+
+PyObject *device_tensor(og_tensor *like) {
+  const size_t rank = (size_t)like->ndim;
+  if (loaded == NULL || atomic_load(&is_forked)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "a graph's result lies on a device that this process has "
+                    "not loaded; load it with opgraft.load_device");
+    return NULL;
+  }
+  owner *o = owner_make(loaded, like->device.id, rank, like->dtype);
+  if (o == NULL) return NULL;
+  memcpy(o->dims, like->shape, rank * sizeof *o->dims);
+  memcpy(o->dims + rank, like->strides, rank * sizeof *o->dims);
+  PyObject *tensor = owner_fill(o);
+  if (tensor != NULL) like->data = o->managed.tensor.data;
+  return tensor;
+}
+
+// device_empty(device, index, dtype, sizes, strides) -> tensor
+PyObject *device_empty(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule, *type, *sizes, *strides;
+  int index;
+  og_dtype dtype;
+  if (!PyArg_ParseTuple(arguments, "OiOO!O!", &capsule, &index, &type,
+                        &PyTuple_Type, &sizes, &PyTuple_Type, &strides))
+    return NULL;
+  host_device *device = host_device_use(capsule);
+  if (device == NULL) return NULL;
+  const size_t rank = (size_t)PyTuple_Size(sizes);
+  if (dtype_from_object(type, &dtype) != 0)
+    return PyErr_Format(PyExc_TypeError, "opgraft knows no tensors of type %R",
+                        type);
+  owner *o = owner_make(device, index, rank, dtype);
+  if (o == NULL) return NULL;
+  if (dims_read(sizes, o->dims) == 0 && dims_read(strides, o->dims + rank) == 0)
+    return owner_fill(o);
   free(o);
   return NULL;
 }

@@ -6,6 +6,14 @@
 
 #include "torch/base/host.h"
 
+// Reads a torch.device: 1, 0 for one that is neither the CPU nor the loaded
+// device, -1 with an exception set.
+int device_from_object(PyObject *object, og_device *out);
+// A new tensor of the loaded device, for work of its current stream, with the
+// type, sizes and strides of `like`, whose data becomes its memory. NULL with
+// an exception set.
+PyObject *device_tensor(og_tensor *like);
+
 // By name in opgraft._C; device.c says what each takes.
 PyObject *device_load(PyObject *self, PyObject *arguments);
 PyObject *device_close(PyObject *self, PyObject *capsule);

@@ -19,6 +19,7 @@
 #include "torch/base/raised.h"
 #include "torch/base/tensor.h"
 #include "torch/base/threads.h"
+#include "torch/device/device.h"
 #include "torch/graph/node.h"
 #include "torch/graph/tuning.h"
 #include "torch/graph/walk.h"
@@ -145,17 +146,23 @@ static int writes_check(const compiled *self, PyObject *list,
 
 // --- Outputs -----------------------------------------------------------------
 
+// With new memory, where its device is.
+static PyObject *tensor_make(og_tensor *fresh) {
+  return fresh->device.type == OG_CPU ? fresh_make(fresh)
+                                      : device_tensor(fresh);
+}
+
 // A row-major stretch of one type, for storages that several outputs share.
 static PyObject *storage_make(const opgraft_storage *storage,
                               const og_tensor *like, void **out_data) {
   int64_t count = (int64_t)storage->size_bytes / ((like->dtype.bits + 7) / 8);
   int64_t stride = 1;
-  og_tensor flat = {.device = {OG_CPU, 0},
+  og_tensor flat = {.device = like->device,
                     .ndim = 1,
                     .dtype = like->dtype,
                     .shape = &count,
                     .strides = &stride};
-  PyObject *object = fresh_make(&flat);
+  PyObject *object = tensor_make(&flat);
   *out_data = flat.data;
   return object;
 }
@@ -163,7 +170,7 @@ static PyObject *storage_make(const opgraft_storage *storage,
 static PyObject *whole_make(const opgraft_output *output, void **out_data) {
   og_tensor fresh = output->tensor;
   fresh.byte_offset = 0;
-  PyObject *object = fresh_make(&fresh);
+  PyObject *object = tensor_make(&fresh);
   *out_data = (char *)fresh.data + fresh.byte_offset;
   return object;
 }

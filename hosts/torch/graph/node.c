@@ -18,6 +18,7 @@
 #include "torch/base/types.h"
 #include "torch/graph/recipe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -408,7 +409,8 @@ static PyObject *object_exchange(const og_tensor *tensor) {
 }
 
 static PyObject *object_make(const og_tensor *tensor) {
-  if (!guard_can_wrap()) return object_exchange(tensor);
+  if (!guard_can_wrap() || tensor->device.type != OG_CPU)
+    return object_exchange(tensor);
   tensor_handle handle;
   if (!handle_make(tensor, (char *)tensor->data + tensor->byte_offset,
                    &handle)) {
@@ -468,8 +470,11 @@ static PyObject *arg_object(const node_state *state,
       return PyUnicode_FromString(arg->s);
     case OPGRAFT_ARG_DTYPE:
       return keep(dtype_to_object(arg->dtype));
-    case OPGRAFT_ARG_DEVICE:
-      return keep(PyDict_GetItemString(state->context->others, "device cpu"));
+    case OPGRAFT_ARG_DEVICE: {
+      char name[GRAPH_DEVICE_NAME];
+      graph_device_name(arg->device, name);
+      return keep(PyDict_GetItemString(state->context->others, name));
+    }
     case OPGRAFT_ARG_LIST:
       return list_object(state, node, arg);
     case OPGRAFT_ARG_OTHER:
@@ -718,6 +723,16 @@ static uint32_t flags_of(const node_state *state) {
          (gives ? OPGRAFT_NODE_GIVES : 0);
 }
 
+// What lies on a device is Python's: the shim makes no views of its memory.
+static bool is_on_device(const opgraft_node_call *node) {
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] != NULL && node->in[i]->device.type != OG_CPU) return true;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->out[r] != NULL && node->out[r]->device.type != OG_CPU)
+      return true;
+  return false;
+}
+
 static og_status host_prepare(void *opaque, const opgraft_node_call *node,
                               void **out_state, uint32_t *out_flags,
                               opgraft_error *error) {
@@ -738,11 +753,12 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
                           sizeof *state->out);
   og_status status =
       state->in != NULL && state->out != NULL ? OG_OK : OG_MEMORY;
-  if (status == OG_OK) state->direct = direct_find(node);
+  const bool is_far = is_on_device(node);
+  if (status == OG_OK && !is_far) state->direct = direct_find(node);
   if (state->direct != NULL) {
     state->beta = scale_of(node, "beta");
     state->alpha = scale_of(node, "alpha");
-  } else if (status == OG_OK) {
+  } else if (status == OG_OK && !is_far) {
     status = recipe_prepare(state, node);
   }
   if (status != OG_OK) {
@@ -751,7 +767,7 @@ static og_status host_prepare(void *opaque, const opgraft_node_call *node,
     return fail(node, status, "could not be prepared", error);
   }
   *out_state = state;
-  *out_flags = flags_of(state);
+  *out_flags = is_far ? OPGRAFT_NODE_SLOW : flags_of(state);
   return OG_OK;
 }
 
@@ -766,6 +782,11 @@ static og_status host_run(void *context, void *opaque,
   if (state->direct != NULL)
     return state->direct(state) ? OG_OK : fail_torch(node, error);
   return run_dispatcher(state, node, error);
+}
+
+void graph_device_name(og_device device, char *out) {
+  snprintf(out, GRAPH_DEVICE_NAME, "device %d:%d", (int)device.type,
+           (int)device.id);
 }
 
 void graph_host_fill(graph_context *context, opgraft_host *out) {

@@ -22,6 +22,9 @@ typedef struct graph_context {
   int64_t constant_bytes;   // a tensor of the graph's own up to this is copied
 } graph_context;
 
+// The key of a torch.device in `others`.
+enum { GRAPH_DEVICE_NAME = 40 };
+void graph_device_name(og_device device, char *out);
 void graph_host_fill(graph_context *context, opgraft_host *out);
 // Frees what released states held. Under the interpreter lock.
 void graph_context_sweep(graph_context *context);

@@ -138,13 +138,15 @@ static int placeholder_add(walk *w, const fx_node *n) {
 static int constant_tensor(walk *w, PyObject *tensor, const char *name,
                            int32_t number) {
   og_tensor view;
+  og_device device;
   opgraft_value value;
-  if (walk_device_check(w, tensor) != 0) return -1;
+  if (walk_device_read(w, tensor, &device) != 0) return -1;
   if (!tensor_read(tensor, guard_is_plain(tensor), &view)) {
     PyErr_Clear();
     return walk_refuse(w, "the graph's tensor %R has no plain memory", tensor);
   }
-  if (og_numel(&view) * view.dtype.bits / 8 <= w->context->constant_bytes)
+  if (device.type == OG_CPU &&
+      og_numel(&view) * view.dtype.bits / 8 <= w->context->constant_bytes)
     return walk_engine(w, opgraft_graph_add_constant(w->out->graph, name, &view,
                                                      &value, &w->error)) != 0
                ? -1

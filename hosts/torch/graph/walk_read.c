@@ -13,7 +13,9 @@
 #include "torch/base/module.h"
 #include "torch/base/pool.h"
 #include "torch/base/types.h"
+#include "torch/device/device.h"
 #include "torch/graph/constant.h"
+#include "torch/graph/node.h"
 
 // --- Names -------------------------------------------------------------------
 
@@ -143,21 +145,18 @@ static PyObject *method_call(PyObject *object, PyObject *name) {
   return PyObject_CallMethodObjArgs(object, name, (PyObject *)NULL);
 }
 
-int walk_device_check(walk *w, PyObject *val) {
+int walk_device_read(walk *w, PyObject *val, og_device *out) {
   PyObject *device = PyObject_GetAttr(val, walk_names.fake_device);
   if (device == NULL) {
     PyErr_Clear();
     device = PyObject_GetAttr(val, walk_names.device);
   }
   if (device == NULL) return -1;
-  PyObject *type = PyObject_GetAttr(device, walk_names.type);
-  const bool is_cpu =
-      type != NULL && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
-  const int status =
-      is_cpu ? 0 : walk_refuse(w, "a tensor lies on device %S", device);
+  int status = device_from_object(device, out);
+  if (status == 0)
+    status = walk_refuse(w, "a tensor lies on device %S", device);
   Py_DECREF(device);
-  Py_XDECREF(type);
-  return status;
+  return status < 0 ? -1 : 0;
 }
 
 static void bytes_count(walk *w, const int64_t *sizes, int64_t rank,
@@ -229,7 +228,7 @@ static int info_from_attributes(walk *w, PyObject *val,
 
 int walk_info_read(walk *w, PyObject *val, opgraft_value_info *info) {
   *info = (opgraft_value_info){.struct_size = sizeof *info};
-  if (walk_device_check(w, val) != 0) return -1;
+  if (walk_device_read(w, val, &info->device) != 0) return -1;
   PyObject *symbolic =
       PyObject_GetAttr(val, walk_names._has_symbolic_sizes_strides);
   if (symbolic == NULL) return -1;
@@ -293,14 +292,13 @@ static int list_add(walk *w, const char *name, PyObject *object) {
 }
 
 static int device_read(walk *w, PyObject *object, opgraft_arg *out) {
-  PyObject *type = PyObject_GetAttr(object, walk_names.type);
-  const bool is_cpu =
-      type != NULL && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
-  Py_XDECREF(type);
-  if (!is_cpu) return walk_refuse(w, "a node asks for device %S", object);
+  char name[GRAPH_DEVICE_NAME];
+  const int status = device_from_object(object, &out->device);
+  if (status == 0) return walk_refuse(w, "a node asks for device %S", object);
+  if (status < 0) return -1;
   out->kind = OPGRAFT_ARG_DEVICE;
-  out->device = (og_device){OG_CPU, 0};
-  return PyDict_SetItemString(w->context->others, "device cpu", object);
+  graph_device_name(out->device, name);
+  return PyDict_SetItemString(w->context->others, name, object);
 }
 
 static int plain_read(walk *w, PyObject *object, opgraft_arg *out) {

@@ -26,7 +26,7 @@ extern struct walk_names walk_names;
 int walk_names_make(void);
 int walk_engine(walk *w, og_status status);
 int walk_size_read(walk *w, PyObject *object, opgraft_size *out);
-int walk_device_check(walk *w, PyObject *val);
+int walk_device_read(walk *w, PyObject *val, og_device *out);
 int walk_is_tensor(const walk *w, PyObject *object);
 // The number of a new node, or of one that has been numbered; -1 with an
 // exception set.

@@ -100,6 +100,16 @@ def _copy_from_and_resize(
     return _copy_from(source, to)
 
 
+def _fill_(tensor: torch.Tensor, value: Any) -> torch.Tensor:
+    memory.copy(torch.full(tensor.shape, value, dtype=tensor.dtype,
+                           device="cpu"), tensor)
+    return tensor
+
+
+def _zero_(tensor: torch.Tensor) -> torch.Tensor:
+    return _fill_(tensor, 0)
+
+
 _ALONE = 2  # references to a storage: the tensor's, and its Python object's
 
 
@@ -181,6 +191,8 @@ _KERNELS = {
     "empty_strided": _empty_strided,
     "_copy_from": _copy_from,
     "_copy_from_and_resize": _copy_from_and_resize,
+    "fill_.Scalar": _fill_,
+    "zero_": _zero_,
     "resize_": _resize_,
     "_local_scalar_dense": _local_scalar_dense,
     "record_stream": _record_stream,

@@ -174,7 +174,8 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
          "replays", "plans", "instances", "row_programs",
-         "programs_compiled", "fused_nodes", "epilogues")
+         "programs_compiled", "fused_nodes", "epilogues", "launches",
+         "captures", "recaptures", "device_waits")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -195,7 +196,10 @@ class Stats:
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
     `clones` (a list of dicts) and `clone_bytes`, `arena_bytes`,
-    `lower_bound_bytes`, `shared_bytes`. `is_shared`: another instance compiled
+    `lower_bound_bytes`, `shared_bytes`; of graphs on a device `launches` (what
+    the host gave it, in all replays), `captures`, `recaptures` (because an
+    address moved that a capture freezes) and `device_waits` (of the host for
+    the device). `is_shared`: another instance compiled
     them, and counts are of both. str() is a table, json() all of it."""
 
     def __init__(self, regions: list[Region], is_shared: bool = False) -> None:
@@ -249,6 +253,11 @@ class Stats:
                     f"  {g['sections']} sections in up to {g['lanes']} lanes: "
                     f"{g['lanes_ns'] / 1e3:.1f} us a replay, "
                     f"{g['serial_ns'] / 1e3:.1f} without")
+            if g.get("launches"):
+                lines.append(
+                    f"  on a device: {g['launches']} launches, "
+                    f"{g['captures']} captures, {g['recaptures']} again, "
+                    f"{g['device_waits']} waits")
             if g.get("row_programs"):
                 lines.append(
                     f"  {g['row_programs']} row programs of "

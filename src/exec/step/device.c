@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that graphs run on. A new one is a row of `drivers`.
+// Devices that graphs run on.
 
 #include "exec/step/device.h"
 
@@ -7,62 +7,103 @@
 
 #include "plan/plan.h"
 
-// --- The CPU -----------------------------------------------------------------
-
-static void *cpu_memory_create(og_device device, size_t size_bytes) {
-  (void)device;
-  return og_alloc_aligned(OG_PLAN_ALIGNMENT, size_bytes);
+opgraft_driver *og_driver_of(og_device device) {
+  opgraft_driver *driver =
+      og_is_cpu(device) ? NULL : opgraft_driver_find(device.type);
+  if (driver == NULL || device.id < 0 ||
+      device.id >= opgraft_driver_device_count(driver))
+    return NULL;
+  return driver;
 }
 
-static void cpu_memory_destroy(og_device device, void *memory) {
-  (void)device;
-  og_free(memory);
-}
-
-static void *cpu_stream_get(og_device device, int32_t lane) {
-  (void)device, (void)lane;
-  return NULL;
-}
-
-// --- All ---------------------------------------------------------------------
-
-static const og_driver drivers[] = {
-    {.type = OG_CPU,
-     .memory_create = cpu_memory_create,
-     .memory_destroy = cpu_memory_destroy,
-     .stream_get = cpu_stream_get},
-};
-
-const og_driver *og_driver_find(og_device device) {
-  for (size_t i = 0; i < sizeof drivers / sizeof *drivers; ++i)
-    if (drivers[i].type == device.type) return &drivers[i];
-  return NULL;
-}
-
-og_status og_driver_missing(og_device device, const char *what,
-                            opgraft_error *error) {
+static og_status driver_missing(og_device device, const char *what,
+                                opgraft_error *error) {
   const char *name = og_device_name(device.type);
   return og_error_set(error, OG_DEVICE, NULL, NULL,
-                      "%s is on %s:%d, expected the CPU, the only device that "
-                      "graphs run on",
+                      "%s is on %s:%d, expected the CPU or a device whose "
+                      "driver is loaded",
                       what, name != NULL ? name : "an unknown device",
                       (int)device.id);
 }
 
-og_status og_graph_drivers_check(const opgraft_graph *graph,
+// --- Memory ------------------------------------------------------------------
+
+// A driver may align to less.
+static og_status driver_allocate(opgraft_driver *driver, og_device device,
+                                 size_t size_bytes, const char *what,
+                                 void **out_memory, opgraft_error *error) {
+  OG_TRY(opgraft_driver_allocate(driver, device.id, size_bytes, what,
+                                 out_memory, error));
+  if ((uintptr_t)*out_memory % OG_PLAN_ALIGNMENT == 0) return OG_OK;
+  opgraft_driver_free(driver, device.id, *out_memory, NULL);
+  *out_memory = NULL;
+  return og_error_set(error, OG_DEVICE, NULL, NULL,
+                      "%s: %s is not aligned to %d bytes, as graphs expect of "
+                      "a device's memory",
+                      opgraft_driver_name(driver), what,
+                      (int)OG_PLAN_ALIGNMENT);
+}
+
+og_status og_device_allocate(og_device device, size_t size_bytes,
+                             const char *what, void **out_memory,
+                             opgraft_error *error) {
+  *out_memory = NULL;
+  if (!og_is_cpu(device)) {
+    opgraft_driver *driver = og_driver_of(device);
+    if (driver == NULL) return driver_missing(device, what, error);
+    return driver_allocate(driver, device, size_bytes, what, out_memory, error);
+  }
+  *out_memory = og_alloc_aligned(OG_PLAN_ALIGNMENT, size_bytes);
+  if (*out_memory != NULL) return OG_OK;
+  return og_error_set(error, OG_MEMORY, NULL, NULL,
+                      "not enough memory for %s of %zu bytes", what,
+                      size_bytes);
+}
+
+void og_device_free(og_device device, void *memory) {
+  if (memory == NULL) return;
+  opgraft_driver *driver = og_driver_of(device);
+  if (driver != NULL)
+    opgraft_driver_free(driver, device.id, memory, NULL);
+  else
+    og_free(memory);
+}
+
+// --- Graphs ------------------------------------------------------------------
+
+static void value_name(const opgraft_graph *graph, int32_t v, char *out,
+                       size_t size) {
+  const char *name = graph->values[v].name;
+  if (name != NULL)
+    snprintf(out, size, "graph %.60s: %%%.40s", graph->name, name);
+  else
+    snprintf(out, size, "graph %.60s: value %d", graph->name, (int)v);
+}
+
+og_status og_graph_devices_check(const opgraft_graph *graph,
                                  opgraft_error *error) {
+  const og_device beside = og_graph_device(graph);
+  char what[128];
   for (int32_t v = 0; v < graph->value_count; ++v) {
-    const og_value *value = &graph->values[v];
-    if (og_driver_find(value->device) != NULL) continue;
-    char what[128];
-    if (value->name != NULL)
-      snprintf(what, sizeof what, "graph %.60s: %%%.40s", graph->name,
-               value->name);
-    else
-      snprintf(what, sizeof what, "graph %.60s: value %d", graph->name, (int)v);
-    return og_driver_missing(value->device, what, error);
+    const og_device device = graph->values[v].device;
+    if (og_is_cpu(device)) continue;
+    value_name(graph, v, what, sizeof what);
+    if (og_driver_of(device) == NULL)
+      return driver_missing(device, what, error);
+    if (!og_device_equal(device, beside))
+      return og_error_set(error, OG_DEVICE, NULL, NULL,
+                          "%s is on %s:%d and another value on %s:%d, expected "
+                          "one device beside the CPU",
+                          what, og_device_name(device.type), (int)device.id,
+                          og_device_name(beside.type), (int)beside.id);
   }
   return OG_OK;
+}
+
+og_device og_graph_device(const opgraft_graph *graph) {
+  for (int32_t v = 0; v < graph->value_count; ++v)
+    if (!og_is_cpu(graph->values[v].device)) return graph->values[v].device;
+  return og_cpu;
 }
 
 og_device og_node_device(const opgraft_graph *graph, const og_node *node) {

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices that graphs run on: the memory of their arenas, and their streams.
+// Devices that graphs run on: the CPU, and those of drivers that are loaded. A
+// driver outlives the executables of graphs that use it.
 
 #ifndef OG_EXEC_STEP_DEVICE_H
 #define OG_EXEC_STEP_DEVICE_H
 
+#include <opgraft/driver.h>
+
 #include "graph/graph.h"
 
-// What replay needs of a device, one row for each type.
-typedef struct og_driver {
-  int32_t type;  // OG_CPU, ...
-  // Aligned to OG_PLAN_ALIGNMENT; NULL when memory is short. Any thread.
-  void *(*memory_create)(og_device device, size_t size_bytes);
-  void (*memory_destroy)(og_device device, void *memory);
-  // The stream of a lane's steps, valid as long as the process. NULL where the
-  // device has none: steps run on the thread that replays.
-  void *(*stream_get)(og_device device, int32_t lane);
-} og_driver;
+static inline bool og_is_cpu(og_device device) { return device.type == OG_CPU; }
 
-// NULL for a device that graphs do not run on.
-const og_driver *og_driver_find(og_device device);
-// OG_DEVICE: `what` is on a device without a driver.
-og_status og_driver_missing(og_device device, const char *what,
-                            opgraft_error *error);
-// OG_DEVICE where a value of the graph is on a device without a driver.
-og_status og_graph_drivers_check(const opgraft_graph *graph,
+// NULL for the CPU, and for a device that no driver has.
+opgraft_driver *og_driver_of(og_device device);
+// Memory aligned to OG_PLAN_ALIGNMENT. OG_DEVICE: `what` is on a device without
+// a driver; OG_MEMORY. Any thread.
+og_status og_device_allocate(og_device device, size_t size_bytes,
+                             const char *what, void **out_memory,
+                             opgraft_error *error);
+// What no stream uses any more.
+void og_device_free(og_device device, void *memory);
+// OG_DEVICE where a value of the graph is on a device that no driver has, or
+// values are on two devices beside the CPU.
+og_status og_graph_devices_check(const opgraft_graph *graph,
                                  opgraft_error *error);
+// The device beside the CPU that the graph has values on; else the CPU.
+og_device og_graph_device(const opgraft_graph *graph);
 
 // Where a node runs: the device of its first result; without results, of its
 // first operand that is not a literal; the CPU where it has neither.

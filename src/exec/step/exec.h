@@ -16,6 +16,7 @@ typedef struct og_pack og_pack;
 typedef struct og_kept og_kept;
 typedef struct og_tuning og_tuning;
 typedef struct og_lease og_lease;
+typedef struct og_onboard og_onboard;
 struct og_loop_code;
 
 typedef struct og_run {
@@ -69,7 +70,8 @@ typedef struct og_reloc {
 typedef struct og_reloc_list {
   og_reloc *relocs;
   int32_t count, capacity;
-  void *bound;  // what they were last set for
+  void *bound;    // what they were last set for
+  int64_t moves;  // how often they were set
 } og_reloc_list;
 
 // What kernels of one lane write while they run, one after the other.
@@ -110,6 +112,8 @@ typedef struct og_instance {
   struct og_framed *framed;  // frames of module operators
   struct og_looped *looped;  // row programs
   struct og_loop_code *loop_code;
+  og_onboard *onboard;     // what it does on a device; NULL: all is the CPU's
+  bool is_twin;            // of one that does
   struct og_apart *apart;  // NULL where no input is written
   bool are_apart;          // inputs lie as they did when that was seen
   og_chosen *chosen;       // by node; NULL: nobody asks

@@ -43,6 +43,7 @@ void og_relocs_set(og_reloc_list *list, void *base) {
   for (int32_t i = 0; i < list->count; ++i)
     *list->relocs[i].where = (char *)base + list->relocs[i].offset_bytes;
   list->bound = base;
+  ++list->moves;
 }
 
 og_status og_reloc_add(og_instance *instance, const og_plan *plan,

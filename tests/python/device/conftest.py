@@ -36,3 +36,10 @@ def npu(device: Any) -> Iterator[Any]:
     yield device
     torch.npu.synchronize()
     assert device.reports() == []
+
+
+@pytest.fixture(scope="session")
+def scaling(build: Callable[..., Path]) -> Any:
+    import opgraft
+
+    return opgraft.load(build("tests/python/device/scale.c"))

@@ -46,6 +46,25 @@ static const og_kernel gather_kernels[] = {
     {.device = OG_EXT_DEV, .run = gather_npu},
 };
 
+// The sum of the sums of each x.
+static og_status total_npu(const og_call *call) {
+  float *sums = (float *)call->workspace;
+  const og_tensor_list *xs = &call->in_list[0];
+  float *y = og_f32_mut(call->out[0]);
+  y[0] = 0;
+  for (int64_t t = 0; t < xs->count; ++t) {
+    sums[t] = 0;
+    for (int64_t i = 0; i < og_numel(xs->tensors[t]); ++i)
+      sums[t] += og_f32(xs->tensors[t])[i];
+    y[0] += sums[t];
+  }
+  return OG_OK;
+}
+
+static const og_kernel total_kernels[] = {
+    {.device = OG_EXT_DEV, .run = total_npu},
+};
+
 static og_status only_cpu(const og_call *call) {
   og_f32_mut(call->out[0])[0] = og_f32(call->in[0])[0] * 2;
   return OG_OK;
@@ -70,6 +89,13 @@ static const og_op ops[] = {
         .dtype = "y: f32, xs: f32 -> f32",
         .workspace = "64 * 4",
         .kernels = OG_KERNELS(gather_kernels),
+    },
+    {
+        .schema = "total(Tensor[] xs) -> Tensor",
+        .shape = "xs[][M~] -> [1]",
+        .dtype = "xs: f32 -> f32",
+        .workspace = "64 * 4",
+        .kernels = OG_KERNELS(total_kernels),
     },
     {
         .schema = "only_cpu(Tensor x) -> Tensor",

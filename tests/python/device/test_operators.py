@@ -13,11 +13,6 @@ import torch
 import opgraft
 
 
-@pytest.fixture(scope="module")
-def scaling(build: Callable[..., Path]) -> Any:
-    return opgraft.load(build("tests/python/device/scale.c"))
-
-
 def test_the_devices_kernel_runs_there(npu: Any, scaling: Any) -> None:
     x = torch.arange(6.0)
     assert scaling.scale(x, 2.0).tolist() == (2 * x + 1000).tolist()

@@ -1,0 +1,653 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an instance does on a device.
+//
+// A step there gives the driver a launch, on the stream of the call, and ends
+// before the device has done it. Launches that follow each other are a stretch:
+// the first replay captures it, the others launch it as a whole and tell the
+// driver only of the arguments that moved. Copies from and to the host, and
+// what the host runs, stand between stretches.
+//
+// Operators that have no kernel for the device run by the engine's (twin.c),
+// where the driver runs C functions.
+//
+// Invariant: a launch's call holds the instance's tensors, so pointers that
+// move are in it already when it is given.
+
+#include "exec/onboard.h"
+
+#include "call/call.h"
+#include "device/driver.h"
+#include "exec/step/device.h"
+#include "exec/step/operands.h"
+#include "exec/step/run.h"
+
+// An operand of the host's, and where each call copies it to.
+typedef struct brought {
+  struct brought *next;
+  const og_tensor *from;
+  og_tensor to;
+  size_t size_bytes;
+} brought;
+
+typedef struct launched {
+  struct launched *next;
+  og_onboard *onboard;
+  const og_node *node;
+  og_launch launch;
+  og_call *call;
+  og_tensor *const *in;
+  og_tensor *const *out;
+  void *workspace;
+  const int32_t *update;  // of the node, where the launch's kernel expects it
+  og_call own;            // of a kernel of the engine's
+  brought *operands;      // of the host's
+  // In a capture.
+  struct stretch *stretch;
+  int32_t index;  // in it
+  bool is_told;   // the driver knows its arguments
+  struct launched *next_moved;
+} launched;
+
+// A copy between the host and the device.
+typedef struct transfer {
+  og_onboard *onboard;
+  const og_tensor *from, *to;
+  og_tensor staged;  // on the host, where `to` lies otherwise; else no data
+  size_t size_bytes;
+  int32_t kind;  // OPGRAFT_COPY_*
+} transfer;
+
+typedef struct stretch {
+  int32_t first, end;  // steps
+  bool has_copies;     // of the device, whose addresses a capture freezes
+  void *exec;          // NULL until it is captured
+  launched *moved;     // of which the driver has to hear
+} stretch;
+
+struct og_onboard {
+  og_device device;
+  opgraft_driver *driver;
+  void *stream;  // of the call in flight, or of the last one
+  launched *launches;
+  stretch *stretches;
+  int32_t stretch_count;
+  // By base: which launches read or write there, and how often it had moved
+  // when the driver heard of it.
+  int32_t *user_begin;  // and one more: their end
+  launched **users;
+  int64_t *moves;
+  int64_t frees;     // of the driver's memory, then
+  void **constants;  // by value: in the device's memory; NULL: none
+  og_twin *twin;
+};
+
+// --- Launches ----------------------------------------------------------------
+
+// Results that start as an operand.
+static og_status starts_copy(const launched *l, const og_run *run) {
+  for (int32_t r = 0; l->update != NULL && r < l->node->out_count; ++r) {
+    if (l->update[r] == 0 || l->out[r] == NULL) continue;
+    const og_tensor *from = l->in[l->update[r] - 1], *to = l->out[r];
+    if (from->data == to->data) continue;
+    OG_TRY(opgraft_driver_copy(l->onboard->driver, l->onboard->stream,
+                               OPGRAFT_COPY_ON_DEVICE, to->data, from->data,
+                               (size_t)og_numel(to) * og_dtype_bytes(to->dtype),
+                               run->error));
+  }
+  return OG_OK;
+}
+
+// The host may write its memory again when the step has ended, so it waits.
+static og_status operands_bring(const launched *l, const og_run *run) {
+  const og_onboard *onboard = l->onboard;
+  for (const brought *b = l->operands; b != NULL; b = b->next)
+    OG_TRY(opgraft_driver_copy(onboard->driver, onboard->stream,
+                               OPGRAFT_COPY_TO_DEVICE, b->to.data,
+                               b->from->data, b->size_bytes, run->error));
+  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
+  return opgraft_driver_stream_synchronize(onboard->driver, onboard->stream, -1,
+                                           run->error);
+}
+
+static og_status launch_run(void *state, const og_run *run) {
+  launched *l = state;
+  l->call->stream = l->onboard->stream;
+  OG_TRY(starts_copy(l, run));
+  return opgraft_driver_launch(l->onboard->driver, l->onboard->stream,
+                               &l->launch, run->error);
+}
+
+static bool has_starts(const launched *l) {
+  for (int32_t r = 0; l->update != NULL && r < l->node->out_count; ++r)
+    if (l->update[r] > 0 && l->out[r] != NULL) return true;
+  return false;
+}
+
+// The copy is of bytes, so both have to lie alike.
+static og_status starts_check(og_prep *prep) {
+  const og_node *node = prep->node;
+  for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r) {
+    if (node->update[r] == 0 || prep->out[r] == NULL) continue;
+    if (og_plan_overlaps(prep->plan, node->in[node->update[r] - 1],
+                         node->out[r]))
+      continue;
+    if (!og_tensor_is_contiguous(prep->out[r]) ||
+        !og_tensor_is_contiguous(prep->in[node->update[r] - 1]))
+      return og_prep_wrong(prep,
+                           "a result starts as a copy of an operand, and one "
+                           "of the two is not row-major on the device");
+  }
+  return OG_OK;
+}
+
+static og_status brought_run(void *state, const og_run *run) {
+  OG_TRY(operands_bring(state, run));
+  return launch_run(state, run);
+}
+
+// In the instance's list, so that what it holds of the device is freed.
+static void launch_begin(og_prep *prep, launched *l) {
+  og_onboard *onboard = prep->instance->onboard;
+  l->onboard = onboard;
+  l->node = prep->node;
+  l->next = onboard->launches;
+  onboard->launches = l;
+}
+
+static og_status launch_add(og_prep *prep, const og_launch *launch,
+                            og_call *call, launched *l) {
+  og_onboard *onboard = prep->instance->onboard;
+  l->launch = *launch;
+  l->call = call;
+  l->in = prep->in;
+  l->out = prep->out;
+  if (call->workspace_bytes > 0) {
+    OG_TRY(og_device_allocate(onboard->device, call->workspace_bytes,
+                              "workspace", &l->workspace, prep->error));
+    call->workspace = l->workspace;
+  }
+  prep->step = (og_step){l->operands != NULL ? brought_run : launch_run, l};
+  prep->is_pinned = true;
+  return OG_OK;
+}
+
+og_status og_prepare_launch(og_prep *prep, const og_launch *launch,
+                            og_call *call) {
+  launched *l = og_prep_alloc(prep, sizeof *l);
+  if (l == NULL) return og_prep_memory(prep);
+  launch_begin(prep, l);
+  OG_TRY(starts_check(prep));
+  l->update = prep->node->update;
+  return launch_add(prep, launch, call, l);
+}
+
+// --- Kernels of the engine's -------------------------------------------------
+
+// From the first element to the last.
+static size_t span_bytes(const og_tensor *tensor) {
+  int64_t elements = 1;
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    if (tensor->shape[d] == 0) return 0;
+    elements += (tensor->shape[d] - 1) * tensor->strides[d];
+  }
+  return (size_t)elements * og_dtype_bytes(tensor->dtype);
+}
+
+static og_status operand_bring(og_prep *prep, launched *l,
+                               const og_tensor *from, const og_tensor **out) {
+  brought *b = og_prep_alloc(prep, sizeof *b);
+  if (b == NULL) return og_prep_memory(prep);
+  *b = (brought){.next = l->operands,
+                 .from = from,
+                 .to = *from,
+                 .size_bytes = span_bytes(from)};
+  b->to.device = l->onboard->device;
+  b->to.data = NULL;
+  OG_TRY(og_device_allocate(l->onboard->device, b->size_bytes, "an operand",
+                            &b->to.data, prep->error));
+  l->operands = b;
+  *out = &b->to;
+  return OG_OK;
+}
+
+// Constants of the host's are the twin's already.
+static og_status operand_give(og_prep *prep, launched *l, int32_t i,
+                              const og_tensor **out) {
+  const opgraft_value id = prep->node->in[i];
+  const og_value *value = id >= 0 ? &prep->plan->graph->values[id] : NULL;
+  *out = NULL;
+  if (value == NULL) return OG_OK;
+  if (!og_is_cpu(value->device))
+    *out = prep->in[i];
+  else if (prep->plan->places[id].kind != OG_PLACE_CONSTANT)
+    return operand_bring(prep, l, prep->in[i], out);
+  return OG_OK;
+}
+
+// The call's tables, of the instance's tensors.
+static og_status call_make(og_prep *prep, launched *l,
+                           const og_twin_kernel *kernel) {
+  const og_node *node = prep->node;
+  const size_t in = (size_t)node->in_count, out = (size_t)node->out_count;
+  const og_tensor **tensors = og_prep_alloc(prep, (in + 1) * sizeof *tensors);
+  og_tensor_list *lists = og_prep_alloc(prep, (in + out + 1) * sizeof *lists);
+  if (tensors == NULL || lists == NULL) return og_prep_memory(prep);
+  for (int32_t i = 0; i < node->in_count; ++i)
+    OG_TRY(operand_give(prep, l, i, &tensors[i]));
+  l->own = (og_call){.struct_size = sizeof l->own,
+                     .in = tensors,
+                     .out = prep->out,
+                     .in_list = lists,
+                     .out_list = lists + in,
+                     .threads = 1,
+                     .derived = kernel};
+  return OG_OK;
+}
+
+static og_status kernel_make(og_prep *prep, og_node_prepare_fn prepare) {
+  og_onboard *onboard = prep->instance->onboard;
+  const og_twin_kernel *kernel;
+  launched *l = og_prep_alloc(prep, sizeof *l);
+  if (l == NULL) return og_prep_memory(prep);
+  launch_begin(prep, l);
+  OG_TRY(og_twin_prepare(onboard->twin, prep, prepare, &kernel));
+  if (kernel == NULL) return OG_OK;  // nothing to do
+  OG_TRY(call_make(prep, l, kernel));
+  const og_launch launch = {.struct_size = sizeof launch,
+                            .device = onboard->device.id,
+                            .name = og_node_name(prep->node),
+                            .run = og_twin_run,
+                            .call = &l->own,
+                            .in_count = prep->node->in_count,
+                            .out_count = prep->node->out_count};
+  return launch_add(prep, &launch, &l->own, l);
+}
+
+// --- Copies from and to the host ---------------------------------------------
+
+static og_status transfer_run(void *state, const og_run *run) {
+  const transfer *t = state;
+  og_onboard *onboard = t->onboard;
+  opgraft_driver *driver = onboard->driver;
+  const bool is_read = t->kind == OPGRAFT_COPY_TO_HOST;
+  void *to = t->staged.data != NULL ? t->staged.data : t->to->data;
+  OG_TRY(opgraft_driver_copy(driver, onboard->stream, t->kind, to,
+                             t->from->data, t->size_bytes, run->error));
+  OG_TRY(opgraft_driver_stream_synchronize(driver, onboard->stream, -1,
+                                           run->error));
+  opgraft_driver_host_access(driver, is_read ? to : t->from->data,
+                             t->size_bytes, !is_read);
+  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
+  if (t->staged.data != NULL) og_copy_elements(t->to, &t->staged);
+  return OG_OK;
+}
+
+static bool lies_alike(const og_tensor *a, const og_tensor *b) {
+  return og_dtype_equal(a->dtype, b->dtype) && og_same_shape(a, b) &&
+         og_tensor_is_contiguous(a) && og_tensor_is_contiguous(b);
+}
+
+// From the device, as it lies there, then element by element.
+static og_status transfer_stage(og_prep *prep, transfer *t) {
+  if (!og_dtype_equal(t->from->dtype, t->to->dtype) ||
+      !og_same_shape(t->from, t->to))
+    return og_prep_wrong(prep,
+                         "it copies from a device, and its operand and result "
+                         "differ in type or shape");
+  t->size_bytes = span_bytes(t->from);
+  t->staged = *t->from;
+  t->staged.device = og_cpu;
+  t->staged.data = og_prep_alloc(prep, t->size_bytes + 1);
+  return t->staged.data != NULL ? OG_OK : og_prep_memory(prep);
+}
+
+static og_status transfer_make(og_prep *prep, const og_tensor *from) {
+  const og_tensor *to = prep->out[0];
+  transfer *t = og_prep_alloc(prep, sizeof *t);
+  if (t == NULL) return og_prep_memory(prep);
+  *t =
+      (transfer){.onboard = prep->instance->onboard,
+                 .from = from,
+                 .to = to,
+                 .size_bytes = (size_t)og_numel(to) * og_dtype_bytes(to->dtype),
+                 .kind = og_is_cpu(from->device) ? OPGRAFT_COPY_TO_DEVICE
+                                                 : OPGRAFT_COPY_TO_HOST};
+  if (!lies_alike(from, to)) {
+    // A kernel of the device changes layout and type.
+    if (t->kind == OPGRAFT_COPY_TO_DEVICE) return OG_UNSUPPORTED;
+    OG_TRY(transfer_stage(prep, t));
+  }
+  if (t->size_bytes > 0) prep->step = (og_step){transfer_run, t};
+  prep->is_pinned = true;
+  return OG_OK;
+}
+
+// What a copy takes from another device; NULL for any other node. No other has
+// an operand there but numbers of the host's (graph/verify.c).
+static const og_tensor *stranger_of(const og_prep *prep) {
+  const og_node *node = prep->node;
+  const bool is_copy = node->op == OG_IR_copy || node->op == OG_IR_copy_to;
+  if (!is_copy) return NULL;
+  const int32_t i = node->op == OG_IR_copy ? 0 : 1;
+  const og_value *from = &prep->plan->graph->values[node->in[i]];
+  if (from->kind == OG_VALUE_LITERAL || from->kind == OG_VALUE_CONSTANT ||
+      og_device_equal(from->device, prep->device))
+    return NULL;
+  return prep->in[i];
+}
+
+og_status og_prepare_onboard(og_prep *prep, og_node_prepare_fn prepare) {
+  const og_tensor *from = stranger_of(prep);
+  if (from != NULL) {
+    const og_status status = transfer_make(prep, from);
+    if (status != OG_UNSUPPORTED) return status;
+  }
+  return og_driver_runs_c(prep->instance->onboard->driver)
+             ? kernel_make(prep, prepare)
+             : OG_UNSUPPORTED;
+}
+
+// --- Making and releasing ----------------------------------------------------
+
+// Constants of the graph lie in the host's memory.
+static og_status constants_make(og_instance *instance, og_onboard *onboard,
+                                const og_plan *plan, opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  void *stream =
+      opgraft_driver_default_stream(onboard->driver, onboard->device.id);
+  for (int32_t v = 0; v < graph->value_count; ++v) {
+    const og_value *value = &graph->values[v];
+    if (value->kind != OG_VALUE_CONSTANT || og_is_cpu(value->device) ||
+        value->data_bytes == 0)
+      continue;
+    OG_TRY(og_device_allocate(onboard->device, value->data_bytes, "a constant",
+                              &onboard->constants[v], error));
+    OG_TRY(opgraft_driver_copy(onboard->driver, stream, OPGRAFT_COPY_TO_DEVICE,
+                               onboard->constants[v], value->data,
+                               value->data_bytes, error));
+    OG_TRY(
+        opgraft_driver_stream_synchronize(onboard->driver, stream, -1, error));
+  }
+  for (int32_t v = 0; v < graph->value_count; ++v) {
+    const og_place *place = &plan->places[v];
+    if (place->kind == OG_PLACE_CONSTANT && onboard->constants[place->index])
+      instance->tensors[v].data =
+          (char *)onboard->constants[place->index] + place->offset_bytes;
+  }
+  return OG_OK;
+}
+
+og_status og_onboard_make(og_instance *instance, const og_plan *plan,
+                          opgraft_error *error) {
+  const opgraft_graph *graph = plan->graph;
+  const og_device device = og_graph_device(graph);
+  og_arena *memory = &instance->memory;
+  if (og_is_cpu(device)) return OG_OK;
+  og_onboard *onboard = og_arena_array(memory, 1, sizeof *onboard);
+  if (onboard == NULL) return og_graph_no_memory(error);
+  onboard->device = device;
+  onboard->driver = og_driver_of(device);
+  if (onboard->driver == NULL)
+    return og_error_set(error, OG_DEVICE, NULL, NULL,
+                        "graph %s: the driver of %s:%d is gone; it has to "
+                        "outlive the graph's executables",
+                        graph->name, og_device_name(device.type),
+                        (int)device.id);
+  instance->onboard = onboard;
+  onboard->twin = og_twin_make(instance, plan);
+  onboard->constants = og_arena_array(memory, (size_t)graph->value_count + 1,
+                                      sizeof *onboard->constants);
+  if (onboard->constants == NULL || onboard->twin == NULL)
+    return og_graph_no_memory(error);
+  return constants_make(instance, onboard, plan, error);
+}
+
+void og_onboard_release(og_instance *instance) {
+  og_onboard *onboard = instance->onboard;
+  if (onboard == NULL) return;
+  for (int32_t s = 0; s < onboard->stretch_count; ++s)
+    if (onboard->stretches[s].exec != NULL)
+      opgraft_driver_exec_destroy(onboard->driver, onboard->stretches[s].exec,
+                                  NULL);
+  og_driver_stream_finish(onboard->driver, onboard->stream);
+  for (const launched *l = onboard->launches; l != NULL; l = l->next) {
+    og_device_free(onboard->device, l->workspace);
+    for (const brought *b = l->operands; b != NULL; b = b->next)
+      og_device_free(onboard->device, b->to.data);
+  }
+  const int32_t values = instance->entry->plan->graph->value_count;
+  for (int32_t v = 0; onboard->constants != NULL && v < values; ++v)
+    og_device_free(onboard->device, onboard->constants[v]);
+  if (onboard->twin != NULL) og_twin_release(onboard->twin);
+}
+
+// --- Stretches ---------------------------------------------------------------
+
+static bool is_launch(const og_instance *instance, int32_t step) {
+  return instance->steps[step].run == launch_run;
+}
+
+static launched *launch_at(const og_instance *instance, int32_t step) {
+  return instance->steps[step].state;
+}
+
+static void stretches_find(const og_instance *instance, og_onboard *onboard) {
+  stretch *at = NULL;
+  for (int32_t i = 0; i < instance->step_count; ++i) {
+    if (!is_launch(instance, i)) {
+      at = NULL;
+      continue;
+    }
+    if (at == NULL) {
+      at = &onboard->stretches[onboard->stretch_count++];
+      at->first = i;
+    }
+    launched *l = launch_at(instance, i);
+    l->stretch = at;
+    l->index = i - at->first;
+    at->has_copies |= has_starts(l);
+    at->end = i + 1;
+  }
+}
+
+static opgraft_value operand_id(const og_node *node, int32_t i) {
+  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+}
+
+static void users_count(const og_onboard *onboard, const og_plan *plan,
+                        launched **users) {
+  for (launched *l = onboard->launches; l != NULL; l = l->next)
+    for (int32_t i = 0; i < l->node->in_count + l->node->out_count; ++i) {
+      const opgraft_value id = operand_id(l->node, i);
+      const int32_t base = id < 0 ? -1 : og_base_of(plan, &plan->places[id]);
+      if (base < 0) continue;
+      if (users != NULL) users[onboard->user_begin[base]] = l;
+      ++onboard->user_begin[base + (users == NULL)];
+    }
+}
+
+// Lists of the launches that use a base: counted, summed, filled.
+static og_status users_make(og_instance *instance, og_onboard *onboard) {
+  const og_plan *plan = instance->entry->plan;
+  const size_t bases = (size_t)og_base_count(plan);
+  og_arena *memory = &instance->memory;
+  onboard->user_begin =
+      og_arena_array(memory, bases + 2, sizeof *onboard->user_begin);
+  onboard->moves = og_arena_array(memory, bases + 1, sizeof *onboard->moves);
+  if (onboard->user_begin == NULL || onboard->moves == NULL) return OG_MEMORY;
+  users_count(onboard, plan, NULL);
+  for (size_t b = 0; b < bases; ++b)
+    onboard->user_begin[b + 1] += onboard->user_begin[b];
+  const size_t count = (size_t)onboard->user_begin[bases];
+  onboard->users = og_arena_array(memory, count + 1, sizeof *onboard->users);
+  if (onboard->users == NULL) return OG_MEMORY;
+  users_count(onboard, plan, onboard->users);
+  for (size_t b = bases; b > 0; --b)
+    onboard->user_begin[b] = onboard->user_begin[b - 1];
+  onboard->user_begin[0] = 0;
+  return OG_OK;
+}
+
+og_status og_onboard_settle(og_instance *instance, opgraft_error *error) {
+  og_onboard *onboard = instance->onboard;
+  if (onboard == NULL) return OG_OK;
+  onboard->stretches =
+      og_arena_array(&instance->memory, (size_t)instance->step_count + 1,
+                     sizeof *onboard->stretches);
+  if (onboard->stretches == NULL || users_make(instance, onboard) != OG_OK)
+    return og_graph_no_memory(error);
+  stretches_find(instance, onboard);
+  og_twin_seal(onboard->twin);
+  return OG_OK;
+}
+
+// --- A call ------------------------------------------------------------------
+
+og_status og_onboard_begin(og_instance *instance, opgraft_error *error) {
+  og_onboard *onboard = instance->onboard;
+  if (OG_LIKELY(onboard == NULL)) return OG_OK;
+  void *stream =
+      opgraft_driver_current_stream(onboard->driver, onboard->device.id);
+  OG_TRY(og_driver_stream_follow(onboard->driver, onboard->device.id, stream,
+                                 onboard->stream, error));
+  onboard->stream = stream;
+  return OG_OK;
+}
+
+void *og_onboard_stream(const og_instance *instance) {
+  return instance->onboard != NULL ? instance->onboard->stream : NULL;
+}
+
+static og_status steps_give(const og_instance *instance, const stretch *s,
+                            const og_run *run, int32_t *out_step) {
+  for (*out_step = s->first; *out_step < s->end; ++*out_step) {
+    const og_step *step = &instance->steps[*out_step];
+    OG_TRY(step->run(step->state, run));
+  }
+  return OG_OK;
+}
+
+// A capture that failed in the middle is ended all the same.
+static og_status capture(const og_instance *instance, stretch *s,
+                         const og_run *run, int32_t *out_step) {
+  const og_onboard *onboard = instance->onboard;
+  opgraft_driver *driver = onboard->driver;
+  void *graph = NULL;
+  OG_TRY(opgraft_driver_capture_begin(driver, onboard->stream, run->error));
+  const og_status given = steps_give(instance, s, run, out_step);
+  const og_status ended = opgraft_driver_capture_end(
+      driver, onboard->stream, &graph, given == OG_OK ? run->error : NULL);
+  og_status status = given != OG_OK ? given : ended;
+  if (status == OG_OK)
+    status =
+        opgraft_driver_graph_instantiate(driver, graph, &s->exec, run->error);
+  if (ended == OG_OK) {
+    const og_status gone = opgraft_driver_graph_destroy(
+        driver, graph, status == OG_OK ? run->error : NULL);
+    if (status == OG_OK) status = gone;
+  }
+  if (status != OG_OK) return status;
+  for (int32_t i = s->first; i < s->end; ++i)
+    launch_at(instance, i)->is_told = true;
+  s->moved = NULL;
+  *out_step = s->first;
+  __atomic_add_fetch(&run->executable->stats.captures, 1, __ATOMIC_RELAXED);
+  return OG_OK;
+}
+
+static void launch_note(launched *l) {
+  if (!l->is_told) return;  // no capture has it, or it is in the list
+  l->is_told = false;
+  l->next_moved = l->stretch->moved;
+  l->stretch->moved = l;
+}
+
+// Notes what moved since the driver heard of it, or is another allocation's at
+// the same address: these launches are to be told.
+static void moves_note(og_instance *instance) {
+  og_onboard *onboard = instance->onboard;
+  const int32_t bases = og_base_count(instance->entry->plan);
+  const int64_t frees = og_driver_free_count(onboard->driver);
+  const bool may_differ = frees != onboard->frees;
+  onboard->frees = frees;
+  for (int32_t b = 0; b < bases; ++b) {
+    const og_reloc_list *list = og_base_list(instance, b);
+    if (OG_LIKELY(onboard->moves[b] == list->moves && !may_differ)) continue;
+    onboard->moves[b] = list->moves;
+    for (int32_t u = onboard->user_begin[b]; u < onboard->user_begin[b + 1];
+         ++u)
+      launch_note(onboard->users[u]);
+  }
+}
+
+static og_status moves_tell(const og_onboard *onboard, stretch *s,
+                            const og_run *run, int32_t *out_step) {
+  while (s->moved != NULL) {
+    launched *l = s->moved;
+    *out_step = s->first + l->index;
+    OG_TRY(opgraft_driver_exec_update(onboard->driver, s->exec, l->index,
+                                      &l->launch, run->error));
+    s->moved = l->next_moved;
+    l->is_told = true;
+  }
+  return OG_OK;
+}
+
+// Captured addresses of copies do not move, and without the driver's launch
+// nobody knows which work is whose.
+static og_status stretch_refresh(const og_instance *instance, stretch *s,
+                                 const og_run *run, int32_t *out_step) {
+  opgraft_driver *driver = instance->onboard->driver;
+  const bool is_frozen = s->has_copies || !og_driver_has_launch(driver);
+  if (s->exec != NULL && is_frozen && s->moved != NULL) {
+    OG_TRY(opgraft_driver_exec_destroy(driver, s->exec, run->error));
+    s->exec = NULL;
+    __atomic_add_fetch(&run->executable->stats.recaptures, 1, __ATOMIC_RELAXED);
+  }
+  return s->exec == NULL ? capture(instance, s, run, out_step)
+                         : moves_tell(instance->onboard, s, run, out_step);
+}
+
+static og_status stretch_run(const og_instance *instance, stretch *s,
+                             const og_run *run, int32_t *out_step) {
+  const og_onboard *onboard = instance->onboard;
+  const int32_t count = s->end - s->first;
+  *out_step = s->first;
+  if (count < 2 || !og_driver_has_capture(onboard->driver)) {
+    __atomic_add_fetch(&run->executable->stats.launches, count,
+                       __ATOMIC_RELAXED);
+    return steps_give(instance, s, run, out_step);
+  }
+  OG_TRY(stretch_refresh(instance, s, run, out_step));
+  __atomic_add_fetch(&run->executable->stats.launches, 1, __ATOMIC_RELAXED);
+  return opgraft_driver_exec_launch(onboard->driver, s->exec, onboard->stream,
+                                    run->error);
+}
+
+static og_status steps_run(const og_instance *instance, const og_run *run,
+                           int32_t *out_step) {
+  const og_onboard *onboard = instance->onboard;
+  int32_t at = 0;
+  for (int32_t i = 0; i < instance->step_count;) {
+    stretch *s = &onboard->stretches[at];
+    if (at < onboard->stretch_count && i == s->first) {
+      OG_TRY(stretch_run(instance, s, run, out_step));
+      i = s->end;
+      ++at;
+      continue;
+    }
+    *out_step = i;
+    OG_TRY(instance->steps[i].run(instance->steps[i].state, run));
+    ++i;
+  }
+  return OG_OK;
+}
+
+og_status og_onboard_run(og_instance *instance, const og_run *run) {
+  int32_t step = 0;
+  moves_note(instance);
+  const og_status status = steps_run(instance, run, &step);
+  return OG_LIKELY(status == OG_OK)
+             ? OG_OK
+             : og_step_failed(instance, step, status, run->error);
+}
