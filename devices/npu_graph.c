@@ -299,6 +299,7 @@ og_status npu_exec_destroy(void *state, void *given, og_device_error *error) {
   (void)error;
   npu_lock(sim);
   npu_wait(sim, -1, exec_is_idle, exec);
+  if (sim->race != NULL) npu_race_order(sim->race, NPU_HOST, &exec->last);
   exec_free(sim, exec);
   npu_unlock(sim);
   return OG_OK;

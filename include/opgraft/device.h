@@ -113,6 +113,7 @@ typedef struct og_device_driver {
   og_status (*copy_on_device)(void *state, void *stream, void *to,
                               const void *from, size_t size_bytes,
                               og_device_error *error);
+  // A new one each time.
   og_status (*stream_create)(void *state, int32_t device, void **out_stream,
                              og_device_error *error);
   // Waits for the stream's work.

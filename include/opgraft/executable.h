@@ -266,10 +266,10 @@ typedef struct opgraft_stats {
   int64_t serial_ns, lanes_ns;
   int32_t fast_nodes;  // native ones that a fast kernel of ours took
   int32_t reserved;
-  // On a device: what the host gave it, in all replays; stretches of launches
-  // that were captured, and again because an address moved that a capture
-  // freezes; and how often the host waited.
-  int64_t launches, captures, recaptures, device_waits;
+  int64_t launches;      // that the host gave a device, in all replays
+  int64_t captures;      // stretches of launches
+  int64_t recaptures;    // because an address moved that a capture freezes
+  int64_t device_waits;  // of the host for the device
 } opgraft_stats;
 
 // out_stats->struct_size is set by the caller; OG_INVALID where it is not.

@@ -24,7 +24,8 @@ OPGRAFT_API og_status opgraft_npy_read(const char *path, og_tensor **out_tensor,
 OPGRAFT_API void opgraft_npy_release(og_tensor *tensor);
 
 // Writes the elements row-major, whatever the strides; beside `path` first,
-// then renamed, so that a reader never sees half a file.
+// then renamed, so that a reader never sees half a file. OG_DEVICE for a tensor
+// that is not the CPU's.
 OPGRAFT_API og_status opgraft_npy_write(const char *path,
                                         const og_tensor *tensor,
                                         opgraft_error *error);

@@ -318,6 +318,11 @@ static void data_write(const og_tensor *tensor, write_fn write, void *user) {
 og_status opgraft_npy_print(const og_tensor *tensor, write_fn write, void *user,
                             opgraft_error *error) {
   og_text header = {0};
+  if (tensor->device.type != OG_CPU)
+    return og_error_set(error, OG_DEVICE, NULL, NULL,
+                        "a tensor is on a device of type %d, expected the CPU; "
+                        "copy it there first",
+                        (int)tensor->device.type);
   const og_status status = header_make(tensor, &header, error);
   if (status == OG_OK) {
     write(user, header.data, header.length);

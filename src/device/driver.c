@@ -100,7 +100,8 @@ static og_status output_missing(const opgraft_driver *driver,
       driver->table.function(driver->state, __VA_ARGS__, &said);              \
   return call_end(driver, #function, ran, &said, error)
 
-// The same where *out is a handle that the driver makes.
+// The same where *out is a handle that the driver makes: NULL where it fails,
+// whatever the driver wrote.
 #define DRIVER_MAKE(function, out, ...)                                       \
   og_device_error said;                                                       \
   said.text[0] = '\0';                                                        \
@@ -108,7 +109,10 @@ static og_status output_missing(const opgraft_driver *driver,
   if (driver->table.function == NULL) return lacks(driver, #function, error); \
   const og_status ran =                                                       \
       driver->table.function(driver->state, __VA_ARGS__, out, &said);         \
-  OG_TRY(call_end(driver, #function, ran, &said, error));                     \
+  if (ran != OG_OK) {                                                         \
+    *(out) = NULL;                                                            \
+    return call_end(driver, #function, ran, &said, error);                    \
+  }                                                                           \
   return *(out) != NULL ? OG_OK : output_missing(driver, #function, error)
 
 // --- Memory ------------------------------------------------------------------
@@ -274,6 +278,22 @@ static og_status stream_make(opgraft_driver *driver, int32_t device,
   DRIVER_MAKE(stream_create, out_stream, device);
 }
 
+// With the lock of streams.
+static bool is_made(const opgraft_driver *driver, const void *stream) {
+  const made_stream *made = driver->made;
+  while (made != NULL && made->stream != stream) made = made->next;
+  return made != NULL;
+}
+
+// One that is there already would be destroyed twice.
+static og_status stream_again(const opgraft_driver *driver,
+                              opgraft_error *error) {
+  return og_error_set(error, OG_INTERNAL, NULL, "stream_create",
+                      "%s: stream_create gave a stream that is there already, "
+                      "expected a new one",
+                      driver->table.name);
+}
+
 og_status opgraft_driver_stream_create(opgraft_driver *driver, int32_t device,
                                        void **out_stream,
                                        opgraft_error *error) {
@@ -284,16 +304,19 @@ og_status opgraft_driver_stream_create(opgraft_driver *driver, int32_t device,
     return og_error_set(error, OG_MEMORY, NULL, NULL,
                         "%s: not enough memory for a stream",
                         driver->table.name);
-  const og_status status = stream_make(driver, device, out_stream, error);
-  if (status != OG_OK) {
-    og_free(made);
-    return status;
-  }
+  og_status status = stream_make(driver, device, out_stream, error);
   pthread_mutex_lock(&driver->made_lock);
-  *made = (made_stream){driver->made, *out_stream};
-  driver->made = made;
+  if (status == OG_OK && is_made(driver, *out_stream)) {
+    *out_stream = NULL;
+    status = stream_again(driver, error);
+  }
+  if (status == OG_OK) {
+    *made = (made_stream){driver->made, *out_stream};
+    driver->made = made;
+  }
   pthread_mutex_unlock(&driver->made_lock);
-  return OG_OK;
+  if (status != OG_OK) og_free(made);
+  return status;
 }
 
 static og_status stream_end(opgraft_driver *driver, void *stream,
@@ -391,16 +414,25 @@ bool og_driver_has_capture(const opgraft_driver *driver) {
   return driver->table.capture_begin != NULL;
 }
 
+// On this thread.
+static og_status kernel_run(const opgraft_driver *driver,
+                            const og_launch *launch, opgraft_error *error) {
+  const og_status status = launch->run(launch->call);
+  if (status == OG_OK) return OG_OK;
+  if (status < OG_OK || status > OG_INTERNAL)
+    return og_error_set(error, OG_INTERNAL, launch->name, NULL,
+                        "%s: the kernel of %s returned %d, expected a code of "
+                        "og_status, 0 to %d",
+                        driver->table.name, launch->name, (int)status,
+                        (int)OG_INTERNAL);
+  return og_error_set(error, status, launch->name, NULL,
+                      "%s: the kernel of %s returned \"%s\"",
+                      driver->table.name, launch->name, og_status_text(status));
+}
+
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
                                 const og_launch *launch, opgraft_error *error) {
-  if (driver->table.launch == NULL) {
-    const og_status status = launch->run(launch->call);
-    if (status == OG_OK) return OG_OK;
-    return og_error_set(error, status, launch->name, NULL,
-                        "%s: the kernel of %s returned \"%s\"",
-                        driver->table.name, launch->name,
-                        og_status_text(status));
-  }
+  if (driver->table.launch == NULL) return kernel_run(driver, launch, error);
   DRIVER_CALL(launch, stream, launch);
 }
 
@@ -458,13 +490,6 @@ void og_driver_stream_wait(opgraft_driver *driver, void *stream) {
   const og_status status =
       opgraft_driver_stream_synchronize(driver, stream, -1, &error);
   if (status != OG_OK) driver_report(driver, status, error.text);
-}
-
-// With the lock of streams.
-static bool is_made(const opgraft_driver *driver, const void *stream) {
-  const made_stream *made = driver->made;
-  while (made != NULL && made->stream != stream) made = made->next;
-  return made != NULL;
 }
 
 void og_driver_stream_finish(opgraft_driver *driver, void *stream) {

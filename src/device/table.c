@@ -101,6 +101,15 @@ static og_status entries_check(const og_device_driver *table,
   return OG_OK;
 }
 
+// Half a function would be called.
+static og_status ends_check(uint32_t size_bytes, opgraft_error *error) {
+  if (size_bytes % sizeof(void (*)(void)) == 0) return OG_OK;
+  return og_error_set(error, OG_INVALID, NULL, "og_device_driver",
+                      "og_device_driver.struct_size is %u, which ends within a "
+                      "function; expected sizeof(og_device_driver): %zu here",
+                      (unsigned)size_bytes, sizeof(og_device_driver));
+}
+
 og_status og_device_table_read(const og_device_driver *given,
                                og_device_driver *out_table,
                                opgraft_error *error) {
@@ -108,6 +117,7 @@ og_status og_device_table_read(const og_device_driver *given,
   memcpy(&size_bytes, given, sizeof size_bytes);
   OG_TRY(og_size_check("og_device_driver", size_bytes, OLDEST_BYTES,
                        sizeof *out_table, error));
+  OG_TRY(ends_check(size_bytes, error));
   OG_TRY(og_copy_sized("og_device_driver", given, out_table, sizeof *out_table,
                        error));
   OG_TRY(head_check(out_table, error));

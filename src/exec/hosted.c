@@ -12,6 +12,7 @@
 #include "base/grain.h"
 #include "base/sized.h"
 #include "exec/framed.h"
+#include "exec/onboard.h"
 #include "exec/step/device.h"
 #include "exec/step/operands.h"
 #include "exec/step/reloc.h"
@@ -32,7 +33,9 @@ typedef struct og_hosted {
   og_instance *instance;
   int32_t *storages;  // of result r: the one it may be donated for, or -1
   const og_node *node;
-  bool may_loop;  // on several threads of the host's
+  bool may_loop;        // on several threads of the host's
+  og_onboard *onboard;  // of a node on the device; else NULL
+  bool copies_starts;   // there, before it runs
 } og_hosted;
 
 og_status og_host_copy(const opgraft_host *from, opgraft_host *out,
@@ -88,8 +91,12 @@ static void given_take(og_hosted *hosted, int32_t r) {
 
 static og_status run_hosted(void *state, const og_run *run) {
   og_hosted *hosted = state;
-  og_updates_start(hosted->in, hosted->out, hosted->call.out_count,
-                   hosted->update);
+  if (hosted->onboard == NULL)
+    og_updates_start(hosted->in, hosted->out, hosted->call.out_count,
+                     hosted->update);
+  else if (hosted->copies_starts)
+    OG_TRY(og_starts_copy(hosted->onboard, hosted->node, hosted->in,
+                          hosted->out, run->error));
   const og_status status = hosted->host->run(
       hosted->host->context, hosted->state, &hosted->call, run->error);
   for (int32_t r = 0; hosted->call.given && r < hosted->call.out_count; ++r)
@@ -248,6 +255,10 @@ og_status og_prepare_hosted(og_prep *prep, bool may_be_slow, bool *out_taken) {
   hosted->next = prep->instance->hosted;
   prep->instance->hosted = hosted;
   hosted->node = prep->node;
+  if (!og_is_cpu(prep->device)) {
+    hosted->onboard = prep->instance->onboard;
+    OG_TRY(og_starts_prepare(prep, &hosted->copies_starts));
+  }
   hosted->may_loop = may_loop(prep);
   ++prep->instance->host_steps;
   prep->instance->host_loops += hosted->may_loop;

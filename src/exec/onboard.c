@@ -38,9 +38,10 @@ typedef struct launched {
   og_tensor *const *in;
   og_tensor *const *out;
   void *workspace;
-  const int32_t *update;  // of the node, where the launch's kernel expects it
-  og_call own;            // of a kernel of the engine's
-  brought *operands;      // of the host's
+  bool copies_starts;  // first
+  og_call own;         // of a kernel of the engine's
+  brought *operands;   // of the host's
+  og_tensor *fetched;  // where a result of the host's is made; NULL: no such
   // In a capture.
   struct stretch *stretch;
   int32_t index;  // in it
@@ -52,7 +53,6 @@ typedef struct launched {
 typedef struct transfer {
   og_onboard *onboard;
   const og_tensor *from, *to;
-  og_tensor staged;  // on the host, where `to` lies otherwise; else no data
   size_t size_bytes;
   int32_t kind;  // OPGRAFT_COPY_*
 } transfer;
@@ -76,26 +76,46 @@ struct og_onboard {
   int32_t *user_begin;  // and one more: their end
   launched **users;
   int64_t *moves;
-  int64_t frees;     // of the driver's memory, then
-  void **constants;  // by value: in the device's memory; NULL: none
+  int64_t frees;  // of the driver's memory, then
   og_twin *twin;
 };
 
-// --- Launches ----------------------------------------------------------------
+// --- Results that start as an operand ----------------------------------------
 
-// Results that start as an operand.
-static og_status starts_copy(const launched *l, const og_run *run) {
-  for (int32_t r = 0; l->update != NULL && r < l->node->out_count; ++r) {
-    if (l->update[r] == 0 || l->out[r] == NULL) continue;
-    const og_tensor *from = l->in[l->update[r] - 1], *to = l->out[r];
-    if (from->data == to->data) continue;
-    OG_TRY(opgraft_driver_copy(l->onboard->driver, l->onboard->stream,
-                               OPGRAFT_COPY_ON_DEVICE, to->data, from->data,
-                               (size_t)og_numel(to) * og_dtype_bytes(to->dtype),
-                               run->error));
+// The copy is of bytes, so both have to lie alike.
+og_status og_starts_prepare(og_prep *prep, bool *out_are_copied) {
+  const og_node *node = prep->node;
+  *out_are_copied = false;
+  for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r) {
+    const int32_t i = node->update[r] - 1;
+    if (i < 0 || prep->out[r] == NULL ||
+        og_plan_overlaps(prep->plan, node->in[i], node->out[r]))
+      continue;
+    if (!og_tensor_is_contiguous(prep->out[r]) ||
+        !og_tensor_is_contiguous(prep->in[i]))
+      return og_prep_wrong(prep,
+                           "a result starts as a copy of an operand, and one "
+                           "of the two is not row-major on the device");
+    *out_are_copied = true;
   }
   return OG_OK;
 }
+
+og_status og_starts_copy(const og_onboard *onboard, const og_node *node,
+                         og_tensor *const *in, og_tensor *const *out,
+                         opgraft_error *error) {
+  for (int32_t r = 0; r < node->out_count; ++r) {
+    if (node->update[r] == 0 || out[r] == NULL) continue;
+    const og_tensor *from = in[node->update[r] - 1], *to = out[r];
+    if (from->data == to->data) continue;
+    OG_TRY(opgraft_driver_copy(
+        onboard->driver, onboard->stream, OPGRAFT_COPY_ON_DEVICE, to->data,
+        from->data, (size_t)og_numel(to) * og_dtype_bytes(to->dtype), error));
+  }
+  return OG_OK;
+}
+
+// --- Launches ----------------------------------------------------------------
 
 // The host may write its memory again when the step has ended, so it waits.
 static og_status operands_bring(const launched *l, const og_run *run) {
@@ -112,37 +132,27 @@ static og_status operands_bring(const launched *l, const og_run *run) {
 static og_status launch_run(void *state, const og_run *run) {
   launched *l = state;
   l->call->stream = l->onboard->stream;
-  OG_TRY(starts_copy(l, run));
+  if (l->copies_starts)
+    OG_TRY(og_starts_copy(l->onboard, l->node, l->in, l->out, run->error));
   return opgraft_driver_launch(l->onboard->driver, l->onboard->stream,
                                &l->launch, run->error);
 }
 
-static bool has_starts(const launched *l) {
-  for (int32_t r = 0; l->update != NULL && r < l->node->out_count; ++r)
-    if (l->update[r] > 0 && l->out[r] != NULL) return true;
-  return false;
-}
-
-// The copy is of bytes, so both have to lie alike.
-static og_status starts_check(og_prep *prep) {
-  const og_node *node = prep->node;
-  for (int32_t r = 0; node->update != NULL && r < node->out_count; ++r) {
-    if (node->update[r] == 0 || prep->out[r] == NULL) continue;
-    if (og_plan_overlaps(prep->plan, node->in[node->update[r] - 1],
-                         node->out[r]))
-      continue;
-    if (!og_tensor_is_contiguous(prep->out[r]) ||
-        !og_tensor_is_contiguous(prep->in[node->update[r] - 1]))
-      return og_prep_wrong(prep,
-                           "a result starts as a copy of an operand, and one "
-                           "of the two is not row-major on the device");
-  }
+// With operands or a result of the host's; the device is done with them then.
+static og_status hosts_run(void *state, const og_run *run) {
+  const launched *l = state;
+  const og_onboard *onboard = l->onboard;
+  if (l->operands != NULL) OG_TRY(operands_bring(l, run));
+  OG_TRY(launch_run(state, run));
+  if (l->fetched == NULL) return OG_OK;
+  og_tensor here;
+  void *bytes;
+  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
+  OG_TRY(
+      og_device_fetch(l->fetched, onboard->stream, &here, &bytes, run->error));
+  og_copy_elements(l->out[0], &here);
+  og_free(bytes);
   return OG_OK;
-}
-
-static og_status brought_run(void *state, const og_run *run) {
-  OG_TRY(operands_bring(state, run));
-  return launch_run(state, run);
 }
 
 // In the instance's list, so that what it holds of the device is freed.
@@ -166,7 +176,8 @@ static og_status launch_add(og_prep *prep, const og_launch *launch,
                               "workspace", &l->workspace, prep->error));
     call->workspace = l->workspace;
   }
-  prep->step = (og_step){l->operands != NULL ? brought_run : launch_run, l};
+  prep->step = (og_step){
+      l->operands != NULL || l->fetched != NULL ? hosts_run : launch_run, l};
   prep->is_pinned = true;
   return OG_OK;
 }
@@ -176,22 +187,11 @@ og_status og_prepare_launch(og_prep *prep, const og_launch *launch,
   launched *l = og_prep_alloc(prep, sizeof *l);
   if (l == NULL) return og_prep_memory(prep);
   launch_begin(prep, l);
-  OG_TRY(starts_check(prep));
-  l->update = prep->node->update;
+  OG_TRY(og_starts_prepare(prep, &l->copies_starts));
   return launch_add(prep, launch, call, l);
 }
 
 // --- Kernels of the engine's -------------------------------------------------
-
-// From the first element to the last.
-static size_t span_bytes(const og_tensor *tensor) {
-  int64_t elements = 1;
-  for (int32_t d = 0; d < tensor->ndim; ++d) {
-    if (tensor->shape[d] == 0) return 0;
-    elements += (tensor->shape[d] - 1) * tensor->strides[d];
-  }
-  return (size_t)elements * og_dtype_bytes(tensor->dtype);
-}
 
 static og_status operand_bring(og_prep *prep, launched *l,
                                const og_tensor *from, const og_tensor **out) {
@@ -200,7 +200,7 @@ static og_status operand_bring(og_prep *prep, launched *l,
   *b = (brought){.next = l->operands,
                  .from = from,
                  .to = *from,
-                 .size_bytes = span_bytes(from)};
+                 .size_bytes = og_span_bytes(from)};
   b->to.device = l->onboard->device;
   b->to.data = NULL;
   OG_TRY(og_device_allocate(l->onboard->device, b->size_bytes, "an operand",
@@ -224,6 +224,22 @@ static og_status operand_give(og_prep *prep, launched *l, int32_t i,
   return OG_OK;
 }
 
+// As the host's result lies, in the device's memory.
+static og_status result_place(og_prep *prep, launched *l,
+                              og_tensor *const **out) {
+  og_tensor **table = og_prep_alloc(prep, 2 * sizeof *table);
+  og_tensor *there = og_prep_alloc(prep, sizeof *there);
+  if (table == NULL || there == NULL) return og_prep_memory(prep);
+  *there = *prep->out[0];
+  there->device = l->onboard->device;
+  there->data = NULL;
+  OG_TRY(og_device_allocate(there->device, og_span_bytes(there), "a result",
+                            &there->data, prep->error));
+  table[0] = l->fetched = there;
+  *out = table;
+  return OG_OK;
+}
+
 // The call's tables, of the instance's tensors.
 static og_status call_make(og_prep *prep, launched *l,
                            const og_twin_kernel *kernel) {
@@ -234,9 +250,11 @@ static og_status call_make(og_prep *prep, launched *l,
   if (tensors == NULL || lists == NULL) return og_prep_memory(prep);
   for (int32_t i = 0; i < node->in_count; ++i)
     OG_TRY(operand_give(prep, l, i, &tensors[i]));
+  og_tensor *const *results = prep->out;
+  if (og_is_cpu(prep->device)) OG_TRY(result_place(prep, l, &results));
   l->own = (og_call){.struct_size = sizeof l->own,
                      .in = tensors,
-                     .out = prep->out,
+                     .out = results,
                      .in_list = lists,
                      .out_list = lists + in,
                      .threads = 1,
@@ -270,15 +288,13 @@ static og_status transfer_run(void *state, const og_run *run) {
   og_onboard *onboard = t->onboard;
   opgraft_driver *driver = onboard->driver;
   const bool is_read = t->kind == OPGRAFT_COPY_TO_HOST;
-  void *to = t->staged.data != NULL ? t->staged.data : t->to->data;
-  OG_TRY(opgraft_driver_copy(driver, onboard->stream, t->kind, to,
+  OG_TRY(opgraft_driver_copy(driver, onboard->stream, t->kind, t->to->data,
                              t->from->data, t->size_bytes, run->error));
   OG_TRY(opgraft_driver_stream_synchronize(driver, onboard->stream, -1,
                                            run->error));
-  opgraft_driver_host_access(driver, is_read ? to : t->from->data,
+  opgraft_driver_host_access(driver, is_read ? t->to->data : t->from->data,
                              t->size_bytes, !is_read);
   __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
-  if (t->staged.data != NULL) og_copy_elements(t->to, &t->staged);
   return OG_OK;
 }
 
@@ -287,22 +303,10 @@ static bool lies_alike(const og_tensor *a, const og_tensor *b) {
          og_tensor_is_contiguous(a) && og_tensor_is_contiguous(b);
 }
 
-// From the device, as it lies there, then element by element.
-static og_status transfer_stage(og_prep *prep, transfer *t) {
-  if (!og_dtype_equal(t->from->dtype, t->to->dtype) ||
-      !og_same_shape(t->from, t->to))
-    return og_prep_wrong(prep,
-                         "it copies from a device, and its operand and result "
-                         "differ in type or shape");
-  t->size_bytes = span_bytes(t->from);
-  t->staged = *t->from;
-  t->staged.device = og_cpu;
-  t->staged.data = og_prep_alloc(prep, t->size_bytes + 1);
-  return t->staged.data != NULL ? OG_OK : og_prep_memory(prep);
-}
-
 static og_status transfer_make(og_prep *prep, const og_tensor *from) {
   const og_tensor *to = prep->out[0];
+  // A kernel of the device changes layout and type.
+  if (!lies_alike(from, to)) return OG_UNSUPPORTED;
   transfer *t = og_prep_alloc(prep, sizeof *t);
   if (t == NULL) return og_prep_memory(prep);
   *t =
@@ -312,11 +316,6 @@ static og_status transfer_make(og_prep *prep, const og_tensor *from) {
                  .size_bytes = (size_t)og_numel(to) * og_dtype_bytes(to->dtype),
                  .kind = og_is_cpu(from->device) ? OPGRAFT_COPY_TO_DEVICE
                                                  : OPGRAFT_COPY_TO_HOST};
-  if (!lies_alike(from, to)) {
-    // A kernel of the device changes layout and type.
-    if (t->kind == OPGRAFT_COPY_TO_DEVICE) return OG_UNSUPPORTED;
-    OG_TRY(transfer_stage(prep, t));
-  }
   if (t->size_bytes > 0) prep->step = (og_step){transfer_run, t};
   prep->is_pinned = true;
   return OG_OK;
@@ -330,8 +329,12 @@ static const og_tensor *stranger_of(const og_prep *prep) {
   if (!is_copy) return NULL;
   const int32_t i = node->op == OG_IR_copy ? 0 : 1;
   const og_value *from = &prep->plan->graph->values[node->in[i]];
-  if (from->kind == OG_VALUE_LITERAL || from->kind == OG_VALUE_CONSTANT ||
+  if (from->kind == OG_VALUE_LITERAL ||
       og_device_equal(from->device, prep->device))
+    return NULL;
+  // A kernel of ours reads the graph's constants itself, without a wait.
+  if (from->kind == OG_VALUE_CONSTANT &&
+      og_driver_runs_c(prep->instance->onboard->driver))
     return NULL;
   return prep->in[i];
 }
@@ -348,34 +351,6 @@ og_status og_prepare_onboard(og_prep *prep, og_node_prepare_fn prepare) {
 }
 
 // --- Making and releasing ----------------------------------------------------
-
-// Constants of the graph lie in the host's memory.
-static og_status constants_make(og_instance *instance, og_onboard *onboard,
-                                const og_plan *plan, opgraft_error *error) {
-  const opgraft_graph *graph = plan->graph;
-  void *stream =
-      opgraft_driver_default_stream(onboard->driver, onboard->device.id);
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    const og_value *value = &graph->values[v];
-    if (value->kind != OG_VALUE_CONSTANT || og_is_cpu(value->device) ||
-        value->data_bytes == 0)
-      continue;
-    OG_TRY(og_device_allocate(onboard->device, value->data_bytes, "a constant",
-                              &onboard->constants[v], error));
-    OG_TRY(opgraft_driver_copy(onboard->driver, stream, OPGRAFT_COPY_TO_DEVICE,
-                               onboard->constants[v], value->data,
-                               value->data_bytes, error));
-    OG_TRY(
-        opgraft_driver_stream_synchronize(onboard->driver, stream, -1, error));
-  }
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    const og_place *place = &plan->places[v];
-    if (place->kind == OG_PLACE_CONSTANT && onboard->constants[place->index])
-      instance->tensors[v].data =
-          (char *)onboard->constants[place->index] + place->offset_bytes;
-  }
-  return OG_OK;
-}
 
 og_status og_onboard_make(og_instance *instance, const og_plan *plan,
                           opgraft_error *error) {
@@ -395,11 +370,7 @@ og_status og_onboard_make(og_instance *instance, const og_plan *plan,
                         (int)device.id);
   instance->onboard = onboard;
   onboard->twin = og_twin_make(instance, plan);
-  onboard->constants = og_arena_array(memory, (size_t)graph->value_count + 1,
-                                      sizeof *onboard->constants);
-  if (onboard->constants == NULL || onboard->twin == NULL)
-    return og_graph_no_memory(error);
-  return constants_make(instance, onboard, plan, error);
+  return onboard->twin != NULL ? OG_OK : og_graph_no_memory(error);
 }
 
 void og_onboard_release(og_instance *instance) {
@@ -412,12 +383,10 @@ void og_onboard_release(og_instance *instance) {
   og_driver_stream_finish(onboard->driver, onboard->stream);
   for (const launched *l = onboard->launches; l != NULL; l = l->next) {
     og_device_free(onboard->device, l->workspace);
+    if (l->fetched != NULL) og_device_free(onboard->device, l->fetched->data);
     for (const brought *b = l->operands; b != NULL; b = b->next)
       og_device_free(onboard->device, b->to.data);
   }
-  const int32_t values = instance->entry->plan->graph->value_count;
-  for (int32_t v = 0; onboard->constants != NULL && v < values; ++v)
-    og_device_free(onboard->device, onboard->constants[v]);
   if (onboard->twin != NULL) og_twin_release(onboard->twin);
 }
 
@@ -445,7 +414,7 @@ static void stretches_find(const og_instance *instance, og_onboard *onboard) {
     launched *l = launch_at(instance, i);
     l->stretch = at;
     l->index = i - at->first;
-    at->has_copies |= has_starts(l);
+    at->has_copies |= l->copies_starts;
     at->end = i + 1;
   }
 }
@@ -541,15 +510,16 @@ static og_status capture(const og_instance *instance, stretch *s,
   if (status == OG_OK)
     status =
         opgraft_driver_graph_instantiate(driver, graph, &s->exec, run->error);
+  // From here on the executable is used, even if the graph stays.
+  for (int32_t i = s->first; status == OG_OK && i < s->end; ++i)
+    launch_at(instance, i)->is_told = true;
+  if (status == OG_OK) s->moved = NULL;
   if (ended == OG_OK) {
     const og_status gone = opgraft_driver_graph_destroy(
         driver, graph, status == OG_OK ? run->error : NULL);
     if (status == OG_OK) status = gone;
   }
   if (status != OG_OK) return status;
-  for (int32_t i = s->first; i < s->end; ++i)
-    launch_at(instance, i)->is_told = true;
-  s->moved = NULL;
   *out_step = s->first;
   __atomic_add_fetch(&run->executable->stats.captures, 1, __ATOMIC_RELAXED);
   return OG_OK;

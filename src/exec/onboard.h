@@ -27,6 +27,14 @@ og_status og_prepare_onboard(og_prep *prep, og_node_prepare_fn prepare);
 og_status og_prepare_launch(og_prep *prep, const og_launch *launch,
                             og_call *call);
 
+// Of a node on the device: whether results that start as an operand have to be
+// copied first. OG_SHAPE where one of them is not row-major.
+og_status og_starts_prepare(og_prep *prep, bool *out_are_copied);
+// Copies them, on the stream of the call in flight.
+og_status og_starts_copy(const og_onboard *onboard, const og_node *node,
+                         og_tensor *const *in, og_tensor *const *out,
+                         opgraft_error *error);
+
 // A call begins: on the thread's current stream, behind what the instance did
 // on another one before.
 og_status og_onboard_begin(og_instance *instance, opgraft_error *error);

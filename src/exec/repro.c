@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "exec/step/device.h"
 
 static og_status no_memory(opgraft_error *error) {
   return og_error_set(error, OG_MEMORY, NULL, NULL,
@@ -17,11 +18,15 @@ static og_status no_memory(opgraft_error *error) {
 static og_status input_write(const char *folder, int32_t index,
                              const og_tensor *tensor, opgraft_error *error) {
   og_text path = {0};
+  og_tensor here;
+  void *bytes;
+  OG_TRY(og_device_fetch(tensor, NULL, &here, &bytes, error));
   og_text_addf(&path, "%s/input-%d.npy", folder, (int)index);
   const og_status status = path.failed
                                ? no_memory(error)
-                               : opgraft_npy_write(path.data, tensor, error);
+                               : opgraft_npy_write(path.data, &here, error);
   og_text_reset(&path);
+  og_free(bytes);
   return status;
 }
 

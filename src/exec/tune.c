@@ -146,17 +146,9 @@ typedef struct trial {
   opgraft_error error;
 } trial;
 
-static int64_t span_bytes(const og_tensor *tensor) {
-  int64_t last = 0;
-  if (og_numel(tensor) == 0) return og_item_bytes(tensor);
-  for (int32_t d = 0; d < tensor->ndim; ++d)
-    last += (tensor->shape[d] - 1) * tensor->strides[d];
-  return (last + 1) * og_item_bytes(tensor);
-}
-
 // Small positive floats in every type, true for bool.
 static char *memory_make(const og_tensor *tensor) {
-  const size_t bytes = (size_t)span_bytes(tensor);
+  const size_t bytes = og_span_bytes(tensor) + 1;
   char *memory = og_alloc_aligned(64, bytes);
   if (memory != NULL)
     memset(memory, tensor->dtype.code == OG_CODE_BOOL ? 1 : 0x3c, bytes);

@@ -150,6 +150,11 @@ TEST(npy_files_go_anywhere) {
   CHECK_EQ(found.count % 64, sizeof dense);
   CHECK(memcmp(found.at + found.count - sizeof dense, dense, sizeof dense) ==
         0);
+  og_tensor elsewhere = turned;
+  elsewhere.device = (og_device){OG_EXT_DEV, 0};
+  found.count = 0;
+  CHECK_EQ(opgraft_npy_print(&elsewhere, bytes_add, &found, &error), OG_DEVICE);
+  CHECK_EQ(found.count, 0);
 }
 
 TEST(reports_count_their_roots) {

@@ -102,6 +102,16 @@ static bool dtype_learn(const answer *answers, Py_ssize_t count, size_t *out) {
   return found == 1;
 }
 
+void layout_note_device(PyObject *tensor) {
+  if (!torch_layout.has_keys || layout_is_device_plain(tensor)) return;
+  const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
+  for (int i = 0; i < 2; ++i) {
+    if (torch_layout.device_plain[i] != 0) continue;
+    torch_layout.device_plain[i] = keys;
+    return;
+  }
+}
+
 void layout_learn_sizes(PyObject *tensors) {
   answer answers[ANSWER_MAX];
   const Py_ssize_t count = PyTuple_Size(tensors);

@@ -22,7 +22,8 @@ typedef struct tensor_layout {
   size_t gradient;  // of the pointer to what autograd keeps
   uint64_t plain;   // keys of a plain tensor
   uint64_t plain_inference;
-  size_t rank;  // of the count of dims in a TensorImpl, 8 bytes
+  uint64_t device_plain[2];  // of the loaded device's, as they are made; or 0
+  size_t rank;               // of the count of dims in a TensorImpl, 8 bytes
   size_t sizes;
   size_t strides;
   size_t dtype;        // the shim's number, 2 bytes
@@ -41,6 +42,19 @@ static inline uint64_t layout_word(const void *base, size_t offset) {
 static inline char *layout_impl(PyObject *tensor) {
   return (char *)(uintptr_t)layout_word(tensor, torch_layout.impl);
 }
+
+// Whether the object's keys are those of a tensor of the loaded device as it
+// was made, without lazy negation, conjugation or a wrapper. False decides
+// nothing.
+static inline bool layout_is_device_plain(PyObject *tensor) {
+  if (!torch_layout.has_keys || torch_layout.device_plain[0] == 0) return false;
+  const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
+  return keys == torch_layout.device_plain[0] ||
+         keys == torch_layout.device_plain[1];
+}
+// Learns the keys of a tensor of the device that was just made: with
+// autograd's, or, in inference mode, without.
+void layout_note_device(PyObject *tensor);
 
 // The first words of the TensorImpl whose address lies `impl` bytes into the
 // object. False where that is not an address: memory is read through the

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "torch/base/layout.h"
 #include "torch/base/module.h"
 #include "torch/base/types.h"
 #include "torch/device/state.h"
@@ -249,6 +250,7 @@ static PyObject *owner_wrap(owner *o) {
                       "torch made no tensor of the device's memory");
     return NULL;
   }
+  layout_note_device(object);
   return object;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "exec/step/operands.h"
 #include "plan/plan.h"
 
 opgraft_driver *og_driver_of(og_device device) {
@@ -38,8 +39,9 @@ static og_status driver_allocate(opgraft_driver *driver, og_device device,
   opgraft_driver_free(driver, device.id, *out_memory, NULL);
   *out_memory = NULL;
   return og_error_set(error, OG_DEVICE, NULL, NULL,
-                      "%s: %s is not aligned to %d bytes, as graphs expect of "
-                      "a device's memory",
+                      "%s: memory_allocate gave %s an address that is not "
+                      "aligned to %d bytes, as graphs expect of a device's "
+                      "memory",
                       opgraft_driver_name(driver), what,
                       (int)OG_PLAN_ALIGNMENT);
 }
@@ -60,13 +62,47 @@ og_status og_device_allocate(og_device device, size_t size_bytes,
                       size_bytes);
 }
 
+og_status og_device_fetch(const og_tensor *tensor, void *stream, og_tensor *out,
+                          void **out_bytes, opgraft_error *error) {
+  *out = *tensor;
+  *out_bytes = NULL;
+  if (og_is_cpu(tensor->device)) return OG_OK;
+  opgraft_driver *driver = og_driver_of(tensor->device);
+  if (driver == NULL) return driver_missing(tensor->device, "a tensor", error);
+  const size_t size = og_span_bytes(tensor);
+  void *bytes = og_alloc(size + 1);
+  if (bytes == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL,
+                        "not enough memory for a tensor's %zu bytes", size);
+  if (stream == NULL)
+    stream = opgraft_driver_current_stream(driver, tensor->device.id);
+  og_status status = OG_OK;
+  if (size > 0)
+    status = opgraft_driver_copy(
+        driver, stream, OPGRAFT_COPY_TO_HOST, bytes,
+        (const char *)tensor->data + tensor->byte_offset, size, error);
+  if (status == OG_OK)
+    status = opgraft_driver_stream_synchronize(driver, stream, -1, error);
+  if (status == OG_OK) opgraft_driver_host_access(driver, bytes, size, false);
+  if (status != OG_OK) {
+    og_free(bytes);
+    return status;
+  }
+  *out_bytes = bytes;
+  out->device = og_cpu;
+  out->data = bytes;
+  out->byte_offset = 0;
+  return OG_OK;
+}
+
 void og_device_free(og_device device, void *memory) {
   if (memory == NULL) return;
-  opgraft_driver *driver = og_driver_of(device);
-  if (driver != NULL)
-    opgraft_driver_free(driver, device.id, memory, NULL);
-  else
+  if (og_is_cpu(device)) {
     og_free(memory);
+    return;
+  }
+  opgraft_driver *driver = og_driver_of(device);
+  if (driver != NULL) opgraft_driver_free(driver, device.id, memory, NULL);
 }
 
 // --- Graphs ------------------------------------------------------------------

@@ -18,6 +18,11 @@ opgraft_driver *og_driver_of(og_device device);
 og_status og_device_allocate(og_device device, size_t size_bytes,
                              const char *what, void **out_memory,
                              opgraft_error *error);
+// The tensor as it lies, on the host: itself, or a copy of a device's, whose
+// bytes the caller frees with og_free. Waits for the stream; NULL: the device's
+// current one.
+og_status og_device_fetch(const og_tensor *tensor, void *stream, og_tensor *out,
+                          void **out_bytes, opgraft_error *error);
 // What no stream uses any more.
 void og_device_free(og_device device, void *memory);
 // OG_DEVICE where a value of the graph is on a device that no driver has, or

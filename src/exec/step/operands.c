@@ -177,6 +177,17 @@ double *og_prep_doubles(og_prep *prep, int64_t count) {
   return og_prep_scratch(prep, bytes);
 }
 
+size_t og_span_bytes(const og_tensor *tensor) {
+  int64_t last = 0, dense = 1;
+  for (int32_t d = tensor->ndim - 1; d >= 0; --d) {
+    const int64_t stride = tensor->strides ? tensor->strides[d] : dense;
+    if (tensor->shape[d] == 0) return 0;
+    last += (tensor->shape[d] - 1) * stride;
+    dense *= tensor->shape[d];
+  }
+  return (size_t)((last + 1) * og_item_bytes(tensor));
+}
+
 void og_updates_start(og_tensor *const *in, og_tensor *const *out,
                       int32_t out_count, const int32_t *update) {
   for (int32_t r = 0; update != NULL && r < out_count; ++r)

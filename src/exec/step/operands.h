@@ -54,10 +54,13 @@ void og_put_doubles(const og_tensor *tensor, char *to, int64_t stride_bytes,
 void og_get_all(const og_tensor *tensor, double *out);
 void og_put_all(const og_tensor *tensor, const double *in);
 
-// Copies elements; the types are equal. Strides are free.
+// From the first byte to the last; 0 without elements. NULL strides are
+// row-major.
+size_t og_span_bytes(const og_tensor *tensor);
 // The position of element `index`, counted row-major, and where it lies.
 void og_position_of(const og_tensor *tensor, int64_t index, int64_t *out);
 char *og_element_at(const og_tensor *tensor, const int64_t *at);
+// Copies elements; the types are equal. Strides are free.
 void og_copy_elements(const og_tensor *to, const og_tensor *from);
 // What an updating kernel does first: the result starts as the operand.
 void og_update_start(const og_operands *io);

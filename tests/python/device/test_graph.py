@@ -5,8 +5,10 @@ no wait of the host inside, memory at the planner's bound."""
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -274,6 +276,54 @@ def test_between_the_cpu_and_the_device(npu: Any) -> None:
     graph = graph_of(g)
     assert graph["captures"] == 1 and graph["fallbacks"] == []
     assert graph["device_waits"] == 4 * 3
+
+
+def test_copies_that_change_type_and_layout(npu: Any) -> None:
+    def f(x: T, n: T, cache: T) -> tuple[T, ...]:
+        y = x.npu() * n  # a number of the CPU's
+        cache.copy_(y.t().cpu())
+        there = torch.zeros(6, 4, device="npu")
+        there.copy_(x.t())
+        return (y.t().cpu(), y.to("cpu", torch.float64),
+                x.t().to("npu", torch.float64).cpu(), there[1:, ::2].cpu())
+
+    x, n = torch.randn(4, 6), torch.tensor(3.0)
+    g = compiled(f, "reduce-overhead", fallback="error")
+    for _ in range(2):
+        caches = torch.zeros(6, 4), torch.zeros(6, 4)
+        for a, b in zip(g(x, n, caches[0]), f(x, n, caches[1]), strict=True):
+            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(*caches)
+        n += 1
+
+
+@torch.library.custom_op("device_graph::add_row", mutates_args={"x"})
+def add_row(x: T, by: float) -> None:
+    x[0] += by
+
+
+def test_what_the_host_writes_in_place(npu: Any) -> None:
+    """An operator of the CPU's that updates a copy of its argument."""
+    def f(x: T) -> T:
+        y = x.clone()
+        add_row(y, 3.0)
+        return y + x
+
+    x = torch.randn(4, 6)
+    g = compiled(f, "reduce-overhead")
+    for _ in range(3):
+        there = x.npu()
+        torch.testing.assert_close(g(there).cpu(), f(x))
+        torch.testing.assert_close(there.cpu(), x)
+
+
+def test_inputs_as_files(npu: Any, tmp_path: Path) -> None:
+    x = torch.randn(3, 4)
+    g = compiled(lambda x: x * 2, "reduce-overhead", repro=str(tmp_path),
+                 repro_calls="all")
+    g(x.npu().t())
+    [path] = tmp_path.rglob("input-0.npy")
+    assert (np.load(path) == x.t().numpy()).all()
 
 
 def test_what_only_the_host_runs(npu: Any) -> None:
