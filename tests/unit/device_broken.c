@@ -538,7 +538,7 @@ static const row rows[] = {
     LATER(align_huge, ALLOCATE, OG_INTERNAL, "memory_allocate",
           "a multiple of 2147483648, the alignment of its properties"),
     LATER(align_less, FIRST, OG_DEVICE, "memory_allocate", "expect"),
-    // Codes that there are not any.
+    // Codes that og_status lacks.
     WILD(open, 1, LOAD, -1),
     WILD(properties, 3, PROPERTIES, 4096),
     WILD(memory_allocate, 1, ALLOCATE, 12),

@@ -64,7 +64,7 @@ static void *sim_floats(sim *s, const char *label) {
   return address;
 }
 
-static void sim_free(sim *s, void *address) {
+static inline void sim_free(sim *s, void *address) {
   SIM_OK(s, opgraft_driver_free(s->driver, 0, address, &s->error));
 }
 

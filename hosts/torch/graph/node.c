@@ -539,6 +539,13 @@ static bool python_give(const opgraft_node_call *node, int32_t index,
   return false;
 }
 
+// Whether the result is an argument that the operator wrote: it is there.
+static bool is_written(const opgraft_node_call *node, int32_t index) {
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] == node->out[index]) return true;
+  return false;
+}
+
 // None where the shape function gives a tensor: see result_clear.
 static bool none_put(const node_state *state, const opgraft_node_call *node,
                      int32_t index) {
@@ -572,7 +579,8 @@ static bool python_put(const node_state *state, const opgraft_node_call *node,
   }
   const int32_t index = (*at)++;
   if (index >= node->out_count || node->out[index] == NULL) return true;
-  if (result == Py_None) return none_put(state, node, index);
+  if (result == Py_None)
+    return is_written(node, index) || none_put(state, node, index);
   if (is_to_give(node, index)) return python_give(node, index, result);
   return object_fill(object_make(node->out[index]), result);
 }

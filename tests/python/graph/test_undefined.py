@@ -118,3 +118,55 @@ def test_an_undefined_result_counts_as_zeros() -> None:
         torch.testing.assert_close(a, x.sin() + 1)
         assert torch.equal(b, torch.ones(size))
         assert torch.equal(bare, torch.zeros(size))
+
+
+# --- Operators that write an argument, and give nothing -----------------------
+
+
+@torch.library.custom_op("undefined::number", mutates_args={"x"})
+def by_number(x: T, by: torch.types.Number) -> None:
+    x[0] += by
+
+
+@torch.library.custom_op("undefined::dtype", mutates_args={"x"})
+def by_dtype(x: T, by: torch.dtype) -> None:
+    x[0] += torch.finfo(by).bits
+
+
+@torch.library.custom_op("undefined::text", mutates_args={"x", "y"})
+def by_text(x: T, y: T, by: str, numbers: list[float]) -> None:
+    x[0] += len(by)
+    y[1] += sum(numbers)
+
+
+@torch.library.custom_op("undefined::both", mutates_args={"x"})
+def gives_too(x: T, by: torch.types.Number) -> T:
+    x[0] += by
+    return x * 2
+
+
+@gives_too.register_fake
+def _(x: T, by: float) -> T:
+    return torch.empty_like(x)
+
+
+WRITERS: dict[str, Callable[[T, T], T]] = {
+    "number": lambda x, y: (by_number(x, 3), x * 10 + y)[1],
+    "dtype": lambda x, y: (by_dtype(x, torch.float16), x * 10 + y)[1],
+    "text": lambda x, y: (by_text(x, y, "abc", [1.5, 2.0]), x * 10 + y)[1],
+    "gives too": lambda x, y: gives_too(x, 3.0) + x * 10 + y,
+}
+
+
+@pytest.mark.parametrize("is_copy", [False, True])
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_was_written_stays(name: str, is_copy: bool) -> None:
+    """Python runs them, for the shim has no form of some arguments."""
+    def f(x: T, y: T) -> T:
+        return WRITERS[name](x.clone() if is_copy else x, y)
+
+    x, y = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+    given = x.clone(), y.clone()
+    wanted, found = f(x, y), compiled(f)(*given)
+    assert torch.equal(found, wanted)
+    assert torch.equal(given[0], x) and torch.equal(given[1], y)
