@@ -338,8 +338,9 @@ static void leases_give(const og_instance *instance, int32_t count) {
 
 static og_status instance_lease(og_instance *instance, opgraft_error *error) {
   const int32_t count = instance->entry->plan->arena_count;
+  const void *before = og_onboard_stream(instance);
   OG_TRY(og_onboard_begin(instance, error));
-  if (instance->onboard != NULL)
+  if (OG_UNLIKELY(og_onboard_stream(instance) != before))
     og_hosted_set_stream(instance, og_onboard_stream(instance));
   for (int32_t a = 0; a < count; ++a) {
     const og_status status = arena_lease(instance, a, error);

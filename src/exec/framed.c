@@ -240,10 +240,6 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
   return OG_OK;
 }
 
-static opgraft_value operand_id(const og_node *node, int32_t i) {
-  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
-}
-
 // Shows the node's tensors at addresses that tell where the plan puts them, so
 // that a call is matched as one with memory is: every place has a range of its
 // own. A constant has its own address and keeps it. `out_kept`, by operand and
@@ -251,7 +247,7 @@ static opgraft_value operand_id(const og_node *node, int32_t i) {
 static void places_show(const og_prep *prep, void **out_kept) {
   const og_node *node = prep->node;
   for (int32_t i = 0; i < node->in_count + node->out_count; ++i) {
-    const opgraft_value id = operand_id(node, i);
+    const opgraft_value id = og_node_value(node, i);
     if (id < 0) continue;
     const og_place *place = &prep->plan->places[id];
     og_tensor *tensor = &prep->instance->tensors[id];
@@ -269,7 +265,7 @@ static void places_show(const og_prep *prep, void **out_kept) {
 static void places_hide(const og_prep *prep, void *const *kept) {
   const og_node *node = prep->node;
   for (int32_t i = node->in_count + node->out_count - 1; i >= 0; --i) {
-    const opgraft_value id = operand_id(node, i);
+    const opgraft_value id = og_node_value(node, i);
     if (id >= 0) prep->instance->tensors[id].data = kept[i];
   }
 }

@@ -117,6 +117,13 @@ og_status og_starts_copy(const og_onboard *onboard, const og_node *node,
 
 // --- Launches ----------------------------------------------------------------
 
+// The host waits for the stream, which is counted.
+static og_status host_wait(const og_onboard *onboard, const og_run *run) {
+  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
+  return opgraft_driver_stream_synchronize(onboard->driver, onboard->stream, -1,
+                                           run->error);
+}
+
 // The host may write its memory again when the step has ended, so it waits.
 static og_status operands_bring(const launched *l, const og_run *run) {
   const og_onboard *onboard = l->onboard;
@@ -124,9 +131,7 @@ static og_status operands_bring(const launched *l, const og_run *run) {
     OG_TRY(opgraft_driver_copy(onboard->driver, onboard->stream,
                                OPGRAFT_COPY_TO_DEVICE, b->to.data,
                                b->from->data, b->size_bytes, run->error));
-  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
-  return opgraft_driver_stream_synchronize(onboard->driver, onboard->stream, -1,
-                                           run->error);
+  return host_wait(onboard, run);
 }
 
 static og_status launch_run(void *state, const og_run *run) {
@@ -290,11 +295,9 @@ static og_status transfer_run(void *state, const og_run *run) {
   const bool is_read = t->kind == OPGRAFT_COPY_TO_HOST;
   OG_TRY(opgraft_driver_copy(driver, onboard->stream, t->kind, t->to->data,
                              t->from->data, t->size_bytes, run->error));
-  OG_TRY(opgraft_driver_stream_synchronize(driver, onboard->stream, -1,
-                                           run->error));
+  OG_TRY(host_wait(onboard, run));
   opgraft_driver_host_access(driver, is_read ? t->to->data : t->from->data,
                              t->size_bytes, !is_read);
-  __atomic_add_fetch(&run->executable->stats.device_waits, 1, __ATOMIC_RELAXED);
   return OG_OK;
 }
 
@@ -419,15 +422,11 @@ static void stretches_find(const og_instance *instance, og_onboard *onboard) {
   }
 }
 
-static opgraft_value operand_id(const og_node *node, int32_t i) {
-  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
-}
-
 static void users_count(const og_onboard *onboard, const og_plan *plan,
                         launched **users) {
   for (launched *l = onboard->launches; l != NULL; l = l->next)
     for (int32_t i = 0; i < l->node->in_count + l->node->out_count; ++i) {
-      const opgraft_value id = operand_id(l->node, i);
+      const opgraft_value id = og_node_value(l->node, i);
       const int32_t base = id < 0 ? -1 : og_base_of(plan, &plan->places[id]);
       if (base < 0) continue;
       if (users != NULL) users[onboard->user_begin[base]] = l;

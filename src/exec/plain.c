@@ -500,8 +500,7 @@ static og_status values_make(plain *p, const og_node *node) {
 
 static void values_bind(plain *p, const og_node *node) {
   for (int32_t k = 0; k < node->in_count + node->out_count; ++k) {
-    const opgraft_value id =
-        k < node->in_count ? node->in[k] : node->out[k - node->in_count];
+    const opgraft_value id = og_node_value(node, k);
     if (id >= 0)
       og_relocs_set(&p->instance.storages[id], p->instance.tensors[id].data);
   }

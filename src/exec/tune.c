@@ -164,8 +164,7 @@ typedef struct scene {
 } scene;
 
 static opgraft_value scene_id(const scene *s, int32_t i) {
-  const og_node *node = s->prep->node;
-  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+  return og_node_value(s->prep->node, i);
 }
 
 static void scene_end(scene *s) {

@@ -60,10 +60,6 @@ og_reloc_list *og_base_list(const og_instance *instance, int32_t base) {
   return &instance->arenas[base - plan->storage_count];
 }
 
-static opgraft_value operand_id(const og_node *node, int32_t i) {
-  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
-}
-
 // --- Making ------------------------------------------------------------------
 
 static og_status plan_make(og_plan *own, const og_plan *plan,
@@ -143,7 +139,7 @@ void og_twin_release(og_twin *twin) {
 
 // In which of the twin's lists an operand's pointers are; -1: in none.
 static int32_t base_at(const og_twin_kernel *kernel, int32_t i) {
-  const opgraft_value id = operand_id(kernel->node, i);
+  const opgraft_value id = og_node_value(kernel->node, i);
   const og_place *place = id >= 0 ? &kernel->twin->plan.places[id] : NULL;
   return place != NULL && place->kind == OG_PLACE_STORAGE ? place->index : -1;
 }
@@ -218,7 +214,7 @@ static void kernel_bind(const og_twin_kernel *kernel, const og_call *call) {
     const og_tensor *given =
         i < node->in_count ? call->in[i] : call->out[i - node->in_count];
     if (given == NULL) continue;
-    const opgraft_value id = operand_id(node, i);
+    const opgraft_value id = og_node_value(node, i);
     const og_place *place = &kernel->twin->plan.places[id];
     tensors[id].data = given->data;
     if (place->kind == OG_PLACE_STORAGE)

@@ -222,6 +222,11 @@ bool og_value_is_dense(opgraft_graph *graph, const og_value *value);
 
 // --- Messages ----------------------------------------------------------------
 
+// Operands, then results, by one index; -1: missing.
+static inline opgraft_value og_node_value(const og_node *node, int32_t i) {
+  return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
+}
+
 // The operator's name, as the host says it where there is one.
 static inline const char *og_node_name(const og_node *node) {
   return node->origin != NULL ? node->origin->name : og_ops[node->op].name;

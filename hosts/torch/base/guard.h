@@ -28,6 +28,12 @@ static inline bool guard_is_bare(PyObject *object) {
   return (keys == torch_layout.plain || keys == torch_layout.plain_inference) &&
          layout_word(impl, torch_layout.gradient) == 0;
 }
+// A tensor of the loaded device as it was made. False decides nothing.
+static inline bool guard_is_device_plain(PyObject *object) {
+  const PyTypeObject *type = Py_TYPE(object);
+  return (type == guard_tensor_type || type == guard_parameter_type) &&
+         layout_is_device_plain(object);
+}
 bool guard_requires_grad(PyObject *object);
 bool guard_may_be_dual(PyObject *object);
 // Whether torch lets this thread write to the tensor; 0, or -1 with an

@@ -95,9 +95,7 @@ static int input_read(compiled *self, PyObject *object, inputs *in, int32_t i) {
     return in->ints[i] == -1 && PyErr_Occurred() != NULL ? -1 : 0;
   }
   in->in[i] = &in->tensors[i];
-  const bool is_exact = Py_TYPE(object) == guard_tensor_type ||
-                        Py_TYPE(object) == guard_parameter_type;
-  if (is_exact && layout_is_device_plain(object) &&
+  if (guard_is_device_plain(object) &&
       tensor_read(object, false, &in->tensors[i]))
     return 0;
   return input_resolve(self, object, in, &in->tensors[i]);
