@@ -6,6 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+og_dtype og_jax_dtype(int32_t type) {
+  static const og_dtype table[XLA_TYPES] = {
+#define ENTRY(code, kind, bits) [code] = {kind, bits, 1},
+      XLA_TYPE_LIST(ENTRY)
+#undef ENTRY
+  };
+  const og_dtype none = {0, 0, 0};
+  return type >= 0 && type < XLA_TYPES ? table[type] : none;
+}
+
 // The position of `name` with `suffix`, or -1.
 static int64_t find(const xla_attrs *attrs, const char *name,
                     const char *suffix) {

@@ -20,6 +20,8 @@ typedef struct og_jax_room {
   _Alignas(16) char bytes[4096];
 } og_jax_room;
 
+// Of an XLA type; with 0 bits where no operator has it.
+og_dtype og_jax_dtype(int32_t type);
 // Which tensors the buffers are: "opgraft.given", an array with an entry for
 // each tensor argument (0: absent, 1: given) and, for a list, its length and
 // then an entry for each of its tensors. Without it every buffer is a tensor

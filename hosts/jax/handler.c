@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "jax/attrs.h"
+#include "jax/kept.h"
 #include "shared/team.h"
 
 #define API OG_EXPORT
@@ -17,18 +17,8 @@ API void *opgraft_jax_handler(int32_t op);
 // Why operator `op` is not offered; NULL where it is.
 API const char *opgraft_limit_jax(int32_t op);
 
-static og_dtype dtype_of(int32_t type) {
-  static const og_dtype table[XLA_TYPES] = {
-#define ENTRY(code, kind, bits) [code] = {kind, bits, 1},
-      XLA_TYPE_LIST(ENTRY)
-#undef ENTRY
-  };
-  const og_dtype none = {0, 0, 0};
-  return type >= 0 && type < XLA_TYPES ? table[type] : none;
-}
-
 static void tensor_set(const xla_buffer *buffer, og_tensor *out) {
-  const og_dtype dtype = dtype_of(buffer->type);
+  const og_dtype dtype = og_jax_dtype(buffer->type);
   out->data = buffer->data;
   out->device.type = OG_CPU;
   out->device.id = 0;
@@ -104,9 +94,8 @@ static og_status list_read(cursor *c, int32_t t) {
 }
 
 // A mutated argument's new value is the result behind the fresh ones.
-static og_status written_read(cursor *c, const opgraft_param_info *param,
-                              const xla_buffer *buffer) {
-  const og_tensor tensor = tensor_of(buffer);
+static og_status written_find(const cursor *c, const opgraft_param_info *param,
+                              const og_tensor *tensor, void **out_data) {
   const int64_t ret =
       c->frame->rets.count - c->call->op->info.mutated_count + param->out;
   if (ret < 0 || ret >= c->frame->rets.count)
@@ -114,17 +103,26 @@ static og_status written_read(cursor *c, const opgraft_param_info *param,
         c, "results", c->frame->rets.count,
         c->call->op->info.fresh_count + c->call->op->info.mutated_count);
   const og_tensor out = tensor_of(c->frame->rets.buffers[ret]);
-  if (og_host_bytes(&out) != og_host_bytes(&tensor)) {
+  if (og_host_bytes(&out) != og_host_bytes(tensor)) {
     c->error->code = OG_SHAPE;
     snprintf(
         c->error->text, sizeof c->error->text,
         "%s: result %lld, the new value of %s, has %zu bytes, expected %zu",
         c->call->op->info.name, (long long)ret, param->name,
-        og_host_bytes(&out), og_host_bytes(&tensor));
+        og_host_bytes(&out), og_host_bytes(tensor));
     return OG_SHAPE;
   }
-  og_host_written(c->call, param->tensor, &tensor, out.data);
+  *out_data = out.data;
   return OG_OK;
+}
+
+static og_status written_read(cursor *c, const opgraft_param_info *param,
+                              const xla_buffer *buffer) {
+  const og_tensor tensor = tensor_of(buffer);
+  void *data = NULL;
+  const og_status status = written_find(c, param, &tensor, &data);
+  if (status == OG_OK) og_host_written(c->call, param->tensor, &tensor, data);
+  return status;
 }
 
 static og_status tensor_read(cursor *c, int32_t t) {
@@ -180,7 +178,7 @@ static og_status list_place(const cursor *c, og_tensor_list list,
 static og_status result_place(const cursor *c, int32_t i,
                               const xla_buffer *buffer) {
   og_tensor *fresh = &c->call->frame.fresh[i];
-  const og_dtype dtype = dtype_of(buffer->type);
+  const og_dtype dtype = og_jax_dtype(buffer->type);
   int is_equal = fresh->ndim == buffer->rank &&
                  fresh->dtype.code == dtype.code &&
                  fresh->dtype.bits == dtype.bits;
@@ -216,17 +214,100 @@ static og_status results_place(const cursor *c) {
 
 // --- The call ----------------------------------------------------------------
 
-static og_status run(const xla_frame *frame, og_host_call *call,
-                     opgraft_error *error) {
-  cursor c = {.frame = frame, .call = call, .error = error};
-  og_jax_room room;
-  og_status status = args_read(&c);
-  if (status == OG_OK) status = og_jax_attrs(&frame->attrs, call, &room, error);
+static og_status run_inferred(cursor *c) {
+  const og_status status = results_place(c);
+  return status == OG_OK ? og_host_run(c->call, c->error) : status;
+}
+
+static og_status run_all(cursor *c, og_jax_room *room, og_jax_kept *kept) {
+  const xla_attrs *attrs = &c->frame->attrs;
+  og_status status = args_read(c);
+  if (status == OG_OK) status = og_jax_attrs(attrs, c->call, room, c->error);
   if (status != OG_OK) return status;
-  og_host_share(call);
-  status = og_host_infer(call, error);
-  if (status == OG_OK) status = results_place(&c);
-  return status == OG_OK ? og_host_run(call, error) : status;
+  og_host_share(c->call);
+  status = og_host_infer(c->call, c->error);
+  if (status != OG_OK) return status;
+  if (kept != NULL) og_jax_kept_keep(kept, attrs);
+  return run_inferred(c);
+}
+
+static og_status run_afresh(cursor *c, const og_own_op *op, og_jax_room *room,
+                            og_jax_kept *kept) {
+  og_host_begin(c->call, op);
+  const og_status status = run_all(c, room, kept);
+  og_host_end(c->call);
+  return status;
+}
+
+// Apart, so that its memory is not on the stack of a call that is kept.
+static __attribute__((noinline)) og_status run_apart(cursor *c,
+                                                     const og_own_op *op) {
+  og_host_call call;
+  og_jax_room room;
+  c->call = &call;
+  return run_afresh(c, op, &room, NULL);
+}
+
+// With equal attributes the same tensors are absent.
+static int args_match(cursor *c, og_host_kept *kept) {
+  for (int32_t t = 0; t < kept->call.op->info.tensor_count; ++t) {
+    if (!kept->is_given[t]) continue;
+    const xla_buffer *buffer = arg_next(c);
+    if (buffer == NULL) return 0;
+    const og_tensor tensor = tensor_of(buffer);
+    if (!og_host_kept_matches(kept, t, &tensor)) return 0;
+  }
+  return c->arg == c->frame->args.count;
+}
+
+static og_status written_move(const cursor *c, og_host_kept *kept) {
+  const og_own_op *op = c->call->op;
+  for (int32_t j = 0; j < op->info.mutated_count; ++j) {
+    const int32_t t = op->mutated_tensors[j];
+    og_tensor *tensor = &c->call->inputs[t];
+    void *data = NULL;
+    if (!kept->is_given[t]) continue;
+    const og_status status =
+        written_find(c, op->tensor_params[t], tensor, &data);
+    if (status != OG_OK) return status;
+    og_host_written_move(tensor, data);
+  }
+  return OG_OK;
+}
+
+static og_status run_again(cursor *c, og_host_kept *kept) {
+  og_status status = written_move(c, kept);
+  if (status != OG_OK) return status;
+  status = og_host_kept_begin(kept, c->error);
+  if (status == OG_OK) status = run_inferred(c);
+  og_host_kept_end(kept);
+  return status;
+}
+
+static og_status run_kept(cursor *c, const og_own_op *op, og_jax_kept *kept) {
+  c->call = &kept->kept->call;
+  if (og_jax_kept_matches(kept, &c->frame->attrs) && args_match(c, kept->kept))
+    return run_again(c, kept->kept);
+  c->arg = 0;
+  og_host_kept_restart(kept->kept);
+  return run_afresh(c, op, &kept->room, kept);
+}
+
+static void *run(int32_t op, const xla_frame *frame) {
+  const og_own *own = og_own_get();
+  if (own->error.code != OG_OK) return fail(frame, &own->error);
+  opgraft_error error;
+  error.code = OG_OK;
+  cursor c = {.frame = frame, .error = &error};
+  og_jax_kept *kept = og_jax_kept_take(op);
+  og_status status;
+  if (kept != NULL) {
+    status = run_kept(&c, &own->ops[op], kept);
+    og_jax_kept_give(kept);
+  } else {
+    status = run_apart(&c, &own->ops[op]);
+  }
+  return status == OG_OK ? NULL : fail(frame, &error);
 }
 
 static void *execute(int32_t op, const xla_frame *frame) {
@@ -238,16 +319,7 @@ static void *execute(int32_t op, const xla_frame *frame) {
     metadata->traits = 0;
     return NULL;
   }
-  if (frame->stage != XLA_STAGE_EXECUTE) return NULL;
-  const og_own *own = og_own_get();
-  if (own->error.code != OG_OK) return fail(frame, &own->error);
-  og_host_call call;
-  opgraft_error error;
-  error.code = OG_OK;
-  og_host_begin(&call, &own->ops[op]);
-  const og_status status = run(frame, &call, &error);
-  og_host_end(&call);
-  return status == OG_OK ? NULL : fail(frame, &error);
+  return frame->stage == XLA_STAGE_EXECUTE ? run(op, frame) : NULL;
 }
 
 // --- A function for each operator --------------------------------------------

@@ -7,16 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnxruntime/attrs.h"
+#include "onnxruntime/group.h"
 #include "onnxruntime/shares.h"
 #include "shared/team.h"
 
 typedef struct kernel {
   ort_api api;
-  uint32_t level;
   int has_shapes;
   const og_own_op *op;
-  og_ort_attrs attrs;
+  og_ort_group *group;
 } kernel;
 
 void *og_ort_fail(ort_api api, const opgraft_error *error) {
@@ -37,24 +36,30 @@ void *og_ort_kernel_create(const ort_custom_op *op, ort_api api,
   const og_ort_op *own = (const og_ort_op *)(const void *)op;
   const og_ort_source source = og_ort_kernel_source(api, info);
   opgraft_error error = {.code = OG_OK};
-  kernel *made = calloc(1, sizeof *made);
+  og_ort_attrs attrs;
   *out_kernel = NULL;
-  if (made == NULL) return no_memory(api, own->op);
-  made->api = api;
-  made->level = op->version;
-  made->has_shapes = own->has_shapes;
-  made->op = own->op;
-  if (og_ort_attrs_read(own->op, &source, &made->attrs, &error) != OG_OK) {
-    og_ort_kernel_destroy(made);
+  if (og_ort_attrs_read(own->op, &source, &attrs, &error) != OG_OK) {
+    og_ort_attrs_reset(&attrs);
     return og_ort_fail(api, &error);
   }
+  kernel *made = calloc(1, sizeof *made);
+  if (made != NULL)
+    made->group = og_ort_group_join(own->op, op->version, &attrs);
+  if (made == NULL || made->group == NULL) {
+    og_ort_attrs_reset(&attrs);
+    free(made);
+    return no_memory(api, own->op);
+  }
+  made->api = api;
+  made->has_shapes = own->has_shapes;
+  made->op = own->op;
   *out_kernel = made;
   return NULL;
 }
 
 void og_ort_kernel_destroy(void *kernel_state) {
   kernel *k = kernel_state;
-  og_ort_attrs_reset(&k->attrs);
+  og_ort_group_leave(k->group);
   free(k);
 }
 
@@ -65,7 +70,7 @@ typedef struct run {
   const kernel *kernel;
   void *context;
   size_t input_count;
-  og_host_call call;
+  og_host_call *call;
   og_ort_shares shares;
   opgraft_error error;
   int64_t dims[OG_HOST_STRIDES_MAX];
@@ -170,7 +175,7 @@ static void *list_read(run *r, int32_t t) {
     int is_given = 0;
     void *status = input_read(r, i, &tensor, &is_given);
     if (status != NULL) return status;
-    if (og_host_entry(&r->call, t, is_given ? &tensor : NULL, &r->error) !=
+    if (og_host_entry(r->call, t, is_given ? &tensor : NULL, &r->error) !=
         OG_OK)
       return refuse(r);
   }
@@ -184,14 +189,14 @@ static void *written_read(run *r, const opgraft_param_info *param,
   void *data = NULL;
   const size_t index = (size_t)(r->kernel->op->info.fresh_count + param->out);
   void *status = output_make(r, index, &tensor, &data);
-  if (status == NULL) og_host_written(&r->call, param->tensor, &tensor, data);
+  if (status == NULL) og_host_written(r->call, param->tensor, &tensor, data);
   return status;
 }
 
 static void *inputs_read(run *r) {
   for (int32_t t = 0; t < r->kernel->op->info.tensor_count; ++t) {
     const opgraft_param_info *param = r->kernel->op->tensor_params[t];
-    og_tensor *tensor = og_host_place(&r->call, t);
+    og_tensor *tensor = og_host_place(r->call, t);
     int is_given = 0;
     void *status = (param->flags & OPGRAFT_PARAM_LIST) != 0
                        ? list_read(r, t)
@@ -199,7 +204,7 @@ static void *inputs_read(run *r) {
     if (status == NULL && is_given && param->out >= 0)
       status = written_read(r, param, *tensor);
     else if (status == NULL && is_given)
-      og_host_placed(&r->call, t);
+      og_host_placed(r->call, t);
     if (status != NULL) return status;
   }
   return NULL;
@@ -213,7 +218,7 @@ static int is_found_late(const run *r) {
 
 static void *outputs_make(run *r) {
   for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
-    og_tensor *fresh = &r->call.frame.fresh[i];
+    og_tensor *fresh = &r->call->frame.fresh[i];
     if (!is_found_late(r)) {
       void *status = output_make(r, (size_t)i, fresh, &fresh->data);
       if (status != NULL) return status;
@@ -230,7 +235,7 @@ static void *outputs_make(run *r) {
 // Results whose sizes the kernel has found.
 static void *outputs_copy(run *r) {
   for (int32_t i = 0; i < r->kernel->op->info.fresh_count; ++i) {
-    const og_tensor *fresh = &r->call.frame.fresh[i];
+    const og_tensor *fresh = &r->call->frame.fresh[i];
     void *data = NULL;
     void *status = output_make(r, (size_t)i, fresh, &data);
     if (status != NULL) return status;
@@ -240,36 +245,112 @@ static void *outputs_copy(run *r) {
   return NULL;
 }
 
-static void *run_all(run *r) {
+// --- Running -----------------------------------------------------------------
+
+static void *run_inferred(run *r) {
+  void *status = outputs_make(r);
+  if (status != NULL) return status;
+  if (og_host_run(r->call, &r->error) != OG_OK) return refuse(r);
+  return is_found_late(r) ? outputs_copy(r) : NULL;
+}
+
+// `kept`: what the call is made in, NULL where nobody keeps it.
+static void *run_all(run *r, og_host_kept *kept) {
   const og_own_op *op = r->kernel->op;
-  void *status = ORT(r->kernel->api, input_count)(r->context, &r->input_count);
-  if (status == NULL) status = inputs_read(r);
+  const og_ort_group *group = r->kernel->group;
+  void *status = inputs_read(r);
   if (status != NULL) return status;
   for (int32_t a = 0; a < op->info.attr_count; ++a)
-    r->call.frame.attr[a] = r->kernel->attrs.attr[a];
-  r->shares = (og_ort_shares){r->kernel->api, r->context};
-  if (r->kernel->level >= ORT_LEVEL_THREADS)
-    og_ort_shares_set(&r->call, &r->shares);
+    r->call->frame.attr[a] = group->attrs.attr[a];
+  if (group->level >= ORT_LEVEL_THREADS)
+    og_ort_shares_set(r->call, &r->shares);
   else
-    og_host_share(&r->call);
-  if (og_host_infer(&r->call, &r->error) != OG_OK) return refuse(r);
-  status = outputs_make(r);
+    og_host_share(r->call);
+  if (og_host_infer(r->call, &r->error) != OG_OK) return refuse(r);
+  if (kept != NULL) og_host_kept_keep(kept);
+  return run_inferred(r);
+}
+
+static void *run_afresh(run *r, og_host_kept *kept) {
+  const int32_t fresh_count = r->kernel->op->info.fresh_count;
+  for (int32_t i = 0; i < fresh_count; ++i) r->apart[i] = NULL;
+  r->dims_used = 0;
+  og_host_begin(r->call, r->kernel->op);
+  void *status = run_all(r, kept);
+  og_host_end(r->call);
+  for (int32_t i = 0; i < fresh_count; ++i) free(r->apart[i]);
+  return status;
+}
+
+// Apart, so that its memory is not on the stack of a call that is kept.
+static __attribute__((noinline)) void *run_apart(run *r) {
+  og_host_call call;
+  r->call = &call;
+  return run_afresh(r, NULL);
+}
+
+// Whether the node's inputs are as the kept call's, which then has their
+// memory.
+static void *inputs_match(run *r, og_host_kept *kept, int *out_same) {
+  *out_same = kept->is_inferred;
+  for (int32_t t = 0; *out_same && t < r->kernel->op->info.tensor_count; ++t) {
+    og_tensor tensor;
+    int is_given = 0;
+    void *status = input_read(r, (size_t)t, &tensor, &is_given);
+    if (status != NULL) return status;
+    *out_same = og_host_kept_matches(kept, t, is_given ? &tensor : NULL);
+  }
+  return NULL;
+}
+
+static void *written_make(run *r, og_host_kept *kept) {
+  const og_own_op *op = r->kernel->op;
+  for (int32_t j = 0; j < op->info.mutated_count; ++j) {
+    const int32_t t = op->mutated_tensors[j];
+    og_tensor *tensor = &kept->call.inputs[t];
+    void *data = NULL;
+    if (!kept->is_given[t]) continue;
+    void *status =
+        output_make(r, (size_t)(op->info.fresh_count + j), tensor, &data);
+    if (status != NULL) return status;
+    og_host_written_move(tensor, data);
+  }
+  return NULL;
+}
+
+static void *run_again(run *r, og_host_kept *kept) {
+  if (r->kernel->group->level >= ORT_LEVEL_THREADS)
+    r->call->frame.call.host = &r->shares;
+  void *status = written_make(r, kept);
   if (status != NULL) return status;
-  if (og_host_run(&r->call, &r->error) != OG_OK) return refuse(r);
-  return is_found_late(r) ? outputs_copy(r) : NULL;
+  status = og_host_kept_begin(kept, &r->error) == OG_OK ? run_inferred(r)
+                                                        : refuse(r);
+  og_host_kept_end(kept);
+  return status;
+}
+
+static void *run_kept(run *r, og_host_kept *kept) {
+  int is_same = 0;
+  r->call = &kept->call;
+  r->dims_used = 0;
+  void *status = inputs_match(r, kept, &is_same);
+  if (status != NULL) return status;
+  if (is_same) return run_again(r, kept);
+  og_host_kept_restart(kept);
+  return run_afresh(r, kept);
 }
 
 void *og_ort_kernel_compute(void *kernel_state, void *context) {
   run r;
   r.kernel = kernel_state;
   r.context = context;
-  r.dims_used = 0;
+  r.shares = (og_ort_shares){r.kernel->api, context};
   r.error.code = OG_OK;
-  const int32_t fresh_count = r.kernel->op->info.fresh_count;
-  for (int32_t i = 0; i < fresh_count; ++i) r.apart[i] = NULL;
-  og_host_begin(&r.call, r.kernel->op);
-  void *status = run_all(&r);
-  og_host_end(&r.call);
-  for (int32_t i = 0; i < fresh_count; ++i) free(r.apart[i]);
+  void *status = ORT(r.kernel->api, input_count)(context, &r.input_count);
+  if (status != NULL) return status;
+  og_host_kept *kept = r.kernel->group->kept;
+  if (!og_host_kept_take(kept)) return run_apart(&r);
+  status = run_kept(&r, kept);
+  og_host_kept_give(kept);
   return status;
 }

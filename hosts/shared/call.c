@@ -23,12 +23,16 @@ void og_host_begin(og_host_call *call, const og_own_op *op) {
     call->frame.attr[a] = op->attr_params[a]->default_value;
 }
 
+void og_host_written_move(og_tensor *tensor, void *data) {
+  const size_t bytes = og_host_bytes(tensor);
+  if (data != tensor->data && bytes > 0) memcpy(data, tensor->data, bytes);
+  tensor->data = data;
+}
+
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
                      void *data) {
   og_host_input(call, t, tensor);
-  const size_t bytes = og_host_bytes(tensor);
-  if (data != tensor->data && bytes > 0) memcpy(data, tensor->data, bytes);
-  call->inputs[t].data = data;
+  og_host_written_move(&call->inputs[t], data);
 }
 
 og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,

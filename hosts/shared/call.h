@@ -53,6 +53,8 @@ static inline void og_host_placed(og_host_call *call, int32_t t);
 // value; it is the argument's own memory, or shares no byte with it.
 void og_host_written(og_host_call *call, int32_t t, const og_tensor *tensor,
                      void *data);
+// Copies a row-major tensor to `data`, where it lies from then on.
+void og_host_written_move(og_tensor *tensor, void *data);
 // One more entry of tensor list t, NULL for one that is absent. The entries of
 // one list follow each other.
 og_status og_host_entry(og_host_call *call, int32_t t, const og_tensor *tensor,

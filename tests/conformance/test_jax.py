@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import json
 import pathlib
@@ -144,6 +145,51 @@ def test_a_written_argument_given_twice(basics: Any) -> None:
     total, first, second = basics.two_writes(a, a)
     assert jnp.array_equal(first, a + 1) and jnp.array_equal(second, a * 2)
     assert jnp.array_equal(total, first + second)
+
+
+def any_call(kinds: Any, rng: np.random.Generator) -> None:
+    """A call of a few kinds, each beside NumPy."""
+    x, y = (rng.standard_normal((int(rng.integers(0, 3)), 3)).astype("f")
+            for _ in range(2))
+    y = x if x.shape != y.shape else y
+    kind = rng.integers(4)
+    if kind == 0:
+        a = float(rng.choice((0.5, 2.0)))
+        found, wanted = kinds.affine(x, y, a), x + np.float32(a) * y
+    elif kind == 1:
+        bias, scale = (rng.standard_normal(3).astype("f") if rng.integers(2)
+                       else None for _ in range(2))
+        x = np.ones((2, 3), "f")
+        found = kinds.maybe(x, bias, scale)
+        wanted = x * (1 if scale is None else scale) + (
+            0 if bias is None else bias)
+    elif kind == 2:
+        cache, rows = np.zeros((4, 3), "f"), np.full((2, 3), x.size + 1, "f")
+        at = int(rng.integers(3))
+        found, wanted = kinds.put_rows_(cache, rows, at), cache.copy()
+        wanted[at:at + 2] = rows
+    else:
+        sizes, text = [1, int(rng.integers(1, 3))], str(rng.choice(["a", "b"]))
+        half = float(rng.choice((0.25, 0.75)))
+        found = kinds.digest(x[:1].ravel(), sizes, [0.5, half], False, text)
+        wanted = np.full(
+            sizes, 3 * (sum(sizes) + 0.5 + half) + ord(text) + 16, "f")
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_calls_that_follow_each_other(kinds: Any) -> None:
+    """What is kept from one call never shows in the next."""
+    rng = np.random.default_rng(0)
+    for _ in range(600):
+        any_call(kinds, rng)
+
+
+def test_calls_from_threads(kinds: Any) -> None:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(lambda seed: [
+                any_call(kinds, np.random.default_rng((seed, i)))
+                for i in range(100)], seed) for seed in range(4)]:
+            done.result()
 
 
 def test_scan_carries_a_cache(kinds: Any) -> None:

@@ -193,3 +193,70 @@ def test_onnxruntime(modules: pathlib.Path) -> None:
 def test_onnxruntime_from_threads(modules: pathlib.Path) -> None:
     session = session_of(modules)
     at_once(lambda seed: sessions_run(session, seed, CALLS // 4))
+
+
+def chain_of(modules: pathlib.Path, rng: Any) -> tuple[Any, float]:
+    """A session of three affine(x, x, a), and what it multiplies x by."""
+    onnx = pytest.importorskip("onnx", reason="onnx is not in this environment")
+    import opgraft.onnx
+
+    module = opgraft.onnx.load(modules / "kinds.so")
+    numbers = rng.choice((0.5, 2.0, 3.0), 3)
+    graph = onnx.helper.make_graph(
+        [module.node("affine", [f"x{i}"] * 2, [f"x{i + 1}"], a=float(a))
+         for i, a in enumerate(numbers)], "g",
+        [onnx.helper.make_tensor_value_info(
+            "x0", onnx.TensorProto.FLOAT, ["n", "d"])],
+        [onnx.helper.make_empty_tensor_value_info("x3")])
+    session = module.session(onnx.helper.make_model(
+        graph, ir_version=10,
+        opset_imports=[onnx.helper.make_opsetid("", 21), module.opset()]))
+    return session, float(np.prod(1 + numbers))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_onnxruntime_nodes_with_equal_attributes(
+        modules: pathlib.Path, seed: int) -> None:
+    """Nodes that share a kept call, in sessions that come and go."""
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not in this "
+                        "environment")
+    rng = np.random.default_rng(seed)
+    chains = [chain_of(modules, rng) for _ in range(3)]
+    for _ in range(CALLS // 10):
+        if rng.integers(20) == 0:
+            chains[rng.integers(3)] = chain_of(modules, rng)
+        session, times = chains[rng.integers(3)]
+        x = rng.integers(-8, 8, (int(rng.integers(0, 3)), 2)).astype("f")
+        np.testing.assert_array_equal(session.run(None, {"x0": x})[0],
+                                      x * np.float32(times))
+
+
+def test_onnxruntime_nodes_with_lists(modules: pathlib.Path) -> None:
+    """Lists and texts of one length that differ in their last entry."""
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not in this "
+                        "environment")
+    onnx = pytest.importorskip("onnx", reason="onnx is not in this environment")
+    import opgraft.onnx
+
+    module = opgraft.onnx.load(modules / "kinds.so")
+    drawn = [([1, last], [0.5, half], text) for last in (1, 2)
+             for half in (0.25, 0.75) for text in ("ab", "ac")] * 2
+    graph = onnx.helper.make_graph(
+        [module.node("digest", ["x"], [f"y{i}"], sizes=sizes, factors=factors,
+                     flag=False, text=text)
+         for i, (sizes, factors, text) in enumerate(drawn)], "g",
+        [onnx.helper.make_tensor_value_info(
+            "x", onnx.TensorProto.FLOAT, [3])],
+        [onnx.helper.make_empty_tensor_value_info(f"y{i}")
+         for i in range(len(drawn))])
+    session = module.session(onnx.helper.make_model(
+        graph, ir_version=10,
+        opset_imports=[onnx.helper.make_opsetid("", 21), module.opset()]))
+    for _ in range(3):
+        found = session.run(None, {"x": np.zeros(3, "f")})
+        for (sizes, factors, text), y in zip(drawn, found):
+            wanted = float(sum(sizes) + sum(factors))
+            for letter in text:
+                wanted = 3 * wanted + ord(letter)
+            np.testing.assert_array_equal(
+                y, np.full(sizes, wanted + 2 * 8, "f"))
