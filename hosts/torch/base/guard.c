@@ -144,8 +144,7 @@ bool guard_can_wrap(void) { return learnt.has_wrap; }
 
 int guard_check_write(PyObject *tensor) {
   if (LIKELY(torch_layout.has_keys && learnt.has_words)) {
-    const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
-    if (LIKELY(keys == torch_layout.plain)) return 0;
+    if (LIKELY(layout_is_counted(tensor))) return 0;
     if (words_get()[0] == learnt.inference[0]) return 0;
   }
   PyObject *result =
@@ -157,8 +156,7 @@ int guard_check_write(PyObject *tensor) {
 int guard_bump_version(PyObject *tensor) {
   if (LIKELY(learnt.has_bump)) {
     // An inference tensor has no counter.
-    const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
-    if (LIKELY(keys == torch_layout.plain)) {
+    if (LIKELY(layout_is_counted(tensor))) {
       shim.bump_version((const char *)tensor + torch_layout.impl);
       return 0;
     }

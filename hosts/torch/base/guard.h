@@ -34,6 +34,11 @@ static inline bool guard_is_device_plain(PyObject *object) {
   return (type == guard_tensor_type || type == guard_parameter_type) &&
          layout_is_device_plain(object);
 }
+// The same of one that autograd keeps nothing of.
+static inline bool guard_is_device_bare(PyObject *object) {
+  return guard_is_device_plain(object) &&
+         layout_word(layout_impl(object), torch_layout.gradient) == 0;
+}
 bool guard_requires_grad(PyObject *object);
 bool guard_may_be_dual(PyObject *object);
 // Whether torch lets this thread write to the tensor; 0, or -1 with an

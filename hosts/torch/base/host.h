@@ -58,6 +58,7 @@ typedef struct host_op {
   bool has_out_params;    // the boxed .out form: outs follow the parameters
   bool has_mutation;
   bool has_found_dim;
+  bool has_device_kernel;
   bool takes_out;      // out= may bring the memory of the fresh results
   bool is_raw;         // no guard, no version bump, nothing to fall back on
   PyObject *slow;      // torch.ops.ns.op.default, or what stands for it

@@ -52,6 +52,14 @@ static inline bool layout_is_device_plain(PyObject *tensor) {
   return keys == torch_layout.device_plain[0] ||
          keys == torch_layout.device_plain[1];
 }
+// Whether torch counts writes to it: to a plain tensor, of the CPU or of the
+// device, that was not made in inference mode, which leaves keys out.
+static inline bool layout_is_counted(PyObject *tensor) {
+  const uint64_t keys = layout_word(layout_impl(tensor), torch_layout.keys);
+  const uint64_t counted = torch_layout.plain & ~torch_layout.plain_inference;
+  return __builtin_expect(keys == torch_layout.plain, 1) ||
+         ((keys & counted) != 0 && layout_is_device_plain(tensor));
+}
 // Learns the keys of a tensor of the device that was just made: with
 // autograd's, or, in inference mode, without.
 void layout_note_device(PyObject *tensor);

@@ -37,11 +37,20 @@ static int param_fill(host_op *self, int32_t place, bool is_reordered) {
   return param->default_value != NULL ? 0 : -1;
 }
 
+static bool has_device_kernel(const opgraft_op *op, int32_t count) {
+  opgraft_kernel_info info = {.struct_size = sizeof info};
+  for (int32_t k = 0; k < count; ++k)
+    if (opgraft_op_get_kernel(op, k, &info) == OG_OK && info.device != OG_CPU)
+      return true;
+  return false;
+}
+
 int params_fill(host_op *self, PyObject *order) {
   opgraft_op_info info = {.struct_size = sizeof info};
   opgraft_op_get_info(self->op, &info);
   self->fresh_count = info.fresh_count;
   self->has_found_dim = (info.flags & OPGRAFT_OP_DATA_DEPENDENT) != 0;
+  self->has_device_kernel = has_device_kernel(self->op, info.kernel_count);
   const bool is_reordered = order != Py_None;
   const Py_ssize_t count =
       is_reordered ? PyTuple_Size(order) : (Py_ssize_t)info.param_count;

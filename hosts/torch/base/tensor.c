@@ -43,8 +43,7 @@ static PyObject *fresh_exchange(og_tensor *fresh) {
 
 PyObject *fresh_make(og_tensor *fresh) {
   // The exchange API allocates row-major.
-  if (LIKELY(guard_can_wrap()) && LIKELY(fresh->device.type == OG_CPU))
-    return fresh_wrap(fresh);
+  if (LIKELY(guard_can_wrap())) return fresh_wrap(fresh);
   PyObject *object = fresh_exchange(fresh);
   int64_t wanted = 1;
   bool is_row_major = true;

@@ -19,6 +19,7 @@
 #include "torch/base/tensor.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
+#include "torch/device/device.h"
 
 enum { LIST_MAX = 128, OUT_LIST_MAX = 256 };
 
@@ -41,6 +42,7 @@ typedef struct fast_state {
   bool has_out;
   bool is_guarded;                     // only plain tensors are taken
   bool is_described;                   // there are no tensors: see infer_call
+  bool takes_device;                   // and those of a device
   PyObject *wrapped[OPGRAFT_OUT_MAX];  // fresh results, owned
 } fast_state;
 
@@ -186,11 +188,25 @@ static bool description_read(PyObject *value, og_tensor *out) {
   return PyBytes_Size(sizes) == PyBytes_Size(strides);
 }
 
+static bool is_row_major(const og_tensor *tensor) {
+  int64_t step = 1;
+  for (int32_t i = tensor->ndim; i-- > 0; step *= tensor->shape[i])
+    if (tensor->shape[i] != 1 && tensor->strides[i] != step) return false;
+  return true;
+}
+
+// The slow road copies one of another layout.
+static bool device_argument_read(const fast_state *state, PyObject *value,
+                                 og_tensor *out) {
+  return state->takes_device && guard_is_device_bare(value) &&
+         tensor_read(value, false, out) && is_row_major(out);
+}
+
 static inline bool argument_read(const fast_state *state, PyObject *value,
                                  og_tensor *out) {
   if (UNLIKELY(state->is_described)) return description_read(value, out);
   if (LIKELY(state->is_guarded) && UNLIKELY(tensor_road(value) != ROAD_FAST))
-    return false;
+    return device_argument_read(state, value, out);
   return tensor_read(value, state->is_guarded, out);
 }
 
@@ -371,7 +387,7 @@ static bool frame_fill(const host_op *op, fast_state *state) {
 static PyObject *list_make(og_tensor_list *list) {
   PyObject *result = PyList_New((Py_ssize_t)list->count);
   for (int64_t i = 0; result != NULL && i < list->count; ++i) {
-    PyObject *item = fresh_make(list->tensors[i]);
+    PyObject *item = tensor_make(list->tensors[i]);
     if (item == NULL) {
       Py_DECREF(result);
       return NULL;
@@ -395,7 +411,7 @@ static int fresh_allocate(const host_op *op, fast_state *state) {
       made = state->outs[i];
       Py_INCREF(made);
     } else {
-      made = fresh_make(&frame->fresh[i]);
+      made = tensor_make(&frame->fresh[i]);
     }
     if (made == NULL) {
       while (--i >= 0) Py_DECREF(state->wrapped[i]);
@@ -701,6 +717,7 @@ PyObject *fast_call(PyObject *self, PyObject *const *arguments,
   fast_state state;
   state.is_guarded = !op->is_raw;
   state.is_described = false;
+  state.takes_device = op->has_device_kernel;
   const bool may_be_fast =
       values_read(op, &state, arguments, count, keywords) &&
       (op->is_raw || guard_is_quiet());

@@ -15,7 +15,7 @@
 
 #include "torch/base/layout.h"
 #include "torch/base/module.h"
-#include "torch/base/types.h"
+#include "torch/base/tensor.h"
 #include "torch/device/state.h"
 
 static const char device_capsule[] = "opgraft.device";
@@ -302,8 +302,8 @@ PyObject *device_tensor(og_tensor *like) {
   const size_t rank = (size_t)like->ndim;
   if (loaded == NULL || atomic_load(&is_forked)) {
     PyErr_SetString(PyExc_RuntimeError,
-                    "a graph's result lies on a device that this process has "
-                    "not loaded; load it with opgraft.load_device");
+                    "a result lies on a device that this process has not "
+                    "loaded; load it with opgraft.load_device");
     return NULL;
   }
   owner *o = owner_make(loaded, like->device.id, rank, like->dtype);
@@ -313,6 +313,11 @@ PyObject *device_tensor(og_tensor *like) {
   PyObject *tensor = owner_fill(o);
   if (tensor != NULL) like->data = o->managed.tensor.data;
   return tensor;
+}
+
+PyObject *tensor_make(og_tensor *like) {
+  return __builtin_expect(like->device.type == OG_CPU, 1) ? fresh_make(like)
+                                                          : device_tensor(like);
 }
 
 // device_empty(device, index, dtype, sizes, strides) -> tensor

@@ -149,12 +149,6 @@ static int writes_check(const compiled *self, PyObject *list,
 
 // --- Outputs -----------------------------------------------------------------
 
-// With new memory, where its device is.
-static PyObject *tensor_make(og_tensor *fresh) {
-  return fresh->device.type == OG_CPU ? fresh_make(fresh)
-                                      : device_tensor(fresh);
-}
-
 // A row-major stretch of one type, for storages that several outputs share.
 static PyObject *storage_make(const opgraft_storage *storage,
                               const og_tensor *like, void **out_data) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any, Callable
@@ -20,6 +21,46 @@ def test_the_devices_kernel_runs_there(npu: Any, scaling: Any) -> None:
         y = f(x.npu(), 2.0)
         assert y.device.type == "npu" and y.cpu().tolist() == (2 * x).tolist()
     assert npu.stats()["fallbacks"] == {}
+
+
+def python_calls(run: Callable[[], Any]) -> list[str]:
+    """The functions of Python that ran, but `run` itself."""
+    seen: list[str] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return seen[1:]
+
+
+def test_a_plain_call_runs_no_python(npu: Any, scaling: Any) -> None:
+    """Nor the dispatcher; what is not plain takes the slow road, with the same
+    values."""
+    x, out = torch.arange(6.0).npu(), torch.empty(6).npu()
+    y, z = x.clone(), torch.zeros(2).npu()
+    scale, scale_, gather = scaling.scale, scaling.scale_, scaling.gather
+    for run in (lambda: scale(x, 2.0), lambda: scale_(y, 2.0),
+                lambda: scale(x, 2.0, out=out), lambda: gather(z, [x], [1])):
+        run()
+        assert python_calls(run) == []
+    leaf = torch.arange(6.0).npu().requires_grad_()
+    for given in (leaf, x.reshape(2, 3).t(), torch._neg_view(x)):
+        run = lambda: scale(given, 2.0)  # noqa: B023, E731
+        assert python_calls(run) != []
+        assert run().cpu().tolist() == (given.detach().cpu() * 2).tolist()
+    version = x._version
+    scaling.scale_(x, 2.0)
+    assert x._version == version + 1
+    with torch.inference_mode():
+        frozen = torch.ones(2).npu()
+    with pytest.raises(RuntimeError, match="[Ii]nference tensor"):
+        scaling.scale_(frozen, 2.0)
 
 
 def test_many_launches_in_order(npu: Any, scaling: Any) -> None:

@@ -157,8 +157,8 @@ with torch.no_grad():
 
 def test_the_counter_has_a_fix(tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text(COUNTER)
-    doctor(tmp_path, "--runs", "3", "--budget", "600",
-           script=tmp_path / "counter.py", **steady())
+    done = doctor(tmp_path, "--runs", "3", "--budget", "600",
+                  script=tmp_path / "counter.py", **steady())
     root, = json.loads((tmp_path / "report.json").read_text())["roots"]
     assert root["stage"] == "recompile" and root["hits"] == 4
     fix = root["fix"]
@@ -166,12 +166,13 @@ def test_the_counter_has_a_fix(tmp_path: Path) -> None:
         or "keep self.n in a tensor" in fix["title"]
     assert "the results are the same, and " in fix["text"], fix
     assert fix["status"] == "verified"
+    assert re.search(r"opgraft doctor: \d+ s: trying counter.py:\d+: ",
+                     done.stderr)
 
 
-def test_verifying_says_what_it_does_and_is_bounded(seen: Seen) -> None:
+def test_verifying_is_bounded_and_says_so(seen: Seen) -> None:
+    """A busy machine may take all of it for the script's first run."""
     assert f"in {BUDGET_S} s at most (--budget; --no-verify" in seen.errors
-    assert re.search(r"opgraft doctor: \d+ s: trying six_steps.py:\d+: ",
-                     seen.errors)
     times = [int(t) for t in re.findall(r"opgraft doctor: (\d+) s: ",
                                         seen.errors)]
     assert times == sorted(times) and times[-1] <= BUDGET_S
