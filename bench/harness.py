@@ -87,8 +87,9 @@ def _row(cases: dict[str, Callable[[int], Any]], counts: dict[str, int],
         if pause_s:
             time.sleep(pause_s)
         start = time.perf_counter_ns()
-        run(counts[name])
-        row[name] = (time.perf_counter_ns() - start) / counts[name]
+        own_ns = run(counts[name])
+        took_ns = time.perf_counter_ns() - start
+        row[name] = (took_ns if own_ns is None else own_ns) / counts[name]
     wall = time.perf_counter() - begin
     foreign = (busy_ticks() - busy) - (own_ticks() - own)
     # Below a few ticks the count says nothing.
@@ -103,7 +104,8 @@ def measure(
     blocks: int = BLOCKS,
     pause_s: float = 0,
 ) -> dict[str, Timing]:
-    """Times each case; a case is called with how often to repeat its work.
+    """Times each case; a case is called with how often to repeat its work, and
+    returns None or how many ns of it count.
     Between two cases the machine rests for `pause_s`: threads of the one may
     spin after their work, on cores that the next one uses."""
     counts = {name: _repeats(run, block_ns) for name, run in cases.items()}

@@ -4,7 +4,9 @@
 // Invariants: nodes stand in the order in which they were given, so a wait
 // stands behind its record; a replay does them in this order on one thread. A
 // node knows which allocations it was captured with: one that was freed since
-// is found at the launch, also where another one lies there now.
+// is found at the launch, also where another one lies there now. An executable
+// has its work twice: as the host updated it, and as the device does it, which
+// hears of updates with the next launch. So nobody waits.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +19,9 @@ enum { LANES = 32 };
 typedef struct npu_node {
   npu_work work;
   int32_t lane;
-  int32_t source;     // of a wait: the node that is its record
-  uint64_t *serials;  // of the allocations, by access
+  int32_t source;      // of a wait: the node that is its record
+  uint64_t *serials;   // of the allocations, by access
+  npu_update *update;  // that the next launch brings; NULL
 } npu_node;
 
 typedef struct node_list {
@@ -34,8 +37,19 @@ struct npu_graph {
   npu_stream *origin;
 };
 
+struct npu_update {
+  npu_update *next;
+  int32_t node;
+  npu_work work;
+};
+
 struct npu_exec {
   node_list list;
+  npu_work *works;    // by node, as the device does them
+  int32_t *launches;  // their nodes
+  int32_t launch_count;
+  npu_update *updates;
+  uint64_t checked_frees;       // of memory, at the last launch
   uint64_t given, done;         // launches
   int32_t lane_context[LANES];  // of the detector; lane 0: the stream's
   npu_clock *clocks;            // of records, by node, in this launch
@@ -237,6 +251,7 @@ static bool list_copy(npu_sim *sim, const node_list *from, node_list *to) {
     npu_node *node = &to->nodes[n];
     *node = from->nodes[n];
     node->serials = NULL;
+    node->update = NULL;
     npu_work_retain(&node->work);
     ++to->count;
     const size_t bytes = sizeof(uint64_t);
@@ -262,7 +277,37 @@ static bool lanes_begin(npu_sim *sim, npu_exec *exec) {
   return is_made;
 }
 
+static bool works_make(npu_exec *exec) {
+  const node_list *list = &exec->list;
+  const size_t count = (size_t)list->count + 1;
+  exec->works = calloc(count, sizeof *exec->works);
+  exec->launches = calloc(count, sizeof *exec->launches);
+  if (exec->works == NULL || exec->launches == NULL) return false;
+  for (int32_t n = 0; n < list->count; ++n) {
+    exec->works[n] = list->nodes[n].work;
+    npu_work_retain(&exec->works[n]);
+    if (exec->works[n].kind == NPU_LAUNCH)
+      exec->launches[exec->launch_count++] = n;
+  }
+  exec->checked_frees = UINT64_MAX;
+  return true;
+}
+
+void npu_updates_release(npu_update *updates) {
+  while (updates != NULL) {
+    npu_update *next = updates->next;
+    npu_work_release(&updates->work);
+    free(updates);
+    updates = next;
+  }
+}
+
 static void exec_free(npu_sim *sim, npu_exec *exec) {
+  for (int32_t n = 0; exec->works != NULL && n < exec->list.count; ++n)
+    npu_work_release(&exec->works[n]);
+  free(exec->works);
+  free(exec->launches);
+  npu_updates_release(exec->updates);
   for (int32_t l = 1; sim->race != NULL && l < LANES; ++l)
     if (exec->lane_context[l] > 0)
       npu_race_end(sim->race, exec->lane_context[l]);
@@ -278,8 +323,8 @@ og_status npu_graph_instantiate(void *state, void *given, void **out_exec,
   npu_exec *exec = calloc(1, sizeof *exec);
   if (exec == NULL) return npu_fail(error, OG_MEMORY, "no memory");
   npu_lock(sim);
-  const bool is_made =
-      list_copy(sim, &graph->list, &exec->list) && lanes_begin(sim, exec);
+  const bool is_made = list_copy(sim, &graph->list, &exec->list) &&
+                       works_make(exec) && lanes_begin(sim, exec);
   if (!is_made) exec_free(sim, exec);
   npu_unlock(sim);
   if (!is_made)
@@ -306,10 +351,8 @@ og_status npu_exec_destroy(void *state, void *given, og_device_error *error) {
 }
 
 static npu_node *launch_find(const npu_exec *exec, int32_t index) {
-  for (int32_t n = 0; n < exec->list.count; ++n)
-    if (exec->list.nodes[n].work.kind == NPU_LAUNCH && index-- == 0)
-      return &exec->list.nodes[n];
-  return NULL;
+  if (index < 0 || index >= exec->launch_count) return NULL;
+  return &exec->list.nodes[exec->launches[index]];
 }
 
 static og_status update_check(npu_sim *sim, const npu_node *node,
@@ -320,6 +363,33 @@ static og_status update_check(npu_sim *sim, const npu_node *node,
                     "'%s'; capture again",
                     work->call->launch.name, node->work.call->launch.name);
   return npu_work_check(sim, work, error);
+}
+
+// For the device: the node's work from the next launch on.
+static bool update_add(npu_exec *exec, npu_node *node) {
+  npu_update *update = node->update;
+  if (update == NULL) {
+    update = calloc(1, sizeof *update);
+    if (update == NULL) return false;
+    update->node = (int32_t)(node - exec->list.nodes);
+    update->next = exec->updates;
+    exec->updates = node->update = update;
+  }
+  npu_work_release(&update->work);
+  update->work = node->work;
+  npu_work_retain(&update->work);
+  return true;
+}
+
+void npu_exec_apply(npu_work *launch) {
+  for (const npu_update *u = launch->updates; u != NULL; u = u->next) {
+    npu_work *work = &launch->exec->works[u->node];
+    npu_work_release(work);
+    *work = u->work;
+    npu_work_retain(work);
+  }
+  npu_updates_release(launch->updates);
+  launch->updates = NULL;
 }
 
 og_status npu_exec_update(void *state, void *given, int32_t index,
@@ -339,12 +409,11 @@ og_status npu_exec_update(void *state, void *given, int32_t index,
                      "number of launches",
                      (int)index);
   if (status == OG_OK) {
-    npu_wait(sim, -1, exec_is_idle, exec);
     work.number = node->work.number;
     const npu_work old = node->work;
     node->work = work;
     work = old;
-    if (!serials_set(sim, node))
+    if (!serials_set(sim, node) || !update_add(exec, node))
       status = npu_fail(error, OG_MEMORY, "no memory");
   }
   npu_work_release(&work);
@@ -378,15 +447,27 @@ static og_status stale_find(void *user, const npu_touch *touch) {
       now != NULL ? now->label : "", now != NULL ? "' lies there now" : "");
 }
 
-static og_status exec_check(npu_sim *sim, const npu_exec *exec,
+// What no allocation was freed since the last launch of is as it was.
+static og_status exec_check(npu_sim *sim, npu_exec *exec,
                             og_device_error *error) {
+  const uint64_t frees = sim->memory.free_count;
+  if (frees == exec->checked_frees) return OG_OK;
   for (int32_t n = 0; n < exec->list.count; ++n) {
     stale_reader r = {sim, &exec->list.nodes[n], 0, error};
     const og_status status =
         npu_work_touches(sim, &exec->list.nodes[n].work, stale_find, &r);
     if (status != OG_OK) return status;
   }
+  exec->checked_frees = frees;
   return OG_OK;
+}
+
+static npu_update *updates_take(npu_exec *exec) {
+  npu_update *updates = exec->updates;
+  for (const npu_update *u = updates; u != NULL; u = u->next)
+    exec->list.nodes[u->node].update = NULL;
+  exec->updates = NULL;
+  return updates;
 }
 
 static void exec_race(npu_sim *sim, npu_exec *exec, const npu_stream *stream) {
@@ -423,7 +504,10 @@ og_status npu_exec_launch(void *state, void *given, void *given_stream,
                      (int)stream->number);
   npu_work work = {.kind = NPU_EXEC, .exec = exec, .ticket = exec->given};
   if (status == OG_OK) status = npu_stream_give(stream, &work, error);
-  if (status == OG_OK) ++exec->given;
+  if (status == OG_OK) {
+    stream->last->work.updates = updates_take(exec);
+    ++exec->given;
+  }
   if (status == OG_OK && sim->race != NULL) exec_race(sim, exec, stream);
   npu_unlock(sim);
   return status;
@@ -432,7 +516,7 @@ og_status npu_exec_launch(void *state, void *given, void *given_stream,
 og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason,
                        size_t size) {
   for (int32_t n = 0; n < exec->list.count; ++n) {
-    const npu_work *work = &exec->list.nodes[n].work;
+    const npu_work *work = &exec->works[n];
     const og_status status = npu_work_run(sim, work);
     if (status == OG_OK) continue;
     snprintf(reason, size, "%s (work %d): %s", npu_work_name(work), (int)n + 1,

@@ -207,6 +207,7 @@ og_status npu_memory_free(npu_memory *memory, void *address,
   atomic_fetch_sub(&memory->changing, 1);
   memset(memory->alias + block->offset_bytes, POISON, block->size_bytes);
   memory->used_bytes -= block->size_bytes;
+  ++memory->free_count;
   free(block);
   return OG_OK;
 }

@@ -28,6 +28,7 @@ typedef struct npu_memory {
   size_t size_bytes;
   npu_block *blocks;
   uint64_t serial;
+  uint64_t free_count;
   size_t used_bytes;
   atomic_int changing;  // a fault finds the list of blocks half done
 } npu_memory;

@@ -13,6 +13,7 @@
 
 typedef struct npu_graph npu_graph;
 typedef struct npu_exec npu_exec;
+typedef struct npu_update npu_update;
 typedef struct npu_stream npu_stream;
 
 // What cannot be returned, until the lock is given back.
@@ -81,7 +82,8 @@ typedef struct npu_work {
   void *user;
   npu_record *record;
   npu_exec *exec;
-  uint64_t ticket;  // of the executable's launches, in order
+  uint64_t ticket;      // of the executable's launches, in order
+  npu_update *updates;  // of it, which this launch brings
 } npu_work;
 
 // An access of work to memory.
@@ -167,6 +169,10 @@ og_status npu_exec_update(void *state, void *exec, int32_t index,
                           const og_launch *launch, og_device_error *error);
 og_status npu_exec_launch(void *state, void *exec, void *stream,
                           og_device_error *error);
+// What was updated since the launch before: done when the launch is. With the
+// lock.
+void npu_exec_apply(npu_work *launch);
+void npu_updates_release(npu_update *updates);
 // Does all nodes, on the calling stream's thread, without the lock.
 og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason, size_t size);
 // Whether the launches before this one are done. With the lock.

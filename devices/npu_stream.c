@@ -61,13 +61,14 @@ static void failure_note(npu_stream *stream, const npu_work *work,
            npu_work_name(work), reason[0] != '\0' ? reason : "no reason given");
 }
 
-// Without the lock but for its end.
+// Without the lock but for its begin and end.
 static void command_do(npu_stream *stream, npu_command *command) {
   npu_sim *sim = stream->sim;
   npu_work *work = &command->work;
   const uint64_t wait_us =
       sim->delay_us > 0 ? random_next(&stream->random) % (sim->delay_us + 1)
                         : 0;
+  if (work->kind == NPU_EXEC) npu_exec_apply(work);
   pthread_mutex_unlock(&sim->lock);
   char own[256] = "";
   const char *reason = own;

@@ -151,6 +151,7 @@ void npu_work_retain(npu_work *work) {
 void npu_work_release(npu_work *work) {
   npu_call_release(work->call);
   npu_record_release(work->record);
+  npu_updates_release(work->updates);
   *work = (npu_work){0};
 }
 

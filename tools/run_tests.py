@@ -363,6 +363,7 @@ class Stages:
                                str(self.build), "--check"],
             "operator coverage": ["tools/ops_table.py", "--check",
                                   "docs/operators/coverage.md"],
+            "device behaviours": ["tools/device_behaviours.py", "--check"],
         }
         for name, script in pages.items():
             status, _ = start([sys.executable, *script], UNIT_TIMEOUT_S)

@@ -174,6 +174,7 @@ typedef struct og_device_driver {
   og_status (*exec_destroy)(void *state, void *exec, og_device_error *error);
   // Gives launch number `index` of the capture (copies and events do not
   // count) other arguments: addresses, shapes, attributes. The kernel stays.
+  // Launches of the executable that were given before keep theirs.
   og_status (*exec_update)(void *state, void *exec, int32_t index,
                            const og_launch *launch, og_device_error *error);
   // Does what was captured, on this stream, at the addresses of the capture.

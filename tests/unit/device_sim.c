@@ -473,6 +473,40 @@ done:
   captured_end(&s, &c);
 }
 
+// The host would wait for ever if it did; the launch before is as it was given.
+TEST(an_update_waits_for_no_launch) {
+  sim s;
+  captured c;
+  float values[SIM_FLOATS];
+  sim_call call;
+  atomic_int flag = 0;
+  REQUIRE(captured_begin(&s, &c, "races=1"));
+  sim_fill(values, 1);
+  SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_DEVICE, c.x, values));
+  SIM_OK(&s, opgraft_driver_set(s.driver, s.stream[1], c.y, 0, SIM_BYTES,
+                                &s.error));
+  SIM_OK(&s, capture(&s, &c, true));
+  REQUIRE(c.exec != NULL);
+  SIM_OK(&s, opgraft_driver_host_function(s.driver, s.stream[1], flag_wait,
+                                          &flag, &s.error));
+  for (int i = 0; i < 2; ++i) {
+    SIM_OK(&s,
+           opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+    for (int a = 5; a <= 10; a += 5)
+      SIM_OK(&s, opgraft_driver_exec_update(
+                     s.driver, c.exec, 1,
+                     sim_axpy_launch(&call, c.x, c.y, (float)a), &s.error));
+  }
+  atomic_store(&flag, 1);
+  SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_HOST, values, c.y));
+  SIM_OK(&s, sim_wait(&s, 1));
+  CHECK_EQ((int)values[0], 3 + 12);
+  CHECK_EQ(s.reports, 0);
+done:
+  atomic_store(&flag, 1);
+  captured_end(&s, &c);
+}
+
 TEST(a_stale_address_is_found_at_the_launch) {
   sim s;
   captured c;
@@ -548,5 +582,6 @@ TEST_MAIN("device_sim", CASE_NO_FAULTS(copies_in_three_directions),
           CASE_NO_FAULTS(an_event_tells_what_failed_before_it),
           CASE_NO_FAULTS(a_stream_that_goes_reports_what_failed),
           CASE_NO_FAULTS(a_capture_is_replayed_and_updated),
+          CASE_NO_FAULTS(an_update_waits_for_no_launch),
           CASE_NO_FAULTS(a_stale_address_is_found_at_the_launch),
           CASE_NO_FAULTS(captures_that_are_wrong))

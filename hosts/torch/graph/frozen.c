@@ -92,9 +92,11 @@ static int argument_check(const frozen *self, Py_ssize_t i, PyObject *found) {
                                     : misfit(self, i, "is %R, expected an int",
                                              (PyObject *)Py_TYPE(found), NULL);
   if (constant != Py_None) return constant_check(self, i, found, constant);
-  if (UNLIKELY(!guard_is_plain(found)))
-    return misfit(self, i, "is %R, expected a plain strided tensor on the CPU",
-                  (PyObject *)Py_TYPE(found), NULL);
+  if (UNLIKELY(!guard_is_plain(found)) && !guard_is_device_plain(found))
+    return misfit(
+        self, i,
+        "is %R, expected a plain strided tensor on the CPU or a device",
+        (PyObject *)Py_TYPE(found), NULL);
   if (UNLIKELY(guard_requires_grad(found))) return grad_check(self, i);
   return 0;
 }
@@ -103,7 +105,8 @@ static int range_check(const frozen *self, const frozen_range *r,
                        PyObject *arguments) {
   og_tensor tensor;
   PyObject *object = PyTuple_GetItem(arguments, r->argument);
-  if (!tensor_read(object, true, &tensor)) return PyErr_Occurred() ? -1 : 0;
+  if (!tensor_read(object, guard_is_plain(object), &tensor))
+    return PyErr_Occurred() ? -1 : 0;
   if (tensor.ndim <= r->dim) return 0;  // the rank is found wrong later
   const int64_t size = tensor.shape[r->dim];
   if (size >= r->least && size <= r->most) return 0;

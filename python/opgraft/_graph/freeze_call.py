@@ -40,7 +40,7 @@ class Arguments:
         paths = pytree.tree_flatten_with_path((args, kwargs))[0]
         self.names = tuple(self._name(path) for path, _ in paths)
         self.wanted = [
-            (v.dtype, tuple(v.shape), v.stride())
+            (v.dtype, tuple(v.shape), v.stride(), v.device)
             if isinstance(v, torch.Tensor) else None for v in values]
 
     def _name(self, path: tuple[Any, ...]) -> str:
@@ -109,7 +109,10 @@ class Arguments:
         for name, value, wanted in zip(self.names, values, self.wanted):
             if wanted is None or not isinstance(value, torch.Tensor):
                 continue
-            dtype, sizes, strides = wanted
+            dtype, sizes, strides, device = wanted
+            if value.device != device:
+                return (f"argument {name} is on {value.device}, and the graph "
+                        f"was frozen for {device}")
             if value.dtype != dtype or not _fits(value.shape, sizes):
                 return (f"argument {name} is {_show(value)}, and the graph was "
                         f"frozen for {_tensor(dtype, sizes)}")

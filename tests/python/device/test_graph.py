@@ -5,6 +5,7 @@ no wait of the host inside, memory at the planner's bound."""
 from __future__ import annotations
 
 import gc
+import json
 from pathlib import Path
 from typing import Any, Callable
 
@@ -418,3 +419,33 @@ def test_memory_comes_back(npu: Any) -> None:
     del kept, f
     torch._dynamo.reset()
     assert live() == before
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_frozen(npu: Any, mode: str) -> None:
+    model, here = perceptron(), [torch.randn(8, 16) for _ in range(3)]
+    on_cpu = opgraft.freeze(perceptron(), (here[0],), options={"mode": mode})
+    with torch.no_grad():
+        wanted = [model(x) for x in here]
+        call = opgraft.freeze(model.npu(), (here[0].npu(),),
+                              options={"mode": mode})
+        for x, y in zip(here, wanted):
+            torch.testing.assert_close(call(x.npu()).cpu(), y)
+    assert json.loads(call.graph.stats())["captures"] == 1
+    with pytest.raises(RuntimeError, match="is on cpu, .*frozen for npu:0"):
+        call(here[0])
+    with pytest.raises(RuntimeError, match=r"is f32\[9, 16\], .*f32\[8, 16\]"):
+        call(torch.ones(9, 16).npu())
+    with pytest.raises(RuntimeError, match="is on npu:0, .*frozen for cpu"):
+        on_cpu(here[0].npu())
+
+
+def test_frozen_with_sizes_that_vary(npu: Any) -> None:
+    batch = torch.export.Dim("batch", min=2, max=16)
+    call = opgraft.freeze(lambda x: torch.relu(x) + 1, (torch.ones(4, 3).npu(),),
+                          dynamic_shapes=({0: batch},))
+    for n in (2, 9, 16):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(call(x.npu()).cpu(), torch.relu(x) + 1)
+    with pytest.raises(RuntimeError, match="size 0 is 17, .*2 to 16"):
+        call(torch.ones(17, 3).npu())
