@@ -11,10 +11,8 @@ from torch.utils import backend_registration
 
 from .. import _C
 from .._base import host, locks
-from . import memory, operators, state, streams
+from . import operators, state, storage, streams
 from .state import Device
-
-_SERIAL_PRIORITY = 5  # before torch's own, which would build a storage alone
 
 
 def load_device(path: str | os.PathLike[str], options: str = "") -> Device:
@@ -64,28 +62,9 @@ def _register(device: Device) -> Device:
         device.name, backend_module=Backend(device), hook=hook,
         device_guard=guard)
     operators.register()
-    torch.serialization.register_package(
-        _SERIAL_PRIORITY, _storage_tag, _storage_load)
     state.loaded = device
+    storage.register()
     return device
-
-
-# --- torch.save and torch.load -----------------------------------------------
-
-
-def _storage_tag(storage: Any) -> str | None:
-    device = state.current()
-    if storage.device.type != device.name:
-        return None
-    return f"{device.name}:{storage.device.index or 0}"
-
-
-def _storage_load(storage: Any, location: str) -> Any:
-    device = state.current()
-    if torch.device(location).type != device.name:
-        return None
-    values = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-    return memory.from_host(values, location).untyped_storage()
 
 
 # --- torch.npu ---------------------------------------------------------------

@@ -41,6 +41,11 @@ def multiply(npu_path: str, connection: Any) -> None:
     connection.send((str(x.device), (x @ x).cpu().tolist()))
 
 
+def double(tensor: torch.Tensor, connection: Any) -> None:
+    """In a spawned process that loads nothing by itself: sends 2 * tensor."""
+    connection.send((str(tensor.device), (tensor * 2).cpu().tolist()))
+
+
 def receive(npu_path: str, connection: Any) -> None:
     """In a spawned process: answers with what it reads of a tensor."""
     import opgraft

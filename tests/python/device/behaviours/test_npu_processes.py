@@ -14,23 +14,15 @@ import torch
 import torch.multiprocessing  # registers reductions for ForkingPickler
 from on_npu import alone, same
 
-NO_REDUCTION = pytest.mark.xfail(
-    strict=True, raises=RuntimeError,
-    reason="ours: torch.multiprocessing takes a tensor of the device for one "
-           "of the CPU (_share_fd_: only available on CPU): no reduction for "
-           "ForkingPickler is registered")
-
-
 # --- Tensors between processes -----------------------------------------------
 
 
-def passed(tensor: torch.Tensor) -> torch.Tensor:
+def passed(tensor: Any) -> Any:
     """The tensor as another process would get it."""
     return ForkingPickler.loads(ForkingPickler.dumps(tensor))
 
 
 @pytest.mark.behaviour("ipc", "a tensor passes to another process")
-@NO_REDUCTION
 def test_tensor_to_another_process(npu: Any, npu_path: Path) -> None:
     """The other process reads the values, also after the sender's deletion."""
     context = multiprocessing.get_context("spawn")
@@ -51,7 +43,6 @@ def test_tensor_to_another_process(npu: Any, npu_path: Path) -> None:
 
 
 @pytest.mark.behaviour("ipc", "a slice passes with its own values")
-@NO_REDUCTION
 def test_slice(npu: Any) -> None:
     """The storage offset is kept."""
     found = passed(torch.arange(8.0).npu()[4:])
@@ -60,12 +51,37 @@ def test_slice(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("ipc", "a tensor with gaps passes with its strides")
-@NO_REDUCTION
 def test_strided(npu: Any) -> None:
     """Size, stride and values are kept."""
     found = passed(torch.arange(8.0).npu()[::2])
     same(found, torch.tensor([0.0, 2, 4, 6]))
     assert found.shape == (4,) and found.stride() == (2,)
+
+
+@pytest.mark.behaviour("ipc", "views pass with the memory that they share")
+def test_views(npu: Any) -> None:
+    """In one message a view stays a view; the sender's tensor is another."""
+    x = torch.arange(4.0).npu()
+    whole, part = passed([x, x[1:]])
+    whole.zero_()
+    same(part, torch.zeros(3))
+    same(x, torch.arange(4.0))
+    assert passed(torch.ones(2)).is_cpu
+    assert passed(torch.empty(0).npu()).device == torch.device("npu:0")
+
+
+@pytest.mark.behaviour("ipc", "a tensor is an argument of a new process")
+def test_argument_of_a_process(npu: Any) -> None:
+    """A spawned process loads the driver of the tensor that it gets."""
+    context = torch.multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=on_npu.double, daemon=True,
+                              args=(torch.arange(3.0).npu(), there))
+    process.start()
+    assert here.poll(100), "no answer"
+    assert here.recv() == ("npu:0", [0.0, 2.0, 4.0])
+    process.join()
+    assert process.exitcode == 0
 
 
 # --- Process groups ----------------------------------------------------------

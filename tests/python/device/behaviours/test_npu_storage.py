@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,6 @@ pytestmark = pytest.mark.filterwarnings(
 METADATA = {"version_number": True, "format_number": True}
 NO_METADATA = ("PyTorch: torch::jit::TensorBackendMetaRegistry, which gives "
                "and takes a tensor's metadata, has no Python form")
-NO_ALLOCATOR = ("ours: UntypedStorage(n, device) crashes the process, as the "
-                "device has no c10::Allocator; a replacement of its __new__ "
-                "that takes the storage of a uint8 tensor is missing")
-COPY = ("ours: torch.storage._StorageBase.clone calls UntypedStorage(n, "
-        "device), which crashes the process")
 
 
 def saved(value: Any) -> io.BytesIO:
@@ -49,11 +45,6 @@ def test_storage(npu: Any) -> None:
 
 @pytest.mark.behaviour("storage",
                        "storages say whether they are on the device")
-@pytest.mark.xfail(
-    strict=True, raises=AttributeError,
-    reason="ours: storages have no is_npu: "
-           "torch.utils.generate_methods_for_privateuse1_backend is called "
-           "without for_storage=True")
 def test_storage_is_npu(npu: Any) -> None:
     """is_npu tells a storage of the device from one of the CPU."""
     x = torch.ones(4)
@@ -63,11 +54,6 @@ def test_storage_is_npu(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("storage", "storages are copied to the device by name")
-@pytest.mark.xfail(
-    strict=True, raises=AttributeError,
-    reason="ours: storages have no npu(); PyTorch's generated one builds an "
-           "UntypedStorage on the device and crashes, so that it must go by "
-           "a tensor")
 def test_storage_npu(npu: Any) -> None:
     """storage.npu() gives a storage of the device with the same values."""
     x = torch.arange(4.0)
@@ -78,7 +64,6 @@ def test_storage_npu(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("storage", "an empty storage is made on the device")
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NO_ALLOCATOR)
 def test_new_storage(npu_path: Path) -> None:
     """torch.UntypedStorage(4, device) has four bytes there."""
     text = ("for device in ('npu', 'npu:0'):\n"
@@ -88,8 +73,43 @@ def test_new_storage(npu_path: Path) -> None:
     assert alone(npu_path, text) == "npu:0 4\nnpu:0 4\n"
 
 
+@pytest.mark.behaviour("storage", "a storage is made of values and of types")
+def test_new_storage_forms(npu: Any) -> None:
+    """Of bytes, of a subclass, of a typed one; others are not touched."""
+    class Own(torch.UntypedStorage):
+        """A subclass."""
+
+    kind = torch.UntypedStorage
+    for device in ("npu", torch.device("npu", 0), 0):
+        assert kind([1, 2], device=device).tolist() == [1, 2]
+    assert kind(device="npu").nbytes() == 0
+    own = Own(3, device="npu")
+    assert type(own) is Own and own.device.type == "npu" and len(own) == 3
+    typed = torch.TypedStorage([1, 2], dtype=torch.half, device="npu")
+    assert typed.device.type == "npu" and typed.tolist() == [1, 2]
+    assert kind(4).device.type == kind(4, device=None).device.type == "cpu"
+    assert kind(4, device="meta").device.type == "meta"
+    with pytest.raises(RuntimeError, match="no device npu:1"):
+        kind(4, device="npu:1")
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        kind(1, 2, device="npu")
+
+
+@pytest.mark.behaviour("storage", "a storage changes type and device")
+def test_storage_copies(npu: Any) -> None:
+    """to, cpu, float and copy.copy of a storage copy its values."""
+    x = torch.arange(4, dtype=torch.uint8)
+    there = x.untyped_storage().to(device="npu")
+    assert there.device == torch.device("npu:0")
+    assert there.tolist() == [*range(4)]
+    assert there.cpu().device.type == "cpu"
+    assert there.float().tolist() == [*range(4)]
+    copied = copy.copy(there)
+    copied[0] = 9
+    assert there.tolist() == [*range(4)] and copied.device == there.device
+
+
 @pytest.mark.behaviour("storage", "a deep copy has its own memory")
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=COPY)
 def test_deep_copy(npu_path: Path) -> None:
     """Writes to a deep copy of a tensor leave the original."""
     text = ("import copy\n"
@@ -102,7 +122,6 @@ def test_deep_copy(npu_path: Path) -> None:
 
 
 @pytest.mark.behaviour("storage", "a clone of a storage has its own memory")
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=COPY)
 def test_clone(npu_path: Path) -> None:
     """Writes to a clone of a storage leave the original."""
     text = ("x = torch.arange(4, dtype=torch.uint8).npu()\n"
@@ -179,10 +198,6 @@ def test_restore_untyped(npu: Any) -> None:
 
 @pytest.mark.behaviour("serialisation",
                        "a typed storage is restored on a device")
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError,
-    reason="ours: _storage_load passes a TypedStorage to set_ of a uint8 "
-           "tensor, which wants an UntypedStorage")
 def test_restore_typed(npu: Any) -> None:
     """default_restore_location copies a typed storage to the device."""
     x = torch.arange(4.0)
