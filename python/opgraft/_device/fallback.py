@@ -21,6 +21,11 @@ Copies = dict[int, tuple[torch.Tensor, torch.Tensor]]
 
 def run(op: Any, *args: Any, **kwargs: Any) -> Any:
     """The boxed fallback of the dispatch key."""
+    return run_by(op, op, *args, **kwargs)
+
+
+def run_by(function: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    """As `run`, by a function of tensors of the CPU."""
     device = state.current()
     name = str(op)
     _check(op, name, device.name)
@@ -29,7 +34,7 @@ def run(op: Any, *args: Any, **kwargs: Any) -> Any:
     host_args = [_to_host(a, copies) for a in args]
     host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
     _wrap_numbers(op, host_args)
-    made = op(*host_args, **host_kwargs)
+    made = function(*host_args, **host_kwargs)
     _write_back(op, args, kwargs, copies)
     asked = kwargs.get("device")
     is_here = bool(copies) or (

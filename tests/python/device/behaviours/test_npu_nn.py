@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -13,11 +14,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 
-NO_CELL = pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="ours: aten::_thnn_fused_lstm_cell and _thnn_fused_gru_cell, which "
-           "PyTorch calls on every device but the CPU, have no kernel, and "
-           "the fallback asks the CPU, which has none")
 NO_FUSED = pytest.mark.xfail(
     strict=True, raises=NotImplementedError,
     reason="ours: aten::_scaled_dot_product_fused_attention_overrideable and "
@@ -41,7 +37,6 @@ def compare(module: nn.Module, x: Any, hidden: Any = None) -> Any:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM has the CPU's values")
-@NO_CELL
 def test_lstm(npu: Any) -> None:
     """Output and both states, of sequences of five steps."""
     output, (h, c) = compare(nn.LSTM(10, 20), torch.randn(5, 2, 10))
@@ -49,7 +44,6 @@ def test_lstm(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM may have several layers")
-@NO_CELL
 def test_layers(npu: Any) -> None:
     """Three layers have three states."""
     output, (h, c) = compare(nn.LSTM(10, 20, num_layers=3),
@@ -58,7 +52,6 @@ def test_layers(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM may read in both directions")
-@NO_CELL
 def test_bidirectional(npu: Any) -> None:
     """Two directions give twice the features and the states."""
     output, (h, c) = compare(
@@ -68,7 +61,6 @@ def test_bidirectional(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM may have the batch first")
-@NO_CELL
 def test_batch_first(npu: Any) -> None:
     """The output has the batch first too."""
     output, _ = compare(nn.LSTM(10, 20, batch_first=True),
@@ -77,7 +69,6 @@ def test_batch_first(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM starts from states that are given")
-@NO_CELL
 def test_initial_state(npu: Any) -> None:
     """Other states give other values, those of the CPU."""
     compare(nn.LSTM(10, 20), torch.randn(5, 2, 10),
@@ -85,7 +76,6 @@ def test_initial_state(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM reads a packed sequence")
-@NO_CELL
 def test_packed_sequence(npu: Any) -> None:
     """Sequences of five, three and one steps in one batch."""
     packed = nn.utils.rnn.pack_sequence(
@@ -100,7 +90,6 @@ def test_packed_sequence(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rnn", "an LSTM has the CPU's gradients")
-@NO_CELL
 def test_lstm_backward(npu: Any) -> None:
     """Gradients of the weights and of the input."""
     lstm, twin = nn.LSTM(4, 3), nn.LSTM(4, 3)
@@ -117,8 +106,50 @@ def test_lstm_backward(npu: Any) -> None:
         same(a.grad, b.grad, CLOSE)
 
 
+def numbers(module: nn.Module, sequence: Any) -> list[torch.Tensor]:
+    """What a module gives, and the gradients of its parameters."""
+    torch.manual_seed(5)  # of dropout
+    flat, _ = torch.utils._pytree.tree_flatten(module(sequence))
+    results = [t for t in flat if isinstance(t, torch.Tensor)
+               and t.is_floating_point()]
+    sum((t * t).sum() for t in results).backward()
+    return [*(t.detach() for t in results),
+            *(p.grad for p in module.parameters())]
+
+
+@pytest.mark.behaviour("rnn", "options of LSTM and GRU have the CPU's numbers")
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("options", [
+    {"num_layers": 2}, {"bidirectional": True}, {"bias": False},
+    {"batch_first": True}, {"num_layers": 2, "dropout": 0.5},
+    {"num_layers": 2, "bidirectional": True, "bias": False}])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_options(npu: Any, kind: Any, options: Any, is_packed: bool) -> None:
+    """Results and gradients, also of packed sequences."""
+    torch.manual_seed(2)
+    here = kind(4, 3, **options)
+    there = copy.deepcopy(here).npu()
+    x = torch.randn(4, 4, 4)
+    wanted, found = (
+        numbers(module, nn.utils.rnn.pack_padded_sequence(
+            t, [4, 2, 2, 1], batch_first="batch_first" in options)
+            if is_packed else t)
+        for module, t in ((here, x), (there, x.npu())))
+    for a, b in zip(found, wanted, strict=True):
+        same(a, b, CLOSE)
+
+
+@pytest.mark.behaviour("rnn", "cells have right gradients")
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])
+def test_cell_gradients(npu: Any, kind: Any) -> None:
+    """By finite differences, the second ones too."""
+    cell = kind(3, 2).double().npu()
+    x = torch.randn(2, 3, dtype=torch.double).npu().requires_grad_()
+    assert torch.autograd.gradcheck(cell, x)
+    assert torch.autograd.gradgradcheck(cell, x)
+
+
 @pytest.mark.behaviour("rnn", "a GRU has the CPU's values")
-@NO_CELL
 def test_gru(npu: Any) -> None:
     """Output and state, of sequences of five steps."""
     output, h = compare(nn.GRU(10, 20), torch.randn(5, 2, 10))

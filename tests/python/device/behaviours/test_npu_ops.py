@@ -11,12 +11,6 @@ import torch
 from on_npu import same
 from torch.nn import functional as F
 
-RESIZED = pytest.mark.xfail(
-    strict=True, raises=UserWarning,
-    reason="ours: the fallback runs aten::mse_loss.out and "
-           "smooth_l1_loss.out on a copy of the result, which the CPU's "
-           "kernel resizes with a warning to the user")
-
 # --- Factories ---------------------------------------------------------------
 
 
@@ -288,9 +282,7 @@ def test_quantize(npu: Any, dtype: torch.dtype, zero: int) -> None:
 
 @pytest.mark.behaviour("ops", "a loss warns of nothing")
 @pytest.mark.parametrize("loss", [
-    F.l1_loss, F.huber_loss,
-    pytest.param(F.mse_loss, marks=RESIZED),
-    pytest.param(F.smooth_l1_loss, marks=RESIZED)])
+    F.l1_loss, F.huber_loss, F.mse_loss, F.smooth_l1_loss])
 def test_losses(npu: Any, loss: Any) -> None:
     """Losses have the CPU's values, without a warning."""
     x, y = torch.randn(8, 10), torch.randn(8, 10)
