@@ -11,7 +11,7 @@ from torch.utils import backend_registration
 
 from .. import _C
 from .._base import host, locks
-from . import operators, state, storage, streams
+from . import autocast, operators, state, storage, streams
 from .state import Device
 
 
@@ -62,6 +62,7 @@ def _register(device: Device) -> Device:
         device.name, backend_module=Backend(device), hook=hook,
         device_guard=guard)
     operators.register()
+    autocast.register()
     state.loaded = device
     storage.register()
     return device
@@ -139,7 +140,7 @@ class Backend:
         torch.default_generator.set_state(state)
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
-        return []
+        return autocast.supported()
 
 
 class _device_context:

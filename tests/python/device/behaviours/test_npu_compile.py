@@ -168,10 +168,6 @@ def test_graph_break(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("compile", "autocast works in a compiled function")
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError,
-    reason="ours: torch.npu.get_amp_supported_dtype gives [], and the key "
-           "AutocastPrivateUse1 has no kernels")
 def test_autocast(npu: Any) -> None:
     """mm under autocast is of float16."""
     def product(x: T, y: T) -> T:
