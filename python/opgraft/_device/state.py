@@ -77,6 +77,13 @@ def index_of(device: Any) -> int:
     return index
 
 
+def as_device(device: Any) -> Any:
+    """A number is an index of the device."""
+    if isinstance(device, int):
+        return torch.device(current().name, device)
+    return device
+
+
 def thread_streams() -> tuple[Any, ...]:
     """The current stream of each device, in this thread; None: the default."""
     if torch._C._is_key_in_tls(_STREAMS):

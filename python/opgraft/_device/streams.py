@@ -8,6 +8,7 @@ current where backward() is called.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any
 
@@ -17,7 +18,9 @@ from .. import _C
 from . import state
 
 _FOR_EVER = -1
+_DEFAULT_ID = 0
 _made: weakref.WeakSet[Stream] = weakref.WeakSet()
+_ids = itertools.count(_DEFAULT_ID + 1)
 
 
 class Stream:
@@ -34,24 +37,36 @@ class Stream:
             raise RuntimeError(
                 f"{known.name}: the driver has no event_create: "
                 f"{known.lacks['event_create']}")
-        index = state.index_of(_as_device(device))
-        self._enter(known, index, _C.device_stream(known.handle, index))
+        index = state.index_of(state.as_device(device))
+        self._enter(known, index, _C.device_stream(known.handle, index),
+                    next(_ids))
         _C.device_streams(known.handle, state.stream_handle)
         _made.add(self)
 
-    def _enter(self, known: state.Device, index: int, handle: Any) -> None:
+    def _enter(self, known: state.Device, index: int, handle: Any,
+               stream_id: int) -> None:
         self._of, self._index, self.handle = known, index, handle
+        self.stream_id = stream_id
         self._before: list[Stream] = []
 
     @classmethod
     def _default(cls, index: int) -> Stream:
         stream = cls.__new__(cls)
-        stream._enter(state.current(), index, None)
+        stream._enter(state.current(), index, None, _DEFAULT_ID)
         return stream
 
     @property
     def device(self) -> torch.device:
         return torch.device(self._of.name, self._index)
+
+    @property
+    def device_index(self) -> int:
+        return self._index
+
+    @property
+    def device_type(self) -> int:
+        """torch's number of the device's type, as of torch.Stream."""
+        return int(torch._C._autograd.DeviceType.PrivateUse1.value)
 
     def synchronize(self) -> None:
         """Waits for its work; raises what that failed with."""
@@ -108,7 +123,7 @@ class Event:
             raise RuntimeError(
                 f"{known.name}: the driver has no event_elapsed: "
                 f"{known.lacks['event_elapsed']}")
-        self._index = state.index_of(_as_device(device))
+        self._index = state.index_of(state.as_device(device))
         self._has_time = enable_timing
         self._is_recorded = False
         self.handle = _C.device_event(known.handle, self._index)
@@ -144,21 +159,15 @@ class Event:
         return _C.device_event_elapsed(self.handle, end.handle) / 1e6
 
 
-def _as_device(device: Any) -> Any:
-    if isinstance(device, int):
-        return torch.device(state.current().name, device)
-    return device
-
-
 def current_stream(device: Any = None) -> Stream:
     """The stream that this thread's work on the device uses."""
-    index = state.index_of(_as_device(device))
+    index = state.index_of(state.as_device(device))
     return state.thread_streams()[index] or Stream._default(index)
 
 
 def default_stream(device: Any = None) -> Stream:
     """The stream of work that names none."""
-    return Stream._default(state.index_of(_as_device(device)))
+    return Stream._default(state.index_of(state.as_device(device)))
 
 
 def set_stream(stream: Stream) -> None:
@@ -171,7 +180,7 @@ def set_stream(stream: Stream) -> None:
 def synchronize(device: Any = None) -> None:
     """Waits for all streams of a device; raises the first failure of theirs,
     behind the last wait."""
-    index = state.index_of(_as_device(device))
+    index = state.index_of(state.as_device(device))
     failure = None
     for stream in (default_stream(index), *_made):
         if stream._index != index:

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 import torch
-from on_npu import same
+from on_npu import alone, same
 from torch._dynamo.testing import CompileCounterWithBackend
 
 T = torch.Tensor
-NO_INTERFACE = pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="ours: torch._dynamo.device_interface has no DeviceInterface for "
-           "npu: register_interface_for_device is not called")
 
 
 @pytest.fixture(autouse=True)
@@ -194,7 +191,6 @@ def test_default_device(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("compile", "dynamo has an interface of the device")
-@NO_INTERFACE
 def test_interface(npu: Any) -> None:
     """The interface tells that the device is available."""
     from torch._dynamo.device_interface import get_interface_for_device
@@ -204,7 +200,6 @@ def test_interface(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("compile", "dynamo's interface counts devices")
-@NO_INTERFACE
 def test_interface_counts(npu: Any) -> None:
     """The interface has one device, which is the current one."""
     from torch._dynamo.device_interface import get_interface_for_device
@@ -212,3 +207,18 @@ def test_interface_counts(npu: Any) -> None:
     interface = get_interface_for_device("npu")
     assert interface.device_count() == 1
     assert interface.current_device() == 0
+    assert interface.get_device_properties("npu:0").name == npu.model
+    assert interface.is_dtype_supported(torch.bfloat16)
+    with interface.device(0):
+        assert interface.exchange_device(0) == 0
+
+
+@pytest.mark.behaviour("compile", "the device does not import dynamo")
+def test_dynamo_is_imported_late(npu_path: Path) -> None:
+    """load_device leaves torch._dynamo to the first who imports it."""
+    text = ("import sys\n"
+            "print('torch._dynamo' in sys.modules)\n"
+            "from torch._dynamo import device_interface\n"
+            "found = device_interface.get_interface_for_device('npu:0')\n"
+            "print(found.device_count())\n")
+    assert alone(npu_path, text) == "False\n1\n"

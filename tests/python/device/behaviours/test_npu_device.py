@@ -57,10 +57,6 @@ def test_index_out_of_range(npu: Any) -> None:
 
 @pytest.mark.behaviour("device",
                        "torch.accelerator refuses an index out of range")
-@pytest.mark.xfail(
-    strict=True, raises=pytest.fail.Exception,
-    reason="PyTorch: c10::impl::DeviceGuardImplInterface::setDevice, which "
-           "ignores the index, has no Python form")
 def test_accelerator_index_out_of_range(npu: Any) -> None:
     """torch.accelerator refuses a device index that does not exist."""
     with pytest.raises(RuntimeError, match="out of range|no device"):
@@ -68,10 +64,6 @@ def test_accelerator_index_out_of_range(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("device", "the accelerator lists the types it supports")
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError,
-    reason="PyTorch: c10::impl::DeviceGuardImplInterface::getDeviceCapability "
-           "has no Python form")
 def test_capability(npu: Any) -> None:
     """get_device_capability gives the set of supported dtypes."""
     found = torch.accelerator.get_device_capability("npu:0")
@@ -99,11 +91,6 @@ def test_names(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("device", "properties give name and total memory")
-@pytest.mark.xfail(
-    strict=True, raises=AttributeError,
-    reason="ours: torch.npu has no get_device_properties and no "
-           "get_device_name; Device.model and Device.memory_bytes have the "
-           "values")
 def test_properties(npu: Any) -> None:
     """torch.npu tells the device's name and the size of its memory."""
     found = torch.npu.get_device_properties(0)
@@ -112,10 +99,6 @@ def test_properties(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("device", "the accelerator tells free and total memory")
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError,
-    reason="PyTorch: c10::DeviceAllocator::getMemoryInfo, which "
-           "torch.accelerator.get_memory_info calls, has no Python form")
 def test_memory_info(npu: Any) -> None:
     """Free memory falls by what is allocated; the total stays."""
     torch.npu.empty_cache()
@@ -167,9 +150,6 @@ def test_is_initialized(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("device", "init may be called again")
-@pytest.mark.xfail(
-    strict=True, raises=AttributeError,
-    reason="ours: torch.npu has no init, only _lazy_init, which does nothing")
 def test_init(npu: Any) -> None:
     """torch.npu.init does nothing where the device is initialised."""
     torch.npu.init()

@@ -247,3 +247,13 @@ def test_peak(npu: Any) -> None:
     assert torch.npu.max_memory_allocated() == before + 4 * MIB
     torch.npu.reset_peak_memory_stats()
     assert torch.npu.max_memory_allocated() == torch.npu.memory_allocated()
+
+
+@pytest.mark.behaviour("memory", "torch.accelerator gives kept memory back")
+def test_accelerator_empty_cache(npu: Any) -> None:
+    """Nothing is kept after empty_cache; no memory of the host is pinned."""
+    x = torch.empty(MIB, device="npu")
+    del x
+    torch.accelerator.empty_cache()
+    torch.accelerator.empty_host_cache()
+    assert npu.stats()["memory"]["kept_bytes"] == 0

@@ -183,11 +183,6 @@ def test_dlpack_capsule(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("dlpack", "a tensor itself passes by DLPack")
-@pytest.mark.xfail(
-    strict=True, raises=ValueError,
-    reason="ours: Tensor.__dlpack_device__ compares the device's type with "
-           "the word privateuse1; a replacement that knows the device's name "
-           "is missing")
 def test_dlpack_protocol(npu: Any) -> None:
     """__dlpack_device__ is kDLExtDev, and from_dlpack shares memory."""
     x = torch.arange(6.0).npu()

@@ -10,11 +10,6 @@ import torch
 from on_npu import same
 
 
-def lacks(names: str) -> str:
-    return (f"ours: torch.npu has no {names}; torch.default_generator, which "
-            "random operators use, has what they need")
-
-
 @pytest.mark.behaviour("rng", "a generator belongs to the device")
 @pytest.mark.xfail(
     strict=True, raises=NotImplementedError,
@@ -55,8 +50,6 @@ def test_state(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rng", "states of all devices are read and set")
-@pytest.mark.xfail(strict=True, raises=AttributeError,
-                   reason=lacks("get_rng_state_all, set_rng_state_all"))
 def test_state_of_all(npu: Any) -> None:
     """The states of all devices repeat the numbers of each."""
     states = torch.npu.get_rng_state_all()
@@ -67,8 +60,6 @@ def test_state_of_all(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rng", "the seed that was set is told")
-@pytest.mark.xfail(strict=True, raises=AttributeError,
-                   reason=lacks("initial_seed"))
 def test_initial_seed(npu: Any) -> None:
     """initial_seed gives the seed of manual_seed_all."""
     torch.npu.manual_seed_all(42)
@@ -90,8 +81,6 @@ def test_manual_seed(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rng", "a seed at random differs each time")
-@pytest.mark.xfail(strict=True, raises=AttributeError,
-                   reason=lacks("seed_all, seed, initial_seed"))
 def test_seed(npu: Any) -> None:
     """seed_all sets another seed at each call."""
     seeds = set()

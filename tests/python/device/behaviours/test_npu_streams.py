@@ -248,10 +248,6 @@ def test_generic_timing_disabled(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("event", "torch.accelerator.synchronize waits")
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeError,
-    reason="PyTorch: c10::impl::DeviceGuardImplInterface::synchronizeDevice "
-           "has no Python form")
 def test_accelerator_synchronize(npu: Any, scaling: Any) -> None:
     """After torch.accelerator.synchronize no stream has work."""
     scaling.scale(torch.ones(64).npu(), 2.0)
@@ -383,3 +379,15 @@ def test_many_events(npu: Any) -> None:
     events = [stream.record_event() for _ in range(20)]
     stream.synchronize()
     assert [e.query() for e in events] == [True] * 20
+
+
+@pytest.mark.behaviour("stream", "streams of the device have ids and types")
+def test_ids(npu: Any) -> None:
+    """The default stream's id is 0, each other one has its own."""
+    default, first = torch.npu.default_stream(), torch.npu.Stream()
+    assert default.stream_id == 0 != first.stream_id
+    assert torch.npu.Stream().stream_id != first.stream_id
+    with first:
+        assert torch.npu.current_stream().stream_id == first.stream_id
+    assert first.device_index == 0
+    assert first.device_type == torch.Stream("npu").device_type
