@@ -78,8 +78,8 @@ def _is_held(dtype: torch.dtype, index: int) -> bool:
 
 
 class _WhenImported(importlib.abc.MetaPathFinder):
-    """Adds the interface where somebody imports torch._dynamo: the import takes
-    seconds, which a program that does not compile need not spend."""
+    """Adds the interface where somebody imports torch._dynamo: the import
+    takes seconds, which a program that does not compile need not spend."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != _DYNAMO:

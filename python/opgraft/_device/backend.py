@@ -91,7 +91,7 @@ class Backend:
         """Gives the driver the memory that no tensor has."""
         _C.device_trim(self._device.handle)
 
-    # Random operators run on the CPU, with its generator: all devices share it.
+    # Random operators run on the CPU, with the generator that all share.
 
     def manual_seed_all(self, seed: int) -> None:
         torch.default_generator.manual_seed(seed)

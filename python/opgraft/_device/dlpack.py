@@ -13,7 +13,7 @@ from . import state
 
 
 def register() -> None:
-    # It compares the type with the word privateuse1, not with the device's name.
+    # It compares the type with privateuse1, not with the device's name.
     torch.Tensor.__dlpack_device__ = _knowing(torch.Tensor.__dlpack_device__)
 
 

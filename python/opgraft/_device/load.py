@@ -67,4 +67,14 @@ def _register(device: Device) -> Device:
     storage.register()
     dlpack.register()
     accelerator.register(backend)
+    _register_process_group()
     return device
+
+
+def _register_process_group() -> None:
+    """Only where torch was built with gloo: its classes are missing else."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_gloo_available():
+        from . import process_group
+
+        process_group.register()

@@ -126,17 +126,14 @@ def test_process_group(npu_path: Path) -> None:
         "True copies", "True copies 0 1", "True [0.0, 1.0, 2.0] npu:0"]
 
 
-@pytest.mark.behaviour("distributed", "processes sum a tensor of the device")
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError,
-    reason="ours: no process group serves the device; one that copies by "
-           "gloo, registered by Backend.register_backend, is missing")
-def test_all_reduce(npu_path: Path, tmp_path: Path) -> None:
-    """all_reduce over two processes gives both the sum."""
+def asked_of_two(
+    function: Any, npu_path: Path, tmp_path: Path
+) -> list[Any]:
+    """What two spawned processes of a group send, in any order."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     processes = [context.Process(
-        target=on_npu.reduce_all, daemon=True,
+        target=function, daemon=True,
         args=(str(npu_path), str(tmp_path / "rendezvous"), rank, there))
         for rank in range(2)]
     for process in processes:
@@ -147,4 +144,26 @@ def test_all_reduce(npu_path: Path, tmp_path: Path) -> None:
         answers.append(here.recv())
     for process in processes:
         process.join(60)
+    return answers
+
+
+@pytest.mark.behaviour("distributed", "processes sum a tensor of the device")
+def test_all_reduce(npu_path: Path, tmp_path: Path) -> None:
+    """all_reduce over two processes gives both the sum."""
+    answers = asked_of_two(on_npu.reduce_all, npu_path, tmp_path)
     assert answers == [("npu:0", [3.0, 3.0, 3.0])] * 2
+
+
+@pytest.mark.behaviour("distributed", "all collectives take device tensors")
+def test_collectives(npu_path: Path, tmp_path: Path) -> None:
+    """Results of two processes, and the gradients of a DDP module."""
+    answers = asked_of_two(on_npu.collectives, npu_path, tmp_path)
+    for rank, found in sorted(answers):
+        assert found == {
+            "broadcast": [1.0], "all_gather": [[0.0], [1.0]],
+            "all_gather_into_tensor": [0.0, 1.0],
+            "reduce_scatter_tensor": [2.0 * (rank + 1)],
+            "all_to_all_single": [float(rank), rank + 2.0],
+            "scatter": [rank + 7.0], "exchange": [1.0 - rank],
+            "on the CPU": [3.0], "objects": [0, 1], "functional": [3.0],
+            "DDP": [[0.5, 1.0]]}
