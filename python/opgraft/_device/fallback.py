@@ -35,11 +35,26 @@ def run_by(function: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
     _wrap_numbers(op, host_args)
     made = function(*host_args, **host_kwargs)
+    for each in made if isinstance(made, (list, tuple)) else [made]:
+        if isinstance(each, torch.Tensor) and each.layout != torch.strided:
+            raise _not_strided(name, f"layout {each.layout}")
     _write_back(op, args, kwargs, copies)
     asked = kwargs.get("device")
     is_here = bool(copies) or (
         asked is not None and torch.device(asked).type == device.name)
     return _results(made, copies, asked if asked is not None else None, is_here)
+
+
+def refuse_sparse(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """The fallback of the keys of the device's sparse tensors."""
+    raise _not_strided(str(op), "a sparse layout")
+
+
+def _not_strided(name: str, layout: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"{name} needs a tensor of {state.current().name} with {layout}, "
+        "expected torch.strided: the device has no sparse tensors; use one of "
+        "the CPU, or call to_dense first")
 
 
 def _check(op: Any, name: str, device: str) -> None:

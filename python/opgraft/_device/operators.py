@@ -31,6 +31,10 @@ def register() -> None:
     for name, function in _KERNELS.items():
         aten.impl(name, function)
     others.fallback(fallback.run)
+    for key in ("SparsePrivateUse1", "SparseCsrPrivateUse1"):
+        sparse = torch.library.Library("_", "IMPL", key)
+        _libraries.append(sparse)
+        sparse.fallback(fallback.refuse_sparse)
     # Else torch resolves the source first, which copies it, which resolves it.
     for key in ("Conjugate", "Negative", "ZeroTensor"):
         lazy = torch.library.Library("aten", "IMPL", key)

@@ -365,3 +365,22 @@ def test_samples_with_gaps(npu: Any, name: str) -> None:
         assert len(gaps[1]) == len(wanted[1]) > 0
         for a, b in zip(gaps[1], wanted[1], strict=True):
             same(a, b.cpu())
+
+
+# --- Sparse tensors ----------------------------------------------------------
+
+
+@pytest.mark.behaviour("ops", "sparse tensors of the device are refused")
+@pytest.mark.parametrize("make", [
+    lambda: torch.sparse_coo_tensor(torch.tensor([[0, 1]]).npu(),
+                                    torch.ones(2).npu(), (3,)),
+    lambda: torch.eye(2).npu().to_sparse(),
+    lambda: torch.eye(2).npu().to_sparse_csr(),
+    lambda: torch.eye(2).to_sparse().npu(),
+    lambda: torch.empty(2, 2, device="npu", layout=torch.sparse_coo)])
+def test_sparse(npu: Any, make: Callable[[], torch.Tensor]) -> None:
+    """The error names the operator, the layout, and what to do."""
+    with pytest.raises(NotImplementedError, match=(
+            "aten.*needs a tensor of npu with .*layout.*expected "
+            "torch.strided: .*no sparse tensors; use one of the CPU")):
+        make()
