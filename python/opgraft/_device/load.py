@@ -64,7 +64,7 @@ def _register(device: Device) -> Device:
     operators.register()
     autocast.register()
     state.loaded = device
-    storage.register()
+    storage.register(load_device)
     dlpack.register()
     accelerator.register(backend)
     _register_process_group()

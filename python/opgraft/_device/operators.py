@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import fallback, memory, rnn
+from . import attention, fallback, memory, rnn
 
 # They change sizes and strides alone; the CPU's kernel reads no data.
 _VIEWS = """
@@ -194,6 +194,7 @@ _KERNELS = {
     "mse_loss": _on_cpu("mse_loss"),
     "smooth_l1_loss": _on_cpu("smooth_l1_loss"),
     **rnn.kernels(),
+    **attention.kernels(),
     "empty.memory_format": _empty_memory_format,
     "empty_strided": _empty_strided,
     "_copy_from": _copy_from,

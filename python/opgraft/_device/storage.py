@@ -8,6 +8,7 @@ the c10::Allocator of its device, which C++ alone registers.
 from __future__ import annotations
 
 import ctypes
+import functools
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -19,7 +20,7 @@ from . import memory, state
 _PRIORITY = 5  # before torch's own, which would build a storage alone
 
 
-def register() -> None:
+def register(load_device: Any) -> None:
     # Without an allocator, torch's own ends the process on the device.
     torch.UntypedStorage.__new__ = staticmethod(_new)
     torch.utils.generate_methods_for_privateuse1_backend(
@@ -27,7 +28,8 @@ def register() -> None:
         for_storage=True)
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
     # torch.multiprocessing takes what is not CUDA's for memory of the CPU.
-    ForkingPickler.register(torch.UntypedStorage, _reduce)
+    ForkingPickler.register(torch.UntypedStorage,
+                            functools.partial(_reduce, load_device))
 
 
 def _is_here(device: Any) -> bool:
@@ -81,20 +83,20 @@ def _restore(storage: Any, location: str) -> Any:
 # --- Other processes ---------------------------------------------------------
 
 
-def _reduce(storage: Any) -> Any:
+def _reduce(load_device: Any, storage: Any) -> Any:
     """How ForkingPickler sends a storage: as its bytes. Memory that processes
     share would have to live in this one until the other has opened it."""
     if not _is_here(storage.device):
         return reductions.reduce_storage(storage)
     device, values = state.current(), storage.cpu()
     return _rebuild, (
-        device.path, device.options, _tag(storage),
+        load_device, device.path, device.options, _tag(storage),
         ctypes.string_at(values.data_ptr(), values.nbytes()))
 
 
-def _rebuild(path: str, options: str, location: str, values: bytes) -> Any:
-    from .load import load_device  # which imports this module
-
+def _rebuild(
+    load_device: Any, path: str, options: str, location: str, values: bytes
+) -> Any:
     # An argument of a spawned process arrives before its first line runs.
     device = state.loaded or load_device(path, options)
     if torch.device(location).type != device.name:

@@ -14,10 +14,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend
 
-NO_FUSED = pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="ours: aten::_scaled_dot_product_fused_attention_overrideable and "
-           "its backward have no kernel")
 CLOSE = 1e-5
 
 
@@ -238,7 +234,6 @@ def attention(
 
 
 @pytest.mark.behaviour("sdpa", "the attention that a backend overrides runs")
-@NO_FUSED
 def test_fused(npu: Any) -> None:
     """The fused operator gives attention with a bias."""
     here = operands()
@@ -250,7 +245,6 @@ def test_fused(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("sdpa", "the overridden attention has a backward")
-@NO_FUSED
 def test_fused_backward(npu: Any) -> None:
     """Its gradients are those of attention with a bias."""
     here = [t.requires_grad_() for t in operands()]
@@ -267,3 +261,20 @@ def test_fused_backward(npu: Any) -> None:
     for a, b in zip(found, here, strict=True):
         assert b.grad is not None
         same(a, b.grad, 1e-5)
+
+
+@pytest.mark.behaviour("sdpa", "the overridden attention has right gradients")
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_fused_gradients(npu: Any, dropout: float, is_causal: bool) -> None:
+    """By finite differences: a backward drops what its forward dropped."""
+    def fused(*tensors: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(3)
+        aten = torch.ops.aten
+        return aten._scaled_dot_product_fused_attention_overrideable(
+            *tensors, dropout_p=dropout, is_causal=is_causal, scale=0.5)[0]
+
+    tensors = [torch.rand(shape, dtype=torch.double).npu().requires_grad_()
+               for shape in [(1, 1, 3, 2)] * 3 + [(3, 3)]]
+    assert torch.autograd.gradcheck(fused, tensors,
+                                    check_undefined_grad=False)
