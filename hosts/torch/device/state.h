@@ -16,7 +16,8 @@ enum { REPORTS_MAX = 64 };
 typedef struct host_device {
   opgraft_driver *driver;
   memory_pool *pool;
-  PyObject *choose;      // owned; names the current stream, see streams.c
+  // Owned: of the thread's current streams, see streams.c.
+  PyObject *has_streams, *get_streams, *streams_key;
   pthread_mutex_t lock;  // of the reports
   char *reports[REPORTS_MAX];
   int report_count;

@@ -91,34 +91,63 @@ static void *stream_of(const host_device *device, int index, PyObject *value) {
   return h != NULL ? h->stream : NULL;
 }
 
-// Names the current stream of this thread, which holds it: see state.py.
+// The capsule of this thread's current stream, or None; NULL with an exception
+// set. Torch's thread-local objects have the streams: see state.py. No function
+// of Python's runs.
+static PyObject *current_find(const host_device *device, int32_t index) {
+  PyObject *has = PyObject_CallFunctionObjArgs(
+      device->has_streams, device->streams_key, (PyObject *)NULL);
+  if (has != Py_True) {
+    Py_XDECREF(has);
+    if (has == NULL) return NULL;
+    Py_RETURN_NONE;
+  }
+  Py_DECREF(has);
+  PyObject *streams = PyObject_CallFunctionObjArgs(
+      device->get_streams, device->streams_key, (PyObject *)NULL);
+  if (streams == NULL) return NULL;
+  PyObject *stream = PyTuple_GetItem(streams, index), *found = stream;
+  if (stream == Py_None)
+    Py_INCREF(found);
+  else if (stream != NULL)
+    found = PyObject_GetAttrString(stream, "handle");
+  Py_DECREF(streams);
+  return found;
+}
+
 static void *stream_choose(void *user, int32_t index) {
   const host_device *device = user;
   void *stream = NULL;
   if (host_device_is_forked()) return NULL;
   const PyGILState_STATE state = PyGILState_Ensure();
-  PyObject *value = PyObject_CallFunction(device->choose, "i", (int)index);
+  PyObject *value = current_find(device, index);
   if (value != NULL && value != Py_None) {
     const handle *h = PyCapsule_GetPointer(value, stream_capsule);
     if (h != NULL) stream = h->stream;
   }
-  if (PyErr_Occurred() != NULL) PyErr_WriteUnraisable(device->choose);
+  if (PyErr_Occurred() != NULL) PyErr_WriteUnraisable(device->streams_key);
   Py_XDECREF(value);
   PyGILState_Release(state);
   return stream;
 }
 
-// device_streams(device, choose): from now on choose(index) names the current
-// stream of the thread that calls; None: the default one. Once.
+// device_streams(device, has, get, key): from now on get(key)[index] is the
+// current stream of the thread that calls, where has(key) and it is not None;
+// else it is the default one. Once.
 PyObject *device_streams(PyObject *self, PyObject *arguments) {
   (void)self;
-  PyObject *capsule, *choose;
-  if (!PyArg_ParseTuple(arguments, "OO", &capsule, &choose)) return NULL;
+  PyObject *capsule, *has, *get, *key;
+  if (!PyArg_ParseTuple(arguments, "OOOO", &capsule, &has, &get, &key))
+    return NULL;
   host_device *device = host_device_use(capsule);
   if (device == NULL) return NULL;
-  if (device->choose == NULL) {
-    Py_INCREF(choose);
-    device->choose = choose;
+  if (device->streams_key == NULL) {
+    Py_INCREF(has);
+    Py_INCREF(get);
+    Py_INCREF(key);
+    device->has_streams = has;
+    device->get_streams = get;
+    device->streams_key = key;
     opgraft_driver_on_stream(device->driver, stream_choose, device);
   }
   Py_RETURN_NONE;

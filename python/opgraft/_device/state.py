@@ -95,6 +95,12 @@ def thread_streams_set(streams: tuple[Any, ...]) -> None:
     torch._C._stash_obj_in_tls(_STREAMS, streams)
 
 
+def thread_streams_bind() -> None:
+    """What runs without a stream of its own uses the thread's from now on."""
+    _C.device_streams(current().handle, torch._C._is_key_in_tls,
+                      torch._C._get_obj_in_tls, _STREAMS)
+
+
 def stream_handle(index: int) -> Any:
     """Of the current stream; None: the default one's."""
     stream = thread_streams()[index]

@@ -40,7 +40,7 @@ class Stream:
         index = state.index_of(state.as_device(device))
         self._enter(known, index, _C.device_stream(known.handle, index),
                     next(_ids))
-        _C.device_streams(known.handle, state.stream_handle)
+        state.thread_streams_bind()
         _made.add(self)
 
     def _enter(self, known: state.Device, index: int, handle: Any,

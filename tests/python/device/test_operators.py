@@ -44,11 +44,16 @@ def test_a_plain_call_runs_no_python(npu: Any, scaling: Any) -> None:
     values."""
     x, out = torch.arange(6.0).npu(), torch.empty(6).npu()
     y, z = x.clone(), torch.zeros(2).npu()
+    main, other = torch.npu.current_stream(), torch.npu.Stream()
     scale, scale_, gather = scaling.scale, scaling.scale_, scaling.gather
     for run in (lambda: scale(x, 2.0), lambda: scale_(y, 2.0),
                 lambda: scale(x, 2.0, out=out), lambda: gather(z, [x], [1])):
         run()
         assert python_calls(run) == []
+        other.wait_stream(main)
+        with other:
+            assert python_calls(run) == []
+        main.wait_stream(other)
     leaf = torch.arange(6.0).npu().requires_grad_()
     for given in (leaf, x.reshape(2, 3).t(), torch._neg_view(x)):
         run = lambda: scale(given, 2.0)  # noqa: B023, E731
