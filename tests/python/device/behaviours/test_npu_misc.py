@@ -200,6 +200,9 @@ def outcomes(template: type, **options: Any) -> dict[str, str]:
     `ran`, or the reason of a skip."""
     from torch.testing._internal import common_device_type
 
+    # It lists the devices when it is imported: maybe before ours was loaded.
+    common_device_type.device_type_test_bases = \
+        common_device_type.get_device_type_test_bases()
     made: dict[str, Any] = {template.__name__: template}
     common_device_type.instantiate_device_type_tests(
         template, made, only_for=("npu",), **options)
