@@ -39,8 +39,8 @@ _METHODS = {
 
 
 class _Defaults(dict[str, str]):
-    """torch's map, which keeps whoever registers first: this back end is what
-    it does not have."""
+    """torch's map, which keeps whoever registers first, and this back end where
+    it has none for the device."""
 
     def __missing__(self, device: str) -> str:
         if device == state.current().name:

@@ -249,7 +249,7 @@ def test_peak(npu: Any) -> None:
     assert torch.npu.max_memory_allocated() == torch.npu.memory_allocated()
 
 
-@pytest.mark.behaviour("memory", "torch.accelerator gives kept memory back")
+@pytest.mark.behaviour("memory", "torch.accelerator releases kept memory")
 def test_accelerator_empty_cache(npu: Any) -> None:
     """Nothing is kept after empty_cache; no memory of the host is pinned."""
     x = torch.empty(MIB, device="npu")

@@ -236,7 +236,7 @@ def test_fallback_of_lists(npu: Any) -> None:
         same(tensor, torch.tensor([2.0, 4, 6]))
 
 
-@pytest.mark.behaviour("fallback", "a device's kernel is no fallback")
+@pytest.mark.behaviour("fallback", "a kernel of the device is not a fallback")
 def test_a_kernel_is_no_fallback(
     npu: Any, scaling: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
