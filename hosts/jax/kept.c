@@ -3,8 +3,6 @@
 
 #include "jax/kept.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 // --- Attributes as bytes -----------------------------------------------------
@@ -81,30 +79,14 @@ int og_jax_kept_matches(og_jax_kept *kept, const xla_attrs *attrs) {
 
 // --- One of each operator ----------------------------------------------------
 
-static og_jax_kept *kepts;  // NULL: memory was short
-static int32_t kept_count;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void kepts_make(void) {
-  const og_own *own = og_own_get();
-  kepts = calloc((size_t)own->op_count, sizeof *kepts);
-  if (kepts == NULL) return;
-  kept_count = own->op_count;
-  for (int32_t i = 0; i < kept_count; ++i)
-    kepts[i].kept = og_host_kept_create(&own->ops[i]);
-}
+static og_host_kept_table kepts = {.entry_bytes = sizeof(og_jax_kept)};
 
 og_jax_kept *og_jax_kept_take(int32_t op) {
-  pthread_once(&once, kepts_make);
-  return kepts != NULL && og_host_kept_take(kepts[op].kept) ? &kepts[op] : NULL;
+  return og_host_kept_table_take(&kepts, op);
 }
 
 void og_jax_kept_give(og_jax_kept *kept) { og_host_kept_give(kept->kept); }
 
 __attribute__((destructor)) static void kepts_drop(void) {
-  if (og_own_is_called()) return;
-  for (int32_t i = 0; i < kept_count; ++i) og_host_kept_destroy(kepts[i].kept);
-  free(kepts);
-  kepts = NULL;
-  kept_count = 0;
+  og_host_kept_table_drop(&kepts);
 }

@@ -10,7 +10,7 @@
 enum { OG_JAX_KEPT_BYTES = 512 };
 
 typedef struct og_jax_kept {
-  og_host_kept *kept;
+  og_host_kept *kept;  // first: see og_host_kept_table
   size_t attrs_used;
   char attrs[OG_JAX_KEPT_BYTES];  // names, types and values, one by one
   og_jax_room room;               // of the call's lists and texts

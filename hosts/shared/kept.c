@@ -7,6 +7,7 @@
 
 #include "shared/kept.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "shared/control.h"
@@ -89,4 +90,42 @@ og_status og_host_kept_begin(og_host_kept *kept, opgraft_error *error) {
 void og_host_kept_end(og_host_kept *kept) {
   opgraft_frame_reset(&kept->call.frame);
   og_control_leave(kept->call.control);
+}
+
+// --- One of each operator ----------------------------------------------------
+
+static og_host_kept **entry_of(const og_host_kept_table *table, int32_t op) {
+  return (og_host_kept **)(void *)(table->entries +
+                                   (size_t)op * table->entry_bytes);
+}
+
+static void table_make(og_host_kept_table *table) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const og_own *own = og_own_get();
+  pthread_mutex_lock(&mutex);
+  if (!table->is_made) {
+    table->entries = calloc((size_t)own->op_count, table->entry_bytes);
+    table->count = table->entries != NULL ? own->op_count : 0;
+    for (int32_t i = 0; i < table->count; ++i)
+      *entry_of(table, i) = og_host_kept_create(&own->ops[i]);
+    __atomic_store_n(&table->is_made, 1, __ATOMIC_RELEASE);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+void *og_host_kept_table_take(og_host_kept_table *table, int32_t op) {
+  if (__builtin_expect(!__atomic_load_n(&table->is_made, __ATOMIC_ACQUIRE), 0))
+    table_make(table);
+  if (table->entries == NULL) return NULL;
+  og_host_kept **entry = entry_of(table, op);
+  return og_host_kept_take(*entry) ? entry : NULL;
+}
+
+void og_host_kept_table_drop(og_host_kept_table *table) {
+  if (og_own_is_called()) return;
+  for (int32_t i = 0; i < table->count; ++i)
+    og_host_kept_destroy(*entry_of(table, i));
+  free(table->entries);
+  table->entries = NULL;
+  table->count = 0;
 }

@@ -67,6 +67,21 @@ void og_host_kept_keep(og_host_kept *kept);
 og_status og_host_kept_begin(og_host_kept *kept, opgraft_error *error);
 void og_host_kept_end(og_host_kept *kept);
 
+// One of each operator, in entries of the host's that begin with it. A file
+// that serves several hosts has a table for each.
+typedef struct og_host_kept_table {
+  size_t entry_bytes;
+  int32_t is_made;  // atomic; stays, so that none is made while a process ends
+  int32_t count;
+  char *entries;  // NULL: memory was short, or it was dropped
+} og_host_kept_table;
+
+// The entry of operator `op`, for this thread alone until its call is given;
+// NULL where another thread has it, or where its calls cannot be kept.
+void *og_host_kept_table_take(og_host_kept_table *table, int32_t op);
+// When the file is unmapped.
+void og_host_kept_table_drop(og_host_kept_table *table);
+
 static inline int og_host_kept_matches(og_host_kept *kept, int32_t t,
                                        const og_tensor *tensor) {
   og_tensor *own = &kept->call.inputs[t];

@@ -5,9 +5,7 @@
 
 #include "tvm_ffi/call.h"
 
-#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "shared/team.h"
 #include "tvm_ffi/values.h"
@@ -125,31 +123,10 @@ static og_status run_kept(og_tvm_call *c, const og_own_op *op,
 
 // --- Kept calls --------------------------------------------------------------
 
-static og_tvm_kept *kepts;  // by operator; NULL: memory was short
-static int32_t kept_count;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void kepts_make(void) {
-  const og_own *own = og_own_get();
-  kepts = calloc((size_t)own->op_count, sizeof *kepts);
-  if (kepts == NULL) return;
-  kept_count = own->op_count;
-  for (int32_t i = 0; i < kept_count; ++i)
-    kepts[i].kept = og_host_kept_create(&own->ops[i]);
-}
-
-// NULL where another thread has the operator's.
-static og_tvm_kept *kept_take(int32_t op) {
-  pthread_once(&once, kepts_make);
-  return kepts != NULL && og_host_kept_take(kepts[op].kept) ? &kepts[op] : NULL;
-}
+static og_host_kept_table kepts = {.entry_bytes = sizeof(og_tvm_kept)};
 
 __attribute__((destructor)) static void kepts_drop(void) {
-  if (og_own_is_called()) return;
-  for (int32_t i = 0; i < kept_count; ++i) og_host_kept_destroy(kepts[i].kept);
-  free(kepts);
-  kepts = NULL;
-  kept_count = 0;
+  og_host_kept_table_drop(&kepts);
 }
 
 // --- Errors ------------------------------------------------------------------
@@ -186,7 +163,7 @@ int32_t opgraft_tvm_ffi_call(int32_t op, const void *args, int32_t count,
   c.kind = NULL;
   c.error.code = OG_OK;
   const og_own_op *own_op = &own->ops[op];
-  og_tvm_kept *kept = kept_take(op);
+  og_tvm_kept *kept = og_host_kept_table_take(&kepts, op);
   const og_status status = kept != NULL ? run_kept(&c, own_op, kept, result)
                                         : run_apart(&c, own_op, result);
   if (status == OG_OK) return 0;

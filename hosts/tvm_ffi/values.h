@@ -23,9 +23,9 @@ typedef struct og_tvm_call {
 
 // An operator's kept call, and the arguments that are not tensors.
 typedef struct og_tvm_kept {
+  og_host_kept *kept;              // first: see og_host_kept_table
   int32_t count;                   // of arguments that were given
   tvm_any args[OPGRAFT_ATTR_MAX];  // by attribute
-  og_host_kept *kept;
 } og_tvm_kept;
 
 // A TypeError that begins with the operator's name.
