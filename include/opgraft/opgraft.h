@@ -209,7 +209,9 @@ OPGRAFT_API int32_t opgraft_tensors_overlap(const og_tensor *a,
                                             const og_tensor *b);
 // Runs the kernel. Arguments whose strides the declaration does not accept are
 // copied first, mutated ones copied back. A data-dependent result's first dim
-// is set to what the kernel found.
+// is set to what the kernel found. A kernel of a device is put on call.stream,
+// which the host may set, as call.workspace; what it leaves NULL is the
+// driver's (opgraft/driver.h), which must then be loaded.
 OPGRAFT_API og_status opgraft_frame_run(opgraft_frame *frame,
                                         opgraft_error *error);
 OPGRAFT_API void opgraft_frame_reset(opgraft_frame *frame);

@@ -88,6 +88,20 @@ static og_status workspace_launch(opgraft_driver *driver, opgraft_frame *frame,
   return status != OG_OK ? status : freed;
 }
 
+// On a stream of the host's own, whose memory is the host's too.
+static og_status host_launch(opgraft_frame *frame, opgraft_error *error) {
+  const og_call *call = &frame->call;
+  const char *name = frame->op->decl->name;
+  if (call->workspace_bytes > 0 && call->workspace == NULL)
+    return og_error_set(error, OG_INVALID, name, NULL,
+                        "%s: its kernel for device type %d needs %zu bytes of "
+                        "workspace on the device; set call.workspace, or load "
+                        "a driver",
+                        name, (int)frame->kernel->device,
+                        call->workspace_bytes);
+  return og_frame_run_explained(frame, error);
+}
+
 // The device of the first tensor that was given, else of the first result.
 static int32_t device_id(const opgraft_frame *frame) {
   const og_decl *decl = frame->op->decl;
@@ -123,17 +137,19 @@ og_status og_frame_launch_make(opgraft_frame *frame, og_launch *out_launch,
 
 og_status og_frame_launch(opgraft_frame *frame, opgraft_error *error) {
   const og_decl *decl = frame->op->decl;
+  og_call *call = &frame->call;
   og_launch launch;
   opgraft_driver *driver = opgraft_driver_find(frame->kernel->device);
-  if (driver == NULL)
+  if (driver == NULL && call->stream == NULL)
     return og_error_set(error, OG_DEVICE, decl->name, NULL,
                         "%s: no driver of device type %d is loaded; load one "
                         "first",
                         decl->name, (int)frame->kernel->device);
   OG_TRY(og_frame_launch_make(frame, &launch, error));
-  if (frame->call.stream == NULL)
-    frame->call.stream = opgraft_driver_current_stream(driver, launch.device);
-  if (frame->call.workspace_bytes > 0)
+  if (driver == NULL) return host_launch(frame, error);
+  if (call->stream == NULL)
+    call->stream = opgraft_driver_current_stream(driver, launch.device);
+  if (call->workspace_bytes > 0 && call->workspace == NULL)
     return workspace_launch(driver, frame, &launch, error);
   return kernel_give(driver, frame, &launch, error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on a device: which device of several, the kernel's reason, and the
-// workspace of a launch that fails.
+// Calls on a device: which device of several, the kernel's reason, the
+// workspace of a launch that fails, and a host with streams of its own.
 
 #include <opgraft/driver.h>
 
@@ -19,6 +19,16 @@ static og_status lists_run(const og_call *call) {
   return call->in_list[0].count == 2 ? OG_OK : OG_INTERNAL;
 }
 
+// Adds what its stream and its workspace say to x[0], whose memory is the
+// host's here.
+static og_status given_run(const og_call *call) {
+  const float *stream = call->stream, *workspace = call->workspace;
+  og_f32_mut(call->out[0])[0] += stream[0] + workspace[0];
+  return OG_OK;
+}
+
+static const og_kernel given_kernels[] = {
+    {.device = OG_EXT_DEV, .run = given_run}};
 static const og_kernel spoil_kernels[] = {
     {.device = OG_EXT_DEV, .run = spoil_run}};
 static const og_kernel lists_kernels[] = {
@@ -34,12 +44,16 @@ static const og_op ops[] = {
     {.schema = "lists(Tensor[] xs) -> Tensor[]",
      .shape = "xs[][N] -> {i < len(xs): [N]}",
      .kernels = OG_KERNELS(lists_kernels)},
+    {.schema = "given(Tensor(a!) x) -> ()",
+     .shape = "x[N]",
+     .workspace = "64",
+     .kernels = OG_KERNELS(given_kernels)},
 };
 static const og_module record = {.struct_size = sizeof record,
                                  .abi_version = OG_ABI_VERSION,
                                  .name = "launched",
                                  .ops = ops,
-                                 .op_count = 3,
+                                 .op_count = 4,
                                  .op_size = sizeof(og_op)};
 
 static og_status count_synchronize(void *state, void *stream,
@@ -128,6 +142,53 @@ done:
   end(&f);
 }
 
+// No driver: the host's stream and memory.
+static bool begin_alone(fixture *f, const char *name) {
+  if (!begin(f, name, false)) return false;
+  opgraft_driver_destroy(f->driver);
+  f->driver = NULL;
+  return true;
+}
+
+TEST(a_host_with_a_stream_needs_no_driver) {
+  fixture f;
+  float stream = 1, workspace[16] = {2};
+  REQUIRE(begin_alone(&f, "given"));
+  f.frame.call.stream = &stream;
+  f.frame.call.workspace = workspace;
+  if (!CHECK_EQ(run(&f), OG_OK)) printf("%s\n", f.error.text);
+  CHECK_EQ((int)f.x[0], 3);
+done:
+  end(&f);
+}
+
+TEST(a_host_with_a_stream_brings_the_workspace) {
+  fixture f;
+  float stream = 1;
+  REQUIRE(begin_alone(&f, "given"));
+  CHECK_EQ(run(&f), OG_DEVICE);
+  CHECK(strstr(f.error.text, "no driver") != NULL);
+  f.error = (opgraft_error){0};
+  f.frame.call.stream = &stream;
+  CHECK_EQ(run(&f), OG_INVALID);
+  CHECK(strstr(f.error.text, "64 bytes of workspace") != NULL);
+done:
+  end(&f);
+}
+
+TEST(a_driver_leaves_the_hosts_workspace) {
+  fixture f;
+  float stream = 1, workspace[16] = {2};
+  REQUIRE(begin(&f, "given", false));
+  f.frame.call.stream = &stream;
+  f.frame.call.workspace = workspace;
+  if (!CHECK_EQ(run(&f), OG_OK)) printf("%s\n", f.error.text);
+  CHECK_EQ((int)f.x[0], 3);
+  CHECK_EQ(synchronized, 0);
+done:
+  end(&f);
+}
+
 TEST(lists_tell_the_device) {
   fixture f;
   REQUIRE(begin(&f, "lists", true));
@@ -143,4 +204,7 @@ done:
 TEST_MAIN("device_launch",
           CASE_NO_FAULTS(a_driver_without_launch_keeps_reason_and_environment),
           CASE_NO_FAULTS(a_workspace_is_freed_behind_the_stream),
+          CASE_NO_FAULTS(a_host_with_a_stream_needs_no_driver),
+          CASE_NO_FAULTS(a_host_with_a_stream_brings_the_workspace),
+          CASE_NO_FAULTS(a_driver_leaves_the_hosts_workspace),
           CASE_NO_FAULTS(lists_tell_the_device))

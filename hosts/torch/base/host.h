@@ -29,8 +29,9 @@ typedef struct host_param {
   bool is_element_optional;
   bool is_keyword_only;
   bool is_mutated;
-  int32_t index;  // among the tensor arguments, or among the others
-  int32_t place;  // in the schema: a form may have another order
+  bool is_strided;  // the kernels take a tensor of any strides
+  int32_t index;    // among the tensor arguments, or among the others
+  int32_t place;    // in the schema: a form may have another order
 } host_param;
 
 // Each result: a fresh one, or the parameter that it is.

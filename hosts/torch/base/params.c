@@ -5,6 +5,12 @@
 
 #include "torch/base/attr.h"
 
+static bool takes_any_strides(const opgraft_op *op, int32_t tensor) {
+  opgraft_tensor_info info = {.struct_size = sizeof info};
+  return tensor >= 0 && opgraft_op_get_tensor(op, tensor, &info) == OG_OK &&
+         info.strides == OPGRAFT_STRIDES_ANY;
+}
+
 static int param_fill(host_op *self, int32_t place, bool is_reordered) {
   host_param *param = &self->params[self->param_count];
   opgraft_param_info info = {.struct_size = sizeof info};
@@ -25,6 +31,7 @@ static int param_fill(host_op *self, int32_t place, bool is_reordered) {
       .is_keyword_only =
           !is_reordered && (info.flags & OPGRAFT_PARAM_KEYWORD_ONLY) != 0,
       .is_mutated = (info.flags & OPGRAFT_PARAM_MUTATED) != 0,
+      .is_strided = takes_any_strides(self->op, info.tensor),
       .index = info.tensor >= 0 ? info.tensor : info.attr,
       .place = place,
   };

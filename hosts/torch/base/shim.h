@@ -86,6 +86,7 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, torch_new_string_handle,                                 \
     (const char *, size_t, string_handle *))                              \
   X(shim_status, aoti_torch_get_storage_size, (tensor_handle, int64_t *)) \
+  X(int32_t, aoti_torch_device_type_cuda, (void))                         \
   X(int32_t, aoti_torch_memory_format_contiguous_format, (void))          \
   X(int32_t, aoti_torch_memory_format_preserve_format, (void))            \
   X(int32_t, aoti_torch_memory_format_channels_last, (void))              \

@@ -4,6 +4,7 @@
 
 #include "torch/base/tensor.h"
 
+#include "torch/base/cuda.h"
 #include "torch/base/guard.h"
 #include "torch/base/types.h"
 
@@ -19,8 +20,8 @@ static PyObject *fresh_wrap(og_tensor *fresh) {
   tensor_handle handle;
   if (dtype_to_shim(fresh->dtype, &code) != 0 ||
       shim.aoti_torch_empty_strided(fresh->ndim, fresh->shape, fresh->strides,
-                                    code, shim.aoti_torch_device_type_cpu(), 0,
-                                    &handle) != 0) {
+                                    code, cuda_torch_type(fresh->device),
+                                    fresh->device.id, &handle) != 0) {
     PyErr_SetString(PyExc_MemoryError, "opgraft: could not allocate a result");
     return NULL;
   }
@@ -45,14 +46,7 @@ PyObject *fresh_make(og_tensor *fresh) {
   // The exchange API allocates row-major.
   if (LIKELY(guard_can_wrap())) return fresh_wrap(fresh);
   PyObject *object = fresh_exchange(fresh);
-  int64_t wanted = 1;
-  bool is_row_major = true;
-  for (int32_t i = fresh->ndim - 1; i >= 0; --i) {
-    if (fresh->shape[i] > 1 && fresh->strides[i] != wanted)
-      is_row_major = false;
-    wanted *= fresh->shape[i];
-  }
-  if (object == NULL || is_row_major) return object;
+  if (object == NULL || tensor_is_row_major(fresh)) return object;
   static PyObject *empty_strided;
   if (empty_strided == NULL) {
     PyObject *torch_module = PyImport_ImportModule("torch");

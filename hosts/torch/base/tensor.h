@@ -9,8 +9,8 @@
 #include "torch/base/layout.h"
 #include "torch/base/types.h"
 
-// A new tensor object on the CPU, of this type, shape and strides, whose memory
-// fresh->data then is; NULL with an exception set.
+// A new tensor object on the CPU or on CUDA, of this type, shape and strides,
+// whose memory fresh->data then is; NULL with an exception set.
 PyObject *fresh_make(og_tensor *fresh);
 // A tensor object of what the handle holds, which it takes; NULL with an
 // exception set. Only where guard_can_wrap.

@@ -24,4 +24,11 @@ PyObject *dtype_to_object(og_dtype dtype);  // borrowed; NULL
 PyObject *dtype_object(og_dtype dtype);
 PyObject *device_object(og_device device);
 
+static inline bool tensor_is_row_major(const og_tensor *tensor) {
+  int64_t step = 1;
+  for (int32_t i = tensor->ndim; i-- > 0; step *= tensor->shape[i])
+    if (tensor->shape[i] != 1 && tensor->strides[i] != step) return false;
+  return true;
+}
+
 #endif  // OG_TORCH_TYPES_H

@@ -18,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "torch/base/cuda.h"
 #include "torch/base/host.h"
 #include "torch/base/raised.h"
 #include "torch/base/threads.h"
 #include "torch/base/types.h"
 
-enum { SLOT_COUNT = 4096, OWNED_MAX = 512, ITEM_MAX = 1024 };
+enum { SLOT_COUNT = 4096, OWNED_MAX = 1024, ITEM_MAX = 1024 };
 
 typedef enum owned_kind {
   OWNED_TENSOR,
@@ -112,14 +113,51 @@ static og_status tensor_view(boxed_state *state, const host_op *op,
       shim.aoti_torch_get_data_ptr(handle, &out->data) == 0;
   if (!is_read)
     return refuse(state, op, param, "is not a strided tensor with data");
-  if (device != shim.aoti_torch_device_type_cpu())
-    return refuse(state, op, param, "is not on a CPU");
+  const bool is_cpu = device == shim.aoti_torch_device_type_cpu();
+  out->device = (og_device){is_cpu ? OG_CPU : OG_CUDA, index < 0 ? 0 : index};
+  if (device != cuda_torch_type(out->device))
+    return refuse(state, op, param, "is neither on a CPU nor on CUDA");
   if (dtype_from_shim(type, &out->dtype) != 0)
     return refuse(state, op, param, "has a dtype that opgraft does not know");
   out->ndim = (int32_t)rank;
-  out->device = (og_device){OG_CPU, index < 0 ? 0 : index};
   out->byte_offset = 0;
   return OG_OK;
+}
+
+// Memory of CUDA is not copied by a call: what is only read gets row-major
+// here, for a kernel that asks for it. `*handle` is then the copy's.
+static og_status dense_make(boxed_state *state, const host_op *op,
+                            const host_param *param, tensor_handle *handle,
+                            og_tensor *tensor) {
+  int64_t strides[OPGRAFT_RANK_MAX], step = 1;
+  int32_t code;
+  tensor_handle copy;
+  const bool is_written =
+      param->is_mutated ||
+      (op->inplace_param >= 0 && param == &op->params[op->inplace_param]);
+  if (tensor->device.type != OG_CUDA || is_written || param->is_strided ||
+      tensor_is_row_major(tensor))
+    return OG_OK;
+  for (int32_t i = tensor->ndim; i-- > 0; step *= tensor->shape[i])
+    strides[i] = step;
+  if (dtype_to_shim(tensor->dtype, &code) != 0 ||
+      shim.aoti_torch_empty_strided(tensor->ndim, tensor->shape, strides, code,
+                                    cuda_torch_type(tensor->device),
+                                    tensor->device.id, &copy) != 0)
+    return refuse(state, op, param, "could not be made row-major");
+  own(state, OWNED_TENSOR, copy);
+  if (shim.aoti_torch_copy_(copy, *handle, 0) != 0)
+    return refuse(state, op, param, "could not be made row-major");
+  *handle = copy;
+  return tensor_view(state, op, param, copy, tensor);
+}
+
+static og_status tensor_read(boxed_state *state, const host_op *op,
+                             const host_param *param, tensor_handle handle,
+                             og_tensor *out) {
+  own(state, OWNED_TENSOR, handle);
+  const og_status status = tensor_view(state, op, param, handle, out);
+  return status != OG_OK ? status : dense_make(state, op, param, &handle, out);
 }
 
 // An optional's content: 0 where it is None. The cell becomes ours to free.
@@ -136,7 +174,8 @@ static og_status tensor_list_take(boxed_state *state, const host_op *op,
   size_t size = 0;
   shim.torch_list_size(list, &size);
   const int32_t left = ITEM_MAX - state->item_count;
-  if (size > (size_t)left || size > (size_t)(OWNED_MAX - 128))
+  // An entry may own two: the tensor, and its row-major copy.
+  if (size > (size_t)left || size > (size_t)(OWNED_MAX - 128) / 2)
     return refuse(state, op, param, "has too many entries");
   og_tensor **pointers = state->item_pointers + state->item_count;
   og_tensor *items = state->items + state->item_count;
@@ -147,9 +186,8 @@ static og_status tensor_list_take(boxed_state *state, const host_op *op,
     shim.torch_list_get_item(list, i, &value);
     pointers[i] = NULL;
     if (param->is_element_optional && !cell_open(state, &value)) continue;
-    own(state, OWNED_TENSOR, value_tensor(value));
     pointers[i] = &items[i];
-    status = tensor_view(state, op, param, value_tensor(value), &items[i]);
+    status = tensor_read(state, op, param, value_tensor(value), &items[i]);
   }
   state->frame.in_list[param->index] =
       (og_tensor_list){(int64_t)size, pointers};
@@ -252,10 +290,9 @@ static og_status tensor_take(boxed_state *state, const host_op *op,
     own(state, OWNED_LIST, (void *)(uintptr_t)value);
     return tensor_list_take(state, op, param, (list_handle)(uintptr_t)value);
   }
-  own(state, OWNED_TENSOR, value_tensor(value));
   state->handles[param->index] = value_tensor(value);
   frame->in[param->index] = &state->tensors[param->index];
-  return tensor_view(state, op, param, value_tensor(value),
+  return tensor_read(state, op, param, value_tensor(value),
                      &state->tensors[param->index]);
 }
 
@@ -298,8 +335,8 @@ static og_status tensor_make(boxed_state *state, const host_op *op,
   int32_t code;
   if (dtype_to_shim(fresh->dtype, &code) != 0 ||
       shim.aoti_torch_empty_strided(fresh->ndim, fresh->shape, fresh->strides,
-                                    code, shim.aoti_torch_device_type_cpu(), 0,
-                                    out) != 0)
+                                    code, cuda_torch_type(fresh->device),
+                                    fresh->device.id, out) != 0)
     return refuse(state, op, NULL, "could not be allocated");
   shim.aoti_torch_get_data_ptr(*out, &fresh->data);
   return OG_OK;
@@ -350,13 +387,25 @@ static og_status found_cut(boxed_state *state, const host_op *op, int32_t i) {
   return OG_OK;
 }
 
+static og_status kernel_run(boxed_state *state, const host_op *op) {
+  opgraft_frame *frame = &state->frame;
+  tensor_handle workspace;
+  if (!cuda_runs(frame)) return opgraft_frame_run(frame, &state->error);
+  og_status status =
+      cuda_begin(frame, op->tensor_count, &workspace, &state->error);
+  if (status != OG_OK) return status;
+  status = opgraft_frame_run(frame, &state->error);
+  cuda_end(frame, workspace);
+  return status;
+}
+
 static og_status boxed_run(boxed_state *state, const host_op *op) {
   opgraft_frame *frame = &state->frame;
   threads_set(&frame->call, frame_bytes(frame, op->tensor_count));
   og_status status = opgraft_frame_infer(frame, &state->error);
   for (int32_t i = 0; status == OG_OK && i < op->fresh_count; ++i)
     status = fresh_place(state, op, i);
-  if (status == OG_OK) status = opgraft_frame_run(frame, &state->error);
+  if (status == OG_OK) status = kernel_run(state, op);
   for (int32_t i = 0;
        status == OG_OK && op->has_found_dim && i < op->fresh_count; ++i)
     status = found_cut(state, op, i);

@@ -13,6 +13,7 @@
 
 #include "torch/adopt/adopt.h"
 #include "torch/adopt/adopt_python.h"
+#include "torch/base/cuda.h"
 #include "torch/base/guard.h"
 #include "torch/base/module.h"
 #include "torch/base/raised.h"
@@ -188,18 +189,11 @@ static bool description_read(PyObject *value, og_tensor *out) {
   return PyBytes_Size(sizes) == PyBytes_Size(strides);
 }
 
-static bool is_row_major(const og_tensor *tensor) {
-  int64_t step = 1;
-  for (int32_t i = tensor->ndim; i-- > 0; step *= tensor->shape[i])
-    if (tensor->shape[i] != 1 && tensor->strides[i] != step) return false;
-  return true;
-}
-
 // The slow road copies one of another layout.
 static bool device_argument_read(const fast_state *state, PyObject *value,
                                  og_tensor *out) {
   return state->takes_device && guard_is_device_bare(value) &&
-         tensor_read(value, false, out) && is_row_major(out);
+         tensor_read(value, false, out) && tensor_is_row_major(out);
 }
 
 static inline bool argument_read(const fast_state *state, PyObject *value,
@@ -477,7 +471,19 @@ static inline int written_each(const host_op *op, const fast_state *state,
   return 0;
 }
 
-static og_status kernel_run(fast_state *state, int64_t bytes) {
+static og_status cuda_run(const host_op *op, fast_state *state) {
+  tensor_handle workspace;
+  og_status status =
+      cuda_begin(&state->frame, op->tensor_count, &workspace, &state->error);
+  if (status != OG_OK) return status;
+  status = opgraft_frame_run(&state->frame, &state->error);
+  cuda_end(&state->frame, workspace);
+  return status;
+}
+
+static og_status kernel_run(const host_op *op, fast_state *state,
+                            int64_t bytes) {
+  if (cuda_runs(&state->frame)) return cuda_run(op, state);
   if (LIKELY(bytes < UNLOCK_LEAST_BYTES))
     return opgraft_frame_run(&state->frame, &state->error);
   PyThreadState *thread = PyEval_SaveThread();
@@ -559,7 +565,7 @@ static PyObject *frame_finish(const host_op *op, fast_state *state,
   bool is_run = false;
   if (is_given && given_set(op, state) != OG_OK)
     error_raise(&state->error);
-  else if (kernel_run(state, bytes) == OG_OK)
+  else if (kernel_run(op, state, bytes) == OG_OK)
     is_run = true;
   else if (!raised_restore())  // what an adopted callable raised
     error_raise(&state->error);

@@ -316,8 +316,11 @@ PyObject *device_tensor(og_tensor *like) {
 }
 
 PyObject *tensor_make(og_tensor *like) {
-  return __builtin_expect(like->device.type == OG_CPU, 1) ? fresh_make(like)
-                                                          : device_tensor(like);
+  if (LIKELY(like->device.type == OG_CPU)) return fresh_make(like);
+  if (like->device.type != OG_CUDA) return device_tensor(like);
+  PyObject *made = fresh_make(like);
+  if (made != NULL) layout_note_device(made);
+  return made;
 }
 
 // device_empty(device, index, dtype, sizes, strides) -> tensor

@@ -13,7 +13,7 @@ int device_from_object(PyObject *object, og_device *out);
 // type, sizes and strides of `like`, whose data becomes its memory. NULL with
 // an exception set.
 PyObject *device_tensor(og_tensor *like);
-// A new tensor where `like` lies, on the CPU or on the device.
+// A new tensor where `like` lies: on the CPU, on CUDA or on the loaded device.
 PyObject *tensor_make(og_tensor *like);
 
 // By name in opgraft._C; device.c says what each takes.

@@ -369,11 +369,15 @@ def _key(d: Description) -> str:
     return "CPU" if has_tensor else "CompositeExplicitAutograd"
 
 
-def _device_kernel(m: Module, d: Description, form: signatures.Form) -> None:
-    """The dispatcher's kernel for the device of a driver, where the operator
-    has one. A tensor that is only read gets the strides that it accepts."""
-    if not any(k["device"] == "ext" for k in d.tables["kernels"]):
-        return
+def _runs_on(d: Description, device: str) -> bool:
+    return any(k["device"] == device for k in d.tables["kernels"])
+
+
+def _device_kernel(
+    m: Module, d: Description, form: signatures.Form, key: str
+) -> None:
+    """The dispatcher's kernel for a device, in Python. A tensor that is only
+    read gets the strides that it accepts."""
     assert m._live is not None
     raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
     dense = {p["name"]: i for i, p in enumerate(d.params)
@@ -391,7 +395,20 @@ def _device_kernel(m: Module, d: Description, form: signatures.Form) -> None:
         return raw(*given, **kwargs)
 
     dispatcher.impl(m._live.library, form.name, _released(m._live, kernel),
-                    "PrivateUse1")
+                    key)
+
+
+def _boxed(m: Module, d: Description, form: signatures.Form, key: str) -> bool:
+    """Registers a boxed kernel in C; False where none is left."""
+    assert m._live is not None
+    kernel = _C.boxed_register(
+        _new_state(m, d, form), m._live.space, form.name, key)
+    if kernel is None:
+        say_once("all boxed kernels are taken: torch.ops reaches further "
+                 "operators through Python")
+        return False
+    m._live.kernels.append(kernel)
+    return True
 
 
 def _kernel(m: Module, d: Description, form: signatures.Form) -> None:
@@ -400,18 +417,16 @@ def _kernel(m: Module, d: Description, form: signatures.Form) -> None:
     callable is behind it, or the process has no boxed kernel left."""
     live = m._live
     assert live is not None
-    if _key(d) == "CPU" and not d.numbers and not m._calls_python(d):
-        _device_kernel(m, d, form)
     is_boxed = not (d.numbers or m._calls_python(d)
                     or any(p["type"] == "Scalar" for p in d.params))
-    if is_boxed:
-        kernel = _C.boxed_register(
-            _new_state(m, d, form), live.space, form.name, _key(d))
-        if kernel is not None:
-            live.kernels.append(kernel)
-            return
-        say_once("all boxed kernels are taken: torch.ops reaches further "
-                 "operators through Python")
+    if _key(d) == "CPU" and not d.numbers and not m._calls_python(d):
+        if _runs_on(d, "ext"):
+            _device_kernel(m, d, form, "PrivateUse1")
+        if _runs_on(d, "cuda") and torch.backends.cuda.is_built():
+            if not (is_boxed and _boxed(m, d, form, "CUDA")):
+                _device_kernel(m, d, form, "CUDA")
+    if is_boxed and _boxed(m, d, form, _key(d)):
+        return
     raw = _raw_function(_new_state(m, d, form, raw=True), d, form)
     if m._calls_python(d):
         raw = _as_called_first(raw)
