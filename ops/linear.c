@@ -204,12 +204,14 @@ enum {
   GRAD_ROWS = 84,
   GRAD_COLUMNS = 64,
   GRAD_STEP = OG_ATTENTION_BLOCK,
+  GRAD_STAGE = 16 * GRAD_STEP,  // that is added up before it meets the total
 };
 
 typedef struct grad_scratch {
   float a[GRAD_ROWS * GRAD_STEP];
   float b[GRAD_STEP * GRAD_COLUMNS];
   float c[GRAD_ROWS * GRAD_COLUMNS];
+  float total[GRAD_ROWS * GRAD_COLUMNS];
   float line[GRAD_STEP];
 } grad_scratch;
 
@@ -237,6 +239,13 @@ static void a_load(const contraction *g, int64_t row, int64_t rows, int64_t k,
   }
 }
 
+// The stage in c joins the total, which is kept in c where it was the last.
+static void stage_end(grad_scratch *s, int64_t rows, int is_last) {
+  float *from = is_last ? s->total : s->c, *to = is_last ? s->c : s->total;
+  og_rows()->accumulate(from, 1, to, rows * GRAD_COLUMNS);
+  if (!is_last) memset(s->c, 0, sizeof s->c);
+}
+
 static void block_contract(const contraction *g, int64_t row, int64_t rows,
                            int64_t column, grad_scratch *s) {
   const og_attention_kernels *kernels = og_attention(OG_F32);
@@ -244,7 +253,9 @@ static void block_contract(const contraction *g, int64_t row, int64_t rows,
   const int64_t columns = left < GRAD_COLUMNS ? left : GRAD_COLUMNS;
   const int64_t tiles = (rows + kernels->tile_rows - 1) / kernels->tile_rows;
   memset(s->c, 0, sizeof s->c);
+  memset(s->total, 0, sizeof s->total);
   for (int64_t k = 0; k < g->depth; k += GRAD_STEP) {
+    if (k > 0 && k % GRAD_STAGE == 0) stage_end(s, rows, 0);
     const int64_t steps = g->depth - k < GRAD_STEP ? g->depth - k : GRAD_STEP;
     const void *lines[GRAD_STEP];
     for (int64_t i = 0; i < steps; ++i)
@@ -259,6 +270,7 @@ static void block_contract(const contraction *g, int64_t row, int64_t rows,
                       GRAD_COLUMNS, 1, NULL);
       }
   }
+  if (g->depth > GRAD_STAGE) stage_end(s, rows, 1);
   for (int64_t r = 0; r < rows; ++r)
     og_rows()->from_f32(
         s->c + r * GRAD_COLUMNS,
@@ -371,8 +383,8 @@ static const og_op ops[] = {
         .shape = "x[*N, I], weight[O, I], grad[*N, O] "
                  "-> [*N, I], [O, I], [O]",
         .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x, x",
-        // a, b, c and a line of grad_scratch.
-        .workspace = "threads * (84 * 256 + 256 * 64 + 84 * 64 + 256) * 4",
+        // a, b, c, its total and a line of grad_scratch.
+        .workspace = "threads * (84 * 256 + 256 * 64 + 2 * 84 * 64 + 256) * 4",
         .flags = OG_DETERMINISTIC,
         .reduce = "N, O: sum; I: same",
         .doc = "The gradient of linear for x, weight and bias.",
