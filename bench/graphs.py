@@ -65,7 +65,9 @@ def read_words() -> argparse.Namespace:
                           or words.threads or words.no_cold)
     words.graphs = words.graph or (["mlp"] if words.smoke
                                    else list(graph_set.ALL))
-    words.peers = words.peer or list(graph_peers.ALL)
+    words.peers = words.peer or [
+        name for name in graph_peers.ALL
+        if not words.smoke or name not in ("inductor_max", "openvino_compile")]
     if "eager" not in words.peers:
         words.peers.insert(0, "eager")
     words.counts = words.threads or ([1] if words.smoke else [2, 1])

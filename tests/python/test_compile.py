@@ -272,10 +272,10 @@ OG_MODULE(edited, ops)
 """
 
 
-def test_edited_module_with_warm_caches(write_module, tmp_path):
-    """Kernel, then shape rule, then back: the caches stay warm, results right."""
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"),
-           "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+def test_edited_module_with_warm_caches(write_module):
+    """Kernel, then shape rule, then back: the caches stay warm, results right.
+    They are this user's own, where the compiler has its headers ready."""
+    env = {**os.environ, "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
            "TORCHINDUCTOR_AUTOGRAD_CACHE": "1"}
 
     def run(factor, shape):

@@ -151,7 +151,7 @@ class Runner:
                         f"{done.returncode}\n{done.stdout}")
             if done.returncode == NOT_MET:
                 return ""
-            fault += 1 + fault // 64
+            fault += 1 + fault // 32
 
     def run(self, case: Case) -> Case:
         with tempfile.TemporaryDirectory() as folder:
