@@ -20,6 +20,7 @@
 #include "torch/call/check.h"
 #include "torch/call/fast.h"
 #include "torch/device/device.h"
+#include "torch/graph/captured.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/frozen.h"
 #include "torch/graph/recipe.h"
@@ -287,6 +288,10 @@ static PyMethodDef methods[] = {
      "The host waits for it."},
     {"device_event_elapsed", device_event_elapsed, METH_VARARGS,
      "Time between two."},
+    {"captured_new", captured_new, METH_VARARGS,
+     "A graph on CUDA, without captures."},
+    {"captured_storage", captured_storage, METH_O,
+     "A tensor's storage, and its users."},
     {"guard_setup", guard_setup, METH_VARARGS, "What the guard asks."},
     {"guard_learn", guard_learn, METH_VARARGS, "The guard's self-test."},
     {"guard_forget", guard_forget, METH_NOARGS, "Published calls only."},
@@ -308,6 +313,7 @@ PyMODINIT_FUNC PyInit__C(void) {
   op_type = (PyTypeObject *)(void *)PyType_FromSpec(&op_spec);
   if (op_type == NULL || compiled_setup() != 0 || frozen_setup() != 0 ||
       threads_setup() != 0 || adopt_c_setup(module) != 0 ||
+      captured_setup(module) != 0 ||
       PyModule_AddObjectRef(module, "CompiledGraph",
                             (PyObject *)(void *)compiled_type) != 0) {
     Py_DECREF(module);

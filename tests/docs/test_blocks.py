@@ -40,6 +40,9 @@ ELSEWHERE = {
     ("devices", "OG_DEVICE_DRIVER("): (
         "it is cut; `opgraft new --device` writes it whole",
         "tests/cli/test_new_device.py"),
+    ("devices", "model = torch.nn.Sequential(torch.nn.Linear(16, 32), "
+     "torch.nn.GELU()).cuda()"): (
+        "it needs a GPU", "tests/gpu/test_graphs.py"),
     ("distributed", "import opgraft"): (
         "it needs several processes", "tests/python/distributed"),
     ("distributed", "for layer"): (
@@ -253,7 +256,8 @@ def test_python_of_a_page(tmp_path: pathlib.Path, page: str) -> None:
     (tmp_path / "build" / "devices").mkdir(parents=True)
     if driver.exists():
         shutil.copy(driver, tmp_path / "build" / "devices")
-    code = [b.text for p, b in others() if p == page and b.language == "python"]
+    code = [b.text for p, b in others() if p == page
+            and b.language == "python" and key_of(p, b) is None]
     assert code
     (tmp_path / "page.py").write_text(BEFORE[page] + "\n".join(code))
     status, output = Scripts().run("python page.py\n", tmp_path)

@@ -232,7 +232,8 @@ def _needs_no_wrapper(compiled: Any) -> bool:
 
     context = torch._guards.TracingContext.try_get()
     meta = context.fw_metadata if context is not None else None
-    if meta is None or not isinstance(compiled, _C.CompiledGraph):
+    if meta is None or not isinstance(
+            compiled, (_C.CompiledGraph, _C.CapturedGraph)):
         return False
     return (
         not torch._C._is_any_autocast_enabled()
@@ -260,6 +261,10 @@ def compile_graph(
     name = f"{region.name}_{kind}"
     rewrite(gm, fuses=options.mode.startswith("max-autotune"))
     apart = objects.take_out(gm)
+    device = cuda_device(gm)
+    if device is not None:
+        return apart.around(
+            _on_cuda(gm, device, kind, options, region, begun))
     try:
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,
@@ -284,20 +289,66 @@ def compile_graph(
     return apart.around(compiled)
 
 
+def cuda_device(gm: torch.fx.GraphModule) -> torch.device | None:
+    """That of the graph's first tensor on CUDA."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        for v in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(v, torch.Tensor) and v.device.type == "cuda":
+                return v.device
+    return None
+
+
+def _on_cuda(gm: torch.fx.GraphModule, device: torch.device, kind: str,
+             options: Options, region: stats.Region, begun: int
+             ) -> Callable[..., Any]:
+    """Captured, in the modes that say so; around nodes that cannot be, in
+    segments."""
+    from . import cuda
+
+    def took() -> int:
+        return time.perf_counter_ns() - begun
+
+    reason = (f"mode {options.mode} does not capture: "
+              f"{' and '.join(cuda.CAPTURING)} do")
+    if options.mode in cuda.CAPTURING:
+        alone = cuda.obstacles(gm, device)
+        if alone or segments.runs_alone(gm):
+            return _in_segments(gm, kind, options, region,
+                                "the size of a result depends on data", alone)
+        try:
+            captured, compiled = cuda.compile_whole(
+                gm, device, _static_inputs(kind), options.plan_limit,
+                f"{region.name}_{kind}")
+            region.add(kind, compiled, None, took())
+            return captured
+        except NotImplementedError as error:
+            reason = str(error)
+    if options.fallback == "error" and options.mode in cuda.CAPTURING:
+        raise NotImplementedError(reason)
+    say(f"{region.name}_{kind} runs as it came: {reason}")
+    as_it_came = _as_it_came(gm)
+    region.add(kind, as_it_came, reason, took())
+    return as_it_came
+
+
 def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
-                 region: stats.Region, reason: str) -> Callable[..., Any]:
+                 region: stats.Region, reason: str,
+                 alone: Mapping[torch.fx.Node, str] | None = None
+                 ) -> Callable[..., Any]:
     """A graph with sizes that depend on data, or numbers that the engine has
-    no form for."""
+    no form for. `alone`: further nodes to cut at, and why."""
     def one(part: torch.fx.GraphModule, number: int) -> Callable[..., Any]:
         return compile_graph(part, [], f"{kind}_{number}", options, region)
 
     begun = time.perf_counter_ns()
-    compiled = segments.Segments(gm, one)
-    calls = compiled.calls()
+    reasons = alone or {}
+    compiled = segments.Segments(gm, one, reasons)
+    calls = [(n, reasons.get(n, reason)) for n in compiled.calls()]
     if options.fallback == "error" and calls:
         raise NotImplementedError(
-            f"{calls[0].target} falls back to the host: {reason}")
-    region.add_calls(kind, calls, reason, time.perf_counter_ns() - begun)
+            f"{calls[0][0].target} falls back to the host: {calls[0][1]}")
+    region.add_calls(kind, calls, time.perf_counter_ns() - begun)
     return compiled
 
 

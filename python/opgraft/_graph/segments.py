@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Container, Iterable
 
 import torch
 import torch.utils._pytree as pytree
@@ -56,6 +56,14 @@ def _runs_alone(node: Node) -> bool:
         source = node.args[0]
         return isinstance(source, Node) and bool(_bindings(source))
     return _takes_data(node)
+
+
+def runs_alone(gm: GraphModule) -> bool:
+    """Whether the graph is cut at a size that depends on data, or has numbers
+    that Python computes."""
+    return any(n.op == "call_function" and (
+        bool(n.meta.get("unbacked_bindings")) or _takes_data(n))
+        for n in gm.graph.nodes)
 
 
 # --- Views --------------------------------------------------------------------
@@ -210,8 +218,8 @@ class _Segment:
 
 
 class _Cutter:
-    def __init__(self, gm: GraphModule) -> None:
-        self.gm = gm
+    def __init__(self, gm: GraphModule, alone: Container[Node]) -> None:
+        self.gm, self.alone = gm, alone
         self.steps: list[Any] = []
         self.open = _Segment()
         self.members: set[Node] = set()
@@ -230,7 +238,8 @@ class _Cutter:
                 self.symbols.add(_symbol(node.meta["val"]))
         elif node.op == "output":
             self.output = node.args[0]
-        elif node.op == "get_attr" or not _runs_alone(node):
+        elif node.op == "get_attr" or not (
+                node in self.alone or _runs_alone(node)):
             self.open.nodes.append(node)
             self.members.add(node)
         else:
@@ -299,8 +308,10 @@ class Segments:
     _boxed_call = True
 
     def __init__(self, gm: GraphModule,
-                 compile_one: Callable[[GraphModule, int], Any]) -> None:
-        cut = _Cutter(gm)
+                 compile_one: Callable[[GraphModule, int], Any],
+                 alone: Container[Node] = ()) -> None:
+        """`alone`: nodes to cut at beside those whose sizes depend on data."""
+        cut = _Cutter(gm, alone)
         self._steps = cut.steps
         self._inputs = [(n, _symbol(n.meta.get("val")), list(_dims(n)))
                         for n in cut.inputs]

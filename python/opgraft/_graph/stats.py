@@ -75,11 +75,11 @@ class Region:
             Graph(f"{self.name}_{kind}", kind, compiled, refused, backend_ns))
 
 
-    def add_calls(self, kind: str, nodes: list[Any], reason: str,
+    def add_calls(self, kind: str, nodes: list[tuple[Any, str]],
                   backend_ns: int) -> None:
-        """Nodes that run between segments, as fallbacks."""
+        """Nodes that run between segments, and why, as fallbacks."""
         calls = []
-        for node in nodes:
+        for node, reason in nodes:
             file, line = _source(node.meta)
             calls.append({
                 "operator": str(node.target), "file": file, "line": line,
@@ -175,7 +175,9 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
          "replays", "plans", "instances", "row_programs",
          "programs_compiled", "fused_nodes", "epilogues", "launches",
-         "captures", "recaptures", "device_waits")
+         "captures", "recaptures", "device_waits", "warm_ups", "eager_calls",
+         "evictions", "copied_inputs", "lent_results", "copied_results",
+         "stream_waits")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
 
 
@@ -199,7 +201,10 @@ class Stats:
     `lower_bound_bytes`, `shared_bytes`; of graphs on a device `launches` (what
     the host gave it, in all replays), `captures`, `recaptures` (because an
     address moved that a capture freezes) and `device_waits` (of the host for
-    the device). `is_shared`: another instance compiled
+    the device); of graphs on CUDA `captures`, `recaptures`, `causes` (of
+    captures, and of calls that ran node by node: a dict of counts), `warm_ups`,
+    `eager_calls`, `evictions`, `copied_inputs`, `lent_results`,
+    `copied_results`, `stream_waits`. `is_shared`: another instance compiled
     them, and counts are of both. str() is a table, json() all of it."""
 
     def __init__(self, regions: list[Region], is_shared: bool = False) -> None:
@@ -220,6 +225,10 @@ class Stats:
                            for n in g.get("host_loops", ())]
         self.epilogues_refused = [e for g in self.graphs
                                   for e in g.get("epilogues_refused", ())]
+        self.causes: dict[str, int] = {}
+        for g in self.graphs:
+            for cause, count in g.get("causes", {}).items():
+                self.causes[cause] = self.causes.get(cause, 0) + count
         self.replans = {
             "shape": sum(g.get("replans_shape", 0) for g in self.graphs),
             "lanes": sum(g.get("replans_lanes", 0) for g in self.graphs),
@@ -258,6 +267,15 @@ class Stats:
                     f"  on a device: {g['launches']} launches, "
                     f"{g['captures']} captures, {g['recaptures']} again, "
                     f"{g['device_waits']} waits")
+            if "causes" in g:
+                lines.append(
+                    f"  on {g['device']}: {g['warm_ups']} warm-ups, "
+                    f"{g['captures']} captures, {g['replays']} replays, "
+                    f"{g['eager_calls']} calls node by node; "
+                    f"{g['copied_inputs']} inputs copied, {g['lent_results']} "
+                    f"results lent, {g['copied_results']} copied")
+                lines += [f"  {count} times: {cause}"
+                          for cause, count in g["causes"].items()]
             if g.get("row_programs"):
                 lines.append(
                     f"  {g['row_programs']} row programs of "

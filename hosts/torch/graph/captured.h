@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph on CUDA: one capture for each set of sizes, replayed by one call.
+
+#ifndef OG_TORCH_CAPTURED_H
+#define OG_TORCH_CAPTURED_H
+
+#include "torch/base/host.h"
+
+int captured_setup(PyObject *module);
+PyObject *captured_storage(PyObject *self, PyObject *tensor);
+PyObject *captured_new(PyObject *self, PyObject *arguments);
+
+#endif  // OG_TORCH_CAPTURED_H
