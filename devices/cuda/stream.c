@@ -92,7 +92,15 @@ og_status cuda_stream_synchronize(void *state, void *stream, int64_t timeout_ns,
   return status;
 }
 
-// What its work failed with is reported. A stream of a lost context is gone.
+// A context that is lost, or a process that ends, took the handle with it.
+static og_status handle_gone(const cuda_driver *driver, og_status status,
+                           const og_device_error *error) {
+  if (status != OG_DEVICE) return status;
+  driver->host->report(driver->host->user, status, error->text);
+  return OG_OK;
+}
+
+// What its work failed with is reported.
 static og_status stream_end(cuda_driver *driver, void *stream,
                             og_device_error *error) {
   const og_cuda_api *api = driver->api;
@@ -118,8 +126,9 @@ og_status cuda_stream_destroy(void *state, void *stream,
                      "stream %p is a default stream of CUDA's, expected one of "
                      "stream_create",
                      stream);
-  CUDA_TRY_STATUS(cuda_enter_stream(driver, stream, &scope, error));
-  const og_status status = stream_end(driver, stream, error);
+  og_status status = cuda_enter_stream(driver, stream, &scope, error);
+  if (status != OG_OK) return handle_gone(driver, status, error);
+  status = stream_end(driver, stream, error);
   cuda_leave(driver, &scope);
   return status;
 }
@@ -149,7 +158,8 @@ og_status cuda_event_create(void *state, int32_t device, void **out_event,
 og_status cuda_event_destroy(void *state, void *event, og_device_error *error) {
   cuda_driver *driver = state;
   cuda_scope scope;
-  CUDA_TRY_STATUS(cuda_enter_any(driver, &scope, error));
+  const og_status status = cuda_enter_any(driver, &scope, error);
+  if (status != OG_OK) return handle_gone(driver, status, error);
   const int result = driver->api->event_destroy(event);
   return cuda_end(driver, &scope, "cuEventDestroy",
                   cuda_is_lost(result) ? OG_CUDA_SUCCESS : result, error);

@@ -35,8 +35,8 @@
 // The nth call from now of a symbol, or of any ("*"), gives the result; 0 calls
 // none off.
 OG_EXPORT void opgraft_fake_fail(const char *symbol, int nth, int result);
-// Whether the failure was met since.
-OG_EXPORT int opgraft_fake_is_met(void);
+// The symbol that failed so since; NULL: none yet.
+OG_EXPORT const char *opgraft_fake_met(void);
 // Objects that live: "stream", "event", "graph", "exec", "node", "pool",
 // "library", "kernel", "context" (retained), "memory".
 OG_EXPORT int opgraft_fake_count(const char *kind);
@@ -218,6 +218,11 @@ struct fake_stream {
 fake_stream *fake_stream_find(void *handle, const char *symbol);
 // Takes the work: into the stream or its capture. The call's result.
 int fake_give(fake_stream *stream, fake_work *work, const char *symbol);
+// Gives the work behind all that another stream has in front of the mark, and
+// has the mark stand behind the work.
+int fake_give_behind(fake_stream *stream, fake_work *work, fake_mark **mark,
+                     const char *symbol);
+void fake_mark_release(fake_mark *mark);
 void fake_drain(fake_stream *stream);
 void fake_drain_all(void);
 // Some work of some stream, where chance picks it.

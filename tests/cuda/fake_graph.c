@@ -18,6 +18,7 @@ typedef struct fake_exec {
   fake_object object;
   exec_node *nodes;
   size_t count;
+  fake_mark *last;  // behind the latest launch; NULL: none
 } fake_exec;
 
 static uint64_t capture_count;
@@ -249,6 +250,7 @@ int cuGraphExecDestroy(void *given) {
     return fake_leave(OG_CUDA_INVALID_VALUE);
   for (size_t i = 0; i < exec->count; ++i) fake_work_free(exec->nodes[i].work);
   free(exec->nodes);
+  fake_mark_release(exec->last);
   fake_drop(exec);
   return fake_leave(0);
 }
@@ -288,7 +290,7 @@ int cuGraphExecKernelNodeSetParams_v2(void *given, void *node,
 
 int cuGraphLaunch(void *given, void *handle) {
   FAKE_ENTER("cuGraphLaunch");
-  const fake_exec *exec = given;
+  fake_exec *exec = given;
   fake_stream *stream = fake_stream_find(handle, "cuGraphLaunch");
   if (stream == NULL || !fake_is(FAKE_EXEC, given, "cuGraphLaunch"))
     return fake_leave(OG_CUDA_INVALID_HANDLE);
@@ -299,5 +301,6 @@ int cuGraphLaunch(void *given, void *handle) {
     *link = fake_work_copy(exec->nodes[i].work);
     link = &(*link)->next;
   }
-  return fake_leave(fake_give(stream, work, "cuGraphLaunch"));
+  return fake_leave(
+      fake_give_behind(stream, work, &exec->last, "cuGraphLaunch"));
 }

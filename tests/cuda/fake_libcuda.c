@@ -23,7 +23,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_object *objects;
 static fake_context contexts[CONTEXTS_MAX];
 static failure failures[FAILURES_MAX];
-static bool is_met, is_initialised, is_read;
+static bool is_initialised, is_read;
+static char met[NAME_BYTES];  // the call that a test had fail
 static int misuses, lost;
 static unsigned long long chance_state;
 static _Thread_local fake_context *current;
@@ -135,7 +136,7 @@ static int failure_meet(const char *symbol) {
         (strcmp(f->symbol, symbol) != 0 && strcmp(f->symbol, "*") != 0) ||
         --f->left > 0)
       continue;
-    is_met = true;
+    snprintf(met, sizeof met, "%s", symbol);
     if (is_lost_result(f->result)) fake_lose(f->result);
     return f->result;
   }
@@ -191,13 +192,13 @@ bool fake_has_context(const char *symbol) {
 void opgraft_fake_fail(const char *symbol, int nth, int result) {
   pthread_mutex_lock(&lock);
   is_read = true;
-  is_met = false;
+  met[0] = '\0';
   memset(failures, 0, sizeof failures);
   if (nth > 0) failure_add(symbol, strlen(symbol), nth, result);
   pthread_mutex_unlock(&lock);
 }
 
-int opgraft_fake_is_met(void) { return is_met; }
+const char *opgraft_fake_met(void) { return met[0] != '\0' ? met : NULL; }
 int opgraft_fake_misuses(void) { return misuses; }
 
 void opgraft_fake_reset(unsigned seed) {

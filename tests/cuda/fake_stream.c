@@ -37,7 +37,7 @@ fake_stream *fake_stream_find(void *handle, const char *symbol) {
 
 // --- Work --------------------------------------------------------------------
 
-static void mark_release(fake_mark *mark) {
+void fake_mark_release(fake_mark *mark) {
   if (mark != NULL && --mark->references == 0) free(mark);
 }
 
@@ -81,7 +81,7 @@ void fake_work_free(fake_work *work) {
     fake_work_free(work->works);
     work->works = next;
   }
-  mark_release(work->mark);
+  fake_mark_release(work->mark);
   free(work->parameters);
   free(work);
 }
@@ -244,7 +244,7 @@ static void order(fake_stream *later, fake_stream *earlier) {
   if (earlier->first == NULL || earlier == later) return;
   fake_mark *mark = mark_add(earlier);
   wait_add(later, mark);
-  mark_release(mark);
+  fake_mark_release(mark);
 }
 
 // The legacy stream and the blocking ones wait for each other; 906 where one of
@@ -275,6 +275,18 @@ int fake_give(fake_stream *stream, fake_work *work, const char *symbol) {
   else
     fake_work_free(work);
   return result;
+}
+
+int fake_give_behind(fake_stream *stream, fake_work *work, fake_mark **mark,
+                     const char *symbol) {
+  const bool is_captured = stream->capture != NULL;
+  if (!is_captured && *mark != NULL && !(*mark)->is_done)
+    wait_add(stream, *mark);
+  const int result = fake_give(stream, work, symbol);
+  if (result != 0 || is_captured) return result;
+  fake_mark_release(*mark);
+  *mark = mark_add(stream);
+  return 0;
 }
 
 // --- Streams -----------------------------------------------------------------
@@ -422,14 +434,14 @@ int cuEventDestroy_v2(void *handle) {
   fake_event *event = handle;
   if (!fake_is(FAKE_EVENT, handle, "cuEventDestroy"))
     return fake_leave(OG_CUDA_INVALID_HANDLE);
-  mark_release(event->mark);
+  fake_mark_release(event->mark);
   fake_front_reset(&event->front);
   fake_drop(event);
   return fake_leave(0);
 }
 
 static void event_capture(fake_event *event, const fake_stream *stream) {
-  mark_release(event->mark);
+  fake_mark_release(event->mark);
   event->mark = NULL;
   event->capture = stream->capture->id;
   for (size_t i = 0; i < stream->front.count; ++i)
@@ -450,7 +462,7 @@ int cuEventRecord(void *handle, void *stream_handle) {
   }
   const int result = legacy_order(stream, "cuEventRecord");
   if (result != 0) return fake_leave(result);
-  mark_release(event->mark);
+  fake_mark_release(event->mark);
   event->mark = mark_add(stream);
   return fake_leave(0);
 }
