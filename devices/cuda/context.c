@@ -192,8 +192,8 @@ static og_status context_of(cuda_driver *driver, int32_t device,
 static void device_close(const cuda_driver *driver, cuda_device *device) {
   const og_cuda_api *api = driver->api;
   void *before = NULL, *context = atomic_load(&device->context);
-  if (context == NULL || api->context_current(&before) != OG_CUDA_SUCCESS)
-    return;
+  if (context == NULL) return;
+  if (api->context_current(&before) != OG_CUDA_SUCCESS) before = NULL;
   if (api->context_set(context) == OG_CUDA_SUCCESS) {
     const int result = api->context_synchronize();
     if (result != OG_CUDA_SUCCESS && result != OG_CUDA_DEINITIALIZED) {
@@ -215,12 +215,21 @@ void cuda_devices_close(cuda_driver *driver) {
 
 // --- Scopes ------------------------------------------------------------------
 
+static og_status scope_call(const cuda_driver *driver, cuda_scope *scope,
+                            const char *symbol, int result,
+                            og_device_error *error) {
+  scope->result = result;
+  return result == OG_CUDA_SUCCESS ? OG_OK
+                                   : cuda_result(driver, symbol, result, error);
+}
+
 // Of a scope that knows the context before.
 static og_status context_enter(const cuda_driver *driver, void *context,
                                cuda_scope *scope, og_device_error *error) {
   scope->is_changed = scope->before != context;
   if (!scope->is_changed) return OG_OK;
-  CUDA_TRY(driver, "cuCtxSetCurrent", driver->api->context_set(context));
+  CUDA_TRY_STATUS(scope_call(driver, scope, "cuCtxSetCurrent",
+                             driver->api->context_set(context), error));
   return OG_OK;
 }
 
@@ -229,16 +238,18 @@ og_status cuda_enter_device(cuda_driver *driver, int32_t device,
   void *context;
   *out_scope = (cuda_scope){0};
   CUDA_TRY_STATUS(context_of(driver, device, &context, error));
-  CUDA_TRY(driver, "cuCtxGetCurrent",
-           driver->api->context_current(&out_scope->before));
+  CUDA_TRY_STATUS(scope_call(driver, out_scope, "cuCtxGetCurrent",
+                             driver->api->context_current(&out_scope->before),
+                             error));
   return context_enter(driver, context, out_scope, error);
 }
 
 og_status cuda_enter_context(const cuda_driver *driver, void *context,
                              cuda_scope *out_scope, og_device_error *error) {
   *out_scope = (cuda_scope){0};
-  CUDA_TRY(driver, "cuCtxGetCurrent",
-           driver->api->context_current(&out_scope->before));
+  CUDA_TRY_STATUS(scope_call(driver, out_scope, "cuCtxGetCurrent",
+                             driver->api->context_current(&out_scope->before),
+                             error));
   return context_enter(driver, context, out_scope, error);
 }
 
@@ -247,8 +258,9 @@ og_status cuda_enter_stream(cuda_driver *driver, void *stream,
                             cuda_scope *out_scope, og_device_error *error) {
   void *context = NULL;
   *out_scope = (cuda_scope){0};
-  CUDA_TRY(driver, "cuCtxGetCurrent",
-           driver->api->context_current(&out_scope->before));
+  CUDA_TRY_STATUS(scope_call(driver, out_scope, "cuCtxGetCurrent",
+                             driver->api->context_current(&out_scope->before),
+                             error));
   void *const before = out_scope->before;
   const bool is_default =
       cuda_is_legacy(stream) || stream == OG_CUDA_STREAM_PER_THREAD;
@@ -259,8 +271,9 @@ og_status cuda_enter_stream(cuda_driver *driver, void *stream,
   if (is_default)
     CUDA_TRY_STATUS(context_of(driver, 0, &context, error));
   else
-    CUDA_TRY(driver, "cuStreamGetCtx",
-             driver->api->stream_context(stream, &context));
+    CUDA_TRY_STATUS(scope_call(driver, out_scope, "cuStreamGetCtx",
+                               driver->api->stream_context(stream, &context),
+                               error));
   return context_enter(driver, context, out_scope, error);
 }
 

@@ -71,6 +71,7 @@ bool cuda_is_lost(int result);
 typedef struct cuda_scope {
   void *before;
   bool is_changed;
+  int result;  // of the call of CUDA that kept it from being entered
 } cuda_scope;
 
 // Makes the device's primary context the thread's.

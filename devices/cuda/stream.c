@@ -93,9 +93,10 @@ og_status cuda_stream_synchronize(void *state, void *stream, int64_t timeout_ns,
 }
 
 // A context that is lost, or a process that ends, took the handle with it.
-static og_status handle_gone(const cuda_driver *driver, og_status status,
-                           const og_device_error *error) {
-  if (status != OG_DEVICE) return status;
+static og_status handle_gone(const cuda_driver *driver, const cuda_scope *scope,
+                             og_status status, const og_device_error *error) {
+  if (!cuda_is_lost(scope->result) && scope->result != OG_CUDA_DEINITIALIZED)
+    return status;
   driver->host->report(driver->host->user, status, error->text);
   return OG_OK;
 }
@@ -127,7 +128,7 @@ og_status cuda_stream_destroy(void *state, void *stream,
                      "stream_create",
                      stream);
   og_status status = cuda_enter_stream(driver, stream, &scope, error);
-  if (status != OG_OK) return handle_gone(driver, status, error);
+  if (status != OG_OK) return handle_gone(driver, &scope, status, error);
   status = stream_end(driver, stream, error);
   cuda_leave(driver, &scope);
   return status;
@@ -159,7 +160,7 @@ og_status cuda_event_destroy(void *state, void *event, og_device_error *error) {
   cuda_driver *driver = state;
   cuda_scope scope;
   const og_status status = cuda_enter_any(driver, &scope, error);
-  if (status != OG_OK) return handle_gone(driver, status, error);
+  if (status != OG_OK) return handle_gone(driver, &scope, status, error);
   const int result = driver->api->event_destroy(event);
   return cuda_end(driver, &scope, "cuEventDestroy",
                   cuda_is_lost(result) ? OG_CUDA_SUCCESS : result, error);

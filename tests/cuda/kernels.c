@@ -19,9 +19,9 @@ OG_EXPORT void opgraft_fake_axpy(const unsigned grid[3],
 // y = a * x + y, an element by each thread.
 void opgraft_fake_axpy(const unsigned grid[3], const unsigned block[3],
                        unsigned shared_bytes, void **parameters) {
-  const add_parameters p = {
-      *(const float **)parameters[0], *(float **)parameters[1],
-      *(float *)parameters[2], *(int32_t *)parameters[3]};
+  const add_parameters p = {*(const float **)parameters[0],
+                            *(float **)parameters[1], *(float *)parameters[2],
+                            *(int32_t *)parameters[3]};
   (void)shared_bytes;
   for (unsigned i = 0; i < grid[0] * block[0]; ++i)
     if (i < (unsigned)p.count) p.y[i] += p.a * p.x[i];

@@ -448,9 +448,12 @@ static og_status all_give(all *a) {
   return opgraft_driver_stream_synchronize(d, a->stream, 1000000000, &g->error);
 }
 
+static bool is_met_open;  // before the last driver closed, which fails nobody
+
 static og_status all_run(void) {
   all a = {0};
   gpu *g = &a.g;
+  is_met_open = true;
   og_status status = opgraft_driver_load(TEST_DEVICE_DIR "/cuda.so", NULL,
                                          &g->driver, &g->error);
   if (status != OG_OK) return status;
@@ -464,6 +467,7 @@ static og_status all_run(void) {
   twice(g, opgraft_driver_event_destroy, a.event);
   twice(g, memory_end, a.x);
   twice(g, opgraft_driver_stream_destroy, a.stream);
+  is_met_open = fake.met() != NULL;
   opgraft_driver_destroy(g->driver);
   if (status == OG_OK && !CHECK(gpu_all(a.values, 2 * 2 * 3)))
     printf("although %s failed, if any, all is ok\n", fake.met());
@@ -492,7 +496,7 @@ TEST(each_call_of_cuda_fails_in_turn) {
     snprintf(symbol, sizeof symbol, "%s", fake.met());
     ++met;
     fake.fail("*", 0, 0);
-    if (is_ending(symbol) || CHECK_EQ(gpu_left(), left)) continue;
+    if (is_ending(symbol) || !is_met_open || CHECK_EQ(gpu_left(), left)) continue;
     printf("after call %d, %s, failed\n", nth, symbol);
     break;
   }

@@ -108,7 +108,7 @@ static bool gpu_open(gpu *g, unsigned seed) {
 
 // How much the fake holds of the driver's.
 static int gpu_left(void) {
-  static const char *const kinds[] = {"stream", "event", "graph", "exec",
+  static const char *const kinds[] = {"stream", "event", "graph",  "exec",
                                       "node",   "pool",  "memory", "context"};
   int left = 0;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i)
