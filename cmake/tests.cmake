@@ -128,3 +128,13 @@ target_compile_definitions(fuzz_ops PRIVATE
   FUZZ_OPS_DIR="${CMAKE_BINARY_DIR}/modules")
 set_target_properties(fuzz_ops PROPERTIES ENABLE_EXPORTS ON)
 add_dependencies(fuzz_ops ${opgraft_op_targets})
+
+# For a machine with a GPU: tests/gpu/driver.c says how to run it.
+add_executable(gpu_driver EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/gpu/driver.c
+  ${CMAKE_SOURCE_DIR}/devices/cuda/api.c)
+set_target_properties(gpu_driver PROPERTIES OUTPUT_NAME driver
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu)
+target_include_directories(gpu_driver PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(gpu_driver PRIVATE opgraft_headers Threads::Threads
+  ${CMAKE_DL_LIBS})
+add_dependencies(gpu_driver opgraft_device_cuda)
