@@ -105,6 +105,7 @@ void *cuda_stream_of(cuda_driver *driver, void *stream) {
 
 // The nodes that a stream's next one depends on.
 typedef struct front {
+  int result;  // of asking CUDA
   bool is_known;
   uint64_t id;  // of the capture; 0: the stream does not capture
   void *nodes[FRONT_MAX];
@@ -117,9 +118,9 @@ static front front_read(const cuda_driver *driver, void *stream) {
   void *graph = NULL;
   void *const *nodes = NULL;
   size_t count = 0;
-  if (driver->api->capture_info(stream, &status, &f.id, &graph, &nodes,
-                                &count) != OG_CUDA_SUCCESS)
-    return f;
+  f.result =
+      driver->api->capture_info(stream, &status, &f.id, &graph, &nodes, &count);
+  if (f.result != OG_CUDA_SUCCESS) return f;
   f.is_known = count <= FRONT_MAX;
   if (status != OG_CUDA_CAPTURE_ACTIVE) f.id = 0;
   f.count = f.is_known ? count : 0;
@@ -245,12 +246,17 @@ static cuda_capture *capture_of_id(cuda_driver *driver, uint64_t id) {
   return c;
 }
 
+// Each launch counts, also one whose nodes CUDA does not tell.
 static og_status launch_captured(cuda_driver *driver, void *stream,
                                  const og_launch *launch,
                                  og_device_error *error) {
   const front before = front_read(driver, stream);
+  const bool is_told = before.result == OG_CUDA_SUCCESS;
+  cuda_capture *c =
+      is_told ? capture_of_id(driver, before.id) : capture_find(driver, stream);
+  if (!is_told && c == NULL)
+    return cuda_result(driver, "cuStreamGetCaptureInfo", before.result, error);
   CUDA_TRY_STATUS(kernel_run(launch, stream, error));
-  cuda_capture *c = before.id != 0 ? capture_of_id(driver, before.id) : NULL;
   if (c == NULL) return OG_OK;
   launched *l = launched_make(driver, &before, stream, launch);
   pthread_mutex_lock(&driver->lock);
@@ -295,8 +301,14 @@ static og_status capture_start(cuda_driver *driver, void *stream,
     if (c->is_own) api->stream_destroy(c->stream);
     return cuda_result(driver, "cuStreamBeginCapture", result, error);
   }
-  c->id = front_read(driver, c->stream).id;
-  return OG_OK;
+  const front begun = front_read(driver, c->stream);
+  c->id = begun.id;
+  if (begun.result == OG_CUDA_SUCCESS) return OG_OK;
+  void *graph = NULL;
+  if (api->capture_end(c->stream, &graph) == OG_CUDA_SUCCESS)
+    api->graph_destroy(graph);
+  if (c->is_own) api->stream_destroy(c->stream);
+  return cuda_result(driver, "cuStreamGetCaptureInfo", begun.result, error);
 }
 
 static og_status capture_make(cuda_driver *driver, void *stream,

@@ -33,7 +33,7 @@ static const struct advice {
   og_status status;
   bool is_lost;
   const char *text;  // what to do
-} advices[] = {
+} advice_rows[] = {
     {OG_CUDA_INVALID_VALUE, OG_INVALID, false,
      "an address, a size or a handle is not of this GPU; check what was given"},
     {OG_CUDA_OUT_OF_MEMORY, OG_MEMORY, false,
@@ -88,8 +88,8 @@ static const struct advice *advice_find(int result) {
                                       .text =
                                           "see CUDA's documentation of "
                                           "this result"};
-  for (size_t i = 0; i < sizeof advices / sizeof *advices; ++i)
-    if (advices[i].result == result) return &advices[i];
+  for (size_t i = 0; i < sizeof advice_rows / sizeof *advice_rows; ++i)
+    if (advice_rows[i].result == result) return &advice_rows[i];
   return result >= OG_CUDA_HARDWARE_STACK_ERROR &&
                  result < OG_CUDA_LAUNCH_FAILED
              ? &lost
@@ -182,7 +182,9 @@ static og_status context_of(cuda_driver *driver, int32_t device,
   if (*out_context != NULL) return OG_OK;
   pthread_mutex_lock(&driver->lock);
   og_status status = OG_OK;
+  const int mode = cuda_relax(driver);
   if (atomic_load(&d->context) == NULL) status = device_open(driver, d, error);
+  cuda_relax_end(driver, mode);
   *out_context = atomic_load(&d->context);
   pthread_mutex_unlock(&driver->lock);
   return status;

@@ -278,6 +278,16 @@ TEST(updates_that_need_a_capture) {
   fake.fail("*", 0, 0);
   GPU_OK(&c.g, opgraft_driver_exec_destroy(c.g.driver, c.exec, &c.g.error));
   c.exec = NULL;
+  // The first launch counts, although its nodes are not known.
+  fake.fail("cuStreamGetCaptureInfo_v2", 2, 999);
+  REQUIRE(GPU_OK(&c.g, capture(&c, c.g.stream[1], 3)));
+  fake.fail("*", 0, 0);
+  CHECK_EQ(update(&c, 0, c.x, c.y, 3), OG_UNSUPPORTED);
+  GPU_OK(&c.g, update(&c, 1, c.x, c.y, 4));
+  replay(&c, c.g.stream[1]);
+  expect(&c, c.g.stream[1], c.y, 3 + 4);
+  GPU_OK(&c.g, opgraft_driver_exec_destroy(c.g.driver, c.exec, &c.g.error));
+  c.exec = NULL;
   REQUIRE(GPU_OK(&c.g, capture(&c, c.g.stream[1], 7)));
   CHECK_EQ(update(&c, 0, c.x, c.y, 7), OG_UNSUPPORTED);
   CHECK(strstr(c.g.error.text, "in the capture is not a chain"));
@@ -496,7 +506,8 @@ TEST(each_call_of_cuda_fails_in_turn) {
     snprintf(symbol, sizeof symbol, "%s", fake.met());
     ++met;
     fake.fail("*", 0, 0);
-    if (is_ending(symbol) || !is_met_open || CHECK_EQ(gpu_left(), left)) continue;
+    if (is_ending(symbol) || !is_met_open || CHECK_EQ(gpu_left(), left))
+      continue;
     printf("after call %d, %s, failed\n", nth, symbol);
     break;
   }

@@ -147,9 +147,9 @@ static inline og_status gpu_wait(gpu *g, void *stream) {
   return opgraft_driver_stream_synchronize(g->driver, stream, -1, &g->error);
 }
 
-// --- y = a * x + y, where a > 100 in two kernels, a == 7 after a set
-// ----------
+// --- The operator ------------------------------------------------------------
 
+// y = a * x + y, where a > 100 in two kernels, where it is 7 behind a set.
 static og_status kernel_result(const og_call *call, int result) {
   char text[64];
   if (result == 0) return OG_OK;
