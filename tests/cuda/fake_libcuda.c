@@ -478,3 +478,29 @@ int cuLibraryGetKernel(void **out_kernel, void *library, const char *name) {
   *out_kernel = kernel;
   return fake_leave(0);
 }
+
+// --- For operators (devices/cuda/module.c) -----------------------------------
+
+OG_EXPORT int cuCtxGetDevice(int *out_device);
+OG_EXPORT int cuKernelSetAttribute(int attribute, int value, void *kernel,
+                                   int device);
+
+int cuCtxGetDevice(int *out_device) {
+  FAKE_ENTER("cuCtxGetDevice");
+  if (!fake_has_context("cuCtxGetDevice"))
+    return fake_leave(OG_CUDA_INVALID_CONTEXT);
+  *out_device = current->device;
+  return fake_leave(0);
+}
+
+// The shared memory that a kernel may ask for is the only one that is set.
+int cuKernelSetAttribute(int attribute, int value, void *kernel, int device) {
+  FAKE_ENTER("cuKernelSetAttribute");
+  if (!fake_is(FAKE_KERNEL, kernel, "cuKernelSetAttribute"))
+    return fake_leave(OG_CUDA_INVALID_HANDLE);
+  if (!is_device(device, "cuKernelSetAttribute"))
+    return fake_leave(OG_CUDA_INVALID_DEVICE);
+  return fake_leave(attribute == 8 && value >= 0 && value <= 232448
+                        ? 0
+                        : OG_CUDA_INVALID_VALUE);
+}
