@@ -26,6 +26,7 @@ function(opgraft_add_test_programs folder)
       TEST_MODULE_DIR="${CMAKE_BINARY_DIR}/tests/modules"
       TEST_OPS_DIR="${CMAKE_BINARY_DIR}/modules"
       TEST_DEVICE_DIR="${CMAKE_BINARY_DIR}/devices"
+      TEST_CUDA_DIR="${CMAKE_BINARY_DIR}/tests/cuda"
       TEST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${target} PRIVATE og_core)
     add_dependencies(${folder}_programs ${target})
@@ -37,6 +38,26 @@ endfunction()
 opgraft_add_test_programs(unit)
 add_dependencies(unit_programs opgraft_device_npu_sim)
 opgraft_add_test_programs(tools)
+
+# CUDA's driver library without a GPU. Its name is that of the real one, which
+# whoever opens it afterwards in the same process gets as well.
+file(GLOB opgraft_fake_cuda CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/tests/cuda/fake*.c)
+list(REMOVE_ITEM opgraft_fake_cuda ${CMAKE_SOURCE_DIR}/tests/cuda/fake_kernels.c)
+add_library(test_fake_cuda SHARED ${opgraft_fake_cuda})
+set_target_properties(test_fake_cuda PROPERTIES OUTPUT_NAME cuda
+  SUFFIX ".so.1" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/cuda)
+target_link_options(test_fake_cuda PRIVATE -Wl,-soname,libcuda.so.1)
+add_library(test_cuda_kernels MODULE ${CMAKE_SOURCE_DIR}/tests/cuda/kernels.c)
+set_target_properties(test_cuda_kernels PROPERTIES PREFIX ""
+  OUTPUT_NAME kernels LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/cuda)
+foreach(target IN ITEMS test_fake_cuda test_cuda_kernels)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE opgraft_headers Threads::Threads
+    ${CMAKE_DL_LIBS})
+  add_dependencies(unit_programs ${target})
+endforeach()
+add_dependencies(unit_programs opgraft_device_cuda)
 
 # The program with one pass more, which is wrong: what `run --bisect` must name.
 # Its passes.def is found before the engine's; the engine's pass.c stays out.
@@ -107,3 +128,13 @@ target_compile_definitions(fuzz_ops PRIVATE
   FUZZ_OPS_DIR="${CMAKE_BINARY_DIR}/modules")
 set_target_properties(fuzz_ops PROPERTIES ENABLE_EXPORTS ON)
 add_dependencies(fuzz_ops ${opgraft_op_targets})
+
+# For a machine with a GPU: tests/gpu/driver.c says how to run it.
+add_executable(gpu_driver EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/gpu/driver.c
+  ${CMAKE_SOURCE_DIR}/devices/cuda/api.c)
+set_target_properties(gpu_driver PROPERTIES OUTPUT_NAME driver
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/gpu)
+target_include_directories(gpu_driver PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(gpu_driver PRIVATE opgraft_headers Threads::Threads
+  ${CMAKE_DL_LIBS})
+add_dependencies(gpu_driver opgraft_device_cuda)

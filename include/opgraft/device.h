@@ -154,7 +154,8 @@ typedef struct og_device_driver {
   og_status (*host_function)(void *state, void *stream, void (*fn)(void *user),
                              void *user, og_device_error *error);
   // Puts a kernel on the stream: its `run` is called by the driver, later, with
-  // a copy of the call whose tensors' data the kernel can read. Without it
+  // a copy of the call whose tensors' data the kernel can read; or at once, on
+  // this thread, with the call's stream, where it puts its work. Without it
   // `run` is called on the host's thread, with the call's stream, and puts its
   // work there by itself.
   og_status (*launch)(void *state, void *stream, const og_launch *launch,
@@ -175,6 +176,8 @@ typedef struct og_device_driver {
   // Gives launch number `index` of the capture (copies and events do not
   // count) other arguments: addresses, shapes, attributes. The kernel stays.
   // Launches of the executable that were given before keep theirs.
+  // OG_UNSUPPORTED: the executable cannot take them, and may only be destroyed;
+  // the caller captures again.
   og_status (*exec_update)(void *state, void *exec, int32_t index,
                            const og_launch *launch, og_device_error *error);
   // Does what was captured, on this stream, at the addresses of the capture.

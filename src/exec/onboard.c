@@ -562,19 +562,28 @@ static og_status moves_tell(const og_onboard *onboard, stretch *s,
   return OG_OK;
 }
 
+static og_status recapture(const og_instance *instance, stretch *s,
+                           const og_run *run, int32_t *out_step) {
+  OG_TRY(opgraft_driver_exec_destroy(instance->onboard->driver, s->exec,
+                                     run->error));
+  s->exec = NULL;
+  __atomic_add_fetch(&run->executable->stats.recaptures, 1, __ATOMIC_RELAXED);
+  return capture(instance, s, run, out_step);
+}
+
 // Captured addresses of copies do not move, and without the driver's launch
-// nobody knows which work is whose.
+// nobody knows which work is whose. The driver may not be able to update a
+// launch either.
 static og_status stretch_refresh(const og_instance *instance, stretch *s,
                                  const og_run *run, int32_t *out_step) {
-  opgraft_driver *driver = instance->onboard->driver;
-  const bool is_frozen = s->has_copies || !og_driver_has_launch(driver);
-  if (s->exec != NULL && is_frozen && s->moved != NULL) {
-    OG_TRY(opgraft_driver_exec_destroy(driver, s->exec, run->error));
-    s->exec = NULL;
-    __atomic_add_fetch(&run->executable->stats.recaptures, 1, __ATOMIC_RELAXED);
-  }
-  return s->exec == NULL ? capture(instance, s, run, out_step)
-                         : moves_tell(instance->onboard, s, run, out_step);
+  const og_onboard *onboard = instance->onboard;
+  const bool is_frozen =
+      s->has_copies || !og_driver_has_launch(onboard->driver);
+  if (s->exec == NULL) return capture(instance, s, run, out_step);
+  if (s->moved == NULL) return OG_OK;
+  if (is_frozen) return recapture(instance, s, run, out_step);
+  const og_status told = moves_tell(onboard, s, run, out_step);
+  return told == OG_UNSUPPORTED ? recapture(instance, s, run, out_step) : told;
 }
 
 static og_status stretch_run(const og_instance *instance, stretch *s,
