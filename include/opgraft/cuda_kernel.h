@@ -16,7 +16,8 @@
 // outside of phases. Functions here are for kernels; each returns at once,
 // fails never and keeps nothing. The host form of a kernel is exported as
 // opgraft_fake_NAME, with the parameters of a launch, for tests and for a
-// libcuda that is simulated; it may run on several threads at once.
+// libcuda that is simulated; it may run on several threads at once. The sizes
+// of its parameters, with a 0 behind them, are opgraft_fake_NAME_sizes.
 
 #ifndef OPGRAFT_CUDA_KERNEL_H
 #define OPGRAFT_CUDA_KERNEL_H
@@ -53,6 +54,7 @@
 #else
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +101,9 @@ static inline int og_host_next(void) {
 
 #define OG_KERNEL(name, type, args)                                     \
   static void name(const type args);                                    \
+  extern const size_t opgraft_fake_##name##_sizes[];                    \
+  __attribute__((visibility("default"))) const size_t                   \
+      opgraft_fake_##name##_sizes[] = {sizeof(type), 0};                \
   __attribute__((visibility("default"))) void opgraft_fake_##name(      \
       const unsigned grid[3], const unsigned block[3],                  \
       unsigned shared_bytes, void **parameters);                        \
