@@ -5,8 +5,8 @@
     python3 tests/gpu/test_ops.py            the times alone
 
 Modules are those of $OPGRAFT_MODULES, else of build/modules. Times are those of
-CUDA events over a replayed graph, with a cache that is flushed by the size of
-what is read; a bandwidth is also given as a part of a copy's on the device.
+CUDA events over a replayed graph, whose calls have inputs of their own, so that
+caches hold few of them; a bandwidth is also a part of a copy's on the device.
 """
 
 from __future__ import annotations
@@ -348,69 +348,105 @@ def copy_rate_get() -> float:
     return rate
 
 
-def time_rows(rate: float) -> None:
-    for rows, width in ((16, 4096), (512, 4096), (8192, 4096), (8192, 8192),
-                        (65536, 128)):
-        n = copies(2 * rows * width)
-        xs = [random(rows, width, dtype=torch.bfloat16) for _ in range(n)]
-        w = random(width, dtype=torch.bfloat16)
-        m = module("rms_norm")
-        line(f"rms_norm bf16 [{rows}, {width}]", 4 * rows * width,
-             time_us(lambda i: m.rms_norm(xs[i % n], w)),
-             time_us(lambda i: F.rms_norm(xs[i % n], (width,), w, 1e-6)), rate)
-    for rows, half in ((16, 14336), (4096, 14336)):
-        n = copies(4 * rows * half)
-        xs = [random(rows, 2 * half, dtype=torch.bfloat16) for _ in range(n)]
-        m = module("gated_activations")
-
-        def plain(i: int) -> torch.Tensor:
-            a, b = xs[i % n].chunk(2, -1)
-            return F.silu(a) * b
-        line(f"silu_and_mul bf16 [{rows}, 2 * {half}]", 6 * rows * half,
-             time_us(lambda i: m.silu_and_mul(xs[i % n])), time_us(plain), rate)
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.bfloat16, device="cuda")
 
 
-def time_rope(rate: float) -> None:
+def time_norm(rate: float, rows: int, width: int) -> None:
+    n = copies(2 * rows * width)
+    xs, w, m = [drawn(rows, width) for _ in range(n)], drawn(width), module(
+        "rms_norm")
+    line(f"rms_norm bf16 [{rows}, {width}]", 4 * rows * width,
+         time_us(lambda i: m.rms_norm(xs[i % n], w)),
+         time_us(lambda i: F.rms_norm(xs[i % n], (width,), w, 1e-6)), rate)
+
+
+def time_fused(rate: float, rows: int, width: int) -> None:
+    n = copies(4 * rows * width)
+    xs, rs = ([drawn(rows, width) for _ in range(n)] for _ in range(2))
+    w, m = drawn(width), module("fused_add_rms_norm")
+
+    def theirs(i: int) -> torch.Tensor:
+        rs[i % n].add_(xs[i % n])
+        return F.rms_norm(rs[i % n], (width,), w, 1e-6)
+    line(f"fused_add_rms_norm bf16 [{rows}, {width}]", 8 * rows * width,
+         time_us(lambda i: m.fused_add_rms_norm(xs[i % n], rs[i % n], w)),
+         time_us(theirs), rate)
+
+
+def time_gate(rate: float, rows: int, half: int) -> None:
+    n = copies(4 * rows * half)
+    xs = [drawn(rows, 2 * half) for _ in range(n)]
+    m = module("gated_activations")
+
+    def theirs(i: int) -> torch.Tensor:
+        a, b = xs[i % n].chunk(2, -1)
+        return F.silu(a) * b
+    line(f"silu_and_mul bf16 [{rows}, 2 * {half}]", 6 * rows * half,
+         time_us(lambda i: m.silu_and_mul(xs[i % n])), time_us(theirs), rate)
+
+
+def time_rope(rate: float, tokens: int) -> None:
+    n = copies(2 * tokens * 40 * 128)
+    qs = [drawn(tokens, 32, 128) for _ in range(n)]
+    ks = [drawn(tokens, 8, 128) for _ in range(n)]
+    p = torch.arange(tokens, device="cuda", dtype=torch.int32)
     m = module("apply_rope")
-    for tokens in (64, 8192):
-        q = random(tokens, 32, 128, dtype=torch.bfloat16)
-        k = random(tokens, 8, 128, dtype=torch.bfloat16)
-        p = torch.arange(tokens, device="cuda", dtype=torch.int32)
-        line(f"apply_rope bf16 [{tokens}, 32 + 8, 128]", 4 * tokens * 40 * 128,
-             time_us(lambda i: m.apply_rope(q, k, p)), None, rate)
+    line(f"apply_rope bf16 [{tokens}, 32 + 8, 128]", 4 * tokens * 40 * 128,
+         time_us(lambda i: m.apply_rope(qs[i % n], ks[i % n], p)), None, rate)
 
 
-def time_decode(rate: float) -> None:
+def time_cache(rate: float, tokens: int) -> None:
+    n = copies(4 * tokens * 1024)
+    keys, values = ([drawn(tokens, 8, 128) for _ in range(n)] for _ in range(2))
+    k, v = (drawn(tokens // 16 + 1, 16, 8, 128) for _ in range(2))
+    slots = torch.randperm(tokens, device="cuda")
+    m = module("kv_cache")
+    line(f"reshape_and_cache bf16 [{tokens}, 8, 128]", 8 * tokens * 1024,
+         time_us(lambda i: m.reshape_and_cache(keys[i % n], values[i % n], k, v,
+                                               slots)), None, rate)
+
+
+def time_decode(rate: float, batch: int, length: int, heads: int,
+                kv: int) -> None:
     m = module("batch_decode_ragged")
-    for batch, length, heads, kv in ((1, 32768, 32, 8), (16, 4096, 32, 8),
-                                     (64, 2048, 32, 32), (64, 4096, 64, 8)):
-        lengths = [length] * batch
-        plan, split = plan_of(lengths, heads, kv, 128, 0)
-        q = random(batch, heads, 128, dtype=torch.bfloat16)
-        k, v = (torch.randn(batch * length, kv, 128, dtype=torch.bfloat16,
-                            device="cuda") for _ in range(2))
-        qs = q.unsqueeze(2)
-        ks, vs = (x.view(batch, length, kv, 128).transpose(1, 2)
-                  for x in (k, v))
+    plan, split = plan_of([length] * batch, heads, kv, 128, 0)
+    q = drawn(batch, heads, 128)
+    k, v = (drawn(batch * length, kv, 128) for _ in range(2))
+    ks, vs = (x.view(batch, length, kv, 128).transpose(1, 2) for x in (k, v))
 
-        def theirs(i: int) -> torch.Tensor:
-            return F.scaled_dot_product_attention(qs, ks, vs, enable_gqa=True)
-        line(f"batch_decode bf16 {batch} x {length}, heads {heads}/{kv}",
-             4 * k.numel(),
-             time_us(lambda i: m.batch_decode_ragged(
-                 plan, q, k, v, split_bytes=split), 4),
-             time_us(theirs, 4), rate)
+    def theirs(i: int) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q.unsqueeze(2), ks, vs,
+                                              enable_gqa=True)
+
+    def ours(i: int) -> torch.Tensor:
+        return m.batch_decode_ragged(plan, q, k, v, split_bytes=split)[0]
+    line(f"batch_decode bf16 {batch} x {length}, heads {heads}/{kv}",
+         4 * k.numel(), time_us(ours, 4), time_us(theirs, 4), rate)
+
+
+TIMED: list[tuple[Callable[..., None], list[tuple[int, ...]]]] = [
+    (time_norm, [(16, 4096), (512, 4096), (8192, 4096), (8192, 8192),
+                 (65536, 128)]),
+    (time_fused, [(16, 4096), (8192, 4096)]),
+    (time_gate, [(16, 14336), (4096, 14336)]),
+    (time_rope, [(64,), (8192,)]),
+    (time_cache, [(64,), (8192,)]),
+    (time_decode, [(1, 32768, 32, 8), (16, 4096, 32, 8), (64, 2048, 32, 32),
+                   (64, 4096, 64, 8)]),
+]
 
 
 def test_times() -> None:
     """Prints; fails at nothing but errors."""
     rate = copy_rate_get()
     failed = []
-    for part in (time_rows, time_rope, time_decode):
-        try:
-            part(rate)
-        except Exception as error:  # the other parts' times are wanted too
-            failed.append(f"{part.__name__}: {error}")
+    for part, calls in TIMED:
+        for sizes in calls:
+            try:
+                part(rate, *sizes)
+            except Exception as error:  # the other times are wanted too
+                failed.append(f"{part.__name__}{sizes}: {error}")
     assert not failed, failed
 
 
