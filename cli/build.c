@@ -65,7 +65,8 @@ static int build_run(const cli_args *args) {
 const cli_command cli_command_build = {
     .name = "build",
     .summary = "compile C files into a module",
-    .usage = "FILE.c... [FILE.cu...] [-o FILE.so] [OPTIONS] [-- COMPILER-FLAGS]",
+    .usage =
+        "FILE.c... [FILE.cu...] [-o FILE.so] [OPTIONS] [-- COMPILER-FLAGS]",
     .text =
         "Compiles operator files into one shared object that links to libc "
         "and libm only,\nwith warnings on, and loads it once, so that a "

@@ -183,8 +183,10 @@ static bool source_check(const char *path) {
   }
   if (dot != NULL && strcmp(dot, ".c") == 0) return true;
   if (cli_is_cuda(path)) return true;
-  cli_error("%s: expected a C file, whose name ends in .c, or CUDA code: .cu, "
-            ".ptx, .cubin or .fatbin", path);
+  cli_error(
+      "%s: expected a C file, whose name ends in .c, or CUDA code: .cu, "
+      ".ptx, .cubin or .fatbin",
+      path);
   return false;
 }
 

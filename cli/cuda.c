@@ -43,10 +43,9 @@ static char *include_name(const char *line, size_t length) {
   at += 7;
   while (at < end && (*at == ' ' || *at == '\t')) ++at;
   if (at == end || (*at != '"' && *at != '<')) return NULL;
-  const char *close = memchr(at + 1, *at == '"' ? '"' : '>',
-                             (size_t)(end - at - 1));
-  return close == NULL ? NULL
-                       : cli_strndup(at + 1, (size_t)(close - at - 1));
+  const char *close =
+      memchr(at + 1, *at == '"' ? '"' : '>', (size_t)(end - at - 1));
+  return close == NULL ? NULL : cli_strndup(at + 1, (size_t)(close - at - 1));
 }
 
 // Beside `from`, or among opgraft's headers; the caller's, NULL: elsewhere.
@@ -131,8 +130,14 @@ static bool nvcc_run(const char *path, const char *nvcc, const char *to,
   if (include == NULL) return false;
   char *command = nvcc_command(nvcc);
   char shell[] = "sh", flag[] = "-c";
-  char *argv[] = {shell,          flag, command, shell, (char *)(size_t)include,
-                  (char *)(size_t)path, (char *)(size_t)to, NULL};
+  char *argv[] = {shell,
+                  flag,
+                  command,
+                  shell,
+                  (char *)(size_t)include,
+                  (char *)(size_t)path,
+                  (char *)(size_t)to,
+                  NULL};
   if (is_verbose) fprintf(stderr, "%s\n", command);
   const int status = cli_process_write(argv);
   if (status != 0)
@@ -142,7 +147,7 @@ static bool nvcc_run(const char *path, const char *nvcc, const char *to,
   return status == 0;
 }
 
-// --- The C file ----------------------------------------------------------------
+// --- The C file --------------------------------------------------------------
 
 static char *stem_of(const char *path) {
   const char *base = cli_base_name(path);
@@ -152,7 +157,8 @@ static char *stem_of(const char *path) {
     is_name &= isalnum((unsigned char)*c) || *c == '_';
   if (is_name) return stem;
   cli_error(
-      "%s: the name before the dot becomes og_cuda_code_NAME, expected letters, "
+      "%s: the name before the dot becomes og_cuda_code_NAME, expected "
+      "letters, "
       "digits and '_' that begin with no digit; rename the file",
       path);
   free(stem);
@@ -172,8 +178,7 @@ static bool embed_write(const char *path, const char *stem, const char *data,
     fputs(");\n", file);
     is_written = fclose(file) == 0;
   }
-  if (!is_written)
-    cli_error("%s: could not write: %s", to, strerror(errno));
+  if (!is_written) cli_error("%s: could not write: %s", to, strerror(errno));
   free(full);
   return is_written;
 }
@@ -196,9 +201,8 @@ bool cli_cuda_embed(const char *path, const char *nvcc, bool is_verbose,
 }
 
 char **cli_cuda_link(void) {
-  static const char *const last[] = {
-      "-Wl,--exclude-libs,libopgraft_cuda.a", "-Wl,--as-needed", "-lpthread",
-      "-ldl"};
+  static const char *const last[] = {"-Wl,--exclude-libs,libopgraft_cuda.a",
+                                     "-Wl,--as-needed", "-lpthread", "-ldl"};
   enum { LAST = sizeof last / sizeof *last };
   char *library = cli_hosts_library("opgraft_cuda");
   if (library == NULL) return NULL;

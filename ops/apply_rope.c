@@ -150,9 +150,7 @@ static og_status rope_run_cuda(const og_call *call, float sign) {
   return og_rope_cuda(call, turns, turns + half, half, sign);
 }
 
-static og_status apply_rope(const og_call *call) {
-  return rope_run(call, 1);
-}
+static og_status apply_rope(const og_call *call) { return rope_run(call, 1); }
 
 static og_status apply_rope_backward(const og_call *call) {
   return rope_run(call, -1);

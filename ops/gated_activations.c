@@ -203,7 +203,8 @@ OG_KERNELS_BY_ISA(gelu_and_mul_kernels, "f32|bf16|f16", gelu_and_mul,
 OG_KERNELS_BY_ISA(gelu_and_mul_backward_kernels, "f32|bf16|f16",
                   gelu_and_mul_backward);
 OG_KERNELS_BY_ISA(gelu_tanh_and_mul_kernels, "f32|bf16|f16", gelu_tanh_and_mul,
-                  OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_gelu_tanh_and_mul_cuda));
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL,
+                                 og_gelu_tanh_and_mul_cuda));
 OG_KERNELS_BY_ISA(gelu_tanh_and_mul_backward_kernels, "f32|bf16|f16",
                   gelu_tanh_and_mul_backward);
 OG_KERNELS_BY_ISA(swigluoai_and_mul_kernels, "f32|bf16|f16", swigluoai_and_mul);

@@ -81,7 +81,7 @@ static og_status fail_by(const launch *l, og_status status, const char *symbol,
   return og_fail(l->call, status, text);
 }
 
-// --- The device ----------------------------------------------------------------
+// --- The device --------------------------------------------------------------
 
 static og_status attribute_get(const launch *l, int attribute, int *out_value) {
   int device = 0;
@@ -143,7 +143,7 @@ static void context_leave(const launch *l, void *before) {
   if (before != NULL) l->api->context_set(before);
 }
 
-// --- The code ------------------------------------------------------------------
+// --- The code ----------------------------------------------------------------
 
 enum { CODE_BINARY, CODE_PTX, CODE_SOURCE };
 
@@ -229,7 +229,7 @@ static library *library_get(const launch *l, og_cuda_loaded *loaded) {
   return found;
 }
 
-// --- The kernel ----------------------------------------------------------------
+// --- The kernel --------------------------------------------------------------
 
 static kernel *kernel_find(og_cuda_loaded *loaded, const char *name, int arch) {
   kernel *at = loaded != NULL ? atomic_load_explicit(&loaded->kernels,
@@ -261,8 +261,7 @@ static og_status kernel_load(const launch *l, og_cuda_loaded *loaded,
   library *from = library_get(l, loaded);
   if (from == NULL) return og_fail(l->call, OG_MEMORY, "out of memory");
   if (from->why_not != NULL) return og_fail(l->call, OG_KERNEL, from->why_not);
-  const int result =
-      l->api->library_kernel(&handle, from->handle, l->kernel);
+  const int result = l->api->library_kernel(&handle, from->handle, l->kernel);
   if (result != 0) return fail_by(l, OG_KERNEL, "cuLibraryGetKernel", result);
   kernel *made = kernel_create(l, handle);
   if (made == NULL) return og_fail(l->call, OG_MEMORY, "out of memory");
@@ -279,9 +278,9 @@ static og_status kernel_get(const launch *l, kernel **out_kernel) {
   if (*out_kernel != NULL) return OG_OK;
   pthread_mutex_lock(&lock);
   if (*place == NULL) *place = calloc(1, sizeof(og_cuda_loaded));
-  const og_status status =
-      *place == NULL ? og_fail(l->call, OG_MEMORY, "out of memory")
-                     : kernel_load(l, *place, out_kernel);
+  const og_status status = *place == NULL
+                               ? og_fail(l->call, OG_MEMORY, "out of memory")
+                               : kernel_load(l, *place, out_kernel);
   pthread_mutex_unlock(&lock);
   return status;
 }
@@ -315,7 +314,7 @@ static og_status kernel_launch(const launch *l, const og_cuda_shape *s,
   return result == 0 ? OG_OK : fail_by(l, OG_KERNEL, "cuLaunchKernel", result);
 }
 
-// --- Interface -----------------------------------------------------------------
+// --- Interface ---------------------------------------------------------------
 
 og_status og_cuda_launch(const og_call *call, const og_cuda_code *code,
                          const char *name, const og_cuda_shape *shape,

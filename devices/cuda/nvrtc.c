@@ -19,7 +19,7 @@ static struct {
 static char why_not[512];  // empty: the table can be used
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// --- Where it is ---------------------------------------------------------------
+// --- Where it is -------------------------------------------------------------
 
 static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
 enum { NAME_COUNT = sizeof names / sizeof *names };
@@ -45,9 +45,8 @@ static int beside_loaded(struct dl_phdr_info *info, size_t size, void *out) {
     return 0;
   for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i)
     for (int k = 0; k < NAME_COUNT; ++k) {
-      snprintf(path, sizeof path, "%.*s/%s%s",
-               (int)(slash - info->dlpi_name), info->dlpi_name, folders[i],
-               names[k]);
+      snprintf(path, sizeof path, "%.*s/%s%s", (int)(slash - info->dlpi_name),
+               info->dlpi_name, folders[i], names[k]);
       FILE *file = fopen(path, "rb");
       if (file == NULL) continue;
       fclose(file);
@@ -109,7 +108,7 @@ static void table_fill(void) {
   }
 }
 
-// --- Compiling -----------------------------------------------------------------
+// --- Compiling ---------------------------------------------------------------
 
 // NVRTC has no headers of libc's; what kernels need of them.
 static const char *const header_names[] = {"stdint.h", "stddef.h"};
@@ -205,10 +204,9 @@ int og_cuda_compile(const char *source, const char *name, int arch,
     snprintf(text, text_size, "%s: %s", name, why_not);
     return 1;
   }
-  const int result =
-      table.create(&program, source, name,
-                   sizeof header_names / sizeof *header_names, headers,
-                   header_names);
+  const int result = table.create(&program, source, name,
+                                  sizeof header_names / sizeof *header_names,
+                                  headers, header_names);
   if (result != 0) {
     snprintf(text, text_size, "nvrtcCreateProgram of %s: result %d", name,
              result);

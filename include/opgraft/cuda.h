@@ -17,8 +17,8 @@
 //
 // Nothing of CUDA is linked: libcuda.so.1 is opened at the first launch, and
 // libnvrtc where the code is CUDA source. Code is loaded at its first launch,
-// once for the process, and stays until the process ends. Any thread may call
-// these functions, at once with others.
+// once for the process, and is not unloaded. Any thread may call these
+// functions, at once with others.
 
 #ifndef OPGRAFT_CUDA_H
 #define OPGRAFT_CUDA_H
@@ -46,9 +46,9 @@ typedef struct og_cuda_code {
 
 // Zero means 1 in `grid` and `block`.
 typedef struct og_cuda_shape {
-  uint32_t grid[3];         // blocks
-  uint32_t block[3];        // threads of a block
-  uint32_t shared_bytes;    // dynamic shared memory of a block
+  uint32_t grid[3];       // blocks
+  uint32_t block[3];      // threads of a block
+  uint32_t shared_bytes;  // dynamic shared memory of a block
   uint32_t reserved;
   const og_tensor *tensor;  // any of the call's: it says which device
 } og_cuda_shape;
@@ -56,13 +56,11 @@ typedef struct og_cuda_shape {
 // Puts the kernel on call->stream, with the parameters that parameters[i]
 // points to, which are read before this returns; `count` is how many the kernel
 // has. Where the thread has no current context, or another device's, the
-// primary context of the tensor's device is used. The kernel's
-// memory must stay until the stream has passed it, as for any launch.
-// OG_DEVICE: there is no driver, device or code for it; OG_KERNEL: the source
-// does not compile, the kernel is missing or the launch was refused. Both are
-// explained by og_fail. A kernel's own faults are seen by whoever waits for
-// the stream. A first launch compiles and loads, which a capture of the stream
-// may refuse: launch once before.
+// primary context of the tensor's device is used. OG_DEVICE: there is no driver
+// or device; OG_KERNEL: the source does not compile, the kernel is missing or
+// the launch was refused. Both are explained by og_fail. A kernel's own faults
+// are seen by whoever waits for the stream. A first launch compiles and loads,
+// which a capture of the stream may refuse: launch once before.
 og_status og_cuda_launch(const og_call *call, const og_cuda_code *code,
                          const char *kernel, const og_cuda_shape *shape,
                          void *const *parameters, int32_t count);
@@ -74,24 +72,27 @@ og_status og_cuda_multiprocessors(const og_call *call, const og_tensor *tensor,
 
 // Defines og_cuda_code_NAME with the bytes of a file, which the assembler
 // reads: what `opgraft build` writes for each .cu, .ptx and .cubin.
-#define OG_CUDA_EMBED(name, title, path)                                   \
-  __asm__(                                                                 \
-      ".section .rodata\n"                                                 \
-      ".hidden og_cuda_bytes_" #name "\n.globl og_cuda_bytes_" #name "\n"  \
-      ".hidden og_cuda_end_" #name "\n.globl og_cuda_end_" #name "\n"      \
-      ".balign 16\n"                                                       \
-      "og_cuda_bytes_" #name ":\n.incbin \"" path "\"\n"                   \
-      "og_cuda_end_" #name ":\n.byte 0\n"                                  \
-      ".previous\n");                                                      \
-  extern const unsigned char og_cuda_bytes_##name[]                        \
-      __attribute__((visibility("hidden")));                               \
-  extern const unsigned char og_cuda_end_##name[]                          \
-      __attribute__((visibility("hidden")));                               \
-  static og_cuda_loaded *og_cuda_loaded_##name;                            \
-  extern const og_cuda_code og_cuda_code_##name;                           \
-  const og_cuda_code og_cuda_code_##name = {                               \
-      title, og_cuda_bytes_##name, og_cuda_end_##name,                     \
-      &og_cuda_loaded_##name}
+#define OG_CUDA_EMBED(name, title, path)                             \
+  __asm__(                                                           \
+      ".section .rodata\n"                                           \
+      ".hidden og_cuda_bytes_" #name "\n.globl og_cuda_bytes_" #name \
+      "\n"                                                           \
+      ".hidden og_cuda_end_" #name "\n.globl og_cuda_end_" #name     \
+      "\n"                                                           \
+      ".balign 16\n"                                                 \
+      "og_cuda_bytes_" #name ":\n.incbin \"" path                    \
+      "\"\n"                                                         \
+      "og_cuda_end_" #name                                           \
+      ":\n.byte 0\n"                                                 \
+      ".previous\n");                                                \
+  extern const unsigned char og_cuda_bytes_##name[]                  \
+      __attribute__((visibility("hidden")));                         \
+  extern const unsigned char og_cuda_end_##name[]                    \
+      __attribute__((visibility("hidden")));                         \
+  static og_cuda_loaded *og_cuda_loaded_##name;                      \
+  extern const og_cuda_code og_cuda_code_##name;                     \
+  const og_cuda_code og_cuda_code_##name = {                         \
+      title, og_cuda_bytes_##name, og_cuda_end_##name, &og_cuda_loaded_##name}
 
 #ifdef __cplusplus
 }

@@ -7,14 +7,14 @@
 // On the device a phase is plain code and t is the thread's index; on the host
 // it is a loop over the threads of a block, one block at a time. What stands
 // outside of a phase is the same for every thread. A value of a thread that
-// outlives its phase is OG_PRIVATE: a register on the device, an entry of an
+// a later phase reads is OG_PRIVATE: a register on the device, an entry of an
 // array on the host. `continue` ends a phase for one thread.
 //
 // Blocks have one dimension, grids up to three. A .cu file may set
 // OG_THREADS_MAX, the largest block, before it includes this header, and has no
 // more than one barrier's worth of work in flight: sums over lanes stand
-// outside of phases. Functions here are for kernels; each returns at once,
-// fails never and keeps nothing. The host form of a kernel is exported as
+// outside of phases. Functions here are for kernels; each returns at once
+// and cannot fail. The host form of a kernel is exported as
 // opgraft_fake_NAME, with the parameters of a launch, for tests and for a
 // libcuda that is simulated; it may run on several threads at once. The sizes
 // of its parameters, with a 0 behind them, are opgraft_fake_NAME_sizes.
@@ -47,8 +47,8 @@
 #define OG_GRID_Y gridDim.y
 #define OG_GRID_Z gridDim.z
 #define OG_BLOCK_THREADS blockDim.x
-#define OG_KERNEL(name, type, args)                                   \
-  extern "C" __global__ void __launch_bounds__(OG_THREADS_MAX)        \
+#define OG_KERNEL(name, type, args)                            \
+  extern "C" __global__ void __launch_bounds__(OG_THREADS_MAX) \
       name(const __grid_constant__ type args)
 
 #else
@@ -76,9 +76,7 @@
 #define OG_BLOCK_THREADS og_host.block[0]
 
 // The block that the host's thread runs.
-static _Thread_local struct {
-  unsigned grid[3], block[3], at[3];
-} og_host;
+static _Thread_local struct { unsigned grid[3], block[3], at[3]; } og_host;
 
 static inline int og_host_begin(const unsigned grid[3],
                                 const unsigned block[3]) {
@@ -99,24 +97,24 @@ static inline int og_host_next(void) {
   return 0;
 }
 
-#define OG_KERNEL(name, type, args)                                     \
-  static void name(const type args);                                    \
-  extern const size_t opgraft_fake_##name##_sizes[];                    \
-  __attribute__((visibility("default"))) const size_t                   \
-      opgraft_fake_##name##_sizes[] = {sizeof(type), 0};                \
-  __attribute__((visibility("default"))) void opgraft_fake_##name(      \
-      const unsigned grid[3], const unsigned block[3],                  \
-      unsigned shared_bytes, void **parameters);                        \
-  void opgraft_fake_##name(const unsigned grid[3],                      \
-                           const unsigned block[3],                     \
-                           unsigned shared_bytes, void **parameters) {  \
-    (void)shared_bytes;                                                 \
-    if (!og_host_begin(grid, block))                                    \
-      og_refuse(#name ": the launch has an empty grid, or blocks of "   \
-                      "more dimensions or threads than it takes");      \
-    do name(*(const type *)parameters[0]);                              \
-    while (og_host_next());                                             \
-  }                                                                     \
+#define OG_KERNEL(name, type, args)                                           \
+  static void name(const type args);                                          \
+  extern const size_t opgraft_fake_##name##_sizes[];                          \
+  __attribute__((visibility("default")))                                      \
+  const size_t opgraft_fake_##name##_sizes[] = {sizeof(type), 0};             \
+  __attribute__((visibility("default"))) void opgraft_fake_##name(            \
+      const unsigned grid[3], const unsigned block[3], unsigned shared_bytes, \
+      void **parameters);                                                     \
+  void opgraft_fake_##name(const unsigned grid[3], const unsigned block[3],   \
+                           unsigned shared_bytes, void **parameters) {        \
+    (void)shared_bytes;                                                       \
+    if (!og_host_begin(grid, block))                                          \
+      og_refuse(#name                                                         \
+                ": the launch has an empty grid, or blocks of "               \
+                "more dimensions or threads than it takes");                  \
+    do name(*(const type *)parameters[0]);                                    \
+    while (og_host_next());                                                   \
+  }                                                                           \
   static void name(const type args)
 
 #endif
@@ -139,12 +137,12 @@ static inline void og_refuse(const char *text) {
 }
 #endif
 // For what only the data can tell: an index outside of a table.
-#define OG_REQUIRE(condition, text)   \
-  do {                                \
+#define OG_REQUIRE(condition, text)    \
+  do {                                 \
     if (!(condition)) og_refuse(text); \
   } while (0)
 
-// --- Arithmetic ---------------------------------------------------------------
+// --- Arithmetic --------------------------------------------------------------
 
 #if OG_ON_DEVICE
 OG_FN uint32_t og_bits(float x) { return __float_as_uint(x); }
@@ -180,7 +178,8 @@ OG_FN float og_sinpi(float x) { return (float)sin(3.14159265358979323846 * x); }
 OG_FN float og_infinity(void) { return INFINITY; }
 OG_FN float og_half_float(uint32_t half) {
   const uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
-  if (rest >= 0x7c00u) return og_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+  if (rest >= 0x7c00u)
+    return og_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
   // Below the smallest normal number, 2^-14, a unit is 2^-24.
   if (rest < 0x400u) return og_float(sign | og_bits((float)rest * 0x1p-24f));
   return og_float(sign | ((rest << 13) + 0x38000000u));
@@ -217,7 +216,7 @@ OG_FN int64_t og_divide(int64_t a, int64_t b) {
   return a / b;
 }
 
-// --- Elements -----------------------------------------------------------------
+// --- Elements ----------------------------------------------------------------
 
 // What a buffer holds. A function with an `element` is fast where that is a
 // constant: give it as one from each kernel.
@@ -350,7 +349,7 @@ OG_FN void og_piece_put(void *base, int64_t i, int64_t count, int is_aligned,
     if (j < count) og_element_store(base, i + j, x[j], element);
 }
 
-// --- Sums over threads ----------------------------------------------------------
+// --- Sums over threads -------------------------------------------------------
 
 // Outside of phases, by all threads of the block. `values` are OG_PRIVATE,
 // `stride` of each thread, of which the first `count` are summed: each thread

@@ -28,10 +28,10 @@ OG_FN place place_of(const cache_args *a, int64_t token) {
              "kv_indptr has not");
   const int64_t begin = a->indptr[request], end = a->indptr[request + 1];
   const int64_t entry = begin + og_divide(position, a->page_size);
-  OG_REQUIRE(position >= 0 && begin >= 0 && entry < end &&
-                 end <= a->index_count,
-             "append_paged_kv_cache: positions has a place behind the pages "
-             "that kv_indptr gives the request");
+  OG_REQUIRE(
+      position >= 0 && begin >= 0 && entry < end && end <= a->index_count,
+      "append_paged_kv_cache: positions has a place behind the pages "
+      "that kv_indptr gives the request");
   at.page = a->indices[entry];
   at.offset = position - (entry - begin) * a->page_size;
   OG_REQUIRE(at.page >= 0 && at.page < a->pages,

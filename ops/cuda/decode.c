@@ -35,10 +35,10 @@ static int32_t lanes_of(int32_t dim) {
 
 static int is_aligned(const og_attention_args *a) {
   const int64_t bytes = (int64_t)og_element_bytes(a->element);
-  const int64_t strides[] = {a->q_row,   a->q_head, a->k_page, a->k_token,
-                             a->k_head,  a->v_page, a->v_token, a->v_head};
-  int is_true = og_cuda_at_16(a->q) && og_cuda_at_16(a->k) &&
-                og_cuda_at_16(a->v);
+  const int64_t strides[] = {a->q_row,  a->q_head, a->k_page,  a->k_token,
+                             a->k_head, a->v_page, a->v_token, a->v_head};
+  int is_true =
+      og_cuda_at_16(a->q) && og_cuda_at_16(a->k) && og_cuda_at_16(a->v);
   for (size_t i = 0; i < sizeof strides / sizeof *strides; ++i)
     is_true = is_true && strides[i] * bytes % 16 == 0;
   return is_true;
@@ -73,8 +73,8 @@ static void tensors_set(const og_attention_args *a, decode_args *out) {
       .lanes = lanes_of(a->dim_qk > a->dim_vo ? a->dim_qk : a->dim_vo),
       .is_aligned = is_aligned(a),
       .is_natural = a->natural_lse,
-      .q_scale = a->soft_cap > 0 ? a->sm_scale / a->soft_cap
-                                 : a->sm_scale * log2e,
+      .q_scale =
+          a->soft_cap > 0 ? a->sm_scale / a->soft_cap : a->sm_scale * log2e,
       .soft_cap = a->soft_cap > 0 ? a->soft_cap * log2e : 0,
   };
 }
@@ -89,12 +89,10 @@ static const og_cuda_code *code_of(int element) {
 static og_status blocks_get(const og_call *call, const og_attention_args *a,
                             int64_t entry_bytes, int64_t *out_blocks) {
   int32_t count = 0;
-  const og_status status =
-      og_cuda_multiprocessors(call, call->out[0], &count);
+  const og_status status = og_cuda_multiprocessors(call, call->out[0], &count);
   const int64_t left = a->plan_bytes - (int64_t)sizeof(og_plan_header);
   const int64_t units = left > entry_bytes ? left / entry_bytes : 1;
-  *out_blocks =
-      og_min64(units * a->kv_heads, (int64_t)count * BLOCKS_OF_ONE);
+  *out_blocks = og_min64(units * a->kv_heads, (int64_t)count * BLOCKS_OF_ONE);
   return status;
 }
 
@@ -116,9 +114,9 @@ og_status og_decode_cuda(const og_call *call, const og_attention_args *args) {
   a.partial_bytes = og_min64(split, (int64_t)call->workspace_bytes);
   og_status status = blocks_get(call, args, sizeof(og_plan_unit), &blocks);
   if (status != OG_OK) return status;
-  status = og_cuda_run(
-      call, code, names[group > 4 ? 2 : group > 1][args->element], blocks,
-      DECODE_THREADS, &a);
+  status =
+      og_cuda_run(call, code, names[group > 4 ? 2 : group > 1][args->element],
+                  blocks, DECODE_THREADS, &a);
   if (status != OG_OK || split == 0) return status;
   status = blocks_get(call, args, sizeof(og_plan_merge), &blocks);
   if (status != OG_OK) return status;

@@ -13,9 +13,9 @@ typedef struct decode_args {
   const void *plan;  // in the device's memory
   int64_t plan_bytes;
   const void *q, *k, *v;
-  void *out;         // [q_rows, q_heads, dim_vo]
-  float *lse;        // [q_rows, q_heads]
-  float *partial;    // results of units that split keys
+  void *out;       // [q_rows, q_heads, dim_vo]
+  float *lse;      // [q_rows, q_heads]
+  float *partial;  // results of units that split keys
   int64_t partial_bytes;
   const int32_t *indices;  // pages, where page_size > 0
   int64_t index_count;

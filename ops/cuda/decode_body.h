@@ -57,9 +57,9 @@ OG_FN plan_view plan_read(const decode_args *a) {
              "which attention_plan_info gives");
   p.requests = (const og_plan_request *)(h + 1);
   p.units = (const og_plan_unit *)(p.requests + h->batch);
-  p.merges = (const og_plan_merge *)((const og_plan_item *)(p.units +
-                                                            h->unit_count) +
-                                     h->item_count);
+  p.merges =
+      (const og_plan_merge *)((const og_plan_item *)(p.units + h->unit_count) +
+                              h->item_count);
   return p;
 }
 
@@ -180,10 +180,9 @@ OG_FN void row_add(const decode_args *a, decode_rows *mine, int r,
 
 // The keys whose places are in k_at and v_at, `count` from `first` on.
 OG_FN void tile_run(const decode_args *a, const decode_work *w,
-                    decode_rows *mine, const int64_t *k_at,
-                    const int64_t *v_at, int32_t first, int32_t count,
-                    int rows, int element) {
-  OG_PRIVATE_ARRAY(float, logits, KEYS * ROWS_MAX);
+                    decode_rows *mine, const int64_t *k_at, const int64_t *v_at,
+                    int32_t first, int32_t count, int rows, int element) {
+  OG_PRIVATE_ARRAY(float, logits, KEYS *ROWS_MAX);
   OG_PRIVATE_ARRAY(og_piece, values, KEYS);
   const int lanes = a->lanes, groups = DECODE_THREADS / lanes;
   for (int32_t step = 0; step < count; step += groups * KEYS) {
@@ -198,8 +197,9 @@ OG_FN void tile_run(const decode_args *a, const decode_work *w,
         const int64_t v_left = i < count ? a->dim_vo - lane * OG_PIECE : 0;
         keys[k] = og_piece_get(a->k, k_at[at] + lane * OG_PIECE, k_left,
                                a->is_aligned, element);
-        OG_OWN(values, t)[k] = og_piece_get(a->v, v_at[at] + lane * OG_PIECE,
-                                            v_left, a->is_aligned, element);
+        OG_OWN(values, t)
+        [k] = og_piece_get(a->v, v_at[at] + lane * OG_PIECE, v_left,
+                           a->is_aligned, element);
       }
       OG_UNROLL
       for (int k = 0; k < KEYS; ++k) {
@@ -237,8 +237,7 @@ OG_FN void result_store(const decode_args *a, const decode_work *w, int r,
   if (w->slot >= 0) {
     const int64_t slot = (w->slot + r) * a->kv_heads + w->head;
     a->partial[slot * a->dim_vo + d] = value;
-    if (d == 0)
-      a->partial[slot_count * a->kv_heads * a->dim_vo + slot] = lse;
+    if (d == 0) a->partial[slot_count * a->kv_heads * a->dim_vo + slot] = lse;
     return;
   }
   const int64_t row = work_token(a, w, r) * a->q_heads + work_q_head(a, w, r);
@@ -311,11 +310,10 @@ OG_FN void unit_run(const decode_args *a, const plan_view *p,
                     const og_plan_unit *unit, int32_t head, int rows,
                     int element) {
   const og_plan_header *h = p->header;
-  OG_REQUIRE(unit->request >= 0 && unit->request < h->batch &&
-                 unit->slot >= -1 &&
-                 (unit->slot < 0 ||
-                  unit->row_count <= h->slot_count - unit->slot),
-             "batch_decode: plan was changed after it was made");
+  OG_REQUIRE(
+      unit->request >= 0 && unit->request < h->batch && unit->slot >= -1 &&
+          (unit->slot < 0 || unit->row_count <= h->slot_count - unit->slot),
+      "batch_decode: plan was changed after it was made");
   decode_work w;
   w.request = &p->requests[unit->request];
   w.head = head;
@@ -374,10 +372,10 @@ OG_FN void merge_run(const decode_args *a, const plan_view *p,
                      const og_plan_merge *m, int32_t head, unsigned t,
                      int element) {
   const og_plan_header *h = p->header;
-  OG_REQUIRE(m->request >= 0 && m->request < h->batch && m->slot >= 0 &&
-                 (int64_t)m->row_count * m->split_count <=
-                     h->slot_count - m->slot,
-             "batch_decode: plan was changed after it was made");
+  OG_REQUIRE(
+      m->request >= 0 && m->request < h->batch && m->slot >= 0 &&
+          (int64_t)m->row_count * m->split_count <= h->slot_count - m->slot,
+      "batch_decode: plan was changed after it was made");
   decode_work w;
   w.request = &p->requests[m->request];
   w.head = head;
@@ -402,18 +400,18 @@ OG_FN void merges_run(const decode_args *a, int element) {
 }
 
 // The kernels of one type: by how many rows read a key at once, and the merge.
-#define DECODE_KERNELS(type, element)                                       \
-  OG_KERNEL(decode_1_##type, decode_args, args) {                           \
-    units_run(&args, 1, element);                                           \
-  }                                                                         \
-  OG_KERNEL(decode_4_##type, decode_args, args) {                           \
-    units_run(&args, 4, element);                                           \
-  }                                                                         \
-  OG_KERNEL(decode_8_##type, decode_args, args) {                           \
-    units_run(&args, 8, element);                                           \
-  }                                                                         \
-  OG_KERNEL(decode_merge_##type, decode_args, args) {                       \
-    merges_run(&args, element);                                             \
+#define DECODE_KERNELS(type, element)                 \
+  OG_KERNEL(decode_1_##type, decode_args, args) {     \
+    units_run(&args, 1, element);                     \
+  }                                                   \
+  OG_KERNEL(decode_4_##type, decode_args, args) {     \
+    units_run(&args, 4, element);                     \
+  }                                                   \
+  OG_KERNEL(decode_8_##type, decode_args, args) {     \
+    units_run(&args, 8, element);                     \
+  }                                                   \
+  OG_KERNEL(decode_merge_##type, decode_args, args) { \
+    merges_run(&args, element);                       \
   }
 
 #endif  // OG_OPS_CUDA_DECODE_BODY_H

@@ -17,8 +17,7 @@ OG_FN void gate_piece(const gated_args *a, int64_t row, int64_t column,
                       int element) {
   const int64_t at = row * 2 * a->half + column, count = a->half - column;
   float gate[8], up[8];
-  const og_piece first =
-      og_piece_get(a->x, at, count, a->is_aligned, element);
+  const og_piece first = og_piece_get(a->x, at, count, a->is_aligned, element);
   const og_piece second =
       og_piece_get(a->x, at + a->half, count, a->is_aligned, element);
   og_piece_floats(first, element, gate);

@@ -8,10 +8,10 @@
 #include <stddef.h>
 
 // A kernel record for CUDA, as a further argument of OG_KERNELS_BY_ISA.
-#define OG_CUDA_KERNEL(types, supports_fn, run_fn)                  \
-  {                                                                 \
+#define OG_CUDA_KERNEL(types, supports_fn, run_fn)                   \
+  {                                                                  \
     .device = OG_CUDA, .dtypes = (types), .supports = (supports_fn), \
-    .run = (run_fn)                                                 \
+    .run = (run_fn)                                                  \
   }
 
 // A grid of blocks of one dimension, with one struct as its parameter.
@@ -32,7 +32,9 @@ static inline og_status og_cuda_run(const og_call *call,
   return og_cuda_launch(call, code, kernel, &shape, &args, 1);
 }
 
-static inline int og_cuda_at_16(const void *p) { return (uintptr_t)p % 16 == 0; }
+static inline int og_cuda_at_16(const void *p) {
+  return (uintptr_t)p % 16 == 0;
+}
 
 static inline int64_t og_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 

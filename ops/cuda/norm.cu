@@ -56,7 +56,8 @@ OG_FN void norm_rows(const norm_args *a, int element) {
   OG_PRIVATE(float, sum);
   OG_PRIVATE_ARRAY(og_piece, held, HELD);
   const int64_t lanes = a->lanes;
-  const int64_t first = (int64_t)OG_BLOCK_X * (OG_BLOCK_THREADS / (unsigned)a->lanes);
+  const int64_t first =
+      (int64_t)OG_BLOCK_X * (OG_BLOCK_THREADS / (unsigned)a->lanes);
   // What is read again: the residual's sum where there is one.
   const void *from = a->residual != 0 ? a->residual : a->x;
 

@@ -7,8 +7,8 @@
 
 #include "rope_args.h"
 
-OG_FN void rope_turn(float x[8], float y[8], const float *cos,
-                     const float *sin, int count, float sign) {
+OG_FN void rope_turn(float x[8], float y[8], const float *cos, const float *sin,
+                     int count, float sign) {
   OG_UNROLL
   for (int j = 0; j < OG_PIECE; ++j) {
     if (j >= count) continue;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTION(name, ...)                                            \
-  __attribute__((visibility("default"))) int name(__VA_ARGS__);        \
+#define FUNCTION(name, ...)                                     \
+  __attribute__((visibility("default"))) int name(__VA_ARGS__); \
   int name(__VA_ARGS__)
 
 static const char *const log_text = "fake.cu(1): error: #error";
@@ -39,7 +39,8 @@ FUNCTION(nvrtcDestroyProgram, void **program) {
 }
 FUNCTION(nvrtcCompileProgram, void *program, int count,
          const char *const *options) {
-  if (count < 1 || strcmp(options[0], "--gpu-architecture=sm_90") != 0) return 5;
+  if (count < 1 || strcmp(options[0], "--gpu-architecture=sm_90") != 0)
+    return 5;
   return strstr(program, "#error") == NULL ? 0 : 6;
 }
 FUNCTION(nvrtcGetProgramLogSize, void *program, size_t *out) {

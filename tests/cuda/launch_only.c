@@ -17,7 +17,7 @@ enum { OK = 0, INVALID = 1, NOT_FOUND = 500 };
 static _Thread_local void *current;
 static int context;
 
-#define FUNCTION(name, ...) \
+#define FUNCTION(name, ...)     \
   EXPORT int name(__VA_ARGS__); \
   int name(__VA_ARGS__)
 

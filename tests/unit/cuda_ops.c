@@ -30,11 +30,10 @@ static int32_t draw_width(int32_t most) {
   return 8 * (1 + draw(most / 8));
 }
 
-// --- Tensors -------------------------------------------------------------------
+// --- Tensors -----------------------------------------------------------------
 
-static const og_dtype float_types[] = {{OG_CODE_FLOAT, 32, 1},
-                                       {OG_CODE_BFLOAT, 16, 1},
-                                       {OG_CODE_FLOAT, 16, 1}};
+static const og_dtype float_types[] = {
+    {OG_CODE_FLOAT, 32, 1}, {OG_CODE_BFLOAT, 16, 1}, {OG_CODE_FLOAT, 16, 1}};
 static const og_dtype i32 = {OG_CODE_INT, 32, 1}, i64 = {OG_CODE_INT, 64, 1};
 
 typedef struct array {
@@ -104,7 +103,7 @@ static float value_at(const char *memory, size_t i, og_dtype type) {
                                      : og_half_to_float((og_half){bits});
 }
 
-// --- Calls ---------------------------------------------------------------------
+// --- Calls -------------------------------------------------------------------
 
 typedef struct both {
   opgraft_module *module;
@@ -167,7 +166,7 @@ static float apart(const array *a, const array *b) {
     const float x = value_at(a->memory, i, a->tensor.dtype);
     const float y = value_at(b->memory, i, a->tensor.dtype);
     if (x == y || (isnan(x) && isnan(y))) continue;
-    const float unit = a->tensor.dtype.bits == 32              ? 1e-5f
+    const float unit = a->tensor.dtype.bits == 32               ? 1e-5f
                        : a->tensor.dtype.code == OG_CODE_BFLOAT ? 8e-3f
                                                                 : 1e-3f;
     const float difference = fabsf(x - y) / (unit * (fabsf(x) + 0.3f));
@@ -180,8 +179,7 @@ static float apart(const array *a, const array *b) {
 static bool both_run(both *b, const char *op, const og_attr *attr,
                      int32_t attr_count) {
   opgraft_error error = {0};
-  for (int32_t i = 0; i < b->count; ++i)
-    array_copy(&b->in[0][i], &b->in[1][i]);
+  for (int32_t i = 0; i < b->count; ++i) array_copy(&b->in[0][i], &b->in[1][i]);
   for (int side = 0; side < 2; ++side)
     if (!CHECK_EQ(side_run(b, side, op, attr, attr_count, &error), OG_OK)) {
       printf("%s, side %d: %s\n", op, side, error.text);
@@ -189,8 +187,7 @@ static bool both_run(both *b, const char *op, const og_attr *attr,
     }
   bool is_right = true;
   for (int32_t i = 0; i < b->count; ++i)
-    if (!b->is_int[i])
-      is_right &= CHECK(apart(&b->in[0][i], &b->in[1][i]) < 2);
+    if (!b->is_int[i]) is_right &= CHECK(apart(&b->in[0][i], &b->in[1][i]) < 2);
   for (int32_t i = 0; i < b->frame[0].fresh_count; ++i)
     is_right &= CHECK(apart(&b->out[0][i], &b->out[1][i]) < 2);
   return is_right;
@@ -214,19 +211,17 @@ static og_attr whole(int64_t x) {
   return (og_attr){.kind = OG_ATTR_INT, .i = x};
 }
 static og_attr text(const char *x) {
-  return (og_attr){
-      .kind = OG_ATTR_STR, .s = x, .count = (int64_t)strlen(x)};
+  return (og_attr){.kind = OG_ATTR_STR, .s = x, .count = (int64_t)strlen(x)};
 }
 
-// --- Norms and gates -----------------------------------------------------------
+// --- Norms and gates ---------------------------------------------------------
 
 TEST(norms) {
   static const char *const ops[] = {"rms_norm", "gemma_rms_norm",
                                     "fused_add_rms_norm",
                                     "gemma_fused_add_rms_norm"};
-  static const char *const modules[] = {"rms_norm", "gemma_rms_norm",
-                                        "fused_add_rms_norm",
-                                        "fused_add_rms_norm"};
+  static const char *const modules[] = {
+      "rms_norm", "gemma_rms_norm", "fused_add_rms_norm", "fused_add_rms_norm"};
   for (int round = 0; round < 4 * ROUNDS; ++round) {
     const int which = round % 4;
     both b;
@@ -258,7 +253,7 @@ TEST(gates) {
   }
 }
 
-// --- Rotation and caches -------------------------------------------------------
+// --- Rotation and caches -----------------------------------------------------
 
 TEST(rope) {
   static const char *const ops[] = {"apply_rope", "apply_rope_inplace",
@@ -267,7 +262,8 @@ TEST(rope) {
     both b;
     both_open(&b, "apply_rope");
     const int64_t width = draw_width(256), tokens = draw(7);
-    const int64_t q[] = {tokens, draw(5), width}, k[] = {tokens, draw(4), width};
+    const int64_t q[] = {tokens, draw(5), width},
+                  k[] = {tokens, draw(4), width};
     const og_dtype type = float_types[draw(3)];
     const int is_long = draw(2);
     argument(&b, type, 3, q, draw(2));
@@ -280,16 +276,16 @@ TEST(rope) {
       else
         ((int32_t *)(void *)p->memory)[i] = position;
     }
-    const og_attr attr[] = {
-        draw(3) == 0 ? whole(2 * draw((int32_t)width / 2 + 1))
-        : width % 2  ? whole(width - 1)
-                     : (og_attr){.kind = OG_ATTR_NONE},
-        {.kind = OG_ATTR_BOOL, .i = draw(2)},
-        real(draw(2) ? 1 : 8),
-        real(10000),
-        real(1),
-        real(4),
-        whole(draw(2) * 8192)};
+    const og_attr attr[] = {draw(3) == 0
+                                ? whole(2 * draw((int32_t)width / 2 + 1))
+                            : width % 2 ? whole(width - 1)
+                                        : (og_attr){.kind = OG_ATTR_NONE},
+                            {.kind = OG_ATTR_BOOL, .i = draw(2)},
+                            real(draw(2) ? 1 : 8),
+                            real(10000),
+                            real(1),
+                            real(4),
+                            whole(draw(2) * 8192)};
     if (!both_run(&b, ops[round % 3], attr, 7))
       printf("%s [%d, %d|%d, %d]\n", ops[round % 3], (int)tokens, (int)q[1],
              (int)k[1], (int)width);
@@ -374,7 +370,7 @@ TEST(caches) {
   }
 }
 
-// --- Decode --------------------------------------------------------------------
+// --- Decode ------------------------------------------------------------------
 
 typedef struct requests {
   int32_t indptr[8], last[8];
@@ -459,8 +455,13 @@ TEST(refused) {
   opgraft_error error = {0};
   both_open(&b, "apply_rope");
   const int64_t q[] = {1, 1, 600}, tokens = 1;
-  const og_attr attr[] = {{.kind = OG_ATTR_NONE}, {.kind = OG_ATTR_BOOL},
-                          real(1), real(10000), real(1), real(4), whole(0)};
+  const og_attr attr[] = {{.kind = OG_ATTR_NONE},
+                          {.kind = OG_ATTR_BOOL},
+                          real(1),
+                          real(10000),
+                          real(1),
+                          real(4),
+                          whole(0)};
   argument(&b, float_types[0], 3, q, 0);
   argument(&b, float_types[0], 3, q, 0);
   argument(&b, i32, 1, &tokens, 0);
