@@ -75,8 +75,13 @@
 #define OG_GRID_Z og_host.grid[2]
 #define OG_BLOCK_THREADS og_host.block[0]
 
+#ifdef __cplusplus
+#define OG_THREAD_LOCAL thread_local
+#else
+#define OG_THREAD_LOCAL _Thread_local
+#endif
 // The block that the host's thread runs.
-static _Thread_local struct { unsigned grid[3], block[3], at[3]; } og_host;
+static OG_THREAD_LOCAL struct { unsigned grid[3], block[3], at[3]; } og_host;
 
 static inline int og_host_begin(const unsigned grid[3],
                                 const unsigned block[3]) {
