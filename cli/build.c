@@ -11,6 +11,8 @@ static const cli_option options[] = {
      'o'},
     {"hosts", "NAMES", "serve these as well, such as torch,jax,onnxruntime", 0},
     {"cc", "CC", "the compiler; else $CC, cc, gcc, clang", 0},
+    {"nvcc", "NVCC", "compile .cu files with it, such as \"nvcc -arch=sm_90\"",
+     0},
     {"optimize", "LEVEL", "0, 1, 2, 3, s or fast; 3, or 0 with --debug", 'O'},
     {"debug", NULL, "keep names and lines for a debugger", 'g'},
     {"no-load", NULL, "do not load the result to check its declarations", 0},
@@ -45,6 +47,7 @@ static int build_run(const cli_args *args) {
       .source_count = args->operand_count,
       .output = output,
       .compiler = cli_value_of(args, "cc"),
+      .nvcc = cli_value_of(args, "nvcc"),
       .optimize = cli_value_of(args, "optimize"),
       .flags = args->rest,
       .flag_count = args->rest_count,
@@ -62,7 +65,8 @@ static int build_run(const cli_args *args) {
 const cli_command cli_command_build = {
     .name = "build",
     .summary = "compile C files into a module",
-    .usage = "FILE.c... [-o FILE.so] [OPTIONS] [-- COMPILER-FLAGS]",
+    .usage =
+        "FILE.c... [FILE.cu...] [-o FILE.so] [OPTIONS] [-- COMPILER-FLAGS]",
     .text =
         "Compiles operator files into one shared object that links to libc "
         "and libm only,\nwith warnings on, and loads it once, so that a "
@@ -70,11 +74,15 @@ const cli_command cli_command_build = {
         "the compiler has succeeded; a process that has the old\none "
         "loaded keeps it. Exit 1: the compiler, or a declaration, says "
         "no.\n\n--hosts links what further hosts look up by name into the "
-        "file (docs/hosts.md);\nPyTorch reads any module.",
+        "file (docs/hosts.md);\nPyTorch reads any module.\n\nA .cu "
+        "file is embedded as source, with what it includes, and compiled by "
+        "NVRTC at its\nfirst launch; --nvcc compiles it now. A .ptx, .cubin "
+        "or .fatbin is embedded as it is\n(opgraft/cuda.h).",
     .examples =
         "  opgraft build norms.c\n"
         "  opgraft build norms.c rope.c -o norms.so\n"
         "  opgraft build norms.c --cc clang -g -v\n"
+        "  opgraft build scale.c scale.cu\n"
         "  opgraft build norms.c --hosts torch,jax,onnxruntime\n"
         "  opgraft build norms.c -- -march=native -DFAST",
     .options = options,

@@ -8,6 +8,7 @@
 #define OPGRAFT_CLI_CLI_H
 
 #include "compile.h"
+#include "cuda.h"
 #include "hosts.h"
 #include "json.h"
 #include "options.h"

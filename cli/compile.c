@@ -101,6 +101,15 @@ static bool hosts_add(const cli_compile_job *job, words *list) {
   return true;
 }
 
+static bool cuda_add(const cli_compile_job *job, words *list) {
+  if (!job->has_cuda) return true;
+  char **link = cli_cuda_link();
+  if (link == NULL) return false;
+  for (char **word = link; *word != NULL; ++word) words_add(list, *word);
+  free(link);
+  return true;
+}
+
 // One run of the compiler: files into an object, or into the module.
 typedef struct step {
   const char *const *inputs;
@@ -137,7 +146,7 @@ static bool command_make(const cli_compile_job *job, const step *run,
   words_copy(list, run->output);
   for (int i = 0; i < job->flag_count; ++i) words_copy(list, job->flags[i]);
   if (!run->is_linked) return true;
-  if (!hosts_add(job, list)) return false;
+  if (!hosts_add(job, list) || !cuda_add(job, list)) return false;
   words_copy(list, "-lm");
   return true;
 }
@@ -173,7 +182,11 @@ static bool source_check(const char *path) {
     return false;
   }
   if (dot != NULL && strcmp(dot, ".c") == 0) return true;
-  cli_error("%s: expected a C file, whose name ends in .c", path);
+  if (cli_is_cuda(path)) return true;
+  cli_error(
+      "%s: expected a C file, whose name ends in .c, or CUDA code: .cu, "
+      ".ptx, .cubin or .fatbin",
+      path);
   return false;
 }
 
@@ -299,6 +312,31 @@ static int compiler_run(const cli_compile_job *job, const char *output) {
   return result == CLI_OK ? result_check(job, output) : result;
 }
 
+// The sources with a C file in place of each that is CUDA code. Their own names
+// stand in `job`, for messages.
+static int sources_run(const cli_compile_job *job, const char *output) {
+  words temps = {0};
+  int result = CLI_OK;
+  const char **sources = cli_alloc((size_t)job->source_count, sizeof *sources);
+  cli_compile_job made = *job;
+  for (int i = 0; i < job->source_count && result == CLI_OK; ++i) {
+    sources[i] = job->sources[i];
+    if (!cli_is_cuda(sources[i])) continue;
+    cli_cuda_files files;
+    if (!cli_cuda_embed(sources[i], job->nvcc, job->is_verbose, &files))
+      result = CLI_FINDINGS;
+    if (files.source != NULL) words_add(&temps, files.source);
+    if (files.data != NULL) words_add(&temps, files.data);
+    sources[i] = files.source;
+    made.has_cuda = true;
+  }
+  made.sources = sources;
+  if (result == CLI_OK) result = compiler_run(&made, output);
+  temps_drop(&temps);
+  free(sources);
+  return result;
+}
+
 int cli_compile(const cli_compile_job *job) {
   cli_target target;
   for (int i = 0; i < job->source_count; ++i)
@@ -306,7 +344,7 @@ int cli_compile(const cli_compile_job *job) {
   if (!cli_outputs_check(&job->output, 1, job->sources, job->source_count) ||
       !cli_target_begin(job->output, &target))
     return CLI_FAILED;
-  const int result = compiler_run(job, target.temp);
+  const int result = sources_run(job, target.temp);
   const bool is_placed = cli_target_end(&target, result == CLI_OK, true);
   return result == CLI_OK && !is_placed ? CLI_FAILED : result;
 }

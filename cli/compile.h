@@ -14,11 +14,13 @@ typedef struct cli_compile_job {
   int source_count;
   const char *output;
   const char *compiler;  // NULL: $CC, cc, gcc, clang
+  const char *nvcc;      // for .cu files; NULL: they stay source
   const char *optimize;  // "3"; NULL: 3, or g where is_debug
   char *const *flags;    // added last
   int flag_count;
   // Besides those that read any module, ended by NULL; NULL: none.
   const cli_host *const *hosts;
+  bool has_cuda;  // set by cli_compile: links what <opgraft/cuda.h> declares
   bool is_debug;
   bool is_verbose;  // prints the command
   bool is_loaded;   // loads the result before it replaces the output

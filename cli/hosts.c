@@ -63,8 +63,7 @@ bool cli_hosts_parse(const char *list,
 
 // --- Linking -----------------------------------------------------------------
 
-// A library beside the program or beside the headers; the caller's.
-static char *library_find(const char *name) {
+char *cli_hosts_library(const char *name) {
   const char *include = cli_include_folder();
   if (include == NULL) return NULL;
   const char *from[] = {cli_program_folder(), include};
@@ -105,13 +104,13 @@ char **cli_hosts_link(const cli_host *const *wanted) {
   for (; is_found && *wanted != NULL; ++wanted) {
     if (!(*wanted)->has_adapter) continue;
     char *name = cli_format("opgraft_host_%s", (*wanted)->name);
-    words[count] = library_find(name);
+    words[count] = cli_hosts_library(name);
     is_found = words[count++] != NULL;
     free(name);
   }
   if (is_found && count > 1) {
     words[count++] = cli_format("-Wl,--no-whole-archive");
-    words[count] = library_find("opgraft_host");
+    words[count] = cli_hosts_library("opgraft_host");
     is_found = words[count++] != NULL;
     for (int i = 0; i < LAST; ++i) words[count++] = cli_format("%s", last[i]);
   } else if (is_found) {  // no adapter at all

@@ -21,6 +21,9 @@ enum { CLI_HOSTS_MAX = 16 };
 // Prints what is wrong and returns false.
 bool cli_hosts_parse(const char *list,
                      const cli_host *out_hosts[CLI_HOSTS_MAX + 1]);
+// The path of libNAME.a, beside the program or beside the headers; the
+// caller's, NULL, and what is wrong printed, where it is missing.
+char *cli_hosts_library(const char *name);
 // The linker's words for a module that serves `hosts`, ended by NULL, each and
 // the list the caller's; NULL, and what is wrong printed, where a library is
 // missing.

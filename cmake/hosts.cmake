@@ -24,6 +24,14 @@ endfunction()
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/hosts/shared/*.c)
 opgraft_add_host_library(opgraft_host $<TARGET_OBJECTS:og_objects> ${sources})
+# What a module with CUDA code is linked with: <opgraft/cuda.h>.
+opgraft_add_host_library(opgraft_cuda
+  ${CMAKE_SOURCE_DIR}/devices/cuda/api.c
+  ${CMAKE_SOURCE_DIR}/devices/cuda/module.c
+  ${CMAKE_SOURCE_DIR}/devices/cuda/nvrtc.c)
+target_link_libraries(opgraft_cuda PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+add_library(opgraft::cuda ALIAS opgraft_cuda)
+
 set(OPGRAFT_HOSTS ${CMAKE_SOURCE_DIR}/hosts/hosts.def)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${OPGRAFT_HOSTS})
 file(STRINGS ${OPGRAFT_HOSTS} rows REGEX "^HOST\\(.*, 1, [01],$")

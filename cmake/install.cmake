@@ -9,7 +9,7 @@ install(TARGETS opgraft_headers opgraft_shared opgraft_graph
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT opgraft-targets NAMESPACE opgraft::
   DESTINATION ${OPGRAFT_INSTALL_CMAKEDIR})
-install(FILES cmake/OpgraftModule.cmake
+install(FILES cmake/OpgraftModule.cmake cmake/EmbedCuda.cmake
   DESTINATION ${OPGRAFT_INSTALL_CMAKEDIR})
 configure_package_config_file(cmake/opgraft-config.cmake.in
   ${CMAKE_BINARY_DIR}/opgraft-config.cmake

@@ -14,6 +14,15 @@ if(OPGRAFT_COVERAGE_FEEDBACK)
   target_compile_options(og_op_shared PRIVATE -fsanitize-coverage=trace-pc)
 endif()
 
+# CUDA kernels: ops/cuda/*.cu as text in the modules, and what launches them.
+file(GLOB opgraft_op_cuda_sources CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/ops/cuda/*.c ${CMAKE_SOURCE_DIR}/ops/cuda/*.cu)
+set(OPGRAFT_CUDA_INCLUDES ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+opgraft_cuda_embed(opgraft_op_cuda_sources)
+add_library(og_op_cuda STATIC ${opgraft_op_cuda_sources})
+target_include_directories(og_op_cuda PUBLIC ${CMAKE_SOURCE_DIR}/ops)
+target_link_libraries(og_op_cuda PUBLIC og_op_shared opgraft_cuda)
+
 set(opgraft_op_modules)
 if(EXISTS ${CMAKE_SOURCE_DIR}/ops/ops.def)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
@@ -44,7 +53,7 @@ foreach(module IN LISTS opgraft_op_modules)
   opgraft_add_module(${target} ${opgraft_op_files_${module}})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${module}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/modules)
-  target_link_libraries(${target} PRIVATE og_op_shared)
+  target_link_libraries(${target} PRIVATE og_op_cuda)
   target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL)
   if(OPGRAFT_COVERAGE_FEEDBACK)
     target_compile_options(${target} PRIVATE -fsanitize-coverage=trace-pc)

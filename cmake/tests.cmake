@@ -138,3 +138,31 @@ target_include_directories(gpu_driver PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(gpu_driver PRIVATE opgraft_headers Threads::Threads
   ${CMAKE_DL_LIBS})
 add_dependencies(gpu_driver opgraft_device_cuda)
+
+# Without a GPU: the operators' CUDA kernels as host code, a libcuda that runs
+# them, and a libnvrtc that compiles nothing.
+file(GLOB opgraft_cuda_kernels CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/ops/cuda/*.cu)
+set_source_files_properties(${opgraft_cuda_kernels} PROPERTIES
+  LANGUAGE C COMPILE_OPTIONS "-xc")
+set(opgraft_cuda_test_dir ${CMAKE_BINARY_DIR}/tests/cuda)
+add_library(cuda_fake_kernels MODULE ${opgraft_cuda_kernels})
+target_include_directories(cuda_fake_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
+target_link_libraries(cuda_fake_kernels PRIVATE opgraft_headers m)
+add_library(cuda_launch_only MODULE ${CMAKE_SOURCE_DIR}/tests/cuda/launch_only.c)
+set_target_properties(cuda_launch_only PROPERTIES OUTPUT_NAME cuda
+  SUFFIX .so.1 LINK_OPTIONS -Wl,-soname,libcuda.so.1)
+target_link_libraries(cuda_launch_only PRIVATE ${CMAKE_DL_LIBS})
+add_library(cuda_fake_nvrtc MODULE ${CMAKE_SOURCE_DIR}/tests/cuda/fake_nvrtc.c)
+target_compile_definitions(cuda_fake_nvrtc PRIVATE _GNU_SOURCE)
+set_target_properties(cuda_fake_kernels cuda_launch_only cuda_fake_nvrtc
+  PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${opgraft_cuda_test_dir})
+set_target_properties(cuda_launch_only PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${opgraft_cuda_test_dir}/launch_only)
+set_target_properties(cuda_fake_kernels PROPERTIES PREFIX "")
+target_compile_definitions(unit_cuda_ops PRIVATE
+  TEST_CUDA_DIR="${opgraft_cuda_test_dir}")
+add_dependencies(unit_cuda_ops cuda_fake_kernels cuda_launch_only
+  cuda_fake_nvrtc ${opgraft_op_targets})
+add_dependencies(unit_programs cuda_fake_kernels cuda_launch_only
+  cuda_fake_nvrtc)

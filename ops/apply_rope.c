@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "cuda/launch.h"
+#include "cuda/rope.h"
 #include "kernel/kernel.h"
 
 // What is the same for all tokens.
@@ -93,18 +95,20 @@ static double frequency_scaled(const og_attr *attr, double frequency) {
   return (1 - smooth) * scaled + smooth * frequency;
 }
 
-static og_status rope_run(const og_call *call, int positions,
-                          const og_tensor *from_q, const og_tensor *from_k,
-                          float sign) {
+// Pairs that turn, into *out_half.
+static og_status half_get(const og_call *call, int64_t *out_half) {
+  const int64_t width = call->in[0]->shape[2];
   const og_attr *attr = call->attr;
-  const int64_t width = from_q->shape[2];
   const int64_t rotary =
       attr[ROTARY_DIM].kind == OG_ATTR_NONE ? width : attr[ROTARY_DIM].i;
-  if (rotary < 0 || rotary > width || rotary % 2 != 0)
-    return og_fail(call, OG_INVALID,
-                   "rotary_dim must be even and at most the head size");
-  const int64_t half = rotary / 2;
-  float *turns = call->workspace;
+  *out_half = rotary / 2;
+  if (rotary >= 0 && rotary <= width && rotary % 2 == 0) return OG_OK;
+  return og_fail(call, OG_INVALID,
+                 "rotary_dim must be even and at most the head size");
+}
+
+// Turns of each pair for one position: `half` high parts, then low ones.
+static void turns_fill(const og_attr *attr, int64_t half, float *turns) {
   // One power, then products: the error of 128 of them is below 1e-13.
   const double step = half > 0 ? pow(attr[THETA].f, -1.0 / (double)half) : 1;
   double frequency = 1;
@@ -113,27 +117,51 @@ static og_status rope_run(const og_call *call, int positions,
     turns[i] = (float)t;
     turns[half + i] = (float)(t - (double)turns[i]);
   }
+}
+
+static og_status rope_run(const og_call *call, float sign) {
+  int64_t half;
+  const og_status status = half_get(call, &half);
+  if (status != OG_OK) return status;
+  float *turns = call->workspace;
+  turns_fill(call->attr, half, turns);
   rope r = {
       .call = call,
-      .from = {from_q, from_k},
+      .from = {call->in[0], call->in[1]},
       .to = {call->out[0], call->out[1]},
-      .positions = call->in[positions],
+      .positions = call->in[2],
       .turns_high = turns,
       .turns_low = turns + half,
       .scratch = (char *)(turns + 2 * half),
       .half = half,
       .sign = sign,
-      .interleave = attr[INTERLEAVE].i != 0,
+      .interleave = call->attr[INTERLEAVE].i != 0,
   };
   return tokens_run(&r);
 }
 
-static og_status apply_rope(const og_call *call) {
-  return rope_run(call, 2, call->in[0], call->in[1], 1);
+// The workspace is the device's: turns are made here and go with the launch.
+static og_status rope_run_cuda(const og_call *call, float sign) {
+  float turns[OG_ROPE_CUDA_WIDTH_MAX];
+  int64_t half;
+  const og_status status = half_get(call, &half);
+  if (status != OG_OK) return status;
+  turns_fill(call->attr, half, turns);
+  return og_rope_cuda(call, turns, turns + half, half, sign);
 }
 
+static og_status apply_rope(const og_call *call) { return rope_run(call, 1); }
+
 static og_status apply_rope_backward(const og_call *call) {
-  return rope_run(call, 2, call->in[0], call->in[1], -1);
+  return rope_run(call, -1);
+}
+
+static og_status apply_rope_cuda(const og_call *call) {
+  return rope_run_cuda(call, 1);
+}
+
+static og_status apply_rope_backward_cuda(const og_call *call) {
+  return rope_run_cuda(call, -1);
 }
 
 // --- A table of cos and sin
@@ -175,9 +203,13 @@ static og_status rope_with_table_backward(const og_call *call) {
 
 // --- Declaration
 
-OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16, i32|i64", apply_rope);
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16, i32|i64", apply_rope,
+                  OG_CUDA_KERNEL("f32|bf16|f16, i32|i64", og_rope_cuda_supports,
+                                 apply_rope_cuda));
 OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16, i32|i64",
-                  apply_rope_backward);
+                  apply_rope_backward,
+                  OG_CUDA_KERNEL("f32|bf16|f16, i32|i64", og_rope_cuda_supports,
+                                 apply_rope_backward_cuda));
 OG_KERNELS_BY_ISA(table_kernels, "f32|bf16|f16, i32|i64, f32|bf16|f16",
                   rope_with_table);
 OG_KERNELS_BY_ISA(table_backward_kernels, "f32|bf16|f16, i32|i64, f32|bf16|f16",

@@ -5,6 +5,8 @@
 
 #include <opgraft/op.h>
 
+#include "cuda/decode.h"
+#include "cuda/launch.h"
 #include "kernel/kernel.h"
 #include "shared/attention_args.h"
 #include "shared/attention_sample.h"
@@ -13,8 +15,8 @@
 // Tensor arguments.
 enum { PLAN, Q, K, V, INDICES };
 
-static og_status batch_decode_paged(const og_call *call) {
-  og_attention_args args = {
+static og_status args_read(const og_call *call, og_attention_args *out_args) {
+  *out_args = (og_attention_args){
       .plan = og_data(call->in[PLAN]),
       .plan_bytes = call->in[PLAN]->shape[0],
       .out = og_data(call->out[0]),
@@ -23,11 +25,22 @@ static og_status batch_decode_paged(const og_call *call) {
       .page_index_count = call->in[INDICES]->shape[0],
       .page_size = (int32_t)call->in[K]->shape[1],
   };
-  const og_status status = og_attention_args_read(
-      call, call->in[Q], call->in[K], call->in[V], NULL, 0, &args);
+  return og_attention_args_read(call, call->in[Q], call->in[K], call->in[V],
+                                NULL, 0, out_args);
+}
+
+static og_status batch_decode_paged(const og_call *call) {
+  og_attention_args args;
+  const og_status status = args_read(call, &args);
   if (status != OG_OK) return status;
   const og_kernel_env env = og_call_env(call);
   return og_attention_run(&env, &args);
+}
+
+static og_status batch_decode_paged_cuda(const og_call *call) {
+  og_attention_args args;
+  const og_status status = args_read(call, &args);
+  return status == OG_OK ? og_decode_cuda(call, &args) : status;
 }
 
 // A plan that fits the sizes drawn, for check and bench.
@@ -49,7 +62,9 @@ static og_status sample(const og_sample_call *call) {
   return og_attention_sample_draw(call, &in);
 }
 
-OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_paged);
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", batch_decode_paged,
+                  OG_CUDA_KERNEL("f32|bf16|f16", og_decode_cuda_supports,
+                                 batch_decode_paged_cuda));
 
 static const og_op ops[] = {
     {

@@ -5,6 +5,8 @@
 #include <opgraft/op.h>
 
 #include "base/grain.h"
+#include "cuda/launch.h"
+#include "cuda/norm.h"
 #include "kernel/kernel.h"
 
 enum { N, D };  // dims of the shape rule
@@ -41,8 +43,12 @@ static og_status gemma_fused_add_rms_norm(const og_call *call) {
                          og_grain(OG_GRAIN_LIGHT, call->dim[D]), gemma_rows);
 }
 
-OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", fused_add_rms_norm);
-OG_KERNELS_BY_ISA(gemma_kernels, "f32|bf16|f16", gemma_fused_add_rms_norm);
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", fused_add_rms_norm,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL,
+                                 og_fused_add_rms_norm_cuda));
+OG_KERNELS_BY_ISA(gemma_kernels, "f32|bf16|f16", gemma_fused_add_rms_norm,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL,
+                                 og_gemma_fused_add_rms_norm_cuda));
 
 static const og_op ops[] = {
     {

@@ -7,6 +7,8 @@
 #include <opgraft/op.h>
 
 #include "base/grain.h"
+#include "cuda/gated.h"
+#include "cuda/launch.h"
 #include "kernel/kernel.h"
 
 enum { N, D2 };  // dims of the shape rule
@@ -192,13 +194,17 @@ static og_status swigluoai_and_mul_backward(const og_call *call) {
     .kernels = OG_KERNELS(name##_backward_kernels),                        \
   }
 
-OG_KERNELS_BY_ISA(silu_and_mul_kernels, "f32|bf16|f16", silu_and_mul);
+OG_KERNELS_BY_ISA(silu_and_mul_kernels, "f32|bf16|f16", silu_and_mul,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_silu_and_mul_cuda));
 OG_KERNELS_BY_ISA(silu_and_mul_backward_kernels, "f32|bf16|f16",
                   silu_and_mul_backward);
-OG_KERNELS_BY_ISA(gelu_and_mul_kernels, "f32|bf16|f16", gelu_and_mul);
+OG_KERNELS_BY_ISA(gelu_and_mul_kernels, "f32|bf16|f16", gelu_and_mul,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_gelu_and_mul_cuda));
 OG_KERNELS_BY_ISA(gelu_and_mul_backward_kernels, "f32|bf16|f16",
                   gelu_and_mul_backward);
-OG_KERNELS_BY_ISA(gelu_tanh_and_mul_kernels, "f32|bf16|f16", gelu_tanh_and_mul);
+OG_KERNELS_BY_ISA(gelu_tanh_and_mul_kernels, "f32|bf16|f16", gelu_tanh_and_mul,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL,
+                                 og_gelu_tanh_and_mul_cuda));
 OG_KERNELS_BY_ISA(gelu_tanh_and_mul_backward_kernels, "f32|bf16|f16",
                   gelu_tanh_and_mul_backward);
 OG_KERNELS_BY_ISA(swigluoai_and_mul_kernels, "f32|bf16|f16", swigluoai_and_mul);

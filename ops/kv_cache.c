@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "cuda/cache.h"
+#include "cuda/launch.h"
 #include "kernel/kernel.h"
 
 // A token goes to a page and a place in it; page -1: nowhere.
@@ -142,9 +144,11 @@ static og_status reshape_and_cache(const og_call *call) {
 }
 
 static const og_kernel append_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = append_paged_kv_cache}};
+    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = append_paged_kv_cache},
+    OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_append_paged_kv_cache_cuda)};
 static const og_kernel reshape_kernels[] = {
-    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = reshape_and_cache}};
+    {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = reshape_and_cache},
+    OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_reshape_and_cache_cuda)};
 
 static const og_op ops[] = {
     {

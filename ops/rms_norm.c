@@ -4,6 +4,8 @@
 
 #include <opgraft/op.h>
 
+#include "cuda/launch.h"
+#include "cuda/norm.h"
 #include "kernel/kernel.h"
 #include "kernel/norm.h"
 #include "shared/call_env.h"
@@ -38,7 +40,8 @@ static og_status rms_norm_backward(const og_call *call) {
                               og_data(call->out[0]), og_data(call->out[1]));
 }
 
-OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", rms_norm);
+OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", rms_norm,
+                  OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_rms_norm_cuda));
 OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16", rms_norm_backward);
 
 static const og_op ops[] = {

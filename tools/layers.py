@@ -135,7 +135,8 @@ def check_outside(path: pathlib.Path, own: str, only_op: bool) -> list[str]:
     for number, mark, name in includes(path):
         where = f"{path.relative_to(ROOT)}:{number}"
         if mark == "<":
-            allowed = ("opgraft/op.h",) if only_op else ("opgraft/",)
+            allowed = (("opgraft/op.h", "opgraft/cuda") if only_op
+                       else ("opgraft/",))
             if not is_libc(name) and not name.startswith(allowed):
                 problems.append(f"{where}: <{name}> is not for {own}")
             continue

@@ -14,8 +14,6 @@
 #include "kernel/kernel.h"
 
 enum {
-  PLAN_MAGIC = 0x5041474f,  // "OGAP"
-  PLAN_VERSION = 1,
   SPLIT_MIN = OG_ATTENTION_BLOCK,  // keys of a split at least
   SPLIT_ROOM = 160 * 1024,         // partial results for each thread
   DIRECT_ROOM = 256 * 1024,        // rows of a direct item
@@ -468,8 +466,8 @@ static float imbalance_of(const og_plan_unit *units, const og_plan_item *items,
 static void header_fill(const cutter *c, og_plan_header *header) {
   const og_attention_problem *p = c->problem;
   *header = (og_plan_header){
-      .magic = PLAN_MAGIC,
-      .version = PLAN_VERSION,
+      .magic = OG_PLAN_MAGIC,
+      .version = OG_PLAN_VERSION,
       .size_bytes =
           layout_bytes(p->batch, c->unit_count, c->item_count, c->merge_count),
       .batch = p->batch,
@@ -652,8 +650,8 @@ static og_status tensors_fit(const og_attention_args *a,
 og_status og_plan_check(const og_attention_args *args, og_plan_view *out_view,
                         char *text, size_t text_size) {
   const og_plan_header *h = args->plan;
-  if (args->plan_bytes < (int64_t)sizeof *h || h->magic != PLAN_MAGIC ||
-      h->version != PLAN_VERSION)
+  if (args->plan_bytes < (int64_t)sizeof *h || h->magic != OG_PLAN_MAGIC ||
+      h->version != OG_PLAN_VERSION)
     return plan_bad(text, text_size, "these bytes are not a plan");
   if ((uintptr_t)args->plan % 8 != 0)
     return plan_bad(text, text_size, "it is not aligned to 8 bytes");

@@ -20,12 +20,13 @@ og_isa og_contraction_isa(int element);
 
 // The kernel records of an operator whose function chooses by og_isa_used():
 // one for each level, so that `opgraft inspect --why` names the one in use.
-#define OG_KERNELS_BY_ISA(array, types, function)                            \
+// What follows are records of other devices.
+#define OG_KERNELS_BY_ISA(array, types, function, ...)                       \
   static const og_kernel array[] = {                                         \
       {.device = OG_CPU, .dtypes = types, .isa = "avx512", .run = function}, \
       {.device = OG_CPU, .dtypes = types, .isa = "avx2", .run = function},   \
       {.device = OG_CPU, .dtypes = types, .run = function},                  \
-  }
+      __VA_ARGS__}
 
 // What a buffer holds. Arithmetic is f32 in every case. OG_I8 is for packed
 // weights alone.

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decode attention of one type: a file of its own, since NVRTC takes seconds.
+
+#include "decode_body.h"
+
+DECODE_KERNELS(f32, OG_ELEMENT_F32)
