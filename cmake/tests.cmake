@@ -41,10 +41,11 @@ opgraft_add_test_programs(tools)
 
 # CUDA's driver library without a GPU. Its name is that of the real one, which
 # whoever opens it afterwards in the same process gets as well.
-file(GLOB opgraft_fake_cuda CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/tests/cuda/fake*.c)
-list(REMOVE_ITEM opgraft_fake_cuda ${CMAKE_SOURCE_DIR}/tests/cuda/fake_kernels.c)
-add_library(test_fake_cuda SHARED ${opgraft_fake_cuda})
+add_library(test_fake_cuda SHARED
+  ${CMAKE_SOURCE_DIR}/tests/cuda/fake_graph.c
+  ${CMAKE_SOURCE_DIR}/tests/cuda/fake_libcuda.c
+  ${CMAKE_SOURCE_DIR}/tests/cuda/fake_memory.c
+  ${CMAKE_SOURCE_DIR}/tests/cuda/fake_stream.c)
 set_target_properties(test_fake_cuda PROPERTIES OUTPUT_NAME cuda
   SUFFIX ".so.1" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/cuda)
 target_link_options(test_fake_cuda PRIVATE -Wl,-soname,libcuda.so.1)

@@ -91,7 +91,9 @@ typedef struct og_cuda_kernel_params {
 
 typedef struct og_cuda_api {
 #define OG_CUDA_FN(name, symbol, parameters) int(*name) parameters;
+#define OG_CUDA_DRIVER_FN OG_CUDA_FN
 #include "api.def"
+#undef OG_CUDA_DRIVER_FN
 #undef OG_CUDA_FN
 } og_cuda_api;
 
@@ -99,6 +101,8 @@ typedef struct og_cuda_api {
 // process, for good. NULL where there is none, or it lacks a function: `text`
 // then says which and why, in one sentence. Any thread.
 const og_cuda_api *og_cuda_api_open(char *text, size_t text_size);
+// The same, and all that a driver calls; else some of those may be NULL.
+const og_cuda_api *og_cuda_api_open_whole(char *text, size_t text_size);
 
 // "cuLaunchKernel: CUDA_ERROR_INVALID_VALUE, invalid argument" into text.
 void og_cuda_api_explain(const og_cuda_api *api, const char *symbol, int result,

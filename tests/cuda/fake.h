@@ -27,7 +27,9 @@
 #include "devices/cuda/api.h"
 
 #define OG_CUDA_FN(name, symbol, parameters) OG_EXPORT int symbol parameters;
+#define OG_CUDA_DRIVER_FN OG_CUDA_FN
 #include "devices/cuda/api.def"
+#undef OG_CUDA_DRIVER_FN
 #undef OG_CUDA_FN
 
 // --- For the test program, which looks them up -------------------------------

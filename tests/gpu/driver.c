@@ -419,7 +419,7 @@ static int driver_open(const char *path) {
       .struct_size = sizeof host, .options = "", .report = report};
   const og_device_driver *(*query)(uint32_t);
   char text[512];
-  api = og_cuda_api_open(text, sizeof text);
+  api = og_cuda_api_open_whole(text, sizeof text);
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (api == NULL || object == NULL) {
     printf("%s\n", api == NULL ? text : dlerror());
