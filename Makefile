@@ -20,6 +20,7 @@
 #   make valgrind   C tests under valgrind, with AVX2 at most
 #   make fuzz       each fuzzer, or those of FUZZER, for FUZZ_SECONDS (600)
 #   make bench      every bench/*.py; make sweep: every tests/sweep/*.py
+#   make gpu        what needs an NVIDIA GPU, with the Python of PYTHON
 #   make results    which of docs/results are stale
 #   make style      format, layers, circles, callers, sizes, words, spelling;
 #                   make format mends the first
@@ -45,7 +46,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup demo test test-full test-hosts hosts-matrix hosts-environments docs release test-isa sanitize sanitize-python \
-  valgrind fuzz bench sweep results style format build clean
+  valgrind fuzz bench sweep gpu results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -144,6 +145,9 @@ bench: setup
 
 sweep: setup
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) sweep
+
+gpu:
+	$(PYTHON) tools/gpu.py
 
 results:
 	$(PYTHON) tools/results.py

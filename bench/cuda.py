@@ -153,16 +153,18 @@ def training(xs: list[Any]) -> dict[str, Callable[[int], Any]]:
     inductor = tried("Inductor, training", lambda: compiled("inductor"), xs[0])
     net = model()
 
-    def step(call: Callable[[Any], Any], i: int) -> None:
+    def step(model: Any, call: Callable[[Any], Any], i: int) -> None:
         call(xs[i & 1]).sum().backward()
+        for p in model.parameters():  # Inductor's are of the next step, too
+            p.grad = None
 
     calls: dict[str, Callable[[int], Any]] = {
-        "training, eager": lambda i: step(net, i),
-        "training, opgraft": lambda i: step(ours, i),
+        "training, eager": lambda i: step(net, net, i),
+        "training, opgraft": lambda i: step(ours, ours, i),
     }
     if inductor is not None:
         calls["training, Inductor"] = lambda i: step(
-            lambda x: marked(inductor, x), i)
+            inductor, lambda x: marked(inductor, x), i)
     for call in calls.values():
         warm(call)
     print_stats(ours)

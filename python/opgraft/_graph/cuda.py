@@ -37,7 +37,9 @@ class Cuda:
         self.is_taken = torch._C._cuda_isCurrentStreamCapturing
         self.copy = torch._foreach_copy_
         self.captured: Any = weakref.WeakSet()
+        # torch refuses a pool that has no graph any more.
         self._pool = torch.cuda.graph_pool_handle()
+        self._graphs: Any = weakref.WeakSet()
         self._side = torch.cuda.Stream(self.device)
         # Streams that replays ran on, whose work may use what is freed.
         self._used: dict[int, Any] = {}
@@ -76,10 +78,14 @@ class Cuda:
         """(what replays the work of run(args), what that returned). Raises
         what it or the end of the capture raises; then nothing is left of it."""
         graph = torch.cuda.CUDAGraph()
+        if not self._graphs:
+            self._pool = torch.cuda.graph_pool_handle()
         with self.aside():
-            graph.capture_begin(pool=self._pool,
-                                capture_error_mode="thread_local")
+            # Each thread has one of its own, which a capture cannot make.
+            torch.cuda.current_blas_handle()
             try:
+                graph.capture_begin(pool=self._pool,
+                                    capture_error_mode="thread_local")
                 results = run(args)
             except BaseException:
                 self._abandon(graph)
@@ -89,6 +95,7 @@ class Cuda:
             except BaseException:
                 self._repair()
                 raise
+        self._graphs.add(graph)
         # torch's own method, without the Python one that looks for debuggers.
         base: Any = super(torch.cuda.CUDAGraph, graph)
         return base.replay, results
