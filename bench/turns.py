@@ -202,7 +202,7 @@ def main() -> None:
     if asked.smoke:
         asked.turns, asked.attempts, options = 1, 1, ["--smoke"]
     # One short turn is of the quickest bench.
-    benches = asked.benches or ["load" if asked.smoke else "call"]
+    benches = asked.benches or ["gemm" if asked.smoke else "call"]
     trees = {"before": asked.before.resolve(), "after": asked.after.resolve()}
     goals = harness.Goals("turns")
     for bench in benches:

@@ -146,11 +146,12 @@ def wheel_expected(tree: pathlib.Path) -> set[str]:
     names |= {f"opgraft/modules/{name}.so" for name in operators(tree)}
     names |= {f"opgraft/lib/opgraft/hosts/libopgraft_host{name}.a"
               for name in ["", *(f"_{host}" for host in adapters(tree))]}
+    names.add("opgraft/lib/opgraft/hosts/libopgraft_cuda.a")
     names |= {f"opgraft/lib/{name}" for name in (
         "libopgraft.so", "libopgraft_graph.so", "pkgconfig/opgraft.pc",
         "pkgconfig/opgraft_graph.pc")}
     names |= {f"opgraft/lib/cmake/opgraft/{name}" for name in (
-        "OpgraftModule.cmake", "opgraft-config.cmake",
+        "EmbedCuda.cmake", "OpgraftModule.cmake", "opgraft-config.cmake",
         "opgraft-config-version.cmake", "opgraft-targets.cmake",
         "opgraft-targets-release.cmake")}
     return names | {"opgraft/_C.abi3.so",

@@ -51,7 +51,8 @@ static og_status cuda_open(const og_device_host *host, void **out_state,
                            og_device_error *error) {
   uint64_t keep_bytes;
   CUDA_TRY_STATUS(option_read(host->options, &keep_bytes, error));
-  const og_cuda_api *api = og_cuda_api_open_whole(error->text, sizeof error->text);
+  const og_cuda_api *api =
+      og_cuda_api_open_whole(error->text, sizeof error->text);
   if (api == NULL) return OG_DEVICE;
   cuda_driver *driver = calloc(1, sizeof *driver);
   if (driver == NULL)

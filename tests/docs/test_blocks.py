@@ -37,6 +37,10 @@ ELSEWHERE = {
         "tests/packaging/test_install.py"),
     ("contributing", "make build"): (
         "NAME stands for the operator", "tests/packaging/test_contributing.py"),
+    **{("cuda", begin): ("it is a part of a file", "tests/cli/test_cuda.py")
+       for begin in ("opgraft build scale.c scale.cu",
+                     "#include <opgraft/cuda_kernel.h>",
+                     "#include <opgraft/cuda.h>")},
     ("devices", "OG_DEVICE_DRIVER("): (
         "it is cut; `opgraft new --device` writes it whole",
         "tests/cli/test_new_device.py"),

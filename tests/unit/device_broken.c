@@ -558,7 +558,7 @@ static const row rows[] = {
     NO_REASON(copy_to_host, 1, COPIES, OG_IO),
     NO_REASON(stream_create, 2, LOAD, OG_MEMORY),
     NO_REASON(event_wait, 1, EVENTS, OG_INTERNAL),
-    NO_REASON(exec_update, 2, REPLAY, OG_UNSUPPORTED),
+    NO_REASON(exec_update, 2, REPLAY, OG_BUSY),
     ROW(open, 1, 0, UNENDED, LOAD, OG_BUSY, NULL, "base: open: xxxx"),
     ROW(memory_allocate, 2, 0, UNENDED, ALLOCATE, OG_MEMORY, NULL, "xxxx"),
     ROW(exec_launch, 2, 0, UNENDED, FIRST, OG_DEVICE, NULL, "xxxx"),

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 import gc
 import operator
+import weakref
 from collections import Counter, OrderedDict
 from typing import Any, Callable, ContextManager, Iterable, Protocol
 
@@ -244,6 +245,8 @@ class Captures:
         self.copied: set[int] = set()  # pinned ones that moved too often
         self.moves: Counter[int] = Counter()
         self.kept: list[_Capture] = []
+        self.lent: set[int] = set()  # of all captures, also of dropped ones
+        weakref.finalize(self, _lent.difference_update, self.lent)
         self.shapes: OrderedDict[Key, _Shape] = OrderedDict()
         self.refused: dict[Key, str] = {}
         self.misses = 0
@@ -367,6 +370,7 @@ class Captures:
         number = captured.add(given, shape.outs, bases, replay, lends)
         lent = ([_C.captured_storage(b)[0] for b in bases] if lends else [])
         _lent.update(lent)
+        self.lent.update(lent)
         self.kept.append(_Capture(number, key, lends, pinned, lent))
         self.counts["captures"] += 1
         self.causes[cause] += 1
