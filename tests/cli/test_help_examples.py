@@ -87,6 +87,7 @@ TUNED = ("matmul f32[8,16] f32[16,4] -> f32[8,4]; ,; fast/host; 1 thread, avx2, 
          "torch 2: fast  # fast 1.0 us")
 FILES = {"run.events": EVENTS, "norms.yaml": SPEC, "zlib.yaml": ZLIB, "kernels.yaml": ZLIB,
          "rope.c": "int rope_unused;\n", "train.py": SCRIPT,
+         "scale.cu": "#include <opgraft/cuda_kernel.h>\n",
          "models.txt": "train.py\n",
          "CMakeLists.txt": "cmake_minimum_required(VERSION 3.20)\n"
                            "project(a LANGUAGES C)\n"
@@ -113,6 +114,7 @@ def fill(folder: pathlib.Path, line: str) -> None:
         (folder / name).write_text(text)
     if "-o norms.c" not in line:
         (folder / "norms.c").write_text(NORMS)
+    (folder / "scale.c").write_text(NORMS)
     (folder / "m.og").write_text(MASKED if "mask" in line else GRAPH)
     npy(folder / "x.npy", 3)
     npy(folder / "m.npy", 7)
