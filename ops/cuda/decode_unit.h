@@ -24,20 +24,26 @@ OG_FN plan_view plan_read(const decode_args *a) {
   plan_view p;
   const og_plan_header *h = (const og_plan_header *)a->plan;
   p.header = h;
-  OG_REQUIRE(h->magic == OG_PLAN_MAGIC && h->version == OG_PLAN_VERSION &&
-                 h->size_bytes <= a->plan_bytes,
+  // Without &&, so that the loads do not wait for one another.
+  const int is_plan = (h->magic == OG_PLAN_MAGIC) &
+                      (h->version == OG_PLAN_VERSION) &
+                      (h->size_bytes <= a->plan_bytes);
+  const int is_same = (h->q_heads == a->q_heads) &
+                      (h->kv_heads == a->kv_heads) & (h->dim_qk == a->dim_qk) &
+                      (h->dim_vo == a->dim_vo) & (h->page_size == a->page_size);
+  const int64_t rows = a->page_size > 0 ? a->index_count : a->kv_rows;
+  const int is_within = (h->q_rows <= a->q_rows) & (h->kv_rows <= rows);
+  const int has_room = h->split_bytes <= a->partial_bytes;
+  OG_REQUIRE(is_plan,
              "batch_decode: plan is not a plan, or is cut short; make it anew "
              "with attention_plan");
-  OG_REQUIRE(h->q_heads == a->q_heads && h->kv_heads == a->kv_heads &&
-                 h->dim_qk == a->dim_qk && h->dim_vo == a->dim_vo &&
-                 h->page_size == a->page_size,
+  OG_REQUIRE(is_same,
              "batch_decode: plan was made for other heads, head sizes or "
              "pages than q, k and v have");
-  OG_REQUIRE(h->q_rows <= a->q_rows &&
-                 h->kv_rows <= (a->page_size > 0 ? a->index_count : a->kv_rows),
+  OG_REQUIRE(is_within,
              "batch_decode: plan was made for more rows or pages than q, k "
              "and v have");
-  OG_REQUIRE(h->split_bytes <= a->partial_bytes,
+  OG_REQUIRE(has_room,
              "batch_decode: plan splits keys and needs more split_bytes, "
              "which attention_plan_info gives");
   p.requests = (const og_plan_request *)(h + 1);

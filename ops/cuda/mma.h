@@ -26,18 +26,24 @@ OG_FN float mma_half(uint32_t word, int half, int element) {
                                     : og_half_float(bits);
 }
 
-// One element of the product of the warp whose first values these are.
-OG_FN float mma_element(const uint32_t *a, unsigned a_stride, const uint32_t *b,
-                        unsigned b_stride, unsigned row, unsigned column,
+// The product of the warp whose first values these are.
+OG_FN void mma_warp_run(float *d, unsigned d_stride, const uint32_t *a,
+                        unsigned a_stride, const uint32_t *b, unsigned b_stride,
                         int element) {
-  float sum = 0;
-  for (unsigned k = 0; k < 16; ++k) {
-    const unsigned c = k % 8 / 2, high = k / 8;
-    const uint32_t x = a[(row % 8 * 4 + c) * a_stride + row / 8 + 2 * high];
-    const uint32_t y = b[(column * 4 + c) * b_stride + high];
-    sum += mma_half(x, k % 2, element) * mma_half(y, k % 2, element);
+  float rows[16][16], columns[8][16];
+  for (unsigned i = 0; i < 16 * 16; ++i) {
+    const unsigned row = i / 16, k = i % 16, lane = row % 8 * 4 + k % 8 / 2;
+    rows[row][k] =
+        mma_half(a[lane * a_stride + row / 8 + k / 8 * 2], k % 2, element);
+    if (row < 8)
+      columns[row][k] = mma_half(b[lane * b_stride + k / 8], k % 2, element);
   }
-  return sum;
+  for (unsigned i = 0; i < 16 * 8; ++i) {
+    const unsigned row = i / 8, column = i % 8;
+    float sum = 0;
+    for (unsigned k = 0; k < 16; ++k) sum += rows[row][k] * columns[column][k];
+    d[(row % 8 * 4 + column / 2) * d_stride + row / 8 * 2 + column % 2] += sum;
+  }
 }
 #endif
 
@@ -65,13 +71,9 @@ OG_FN void og_mma_16x8x16(float *d, unsigned d_stride, const uint32_t *a,
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 #else
-  for (unsigned t = 0; t < og_host.block[0]; ++t) {
-    const unsigned first = t / 32 * 32, g = t % 32 / 4, c = t % 4;
-    for (unsigned i = 0; i < 4; ++i)
-      d[t * d_stride + i] +=
-          mma_element(a + first * a_stride, a_stride, b + first * b_stride,
-                      b_stride, g + i / 2 * 8, 2 * c + i % 2, element);
-  }
+  for (unsigned first = 0; first < og_host.block[0]; first += 32)
+    mma_warp_run(d + first * d_stride, d_stride, a + first * a_stride, a_stride,
+                 b + first * b_stride, b_stride, element);
 #endif
 }
 
