@@ -313,7 +313,13 @@ OG_FN void merge_run(const decode_args *a, const og_plan_header *h,
   const int64_t first =
       ((int64_t)m->slot + w->first - m->row_begin) * a->kv_heads + w->head;
   const int64_t step = (int64_t)m->row_count * a->kv_heads;
-  OG_EACH_THREAD(t) { OG_OWN(mine, t) = (merge_row){-og_infinity(), 0, {0}}; }
+  OG_EACH_THREAD(t) {
+    merge_row *own = &OG_OWN(mine, t);
+    own->top = -og_infinity();
+    own->sum = 0;
+    OG_UNROLL
+    for (int e = 0; e < MERGE_ELEMENTS; ++e) own->value[e] = 0;
+  }
   for (int32_t i = 0; i < m->split_count; i += DECODE_THREADS) {
     const int32_t left = m->split_count - i;
     const int32_t count = left < DECODE_THREADS ? left : DECODE_THREADS;
@@ -378,12 +384,14 @@ OG_FN void merges_run(const decode_args *a, int element) {
     merges_run(&args, element);                       \
   }
 
-// Those of tensor cores, by rows and head size; other devices use CUDA cores.
+// Those of tensor cores, by rows and head size. Where a device lacks such
+// products, CUDA cores take half of the rows at a time.
 #if OG_HAS_MMA
 #define DECODE_MMA_RUN(rows, width, element) \
   units_run(&args, rows, width, element)
 #else
-#define DECODE_MMA_RUN(rows, width, element) units_run(&args, 8, 0, element)
+#define DECODE_MMA_RUN(rows, width, element) \
+  units_run(&args, (rows) / 2, 0, element)
 #endif
 #define DECODE_MMA_KERNELS(type, element)                  \
   OG_KERNEL(decode_mma_8_64_##type, decode_args, args) {   \

@@ -17,7 +17,7 @@
 #define OG_OPS_CUDA_DECODE_MMA_H
 
 #include "decode_unit.h"
-#include "mma.h"
+#include "warp_mma.h"
 
 enum {
   MMA_WARPS = DECODE_THREADS / 32,

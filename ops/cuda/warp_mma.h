@@ -8,8 +8,8 @@
 // before compute capability 8.0 have no such product: OG_HAS_MMA is 0 there.
 // Source: PTX ISA, "Warp Level Matrix Instructions".
 
-#ifndef OG_OPS_CUDA_MMA_H
-#define OG_OPS_CUDA_MMA_H
+#ifndef OG_OPS_CUDA_WARP_MMA_H
+#define OG_OPS_CUDA_WARP_MMA_H
 
 #include <opgraft/cuda_kernel.h>
 
@@ -148,4 +148,4 @@ OG_FN uint32_t og_vec_word(og_vec v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-#endif  // OG_OPS_CUDA_MMA_H
+#endif  // OG_OPS_CUDA_WARP_MMA_H
