@@ -372,8 +372,10 @@ TEST(caches) {
 
 // --- Decode ------------------------------------------------------------------
 
+enum { REQUESTS_MAX = 20 };
+
 typedef struct requests {
-  int32_t indptr[8], last[8];
+  int32_t indptr[REQUESTS_MAX + 1], last[REQUESTS_MAX];
   og_attention_problem problem;
   int64_t units;  // tokens, or pages
 } requests;
@@ -405,7 +407,7 @@ static void requests_draw(requests *r, int is_paged) {
       .threads = 1 + draw(20),
       .fixed_split = draw(3) == 0 ? 16 + draw(200) : -draw(2),
   };
-  int32_t keys[7];
+  int32_t keys[REQUESTS_MAX];
   for (int32_t i = 0; i < r->problem.batch; ++i)
     keys[i] = draw(4) == 0 ? draw(3) : draw(1500);
   requests_lay(r, keys);
@@ -463,15 +465,15 @@ TEST(decode) {
 // The kernels of tensor cores: a warp has 16 keys, a block 64, a tile 256.
 TEST(decode_grouped) {
   static const int32_t groups[] = {2, 3, 4, 5, 8, 9, 16, 20};
-  static const int32_t keys[][7] = {{1, 7, 8, 15, 16, 17, 0},
-                                    {31, 33, 63, 64, 65, 127, 129},
-                                    {255, 256, 257, 319, 321, 700, 1}};
-  for (int round = 0; round < 8 * 2 * 2 * 2 * 3; ++round) {
+  static const int32_t keys[REQUESTS_MAX] = {1,   7,   8,   15,  16,  17,  0,
+                                             31,  33,  63,  64,  65,  127, 129,
+                                             255, 256, 257, 319, 321, 700};
+  for (int round = 0; round < 8 * 2 * 2 * 2; ++round) {
     requests r = {0};
     const int32_t heads = 1 + draw(2), width = round / 16 % 2 ? 64 : 128;
-    const int is_paged = round / 32 % 2;
+    const int is_paged = round / 32;
     r.problem = (og_attention_problem){
-        .batch = 7,
+        .batch = REQUESTS_MAX,
         .page_size = is_paged ? 1 + draw(20) : 0,
         .kv_indptr = r.indptr,
         .last_page_len = is_paged ? r.last : NULL,
@@ -484,7 +486,7 @@ TEST(decode_grouped) {
         .threads = 1 + draw(20),
         .fixed_split = draw(2) ? 40 + draw(200) : -draw(2),
     };
-    requests_lay(&r, keys[round / 64]);
+    requests_lay(&r, keys);
     decode_once(&r, float_types[1 + round / 8 % 2], draw(4) == 0);
   }
 }
