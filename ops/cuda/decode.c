@@ -86,25 +86,44 @@ static const og_cuda_code *code_of(int element) {
 }
 
 // How many units the plan has is not known here; more than fit in it, never.
-static og_status blocks_get(const og_call *call, const og_attention_args *a,
-                            int64_t entry_bytes, int64_t *out_blocks) {
+static og_status blocks_get(const og_call *call, int64_t entry_bytes,
+                            int32_t heads, int64_t plan_bytes,
+                            int64_t *out_blocks) {
   int32_t count = 0;
   const og_status status = og_cuda_multiprocessors(call, call->out[0], &count);
-  const int64_t left = a->plan_bytes - (int64_t)sizeof(og_plan_header);
+  const int64_t left = plan_bytes - (int64_t)sizeof(og_plan_header);
   const int64_t units = left > entry_bytes ? left / entry_bytes : 1;
-  *out_blocks = og_min64(units * a->kv_heads, (int64_t)count * BLOCKS_OF_ONE);
+  *out_blocks = og_min64(units * heads, (int64_t)count * BLOCKS_OF_ONE);
   return status;
 }
 
-og_status og_decode_cuda(const og_call *call, const og_attention_args *args) {
+// Tensor cores where query heads share a KV head and 16-byte loads of 16-bit
+// elements are whole, else CUDA cores.
+static const char *kernel_of(const og_attention_args *args,
+                             const decode_args *a) {
   static const char *const names[][3] = {
       {"decode_1_f32", "decode_1_bf16", "decode_1_f16"},
       {"decode_4_f32", "decode_4_bf16", "decode_4_f16"},
       {"decode_8_f32", "decode_8_bf16", "decode_8_f16"},
   };
+  static const char *const of_64[][2] = {
+      {"decode_mma_8_64_bf16", "decode_mma_8_64_f16"},
+      {"decode_mma_16_64_bf16", "decode_mma_16_64_f16"},
+  };
+  static const char *const of_128[][2] = {
+      {"decode_mma_8_128_bf16", "decode_mma_8_128_f16"},
+      {"decode_mma_16_128_bf16", "decode_mma_16_128_f16"},
+  };
+  const int32_t group = a->q_heads / a->kv_heads, width = a->dim_qk;
+  if (group == 1 || args->element == OG_F32 || !a->is_aligned ||
+      width != a->dim_vo || (width != 64 && width != 128))
+    return names[group > 4 ? 2 : group > 1][args->element];
+  return (width == 64 ? of_64 : of_128)[group > 8][args->element == OG_F16];
+}
+
+og_status og_decode_cuda(const og_call *call, const og_attention_args *args) {
   static const char *const merges[] = {"decode_merge_f32", "decode_merge_bf16",
                                        "decode_merge_f16"};
-  const int32_t group = args->q_heads / args->kv_heads;
   const int64_t split = call->attr[SPLIT].i;
   const og_cuda_code *code = code_of(args->element);
   decode_args a;
@@ -112,13 +131,14 @@ og_status og_decode_cuda(const og_call *call, const og_attention_args *args) {
   tensors_set(args, &a);
   a.partial = call->workspace;
   a.partial_bytes = og_min64(split, (int64_t)call->workspace_bytes);
-  og_status status = blocks_get(call, args, sizeof(og_plan_unit), &blocks);
+  og_status status =
+      blocks_get(call, sizeof(og_plan_unit), a.kv_heads, a.plan_bytes, &blocks);
   if (status != OG_OK) return status;
   status =
-      og_cuda_run(call, code, names[group > 4 ? 2 : group > 1][args->element],
-                  blocks, DECODE_THREADS, &a);
+      og_cuda_run(call, code, kernel_of(args, &a), blocks, DECODE_THREADS, &a);
   if (status != OG_OK || split == 0) return status;
-  status = blocks_get(call, args, sizeof(og_plan_merge), &blocks);
+  status =
+      blocks_get(call, sizeof(og_plan_merge), a.q_heads, a.plan_bytes, &blocks);
   if (status != OG_OK) return status;
   return og_cuda_run(call, code, merges[args->element], blocks, DECODE_THREADS,
                      &a);

@@ -4,3 +4,4 @@
 #include "decode_body.h"
 
 DECODE_KERNELS(bf16, OG_ELEMENT_BF16)
+DECODE_MMA_KERNELS(bf16, OG_ELEMENT_BF16)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few query rows against many keys, by a plan in the device's
 // memory: a block has a unit of the plan and a KV head, and reads each of its
-// keys and values once for up to ROWS_MAX query rows.
+// keys and values once for up to ROWS_MAX query rows, or by tensor cores for 8
+// or 16 (decode_mma.h).
 //
 // `lanes` threads have a key, eight elements each. The groups of lanes that a
 // block holds take different keys and have a softmax of their own, which are
@@ -14,91 +15,16 @@
 #ifndef OG_OPS_CUDA_DECODE_BODY_H
 #define OG_OPS_CUDA_DECODE_BODY_H
 
-#define OG_THREADS_MAX 128
-#include <opgraft/cuda_kernel.h>
-
-#include "decode_args.h"
-#include "kernel/plan_layout.h"
+#include "decode_mma.h"
+#include "decode_unit.h"
 
 enum {
   ROWS_MAX = 8,
   KEYS = 4,  // of a group, at a time
   TILE = DECODE_THREADS,
+  MERGE_LOADS = 32,    // parts of an element that are loaded at once
+  MERGE_ELEMENTS = 2,  // of a thread: a head has 256 at most
 };
-
-// --- The plan
-
-typedef struct plan_view {
-  const og_plan_header *header;
-  const og_plan_request *requests;
-  const og_plan_unit *units;
-  const og_plan_merge *merges;
-} plan_view;
-
-OG_FN plan_view plan_read(const decode_args *a) {
-  plan_view p;
-  const og_plan_header *h = (const og_plan_header *)a->plan;
-  p.header = h;
-  OG_REQUIRE(h->magic == OG_PLAN_MAGIC && h->version == OG_PLAN_VERSION &&
-                 h->size_bytes <= a->plan_bytes,
-             "batch_decode: plan is not a plan, or is cut short; make it anew "
-             "with attention_plan");
-  OG_REQUIRE(h->q_heads == a->q_heads && h->kv_heads == a->kv_heads &&
-                 h->dim_qk == a->dim_qk && h->dim_vo == a->dim_vo &&
-                 h->page_size == a->page_size,
-             "batch_decode: plan was made for other heads, head sizes or "
-             "pages than q, k and v have");
-  OG_REQUIRE(h->q_rows <= a->q_rows &&
-                 h->kv_rows <= (a->page_size > 0 ? a->index_count : a->kv_rows),
-             "batch_decode: plan was made for more rows or pages than q, k "
-             "and v have");
-  OG_REQUIRE(h->split_bytes <= a->partial_bytes,
-             "batch_decode: plan splits keys and needs more split_bytes, "
-             "which attention_plan_info gives");
-  p.requests = (const og_plan_request *)(h + 1);
-  p.units = (const og_plan_unit *)(p.requests + h->batch);
-  p.merges =
-      (const og_plan_merge *)((const og_plan_item *)(p.units + h->unit_count) +
-                              h->item_count);
-  return p;
-}
-
-// A unit's rows [first, first + count) against one KV head.
-typedef struct decode_work {
-  const og_plan_request *request;
-  int32_t first, count;
-  int32_t kv_begin, kv_end;
-  int64_t slot;  // of the first row's partial result, -1: final
-  int32_t head;
-  int32_t lo[ROWS_MAX], hi[ROWS_MAX];  // keys that each row sees
-} decode_work;
-
-// Packed rows are token * group + query head in the group.
-OG_FN int64_t work_token(const decode_args *a, const decode_work *w, int r) {
-  const int32_t group = a->q_heads / a->kv_heads;
-  return w->request->q_begin + (w->first + r) / group;
-}
-
-OG_FN int32_t work_q_head(const decode_args *a, const decode_work *w, int r) {
-  const int32_t group = a->q_heads / a->kv_heads;
-  return w->head * group + (w->first + r) % group;
-}
-
-OG_FN void work_keys(const decode_args *a, const og_plan_header *h,
-                     decode_work *w, int rows) {
-  OG_UNROLL
-  for (int r = 0; r < rows; ++r) {
-    const int64_t in_request = work_token(a, w, r) - w->request->q_begin;
-    const int64_t position =
-        in_request + w->request->kv_len - w->request->q_len;
-    const int64_t left = position - h->window_left;
-    w->lo[r] = h->window_left >= 0 && left > 0 ? (int32_t)left : 0;
-    w->hi[r] = h->causal && position + 1 < w->request->kv_len
-                   ? (int32_t)(position + 1)
-                   : w->request->kv_len;
-    if (r >= w->count) w->hi[r] = 0;
-  }
-}
 
 // --- Keys to logits, values to sums
 
@@ -106,10 +32,12 @@ OG_FN void work_keys(const decode_args *a, const og_plan_header *h,
 typedef struct decode_rows {
   float q[ROWS_MAX][8], o[ROWS_MAX][8];
   float top[ROWS_MAX], sum[ROWS_MAX];
+  int32_t lo[ROWS_MAX], hi[ROWS_MAX];  // keys that each row sees
 } decode_rows;
 
-OG_FN void rows_begin(const decode_args *a, const decode_work *w,
-                      decode_rows *mine, int lane, int rows, int element) {
+OG_FN void rows_begin(const decode_args *a, const og_plan_header *h,
+                      const decode_work *w, decode_rows *mine, int lane,
+                      int rows, int element) {
   OG_UNROLL
   for (int r = 0; r < rows; ++r) {
     const int64_t at = work_token(a, w, r) * a->q_row +
@@ -124,23 +52,8 @@ OG_FN void rows_begin(const decode_args *a, const decode_work *w,
     }
     mine->top[r] = -og_infinity();
     mine->sum[r] = 0;
+    row_keys(a, h, w, r, &mine->lo[r], &mine->hi[r]);
   }
-}
-
-// Where key `key` of the request lies, in elements.
-OG_FN void key_find(const decode_args *a, const decode_work *w, int32_t key,
-                    int64_t *out_k, int64_t *out_v) {
-  int64_t page = 0, token = w->request->kv_begin + (int64_t)key;
-  if (a->page_size > 0) {
-    const int32_t entry = (int32_t)((uint32_t)key / (uint32_t)a->page_size);
-    page = a->indices[w->request->kv_begin + (int64_t)entry];
-    token = key - entry * a->page_size;
-    OG_REQUIRE(page >= 0 && page < a->kv_rows,
-               "batch_decode: paged_kv_indices has a page that the cache has "
-               "not");
-  }
-  *out_k = page * a->k_page + token * a->k_token + w->head * a->k_head;
-  *out_v = page * a->v_page + token * a->v_token + w->head * a->v_head;
 }
 
 OG_FN float dot(const float a[8], const float b[8]) {
@@ -179,9 +92,9 @@ OG_FN void row_add(const decode_args *a, decode_rows *mine, int r,
 }
 
 // The keys whose places are in k_at and v_at, `count` from `first` on.
-OG_FN void tile_run(const decode_args *a, const decode_work *w,
-                    decode_rows *mine, const int64_t *k_at, const int64_t *v_at,
-                    int32_t first, int32_t count, int rows, int element) {
+OG_FN void tile_run(const decode_args *a, decode_rows *mine,
+                    const int64_t *k_at, const int64_t *v_at, int32_t first,
+                    int32_t count, int rows, int element) {
   OG_PRIVATE_ARRAY(float, logits, KEYS *ROWS_MAX);
   OG_PRIVATE_ARRAY(og_piece, values, KEYS);
   const int lanes = a->lanes, groups = DECODE_THREADS / lanes;
@@ -224,26 +137,12 @@ OG_FN void tile_run(const decode_args *a, const decode_work *w,
       OG_UNROLL
       for (int r = 0; r < rows; ++r)
         row_add(a, &OG_OWN(mine, t), r, OG_OWN(logits, t), rows, key, v,
-                w->lo[r], w->hi[r]);
+                OG_OWN(mine, t).lo[r], OG_OWN(mine, t).hi[r]);
     }
   }
 }
 
 // --- Results
-
-OG_FN void result_store(const decode_args *a, const decode_work *w, int r,
-                        int d, float value, float lse, int64_t slot_count,
-                        int element) {
-  if (w->slot >= 0) {
-    const int64_t slot = (w->slot + r) * a->kv_heads + w->head;
-    a->partial[slot * a->dim_vo + d] = value;
-    if (d == 0) a->partial[slot_count * a->kv_heads * a->dim_vo + slot] = lse;
-    return;
-  }
-  const int64_t row = work_token(a, w, r) * a->q_heads + work_q_head(a, w, r);
-  og_element_store(a->out, row * a->dim_vo + d, value, element);
-  if (d == 0) a->lse[row] = a->is_natural ? lse * 0.69314718056f : lse;
-}
 
 // The softmaxes of the groups into one.
 OG_FN void rows_end(const decode_args *a, const decode_work *w,
@@ -291,7 +190,8 @@ OG_FN void work_run(const decode_args *a, const og_plan_header *h,
   OG_SHARED(int64_t, v_at, TILE);
   OG_PRIVATE(decode_rows, mine);
   OG_EACH_THREAD(t) {
-    rows_begin(a, w, &OG_OWN(mine, t), (int)t & (a->lanes - 1), rows, element);
+    rows_begin(a, h, w, &OG_OWN(mine, t), (int)t & (a->lanes - 1), rows,
+               element);
   }
   for (int32_t first = w->kv_begin; first < w->kv_end; first += TILE) {
     const int32_t left = w->kv_end - first, count = left < TILE ? left : TILE;
@@ -300,14 +200,15 @@ OG_FN void work_run(const decode_args *a, const og_plan_header *h,
         key_find(a, w, first + (int32_t)t, &k_at[t], &v_at[t]);
     }
     OG_BARRIER();
-    tile_run(a, w, mine, k_at, v_at, first, count, rows, element);
+    tile_run(a, mine, k_at, v_at, first, count, rows, element);
     OG_BARRIER();
   }
   rows_end(a, w, mine, h->slot_count, rows, element);
 }
 
+// width: of heads whose products tensor cores make, 0: CUDA cores do.
 OG_FN void unit_run(const decode_args *a, const plan_view *p,
-                    const og_plan_unit *unit, int32_t head, int rows,
+                    const og_plan_unit *unit, int32_t head, int rows, int width,
                     int element) {
   const og_plan_header *h = p->header;
   OG_REQUIRE(
@@ -328,73 +229,142 @@ OG_FN void unit_run(const decode_args *a, const plan_view *p,
     w.first = unit->row_begin + row;
     w.count = left < rows ? left : rows;
     w.slot = unit->slot < 0 ? -1 : unit->slot + row;
-    work_keys(a, h, &w, rows);
-    work_run(a, h, &w, rows, element);
+    if (width == 0)
+      work_run(a, h, &w, rows, element);
+    else
+      mma_run(a, h, &w, rows, width, element);
   }
 }
 
-OG_FN void units_run(const decode_args *a, int rows, int element) {
+OG_FN void units_run(const decode_args *a, int rows, int width, int element) {
   const plan_view p = plan_read(a);
   const int64_t total = (int64_t)p.header->unit_count * a->kv_heads;
   for (int64_t i = OG_BLOCK_X; i < total; i += OG_GRID_X) {
     const int64_t unit = og_divide(i, a->kv_heads);
     unit_run(a, &p, &p.units[unit], (int32_t)(i - unit * a->kv_heads), rows,
-             element);
+             width, element);
   }
 }
 
-// One element of one row, over the parts of a merge.
-OG_FN void merge_element(const decode_args *a, const og_plan_header *h,
-                         const og_plan_merge *m, const decode_work *w, int d,
-                         int element) {
+// One element of one row, over `count` parts of a merge from `slot` on, whose
+// weights are at hand.
+OG_FN float merge_parts(const decode_args *a, const float *weights,
+                        int64_t slot, int64_t step, int32_t count, int d) {
+  float value = 0;
+  for (int32_t i = 0; i < count; i += MERGE_LOADS) {
+    float parts[MERGE_LOADS];
+    OG_UNROLL
+    for (int j = 0; j < MERGE_LOADS; ++j) {
+      const int32_t at = i + j < count ? i + j : count - 1;
+      parts[j] = a->partial[(slot + at * step) * a->dim_vo + d];
+    }
+    OG_UNROLL
+    for (int j = 0; j < MERGE_LOADS; ++j)
+      if (i + j < count) value += weights[i + j] * parts[j];
+  }
+  return value;
+}
+
+// What a thread keeps of a row: two elements, as many as a head has at most.
+typedef struct merge_row {
+  float top, sum, value[MERGE_ELEMENTS];
+} merge_row;
+
+// DECODE_THREADS parts more, whose logarithms are `lses`, which then holds
+// their weights.
+OG_FN void merge_add(const decode_args *a, merge_row *mine, float *lses,
+                     int64_t slot, int64_t step, int32_t count) {
+  OG_PRIVATE(float, base);
+  OG_EACH_THREAD(t) {
+    merge_row *own = &OG_OWN(mine, t);
+    float top = own->top;
+    for (int32_t i = 0; i < count; ++i) top = lses[i] > top ? lses[i] : top;
+    OG_OWN(base, t) = top == -og_infinity() ? 0 : top;
+    const float factor = exp2f(own->top - OG_OWN(base, t));
+    own->top = top;
+    own->sum *= factor;
+    OG_UNROLL
+    for (int e = 0; e < MERGE_ELEMENTS; ++e) own->value[e] *= factor;
+  }
+  OG_BARRIER();
+  OG_EACH_THREAD(t) {
+    if ((int32_t)t < count) lses[t] = exp2f(lses[t] - OG_OWN(base, t));
+  }
+  OG_BARRIER();
+  OG_EACH_THREAD(t) {
+    merge_row *own = &OG_OWN(mine, t);
+    for (int32_t i = 0; i < count; ++i) own->sum += lses[i];
+    OG_UNROLL
+    for (int e = 0; e < MERGE_ELEMENTS; ++e) {
+      const int d = (int)t + e * DECODE_THREADS;
+      if (d < a->dim_vo)
+        own->value[e] += merge_parts(a, lses, slot, step, count, d);
+    }
+  }
+}
+
+OG_FN void merge_run(const decode_args *a, const og_plan_header *h,
+                     const og_plan_merge *m, const decode_work *w,
+                     int element) {
+  OG_SHARED(float, lses, DECODE_THREADS);
+  OG_PRIVATE(merge_row, mine);
   const int64_t slots = (int64_t)h->slot_count * a->kv_heads;
-  const float *lses = a->partial + slots * a->dim_vo;
+  const float *from = a->partial + slots * a->dim_vo;
   const int64_t first =
       ((int64_t)m->slot + w->first - m->row_begin) * a->kv_heads + w->head;
   const int64_t step = (int64_t)m->row_count * a->kv_heads;
-  float top = -og_infinity(), sum = 0, value = 0;
-  for (int32_t i = 0; i < m->split_count; ++i) {
-    const float lse = lses[first + i * step];
-    top = lse > top ? lse : top;
+  OG_EACH_THREAD(t) {
+    merge_row *own = &OG_OWN(mine, t);
+    own->top = -og_infinity();
+    own->sum = 0;
+    OG_UNROLL
+    for (int e = 0; e < MERGE_ELEMENTS; ++e) own->value[e] = 0;
   }
-  const float base = top == -og_infinity() ? 0 : top;
-  for (int32_t i = 0; i < m->split_count; ++i) {
-    const int64_t slot = first + i * step;
-    const float weight = exp2f(lses[slot] - base);
-    sum += weight;
-    value += weight * a->partial[slot * a->dim_vo + d];
+  for (int32_t i = 0; i < m->split_count; i += DECODE_THREADS) {
+    const int32_t left = m->split_count - i;
+    const int32_t count = left < DECODE_THREADS ? left : DECODE_THREADS;
+    OG_EACH_THREAD(t) {
+      if ((int32_t)t < count) lses[t] = from[first + (i + (int32_t)t) * step];
+    }
+    OG_BARRIER();
+    merge_add(a, mine, lses, first + i * step, step, count);
+    OG_BARRIER();
   }
-  result_store(a, w, 0, d, sum > 0 ? value / sum : 0,
-               sum > 0 ? base + log2f(sum) : -og_infinity(), 0, element);
-}
-
-OG_FN void merge_run(const decode_args *a, const plan_view *p,
-                     const og_plan_merge *m, int32_t head, unsigned t,
-                     int element) {
-  const og_plan_header *h = p->header;
-  OG_REQUIRE(
-      m->request >= 0 && m->request < h->batch && m->slot >= 0 &&
-          (int64_t)m->row_count * m->split_count <= h->slot_count - m->slot,
-      "batch_decode: plan was changed after it was made");
-  decode_work w;
-  w.request = &p->requests[m->request];
-  w.head = head;
-  w.slot = -1;
-  for (int32_t row = 0; row < m->row_count; ++row) {
-    w.first = m->row_begin + row;
-    for (int d = (int)t; d < a->dim_vo; d += DECODE_THREADS)
-      merge_element(a, h, m, &w, d, element);
+  OG_EACH_THREAD(t) {
+    const merge_row *own = &OG_OWN(mine, t);
+    const float sum = own->sum;
+    OG_UNROLL
+    for (int e = 0; e < MERGE_ELEMENTS; ++e) {
+      const int d = (int)t + e * DECODE_THREADS;
+      if (d < a->dim_vo)
+        result_store(a, w, 0, d, sum > 0 ? own->value[e] / sum : 0,
+                     sum > 0 ? own->top + log2f(sum) : -og_infinity(), 0,
+                     element);
+    }
   }
 }
 
+// A block has every group-th row of a merge.
 OG_FN void merges_run(const decode_args *a, int element) {
   const plan_view p = plan_read(a);
-  const int64_t total = (int64_t)p.header->merge_count * a->kv_heads;
+  const og_plan_header *h = p.header;
+  const int32_t group = a->q_heads / a->kv_heads;
+  const int64_t total = (int64_t)h->merge_count * a->q_heads;
   for (int64_t i = OG_BLOCK_X; i < total; i += OG_GRID_X) {
-    const int64_t merge = og_divide(i, a->kv_heads);
-    OG_EACH_THREAD(t) {
-      merge_run(a, &p, &p.merges[merge], (int32_t)(i - merge * a->kv_heads), t,
-                element);
+    const int64_t merge = og_divide(i, a->q_heads);
+    const og_plan_merge *m = &p.merges[merge];
+    const int32_t q_head = (int32_t)(i - merge * a->q_heads);
+    OG_REQUIRE(
+        m->request >= 0 && m->request < h->batch && m->slot >= 0 &&
+            (int64_t)m->row_count * m->split_count <= h->slot_count - m->slot,
+        "batch_decode: plan was changed after it was made");
+    decode_work w;
+    w.request = &p.requests[m->request];
+    w.head = q_head / group;
+    w.slot = -1;
+    for (int32_t row = q_head % group; row < m->row_count; row += group) {
+      w.first = m->row_begin + row;
+      merge_run(a, h, m, &w, element);
     }
   }
 }
@@ -402,16 +372,39 @@ OG_FN void merges_run(const decode_args *a, int element) {
 // The kernels of one type: by how many rows read a key at once, and the merge.
 #define DECODE_KERNELS(type, element)                 \
   OG_KERNEL(decode_1_##type, decode_args, args) {     \
-    units_run(&args, 1, element);                     \
+    units_run(&args, 1, 0, element);                  \
   }                                                   \
   OG_KERNEL(decode_4_##type, decode_args, args) {     \
-    units_run(&args, 4, element);                     \
+    units_run(&args, 4, 0, element);                  \
   }                                                   \
   OG_KERNEL(decode_8_##type, decode_args, args) {     \
-    units_run(&args, 8, element);                     \
+    units_run(&args, 8, 0, element);                  \
   }                                                   \
   OG_KERNEL(decode_merge_##type, decode_args, args) { \
     merges_run(&args, element);                       \
+  }
+
+// Those of tensor cores, by rows and head size. Where a device lacks such
+// products, CUDA cores take half of the rows at a time.
+#if OG_HAS_MMA
+#define DECODE_MMA_RUN(rows, width, element) \
+  units_run(&args, rows, width, element)
+#else
+#define DECODE_MMA_RUN(rows, width, element) \
+  units_run(&args, (rows) / 2, 0, element)
+#endif
+#define DECODE_MMA_KERNELS(type, element)                  \
+  OG_KERNEL(decode_mma_8_64_##type, decode_args, args) {   \
+    DECODE_MMA_RUN(8, 64, element);                        \
+  }                                                        \
+  OG_KERNEL(decode_mma_8_128_##type, decode_args, args) {  \
+    DECODE_MMA_RUN(8, 128, element);                       \
+  }                                                        \
+  OG_KERNEL(decode_mma_16_64_##type, decode_args, args) {  \
+    DECODE_MMA_RUN(16, 64, element);                       \
+  }                                                        \
+  OG_KERNEL(decode_mma_16_128_##type, decode_args, args) { \
+    DECODE_MMA_RUN(16, 128, element);                      \
   }
 
 #endif  // OG_OPS_CUDA_DECODE_BODY_H

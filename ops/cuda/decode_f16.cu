@@ -4,3 +4,4 @@
 #include "decode_body.h"
 
 DECODE_KERNELS(f16, OG_ELEMENT_F16)
+DECODE_MMA_KERNELS(f16, OG_ELEMENT_F16)

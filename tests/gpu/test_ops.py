@@ -203,6 +203,37 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
     return torch.stack(out)
 
 
+def decode_check(lengths: list[int], heads: int, kv_heads: int, width: int,
+                 page: int, dtype: torch.dtype, cap: float) -> None:
+    total = sum(lengths)
+    q = random(len(lengths), heads, width, dtype=dtype)
+    k, v = (random(total, kv_heads, width, dtype=dtype, seed=s)
+            for s in (1, 2))
+    plan, split = plan_of(lengths, heads, kv_heads, width, page)
+    options = {"split_bytes": split, "logits_soft_cap": cap, "lse_base": "e"}
+    if page:
+        counts = [-(-n // page) for n in lengths]
+        indices = torch.randperm(sum(counts), dtype=torch.int32).cuda()
+        cache = [torch.zeros(sum(counts), page, kv_heads, width, dtype=dtype,
+                             device="cuda") for _ in range(2)]
+        at = entry = 0
+        for n, count in zip(lengths, counts):
+            token = torch.arange(n, device="cuda")
+            where = indices[entry + token // page].long(), token % page
+            cache[0][where], cache[1][where] = k[at:at + n], v[at:at + n]
+            at, entry = at + n, entry + count
+        out, lse = module("batch_decode_paged").batch_decode_paged(
+            plan, q, cache[0], cache[1], indices, **options)
+    else:
+        out, lse = module("batch_decode_ragged").batch_decode_ragged(
+            plan, q, k, v, **options)
+    wanted = attention(q, k, v, lengths, cap).nan_to_num(0)
+    for i, n in enumerate(lengths):
+        close(out[i], wanted[i], f"batch_decode, request {i} of {n} keys, "
+              f"heads {heads}/{kv_heads}, width {width}, page {page}, cap {cap}")
+        assert (lse[i].isfinite() if n else lse[i].isneginf()).all(), (i, n)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("heads,kv_heads", [(1, 1), (8, 8), (8, 2), (32, 4),
                                             (24, 2)])
@@ -210,33 +241,22 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
 @pytest.mark.parametrize("page", [0, 1, 16])
 def test_decode(page: int, width: int, heads: int, kv_heads: int,
                 dtype: torch.dtype) -> None:
-    lengths = [1, 0, 700, 33, 5000]
-    total = sum(lengths)
-    q = random(len(lengths), heads, width, dtype=dtype)
-    k, v = (random(total, kv_heads, width, dtype=dtype, seed=s)
-            for s in (1, 2))
-    plan, split = plan_of(lengths, heads, kv_heads, width, page)
     for cap in (0.0, 5.0):
-        options = {"split_bytes": split, "logits_soft_cap": cap, "lse_base": "e"}
-        if page:
-            counts = [-(-n // page) for n in lengths]
-            indices = torch.randperm(sum(counts), dtype=torch.int32).cuda()
-            cache = [torch.zeros(sum(counts), page, kv_heads, width, dtype=dtype,
-                                 device="cuda") for _ in range(2)]
-            at = entry = 0
-            for n, count in zip(lengths, counts):
-                token = torch.arange(n, device="cuda")
-                where = indices[entry + token // page].long(), token % page
-                cache[0][where], cache[1][where] = k[at:at + n], v[at:at + n]
-                at, entry = at + n, entry + count
-            out, lse = module("batch_decode_paged").batch_decode_paged(
-                plan, q, cache[0], cache[1], indices, **options)
-        else:
-            out, lse = module("batch_decode_ragged").batch_decode_ragged(
-                plan, q, k, v, **options)
-        wanted = attention(q, k, v, lengths, cap)
-        close(out, wanted.nan_to_num(0), "batch_decode")
-        assert lse[1].isneginf().all() and lse[0].isfinite().all()
+        decode_check([1, 0, 700, 33, 5000], heads, kv_heads, width, page, dtype,
+                     cap)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("group", [2, 3, 4, 5, 8, 16, 20])
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("page", [0, 16])
+def test_decode_grouped(page: int, width: int, group: int,
+                        dtype: torch.dtype) -> None:
+    """By tensor cores, with every number of keys that a warp's 16, a block's
+    64 and a tile's 256 may end with."""
+    lengths = [1, 7, 8, 15, 16, 17, 0, 63, 64, 65, 127, 128, 129, 255, 256, 257,
+               3001]
+    decode_check(lengths, 2 * group, 2, width, page, dtype, 0.0)
 
 
 def test_decode_refuses_a_position_encoding() -> None:
@@ -432,8 +452,8 @@ TIMED: list[tuple[Callable[..., None], list[tuple[int, ...]]]] = [
     (time_gate, [(16, 14336), (4096, 14336)]),
     (time_rope, [(64,), (8192,)]),
     (time_cache, [(64,), (8192,)]),
-    (time_decode, [(1, 32768, 32, 8), (16, 4096, 32, 8), (64, 2048, 32, 32),
-                   (64, 4096, 64, 8)]),
+    (time_decode, [(1, 32768, 32, 8), (16, 4096, 32, 8), (8, 8192, 32, 8),
+                   (64, 2048, 32, 32), (64, 4096, 64, 8)]),
 ]
 
 

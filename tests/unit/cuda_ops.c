@@ -372,11 +372,24 @@ TEST(caches) {
 
 // --- Decode ------------------------------------------------------------------
 
+enum { REQUESTS_MAX = 20 };
+
 typedef struct requests {
-  int32_t indptr[8], last[8];
+  int32_t indptr[REQUESTS_MAX + 1], last[REQUESTS_MAX];
   og_attention_problem problem;
   int64_t units;  // tokens, or pages
 } requests;
+
+// Requests of so many keys, one behind the other.
+static void requests_lay(requests *r, const int32_t *keys) {
+  const int32_t page = r->problem.page_size, size = page > 0 ? page : 1;
+  r->indptr[0] = 0;
+  for (int32_t i = 0; i < r->problem.batch; ++i) {
+    r->indptr[i + 1] = r->indptr[i] + (keys[i] + size - 1) / size;
+    r->last[i] = keys[i] > 0 ? keys[i] - (keys[i] - 1) / size * size : 0;
+  }
+  r->units = r->indptr[r->problem.batch];
+}
 
 static void requests_draw(requests *r, int is_paged) {
   const int32_t heads = 1 + draw(3), group = 1 + draw(draw(2) ? 3 : 11);
@@ -394,41 +407,37 @@ static void requests_draw(requests *r, int is_paged) {
       .threads = 1 + draw(20),
       .fixed_split = draw(3) == 0 ? 16 + draw(200) : -draw(2),
   };
-  r->indptr[0] = 0;
-  for (int32_t i = 0; i < r->problem.batch; ++i) {
-    const int32_t keys = draw(4) == 0 ? draw(3) : draw(1500);
-    const int32_t size = is_paged ? r->problem.page_size : 1;
-    r->indptr[i + 1] = r->indptr[i] + (keys + size - 1) / size;
-    r->last[i] = keys > 0 ? keys - (keys - 1) / size * size : 0;
-  }
-  r->units = r->indptr[r->problem.batch];
+  int32_t keys[REQUESTS_MAX];
+  for (int32_t i = 0; i < r->problem.batch; ++i)
+    keys[i] = draw(4) == 0 ? draw(3) : draw(1500);
+  requests_lay(r, keys);
 }
 
-static void decode_once(int is_paged) {
+static void decode_once(const requests *r, og_dtype type, int is_spread) {
   both b;
-  requests r;
   char why[256];
   int64_t bytes = 0;
+  const og_attention_problem *p = &r->problem;
+  const int is_paged = p->page_size > 0;
   both_open(&b, is_paged ? "batch_decode_paged" : "batch_decode_ragged");
-  requests_draw(&r, is_paged);
-  const og_attention_problem *p = &r.problem;
-  const og_dtype type = float_types[draw(3)];
   CHECK_EQ(og_attention_plan_size(p, &bytes, why, sizeof why), OG_OK);
   array *plan = argument(&b, (og_dtype){OG_CODE_UINT, 8, 1}, 1, &bytes, 0);
   CHECK_EQ(og_attention_plan(p, plan->memory, bytes, why, sizeof why), OG_OK);
   og_plan_header header;
   memcpy(&header, plan->memory, sizeof header);
   const int64_t q[] = {p->batch, p->q_heads, p->dim_qk};
-  const int64_t k[] = {r.units, p->kv_heads, p->dim_qk};
-  const int64_t v[] = {r.units, p->kv_heads, p->dim_vo};
-  const int64_t k_cache[] = {r.units, p->page_size, p->kv_heads, p->dim_qk};
-  const int64_t v_cache[] = {r.units, p->page_size, p->kv_heads, p->dim_vo};
-  argument(&b, type, 3, q, draw(2));
-  argument(&b, type, is_paged ? 4 : 3, is_paged ? k_cache : k, draw(2));
-  argument(&b, type, is_paged ? 4 : 3, is_paged ? v_cache : v, draw(2));
+  const int64_t k[] = {r->units, p->kv_heads, p->dim_qk};
+  const int64_t v[] = {r->units, p->kv_heads, p->dim_vo};
+  const int64_t k_cache[] = {r->units, p->page_size, p->kv_heads, p->dim_qk};
+  const int64_t v_cache[] = {r->units, p->page_size, p->kv_heads, p->dim_vo};
+  const int rank = is_paged ? 4 : 3;
+  argument(&b, type, 3, q, is_spread && draw(2));
+  argument(&b, type, rank, is_paged ? k_cache : k, is_spread && draw(2));
+  argument(&b, type, rank, is_paged ? v_cache : v, is_spread && draw(2));
   if (is_paged) {
-    int32_t *pages = (void *)argument(&b, i32, 1, &r.units, 0)->memory;
-    for (int64_t i = 0; i < r.units; ++i) pages[i] = (int32_t)(r.units - 1 - i);
+    int32_t *pages = (void *)argument(&b, i32, 1, &r->units, 0)->memory;
+    for (int64_t i = 0; i < r->units; ++i)
+      pages[i] = (int32_t)(r->units - 1 - i);
   }
   const og_attr attr[] = {draw(2) ? real(0.2) : (og_attr){.kind = OG_ATTR_NONE},
                           real(draw(2) ? 0 : 5),
@@ -446,7 +455,40 @@ static void decode_once(int is_paged) {
 }
 
 TEST(decode) {
-  for (int round = 0; round < 2 * ROUNDS; ++round) decode_once(round % 2);
+  for (int round = 0; round < 2 * ROUNDS; ++round) {
+    requests r;
+    requests_draw(&r, round % 2);
+    decode_once(&r, float_types[draw(3)], 1);
+  }
+}
+
+// The kernels of tensor cores: a warp has 16 keys, a block 64, a tile 256.
+TEST(decode_grouped) {
+  static const int32_t groups[] = {2, 3, 4, 5, 8, 9, 16, 20};
+  static const int32_t keys[REQUESTS_MAX] = {1,   7,   8,   15,  16,  17,  0,
+                                             31,  33,  63,  64,  65,  127, 129,
+                                             255, 256, 257, 319, 321, 700};
+  for (int round = 0; round < 8 * 2 * 2 * 2; ++round) {
+    requests r = {0};
+    const int32_t heads = 1 + draw(2), width = round / 16 % 2 ? 64 : 128;
+    const int is_paged = round / 32;
+    r.problem = (og_attention_problem){
+        .batch = REQUESTS_MAX,
+        .page_size = is_paged ? 1 + draw(20) : 0,
+        .kv_indptr = r.indptr,
+        .last_page_len = is_paged ? r.last : NULL,
+        .q_heads = heads * groups[round % 8],
+        .kv_heads = heads,
+        .dim_qk = width,
+        .dim_vo = width,
+        .causal = draw(2),
+        .window_left = draw(4) == 0 ? draw(90) : -1,
+        .threads = 1 + draw(20),
+        .fixed_split = draw(2) ? 40 + draw(200) : -draw(2),
+    };
+    requests_lay(&r, keys);
+    decode_once(&r, float_types[1 + round / 8 % 2], draw(4) == 0);
+  }
 }
 
 // What has no CUDA form is refused with the reason.
@@ -481,8 +523,10 @@ static void *needed(const char *name) {
 
 int main(void) {
   static const test_case cases[] = {
-      CASE_NO_FAULTS(norms),  CASE_NO_FAULTS(gates),  CASE_NO_FAULTS(rope),
-      CASE_NO_FAULTS(caches), CASE_NO_FAULTS(decode), CASE_NO_FAULTS(refused)};
+      CASE_NO_FAULTS(norms),  CASE_NO_FAULTS(gates),
+      CASE_NO_FAULTS(rope),   CASE_NO_FAULTS(caches),
+      CASE_NO_FAULTS(decode), CASE_NO_FAULTS(decode_grouped),
+      CASE_NO_FAULTS(refused)};
   // Found by the name libcuda.so.1 from here on.
   if (needed("launch_only/libcuda.so.1") == NULL ||
       needed("cuda_fake_kernels.so") == NULL)
