@@ -212,6 +212,16 @@ class Children:
 
 
 @dataclass
+class Batch:
+    """What one process of pytest runs."""
+
+    files: list[pathlib.Path]
+    extra: list[str]
+    env: dict[str, str] | None = None
+    python: str = sys.executable
+
+
+@dataclass
 class PytestRun:
     status: int
     report: xml.etree.ElementTree.Element | None  # JUnit's; None: it died
@@ -389,12 +399,16 @@ class Stages:
     def pytest_batches(self, batches: dict[str, list[pathlib.Path]],
                        extra: list[str], env: dict[str, str] | None = None
                        ) -> None:
+        self.run_batches({name: Batch(files, extra, env)
+                          for name, files in batches.items()})
+
+    def run_batches(self, batches: dict[str, Batch]) -> None:
         """Side by side, one for each core: a test mostly keeps one busy."""
         children = Children()
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            running = {name: pool.submit(pytest_run, name, files, extra, env,
-                                         children)
-                       for name, files in batches.items()}
+            running = {name: pool.submit(pytest_run, name, b.files, b.extra,
+                                         b.env, children, b.python)
+                       for name, b in batches.items()}
             try:
                 for name, run in running.items():
                     self.count_pytest(name, run.result())
@@ -436,25 +450,26 @@ class Stages:
 
     def hosts(self) -> None:
         """What further hosts make of one file, and the tests of each host in
-        its own environment, .venv-NAME, over the sources of the package."""
+        its own environment, .venv-NAME, over the sources of the package; side
+        by side."""
         folder = ROOT / "tests/conformance"
         own = [folder / f"test_{path.stem}.py"
                for path in sorted((ROOT / "requirements").glob("*.txt"))
                if path.stem != "docs"]  # the site's, not a host's
-        self.pytest_batches(
-            {"hosts": sorted(set(folder.glob("test_*.py")) - set(own))}, ["-s"])
+        env = {**environment(), "PYTHONPATH": str(ROOT / "python"),
+               "OPGRAFT_BUILD": str(self.args.build)}
+        shared = sorted(set(folder.glob("test_*.py")) - set(own))
+        batches = {"hosts": Batch(shared, ["-s"])}
         for tests in own:
             host = tests.stem.removeprefix("test_")
             python = ROOT / f".venv-{host}" / "bin" / "python"
-            if not python.exists():
+            if python.exists():
+                batches[f"hosts {host}"] = Batch([tests], [], env, str(python))
+            else:
                 self.tally.skipped.append(f"{tests.name}: .venv-{host} is "
                                           "missing: make hosts-environments "
                                           "hosts-matrix")
-                continue
-            env = {**environment(), "PYTHONPATH": str(ROOT / "python"),
-                   "OPGRAFT_BUILD": str(self.args.build)}
-            self.count_pytest(f"hosts {host}", pytest_run(
-                f"hosts {host}", [tests], [], env, Children(), str(python)))
+        self.run_batches(batches)
 
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,

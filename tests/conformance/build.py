@@ -67,8 +67,9 @@ for _module, _file in re.findall(r"^X\((\w+), (\w+)\)",
 
 def library(folder: pathlib.Path) -> pathlib.Path:
     """The operator library, for every host."""
-    parts = [str(BUILD / f"lib/lib{name}.a")
-             for name in ("og_op_shared", "og_kernels")]
+    parts = [str(BUILD / f"lib/{name}.a") for name in (
+        "libog_op_cuda", "libog_op_shared", "libog_kernels",
+        "opgraft/hosts/libopgraft_cuda")]
 
     def one(name: str) -> None:
         first, *rest = LIBRARY[name]

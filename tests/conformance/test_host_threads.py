@@ -19,12 +19,12 @@ CALLS = {
 import jax, numpy as np, opgraft.jax
 jax.config.update("jax_enable_x64", True)
 m = opgraft.jax.load(path)
-found = [np.asarray(m.threads(np.zeros(size, "f"))) for _ in range(5)]
+found = [np.asarray(m.threads(np.zeros(size, "f"))) for _ in range(50)]
 """,
     "tvm_ffi": """
 import numpy as np, tvm_ffi
 m = tvm_ffi.load_module(path)
-found = [np.from_dlpack(m.threads(np.zeros(size, "f"))) for _ in range(5)]
+found = [np.from_dlpack(m.threads(np.zeros(size, "f"))) for _ in range(50)]
 """,
     "onnxruntime": """
 import numpy as np, onnx, onnxruntime, opgraft.onnx
@@ -39,7 +39,7 @@ model = helper.make_model(graph, ir_version=10, opset_imports=[
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = threads
 session = m.session(model, options)
-found = [session.run(None, {"x": np.zeros(size, "f")})[0] for _ in range(5)]
+found = [session.run(None, {"x": np.zeros(size, "f")})[0] for _ in range(50)]
 """,
 }
 
