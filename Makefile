@@ -113,13 +113,18 @@ release: setup
 test-isa: setup build
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa
 
+# Those that `run_tests.py threads` runs.
+THREAD_UNITS := $(patsubst tests/unit/%.c,unit_%,\
+  $(shell grep -l '<pthread.h>' tests/unit/*.c))
+
 sanitize: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
 	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
 	cmake --build build-asan -j $(JOBS)
 	$(CONFIGURE) -B build-tsan -DOPGRAFT_SANITIZE=thread \
 	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	cmake --build build-tsan -j $(JOBS) --target unit_programs test_modules
+	cmake --build build-tsan -j $(JOBS) --target $(THREAD_UNITS) test_modules \
+	  opgraft_device_npu_sim
 	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
 	  --thread-build build-tsan threads
 

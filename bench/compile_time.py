@@ -61,7 +61,8 @@ def run_one(name: str, backend: str, width: str) -> dict[str, Any]:
 
 def cold(name: str, width: str) -> dict[str, Any]:
     row = {}
-    for backend in BACKENDS:
+    # Cut short, without what compiles C++ for a minute.
+    for backend in BACKENDS[:2] if width == "small" else BACKENDS:
         with tempfile.TemporaryDirectory() as cache:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
             row[backend] = each.one(Path(__file__), [name, backend, width])
@@ -83,7 +84,7 @@ def judge(goals: harness.Goals, kind: str, rival: str, bound: float,
     swings by half."""
     seconds = {n: (r["opgraft"][kind]["cpu_s"], r[rival][kind]["cpu_s"])
                for n, r in rows.items()
-               if kind in r["opgraft"] and kind in r[rival]}
+               if kind in r["opgraft"] and kind in r.get(rival, {})}
     what = f"{kind}: CPU time to the first result / {rival}'s"
     if not seconds:
         goals.absent(f"{what}, worst", "nothing ran")
