@@ -114,6 +114,7 @@ static og_status linear_packed(const og_call *call) {
 enum {
   TASK_PANELS = 4,
   DIRECT_ROWS = 4,
+  DIRECT_STAGE = 4096,  // steps that are added up before they meet the total
   TASK_COLUMNS = TASK_PANELS * OG_PANEL,
 };
 
@@ -122,25 +123,36 @@ static int64_t worker_bytes(int64_t k) {
   return OG_GEMM_SCRATCH + (k + 32) * TASK_COLUMNS * 4;
 }
 
+// sums[m, 4] of up to 4 columns: long ones of stages, as og_gemm's are.
+static void direct_sums(const product *p, const float *rows, int64_t stride,
+                        const void *const *columns, float *sums) {
+  const og_rows_ahead nothing = {0};
+  float stage[DIRECT_ROWS * 4];
+  for (int64_t k = 0; k == 0 || k < p->k; k += DIRECT_STAGE) {
+    const int64_t steps = p->k - k < DIRECT_STAGE ? p->k - k : DIRECT_STAGE;
+    const size_t offset = (size_t)k * og_element_bytes(p->element);
+    og_attention(OG_F32)->dots(rows + k, stride, p->m, columns, offset, steps,
+                               k == 0 ? sums : stage, 4, p->element, &nothing);
+    if (k > 0) og_rows()->accumulate(stage, 1, sums, p->m * 4);
+  }
+}
+
 static void columns_direct(const product *p, const void *w, int64_t begin,
                            int64_t end, float *rows) {
   const int64_t stride = (p->k + 31) / 16 * 16;
-  const og_attention_kernels *kernels = og_attention(OG_F32);
   const og_tensor *bias = p->call->in[2];
   for (int64_t r = 0; r < p->m; ++r) {
     memset(rows + r * stride, 0, (size_t)stride * 4);
     og_rows()->to_f32(og_at(p->x, r * p->k, p->element), rows + r * stride,
                       p->k, p->element);
   }
-  const og_rows_ahead nothing = {0};
   for (int64_t n = begin; n < end; n += 4) {
     const int64_t count = end - n < 4 ? end - n : 4;
     const void *columns[4];
     float sums[DIRECT_ROWS * 4], shift[4] = {0};
     for (int64_t j = 0; j < 4; ++j)
       columns[j] = og_at(w, (j < count ? n + j : n) * p->k, p->element);
-    kernels->dots(rows, stride, p->m, columns, 0, p->k, sums, 4, p->element,
-                  &nothing);
+    direct_sums(p, rows, stride, columns, sums);
     if (bias != NULL)
       og_rows()->to_f32(og_at(og_data(bias), n, p->element), shift, count,
                         p->element);
