@@ -246,7 +246,7 @@ def build(tmp_path_factory: pytest.TempPathFactory,
     cmake = pathlib.Path(sys.executable).with_name("cmake")
     run(cmake, "-S", tree.folder, "-B", out, "-DOPGRAFT_BUILD_TESTS=ON",
         "-DOPGRAFT_WERROR=ON", "-DOPGRAFT_BUILD_PYTHON=OFF",
-        "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O0")
+        "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=-O1")
     run(cmake, "--build", out, "-j", os.cpu_count() or 1, "--target",
         "opgraft_ops_added", "opgraft_cli", "added_host", "tools_graph_run",
         "unit_isa_choice", "unit_scalar_rows")
