@@ -15,7 +15,7 @@
 
 // Code that a module has loaded stays for the process, also when the module is
 // unloaded (devices/cuda/module.c): a leak checker would find that alone.
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 // Kernels as loops of the host's take ten times as long under a sanitizer.
