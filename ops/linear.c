@@ -265,7 +265,7 @@ static void block_contract(const contraction *g, int64_t row, int64_t rows,
   const int64_t columns = left < GRAD_COLUMNS ? left : GRAD_COLUMNS;
   const int64_t tiles = (rows + kernels->tile_rows - 1) / kernels->tile_rows;
   memset(s->c, 0, sizeof s->c);
-  memset(s->total, 0, sizeof s->total);
+  if (g->depth > GRAD_STAGE) memset(s->total, 0, sizeof s->total);
   for (int64_t k = 0; k < g->depth; k += GRAD_STEP) {
     if (k > 0 && k % GRAD_STAGE == 0) stage_end(s, rows, 0);
     const int64_t steps = g->depth - k < GRAD_STEP ? g->depth - k : GRAD_STEP;

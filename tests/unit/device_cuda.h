@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device_axpy.h"
 #include "test.h"
 
 enum { GPU_FLOATS = 64, GPU_BYTES = GPU_FLOATS * 4 };
@@ -175,46 +176,9 @@ static og_status axpy_run(const og_call *call) {
                                          call->stream, scale, NULL));
 }
 
-typedef struct axpy_call {
-  int64_t shape, stride;
-  og_tensor x, y;
-  const og_tensor *in[1];
-  og_tensor *out[1];
-  og_tensor_list none[1];
-  og_attr attr;
-  og_call call;
-  og_launch launch;
-} axpy_call;
-
 static inline const og_launch *axpy_launch(axpy_call *c, void *x, void *y,
                                            double a) {
-  *c = (axpy_call){.shape = GPU_FLOATS, .stride = 1};
-  c->x = (og_tensor){.data = x,
-                     .device = {OG_CUDA, 0},
-                     .ndim = 1,
-                     .dtype = {OG_CODE_FLOAT, 32, 1},
-                     .shape = &c->shape,
-                     .strides = &c->stride};
-  c->y = c->x;
-  c->y.data = y;
-  c->in[0] = &c->x;
-  c->out[0] = &c->y;
-  c->attr = (og_attr){.kind = OG_ATTR_FLOAT, .f = a};
-  c->call = (og_call){.struct_size = sizeof c->call,
-                      .in = c->in,
-                      .out = c->out,
-                      .in_list = c->none,
-                      .out_list = c->none,
-                      .attr = &c->attr,
-                      .threads = 1};
-  c->launch = (og_launch){.struct_size = sizeof c->launch,
-                          .name = "axpy",
-                          .run = axpy_run,
-                          .call = &c->call,
-                          .in_count = 1,
-                          .out_count = 1,
-                          .attr_count = 1};
-  return &c->launch;
+  return axpy_make(c, OG_CUDA, axpy_run, GPU_FLOATS, x, y, a);
 }
 
 static inline og_status axpy_give(gpu *g, void *stream, void *x, void *y,

@@ -39,7 +39,7 @@ static void slow_case(double a, bool is_unloaded) {
                                     .key = "slow",
                                     .release = on_release};
   sim s;
-  sim_call c;
+  axpy_call c;
   opgraft_module *module = NULL;
   void *x = NULL, *y = NULL;
   atomic_store(&kernels_done, 0);

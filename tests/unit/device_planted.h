@@ -76,7 +76,7 @@ static inline void axpy(sim *s, int k, void *x, void *y) {
 
 // As axpy, over `count` floats.
 static inline void axpy_part(sim *s, int k, void *x, void *y, int64_t count) {
-  sim_call c;
+  axpy_call c;
   const og_launch *launch = sim_axpy_launch(&c, x, y, 2);
   c.shape = count;
   note(s, opgraft_driver_launch(s->driver, s->stream[k], launch, &s->error));
@@ -202,7 +202,7 @@ static inline void replay(sim *s, void *made, int k) {
 }
 
 static inline void update(sim *s, void *made, int32_t index, void *x, void *y) {
-  sim_call c;
+  axpy_call c;
   if (made == NULL) return;
   note(s, opgraft_driver_exec_update(s->driver, made, index,
                                      sim_axpy_launch(&c, x, y, 2), &s->error));

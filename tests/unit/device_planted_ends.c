@@ -155,7 +155,7 @@ PAIR(launch_past_end) {
 // The argument of a launch that is kept and given again.
 PAIR(stale_argument) {
   void *x = floats(s, "x"), *y = floats(s, "y"), *w = floats(s, "w");
-  sim_call c;
+  axpy_call c;
   const og_launch *launch = sim_axpy_launch(&c, x, y, 2);
   note(s, opgraft_driver_launch(s->driver, s->stream[1], launch, &s->error));
   stream_sync(s, 1);

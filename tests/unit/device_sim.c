@@ -271,7 +271,7 @@ static void *worker_run(void *user) {
   w->is_right = true;
   for (int round = 0; w->is_right && round < ROUNDS; ++round) {
     void *stream = s->stream[w->stream];
-    sim_call call;
+    axpy_call call;
     sim_fill(values, (float)round);
     w->is_right =
         opgraft_driver_allocate(s->driver, 0, SIM_BYTES, "x", &x, &error) ==
@@ -441,7 +441,7 @@ TEST(a_capture_is_replayed_and_updated) {
   sim s;
   captured c;
   float values[SIM_FLOATS];
-  sim_call call;
+  axpy_call call;
   REQUIRE(captured_begin(&s, &c, "delay_us=100,races=1"));
   sim_fill(values, 1);
   SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_DEVICE, c.x, values));
@@ -478,7 +478,7 @@ TEST(an_update_waits_for_no_launch) {
   sim s;
   captured c;
   float values[SIM_FLOATS];
-  sim_call call;
+  axpy_call call;
   atomic_int flag = 0;
   REQUIRE(captured_begin(&s, &c, "races=1"));
   sim_fill(values, 1);
@@ -510,7 +510,7 @@ done:
 TEST(a_stale_address_is_found_at_the_launch) {
   sim s;
   captured c;
-  sim_call call;
+  axpy_call call;
   REQUIRE(captured_begin(&s, &c, NULL));
   SIM_OK(&s, capture(&s, &c, true));
   REQUIRE(c.exec != NULL);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_axpy.h"
 #include "test.h"
 
 enum { SIM_FLOATS = 64, SIM_BYTES = SIM_FLOATS * 4 };
@@ -89,51 +90,14 @@ static og_status sim_axpy(const og_call *call) {
   return OG_OK;
 }
 
-typedef struct sim_call {
-  int64_t shape, stride;
-  og_tensor x, y;
-  const og_tensor *in[1];
-  og_tensor *out[1];
-  og_tensor_list none[1];
-  og_attr attr;
-  og_call call;
-  og_launch launch;
-} sim_call;
-
-static const og_launch *sim_axpy_launch(sim_call *c, void *x, void *y,
-                                        double a) {
-  *c = (sim_call){.shape = SIM_FLOATS, .stride = 1};
-  c->x = (og_tensor){.data = x,
-                     .device = {OG_EXT_DEV, 0},
-                     .ndim = 1,
-                     .dtype = {OG_CODE_FLOAT, 32, 1},
-                     .shape = &c->shape,
-                     .strides = &c->stride};
-  c->y = c->x;
-  c->y.data = y;
-  c->in[0] = &c->x;
-  c->out[0] = &c->y;
-  c->attr = (og_attr){.kind = OG_ATTR_FLOAT, .f = a};
-  c->call = (og_call){.struct_size = sizeof c->call,
-                      .in = c->in,
-                      .out = c->out,
-                      .in_list = c->none,
-                      .out_list = c->none,
-                      .attr = &c->attr,
-                      .threads = 1};
-  c->launch = (og_launch){.struct_size = sizeof c->launch,
-                          .name = "axpy",
-                          .run = sim_axpy,
-                          .call = &c->call,
-                          .in_count = 1,
-                          .out_count = 1,
-                          .attr_count = 1};
-  return &c->launch;
+static inline const og_launch *sim_axpy_launch(axpy_call *c, void *x, void *y,
+                                               double a) {
+  return axpy_make(c, OG_EXT_DEV, sim_axpy, SIM_FLOATS, x, y, a);
 }
 
 static inline og_status sim_axpy_give(sim *s, int stream, void *x, void *y,
                                       double a) {
-  sim_call c;
+  axpy_call c;
   return opgraft_driver_launch(s->driver, s->stream[stream],
                                sim_axpy_launch(&c, x, y, a), &s->error);
 }

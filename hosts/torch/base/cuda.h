@@ -22,5 +22,14 @@ og_status cuda_begin(opgraft_frame *frame, int32_t tensor_count,
 // After it: torch's allocator lets later work of the stream alone have the
 // memory.
 void cuda_end(opgraft_frame *frame, tensor_handle workspace);
+static inline og_status cuda_run(opgraft_frame *frame, int32_t tensor_count,
+                                 opgraft_error *error) {
+  tensor_handle workspace;
+  og_status status = cuda_begin(frame, tensor_count, &workspace, error);
+  if (status != OG_OK) return status;
+  status = opgraft_frame_run(frame, error);
+  cuda_end(frame, workspace);
+  return status;
+}
 
 #endif  // OG_TORCH_CUDA_H

@@ -389,14 +389,8 @@ static og_status found_cut(boxed_state *state, const host_op *op, int32_t i) {
 
 static og_status kernel_run(boxed_state *state, const host_op *op) {
   opgraft_frame *frame = &state->frame;
-  tensor_handle workspace;
-  if (!cuda_runs(frame)) return opgraft_frame_run(frame, &state->error);
-  og_status status =
-      cuda_begin(frame, op->tensor_count, &workspace, &state->error);
-  if (status != OG_OK) return status;
-  status = opgraft_frame_run(frame, &state->error);
-  cuda_end(frame, workspace);
-  return status;
+  return cuda_runs(frame) ? cuda_run(frame, op->tensor_count, &state->error)
+                          : opgraft_frame_run(frame, &state->error);
 }
 
 static og_status boxed_run(boxed_state *state, const host_op *op) {

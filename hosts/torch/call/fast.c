@@ -471,19 +471,10 @@ static inline int written_each(const host_op *op, const fast_state *state,
   return 0;
 }
 
-static og_status cuda_run(const host_op *op, fast_state *state) {
-  tensor_handle workspace;
-  og_status status =
-      cuda_begin(&state->frame, op->tensor_count, &workspace, &state->error);
-  if (status != OG_OK) return status;
-  status = opgraft_frame_run(&state->frame, &state->error);
-  cuda_end(&state->frame, workspace);
-  return status;
-}
-
 static og_status kernel_run(const host_op *op, fast_state *state,
                             int64_t bytes) {
-  if (cuda_runs(&state->frame)) return cuda_run(op, state);
+  if (cuda_runs(&state->frame))
+    return cuda_run(&state->frame, op->tensor_count, &state->error);
   if (LIKELY(bytes < UNLOCK_LEAST_BYTES))
     return opgraft_frame_run(&state->frame, &state->error);
   PyThreadState *thread = PyEval_SaveThread();
