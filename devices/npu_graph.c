@@ -492,11 +492,10 @@ static void exec_race(npu_sim *sim, npu_exec *exec, const npu_stream *stream) {
   exec->last = *npu_race_clock(race, stream->context);
 }
 
-// The launch stands last on the stream. Lanes run beside each other in simulated
-// time, each from the launch's start.
+// The launch stands last on the stream. Lanes run beside each other in
+// simulated time, each from the launch's start.
 static void exec_trace(const npu_sim *sim, npu_exec *exec, npu_stream *stream) {
-  npu_row row = {.stream = stream->number,
-                 .replay = stream->last->work.number};
+  npu_row row = {.stream = stream->number, .replay = stream->last->work.number};
   int64_t end_ns[LANES];
   for (int32_t l = 0; l < LANES; ++l)
     end_ns[l] = exec->simulated_ns > stream->simulated_ns

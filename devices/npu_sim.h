@@ -137,7 +137,7 @@ struct npu_stream {
   og_status failed;  // of work, until the host has heard of it
   uint64_t failed_work;
   char failure[384];
-  npu_graph *graph;  // what captures; NULL
+  npu_graph *graph;      // what captures; NULL
   int64_t simulated_ns;  // the end of its last work
 };
 

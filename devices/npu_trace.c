@@ -92,8 +92,7 @@ static og_status file_open(npu_trace *trace, og_device_error *error) {
                     "trace: another device writes %s; put %%p into the name "
                     "for the process's number",
                     trace->path);
-  return npu_fail(error, OG_IO, "trace: %s: %s", trace->path,
-                  strerror(reason));
+  return npu_fail(error, OG_IO, "trace: %s: %s", trace->path, strerror(reason));
 }
 
 og_status npu_trace_open(const char *path, size_t length, npu_trace **out_trace,

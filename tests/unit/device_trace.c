@@ -108,8 +108,8 @@ static bool bench_open(bench *b, const char *more) {
   if (!sim_open(&b->s, options)) return false;
   b->x = sim_floats(&b->s, "x");
   for (int i = 0; i < 4; ++i) b->y[i] = sim_floats(&b->s, "y");
-  SIM_OK(&b->s, opgraft_driver_event_create(b->s.driver, 0, &b->event,
-                                            &b->s.error));
+  SIM_OK(&b->s,
+         opgraft_driver_event_create(b->s.driver, 0, &b->event, &b->s.error));
   return true;
 }
 
@@ -117,8 +117,8 @@ static void bench_close(bench *b, trace *t) {
   SIM_OK(&b->s,
          opgraft_driver_event_destroy(b->s.driver, b->event, &b->s.error));
   for (int i = 0; i < 4; ++i)
-    SIM_OK(&b->s, opgraft_driver_stream_synchronize(
-                      b->s.driver, b->s.stream[i], -1, &b->s.error));
+    SIM_OK(&b->s, opgraft_driver_stream_synchronize(b->s.driver, b->s.stream[i],
+                                                    -1, &b->s.error));
   sim_free(&b->s, b->x);
   for (int i = 0; i < 4; ++i) sim_free(&b->s, b->y[i]);
   sim_close(&b->s);
@@ -184,8 +184,7 @@ TEST(engines_are_shared) {
   float values[2][SIM_FLOATS] = {{0}};
   if (!bench_open(&b, "")) return;
   for (int i = 1; i < 3; ++i)
-    SIM_OK(&b.s,
-           sim_copy(&b.s, i, OPGRAFT_COPY_TO_DEVICE, b.y[i], values[0]));
+    SIM_OK(&b.s, sim_copy(&b.s, i, OPGRAFT_COPY_TO_DEVICE, b.y[i], values[0]));
   SIM_OK(&b.s, sim_copy(&b.s, 3, OPGRAFT_COPY_TO_HOST, values[1], b.y[3]));
   bench_close(&b, &t);
   CHECK_EQ(makespan(&t), 2 * COPY_NS);
@@ -199,11 +198,10 @@ TEST(kernels_wait_for_a_core) {
   trace t;
   void *fifth = NULL;
   if (!bench_open(&b, "")) return;
-  SIM_OK(&b.s,
-         opgraft_driver_stream_create(b.s.driver, 0, &fifth, &b.s.error));
+  SIM_OK(&b.s, opgraft_driver_stream_create(b.s.driver, 0, &fifth, &b.s.error));
   for (int i = 0; i < CORES; ++i) axpy(&b, i);
-  SIM_OK(&b.s, opgraft_driver_set(b.s.driver, fifth, b.x, 0, SIM_BYTES,
-                                  &b.s.error));
+  SIM_OK(&b.s,
+         opgraft_driver_set(b.s.driver, fifth, b.x, 0, SIM_BYTES, &b.s.error));
   SIM_OK(&b.s, opgraft_driver_stream_destroy(b.s.driver, fifth, &b.s.error));
   bench_close(&b, &t);
   const line *set = line_find(&t, "memory_set", 0);
@@ -221,8 +219,8 @@ TEST(the_host_orders_what_it_waited_for) {
   SIM_OK(&b.s, opgraft_driver_host_function(b.s.driver, b.s.stream[1], nothing,
                                             NULL, &b.s.error));
   record(&b, 1);
-  SIM_OK(&b.s, opgraft_driver_event_synchronize(b.s.driver, b.event, -1,
-                                                &b.s.error));
+  SIM_OK(&b.s,
+         opgraft_driver_event_synchronize(b.s.driver, b.event, -1, &b.s.error));
   axpy(&b, 2);
   SIM_OK(&b.s, sim_wait(&b.s, 2));
   axpy(&b, 3);
@@ -261,8 +259,8 @@ static void *capture(bench *b) {
   wait(b, 1);
   SIM_OK(s, opgraft_driver_capture_end(s->driver, s->stream[1], &graph,
                                        &s->error));
-  SIM_OK(s, opgraft_driver_graph_instantiate(s->driver, graph, &exec,
-                                             &s->error));
+  SIM_OK(s,
+         opgraft_driver_graph_instantiate(s->driver, graph, &exec, &s->error));
   SIM_OK(s, opgraft_driver_graph_destroy(s->driver, graph, &s->error));
   return exec;
 }
