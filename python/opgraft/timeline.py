@@ -66,7 +66,7 @@ class Row:
 @dataclass
 class Summary:
     """`makespan_ns` is from the first start to the last end; `overlap` the sum of
-    what all rows were busy, over that: 1 where one row works at a time."""
+    the rows' busy times over that: 1 where one row works at a time."""
 
     rows: list[Row]
     work_count: int

@@ -299,7 +299,7 @@ def page(summary: Any) -> str:
     key = "".join(f'<i style="background:var(--{kind})"></i>{text}'
                   for kind, text in _KINDS.items())
     return (f'{head}{_TOOLS}<p class="key soft">{key}</p>\n{_table(summary)}'
-            '<p class="soft">Overlap is what all rows were busy, over the time '
+            '<p class="soft">Overlap is the sum of busy times over the time '
             "from the first start to the last end.</p>\n"
             f'<script type="application/json" id="data">{_data(summary)}'
             f"</script>\n{_SCRIPT}</body></html>\n")
