@@ -54,6 +54,7 @@ struct npu_exec {
   int32_t lane_context[LANES];  // of the detector; lane 0: the stream's
   npu_clock *clocks;            // of records, by node, in this launch
   npu_clock last;               // of the launch before
+  int64_t simulated_ns;         // its end
 };
 
 // --- Nodes -------------------------------------------------------------------
@@ -345,6 +346,7 @@ og_status npu_exec_destroy(void *state, void *given, og_device_error *error) {
   npu_lock(sim);
   npu_wait(sim, -1, exec_is_idle, exec);
   if (sim->race != NULL) npu_race_order(sim->race, NPU_HOST, &exec->last);
+  npu_trace_host(sim->trace, exec->simulated_ns);
   exec_free(sim, exec);
   npu_unlock(sim);
   return OG_OK;
@@ -490,6 +492,23 @@ static void exec_race(npu_sim *sim, npu_exec *exec, const npu_stream *stream) {
   exec->last = *npu_race_clock(race, stream->context);
 }
 
+// The launch stands last on the stream. Lanes run beside each other in
+// simulated time, each from the launch's start.
+static void exec_trace(const npu_sim *sim, npu_exec *exec, npu_stream *stream) {
+  npu_row row = {.stream = stream->number, .replay = stream->last->work.number};
+  int64_t end_ns[LANES];
+  for (int32_t l = 0; l < LANES; ++l)
+    end_ns[l] = exec->simulated_ns > stream->simulated_ns
+                    ? exec->simulated_ns
+                    : stream->simulated_ns;
+  for (int32_t n = 0; n < exec->list.count; ++n) {
+    const npu_node *node = &exec->list.nodes[n];
+    row.lane = node->lane;
+    npu_trace_work(sim->trace, &row, &node->work, &end_ns[node->lane]);
+  }
+  stream->simulated_ns = exec->simulated_ns = end_ns[0];
+}
+
 og_status npu_exec_launch(void *state, void *given, void *given_stream,
                           og_device_error *error) {
   npu_sim *sim = state;
@@ -509,6 +528,7 @@ og_status npu_exec_launch(void *state, void *given, void *given_stream,
     ++exec->given;
   }
   if (status == OG_OK && sim->race != NULL) exec_race(sim, exec, stream);
+  if (status == OG_OK && sim->trace != NULL) exec_trace(sim, exec, stream);
   npu_unlock(sim);
   return status;
 }

@@ -2,8 +2,9 @@
 // npu: an NPU simulated in plain C, for tests and as an example of a driver.
 //
 // Device memory that the host cannot touch, asynchronous streams with random
-// delays, events, captures, and a race detector. Options: seed=N and delay_us=N
-// (before each work, at most), races=1, memory_mb=N (256).
+// delays, events, captures, a race detector, and a trace in simulated time.
+// Options: seed=N and delay_us=N (before each work, at most), races=1,
+// memory_mb=N (256), trace=FILE.
 //
 // Functions that take the lock report nothing while they hold it.
 
@@ -56,11 +57,14 @@ void npu_report_add(npu_sim *sim, og_status code, const char *text) {
 
 typedef struct npu_options {
   uint64_t seed, delay_us, races, memory_mb;
+  const char *trace;  // the file's name, without an end
+  size_t trace_length;
 } npu_options;
 
-// "name=number", up to a comma or the end.
+// "name=number" or "trace=FILE", up to a comma or the end.
 static og_status option_read(const char *text, size_t length,
                              npu_options *options, og_device_error *error) {
+  static const char trace[] = "trace=";
   const struct {
     const char *name;
     uint64_t *value;
@@ -71,6 +75,11 @@ static og_status option_read(const char *text, size_t length,
       {"races=", &options->races, 0, 1},
       {"memory_mb=", &options->memory_mb, 1, MEMORY_MB_MAX},
   };
+  if (length > sizeof trace - 1 && memcmp(text, trace, sizeof trace - 1) == 0) {
+    options->trace = text + sizeof trace - 1;
+    options->trace_length = length - (sizeof trace - 1);
+    return OG_OK;
+  }
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
     const size_t head = strlen(known[i].name);
     if (length <= head || strncmp(text, known[i].name, head) != 0) continue;
@@ -84,7 +93,7 @@ static og_status option_read(const char *text, size_t length,
   }
   return npu_fail(error, OG_INVALID,
                   "the option is '%.*s', expected seed=N, delay_us=N up to %d, "
-                  "races=0 or 1, or memory_mb=N from 1 to %d",
+                  "races=0 or 1, memory_mb=N from 1 to %d, or trace=FILE",
                   (int)length, text, DELAY_US_MAX, MEMORY_MB_MAX);
 }
 
@@ -101,6 +110,20 @@ static og_status options_read(const char *text, npu_options *options,
   return OG_OK;
 }
 
+static og_status parts_open(npu_sim *sim, const npu_options *options,
+                            og_device_error *error) {
+  if (options->races != 0) {
+    sim->race = npu_race_create();
+    if (sim->race == NULL) return npu_fail(error, OG_MEMORY, "no memory");
+  }
+  if (options->trace != NULL) {
+    const og_status status = npu_trace_open(
+        options->trace, options->trace_length, &sim->trace, error);
+    if (status != OG_OK) return status;
+  }
+  return npu_memory_open(&sim->memory, (size_t)options->memory_mb << 20, error);
+}
+
 static og_status npu_open(const og_device_host *host, void **out_state,
                           og_device_error *error) {
   npu_options options;
@@ -110,13 +133,10 @@ static og_status npu_open(const og_device_host *host, void **out_state,
   if (sim == NULL) return npu_fail(error, OG_MEMORY, "no memory");
   *sim = (npu_sim){
       .host = host, .seed = options.seed, .delay_us = options.delay_us};
-  if (options.races != 0) sim->race = npu_race_create();
-  status = options.races != 0 && sim->race == NULL
-               ? npu_fail(error, OG_MEMORY, "no memory")
-               : npu_memory_open(&sim->memory, (size_t)options.memory_mb << 20,
-                                 error);
+  status = parts_open(sim, &options, error);
   if (status != OG_OK) {
     npu_race_destroy(sim->race);
+    npu_trace_close(sim->trace, host);
     free(sim);
     return status;
   }
@@ -139,6 +159,7 @@ static void npu_close(void *state) {
   }
   npu_memory_close(&sim->memory);
   npu_race_destroy(sim->race);
+  npu_trace_close(sim->trace, sim->host);
   pthread_cond_destroy(&sim->changed);
   pthread_mutex_destroy(&sim->lock);
   free(sim);
@@ -388,6 +409,7 @@ static og_status record_wait(npu_sim *sim, npu_record *record,
     npu_race_order(sim->race, NPU_HOST, &record->clock);
     npu_race_forget(sim->race, NULL);
   }
+  if (timeout_ns != 0) npu_trace_host(sim->trace, record->simulated_ns);
   npu_stream *stream = sim->streams;
   while (stream != NULL && stream->number != record->stream)
     stream = stream->next;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated NPU's parts: streams that do work (npu_stream.c), what work is
-// (npu_work.c), captures (npu_graph.c), and the driver's table (npu_sim.c).
+// (npu_work.c), captures (npu_graph.c), simulated time (npu_trace.c), and the
+// driver's table (npu_sim.c).
 
 #ifndef NPU_SIM_H
 #define NPU_SIM_H
@@ -15,6 +16,7 @@ typedef struct npu_graph npu_graph;
 typedef struct npu_exec npu_exec;
 typedef struct npu_update npu_update;
 typedef struct npu_stream npu_stream;
+typedef struct npu_trace npu_trace;
 
 // What cannot be returned, until the lock is given back.
 typedef struct npu_report {
@@ -28,7 +30,8 @@ typedef struct npu_sim {
   pthread_mutex_t lock;    // of all below
   pthread_cond_t changed;  // some work was done
   npu_memory memory;
-  npu_race *race;  // NULL: it is off
+  npu_race *race;    // NULL: it is off
+  npu_trace *trace;  // NULL: it is off
   npu_stream *streams;
   npu_report *reports;
   int32_t stream_count;  // ever made: numbers for messages
@@ -68,6 +71,8 @@ typedef struct npu_record {
   uint64_t work;     // of the record
   uint64_t capture;  // the id of the graph that it is a node of; 0: none
   int32_t node;
+  uint64_t line;  // of the trace; of a node: its latest replay's
+  int64_t simulated_ns;
 } npu_record;
 
 typedef struct npu_work {
@@ -107,6 +112,7 @@ void npu_work_retain(npu_work *work);
 void npu_work_release(npu_work *work);
 // Without the lock. A kernel's reason is in its call.
 og_status npu_work_run(npu_sim *sim, const npu_work *work);
+const char *npu_kind_name(npu_kind kind);
 const char *npu_work_name(const npu_work *work);
 void npu_record_release(npu_record *record);
 
@@ -131,7 +137,8 @@ struct npu_stream {
   og_status failed;  // of work, until the host has heard of it
   uint64_t failed_work;
   char failure[384];
-  npu_graph *graph;  // what captures; NULL
+  npu_graph *graph;      // what captures; NULL
+  int64_t simulated_ns;  // the end of its last work
 };
 
 og_status npu_stream_create(void *state, int32_t device, void **out_stream,
@@ -179,5 +186,27 @@ og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason, size_t size);
 bool npu_exec_is_next(const npu_exec *exec, uint64_t ticket);
 // The launch that npu_exec_launch gave is done. With the lock.
 void npu_exec_done(npu_exec *exec);
+
+// --- Simulated time ----------------------------------------------------------
+
+// What does one work after the other: a stream, or a lane of its replays.
+typedef struct npu_row {
+  int32_t stream;   // its number
+  int32_t lane;     // of the replay; 0: the stream itself
+  uint64_t replay;  // the number of the exec_launch; 0: none
+} npu_row;
+
+// The file is this device's until the trace is closed: OG_INVALID where another
+// one writes it, OG_IO where it cannot be opened.
+og_status npu_trace_open(const char *path, size_t length, npu_trace **out_trace,
+                         og_device_error *error);
+// Reports lines that could not be written. NULL is closed.
+void npu_trace_close(npu_trace *trace, const og_device_host *host);
+// Writes the line of a work that starts at *end_ns or later, where the work of
+// its row before ends; sets it to its own end. With the lock.
+void npu_trace_work(npu_trace *trace, const npu_row *row, const npu_work *work,
+                    int64_t *end_ns);
+// The host has waited until then. NULL is off. With the lock.
+void npu_trace_host(npu_trace *trace, int64_t end_ns);
 
 #endif  // NPU_SIM_H

@@ -148,6 +148,10 @@ og_status npu_stream_give(npu_stream *stream, npu_work *work,
     work->record->stream = stream->number;
     work->record->work = work->number;
   }
+  if (sim->trace != NULL && work->kind != NPU_EXEC) {
+    const npu_row row = {.stream = stream->number};
+    npu_trace_work(sim->trace, &row, work, &stream->simulated_ns);
+  }
   command->work = *work;
   if (stream->last != NULL)
     stream->last->next = command;
@@ -216,6 +220,7 @@ og_status npu_stream_destroy(void *state, void *given, og_device_error *error) {
   if (stream->failed != OG_OK)  // nobody can ask the stream any more
     npu_report_add(sim, stream->failed, stream->failure);
   if (sim->race != NULL) npu_race_end(sim->race, stream->context);
+  npu_trace_host(sim->trace, stream->simulated_ns);
   npu_unlock(sim);
   pthread_cond_destroy(&stream->given);
   free(stream);
@@ -248,6 +253,7 @@ og_status npu_stream_synchronize(void *state, void *given, int64_t timeout_ns,
   npu_lock(sim);
   npu_clock clock;
   stream_goal goal = {stream, stream->given_count};
+  const int64_t simulated_ns = stream->simulated_ns;
   if (sim->race != NULL) clock = *npu_race_clock(sim->race, stream->context);
   if (stream->graph != NULL) {
     status = npu_fail(error, OG_INVALID,
@@ -263,6 +269,7 @@ og_status npu_stream_synchronize(void *state, void *given, int64_t timeout_ns,
       npu_race_order(sim->race, NPU_HOST, &clock);
       npu_race_forget(sim->race, NULL);
     }
+    if (timeout_ns != 0) npu_trace_host(sim->trace, simulated_ns);
     status = npu_stream_failure(stream, UINT64_MAX, error);
   }
   npu_unlock(sim);

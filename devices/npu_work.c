@@ -8,12 +8,17 @@
 
 #include "npu_sim.h"
 
-const char *npu_work_name(const npu_work *work) {
+const char *npu_kind_name(npu_kind kind) {
   static const char *const names[] = {
       "copy_to_device", "copy_to_host", "copy_on_device",
       "memory_set",     "launch",       "host_function",
       "event_record",   "event_wait",   "exec_launch"};
-  return work->kind == NPU_LAUNCH ? work->call->launch.name : names[work->kind];
+  return names[kind];
+}
+
+const char *npu_work_name(const npu_work *work) {
+  return work->kind == NPU_LAUNCH ? work->call->launch.name
+                                  : npu_kind_name(work->kind);
 }
 
 // --- Memory that it touches --------------------------------------------------

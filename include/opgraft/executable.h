@@ -108,7 +108,8 @@ typedef struct opgraft_host {
   int32_t threads;
   int32_t plan_limit;  // plans kept for different sizes; 0: 16
   // Independent parts of a graph run at once where the first replays show that
-  // it pays: in so many lanes at most; 0: as many as threads, 1: never.
+  // it pays: in so many lanes at most; 0: as many as threads, 1: never. On a
+  // device they are streams, and 0 is 1.
   int32_t lanes;
   int32_t reserved;
   // Between two steps of a call, on its thread: no later step reads these

@@ -410,6 +410,10 @@ bool og_driver_runs_c(const opgraft_driver *driver) {
   return (driver->table.flags & OG_DEVICE_RUNS_C) != 0;
 }
 
+bool og_driver_has_events(const opgraft_driver *driver) {
+  return driver->table.event_create != NULL;
+}
+
 bool og_driver_has_capture(const opgraft_driver *driver) {
   return driver->table.capture_begin != NULL;
 }

@@ -11,6 +11,8 @@
 bool og_driver_has_launch(const opgraft_driver *driver);
 // Whether kernels may be any C functions (OG_DEVICE_RUNS_C).
 bool og_driver_runs_c(const opgraft_driver *driver);
+// Whether streams are ordered by events; else all work uses one stream.
+bool og_driver_has_events(const opgraft_driver *driver);
 // Whether work is captured, and launched as a whole.
 bool og_driver_has_capture(const opgraft_driver *driver);
 // How often memory was freed: an address that was seen before may be another

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/sized.h"
+#include "device/driver.h"
 #include "exec/apart.h"
 #include "exec/entry.h"
 #include "exec/fast/packs.h"
@@ -27,6 +28,17 @@
 enum { PLAN_LIMIT = 16 };
 
 // --- Life --------------------------------------------------------------------
+
+// A device's lanes are streams. Nobody measures what they gain, so the host
+// asks for them.
+static int32_t device_lanes(const opgraft_host *host, og_device device,
+                            int32_t most) {
+  const opgraft_driver *driver = og_driver_of(device);
+  if (driver == NULL || !og_driver_has_events(driver)) return 1;
+  if (host->lanes > 0)
+    return host->lanes < OG_LANES_MAX ? host->lanes : OG_LANES_MAX;
+  return (host->flags & OPGRAFT_HOST_LANES_NOW) != 0 ? most : 1;
+}
 
 static og_status executable_fill(opgraft_executable *executable,
                                  const opgraft_host *host,
@@ -50,8 +62,8 @@ static og_status executable_fill(opgraft_executable *executable,
   const int32_t most =
       executable->threads < OG_LANES_MAX ? executable->threads : OG_LANES_MAX;
   executable->lanes = own->lanes > 0 && own->lanes < most ? own->lanes : most;
-  // A device runs its work one after the other, on the call's stream.
-  if (!og_is_cpu(og_graph_device(executable->graph))) executable->lanes = 1;
+  const og_device device = og_graph_device(executable->graph);
+  if (!og_is_cpu(device)) executable->lanes = device_lanes(own, device, most);
   return OG_OK;
 }
 
@@ -170,8 +182,32 @@ static void entry_evict(opgraft_executable *executable) {
   if (entry->users == 0) og_entry_destroy(entry);
 }
 
-// Sections from the first call on, with equal costs for all nodes: what tests
-// and --bisect want. A host's nodes stay on the thread that calls.
+// On a device: whether the node's operands and results all lie there, so that
+// it may be a launch.
+static bool is_onboard(const opgraft_graph *graph, const og_node *node) {
+  for (int32_t i = 0; i < node->in_count + node->out_count; ++i) {
+    const opgraft_value id = og_node_value(node, i);
+    if (id >= 0 && og_is_cpu(graph->values[id].device) &&
+        graph->values[id].kind != OG_VALUE_LITERAL &&
+        graph->values[id].kind != OG_VALUE_CONSTANT)
+      return false;
+  }
+  return true;
+}
+
+static uint8_t step_flags(const opgraft_executable *executable,
+                          const og_node *node) {
+  const opgraft_graph *graph = executable->graph;
+  if (!og_is_cpu(og_graph_device(graph)))
+    return is_onboard(graph, node) ? 0 : OG_STEP_ALONE;
+  return executable->host.prepare != NULL && node->is_as_recorded
+             ? OG_STEP_PINNED
+             : 0;
+}
+
+// Sections from the first call on, with equal costs for all nodes: what
+// devices, tests and --bisect want. A host's nodes stay on the thread that
+// calls.
 static og_status entry_create_now(opgraft_executable *executable,
                                   const int64_t *symbols,
                                   og_plan_entry **out_entry,
@@ -184,8 +220,7 @@ static og_status entry_create_now(opgraft_executable *executable,
   if (cost_ns != NULL && flags != NULL) {
     for (int32_t n = 0; n < graph->node_count; ++n) {
       cost_ns[n] = 1000;
-      if (executable->host.prepare != NULL && graph->nodes[n].is_as_recorded)
-        flags[n] = OG_STEP_PINNED;
+      flags[n] = step_flags(executable, &graph->nodes[n]);
     }
     const og_lane_request request = {
         .cost_ns = cost_ns, .flags = flags, .lanes = executable->lanes};
@@ -205,8 +240,9 @@ static og_status entry_get(opgraft_executable *executable,
   *out_entry = entry_find(executable, symbols);
   if (*out_entry != NULL) return OG_OK;
   const int64_t begun_ns = og_now_ns();
-  const bool has_lanes = executable->lanes > 1 &&
-                         (executable->host.flags & OPGRAFT_HOST_LANES_NOW) != 0;
+  const bool is_now = (executable->host.flags & OPGRAFT_HOST_LANES_NOW) != 0 ||
+                      !og_is_cpu(og_graph_device(executable->graph));
+  const bool has_lanes = executable->lanes > 1 && is_now;
   OG_TRY(has_lanes
              ? entry_create_now(executable, symbols, out_entry, error)
              : og_entry_create(executable, symbols, NULL, out_entry, error));

@@ -5,7 +5,8 @@
 // before the device has done it. Launches that follow each other are a stretch:
 // the first replay captures it, the others launch it as a whole and tell the
 // driver only of the arguments that moved. Copies from and to the host, and
-// what the host runs, stand between stretches.
+// what the host runs, stand between stretches. Lanes of a section run on
+// streams of their own, which a capture joins (onboard_lanes.c).
 //
 // Operators that have no kernel for the device run by the engine's (twin.c),
 // where the driver runs C functions.
@@ -17,6 +18,7 @@
 
 #include "call/call.h"
 #include "device/driver.h"
+#include "exec/onboard_lanes.h"
 #include "exec/step/device.h"
 #include "exec/step/operands.h"
 #include "exec/step/run.h"
@@ -67,7 +69,8 @@ typedef struct stretch {
 struct og_onboard {
   og_device device;
   opgraft_driver *driver;
-  void *stream;  // of the call in flight, or of the last one
+  void *stream;  // of the call in flight, or of the last one; of its lane
+  og_onboard_lanes lanes;
   launched *launches;
   stretch *stretches;
   int32_t stretch_count;
@@ -384,6 +387,7 @@ void og_onboard_release(og_instance *instance) {
       opgraft_driver_exec_destroy(onboard->driver, onboard->stretches[s].exec,
                                   NULL);
   og_driver_stream_finish(onboard->driver, onboard->stream);
+  og_onboard_lanes_release(&onboard->lanes);
   for (const launched *l = onboard->launches; l != NULL; l = l->next) {
     og_device_free(onboard->device, l->workspace);
     if (l->fetched != NULL) og_device_free(onboard->device, l->fetched->data);
@@ -465,6 +469,8 @@ og_status og_onboard_settle(og_instance *instance, opgraft_error *error) {
   if (onboard->stretches == NULL || users_make(instance, onboard) != OG_OK)
     return og_graph_no_memory(error);
   stretches_find(instance, onboard);
+  OG_TRY(og_onboard_lanes_make(&onboard->lanes, instance, onboard->driver,
+                               onboard->device.id, is_launch, error));
   og_twin_seal(onboard->twin);
   return OG_OK;
 }
@@ -486,13 +492,48 @@ void *og_onboard_stream(const og_instance *instance) {
   return instance->onboard != NULL ? instance->onboard->stream : NULL;
 }
 
-static og_status steps_give(const og_instance *instance, const stretch *s,
-                            const og_run *run, int32_t *out_step) {
-  for (*out_step = s->first; *out_step < s->end; ++*out_step) {
-    const og_step *step = &instance->steps[*out_step];
-    OG_TRY(step->run(step->state, run));
+static og_status range_give(const og_instance *instance, int32_t first,
+                            int32_t end, const og_run *run, int32_t *out_step) {
+  for (int32_t i = first; i < end; ++i) {
+    *out_step = i;
+    OG_TRY(instance->steps[i].run(instance->steps[i].state, run));
   }
   return OG_OK;
+}
+
+// Lanes that began are joined, also where one fails: memory of the call's is
+// free for the next one behind its stream.
+static og_status section_give(const og_instance *instance,
+                              const og_section *section, const og_run *run,
+                              int32_t *out_step) {
+  og_onboard *onboard = instance->onboard;
+  void *stream = onboard->stream;
+  *out_step = section->first;
+  og_status status =
+      og_onboard_lanes_fork(&onboard->lanes, section, stream, run->error);
+  for (int32_t l = 0; status == OG_OK && l < section->lane_count; ++l) {
+    if (l > 0) onboard->stream = onboard->lanes.streams[l];
+    status = range_give(instance, l > 0 ? section->end[l - 1] : section->first,
+                        section->end[l], run, out_step);
+  }
+  onboard->stream = stream;
+  const og_status joined = og_onboard_lanes_join(
+      &onboard->lanes, section, stream, status == OG_OK ? run->error : NULL);
+  return status == OG_OK ? joined : status;
+}
+
+static og_status steps_give(const og_instance *instance, const stretch *s,
+                            const og_run *run, int32_t *out_step) {
+  const og_onboard_lanes *lanes = &instance->onboard->lanes;
+  int32_t first = s->first;
+  for (int32_t k = 0; k < lanes->section_count; ++k) {
+    const og_section *section = &lanes->sections[k];
+    if (section->first < s->first || section->first >= s->end) continue;
+    OG_TRY(range_give(instance, first, section->first, run, out_step));
+    OG_TRY(section_give(instance, section, run, out_step));
+    first = og_section_end(section);
+  }
+  return range_give(instance, first, s->end, run, out_step);
 }
 
 // A capture that failed in the middle is ended all the same.

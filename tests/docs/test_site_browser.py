@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages in a real browser, on a desk and on a phone: the site, and the pages of
-inspect, doctor and stats. None scrolls sideways, requests what is missing or
+inspect, doctor, stats and timeline. None scrolls sideways, requests what is missing or
 throws, in light or dark."""
 
 from __future__ import annotations
@@ -124,12 +124,18 @@ def test_doctor_s_page(browser: Browser, tmp_path: pathlib.Path) -> None:
         assert problems(browser, page) == []
 
 
-def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
+def module_of(path: str) -> Any:
+    """A file of the package, without the package."""
     spec = importlib.util.spec_from_file_location(
-        "stats_page", ROOT / "python/opgraft/_graph/stats_page.py")
+        pathlib.Path(path).stem, ROOT / path)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
+    return made
+
+
+def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
+    made = module_of("python/opgraft/_graph/stats_page.py")
     graph: dict[str, Any] = {
         "name": "graph_0", "kind": "forward", "nodes": 12, "native": 9,
         "host_nodes": 3, "arena_bytes": 4096, "lower_bound_bytes": 3968,
@@ -140,3 +146,63 @@ def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
              "reason": "there is no row for it"}]}
     text = made.page(SimpleNamespace(graphs=[graph] * 3, is_shared=False))
     assert problems(browser, write(tmp_path, text)) == []
+
+
+class Timeline(SimpleNamespace):
+    def __str__(self) -> str:
+        return "a summary"
+
+
+def timeline(rows: int, works: int) -> Timeline:
+    """Each row waits for the one above."""
+    step, made = 1000, []
+    for r in range(rows):
+        begin = r * step
+        first = SimpleNamespace(
+            id=r * works + 1, kind="event_wait", name="event_wait", engine=None,
+            bytes=0, replay=0, start_ns=0, end_ns=begin,
+            waits=[(r - 1) * works + 2] if r else [])
+        made.append(SimpleNamespace(
+            label=f"npu:0 stream {r + 1}", busy_ns=step * (works - 1),
+            works=[first, *(SimpleNamespace(
+                id=r * works + n + 1, kind="launch", name="scale",
+                engine="core 1", bytes=512, replay=0, waits=[],
+                start_ns=begin + (n - 1) * step, end_ns=begin + n * step)
+                for n in range(1, works))]))
+    return Timeline(rows=made, makespan_ns=(rows + works - 2) * step)
+
+
+SHADES = """(() => {
+  const pixels = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+  const shades = new Set(new Uint32Array(pixels.buffer));
+  return shades.size;
+})()"""
+TIP = """tell({offsetX: %s, offsetY: TOP + ROW / 2, clientX: 9, clientY: 9});
+tip.textContent"""
+
+
+def test_the_page_of_a_timeline(browser: Browser, tmp_path: pathlib.Path
+                                ) -> None:
+    made = module_of("python/opgraft/_device/timeline_page.py")
+    assert problems(browser, write(tmp_path, made.page(
+        Timeline(rows=[], makespan_ns=0)))) == []
+    page = write(tmp_path, made.page(timeline(3, 5)))
+    assert problems(browser, page) == []
+    browser.look(page.as_uri(), DESK)
+    assert browser.run(SHADES) > 4  # boxes, text, arrows
+    assert browser.run(TIP % "at(1500)").startswith("scale\nnpu:0 stream 1, core")
+    assert browser.run("view(1200, 1300); from") == 1200
+    assert browser.run("view(-5000, 1e9); from") == 0
+
+
+def test_a_timeline_of_many_works(browser: Browser, tmp_path: pathlib.Path
+                                  ) -> None:
+    made = module_of("python/opgraft/_device/timeline_page.py")
+    page = write(tmp_path, made.page(timeline(5, 20_000)))
+    assert browser.look(page.as_uri(), PHONE).problems() == []
+    assert browser.run(SHADES) > 4
+    assert browser.run("""(() => {
+      const begin = performance.now();
+      draw();
+      return performance.now() - begin;
+    })()""") < 2000  # milliseconds; 25 where it was written

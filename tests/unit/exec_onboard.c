@@ -2,6 +2,10 @@
 // Graphs whose values lie on the simulated NPU, whose memory the host cannot
 // touch: launches, their capture, arguments that move, copies, streams.
 
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/text.h"
 #include "device_sim.h"
 #include "machine.h"
@@ -16,7 +20,8 @@ typedef struct graph_case {
   float in[SIM_FLOATS], out[SIM_FLOATS];
 } graph_case;
 
-static bool begin(graph_case *c, const char *options, const char *text) {
+static bool begin_in(graph_case *c, const opgraft_host *host,
+                     const char *options, const char *text) {
   memset(c, 0, sizeof *c);
   if (!sim_open(&c->sim, options)) return false;
   c->x = sim_floats(&c->sim, "x");
@@ -27,9 +32,13 @@ static bool begin(graph_case *c, const char *options, const char *text) {
               sim_copy(&c->sim, 0, OPGRAFT_COPY_TO_DEVICE, c->x, c->in)) ||
       !SIM_OK(&c->sim, sim_wait(&c->sim, 0)))
     return false;
-  if (machine_make(&c->m, text, &one_thread)) return true;
+  if (machine_make(&c->m, text, host)) return true;
   if (test_now.fault < 0) printf("%s\n", c->m.error.text);
   return CHECK(false);
+}
+
+static bool begin(graph_case *c, const char *options, const char *text) {
+  return begin_in(c, &one_thread, options, text);
 }
 
 static void end(graph_case *c) {
@@ -210,6 +219,70 @@ done:
   end(&c);
 }
 
+// --- Lanes -------------------------------------------------------------------
+
+static const char branches[] =
+    "graph branches(%x: f32[64] on ext:0) {\n"
+    "  %a: f32[64] on ext:0 = neg(%x)\n"
+    "  %b: f32[64] on ext:0 = mul(%a, %a)\n"
+    "  %c: f32[64] on ext:0 = add(%b, %a)\n"
+    "  %d: f32[64] on ext:0 = mul(%x, 3.0)\n"
+    "  %e: f32[64] on ext:0 = mul(%d, %d)\n"
+    "  %f: f32[64] on ext:0 = add(%e, %d)\n"
+    "  %y: f32[64] on ext:0 = add(%c, %f)\n"
+    "  return %y\n"
+    "}\n";
+
+static float branches_of(float x) { return 10.0F * x * x + 2.0F * x; }
+
+// Of all launches in the trace: their lengths over the time that they span, in
+// percent.
+static int64_t overlap_percent(const char *path) {
+  char line[512];
+  int64_t busy_ns = 0, begin_ns = INT64_MAX, end_ns = 0;
+  FILE *file = fopen(path, "r");
+  if (file == NULL) abort();
+  while (fgets(line, sizeof line, file) != NULL) {
+    const char *at = strstr(line, "\"start_ns\":");
+    long long from = 0, to = 0;
+    if (strstr(line, "\"launch\"") == NULL || at == NULL ||
+        sscanf(at, "\"start_ns\":%lld,\"end_ns\":%lld", &from, &to) != 2)
+      continue;
+    busy_ns += to - from;
+    if (from < begin_ns) begin_ns = from;
+    if (to > end_ns) end_ns = to;
+  }
+  fclose(file);
+  return end_ns > begin_ns ? 100 * busy_ns / (end_ns - begin_ns) : 0;
+}
+
+// Seven launches of about one length take as long as four where two branches overlap.
+TEST(lanes_are_streams) {
+  for (int32_t lanes = 1; lanes < 4; ++lanes) {
+    graph_case c = {0};
+    char path[] = "/tmp/opgraft-lanes-XXXXXX", options[96];
+    const opgraft_host host = {
+        .struct_size = sizeof host, .threads = 1, .lanes = lanes};
+    const int file = mkstemp(path);
+    if (file < 0) abort();
+    close(file);
+    snprintf(options, sizeof options, "seed=3,delay_us=50,races=1,trace=%s",
+             path);
+    REQUIRE(begin_in(&c, &host, options, branches));
+    for (int i = 0; i < 5; ++i) REQUIRE(replay(&c, npu, c.x, c.y) == OG_OK);
+    REQUIRE(fetch(&c, c.y));
+    expect(&c, branches_of);
+    const int64_t percent = overlap_percent(path);
+    CHECK(lanes > 1 ? percent > 170 && percent <= 175 : percent == 100);
+    CHECK_EQ(stats_of(&c.m).lanes, lanes > 1 ? 2 : 1);
+    CHECK_EQ(stats_of(&c.m).captures, 1);
+    CHECK_EQ(stats_of(&c.m).launches, 5);
+  done:
+    end(&c);
+    unlink(path);
+  }
+}
+
 TEST(a_driver_that_is_gone) {
   graph_case c;
   REQUIRE(begin(&c, NULL, chain));
@@ -228,4 +301,5 @@ TEST_MAIN("exec_onboard", CASE(a_chain_is_one_launch),
           CASE(addresses_that_move_are_told),
           CASE(copies_stand_between_captures),
           CASE(two_graphs_share_an_arena_on_two_streams),
-          CASE(another_stream_waits_for_the_first), CASE(a_driver_that_is_gone))
+          CASE(another_stream_waits_for_the_first), CASE(lanes_are_streams),
+          CASE(a_driver_that_is_gone))

@@ -82,6 +82,27 @@ def test_inputs_and_sizes_that_change(npu: Any, mode: str) -> None:
     assert graph["device_waits"] == 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_lanes_are_streams(npu: Any, mode: str) -> None:
+    """Branches on two streams, under delays and the race detector."""
+    def f(x: T) -> T:
+        a, b = x, x + 1
+        for _ in range(3):
+            a, b = a @ a, b @ b
+        return a + b
+
+    x = torch.randn(8, 8) / 8
+    c = torch.compile(f, backend="opgraft", options={"mode": mode, "lanes": 2})
+    there = x.npu()
+    with torch.no_grad():
+        for _ in range(5):
+            torch.testing.assert_close(c(there).cpu(), f(x))
+    graph = graph_of(c)
+    assert graph["sections"] == 1 and graph["captures"] == 1
+    assert graph["launches"] == 5 and graph["device_waits"] == 0
+    assert npu.stats()["fallbacks"] == {}
+
+
 class Encoder(nn.Module):
     """A BERT of two layers."""
 
