@@ -52,7 +52,8 @@ static void see_host(og_trial *trial) {
   og_mode mode = og_mode_plain;
   og_outputs host;
   const bool is_refused = !trial->has_base;
-  if (is_refused ? trial->refusal_status == OG_UNSUPPORTED
+  if (is_refused ? trial->refusal_status == OG_OK ||
+                       trial->refusal_status == OG_UNSUPPORTED
                  : !og_is_comparable(trial) || og_has_flag(trial, OG_RANDOM))
     return;
   memcpy(refusal, trial->refusal, sizeof refusal);

@@ -738,10 +738,11 @@ static void see_device(run *c) {
   int64_t offset = 0;
   const bool is_kept = !og_mirrors_end(c->device, name, &offset);
   if (is_kept)
-    og_tell_finding(c->trial->op, OPGRAFT_KEPT_POINTER, false, name,
-                    "a kernel wrote byte %lld of it after the stream of its "
-                    "call was done",
-                    (long long)offset);
+    og_tell_finding(c->trial->op, OPGRAFT_KEPT_POINTER, false, "",
+                    "a kernel wrote byte %lld of %s after the stream of its "
+                    "call was done: by a pointer that it kept, or by work that "
+                    "the stream does not wait for",
+                    (long long)offset, name);
   c->is_wrong |= is_kept;
   if (!og_check_device_report(c->device, text, sizeof text)) return;
   c->is_wrong = true;
@@ -786,6 +787,7 @@ static og_ran run_call(run *c, og_outputs *out) {
   og_trial *trial = c->trial;
   opgraft_error error = {.code = OG_OK};
   trial->refusal[0] = '\0';
+  trial->refusal_status = OG_OK;
   trial->has_clash = false;
   const og_status inferred = opgraft_frame_infer(&c->frame, &error);
   if (inferred != OG_OK) {

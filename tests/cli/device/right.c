@@ -54,8 +54,8 @@ static og_status joined_f32(const og_call *call) {
   return OG_OK;
 }
 
-#define BOTH(name)                                         \
-  static const og_kernel name##_kernels[] = {              \
+#define BOTH(name)                                            \
+  static const og_kernel name##_kernels[] = {                 \
       {.device = OG_CPU, .dtypes = "f32", .run = name##_f32}, \
       {.device = OG_EXT_DEV, .dtypes = "f32", .run = name##_f32}}
 

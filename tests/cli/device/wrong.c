@@ -118,16 +118,15 @@ static og_status never_ends(const og_call *call) {
   return OG_OK;
 }
 
-#define WRONG(name)                                     \
-  static const og_kernel name##_kernels[] = {           \
+#define WRONG(name)                                      \
+  static const og_kernel name##_kernels[] = {            \
       {.device = OG_CPU, .dtypes = "f32", .run = right}, \
       {.device = OG_EXT_DEV, .dtypes = "f32", .run = name}}
-#define ROW(name, memory)                          \
-  {                                                \
-    .schema = #name "(Tensor x) -> Tensor",        \
-    .shape = "x[N] -> [N]", .dtype = "x: f32 -> x", \
-    .backward = "none", .workspace = memory,       \
-    .kernels = OG_KERNELS(name##_kernels),         \
+#define ROW(name, memory)                                            \
+  {                                                                  \
+    .schema = #name "(Tensor x) -> Tensor", .shape = "x[N] -> [N]",  \
+    .dtype = "x: f32 -> x", .backward = "none", .workspace = memory, \
+    .kernels = OG_KERNELS(name##_kernels),                           \
   }
 
 WRONG(right);
@@ -146,19 +145,12 @@ WRONG(crashes);
 WRONG(never_ends);
 
 static const og_op ops[] = {
-    ROW(right, NULL),
-    ROW(writes_behind, NULL),
-    ROW(writes_before, NULL),
-    ROW(leaves_last, NULL),
-    ROW(writes_argument, NULL),
-    ROW(wrong_value, NULL),
-    ROW(reads_workspace, "64"),
-    ROW(overruns_workspace, "64"),
-    ROW(reads_behind, NULL),
-    ROW(refuses, NULL),
-    ROW(keeps_pointer, NULL),
-    ROW(ends_too_early, NULL),
-    ROW(crashes, NULL),
-    ROW(never_ends, NULL),
+    ROW(right, NULL),           ROW(writes_behind, NULL),
+    ROW(writes_before, NULL),   ROW(leaves_last, NULL),
+    ROW(writes_argument, NULL), ROW(wrong_value, NULL),
+    ROW(reads_workspace, "64"), ROW(overruns_workspace, "64"),
+    ROW(reads_behind, NULL),    ROW(refuses, NULL),
+    ROW(keeps_pointer, NULL),   ROW(ends_too_early, NULL),
+    ROW(crashes, NULL),         ROW(never_ends, NULL),
 };
 OG_MODULE(device_wrong, ops)
