@@ -14,8 +14,8 @@ typedef struct og_target {
   char name[32];   // the driver's; "": the CPU
 } og_target;
 
-// Loads the driver once in a child, which may crash or never end, and asks what
-// it drives; the CPU where the options name none.
+// Loads the driver in a child, which may crash or hang, and asks what it
+// drives; the CPU where the options name none.
 og_status og_target_find(const opgraft_check_options *options,
                          const opgraft_check_sink *sink, og_target *out_target,
                          opgraft_error *error);

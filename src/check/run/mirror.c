@@ -24,7 +24,7 @@ struct og_mirror {
   size_t data_bytes;
   size_t size_bytes;  // of the allocation
   uint8_t redzone;
-  bool is_fetched;  // the image is what the kernel left
+  bool is_fetched;  // the image has the kernel's results
   char name[64];
 };
 

@@ -29,9 +29,8 @@ og_status og_mirrors_fetch(struct og_check_device *device,
 // Whether the bytes around the buffer are as they were when it was added.
 bool og_mirror_is_intact(const struct og_check_device *device,
                          const og_guard *buffer, int64_t *out_offset);
-// Ends a run: its memory stays until the next run ends. False where memory of
-// the run before was written meanwhile: *out_name is whose, *out_offset which
-// byte.
+// Ends a run and frees the memory of the one before. False where that was
+// written meanwhile: *out_name is whose, *out_offset which byte.
 bool og_mirrors_end(struct og_check_device *device, char out_name[64],
                     int64_t *out_offset);
 // Frees the memory of a run that could not begin.

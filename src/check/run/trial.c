@@ -655,8 +655,8 @@ static bool has_types(const opgraft_op *op, int32_t device,
   return og_sample_has_kernel(op, device, types);
 }
 
-// Where the call's own types have no kernel there, the device refuses it; other
-// types are what it is compared with, and may be the CPU's alone.
+// A device refuses the call's own types where it has no kernel for them. Runs
+// in other types serve for comparisons, and the CPU may do them.
 static bool is_on_device(const og_trial *trial, const og_sample *sample,
                          const og_mode *mode) {
   const opgraft_op *op = sample->op;
