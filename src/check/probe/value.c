@@ -45,15 +45,19 @@ static void compare_with_host(og_trial *trial, const og_outputs *host) {
                     verdict.name, verdict.text);
 }
 
-// The call of a device on the CPU. A device may lack what a call needs, and
-// says so with OG_UNSUPPORTED.
+// Whether a refusal is of the call, and not of what the machine lacks.
+static bool is_of_call(og_status refusal) {
+  return refusal == OG_INVALID || refusal == OG_SHAPE || refusal == OG_DTYPE ||
+         refusal == OG_KERNEL;
+}
+
+// The call of a device on the CPU.
 static void see_host(og_trial *trial) {
   char refusal[sizeof trial->refusal];
   og_mode mode = og_mode_plain;
   og_outputs host;
   const bool is_refused = !trial->has_base;
-  if (is_refused ? trial->refusal_status == OG_OK ||
-                       trial->refusal_status == OG_UNSUPPORTED
+  if (is_refused ? !is_of_call(trial->refusal_status)
                  : !og_is_comparable(trial) || og_has_flag(trial, OG_RANDOM))
     return;
   memcpy(refusal, trial->refusal, sizeof refusal);
