@@ -279,9 +279,7 @@ const cli_command cli_command_check = {
     .examples =
         "  opgraft check norms.c\n"
         "  opgraft check norms.so --op rms_norm --seed 7\n"
-        "  opgraft check norms.so --host torch --json > report.json\n"
-        "  opgraft check norms.so --device npu_sim.so "
-        "--device-options races=1",
+        "  opgraft check norms.so --host torch --json > report.json",
     .options = options,
     .operand = CLI_OPERAND_MODULE,
     .run = check_run,
