@@ -27,6 +27,11 @@ static const cli_option options[] = {
     {"probe", "NAME", "only this probe beside the plain run", 0},
     {"no-fork", NULL,
      "with --call: run it in this process, without limits, for a debugger", 0},
+    {"device", "DRIVER.so",
+     "check the kernels for this driver's device, in its memory, against the "
+     "CPU's",
+     0},
+    {"device-options", "WORDS", "the driver's own: seed=1,races=1", 0},
     {"verbose", NULL, "list what was covered as well", 'v'},
     {0},
 };
@@ -80,10 +85,16 @@ static bool options_read(const cli_args *args,
       .is_verbose = cli_has(args, "verbose"),
       .op = cli_value_of(args, "op"),
       .probe = cli_value_of(args, "probe"),
+      .device = cli_value_of(args, "device"),
+      .device_options = cli_value_of(args, "device-options"),
       .is_inline = cli_has(args, "no-fork"),
   };
   if (host != NULL && strcmp(host, "torch") != 0) {
     cli_error("check: --host is '%s', expected torch", host);
+    return false;
+  }
+  if (out_options->device_options != NULL && out_options->device == NULL) {
+    cli_error("check: --device-options needs --device");
     return false;
   }
   if (!cli_number_of(args, "seed", 0, INT64_MAX, 0, &seed) ||

@@ -251,6 +251,10 @@ typedef struct opgraft_check_options {
   opgraft_reference_fn compute;  // NULL: there is none
   void *compute_state;
   const char *reference_name;  // --reference in `again`; NULL: it has none
+  // A device driver's file (opgraft/device.h): kernels for its device run on
+  // device 0, in memory of the driver's. NULL: the CPU's kernels are checked.
+  const char *device;
+  const char *device_options;  // the driver's own words, "seed=3,races=1"
 } opgraft_check_options;
 
 // Checks every operator of the module. A child ignores SIGINT, so that a

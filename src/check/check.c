@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "check/driver.h"
 #include "check/exchange.h"
 #include "check/probe/table.h"
 #include "check/probe/trials.h"
@@ -42,6 +43,7 @@ typedef struct job_state {
   bool is_drawing;      // it is being drawn yet
   int32_t probe;
   int32_t counted_call;
+  const og_target *target;
   bool has_ended;  // no more calls: too many crashes, or time is up
   const opgraft_check_sink *sink;
 } job_state;
@@ -197,6 +199,12 @@ static void go_on(job_state *s) {
   s->job.probe_begin = probe == OG_PROBE_base_ ? 0 : probe + 1;
 }
 
+// A child whose device works no more says so, and ends.
+static bool is_end(const og_record *r) {
+  return r->kind == OG_RECORD_FINDING && (r->finding.kind == OPGRAFT_TIMEOUT ||
+                                          r->finding.kind == OPGRAFT_CRASH);
+}
+
 // One child, to its end. *out_done: it did all it was to do.
 static og_status run_child(job_state *s, og_allowance *left, bool *out_done,
                            opgraft_error *error) {
@@ -214,6 +222,8 @@ static og_status run_child(job_state *s, og_allowance *left, bool *out_done,
       add_crash(s, &r);
       if (r.crash.signal_number == SIGPROF) s->has_ended = true;
     } else {
+      has_crash |= is_end(&r);
+      s->has_ended |= is_end(&r) && r.finding.kind == OPGRAFT_TIMEOUT;
       take(s, &r);
     }
     const int64_t now_used_ms = og_child_cpu_ms(&child);
@@ -312,7 +322,7 @@ static og_status check_operator(job_state *s, const opgraft_op *op,
                         "\"17:3,0\" with the steps that make it smaller, at "
                         "most %d",
                         options->call, OG_SHRINKS_MAX);
-  s->found = (og_findings){.op = op};
+  s->found = (og_findings){.op = op, .device = s->target->name};
   memset(s->crashes, 0, sizeof s->crashes);
   s->has_ended = false;
   s->counted_call = -1;
@@ -379,12 +389,6 @@ static og_status write_text(const opgraft_check_sink *sink, og_text *text,
                 : OG_OK;
 }
 
-static bool has_cpu_kernel(const og_decl *decl) {
-  for (int32_t k = 0; k < decl->kernel_count; ++k)
-    if (decl->kernels[k].device == OG_CPU) return true;
-  return false;
-}
-
 // What loading the module does is said of the first operator.
 static void see_loading(job_state *s, const opgraft_module *module,
                         const opgraft_op *op) {
@@ -401,43 +405,77 @@ static void see_loading(job_state *s, const opgraft_module *module,
                   "", text, &nowhere);
 }
 
+static og_status nothing_checked(const job_state *s,
+                                 const opgraft_check_options *options,
+                                 opgraft_error *error) {
+  const char *device = s->target->name[0] != '\0' ? s->target->name : "the CPU";
+  if (options->op == NULL)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "check: the module has no operator with a kernel for "
+                        "%s that a call of tensors reaches; expected a kernel "
+                        "with .device = %d",
+                        device, (int)s->target->device);
+  return og_error_set(error, OG_INVALID, options->op, NULL,
+                      "check: the module has no operator \"%s\" with a "
+                      "kernel for %s",
+                      options->op, device);
+}
+
 static og_status check_all(job_state *s, const opgraft_module *module,
                            const opgraft_check_options *options,
                            int32_t *out_findings, opgraft_error *error) {
   og_text text = {0};
-  int32_t operators = 0, notes = 0;
+  int32_t operators = 0, notes = 0, skipped = 0;
   og_report_begin(&text, module, options);
   for (int32_t i = 0;
        i < opgraft_module_op_count(module) && !og_is_stopped(s->sink); ++i) {
     const opgraft_op *op = opgraft_module_op(module, i);
     if (options->op != NULL && strcmp(options->op, op->decl->name) != 0)
       continue;
-    if (!has_cpu_kernel(op->decl)) continue;
+    const char *lacks = og_target_lacks(s->target, op->decl);
+    if (lacks != NULL && options->device != NULL)
+      og_report_skipped(&text, op, lacks, options, operators + skipped++ == 0);
+    if (lacks != NULL) continue;
     OG_TRY(check_operator(s, op, options, error));
     if (operators == 0) see_loading(s, module, op);
     tell_findings(s);
     tell_operator(s);
-    og_report_operator(&text, &s->found, options, operators++ == 0);
+    og_report_operator(&text, &s->found, options, skipped + operators++ == 0);
     const int32_t faults = og_findings_faults(&s->found);
     *out_findings += faults;
     notes += s->found.count - faults;
     OG_TRY(write_text(s->sink, &text, error));
   }
-  if (operators == 0 && options->op != NULL && !og_is_stopped(s->sink))
-    return og_error_set(error, OG_INVALID, options->op, NULL,
-                        "check: the module has no operator \"%s\" with a "
-                        "kernel for the CPU",
-                        options->op);
-  const og_counts counts = {operators, *out_findings, notes,
-                            og_is_stopped(s->sink)};
+  if (operators == 0 && (options->op != NULL || options->device != NULL) &&
+      !og_is_stopped(s->sink)) {
+    og_text_reset(&text);
+    return nothing_checked(s, options, error);
+  }
+  const og_counts counts = {.operators = operators,
+                            .faults = *out_findings,
+                            .notes = notes,
+                            .skipped = skipped,
+                            .device = s->target->name,
+                            .is_stopped = og_is_stopped(s->sink)};
   og_report_end(&text, &counts, options);
   return write_text(s->sink, &text, error);
 }
 
-static og_status find_probe(const char *name, opgraft_error *error) {
-  char names[400];
-  if (name == NULL || og_probe_find(name) >= 0) return OG_OK;
-  og_probe_names(names, sizeof names);
+static og_status find_probe(const opgraft_check_options *options,
+                            opgraft_error *error) {
+  char names[OG_PROBE_NAMES];
+  const char *name = options->probe;
+  const int32_t found = name != NULL ? og_probe_find(name) : OG_PROBE_base_;
+  if (found >= 0 && options->device != NULL &&
+      (og_probes[found].flags & OG_PROBE_HOST)) {
+    og_probe_names(OG_PROBE_HOST, names, sizeof names);
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "check: the probe \"%s\" needs the host's memory or "
+                        "threads, expected one for a device: any but %s",
+                        name, names);
+  }
+  if (found >= 0) return OG_OK;
+  og_probe_names(0, names, sizeof names);
   return og_error_set(error, OG_INVALID, NULL, NULL,
                       "check: there is no probe \"%s\"; the probes are %s",
                       name, names);
@@ -452,7 +490,7 @@ og_status og_check(const opgraft_module *module,
   if (all.run_limit_ms <= 0) all.run_limit_ms = 2000;
   if (all.memory_limit_bytes <= 0) all.memory_limit_bytes = 1ll << 30;
   if (all.operator_limit_ms <= 0) all.operator_limit_ms = 30000;
-  OG_TRY(find_probe(all.probe, error));
+  OG_TRY(find_probe(&all, error));
   if (all.is_inline && all.call == NULL)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "check: only one call can run in this process; say "
@@ -463,12 +501,15 @@ og_status og_check(const opgraft_module *module,
                         "check: no 2 GiB of address space for guarded memory; "
                         "raise the limit (ulimit -v)");
   og_guard_unreserve();
+  og_target target;
+  OG_TRY(og_target_find(&all, sink, &target, error));
   int32_t findings = 0;
   job_state *s = og_alloc_zeroed(1, sizeof *s);
   if (s == NULL)
     return og_error_set(error, OG_MEMORY, NULL, NULL,
                         "check: not enough memory");
   s->sink = sink;
+  s->target = &target;
   const og_status status = check_all(s, module, &all, &findings, error);
   og_free(s);
   if (out_findings != NULL) *out_findings = findings;

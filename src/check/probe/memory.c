@@ -148,6 +148,11 @@ void og_probe_poison(og_trial *trial) {
   mode = og_mode_plain;
   mode.stack_poison = OTHER_POISON;
   see_poison(trial, &mode, OPGRAFT_UNINITIALISED, NULL, "the stack");
+  if (trial->device == NULL) return;
+  mode = og_mode_plain;
+  mode.redzone = OTHER_POISON;
+  see_poison(trial, &mode, OPGRAFT_OUT_OF_BOUNDS_READ, NULL,
+             "the memory beside the tensors");
 }
 
 // --- Arguments ---------------------------------------------------------------

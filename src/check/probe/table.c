@@ -23,9 +23,10 @@ int32_t og_probe_find(const char *name) {
   return -1;
 }
 
-void og_probe_names(char *out, size_t size) {
+void og_probe_names(uint32_t flag, char *out, size_t size) {
   size_t used = 0;
   for (int32_t p = 0; p < OG_PROBE_COUNT && used < size; ++p)
-    used += (size_t)snprintf(out + used, size - used, "%s%s", p > 0 ? ", " : "",
-                             og_probes[p].name);
+    if ((og_probes[p].flags & flag) == flag)
+      used += (size_t)snprintf(out + used, size - used, "%s%s",
+                               used > 0 ? ", " : "", og_probes[p].name);
 }

@@ -14,10 +14,13 @@ enum {
 };
 #undef OG_PROBE
 
+enum { OG_PROBE_NAMES = 500 };  // bytes that hold all names
+
 enum {
   OG_PROBE_SLOW = 1,    // tried also where one run takes milliseconds
   OG_PROBE_LAYOUT = 2,  // of strides and offsets
   OG_PROBE_ASKED = 4,   // takes long: only where options name it
+  OG_PROBE_HOST = 8,    // of the host's memory and threads: not on a device
 };
 
 #define OG_PROBE(name, calls, flags, crash, doc) \
@@ -35,7 +38,7 @@ typedef struct og_probe {
 extern const og_probe og_probes[OG_PROBE_COUNT];
 // The probe's index, or -1.
 int32_t og_probe_find(const char *name);
-// "base, repeat, ...": all names.
-void og_probe_names(char *out, size_t size);
+// "base, repeat, ...": all names, or those whose flags have the one given.
+void og_probe_names(uint32_t flag, char *out, size_t size);
 
 #endif  // OG_CHECK_PROBE_TABLE_H

@@ -14,6 +14,7 @@
 #include "check/probe/table.h"
 #include "check/run/array.h"
 #include "check/run/backward.h"
+#include "check/run/device.h"
 #include "check/run/limits.h"
 #include "check/run/record.h"
 #include "check/run/shown.h"
@@ -49,15 +50,17 @@ static uint64_t name_seed(const char *name) {
   return seed;
 }
 
-static bool call_draw(const opgraft_op *op,
+static bool call_draw(const opgraft_op *op, int32_t device,
                       const opgraft_check_options *options, int32_t index,
                       og_sample *out, opgraft_error *error) {
   enum { COMBINATIONS = 24 };
   int32_t types[COMBINATIONS][OG_VARIABLE_MAX];
-  const int32_t count = og_sample_types(op, COMBINATIONS, types);
+  const int32_t count = og_sample_device_types(op, device, COMBINATIONS, types);
   if (count == 0) {
     og_error_set(error, OG_UNSUPPORTED, op->decl->name, NULL,
-                 "it has no kernel for this machine's processor");
+                 device == OG_CPU
+                     ? "it has no kernel for this machine's processor"
+                     : "it has no kernel for this device");
     return false;
   }
   const uint64_t seed =
@@ -78,9 +81,11 @@ static bool draw(og_trial *trial, const og_job *job, int32_t index,
   trial->options = job->options;
   trial->forward = og_forward_of(job->op, index);
   if (trial->forward == NULL)
-    return call_draw(job->op, job->options, index, &trial->sample, error);
-  return call_draw(trial->forward, job->options, index, &trial->forward_sample,
-                   error);
+    return call_draw(job->op,
+                     trial->device != NULL ? trial->device->type : OG_CPU,
+                     job->options, index, &trial->sample, error);
+  return call_draw(trial->forward, OG_CPU, job->options, index,
+                   &trial->forward_sample, error);
 }
 
 // Once its values are there a derived call has shapes.
@@ -244,6 +249,8 @@ static bool is_wanted(const og_job *job, const og_trial *trial, int32_t probe,
     return probe == job->probe ||
            (probe == OG_PROBE_poison_ && job->probe != OG_PROBE_repeat_);
   if (job->disabled >> probe & 1) return false;
+  if (trial->device != NULL && (og_probes[probe].flags & OG_PROBE_HOST))
+    return false;
   if (job->options->probe != NULL)
     return strcmp(job->options->probe, og_probes[probe].name) == 0;
   if (og_probes[probe].flags & OG_PROBE_ASKED) return false;
@@ -266,6 +273,12 @@ static void run_probes(og_trial *trial, const og_job *job, int32_t index,
   }
 }
 
+// What else takes the call: a reference, and the CPU where a device refuses.
+static void see_refused(og_trial *trial) {
+  if (trial->device != NULL) og_probe_kernels(trial);
+  og_probe_reference(trial);
+}
+
 static void run_trial(og_trial *trial, const og_job *job, int32_t index,
                       int32_t begin) {
   const int32_t runs = trial->run_count;
@@ -274,7 +287,7 @@ static void run_trial(og_trial *trial, const og_job *job, int32_t index,
   if (ran == OG_RAN || ran == OG_RAN_WRONG)
     run_probes(trial, job, index, begin > 1 ? begin : 1);
   else if (ran == OG_RAN_REFUSED)
-    og_probe_reference(trial);
+    see_refused(trial);
   og_record end = {.kind = OG_RECORD_END,
                    .op = job->op,
                    .counts = {.runs = trial->run_count - runs,
@@ -355,17 +368,32 @@ static void check_smaller(og_trial *trial, const og_job *job) {
   }
 }
 
+// It could be opened before: that it cannot now is the driver's fault.
+static void open_device(og_trial *trial, const og_job *job) {
+  opgraft_error error;
+  if (job->options->device == NULL) return;
+  if (!job->options->is_inline) og_limits_bound();
+  if (og_check_device_open(job->options, &trial->device, &error) == OG_OK)
+    return;
+  og_tell_finding(job->op, OPGRAFT_CRASH, false, "",
+                  "the driver could be loaded once, and not again: %.300s",
+                  error.text);
+  _exit(4);
+}
+
 void og_trials_run(const void *given) {
   const og_job *job = given;
 #ifdef __GLIBC__
   mallopt(M_TRIM_THRESHOLD, 64 << 20);  // runs ask for the same memory again
 #endif
+  og_trial *trial = calloc(1, sizeof *trial);
+  if (trial == NULL) _exit(4);
+  // Before the limits: what the driver allocates does not count.
+  open_device(trial, job);
   if (job->options->is_inline)
     og_limits_watch();
   else
     og_limits_set(job->options);
-  og_trial *trial = calloc(1, sizeof *trial);
-  if (trial == NULL) _exit(4);
   memcpy(trial->exchanged, job->exchanged, sizeof trial->exchanged);
   og_statics_begin(job->op);
   if (job->is_shrinking)
@@ -374,5 +402,7 @@ void og_trials_run(const void *given) {
     check_calls(trial, job);
   const og_record done = {.kind = OG_RECORD_DONE};
   og_record_send(&done);
-  if (job->options->is_inline) free(trial);
+  if (!job->options->is_inline) return;
+  og_check_device_close(trial->device);
+  free(trial);
 }

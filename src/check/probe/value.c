@@ -34,9 +34,55 @@ static bool takes_types(const og_trial *trial, int32_t k) {
   return true;
 }
 
+static void compare_with_host(og_trial *trial, const og_outputs *host) {
+  const og_verdict verdict =
+      og_outputs_compare(trial->op, &trial->base, host, -1);
+  ++trial->reference_count;
+  if (verdict.differs && !og_is_border(&verdict) && og_trial_is_steady(trial))
+    og_tell_finding(trial->op, OPGRAFT_WRONG_VALUES_ACROSS_KERNELS, false,
+                    verdict.name,
+                    "the device's kernel and the CPU's differ: %s %s",
+                    verdict.name, verdict.text);
+}
+
+// Whether a refusal is of the call, and not of what the machine lacks.
+static bool is_of_call(og_status refusal) {
+  return refusal == OG_INVALID || refusal == OG_SHAPE || refusal == OG_DTYPE ||
+         refusal == OG_KERNEL;
+}
+
+// The call of a device on the CPU.
+static void see_host(og_trial *trial) {
+  char refusal[sizeof trial->refusal];
+  og_mode mode = og_mode_plain;
+  og_outputs host;
+  const bool is_refused = !trial->has_base;
+  if (is_refused ? !is_of_call(trial->refusal_status)
+                 : !og_is_comparable(trial) || og_has_flag(trial, OG_RANDOM))
+    return;
+  memcpy(refusal, trial->refusal, sizeof refusal);
+  mode.is_on_host = true;
+  mode.is_quiet = true;
+  if (og_trial_run(trial, &trial->sample, &trial->inputs, &mode, &host) !=
+      OG_RAN)
+    return;
+  if (is_refused)
+    og_tell_finding(trial->op, OPGRAFT_RULE_DISAGREES, false, "",
+                    "the device refuses a call that the CPU's kernel takes: "
+                    "\"%s\"",
+                    refusal);
+  else
+    compare_with_host(trial, &host);
+  og_outputs_reset(&host);
+}
+
 void og_probe_kernels(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   int32_t count = 0;
+  if (trial->device != NULL) {
+    see_host(trial);
+    return;
+  }
   for (int32_t k = 0; k < decl->kernel_count; ++k)
     count += takes_types(trial, k);
   if (count < 2 || !og_is_comparable(trial)) return;

@@ -18,6 +18,8 @@
 #include "check/run/record.h"
 #include "check/run/watchpoint.h"
 
+enum { LOAD_SECONDS = 10 };
+
 // The child's own; a signal handler has nothing else.
 static struct {
   bool is_bare;  // signals end the process
@@ -137,6 +139,16 @@ void og_limits_watch(void) {
   catch_signals();
 }
 
+// What a kernel or driver prints does not belong in a report.
+static void print_nowhere(void) {
+  const int nowhere = open("/dev/null", O_RDWR);
+  if (nowhere < 0) return;
+  dup2(nowhere, STDIN_FILENO);
+  dup2(nowhere, STDOUT_FILENO);
+  dup2(nowhere, STDERR_FILENO);
+  close(nowhere);
+}
+
 void og_limits_set(const opgraft_check_options *options) {
   const struct rlimit none = {0, 0};
   // A keyboard's interrupt reaches the whole group: the parent ends the child.
@@ -151,13 +163,15 @@ void og_limits_set(const opgraft_check_options *options) {
   const rlim_t most = (rlim_t)(limits.memory_base + limits.memory_limit);
   const struct rlimit data = {most, most};
   setrlimit(RLIMIT_DATA, &data);
-  // What a kernel prints does not belong in a report.
-  const int nowhere = open("/dev/null", O_RDWR);
-  if (nowhere >= 0) {
-    dup2(nowhere, STDIN_FILENO);
-    dup2(nowhere, STDOUT_FILENO);
-    dup2(nowhere, STDERR_FILENO);
-    close(nowhere);
-  }
+  print_nowhere();
   catch_signals();
+}
+
+void og_limits_bound(void) {
+  const struct itimerval limit = {.it_value = {LOAD_SECONDS, 0}};
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  print_nowhere();
+  setitimer(ITIMER_PROF, &limit, NULL);
 }

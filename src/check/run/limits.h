@@ -10,6 +10,9 @@
 
 // Sets the limits of memory, and has crashes sent as records.
 void og_limits_set(const opgraft_check_options *options);
+// For a child that loads a driver: ends it after 10 s of processor time, or
+// with its parent; what it prints goes nowhere.
+void og_limits_bound(void);
 // Without limits, for a process that goes on: only so that arguments can be
 // watched (run/watchpoint.h). A crash ends the process as it would by itself.
 void og_limits_watch(void);

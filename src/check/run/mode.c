@@ -9,4 +9,5 @@ const og_mode og_mode_plain = {
     .poison = 0xff,
     .workspace_poison = 0xff,
     .stack_poison = 0xff,
+    .redzone = 0xc7,
 };

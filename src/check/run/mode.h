@@ -41,6 +41,8 @@ typedef struct og_mode {
   uint8_t poison;          // of results
   uint8_t workspace_poison;
   uint8_t stack_poison;
+  uint8_t redzone;          // bytes around buffers on a device
+  bool is_on_host;          // not on the device, where there is one
   const og_kernel *kernel;  // NULL: the one that a host would choose
 } og_mode;
 

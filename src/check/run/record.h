@@ -30,6 +30,7 @@ typedef enum og_record_kind {
   OG_RECORD_EXPECT,   // whether the call is as `expect` says: expect
   OG_RECORD_END,      // of a call: counts
   OG_RECORD_DONE,
+  OG_RECORD_DEVICE,  // what a driver drives: driver
 } og_record_kind;
 
 typedef struct og_record_call {
@@ -105,6 +106,13 @@ typedef struct og_record_counts {
   int32_t offsets;
 } og_record_counts;
 
+typedef struct og_record_device {
+  int32_t status;  // of loading it
+  int32_t type;    // OG_EXT_DEV, ...
+  char name[32];
+  char text[420];  // why it cannot be loaded
+} og_record_device;
+
 typedef struct og_record {
   og_record_kind kind;   // says which of the union is set
   const opgraft_op *op;  // whose kernel ran
@@ -119,6 +127,7 @@ typedef struct og_record {
     og_record_order order;
     og_record_expect expect;
     og_record_counts counts;
+    og_record_device driver;
   };
 } og_record;
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/float_env.h"
 #include "call/call.h"
@@ -20,6 +21,8 @@
 #include "check/run/static_data.h"
 #include "check/run/watchpoint.h"
 #include "check/sample/sample.h"
+#include "check/sample/types.h"
+#include "decl/types.h"
 
 enum { GAP = 0xc7, STACK_BYTES = 1 << 15, OFFSET_ITEMS = 3 };
 
@@ -49,6 +52,7 @@ typedef struct run {
   placed *fresh[OG_ARRAYS_MAX];
   int32_t fresh_count;
   og_guard *workspace;
+  og_check_device *device;  // NULL: this run is the CPU's
   int64_t dim_before[OPGRAFT_DIM_MAX];
   og_status fail_code;
   bool is_wrong;
@@ -157,6 +161,10 @@ static void poison_element(void *state, int64_t element, size_t offset) {
   memset(t->memory + offset, t->poison, t->item);
 }
 
+static og_device device_of(const run *c) {
+  return c->device != NULL ? (og_device){c->device->type, 0} : og_cpu;
+}
+
 static bool place_argument(run *c, int32_t t, int32_t e, const og_array *value,
                            const int32_t *expanded, og_random *r) {
   const og_decl *decl = c->sample->op->decl;
@@ -166,7 +174,7 @@ static bool place_argument(run *c, int32_t t, int32_t e, const og_array *value,
   p->index = t;
   p->entry = e;
   p->value = value;
-  p->tensor = (og_tensor){.device = og_cpu,
+  p->tensor = (og_tensor){.device = device_of(c),
                           .ndim = value->sizes.rank,
                           .dtype = value->type,
                           .shape = p->shape,
@@ -357,7 +365,8 @@ static void prepare(run *c) {
       if (p->buffer == NULL) continue;
       remember(p, &p->tensor);
       const bool is_result = in_place_of(c, 0) == p;
-      if (c->mode->is_read_only && p->role == OG_ROLE_INPUT && !is_result)
+      if (c->mode->is_read_only && p->role == OG_ROLE_INPUT && !is_result &&
+          c->device == NULL)
         og_guard_protect(p->buffer, true);
     }
   memcpy(c->dim_before, c->frame.dim, sizeof c->dim_before);
@@ -408,10 +417,16 @@ static bool is_bounded_result(const run *c, const placed *p) {
          rule->items[0].kind == OG_ITEM_FOUND;
 }
 
+static bool is_intact(const run *c, const og_guard *buffer,
+                      int64_t *out_offset) {
+  return c->device != NULL ? og_mirror_is_intact(c->device, buffer, out_offset)
+                           : og_guard_is_intact(buffer, out_offset);
+}
+
 // The bytes around the elements, and those between them.
 static void see_surroundings(run *c, const placed *p) {
   int64_t offset;
-  if (!og_guard_is_intact(p->buffer, &offset)) {
+  if (!is_intact(c, p->buffer, &offset)) {
     wrong(c,
           is_bounded_result(c, p) ? OPGRAFT_BOUND_EXCEEDED
                                   : OPGRAFT_OUT_OF_BOUNDS_WRITE,
@@ -442,7 +457,7 @@ static void see_surroundings(run *c, const placed *p) {
 
 static void see_workspace(run *c) {
   int64_t offset;
-  if (c->workspace == NULL || og_guard_is_intact(c->workspace, &offset)) return;
+  if (c->workspace == NULL || is_intact(c, c->workspace, &offset)) return;
   c->is_wrong = true;
   if (!c->mode->is_quiet)
     og_tell_finding(c->trial->op, OPGRAFT_WORKSPACE_OVERRUN, false, "workspace",
@@ -529,6 +544,7 @@ static void run_reset(run *c) {
   for (int32_t t = 0; t < OPGRAFT_ARG_MAX; ++t)
     for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) free(c->in[t][e].before);
   opgraft_frame_reset(&c->frame);
+  if (c->device != NULL) og_mirrors_drop(c->device);
   og_guards_release();
   free(c);
 }
@@ -629,6 +645,115 @@ static void see_float_env(const run *c, og_float_env before) {
                     changed);
 }
 
+// --- On a device -------------------------------------------------------------
+
+static bool has_types(const opgraft_op *op, int32_t device,
+                      const og_sample *sample) {
+  int32_t types[OG_VARIABLE_MAX];
+  for (int32_t v = 0; v < op->decl->type_variable_count; ++v)
+    types[v] = og_dtype_index(sample->type[op->variable_tensor[v]]);
+  return og_sample_has_kernel(op, device, types);
+}
+
+// A device refuses the call's own types where it has no kernel for them. Runs
+// in other types serve for comparisons, and the CPU may do them.
+static bool is_on_device(const og_trial *trial, const og_sample *sample,
+                         const og_mode *mode) {
+  const opgraft_op *op = sample->op;
+  if (trial->device == NULL || mode->is_on_host || mode->kernel != NULL ||
+      op->module != trial->op->module)
+    return false;
+  return has_types(op, trial->device->type, sample) ||
+         (op == trial->op &&
+          memcmp(sample->type, trial->sample.type, sizeof sample->type) == 0);
+}
+
+static og_status send_placed(run *c, placed *p, og_tensor *given,
+                             opgraft_error *error) {
+  char name[64];
+  og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
+  if (og_mirror_data(c->device, p->buffer) == NULL)
+    OG_TRY(og_mirror_add(c->device, p->buffer, name, c->mode->redzone, error));
+  given->data = og_mirror_data(c->device, p->buffer) - p->tensor.byte_offset;
+  p->tensor.data = given->data;
+  return OG_OK;
+}
+
+static og_status send_all(run *c, opgraft_error *error) {
+  for (int32_t t = 0; t < c->sample->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      placed *p = &c->in[t][e];
+      if (p->buffer != NULL) OG_TRY(send_placed(c, p, &p->tensor, error));
+    }
+  for (int32_t i = 0; i < c->fresh_count; ++i)
+    OG_TRY(send_placed(c, c->fresh[i], given_result(c, c->fresh[i]), error));
+  if (c->workspace == NULL) return OG_OK;
+  OG_TRY(og_mirror_add(c->device, c->workspace, "workspace", c->mode->redzone,
+                       error));
+  c->frame.call.workspace = og_mirror_data(c->device, c->workspace);
+  return OG_OK;
+}
+
+// This process cannot go on; the next child does, behind the call.
+static void end_device(const run *c, int32_t kind, const char *text) {
+  og_tell_finding(c->trial->op, kind, false, "", "%s", text);
+  _exit(2);
+}
+
+static void see_failure(run *c, og_status status, const opgraft_error *error) {
+  char text[300];
+  if (status == OG_OK) return;
+  if (status == OG_BUSY && c->device->wait_ns >= 0) {
+    snprintf(text, sizeof text,
+             "the kernel is not done %lld ms after its launch",
+             (long long)(c->device->wait_ns / 1000000));
+    end_device(c, OPGRAFT_TIMEOUT, text);
+  }
+  if (og_check_device_is_lost(c->device)) {
+    snprintf(text, sizeof text, "the device works no more: %.250s",
+             error->text);
+    end_device(c, OPGRAFT_CRASH, text);
+  }
+  if (c->trial->refusal[0] == '\0')
+    snprintf(c->trial->refusal, sizeof c->trial->refusal, "%.199s",
+             error->text);
+}
+
+static og_status launch(run *c, opgraft_error *error) {
+  opgraft_error other = {.code = OG_OK};
+  og_status status = og_mirrors_launch(c->device, &c->frame, error);
+  const og_status done = og_mirrors_fetch(c->device, &other);
+  if (status == OG_OK || done == OG_BUSY) {
+    status = done;
+    *error = other;
+  }
+  see_failure(c, status, error);
+  return status;
+}
+
+// What shows once the run's memory is there: the driver's own reports, and
+// writes into the memory of the run before.
+static void see_device(run *c) {
+  char text[400], name[64];
+  int64_t offset = 0;
+  const bool is_kept = !og_mirrors_end(c->device, name, &offset);
+  if (is_kept)
+    og_tell_finding(c->trial->op, OPGRAFT_KEPT_POINTER, false, "",
+                    "a kernel wrote byte %lld of %s after the stream of its "
+                    "call was done: by a pointer that it kept, or by work that "
+                    "the stream does not wait for",
+                    (long long)offset, name);
+  c->is_wrong |= is_kept;
+  if (!og_check_device_report(c->device, text, sizeof text)) return;
+  c->is_wrong = true;
+  og_tell_finding(
+      c->trial->op,
+      strncmp(text, "race", 4) == 0 ? OPGRAFT_DATA_RACE : OPGRAFT_CRASH, false,
+      "", "the driver reports: %.380s", text);
+}
+
+// --- The run -----------------------------------------------------------------
+
 static void take_shares(run *c) {
   og_trial *trial = c->trial;
   trial->share_total = c->host.total;
@@ -638,10 +763,31 @@ static void take_shares(run *c) {
   memcpy(trial->clash_text, c->host.clash_text, sizeof trial->clash_text);
 }
 
+static og_status run_kernel(run *c) {
+  opgraft_error error = {.code = OG_OK};
+  if (c->device != NULL) return launch(c, &error);
+  const og_float_env env = og_float_env_get();
+  const og_status status = c->frame.kernel->run(&c->frame.call);
+  see_float_env(c, env);
+  return status;
+}
+
+// The call's memory on the device, where the run is one.
+static bool place_on_device(run *c) {
+  opgraft_error error = {.code = OG_OK};
+  // Without a tensor argument the call is the CPU's.
+  if (c->frame.kernel->device == OG_CPU) c->device = NULL;
+  if (c->device == NULL) return true;
+  const og_status status = send_all(c, &error);
+  if (status != OG_MEMORY) see_failure(c, status, &error);
+  return status == OG_OK;
+}
+
 static og_ran run_call(run *c, og_outputs *out) {
   og_trial *trial = c->trial;
   opgraft_error error = {.code = OG_OK};
   trial->refusal[0] = '\0';
+  trial->refusal_status = OG_OK;
   trial->has_clash = false;
   const og_status inferred = opgraft_frame_infer(&c->frame, &error);
   if (inferred != OG_OK) {
@@ -655,7 +801,7 @@ static og_ran run_call(run *c, og_outputs *out) {
         !c->frame.kernel->supports(&c->frame.call))
       return OG_RAN_REFUSED;
   }
-  if (!place_results(c)) return OG_RAN_FAILED;
+  if (!place_results(c) || !place_on_device(c)) return OG_RAN_FAILED;
   prepare(c);
   ++trial->run_count;
   ++trial->layout_count[c->mode->layout];
@@ -669,9 +815,7 @@ static og_ran run_call(run *c, og_outputs *out) {
                                 ? c->in[c->mode->watched_tensor - 1][0].buffer
                                 : NULL;
   if (watched != NULL) og_watch_pages(watched->page, watched->page_bytes);
-  const og_float_env env = og_float_env_get();
-  const og_status status = c->frame.kernel->run(&c->frame.call);
-  see_float_env(c, env);
+  const og_status status = run_kernel(c);
   take_shares(c);
   if (dim != NULL)  // a kernel sets those that it finds
     memcpy(c->frame.dim, dim,
@@ -683,6 +827,7 @@ static og_ran run_call(run *c, og_outputs *out) {
       trial->entries_read[k] = og_watch_entries(k);
   }
   see_all(c);
+  if (c->device != NULL) see_device(c);
   if (status != OG_OK) return c->is_wrong ? OG_RAN_WRONG : refuse(c, status);
   if (c->is_wrong) return OG_RAN_WRONG;
   return collect_all(c, out) ? OG_RAN : OG_RAN_FAILED;
@@ -700,6 +845,7 @@ og_ran og_trial_run(og_trial *trial, const og_sample *sample,
   c->host.user = trial;
   c->host.team = trial->team;
   c->host.mode = mode;
+  c->device = is_on_device(trial, sample, mode) ? trial->device : NULL;
   opgraft_frame_init(&c->frame, sample->op);
   og_sample_attrs(sample, c->frame.attr);
   c->frame.call.threads = mode->threads;

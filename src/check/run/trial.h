@@ -9,6 +9,7 @@
 
 #include "base/team.h"
 #include "check/run/array.h"
+#include "check/run/device.h"
 #include "check/run/mode.h"
 #include "check/sample/sample.h"
 
@@ -49,8 +50,9 @@ typedef struct og_trial {
   int32_t offset_count;
   uint32_t arguments_read;  // bits, of the last run that watched them
   uint8_t entries_read[OPGRAFT_ATTR_MAX];  // of lists, the same
-  bool tensor_read;      // the last run read the tensor that it watched
-  int32_t exchanged[2];  // dims whose sizes kernels of `op` get in exchange
+  bool tensor_read;         // the last run read the tensor that it watched
+  int32_t exchanged[2];     // dims whose sizes kernels of `op` get in exchange
+  og_check_device *device;  // where the kernels of `op` run; NULL: the CPU
 } og_trial;
 
 // Runs the sample on `inputs`. Where it returns OG_RAN, *out holds the results,

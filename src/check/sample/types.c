@@ -11,20 +11,21 @@
 
 enum { LOOKED_MAX = 1 << 12 };  // combinations
 
-static bool kernel_takes(const opgraft_op *op, int32_t k,
+static bool kernel_takes(const opgraft_op *op, int32_t device, int32_t k,
                          const int32_t *types) {
   const og_decl *decl = op->decl;
   const og_type_set *sets = decl->kernel_types + (size_t)k * OG_VARIABLE_MAX;
-  if (decl->kernels[k].device != OG_CPU || !op->kernel_available[k])
+  if (decl->kernels[k].device != device || !op->kernel_available[k])
     return false;
   for (int32_t v = 0; v < decl->type_variable_count; ++v)
     if (!(sets[v] >> types[v] & 1u)) return false;
   return true;
 }
 
-static bool has_kernel(const opgraft_op *op, const int32_t *types) {
+bool og_sample_has_kernel(const opgraft_op *op, int32_t device,
+                          const int32_t *types) {
   for (int32_t k = 0; k < op->decl->kernel_count; ++k)
-    if (kernel_takes(op, k, types)) return true;
+    if (kernel_takes(op, device, k, types)) return true;
   return false;
 }
 
@@ -43,7 +44,7 @@ static int32_t next_type(const opgraft_op *op, int32_t v, int32_t from) {
 bool og_sample_has_types(const opgraft_op *op, const int32_t *types) {
   for (int32_t v = 0; v < op->decl->type_variable_count; ++v)
     if (!variable_accepts(op, v, types[v])) return false;
-  return has_kernel(op, types);
+  return og_sample_has_kernel(op, OG_CPU, types);
 }
 
 // The next combination in the order of the type table; false behind the last.
@@ -63,7 +64,7 @@ static bool is_one_type(const opgraft_op *op, const int32_t *types) {
 }
 
 // How many combinations there are with one type, and with several.
-static bool count_types(const opgraft_op *op, int32_t *first,
+static bool count_types(const opgraft_op *op, int32_t device, int32_t *first,
                         int32_t *out_one_type, int32_t *out_mixed) {
   const int32_t variables = op->decl->type_variable_count;
   *out_one_type = *out_mixed = 0;
@@ -75,7 +76,7 @@ static bool count_types(const opgraft_op *op, int32_t *first,
   memcpy(now, first, sizeof now);
   int32_t looked = 0;
   do {
-    if (has_kernel(op, now))
+    if (og_sample_has_kernel(op, device, now))
       ++*(is_one_type(op, now) ? out_one_type : out_mixed);
   } while (++looked < LOOKED_MAX && next_types(op, now));
   return true;
@@ -83,9 +84,15 @@ static bool count_types(const opgraft_op *op, int32_t *first,
 
 int32_t og_sample_types(const opgraft_op *op, int32_t max,
                         int32_t (*out_types)[OG_VARIABLE_MAX]) {
+  return og_sample_device_types(op, OG_CPU, max, out_types);
+}
+
+int32_t og_sample_device_types(const opgraft_op *op, int32_t device,
+                               int32_t max,
+                               int32_t (*out_types)[OG_VARIABLE_MAX]) {
   int32_t now[OG_VARIABLE_MAX] = {0};
   int32_t one_type, mixed;
-  if (!count_types(op, now, &one_type, &mixed)) return 0;
+  if (!count_types(op, device, now, &one_type, &mixed)) return 0;
   // Where there are too many, those with one type come first, and of the
   // others so many as there is room for, evenly.
   const int32_t kept_one =
@@ -93,7 +100,7 @@ int32_t og_sample_types(const opgraft_op *op, int32_t max,
   const int32_t room = max - kept_one < mixed ? max - kept_one : mixed;
   int32_t count = 0, ones = 0, others = 0, looked = 0;
   do {
-    if (!has_kernel(op, now)) continue;
+    if (!og_sample_has_kernel(op, device, now)) continue;
     bool is_kept = false;
     if (is_one_type(op, now)) {
       is_kept = ones++ < kept_one;

@@ -10,6 +10,13 @@
 // returns their number. types[i][v] is an index into the type table.
 int32_t og_sample_types(const opgraft_op *op, int32_t max,
                         int32_t (*out_types)[OG_VARIABLE_MAX]);
+// The same of kernels for another device than the CPU.
+int32_t og_sample_device_types(const opgraft_op *op, int32_t device,
+                               int32_t max,
+                               int32_t (*out_types)[OG_VARIABLE_MAX]);
+// Whether a kernel for the device takes these free types.
+bool og_sample_has_kernel(const opgraft_op *op, int32_t device,
+                          const int32_t *types);
 bool og_sample_has_types(const opgraft_op *op, const int32_t *types);
 
 // Sets each tensor's type from the free types.

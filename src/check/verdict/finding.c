@@ -72,6 +72,12 @@ static void write_word(const char *word, og_text *out) {
   og_text_add(out, "'");
 }
 
+static void write_option(const char *name, const char *value, og_text *out) {
+  if (value == NULL) return;
+  og_text_addf(out, " %s ", name);
+  write_word(value, out);
+}
+
 void og_finding_write_again(const og_finding *f, const opgraft_op *op,
                             const opgraft_check_options *options,
                             og_text *out) {
@@ -84,9 +90,9 @@ void og_finding_write_again(const og_finding *f, const opgraft_op *op,
   for (int32_t i = 0; i < f->path_count; ++i)
     og_text_addf(out, "%s%d", i == 0 ? " --as-shown " : ",", (int)f->path[i]);
   og_text_addf(out, " --probe %s", og_probes[f->probe].name);
-  if (options->reference_name == NULL) return;
-  og_text_add(out, " --reference ");
-  write_word(options->reference_name, out);
+  write_option("--device", options->device, out);
+  write_option("--device-options", options->device_options, out);
+  write_option("--reference", options->reference_name, out);
 }
 
 int32_t og_findings_faults(const og_findings *all) {

@@ -46,6 +46,7 @@ typedef struct og_effects {
 // The verdict on one operator.
 typedef struct og_findings {
   const opgraft_op *op;
+  const char *device;  // the driver's name; "": the CPU
   og_finding entry[OG_FINDINGS_MAX];
   int32_t count;
   int32_t call_count;

@@ -4,6 +4,7 @@
 #include "check/verdict/report.h"
 
 #include "base/json.h"
+#include "check/probe/table.h"
 #include "check/verdict/finding.h"
 
 static bool is_json(const opgraft_check_options *options) {
@@ -47,6 +48,9 @@ static void text_operator(og_text *out, const og_findings *all,
   og_text_addf(out, "%s: ", all->op->decl->name);
   if (faults == 0 && all->is_stopped)
     og_text_add(out, "nothing found");
+  else if (faults == 0 && all->device[0] != '\0')
+    og_text_addf(out, "right on %s%s", all->device,
+                 all->compared_count > 0 ? "" : ", no reference");
   else if (faults == 0)
     og_text_add(out, all->compared_count > 0 ? "right by its reference"
                                              : "right, no reference");
@@ -68,6 +72,10 @@ static void text_operator(og_text *out, const og_findings *all,
                (int)all->refused_count);
   og_text_reset(&types);
   og_text_reset(&layouts);
+}
+
+static void text_skipped(og_text *out, const opgraft_op *op, const char *why) {
+  og_text_addf(out, "%s: skipped: %s\n", op->decl->name, why);
 }
 
 // --- JSON --------------------------------------------------------------------
@@ -102,6 +110,7 @@ static void json_operator(og_text *out, const og_findings *all,
   og_json_line(out, 4);
   og_json_begin(out, NULL, '{');
   og_json_text(out, "op", all->op->decl->name);
+  if (all->device[0] != '\0') og_json_text(out, "device", all->device);
   og_json_bool(out, "right", og_findings_faults(all) == 0 && !all->is_stopped);
   og_json_int(out, "compared", all->compared_count);
   og_json_int(out, "calls", all->call_count);
@@ -116,6 +125,18 @@ static void json_operator(og_text *out, const og_findings *all,
   og_text_add(out, all->count > 0 ? "\n    ]}" : "]}");
   og_text_reset(&types);
   og_text_reset(&layouts);
+}
+
+static void json_skipped(og_text *out, const opgraft_op *op, const char *why,
+                         bool is_first) {
+  if (!is_first) og_text_add(out, ",");
+  og_json_line(out, 4);
+  og_json_begin(out, NULL, '{');
+  og_json_text(out, "op", op->decl->name);
+  og_json_bool(out, "right", false);
+  og_json_text(out, "skipped", why);
+  og_json_begin(out, "findings", '[');
+  og_text_add(out, "]}");
 }
 
 // --- Both --------------------------------------------------------------------
@@ -139,6 +160,23 @@ void og_report_operator(og_text *out, const og_findings *all,
     text_operator(out, all, options);
 }
 
+void og_report_skipped(og_text *out, const opgraft_op *op, const char *why,
+                       const opgraft_check_options *options, bool is_first) {
+  if (is_json(options))
+    json_skipped(out, op, why, is_first);
+  else
+    text_skipped(out, op, why);
+}
+
+static void text_untried(og_text *out, const char *device) {
+  char names[OG_PROBE_NAMES];
+  og_probe_names(OG_PROBE_HOST, names, sizeof names);
+  og_text_addf(out,
+               "not tried on %s, since they need the host's memory or threads: "
+               "%s\n",
+               device, names);
+}
+
 void og_report_end(og_text *out, const og_counts *counts,
                    const opgraft_check_options *options) {
   const int operators = (int)counts->operators;
@@ -150,8 +188,11 @@ void og_report_end(og_text *out, const og_counts *counts,
     og_json_int(out, "finding_count", faults);
     og_json_int(out, "note_count", notes);
     if (counts->is_stopped) og_json_bool(out, "stopped", true);
+    if (counts->skipped > 0) og_json_int(out, "skipped_count", counts->skipped);
     og_text_add(out, "}\n");
   } else {
+    if (counts->device[0] != '\0' && options->probe == NULL)
+      text_untried(out, counts->device);
     og_text_addf(out, "%s%d operator%s, %d finding%s, %d note%s\n",
                  counts->is_stopped ? "stopped: " : "", operators,
                  og_plural(operators), faults, og_plural(faults), notes,

@@ -66,6 +66,17 @@ static bool is_by_chance(const og_finding *f, const og_finding *cause) {
   return !is_of_values || cause->kind != OPGRAFT_ALIGNMENT_ASSUMED;
 }
 
+// On a device, where memory is used again at once, a write that comes too late
+// lands in another call's.
+static bool is_of_late_write(int32_t kind) {
+  return kind == OPGRAFT_OUT_OF_BOUNDS_WRITE ||
+         kind == OPGRAFT_UNDECLARED_MUTATION ||
+         kind == OPGRAFT_WORKSPACE_OVERRUN ||
+         kind == OPGRAFT_OUTPUT_NOT_WRITTEN || kind == OPGRAFT_OUTPUT_READ ||
+         kind == OPGRAFT_NOT_REPEATABLE ||
+         kind == OPGRAFT_WRONG_VALUES_ACROSS_KERNELS;
+}
+
 // Whether `f` follows from `cause`, another finding, when something else is
 // tried. What is found in the backward operator does not follow from what the
 // operator does, nor the other way round.
@@ -103,6 +114,9 @@ static bool follows(const og_findings *all, const og_finding *f) {
   if (is_erratic && is_comparison(f->kind) && f->count < 3) return true;
   if (f->kind == OPGRAFT_NEVER_MUTATED &&
       (all->is_stopped || f->count < all->ran_count))
+    return true;
+  if (all->device[0] != '\0' && has(all, OPGRAFT_KEPT_POINTER) &&
+      is_of_late_write(f->kind))
     return true;
   for (int32_t i = 0; i < all->count; ++i)
     if (is_consequence(f, &all->entry[i])) return true;
