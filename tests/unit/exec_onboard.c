@@ -256,7 +256,8 @@ static int64_t overlap_percent(const char *path) {
   return end_ns > begin_ns ? 100 * busy_ns / (end_ns - begin_ns) : 0;
 }
 
-// Seven launches of about one length take as long as four where two branches overlap.
+// Seven launches of about one length take as long as four where two branches
+// overlap.
 TEST(lanes_are_streams) {
   for (int32_t lanes = 1; lanes < 4; ++lanes) {
     graph_case c = {0};
