@@ -47,6 +47,11 @@ ELSEWHERE = {
     ("devices", "model = torch.nn.Sequential(torch.nn.Linear(16, 32), "
      "torch.nn.GELU()).cuda()"): (
         "it needs a GPU", "tests/gpu/test_graphs.py"),
+    **{("devices", begin): ("the program is the reader's",
+                            "tests/python/device/test_timeline.py")
+       for begin in ('opgraft.load_device("build/devices/npu_sim.so", '
+                     'options="trace=',
+                     "python -m opgraft.timeline", '{"id":4,')},
     ("distributed", "import opgraft"): (
         "it needs several processes", "tests/python/distributed"),
     ("distributed", "for layer"): (
