@@ -33,6 +33,7 @@ PACKAGE = ROOT / "python" / "opgraft"
 MODULES = ("", "ops", "flashinfer", "jax", "onnx", "aoti", "tensorflow",
            "doctor", "doctor.pytest_plugin")
 PROGRAM_PARTS = ("check_reference", "check_torch", "distributed", "info",
+                 "timeline",
                  "__main__", "doctor.__main__")
 SECTION = re.compile(r"// --- (.*?) -*$")
 NO_ENTRY = re.compile(r"#(?:ifdef|ifndef|if|endif|else|undef|include)\b"
