@@ -229,7 +229,9 @@ class Judge:
         # What operators of the library are linked with, beside the program.
         lib = pathlib.Path(check).resolve().parents[2] / "lib"
         self.libraries = [str(lib / f"lib{name}.a")
-                          for name in ("og_op_shared", "og_kernels")]
+                          for name in ("og_op_cuda", "og_op_shared",
+                                       "og_kernels")]
+        self.libraries += [str(lib / "opgraft/hosts/libopgraft_cuda.a"), "-ldl"]
         self.originals: dict[str, pathlib.Path] = {}
         # What check says of originals, by file and operator: of it alone, and
         # compared with itself.

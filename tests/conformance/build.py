@@ -90,7 +90,7 @@ def python_of(host: str) -> tuple[str | None, str]:
     if own.exists():
         return str(own), ""
     asked = {"torch": "torch", "jax": "jax", "onnxruntime": "onnxruntime, onnx",
-             "tvm_ffi": "tvm_ffi, torch",
+             "tvm_ffi": "tvm_ffi, torch", "aoti": "torch",
              "tensorflow": "tensorflow"}
     done = subprocess.run([sys.executable, "-c", f"import {asked[host]}"],
                           capture_output=True)

@@ -22,6 +22,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Why a host may miss an operator: its own limits, which docs/hosts.md lists
 # with their source.
 LIMITS = {
+    "aoti": [
+        "AOTInductor passes a Scalar as a double",
+        "a result is a list, whose length a C function cannot state",
+        "a result's size depends on values",
+        "AOTInductor calls every overload by the same name",
+    ],
     "jax": [
         "a result's size depends on values",
         "an argument is a device",

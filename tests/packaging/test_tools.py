@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+import os
 import pathlib
 import sys
 import types
@@ -226,6 +228,20 @@ def test_abi_sees_every_field() -> None:
     assert abi.fields("\n int32_t a;\n union {\n  int b;\n  char *const *c;\n"
                       " };\n int (*d)(int x, int y);\n char e[64];\n") == [
         "a", "b", "c", "d", "e"]
+
+
+def test_operators_that_are_mutated_load(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    mutate = load("tools/mutate.py")
+    build = pathlib.Path(os.environ.get("OPGRAFT_BUILD", ROOT / "build"))
+    judge = mutate.Judge(str(build / "tests/tools/check_main"), tmp_path, 1)
+    sources = [s for s in mutate.default_sources() if s.parent == ROOT / "ops"]
+    assert len(sources) > 10
+    for source in sources:
+        module = tmp_path / f"{source.stem}.so"
+        assert judge.build(source, source.read_text(), module), source
+        ctypes.CDLL(str(module))
 
 
 def test_no_two_test_files_have_one_name() -> None:
