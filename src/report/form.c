@@ -83,7 +83,7 @@ void og_report_verdict_add(og_text *out, const opgraft_report *report) {
         out,
         "too noisy: the machine is busy (one in ten runs of fixed work took ");
     og_text_add_fixed(out, joined->stretch, 1);
-    og_text_add(out, " times the least, or longer)");
+    og_text_add(out, " times its processor time)");
   } else if (times == OG_TIMES_SPREAD) {
     og_text_add(out, "too noisy: the spread is larger than the difference");
   } else if (og_report_is_loss(report)) {

@@ -155,12 +155,32 @@ def _waits_ns() -> dict[str, int]:
     return waits
 
 
+class Fixed:
+    """A fixed piece of work, timed between what is measured. Its least is of
+    processor time, since others may take their share of each run of it."""
+
+    def __init__(self) -> None:
+        self._ns: list[int] = []
+        self._own_ns: list[int] = []
+
+    def run(self) -> None:
+        own = time.thread_time_ns()
+        self._ns.append(_time(lambda: sum(range(FIXED)), 1))
+        self._own_ns.append(time.thread_time_ns() - own)
+
+    def stretch(self) -> float:
+        count = len(self._ns)
+        if count < FEWEST_FIXED:
+            return 0.0
+        return sorted(self._ns)[count * 9 // 10] / max(1, min(self._own_ns))
+
+
 def measure(recorder: Recorder, writer: Writer, runs: int) -> float:
     """Writes the steps, marks and operator counts of every entry; how much
-    longer than its least a fixed piece of work took meanwhile, 9 times of 10
-    (0: not known)."""
+    longer than its processor time a fixed piece of work took meanwhile, 9 times
+    of 10 (0: not known)."""
     entries = [e for e in recorder.entries if e.place.file or e.fn]
-    fixed: list[int] = []
+    fixed = Fixed()
     recorder.is_paused = True
     try:
         for entry in entries:
@@ -173,13 +193,11 @@ def measure(recorder: Recorder, writer: Writer, runs: int) -> float:
         recorder.note(f"{recorder.again} frames were compiled again while "
                       "steps were timed: what a call changes, the next one "
                       "finds, and the times are those after that")
-    fixed.sort()
-    return fixed[len(fixed) * 9 // 10] / fixed[0] if len(
-        fixed) >= FEWEST_FIXED else 0.0
+    return fixed.stretch()
 
 
 def _measure_entry(recorder: Recorder, writer: Writer, entry: Entry,
-                   runs: int, budget_s: float, fixed: list[int]) -> None:
+                   runs: int, budget_s: float, fixed: Fixed) -> None:
     step = Step(entry)
     try:
         with quiet():
@@ -203,7 +221,7 @@ def _modes(step: Step) -> dict[str, tuple[Callable[[], Any], str]]:
 
 
 def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
-           fixed: list[int]) -> None:
+           fixed: Fixed) -> None:
     repeat = {}
     for mode, (call, stance) in _modes(step).items():
         with torch.compiler.set_stance(stance):
@@ -213,7 +231,7 @@ def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
     for run in range(1, runs + 1):
         # In turns, so that a slower minute of the machine meets both.
         for mode, (call, stance) in _modes(step).items():
-            fixed.append(_time(_fixed_work, 1))
+            fixed.run()
             with torch.compiler.set_stance(stance):  # outside of what is timed
                 if repeat[mode] > 1:  # what was timed before it left its caches
                     call()
@@ -221,10 +239,6 @@ def _steps(writer: Writer, step: Step, runs: int, budget_s: float,
             writer.line("step", entry=step.entry.id, run=run, mode=mode, ns=ns)
         if run >= 3 and time.monotonic() > end:
             break
-
-
-def _fixed_work() -> int:
-    return sum(range(FIXED))
 
 
 @contextlib.contextmanager

@@ -217,9 +217,9 @@ def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def busy() -> Iterator[None]:
-    """Two loops on each processor."""
+    """A loop on each processor."""
     children = [multiprocessing.get_context("fork").Process(
-        target=_spin, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
+        target=_spin, daemon=True) for _ in range(os.cpu_count() or 1)]
     for child in children:
         child.start()
     try:
