@@ -6,6 +6,22 @@
 #include "exec/instance.h"
 #include "exec/lease.h"
 
+static void unwant_arenas(const og_plan *plan, int32_t count) {
+  for (int32_t a = 0; a < count; ++a)
+    og_lease_unwant(plan->arenas[a].device, plan->arenas[a].size_bytes);
+}
+
+static og_status want_arenas(const og_plan *plan, opgraft_error *error) {
+  for (int32_t a = 0; a < plan->arena_count; ++a) {
+    const og_status status = og_lease_want(plan->arenas[a].device,
+                                           plan->arenas[a].size_bytes, error);
+    if (status == OG_OK) continue;
+    unwant_arenas(plan, a);
+    return status;
+  }
+  return OG_OK;
+}
+
 og_status og_entry_create(opgraft_executable *executable,
                           const int64_t *symbols,
                           const og_lane_request *request,
@@ -13,15 +29,17 @@ og_status og_entry_create(opgraft_executable *executable,
   og_plan_entry *entry = og_alloc_zeroed(1, sizeof *entry);
   if (entry == NULL) return og_graph_no_memory(error);
   entry->executable = executable;
-  const og_status status =
+  og_status status =
       og_plan_create(executable->graph, symbols, executable->host.flags,
                      request, &entry->plan, error);
-  if (status != OG_OK) {
-    og_free(entry);
-  } else {
-    og_lease_want((int64_t)og_plan_arena_bytes(entry->plan));
-    *out_entry = entry;
+  if (status == OG_OK) {
+    status = want_arenas(entry->plan, error);
+    if (status != OG_OK) og_plan_destroy(entry->plan);
   }
+  if (status == OG_OK)
+    *out_entry = entry;
+  else
+    og_free(entry);
   return status;
 }
 
@@ -31,7 +49,7 @@ void og_entry_destroy(og_plan_entry *entry) {
     entry->idle = instance->next;
     og_instance_destroy(instance);
   }
-  og_lease_want(-(int64_t)og_plan_arena_bytes(entry->plan));
+  unwant_arenas(entry->plan, entry->plan->arena_count);
   og_free(entry->trial);
   og_free(entry->chosen);
   og_plan_destroy(entry->plan);

@@ -116,7 +116,6 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   executable->references = 1;
   pthread_mutex_init(&executable->mutex, NULL);
   stats_from_graph(executable);
-  og_lease_users_add(1);
   og_teams_users_add(1);
   *out_executable = executable;
   return OG_OK;
@@ -137,7 +136,6 @@ static void executable_destroy(opgraft_executable *executable) {
   pthread_mutex_destroy(&executable->mutex);
   opgraft_graph_release(executable->graph);
   og_free(executable);
-  og_lease_users_add(-1);
   og_teams_users_add(-1);
 }
 

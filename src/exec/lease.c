@@ -5,6 +5,8 @@
 // Invariants: an arena is in the list as long as it exists; only its lessee or,
 // when idle, a thread that holds the mutex touches it. A device's is free
 // again while its stream still uses it: another stream waits for that one.
+// When a plan is gone, idle arenas go until those of its device are no larger
+// together than what the plans that are left want.
 
 #include "exec/lease.h"
 
@@ -20,10 +22,18 @@ struct og_lease {
   bool is_taken;
 };
 
+// What all plans together want of a device.
+typedef struct demand demand;
+
+struct demand {
+  demand *next;
+  og_device device;
+  int64_t bytes;  // above 0
+};
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static og_lease *leases;
-static int32_t users;
-static int64_t wanted_bytes;  // by all plans together
+static demand *demands;
 
 // The idle arena of the device that fits best: `wanted`, else the smallest that
 // is large enough, else the largest, which then grows.
@@ -61,6 +71,14 @@ static void memory_destroy(og_lease *lease) {
   lease->size_bytes = 0;
 }
 
+static void lease_remove(og_lease *lease) {
+  og_lease **at = &leases;
+  while (*at != lease) at = &(*at)->next;
+  *at = lease->next;
+  memory_destroy(lease);
+  og_free(lease);
+}
+
 // With the mutex.
 static og_status lease_find(og_device device, size_t size_bytes, void *stream,
                             const og_lease *wanted, og_lease **out_lease,
@@ -74,8 +92,12 @@ static og_status lease_find(og_device device, size_t size_bytes, void *stream,
                         size_bytes);
   if (lease->size_bytes < size_bytes) {
     memory_destroy(lease);
-    OG_TRY(og_device_allocate(device, size_bytes, "an arena", &lease->memory,
-                              error));
+    const og_status status = og_device_allocate(device, size_bytes, "an arena",
+                                                &lease->memory, error);
+    if (status != OG_OK) {
+      lease_remove(lease);
+      return status;
+    }
     lease->size_bytes = size_bytes;
   } else if (driver != NULL) {
     OG_TRY(og_driver_stream_follow(driver, device.id, stream, lease->stream,
@@ -108,29 +130,62 @@ void og_lease_give(og_lease *lease) {
   pthread_mutex_unlock(&mutex);
 }
 
-void og_lease_users_add(int32_t change) {
+static demand **demand_of(og_device device) {
+  demand **at = &demands;
+  while (*at != NULL && !og_device_equal((*at)->device, device))
+    at = &(*at)->next;
+  return at;
+}
+
+static int64_t held_bytes(og_device device) {
+  int64_t bytes = 0;
+  for (const og_lease *at = leases; at != NULL; at = at->next)
+    if (og_device_equal(at->device, device)) bytes += (int64_t)at->size_bytes;
+  return bytes;
+}
+
+// Frees the first idle arena of the device; false where there is none.
+static bool free_idle(og_device device) {
+  og_lease *at = leases;
+  while (at != NULL && (at->is_taken || !og_device_equal(at->device, device)))
+    at = at->next;
+  if (at != NULL) lease_remove(at);
+  return at != NULL;
+}
+
+og_status og_lease_want(og_device device, size_t size_bytes,
+                        opgraft_error *error) {
+  if (size_bytes == 0) return OG_OK;
   pthread_mutex_lock(&mutex);
-  users += change;
-  while (users == 0 && leases != NULL) {
-    og_lease *lease = leases;
-    leases = lease->next;
-    memory_destroy(lease);
-    og_free(lease);
+  demand **at = demand_of(device);
+  if (*at == NULL && (*at = og_alloc_zeroed(1, sizeof **at)) != NULL)
+    (*at)->device = device;
+  const bool is_there = *at != NULL;
+  if (is_there) (*at)->bytes += (int64_t)size_bytes;
+  pthread_mutex_unlock(&mutex);
+  return is_there ? OG_OK : og_graph_no_memory(error);
+}
+
+void og_lease_unwant(og_device device, size_t size_bytes) {
+  if (size_bytes == 0) return;
+  pthread_mutex_lock(&mutex);
+  demand **at = demand_of(device), *own = *at;
+  own->bytes -= (int64_t)size_bytes;
+  while (held_bytes(device) > own->bytes && free_idle(device)) continue;
+  if (own->bytes == 0) {
+    *at = own->next;
+    og_free(own);
   }
   pthread_mutex_unlock(&mutex);
 }
 
-void og_lease_want(int64_t change_bytes) {
-  pthread_mutex_lock(&mutex);
-  wanted_bytes += change_bytes;
-  pthread_mutex_unlock(&mutex);
-}
-
 int64_t og_lease_shared_bytes(void) {
+  int64_t shared = 0;
   pthread_mutex_lock(&mutex);
-  int64_t shared = wanted_bytes;
-  for (const og_lease *at = leases; at != NULL; at = at->next)
-    shared -= (int64_t)at->size_bytes;
+  for (const demand *at = demands; at != NULL; at = at->next) {
+    const int64_t held = held_bytes(at->device);
+    shared += at->bytes > held ? at->bytes - held : 0;
+  }
   pthread_mutex_unlock(&mutex);
-  return shared > 0 ? shared : 0;
+  return shared;
 }

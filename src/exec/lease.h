@@ -14,10 +14,12 @@ og_status og_lease_take(og_device device, size_t size_bytes, void *stream,
                         og_lease *wanted, og_lease **out_lease,
                         void **out_memory, opgraft_error *error);
 void og_lease_give(og_lease *lease);
-// While an executable lives, idle arenas are kept.
-void og_lease_users_add(int32_t change);
-// A plan that wants arenas of this size was made, or (negative) is gone.
-void og_lease_want(int64_t change_bytes);
+// A plan wants an arena of this size; idle arenas of the device are kept while
+// they are no larger together than what its plans want. OG_MEMORY.
+og_status og_lease_want(og_device device, size_t size_bytes,
+                        opgraft_error *error);
+// Such a plan is gone.
+void og_lease_unwant(og_device device, size_t size_bytes);
 // Extra bytes if plans did not share arenas, of all devices.
 int64_t og_lease_shared_bytes(void);
 

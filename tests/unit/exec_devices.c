@@ -138,7 +138,7 @@ TEST(leases_are_of_a_device) {
   opgraft_error error;
   og_lease *one = NULL, *two = NULL, *none = NULL, *again = NULL;
   void *first, *second, *third;
-  og_lease_users_add(1);
+  if (og_lease_want(og_cpu, 200, &error) != OG_OK) return;
   REQUIRE(og_lease_take(og_cpu, 100, NULL, NULL, &one, &first, &error) ==
           OG_OK);
   REQUIRE(og_lease_take(og_cpu, 100, NULL, NULL, &two, &second, &error) ==
@@ -160,11 +160,41 @@ TEST(leases_are_of_a_device) {
   og_lease_give(one);
   REQUIRE(og_lease_take(og_cpu, 64, NULL, one, &again, &third, &error) ==
           OG_OK);
-  CHECK(third == first);
-  og_lease_give(again);
+  CHECK(again == one && third == first);
 done:
+  og_lease_give(one);
   og_lease_give(two);
-  og_lease_users_add(-1);
+  og_lease_unwant(og_cpu, 200);
+}
+
+// A large plan's arena does not outlive it, though a small one used it too.
+TEST(what_no_plan_wants_is_freed) {
+  opgraft_error error;
+  og_lease *large = NULL, *small = NULL;
+  void *first, *second;
+  size_t wanted = 0;  // beside 64 bytes
+  if (og_lease_want(og_cpu, 64, &error) != OG_OK) return;
+  REQUIRE(og_lease_want(og_cpu, 1 << 20, &error) == OG_OK);
+  wanted = 1 << 20;
+  REQUIRE(og_lease_take(og_cpu, 1 << 20, NULL, NULL, &large, &first, &error) ==
+          OG_OK);
+  og_lease_give(large);
+  REQUIRE(og_lease_take(og_cpu, 64, NULL, NULL, &small, &second, &error) ==
+          OG_OK);
+  CHECK(second == first);
+  CHECK_EQ(og_lease_shared_bytes(), 64);
+  og_lease_give(small);
+  og_lease_unwant(og_cpu, wanted);
+  wanted = 0;
+  CHECK_EQ(og_lease_shared_bytes(), 64);  // no arena is left
+  REQUIRE(og_lease_take(og_cpu, 64, NULL, small, &small, &second, &error) ==
+          OG_OK);
+  CHECK_EQ(og_lease_shared_bytes(), 0);
+  og_lease_give(small);
+done:
+  og_lease_unwant(og_cpu, wanted);
+  og_lease_unwant(og_cpu, 64);
+  CHECK_EQ(og_lease_shared_bytes(), 0);
 }
 
 // --- Inputs and steps --------------------------------------------------------
@@ -349,5 +379,6 @@ TEST_MAIN("exec_devices", CASE(each_device_has_an_arena),
           CASE(arenas_that_share_nothing),
           CASE(a_graph_without_intermediates_has_no_arena),
           CASE(a_node_runs_where_its_results_are), CASE(leases_are_of_a_device),
+          CASE(what_no_plan_wants_is_freed),
           CASE(inputs_are_on_the_graphs_device),
           CASE(a_step_hands_on_its_stream))
