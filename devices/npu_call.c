@@ -10,14 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "npu_race.h"
+
 enum { BLOCK_ALIGNMENT = 16 };
 
 typedef struct packer {
   char *memory;  // NULL: only the size counts
   size_t used_bytes;
-  const npu_memory *device;
-  npu_call *call;  // NULL as long as `memory` is
+  const npu_memory *device;  // NULL: addresses are the driver's already
+  npu_call *call;            // NULL as long as `memory` is
 } packer;
+
+static void *alias_of(const packer *p, void *address) {
+  return p->device != NULL ? npu_memory_alias(p->device, address) : address;
+}
 
 // Room for a copy of `from`; NULL while only the size counts, and for none.
 static void *pack(packer *p, const void *from, size_t size_bytes) {
@@ -40,15 +46,21 @@ static og_tensor *pack_tensor(packer *p, const og_tensor *from) {
   if (to == NULL) return NULL;
   to->shape = shape;
   to->strides = strides;
-  to->data = npu_memory_alias(p->device, from->data);
+  to->data = alias_of(p, from->data);
   return to;
 }
 
-static void tensor_note(packer *p, const og_tensor *from, const og_tensor *to) {
+static void tensor_note(packer *p, const og_tensor *from, og_tensor *to) {
   if (p->call == NULL) return;
-  og_tensor *note = &p->call->tensors[p->call->tensor_count++];
-  *note = *to;
-  note->data = from->data;
+  npu_operand *operand = &p->call->operands[p->call->operand_count++];
+  const npu_range range = npu_range_tensor(from);
+  *operand = (npu_operand){
+      .own = *to,
+      .packed = to,
+      .lead_bytes = (int64_t)(range.begin - (uintptr_t)from->data),
+      .span_bytes = range.end - range.begin,
+  };
+  operand->own.data = from->data;
 }
 
 // --- Tensors and lists -------------------------------------------------------
@@ -154,33 +166,32 @@ static void pack_call(packer *p, const og_launch *launch) {
       tensors_count(launch->out_count, out, from->out_list) +
       tensors_count(launch->in_count, from->in, from->in_list);
   npu_call *to = pack(p, NULL, sizeof *to);
-  og_tensor *notes = pack(p, NULL, (size_t)count * sizeof *notes);
-  if (to != NULL) to->tensors = notes;
+  npu_operand *operands = pack(p, NULL, (size_t)count * sizeof *operands);
+  if (to != NULL) to->operands = operands;
   p->call = to;
   const packed outs = pack_tensors(p, launch->out_count, out, from->out_list);
-  if (to != NULL) to->written_count = to->tensor_count;
+  if (to != NULL) to->written_count = to->operand_count;
   const packed ins = pack_tensors(p, launch->in_count, from->in, from->in_list);
   og_attr *attrs = pack_attrs(p, from->attr, launch->attr_count);
   int64_t *dims =
       pack(p, from->dim, (size_t)launch->dim_count * sizeof(int64_t));
   if (to == NULL) return;
   to->launch = *launch;
-  to->call =
-      (og_call){.struct_size = sizeof to->call,
-                .flags = from->flags,
-                .in = (const og_tensor *const *)ins.tensors,
-                .out = outs.tensors,
-                .in_list = ins.lists,
-                .out_list = outs.lists,
-                .attr = attrs,
-                .dim = dims,
-                .workspace = npu_memory_alias(p->device, from->workspace),
-                .workspace_bytes = from->workspace_bytes,
-                .stream = from->stream,
-                .threads = 1,
-                .fail = call_fail,
-                .host = to,
-                .derived = from->derived};
+  to->call = (og_call){.struct_size = sizeof to->call,
+                       .flags = from->flags,
+                       .in = (const og_tensor *const *)ins.tensors,
+                       .out = outs.tensors,
+                       .in_list = ins.lists,
+                       .out_list = outs.lists,
+                       .attr = attrs,
+                       .dim = dims,
+                       .workspace = alias_of(p, from->workspace),
+                       .workspace_bytes = from->workspace_bytes,
+                       .stream = from->stream,
+                       .threads = 1,
+                       .fail = call_fail,
+                       .host = to,
+                       .derived = from->derived};
   to->launch.call = &to->call;
   to->references = 1;
 }
@@ -192,6 +203,13 @@ npu_call *npu_call_create(const og_launch *launch, const npu_memory *memory) {
   if (p.memory == NULL) return NULL;
   pack_call(&p, launch);
   return p.call;
+}
+
+npu_call *npu_call_copy(const npu_call *call) {
+  npu_call *copy = npu_call_create(&call->launch, NULL);
+  for (int32_t t = 0; copy != NULL && t < call->operand_count; ++t)
+    copy->operands[t].own.data = call->operands[t].own.data;
+  return copy;
 }
 
 void npu_call_retain(npu_call *call) { ++call->references; }

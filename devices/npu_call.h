@@ -10,19 +10,30 @@
 
 #include "npu_memory.h"
 
+// A tensor of a call: at the address of users, which is the host's to read and
+// write, and as the kernel gets it, which is the stream's.
+typedef struct npu_operand {
+  og_tensor own;
+  og_tensor *packed;
+  int64_t lead_bytes;  // from its data to the first byte that it touches
+  size_t span_bytes;   // to the end of the last one; 0: it touches none
+} npu_operand;
+
 typedef struct npu_call {
   og_launch launch;
   og_call call;
   int32_t references;  // commands and nodes that hold it; the driver's lock
-  // The tensors at the addresses of users: those that the kernel writes first.
-  og_tensor *tensors;
-  int32_t tensor_count;
+  // Those that the kernel writes stand first.
+  npu_operand *operands;
+  int32_t operand_count;
   int32_t written_count;
   char reason[256];  // what the kernel said when it failed
 } npu_call;
 
 // NULL where memory is short.
 npu_call *npu_call_create(const og_launch *launch, const npu_memory *memory);
+// One whose tensors may lie elsewhere.
+npu_call *npu_call_copy(const npu_call *call);
 void npu_call_retain(npu_call *call);
 void npu_call_release(npu_call *call);
 // Runs the kernel on this thread.

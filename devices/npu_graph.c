@@ -37,10 +37,14 @@ struct npu_graph {
   npu_stream *origin;
 };
 
+// Another work of a node, or tensors that lie elsewhere.
 struct npu_update {
   npu_update *next;
   int32_t node;
   npu_work work;
+  const og_slot *slots;  // NULL: it is of the node
+  int32_t slot_count;
+  char *address;  // the driver's
 };
 
 struct npu_exec {
@@ -48,7 +52,9 @@ struct npu_exec {
   npu_work *works;    // by node, as the device does them
   int32_t *launches;  // their nodes
   int32_t launch_count;
-  npu_update *updates;
+  npu_update *updates;  // in order
+  npu_update *last_update;
+  bool is_moved;                // by one of them
   uint64_t checked_frees;       // of memory, at the last launch
   uint64_t given, done;         // launches
   int32_t lane_context[LANES];  // of the detector; lane 0: the stream's
@@ -253,7 +259,12 @@ static bool list_copy(npu_sim *sim, const node_list *from, node_list *to) {
     *node = from->nodes[n];
     node->serials = NULL;
     node->update = NULL;
-    npu_work_retain(&node->work);
+    if (node->work.kind == NPU_LAUNCH) {  // its tensors may move
+      node->work.call = npu_call_copy(node->work.call);
+      if (node->work.call == NULL) return false;
+    } else {
+      npu_work_retain(&node->work);
+    }
     ++to->count;
     const size_t bytes = sizeof(uint64_t);
     serial_reader r = {.memory = &sim->memory};
@@ -266,16 +277,23 @@ static bool list_copy(npu_sim *sim, const node_list *from, node_list *to) {
 }
 
 // Contexts of the detector for the lanes behind the first.
-static bool lanes_begin(npu_sim *sim, npu_exec *exec) {
+static og_status lanes_begin(npu_sim *sim, npu_exec *exec,
+                             og_device_error *error) {
   for (int32_t l = 1; l < LANES; ++l) exec->lane_context[l] = -1;
-  if (sim->race == NULL) return true;
+  if (sim->race == NULL) return OG_OK;
   exec->clocks = calloc((size_t)exec->list.count + 1, sizeof *exec->clocks);
-  bool is_made = exec->clocks != NULL;
-  for (int32_t l = 1; is_made && l < exec->list.lane_count; ++l) {
+  if (exec->clocks == NULL)
+    return npu_fail(error, OG_MEMORY, "no memory for an executable");
+  for (int32_t l = 1; l < exec->list.lane_count; ++l) {
     exec->lane_context[l] = npu_race_begin(sim->race);
-    is_made = exec->lane_context[l] >= 0;
+    if (exec->lane_context[l] < 0)
+      return npu_fail(error, OG_UNSUPPORTED,
+                      "the race detector knows %d streams and lanes of "
+                      "executables at a time; destroy some, or capture fewer "
+                      "streams",
+                      NPU_CONTEXTS);
   }
-  return is_made;
+  return OG_OK;
 }
 
 static bool works_make(npu_exec *exec) {
@@ -324,14 +342,16 @@ og_status npu_graph_instantiate(void *state, void *given, void **out_exec,
   npu_exec *exec = calloc(1, sizeof *exec);
   if (exec == NULL) return npu_fail(error, OG_MEMORY, "no memory");
   npu_lock(sim);
-  const bool is_made = list_copy(sim, &graph->list, &exec->list) &&
-                       works_make(exec) && lanes_begin(sim, exec);
-  if (!is_made) exec_free(sim, exec);
+  const og_status status =
+      list_copy(sim, &graph->list, &exec->list) && works_make(exec)
+          ? lanes_begin(sim, exec, error)
+          : npu_fail(error, OG_MEMORY, "no memory for an executable");
+  if (status == OG_OK)
+    *out_exec = exec;
+  else
+    exec_free(sim, exec);
   npu_unlock(sim);
-  if (!is_made)
-    return npu_fail(error, OG_MEMORY, "no memory for an executable");
-  *out_exec = exec;
-  return OG_OK;
+  return status;
 }
 
 static bool exec_is_idle(void *user) {
@@ -367,15 +387,25 @@ static og_status update_check(npu_sim *sim, const npu_node *node,
   return npu_work_check(sim, work, error);
 }
 
+static npu_update *update_append(npu_exec *exec) {
+  npu_update *update = calloc(1, sizeof *update);
+  if (update == NULL) return NULL;
+  if (exec->updates == NULL)
+    exec->updates = update;
+  else
+    exec->last_update->next = update;
+  exec->last_update = update;
+  return update;
+}
+
 // For the device: the node's work from the next launch on.
 static bool update_add(npu_exec *exec, npu_node *node) {
-  npu_update *update = node->update;
+  npu_update *update = exec->is_moved ? NULL : node->update;
   if (update == NULL) {
-    update = calloc(1, sizeof *update);
+    update = update_append(exec);
     if (update == NULL) return false;
     update->node = (int32_t)(node - exec->list.nodes);
-    update->next = exec->updates;
-    exec->updates = node->update = update;
+    node->update = update;
   }
   npu_work_release(&update->work);
   update->work = node->work;
@@ -383,12 +413,27 @@ static bool update_add(npu_exec *exec, npu_node *node) {
   return true;
 }
 
+static void update_apply(npu_exec *exec, const npu_update *u) {
+  npu_work *work = &exec->works[u->node];
+  npu_work_release(work);
+  *work = u->work;
+  npu_work_retain(work);
+}
+
+static void move_apply(npu_exec *exec, const npu_update *u) {
+  for (int32_t s = 0; s < u->slot_count; ++s) {
+    const og_slot *slot = &u->slots[s];
+    const npu_call *call = exec->works[exec->launches[slot->launch]].call;
+    call->operands[slot->tensor].packed->data = u->address + slot->offset_bytes;
+  }
+}
+
 void npu_exec_apply(npu_work *launch) {
   for (const npu_update *u = launch->updates; u != NULL; u = u->next) {
-    npu_work *work = &launch->exec->works[u->node];
-    npu_work_release(work);
-    *work = u->work;
-    npu_work_retain(work);
+    if (u->slots == NULL)
+      update_apply(launch->exec, u);
+    else
+      move_apply(launch->exec, u);
   }
   npu_updates_release(launch->updates);
   launch->updates = NULL;
@@ -419,6 +464,59 @@ og_status npu_exec_update(void *state, void *given, int32_t index,
       status = npu_fail(error, OG_MEMORY, "no memory");
   }
   npu_work_release(&work);
+  npu_unlock(sim);
+  return status;
+}
+
+// The block is that of the slot before, mostly.
+static og_status slot_move(npu_sim *sim, const npu_exec *exec,
+                           const og_slot *slot, char *address,
+                           const npu_block **block, og_device_error *error) {
+  npu_node *node = launch_find(exec, slot->launch);
+  if (node == NULL || slot->tensor < 0 ||
+      slot->tensor >= node->work.call->operand_count)
+    return npu_fail(error, OG_INVALID,
+                    "the capture has no tensor %d of a launch %d, expected "
+                    "numbers below those of its launches and their tensors",
+                    (int)slot->tensor, (int)slot->launch);
+  npu_operand *operand = &node->work.call->operands[slot->tensor];
+  char *data = address + slot->offset_bytes;
+  if (operand->span_bytes > 0) {
+    const char *first = data + operand->lead_bytes;
+    if (*block == NULL ||
+        !npu_block_has(&sim->memory, *block, first, operand->span_bytes))
+      *block = npu_memory_find(&sim->memory, first, operand->span_bytes);
+    if (*block == NULL)
+      return npu_fail(error, OG_INVALID,
+                      "tensor %d of launch '%s' moves to %p, expected %zu "
+                      "bytes of one live allocation of the device from %p on",
+                      (int)slot->tensor, npu_work_name(&node->work),
+                      (void *)data, operand->span_bytes, (const void *)first);
+    node->serials[slot->tensor] = (*block)->serial;
+  }
+  operand->own.data = data;
+  return OG_OK;
+}
+
+og_status npu_exec_move(void *state, void *given, const og_slot *slots,
+                        int32_t count, void *address, og_device_error *error) {
+  npu_sim *sim = state;
+  npu_exec *exec = given;
+  const npu_block *block = NULL;
+  og_status status = OG_OK;
+  npu_lock(sim);
+  for (int32_t s = 0; status == OG_OK && s < count; ++s)
+    status = slot_move(sim, exec, &slots[s], address, &block, error);
+  npu_update *update =
+      status == OG_OK && count > 0 ? update_append(exec) : NULL;
+  if (update != NULL) {
+    update->slots = slots;
+    update->slot_count = count;
+    update->address = npu_memory_alias(&sim->memory, address);
+    exec->is_moved = true;
+  } else if (status == OG_OK && count > 0) {
+    status = npu_fail(error, OG_MEMORY, "no memory");
+  }
   npu_unlock(sim);
   return status;
 }
@@ -467,8 +565,9 @@ static og_status exec_check(npu_sim *sim, npu_exec *exec,
 static npu_update *updates_take(npu_exec *exec) {
   npu_update *updates = exec->updates;
   for (const npu_update *u = updates; u != NULL; u = u->next)
-    exec->list.nodes[u->node].update = NULL;
-  exec->updates = NULL;
+    if (u->slots == NULL) exec->list.nodes[u->node].update = NULL;
+  exec->updates = exec->last_update = NULL;
+  exec->is_moved = false;
   return updates;
 }
 

@@ -222,14 +222,18 @@ void *npu_memory_alias(const npu_memory *memory, const void *address) {
   return memory->alias + ((uintptr_t)address - (uintptr_t)memory->user);
 }
 
+bool npu_block_has(const npu_memory *memory, const npu_block *block,
+                   const void *address, size_t size_bytes) {
+  const size_t offset = (size_t)((uintptr_t)address - (uintptr_t)memory->user);
+  return offset >= block->offset_bytes &&
+         offset - block->offset_bytes <= block->size_bytes &&
+         size_bytes <= block->size_bytes - (offset - block->offset_bytes);
+}
+
 npu_block *npu_memory_find(const npu_memory *memory, const void *address,
                            size_t size_bytes) {
   if (!npu_memory_has(memory, address)) return NULL;
-  const size_t offset = (size_t)((uintptr_t)address - (uintptr_t)memory->user);
   for (npu_block *b = memory->blocks; b != NULL; b = b->next)
-    if (offset >= b->offset_bytes &&
-        offset - b->offset_bytes <= b->size_bytes &&
-        size_bytes <= b->size_bytes - (offset - b->offset_bytes))
-      return b;
+    if (npu_block_has(memory, b, address, size_bytes)) return b;
   return NULL;
 }

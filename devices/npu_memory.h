@@ -45,6 +45,9 @@ bool npu_memory_has(const npu_memory *memory, const void *address);
 // Where the driver reads and writes what lies at a user's address. A host
 // address is its own.
 void *npu_memory_alias(const npu_memory *memory, const void *address);
+// Whether the block holds all of the range.
+bool npu_block_has(const npu_memory *memory, const npu_block *block,
+                   const void *address, size_t size_bytes);
 // The live block that holds all of the range; NULL for none.
 npu_block *npu_memory_find(const npu_memory *memory, const void *address,
                            size_t size_bytes);

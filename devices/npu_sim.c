@@ -467,4 +467,5 @@ OG_DEVICE_DRIVER(
         .capture_end = npu_capture_end, .graph_destroy = npu_graph_destroy,
         .graph_instantiate = npu_graph_instantiate,
         .exec_destroy = npu_exec_destroy, .exec_update = npu_exec_update,
-        .exec_launch = npu_exec_launch, .host_access = npu_host_access)
+        .exec_launch = npu_exec_launch, .host_access = npu_host_access,
+        .exec_move = npu_exec_move)

@@ -7,6 +7,7 @@
 #define NPU_SIM_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "npu_call.h"
 #include "npu_memory.h"
@@ -129,7 +130,9 @@ struct npu_stream {
   pthread_t thread;
   pthread_cond_t given;
   npu_command *first, *last;
-  uint64_t given_count, done_count;
+  npu_command *done;          // to be released
+  atomic_ullong given_count;  // written with the lock
+  uint64_t done_count;
   uint64_t random;
   int32_t number;
   int32_t context;  // of the detector
@@ -174,10 +177,12 @@ og_status npu_graph_instantiate(void *state, void *graph, void **out_exec,
 og_status npu_exec_destroy(void *state, void *exec, og_device_error *error);
 og_status npu_exec_update(void *state, void *exec, int32_t index,
                           const og_launch *launch, og_device_error *error);
+og_status npu_exec_move(void *state, void *exec, const og_slot *slots,
+                        int32_t count, void *address, og_device_error *error);
 og_status npu_exec_launch(void *state, void *exec, void *stream,
                           og_device_error *error);
-// What was updated since the launch before: done when the launch is. With the
-// lock.
+// What was updated and moved since the launch before: done when the launch is.
+// With the lock.
 void npu_exec_apply(npu_work *launch);
 void npu_updates_release(npu_update *updates);
 // Does all nodes, on the calling stream's thread, without the lock.

@@ -3,10 +3,13 @@
 //
 // Invariants: a command leaves the queue when it is done; a wait stands at the
 // head of its queue until the record that it waits for is done, which was given
-// before it, so no two streams wait for each other.
+// before it, so no two streams wait for each other. What is done is released by
+// the host's threads, which allocated it: memory that another thread frees is
+// dear to get again.
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +17,7 @@
 
 #include "npu_sim.h"
 
-enum { NS_PER_SECOND = 1000000000 };
+enum { NS_PER_SECOND = 1000000000, POLL_NS = 100000 };
 
 static int64_t now_ns(void) {
   struct timespec now;
@@ -90,10 +93,10 @@ static void command_end(npu_stream *stream, npu_command *command) {
     work->record->done_ns = now_ns();
   }
   if (work->kind == NPU_EXEC) npu_exec_done(work->exec);
-  npu_work_release(work);
   stream->first = command->next;
   if (stream->first == NULL) stream->last = NULL;
-  free(command);
+  command->next = stream->done;
+  stream->done = command;
   ++stream->done_count;
   pthread_cond_broadcast(&stream->sim->changed);
 }
@@ -103,6 +106,20 @@ static bool is_ready(const npu_work *work) {
   return work->kind != NPU_EXEC || npu_exec_is_next(work->exec, work->ticket);
 }
 
+// The next work mostly comes soon, and whoever gives it does not have to wake a
+// thread that still looks. With the lock, but not meanwhile.
+static void queue_wait(npu_stream *stream) {
+  npu_sim *sim = stream->sim;
+  const uint64_t given = stream->given_count;
+  pthread_mutex_unlock(&sim->lock);
+  const int64_t end = now_ns() + POLL_NS;
+  while (atomic_load(&stream->given_count) == given && now_ns() < end)
+    sched_yield();
+  pthread_mutex_lock(&sim->lock);
+  while (stream->first == NULL && !stream->is_closing)
+    pthread_cond_wait(&stream->given, &sim->lock);
+}
+
 static void *stream_main(void *argument) {
   npu_stream *stream = argument;
   npu_sim *sim = stream->sim;
@@ -110,7 +127,7 @@ static void *stream_main(void *argument) {
   while (!stream->is_closing || stream->first != NULL) {
     npu_command *command = stream->first;
     if (command == NULL) {
-      pthread_cond_wait(&stream->given, &sim->lock);
+      queue_wait(stream);
       continue;
     }
     if (!is_ready(&command->work)) {
@@ -126,13 +143,34 @@ static void *stream_main(void *argument) {
 
 // --- From the host -----------------------------------------------------------
 
+// One that was done, released; NULL for none. With the lock.
+static npu_command *done_take(npu_stream *stream) {
+  npu_command *command = stream->done;
+  if (command == NULL) return NULL;
+  stream->done = command->next;
+  npu_work_release(&command->work);
+  return command;
+}
+
+static void done_free(npu_stream *stream) {
+  npu_command *command;
+  while ((command = done_take(stream)) != NULL) free(command);
+}
+
+// So that there are no more of them than there were works in the queue at once.
+static npu_command *command_make(npu_stream *stream) {
+  free(done_take(stream));
+  npu_command *command = done_take(stream);
+  return command != NULL ? command : malloc(sizeof *command);
+}
+
 og_status npu_stream_give(npu_stream *stream, npu_work *work,
                           og_device_error *error) {
   npu_sim *sim = stream->sim;
   og_status status = npu_work_check(sim, work, error);
   if (status == OG_OK && stream->graph != NULL)
     return npu_graph_add(stream, work, error);
-  npu_command *command = status == OG_OK ? calloc(1, sizeof *command) : NULL;
+  npu_command *command = status == OG_OK ? command_make(stream) : NULL;
   if (status == OG_OK && command == NULL)
     status = npu_fail(error, OG_MEMORY, "no memory for work of a stream");
   if (status != OG_OK) {
@@ -152,7 +190,7 @@ og_status npu_stream_give(npu_stream *stream, npu_work *work,
     const npu_row row = {.stream = stream->number};
     npu_trace_work(sim->trace, &row, work, &stream->simulated_ns);
   }
-  command->work = *work;
+  *command = (npu_command){.work = *work};
   if (stream->last != NULL)
     stream->last->next = command;
   else
@@ -217,6 +255,7 @@ og_status npu_stream_destroy(void *state, void *given, og_device_error *error) {
                     (int)stream->number);
   pthread_join(stream->thread, NULL);
   npu_lock(sim);
+  done_free(stream);
   if (stream->failed != OG_OK)  // nobody can ask the stream any more
     npu_report_add(sim, stream->failed, stream->failure);
   if (sim->race != NULL) npu_race_end(sim->race, stream->context);
@@ -255,6 +294,7 @@ og_status npu_stream_synchronize(void *state, void *given, int64_t timeout_ns,
   stream_goal goal = {stream, stream->given_count};
   const int64_t simulated_ns = stream->simulated_ns;
   if (sim->race != NULL) clock = *npu_race_clock(sim->race, stream->context);
+  done_free(stream);
   if (stream->graph != NULL) {
     status = npu_fail(error, OG_INVALID,
                       "stream %d captures, so nothing runs on it; end the "

@@ -181,8 +181,8 @@ static uint64_t work_bytes(const npu_work *work) {
   if (work->kind == NPU_COPY_ON_DEVICE) return 2 * work->size_bytes;
   if (work->kind != NPU_LAUNCH) return work->size_bytes;
   uint64_t bytes = 0;
-  for (int32_t t = 0; t < work->call->tensor_count; ++t)
-    bytes += tensor_bytes(&work->call->tensors[t]);
+  for (int32_t t = 0; t < work->call->operand_count; ++t)
+    bytes += tensor_bytes(&work->call->operands[t].own);
   return bytes;
 }
 

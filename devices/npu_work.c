@@ -27,9 +27,9 @@ static og_status call_touches(npu_sim *sim, const npu_call *call,
                               og_status (*fn)(void *user,
                                               const npu_touch *touch),
                               void *user) {
-  for (int32_t t = 0; t < call->tensor_count; ++t) {
+  for (int32_t t = 0; t < call->operand_count; ++t) {
     const npu_touch touch = {
-        .range = npu_range_tensor(&call->tensors[t]),
+        .range = npu_range_tensor(&call->operands[t].own),
         .is_write = t < call->written_count,
         .is_device = true,
     };

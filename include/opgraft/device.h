@@ -66,6 +66,15 @@ typedef struct og_launch {
   int32_t dim_count;
 } og_launch;
 
+// A tensor of a captured launch, and where it lies in memory that moves.
+typedef struct og_slot {
+  int32_t launch;  // its number in the capture, as for exec_update
+  // Its number in the call: those that are not NULL, results first; entries of
+  // a list stand in its place.
+  int32_t tensor;
+  int64_t offset_bytes;
+} og_slot;
+
 // The device runs C functions of this process, as a simulated one does: a
 // launch's `run` may be any that touches no memory but its call's, and what
 // call->derived stands for. Without it only an operator's kernels for the
@@ -188,6 +197,14 @@ typedef struct og_device_driver {
   // Without it no one finds that the host did so too early.
   void (*host_access)(void *state, const void *address, size_t size_bytes,
                       int32_t is_write);
+  // Gives tensors of captured launches other addresses: each one's data is
+  // `address` and its offset, all of one allocation. Shapes and attributes
+  // stay, and so do the arguments of launches that were given before. `slots`
+  // stay until the executable is destroyed. Where it fails the executable may
+  // be told again, or destroyed; OG_UNSUPPORTED as for exec_update. Without it
+  // exec_update is called for each launch.
+  og_status (*exec_move)(void *state, void *exec, const og_slot *slots,
+                         int32_t count, void *address, og_device_error *error);
 } og_device_driver;
 
 // Ends a driver. `table` is an og_device_driver without struct_size and

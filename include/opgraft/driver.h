@@ -172,6 +172,10 @@ OPGRAFT_API og_status opgraft_driver_exec_update(opgraft_driver *driver,
 OPGRAFT_API og_status opgraft_driver_exec_launch(opgraft_driver *driver,
                                                  void *exec, void *stream,
                                                  opgraft_error *error);
+OPGRAFT_API og_status opgraft_driver_exec_move(opgraft_driver *driver,
+                                               void *exec, const og_slot *slots,
+                                               int32_t count, void *address,
+                                               opgraft_error *error);
 // Nothing where the driver does not care.
 OPGRAFT_API void opgraft_driver_host_access(opgraft_driver *driver,
                                             const void *address,

@@ -414,6 +414,10 @@ bool og_driver_has_events(const opgraft_driver *driver) {
   return driver->table.event_create != NULL;
 }
 
+bool og_driver_has_moves(const opgraft_driver *driver) {
+  return driver->table.exec_move != NULL;
+}
+
 bool og_driver_has_capture(const opgraft_driver *driver) {
   return driver->table.capture_begin != NULL;
 }
@@ -470,6 +474,12 @@ og_status opgraft_driver_exec_update(opgraft_driver *driver, void *exec,
                                      int32_t index, const og_launch *launch,
                                      opgraft_error *error) {
   DRIVER_CALL(exec_update, exec, index, launch);
+}
+
+og_status opgraft_driver_exec_move(opgraft_driver *driver, void *exec,
+                                   const og_slot *slots, int32_t count,
+                                   void *address, opgraft_error *error) {
+  DRIVER_CALL(exec_move, exec, slots, count, address);
 }
 
 og_status opgraft_driver_exec_launch(opgraft_driver *driver, void *exec,

@@ -15,6 +15,8 @@ bool og_driver_runs_c(const opgraft_driver *driver);
 bool og_driver_has_events(const opgraft_driver *driver);
 // Whether work is captured, and launched as a whole.
 bool og_driver_has_capture(const opgraft_driver *driver);
+// Whether tensors of captured launches are moved together.
+bool og_driver_has_moves(const opgraft_driver *driver);
 // How often memory was freed: an address that was seen before may be another
 // allocation's since.
 int64_t og_driver_free_count(const opgraft_driver *driver);

@@ -19,6 +19,7 @@
 #include "call/call.h"
 #include "device/driver.h"
 #include "exec/onboard_lanes.h"
+#include "exec/onboard_moves.h"
 #include "exec/step/device.h"
 #include "exec/step/operands.h"
 #include "exec/step/run.h"
@@ -36,6 +37,7 @@ typedef struct launched {
   og_onboard *onboard;
   const og_node *node;
   og_launch launch;
+  og_captured captured;
   og_call *call;
   og_tensor *const *in;
   og_tensor *const *out;
@@ -44,11 +46,6 @@ typedef struct launched {
   og_call own;         // of a kernel of the engine's
   brought *operands;   // of the host's
   og_tensor *fetched;  // where a result of the host's is made; NULL: no such
-  // In a capture.
-  struct stretch *stretch;
-  int32_t index;  // in it
-  bool is_told;   // the driver knows its arguments
-  struct launched *next_moved;
 } launched;
 
 // A copy between the host and the device.
@@ -63,7 +60,6 @@ typedef struct stretch {
   int32_t first, end;  // steps
   bool has_copies;     // of the device, whose addresses a capture freezes
   void *exec;          // NULL until it is captured
-  launched *moved;     // of which the driver has to hear
 } stretch;
 
 struct og_onboard {
@@ -74,12 +70,7 @@ struct og_onboard {
   launched *launches;
   stretch *stretches;
   int32_t stretch_count;
-  // By base: which launches read or write there, and how often it had moved
-  // when the driver heard of it.
-  int32_t *user_begin;  // and one more: their end
-  launched **users;
-  int64_t *moves;
-  int64_t frees;  // of the driver's memory, then
+  og_moves moves;
   og_twin *twin;
 };
 
@@ -407,7 +398,10 @@ static launched *launch_at(const og_instance *instance, int32_t step) {
   return instance->steps[step].state;
 }
 
-static void stretches_find(const og_instance *instance, og_onboard *onboard) {
+// Returns the number of launches.
+static int32_t stretches_find(const og_instance *instance, og_onboard *onboard,
+                              og_captured **captured) {
+  int32_t count = 0;
   stretch *at = NULL;
   for (int32_t i = 0; i < instance->step_count; ++i) {
     if (!is_launch(instance, i)) {
@@ -419,56 +413,32 @@ static void stretches_find(const og_instance *instance, og_onboard *onboard) {
       at->first = i;
     }
     launched *l = launch_at(instance, i);
-    l->stretch = at;
-    l->index = i - at->first;
+    l->captured = (og_captured){.launch = &l->launch,
+                                .node = l->node,
+                                .stretch = onboard->stretch_count - 1,
+                                .index = i - at->first,
+                                .copies_starts = l->copies_starts};
+    captured[count++] = &l->captured;
     at->has_copies |= l->copies_starts;
     at->end = i + 1;
   }
-}
-
-static void users_count(const og_onboard *onboard, const og_plan *plan,
-                        launched **users) {
-  for (launched *l = onboard->launches; l != NULL; l = l->next)
-    for (int32_t i = 0; i < l->node->in_count + l->node->out_count; ++i) {
-      const opgraft_value id = og_node_value(l->node, i);
-      const int32_t base = id < 0 ? -1 : og_base_of(plan, &plan->places[id]);
-      if (base < 0) continue;
-      if (users != NULL) users[onboard->user_begin[base]] = l;
-      ++onboard->user_begin[base + (users == NULL)];
-    }
-}
-
-// Lists of the launches that use a base: counted, summed, filled.
-static og_status users_make(og_instance *instance, og_onboard *onboard) {
-  const og_plan *plan = instance->entry->plan;
-  const size_t bases = (size_t)og_base_count(plan);
-  og_arena *memory = &instance->memory;
-  onboard->user_begin =
-      og_arena_array(memory, bases + 2, sizeof *onboard->user_begin);
-  onboard->moves = og_arena_array(memory, bases + 1, sizeof *onboard->moves);
-  if (onboard->user_begin == NULL || onboard->moves == NULL) return OG_MEMORY;
-  users_count(onboard, plan, NULL);
-  for (size_t b = 0; b < bases; ++b)
-    onboard->user_begin[b + 1] += onboard->user_begin[b];
-  const size_t count = (size_t)onboard->user_begin[bases];
-  onboard->users = og_arena_array(memory, count + 1, sizeof *onboard->users);
-  if (onboard->users == NULL) return OG_MEMORY;
-  users_count(onboard, plan, onboard->users);
-  for (size_t b = bases; b > 0; --b)
-    onboard->user_begin[b] = onboard->user_begin[b - 1];
-  onboard->user_begin[0] = 0;
-  return OG_OK;
+  return count;
 }
 
 og_status og_onboard_settle(og_instance *instance, opgraft_error *error) {
   og_onboard *onboard = instance->onboard;
   if (onboard == NULL) return OG_OK;
+  og_arena *memory = &instance->memory;
+  const size_t steps = (size_t)instance->step_count + 1;
   onboard->stretches =
-      og_arena_array(&instance->memory, (size_t)instance->step_count + 1,
-                     sizeof *onboard->stretches);
-  if (onboard->stretches == NULL || users_make(instance, onboard) != OG_OK)
+      og_arena_array(memory, steps, sizeof *onboard->stretches);
+  og_captured **captured = og_arena_array(memory, steps, sizeof *captured);
+  if (onboard->stretches == NULL || captured == NULL)
     return og_graph_no_memory(error);
-  stretches_find(instance, onboard);
+  const int32_t count = stretches_find(instance, onboard, captured);
+  if (og_moves_make(&onboard->moves, instance, captured, count,
+                    onboard->stretch_count) != OG_OK)
+    return og_graph_no_memory(error);
   OG_TRY(og_onboard_lanes_make(&onboard->lanes, instance, onboard->driver,
                                onboard->device.id, is_launch, error));
   og_twin_seal(onboard->twin);
@@ -536,10 +506,14 @@ static og_status steps_give(const og_instance *instance, const stretch *s,
   return range_give(instance, first, s->end, run, out_step);
 }
 
+static int32_t number_of(const og_onboard *onboard, const stretch *s) {
+  return (int32_t)(s - onboard->stretches);
+}
+
 // A capture that failed in the middle is ended all the same.
 static og_status capture(const og_instance *instance, stretch *s,
                          const og_run *run, int32_t *out_step) {
-  const og_onboard *onboard = instance->onboard;
+  og_onboard *onboard = instance->onboard;
   opgraft_driver *driver = onboard->driver;
   void *graph = NULL;
   OG_TRY(opgraft_driver_capture_begin(driver, onboard->stream, run->error));
@@ -551,9 +525,7 @@ static og_status capture(const og_instance *instance, stretch *s,
     status =
         opgraft_driver_graph_instantiate(driver, graph, &s->exec, run->error);
   // From here on the executable is used, even if the graph stays.
-  for (int32_t i = s->first; status == OG_OK && i < s->end; ++i)
-    launch_at(instance, i)->is_told = true;
-  if (status == OG_OK) s->moved = NULL;
+  if (status == OG_OK) og_moves_capture(&onboard->moves, number_of(onboard, s));
   if (ended == OG_OK) {
     const og_status gone = opgraft_driver_graph_destroy(
         driver, graph, status == OG_OK ? run->error : NULL);
@@ -562,44 +534,6 @@ static og_status capture(const og_instance *instance, stretch *s,
   if (status != OG_OK) return status;
   *out_step = s->first;
   __atomic_add_fetch(&run->executable->stats.captures, 1, __ATOMIC_RELAXED);
-  return OG_OK;
-}
-
-static void launch_note(launched *l) {
-  if (!l->is_told) return;  // no capture has it, or it is in the list
-  l->is_told = false;
-  l->next_moved = l->stretch->moved;
-  l->stretch->moved = l;
-}
-
-// Notes what moved since the driver heard of it, or is another allocation's at
-// the same address: these launches are to be told.
-static void moves_note(og_instance *instance) {
-  og_onboard *onboard = instance->onboard;
-  const int32_t bases = og_base_count(instance->entry->plan);
-  const int64_t frees = og_driver_free_count(onboard->driver);
-  const bool may_differ = frees != onboard->frees;
-  onboard->frees = frees;
-  for (int32_t b = 0; b < bases; ++b) {
-    const og_reloc_list *list = og_base_list(instance, b);
-    if (OG_LIKELY(onboard->moves[b] == list->moves && !may_differ)) continue;
-    onboard->moves[b] = list->moves;
-    for (int32_t u = onboard->user_begin[b]; u < onboard->user_begin[b + 1];
-         ++u)
-      launch_note(onboard->users[u]);
-  }
-}
-
-static og_status moves_tell(const og_onboard *onboard, stretch *s,
-                            const og_run *run, int32_t *out_step) {
-  while (s->moved != NULL) {
-    launched *l = s->moved;
-    *out_step = s->first + l->index;
-    OG_TRY(opgraft_driver_exec_update(onboard->driver, s->exec, l->index,
-                                      &l->launch, run->error));
-    s->moved = l->next_moved;
-    l->is_told = true;
-  }
   return OG_OK;
 }
 
@@ -617,13 +551,18 @@ static og_status recapture(const og_instance *instance, stretch *s,
 // launch either.
 static og_status stretch_refresh(const og_instance *instance, stretch *s,
                                  const og_run *run, int32_t *out_step) {
-  const og_onboard *onboard = instance->onboard;
+  og_onboard *onboard = instance->onboard;
+  const int32_t number = number_of(onboard, s);
   const bool is_frozen =
       s->has_copies || !og_driver_has_launch(onboard->driver);
+  int32_t index = 0;
   if (s->exec == NULL) return capture(instance, s, run, out_step);
-  if (s->moved == NULL) return OG_OK;
+  if (og_moves_are_none(&onboard->moves, number)) return OG_OK;
   if (is_frozen) return recapture(instance, s, run, out_step);
-  const og_status told = moves_tell(onboard, s, run, out_step);
+  const og_status told =
+      og_moves_tell(&onboard->moves, instance, onboard->driver, number, s->exec,
+                    &index, run->error);
+  *out_step = s->first + index;
   return told == OG_UNSUPPORTED ? recapture(instance, s, run, out_step) : told;
 }
 
@@ -663,8 +602,9 @@ static og_status steps_run(const og_instance *instance, const og_run *run,
 }
 
 og_status og_onboard_run(og_instance *instance, const og_run *run) {
+  og_onboard *onboard = instance->onboard;
   int32_t step = 0;
-  moves_note(instance);
+  og_moves_note(&onboard->moves, instance, onboard->driver);
   const og_status status = steps_run(instance, run, &step);
   return OG_LIKELY(status == OG_OK)
              ? OG_OK

@@ -532,6 +532,169 @@ done:
   captured_end(&s, &c);
 }
 
+// Tensor 1 of a launch is x.
+static const og_slot both_x[] = {{0, 1, 0}, {1, 1, 0}};
+static const og_slot late_x[] = {{1, 1, SIM_BYTES}};
+
+// Two halves: 1 everywhere, then 100.
+static void *halves(sim *s) {
+  float values[SIM_FLOATS];
+  void *both = NULL;
+  SIM_OK(s, opgraft_driver_allocate(s->driver, 0, 2 * SIM_BYTES, "both", &both,
+                                    &s->error));
+  for (int i = 0; both != NULL && i < 2; ++i) {
+    sim_fill(values, i == 0 ? 1 : 100);
+    SIM_OK(s, sim_copy(s, 1, OPGRAFT_COPY_TO_DEVICE,
+                       (char *)both + i * SIM_BYTES, values));
+    SIM_OK(s, sim_wait(s, 1));
+  }
+  return both;
+}
+
+// Each launch adds what its tensors held when it was given; a move and an
+// update follow each other in the order of the host's calls.
+TEST(moves_are_of_the_launches_that_follow) {
+  sim s;
+  captured c;
+  float values[SIM_FLOATS];
+  axpy_call call;
+  atomic_int flag = 0;
+  void *both = NULL;
+  REQUIRE(captured_begin(&s, &c, "races=1"));
+  sim_fill(values, 10);
+  SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_DEVICE, c.x, values));
+  SIM_OK(&s, opgraft_driver_set(s.driver, s.stream[1], c.y, 0, SIM_BYTES,
+                                &s.error));
+  SIM_OK(&s, sim_wait(&s, 1));
+  both = halves(&s);
+  REQUIRE(both != NULL);
+  SIM_OK(&s, capture(&s, &c, true));
+  REQUIRE(c.exec != NULL);
+  SIM_OK(&s, opgraft_driver_host_function(s.driver, s.stream[1], flag_wait,
+                                          &flag, &s.error));
+  // 2 * 10 + 10
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+  SIM_OK(&s,
+         opgraft_driver_exec_move(s.driver, c.exec, both_x, 2, both, &s.error));
+  // 2 * 1 + 1
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+  SIM_OK(&s, opgraft_driver_exec_update(s.driver, c.exec, 1,
+                                        sim_axpy_launch(&call, c.x, c.y, 7),
+                                        &s.error));
+  SIM_OK(&s,
+         opgraft_driver_exec_move(s.driver, c.exec, late_x, 1, both, &s.error));
+  // 2 * 1 + 7 * 100
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+  SIM_OK(&s,
+         opgraft_driver_exec_move(s.driver, c.exec, late_x, 1, both, &s.error));
+  SIM_OK(&s, opgraft_driver_exec_update(s.driver, c.exec, 1,
+                                        sim_axpy_launch(&call, c.x, c.y, 7),
+                                        &s.error));
+  SIM_OK(&s, opgraft_driver_exec_update(s.driver, c.exec, 1,
+                                        sim_axpy_launch(&call, c.x, c.y, 9),
+                                        &s.error));
+  // 2 * 1 + 9 * 10
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+  atomic_store(&flag, 1);
+  SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_HOST, values, c.y));
+  SIM_OK(&s, sim_wait(&s, 1));
+  CHECK_EQ((int)values[0], 30 + 3 + 702 + 92);
+  CHECK(sim_all(values, values[0]));
+  CHECK_EQ(s.reports, 0);
+  if (s.reports > 0) printf("%s\n", s.report);
+done:
+  atomic_store(&flag, 1);
+  sim_free(&s, both);
+  captured_end(&s, &c);
+}
+
+// Two executables of one graph have arguments of their own.
+TEST(moves_are_of_one_executable) {
+  sim s;
+  captured c;
+  float values[SIM_FLOATS];
+  void *both = NULL, *graph = NULL, *exec[2] = {NULL, NULL};
+  REQUIRE(captured_begin(&s, &c, NULL));
+  both = halves(&s);
+  REQUIRE(both != NULL);
+  SIM_OK(&s, opgraft_driver_set(s.driver, s.stream[1], c.y, 0, SIM_BYTES,
+                                &s.error));
+  SIM_OK(&s, opgraft_driver_capture_begin(s.driver, s.stream[1], &s.error));
+  SIM_OK(&s, sim_axpy_give(&s, 1, both, c.y, 1));
+  SIM_OK(&s,
+         opgraft_driver_capture_end(s.driver, s.stream[1], &graph, &s.error));
+  REQUIRE(graph != NULL);
+  for (int i = 0; i < 2; ++i)
+    SIM_OK(&s, opgraft_driver_graph_instantiate(s.driver, graph, &exec[i],
+                                                &s.error));
+  SIM_OK(&s, opgraft_driver_graph_destroy(s.driver, graph, &s.error));
+  REQUIRE(exec[0] != NULL && exec[1] != NULL);
+  static const og_slot second[] = {{0, 1, SIM_BYTES}};
+  SIM_OK(&s, opgraft_driver_exec_move(s.driver, exec[1], second, 1, both,
+                                      &s.error));
+  for (int i = 0; i < 2; ++i)
+    SIM_OK(&s, opgraft_driver_exec_launch(s.driver, exec[i], s.stream[1],
+                                          &s.error));
+  SIM_OK(&s, sim_copy(&s, 1, OPGRAFT_COPY_TO_HOST, values, c.y));
+  SIM_OK(&s, sim_wait(&s, 1));
+  CHECK_EQ((int)values[0], 101);
+done:
+  for (int i = 0; i < 2; ++i)
+    if (exec[i] != NULL)
+      SIM_OK(&s, opgraft_driver_exec_destroy(s.driver, exec[i], &s.error));
+  sim_free(&s, both);
+  captured_end(&s, &c);
+}
+
+// A race of the new address is found, and one that was freed since is refused.
+TEST(moves_that_are_wrong) {
+  sim s;
+  captured c;
+  void *both = NULL;
+  static const og_slot wrong[][1] = {
+      {{2, 0, 0}}, {{-1, 0, 0}}, {{0, 2, 0}}, {{0, -1, 0}}};
+  static const og_slot beyond[] = {{0, 1, 2 * SIM_BYTES - 4}};
+  REQUIRE(captured_begin(&s, &c, "races=1"));
+  both = halves(&s);
+  REQUIRE(both != NULL);
+  SIM_OK(&s, capture(&s, &c, true));
+  REQUIRE(c.exec != NULL);
+  for (int i = 0; i < 4; ++i) {
+    CHECK_EQ(
+        opgraft_driver_exec_move(s.driver, c.exec, wrong[i], 1, both, &s.error),
+        OG_INVALID);
+    CHECK(strstr(s.error.text, "the capture has no tensor") != NULL);
+  }
+  CHECK_EQ(
+      opgraft_driver_exec_move(s.driver, c.exec, beyond, 1, both, &s.error),
+      OG_INVALID);
+  CHECK(strstr(s.error.text, "tensor 1 of launch 'axpy' moves to") != NULL);
+  SIM_OK(&s,
+         opgraft_driver_exec_move(s.driver, c.exec, both_x, 2, both, &s.error));
+  SIM_OK(&s, opgraft_driver_set(s.driver, s.stream[3], both, 0, SIM_BYTES,
+                                &s.error));
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+  CHECK(s.reports > 0 && strstr(s.report, "race") != NULL);
+  SIM_OK(&s, sim_wait(&s, 1));
+  SIM_OK(&s, sim_wait(&s, 3));
+  sim_free(&s, both);
+  both = NULL;
+  CHECK_EQ(opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error),
+           OG_INVALID);
+  SIM_OK(&s,
+         opgraft_driver_exec_move(s.driver, c.exec, both_x, 2, c.x, &s.error));
+  SIM_OK(&s,
+         opgraft_driver_exec_launch(s.driver, c.exec, s.stream[1], &s.error));
+done:
+  sim_free(&s, both);
+  captured_end(&s, &c);
+}
+
 TEST(captures_that_are_wrong) {
   sim s;
   captured c;
@@ -583,5 +746,8 @@ TEST_MAIN("device_sim", CASE_NO_FAULTS(copies_in_three_directions),
           CASE_NO_FAULTS(a_stream_that_goes_reports_what_failed),
           CASE_NO_FAULTS(a_capture_is_replayed_and_updated),
           CASE_NO_FAULTS(an_update_waits_for_no_launch),
+          CASE_NO_FAULTS(moves_are_of_the_launches_that_follow),
+          CASE_NO_FAULTS(moves_are_of_one_executable),
+          CASE_NO_FAULTS(moves_that_are_wrong),
           CASE_NO_FAULTS(a_stale_address_is_found_at_the_launch),
           CASE_NO_FAULTS(captures_that_are_wrong))
