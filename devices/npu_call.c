@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A launch as a stream keeps it: a copy of the call in one block.
 //
-// The block is filled twice by the same code: once without memory, to learn its
-// size, then for good.
+// A pass fills the block and finds its size; where the first block is too small
+// another pass fills one that is not.
 
 #include "npu_call.h"
 
@@ -12,25 +12,28 @@
 
 #include "npu_race.h"
 
-enum { BLOCK_ALIGNMENT = 16 };
+enum { BLOCK_ALIGNMENT = 16, FIRST_BYTES = 1024 };
 
 typedef struct packer {
-  char *memory;  // NULL: only the size counts
-  size_t used_bytes;
+  char *memory;
+  size_t size_bytes;
+  size_t used_bytes;         // above size_bytes: what did not fit is left out
   const npu_memory *device;  // NULL: addresses are the driver's already
-  npu_call *call;            // NULL as long as `memory` is
+  npu_call *call;
 } packer;
 
 static void *alias_of(const packer *p, void *address) {
   return p->device != NULL ? npu_memory_alias(p->device, address) : address;
 }
 
-// Room for a copy of `from`; NULL while only the size counts, and for none.
+// Room for a copy of `from`; NULL where it does not fit, and for 0 bytes.
 static void *pack(packer *p, const void *from, size_t size_bytes) {
   const size_t at = p->used_bytes;
   p->used_bytes +=
       (size_bytes + BLOCK_ALIGNMENT - 1) / BLOCK_ALIGNMENT * BLOCK_ALIGNMENT;
-  if (p->memory == NULL || size_bytes == 0) return NULL;
+  if (size_bytes == 0 || size_bytes > p->size_bytes ||
+      at > p->size_bytes - size_bytes)
+    return NULL;
   if (from != NULL)
     memcpy(p->memory + at, from, size_bytes);
   else
@@ -43,7 +46,7 @@ static og_tensor *pack_tensor(packer *p, const og_tensor *from) {
   og_tensor *to = pack(p, from, sizeof *from);
   int64_t *shape = pack(p, from->shape, dims_bytes);
   int64_t *strides = pack(p, from->strides, dims_bytes);
-  if (to == NULL) return NULL;
+  if (p->used_bytes > p->size_bytes) return NULL;
   to->shape = shape;
   to->strides = strides;
   to->data = alias_of(p, from->data);
@@ -51,7 +54,7 @@ static og_tensor *pack_tensor(packer *p, const og_tensor *from) {
 }
 
 static void tensor_note(packer *p, const og_tensor *from, og_tensor *to) {
-  if (p->call == NULL) return;
+  if (to == NULL) return;
   npu_operand *operand = &p->call->operands[p->call->operand_count++];
   const npu_range range = npu_range_tensor(from);
   *operand = (npu_operand){
@@ -197,11 +200,15 @@ static void pack_call(packer *p, const og_launch *launch) {
 }
 
 npu_call *npu_call_create(const og_launch *launch, const npu_memory *memory) {
-  packer p = {.device = memory};
-  pack_call(&p, launch);
-  p = (packer){.memory = malloc(p.used_bytes), .device = memory};
-  if (p.memory == NULL) return NULL;
-  pack_call(&p, launch);
+  packer p = {.device = memory, .used_bytes = FIRST_BYTES};
+  do {
+    free(p.memory);
+    p = (packer){.memory = malloc(p.used_bytes),
+                 .size_bytes = p.used_bytes,
+                 .device = memory};
+    if (p.memory == NULL) return NULL;
+    pack_call(&p, launch);
+  } while (p.used_bytes > p.size_bytes);
   return p.call;
 }
 
