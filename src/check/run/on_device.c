@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run on a device: its memory there, the launch, and what shows afterwards.
+
+#include "check/run/on_device.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/run/mirror.h"
+#include "check/run/name.h"
+#include "check/run/record.h"
+#include "check/sample/types.h"
+
+static bool has_types(const opgraft_op *op, int32_t device,
+                      const og_sample *sample) {
+  int32_t types[OG_VARIABLE_MAX];
+  for (int32_t v = 0; v < op->decl->type_variable_count; ++v)
+    types[v] = og_dtype_index(sample->type[op->variable_tensor[v]]);
+  return og_sample_has_kernel(op, device, types);
+}
+
+bool og_is_on_device(const og_trial *trial, const og_sample *sample,
+                     const og_mode *mode) {
+  const opgraft_op *op = sample->op;
+  if (trial->device == NULL || mode->is_on_host || mode->kernel != NULL ||
+      op->module != trial->op->module)
+    return false;
+  return has_types(op, trial->device->type, sample) ||
+         (op == trial->op &&
+          memcmp(sample->type, trial->sample.type, sizeof sample->type) == 0);
+}
+
+static og_status send_placed(og_running *c, og_placed *p, og_tensor *given,
+                             opgraft_error *error) {
+  char name[64];
+  og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
+  if (og_mirror_data(c->device, p->buffer) == NULL)
+    OG_TRY(og_mirror_add(c->device, p->buffer, name, c->mode->redzone, error));
+  given->data = og_mirror_data(c->device, p->buffer) - p->tensor.byte_offset;
+  p->tensor.data = given->data;
+  return OG_OK;
+}
+
+static og_status send_all(og_running *c, opgraft_error *error) {
+  for (int32_t t = 0; t < c->sample->op->decl->tensor_count; ++t)
+    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
+      og_placed *p = &c->in[t][e];
+      if (p->buffer != NULL) OG_TRY(send_placed(c, p, &p->tensor, error));
+    }
+  for (int32_t i = 0; i < c->fresh_count; ++i)
+    OG_TRY(
+        send_placed(c, c->fresh[i], og_running_result(c, c->fresh[i]), error));
+  if (c->workspace == NULL) return OG_OK;
+  OG_TRY(og_mirror_add(c->device, c->workspace, "workspace", c->mode->redzone,
+                       error));
+  c->frame.call.workspace = og_mirror_data(c->device, c->workspace);
+  return OG_OK;
+}
+
+// This process cannot go on; the next child does, behind the call.
+static void end_device(const og_running *c, int32_t kind, const char *text) {
+  og_tell_finding(c->trial->op, kind, false, "", "%s", text);
+  _exit(2);
+}
+
+static void see_failure(og_running *c, og_status status,
+                        const opgraft_error *error) {
+  char text[300];
+  if (status == OG_OK) return;
+  if (status == OG_BUSY && c->device->wait_ns >= 0) {
+    snprintf(text, sizeof text,
+             "the kernel is not done %lld ms after its launch",
+             (long long)(c->device->wait_ns / 1000000));
+    end_device(c, OPGRAFT_TIMEOUT, text);
+  }
+  if (og_check_device_is_lost(c->device)) {
+    snprintf(text, sizeof text, "the device works no more: %.250s",
+             error->text);
+    end_device(c, OPGRAFT_CRASH, text);
+  }
+  if (c->trial->refusal[0] == '\0')
+    snprintf(c->trial->refusal, sizeof c->trial->refusal, "%.199s",
+             error->text);
+}
+
+bool og_put_on_device(og_running *c) {
+  opgraft_error error = {.code = OG_OK};
+  // Without a tensor argument the call is the CPU's.
+  if (c->frame.kernel->device == OG_CPU) c->device = NULL;
+  if (c->device == NULL) return true;
+  const og_status status = send_all(c, &error);
+  if (status != OG_MEMORY) see_failure(c, status, &error);
+  return status == OG_OK;
+}
+
+og_status og_device_launch(og_running *c) {
+  opgraft_error error = {.code = OG_OK};
+  opgraft_error other = {.code = OG_OK};
+  og_status status = og_mirrors_launch(c->device, &c->frame, &error);
+  const og_status done = og_mirrors_fetch(c->device, &other);
+  if (status == OG_OK || done == OG_BUSY) {
+    status = done;
+    error = other;
+  }
+  see_failure(c, status, &error);
+  return status;
+}
+
+void og_see_device(og_running *c) {
+  char text[400], name[64];
+  int64_t offset = 0;
+  const bool is_kept = !og_mirrors_end(c->device, name, &offset);
+  if (is_kept)
+    og_tell_finding(c->trial->op, OPGRAFT_KEPT_POINTER, false, "",
+                    "a kernel wrote byte %lld of %s after the stream of its "
+                    "call was done: by a pointer that it kept, or by work that "
+                    "the stream does not wait for",
+                    (long long)offset, name);
+  c->is_wrong |= is_kept;
+  if (!og_check_device_report(c->device, text, sizeof text)) return;
+  c->is_wrong = true;
+  og_tell_finding(
+      c->trial->op,
+      strncmp(text, "race", 4) == 0 ? OPGRAFT_DATA_RACE : OPGRAFT_CRASH, false,
+      "", "the driver reports: %.380s", text);
+}
