@@ -201,8 +201,7 @@ static void go_on(job_state *s) {
 
 // A child whose device works no more says so, and ends.
 static bool is_end(const og_record *r) {
-  return r->kind == OG_RECORD_FINDING && (r->finding.kind == OPGRAFT_TIMEOUT ||
-                                          r->finding.kind == OPGRAFT_CRASH);
+  return r->kind == OG_RECORD_FINDING && r->finding.is_end;
 }
 
 // One child, to its end. *out_done: it did all it was to do.

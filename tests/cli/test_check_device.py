@@ -28,6 +28,7 @@ FOUND = {
     "ends_too_early": "kept_pointer: a kernel wrote byte ",
     "crashes": "crash: a segmentation fault at address 0x10",
     "never_ends": "timeout: the kernel is not done 10000 ms after its launch",
+    "says_busy": "never_ran: the kernel refused",
 }
 
 
@@ -155,3 +156,18 @@ def test_a_device_that_works_no_more(program, built):
     text = finds(program, "check", built["right"], "--op", "scale", "--calls", "3", "--device",
                          built["driver"], "--device-options", "lost")
     assert "crash: the device works no more: tiny: copy_to_host: the link is down" in text
+
+
+def test_a_driver_that_does_not_wait(program, built):
+    text = finds(program, "check", built["right"], "--op", "scale", "--calls", "3", "--device",
+                         built["driver"], "--device-options", "busy")
+    assert "crash: the device works no more: tiny: stream_synchronize says OG_BUSY again" in text
+    assert "timeout" not in text
+
+
+def test_a_kernel_that_says_busy(program, built, npu):
+    for driver in (npu, built["driver"]):
+        text = finds(program, "check", built["wrong"], "--op", "says_busy", "--calls", "3",
+                     "--device", driver)
+        assert "another call uses the unit" in text
+        assert "timeout" not in text

@@ -371,13 +371,15 @@ static void check_smaller(og_trial *trial, const og_job *job) {
 // It could be opened before: that it cannot now is the driver's fault.
 static void open_device(og_trial *trial, const og_job *job) {
   opgraft_error error;
+  char text[400];
   if (job->options->device == NULL) return;
   if (!job->options->is_inline) og_limits_bound();
   if (og_check_device_open(job->options, &trial->device, &error) == OG_OK)
     return;
-  og_tell_finding(job->op, OPGRAFT_CRASH, false, "",
-                  "the driver could be loaded once, and not again: %.300s",
-                  error.text);
+  snprintf(text, sizeof text,
+           "the driver could be loaded once, and not again: %.300s",
+           error.text);
+  og_tell_end(job->op, OPGRAFT_CRASH, false, text);
   _exit(4);
 }
 

@@ -36,7 +36,7 @@ static og_status send_placed(og_running *c, og_placed *p, og_tensor *given,
   char name[64];
   og_name_of(c->sample->op, p->role, p->index, p->entry, name, sizeof name);
   if (og_mirror_data(c->device, p->buffer) == NULL)
-    OG_TRY(og_mirror_add(c->device, p->buffer, name, c->mode->redzone, error));
+    OG_TRY(og_mirror_add(c->device, p->buffer, name, c->mode, error));
   given->data = og_mirror_data(c->device, p->buffer) - p->tensor.byte_offset;
   p->tensor.data = given->data;
   return OG_OK;
@@ -52,33 +52,33 @@ static og_status send_all(og_running *c, opgraft_error *error) {
     OG_TRY(
         send_placed(c, c->fresh[i], og_running_result(c, c->fresh[i]), error));
   if (c->workspace == NULL) return OG_OK;
-  OG_TRY(og_mirror_add(c->device, c->workspace, "workspace", c->mode->redzone,
-                       error));
+  OG_TRY(og_mirror_add(c->device, c->workspace, "workspace", c->mode, error));
   c->frame.call.workspace = og_mirror_data(c->device, c->workspace);
   return OG_OK;
 }
 
 // This process cannot go on; the next child does, behind the call.
-static void end_device(const og_running *c, int32_t kind, const char *text) {
-  og_tell_finding(c->trial->op, kind, false, "", "%s", text);
+static void end_device(const og_running *c, int32_t kind, bool is_note,
+                       const char *text) {
+  og_tell_end(c->trial->op, kind, is_note, text);
   _exit(2);
+}
+
+// A device may end where a kernel traps on purpose: with an index out of range
+// that is a note.
+static void end_lost(const og_running *c, const opgraft_error *error) {
+  const bool is_index = c->mode->reach > 0;
+  char text[300];
+  snprintf(text, sizeof text, "%sthe device works no more: %.220s",
+           is_index ? "with an index out of range " : "", error->text);
+  end_device(c, is_index ? OPGRAFT_UNCHECKED_INDEX : OPGRAFT_CRASH, is_index,
+             text);
 }
 
 static void see_failure(og_running *c, og_status status,
                         const opgraft_error *error) {
-  char text[300];
   if (status == OG_OK) return;
-  if (status == OG_BUSY && c->device->wait_ns >= 0) {
-    snprintf(text, sizeof text,
-             "the kernel is not done %lld ms after its launch",
-             (long long)(c->device->wait_ns / 1000000));
-    end_device(c, OPGRAFT_TIMEOUT, text);
-  }
-  if (og_check_device_is_lost(c->device)) {
-    snprintf(text, sizeof text, "the device works no more: %.250s",
-             error->text);
-    end_device(c, OPGRAFT_CRASH, text);
-  }
+  if (og_check_device_is_lost(c->device)) end_lost(c, error);
   if (c->trial->refusal[0] == '\0')
     snprintf(c->trial->refusal, sizeof c->trial->refusal, "%.199s",
              error->text);
@@ -94,12 +94,21 @@ bool og_put_on_device(og_running *c) {
   return status == OG_OK;
 }
 
+static void end_late(const og_running *c) {
+  char text[100];
+  snprintf(text, sizeof text, "the kernel is not done %lld ms after its launch",
+           (long long)(c->device->wait_ns / 1000000));
+  end_device(c, OPGRAFT_TIMEOUT, false, text);
+}
+
 og_status og_device_launch(og_running *c) {
   opgraft_error error = {.code = OG_OK};
   opgraft_error other = {.code = OG_OK};
+  bool is_late;
   og_status status = og_mirrors_launch(c->device, &c->frame, &error);
-  const og_status done = og_mirrors_fetch(c->device, &other);
-  if (status == OG_OK || done == OG_BUSY) {
+  const og_status done = og_mirrors_fetch(c->device, &is_late, &other);
+  if (is_late) end_late(c);
+  if (status == OG_OK) {
     status = done;
     error = other;
   }
@@ -120,6 +129,7 @@ void og_see_device(og_running *c) {
   c->is_wrong |= is_kept;
   if (!og_check_device_report(c->device, text, sizeof text)) return;
   c->is_wrong = true;
+  if (c->mode->reach > 0) return;  // the index's probe says what it means
   og_tell_finding(
       c->trial->op,
       strncmp(text, "race", 4) == 0 ? OPGRAFT_DATA_RACE : OPGRAFT_CRASH, false,

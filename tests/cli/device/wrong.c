@@ -77,6 +77,10 @@ static og_status refuses(const og_call *call) {
   return og_fail(call, OG_KERNEL, "the device has no room for that");
 }
 
+static og_status says_busy(const og_call *call) {
+  return og_fail(call, OG_BUSY, "another call uses the unit");
+}
+
 static og_status keeps_pointer(const og_call *call) {
   static float *kept;
   if (kept != NULL) *kept = 5;
@@ -139,6 +143,7 @@ WRONG(reads_workspace);
 WRONG(overruns_workspace);
 WRONG(reads_behind);
 WRONG(refuses);
+WRONG(says_busy);
 WRONG(keeps_pointer);
 WRONG(ends_too_early);
 WRONG(crashes);
@@ -152,5 +157,6 @@ static const og_op ops[] = {
     ROW(reads_behind, NULL),    ROW(refuses, NULL),
     ROW(keeps_pointer, NULL),   ROW(ends_too_early, NULL),
     ROW(crashes, NULL),         ROW(never_ends, NULL),
+    ROW(says_busy, NULL),
 };
 OG_MODULE(device_wrong, ops)
