@@ -14,7 +14,7 @@
 #include "check/run/device.h"
 #include "check/run/wait.h"
 
-enum { REDZONE_BYTES = 256, ALIGNMENT = 256 };
+enum { REDZONE_BYTES = 256, ALIGNMENT = 256, REACH_BYTES_MAX = 1 << 20 };
 
 struct og_mirror {
   og_mirror *next;
@@ -47,8 +47,9 @@ static void mirrors_free(og_check_device *device, og_mirror **list) {
 }
 
 static size_t redzone_bytes(const og_guard *buffer, const og_mode *mode) {
-  const size_t bytes = REDZONE_BYTES + (size_t)mode->reach * buffer->bytes;
-  return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  const size_t reach = (size_t)mode->reach * buffer->bytes;
+  const size_t more = reach < REACH_BYTES_MAX ? reach : REACH_BYTES_MAX;
+  return REDZONE_BYTES + (more + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 static og_mirror *mirror_new(const og_guard *buffer, const char *name,

@@ -26,9 +26,11 @@ bool og_is_on_device(const og_trial *trial, const og_sample *sample,
   if (trial->device == NULL || mode->is_on_host || mode->kernel != NULL ||
       op->module != trial->op->module)
     return false;
-  return has_types(op, trial->device->type, sample) ||
-         (op == trial->op &&
-          memcmp(sample->type, trial->sample.type, sizeof sample->type) == 0);
+  if (op == trial->op &&
+      memcmp(sample->type, trial->sample.type, sizeof sample->type) == 0)
+    return true;
+  return !op->decl->has_data_dependent_result &&
+         has_types(op, trial->device->type, sample);
 }
 
 static og_status send_placed(og_running *c, og_placed *p, og_tensor *given,
