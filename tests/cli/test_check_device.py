@@ -97,6 +97,13 @@ def test_wrong_kernels(program, built, npu, name):
             "check", built["wrong"], "--op", name, "--calls", "20").stdout
 
 
+def test_a_write_into_an_earlier_call(program, built, npu):
+    text = finds(program, "check", built["wrong"], "--op", "writes_far", "--calls", "20",
+                 "--device", npu)
+    assert "  out_of_bounds_write: " in text
+    assert "kept_pointer" not in text
+
+
 def test_a_finding_again(program, built, npu):
     text = finds(program, "check", built["wrong"], "--op", "wrong_value", "--calls", "8",
                          "--device", npu, "--device-options", "races=1")
@@ -206,7 +213,7 @@ def test_the_operator_library(program, npu, tmp_path, name):
     if not module.exists():
         pytest.skip(f"{module} is not built")
     twin = build(SOURCES / "twin.c", tmp_path / f"{name}.so", f'-DMODULE="{module}"', "-ldl")
-    done = program.run("check", twin, "--calls", "20", "--device", npu,
+    done = program.run("check", twin, "--device", npu,
                        "--device-options", "races=1")
     if "has no operator with a kernel for npu" in done.stderr:
         pytest.skip("no call of it reaches a device")

@@ -202,10 +202,12 @@ static bool is_unchanged(og_check_device *device, const og_mirror *m,
 }
 
 bool og_mirrors_end(og_check_device *device, char out_name[64],
-                    int64_t *out_offset) {
+                    int64_t *out_offset, bool *out_is_inside) {
   const og_mirror *m = device->kept;
   while (m != NULL && is_unchanged(device, m, out_offset)) m = m->next;
   if (m != NULL) memcpy(out_name, m->name, sizeof m->name);
+  *out_is_inside =
+      m != NULL && *out_offset >= 0 && *out_offset < (int64_t)m->data_bytes;
   const bool is_intact = m == NULL;
   mirrors_free(device, &device->kept);
   device->kept = device->now;

@@ -34,9 +34,10 @@ og_status og_mirrors_fetch(struct og_check_device *device, bool *out_is_late,
 bool og_mirror_is_intact(const struct og_check_device *device,
                          const og_guard *buffer, int64_t *out_offset);
 // Ends a run and frees the memory of the one before. False where that was
-// written meanwhile: *out_name is whose, *out_offset which byte.
+// written meanwhile: *out_name is whose, *out_offset which byte; one of the
+// tensor, or one around it.
 bool og_mirrors_end(struct og_check_device *device, char out_name[64],
-                    int64_t *out_offset);
+                    int64_t *out_offset, bool *out_is_inside);
 // Frees the memory of a run that could not begin.
 void og_mirrors_drop(struct og_check_device *device);
 // Frees all of it.

@@ -118,16 +118,29 @@ og_status og_device_launch(og_running *c) {
   return status;
 }
 
-void og_see_device(og_running *c) {
-  char text[400], name[64];
-  int64_t offset = 0;
-  const bool is_kept = !og_mirrors_end(c->device, name, &offset);
-  if (is_kept)
+static void tell_kept(const og_running *c, const char *name, int64_t byte,
+                      bool is_inside) {
+  if (is_inside)
     og_tell_finding(c->trial->op, OPGRAFT_KEPT_POINTER, false, "",
                     "a kernel wrote byte %lld of %s after the stream of its "
                     "call was done: by a pointer that it kept, or by work that "
                     "the stream does not wait for",
-                    (long long)offset, name);
+                    (long long)byte, name);
+  else
+    og_tell_finding(c->trial->op, OPGRAFT_OUT_OF_BOUNDS_WRITE, false, "",
+                    "a kernel wrote far out of bounds: byte %lld of %s of an "
+                    "earlier call",
+                    (long long)byte, name);
+}
+
+void og_see_device(og_running *c) {
+  char text[400], name[64];
+  int64_t offset = 0;
+  bool is_inside;
+  const bool is_kept = !og_mirrors_end(c->device, name, &offset, &is_inside);
+  // A write out of bounds may have come so far; that is told.
+  if (is_kept && !c->is_wrong && c->mode->reach == 0)
+    tell_kept(c, name, offset, is_inside);
   c->is_wrong |= is_kept;
   if (!og_check_device_report(c->device, text, sizeof text)) return;
   c->is_wrong = true;

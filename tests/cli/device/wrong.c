@@ -36,6 +36,13 @@ static og_status writes_before(const og_call *call) {
   return OG_OK;
 }
 
+// Over all that lies around its own memory, into what the run before had.
+static og_status writes_far(const og_call *call) {
+  right(call);
+  for (int64_t i = -4096; i < -64; ++i) og_f32_mut(call->out[0])[i] = 1;
+  return OG_OK;
+}
+
 static og_status leaves_last(const og_call *call) {
   if (count_of(call) > 0) twice(call, 0, count_of(call) - 1);
   return OG_OK;
@@ -261,6 +268,7 @@ ONLY(ignores_last, sum_but_last);
 WRONG(right);
 WRONG(writes_behind);
 WRONG(writes_before);
+WRONG(writes_far);
 WRONG(leaves_last);
 WRONG(writes_argument);
 WRONG(wrong_value);
@@ -280,6 +288,7 @@ static const og_op ops[] = {
     ROW(right, NULL),
     ROW(writes_behind, NULL),
     ROW(writes_before, NULL),
+    ROW(writes_far, NULL),
     ROW(leaves_last, NULL),
     ROW(writes_argument, NULL),
     ROW(wrong_value, NULL),
