@@ -114,6 +114,11 @@ def test_a_finding_again(program, built, npu):
         assert f"  {FOUND['wrong_value']}" in text
 
 
+def test_a_gradient_that_only_the_device_has(program, built, npu):
+    assert "half_gradient_backward: right on npu" in program.ok(
+        "check", built["wrong"], "--op", "half_gradient_backward", "--calls", "8", "--device", npu)
+
+
 def test_json(program, built, npu):
     report = json.loads(program.ok("check", built["right"], "--calls", "3", "--json",
                                    "--device", npu))
