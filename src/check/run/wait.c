@@ -20,8 +20,8 @@ static bool is_over(int64_t end_ns) {
   return end_ns >= 0 && now_ns() + MARGIN_NS >= end_ns;
 }
 
-// A driver returns OG_BUSY for work that is not done, and a kernel may fail with
-// it. Work fails once, so the second answer tells which it was.
+// A driver returns OG_BUSY for work that is not done, and a kernel may fail
+// with it. Work fails once, so the second answer tells which it was.
 og_status og_stream_wait(opgraft_driver *driver, void *stream,
                          int64_t timeout_ns, bool *out_is_late,
                          opgraft_error *error) {
