@@ -4,12 +4,16 @@
 What `opgraft check` does with a module's file, for what has none: adopted
 operators. The same C code samples the calls, guards the memory and names what
 it finds; PyTorch's own tests and the comparison of roads come from
-check_torch.
+check_torch. Kernels for a device are in a module's file, which the program
+`opgraft` checks.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -49,6 +53,8 @@ class Report:
     module: str
     tried: dict[str, str] = field(default_factory=dict)  # by operator
     findings: list[Finding] = field(default_factory=list)
+    device: str = ""  # the driver's name; "": the CPU
+    skipped: dict[str, str] = field(default_factory=dict)  # why, by operator
 
     @property
     def faults(self) -> list[Finding]:
@@ -62,10 +68,13 @@ class Report:
         for name, tried in self.tried.items():
             own = [f for f in self.findings if f.operator == name]
             faults = sum(not f.is_note for f in own)
-            verdict = "right" if not faults else (
+            where = f" on {self.device}" if self.device else ""
+            verdict = f"right{where}" if not faults else (
                 f"{faults} finding{'s' if faults > 1 else ''}")
             lines.append(f"{name}: {verdict} ({tried})")
             lines += ["  " + line for f in own for line in str(f).split("\n")]
+        lines += [f"{name}: skipped: {why}"
+                  for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     def json(self) -> str:
@@ -73,6 +82,9 @@ class Report:
             "module": self.module,
             "operators": [{"op": name, "tried": tried}
                           for name, tried in self.tried.items()],
+            "device": self.device,
+            "skipped": [{"op": name, "why": why}
+                        for name, why in self.skipped.items()],
             "findings": [vars(f) for f in self.findings],
         }, indent=2)
 
@@ -80,6 +92,8 @@ class Report:
 def check(
     function: Callable[..., Any] | Module, *, seed: int = 0, calls: int = 40,
     limit: float = 30.0, torch: bool = True,
+    device: str | os.PathLike[str] | None = None,
+    device_options: str | None = None,
 ) -> Report:
     """Tries an adopted operator, a module's, or one of torch.ops that
     opgraft.adopt completed, and says what is wrong.
@@ -94,13 +108,30 @@ def check(
     ValueError for what opgraft.adopt did not return. What is wrong is not raised:
     the report is false.
 
+    `device`: the file of a device driver. The kernels of a module's file for
+    its device run there, in its memory, against the CPU's; `device_options`
+    are the driver's own words. `torch` is of no account then. RuntimeError
+    where the driver does not load, or the module has nothing for its device.
+
         >>> twice = opgraft.adopt(lambda x: x * 2, "twice(Tensor x) -> Tensor",
         ...                       "x[*N] -> [*N]", "x: f32 -> x",
         ...                       name="demo::twice", backward=lambda grad, x: grad)
         >>> report = opgraft.check(twice, calls=4)
         >>> bool(report), report.faults[0].kind, report.faults[0].argument
         (False, 'wrong_gradient', 'x')
+
+        >>> m = opgraft.load("softcap_npu.so")
+        >>> report = opgraft.check(m, calls=4, device="npu_sim.so",
+        ...                        device_options="seed=1,races=1")
+        >>> bool(report), report.device
+        (True, 'npu')
     """
+    if device is not None:
+        return _on_device(function, os.fspath(device), device_options,
+                          seed=seed, calls=calls, limit=limit)
+    if device_options is not None:
+        raise ValueError("opgraft.check: device_options needs device, a "
+                         "driver's file")
     if torch_ops.is_operator(function):
         return _completed(function, seed=seed, calls=calls, limit=limit,
                           torch=torch)
@@ -138,13 +169,45 @@ def _core(
 ) -> None:
     found = json.loads(
         _C.module_check(m._handle, None, seed, calls, limit, bar.set))
+    _take(found, report)
+
+
+def _take(found: dict[str, Any], report: Report) -> None:
+    """What the verifier's JSON says, into the report."""
     for op in found["operators"]:
+        if "skipped" in op:
+            report.skipped[op["op"]] = op["skipped"]
+            continue
+        report.device = op.get("device", "")
         report.tried[op["op"]] = f"{op['calls']} calls, {op['runs']} runs"
         report.findings += [
             Finding(f["op"], f["kind"], f["argument"], f["text"], f["call"],
                     f["fix"], f["note"])
             for f in op["findings"]
         ]
+
+
+def _on_device(
+    m: Callable[..., Any] | Module, device: str, options: str | None, *,
+    seed: int, calls: int, limit: float,
+) -> Report:
+    """By the program: its processes load the driver, and this one does not."""
+    from .doctor import _run
+
+    if not isinstance(m, Module) or not os.path.isfile(m.path):
+        raise ValueError(f"opgraft.check: {m!r} has no kernels for a device; "
+                         "they are in a module's file: opgraft.load(path)")
+    command = [_run.program(), "check", m.path, "--json", "--seed", str(seed),
+               "--calls", str(calls), "--limit", str(max(1, math.ceil(limit))),
+               "--device", device]
+    command += ["--device-options", options] if options else []
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stderr.strip() or
+                           f"opgraft check ended with {done.returncode}")
+    report = Report(m.name)
+    _take(json.loads(done.stdout), report)
+    return report
 
 
 def _by_torch(m: Module, report: Report, seed: int, limit: float) -> None:

@@ -114,8 +114,29 @@ static void take_counts(job_state *s, const og_record_counts *r) {
     s->found.layout_count[i] += r->layouts[i];
 }
 
-static void take(job_state *s, const og_record *r) {
+// No index is right where it picks from an empty dim. On the CPU a kernel that
+// takes one crashes, and verdict/crash.c says the same of it.
+static bool is_of_hazard(const job_state *s, int32_t kind) {
+  return s->target->device != OG_CPU && s->call.has_index_hazard &&
+         (kind == OPGRAFT_OUT_OF_BOUNDS_READ ||
+          kind == OPGRAFT_OUT_OF_BOUNDS_WRITE);
+}
+
+static void take_finding(job_state *s, const opgraft_op *op,
+                         const og_record_finding *r) {
   const og_found_at at = place_of(s);
+  if (is_of_hazard(s, r->kind))
+    og_findings_add(&s->found, OPGRAFT_UNCHECKED_INDEX, true, op->decl->name,
+                    "",
+                    "with an index out of range the kernel touches memory that "
+                    "is not its own",
+                    &at);
+  else
+    og_findings_add(&s->found, r->kind, r->is_note, op->decl->name, r->argument,
+                    r->text, &at);
+}
+
+static void take(job_state *s, const og_record *r) {
   switch (r->kind) {
     case OG_RECORD_BEGIN:
       s->call = r->call;
@@ -139,9 +160,7 @@ static void take(job_state *s, const og_record *r) {
       s->probe = r->probe;
       break;
     case OG_RECORD_FINDING:
-      og_findings_add(&s->found, r->finding.kind, r->finding.is_note,
-                      r->op->decl->name, r->finding.argument, r->finding.text,
-                      &at);
+      take_finding(s, r->op, &r->finding);
       break;
     case OG_RECORD_REFUSED:
       take_refusal(s, &r->refusal);
@@ -201,8 +220,7 @@ static void go_on(job_state *s) {
 
 // A child whose device works no more says so, and ends.
 static bool is_end(const og_record *r) {
-  return r->kind == OG_RECORD_FINDING && (r->finding.kind == OPGRAFT_TIMEOUT ||
-                                          r->finding.kind == OPGRAFT_CRASH);
+  return r->kind == OG_RECORD_FINDING && r->finding.is_end;
 }
 
 // One child, to its end. *out_done: it did all it was to do.

@@ -28,14 +28,24 @@ FOUND = {
     "ends_too_early": "kept_pointer: a kernel wrote byte ",
     "crashes": "crash: a segmentation fault at address 0x10",
     "never_ends": "timeout: the kernel is not done 10000 ms after its launch",
+    "says_busy": "never_ran: the kernel refused",
+    "knows_address": "not_repeatable: ",
+    "gathers": "unchecked_index: with an index out of range the kernel touches memory",
+    "gathers_last": "unchecked_index: ",
+    "gathers_first": "unchecked_index: ",
+    "scatters": "unchecked_index: with an index out of range the kernel touches memory",
+    "half_gradient": "wrong_gradient: x: along a random direction half_gradient_backward says",
+    "ignores_last": "unused_end: x: its last element changed nothing",
 }
+RIGHT = ("scale", "row_sum", "add_one", "strided", "joined", "joined_backward", "square",
+         "square_backward", "gather", "count")
+NOTES = "1 note"  # gather has no gradient
 
 
-def build(source: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    out = folder / f"{source.stem}.so"
+def build(source: pathlib.Path, out: pathlib.Path, *flags: str) -> pathlib.Path:
     subprocess.run(
         [os.environ.get("CC", "cc"), "-std=c11", "-O1", "-g", "-fPIC", "-shared",
-         "-fvisibility=hidden", f"-I{INCLUDE}", source, "-o", out, "-pthread"],
+         "-fvisibility=hidden", f"-I{INCLUDE}", source, "-o", out, "-pthread", *flags],
         check=True)
     return out
 
@@ -43,7 +53,8 @@ def build(source: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("device")
-    return {name: build(SOURCES / f"{name}.c", folder) for name in ("right", "wrong", "driver")}
+    return {name: build(SOURCES / f"{name}.c", folder / f"{name}.so")
+            for name in ("right", "wrong", "driver")}
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +75,13 @@ def finds(program, *words: str | pathlib.Path) -> str:
 def test_right_kernels(program, built, npu, options):
     text = program.ok("check", built["right"], "--calls", "12", "--device", npu,
                       "--device-options", options)
-    for name in ("scale", "row_sum", "add_one", "strided", "joined"):
+    for name in RIGHT:
         assert f"{name}: right on npu (" in text
-    assert "host_only: skipped: it has no kernel for the device\n" in text
-    assert "\nnot tried on npu, since they need the host's memory or threads: shares," in text
-    assert "5 operators, 0 findings, 0 notes" in text
+    for name in ("host_only", "row_sum_backward"):
+        assert f"{name}: skipped: it has no kernel for the device\n" in text
+    assert ("\nnot tried on npu, since they need the host's memory or threads: shares, threads, "
+            "concurrent, first, unused, huge\n") in text
+    assert f"{len(RIGHT)} operators, 0 findings, {NOTES}\n" in text
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -84,6 +97,13 @@ def test_wrong_kernels(program, built, npu, name):
             "check", built["wrong"], "--op", name, "--calls", "20").stdout
 
 
+def test_a_write_into_an_earlier_call(program, built, npu):
+    text = finds(program, "check", built["wrong"], "--op", "writes_far", "--calls", "20",
+                 "--device", npu)
+    assert "  out_of_bounds_write: " in text
+    assert "kept_pointer" not in text
+
+
 def test_a_finding_again(program, built, npu):
     text = finds(program, "check", built["wrong"], "--op", "wrong_value", "--calls", "8",
                          "--device", npu, "--device-options", "races=1")
@@ -94,11 +114,16 @@ def test_a_finding_again(program, built, npu):
         assert f"  {FOUND['wrong_value']}" in text
 
 
+def test_a_gradient_that_only_the_device_has(program, built, npu):
+    assert "half_gradient_backward: right on npu" in program.ok(
+        "check", built["wrong"], "--op", "half_gradient_backward", "--calls", "8", "--device", npu)
+
+
 def test_json(program, built, npu):
     report = json.loads(program.ok("check", built["right"], "--calls", "3", "--json",
                                    "--device", npu))
-    assert report["operator_count"] == 5
-    assert report["skipped_count"] == 1
+    assert report["operator_count"] == len(RIGHT)
+    assert report["skipped_count"] == 2
     by_name = {op["op"]: op for op in report["operators"]}
     assert by_name["scale"]["device"] == "npu"
     assert by_name["scale"]["right"] and by_name["scale"]["compared"] > 0
@@ -140,7 +165,7 @@ def test_drivers_that_end_or_hang(program, built, option, said):
 
 def test_a_driver_without_launch_and_events(program, built):
     tiny = ("--calls", "8", "--device", built["driver"])
-    assert "5 operators, 0 findings" in program.ok("check", built["right"], *tiny)
+    assert f"{len(RIGHT)} operators, 0 findings" in program.ok("check", built["right"], *tiny)
     text = finds(program, "check", built["wrong"], "--op", "writes_behind", *tiny)
     assert f"  {FOUND['writes_behind']}" in text
 
@@ -155,3 +180,46 @@ def test_a_device_that_works_no_more(program, built):
     text = finds(program, "check", built["right"], "--op", "scale", "--calls", "3", "--device",
                          built["driver"], "--device-options", "lost")
     assert "crash: the device works no more: tiny: copy_to_host: the link is down" in text
+
+
+def test_a_driver_that_does_not_wait(program, built):
+    text = finds(program, "check", built["right"], "--op", "scale", "--calls", "3", "--device",
+                         built["driver"], "--device-options", "busy")
+    assert "crash: the device works no more: tiny: stream_synchronize says OG_BUSY again" in text
+    assert "timeout" not in text
+
+
+def test_a_kernel_that_says_busy(program, built, npu):
+    for driver in (npu, built["driver"]):
+        text = finds(program, "check", built["wrong"], "--op", "says_busy", "--calls", "3",
+                     "--device", driver)
+        assert "another call uses the unit" in text
+        assert "timeout" not in text
+
+
+def test_the_call_as_a_driver_passes_it(program, built):
+    """The simulator copies a call's arrays; a driver without launch passes the call."""
+    text = finds(program, "check", built["wrong"], "--op", "reads_array", "--calls", "8",
+                 "--device", built["driver"])
+    assert "out_of_bounds_read: " in text
+    assert "of the call's array" in text
+
+
+def modules() -> list[str]:
+    folder = pathlib.Path(os.environ.get("OPGRAFT_BUILD", "build")) / "modules"
+    return sorted(path.stem for path in folder.glob("*.so"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", modules() or ["none is built"])
+def test_the_operator_library(program, npu, tmp_path, name):
+    """Its kernels as those of the simulated NPU, which runs C functions."""
+    module = npu.parents[1] / "modules" / f"{name}.so"
+    if not module.exists():
+        pytest.skip(f"{module} is not built")
+    twin = build(SOURCES / "twin.c", tmp_path / f"{name}.so", f'-DMODULE="{module}"', "-ldl")
+    done = program.run("check", twin, "--device", npu,
+                       "--device-options", "races=1")
+    if "has no operator with a kernel for npu" in done.stderr:
+        pytest.skip("no call of it reaches a device")
+    assert done.returncode == 0, done.stdout + done.stderr

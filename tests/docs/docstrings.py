@@ -2,7 +2,8 @@
 """Runs the examples in docstrings of public names, each with names of its own.
 
 `...` stands for any characters, and blanks may differ. The folder that they
-run has softcap.c, softcap.so, zlib.yaml and npu_sim.so.
+run has softcap.c, softcap.so, zlib.yaml, npu_sim.so, and softcap_npu.so, whose
+kernels are for that device too.
 """
 
 from __future__ import annotations
@@ -65,5 +66,11 @@ def folder_fill(folder: pathlib.Path, program: str, hosts: str) -> None:
                       re.S | re.M)
     assert found is not None
     (folder / "softcap.c").write_text(found[1])
+    # A row for the device behind each of the CPU's.
+    (folder / "softcap_npu.c").write_text(re.sub(
+        r"\{(\.device = )OG_CPU(, [^}]*)\}", r"{\1OG_CPU\2}, {\1OG_EXT_DEV\2}",
+        found[1]).replace("OG_MODULE(softcap,", "OG_MODULE(softcap_npu,"))
+    subprocess.run([os.path.abspath(program), "build", "softcap_npu.c"], cwd=folder,
+                   check=True, capture_output=True)
     subprocess.run([os.path.abspath(program), "build", "softcap.c", "--hosts", hosts], cwd=folder,
                    check=True, capture_output=True)

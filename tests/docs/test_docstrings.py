@@ -64,7 +64,7 @@ def test_example(module: str, name: str, folder: pathlib.Path,
     if module == "onnx":
         for needed in ("onnx", "onnxruntime", "opgraft.onnx"):
             given[needed] = pytest.importorskip(needed)
-    elif name in ("Device", "load_device"):
+    elif name in ("Device", "load_device", "check"):
         npu_build(folder)
     elif name == "opgraft_doctor":
         given[name] = request.getfixturevalue(name)

@@ -4,7 +4,8 @@
 
 See README.md beside this file for how a case is judged. Exit status: 0 if
 every mistake is found and no correct operator gives a finding, else 1; 2 if
-the run itself could not be made.
+the run itself could not be made. With --device each kernel is one for the
+driver's device as well, and check runs that one; only false findings count.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import results  # noqa: E402
 
 FIRST_RUN = HERE / "first_run.json"
 CHECK_FLAGS = ("-O2", "-fPIC", "-shared")
+TWIN = ROOT / "tests/cli/device/twin.c"
 # A checker that fails to stop a kernel must not take the machine with it.
 MEMORY_LIMIT_BYTES = 16 << 30
 
@@ -64,14 +66,19 @@ class Outcome:
     notes: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     is_found: bool = False
     is_named: bool = False
+    is_skipped: bool = False  # a device runs nothing of it
 
     @property
     def is_good(self) -> bool:
+        if self.is_skipped:
+            return True
         if self.case.is_wrong:
             return self.is_found
         return not self.trouble and not self.findings
 
     def verdict(self) -> str:
+        if self.is_skipped:
+            return "skipped"
         if self.trouble:
             return "not checked"
         if not self.case.is_wrong:
@@ -239,6 +246,16 @@ def build(
     return module
 
 
+def build_twin(module: pathlib.Path, compiler: str) -> pathlib.Path:
+    """The module with its kernels for a device as well."""
+    twin = module.with_suffix(".device.so")
+    subprocess.run(
+        [compiler, *CHECK_FLAGS, f"-I{ROOT / 'include'}",
+         f'-DMODULE="{module}"', "-o", str(twin), str(TWIN), "-ldl"],
+        check=True)
+    return twin
+
+
 @dataclasses.dataclass(frozen=True)
 class Finished:
     """A program that has ended."""
@@ -318,9 +335,16 @@ def run_case(
     outcome = Outcome(case)
     module = build(case.source, folder, options.cc)
     begin = time.monotonic()
-    checked = run_check(options.opgraft, module, options.timeout,
-                        case.options)
+    extra = list(case.options)
+    if options.device:
+        module = build_twin(module, options.cc)
+        extra += ["--device", options.device, "--device-options", "races=1"]
+    checked = run_check(options.opgraft, module, options.timeout, extra)
     outcome.trouble = checked.trouble
+    # What a device cannot run, and a probe that is not for one.
+    outcome.is_skipped = bool(options.device) and any(
+        text in checked.trouble for text in (
+            "no operator with a kernel for", "needs the host's memory"))
     outcome.seconds = time.monotonic() - begin
     if checked.report is not None:
         said = flatten(checked.report)
@@ -501,12 +525,21 @@ def find_program(wanted: str) -> str:
 
 
 def main() -> int:
-    options = run_parser(__doc__).parse_args()
+    parser = run_parser(__doc__)
+    parser.add_argument("--device", metavar="DRIVER",
+                        help="check the kernels on this driver's device")
+    options = parser.parse_args()
     options.opgraft = find_program(options.opgraft)
     cases = find_cases(options.names)
     outcomes = run_cases(cases, options)
     print_table(outcomes, options.verbose)
     score = summarise(outcomes)
+    if options.device:
+        skipped = [o for o in outcomes if o.is_skipped]
+        print(f"on a device, {sum(o.case.is_wrong for o in skipped)} mistakes "
+              f"and {sum(not o.case.is_wrong for o in skipped)} correct "
+              f"operators skipped: {score_line(score)}")
+        return 0 if not score["false_findings"] else 1
     if options.names:
         print(score_line(score))
     else:

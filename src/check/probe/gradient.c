@@ -17,6 +17,7 @@
 #include "check/run/array.h"
 #include "check/run/backward.h"
 #include "check/run/guard.h"
+#include "check/run/on_device.h"
 #include "check/run/record.h"
 #include "check/run/trial.h"
 #include "check/sample/partner.h"
@@ -137,6 +138,14 @@ static void set_precision(point *p) {
   p->slack = bits == 64 ? 1e-4 : 6e-3;
 }
 
+// The call in the widest types. A device runs the call's own where it has no
+// kernel for those: differences are to be of its kernels.
+static void widen(const og_trial *trial, og_sample *out) {
+  if (!og_sample_convert(&trial->sample, OG_PARTNER_WIDER, out) ||
+      (trial->device != NULL && !og_is_on_device(trial, out, &og_mode_plain)))
+    *out = trial->sample;
+}
+
 // Draws values until the results are finite; NULL if they never are.
 static point *point_create(og_trial *trial, uint64_t salt) {
   static const og_float_values kinds[] = {OG_FLOAT_NORMAL, OG_FLOAT_POSITIVE,
@@ -145,8 +154,7 @@ static point *point_create(og_trial *trial, uint64_t salt) {
   if (p == NULL) return NULL;
   p->trial = trial;
   p->decl = trial->op->decl;
-  if (!og_sample_convert(&trial->sample, OG_PARTNER_WIDER, &p->sample))
-    p->sample = trial->sample;
+  widen(trial, &p->sample);
   p->sample.seed = og_seed_mix(trial->sample.seed, salt);
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
     p->sample.float_values = kinds[i];
@@ -395,7 +403,8 @@ static void see_backward(point *p, const opgraft_op *op, verdicts *v) {
   if (b == NULL) return;
   if (og_backward_fill(&saved, op, b, &inputs)) {
     const og_ran ran = og_trial_run(p->trial, b, &inputs, &og_mode_plain, &out);
-    if (ran == OG_RAN_REFUSED)
+    if (ran == OG_RAN_REFUSED &&
+        (p->trial->device == NULL || og_is_of_call(p->trial->refusal_status)))
       og_tell_finding(p->trial->op, OPGRAFT_GRADIENT_SHAPE, false, "",
                       "%s refuses what the operator gives it: %s",
                       p->decl->grad.op_name, p->trial->refusal);
@@ -464,9 +473,7 @@ static bool is_too_coarse(const og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   og_sample *wide = malloc(sizeof *wide);
   bool coarse = wide == NULL;
-  if (wide != NULL &&
-      !og_sample_convert(&trial->sample, OG_PARTNER_WIDER, wide))
-    *wide = trial->sample;
+  if (wide != NULL) widen(trial, wide);
   for (int32_t t = 0; !coarse && t < decl->tensor_count; ++t)
     coarse = wide->is_given[t] &&
              (og_is_complex(wide->type[t]) ||

@@ -112,12 +112,14 @@ void og_probe_first(og_trial *trial) {
 static bool run_over(og_trial *trial, const og_sample *other,
                      const og_inputs *inputs, og_outputs *out) {
   og_outputs own;
+  og_mode mode = og_mode_plain;
   const size_t position = og_guard_position();
   if (!og_run_quietly(trial, &trial->sample, &trial->inputs, &own))
     return false;
   og_outputs_reset(&own);
   og_guard_go_back(position);
-  return og_run_quietly(trial, other, inputs, out);
+  mode.is_quiet = mode.is_over = true;
+  return og_trial_run(trial, other, inputs, &mode, out) == OG_RAN;
 }
 
 // Whether what a call leaves behind is found again by the addresses of its

@@ -15,6 +15,12 @@ static inline bool og_has_flag(const og_trial *trial, uint32_t flag) {
   return (trial->op->decl->flags & flag) != 0;
 }
 
+// Whether a refusal is of the call, and not of what the machine lacks.
+static inline bool og_is_of_call(og_status refusal) {
+  return refusal == OG_INVALID || refusal == OG_SHAPE || refusal == OG_DTYPE ||
+         refusal == OG_KERNEL;
+}
+
 // Runs the trial's own call in `mode` and compares it with the base run; true
 // if it ran and differs, with the verdict. *out_ran may be NULL.
 bool og_trial_differs(og_trial *trial, const og_mode *mode, double slack,

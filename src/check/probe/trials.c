@@ -74,18 +74,27 @@ static bool call_draw(const opgraft_op *op, int32_t device,
   return true;
 }
 
+// Where calls of the operator are drawn for: the device, where it has a kernel
+// for it, as its backward operator may be all that has one.
+static int32_t device_for(const og_trial *trial, const opgraft_op *op) {
+  int32_t types[1][OG_VARIABLE_MAX];
+  if (trial->device == NULL) return OG_CPU;
+  const int32_t type = trial->device->type;
+  return op == trial->op || og_sample_device_types(op, type, 1, types) > 0
+             ? type
+             : OG_CPU;
+}
+
 // Draws the call, or the forward call that it follows from.
 static bool draw(og_trial *trial, const og_job *job, int32_t index,
                  opgraft_error *error) {
   trial->op = job->op;
   trial->options = job->options;
   trial->forward = og_forward_of(job->op, index);
-  if (trial->forward == NULL)
-    return call_draw(job->op,
-                     trial->device != NULL ? trial->device->type : OG_CPU,
-                     job->options, index, &trial->sample, error);
-  return call_draw(trial->forward, OG_CPU, job->options, index,
-                   &trial->forward_sample, error);
+  const opgraft_op *op = trial->forward != NULL ? trial->forward : job->op;
+  return call_draw(
+      op, device_for(trial, op), job->options, index,
+      trial->forward != NULL ? &trial->forward_sample : &trial->sample, error);
 }
 
 // Once its values are there a derived call has shapes.
@@ -371,13 +380,15 @@ static void check_smaller(og_trial *trial, const og_job *job) {
 // It could be opened before: that it cannot now is the driver's fault.
 static void open_device(og_trial *trial, const og_job *job) {
   opgraft_error error;
+  char text[400];
   if (job->options->device == NULL) return;
   if (!job->options->is_inline) og_limits_bound();
   if (og_check_device_open(job->options, &trial->device, &error) == OG_OK)
     return;
-  og_tell_finding(job->op, OPGRAFT_CRASH, false, "",
-                  "the driver could be loaded once, and not again: %.300s",
-                  error.text);
+  snprintf(text, sizeof text,
+           "the driver could be loaded once, and not again: %.300s",
+           error.text);
+  og_tell_end(job->op, OPGRAFT_CRASH, false, text);
   _exit(4);
 }
 

@@ -12,7 +12,6 @@
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
-#include "check/sample/offsets.h"
 #include "check/sample/sample.h"
 #include "check/sample/shape.h"
 #include "check/sample/value.h"
@@ -45,19 +44,13 @@ static void compare_with_host(og_trial *trial, const og_outputs *host) {
                     verdict.name, verdict.text);
 }
 
-// Whether a refusal is of the call, and not of what the machine lacks.
-static bool is_of_call(og_status refusal) {
-  return refusal == OG_INVALID || refusal == OG_SHAPE || refusal == OG_DTYPE ||
-         refusal == OG_KERNEL;
-}
-
 // The call of a device on the CPU.
 static void see_host(og_trial *trial) {
   char refusal[sizeof trial->refusal];
   og_mode mode = og_mode_plain;
   og_outputs host;
   const bool is_refused = !trial->has_base;
-  if (is_refused ? !is_of_call(trial->refusal_status)
+  if (is_refused ? !og_is_of_call(trial->refusal_status)
                  : !og_is_comparable(trial) || og_has_flag(trial, OG_RANDOM))
     return;
   memcpy(refusal, trial->refusal, sizeof refusal);
@@ -240,157 +233,6 @@ void og_probe_broadcast(og_trial *trial) {
   }
 done:
   og_inputs_reset(&inputs);
-}
-
-// --- An index out of range ---------------------------------------------------
-
-enum { FAR = 30000, FAR_BELOW = -5000 };
-
-static bool is_index(const og_decl *decl, int32_t t, const og_array *a) {
-  return a->data != NULL && a->type.code == OG_CODE_INT && a->type.bits >= 32 &&
-         decl->types[t].same_as < 0;
-}
-
-static void index_set(og_array *a, int64_t i, int64_t value) {
-  og_value_set(a->type, a->data + (size_t)i * og_dtype_bytes(a->type), 0,
-               (double)value);
-}
-
-// What indices far out of range are: on both sides in turn, all on one. A
-// kernel that looks at some of them only may refuse one of these.
-typedef enum far_side { FAR_BOTH, FAR_ABOVE, FAR_UNDER, FAR_SIDES } far_side;
-
-static int64_t far_value(far_side side, int64_t i) {
-  const bool is_above = side == FAR_BOTH ? i % 2 == 0 : side == FAR_ABOVE;
-  return is_above ? FAR : FAR_BELOW;
-}
-
-// All indices far out of range; OG_RAN_FAILED: there is none.
-static og_ran run_far(og_trial *trial, far_side side) {
-  const og_decl *decl = trial->op->decl;
-  bool any = false;
-  og_inputs inputs;
-  og_outputs out;
-  og_mode mode = og_mode_plain;
-  og_ran ran = OG_RAN_FAILED;
-  mode.is_quiet = true;
-  if (!og_inputs_copy(&inputs, &trial->inputs)) return ran;
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    for (int32_t e = 0; e < OG_SAMPLE_LIST; ++e) {
-      og_array *a = &inputs.tensor[t][e];
-      if (!is_index(decl, t, a)) continue;
-      any |= a->count > 0;
-      for (int64_t i = 0; i < a->count; ++i)
-        index_set(a, i, far_value(side, i));
-    }
-  if (any) {
-    og_tell_index_far(&trial->sample, &inputs);
-    ran = og_trial_run(trial, &trial->sample, &inputs, &mode, &out);
-    og_tell_shown(&trial->sample, &trial->inputs);
-  }
-  if (ran == OG_RAN) og_outputs_reset(&out);
-  og_inputs_reset(&inputs);
-  return ran;
-}
-
-// An index is one into another argument, or below an int that is given.
-static bool may_have_index(const og_trial *trial) {
-  const og_decl *decl = trial->op->decl;
-  bool has_bound = decl->tensor_count >= 2;
-  for (int32_t k = 0; k < decl->attr_count; ++k)
-    has_bound |= trial->sample.attr[k].kind == OG_ATTR_INT;
-  return trial->has_base && trial->forward == NULL && has_bound;
-}
-
-// A crash here is the finding; the parent knows the probe.
-void og_probe_index_range(og_trial *trial) {
-  if (may_have_index(trial)) run_far(trial, FAR_BOTH);
-}
-
-// Values beside a range: one behind each dim and each int that is given, one
-// before 0, and far ones.
-static int32_t edge_values(const og_sample *s, int64_t *out, int32_t max) {
-  int32_t count = 0;
-  out[count++] = FAR;
-  out[count++] = FAR_BELOW;
-  out[count++] = -1;
-  for (int32_t d = 0; d < s->op->decl->dim_count && count < max; ++d)
-    if (s->op->decl->dims[d].kind == OG_DIM_SIZE && s->dim[d] > 0)
-      out[count++] = s->dim[d];
-  for (int32_t k = 0; k < s->op->decl->attr_count && count < max; ++k)
-    if (s->attr[k].kind == OG_ATTR_INT && s->attr[k].i > 0)
-      out[count++] = s->attr[k].i;
-  return count;
-}
-
-// What a kernel does with an index at one place.
-typedef enum index_use {
-  INDEX_UNKNOWN,  // it takes it, and nothing depends on it
-  INDEX_TAKEN,
-  INDEX_REFUSED,
-} index_use;
-
-static index_use try_index(og_trial *trial, int32_t t, int64_t element,
-                           int64_t value) {
-  og_inputs inputs;
-  og_outputs out;
-  index_use use = INDEX_UNKNOWN;
-  if (!og_inputs_copy(&inputs, &trial->inputs)) return use;
-  index_set(&inputs.tensor[t][0], element, value);
-  og_tell_shown(&trial->sample, &inputs);
-  const og_ran ran =
-      og_trial_run(trial, &trial->sample, &inputs, &og_mode_plain, &out);
-  if (ran == OG_RAN_REFUSED) use = INDEX_REFUSED;
-  if (ran == OG_RAN) {
-    if (og_is_comparable(trial) &&
-        og_outputs_compare(trial->op, &out, &trial->base, 0).differs)
-      use = INDEX_TAKEN;
-    og_outputs_reset(&out);
-  }
-  og_inputs_reset(&inputs);
-  return use;
-}
-
-enum { EDGES_MAX = 12, PLACES = 3 };
-
-// One value at several places. An index that is taken at one of them and
-// refused at another is in range by its place: a check of the whole tensor
-// instead of its row. Where indices have to be in order, places do differ.
-static void try_edge(og_trial *trial, int32_t t, const int64_t places[PLACES],
-                     int64_t value) {
-  const og_decl *decl = trial->op->decl;
-  int64_t taken = -1, refused = -1;
-  for (int32_t i = 0; i < PLACES; ++i) {
-    const index_use use = try_index(trial, t, places[i], value);
-    if (use == INDEX_TAKEN) taken = places[i];
-    if (use == INDEX_REFUSED) refused = places[i];
-  }
-  const og_index_values drawn = trial->sample.index_values;
-  if (taken < 0 || refused < 0 ||
-      (drawn != OG_INDEX_RANDOM && drawn != OG_INDEX_DISTINCT) ||
-      og_has_fitting_integers(decl, t) || !og_trial_is_steady(trial))
-    return;
-  og_tell_finding(trial->op, OPGRAFT_UNCHECKED_INDEX, false,
-                  decl->params[decl->tensor_params[t]].name,
-                  "%lld is refused at element %lld, and taken at element %lld",
-                  (long long)value, (long long)refused, (long long)taken);
-}
-
-// A kernel that refuses indices is to refuse each that is out of range: the
-// one just behind it, and in every place. A crash here is the finding as well.
-void og_probe_index_edge(og_trial *trial) {
-  const og_decl *decl = trial->op->decl;
-  const far_side side = (far_side)(trial->sample.seed % FAR_SIDES);
-  int64_t values[EDGES_MAX];
-  if (!may_have_index(trial) || run_far(trial, side) != OG_RAN_REFUSED) return;
-  const int32_t count = edge_values(&trial->sample, values, EDGES_MAX);
-  for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    const og_array *a = &trial->inputs.tensor[t][0];
-    if (!is_index(decl, t, a) || a->count == 0) continue;
-    const int64_t places[PLACES] = {0, a->count / 2, a->count - 1};
-    for (int32_t k = 0; k < count; ++k) try_edge(trial, t, places, values[k]);
-  }
-  og_tell_shown(&trial->sample, &trial->inputs);
 }
 
 // --- The pointwise expression ------------------------------------------------

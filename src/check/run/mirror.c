@@ -12,8 +12,9 @@
 #include <string.h>
 
 #include "check/run/device.h"
+#include "check/run/wait.h"
 
-enum { REDZONE_BYTES = 256, ALIGNMENT = 256 };
+enum { REDZONE_BYTES = 256, ALIGNMENT = 256, REACH_BYTES_MAX = 1 << 20 };
 
 struct og_mirror {
   og_mirror *next;
@@ -45,40 +46,65 @@ static void mirrors_free(og_check_device *device, og_mirror **list) {
   }
 }
 
+static size_t redzone_bytes(const og_guard *buffer, const og_mode *mode) {
+  const size_t reach = (size_t)mode->reach * buffer->bytes;
+  const size_t more = reach < REACH_BYTES_MAX ? reach : REACH_BYTES_MAX;
+  return REDZONE_BYTES + (more + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 static og_mirror *mirror_new(const og_guard *buffer, const char *name,
-                             uint8_t redzone) {
+                             const og_mode *mode) {
+  const size_t around = redzone_bytes(buffer, mode);
   og_mirror *m = calloc(1, sizeof *m);
   if (m == NULL) return NULL;
-  *m = (og_mirror){
-      .buffer = buffer,
-      .lead_bytes = REDZONE_BYTES + (uintptr_t)buffer->data % ALIGNMENT,
-      .data_bytes = buffer->bytes,
-      .redzone = redzone};
-  m->size_bytes = m->lead_bytes + m->data_bytes + REDZONE_BYTES;
+  *m = (og_mirror){.buffer = buffer,
+                   .lead_bytes = around + (uintptr_t)buffer->data % ALIGNMENT,
+                   .data_bytes = buffer->bytes,
+                   .redzone = mode->redzone};
+  m->size_bytes = m->lead_bytes + m->data_bytes + around;
   snprintf(m->name, sizeof m->name, "%s", name);
   m->image = malloc(m->size_bytes);
   if (m->image == NULL) {
     free(m);
     return NULL;
   }
-  memset(m->image, redzone, m->size_bytes);
+  memset(m->image, m->redzone, m->size_bytes);
   if (m->data_bytes > 0)
     memcpy(m->image + m->lead_bytes, buffer->data, m->data_bytes);
   return m;
 }
 
+// Takes the allocation of the run before in which `m` has its place; NULL:
+// there is none.
+static void *kept_take(og_check_device *device, const og_mirror *m) {
+  og_mirror **link = &device->kept;
+  while (*link != NULL && (strcmp((*link)->name, m->name) != 0 ||
+                           (*link)->size_bytes != m->size_bytes ||
+                           (*link)->lead_bytes != m->lead_bytes))
+    link = &(*link)->next;
+  og_mirror *kept = *link;
+  if (kept == NULL) return NULL;
+  void *address = kept->address;
+  *link = kept->next;
+  free(kept->image);
+  free(kept);
+  return address;
+}
+
 og_status og_mirror_add(og_check_device *device, const og_guard *buffer,
-                        const char *name, uint8_t redzone,
+                        const char *name, const og_mode *mode,
                         opgraft_error *error) {
   opgraft_driver *driver = device->driver;
-  og_mirror *m = mirror_new(buffer, name, redzone);
+  og_mirror *m = mirror_new(buffer, name, mode);
   if (m == NULL)
     return og_error_set(error, OG_MEMORY, NULL, NULL,
                         "check: not enough memory for a copy of %s", name);
   m->next = device->now;
   device->now = m;
-  OG_TRY(opgraft_driver_allocate(driver, 0, m->size_bytes, name, &m->address,
-                                 error));
+  if (mode->is_over) m->address = kept_take(device, m);
+  if (m->address == NULL)
+    OG_TRY(opgraft_driver_allocate(driver, 0, m->size_bytes, name, &m->address,
+                                   error));
   opgraft_driver_host_access(driver, m->image, m->size_bytes, 1);
   return opgraft_driver_copy(driver, device->copies, OPGRAFT_COPY_TO_DEVICE,
                              m->address, m->image, m->size_bytes, error);
@@ -120,15 +146,17 @@ static void buffer_fill(og_check_device *device, og_mirror *m) {
 }
 
 // The kernel's stream says what the kernel failed with, so both are asked.
-og_status og_mirrors_fetch(og_check_device *device, opgraft_error *error) {
+og_status og_mirrors_fetch(og_check_device *device, bool *out_is_late,
+                           opgraft_error *error) {
   opgraft_driver *driver = device->driver;
   opgraft_error other = {.code = OG_OK};
   const og_status copied = images_copy(device, &other);
-  const og_status done = opgraft_driver_stream_synchronize(
-      driver, device->work, device->wait_ns, error);
-  if (done == OG_BUSY) return done;
-  const og_status there = opgraft_driver_stream_synchronize(
-      driver, device->copies, device->wait_ns, done == OG_OK ? error : NULL);
+  const og_status done =
+      og_stream_wait(driver, device->work, device->wait_ns, out_is_late, error);
+  if (*out_is_late) return done;
+  const og_status there =
+      og_stream_wait(driver, device->copies, device->wait_ns, out_is_late,
+                     done == OG_OK ? error : NULL);
   if (copied == OG_OK && there == OG_OK)
     for (og_mirror *m = device->now; m != NULL; m = m->next)
       buffer_fill(device, m);
@@ -174,10 +202,12 @@ static bool is_unchanged(og_check_device *device, const og_mirror *m,
 }
 
 bool og_mirrors_end(og_check_device *device, char out_name[64],
-                    int64_t *out_offset) {
+                    int64_t *out_offset, bool *out_is_inside) {
   const og_mirror *m = device->kept;
   while (m != NULL && is_unchanged(device, m, out_offset)) m = m->next;
   if (m != NULL) memcpy(out_name, m->name, sizeof m->name);
+  *out_is_inside =
+      m != NULL && *out_offset >= 0 && *out_offset < (int64_t)m->data_bytes;
   const bool is_intact = m == NULL;
   mirrors_free(device, &device->kept);
   device->kept = device->now;

@@ -42,6 +42,9 @@ typedef struct og_mode {
   uint8_t workspace_poison;
   uint8_t stack_poison;
   uint8_t redzone;          // bytes around buffers on a device
+  int32_t reach;            // of these: at least so many times the buffer's
+                            // own, since indices are out of range; 0: few
+  bool is_over;             // on a device: in the memory of the run before
   bool is_on_host;          // not on the device, where there is one
   const og_kernel *kernel;  // NULL: the one that a host would choose
 } og_mode;

@@ -59,6 +59,16 @@ void og_tell_finding(const opgraft_op *op, int32_t kind, bool is_note,
   og_record_send(&record);
 }
 
+void og_tell_end(const opgraft_op *op, int32_t kind, bool is_note,
+                 const char *text) {
+  og_record record = {
+      .kind = OG_RECORD_FINDING,
+      .op = op,
+      .finding = {.kind = kind, .is_note = is_note, .is_end = true}};
+  snprintf(record.finding.text, sizeof record.finding.text, "%s", text);
+  og_record_send(&record);
+}
+
 static void tell_effect(og_record_kind kind, const opgraft_op *op,
                         const char *argument, uint32_t used) {
   og_record record = {.kind = kind, .op = op};

@@ -52,6 +52,7 @@ typedef struct og_record_undrawn {
 typedef struct og_record_finding {
   int32_t kind;  // OPGRAFT_*
   bool is_note;
+  bool is_end;  // the child ends by it
   char argument[64];
   char text[420];
 } og_record_finding;
@@ -143,6 +144,9 @@ void og_record_send(const og_record *record);
 void og_tell_finding(const opgraft_op *op, int32_t kind, bool is_note,
                      const char *argument, const char *format, ...)
     OG_PRINTF(5, 6);
+// The same for what this process ends by.
+void og_tell_end(const opgraft_op *op, int32_t kind, bool is_note,
+                 const char *text);
 // Tells, as bits, who read the argument: the operator or its backward operator,
 // and the operator itself.
 enum { OG_USE_ANY, OG_USE_OWN };

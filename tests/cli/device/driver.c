@@ -2,7 +2,7 @@
 // The smallest driver: memory of the host, work done at once, no events, no
 // launch. Its option says what is wrong with it: "crash" and "hang" in open,
 // "spin" there without end, "report" of a launch's copy, "lost" from the third
-// copy to the host on.
+// copy to the host on, "busy" where it should wait.
 
 #include <opgraft/device.h>
 #include <stdlib.h>
@@ -100,8 +100,10 @@ static og_status stream_destroy(void *state, void *stream,
 static og_status stream_synchronize(void *state, void *stream,
                                     int64_t timeout_ns,
                                     og_device_error *error) {
-  (void)state, (void)stream, (void)timeout_ns, (void)error;
-  return OG_OK;
+  (void)stream, (void)timeout_ns;
+  if (!is(state, "busy")) return OG_OK;
+  strcpy(error->text, "not done yet");
+  return OG_BUSY;
 }
 
 OG_DEVICE_DRIVER(.name = "tiny", .device_type = OG_EXT_DEV, .open = driver_open,
