@@ -259,7 +259,8 @@ def package_links(build: pathlib.Path) -> pathlib.Path:
     folder = build / "package" / "opgraft"
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*(ROOT / "python" / "opgraft").iterdir(), build / "modules",
-             build / "python" / "opgraft" / "_C.abi3.so", ROOT / "include"]
+             build / "python" / "opgraft" / "_C.abi3.so",
+             build / "python" / "opgraft" / "cxx", ROOT / "include"]
     for part in parts:
         link = folder / part.name
         link.unlink(missing_ok=True)

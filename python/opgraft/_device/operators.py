@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import attention, fallback, memory, rnn
+from . import attention, fallback, memory, rnn, streams
 
 # They change sizes and strides alone; the CPU's kernel reads no data.
 _VIEWS = """
@@ -158,10 +158,6 @@ def _local_scalar_dense(tensor: torch.Tensor) -> Any:
     return memory.to_host(tensor).item()
 
 
-def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """All work on tensors uses the default stream."""
-
-
 def _convolution(*args: Any) -> torch.Tensor:
     return fallback.run(torch.ops.aten.convolution.default, *args)
 
@@ -203,7 +199,7 @@ _KERNELS = {
     "zero_": _zero_,
     "resize_": _resize_,
     "_local_scalar_dense": _local_scalar_dense,
-    "record_stream": _record_stream,
+    "record_stream": streams.record_stream,
     "convolution_overrideable": _convolution,
     "convolution_backward_overrideable": _convolution_backward,
 }

@@ -134,10 +134,8 @@ def test_clone(npu_path: Path) -> None:
 
 
 @pytest.mark.behaviour("storage", "a storage wrapped anew stays pinned")
-@pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="PyTorch: at::PrivateUse1HooksInterface::getPinnedMemoryAllocator "
-           "has no Python form")
+@pytest.mark.cxx("at::PrivateUse1HooksInterface::getPinnedMemoryAllocator",
+                 raises=NotImplementedError)
 def test_rewrapped_pinned_storage(npu: Any) -> None:
     """A tensor on a part of a pinned storage is pinned."""
     pinned = torch.randn(10).pin_memory()
