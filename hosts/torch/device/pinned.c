@@ -19,11 +19,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static range *ranges;
 
 void *pinned_take(size_t size_bytes) {
-  void *address = NULL;
-  if (size_bytes == 0) return NULL;
+  if (size_bytes == 0 || size_bytes > SIZE_MAX - PAGE_BYTES) return NULL;
   range *made = calloc(1, sizeof *made);
   if (made == NULL) return NULL;
-  if (posix_memalign(&address, PAGE_BYTES, size_bytes) != 0) {
+  const size_t pages = (size_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+  void *address = aligned_alloc(PAGE_BYTES, pages * PAGE_BYTES);
+  if (address == NULL) {
     free(made);
     return NULL;
   }

@@ -42,7 +42,9 @@ def run_by(function: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     asked = kwargs.get("device")
     is_here = bool(copies) or (
         asked is not None and torch.device(asked).type == device.name)
-    return _results(made, copies, asked if asked is not None else None, is_here)
+    if asked is None:
+        asked = next((t.device for t, _ in copies.values()), None)
+    return _results(made, copies, asked, is_here)
 
 
 def _call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
