@@ -23,6 +23,7 @@
   } while (0)
 
 static host_device *device;  // the one that torch has
+static bool has_events;
 
 static og_status fail(opgraft_error *error, og_status code, const char *format,
                       ...) {
@@ -93,15 +94,11 @@ static og_status stream_get(int32_t *index, int64_t number, void **out_stream,
 
 static og_status stream_create(int32_t index, int64_t *out_number,
                                opgraft_error *error) {
-  const char *name, *lost;
   TRY(ready(&index, error));
-  for (int32_t i = 0; opgraft_driver_lacks(device->driver, i, &name, &lost);
-       ++i)
-    if (strcmp(name, "event_create") == 0)
-      return fail(error, OG_UNSUPPORTED,
-                  "%s: the driver has no event_create: "
-                  "%s",
-                  opgraft_driver_name(device->driver), lost);
+  if (!has_events)
+    return fail(error, OG_UNSUPPORTED,
+                "%s: the driver has no event_create: all work uses one stream",
+                opgraft_driver_name(device->driver));
   return stream_table_share(device->streams, index, out_number, error);
 }
 
@@ -126,15 +123,24 @@ static void *stream_native(int32_t index, int64_t number) {
 
 // --- Events ------------------------------------------------------------------
 
+// Where the driver has none, the host waits at a record; autograd orders the
+// devices of a model with events.
+static char reached;
+
 static og_status event_record(void **event, int32_t index, int64_t number,
                               opgraft_error *error) {
   void *stream;
   stream_entry *held;
   TRY(stream_get(&index, number, &stream, &held, error));
   og_status status = OG_OK;
-  if (*event == NULL)
+  if (!has_events) {
+    status =
+        opgraft_driver_stream_synchronize(device->driver, stream, -1, error);
+    *event = &reached;
+  } else if (*event == NULL) {
     status = opgraft_driver_event_create(device->driver, index, event, error);
-  if (status == OG_OK)
+  }
+  if (has_events && status == OG_OK)
     status = opgraft_driver_event_record(device->driver, *event, stream, error);
   stream_entry_release(held);
   return status;
@@ -146,7 +152,9 @@ static og_status event_wait(void *event, int32_t index, int64_t number,
   stream_entry *held;
   TRY(stream_get(&index, number, &stream, &held, error));
   const og_status status =
-      opgraft_driver_event_wait(device->driver, event, stream, error);
+      !has_events
+          ? OG_OK
+          : opgraft_driver_event_wait(device->driver, event, stream, error);
   stream_entry_release(held);
   return status;
 }
@@ -155,12 +163,18 @@ static og_status event_synchronize(void *event, int64_t timeout_ns,
                                    opgraft_error *error) {
   int32_t index = 0;
   TRY(ready(&index, error));
+  if (!has_events) return OG_OK;
   return opgraft_driver_event_synchronize(device->driver, event, timeout_ns,
                                           error);
 }
 
 static og_status event_elapsed(void *begin, void *end, int64_t *out_ns,
                                opgraft_error *error) {
+  if (!has_events)
+    return fail(error, OG_UNSUPPORTED,
+                "%s: the driver has no event_elapsed: no times are measured on "
+                "the device",
+                opgraft_driver_name(device->driver));
   TRY(event_synchronize(begin, -1, error));
   TRY(event_synchronize(end, -1, error));
   return opgraft_driver_event_elapsed(device->driver, begin, end, out_ns,
@@ -168,7 +182,7 @@ static og_status event_elapsed(void *begin, void *end, int64_t *out_ns,
 }
 
 static void event_destroy(void *event) {
-  if (!host_device_is_forked())
+  if (has_events && !host_device_is_forked())
     opgraft_driver_event_destroy(device->driver, event, NULL);
 }
 
@@ -258,6 +272,14 @@ static og_status host_take(size_t size_bytes, void **out_address,
 
 static int32_t host_has(const void *address) { return pinned_has(address); }
 
+static bool lacks_events(void) {
+  const char *name, *lost;
+  for (int32_t i = 0; opgraft_driver_lacks(device->driver, i, &name, &lost);
+       ++i)
+    if (strcmp(name, "event_create") == 0) return true;
+  return false;
+}
+
 // --- For Python --------------------------------------------------------------
 
 static const registry_table table_of_device = {
@@ -309,6 +331,7 @@ PyObject *device_register(PyObject *self, PyObject *arguments) {
   if (library != NULL) *(void **)&enter = dlsym(library, REGISTRY_ENTER);
   if (enter == NULL) return PyErr_Format(PyExc_OSError, "%s", dlerror());
   device = own;
+  has_events = !lacks_events();
   table = table_of_device;
   table.device_count = opgraft_driver_device_count(own->driver);
   const char *problem = enter(&table);

@@ -185,6 +185,14 @@ def _on_cpu(name: str) -> Any:
     return call
 
 
+def _has_compatible_shallow_copy_type(
+    tensor: torch.Tensor, other: torch.Tensor
+) -> bool:
+    """Whether `tensor.data = other` is right: between the CPU and the device
+    too. torch's own list of devices lacks this one."""
+    return tensor.layout == other.layout == torch.strided
+
+
 _KERNELS = {
     "native_layer_norm": _on_cpu("native_layer_norm"),
     "mse_loss": _on_cpu("mse_loss"),
@@ -198,6 +206,7 @@ _KERNELS = {
     "fill_.Scalar": _fill_,
     "zero_": _zero_,
     "resize_": _resize_,
+    "_has_compatible_shallow_copy_type": _has_compatible_shallow_copy_type,
     "_local_scalar_dense": _local_scalar_dense,
     "record_stream": streams.record_stream,
     "convolution_overrideable": _convolution,

@@ -225,8 +225,7 @@ def test_streams_of_torch_are_shared_in_turn(cxx: Any) -> None:
     """A torch.Stream lives for ever, so a device has 32."""
     numbers = [torch.Stream("npu").stream_id for _ in range(65)]
     assert len(set(numbers[:33])) == 32 == len(set(numbers))
-    assert numbers[33:] == numbers[1:33] or numbers[32:64] == numbers[:32] or (
-        len(set(numbers[32:64])) == 32)
+    assert numbers[33:] == numbers[1:33]
 
 
 def test_a_backward_uses_the_streams_of_its_forward(
@@ -239,8 +238,7 @@ def test_a_backward_uses_the_streams_of_its_forward(
     x = torch.arange(8.0).npu().requires_grad_()
     for _ in range(10):
         x.grad = None
-        with torch.Stream("npu") as stream:
-            stream.wait_stream(torch.npu.default_stream()) if False else None
+        with torch.Stream("npu"):
             torch.npu.current_stream().wait_stream(torch.npu.default_stream())
             y = scaling.scale(scaling.scale(x, 2.0), 3.0)
         grad = torch.ones(8).npu()

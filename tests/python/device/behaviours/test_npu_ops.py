@@ -262,7 +262,10 @@ def test_custom_operator(npu: Any, scaling: Any) -> None:
 
 
 @pytest.mark.behaviour("ops", "tensors are quantized on the device")
-@pytest.mark.cxx("c10::SetAllocator, for at::new_qtensor", raises=TypeError)
+@pytest.mark.xfail(
+    strict=True, raises=TypeError,
+    reason="PyTorch: at::new_qtensor, which makes a quantized tensor, has no "
+           "Python form")
 @pytest.mark.parametrize("dtype, zero", [(torch.qint8, 10),
                                          (torch.quint8, 128)])
 def test_quantize(npu: Any, dtype: torch.dtype, zero: int) -> None:

@@ -225,6 +225,7 @@ def test_generic_elapsed_time(npu: Any) -> None:
         torch.ones(1000, device="npu").add(1)
     end.record()
     stream.synchronize()
+    end.synchronize()
     assert 0 < begin.elapsed_time(end) < 60_000
 
 
