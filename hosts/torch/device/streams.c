@@ -57,7 +57,7 @@ typedef struct stream_use {
   stream_entry *held;  // NULL where the arguments of the call hold it
 } stream_use;
 
-// False with an exception set where it is no stream, or not of the device.
+// False with an exception set where it is not a stream of the device.
 static bool stream_use_begin(const host_device *device, int index,
                              PyObject *value, stream_use *out) {
   *out = (stream_use){0};

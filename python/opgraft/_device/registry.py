@@ -19,8 +19,6 @@ from pathlib import Path
 
 import torch
 
-import opgraft
-
 _SWITCH = "OPGRAFT_DEVICE_CXX"
 _PATIENCE_S = 600
 _SOURCES = ("registry.cpp", "registry.h", "memory_stats.h")
@@ -37,7 +35,7 @@ def build() -> Path:
     Raises Missing where that cannot be done."""
     if os.environ.get(_SWITCH) == "0":
         raise Missing(f"{_SWITCH}=0 turns it off; unset it")
-    package = Path(opgraft.__file__).parent
+    package = Path(__file__).parents[1]
     inputs = [package / "cxx" / name for name in _SOURCES]
     inputs += [package / name for name in _HEADERS]
     for path in inputs:
