@@ -13,6 +13,7 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <algorithm>
@@ -53,6 +54,8 @@ int32_t index_of(Device device) {
 Stream stream_of(Device device, int64_t number) {
   return Stream(Stream::UNSAFE, device_of(index_of(device)), number);
 }
+
+// Functions that torch has got since 2.11 are without `override`.
 
 // --- Devices, streams, events ------------------------------------------------
 
@@ -96,7 +99,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return stream_of(device,
                      table->stream_exchange(index_of(device), stream.id()));
   }
-  void *getStreamNativeHandle(const Stream stream) const override {
+  virtual void *getStreamNativeHandle(const Stream stream) const {
     return table->stream_native(index_of(stream.device()), stream.id());
   }
   bool queryStream(const Stream &stream) const override {
@@ -164,7 +167,6 @@ c10::CachingAllocator::StatArray stat_of(const memory_count &count) {
   return found;
 }
 
-// Functions that some versions of torch lack have no `override`.
 struct Allocator final : c10::DeviceAllocator {
   DataPtr allocate(size_t size_bytes) override {
     return memory_take(table->device_get(), size_bytes);
@@ -306,6 +308,26 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   std::vector<at::Generator> defaults;
 };
 
+// --- Metadata: named flags of a tensor, which torch.save keeps ---------------
+
+using Flags = std::unordered_map<std::string, bool>;
+
+struct Metadata final : c10::BackendMeta {
+  explicit Metadata(const Flags &given) : flags(given) {}
+  Flags flags;
+};
+
+void metadata_get(const at::Tensor &tensor, Flags &out) {
+  const auto *found = dynamic_cast<const Metadata *>(
+      tensor.unsafeGetTensorImpl()->get_backend_meta());
+  if (found != nullptr) out = found->flags;
+}
+
+void metadata_set(const at::Tensor &tensor, Flags &flags) {
+  tensor.unsafeGetTensorImpl()->set_backend_meta(
+      c10::make_intrusive<Metadata>(flags));
+}
+
 // --- The profiler ------------------------------------------------------------
 
 using Event = torch::profiler::impl::ProfilerVoidEventStub;
@@ -351,6 +373,7 @@ opgraft_registry_enter(const registry_table *filled) {
     c10::SetAllocator(kType, new Allocator);
     c10::impl::DeviceGuardImplRegistrar(kType, new Guard);
     torch::profiler::impl::registerPrivateUse1Methods(new Profiler);
+    torch::jit::TensorBackendMetaRegistry(kType, metadata_get, metadata_set);
   } catch (const std::exception &error) {
     said = error.what();
     return said.c_str();

@@ -36,10 +36,11 @@ def cache(tmp_path: Path) -> Path:
 
 
 def started(npu_path: Path, text: str, **environ: Any) -> Any:
+    kept = {k: v for k, v in os.environ.items() if k != "OPGRAFT_DEVICE_CXX"}
     return subprocess.Popen(
         [sys.executable, "-c", text, str(npu_path)], stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
-        env={**os.environ, **{k: str(v) for k, v in environ.items()}})
+        env={**kept, **{k: str(v) for k, v in environ.items()}})
 
 
 def ended(process: Any) -> tuple[str, str]:

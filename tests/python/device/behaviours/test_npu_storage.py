@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:TypedStorage is deprecated")
 
 METADATA = {"version_number": True, "format_number": True}
-NO_METADATA = ("PyTorch: torch::jit::TensorBackendMetaRegistry, which gives "
-               "and takes a tensor's metadata, has no Python form")
+NO_METADATA = pytest.mark.cxx("torch::jit::TensorBackendMetaRegistry",
+                              raises=AssertionError)
 
 
 def saved(value: Any) -> io.BytesIO:
@@ -270,7 +270,7 @@ def test_save_without_storage(npu: Any) -> None:
 
 @pytest.mark.behaviour("serialisation",
                        "a tensor keeps its backend's metadata")
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NO_METADATA)
+@NO_METADATA
 def test_metadata(npu: Any) -> None:
     """Metadata that was set is there, and after a load; not on the CPU."""
     x = torch.empty(3, 3, device="npu")
