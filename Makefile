@@ -161,7 +161,7 @@ style: setup
 	$(BIN)/python tools/run_tests.py style
 
 format: setup
-	git ls-files '*.c' '*.h' | xargs $(BIN)/clang-format -i
+	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz .build

@@ -34,6 +34,7 @@ if(TARGET opgraft_cli)
 endif()
 if(SKBUILD AND TARGET opgraft_python)
   install(TARGETS opgraft_python LIBRARY DESTINATION .)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/python/opgraft/cxx DESTINATION .)
 endif()
 if(opgraft_op_targets)
   install(TARGETS ${opgraft_op_targets}

@@ -25,4 +25,9 @@ if(opgraft_torch_sources)
   opgraft_link_optional(opgraft_python ffi ffi.h OG_HAVE_FFI)
   target_link_libraries(opgraft_python PRIVATE og_core)
   target_link_options(opgraft_python PRIVATE -Wl,--exclude-libs,ALL)
+  # What is compiled on the user's machine, beside the extension.
+  foreach(source registry.cpp registry.h memory_stats.h)
+    configure_file(${CMAKE_SOURCE_DIR}/hosts/torch/device/${source}
+      ${CMAKE_BINARY_DIR}/python/opgraft/cxx/${source} COPYONLY)
+  endforeach()
 endif()

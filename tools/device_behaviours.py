@@ -6,7 +6,7 @@
 
 Reads the marks of tests/python/device/behaviours, whose expected failures are
 strict, and not_applicable.txt beside them, and writes the tables of
-docs/device-behaviours.md. --check writes nothing and fails where the page is
+docs/device-behaviours.md. What the mark `cxx` has passes with the C++ part. --check writes nothing and fails where the page is
 another one.
 """
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests/python/device/behaviours"
 PAGE = ROOT / "docs/device-behaviours.md"
 BEGIN, END = "<!-- behaviours -->\n", "<!-- end -->\n"
-PASSED, CXX, OURS, OTHER = range(4)
+PASSED, BY_CXX, CXX, OURS, OTHER = range(5)
 
 
 class Row(NamedTuple):
@@ -41,12 +41,16 @@ class Collector:
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self.interfaces: dict[tuple[str, str], str] = {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         for item in items:
             mark = item.get_closest_marker("behaviour")
             if mark is None:
                 raise SystemExit(f"{item.nodeid} has no mark `behaviour`")
+            needed = item.get_closest_marker("cxx")
+            if needed is not None:
+                self.interfaces[mark.args] = needed.args[0]
             failure = item.get_closest_marker("xfail")
             self.found[mark.args].append(
                 failure.kwargs["reason"] if failure is not None else "")
@@ -55,6 +59,11 @@ class Collector:
         rows = []
         for (area, summary), reasons in self.found.items():
             failed = [r for r in reasons if r]
+            needed = self.interfaces.get((area, summary))
+            if needed is not None:
+                rows.append(Row(area, summary, BY_CXX,
+                                f"passed with the C++ part: {needed}"))
+                continue
             if not failed:
                 rows.append(Row(area, summary, PASSED, "passed"))
                 continue
@@ -84,11 +93,11 @@ def collected() -> list[Row]:
 
 def tables(rows: list[Row]) -> str:
     areas = list(dict.fromkeys(row.area for row in rows))
-    text = ["| Area | Passed | Failed: C++ only | Failed: ours | Not applicable "
-            "|\n|---|---|---|---|---|\n"]
+    text = ["| Area | Passed | Passed with the C++ part | Failed: C++ only | "
+            "Failed: ours | Not applicable |\n|---|---|---|---|---|---|\n"]
     for area in [*areas, ""]:
         counts = [sum(row.kind == kind and area in ("", row.area)
-                      for row in rows) for kind in range(4)]
+                      for row in rows) for kind in range(5)]
         text.append(f"| {area or 'all'} | "
                     + " | ".join(map(str, counts)) + " |\n")
     for area in areas:

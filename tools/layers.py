@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails on an include that goes up the layers of docs/design.md, on a name that
-a layer is to know nothing of, and on a limit for threads outside of GRAINS."""
+a layer is to know nothing of, on a limit for threads outside of GRAINS, and on
+C++ besides that of CXX."""
 
 from __future__ import annotations
 
@@ -32,6 +33,10 @@ LOOP = re.compile(r"\bog_(?:run_parallel|parallel_tasks|parallel_for|"
 LIMIT = re.compile(r"\b(?:[3-9]|\d{2,})\b")
 OWN_LIMIT = re.compile(rf"\b(?:OG_)?GRAIN\w*\s*=\s*\d|"
                        rf"\bgrain\s*=[^;]*{LIMIT.pattern}")
+# The one file of C++: what torch gives C++ alone, behind a table of C functions.
+CXX = "hosts/torch/device/registry.cpp"
+CXX_LINES_MAX = 400
+CXX_INCLUDES = ("registry.h", "ATen/", "c10/", "torch/csrc/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PUBLIC = re.compile(r"opgraft/[\w/]+\.h$")
 HEADER_LINES_MAX = 400
@@ -166,9 +171,27 @@ def check_public(path: pathlib.Path) -> list[str]:
     return problems
 
 
+def check_cxx() -> list[str]:
+    found = {str(path.relative_to(ROOT)): path
+             for folder in ("src", "include", "hosts", "cli", "ops", "devices",
+                            "python")
+             for path in sorted((ROOT / folder).rglob("*"))
+             if path.suffix in (".cc", ".cpp", ".cxx", ".hpp")}
+    problems = [f"{name}: C++, expected in {CXX} alone"
+                for name in found if name != CXX]
+    if CXX in found:
+        lines = len(found[CXX].read_text().splitlines())
+        if lines > CXX_LINES_MAX:
+            problems.append(f"{CXX}: {lines} lines, more than {CXX_LINES_MAX}")
+        problems += [f"{CXX}:{number}: {name} is not for it"
+                     for number, _, name in includes(found[CXX])
+                     if "/" in name and not name.startswith(CXX_INCLUDES)]
+    return problems
+
+
 def main() -> int:
-    problems = []
-    count = 0
+    problems = check_cxx()
+    count = 1
     for path in sources("src"):
         problems += check_src(path)
         count += 1

@@ -154,6 +154,8 @@ def wheel_expected(tree: pathlib.Path) -> set[str]:
         "EmbedCuda.cmake", "OpgraftModule.cmake", "opgraft-config.cmake",
         "opgraft-config-version.cmake", "opgraft-targets.cmake",
         "opgraft-targets-release.cmake")}
+    names |= {f"opgraft/cxx/{name}" for name in (
+        "registry.cpp", "registry.h", "memory_stats.h")}
     return names | {"opgraft/_C.abi3.so",
                     f"opgraft-{version}.data/scripts/opgraft"}
 

@@ -259,7 +259,8 @@ def package_links(build: pathlib.Path) -> pathlib.Path:
     folder = build / "package" / "opgraft"
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*(ROOT / "python" / "opgraft").iterdir(), build / "modules",
-             build / "python" / "opgraft" / "_C.abi3.so", ROOT / "include"]
+             build / "python" / "opgraft" / "_C.abi3.so",
+             build / "python" / "opgraft" / "cxx", ROOT / "include"]
     for part in parts:
         link = folder / part.name
         link.unlink(missing_ok=True)
@@ -572,9 +573,11 @@ class Stages:
     def style(self) -> None:
         files = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True,
                                capture_output=True, check=True).stdout.split()
-        c_files = [f for f in files if f.endswith((".c", ".h"))]
+        c_files = [f for f in files if f.endswith((".c", ".h"))
+                   or f.startswith("hosts/") and f.endswith(".cpp")]
         text_files = [f for f in files if f.endswith(
-            (".c", ".h", ".py", ".md", ".txt", ".def", ".cmake", ".toml"))
+            (".c", ".h", ".cpp", ".py", ".md", ".txt", ".def", ".cmake",
+             ".toml"))
             and "/corpus/" not in f]
         tools = pathlib.Path(sys.executable).parent
         commands = {

@@ -95,8 +95,11 @@ PyObject *device_load(PyObject *self, PyObject *arguments) {
     return error_raise(&error);
   }
   device->pool = memory_pool_create(device->driver);
-  if (device->pool == NULL) {
+  if (device->pool != NULL)
+    device->streams = stream_table_create(device->driver, device->pool);
+  if (device->streams == NULL) {
     opgraft_driver_destroy(device->driver);
+    if (device->pool != NULL) memory_pool_destroy(device->pool);
     free(device);
     return PyErr_NoMemory();
   }
@@ -114,6 +117,7 @@ PyObject *device_close(PyObject *self, PyObject *capsule) {
     return NULL;
   loaded = NULL;
   opgraft_driver_destroy(device->driver);
+  stream_table_destroy(device->streams);
   memory_pool_destroy(device->pool);
   for (int i = 0; i < device->report_count; ++i) free(device->reports[i]);
   pthread_mutex_destroy(&device->lock);
@@ -377,20 +381,23 @@ PyObject *device_copy(PyObject *self, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
-// device_stats(device, reset) -> (live, live bytes, peak bytes, kept bytes,
-// driver allocations); `reset`: the peak starts anew
+// device_stats(device, index, reset) -> (live, live bytes, peak bytes, kept
+// bytes, driver allocations); `reset`: the peaks start anew
 PyObject *device_stats(PyObject *self, PyObject *arguments) {
   (void)self;
   PyObject *capsule;
-  int is_reset;
-  if (!PyArg_ParseTuple(arguments, "Op", &capsule, &is_reset)) return NULL;
+  int index, is_reset;
+  if (!PyArg_ParseTuple(arguments, "Oip", &capsule, &index, &is_reset))
+    return NULL;
   const host_device *device = device_get(capsule);
   if (device == NULL) return NULL;
-  const memory_stats s = memory_pool_stats(device->pool);
-  if (is_reset) memory_pool_reset_peak(device->pool);
-  return Py_BuildValue("(LLLLL)", (long long)s.live_count,
-                       (long long)s.live_bytes, (long long)s.peak_bytes,
-                       (long long)s.kept_bytes, (long long)s.driver_count);
+  const memory_stats s = memory_pool_stats(device->pool, index);
+  if (is_reset) memory_pool_reset_peak(device->pool, index);
+  return Py_BuildValue(
+      "(LLLLL)", (long long)s.tensors.current,
+      (long long)s.tensor_bytes.current, (long long)s.tensor_bytes.peak,
+      (long long)(s.held_bytes.current - s.tensor_bytes.current),
+      (long long)s.driver_count);
 }
 
 // device_trim(device): the driver gets what no tensor has.

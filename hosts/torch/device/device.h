@@ -29,7 +29,13 @@ PyObject *device_trim(PyObject *self, PyObject *capsule);
 
 // streams.c says what each takes.
 PyObject *device_stream(PyObject *self, PyObject *arguments);
+PyObject *device_stream_number(PyObject *self, PyObject *capsule);
+PyObject *device_stream_current(PyObject *self, PyObject *index);
+PyObject *device_stream_exchange(PyObject *self, PyObject *arguments);
 PyObject *device_streams(PyObject *self, PyObject *arguments);
+PyObject *device_synchronize(PyObject *self, PyObject *arguments);
+PyObject *device_current_get(PyObject *self, PyObject *none);
+PyObject *device_current_put(PyObject *self, PyObject *index);
 PyObject *device_stream_wait(PyObject *self, PyObject *arguments);
 PyObject *device_stream_record(PyObject *self, PyObject *arguments);
 PyObject *device_event(PyObject *self, PyObject *arguments);
@@ -37,5 +43,8 @@ PyObject *device_event_record(PyObject *self, PyObject *arguments);
 PyObject *device_event_wait(PyObject *self, PyObject *arguments);
 PyObject *device_event_synchronize(PyObject *self, PyObject *arguments);
 PyObject *device_event_elapsed(PyObject *self, PyObject *arguments);
+
+// registry.c says what it takes.
+PyObject *device_register(PyObject *self, PyObject *arguments);
 
 #endif  // OG_TORCH_DEVICE_H

@@ -31,8 +31,19 @@ struct memory_pool {
   pthread_mutex_t trim_lock;  // taken first: streams stay while a trim waits
   memory_block *kept[LISTS];  // by size
   memory_block *live;
-  memory_stats stats;
+  memory_stats stats[];  // of each device
 };
+
+static void count_add(memory_count *count, int64_t amount) {
+  count->current += amount;
+  count->added += amount;
+  if (count->current > count->peak) count->peak = count->current;
+}
+
+static void count_remove(memory_count *count, int64_t amount) {
+  count->current -= amount;
+  count->removed += amount;
+}
 
 static size_t rounded(size_t size_bytes) {
   return (size_bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
@@ -52,7 +63,6 @@ static memory_block *kept_take(memory_pool *pool, int32_t device,
         block->stream != stream)
       continue;
     *link = block->next;
-    pool->stats.kept_bytes -= (int64_t)size_bytes;
     return block;
   }
   return NULL;
@@ -60,15 +70,13 @@ static memory_block *kept_take(memory_pool *pool, int32_t device,
 
 // With the lock.
 static void live_add(memory_pool *pool, memory_block *block) {
-  memory_stats *stats = &pool->stats;
+  memory_stats *stats = &pool->stats[block->device];
   block->before = NULL;
   block->next = pool->live;
   if (pool->live != NULL) pool->live->before = block;
   pool->live = block;
-  ++stats->live_count;
-  stats->live_bytes += (int64_t)block->size_bytes;
-  if (stats->live_bytes > stats->peak_bytes)
-    stats->peak_bytes = stats->live_bytes;
+  count_add(&stats->tensors, 1);
+  count_add(&stats->tensor_bytes, (int64_t)block->size_bytes);
 }
 
 // With the lock.
@@ -78,8 +86,9 @@ static void live_remove(memory_pool *pool, memory_block *block) {
   else
     pool->live = block->next;
   if (block->next != NULL) block->next->before = block->before;
-  --pool->stats.live_count;
-  pool->stats.live_bytes -= (int64_t)block->size_bytes;
+  memory_stats *stats = &pool->stats[block->device];
+  count_remove(&stats->tensors, 1);
+  count_remove(&stats->tensor_bytes, (int64_t)block->size_bytes);
 }
 
 static memory_block *block_make(memory_pool *pool, int32_t device,
@@ -114,8 +123,11 @@ og_status memory_pool_take(memory_pool *pool, int32_t device, void *stream,
   if (block == NULL) return error->code;
   block->stream = stream;
   pthread_mutex_lock(&pool->lock);
+  if (is_new) {
+    ++pool->stats[device].driver_count;
+    count_add(&pool->stats[device].held_bytes, (int64_t)needed);
+  }
   live_add(pool, block);
-  pool->stats.driver_count += is_new;
   pthread_mutex_unlock(&pool->lock);
   *out_block = block;
   return OG_OK;
@@ -151,7 +163,6 @@ void memory_pool_give(memory_pool *pool, memory_block *block) {
   memory_block **list = kept_list(pool, block->size_bytes);
   block->next = *list;
   *list = block;
-  pool->stats.kept_bytes += (int64_t)block->size_bytes;
   pthread_mutex_unlock(&pool->lock);
 }
 
@@ -210,10 +221,11 @@ static memory_block *kept_take_all(memory_pool *pool) {
       next = block->next;
       block->next = all;
       all = block;
+      count_remove(&pool->stats[block->device].held_bytes,
+                   (int64_t)block->size_bytes);
     }
     pool->kept[l] = NULL;
   }
-  pool->stats.kept_bytes = 0;
   pthread_mutex_unlock(&pool->lock);
   return all;
 }
@@ -244,7 +256,8 @@ static og_status on_memory(void *user, opgraft_error *error) {
 }
 
 memory_pool *memory_pool_create(opgraft_driver *driver) {
-  memory_pool *pool = calloc(1, sizeof *pool);
+  const size_t devices = (size_t)opgraft_driver_device_count(driver);
+  memory_pool *pool = calloc(1, sizeof *pool + devices * sizeof *pool->stats);
   if (pool == NULL) return NULL;
   pool->driver = driver;
   pthread_mutex_init(&pool->lock, NULL);
@@ -264,15 +277,42 @@ void memory_pool_destroy(memory_pool *pool) {
   free(pool);
 }
 
-memory_stats memory_pool_stats(memory_pool *pool) {
+int32_t memory_pool_device(memory_pool *pool, const void *address) {
   pthread_mutex_lock(&pool->lock);
-  const memory_stats stats = pool->stats;
+  const memory_block *block = pool->live;
+  while (block != NULL &&
+         (uintptr_t)address - (uintptr_t)block->address >= block->size_bytes)
+    block = block->next;
+  const int32_t device = block != NULL ? block->device : -1;
+  pthread_mutex_unlock(&pool->lock);
+  return device;
+}
+
+memory_stats memory_pool_stats(memory_pool *pool, int32_t device) {
+  pthread_mutex_lock(&pool->lock);
+  const memory_stats stats = pool->stats[device];
   pthread_mutex_unlock(&pool->lock);
   return stats;
 }
 
-void memory_pool_reset_peak(memory_pool *pool) {
+static memory_count *counts_of(memory_stats *stats, int32_t i) {
+  memory_count *counts[] = {&stats->tensors, &stats->tensor_bytes,
+                            &stats->held_bytes};
+  return i < 3 ? counts[i] : NULL;
+}
+
+void memory_pool_reset_peak(memory_pool *pool, int32_t device) {
+  memory_count *count;
   pthread_mutex_lock(&pool->lock);
-  pool->stats.peak_bytes = pool->stats.live_bytes;
+  for (int32_t i = 0; (count = counts_of(&pool->stats[device], i)) != NULL; ++i)
+    count->peak = count->current;
+  pthread_mutex_unlock(&pool->lock);
+}
+
+void memory_pool_reset_added(memory_pool *pool, int32_t device) {
+  memory_count *count;
+  pthread_mutex_lock(&pool->lock);
+  for (int32_t i = 0; (count = counts_of(&pool->stats[device], i)) != NULL; ++i)
+    count->added = count->removed = 0;
   pthread_mutex_unlock(&pool->lock);
 }

@@ -12,16 +12,10 @@
 
 #include <opgraft/driver.h>
 
+#include "torch/device/memory_stats.h"
+
 typedef struct memory_pool memory_pool;
 typedef struct memory_block memory_block;
-
-typedef struct memory_stats {
-  int64_t live_count;  // tensors' memories
-  int64_t live_bytes;
-  int64_t peak_bytes;    // most of live_bytes
-  int64_t kept_bytes;    // that no tensor has
-  int64_t driver_count;  // allocations that the driver was asked for
-} memory_stats;
 
 // NULL where memory is short. It is trimmed whenever the driver has no room,
 // also for others; it lives as long as the driver.
@@ -46,7 +40,12 @@ void memory_pool_forget(memory_pool *pool, int32_t device, const void *stream);
 // Gives the driver what no tensor has, when the streams have passed it. Fails,
 // having done so, where their work failed.
 og_status memory_pool_trim(memory_pool *pool, opgraft_error *error);
-memory_stats memory_pool_stats(memory_pool *pool);
-void memory_pool_reset_peak(memory_pool *pool);
+// The device that has the live block with this address in it; -1 for none.
+int32_t memory_pool_device(memory_pool *pool, const void *address);
+// Of a device that is there.
+memory_stats memory_pool_stats(memory_pool *pool, int32_t device);
+void memory_pool_reset_peak(memory_pool *pool, int32_t device);
+// What was added and removed is counted anew.
+void memory_pool_reset_added(memory_pool *pool, int32_t device);
 
 #endif  // OG_TORCH_DEVICE_MEMORY_H

@@ -10,12 +10,14 @@
 #include <stdbool.h>
 
 #include "torch/device/memory.h"
+#include "torch/device/stream_table.h"
 
 enum { REPORTS_MAX = 64 };
 
 typedef struct host_device {
   opgraft_driver *driver;
   memory_pool *pool;
+  stream_table *streams;
   // Owned: of the thread's current streams, see streams.c.
   PyObject *has_streams, *get_streams, *streams_key;
   pthread_mutex_t lock;  // of the reports

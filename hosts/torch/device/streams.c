@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and events of a device for Python. A stream that is None is the
-// device's default one.
+// Streams and events of a device for Python. A stream is a capsule, a number,
+// as torch's C++ has it, or None: the device's default one.
 
 #include <stdlib.h>
 
@@ -11,84 +11,80 @@
 static const char stream_capsule[] = "opgraft.stream";
 static const char event_capsule[] = "opgraft.event";
 
-// What a capsule of either kind holds.
-typedef struct handle {
+typedef struct event_handle {
   host_device *device;
-  int32_t index;
-  void *stream;
   void *event;
-} handle;
+} event_handle;
 
 // --- Streams -----------------------------------------------------------------
 
-// Its work is done when its blocks go to the default stream.
 static void stream_end(PyObject *capsule) {
-  handle *h = PyCapsule_GetPointer(capsule, stream_capsule);
-  if (!host_device_is_forked()) {
-    opgraft_driver *driver = h->device->driver;
-    PyThreadState *thread = PyEval_SaveThread();
-    opgraft_driver_stream_synchronize(driver, h->stream, -1, NULL);
-    memory_pool_forget(h->device->pool, h->index, h->stream);
-    opgraft_driver_stream_destroy(driver, h->stream, NULL);
-    PyEval_RestoreThread(thread);
-  }
-  free(h);
+  stream_entry *entry = PyCapsule_GetPointer(capsule, stream_capsule);
+  if (host_device_is_forked()) return;
+  PyThreadState *thread = PyEval_SaveThread();
+  stream_entry_release(entry);
+  PyEval_RestoreThread(thread);
 }
 
-static void event_end(PyObject *capsule) {
-  handle *h = PyCapsule_GetPointer(capsule, event_capsule);
-  if (!host_device_is_forked())
-    opgraft_driver_event_destroy(h->device->driver, h->event, NULL);
-  free(h);
-}
-
-// device_stream(device, index) -> stream; device_event(device, index) -> event
-static PyObject *handle_make(PyObject *arguments, bool is_stream) {
+// device_stream(device, index) -> stream
+PyObject *device_stream(PyObject *self, PyObject *arguments) {
+  (void)self;
   PyObject *capsule;
   int index;
+  stream_entry *entry;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
   host_device *device = host_device_use(capsule);
   if (device == NULL) return NULL;
-  handle *h = calloc(1, sizeof *h);
-  if (h == NULL) return PyErr_NoMemory();
-  *h = (handle){.device = device, .index = index};
-  const og_status status = is_stream
-                               ? opgraft_driver_stream_create(
-                                     device->driver, index, &h->stream, &error)
-                               : opgraft_driver_event_create(
-                                     device->driver, index, &h->event, &error);
-  PyObject *made = NULL;
-  if (status != OG_OK)
-    error_raise(&error);
-  else if (is_stream)
-    made = PyCapsule_New(h, stream_capsule, stream_end);
-  else
-    made = PyCapsule_New(h, event_capsule, event_end);
-  if (made == NULL) free(h);
+  if (stream_table_add(device->streams, index, &entry, &error) != OG_OK)
+    return error_raise(&error);
+  PyObject *made = PyCapsule_New(entry, stream_capsule, stream_end);
+  if (made == NULL) stream_entry_release(entry);
   return made;
 }
 
-PyObject *device_stream(PyObject *self, PyObject *arguments) {
+// device_stream_number(stream) -> what torch's C++ calls it
+PyObject *device_stream_number(PyObject *self, PyObject *capsule) {
   (void)self;
-  return handle_make(arguments, true);
+  const stream_entry *entry = PyCapsule_GetPointer(capsule, stream_capsule);
+  if (entry == NULL) return NULL;
+  return PyLong_FromLongLong((long long)stream_entry_number(entry));
 }
 
-PyObject *device_event(PyObject *self, PyObject *arguments) {
-  (void)self;
-  return handle_make(arguments, false);
-}
+// A stream for the time of a call.
+typedef struct stream_use {
+  void *stream;
+  stream_entry *held;  // NULL where the arguments of the call hold it
+} stream_use;
 
-// NULL with an exception set where it is neither a stream nor None.
-static void *stream_of(const host_device *device, int index, PyObject *value) {
-  if (value == Py_None) {
-    void *stream = opgraft_driver_default_stream(device->driver, index);
-    if (stream == NULL)
-      PyErr_Format(PyExc_ValueError, "there is no device %d", index);
-    return stream;
+// False with an exception set where it is not a stream of the device.
+static bool stream_use_begin(const host_device *device, int index,
+                             PyObject *value, stream_use *out) {
+  *out = (stream_use){0};
+  if (PyCapsule_CheckExact(value)) {
+    const stream_entry *entry = PyCapsule_GetPointer(value, stream_capsule);
+    if (entry != NULL) out->stream = stream_entry_stream(entry);
+    return entry != NULL;
   }
-  const handle *h = PyCapsule_GetPointer(value, stream_capsule);
-  return h != NULL ? h->stream : NULL;
+  if (value != Py_None) {
+    const long long number = PyLong_AsLongLong(value);
+    if (number == -1 && PyErr_Occurred() != NULL) return false;
+    out->held = stream_table_find(device->streams, number);
+  }
+  out->stream = out->held != NULL
+                    ? stream_entry_stream(out->held)
+                    : opgraft_driver_default_stream(device->driver, index);
+  if (out->stream == NULL)
+    PyErr_Format(PyExc_ValueError, "there is no device %d", index);
+  return out->stream != NULL;
+}
+
+// Under the interpreter lock, which it does not hold while it waits.
+static void stream_use_end(stream_use use) {
+  if (use.held == NULL) return;
+  PyThreadState *thread = PyEval_SaveThread();
+  stream_entry_release(use.held);
+  PyEval_RestoreThread(thread);
 }
 
 // The capsule of this thread's current stream, or None; NULL with an exception
@@ -122,8 +118,8 @@ static void *stream_choose(void *user, int32_t index) {
   const PyGILState_STATE state = PyGILState_Ensure();
   PyObject *value = current_find(device, index);
   if (value != NULL && value != Py_None) {
-    const handle *h = PyCapsule_GetPointer(value, stream_capsule);
-    if (h != NULL) stream = h->stream;
+    const stream_entry *entry = PyCapsule_GetPointer(value, stream_capsule);
+    if (entry != NULL) stream = stream_entry_stream(entry);
   }
   if (PyErr_Occurred() != NULL) PyErr_WriteUnraisable(device->streams_key);
   Py_XDECREF(value);
@@ -166,18 +162,38 @@ PyObject *device_stream_wait(PyObject *self, PyObject *arguments) {
   PyObject *capsule, *value;
   int index;
   long long timeout_ns;
+  stream_use use;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "OiOL", &capsule, &index, &value,
                         &timeout_ns))
     return NULL;
   const host_device *device = host_device_use(capsule);
-  void *stream = device != NULL ? stream_of(device, index, value) : NULL;
-  if (stream == NULL) return NULL;
+  if (device == NULL || !stream_use_begin(device, index, value, &use))
+    return NULL;
   PyThreadState *thread = PyEval_SaveThread();
   const og_status status = opgraft_driver_stream_synchronize(
-      device->driver, stream, timeout_ns, &error);
+      device->driver, use.stream, timeout_ns, &error);
   PyEval_RestoreThread(thread);
+  stream_use_end(use);
   return done_or_busy(status, &error);
+}
+
+// device_synchronize(device, index): waits for all streams of it. Raises the
+// first failure of theirs, behind the last wait.
+PyObject *device_synchronize(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  int index;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
+  const host_device *device = host_device_use(capsule);
+  if (device == NULL) return NULL;
+  PyThreadState *thread = PyEval_SaveThread();
+  const og_status status =
+      stream_table_synchronize(device->streams, index, &error);
+  PyEval_RestoreThread(thread);
+  if (status != OG_OK) return error_raise(&error);
+  Py_RETURN_NONE;
 }
 
 // device_stream_record(device, index, stream, address): the stream uses the
@@ -187,19 +203,84 @@ PyObject *device_stream_record(PyObject *self, PyObject *arguments) {
   PyObject *capsule, *value;
   int index;
   unsigned long long address;
+  stream_use use;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "OiOK", &capsule, &index, &value, &address))
     return NULL;
   const host_device *device = host_device_use(capsule);
-  void *stream = device != NULL ? stream_of(device, index, value) : NULL;
-  if (stream == NULL) return NULL;
-  if (memory_pool_record(device->pool, (const void *)(uintptr_t)address, stream,
-                         &error) != OG_OK)
-    return error_raise(&error);
+  if (device == NULL || !stream_use_begin(device, index, value, &use))
+    return NULL;
+  const og_status status = memory_pool_record(
+      device->pool, (const void *)(uintptr_t)address, use.stream, &error);
+  stream_use_end(use);
+  if (status != OG_OK) return error_raise(&error);
   Py_RETURN_NONE;
 }
 
+// device_current() -> the index of this thread's current device
+PyObject *device_current_get(PyObject *self, PyObject *none) {
+  (void)self;
+  (void)none;
+  return PyLong_FromLong(device_current());
+}
+
+// device_current_set(index)
+PyObject *device_current_put(PyObject *self, PyObject *index) {
+  (void)self;
+  const long value = PyLong_AsLong(index);
+  if (value == -1 && PyErr_Occurred() != NULL) return NULL;
+  device_current_set((int32_t)value);
+  Py_RETURN_NONE;
+}
+
+// device_stream_current(index) -> the number of this thread's current stream,
+// where torch's C++ names them
+PyObject *device_stream_current(PyObject *self, PyObject *index) {
+  (void)self;
+  const long value = PyLong_AsLong(index);
+  if (value == -1 && PyErr_Occurred() != NULL) return NULL;
+  return PyLong_FromLongLong((long long)stream_current((int32_t)value));
+}
+
+// device_stream_exchange(index, number) -> the one before
+PyObject *device_stream_exchange(PyObject *self, PyObject *arguments) {
+  (void)self;
+  int index;
+  long long number;
+  if (!PyArg_ParseTuple(arguments, "iL", &index, &number)) return NULL;
+  return PyLong_FromLongLong((long long)stream_exchange(index, number));
+}
+
 // --- Events ------------------------------------------------------------------
+
+static void event_end(PyObject *capsule) {
+  event_handle *h = PyCapsule_GetPointer(capsule, event_capsule);
+  if (!host_device_is_forked())
+    opgraft_driver_event_destroy(h->device->driver, h->event, NULL);
+  free(h);
+}
+
+// device_event(device, index) -> event
+PyObject *device_event(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  int index;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "Oi", &capsule, &index)) return NULL;
+  host_device *device = host_device_use(capsule);
+  if (device == NULL) return NULL;
+  event_handle *h = calloc(1, sizeof *h);
+  if (h == NULL) return PyErr_NoMemory();
+  h->device = device;
+  PyObject *made = NULL;
+  if (opgraft_driver_event_create(device->driver, index, &h->event, &error) !=
+      OG_OK)
+    error_raise(&error);
+  else
+    made = PyCapsule_New(h, event_capsule, event_end);
+  if (made == NULL) free(h);
+  return made;
+}
 
 static PyObject *event_call(PyObject *arguments,
                             og_status (*call)(opgraft_driver *driver,
@@ -207,14 +288,17 @@ static PyObject *event_call(PyObject *arguments,
                                               opgraft_error *error)) {
   PyObject *capsule, *value;
   int index;
+  stream_use use;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "OiO", &capsule, &index, &value))
     return NULL;
-  const handle *h = PyCapsule_GetPointer(capsule, event_capsule);
-  void *stream = h != NULL ? stream_of(h->device, index, value) : NULL;
-  if (stream == NULL) return NULL;
-  if (call(h->device->driver, h->event, stream, &error) != OG_OK)
-    return error_raise(&error);
+  const event_handle *h = PyCapsule_GetPointer(capsule, event_capsule);
+  if (h == NULL || !stream_use_begin(h->device, index, value, &use))
+    return NULL;
+  const og_status status =
+      call(h->device->driver, h->event, use.stream, &error);
+  stream_use_end(use);
+  if (status != OG_OK) return error_raise(&error);
   Py_RETURN_NONE;
 }
 
@@ -237,7 +321,7 @@ PyObject *device_event_synchronize(PyObject *self, PyObject *arguments) {
   long long timeout_ns;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "OL", &capsule, &timeout_ns)) return NULL;
-  const handle *h = PyCapsule_GetPointer(capsule, event_capsule);
+  const event_handle *h = PyCapsule_GetPointer(capsule, event_capsule);
   if (h == NULL) return NULL;
   PyThreadState *thread = PyEval_SaveThread();
   const og_status status = opgraft_driver_event_synchronize(
@@ -253,8 +337,8 @@ PyObject *device_event_elapsed(PyObject *self, PyObject *arguments) {
   int64_t found = 0;
   opgraft_error error;
   if (!PyArg_ParseTuple(arguments, "OO", &begin, &end)) return NULL;
-  const handle *from = PyCapsule_GetPointer(begin, event_capsule);
-  const handle *to =
+  const event_handle *from = PyCapsule_GetPointer(begin, event_capsule);
+  const event_handle *to =
       from != NULL ? PyCapsule_GetPointer(end, event_capsule) : NULL;
   if (to == NULL) return NULL;
   if (opgraft_driver_event_elapsed(from->device->driver, from->event, to->event,

@@ -4,7 +4,7 @@
 torch.accelerator asks C++ classes that Python cannot override: its functions
 end in torch._C._accelerator_*, which are replaced here. The device is the
 accelerator of the process from load_device on, so nothing else is asked there.
-Statistics of memory stay torch's: it counts what drivers do not.
+Statistics of memory, and streams, are those of the C++ part.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def register(backend: Any) -> None:
         "emptyHostCache": _empty_host_cache,
         "isAllocatorInitialized": backend.is_initialized,
     }
+    if state.current().cxx_missing is not None:
+        asked |= dict.fromkeys(("getDeviceStats", "resetAccumulatedStats",
+                                "resetPeakStats"), _no_statistics)
     for name, function in asked.items():
         setattr(torch._C, f"_accelerator_{name}", function)
     if _DYNAMO in sys.modules:
@@ -56,8 +59,16 @@ def _exchange_index(index: int) -> int:
     return before
 
 
+def _no_statistics(index: int) -> Any:
+    device = state.current()
+    raise RuntimeError(
+        f"torch.accelerator has no statistics of {device.name}'s memory without "
+        f"the C++ part of opgraft: {device.cxx_missing}; torch.{device.name}."
+        "memory_allocated and d.stats() count without it")
+
+
 def _empty_host_cache() -> None:
-    """The device pins no memory of the CPU."""
+    """No memory of the CPU is kept."""
 
 
 def _capability(index: int) -> dict[str, Any]:

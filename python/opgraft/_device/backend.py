@@ -68,14 +68,17 @@ class Backend:
 
     def memory_allocated(self, device: Any = None) -> int:
         """Bytes of tensors that are alive."""
-        return self._device.stats()["memory"]["live_bytes"]
+        return self._memory(device)["live_bytes"]
+
+    def _memory(self, device: Any) -> dict[str, int]:
+        return self._device.memory(state.index_of(state.as_device(device)))
 
     def max_memory_allocated(self, device: Any = None) -> int:
-        return self._device.stats()["memory"]["peak_bytes"]
+        return self._memory(device)["peak_bytes"]
 
     def memory_reserved(self, device: Any = None) -> int:
         """Bytes of tensors, and of memory that is kept for the next ones."""
-        found = self._device.stats()["memory"]
+        found = self._memory(device)
         return found["live_bytes"] + found["kept_bytes"]
 
     def mem_get_info(self, device: Any = None) -> tuple[int, int]:
@@ -85,7 +88,8 @@ class Backend:
         return total - self.memory_reserved(device), total
 
     def reset_peak_memory_stats(self, device: Any = None) -> None:
-        _C.device_stats(self._device.handle, True)
+        _C.device_stats(self._device.handle,
+                        state.index_of(state.as_device(device)), True)
 
     def empty_cache(self) -> None:
         """Gives the driver the memory that no tensor has."""
@@ -141,6 +145,6 @@ class _device_context:
         state.current().index = self.before
 
 
-def _stream_context(stream: streams.Stream) -> streams.Stream:
+def _stream_context(stream: Any) -> Any:
     """torch.NAME.stream(s): the current stream, for a block."""
     return stream

@@ -34,7 +34,7 @@ def run_by(function: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     host_args = [_to_host(a, copies) for a in args]
     host_kwargs = {k: _to_host(v, copies) for k, v in kwargs.items()}
     _wrap_numbers(op, host_args)
-    made = function(*host_args, **host_kwargs)
+    made = _call(function, host_args, host_kwargs)
     for each in made if isinstance(made, (list, tuple)) else [made]:
         if isinstance(each, torch.Tensor) and each.layout != torch.strided:
             raise _not_strided(name, f"layout {each.layout}")
@@ -42,7 +42,26 @@ def run_by(function: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     asked = kwargs.get("device")
     is_here = bool(copies) or (
         asked is not None and torch.device(asked).type == device.name)
-    return _results(made, copies, asked if asked is not None else None, is_here)
+    if asked is None:
+        asked = next((t.device for t, _ in copies.values()), None)
+    return _results(made, copies, asked, is_here)
+
+
+def _call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """With a generator of the CPU in place of one of the device."""
+    generators = [v for v in (*args, *kwargs.values())
+                  if isinstance(v, torch.Generator)
+                  and v.device.type == state.current().name]
+    if not generators:
+        return function(*args, **kwargs)
+    given = generators[0]
+    stand_in = torch.Generator("cpu")
+    stand_in.set_state(given.get_state())
+    made = function(*(stand_in if a is given else a for a in args),
+                    **{k: stand_in if v is given else v
+                       for k, v in kwargs.items()})
+    given.set_state(stand_in.get_state())
+    return made
 
 
 def refuse_sparse(op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from torch.utils import backend_registration
 
 from .. import _C
 from .._base import host, locks
-from . import accelerator, autocast, dlpack, operators, state, storage
+from . import accelerator, autocast, dlpack, operators, registry, state, storage
 from .backend import Backend
 from .state import Device
 
@@ -47,7 +47,8 @@ def _open(where: str, options: str) -> Device:
     try:
         return _register(device)
     except BaseException:
-        _C.device_close(device.handle)  # else no other driver has its type
+        if device.cxx_missing is not None:  # else torch's C++ has the driver
+            _C.device_close(device.handle)  # or no other one gets its type
         raise
 
 
@@ -56,11 +57,8 @@ def _register(device: Device) -> Device:
         raise RuntimeError(
             f"{device.path}: the driver's name is {device.name!r}, and torch "
             f"has torch.{device.name} already; give the driver another name")
-    hook = backend_registration._DummyPrivateUse1Hook()
-    guard = backend_registration._DummyDeviceGuard()
     backend = Backend(device)
-    backend_registration._setup_privateuseone_for_python_backend(
-        device.name, backend_module=backend, hook=hook, device_guard=guard)
+    _register_backend(device, backend)
     operators.register()
     autocast.register()
     state.loaded = device
@@ -69,6 +67,24 @@ def _register(device: Device) -> Device:
     accelerator.register(backend)
     _register_process_group()
     return device
+
+
+def _register_backend(device: Device, backend: Backend) -> None:
+    """With the guard and hooks of the C++ part, else with torch's own."""
+    try:
+        library = registry.build()
+        _C.device_register(device.handle, library)
+        device.cxx_missing = None
+    except (registry.Missing, OSError, RuntimeError) as error:
+        device.cxx_missing = str(error)
+        backend_registration._setup_privateuseone_for_python_backend(
+            device.name, backend_module=backend,
+            hook=backend_registration._DummyPrivateUse1Hook(),
+            device_guard=backend_registration._DummyDeviceGuard())
+        return
+    torch.utils.rename_privateuse1_backend(device.name)
+    torch.utils.generate_methods_for_privateuse1_backend()
+    torch._register_device_module(device.name, backend)
 
 
 def _register_process_group() -> None:

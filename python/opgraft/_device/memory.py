@@ -122,7 +122,10 @@ def copy(source: torch.Tensor, to: torch.Tensor) -> None:
     """to.copy_(source), where one of them is on the device."""
     if to.numel() == 0:
         return
-    is_same = (source.dtype == to.dtype and source.shape == to.shape
+    is_near = "cpu" in (source.device.type, to.device.type) or (
+        source.device == to.device)  # else by the CPU
+    is_same = (is_near and source.dtype == to.dtype
+               and source.shape == to.shape
                and source.stride() == to.stride()
                and is_dense(to) and not source._is_zerotensor()
                and source.is_conj() == to.is_conj()

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import attention, fallback, memory, rnn
+from . import attention, fallback, memory, rnn, streams
 
 # They change sizes and strides alone; the CPU's kernel reads no data.
 _VIEWS = """
@@ -158,10 +158,6 @@ def _local_scalar_dense(tensor: torch.Tensor) -> Any:
     return memory.to_host(tensor).item()
 
 
-def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """All work on tensors uses the default stream."""
-
-
 def _convolution(*args: Any) -> torch.Tensor:
     return fallback.run(torch.ops.aten.convolution.default, *args)
 
@@ -189,6 +185,14 @@ def _on_cpu(name: str) -> Any:
     return call
 
 
+def _has_compatible_shallow_copy_type(
+    tensor: torch.Tensor, other: torch.Tensor
+) -> bool:
+    """Whether `tensor.data = other` is right: between the CPU and the device
+    too. torch's own list of devices lacks this one."""
+    return tensor.layout == other.layout == torch.strided
+
+
 _KERNELS = {
     "native_layer_norm": _on_cpu("native_layer_norm"),
     "mse_loss": _on_cpu("mse_loss"),
@@ -202,8 +206,9 @@ _KERNELS = {
     "fill_.Scalar": _fill_,
     "zero_": _zero_,
     "resize_": _resize_,
+    "_has_compatible_shallow_copy_type": _has_compatible_shallow_copy_type,
     "_local_scalar_dense": _local_scalar_dense,
-    "record_stream": _record_stream,
+    "record_stream": streams.record_stream,
     "convolution_overrideable": _convolution,
     "convolution_backward_overrideable": _convolution_backward,
 }

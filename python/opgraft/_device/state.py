@@ -10,6 +10,8 @@ import torch
 
 from .. import _C
 
+_COUNTS = ("live", "live_bytes", "peak_bytes", "kept_bytes",
+           "driver_allocations")
 _STREAMS = "opgraft.streams"  # of a thread, in torch's thread-local objects
 
 
@@ -17,7 +19,8 @@ class Device:
     """What `opgraft.load_device` gives.
 
     Attributes: `name` (of torch.device), `count`, `model`, `memory_bytes`,
-    `lacks` (function that the driver lacks -> what is lost without it).
+    `lacks` (function that the driver lacks -> what is lost without it),
+    `cxx_missing` (why the C++ part is missing; None where it is loaded).
 
         >>> device = opgraft.load_device("npu_sim.so", "seed=1")
         >>> device.name, device.count
@@ -35,8 +38,17 @@ class Device:
         (self.name, self.type, self.count, self.model, self.memory_bytes,
          lacks) = _C.device_info(self.handle)
         self.lacks = dict(lacks)
-        self.index = 0
+        self.cxx_missing: str | None = "it is not loaded yet"
         self.fallbacks: collections.Counter[str] = collections.Counter()
+
+    @property
+    def index(self) -> int:
+        """Of this thread's current device."""
+        return _C.device_current()
+
+    @index.setter
+    def index(self, index: int) -> None:
+        _C.device_current_set(index)
 
     def reports(self) -> list[str]:
         """What the driver reported since the last call, such as races."""
@@ -45,12 +57,16 @@ class Device:
     def stats(self) -> dict[str, Any]:
         """`fallbacks`: operator -> calls that ran on the CPU; `memory`: counts
         and bytes of tensors, of what is kept for others, of the driver's."""
-        names = ("live", "live_bytes", "peak_bytes", "kept_bytes",
-                 "driver_allocations")
-        found = _C.device_stats(self.handle, False)
+        each = [self.memory(i) for i in range(self.count)]
         return {"fallbacks": dict(self.fallbacks),
-                "memory": dict(zip(names, found, strict=True)),
+                "memory": {name: sum(m[name] for m in each)
+                           for name in _COUNTS},
                 "lacks": dict(self.lacks)}
+
+    def memory(self, index: int) -> dict[str, int]:
+        """What `stats` has of memory, of one device."""
+        found = _C.device_stats(self.handle, index, False)
+        return dict(zip(_COUNTS, found, strict=True))
 
     def __repr__(self) -> str:
         return f"<opgraft device {self.name} ({self.model}, {self.path})>"
@@ -96,12 +112,17 @@ def thread_streams_set(streams: tuple[Any, ...]) -> None:
 
 
 def thread_streams_bind() -> None:
-    """What runs without a stream of its own uses the thread's from now on."""
+    """What runs without a stream of its own uses the thread's from now on. The
+    C++ part has said so already, with torch's own current streams."""
+    if current().cxx_missing is None:
+        return
     _C.device_streams(current().handle, torch._C._is_key_in_tls,
                       torch._C._get_obj_in_tls, _STREAMS)
 
 
 def stream_handle(index: int) -> Any:
     """Of the current stream; None: the default one's."""
+    if current().cxx_missing is None:
+        return _C.device_stream_current(index)
     stream = thread_streams()[index]
     return None if stream is None else stream.handle

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.NAME.Stream and Event: of the driver, without torch's C++ guard.
+"""torch.NAME.Stream and Event: of the driver.
 
-The current streams of a thread stand in torch's own thread-local objects, which
-autograd brings to the threads that run a backward: it uses the streams that are
-current where backward() is called.
+Without the C++ part, the current streams of a thread stand in torch's own
+thread-local objects, which autograd brings to the threads that run a backward:
+it uses the streams that are current where backward() is called. With it, each
+stream has a number, by which torch.Stream is the same stream, and torch's own
+guard says which is current; the thread-local objects only keep it alive.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from typing import Any
 
@@ -19,8 +20,7 @@ from . import state
 
 _FOR_EVER = -1
 _DEFAULT_ID = 0
-_made: weakref.WeakSet[Stream] = weakref.WeakSet()
-_ids = itertools.count(_DEFAULT_ID + 1)
+_made: weakref.WeakValueDictionary[int, Stream] = weakref.WeakValueDictionary()
 
 
 class Stream:
@@ -38,26 +38,39 @@ class Stream:
                 f"{known.name}: the driver has no event_create: "
                 f"{known.lacks['event_create']}")
         index = state.index_of(state.as_device(device))
-        self._enter(known, index, _C.device_stream(known.handle, index),
-                    next(_ids))
+        handle = _C.device_stream(known.handle, index)
+        self._enter(known, index, handle, _C.device_stream_number(handle))
         state.thread_streams_bind()
-        _made.add(self)
+        _made[self.stream_id] = self
 
     def _enter(self, known: state.Device, index: int, handle: Any,
                stream_id: int) -> None:
-        self._of, self._index, self.handle = known, index, handle
+        self._known, self._index, self.handle = known, index, handle
         self.stream_id = stream_id
         self._before: list[Stream] = []
 
     @classmethod
-    def _default(cls, index: int) -> Stream:
+    def _numbered(cls, index: int, number: int) -> Stream:
+        """The one that torch.Stream knows by this number."""
+        made = _made.get(number)
+        if made is not None:
+            return made
         stream = cls.__new__(cls)
-        stream._enter(state.current(), index, None, _DEFAULT_ID)
+        stream._enter(state.current(), index, number or None, number)
         return stream
+
+    @classmethod
+    def _of(cls, stream: Any, index: int = -1) -> Stream:
+        """Also of a torch.Stream; None: the current one of the device."""
+        if stream is None:
+            return current_stream(index)
+        if isinstance(stream, Stream):
+            return stream
+        return cls._numbered(stream.device_index, stream.stream_id)
 
     @property
     def device(self) -> torch.device:
-        return torch.device(self._of.name, self._index)
+        return torch.device(self._known.name, self._index)
 
     @property
     def device_index(self) -> int:
@@ -77,7 +90,7 @@ class Stream:
         return self._wait(0)
 
     def _wait(self, timeout_ns: int) -> bool:
-        return _C.device_stream_wait(self._of.handle, self._index, self.handle,
+        return _C.device_stream_wait(self._known.handle, self._index, self.handle,
                                      timeout_ns)
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -90,9 +103,9 @@ class Stream:
         """What is given from now on waits for the event's latest record."""
         event.wait(self)
 
-    def wait_stream(self, stream: Stream) -> None:
+    def wait_stream(self, stream: Any) -> None:
         """What is given from now on waits for that stream's work so far."""
-        self.wait_event(stream.record_event())
+        self.wait_event(Stream._of(stream).record_event())
 
     def __enter__(self) -> Stream:
         self._before.append(current_stream(self._index))
@@ -103,11 +116,12 @@ class Stream:
         set_stream(self._before.pop())
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Stream) and self.handle is other.handle
-                and self._index == other._index)
+        return (isinstance(other, (Stream, torch.Stream))
+                and self.stream_id == other.stream_id
+                and self.device == other.device)
 
     def __hash__(self) -> int:
-        return hash((id(self.handle), self._index))
+        return hash((self.stream_id, self._index))
 
     def __repr__(self) -> str:
         kind = "default stream" if self.handle is None else "stream"
@@ -128,15 +142,15 @@ class Event:
         self._is_recorded = False
         self.handle = _C.device_event(known.handle, self._index)
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream: Any = None) -> None:
         """It stands for what the stream (None: the current one) was given."""
-        stream = stream or current_stream(self._index)
+        stream = Stream._of(stream, self._index)
         _C.device_event_record(self.handle, stream._index, stream.handle)
         self._is_recorded = True
 
-    def wait(self, stream: Stream | None = None) -> None:
+    def wait(self, stream: Any = None) -> None:
         """The stream's later work waits; nothing where it was not recorded."""
-        stream = stream or current_stream(self._index)
+        stream = Stream._of(stream, self._index)
         _C.device_event_wait(self.handle, stream._index, stream.handle)
 
     def query(self) -> bool:
@@ -162,41 +176,38 @@ class Event:
 def current_stream(device: Any = None) -> Stream:
     """The stream that this thread's work on the device uses."""
     index = state.index_of(state.as_device(device))
-    return state.thread_streams()[index] or Stream._default(index)
+    if state.current().cxx_missing is None:
+        return Stream._numbered(index, _C.device_stream_current(index))
+    return state.thread_streams()[index] or Stream._numbered(index, _DEFAULT_ID)
 
 
 def default_stream(device: Any = None) -> Stream:
     """The stream of work that names none."""
-    return Stream._default(state.index_of(state.as_device(device)))
+    return Stream._numbered(state.index_of(state.as_device(device)),
+                            _DEFAULT_ID)
 
 
-def set_stream(stream: Stream) -> None:
+def set_stream(stream: Any) -> None:
     """Makes it the current one of its device, in this thread."""
+    stream = Stream._of(stream)
     streams = list(state.thread_streams())
     streams[stream._index] = stream
     state.thread_streams_set(tuple(streams))
+    if state.current().cxx_missing is None:
+        _C.device_stream_exchange(stream._index, stream.stream_id)
 
 
 def synchronize(device: Any = None) -> None:
     """Waits for all streams of a device; raises the first failure of theirs,
     behind the last wait."""
-    index = state.index_of(state.as_device(device))
-    failure = None
-    for stream in (default_stream(index), *_made):
-        if stream._index != index:
-            continue
-        try:
-            stream.synchronize()
-        except RuntimeError as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
+    _C.device_synchronize(state.current().handle,
+                          state.index_of(state.as_device(device)))
 
 
-def record_stream(tensor: torch.Tensor, stream: Stream) -> None:
+def record_stream(tensor: torch.Tensor, stream: Any) -> None:
     """The stream uses the tensor, which another one made: when the tensor
-    releases its memory, the next owner's work waits for the stream.
-    Tensor.record_stream takes streams of torch's C++ alone."""
+    releases its memory, the next owner's work waits for the stream."""
+    stream = Stream._of(stream)
     _C.device_stream_record(
         state.current().handle, stream._index, stream.handle,
         tensor.untyped_storage().data_ptr())

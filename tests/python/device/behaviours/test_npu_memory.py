@@ -62,10 +62,6 @@ def test_copies(npu: Any) -> None:
 
 @pytest.mark.behaviour("memory",
                        "assigning .data moves a tensor across devices")
-@pytest.mark.xfail(
-    strict=True, raises=(AssertionError, RuntimeError),
-    reason="PyTorch: c10::TensorImpl::has_compatible_shallow_copy_type, whose "
-           "list of dense backends lacks PrivateUse1, has no Python form")
 @pytest.mark.parametrize("to_device", [True, False])
 def test_data_of_another_device(npu: Any, to_device: bool) -> None:
     """x.data = y takes y's device, memory and values."""

@@ -101,11 +101,6 @@ def test_module_methods(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("misc", "Module.npu keeps the parameters' identity")
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError,
-    reason="PyTorch: c10::TensorImpl::has_compatible_shallow_copy_type, whose "
-           "list of dense backends lacks PrivateUse1, has no Python form: "
-           "Module._apply makes new parameters")
 def test_module_keeps_its_parameters(npu: Any) -> None:
     """An optimizer made before npu() has the module's parameters after it."""
     module = torch.nn.Linear(3, 3)

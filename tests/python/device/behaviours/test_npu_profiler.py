@@ -283,10 +283,8 @@ def test_overhead(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("profiler", "autograd's profiler times the device")
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError,
-    reason="PyTorch: torch::profiler::impl::ProfilerStubs, by "
-           "registerPrivateUse1Methods, has no Python form")
+@pytest.mark.cxx("torch::profiler::impl::ProfilerStubs",
+                 raises=AssertionError)
 def test_use_device(npu: Any, capfd: pytest.CaptureFixture[str]) -> None:
     """profile(use_device="npu") has device times, and no error on stderr."""
     x = ones(64, 64)

@@ -11,10 +11,8 @@ from on_npu import same
 
 
 @pytest.mark.behaviour("rng", "a generator belongs to the device")
-@pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="PyTorch: at::PrivateUse1HooksInterface::getNewGenerator has no "
-           "Python form")
+@pytest.mark.cxx("at::PrivateUse1HooksInterface::getNewGenerator",
+                 raises=NotImplementedError)
 def test_generator(npu: Any) -> None:
     """torch.Generator("npu:0") has that device."""
     generator = torch.Generator(device="npu:0")
@@ -22,10 +20,8 @@ def test_generator(npu: Any) -> None:
 
 
 @pytest.mark.behaviour("rng", "a device's generator is seeded")
-@pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="PyTorch: at::PrivateUse1HooksInterface::getNewGenerator has no "
-           "Python form")
+@pytest.mark.cxx("at::PrivateUse1HooksInterface::getNewGenerator",
+                 raises=NotImplementedError)
 def test_generator_seed(npu: Any) -> None:
     """The same seed gives the same numbers on the device."""
     generator = torch.Generator(device="npu:0")

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:TypedStorage is deprecated")
 
 METADATA = {"version_number": True, "format_number": True}
-NO_METADATA = ("PyTorch: torch::jit::TensorBackendMetaRegistry, which gives "
-               "and takes a tensor's metadata, has no Python form")
+NO_METADATA = pytest.mark.cxx("torch::jit::TensorBackendMetaRegistry",
+                              raises=AssertionError)
 
 
 def saved(value: Any) -> io.BytesIO:
@@ -134,10 +134,8 @@ def test_clone(npu_path: Path) -> None:
 
 
 @pytest.mark.behaviour("storage", "a storage wrapped anew stays pinned")
-@pytest.mark.xfail(
-    strict=True, raises=NotImplementedError,
-    reason="PyTorch: at::PrivateUse1HooksInterface::getPinnedMemoryAllocator "
-           "has no Python form")
+@pytest.mark.cxx("at::PrivateUse1HooksInterface::getPinnedMemoryAllocator",
+                 raises=NotImplementedError)
 def test_rewrapped_pinned_storage(npu: Any) -> None:
     """A tensor on a part of a pinned storage is pinned."""
     pinned = torch.randn(10).pin_memory()
@@ -272,7 +270,7 @@ def test_save_without_storage(npu: Any) -> None:
 
 @pytest.mark.behaviour("serialisation",
                        "a tensor keeps its backend's metadata")
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NO_METADATA)
+@NO_METADATA
 def test_metadata(npu: Any) -> None:
     """Metadata that was set is there, and after a load; not on the CPU."""
     x = torch.empty(3, 3, device="npu")
