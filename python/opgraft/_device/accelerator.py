@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .. import _C
 from . import state
 
 _DYNAMO = "torch._dynamo.device_interface"
@@ -53,9 +54,9 @@ def _set_index(index: int) -> None:
 def _exchange_index(index: int) -> int:
     """Gives the one before."""
     device = state.current()
-    before = device.index
+    before = _C.device_current()
     if index >= 0:
-        device.index = state.index_of(torch.device(device.name, index))
+        _C.device_current_set(state.index_of(torch.device(device.name, index)))
     return before
 
 

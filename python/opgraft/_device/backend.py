@@ -51,10 +51,10 @@ class Backend:
         return _C.device_is_forked()
 
     def current_device(self) -> int:
-        return self._device.index
+        return _C.device_current()
 
     def set_device(self, device: Any) -> None:
-        self._device.index = state.index_of(state.as_device(device))
+        _C.device_current_set(state.index_of(state.as_device(device)))
 
     def device_count(self) -> int:
         return self._device.count
@@ -71,7 +71,8 @@ class Backend:
         return self._memory(device)["live_bytes"]
 
     def _memory(self, device: Any) -> dict[str, int]:
-        return self._device.memory(state.index_of(state.as_device(device)))
+        return state.memory_of(self._device,
+                               state.index_of(state.as_device(device)))
 
     def max_memory_allocated(self, device: Any = None) -> int:
         return self._memory(device)["peak_bytes"]
@@ -137,12 +138,12 @@ class _device_context:
         self.before = 0
 
     def __enter__(self) -> None:
-        self.before = state.current().index
-        state.current().index = state.index_of(
-            torch.device(state.current().name, self.index))
+        self.before = _C.device_current()
+        _C.device_current_set(state.index_of(
+            torch.device(state.current().name, self.index)))
 
     def __exit__(self, *raised: Any) -> None:
-        state.current().index = self.before
+        _C.device_current_set(self.before)
 
 
 def _stream_context(stream: Any) -> Any:

@@ -41,15 +41,6 @@ class Device:
         self.cxx_missing: str | None = "it is not loaded yet"
         self.fallbacks: collections.Counter[str] = collections.Counter()
 
-    @property
-    def index(self) -> int:
-        """Of this thread's current device."""
-        return _C.device_current()
-
-    @index.setter
-    def index(self, index: int) -> None:
-        _C.device_current_set(index)
-
     def reports(self) -> list[str]:
         """What the driver reported since the last call, such as races."""
         return _C.device_reports(self.handle)
@@ -57,16 +48,11 @@ class Device:
     def stats(self) -> dict[str, Any]:
         """`fallbacks`: operator -> calls that ran on the CPU; `memory`: counts
         and bytes of tensors, of what is kept for others, of the driver's."""
-        each = [self.memory(i) for i in range(self.count)]
+        each = [memory_of(self, i) for i in range(self.count)]
         return {"fallbacks": dict(self.fallbacks),
                 "memory": {name: sum(m[name] for m in each)
                            for name in _COUNTS},
                 "lacks": dict(self.lacks)}
-
-    def memory(self, index: int) -> dict[str, int]:
-        """What `stats` has of memory, of one device."""
-        found = _C.device_stats(self.handle, index, False)
-        return dict(zip(_COUNTS, found, strict=True))
 
     def __repr__(self) -> str:
         return f"<opgraft device {self.name} ({self.model}, {self.path})>"
@@ -81,10 +67,16 @@ def current() -> Device:
     return loaded
 
 
+def memory_of(device: Device, index: int) -> dict[str, int]:
+    """What `stats` has of memory, of one device."""
+    found = _C.device_stats(device.handle, index, False)
+    return dict(zip(_COUNTS, found, strict=True))
+
+
 def index_of(device: Any) -> int:
     """The device's index; raises for one that is not there."""
     index = torch.device(device).index if device is not None else None
-    index = current().index if index is None else index
+    index = _C.device_current() if index is None else index
     if not 0 <= index < current().count:
         name = current().name
         raise RuntimeError(
