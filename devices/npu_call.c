@@ -12,7 +12,7 @@
 
 #include "npu_race.h"
 
-enum { BLOCK_ALIGNMENT = 16, FIRST_BYTES = 1024 };
+enum { BLOCK_ALIGNMENT = 16, LINE_BYTES = 64, FIRST_BYTES = 1024 };
 
 typedef struct packer {
   char *memory;
@@ -55,15 +55,16 @@ static og_tensor *pack_tensor(packer *p, const og_tensor *from) {
 
 static void tensor_note(packer *p, const og_tensor *from, og_tensor *to) {
   if (to == NULL) return;
-  npu_operand *operand = &p->call->operands[p->call->operand_count++];
+  const int32_t t = p->call->operand_count++;
+  npu_operand *operand = &p->call->operands[t];
   const npu_range range = npu_range_tensor(from);
   *operand = (npu_operand){
       .own = *to,
-      .packed = to,
       .lead_bytes = (int64_t)(range.begin - (uintptr_t)from->data),
       .span_bytes = range.end - range.begin,
   };
   operand->own.data = from->data;
+  p->call->tensors[t] = to;
 }
 
 // --- Tensors and lists -------------------------------------------------------
@@ -170,7 +171,12 @@ static void pack_call(packer *p, const og_launch *launch) {
       tensors_count(launch->in_count, from->in, from->in_list);
   npu_call *to = pack(p, NULL, sizeof *to);
   npu_operand *operands = pack(p, NULL, (size_t)count * sizeof *operands);
-  if (to != NULL) to->operands = operands;
+  pack(p, NULL, LINE_BYTES);
+  og_tensor **tensors = pack(p, NULL, (size_t)count * sizeof *tensors);
+  if (to != NULL) {
+    to->operands = operands;
+    to->tensors = tensors;
+  }
   p->call = to;
   const packed outs = pack_tensors(p, launch->out_count, out, from->out_list);
   if (to != NULL) to->written_count = to->operand_count;

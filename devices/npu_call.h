@@ -10,11 +10,9 @@
 
 #include "npu_memory.h"
 
-// A tensor of a call: at the address of users, which is the host's to read and
-// write, and as the kernel gets it, which is the stream's.
+// A tensor of a call at the address of users.
 typedef struct npu_operand {
   og_tensor own;
-  og_tensor *packed;
   int64_t lead_bytes;  // from its data to the first byte that it touches
   size_t span_bytes;   // to the end of the last one; 0: it touches none
 } npu_operand;
@@ -23,8 +21,10 @@ typedef struct npu_call {
   og_launch launch;
   og_call call;
   int32_t references;  // commands and nodes that hold it; the driver's lock
-  // Those that the kernel writes stand first.
+  // Those that the kernel writes stand first. The operands are the host's, the
+  // same tensors as the kernel gets them the stream's, in other cache lines.
   npu_operand *operands;
+  og_tensor **tensors;
   int32_t operand_count;
   int32_t written_count;
   char reason[256];  // what the kernel said when it failed

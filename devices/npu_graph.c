@@ -424,19 +424,23 @@ static void move_apply(npu_exec *exec, const npu_update *u) {
   for (int32_t s = 0; s < u->slot_count; ++s) {
     const og_slot *slot = &u->slots[s];
     const npu_call *call = exec->works[exec->launches[slot->launch]].call;
-    call->operands[slot->tensor].packed->data = u->address + slot->offset_bytes;
+    call->tensors[slot->tensor]->data = u->address + slot->offset_bytes;
   }
 }
 
-void npu_exec_apply(npu_work *launch) {
+bool npu_exec_has_works(const npu_work *launch) {
+  const npu_update *u = launch->updates;
+  while (u != NULL && u->slots != NULL) u = u->next;
+  return u != NULL;
+}
+
+void npu_exec_apply(const npu_work *launch) {
   for (const npu_update *u = launch->updates; u != NULL; u = u->next) {
     if (u->slots == NULL)
       update_apply(launch->exec, u);
     else
       move_apply(launch->exec, u);
   }
-  npu_updates_release(launch->updates);
-  launch->updates = NULL;
 }
 
 og_status npu_exec_update(void *state, void *given, int32_t index,

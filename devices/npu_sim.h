@@ -181,9 +181,11 @@ og_status npu_exec_move(void *state, void *exec, const og_slot *slots,
                         int32_t count, void *address, og_device_error *error);
 og_status npu_exec_launch(void *state, void *exec, void *stream,
                           og_device_error *error);
-// What was updated and moved since the launch before: done when the launch is.
-// With the lock.
-void npu_exec_apply(npu_work *launch);
+// Whether nodes were updated since the launch before; else tensors moved alone.
+bool npu_exec_has_works(const npu_work *launch);
+// What was updated and moved since then, done by the stream: with the lock
+// where nodes were updated.
+void npu_exec_apply(const npu_work *launch);
 void npu_updates_release(npu_update *updates);
 // Does all nodes, on the calling stream's thread, without the lock.
 og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason, size_t size);

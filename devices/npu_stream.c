@@ -71,13 +71,16 @@ static void command_do(npu_stream *stream, npu_command *command) {
   const uint64_t wait_us =
       sim->delay_us > 0 ? random_next(&stream->random) % (sim->delay_us + 1)
                         : 0;
-  if (work->kind == NPU_EXEC) npu_exec_apply(work);
+  const bool is_exec = work->kind == NPU_EXEC;
+  const bool has_works = is_exec && npu_exec_has_works(work);
+  if (has_works) npu_exec_apply(work);
   pthread_mutex_unlock(&sim->lock);
+  if (is_exec && !has_works) npu_exec_apply(work);
   char own[256] = "";
   const char *reason = own;
   if (wait_us > 0) usleep((useconds_t)wait_us);
   og_status status;
-  if (work->kind == NPU_EXEC)
+  if (is_exec)
     status = npu_exec_run(sim, work->exec, own, sizeof own);
   else
     status = npu_work_run(sim, work);
