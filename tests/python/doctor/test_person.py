@@ -199,20 +199,26 @@ def without_compiler(folder: Path) -> Path:
 
 
 def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
-    """Within a fifth of plain timings before and after the run. Where the
-    machine did not let one tell, the script is run again."""
+    """Within a fifth of plain timings before and after the run, in one of
+    three attempts: a processor's clock may change between them. An attempt in
+    which the machine did not let one tell says nothing."""
+    told: list[float] = []
     verdict, plain = seen.data["verdict"], seen.plain_ms
-    for _ in range(2):
+    for attempt in range(3):
+        if attempt > 0:
+            before = plain_ms()
+            doctor(tmp_path, "--no-verify", script=without_compiler(tmp_path))
+            report = json.loads((tmp_path / "report.json").read_text())
+            verdict, plain = report["verdict"], (before, plain_ms())
         if not verdict["is_too_noisy"] and max(plain) < 1.1 * min(plain):
-            break
-        before = plain_ms()
-        doctor(tmp_path, "--no-verify", script=without_compiler(tmp_path))
-        report = json.loads((tmp_path / "report.json").read_text())
-        verdict, plain = report["verdict"], (before, plain_ms())
-    else:
-        pytest.skip("the machine was too busy to time a step, twice: "
+            told.append(2 * verdict["eager_ms"] / sum(plain))
+            if 0.8 < told[-1] < 1.2:
+                return
+    if not told:
+        pytest.skip("the machine was too busy to time a step, three times: "
                     f"{plain} ms, {verdict}")
-    assert 0.8 < 2 * verdict["eager_ms"] / sum(plain) < 1.2
+    pytest.fail(f"eager is {told} of plain timings; the last: {verdict}, "
+                f"{plain} ms")
 
 
 @contextlib.contextmanager
