@@ -8,6 +8,8 @@
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
+#   make test-older devices with an older torch, in an environment of its own;
+#                   where no build for CPUs is offered it takes gigabytes
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
 #   make release    dist/: wheel and sdist, equal in two builds, and tried in
@@ -45,8 +47,9 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-hosts hosts-matrix hosts-environments docs release test-isa sanitize sanitize-python \
-  valgrind fuzz bench sweep gpu results style format build clean
+.PHONY: setup demo test test-full test-hosts hosts-matrix hosts-environments \
+  test-older docs release test-isa sanitize sanitize-python valgrind fuzz \
+  bench sweep gpu results style format build clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -98,6 +101,19 @@ test-hosts: setup build hosts-environments
 
 hosts-matrix: setup build
 	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
+
+.venv-older/.ready: tools/older_torch.txt
+	test -x .venv-older/bin/python || $(PYTHON) -m venv .venv-older
+	.venv-older/bin/python -m pip install --quiet -r $<
+	touch $@
+
+test-older: setup .venv-older/.ready
+	$(CONFIGURE) -B build-older -DOPGRAFT_BUILD_PYTHON=ON \
+	  -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+	  -DCMAKE_C_FLAGS="-O2 -g" > /dev/null
+	cmake --build build-older -j $(JOBS) --target package_parts \
+	  opgraft_device_npu_sim
+	$(BIN)/python tools/run_tests.py --build build-older older
 
 docs: setup build .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
@@ -164,4 +180,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz .build
+	rm -rf build build-asan build-tsan build-fuzz build-older .build

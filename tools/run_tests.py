@@ -472,6 +472,14 @@ class Stages:
                                           "hosts-matrix")
         self.run_batches(batches)
 
+    def older(self) -> None:
+        """Devices with the torch of .venv-older."""
+        env = {**environment(), "PYTHONPATH": str(package_links(self.build)),
+               "OPGRAFT_BUILD": str(self.build)}
+        self.run_batches({"older torch": Batch(
+            [ROOT / "tests/python/device"], [], env,
+            str(ROOT / ".venv-older/bin/python"))})
+
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,
         the C tests under each but the last, which every other stage runs with,
@@ -601,7 +609,8 @@ class Stages:
 
 
 STAGES = ["unit", "text", "checks", "python", "full", "sanitized", "threads",
-          "valgrind", "fuzz", "bench", "sweep", "style", "isa", "hosts"]
+          "valgrind", "fuzz", "bench", "sweep", "style", "isa", "hosts",
+          "older"]
 
 
 def main() -> int:

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "devices/cuda/api.h"
+#include "tests/unit/device_axpy.h"
 
 enum { COUNT = 1 << 20, BYTES = COUNT * 4, NODES = 10, BLOCKS = 7 };
 
@@ -88,17 +89,6 @@ static double now_us(void) {
 
 // --- An operator's launch ----------------------------------------------------
 
-typedef struct axpy {
-  int64_t shape, stride;
-  og_tensor x, y;
-  const og_tensor *in[1];
-  og_tensor *out[1];
-  og_tensor_list none[1];
-  og_attr attr;
-  og_call call;
-  og_launch launch;
-} axpy;
-
 static int axpy_put(void *x, void *y, float a, uint32_t count, void *stream) {
   void *parameters[] = {&x, &y, &a, &count};
   return api->launch(kernel, (count + 255) / 256, 1, 1, 256, 1, 1, 0, stream,
@@ -115,41 +105,15 @@ static og_status axpy_run(const og_call *call) {
   return og_fail(call, OG_KERNEL, text);
 }
 
-static const og_launch *axpy_make(axpy *c, void *x, void *y, int64_t count,
-                                  double a) {
-  *c = (axpy){.shape = count, .stride = 1};
-  c->x = (og_tensor){.data = x,
-                     .device = {OG_CUDA, 0},
-                     .ndim = 1,
-                     .dtype = {OG_CODE_FLOAT, 32, 1},
-                     .shape = &c->shape,
-                     .strides = &c->stride};
-  c->y = c->x;
-  c->y.data = y;
-  c->in[0] = &c->x;
-  c->out[0] = &c->y;
-  c->attr = (og_attr){.kind = OG_ATTR_FLOAT, .f = a};
-  c->call = (og_call){.struct_size = sizeof c->call,
-                      .in = c->in,
-                      .out = c->out,
-                      .in_list = c->none,
-                      .out_list = c->none,
-                      .attr = &c->attr,
-                      .threads = 1};
-  c->launch = (og_launch){.struct_size = sizeof c->launch,
-                          .name = "axpy",
-                          .run = axpy_run,
-                          .call = &c->call,
-                          .in_count = 1,
-                          .out_count = 1,
-                          .attr_count = 1};
-  return &c->launch;
+static const og_launch *axpy_launch(axpy_call *c, void *x, void *y,
+                                    int64_t count, double a) {
+  return axpy_make(c, OG_CUDA, axpy_run, count, x, y, a);
 }
 
 static og_status axpy_give(void *stream, void *x, void *y, int64_t count,
                            double a) {
-  axpy c;
-  return driver->launch(state, stream, axpy_make(&c, x, y, count, a), &error);
+  axpy_call c;
+  return driver->launch(state, stream, axpy_launch(&c, x, y, count, a), &error);
 }
 
 // --- Results -----------------------------------------------------------------
@@ -255,8 +219,8 @@ static void *capture(void *stream, void *x, void *y, int64_t count) {
 
 static void update(void *exec, int32_t index, void *x, void *y, int64_t count,
                    double a) {
-  axpy c;
-  OK(driver->exec_update(state, exec, index, axpy_make(&c, x, y, count, a),
+  axpy_call c;
+  OK(driver->exec_update(state, exec, index, axpy_launch(&c, x, y, count, a),
                          &error));
 }
 
@@ -286,7 +250,7 @@ static void capture_check(memory *m, void *stream) {
 }
 
 static void wrong_check(memory *m) {
-  axpy c;
+  axpy_call c;
   void *graph = NULL, *s = m->streams[0];
   OK(driver->capture_begin(state, s, &error));
   CHECK(driver->stream_synchronize(state, s, -1, &error) == OG_INVALID);
@@ -297,7 +261,7 @@ static void wrong_check(memory *m) {
   printf("message: %s\n", error.text);
   void *exec = capture(s, m->x, m->y, COUNT);
   CHECK(driver->exec_update(state, exec, NODES,
-                            axpy_make(&c, m->x, m->y, COUNT, 1),
+                            axpy_launch(&c, m->x, m->y, COUNT, 1),
                             &error) == OG_INVALID);
   printf("message: %s\n", error.text);
   OK(driver->exec_destroy(state, exec, &error));
@@ -340,15 +304,15 @@ static void driver_graph(timing *t, int i) {
   driver->exec_launch(state, t->exec, t->stream, &error);
 }
 static void driver_update(timing *t, int i) {
-  axpy c;
+  axpy_call c;
   void *to = i % 2 ? t->y : t->z;
-  driver->exec_update(state, t->exec, 3, axpy_make(&c, t->x, to, 256, 1),
+  driver->exec_update(state, t->exec, 3, axpy_launch(&c, t->x, to, 256, 1),
                       &error);
 }
 static void driver_moved(timing *t, int i) {
-  axpy c;
+  axpy_call c;
   driver_update(t, i);
-  driver->exec_update(state, t->exec, 7, axpy_make(&c, t->x, t->y, 256, 1),
+  driver->exec_update(state, t->exec, 7, axpy_launch(&c, t->x, t->y, 256, 1),
                       &error);
   driver_graph(t, i);
 }

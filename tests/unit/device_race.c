@@ -138,9 +138,7 @@ static bool machine_begin(machine *m, const char *options) {
   }
   for (int b = 0; b < HOST_BUFFERS; ++b)
     m->buffer[DEVICE_BUFFERS + b] = (char *)m->host[b];
-  for (int e = 0; e < EDGES_MAX; ++e)
-    SIM_OK(&m->s, opgraft_driver_event_create(m->s.driver, 0, &m->event[e],
-                                              &m->s.error));
+  for (int e = 0; e < EDGES_MAX; ++e) m->event[e] = sim_event(&m->s);
   return true;
 }
 
@@ -181,8 +179,7 @@ static void wait_run(machine *m, const op *o, void *event) {
     SIM_OK(s,
            opgraft_driver_event_synchronize(s->driver, event, -1, &s->error));
   else
-    SIM_OK(s, opgraft_driver_event_wait(s->driver, event, s->stream[o->stream],
-                                        &s->error));
+    sim_wait_event(s, event, o->stream);
 }
 
 // Runs the program without edge `removed`; how many races were reported.
@@ -196,9 +193,7 @@ static int program_run(machine *m, const program *p, int removed) {
     op_run(m, &p->ops[j]);
     for (int e = 0; e < p->edge_count; ++e)
       if (p->edges[e].from == j && e != removed)
-        SIM_OK(s, opgraft_driver_event_record(s->driver, m->event[e],
-                                              s->stream[p->ops[j].stream],
-                                              &s->error));
+        sim_record(s, m->event[e], p->ops[j].stream);
   }
   const int found = s->reports;
   for (int i = 0; i < STREAMS; ++i) SIM_OK(s, sim_wait(s, i));
@@ -243,12 +238,10 @@ typedef struct planted_state {
 } planted_state;
 
 static void record(planted_state *p, int stream) {
-  SIM_OK(&p->s, opgraft_driver_event_record(p->s.driver, p->event,
-                                            p->s.stream[stream], &p->s.error));
+  sim_record(&p->s, p->event, stream);
 }
 static void wait_event(planted_state *p, int stream) {
-  SIM_OK(&p->s, opgraft_driver_event_wait(p->s.driver, p->event,
-                                          p->s.stream[stream], &p->s.error));
+  sim_wait_event(&p->s, p->event, stream);
 }
 static void to_device(planted_state *p, int stream, void *to) {
   SIM_OK(&p->s, sim_copy(&p->s, stream, OPGRAFT_COPY_TO_DEVICE, to, p->host));
@@ -399,8 +392,7 @@ static void planted_try(const struct planted *row) {
   if (!sim_open(&p.s, "races=1")) return;
   p.x = sim_floats(&p.s, "x");
   p.y = sim_floats(&p.s, "y");
-  SIM_OK(&p.s,
-         opgraft_driver_event_create(p.s.driver, 0, &p.event, &p.s.error));
+  p.event = sim_event(&p.s);
   row->run(&p);
   CHECK_EQ(p.s.reports > 0, row->first != NULL);
   CHECK_EQ(opgraft_driver_report_count(p.s.driver), p.s.reports);

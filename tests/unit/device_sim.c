@@ -176,22 +176,16 @@ static void chain_run(sim *s, float *back) {
   void *event[3] = {NULL};
   sim_fill(ones, 1);
   sim_fill(zeros, 0);
-  for (int i = 0; i < 3; ++i)
-    SIM_OK(s, opgraft_driver_event_create(s->driver, 0, &event[i], &s->error));
+  for (int i = 0; i < 3; ++i) event[i] = sim_event(s);
   SIM_OK(s, sim_copy(s, 2, OPGRAFT_COPY_TO_DEVICE, y, zeros));
   SIM_OK(s, sim_copy(s, 1, OPGRAFT_COPY_TO_DEVICE, x, ones));
-  SIM_OK(s, opgraft_driver_event_record(s->driver, event[0], s->stream[1],
-                                        &s->error));
-  SIM_OK(s, opgraft_driver_event_wait(s->driver, event[0], s->stream[2],
-                                      &s->error));
+  sim_record(s, event[0], 1);
+  sim_wait_event(s, event[0], 2);
   SIM_OK(s, sim_axpy_give(s, 2, x, y, 3));
-  SIM_OK(s, opgraft_driver_event_record(s->driver, event[1], s->stream[2],
-                                        &s->error));
-  SIM_OK(s, opgraft_driver_event_wait(s->driver, event[1], s->stream[3],
-                                      &s->error));
+  sim_record(s, event[1], 2);
+  sim_wait_event(s, event[1], 3);
   SIM_OK(s, sim_copy(s, 3, OPGRAFT_COPY_TO_HOST, back, y));
-  SIM_OK(s, opgraft_driver_event_record(s->driver, event[2], s->stream[3],
-                                        &s->error));
+  sim_record(s, event[2], 3);
   SIM_OK(s,
          opgraft_driver_event_synchronize(s->driver, event[2], -1, &s->error));
   int64_t elapsed_ns = -1;
@@ -222,22 +216,19 @@ TEST(events_order_streams_under_any_delay) {
 TEST(an_event_stands_for_its_latest_record) {
   sim s;
   atomic_int flag = 0;
-  void *event = NULL;
   REQUIRE(sim_open(&s, NULL));
-  SIM_OK(&s, opgraft_driver_event_create(s.driver, 0, &event, &s.error));
+  void *const event = sim_event(&s);
   // Never recorded: nothing waits.
-  SIM_OK(&s, opgraft_driver_event_wait(s.driver, event, s.stream[2], &s.error));
+  sim_wait_event(&s, event, 2);
   SIM_OK(&s, opgraft_driver_event_synchronize(s.driver, event, 0, &s.error));
   SIM_OK(&s, opgraft_driver_host_function(s.driver, s.stream[1], flag_wait,
                                           &flag, &s.error));
-  SIM_OK(&s,
-         opgraft_driver_event_record(s.driver, event, s.stream[1], &s.error));
-  SIM_OK(&s, opgraft_driver_event_wait(s.driver, event, s.stream[2], &s.error));
+  sim_record(&s, event, 1);
+  sim_wait_event(&s, event, 2);
   CHECK_EQ(opgraft_driver_event_synchronize(s.driver, event, 0, &s.error),
            OG_BUSY);
   // A later record is done first; stream 2 still waits for the earlier one.
-  SIM_OK(&s,
-         opgraft_driver_event_record(s.driver, event, s.stream[3], &s.error));
+  sim_record(&s, event, 3);
   SIM_OK(&s, opgraft_driver_event_synchronize(s.driver, event, -1, &s.error));
   CHECK_EQ(opgraft_driver_stream_synchronize(s.driver, s.stream[2], 1000000,
                                              &s.error),
@@ -304,9 +295,8 @@ TEST(calls_from_many_threads) {
   sim s;
   pthread_t threads[THREADS];
   worker workers[THREADS];
-  void *event = NULL;
   REQUIRE(sim_open(&s, "delay_us=30,races=1"));
-  SIM_OK(&s, opgraft_driver_event_create(s.driver, 0, &event, &s.error));
+  void *const event = sim_event(&s);
   for (int i = 0; i < THREADS; ++i) {
     workers[i] = (worker){.s = &s, .stream = i + 1, .event = event};
     if (pthread_create(&threads[i], NULL, worker_run, &workers[i]) != 0)
@@ -346,11 +336,10 @@ TEST(an_event_tells_what_failed_before_it) {
   REQUIRE(sim_open(&s, "delay_us=300"));
   x = sim_floats(&s, "x");
   y = sim_floats(&s, "y");
-  SIM_OK(&s, opgraft_driver_event_create(s.driver, 0, &event, &s.error));
+  event = sim_event(&s);
   for (int is_behind = 0; is_behind < 2; ++is_behind) {
     if (!is_behind) SIM_OK(&s, sim_axpy_give(&s, 1, x, y, -1));
-    SIM_OK(&s,
-           opgraft_driver_event_record(s.driver, event, s.stream[1], &s.error));
+    sim_record(&s, event, 1);
     if (is_behind) SIM_OK(&s, sim_axpy_give(&s, 1, x, y, -1));
     CHECK_EQ(opgraft_driver_event_synchronize(s.driver, event, -1, &s.error),
              is_behind ? OG_OK : OG_KERNEL);
@@ -396,16 +385,12 @@ static og_status capture(sim *s, captured *c, bool is_joined) {
   c->exec = NULL;
   SIM_OK(s, opgraft_driver_capture_begin(s->driver, s->stream[1], &s->error));
   SIM_OK(s, sim_axpy_give(s, 1, c->x, c->y, 2));
-  SIM_OK(s, opgraft_driver_event_record(s->driver, c->event[0], s->stream[1],
-                                        &s->error));
-  SIM_OK(s, opgraft_driver_event_wait(s->driver, c->event[0], s->stream[2],
-                                      &s->error));
+  sim_record(s, c->event[0], 1);
+  sim_wait_event(s, c->event[0], 2);
   SIM_OK(s, sim_axpy_give(s, 2, c->x, c->y, 1));
   if (is_joined) {
-    SIM_OK(s, opgraft_driver_event_record(s->driver, c->event[1], s->stream[2],
-                                          &s->error));
-    SIM_OK(s, opgraft_driver_event_wait(s->driver, c->event[1], s->stream[1],
-                                        &s->error));
+    sim_record(s, c->event[1], 2);
+    sim_wait_event(s, c->event[1], 1);
   }
   const og_status status =
       opgraft_driver_capture_end(s->driver, s->stream[1], &graph, &s->error);
@@ -421,9 +406,7 @@ static bool captured_begin(sim *s, captured *c, const char *options) {
   if (!sim_open(s, options)) return false;
   c->x = sim_floats(s, "x");
   c->y = sim_floats(s, "y");
-  for (int i = 0; i < 2; ++i)
-    SIM_OK(s,
-           opgraft_driver_event_create(s->driver, 0, &c->event[i], &s->error));
+  for (int i = 0; i < 2; ++i) c->event[i] = sim_event(s);
   return true;
 }
 
@@ -710,8 +693,7 @@ TEST(captures_that_are_wrong) {
       opgraft_driver_event_wait(s.driver, c.event[0], s.stream[3], &s.error),
       OG_INVALID);
   CHECK(strstr(s.error.text, "in a capture that has ended") != NULL);
-  SIM_OK(&s, opgraft_driver_event_record(s.driver, c.event[0], s.stream[3],
-                                         &s.error));
+  sim_record(&s, c.event[0], 3);
   SIM_OK(&s, opgraft_driver_capture_begin(s.driver, s.stream[1], &s.error));
   CHECK_EQ(opgraft_driver_capture_begin(s.driver, s.stream[1], &s.error),
            OG_INVALID);

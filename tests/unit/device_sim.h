@@ -80,6 +80,22 @@ static og_status sim_wait(sim *s, int stream) {
                                            &s->error);
 }
 
+static inline void *sim_event(sim *s) {
+  void *event = NULL;
+  SIM_OK(s, opgraft_driver_event_create(s->driver, 0, &event, &s->error));
+  return event;
+}
+
+static inline void sim_record(sim *s, void *event, int stream) {
+  SIM_OK(s, opgraft_driver_event_record(s->driver, event, s->stream[stream],
+                                        &s->error));
+}
+
+static inline void sim_wait_event(sim *s, void *event, int stream) {
+  SIM_OK(s, opgraft_driver_event_wait(s->driver, event, s->stream[stream],
+                                      &s->error));
+}
+
 // y = a * x + y over SIM_FLOATS floats.
 static og_status sim_axpy(const og_call *call) {
   const float *x = og_f32(call->in[0]);

@@ -108,8 +108,7 @@ static bool bench_open(bench *b, const char *more) {
   if (!sim_open(&b->s, options)) return false;
   b->x = sim_floats(&b->s, "x");
   for (int i = 0; i < 4; ++i) b->y[i] = sim_floats(&b->s, "y");
-  SIM_OK(&b->s,
-         opgraft_driver_event_create(b->s.driver, 0, &b->event, &b->s.error));
+  b->event = sim_event(&b->s);
   return true;
 }
 
@@ -131,13 +130,11 @@ static void axpy(bench *b, int stream) {
 }
 
 static void record(bench *b, int stream) {
-  SIM_OK(&b->s, opgraft_driver_event_record(b->s.driver, b->event,
-                                            b->s.stream[stream], &b->s.error));
+  sim_record(&b->s, b->event, stream);
 }
 
 static void wait(bench *b, int stream) {
-  SIM_OK(&b->s, opgraft_driver_event_wait(b->s.driver, b->event,
-                                          b->s.stream[stream], &b->s.error));
+  sim_wait_event(&b->s, b->event, stream);
 }
 
 // --- Streams -----------------------------------------------------------------

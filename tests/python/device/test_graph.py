@@ -359,8 +359,9 @@ def test_what_only_the_host_runs(npu: Any) -> None:
     for _ in range(3):
         torch.testing.assert_close(g(x.npu()).cpu(), f(x), rtol=1e-4,
                                    atol=1e-4)
-    graph = graph_of(g)
-    assert {n["operator"] for n in graph["fallbacks"]} == {
+    found = {n["operator"] for n in graph_of(g)["fallbacks"]}
+    # torch 2.12 takes the second out of the graph.
+    assert found | {"aten._linalg_check_errors.default"} == {
         "aten.linalg_inv_ex.default", "aten._linalg_check_errors.default"}
     torch._dynamo.reset()
     with pytest.raises(Exception, match="linalg_inv_ex"):

@@ -19,7 +19,7 @@ T = torch.Tensor
 def profiled(work: Callable[[], Any], **options: Any) -> Any:
     """The profile of `work`, with the host's activities and the device's."""
     activity = torch.profiler.ProfilerActivity
-    with torch.profiler.profile(activities=[activity.CPU, activity.NPU],
+    with torch.profiler.profile(activities=[activity.CPU, activity.PrivateUse1],
                                 **options) as found:
         work()
     return found
@@ -181,7 +181,7 @@ def test_empty(npu: Any) -> None:
 def test_exception(npu: Any) -> None:
     """Its rows are there, and the next profile works."""
     activity = torch.profiler.ProfilerActivity
-    found = torch.profiler.profile(activities=[activity.CPU, activity.NPU])
+    found = torch.profiler.profile(activities=[activity.CPU, activity.PrivateUse1])
     with pytest.raises(RuntimeError, match="inside"):
         with found:
             ones(4).add(1)
@@ -304,5 +304,5 @@ def test_device_rows(npu: Any, scaling: Any) -> None:
     """A launch on the device is an event whose device type is NPU."""
     x = ones(8)
     found = profiled(lambda: (scaling.scale(x, 2.0), torch.npu.synchronize()))
-    kind = torch._C._autograd.DeviceType.NPU
+    kind = torch._C._autograd.DeviceType.PrivateUse1
     assert [e for e in found.events() if e.device_type == kind]
