@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes of what a result may not depend on: earlier calls, the order and
-// number of shares, threads, calls at once.
+// number of shares, threads.
 
 #include <malloc.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "check/probe/enlarge.h"
 #include "check/probe/state.h"
@@ -18,12 +14,10 @@
 #include "check/run/compare.h"
 #include "check/run/fill.h"
 #include "check/run/guard.h"
-#include "check/run/limits.h"
 #include "check/run/record.h"
 #include "check/run/shown.h"
 #include "check/run/trial.h"
 #include "check/sample/sample.h"
-#include "check/sample/sketch.h"
 #include "check/sample/value.h"
 
 // --- Repetition --------------------------------------------------------------
@@ -230,8 +224,6 @@ void og_probe_shares(og_trial *trial) {
 // When a clash of real threads shows is chance: a call that is shown again gets
 // more rounds and more time, since a smaller call clashes less often.
 enum { THREADS = 4, THREAD_ROUNDS = 12, THREAD_ROUNDS_AGAIN = 2000 };
-enum { CALL_ROUNDS = 4000, CALL_ROUNDS_AGAIN = 1 << 20 };
-enum { CALL_MS = 250, CALL_MS_AGAIN = 5000 };
 
 static bool has_team(og_trial *trial) {
   return trial->team != NULL ||
@@ -255,167 +247,4 @@ void og_probe_threads(og_trial *trial) {
                     verdict.text);
     return;
   }
-}
-
-// --- Calls at once -----------------------------------------------------------
-
-typedef struct caller {
-  const opgraft_op *op;
-  const og_sample *sample;
-  const og_inputs *inputs;
-  const og_outputs *wanted;
-  og_trial trial;  // counters and refusals of its own
-  atomic_int *waiting;
-  int32_t rounds, limit_ms;
-  og_verdict verdict;
-} caller;
-
-// Arguments in ordinary memory: the table of guarded buffers is for one
-// thread. The call itself is a host's.
-static og_sketch *plain_call_create(const og_sample *s,
-                                    const og_inputs *inputs) {
-  og_sketch *k = og_sketch_create(s);
-  for (int32_t t = 0; k != NULL && t < s->op->decl->tensor_count; ++t)
-    for (int32_t e = 0; s->is_given[t] && e < s->list_count[t]; ++e)
-      if (og_sample_has(s, t, e))
-        og_array_as_tensor(&inputs->tensor[t][e], k->strides[t][e],
-                           &k->tensor[t][e]);
-  return k;
-}
-
-// Gives the plain results memory, runs, and compares with the expected results.
-static void plain_call_run(og_sketch *p, caller *c) {
-  og_outputs out = {.count = 0};
-  if (opgraft_frame_infer(&p->frame, NULL) != OG_OK) return;
-  for (int32_t i = 0; i < p->frame.fresh_count; ++i) {
-    const og_tensor *f = &p->frame.fresh[i];
-    og_dims sizes = {.rank = f->ndim};
-    if (f->ndim > OG_SAMPLE_RANK) goto done;
-    memcpy(sizes.size, f->shape, (size_t)f->ndim * sizeof *f->shape);
-    if (!og_array_create(&out.array[i], f->dtype, &sizes)) goto done;
-    out.role[i] = OG_ROLE_RESULT;
-    out.index[i] = i;
-    out.count = i + 1;
-    p->frame.fresh[i].data = out.array[i].data;
-  }
-  if (opgraft_frame_run(&p->frame, NULL) == OG_OK)
-    c->verdict = og_outputs_compare(c->op, &out, c->wanted, -1);
-done:
-  og_outputs_reset(&out);
-}
-
-static void *call_many(void *argument) {
-  caller *c = argument;
-  atomic_fetch_sub(c->waiting, 1);
-  while (atomic_load(c->waiting) > 0) sched_yield();
-  const clock_t end = clock() + c->limit_ms * CLOCKS_PER_SEC / 1000;
-  for (int32_t i = 0; i < c->rounds && !c->verdict.differs; ++i) {
-    if (clock() > end) break;
-    og_sketch *p = plain_call_create(c->sample, c->inputs);
-    if (p == NULL) break;
-    plain_call_run(p, c);
-    og_sketch_destroy(p);
-  }
-  return NULL;
-}
-
-// Lists, mutated arguments, strided and data-dependent results would need more
-// than plain memory; the races that this probe is for do not depend on them.
-static bool is_plain(const og_decl *decl) {
-  if (decl->has_lists || decl->mutated_count > 0 ||
-      decl->has_data_dependent_result)
-    return false;
-  for (int32_t i = 0; i < decl->fresh_count; ++i)
-    if (decl->shapes[i].kind == OG_SHAPE_LIKE) return false;
-  return true;
-}
-
-// The trial's own call and another one, on a thread each; what differs from
-// the expected results.
-static og_verdict call_both(og_trial *trial, const og_sample *other,
-                            const og_inputs *inputs, const og_outputs *wanted,
-                            int32_t rounds) {
-  const int32_t limit_ms =
-      trial->options->call != NULL ? CALL_MS_AGAIN : CALL_MS;
-  atomic_int waiting = 2;
-  pthread_t thread;
-  // Each ends between two calls, of which the last may take what one may.
-  og_limits_arm_for(trial->op, limit_ms + trial->options->run_limit_ms);
-  caller a = {.op = trial->op,
-              .sample = &trial->sample,
-              .inputs = &trial->inputs,
-              .wanted = &trial->base,
-              .waiting = &waiting,
-              .rounds = rounds,
-              .limit_ms = limit_ms};
-  caller b = {.op = trial->op,
-              .sample = other,
-              .inputs = inputs,
-              .wanted = wanted,
-              .waiting = &waiting,
-              .rounds = rounds,
-              .limit_ms = limit_ms};
-  if (pthread_create(&thread, NULL, call_many, &b) == 0) {
-    call_many(&a);
-    pthread_join(thread, NULL);
-  }
-  return a.verdict.differs ? a.verdict : b.verdict;
-}
-
-enum { FIRST_ROUNDS = 400, FIRST_MS = 60 };
-
-// What the module sets up in its first call is set up by two at once, time
-// after time.
-static void see_first_calls(og_trial *trial, const og_sample *other,
-                            const og_inputs *inputs, const og_outputs *wanted) {
-  const clock_t end = clock() + FIRST_MS * CLOCKS_PER_SEC / 1000;
-  for (int32_t i = 0; i < FIRST_ROUNDS && clock() < end; ++i) {
-    if (!og_statics_rewind()) return;
-    const og_verdict verdict = call_both(trial, other, inputs, wanted, 1);
-    if (!verdict.differs) continue;
-    if (og_trial_is_steady(trial))
-      og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
-                      "with two first calls at once, %s %s", verdict.name,
-                      verdict.text);
-    return;
-  }
-}
-
-static void see_both(og_trial *trial, const og_sample *other,
-                     const og_inputs *inputs, const og_outputs *wanted,
-                     bool is_suspect) {
-  const bool is_again = trial->options->call != NULL;
-  const int32_t suspect_rounds = is_again ? CALL_ROUNDS_AGAIN : CALL_ROUNDS;
-  const og_verdict verdict =
-      call_both(trial, other, inputs, wanted, is_suspect ? suspect_rounds : 60);
-  const bool is_race = verdict.differs && og_trial_is_steady(trial);
-  if (is_race)
-    og_tell_finding(trial->op, OPGRAFT_THREAD_RACE, false, verdict.name,
-                    "with two calls at once, %s %s", verdict.name,
-                    verdict.text);
-  // Shown again, a call whose note this was may have had the time to clash.
-  if (is_suspect && (!is_race || is_again))
-    og_tell_finding(trial->op, OPGRAFT_STATIC_DATA, true, "",
-                    "every call writes static data of the module");
-  else if (!is_race)
-    see_first_calls(trial, other, inputs, wanted);
-}
-
-static void call_at_once(og_trial *trial, bool is_suspect) {
-  og_sample other = trial->sample;
-  og_inputs inputs;
-  og_outputs wanted;
-  other.seed = og_seed_mix(other.seed, 99);
-  if (!og_trial_fill(trial, &other, &inputs)) return;
-  if (og_trial_run(trial, &other, &inputs, &og_mode_plain, &wanted) == OG_RAN) {
-    see_both(trial, &other, &inputs, &wanted, is_suspect);
-    og_outputs_reset(&wanted);
-  }
-  og_inputs_reset(&inputs);
-}
-
-void og_probe_concurrent(og_trial *trial) {
-  if (!og_is_comparable(trial) || !is_plain(trial->op->decl)) return;
-  const bool is_suspect = og_writes_statics(trial);
-  call_at_once(trial, is_suspect);
 }

@@ -60,9 +60,9 @@ static og_status send_all(og_running *c, opgraft_error *error) {
 }
 
 // This process cannot go on; the next child does, behind the call.
-static void end_device(const og_running *c, int32_t kind, bool is_note,
+static void end_device(const og_trial *trial, int32_t kind, bool is_note,
                        const char *text) {
-  og_tell_end(c->trial->op, kind, is_note, text);
+  og_tell_end(trial->op, kind, is_note, text);
   _exit(2);
 }
 
@@ -73,8 +73,8 @@ static void end_lost(const og_running *c, const opgraft_error *error) {
   char text[300];
   snprintf(text, sizeof text, "%sthe device works no more: %.220s",
            is_index ? "with an index out of range " : "", error->text);
-  end_device(c, is_index ? OPGRAFT_UNCHECKED_INDEX : OPGRAFT_CRASH, is_index,
-             text);
+  end_device(c->trial, is_index ? OPGRAFT_UNCHECKED_INDEX : OPGRAFT_CRASH,
+             is_index, text);
 }
 
 static void see_failure(og_running *c, og_status status,
@@ -96,11 +96,11 @@ bool og_put_on_device(og_running *c) {
   return status == OG_OK;
 }
 
-static void end_late(const og_running *c) {
+void og_device_end_late(const og_trial *trial) {
   char text[100];
   snprintf(text, sizeof text, "the kernel is not done %lld ms after its launch",
-           (long long)(c->device->wait_ns / 1000000));
-  end_device(c, OPGRAFT_TIMEOUT, false, text);
+           (long long)(trial->device->wait_ns / 1000000));
+  end_device(trial, OPGRAFT_TIMEOUT, false, text);
 }
 
 og_status og_device_launch(og_running *c) {
@@ -109,7 +109,7 @@ og_status og_device_launch(og_running *c) {
   bool is_late;
   og_status status = og_mirrors_launch(c->device, &c->frame, &error);
   const og_status done = og_mirrors_fetch(c->device, &is_late, &other);
-  if (is_late) end_late(c);
+  if (is_late) og_device_end_late(c->trial);
   if (status == OG_OK) {
     status = done;
     error = other;
@@ -133,8 +133,19 @@ static void tell_kept(const og_running *c, const char *name, int64_t byte,
                     (long long)byte, name);
 }
 
+bool og_device_see_report(const og_trial *trial, bool is_told) {
+  char text[400];
+  if (!og_check_device_report(trial->device, text, sizeof text)) return false;
+  if (is_told)
+    og_tell_finding(
+        trial->op,
+        strncmp(text, "race", 4) == 0 ? OPGRAFT_DATA_RACE : OPGRAFT_CRASH,
+        false, "", "the driver reports: %.380s", text);
+  return true;
+}
+
 void og_see_device(og_running *c) {
-  char text[400], name[64];
+  char name[64];
   int64_t offset = 0;
   bool is_inside;
   const bool is_kept = !og_mirrors_end(c->device, name, &offset, &is_inside);
@@ -142,11 +153,6 @@ void og_see_device(og_running *c) {
   if (is_kept && !c->is_wrong && c->mode->reach == 0)
     tell_kept(c, name, offset, is_inside);
   c->is_wrong |= is_kept;
-  if (!og_check_device_report(c->device, text, sizeof text)) return;
-  c->is_wrong = true;
-  if (c->mode->reach > 0) return;  // the index's probe says what it means
-  og_tell_finding(
-      c->trial->op,
-      strncmp(text, "race", 4) == 0 ? OPGRAFT_DATA_RACE : OPGRAFT_CRASH, false,
-      "", "the driver reports: %.380s", text);
+  // With an index out of range, its probe says what a report means.
+  c->is_wrong |= og_device_see_report(c->trial, c->mode->reach == 0);
 }

@@ -16,6 +16,11 @@ bool og_is_on_device(const og_trial *trial, const og_sample *sample,
 bool og_put_on_device(og_running *run);
 // Runs the kernel there, and copies the memory back.
 og_status og_device_launch(og_running *run);
+// Whether the driver has reported anything since it was asked; tells it as a
+// finding where that is wanted.
+bool og_device_see_report(const og_trial *trial, bool is_told);
+// Says that a kernel is not done in time, and ends the process.
+void og_device_end_late(const og_trial *trial);
 // Reports what shows once the memory is back: the driver's own reports, and
 // writes into the memory of the run before.
 void og_see_device(og_running *run);

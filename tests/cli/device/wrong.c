@@ -149,6 +149,18 @@ static og_status knows_address(const og_call *call) {
   return OG_OK;
 }
 
+// Works in memory that all calls share.
+static og_status shares_scratch(const og_call *call) {
+  enum { SCRATCH_MAX = 4096 };
+  static volatile float scratch[SCRATCH_MAX];
+  const int64_t count = count_of(call);
+  if (count > SCRATCH_MAX) return right(call);
+  for (int64_t i = 0; i < count; ++i) scratch[i] = 2 * og_f32(call->in[0])[i];
+  usleep(20);
+  for (int64_t i = 0; i < count; ++i) og_f32_mut(call->out[0])[i] = scratch[i];
+  return OG_OK;
+}
+
 // Reads a dim that the call does not have.
 static og_status reads_array(const og_call *call) {
   twice(call, 0, call->dim[1] >= 0 ? count_of(call) : 0);
@@ -279,6 +291,7 @@ WRONG(refuses);
 WRONG(says_busy);
 WRONG(knows_address);
 WRONG(reads_array);
+WRONG(shares_scratch);
 WRONG(keeps_pointer);
 WRONG(ends_too_early);
 WRONG(crashes);
@@ -303,6 +316,7 @@ static const og_op ops[] = {
     ROW(says_busy, NULL),
     ROW(knows_address, NULL),
     ROW(reads_array, NULL),
+    ROW(shares_scratch, NULL),
     GATHER(gathers),
     GATHER(gathers_last),
     GATHER(gathers_first),
