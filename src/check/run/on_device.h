@@ -17,7 +17,7 @@ bool og_put_on_device(og_running *run);
 // Runs the kernel there, and copies the memory back.
 og_status og_device_launch(og_running *run);
 // Whether the driver has reported anything since it was asked; tells it as a
-// finding where that is wanted.
+// finding where is_told says so.
 bool og_device_see_report(const og_trial *trial, bool is_told);
 // Says that a kernel is not done in time, and ends the process.
 void og_device_end_late(const og_trial *trial);

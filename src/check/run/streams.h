@@ -17,10 +17,9 @@ typedef struct og_call_alone {
 
 // Gives each of the two calls to a stream of its own, several times before
 // anything is waited for, and that `rounds` times over or for limit_ms of
-// processor time; the first result that differs from what is wanted. Nothing
-// where memory is short or the kernel fails. What the driver reports is told. A
-// kernel that does not end ends
-// this process, as in other runs.
+// processor time; the first result that differs from what the call gives alone.
+// Nothing where memory is short or the kernel fails. What the driver reports is
+// told. A kernel that does not end ends this process, as in other runs.
 og_verdict og_run_on_streams(og_trial *trial, const og_call_alone calls[2],
                              int32_t rounds, int32_t limit_ms);
 
