@@ -20,7 +20,7 @@ typedef struct npu_node {
   npu_work work;
   int32_t lane;
   int32_t source;      // of a wait: the node that is its record
-  uint64_t *serials;   // of the allocations, by access
+  uint64_t *serials;   // of the allocations, by access; 0: of no byte
   npu_update *update;  // that the next launch brings; NULL
 } npu_node;
 
@@ -100,9 +100,11 @@ typedef struct serial_reader {
 
 static og_status serial_read(void *user, const npu_touch *touch) {
   serial_reader *r = user;
+  const size_t bytes = touch->range.end - touch->range.begin;
   const npu_block *block =
-      npu_memory_find(r->memory, (const void *)touch->range.begin,
-                      touch->range.end - touch->range.begin);
+      bytes > 0
+          ? npu_memory_find(r->memory, (const void *)touch->range.begin, bytes)
+          : NULL;
   if (r->serials != NULL)
     r->serials[r->count] = block != NULL ? block->serial : 0;
   ++r->count;

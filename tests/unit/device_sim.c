@@ -595,6 +595,36 @@ done:
   captured_end(&s, &c);
 }
 
+// A tensor without elements is in no allocation.
+TEST(a_tensor_without_elements_moves) {
+  static const og_slot slots[] = {{0, 0, 0}, {0, 1, 0}};
+  sim s;
+  axpy_call call;
+  void *graph = NULL, *exec = NULL;
+  REQUIRE(sim_open(&s, "races=1"));
+  void *before = sim_floats(&s, "before");
+  SIM_OK(&s, opgraft_driver_capture_begin(s.driver, s.stream[1], &s.error));
+  SIM_OK(&s, opgraft_driver_launch(
+                 s.driver, s.stream[1],
+                 axpy_make(&call, OG_EXT_DEV, sim_axpy, 0, before, before, 1),
+                 &s.error));
+  SIM_OK(&s,
+         opgraft_driver_capture_end(s.driver, s.stream[1], &graph, &s.error));
+  SIM_OK(&s,
+         opgraft_driver_graph_instantiate(s.driver, graph, &exec, &s.error));
+  SIM_OK(&s, opgraft_driver_graph_destroy(s.driver, graph, &s.error));
+  sim_free(&s, before);
+  void *now = sim_floats(&s, "now");
+  SIM_OK(&s, opgraft_driver_exec_move(s.driver, exec, slots, 2, now, &s.error));
+  SIM_OK(&s, opgraft_driver_exec_launch(s.driver, exec, s.stream[1], &s.error));
+  SIM_OK(&s, sim_wait(&s, 1));
+  SIM_OK(&s, opgraft_driver_exec_destroy(s.driver, exec, &s.error));
+  sim_free(&s, now);
+  CHECK_EQ(s.reports, 0);
+done:
+  sim_close(&s);
+}
+
 // Two executables of one graph have arguments of their own.
 TEST(moves_are_of_one_executable) {
   sim s;
@@ -729,6 +759,7 @@ TEST_MAIN("device_sim", CASE_NO_FAULTS(copies_in_three_directions),
           CASE_NO_FAULTS(a_capture_is_replayed_and_updated),
           CASE_NO_FAULTS(an_update_waits_for_no_launch),
           CASE_NO_FAULTS(moves_are_of_the_launches_that_follow),
+          CASE_NO_FAULTS(a_tensor_without_elements_moves),
           CASE_NO_FAULTS(moves_are_of_one_executable),
           CASE_NO_FAULTS(moves_that_are_wrong),
           CASE_NO_FAULTS(a_stale_address_is_found_at_the_launch),
