@@ -4,8 +4,9 @@
 //
 // Invariants: commands are numbered in order, from an empty one that is number
 // 0; number `done_count` is `done`, whose `next` the thread still reads, so
-// only those before it are released. That is done by the host's threads, which
-// allocated them: memory that another thread frees is dear to get again.
+// only those before it leave the list, and the oldest is always done. They are
+// released by the host's threads, which allocated them: memory that another
+// thread frees is dear to get again.
 
 #include "npu_queue.h"
 
@@ -60,8 +61,7 @@ static npu_command *oldest_take(npu_queue *queue) {
 npu_call *npu_queue_spare(npu_queue *queue) {
   npu_command *command = queue->oldest;
   npu_call *call = command->work.call;
-  if (passed_count(queue) == 0 || call == NULL || call->references > 1)
-    return NULL;
+  if (call == NULL || call->references > 1) return NULL;
   command->work.call = NULL;
   return call;
 }

@@ -68,7 +68,7 @@ void npu_queue_end(npu_queue *queue);
 
 // With the driver's lock:
 
-// The block of a launch that is done; NULL for none.
+// The block of a launch that is done, which is the caller's now; NULL for none.
 npu_call *npu_queue_spare(npu_queue *queue);
 // A command that stands in no queue; NULL where memory is short.
 npu_command *npu_queue_make(npu_queue *queue);
