@@ -18,7 +18,7 @@ typedef struct npu_graph npu_graph;
 typedef struct npu_stream npu_stream;
 typedef struct npu_trace npu_trace;
 
-// What cannot be returned, until the lock is given back.
+// What cannot be returned, until the lock is released.
 typedef struct npu_report {
   struct npu_report *next;
   og_status code;
@@ -39,15 +39,16 @@ typedef struct npu_sim {
   pthread_cond_t changed;  // some work was done, and somebody waits
   npu_stream *streams;
   npu_report *reports;
-  // Work that was given, which the stream's thread sees when the lock is given
-  // back: it is then the next one of `given_behind`, which is NULL for none.
+  // Work that was given, which the stream's thread sees when the lock is
+  // released: it is then the next one of `given_behind`, which is NULL for
+  // none.
   npu_command *given, *given_behind;
   int32_t stream_count;  // ever made: numbers for messages
   uint64_t work_count;   // ever given
 } npu_sim;
 
 void npu_lock(npu_sim *sim);
-// Gives the lock back, then shows the stream what it was given, which is one
+// Releases the lock, then shows the stream what it was given, which is one
 // work at most, and hands the reports on.
 void npu_unlock(npu_sim *sim);
 void npu_report_add(npu_sim *sim, og_status code, const char *text);

@@ -25,12 +25,31 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * NS_PER_SECOND + now.tv_nsec;
 }
 
+// What is waited for mostly comes soon, and nobody has to wake a thread that
+// still looks. For a while, no longer than `end_ns`, which is negative for
+// none.
+static bool poll_for(bool (*is_done)(void *user), void *user, int64_t end_ns) {
+  bool is_over = is_done(user);
+  if (is_over) return true;
+  const int64_t now = now_ns();
+  const int64_t last_ns =
+      end_ns < 0 || end_ns > now + POLL_NS ? now + POLL_NS : end_ns;
+  while (!is_over && now_ns() < last_ns) {
+    sched_yield();
+    is_over = is_done(user);
+  }
+  return is_over;
+}
+
 bool npu_wait(npu_sim *sim, int64_t timeout_ns, bool (*is_done)(void *user),
               void *user) {
   const int64_t most = INT64_MAX - now_ns();
   const int64_t end =
       timeout_ns < 0 ? -1 : now_ns() + (timeout_ns < most ? timeout_ns : most);
-  bool is_over;
+  pthread_mutex_unlock(&sim->lock);
+  bool is_over = poll_for(is_done, user, end);
+  pthread_mutex_lock(&sim->lock);
+  if (is_over) return true;
   atomic_fetch_add(&sim->waiter_count, 1);
   while (!(is_over = is_done(user)) && (end < 0 || now_ns() < end)) {
     const struct timespec until = {(time_t)(end / NS_PER_SECOND),
@@ -118,17 +137,9 @@ static void ready_wait(npu_sim *sim, npu_work *work) {
   pthread_mutex_unlock(&sim->lock);
 }
 
-// The next work mostly comes soon, and whoever gives it does not have to wake a
-// thread that still looks.
-static npu_command *command_poll(const npu_stream *stream) {
-  npu_command *command = npu_queue_first(&stream->queue);
-  if (command != NULL) return command;
-  const int64_t end = now_ns() + POLL_NS;
-  while (command == NULL && now_ns() < end) {
-    sched_yield();
-    command = npu_queue_first(&stream->queue);
-  }
-  return command;
+static bool has_command(void *user) {
+  const npu_stream *stream = user;
+  return npu_queue_first(&stream->queue) != NULL;
 }
 
 // Until there is work, which may still have to be shown; false where there
@@ -150,11 +161,11 @@ static bool work_wait(npu_stream *stream) {
 static void *stream_main(void *argument) {
   npu_stream *stream = argument;
   do {
-    npu_command *command;
-    while ((command = command_poll(stream)) != NULL) {
-      ready_wait(stream->sim, &command->work);
-      work_do(stream, &command->work);
-      work_end(stream, &command->work);
+    while (poll_for(has_command, stream, -1)) {
+      npu_work *work = &npu_queue_first(&stream->queue)->work;
+      ready_wait(stream->sim, work);
+      work_do(stream, work);
+      work_end(stream, work);
     }
   } while (work_wait(stream));
   return NULL;
