@@ -101,9 +101,11 @@ typedef struct serial_reader {
 
 static og_status serial_read(void *user, const npu_touch *touch) {
   serial_reader *r = user;
+  const size_t size = touch->range.end - touch->range.begin;
   const npu_block *block =
-      npu_memory_find(r->memory, (const void *)touch->range.begin,
-                      touch->range.end - touch->range.begin);
+      size > 0 ? npu_memory_find(r->memory, (const void *)touch->range.begin,
+                                 size)
+               : NULL;  // a tensor without elements may lie anywhere
   if (r->serials != NULL)
     r->serials[r->count] = block != NULL ? block->serial : 0;
   ++r->count;
