@@ -141,7 +141,7 @@ def main() -> None:
         goals.write([Path(__file__), SOURCE, *(
             path for folder in ("devices", "src/device", "src/exec",
                                 "hosts/torch/device")
-            for path in sorted((ROOT / folder).glob("*.[ch]")))])
+            for path in sorted((ROOT / folder).glob("*.[ch]*")))])
 
 
 if __name__ == "__main__":

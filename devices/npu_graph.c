@@ -56,7 +56,8 @@ struct npu_exec {
   npu_update *last_update;
   bool is_moved;                // by one of them
   uint64_t checked_frees;       // of memory, at the last launch
-  uint64_t given, done;         // launches
+  uint64_t given;               // launches
+  atomic_ullong done;           // of them
   int32_t lane_context[LANES];  // of the detector; lane 0: the stream's
   npu_clock *clocks;            // of records, by node, in this launch
   npu_clock last;               // of the launch before
@@ -358,7 +359,7 @@ og_status npu_graph_instantiate(void *state, void *given, void **out_exec,
 
 static bool exec_is_idle(void *user) {
   const npu_exec *exec = user;
-  return exec->done == exec->given;
+  return atomic_load(&exec->done) == exec->given;
 }
 
 og_status npu_exec_destroy(void *state, void *given, og_device_error *error) {
@@ -380,13 +381,13 @@ static npu_node *launch_find(const npu_exec *exec, int32_t index) {
 }
 
 static og_status update_check(npu_sim *sim, const npu_node *node,
-                              const npu_work *work, og_device_error *error) {
-  if (node->work.call->launch.run != work->call->launch.run)
+                              const og_launch *launch, og_device_error *error) {
+  if (node->work.call->launch.run != launch->run)
     return npu_fail(error, OG_INVALID,
                     "launch '%s' was captured with another kernel, that of "
                     "'%s'; capture again",
-                    work->call->launch.name, node->work.call->launch.name);
-  return npu_work_check(sim, work, error);
+                    launch->name, node->work.call->launch.name);
+  return npu_launch_check(sim, launch, error);
 }
 
 static npu_update *update_append(npu_exec *exec) {
@@ -450,13 +451,13 @@ og_status npu_exec_update(void *state, void *given, int32_t index,
   npu_sim *sim = state;
   npu_exec *exec = given;
   npu_work work = {.kind = NPU_LAUNCH,
-                   .call = npu_call_create(launch, &sim->memory)};
+                   .call = npu_call_create(launch, &sim->memory, true, NULL)};
   if (work.call == NULL) return npu_fail(error, OG_MEMORY, "no memory");
   npu_lock(sim);
   npu_node *node = launch_find(exec, index);
   og_status status =
       node != NULL
-          ? update_check(sim, node, &work, error)
+          ? update_check(sim, node, launch, error)
           : npu_fail(error, OG_INVALID,
                      "the capture has no launch %d, expected one below its "
                      "number of launches",
@@ -600,7 +601,8 @@ static void exec_race(npu_sim *sim, npu_exec *exec, const npu_stream *stream) {
 // The launch stands last on the stream. Lanes run beside each other in
 // simulated time, each from the launch's start.
 static void exec_trace(const npu_sim *sim, npu_exec *exec, npu_stream *stream) {
-  npu_row row = {.stream = stream->number, .replay = stream->last->work.number};
+  npu_row row = {.stream = stream->number,
+                 .replay = stream->queue.last->work.number};
   int64_t end_ns[LANES];
   for (int32_t l = 0; l < LANES; ++l)
     end_ns[l] = exec->simulated_ns > stream->simulated_ns
@@ -629,7 +631,7 @@ og_status npu_exec_launch(void *state, void *given, void *given_stream,
   npu_work work = {.kind = NPU_EXEC, .exec = exec, .ticket = exec->given};
   if (status == OG_OK) status = npu_stream_give(stream, &work, error);
   if (status == OG_OK) {
-    stream->last->work.updates = updates_take(exec);
+    stream->queue.last->work.updates = updates_take(exec);
     ++exec->given;
   }
   if (status == OG_OK && sim->race != NULL) exec_race(sim, exec, stream);
@@ -652,7 +654,7 @@ og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason,
 }
 
 bool npu_exec_is_next(const npu_exec *exec, uint64_t ticket) {
-  return exec->done == ticket;
+  return atomic_load(&exec->done) == ticket;
 }
 
-void npu_exec_done(npu_exec *exec) { ++exec->done; }
+void npu_exec_done(npu_exec *exec) { atomic_fetch_add(&exec->done, 1); }

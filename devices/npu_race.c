@@ -36,6 +36,21 @@ npu_range npu_range_bytes(const void *address, size_t size_bytes) {
       .begin = begin, .end = begin + size_bytes, .element_bytes = size_bytes};
 }
 
+npu_ends npu_ends_tensor(const og_tensor *tensor) {
+  const int64_t element = (tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
+  const uintptr_t first = (uintptr_t)tensor->data + tensor->byte_offset;
+  npu_ends ends = {first, first + (uintptr_t)element};
+  for (int32_t d = 0; d < tensor->ndim; ++d) {
+    if (tensor->shape[d] == 0) return (npu_ends){first, first};
+    const int64_t reach = (tensor->shape[d] - 1) * tensor->strides[d] * element;
+    if (reach < 0)
+      ends.begin += (uintptr_t)reach;
+    else
+      ends.end += (uintptr_t)reach;
+  }
+  return ends;
+}
+
 // Adds an outer dim. Runs that touch are one; without room for the dim the
 // range is all that lies between its ends.
 static void range_add(npu_range *range, int64_t size, int64_t step_bytes) {

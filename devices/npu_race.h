@@ -24,6 +24,13 @@ typedef struct npu_range {
   int64_t step_bytes[NPU_RANK];
 } npu_range;
 
+// The first byte of a tensor and the one behind its last; empty where it has no
+// elements.
+typedef struct npu_ends {
+  uintptr_t begin, end;
+} npu_ends;
+
+npu_ends npu_ends_tensor(const og_tensor *tensor);
 npu_range npu_range_bytes(const void *address, size_t size_bytes);
 npu_range npu_range_tensor(const og_tensor *tensor);
 bool npu_range_meets(const npu_range *a, const npu_range *b);

@@ -34,8 +34,14 @@ void npu_lock(npu_sim *sim) { pthread_mutex_lock(&sim->lock); }
 
 void npu_unlock(npu_sim *sim) {
   npu_report *report = sim->reports;
+  npu_command *given = sim->given, *behind = sim->given_behind;
   sim->reports = NULL;
+  sim->given_behind = NULL;
   pthread_mutex_unlock(&sim->lock);
+  // The thread looks there, so the store may take long, which nobody waits for
+  // behind the lock.
+  if (behind != NULL)
+    atomic_store_explicit(&behind->next, given, memory_order_release);
   while (report != NULL) {
     npu_report *next = report->next;
     sim->host->report(sim->host->user, report->code, report->text);
@@ -250,7 +256,8 @@ static void npu_host_access(void *state, const void *address, size_t size_bytes,
 static og_status work_give(npu_sim *sim, npu_stream *stream, npu_work work,
                            og_device_error *error) {
   npu_lock(sim);
-  const og_status status = npu_stream_give(stream, &work, error);
+  og_status status = npu_work_check(sim, &work, error);
+  if (status == OG_OK) status = npu_stream_give(stream, &work, error);
   npu_unlock(sim);
   return status;
 }
@@ -304,15 +311,28 @@ static og_status npu_host_function(void *state, void *stream,
       (npu_work){.kind = NPU_HOST_FUNCTION, .fn = fn, .user = user}, error);
 }
 
+// With the lock.
+static og_status launch_give(npu_sim *sim, npu_stream *stream,
+                             const og_launch *launch, og_device_error *error) {
+  const bool has_operands =
+      sim->race != NULL || sim->trace != NULL || stream->graph != NULL;
+  npu_work work = {.kind = NPU_LAUNCH,
+                   .call = npu_call_create(launch, &sim->memory, has_operands,
+                                           npu_queue_spare(&stream->queue))};
+  if (work.call == NULL)
+    return npu_fail(error, OG_MEMORY, "no memory for a launch of %s",
+                    launch->name);
+  return npu_stream_give(stream, &work, error);
+}
+
 static og_status npu_launch(void *state, void *stream, const og_launch *launch,
                             og_device_error *error) {
   npu_sim *sim = state;
-  npu_call *call = npu_call_create(launch, &sim->memory);
-  if (call == NULL)
-    return npu_fail(error, OG_MEMORY, "no memory for a launch of %s",
-                    launch->name);
-  return work_give(sim, stream, (npu_work){.kind = NPU_LAUNCH, .call = call},
-                   error);
+  npu_lock(sim);
+  og_status status = npu_launch_check(sim, launch, error);
+  if (status == OG_OK) status = launch_give(sim, stream, launch, error);
+  npu_unlock(sim);
+  return status;
 }
 
 // --- Events ------------------------------------------------------------------

@@ -11,15 +11,14 @@
 
 #include "npu_call.h"
 #include "npu_memory.h"
+#include "npu_queue.h"
 #include "npu_race.h"
 
 typedef struct npu_graph npu_graph;
-typedef struct npu_exec npu_exec;
-typedef struct npu_update npu_update;
 typedef struct npu_stream npu_stream;
 typedef struct npu_trace npu_trace;
 
-// What cannot be returned, until the lock is given back.
+// What cannot be returned, until the lock is released.
 typedef struct npu_report {
   struct npu_report *next;
   og_status code;
@@ -28,21 +27,29 @@ typedef struct npu_report {
 
 typedef struct npu_sim {
   const og_device_host *host;
-  pthread_mutex_t lock;    // of all below
-  pthread_cond_t changed;  // some work was done
   npu_memory memory;
   npu_race *race;    // NULL: it is off
   npu_trace *trace;  // NULL: it is off
+  uint64_t seed;
+  uint64_t delay_us;        // most, before each work; 0: none
+  atomic_int waiter_count;  // threads that wait for `changed`
+  // What follows is written for each work.
+  char line_between[NPU_LINE_BYTES];
+  pthread_mutex_t lock;    // of all that changes
+  pthread_cond_t changed;  // some work was done, and somebody waits
   npu_stream *streams;
   npu_report *reports;
+  // Work that was given, which the stream's thread sees when the lock is
+  // released: it is then the next one of `given_behind`, which is NULL for
+  // none.
+  npu_command *given, *given_behind;
   int32_t stream_count;  // ever made: numbers for messages
   uint64_t work_count;   // ever given
-  uint64_t seed;
-  uint64_t delay_us;  // most, before each work; 0: none
 } npu_sim;
 
 void npu_lock(npu_sim *sim);
-// Gives the lock back, then hands the reports on.
+// Releases the lock, then shows the stream what it was given, which is one
+// work at most, and hands the reports on.
 void npu_unlock(npu_sim *sim);
 void npu_report_add(npu_sim *sim, og_status code, const char *text);
 og_status npu_fail(og_device_error *error, og_status code, const char *format,
@@ -50,23 +57,11 @@ og_status npu_fail(og_device_error *error, og_status code, const char *format,
 
 // --- Work --------------------------------------------------------------------
 
-typedef enum npu_kind {
-  NPU_COPY_TO_DEVICE,
-  NPU_COPY_TO_HOST,
-  NPU_COPY_ON_DEVICE,
-  NPU_SET,
-  NPU_LAUNCH,
-  NPU_HOST_FUNCTION,
-  NPU_RECORD,
-  NPU_WAIT,
-  NPU_EXEC,
-} npu_kind;
-
 // One record of an event. Waits and the event hold it.
-typedef struct npu_record {
+struct npu_record {
   int32_t references;
-  bool is_done;
-  int64_t done_ns;
+  atomic_bool is_done;
+  int64_t done_ns;   // written before
   npu_clock clock;   // of the stream, where the detector is on
   int32_t stream;    // its number: what failed there before is the record's
   uint64_t work;     // of the record
@@ -74,23 +69,7 @@ typedef struct npu_record {
   int32_t node;
   uint64_t line;  // of the trace; of a node: its latest replay's
   int64_t simulated_ns;
-} npu_record;
-
-typedef struct npu_work {
-  npu_kind kind;
-  int32_t byte;
-  uint64_t number;  // for messages
-  void *to;         // at addresses of users
-  const void *from;
-  size_t size_bytes;
-  npu_call *call;
-  void (*fn)(void *user);
-  void *user;
-  npu_record *record;
-  npu_exec *exec;
-  uint64_t ticket;      // of the executable's launches, in order
-  npu_update *updates;  // of it, which this launch brings
-} npu_work;
+};
 
 // An access of work to memory.
 typedef struct npu_touch {
@@ -99,11 +78,14 @@ typedef struct npu_touch {
   bool is_device;
 } npu_touch;
 
-// Calls fn for each access until one fails.
+// Calls fn for each access until one fails. A launch has operands.
 og_status npu_work_touches(npu_sim *sim, const npu_work *work,
                            og_status (*fn)(void *user, const npu_touch *touch),
                            void *user);
-// What the work does at addresses that are no live memory, or not the device's.
+// What a launch, or other work, does at addresses that are no live memory, or
+// not the device's.
+og_status npu_launch_check(npu_sim *sim, const og_launch *launch,
+                           og_device_error *error);
 og_status npu_work_check(npu_sim *sim, const npu_work *work,
                          og_device_error *error);
 // Tells the detector of all accesses. `context` does them, `stream` names it.
@@ -119,29 +101,22 @@ void npu_record_release(npu_record *record);
 
 // --- Streams -----------------------------------------------------------------
 
-typedef struct npu_command {
-  struct npu_command *next;
-  npu_work work;
-} npu_command;
-
 struct npu_stream {
   npu_sim *sim;
   npu_stream *next;
   pthread_t thread;
   pthread_cond_t given;
-  npu_command *first, *last;
-  npu_command *done;          // to be released
-  atomic_ullong given_count;  // written with the lock
-  uint64_t done_count;
-  uint64_t random;
   int32_t number;
   int32_t context;  // of the detector
   bool is_closing;
+  bool is_asleep;        // the thread waits for `given`
+  npu_graph *graph;      // what captures; NULL
+  int64_t simulated_ns;  // the end of its last work
+  npu_queue queue;
+  uint64_t random;
   og_status failed;  // of work, until the host has heard of it
   uint64_t failed_work;
   char failure[384];
-  npu_graph *graph;      // what captures; NULL
-  int64_t simulated_ns;  // the end of its last work
 };
 
 og_status npu_stream_create(void *state, int32_t device, void **out_stream,
@@ -152,11 +127,12 @@ og_status npu_stream_synchronize(void *state, void *stream, int64_t timeout_ns,
 // What the stream's work up to this number failed with, once. With the lock.
 og_status npu_stream_failure(npu_stream *stream, uint64_t work,
                              og_device_error *error);
-// Gives work to the stream, or to its capture. What the work holds is taken,
-// also where it fails. With the lock.
+// Gives work, which was checked, to the stream, or to its capture. What the
+// work holds is taken, also where it fails. With the lock, and once.
 og_status npu_stream_give(npu_stream *stream, npu_work *work,
                           og_device_error *error);
-// Waits until `is_done` or the time is over: then false. With the lock.
+// Waits until `is_done`, which may change without the lock, or the time is
+// over: then false. With the lock.
 bool npu_wait(npu_sim *sim, int64_t timeout_ns, bool (*is_done)(void *user),
               void *user);
 
@@ -189,9 +165,10 @@ void npu_exec_apply(const npu_work *launch);
 void npu_updates_release(npu_update *updates);
 // Does all nodes, on the calling stream's thread, without the lock.
 og_status npu_exec_run(npu_sim *sim, npu_exec *exec, char *reason, size_t size);
-// Whether the launches before this one are done. With the lock.
+// Whether the launches before this one are done. Without the lock.
 bool npu_exec_is_next(const npu_exec *exec, uint64_t ticket);
-// The launch that npu_exec_launch gave is done. With the lock.
+// The launch that npu_exec_launch gave is done; then the executable may end.
+// Without the lock.
 void npu_exec_done(npu_exec *exec);
 
 // --- Simulated time ----------------------------------------------------------

@@ -68,39 +68,58 @@ og_status npu_work_touches(npu_sim *sim, const npu_work *work,
 
 typedef struct checker {
   npu_sim *sim;
-  const npu_work *work;
+  const char *name;  // of the work
   og_device_error *error;
 } checker;
 
-static og_status touch_check(void *user, const npu_touch *touch) {
-  const checker *c = user;
+// Of `size` bytes of the device.
+static og_status bytes_check(const checker *c, const void *begin, size_t size,
+                             bool is_write) {
   const npu_memory *memory = &c->sim->memory;
-  const void *begin = (const void *)touch->range.begin;
-  const size_t size = touch->range.end - touch->range.begin;
-  const char *verb = touch->is_write ? "writes" : "reads";
-  if (size == 0) return OG_OK;
-  if (!touch->is_device) {
-    if (!npu_memory_has(memory, begin)) return OG_OK;
-    return npu_fail(c->error, OG_INVALID,
-                    "%s %s %p, which is device memory, expected the host's",
-                    npu_work_name(c->work), verb, begin);
-  }
-  if (npu_memory_find(memory, begin, size) != NULL) return OG_OK;
+  const char *verb = is_write ? "writes" : "reads";
+  if (size == 0 || npu_memory_find(memory, begin, size) != NULL) return OG_OK;
   if (!npu_memory_has(memory, begin))
     return npu_fail(c->error, OG_INVALID,
                     "%s %s %p, which is no device memory, expected an address "
                     "of memory_allocate",
-                    npu_work_name(c->work), verb, begin);
+                    c->name, verb, begin);
   return npu_fail(c->error, OG_INVALID,
                   "%s %s %zu bytes at %p, expected bytes of one live "
                   "allocation: it was freed, or they reach beyond its end",
-                  npu_work_name(c->work), verb, size, begin);
+                  c->name, verb, size, begin);
+}
+
+static og_status touch_check(void *user, const npu_touch *touch) {
+  const checker *c = user;
+  const void *begin = (const void *)touch->range.begin;
+  const size_t size = touch->range.end - touch->range.begin;
+  if (touch->is_device) return bytes_check(c, begin, size, touch->is_write);
+  if (size == 0 || !npu_memory_has(&c->sim->memory, begin)) return OG_OK;
+  return npu_fail(c->error, OG_INVALID,
+                  "%s %s %p, which is device memory, expected the host's",
+                  c->name, touch->is_write ? "writes" : "reads", begin);
 }
 
 og_status npu_work_check(npu_sim *sim, const npu_work *work,
                          og_device_error *error) {
-  checker c = {sim, work, error};
+  checker c = {sim, npu_work_name(work), error};
   return npu_work_touches(sim, work, touch_check, &c);
+}
+
+static og_status tensor_check(void *user, const og_tensor *tensor,
+                              bool is_written) {
+  const npu_ends ends = npu_ends_tensor(tensor);
+  return bytes_check(user, (const void *)ends.begin, ends.end - ends.begin,
+                     is_written);
+}
+
+og_status npu_launch_check(npu_sim *sim, const og_launch *launch,
+                           og_device_error *error) {
+  checker c = {sim, launch->name, error};
+  const og_status status = npu_launch_tensors(launch, tensor_check, &c);
+  if (status != OG_OK) return status;
+  return bytes_check(&c, launch->call->workspace, launch->call->workspace_bytes,
+                     true);
 }
 
 // --- The detector ------------------------------------------------------------

@@ -51,8 +51,13 @@ struct opgraft_driver {
 
 typedef const og_device_driver *(*query_fn)(uint32_t max_abi);
 
+enum { QUICK_TYPES = 64 };
+
 static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
 static opgraft_driver *loaded;
+// The same by device type, for those below QUICK_TYPES: a call reads it without
+// the lock.
+static opgraft_driver *_Atomic loaded_quick[QUICK_TYPES];
 
 // --- The contract of every call ----------------------------------------------
 
@@ -657,6 +662,15 @@ static opgraft_driver *loaded_find(int32_t device_type) {
   return NULL;
 }
 
+static bool is_quick(int32_t device_type) {
+  return device_type >= 0 && device_type < QUICK_TYPES;
+}
+
+// With the lock held.
+static void quick_set(int32_t device_type, opgraft_driver *driver) {
+  if (is_quick(device_type)) atomic_store(&loaded_quick[device_type], driver);
+}
+
 // With the lock held: two threads that load drivers of one type get one.
 static og_status driver_begin(opgraft_driver *driver, opgraft_error *error) {
   const opgraft_driver *other = loaded_find(driver->table.device_type);
@@ -674,6 +688,7 @@ static og_status driver_begin(opgraft_driver *driver, opgraft_error *error) {
   }
   driver->next = loaded;
   loaded = driver;
+  quick_set(driver->table.device_type, driver);
   og_module_set_wait(module_wait);
   return OG_OK;
 }
@@ -767,12 +782,14 @@ void opgraft_driver_destroy(opgraft_driver *driver) {
   opgraft_driver **at = &loaded;
   while (*at != driver) at = &(*at)->next;
   *at = driver->next;
+  quick_set(driver->table.device_type, NULL);
   pthread_mutex_unlock(&loaded_lock);
   driver_close(driver);
   driver_free(driver);
 }
 
 opgraft_driver *opgraft_driver_find(int32_t device_type) {
+  if (is_quick(device_type)) return atomic_load(&loaded_quick[device_type]);
   pthread_mutex_lock(&loaded_lock);
   opgraft_driver *found = loaded_find(device_type);
   pthread_mutex_unlock(&loaded_lock);

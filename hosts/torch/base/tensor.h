@@ -58,6 +58,27 @@ static inline bool plain_read(PyObject *tensor, tensor_handle handle,
          shim.aoti_torch_get_data_ptr(handle, &out->data) == 0;
 }
 
+// Zero tensors and functional wrappers have no data behind them, and are
+// refused.
+static inline bool data_check(const og_tensor *tensor) {
+  if (LIKELY(tensor->data != NULL)) return true;
+  for (int32_t i = 0; i < tensor->ndim; ++i)
+    if (tensor->shape[i] == 0) return true;
+  return false;
+}
+
+// Of a plain tensor of the loaded device, which the guard saw.
+static inline bool device_plain_read(PyObject *tensor, og_tensor *out) {
+  tensor_handle handle = guard_handle(tensor);
+  out->device.type = OG_EXT_DEV;  // as torch tells DLPack
+  out->byte_offset = 0;
+  return ((torch_layout.has_sizes && sizes_read(tensor, out)) ||
+          handle_sizes_read(handle, out)) &&
+         shim.aoti_torch_get_device_index(handle, &out->device.id) == 0 &&
+         shim.aoti_torch_get_data_ptr(handle, &out->data) == 0 &&
+         data_check(out);
+}
+
 // Reads a tensor object; `is_plain`: the guard saw it. False refuses, an
 // exception may be set.
 static inline bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
@@ -67,13 +88,7 @@ static inline bool tensor_read(PyObject *value, bool is_plain, og_tensor *out) {
   } else if (UNLIKELY(exchange->tensor_from_object(value, out) != 0)) {
     return false;
   }
-  // Zero tensors and functional wrappers have no data behind them.
-  if (UNLIKELY(out->data == NULL)) {
-    for (int32_t i = 0; i < out->ndim; ++i)
-      if (out->shape[i] == 0) return true;
-    return false;
-  }
-  return true;
+  return data_check(out);
 }
 
 #endif  // OG_TORCH_TENSOR_H

@@ -189,18 +189,20 @@ static bool description_read(PyObject *value, og_tensor *out) {
   return PyBytes_Size(sizes) == PyBytes_Size(strides);
 }
 
-// The slow road copies one of another layout.
-static bool device_argument_read(const fast_state *state, PyObject *value,
-                                 og_tensor *out) {
-  return state->takes_device && guard_is_device_bare(value) &&
-         tensor_read(value, false, out) && tensor_is_row_major(out);
+// Of a tensor that is not bare. The slow road copies one of a device that has
+// another layout.
+static bool other_argument_read(const fast_state *state, PyObject *value,
+                                og_tensor *out) {
+  if (state->takes_device && guard_is_device_bare(value))
+    return device_plain_read(value, out) && tensor_is_row_major(out);
+  return tensor_road(value) == ROAD_FAST && tensor_read(value, true, out);
 }
 
 static inline bool argument_read(const fast_state *state, PyObject *value,
                                  og_tensor *out) {
   if (UNLIKELY(state->is_described)) return description_read(value, out);
-  if (LIKELY(state->is_guarded) && UNLIKELY(tensor_road(value) != ROAD_FAST))
-    return device_argument_read(state, value, out);
+  if (LIKELY(state->is_guarded) && UNLIKELY(!guard_is_bare(value)))
+    return other_argument_read(state, value, out);
   return tensor_read(value, state->is_guarded, out);
 }
 

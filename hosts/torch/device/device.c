@@ -254,69 +254,82 @@ static PyObject *owner_wrap(owner *o) {
                       "torch made no tensor of the device's memory");
     return NULL;
   }
-  layout_note_device(object);
   return object;
 }
 
-// Of the device, without memory.
-static owner *owner_make(host_device *device, int32_t index, size_t rank,
-                         og_dtype dtype) {
+// Without memory.
+static owner *owner_make(host_device *device, const og_tensor *like) {
+  const size_t rank = (size_t)like->ndim;
   owner *o = calloc(1, sizeof *o + 2 * rank * sizeof(int64_t));
   if (o == NULL) {
     PyErr_NoMemory();
     return NULL;
   }
   o->device = device;
-  o->managed = (dl_managed){
-      .major = exchange->major,
-      .minor = exchange->minor,
-      .context = o,
-      .deleter = owner_end,
-      .tensor = {.device = {opgraft_driver_device_type(device->driver), index},
-                 .ndim = (int32_t)rank,
-                 .dtype = dtype,
-                 .shape = o->dims,
-                 .strides = o->dims + rank}};
+  o->managed = (dl_managed){.major = exchange->major,
+                            .minor = exchange->minor,
+                            .context = o,
+                            .deleter = owner_end,
+                            .tensor = *like};
+  o->managed.tensor.shape = o->dims;
+  o->managed.tensor.strides = o->dims + rank;
+  memcpy(o->dims, like->shape, rank * sizeof *o->dims);
+  memcpy(o->dims + rank, like->strides, rank * sizeof *o->dims);
   return o;
 }
 
-// With sizes and strides set. Takes the owner: a tensor has it, or it is freed.
-static PyObject *owner_fill(owner *o) {
-  og_tensor *tensor = &o->managed.tensor;
+// Through the published exchange API.
+static PyObject *exchange_make(host_device *device, og_tensor *like,
+                               size_t size_bytes) {
+  const int32_t index = like->device.id;
   opgraft_error error;
-  int64_t bytes = span_of(tensor);
-  const int32_t index = tensor->device.id;
-  if (bytes < 0 ||
-      __builtin_mul_overflow(bytes, (tensor->dtype.bits + 7) / 8, &bytes)) {
-    PyErr_SetString(PyExc_ValueError, "a tensor has more than 2**63 bytes");
-    free(o);
-    return NULL;
-  }
-  void *stream = opgraft_driver_current_stream(o->device->driver, index);
-  if (memory_pool_take(o->device->pool, index, stream, (size_t)bytes, &o->block,
+  owner *o = owner_make(device, like);
+  if (o == NULL) return NULL;
+  void *stream = opgraft_driver_current_stream(device->driver, index);
+  if (memory_pool_take(device->pool, index, stream, size_bytes, &o->block,
                        &error) != OG_OK) {
     free(o);
     return error_raise(&error);
   }
-  tensor->data = memory_block_address(o->block);
+  like->data = o->managed.tensor.data = memory_block_address(o->block);
   return owner_wrap(o);
 }
 
+// By the C++ part.
+static PyObject *direct_make(const host_device *device, og_tensor *like,
+                             int32_t dtype, size_t size_bytes) {
+  opgraft_error error;
+  const tensor_handle handle =
+      device->tensor_make(like, dtype, size_bytes, &error);
+  return handle != NULL ? handle_wrap(handle) : error_raise(&error);
+}
+
+// Of the device, with the type, sizes and strides of `like`, whose data becomes
+// its memory.
+static PyObject *memory_make(host_device *device, og_tensor *like) {
+  int64_t bytes = span_of(like);
+  int32_t dtype;
+  if (bytes < 0 ||
+      __builtin_mul_overflow(bytes, (like->dtype.bits + 7) / 8, &bytes)) {
+    PyErr_SetString(PyExc_ValueError, "a tensor has more than 2**63 bytes");
+    return NULL;
+  }
+  const bool is_direct = device->tensor_make != NULL && guard_can_wrap() &&
+                         dtype_to_shim(like->dtype, &dtype) == 0;
+  PyObject *made = is_direct ? direct_make(device, like, dtype, (size_t)bytes)
+                             : exchange_make(device, like, (size_t)bytes);
+  if (made != NULL) layout_note_device(made);
+  return made;
+}
+
 PyObject *device_tensor(og_tensor *like) {
-  const size_t rank = (size_t)like->ndim;
   if (loaded == NULL || atomic_load(&is_forked)) {
     PyErr_SetString(PyExc_RuntimeError,
                     "a result lies on a device that this process has not "
                     "loaded; load it with opgraft.load_device");
     return NULL;
   }
-  owner *o = owner_make(loaded, like->device.id, rank, like->dtype);
-  if (o == NULL) return NULL;
-  memcpy(o->dims, like->shape, rank * sizeof *o->dims);
-  memcpy(o->dims + rank, like->strides, rank * sizeof *o->dims);
-  PyObject *tensor = owner_fill(o);
-  if (tensor != NULL) like->data = o->managed.tensor.data;
-  return tensor;
+  return memory_make(loaded, like);
 }
 
 PyObject *tensor_make(og_tensor *like) {
@@ -342,12 +355,20 @@ PyObject *device_empty(PyObject *self, PyObject *arguments) {
   if (dtype_from_object(type, &dtype) != 0)
     return PyErr_Format(PyExc_TypeError, "opgraft knows no tensors of type %R",
                         type);
-  owner *o = owner_make(device, index, rank, dtype);
-  if (o == NULL) return NULL;
-  if (dims_read(sizes, o->dims) == 0 && dims_read(strides, o->dims + rank) == 0)
-    return owner_fill(o);
-  free(o);
-  return NULL;
+  int64_t *dims = PyMem_Calloc(2 * rank + 1, sizeof *dims);
+  if (dims == NULL) return PyErr_NoMemory();
+  og_tensor like = {
+      .device = {opgraft_driver_device_type(device->driver), index},
+      .ndim = (int32_t)rank,
+      .dtype = dtype,
+      .shape = dims,
+      .strides = dims + rank};
+  PyObject *made = NULL;
+  if (dims_read(sizes, like.shape) == 0 &&
+      dims_read(strides, like.strides) == 0)
+    made = memory_make(device, &like);
+  PyMem_Free(dims);
+  return made;
 }
 
 // device_copy(device, index, kind, to, from, bytes, wait): on the current

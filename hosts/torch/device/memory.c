@@ -109,6 +109,19 @@ static memory_block *block_make(memory_pool *pool, int32_t device,
   return NULL;
 }
 
+static memory_block *block_new(memory_pool *pool, int32_t device, void *stream,
+                               size_t size_bytes, opgraft_error *error) {
+  memory_block *block = block_make(pool, device, size_bytes, error);
+  if (block == NULL) return NULL;
+  block->stream = stream;
+  pthread_mutex_lock(&pool->lock);
+  ++pool->stats[device].driver_count;
+  count_add(&pool->stats[device].held_bytes, (int64_t)size_bytes);
+  live_add(pool, block);
+  pthread_mutex_unlock(&pool->lock);
+  return block;
+}
+
 og_status memory_pool_take(memory_pool *pool, int32_t device, void *stream,
                            size_t size_bytes, memory_block **out_block,
                            opgraft_error *error) {
@@ -117,20 +130,11 @@ og_status memory_pool_take(memory_pool *pool, int32_t device, void *stream,
   const size_t needed = rounded(size_bytes);
   pthread_mutex_lock(&pool->lock);
   memory_block *block = kept_take(pool, device, stream, needed);
+  if (block != NULL) live_add(pool, block);
   pthread_mutex_unlock(&pool->lock);
-  const bool is_new = block == NULL;
-  if (is_new) block = block_make(pool, device, needed, error);
-  if (block == NULL) return error->code;
-  block->stream = stream;
-  pthread_mutex_lock(&pool->lock);
-  if (is_new) {
-    ++pool->stats[device].driver_count;
-    count_add(&pool->stats[device].held_bytes, (int64_t)needed);
-  }
-  live_add(pool, block);
-  pthread_mutex_unlock(&pool->lock);
+  if (block == NULL) block = block_new(pool, device, stream, needed, error);
   *out_block = block;
-  return OG_OK;
+  return block != NULL ? OG_OK : error->code;
 }
 
 void *memory_block_address(const memory_block *block) {

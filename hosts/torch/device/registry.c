@@ -328,14 +328,20 @@ PyObject *device_register(PyObject *self, PyObject *arguments) {
   Py_DECREF(path);
   if (own == NULL) return NULL;
   registry_enter enter = NULL;
-  if (library != NULL) *(void **)&enter = dlsym(library, REGISTRY_ENTER);
-  if (enter == NULL) return PyErr_Format(PyExc_OSError, "%s", dlerror());
+  registry_tensor maker = NULL;
+  if (library != NULL) {
+    *(void **)&enter = dlsym(library, REGISTRY_ENTER);
+    *(void **)&maker = dlsym(library, REGISTRY_TENSOR);
+  }
+  if (enter == NULL || maker == NULL)
+    return PyErr_Format(PyExc_OSError, "%s", dlerror());
   device = own;
   has_events = !lacks_events();
   table = table_of_device;
   table.device_count = opgraft_driver_device_count(own->driver);
   const char *problem = enter(&table);
   if (problem != NULL) return PyErr_Format(PyExc_RuntimeError, "%s", problem);
+  own->tensor_make = maker;
   opgraft_driver_on_stream(own->driver, stream_choose, own);
   Py_RETURN_NONE;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device for what torch reaches from C++ alone: the guard (current device,
 // streams, events), the hooks (generators, pinned memory, storages that grow),
-// the allocator with its statistics, the profiler's events.
+// the allocator with its statistics, new tensors, the profiler's events.
 //
 // The only C++ of opgraft. It is compiled on the user's machine for the torch
 // that is there (python/opgraft/_device/registry.py), and passes every call on
@@ -13,11 +13,11 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/ApproximateClock.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +30,7 @@ using c10::DeviceIndex;
 using c10::Stream;
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 constexpr int64_t kForEver = -1;
 
 const registry_table *table;
@@ -222,9 +223,7 @@ struct PinnedAllocator final : c10::Allocator {
 // Random operators run on the CPU, with the generator that this one holds.
 struct Generator final : c10::GeneratorImpl {
   Generator(int32_t index, at::Generator on_cpu)
-      : c10::GeneratorImpl(device_of(index),
-                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-        cpu(std::move(on_cpu)) {}
+      : c10::GeneratorImpl(device_of(index), kKeys), cpu(std::move(on_cpu)) {}
 
   void set_current_seed(uint64_t seed) override {
     impl().set_current_seed(seed);
@@ -341,10 +340,7 @@ struct Profiler final : torch::profiler::impl::ProfilerStubs {
     call(table->event_record, &made, index, table->stream_current(index));
     *event = Event(made, [](void *e) { table->event_destroy(e); });
     if (device != nullptr) *device = static_cast<DeviceIndex>(index);
-    if (cpu_ns != nullptr)
-      *cpu_ns = std::chrono::nanoseconds(
-                    std::chrono::system_clock::now().time_since_epoch())
-                    .count();
+    if (cpu_ns != nullptr) *cpu_ns = c10::getTime();
   }
   float elapsed(const Event *begin, const Event *end) const override {
     int64_t elapsed_ns = 0;
@@ -362,8 +358,30 @@ struct Profiler final : torch::profiler::impl::ProfilerStubs {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const char *
-opgraft_registry_enter(const registry_table *filled) {
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED void *opgraft_registry_tensor(og_tensor *like, int32_t dtype,
+                                       size_t bytes, opgraft_error *error) {
+  const auto rank = static_cast<size_t>(like->ndim);
+  void *owner = nullptr;
+  if (table->memory_take(like->device.id, bytes, &like->data, &owner, error))
+    return nullptr;
+  DataPtr data(like->data, owner, memory_give, device_of(like->device.id));
+  try {
+    at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage({}, bytes, std::move(data), c10::GetAllocator(kType),
+                     true),
+        kKeys, c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(dtype)));
+    made.unsafeGetTensorImpl()->set_sizes_and_strides({like->shape, rank},
+                                                      {like->strides, rank});
+    return new at::Tensor(std::move(made));
+  } catch (const std::exception &) {
+    *error = {OG_MEMORY, -1, -1, 0, "", "", "not enough memory for a tensor"};
+  }
+  return nullptr;
+}
+
+EXPORTED const char *opgraft_registry_enter(const registry_table *filled) {
   static std::string said;
   if (filled->struct_size != sizeof *filled)
     return "it was compiled for another version of opgraft";
@@ -375,8 +393,7 @@ opgraft_registry_enter(const registry_table *filled) {
     torch::profiler::impl::registerPrivateUse1Methods(new Profiler);
     torch::jit::TensorBackendMetaRegistry(kType, metadata_get, metadata_set);
   } catch (const std::exception &error) {
-    said = error.what();
-    return said.c_str();
+    return (said = error.what()).c_str();
   }
   return nullptr;
 }

@@ -84,6 +84,16 @@ typedef struct registry_table {
 typedef const char *(*registry_enter)(const registry_table *table);
 #define REGISTRY_ENTER "opgraft_registry_enter"
 
+// Exported too: a new tensor of the table's device, as at::empty_strided makes
+// it, without torch's dispatcher. It has the device, sizes and strides of
+// `like`, whose data becomes its memory of size_bytes, and torch's type of this
+// number. The handle (aoti_torch_delete_tensor_object) is the caller's; NULL
+// where `error`, which is not NULL, says why. With the interpreter lock or
+// without, once registry_enter has returned.
+typedef void *(*registry_tensor)(og_tensor *like, int32_t dtype,
+                                 size_t size_bytes, opgraft_error *error);
+#define REGISTRY_TENSOR "opgraft_registry_tensor"
+
 #ifdef __cplusplus
 }
 #endif

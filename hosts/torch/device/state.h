@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "torch/device/memory.h"
+#include "torch/device/registry.h"
 #include "torch/device/stream_table.h"
 
 enum { REPORTS_MAX = 64 };
@@ -20,7 +21,8 @@ typedef struct host_device {
   stream_table *streams;
   // Owned: of the thread's current streams, see streams.c.
   PyObject *has_streams, *get_streams, *streams_key;
-  pthread_mutex_t lock;  // of the reports
+  registry_tensor tensor_make;  // NULL without the C++ part
+  pthread_mutex_t lock;         // of the reports
   char *reports[REPORTS_MAX];
   int report_count;
 } host_device;

@@ -170,6 +170,33 @@ def test_statistics_of_memory(cxx: Any) -> None:
     assert x.shape == (1000,)
 
 
+@pytest.mark.parametrize("is_inference", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool,
+                                   torch.complex128])
+@pytest.mark.parametrize("sizes, strides", [
+    ((), ()), ((0, 3), (3, 1)), ((3, 4), (8, 2)), ((2, 5), (0, 1)),
+    ((2, 1, 2, 1, 2, 1, 2), (8, 8, 4, 4, 2, 2, 1))])
+def test_a_new_tensor_is_as_torch_makes_one(
+        cxx: Any, sizes: tuple[int, ...], strides: tuple[int, ...],
+        dtype: torch.dtype, is_inference: bool) -> None:
+    before = torch.npu.memory_allocated(), torch.accelerator.memory_stats()
+    with torch.inference_mode(is_inference):
+        x = torch.empty_strided(sizes, strides, dtype=dtype, device="npu")
+        like = torch.empty_strided(sizes, strides, dtype=dtype)
+    assert x.device == torch.device("npu:0") and x.dtype == dtype
+    assert x.size() == like.size() and x.stride() == like.stride()
+    assert x.untyped_storage().nbytes() == like.untyped_storage().nbytes()
+    assert x.untyped_storage().resizable() and x.storage_offset() == 0
+    assert x.is_inference() == is_inference and x.grad_fn is None
+    assert (x.data_ptr() == 0) == (like.numel() == 0)
+    if not is_inference and like.numel() > 0 and 0 not in strides:
+        assert x.fill_(1).cpu().equal(like.fill_(1)) and x._version == 1
+    del x
+    after = torch.npu.memory_allocated(), torch.accelerator.memory_stats()
+    name = "allocation.all.current"
+    assert (after[0], after[1][name]) == (before[0], before[1][name])
+
+
 def test_a_storage_grows_and_shrinks(cxx: Any) -> None:
     x = torch.arange(6.0).npu()
     storage = x.untyped_storage()
