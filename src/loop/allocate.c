@@ -42,6 +42,7 @@ void og_encoder_section_begin(og_encoder *e, const og_loop_step *steps,
       if (operands[j] >= 0) e->next[operands[j]] = k;
   }
   e->locked = 0;
+  e->mask_value = OG_LOOP_NO_VALUE;
 }
 
 void og_encoder_step_begin(og_encoder *e, const og_loop_step *step) {

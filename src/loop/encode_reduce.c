@@ -103,6 +103,7 @@ static void extreme(og_encoder *e, og_loop_reduction kind, int32_t partial,
                                      .rm = og_x86_reg(greater),
                                      .bits = 512,
                                      .mask = 1});
+    e->mask_value = OG_LOOP_NO_VALUE;
     return;
   }
   const og_x86_rm other =

@@ -11,8 +11,8 @@
 //
 // General registers: rdi the call, rcx the element, rdx the end of the full
 // steps; rax, rsi and, in a tail, rdx are free for one instruction's work; rbx
-// and r8 to r15 point to the operands' rows. Mask registers: k1 is free, k2 the
-// tail, k3 its upper half.
+// and r8 to r15 point to the operands' rows. Mask registers: k1 is free, or
+// holds the mask that was made or used last, k2 the tail, k3 its upper half.
 
 #ifndef OG_LOOP_ENCODER_H
 #define OG_LOOP_ENCODER_H
@@ -63,6 +63,7 @@ typedef struct og_encoder {
   int32_t pass_origin;  // of the first step of the pass
   uint32_t reserved;    // registers of partial sums
   uint32_t locked;      // registers of the current instruction
+  int32_t mask_value;   // whose lanes k1 holds, or OG_LOOP_NO_VALUE
   int32_t owner[OG_ENCODER_REGISTERS_MAX];  // values, or OG_LOOP_NO_VALUE
   // By value.
   int32_t *reg;       // or -1
