@@ -51,6 +51,17 @@ static og_conv conv_draw(void) {
   return c;
 }
 
+static og_conv pointwise_draw(void) {
+  og_conv c;
+  for (int d = 0; d < 2; ++d) {
+    c.taps[d] = c.stride[d] = 1;
+    c.dilation[d] = draw(1, 3);
+    c.padding[d] = 0;
+    c.in[d] = c.out[d] = draw(1, SIDE_MOST);
+  }
+  return c;
+}
+
 // What a tap of a pixel reads of a channel.
 static float element_of(const og_conv *c, const float *x, int64_t pixel,
                         int64_t tap) {
@@ -219,7 +230,7 @@ TEST(convolutions) {
   REQUIRE(guarded_init(&x, FLOATS * sizeof(float)));
   REQUIRE(guarded_init(&y, FLOATS * sizeof(float)));
   for (int round = 0; round < ROUNDS; ++round) {
-    const og_conv c = conv_draw();
+    const og_conv c = round % 8 == 0 ? pointwise_draw() : conv_draw();
     const int64_t channels = draw(1, CHANNELS_MOST + 1);
     const int64_t elements = channels * c.in[0] * c.in[1];
     const int64_t pixels = og_conv_pixels(&c), floats = og_conv_scratch(&c);
