@@ -114,10 +114,15 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
                      int32_t worker) {
   const og_tensor *w = s->io.in[1];
   const bool is_hooked = s->io.in[2] != NULL || s->reader.run != NULL;
-  const og_epilogue e = {.wide = 1,
-                         .tile = is_hooked ? part_finish : NULL,
-                         .state = p,
-                         .worker = worker};
+  og_epilogue e = {.wide = 1,
+                   .tile = is_hooked ? part_finish : NULL,
+                   .state = p,
+                   .worker = worker};
+  if (s->reader.result != NULL) {
+    const int64_t row = p->image * s->groups * s->out_channels + p->channel;
+    e.result = *(float **)s->reader.result + row * s->pixels + p->pixel;
+    e.result_row_bytes = s->pixels * (int64_t)sizeof(float);
+  }
   float *y = plane_at(s->io.out[0], p->image, p->channel) + p->pixel;
   og_gemm(OG_F32)->run(
       (const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
