@@ -24,6 +24,7 @@ enum {
   TASKS_PER_WORKER = 4,
   CHANNELS_LEAST = 28,  // of a task of shared panels
   CHANNELS_DOTTED = 16,
+  DOT_TIMES = 6,  // a product of dot products waits for its weight
   SHARED_BYTES = 16 * 1024 * 1024,  // of an image's panels, at most
   PLANE_FLOATS = 4096,  // of results that one run of channels leaves
 };
@@ -290,7 +291,8 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
                            share_planes, s);
   if (s->is_dotted)
     return og_run_parallel(run, s->images * s->channel_tasks,
-                           og_grain(OG_GRAIN_PRODUCTS, s->task_channels * s->k),
+                           og_grain(OG_GRAIN_PRODUCTS,
+                                    DOT_TIMES * s->task_channels * s->k),
                            share_dots, s);
   if (s->is_shared) return run_shared(s, run);
   return og_run_parallel(
