@@ -34,6 +34,7 @@
 
 enum {
   THREADS_MAX = 1024,
+  UNITS_MOST = 1 << 30,
   SHARE_DIVISOR = 2,  // a share is (work left) / threads / SHARE_DIVISOR
   SPIN_ROUNDS = 2000,
   TURN_NS = 1000000,   // less than a scheduler's slice
@@ -68,10 +69,11 @@ struct og_team {
   og_task_fn fn;
   void *state;
   int64_t total;
-  int64_t grain;
+  int64_t units, unit;  // shares are so many items, or times as many
   int32_t caller_cpu;
-  og_float_env float_env;    // the caller's
-  atomic_int_fast64_t next;  // the first item that nobody has taken
+  og_float_env float_env;  // the caller's
+  // Units that were taken: from the front, and, times 2^32, from the end.
+  atomic_uint_fast64_t taken;
 };
 
 // Counts forks, so that a child knows that its team has no threads.
@@ -101,20 +103,26 @@ static int32_t processor_count(void) {
 
 // --- A loop ------------------------------------------------------------------
 
-// The next share; false where none is left. The last one may be up to a grain
-// longer than its turn.
-static bool share_take(og_team *team, int64_t *out_begin, int64_t *out_end) {
-  int_fast64_t begin = atomic_load(&team->next);
-  int64_t size;
+// The next share; false where none is left. Every second thread takes from the
+// end: one that finds the same items in loop after loop finds their data in its
+// caches. The last items may be up to a unit longer than their turn.
+static bool share_take(og_team *team, int32_t index, int64_t *out_begin,
+                       int64_t *out_end) {
+  uint_fast64_t taken = atomic_load(&team->taken);
+  const bool is_back = index % 2 != 0;
+  int64_t at, size;
   do {
-    const int64_t left = team->total - begin;
+    const int64_t front = (int64_t)(taken & UINT32_MAX);
+    const int64_t back = (int64_t)(taken >> 32);
+    const int64_t left = team->units - front - back;
     if (left <= 0) return false;
     size = left / team->threads / SHARE_DIVISOR;
-    if (size < team->grain) size = team->grain;
-    if (left - size < team->grain) size = left;
-  } while (!atomic_compare_exchange_weak(&team->next, &begin, begin + size));
-  *out_begin = begin;
-  *out_end = begin + size;
+    if (size < 1) size = 1;
+    at = is_back ? team->units - back - size : front;
+  } while (!atomic_compare_exchange_weak(
+      &team->taken, &taken, taken + ((uint64_t)size << (is_back ? 32 : 0))));
+  *out_begin = at * team->unit;
+  *out_end = at + size == team->units ? team->total : (at + size) * team->unit;
   return true;
 }
 
@@ -195,7 +203,7 @@ static bool shares_run(worker *self) {
   og_team *team = self->team;
   int64_t begin, end;
   og_float_env_set(team->float_env);
-  while (share_take(team, &begin, &end)) {
+  while (share_take(team, self->index, &begin, &end)) {
     share_run(team, begin, end, self->index);
     if (is_tired(self)) return false;
   }
@@ -370,12 +378,13 @@ void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
   team->fn = fn;
   team->state = state;
   team->total = total;
-  team->grain = grain;
+  team->unit = grain * (1 + total / grain / UNITS_MOST);
+  team->units = total / team->unit;
   team->caller_cpu = sched_getcpu();
   team->float_env = og_float_env_get();
-  atomic_store(&team->next, 0);
+  atomic_store(&team->taken, 0);
   open_gate(team);
-  while (share_take(team, &begin, &end)) share_run(team, begin, end, 0);
+  while (share_take(team, 0, &begin, &end)) share_run(team, begin, end, 0);
   close_gate(team);
   atomic_store(&team->busy, 0);
 }

@@ -18,10 +18,10 @@ void og_team_destroy(og_team *team);
 int32_t og_team_threads(const og_team *team);
 
 // Calls fn on disjoint shares that cover [0, total), each at least `grain`
-// long where there are several, and returns when all are done. Shares shrink
-// towards the end of the loop, and a worker takes the next one when it is
-// through with the last, so a processor that others use too does not hold the
-// loop up. Workers have the caller's floating-point environment. `worker` is
+// long where there are several, and returns when all are done. Shares shrink as
+// fewer items are left, and a worker takes the next one when it is through with
+// the last, so a processor that others use too does not hold the loop up. The
+// caller takes from the front, every second worker from the end. Workers have the caller's floating-point environment. `worker` is
 // below og_team_threads, and no two shares of this loop that run at once have
 // the same one. Any thread may call it at any time: a loop inside a share, or
 // beside a running loop, runs on the thread that asks for it, and one inside a

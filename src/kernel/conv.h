@@ -24,6 +24,20 @@ static inline int64_t og_conv_pixels(const og_conv *of) {
 
 enum { OG_CONV_INDEX_MAX = 1 << 24 };  // floats are whole numbers up to here
 
+// Of an image: y[i][pixels of rows [begin, end)] = bias[i] + channel
+// (first + i) / each of x by the taps w[i], for i < count.
+typedef struct og_conv_channels {
+  const float *x;
+  int64_t x_stride;  // floats from channel to channel
+  int64_t first, count, each;
+  const float *w;     // [count][taps]
+  const float *bias;  // NULL: none
+  int64_t bias_stride;
+  int64_t begin, end;
+  float *y;
+  int64_t y_stride;
+} og_conv_channels;
+
 typedef struct og_conv_kernels {
   // A group as the second factor of a contraction, whose columns are the pixels
   // of the result and whose step c * taps + t is tap t of channel c: panels
@@ -32,10 +46,9 @@ typedef struct og_conv_kernels {
   void (*pack)(const og_conv *of, const float *x, int64_t x_stride,
                int64_t channels, int64_t panel_begin, int64_t panel_end,
                float *to);
-  // y[pixels] = `bias` + one channel by its own taps w. The scratch has
-  // og_conv_scratch floats.
-  void (*channel)(const og_conv *of, const float *x, const float *w, float bias,
-                  float *y, float *scratch);
+  // Channels by their own taps. The scratch has og_conv_scratch floats.
+  void (*channels)(const og_conv *of, const og_conv_channels *channels,
+                   float *scratch);
   // One pixel of all channels: y[rows] = w[rows, k] x[k].
   void (*dots)(const float *x, const float *w, int64_t rows, int64_t k,
                float *y);

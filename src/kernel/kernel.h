@@ -153,6 +153,10 @@ typedef struct og_epilogue {
                int64_t rows, int64_t column, int64_t columns, int worker);
   void *state;
   int worker;  // handed to the hook
+  // Where the hook writes what it makes of row 0 and column 0, floats, and the
+  // bytes from row to row: prefetched. NULL: it is not known.
+  const void *result;
+  int64_t result_row_bytes;
   // Steps of k that one chain of sums adds up, at most, an even number: what it
   // rounds grows with its length. 0: as many as the kernel likes.
   int32_t run_steps;

@@ -42,6 +42,7 @@ void og_encoder_section_begin(og_encoder *e, const og_loop_step *steps,
       if (operands[j] >= 0) e->next[operands[j]] = k;
   }
   e->locked = 0;
+  e->mask_value = OG_LOOP_NO_VALUE;
 }
 
 void og_encoder_step_begin(og_encoder *e, const og_loop_step *step) {
@@ -132,8 +133,10 @@ og_x86_rm og_encoder_home(og_encoder *e, int32_t value) {
                        .reg = e->pool[value],
                        .is_broadcast = e->bits == 512};
   }
-  return og_encoder_slot(e->row_slot[value] >= 0 ? e->row_slot[value]
-                                                 : e->spill[value]);
+  if (e->row_slot[value] < 0) return og_encoder_slot(e->spill[value]);
+  og_x86_rm slot = og_encoder_slot(e->row_slot[value]);
+  slot.is_broadcast = e->bits == 512;
+  return slot;
 }
 
 void og_encoder_load(og_encoder *e, int32_t value, int32_t reg) {

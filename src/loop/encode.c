@@ -45,12 +45,13 @@ static void frame_make(og_encoder *e) {
   for (int32_t s = 0; s < e->stream_count; ++s)
     e->stream_at[s] = og_encoder_frame(e, 8);
   for (int32_t r = 0; r < e->l->reduction_count; ++r)
-    e->joined_at[r] = og_encoder_frame(e, vector);
+    e->joined_at[r] = og_encoder_frame(e, OG_ENCODER_ROW_BYTES);
   for (int32_t v = 0; v < e->l->count; ++v) {
     const og_loop_instr *i = &e->l->code[v];
     if (!i->is_row || i->op == OG_LANE_number) continue;
-    e->row_slot[v] = i->op == OG_LANE_joined ? e->joined_at[i->imm]
-                                             : og_encoder_frame(e, vector);
+    e->row_slot[v] = i->op == OG_LANE_joined
+                         ? e->joined_at[i->imm]
+                         : og_encoder_frame(e, OG_ENCODER_ROW_BYTES);
   }
 }
 
@@ -223,9 +224,8 @@ static void row_steps(og_encoder *e, const og_loop_pass *pass) {
     step_write(e, step, k);
     const int32_t reg = e->reg[step->value];
     if (step->action != OG_LOOP_COMPUTE || reg < 0) continue;
-    for (int32_t at = 0; at < (e->has_wide ? 64 : 32); at += 32)
-      og_encoder_rm(e, OG_X86_vmovups_store, reg,
-                    og_encoder_slot(e->row_slot[step->value] + at));
+    og_encoder_rm(e, OG_X86_vmovups_store, reg,
+                  og_encoder_slot(e->row_slot[step->value]));
     if (e->next[step->value] == OG_ENCODER_NEVER) {
       e->owner[reg] = OG_LOOP_NO_VALUE;
       e->reg[step->value] = -1;

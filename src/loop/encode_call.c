@@ -19,6 +19,7 @@ static og_x86_rm operand_home(og_encoder *e, int32_t value) {
 }
 
 static void test_mask(og_encoder *e, int32_t value, int32_t stub) {
+  e->mask_value = OG_LOOP_NO_VALUE;  // the call changes k1
   if (og_loop_is_number(&e->l->code[value])) {
     og_encoder_jump(e, OG_X86_jmp, stub);
     return;

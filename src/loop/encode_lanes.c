@@ -94,7 +94,19 @@ static void binary(og_encoder *e, int32_t value, int32_t at) {
   og_encoder_bind(e, value, reg);
 }
 
-static void compare(og_encoder *e, int32_t value, int32_t at) {
+// Whether all that reads a mask is a select that is the next step.
+static bool is_chosen_next(const og_encoder *e, const og_loop_step *step,
+                           int32_t at) {
+  const int32_t value = step->value;
+  if (e->next[value] != at + 1 || step[1].action != OG_LOOP_COMPUTE)
+    return false;
+  const og_loop_instr *next = &e->l->code[step[1].value];
+  return next->op == OG_LANE_select && next->a == value && next->b != value &&
+         next->c != value && e->next_after[at + 1][0] == OG_ENCODER_NEVER;
+}
+
+static void compare(og_encoder *e, const og_loop_step *step, int32_t at) {
+  const int32_t value = step->value;
   const og_loop_instr *i = &e->l->code[value];
   int32_t a, b;
   if (e->bits != 512) {
@@ -105,6 +117,8 @@ static void compare(og_encoder *e, int32_t value, int32_t at) {
   const int32_t first = og_encoder_in_register(e, a);
   const og_x86_rm second = og_encoder_home(e, b);
   og_encoder_imm(e, OG_X86_vcmpps_k, 1, first, second, plain[i->op].imm);
+  e->mask_value = value;
+  if (is_chosen_next(e, step, at)) return;
   const int32_t reg = og_encoder_result(e, i, at);
   og_encoder_rm(e, OG_X86_vpmovm2d, reg, og_x86_reg(1));
   og_encoder_bind(e, value, reg);
@@ -112,12 +126,15 @@ static void compare(og_encoder *e, int32_t value, int32_t at) {
 
 static void choose(og_encoder *e, int32_t value, int32_t at) {
   const og_loop_instr *i = &e->l->code[value];
-  const int32_t mask = og_encoder_in_register(e, i->a);
+  const bool is_wide = e->bits == 512;
+  const bool has_mask = is_wide && e->mask_value == i->a;
+  const int32_t mask = has_mask ? -1 : og_encoder_in_register(e, i->a);
   const int32_t other = og_encoder_in_register(e, i->c);
   const og_x86_rm chosen = og_encoder_home(e, i->b);
   const int32_t reg = og_encoder_result(e, i, at);
-  if (e->bits == 512) {
-    og_encoder_rm(e, OG_X86_vpmovd2m, 1, og_x86_reg(mask));
+  if (is_wide) {
+    if (!has_mask) og_encoder_rm(e, OG_X86_vpmovd2m, 1, og_x86_reg(mask));
+    e->mask_value = i->a;
     og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vblendmps,
                                      .reg = reg,
                                      .src = other,
@@ -223,7 +240,7 @@ void og_encoder_compute(og_encoder *e, const og_loop_step *step, int32_t at) {
     case OG_LANE_ne:
     case OG_LANE_lt:
     case OG_LANE_le:
-      compare(e, step->value, at);
+      compare(e, step, at);
       break;
     case OG_LANE_shift_left:
     case OG_LANE_shift_right:

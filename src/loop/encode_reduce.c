@@ -103,6 +103,7 @@ static void extreme(og_encoder *e, og_loop_reduction kind, int32_t partial,
                                      .rm = og_x86_reg(greater),
                                      .bits = 512,
                                      .mask = 1});
+    e->mask_value = OG_LOOP_NO_VALUE;
     return;
   }
   const og_x86_rm other =
@@ -171,9 +172,7 @@ static void join_one(og_encoder *e, int32_t r) {
   og_encoder_imm(e, OG_X86_vpermilps, HIGH, 0, og_x86_reg(low), SWAP_LANES);
   join_two(e, kind, low, HIGH);
   og_encoder_rm(e, OG_X86_vbroadcastss, low, og_x86_reg(low));
-  for (int32_t at = 0; at < bits / 8; at += 32)
-    og_encoder_rm(e, OG_X86_vmovups_store, low,
-                  og_encoder_slot(e->joined_at[r] + at));
+  og_encoder_rm(e, OG_X86_vmovups_store, low, og_encoder_slot(e->joined_at[r]));
   e->bits = bits;
 }
 

@@ -4,13 +4,15 @@
 // A function holds loops over rows and elements. With AVX2 a step of the
 // element loop is 16 elements in two halves of 8, or, in a pass without a
 // reduction, 8 elements; with AVX-512 it is one vector of 16. Row values are in
-// vectors of 8 equal lanes in both. A value lies in a
-// register, in the frame at [rsp], or, numbers, in the pool behind the code.
+// vectors of 8 equal lanes in both, of which a vector of 16 reads the first: a
+// load that is wider than the store before it would wait for the cache. A value
+// lies in a register, in the frame at [rsp], or, numbers, in the pool behind
+// the code.
 //
 // General registers: rdi the call, rcx the element, rdx the end of the full
 // steps; rax, rsi and, in a tail, rdx are free for one instruction's work; rbx
-// and r8 to r15 point to the operands' rows. Mask registers: k1 is free, k2 the
-// tail, k3 its upper half.
+// and r8 to r15 point to the operands' rows. Mask registers: k1 is free, or
+// holds the mask that was made or used last, k2 the tail, k3 its upper half.
 
 #ifndef OG_LOOP_ENCODER_H
 #define OG_LOOP_ENCODER_H
@@ -21,6 +23,7 @@ enum {
   OG_ENCODER_REGISTERS_MAX = 32,
   OG_ENCODER_HALF = 8,  // lanes of 256 bits
   OG_ENCODER_NEVER = INT32_MAX,
+  OG_ENCODER_ROW_BYTES = 32,  // of a row value in the frame
   OG_ENCODER_BUFFER_BYTES = 64,
   OG_ENCODER_TAILS = 3,
   OG_ENCODER_SHORT_TAIL = 2,  // of a pass in steps of 8 elements
@@ -60,6 +63,7 @@ typedef struct og_encoder {
   int32_t pass_origin;  // of the first step of the pass
   uint32_t reserved;    // registers of partial sums
   uint32_t locked;      // registers of the current instruction
+  int32_t mask_value;   // whose lanes k1 holds, or OG_LOOP_NO_VALUE
   int32_t owner[OG_ENCODER_REGISTERS_MAX];  // values, or OG_LOOP_NO_VALUE
   // By value.
   int32_t *reg;       // or -1

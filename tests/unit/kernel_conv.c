@@ -24,6 +24,7 @@ static const set sets[] = {
 #undef OG_ISA
 };
 enum { SETS = sizeof sets / sizeof *sets, CHANNELS_MOST = 3, SIDE_MOST = 40 };
+enum { WIDE_MOST = 140 };  // of a side that is more than one band
 
 static uint32_t seed = 1;
 static int64_t draw(int64_t begin, int64_t end) {
@@ -43,9 +44,20 @@ static og_conv conv_draw(void) {
     c.dilation[d] = draw(1, 3);
     c.padding[d] = draw(0, 5);
     const int64_t reach = (c.taps[d] - 1) * c.dilation[d] + 1;
-    c.in[d] = draw(1, SIDE_MOST);
+    c.in[d] = draw(1, draw(0, 8) == 0 ? WIDE_MOST : SIDE_MOST);
     if (c.in[d] + 2 * c.padding[d] < reach) c.in[d] = reach;
     c.out[d] = (c.in[d] + 2 * c.padding[d] - reach) / c.stride[d] + 1;
+  }
+  return c;
+}
+
+static og_conv pointwise_draw(void) {
+  og_conv c;
+  for (int d = 0; d < 2; ++d) {
+    c.taps[d] = c.stride[d] = 1;
+    c.dilation[d] = draw(1, 3);
+    c.padding[d] = 0;
+    c.in[d] = c.out[d] = draw(1, SIDE_MOST);
   }
   return c;
 }
@@ -82,15 +94,44 @@ static bool pack_holds(const og_conv_kernels *kernels, const og_conv *c,
   return true;
 }
 
-static bool channel_holds(const og_conv_kernels *kernels, const og_conv *c,
-                          const float *x, const float *w, float *y,
-                          float *scratch) {
-  const float bias = 0.5f;
-  kernels->channel(c, x, w, bias, y, scratch);
-  for (int64_t i = 0; i < og_conv_pixels(c); ++i) {
-    double sum = bias;
-    for (int64_t t = 0; t < og_conv_taps(c); ++t)
-      sum += (double)element_of(c, x, i, t) * w[t];
+// Some rows of channels, two of the result for each of x; rows of the result
+// beside them and what lies between its channels stay as they are.
+static bool channels_hold(const og_conv_kernels *kernels, const og_conv *c,
+                          const float *x, int64_t channels, const float *w,
+                          float *y, float *scratch) {
+  enum { EACH = 2, GAP = 3 };
+  const float bias[] = {0.5f, -1, 0.25f, -2, 2, 0, 1, 0}, untouched = 12345;
+  const int64_t pixels = og_conv_pixels(c), begin = draw(0, c->out[0]);
+  const int64_t end = draw(begin, c->out[0]) + 1, first = draw(0, channels);
+  const int64_t taps = og_conv_taps(c);
+  const og_conv_channels part = {
+      .x = x,
+      .x_stride = c->in[0] * c->in[1],
+      .first = first,
+      .count = EACH * channels - first,
+      .each = EACH,
+      .w = w + first * taps,
+      .bias = draw(0, 3) == 0 ? NULL : bias + first,
+      .bias_stride = 1,
+      .begin = begin,
+      .end = end,
+      .y = y + first * (pixels + GAP) + begin * c->out[1],
+      .y_stride = pixels + GAP};
+  const int64_t floats = EACH * channels * (pixels + GAP) - GAP;
+  for (int64_t i = 0; i < floats; ++i) y[i] = untouched;
+  kernels->channels(c, &part, scratch);
+  for (int64_t i = 0; i < floats; ++i) {
+    const int64_t channel = i / (pixels + GAP), pixel = i % (pixels + GAP);
+    const int64_t row = pixel / c->out[1];
+    if (channel < first || row < begin || row >= end || pixel >= pixels) {
+      if (y[i] != untouched) return false;
+      continue;
+    }
+    double sum = part.bias != NULL ? bias[channel] : 0;
+    for (int64_t t = 0; t < taps; ++t)
+      sum +=
+          (double)element_of(c, x + channel / EACH * part.x_stride, pixel, t) *
+          w[channel * taps + t];
     if (fabs(y[i] - sum) > 1e-4) return false;
   }
   return true;
@@ -149,7 +190,7 @@ static void fill_with_specials(float *x, int64_t count) {
 }
 
 TEST(largest_elements) {
-  enum { ROUNDS = 500, FLOATS = 1 << 15 };
+  enum { ROUNDS = 500, FLOATS = 1 << 16 };
   guarded x = {0}, y = {0}, index = {0};
   REQUIRE(guarded_init(&x, FLOATS * sizeof(float)));
   REQUIRE(guarded_init(&y, FLOATS * sizeof(float)));
@@ -182,31 +223,32 @@ done:
 }
 
 TEST(convolutions) {
-  enum { ROUNDS = 500, FLOATS = 1 << 16 };
+  enum { ROUNDS = 1000, FLOATS = 1 << 18, TAPS = 25 };
   guarded x = {0}, y = {0};
-  float *w = calloc(25, sizeof *w);
+  float *w = calloc(2 * CHANNELS_MOST * TAPS, sizeof *w);
   REQUIRE(w != NULL);
   REQUIRE(guarded_init(&x, FLOATS * sizeof(float)));
   REQUIRE(guarded_init(&y, FLOATS * sizeof(float)));
   for (int round = 0; round < ROUNDS; ++round) {
-    const og_conv c = conv_draw();
+    const og_conv c = round % 8 == 0 ? pointwise_draw() : conv_draw();
     const int64_t channels = draw(1, CHANNELS_MOST + 1);
     const int64_t elements = channels * c.in[0] * c.in[1];
     const int64_t pixels = og_conv_pixels(&c), floats = og_conv_scratch(&c);
     const size_t bytes = (size_t)elements * sizeof(float);
     float *in = (float *)(void *)(round % 2 ? guarded_end(&x, bytes)
                                             : guarded_begin(&x));
-    float *out = (float *)(void *)guarded_end(&y, (size_t)pixels * 4);
+    float *out = (float *)(void *)guarded_end(
+        &y, (size_t)(2 * channels * (pixels + 3) - 3) * 4);
     float *packed =
         malloc(og_packed_bytes(pixels, channels * og_conv_taps(&c), OG_F32));
     float *scratch = malloc((size_t)floats * sizeof *scratch);
     REQUIRE(packed != NULL && scratch != NULL);
     fill(in, elements);
-    fill(w, og_conv_taps(&c));
+    fill(w, 2 * channels * og_conv_taps(&c));
     for (int s = 0; s < SETS; ++s) {
       if (sets[s].isa > og_isa_used()) continue;
       CHECK(pack_holds(sets[s].kernels, &c, in, channels, packed));
-      CHECK(channel_holds(sets[s].kernels, &c, in, w, out, scratch));
+      CHECK(channels_hold(sets[s].kernels, &c, in, channels, w, out, scratch));
     }
     free(packed);
     free(scratch);
@@ -240,9 +282,9 @@ done:
 
 TEST(too_large) {
   const og_conv c = {.in = {1, 1},
-                     .out = {1 << 20, 1},
+                     .out = {1, 1 << 20},
                      .taps = {1, 1},
-                     .stride = {2, 1},
+                     .stride = {1, 2},
                      .dilation = {1, 1}};
   CHECK_EQ(og_conv_scratch(&c), -1);
 }

@@ -87,6 +87,34 @@ done:
   og_team_destroy(team);
 }
 
+// Which worker took each item.
+static void note_share(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  int32_t *workers = state;
+  const int64_t until = og_now_ns() + 1000;
+  for (int64_t i = begin; i < end; ++i) workers[i] = worker;
+  while (og_now_ns() < until) continue;
+}
+
+// Of two, the caller has the first items of every loop, the worker the last.
+TEST(two_threads_take_from_both_ends) {
+  enum { ITEMS = 403, LOOPS = 200, PATIENCE_LOOPS = 1000000 };
+  static int32_t workers[ITEMS];
+  og_team *team = NULL;
+  int64_t shared_loops = 0;
+  REQUIRE(og_team_create(2, &team, NULL) == OG_OK);
+  for (int i = 0; i < LOOPS || (shared_loops == 0 && i < PATIENCE_LOOPS); ++i) {
+    og_team_run(team, ITEMS, 2, note_share, workers);
+    int64_t changes = 0;
+    for (int64_t k = 1; k < ITEMS; ++k) changes += workers[k] != workers[k - 1];
+    CHECK(changes == 0 || (changes == 1 && workers[0] == 0));
+    shared_loops += changes;
+  }
+  CHECK(shared_loops > 0);
+done:
+  og_team_destroy(team);
+}
+
 static void nested_share(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
   tally *t = state;
@@ -352,6 +380,7 @@ done:
 
 TEST_MAIN("team", CASE_NO_FAULTS(covers_the_range_once),
           CASE_NO_FAULTS(runs_many_loops),
+          CASE_NO_FAULTS(two_threads_take_from_both_ends),
           CASE_NO_FAULTS(runs_nested_loops_on_the_share_s_worker),
           CASE_NO_FAULTS(serves_several_callers),
           CASE_NO_FAULTS(works_after_fork),

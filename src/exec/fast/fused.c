@@ -433,6 +433,19 @@ static og_status reader_make(og_prep *prep, const og_fused *meaning,
   return OG_OK;
 }
 
+// A result of floats that lies as the contraction's does.
+static void *const *like_result(const og_prep *prep, const fused *s,
+                                const og_join *join) {
+  const og_node *first = &prep->plan->graph->nodes[join->contraction];
+  const og_tensor *like = &prep->instance->tensors[first->out[0]];
+  for (int32_t r = 0; r < s->out_count; ++r)
+    if (prep->out[r]->dtype.bits == 32 &&
+        og_numel(prep->out[r]) == og_numel(like) &&
+        og_tensor_is_contiguous(prep->out[r]))
+      return &s->out[r];
+  return NULL;
+}
+
 static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
   const og_plan *plan = prep->plan;
   const og_join *join = &plan->joins[prep->node - plan->graph->nodes];
@@ -455,7 +468,11 @@ static og_status epilogue_prepare(og_prep *prep, const og_fused *meaning) {
   OG_TRY(reader_make(prep, meaning, join, s));
   og_prep_work(prep, s->rows.count * s->rows.width,
                meaning->program.statement_count);
-  *reader = (og_tile_reader){tile_run, s, join->keeps_result, true};
+  *reader = (og_tile_reader){.run = tile_run,
+                             .state = s,
+                             .keeps_result = join->keeps_result,
+                             .may_repeat = true,
+                             .result = like_result(prep, s, join)};
   // The contraction writes the elements of its own result again.
   for (int32_t r = 0; r < s->out_count; ++r)
     if (is_over_operand(prep, r, s->tile_input)) reader->may_repeat = false;

@@ -24,7 +24,9 @@ enum {
   TASKS_PER_WORKER = 4,
   CHANNELS_LEAST = 28,  // of a task of shared panels
   CHANNELS_DOTTED = 16,
+  DOT_TIMES = 6,  // a product of dot products waits for its weight
   SHARED_BYTES = 16 * 1024 * 1024,  // of an image's panels, at most
+  PLANE_FLOATS = 4096,  // of results that one run of channels leaves
 };
 
 typedef struct packed_convolution {
@@ -37,7 +39,8 @@ typedef struct packed_convolution {
   int64_t task_channels, channel_tasks;  // of shared panels
   bool is_shared;
   bool is_dotted;
-  int64_t plane_floats;  // a channel's scratch; 0: contractions
+  int64_t plane_floats;                // a channel's scratch; 0: contractions
+  int64_t plane_rows, plane_channels;  // of one run of channels
   og_tile_reader reader;
   char *panels;   // of an image's group, where they are shared
   char *scratch;  // worker_bytes for each worker
@@ -112,10 +115,15 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
                      int32_t worker) {
   const og_tensor *w = s->io.in[1];
   const bool is_hooked = s->io.in[2] != NULL || s->reader.run != NULL;
-  const og_epilogue e = {.wide = 1,
-                         .tile = is_hooked ? part_finish : NULL,
-                         .state = p,
-                         .worker = worker};
+  og_epilogue e = {.wide = 1,
+                   .tile = is_hooked ? part_finish : NULL,
+                   .state = p,
+                   .worker = worker};
+  if (s->reader.result != NULL) {
+    const int64_t row = p->image * s->groups * s->out_channels + p->channel;
+    e.result = *(float **)s->reader.result + row * s->pixels + p->pixel;
+    e.result_row_bytes = s->pixels * (int64_t)sizeof(float);
+  }
   float *y = plane_at(s->io.out[0], p->image, p->channel) + p->pixel;
   og_gemm(OG_F32)->run(
       (const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
@@ -204,26 +212,53 @@ static og_status run_shared(const packed_convolution *s, const og_run *run) {
 
 // --- Channel by channel ------------------------------------------------------
 
+// Some channels of an image, some rows at a time: what the reader reads is in
+// the first-level cache then.
+static void planes_run(const packed_convolution *s, int64_t image,
+                       int64_t channel, int64_t count, int32_t worker) {
+  const og_tensor *x = s->io.in[0], *bias = s->io.in[2], *y = s->io.out[0];
+  const int64_t width = s->of.out[1];
+  float *scratch = (float *)(void *)scratch_of(s, worker);
+  og_conv_channels c = {
+      .x = plane_at(x, image, 0),
+      .x_stride = x->strides[1],
+      .first = channel,
+      .count = count,
+      .each = s->out_channels,
+      .w = (const float *)(const void *)og_bytes(s->io.in[1]) + channel * s->k};
+  if (bias != NULL) {
+    c.bias_stride = bias->strides[0];
+    c.bias =
+        (const float *)(const void *)og_bytes(bias) + channel * c.bias_stride;
+  }
+  for (; c.begin < s->of.out[0]; c.begin = c.end) {
+    const int64_t left = s->of.out[0] - c.begin;
+    c.end = c.begin + (left < s->plane_rows ? left : s->plane_rows);
+    const int64_t pixels = (c.end - c.begin) * width;
+    c.y = keeps_result(s) ? plane_at(y, image, channel) + c.begin * width
+                          : scratch + s->plane_floats;
+    c.y_stride = keeps_result(s) ? y->strides[1] : pixels;
+    og_conv_kernels_used()->channels(&s->of, &c, scratch);
+    part_read(s,
+              &(og_tile){.data = c.y,
+                         .row_bytes = c.y_stride * (int64_t)sizeof(float),
+                         .row = image * s->groups * s->out_channels + channel,
+                         .rows = count,
+                         .column = c.begin * width,
+                         .columns = pixels},
+              worker);
+  }
+}
+
 static void share_planes(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
   const packed_convolution *s = state;
   const int64_t channels = s->groups * s->out_channels;
-  float *scratch = (float *)(void *)scratch_of(s, worker);
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t channel = i % channels, image = i / channels;
-    const float *w = (const float *)(const void *)og_bytes(s->io.in[1]);
-    float *y = keeps_result(s) ? plane_at(s->io.out[0], image, channel)
-                               : scratch + s->plane_floats;
-    og_conv_kernels_used()->channel(
-        &s->of, plane_at(s->io.in[0], image, channel / s->out_channels),
-        w + channel * s->k, bias_of(s, channel), y, scratch);
-    part_read(s,
-              &(og_tile){.data = y,
-                         .row_bytes = s->pixels * (int64_t)sizeof(float),
-                         .row = i,
-                         .rows = 1,
-                         .columns = s->pixels},
-              worker);
+  for (int64_t i = begin, count; i < end; i += count) {
+    const int64_t channel = i % channels;
+    count = end - i < s->plane_channels ? end - i : s->plane_channels;
+    if (count > channels - channel) count = channels - channel;
+    planes_run(s, i / channels, channel, count, worker);
   }
 }
 
@@ -256,7 +291,8 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
                            share_planes, s);
   if (s->is_dotted)
     return og_run_parallel(run, s->images * s->channel_tasks,
-                           og_grain(OG_GRAIN_PRODUCTS, s->task_channels * s->k),
+                           og_grain(OG_GRAIN_PRODUCTS,
+                                    DOT_TIMES * s->task_channels * s->k),
                            share_dots, s);
   if (s->is_shared) return run_shared(s, run);
   return og_run_parallel(
@@ -305,6 +341,14 @@ static void pixels_cut(packed_convolution *s, int64_t workers) {
   s->channel_tasks = parts_of(s->out_channels, s->task_channels);
 }
 
+static void planes_cut(packed_convolution *s) {
+  const int64_t rows = PLANE_FLOATS / s->of.out[1];
+  const int64_t rounds = parts_of(s->of.out[0], rows > 1 ? rows : 1);
+  s->plane_rows = parts_of(s->of.out[0], rounds);
+  s->plane_channels = rounds == 1 ? PLANE_FLOATS / s->pixels : 1;
+  if (s->plane_channels < 1) s->plane_channels = 1;
+}
+
 // A single pixel of all channels, which stand together.
 static bool dots_cut(packed_convolution *s) {
   const og_conv *of = &s->of;
@@ -323,7 +367,9 @@ static bool memory_take(og_prep *prep, packed_convolution *s) {
   if (s->is_dotted) {
     s->worker_bytes = CHANNELS_DOTTED * (int64_t)sizeof(float);
   } else if (s->plane_floats > 0) {
-    s->worker_bytes = (s->plane_floats + s->pixels) * (int64_t)sizeof(float);
+    s->worker_bytes =
+        (s->plane_floats + s->plane_channels * s->plane_rows * s->of.out[1]) *
+        (int64_t)sizeof(float);
   } else if (s->is_shared) {
     s->worker_bytes = OG_GEMM_SCRATCH;
     shared = (int64_t)og_packed_bytes(s->pixels, s->k, OG_F32);
@@ -355,8 +401,10 @@ og_status og_prepare_packed_convolution(og_prep *prep) {
   OG_TRY(og_convolution_bias(prep, prep->in[2], c.small_channels * c.groups));
   if (!og_convolution_is_planes(prep, &c)) return OG_UNSUPPORTED;
   sizes_take(s, &c);
-  if (s->in_channels == 1 && s->groups > 1)
+  if (s->in_channels == 1 && s->groups > 1) {
     s->plane_floats = og_conv_scratch(&s->of);
+    planes_cut(s);
+  }
   if (s->plane_floats < 0 || s->k > OG_GEMM_MAX_K) return OG_UNSUPPORTED;
   s->is_dotted = dots_cut(s);
   if (!s->is_dotted) pixels_cut(s, prep->executable->threads);

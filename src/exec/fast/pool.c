@@ -11,7 +11,8 @@ enum { TAPS_MAX = 4096 };  // the plain kernel leaves edges out
 typedef struct fast_pool {
   og_operands io;
   og_conv of;
-  float *scratch;  // of each worker
+  bool is_indexed;  // somebody reads the places
+  float *scratch;   // of each worker
   int64_t scratch_floats;
 } fast_pool;
 
@@ -23,7 +24,7 @@ static void share_pools(void *state, int64_t begin, int64_t end,
   const float *x = (const float *)(const void *)og_bytes(s->io.in[0]);
   float *y = (float *)(void *)og_bytes(s->io.out[0]);
   int64_t *index =
-      s->io.out[1] == NULL ? NULL : (int64_t *)(void *)og_bytes(s->io.out[1]);
+      s->is_indexed ? (int64_t *)(void *)og_bytes(s->io.out[1]) : NULL;
   for (int64_t i = begin; i < end; ++i)
     og_conv_kernels_used()->largest(&s->of, x + i * area, y + i * pixels,
                                     index == NULL ? NULL : index + i * pixels,
@@ -43,9 +44,10 @@ static bool is_dense_f32(const og_tensor *t) {
          t->dtype.lanes == 1 && og_tensor_is_contiguous(t);
 }
 
-static bool is_taken(const og_prep *prep, const og_conv *of) {
+static bool is_taken(const og_prep *prep, const fast_pool *s) {
+  const og_conv *of = &s->of;
   const og_tensor *index = prep->out[1];
-  if (index != NULL &&
+  if (s->is_indexed &&
       (index->dtype.bits != 64 || !og_tensor_is_contiguous(index) ||
        of->in[0] * of->in[1] > OG_CONV_INDEX_MAX))
     return false;
@@ -68,7 +70,8 @@ og_status og_prepare_fast_max_pool2d(og_prep *prep) {
     s->of.padding[d] = pool.padding[d];
     s->of.dilation[d] = pool.dilation[d];
   }
-  if (!is_taken(prep, &s->of)) return OG_UNSUPPORTED;
+  s->is_indexed = og_prep_is_read(prep, 1);
+  if (!is_taken(prep, s)) return OG_UNSUPPORTED;
   s->scratch_floats = (og_conv_scratch(&s->of) + 15) / 16 * 16;
   const int64_t workers = prep->executable->threads;
   s->scratch = og_prep_scratch(

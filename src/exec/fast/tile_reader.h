@@ -21,6 +21,9 @@ typedef struct og_tile_reader {
   void *state;
   bool keeps_result;  // the contraction writes its result as well
   bool may_repeat;    // a second run of all tiles gives the same
+  // The address of a result of the program whose floats lie as the
+  // contraction's result does, one row after the other; NULL: there is none.
+  void *const *result;
 } og_tile_reader;
 
 // The reader of a packed contraction's or convolution's step, to be set; NULL

@@ -92,6 +92,26 @@ static og_status attr_int(og_prep *prep, const opgraft_arg *attr,
   return OG_OK;
 }
 
+bool og_prep_is_read(const og_prep *prep, int32_t index) {
+  const opgraft_graph *graph = prep->plan->graph;
+  const opgraft_value value = prep->node->out[index];
+  if (value < 0) return false;
+  const opgraft_value root = graph->values[value].root;
+  if (root != value) return true;
+  for (int32_t n = 0; n < graph->node_count; ++n)
+    for (int32_t i = 0; i < graph->nodes[n].in_count; ++i) {
+      const opgraft_value in = graph->nodes[n].in[i];
+      if (!graph->nodes[n].is_removed && in >= 0 &&
+          graph->values[in].root == root)
+        return true;
+    }
+  for (int32_t i = 0; i < graph->output_count; ++i) {
+    const opgraft_value out = graph->outputs[i].value;
+    if (out >= 0 && graph->values[out].root == root) return true;
+  }
+  return false;
+}
+
 og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
                       int64_t *out) {
   const opgraft_arg *attr = og_node_attr(prep->node, index);

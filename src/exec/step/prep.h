@@ -49,6 +49,8 @@ og_status og_prep_pointer(og_prep *prep, void **where, const og_tensor *tensor);
 
 // Whether the first result shares bytes with an operand.
 bool og_prep_is_in_place(const og_prep *prep);
+// Whether a node reads result `index`, or it is an output of the graph.
+bool og_prep_is_read(const og_prep *prep, int32_t index);
 
 // Attributes by index; the default where it is absent. A wrong kind fails.
 og_status og_prep_int(og_prep *prep, int32_t index, int64_t otherwise,
