@@ -31,7 +31,7 @@ OPGRAFT_API og_status opgraft_graph_save(const opgraft_graph *graph,
 // is not finished yet. Failure: OG_IO, OG_INVALID for a file that is cut short
 // or whose text was altered, OG_VERSION for one that a newer opgraft wrote,
 // OG_MEMORY. A constant that was altered is OG_INVALID where it is first read:
-// by opgraft_executable_begin or opgraft_executable_plan.
+// by opgraft_executable_begin, opgraft_executable_plan or opgraft_call_run.
 OPGRAFT_API og_status opgraft_graph_open(const char *path,
                                          opgraft_graph **out_graph,
                                          opgraft_error *error);

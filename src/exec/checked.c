@@ -13,6 +13,14 @@ void og_checked_want(const opgraft_graph *graph, opgraft_value value) {
     og_blocks_want(&graph->blocks, root->data, root->data_bytes);
 }
 
+const og_blocks *og_checked_blocks(const opgraft_graph *graph,
+                                   opgraft_value value) {
+  const og_value *root = &graph->values[graph->values[value].root];
+  const bool is_there = root->kind == OG_VALUE_CONSTANT &&
+                        og_blocks_have(&graph->blocks, root->data);
+  return is_there ? &graph->blocks : NULL;
+}
+
 typedef struct checking {
   const og_blocks *blocks;
   const int32_t *indices;

@@ -80,11 +80,23 @@ og_status og_blocks_altered(const og_blocks *blocks, opgraft_error *error) {
                       blocks->path);
 }
 
+bool og_blocks_have(const og_blocks *blocks, const void *at) {
+  int32_t begin, end;
+  return range_find(blocks, at, 1, &begin, &end);
+}
+
+bool og_blocks_hold(const og_blocks *blocks, const void *at,
+                    size_t size_bytes) {
+  int32_t begin, end;
+  if (!range_find(blocks, at, size_bytes, &begin, &end)) return true;
+  for (int32_t i = begin; i < end; ++i)
+    if (!og_block_check(blocks, i)) return false;
+  return true;
+}
+
 og_status og_blocks_check(const og_blocks *blocks, const void *at,
                           size_t size_bytes, opgraft_error *error) {
-  int32_t begin, end;
-  if (!range_find(blocks, at, size_bytes, &begin, &end)) return OG_OK;
-  for (int32_t i = begin; i < end; ++i)
-    if (!og_block_check(blocks, i)) return og_blocks_altered(blocks, error);
-  return OG_OK;
+  return og_blocks_hold(blocks, at, size_bytes)
+             ? OG_OK
+             : og_blocks_altered(blocks, error);
 }

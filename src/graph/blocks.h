@@ -37,7 +37,11 @@ int32_t og_blocks_wanted(const og_blocks *blocks, int32_t *out_indices);
 bool og_block_check(const og_blocks *blocks, int32_t index);
 // OG_INVALID, with the file's name: a block is not.
 og_status og_blocks_altered(const og_blocks *blocks, opgraft_error *error);
-// Checks these bytes on this thread.
+// Whether it lies in them.
+bool og_blocks_have(const og_blocks *blocks, const void *at);
+// Checks these bytes on this thread; false: they are not as they were written.
+bool og_blocks_hold(const og_blocks *blocks, const void *at, size_t size_bytes);
+// The same, with the error.
 og_status og_blocks_check(const og_blocks *blocks, const void *at,
                           size_t size_bytes, opgraft_error *error);
 

@@ -145,6 +145,30 @@ def test_what_is_not_read_may_be_anything(files: Program) -> None:
     assert (files.folder / "m.og").read_bytes() == altered
 
 
+def test_rows_of_a_table_are_checked_as_they_are_read(files: Program) -> None:
+    table = np.arange(4000 * 64, dtype=np.float32).reshape(4000, 64)
+    text = """graph g(%i: i64[s0]) {
+  constant %w: f32[4000, 64] = @0
+  %y: f32[s0, 64] = embedding(%w, %i)
+  return %y
+}
+"""
+    file = bytearray(og_file.write(text, [table]))
+    at = og_file.read(bytes(file)).data_at
+    file[at + 3000 * 256] ^= 1
+    (files.folder / "m.og").write_bytes(file)
+    for i, row in enumerate((3, 2000, 3999)):
+        np.save(files.folder / f"{i}.npy", np.array([row, 5, row]))
+        files.ok("run", "m.og", "--in", f"{i}.npy", "--out", "y.npy")
+        found = np.load(files.folder / "y.npy")
+        assert np.array_equal(found, table[[row, 5, row]])
+    np.save(files.folder / "3.npy", np.array([5, 3000]))
+    assert "m.og: the file was altered" in files.fails(
+        2, "run", "m.og", "--in", "3.npy")
+    assert "m.og: the file was altered" in files.fails(
+        2, "run", "m.og", "--in", "0.npy", "--plain")
+
+
 def test_an_unknown_layout_is_said(files: Program) -> None:
     files.ok("pack", "m.og", "s0=7", "--out", "p.og")
     file = (files.folder / "p.og").read_bytes()

@@ -213,9 +213,12 @@ void og_packs_get(og_prep *prep, const og_packing *what,
   }
   *out_panels = pack->panels;
   if (pack->panels == pack->own) return;
-  og_blocks_want(&executable->graph->blocks, pack->panels, packed_bytes(what));
+  if (!what->is_winograd) {
+    prep->unread = what->operand;
+    return;
+  }
   // What a transformed weight cannot do, the weight itself does (winograd.c).
-  if (!what->is_winograd) prep->unread = what->operand;
+  og_blocks_want(&executable->graph->blocks, pack->panels, packed_bytes(what));
 }
 
 void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,

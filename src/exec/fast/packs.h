@@ -20,8 +20,9 @@ typedef struct og_packing {
 bool og_packing_of(const og_contraction *of, int element, og_packing *out);
 
 // The panels, which live as long as the executable: packed now or before, or
-// mapped, where the graph's file has them. NULL where the operand is not a
-// constant, or memory is short.
+// mapped, where the graph's file has them: whoever reads panels of a
+// contraction there checks them first (og_blocks_hold). NULL where the operand
+// is not a constant, or memory is short.
 void og_packs_get(og_prep *prep, const og_packing *what,
                   const void **out_panels);
 void og_packs_destroy(og_pack *packs);
