@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -69,11 +70,12 @@ def tokens(smoke: bool) -> Any:
     return torch.randint(0, 30000, (1, 16 if smoke else 128))
 
 
-def opgraft_run(folder: Path, *words: str) -> str:
-    program = shutil.which("opgraft", path=str(Path(sys.executable).parent))
+def opgraft_run(folder: Path, *words: str, file: str = "m.og") -> str:
+    program = os.environ.get("OPGRAFT_PROGRAM") or shutil.which(
+        "opgraft", path=str(Path(sys.executable).parent))
     assert program is not None, "the package is not installed (make setup)"
     return subprocess.run(
-        [program, "run", str(folder / "m.og"), "--in", str(folder / "x.npy"),
+        [program, "run", str(folder / file), "--in", str(folder / "x.npy"),
          *words], check=True, text=True, capture_output=True).stdout
 
 

@@ -99,6 +99,55 @@ char *cli_rules_text(const opgraft_executable *executable) {
   return text;
 }
 
+static bool size_read(const cli_args *args, const char *word, cli_sizes *s) {
+  const char *equals = strchr(word, '=');
+  char *end = NULL;
+  errno = 0;
+  const long long number = equals != NULL ? strtoll(equals + 1, &end, 10) : 0;
+  if (equals == NULL || equals == word || errno != 0 || end == equals + 1 ||
+      *end != '\0' || number < 0) {
+    cli_error("%s: found '%s', expected a size of the graph, such as s0=128",
+              args->command->name, word);
+    return false;
+  }
+  s->names[s->count] = cli_format("%.*s", (int)(equals - word), word);
+  s->values[s->count++] = number;
+  return true;
+}
+
+bool cli_sizes_read(const cli_args *args, cli_sizes *out) {
+  const size_t most = (size_t)args->operand_count;
+  *out = (cli_sizes){.names = cli_alloc(most, sizeof *out->names),
+                     .values = cli_alloc(most, sizeof *out->values)};
+  for (int32_t i = 1; i < args->operand_count; ++i)
+    if (!size_read(args, args->operands[i], out)) return false;
+  return true;
+}
+
+void cli_sizes_reset(cli_sizes *sizes) {
+  for (int32_t i = 0; i < sizes->count; ++i)
+    free((char *)(uintptr_t)sizes->names[i]);
+  free(sizes->names);
+  free(sizes->values);
+}
+
+bool cli_mode_read(const cli_args *args, const char *otherwise,
+                   uint32_t *out_flags) {
+  const char *given = cli_value_of(args, "mode");
+  const char *mode = given != NULL ? given : otherwise;
+  const bool is_max = strcmp(mode, "max-autotune") == 0;
+  *out_flags = is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE : 0;
+  if (is_max || strcmp(mode, "reduce-overhead") == 0) return true;
+  cli_error("%s: --mode is '%s', expected reduce-overhead or max-autotune",
+            args->command->name, mode);
+  return false;
+}
+
+void cli_say(void *context, const char *text, int32_t is_progress) {
+  (void)context;
+  if (!is_progress) cli_note("%s", text);
+}
+
 // --- Tensors -----------------------------------------------------------------
 
 static size_t item_bytes(const og_tensor *tensor) {

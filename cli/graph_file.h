@@ -23,6 +23,23 @@ opgraft_executable *cli_executable_create(opgraft_graph *graph,
 // Which kernel runs which node (opgraft_executable_rules), to be freed.
 char *cli_rules_text(const opgraft_executable *executable);
 
+// The sizes that the operands behind the first give: "s0=128".
+typedef struct cli_sizes {
+  const char **names;
+  int64_t *values;
+  int32_t count;
+} cli_sizes;
+
+// Prints and returns false.
+bool cli_sizes_read(const cli_args *args, cli_sizes *out);
+void cli_sizes_reset(cli_sizes *sizes);
+// --mode, `otherwise` where it is not given, as OPGRAFT_OPTION_*. Prints and
+// returns false.
+bool cli_mode_read(const cli_args *args, const char *otherwise,
+                   uint32_t *out_flags);
+// What an executable has to say (opgraft_host.say), on standard error.
+void cli_say(void *context, const char *text, int32_t is_progress);
+
 // --- Tensors -----------------------------------------------------------------
 
 // A tensor with its own sizes; `memory` is freed with it.

@@ -2,7 +2,6 @@
 // opgraft inspect of a graph file: its text, pictures of it and of its plan,
 // which kernel runs each of its nodes, what is fused, or the code of that.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,45 +22,6 @@ static int graph_print(const opgraft_graph *graph, print_fn print) {
 }
 
 // --- Which kernel runs each node ---------------------------------------------
-
-// The sizes that the operands give: "s0=128".
-typedef struct sizes {
-  const char **names;
-  int64_t *values;
-  int32_t count;
-} sizes;
-
-static void sizes_reset(sizes *s) {
-  for (int32_t i = 0; i < s->count; ++i) free((char *)(uintptr_t)s->names[i]);
-  free(s->names);
-  free(s->values);
-}
-
-static bool size_read(const char *word, sizes *s) {
-  const char *equals = strchr(word, '=');
-  char *end = NULL;
-  errno = 0;
-  const long long number = equals != NULL ? strtoll(equals + 1, &end, 10) : 0;
-  if (equals == NULL || equals == word || errno != 0 || end == equals + 1 ||
-      *end != '\0' || number < 0) {
-    cli_error(
-        "inspect: found '%s', expected a size of the graph, such as s0=128",
-        word);
-    return false;
-  }
-  s->names[s->count] = cli_format("%.*s", (int)(equals - word), word);
-  s->values[s->count++] = number;
-  return true;
-}
-
-static bool sizes_read(const cli_args *args, sizes *s) {
-  const size_t most = (size_t)args->operand_count;
-  *s = (sizes){.names = cli_alloc(most, sizeof *s->names),
-               .values = cli_alloc(most, sizeof *s->values)};
-  for (int32_t i = 1; i < args->operand_count; ++i)
-    if (!size_read(args->operands[i], s)) return false;
-  return true;
-}
 
 typedef int (*planned_fn)(const opgraft_executable *executable,
                           const cli_args *args);
@@ -147,12 +107,12 @@ static opgraft_executable *planned_create(opgraft_graph *graph,
 // A plan is made, and takes its arena, but nothing runs.
 static int planned_print(opgraft_graph *graph, const cli_args *args,
                          const opgraft_options *options, planned_fn print) {
-  sizes s = {0};
+  cli_sizes s = {0};
   opgraft_error error;
   opgraft_host host = {.struct_size = sizeof host};
   opgraft_executable *executable = NULL;
   int result = CLI_FAILED;
-  if (sizes_read(args, &s) && cli_limits_read(args, &host) &&
+  if (cli_sizes_read(args, &s) && cli_limits_read(args, &host) &&
       (executable = planned_create(graph, options, &host, print)) != NULL) {
     const og_status status =
         opgraft_executable_plan(executable, s.names, s.values, s.count, &error);
@@ -160,7 +120,7 @@ static int planned_print(opgraft_graph *graph, const cli_args *args,
         status == OG_OK ? print(executable, args) : cli_library_error(&error);
   }
   opgraft_executable_release(executable);
-  sizes_reset(&s);
+  cli_sizes_reset(&s);
   return result;
 }
 
@@ -231,19 +191,6 @@ static int fusion_print(opgraft_graph *graph, const opgraft_options *options) {
 
 // --- The command -------------------------------------------------------------
 
-static bool flags_read(const cli_args *args, uint32_t *out) {
-  const char *mode = cli_value_of(args, "mode");
-  const bool is_max = mode != NULL && strcmp(mode, "max-autotune") == 0;
-  if (mode != NULL && !is_max && strcmp(mode, "reduce-overhead") != 0) {
-    cli_error(
-        "inspect: --mode is '%s', expected reduce-overhead or max-autotune",
-        mode);
-    return false;
-  }
-  *out = is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE : 0;
-  return true;
-}
-
 // Whether what is printed is of a plan, so that it takes sizes.
 static bool has_sizes(const cli_args *args) {
   return cli_has(args, "why") || cli_has(args, "asm") || cli_has(args, "svg") ||
@@ -254,7 +201,8 @@ static int shown(opgraft_graph *graph, const cli_args *args) {
   opgraft_error error;
   opgraft_options options = {.struct_size = sizeof options};
   const bool is_code = cli_has(args, "asm"), is_fusion = cli_has(args, "fused");
-  if (!flags_read(args, &options.flags)) return CLI_FAILED;
+  if (!cli_mode_read(args, "reduce-overhead", &options.flags))
+    return CLI_FAILED;
   if (is_code || is_fusion) options.flags |= OPGRAFT_OPTION_MAX_AUTOTUNE;
   if (has_sizes(args))
     return planned_print(graph, args, &options,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: finds the command and runs it.
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,9 @@ static int program_run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  // A file that may not grow is an error that is told, and nothing half written
+  // stays. Every system that has such a limit has the signal.
+  signal(SIGXFSZ, SIG_IGN);
   const int result = program_run(argc, argv);
   // A full disk or a closed pipe shows only here, or in an earlier flush.
   const bool is_written = fflush(stdout) == 0 && ferror(stdout) == 0;

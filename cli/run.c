@@ -29,6 +29,7 @@ static const cli_option options[] = {
     {"choose", "FILE", "which kernel runs which node, as --rules writes it", 0},
     {"rules", "FILE", "write which kernel ran which node, and why; -: print it",
      0},
+    {"mode", "MODE", "max-autotune (fused loops), or reduce-overhead", 0},
     {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
     {"bisect", NULL, "name the first pass that changes the results", 0},
     {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
@@ -47,6 +48,7 @@ typedef struct job {
   opgraft_plain *plain;  // of --plain, else NULL
   int32_t output_count;
   int64_t repeat, top;
+  uint32_t mode;     // OPGRAFT_OPTION_*
   int64_t *call_ns;  // by call
   int64_t *step_ns;  // by step, all calls together; NULL without --profile
 } job;
@@ -304,7 +306,7 @@ static int job_run(job *j) {
 static int plain_run(job *j) {
   static const char *const others[] = {"repeat",  "profile", "json",
                                        "disable", "threads", "lanes",
-                                       "choose",  "rules"};
+                                       "choose",  "rules",   "mode"};
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
     if (cli_has(j->args, others[i]))
       return cli_error("run: --plain and --%s exclude each other", others[i]);
@@ -338,6 +340,7 @@ static int planned_run(job *j) {
   }
   j->host.rules = text;
   const opgraft_options wanted = {.struct_size = sizeof wanted,
+                                  .flags = j->mode,
                                   .disable = cli_value_of(j->args, "disable")};
   j->executable = cli_executable_create(j->graph, &wanted, &j->host);
   int result = j->executable != NULL ? job_run(j) : CLI_FAILED;
@@ -385,12 +388,14 @@ static int run_run(const cli_args *args) {
   j.path = cli_only_operand(args, "a graph file");
   if (j.path == NULL) return CLI_FAILED;
   if (cli_has(args, "bisect")) return cli_bisect(args, j.path);
-  if (!cli_number_of(args, "threads", 1, 1024, 0, &threads) ||
+  if (!cli_mode_read(args, "max-autotune", &j.mode) ||
+      !cli_number_of(args, "threads", 1, 1024, 0, &threads) ||
       !cli_number_of(args, "lanes", 1, 1024, 0, &lanes) ||
       !cli_number_of(args, "repeat", 1, 1000000, 1, &j.repeat) ||
       !cli_number_of(args, "top", 0, 1000000, 20, &j.top))
     return CLI_FAILED;
   j.host = (opgraft_host){.struct_size = sizeof j.host,
+                          .say = cli_say,
                           .threads = (int32_t)threads,
                           .lanes = (int32_t)lanes};
   if (!cli_limits_read(args, &j.host) || !outputs_check(&j)) return CLI_FAILED;

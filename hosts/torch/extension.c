@@ -23,6 +23,7 @@
 #include "torch/graph/captured.h"
 #include "torch/graph/compiled.h"
 #include "torch/graph/frozen.h"
+#include "torch/graph/opened.h"
 #include "torch/graph/recipe.h"
 
 // --- Operators ---------------------------------------------------------------
@@ -261,6 +262,7 @@ static PyMethodDef methods[] = {
     {"graph_compile", graph_compile, METH_VARARGS,
      "An FX graph as a callable."},
     {"graph_export", graph_export, METH_VARARGS, "A graph as a file."},
+    {"graph_open", graph_open, METH_VARARGS, "A graph file as a callable."},
     {"frozen_new", frozen_new, METH_VARARGS, "A graph behind guards."},
     {"sample_call", sample_call, METH_VARARGS, "A call to try it with."},
     {"device_load", device_load, METH_VARARGS, "A device's driver."},

@@ -21,7 +21,7 @@ extern "C" {
 // The graph's text, then its constants, aligned and checksummed. The file
 // appears whole or not at all. Save before finish: a file of a finished graph
 // opens too, but its passes have run. OG_UNSUPPORTED for a graph that text
-// cannot hold.
+// cannot hold; OG_INVALID for one of a file that was altered.
 OPGRAFT_API og_status opgraft_graph_save(const opgraft_graph *graph,
                                          const char *path,
                                          opgraft_error *error);
@@ -29,10 +29,21 @@ OPGRAFT_API og_status opgraft_graph_save(const opgraft_graph *graph,
 // not read: the file must stay as it is until the graph is released (save
 // replaces a file, so the old one stays for those who have it open). The graph
 // is not finished yet. Failure: OG_IO, OG_INVALID for a file that is cut short
-// or was altered, OG_VERSION for one that a newer opgraft wrote, OG_MEMORY.
+// or whose text was altered, OG_VERSION for one that a newer opgraft wrote,
+// OG_MEMORY. A constant that was altered is OG_INVALID where it is first read:
+// by opgraft_executable_begin, opgraft_executable_plan or opgraft_call_run.
 OPGRAFT_API og_status opgraft_graph_open(const char *path,
                                          opgraft_graph **out_graph,
                                          opgraft_error *error);
+// The file that the executable's graph was opened from, once more, with the
+// packed forms of all weights that its plans packed or mapped so far: plan the
+// sizes first (opgraft_executable_plan). An executable of the new file maps
+// them and does not pack. `path` may be the file itself. Failure: OG_INVALID
+// where the graph was not opened from such a file, or where the file was
+// altered; OG_IO, OG_MEMORY. Safe beside calls of the executable.
+OPGRAFT_API og_status opgraft_executable_save(opgraft_executable *executable,
+                                              const char *path,
+                                              opgraft_error *error);
 // Foreign nodes that are named "module.op.overload" after this module call it
 // from now on. For graphs that were read; not after finish.
 OPGRAFT_API og_status opgraft_graph_link(opgraft_graph *graph,

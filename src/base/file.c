@@ -89,12 +89,32 @@ og_status og_file_begin(const char *path, og_file_out *out,
   return OG_IO;
 }
 
+void og_file_put(og_file_out *out, const void *bytes, size_t size_bytes) {
+  if (size_bytes > 0 && out->cause == 0 &&
+      fwrite(bytes, 1, size_bytes, out->stream) != size_bytes)
+    out->cause = errno != 0 ? errno : EIO;
+}
+
+// Else errno says why.
+static bool is_flushed(const og_file_out *out) {
+  errno = 0;
+  const bool is_whole = fflush(out->stream) == 0 && !ferror(out->stream);
+  if (out->cause != 0) errno = out->cause;
+  return is_whole && out->cause == 0;
+}
+
+og_status og_file_flush(og_file_out *out, opgraft_error *error) {
+  if (is_flushed(out)) return OG_OK;
+  return io_error(out->path, "written", error);
+}
+
 og_status og_file_end(og_file_out *out, og_status status,
                       opgraft_error *error) {
   if (out->stream == NULL) return status;
-  errno = 0;
-  const bool is_whole = fflush(out->stream) == 0 && !ferror(out->stream);
+  const bool is_whole = is_flushed(out);
+  const int cause = errno;
   const bool is_closed = fclose(out->stream) == 0;
+  if (!is_whole) errno = cause;
   if (status == OG_OK &&
       !(is_whole && is_closed && rename(out->temporary, out->path) == 0))
     status = io_error(out->path, "written", error);

@@ -24,10 +24,16 @@ typedef struct og_file_out {
   FILE *stream;
   const char *path;
   char *temporary;
+  int cause;  // errno of the first og_file_put that failed; 0: none did
 } og_file_out;
 
 og_status og_file_begin(const char *path, og_file_out *out,
                         opgraft_error *error);
+// After one that failed nothing more is written.
+void og_file_put(og_file_out *out, const void *bytes, size_t size_bytes);
+// What was written so far reaches the system, so that a mapping shows it.
+// OG_IO.
+og_status og_file_flush(og_file_out *out, opgraft_error *error);
 // Closes; the file takes its place if all was written and `status`, which is
 // returned then, is OG_OK. Else what was there before stays.
 og_status og_file_end(og_file_out *out, og_status status, opgraft_error *error);

@@ -37,6 +37,7 @@ enum {
 enum {
   OG_GRAIN_TOKENS = 8,    // turned by a rotary embedding, all heads of each
   OG_GRAIN_PANELS = 4,    // of weights that are packed
+  OG_GRAIN_BLOCKS = 2,    // of a graph file, 64 KiB each, that are checked
   OG_GRAIN_COLUMNS = 16,  // neighbours that are added to, in one cache line
 };
 

@@ -92,6 +92,19 @@ static void stats_from_graph(opgraft_executable *executable) {
   }
 }
 
+static void unknown_say(const opgraft_executable *executable) {
+  const opgraft_host *host = &executable->host;
+  const opgraft_graph *graph = executable->graph;
+  char text[256];
+  const int32_t count = host->say != NULL ? og_packs_unknown(graph) : 0;
+  if (count == 0) return;
+  snprintf(text, sizeof text,
+           "%.120s: %d packed weight%s of a layout that this opgraft does not "
+           "know: packed anew",
+           graph->blocks.path, (int)count, count > 1 ? "s are" : " is");
+  host->say(host->context, text, 0);
+}
+
 og_status opgraft_executable_create(opgraft_graph *graph,
                                     const opgraft_host *host,
                                     opgraft_executable **out_executable,
@@ -116,6 +129,7 @@ og_status opgraft_executable_create(opgraft_graph *graph,
   executable->references = 1;
   pthread_mutex_init(&executable->mutex, NULL);
   stats_from_graph(executable);
+  unknown_say(executable);
   og_teams_users_add(1);
   *out_executable = executable;
   return OG_OK;

@@ -8,6 +8,7 @@
 
 #include "exec/apart.h"
 #include "exec/candidates.h"
+#include "exec/checked.h"
 #include "exec/choose.h"
 #include "exec/framed.h"
 #include "exec/hold.h"
@@ -98,6 +99,7 @@ static og_status choice_prepare(og_prep *prep, og_chosen *out) {
   *out = (og_chosen){order.by[0], order.reason};
   for (int32_t i = 0; i < order.count; ++i) {
     const og_candidate by = order.by[i];
+    prep->unread = -1;
     status = og_candidate_ask(prep, by, false);
     const bool refuses = status == OG_UNSUPPORTED || status == OG_SHAPE;
     if (!refuses || i + 1 == order.count) break;
@@ -151,6 +153,14 @@ static og_status step_prepare(og_prep *prep) {
   return OG_OK;
 }
 
+// Constants of a file are checked before they are read.
+static void constants_want(const og_prep *prep) {
+  const og_node *node = prep->node;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (i != prep->unread && node->in[i] >= 0)
+      og_checked_want(prep->plan->graph, node->in[i]);
+}
+
 og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   og_instance *instance = prep->instance;
   const og_node *node = prep->node;
@@ -164,10 +174,12 @@ og_status og_node_prepare(og_prep *prep, og_tensor **scratch) {
   prep->step = (og_step){0};
   prep->is_pinned = false;
   prep->work = 0;
+  prep->unread = -1;
   prep->device =
       instance->is_twin ? og_cpu : og_node_device(prep->plan->graph, node);
   OG_TRY(step_prepare(prep));
   OG_TRY(work_check(prep));
+  constants_want(prep);
   if (prep->step.run == NULL) return OG_OK;  // nothing to do, as for no data
   instance->steps[instance->step_count] = prep->step;
   instance->step_infos[instance->step_count++] =
@@ -246,7 +258,10 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
   OG_TRY(og_onboard_settle(instance, error));
   og_holds_settle(instance);
   og_loops_seal(instance);
-  return OG_OK;
+  for (int32_t i = 0; i < graph->output_count; ++i)
+    if (graph->outputs[i].value >= 0)
+      og_checked_want(plan->graph, graph->outputs[i].value);
+  return og_checked_all(prep.executable, error);
 }
 
 static og_status tensors_make(og_instance *instance, const og_plan *plan) {

@@ -415,6 +415,8 @@ static og_status constant_take(plain *p, opgraft_value id) {
   OG_TRY(elements_count(p, id, &count));
   if ((uint64_t)count * og_dtype_bytes(value->dtype) > value->data_bytes)
     return wrong(p, id, "has fewer numbers than elements");
+  OG_TRY(og_blocks_check(&p->graph->blocks, value->data, value->data_bytes,
+                         p->error));
   return scatter(p, id, value->data);
 }
 

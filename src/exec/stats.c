@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/sized.h"
+#include "exec/fast/packs.h"
 #include "exec/hosted.h"
 #include "exec/lease.h"
 #include "exec/rules.h"
@@ -175,6 +176,16 @@ static void threads_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
 }
 
+// Weights that were packed, and those whose packed form the file has.
+static void packs_add(opgraft_executable *own, og_text *out) {
+  int64_t packed, mapped;
+  pthread_mutex_lock(&own->mutex);
+  og_packs_count(own, &packed, &mapped);
+  pthread_mutex_unlock(&own->mutex);
+  og_json_int(out, "packed_bytes", packed);
+  og_json_int(out, "mapped_bytes", mapped);
+}
+
 static void passes_add(const opgraft_graph *graph, og_text *out) {
   og_json_begin(out, "passes", '[');
   for (int32_t i = 0; i < graph->pass_stat_count; ++i) {
@@ -230,6 +241,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   };
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     og_json_int(&out, numbers[i].name, numbers[i].value);
+  packs_add((opgraft_executable *)(uintptr_t)executable, &out);
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
   programs_add(executable, &out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph files: a line of fixed length, the text, the constants
-// (docs/graph-file.md). What is read is not trusted.
+// Graph files: a line of fixed length, the text, the constants, packed forms of
+// some (docs/graph-file.md). What is read is not trusted.
 
 #include "graph/file.h"
 
@@ -9,36 +9,60 @@
 #include <string.h>
 
 #include "base/checksum.h"
-#include "graph/graph.h"
 #include "graph/parse.h"
-#include "graph/print.h"
+#include "graph/prepacked.h"
 
-enum {
-  VERSION = 1,
-  CONSTANT_ALIGNMENT = 64,
-  DATA_ALIGNMENT = 4096,  // a page, so that a mapping begins at it
-};
+// --- The first line ----------------------------------------------------------
 
-// The line is a comment of the text form. Its numbers are hexadecimal with
-// leading zeros; the checksum covers all that follows it.
+// It is a comment of the text form. Its numbers are hexadecimal with leading
+// zeros.
 #define MAGIC "#opgraft graph file "
 #define HEADER_FORMAT                                           \
   MAGIC "version %04x checksum %016" PRIx64 " text %016" PRIx64 \
-        " data %016" PRIx64 " %016" PRIx64 "\n"
+        " table %016" PRIx64 " data %016" PRIx64 " %016" PRIx64 \
+        " packed %016" PRIx64 "\n"
 enum {
+  DIGITS = 16,
   MAGIC_BYTES = (int)sizeof MAGIC - 1,
   VERSION_AT = MAGIC_BYTES + 8,
   CHECKSUM_AT = VERSION_AT + 4 + 10,
-  COVERED_AT = CHECKSUM_AT + 16,
-  TEXT_AT = COVERED_AT + 6,
-  DATA_AT = TEXT_AT + 16 + 6,
-  DATA_BYTES_AT = DATA_AT + 16 + 1,
-  HEADER_BYTES = DATA_BYTES_AT + 16 + 1,
+  TEXT_AT = CHECKSUM_AT + DIGITS + 6,
+  TABLE_AT = TEXT_AT + DIGITS + 7,
+  DATA_AT = TABLE_AT + DIGITS + 6,
+  DATA_BYTES_AT = DATA_AT + DIGITS + 1,
+  PACKED_AT = DATA_BYTES_AT + DIGITS + 8,
 };
+_Static_assert(CHECKSUM_AT + DIGITS == OG_FILE_COVERED_AT, "behind the sum");
+_Static_assert(PACKED_AT + DIGITS + 1 == OG_FILE_HEADER_BYTES, "all of it");
 
-typedef struct header {
-  uint64_t checksum, text_bytes, data_offset, data_bytes;
-} header;
+void og_file_header_print(const og_file_header *head,
+                          char line[OG_FILE_HEADER_BYTES + 1]) {
+  snprintf(line, OG_FILE_HEADER_BYTES + 1, HEADER_FORMAT,
+           (unsigned)OG_FILE_VERSION, head->checksum, head->text_bytes,
+           head->table_bytes, head->data_offset, head->data_bytes,
+           head->packed_bytes);
+}
+
+static uint64_t align(uint64_t bytes, uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+uint64_t og_file_packed_offset(const og_file_header *head) {
+  const uint64_t end = head->data_offset + head->data_bytes;
+  return head->packed_bytes > 0 ? align(end, OG_FILE_PAGE) : end;
+}
+
+uint64_t og_file_bytes(const og_file_header *head) {
+  return og_file_packed_offset(head) + head->packed_bytes;
+}
+
+int64_t og_file_blocks(const og_file_header *head) {
+  return og_blocks_count(og_file_bytes(head) - head->data_offset);
+}
+
+uint64_t og_file_sums_offset(const og_file_header *head) {
+  return head->data_offset - 8 * (uint64_t)og_file_blocks(head);
+}
 
 // --- Opening -----------------------------------------------------------------
 
@@ -70,49 +94,65 @@ static og_status altered(const char *path, const char *what,
                       path, what);
 }
 
-static void header_print(const header *head, char line[HEADER_BYTES + 1]) {
-  snprintf(line, HEADER_BYTES + 1, HEADER_FORMAT, (unsigned)VERSION,
-           head->checksum, head->text_bytes, head->data_offset,
-           head->data_bytes);
+// Nothing but the numbers may differ from what is written.
+static bool header_is(const char *bytes, const og_file_header *head) {
+  char line[OG_FILE_HEADER_BYTES + 1];
+  og_file_header_print(head, line);
+  return memcmp(bytes, line, OG_FILE_HEADER_BYTES) == 0;
 }
 
-// Nothing but the numbers may differ from what is written.
-static bool header_is(const char *bytes, const header *head) {
-  char line[HEADER_BYTES + 1];
-  header_print(head, line);
-  return memcmp(bytes, line, HEADER_BYTES) == 0;
+static bool sizes_fit(const og_file_header *head) {
+  const uint64_t limit = (uint64_t)1 << 56;
+  const uint64_t numbers[] = {head->text_bytes, head->table_bytes,
+                              head->data_offset, head->data_bytes,
+                              head->packed_bytes};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+    if (numbers[i] > limit) return false;
+  const uint64_t sums_bytes = 8 * (uint64_t)og_file_blocks(head);
+  return head->data_offset % OG_PREPACKED_ALIGNMENT == 0 &&
+         head->data_offset >= OG_FILE_HEADER_BYTES + head->text_bytes +
+                                  head->table_bytes + sums_bytes;
+}
+
+static og_status version_check(const char *bytes, const char *path,
+                               opgraft_error *error) {
+  uint64_t version;
+  if (!hex_read(bytes + VERSION_AT, 4, &version))
+    return altered(path, "its version is not a number", error);
+  if (version == OG_FILE_VERSION) return OG_OK;
+  return og_error_set(error, OG_VERSION, NULL, NULL,
+                      "%s: is a graph file of version %" PRIu64
+                      ", this opgraft reads version %d; %s",
+                      path, version, OG_FILE_VERSION,
+                      version > OG_FILE_VERSION
+                          ? "a newer opgraft wrote it: update this one, or "
+                            "export it again here"
+                          : "export it again");
 }
 
 static og_status header_read(const char *bytes, size_t size, const char *path,
-                             header *out, opgraft_error *error) {
-  uint64_t version;
-  if (size < HEADER_BYTES) return cut_short(path, size, HEADER_BYTES, error);
-  if (!hex_read(bytes + VERSION_AT, 4, &version))
-    return altered(path, "its version is not a number", error);
-  if (version != VERSION)
-    return og_error_set(error, OG_VERSION, NULL, NULL,
-                        "%s: is a graph file of version %" PRIu64
-                        ", this opgraft reads version %d; %s",
-                        path, version, VERSION,
-                        version > VERSION ? "a newer opgraft wrote it: update "
-                                            "this one, or export it again here"
-                                          : "export it again");
-  const bool has_all = hex_read(bytes + CHECKSUM_AT, 16, &out->checksum) &&
-                       hex_read(bytes + TEXT_AT, 16, &out->text_bytes) &&
-                       hex_read(bytes + DATA_AT, 16, &out->data_offset) &&
-                       hex_read(bytes + DATA_BYTES_AT, 16, &out->data_bytes);
+                             og_file_header *out, opgraft_error *error) {
+  if (size < VERSION_AT + 4)
+    return cut_short(path, size, OG_FILE_HEADER_BYTES, error);
+  OG_TRY(version_check(bytes, path, error));
+  if (size < OG_FILE_HEADER_BYTES)
+    return cut_short(path, size, OG_FILE_HEADER_BYTES, error);
+  const bool has_all =
+      hex_read(bytes + CHECKSUM_AT, DIGITS, &out->checksum) &&
+      hex_read(bytes + TEXT_AT, DIGITS, &out->text_bytes) &&
+      hex_read(bytes + TABLE_AT, DIGITS, &out->table_bytes) &&
+      hex_read(bytes + DATA_AT, DIGITS, &out->data_offset) &&
+      hex_read(bytes + DATA_BYTES_AT, DIGITS, &out->data_bytes) &&
+      hex_read(bytes + PACKED_AT, DIGITS, &out->packed_bytes);
   if (!has_all || !header_is(bytes, out))
     return altered(path, "its first line is not as it was written", error);
-  const uint64_t limit = (uint64_t)1 << 56;
-  if (out->text_bytes > limit || out->data_offset > limit ||
-      out->data_bytes > limit ||
-      out->data_offset < HEADER_BYTES + out->text_bytes ||
-      out->data_offset % CONSTANT_ALIGNMENT != 0)
+  if (!sizes_fit(out))
     return altered(path, "its first line says impossible sizes", error);
-  const uint64_t wanted = out->data_offset + out->data_bytes;
+  const uint64_t wanted = og_file_bytes(out);
   if (size < wanted) return cut_short(path, size, wanted, error);
   if (size > wanted) return altered(path, "something follows its end", error);
-  if (og_checksum(bytes + COVERED_AT, size - COVERED_AT) != out->checksum)
+  const size_t covered = (size_t)out->data_offset - OG_FILE_COVERED_AT;
+  if (og_checksum(bytes + OG_FILE_COVERED_AT, covered) != out->checksum)
     return altered(path, "its checksum is not that of what it holds", error);
   return OG_OK;
 }
@@ -125,9 +165,40 @@ static og_status with_path(const char *path, og_status status,
   return og_error_set(error, status, NULL, NULL, "%s: %.900s", path, text);
 }
 
+// What the graph needs to know of the file that it came from.
+static og_status file_keep(opgraft_graph *graph, const char *bytes,
+                           const og_file_header *head, const char *path,
+                           opgraft_error *error) {
+  const size_t table_at = OG_FILE_HEADER_BYTES + (size_t)head->text_bytes;
+  const char *wrong;
+  const int64_t count = og_file_blocks(head);
+  if (count > INT32_MAX)
+    return altered(path, "its first line says impossible sizes", error);
+  if (!og_prepacked_read(bytes + table_at, (size_t)head->table_bytes,
+                         bytes + og_file_packed_offset(head),
+                         (size_t)head->packed_bytes, &graph->arena,
+                         &graph->packed, &graph->packed_count, &wrong))
+    return wrong != NULL ? altered(path, wrong, error)
+                         : og_graph_no_memory(error);
+  const char *name = og_graph_string(graph, path);
+  uint8_t *states =
+      og_arena_array(&graph->arena, (size_t)count + 1, sizeof *states);
+  if (name == NULL || states == NULL) return og_graph_no_memory(error);
+  graph->blocks = (og_blocks){
+      .data = bytes + head->data_offset,
+      .size_bytes = (size_t)(og_file_bytes(head) - head->data_offset),
+      .sums = bytes + og_file_sums_offset(head),
+      .states = states,
+      .count = (int32_t)count,
+      .path = name};
+  graph->file_text = bytes + OG_FILE_HEADER_BYTES;
+  graph->file_text_bytes = (size_t)head->text_bytes;
+  return OG_OK;
+}
+
 og_status og_graph_read(const char *bytes, size_t size_bytes, const char *path,
                         opgraft_graph **out_graph, opgraft_error *error) {
-  header head;
+  og_file_header head;
   *out_graph = NULL;
   if (size_bytes < MAGIC_BYTES || memcmp(bytes, MAGIC, MAGIC_BYTES) != 0)
     return with_path(
@@ -140,12 +211,17 @@ og_status og_graph_read(const char *bytes, size_t size_bytes, const char *path,
                         "not",
                         path);
 #endif
-  return with_path(
+  OG_TRY(with_path(
       path,
-      og_graph_parse_data(bytes + HEADER_BYTES, (size_t)head.text_bytes,
+      og_graph_parse_data(bytes + OG_FILE_HEADER_BYTES, (size_t)head.text_bytes,
                           bytes + head.data_offset, (size_t)head.data_bytes,
                           out_graph, error),
-      error);
+      error));
+  const og_status status = file_keep(*out_graph, bytes, &head, path, error);
+  if (status == OG_OK) return OG_OK;
+  opgraft_graph_release(*out_graph);
+  *out_graph = NULL;
+  return status;
 }
 
 og_status opgraft_graph_open(const char *path, opgraft_graph **out_graph,
@@ -159,124 +235,5 @@ og_status opgraft_graph_open(const char *path, opgraft_graph **out_graph,
     (*out_graph)->file = file;
   else
     og_file_unmap(&file);
-  return status;
-}
-
-// --- Saving ------------------------------------------------------------------
-
-static int64_t align(int64_t bytes, int64_t to) {
-  return (bytes + to - 1) / to * to;
-}
-
-// Each constant's offset; returns the bytes of all.
-static int64_t offsets_set(const opgraft_graph *graph, int64_t *offsets) {
-  int64_t end = 0;
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    if (graph->values[v].kind != OG_VALUE_CONSTANT) continue;
-    offsets[v] = align(end, CONSTANT_ALIGNMENT);
-    end = offsets[v] + (int64_t)graph->values[v].data_bytes;
-  }
-  return end;
-}
-
-// The text as it will stand in the file must read back: names that two values
-// share and types without a name are found here, not by who opens the file.
-static og_status text_check(const og_text *text, size_t data_bytes,
-                            const char *path, opgraft_error *error) {
-  opgraft_graph *graph;
-  opgraft_error found;
-  const og_status status = og_graph_parse_data(text->data, text->length, "",
-                                               data_bytes, &graph, &found);
-  opgraft_graph_release(graph);
-  if (status == OG_OK) return OG_OK;
-  if (status == OG_MEMORY) return og_graph_no_memory(error);
-  return og_error_set(error, OG_UNSUPPORTED, NULL, NULL,
-                      "%s: the graph cannot be said in text: %.800s", path,
-                      found.text);
-}
-
-typedef struct writer {
-  FILE *stream;
-  int64_t written;
-} writer;
-
-static void put(writer *to, const void *bytes, size_t size) {
-  if (size > 0) fwrite(bytes, 1, size, to->stream);
-  to->written += (int64_t)size;
-}
-
-static void pad(writer *to, int64_t until) {
-  static const char zeros[DATA_ALIGNMENT] = {0};
-  while (to->written < until) {
-    const int64_t left = until - to->written;
-    put(to, zeros, (size_t)(left < DATA_ALIGNMENT ? left : DATA_ALIGNMENT));
-  }
-}
-
-static void body_write(const opgraft_graph *graph, const int64_t *offsets,
-                       const og_text *text, const header *head, writer *to) {
-  put(to, text->data, text->length);
-  pad(to, (int64_t)head->data_offset);
-  for (int32_t v = 0; v < graph->value_count; ++v) {
-    const og_value *value = &graph->values[v];
-    if (value->kind != OG_VALUE_CONSTANT) continue;
-    pad(to, (int64_t)head->data_offset + offsets[v]);
-    put(to, value->data, value->data_bytes);
-  }
-}
-
-// The checksum is of the file itself, mapped once it is written.
-static og_status header_write(const og_file_out *file, header *head,
-                              opgraft_error *error) {
-  og_mapping written;
-  char line[HEADER_BYTES + 1];
-  if (fflush(file->stream) != 0) return OG_OK;  // og_file_end says so
-  OG_TRY(og_file_map(file->temporary, &written, error));
-  if (written.size_bytes > COVERED_AT)
-    head->checksum = og_checksum(written.bytes + COVERED_AT,
-                                 written.size_bytes - COVERED_AT);
-  og_file_unmap(&written);
-  header_print(head, line);
-  if (fseek(file->stream, 0, SEEK_SET) == 0)
-    fwrite(line, 1, HEADER_BYTES, file->stream);
-  return OG_OK;
-}
-
-static og_status file_write(const opgraft_graph *graph, const int64_t *offsets,
-                            const og_text *text, int64_t data_bytes,
-                            const char *path, opgraft_error *error) {
-  og_file_out file;
-  char line[HEADER_BYTES + 1];
-  const int64_t text_end = HEADER_BYTES + (int64_t)text->length;
-  header head = {
-      .text_bytes = text->length,
-      .data_offset = (uint64_t)align(
-          text_end, data_bytes > 0 ? DATA_ALIGNMENT : CONSTANT_ALIGNMENT),
-      .data_bytes = (uint64_t)data_bytes};
-  OG_TRY(og_file_begin(path, &file, error));
-  writer to = {.stream = file.stream};
-  header_print(&head, line);
-  put(&to, line, HEADER_BYTES);
-  body_write(graph, offsets, text, &head, &to);
-  pad(&to, (int64_t)(head.data_offset + head.data_bytes));
-  const og_status status = header_write(&file, &head, error);
-  return og_file_end(&file, status, error);
-}
-
-og_status opgraft_graph_save(const opgraft_graph *graph, const char *path,
-                             opgraft_error *error) {
-  og_text text = {0};
-  int64_t *offsets =
-      og_alloc_zeroed((size_t)graph->value_count + 1, sizeof *offsets);
-  if (offsets == NULL) return og_graph_no_memory(error);
-  const int64_t data_bytes = offsets_set(graph, offsets);
-  og_graph_print_data(graph, offsets, &text);
-  og_status status = text.failed ? og_graph_no_memory(error) : OG_OK;
-  if (status == OG_OK)
-    status = text_check(&text, (size_t)data_bytes, path, error);
-  if (status == OG_OK)
-    status = file_write(graph, offsets, &text, data_bytes, path, error);
-  og_text_reset(&text);
-  og_free(offsets);
   return status;
 }

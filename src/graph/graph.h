@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "graph/blocks.h"
 #include "graph/size.h"
 #include "scalar/scalar.h"
 
@@ -151,6 +152,8 @@ typedef struct og_pass_stat {
 
 enum { OG_PASS_MAX = 16, OG_MODULE_LIST_MAX = 32 };
 
+typedef struct og_prepacked og_prepacked;
+
 struct opgraft_graph {
   int32_t references;  // atomic
   bool is_finished;
@@ -176,6 +179,11 @@ struct opgraft_graph {
   og_mapping file;
   const char *data;
   size_t data_bytes;
+  og_blocks blocks;       // its data and packed forms, to be checked
+  og_prepacked *packed;   // by og_prepacked_compare
+  const char *file_text;  // NULL: it is not of a graph file
+  size_t file_text_bytes;
+  int32_t packed_count;
   struct og_import_table *import_table;  // the importer's
   const char *last_file;                 // of the record before
   og_arena arena;

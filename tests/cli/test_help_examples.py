@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 
+import og_file
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,6 +117,8 @@ def fill(folder: pathlib.Path, line: str) -> None:
         (folder / "norms.c").write_text(NORMS)
     (folder / "scale.c").write_text(NORMS)
     (folder / "m.og").write_text(MASKED if "mask" in line else GRAPH)
+    if "pack" in line:
+        (folder / "m.og").write_bytes(og_file.write(GRAPH, []))
     npy(folder / "x.npy", 3)
     npy(folder / "m.npy", 7)
 

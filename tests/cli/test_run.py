@@ -67,6 +67,7 @@ def test_every_type_passes_through(program: Program) -> None:
 
 def test_what_the_profile_shows(mlp: Program) -> None:
     given = ["--in", "x.npy", "--in", "b.npy", "--in", "2"]
+    given += ["--mode", "reduce-overhead"]  # fused, it is one node
     out = mlp.ok("run", "m.og", *given, "--repeat", "50", "--profile", "--top", "2")
     assert "50 calls: least" in out and "model.py:" in out and "1 more" in out
     found = json.loads(mlp.ok("run", "m.og", *given, "--repeat", "9", "--profile", "--json"))

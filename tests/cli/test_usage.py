@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ["new", "gen", "build", "check", "adopt", "inspect", "run", "bench", "tune", "doctor", "report", "info",
+COMMANDS = ["new", "gen", "build", "check", "adopt", "inspect", "run", "pack", "bench", "tune", "doctor", "report", "info",
             "completion", "help"]
 
 

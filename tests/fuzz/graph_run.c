@@ -13,50 +13,63 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checksum.h"
 #include "exec/step/exec.h"
 #include "fuzz/graph_mutate.h"
-#include "graph/file.h"
+#include "fuzz/graph_seal.h"
+#include "kernel/kernel.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                unsigned int seed);
 
-// The line of a file of version 1 (docs/graph-file.md).
-enum { CHECKSUM_AT = 42, COVERED_AT = 58, TEXT_AT = 64, HEADER_BYTES = 120 };
 enum { INPUTS_LIMIT = 16, SYMBOLS_LIMIT = 8, FILLINGS = 3 };
 enum { BYTES_LIMIT = 1 << 20, WORK_LIMIT = 1 << 20 };
 
 // --- Files -------------------------------------------------------------------
 
-static bool is_file(const uint8_t *bytes, size_t size) {
-  return size >= HEADER_BYTES && memcmp(bytes, "#opgraft graph file ", 20) == 0;
+// The packed form of a first constant of two dims, all zeros: results are only
+// compared where no fast kernel runs.
+static size_t table_make(const edit *e, char *out, size_t room,
+                         size_t *out_packed_bytes) {
+  const char *at = strstr(e->text, ": f32[");
+  const char *end = at != NULL ? strstr(at, "] = data 0\n") : NULL;
+  int k = 0, n = 0, used = 0;
+  *out_packed_bytes = 0;
+  if (end == NULL || sscanf(at, ": f32[%d, %d]%n", &k, &n, &used) != 2 ||
+      at + used != end + 1 || k < 1 || n < 1 || k > 16 || n > 16)
+    return 0;
+  *out_packed_bytes = og_packed_bytes(n, k, OG_F32);
+  return (size_t)snprintf(
+      out, room,
+      "# packed f32-panels16 of 0: %d x %d, strides 1 %d, %zu bytes\n", n, k, n,
+      *out_packed_bytes);
 }
 
-static void checksum_set(char *bytes, size_t size) {
-  char digits[17];
-  snprintf(
-      digits, sizeof digits, "%016llx",
-      (unsigned long long)og_checksum(bytes + COVERED_AT, size - COVERED_AT));
-  memcpy(bytes + CHECKSUM_AT, digits, 16);
-}
-
-// A file of this text and data; 0 where there is no room.
-static size_t file_make(const edit *e, const char *data, size_t data_bytes,
-                        char *out, size_t room) {
-  const size_t begin = (HEADER_BYTES + e->length + 63) / 64 * 64;
-  char header[HEADER_BYTES + 1];
-  if (begin + data_bytes > room) return 0;
-  snprintf(header, sizeof header,
-           "#opgraft graph file version 0001 checksum %016x text %016zx data "
-           "%016zx %016zx\n",
-           0, e->length, begin, data_bytes);
-  memcpy(out, header, HEADER_BYTES);
-  memcpy(out + HEADER_BYTES, e->text, e->length);
-  memset(out + HEADER_BYTES + e->length, 0, begin - HEADER_BYTES - e->length);
-  memcpy(out + begin, data, data_bytes);
-  checksum_set(out, begin + data_bytes);
-  return begin + data_bytes;
+// A file of this text and data, and perhaps of packed weights; 0 where there is
+// no room.
+static size_t file_make(edit *e, const char *data, size_t data_bytes, char *out,
+                        size_t room) {
+  char header[OG_FILE_HEADER_BYTES + 1], table[128] = "";
+  size_t packed_bytes = 0;
+  const size_t table_bytes =
+      any(e, 2) == 0 ? table_make(e, table, sizeof table, &packed_bytes) : 0;
+  og_file_header head = {.text_bytes = e->length,
+                         .table_bytes = table_bytes,
+                         .data_bytes = data_bytes,
+                         .packed_bytes = packed_bytes};
+  const size_t text_end = OG_FILE_HEADER_BYTES + e->length + table_bytes;
+  head.data_offset =
+      (text_end + 8 * (size_t)og_file_blocks(&head) + 63) / 64 * 64;
+  const size_t size = (size_t)og_file_bytes(&head);
+  if (size > room) return 0;
+  memset(out, 0, size);
+  og_file_header_print(&head, header);
+  memcpy(out, header, OG_FILE_HEADER_BYTES);
+  memcpy(out + OG_FILE_HEADER_BYTES, e->text, e->length);
+  memcpy(out + OG_FILE_HEADER_BYTES + e->length, table, table_bytes);
+  memcpy(out + head.data_offset, data, data_bytes);
+  seal(out, size);
+  return size;
 }
 
 // A constant's numbers become a file's data.
@@ -78,15 +91,16 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
   for (int i = 0; i < 4; ++i) next(&e.chance);
   bool makes_file = is_file(data, size);
   if (makes_file) {
-    char digits[17] = "";
-    memcpy(digits, data + TEXT_AT, 16);
-    text_bytes = strtoull(digits, NULL, 16);
-    text_at = HEADER_BYTES;
-    if (text_bytes > size - HEADER_BYTES) text_bytes = size - HEADER_BYTES;
-    const size_t rest = (text_at + text_bytes + 63) / 64 * 64;
-    constant_bytes = rest < size ? size - rest : 0;
+    const char *bytes = (const char *)data;
+    const size_t left = size - OG_FILE_HEADER_BYTES;
+    const uint64_t begin = seal_number(bytes, SEAL_DATA_AT);
+    text_bytes = seal_number(bytes, SEAL_TEXT_AT);
+    text_at = OG_FILE_HEADER_BYTES;
+    if (text_bytes > left) text_bytes = left;
+    constant_bytes = seal_number(bytes, SEAL_DATA_BYTES_AT);
+    if (begin > size || constant_bytes > size - begin) constant_bytes = 0;
     if (constant_bytes > sizeof constants) constant_bytes = sizeof constants;
-    memcpy(constants, data + size - constant_bytes, constant_bytes);
+    if (constant_bytes > 0) memcpy(constants, data + begin, constant_bytes);
   }
   e.length = text_bytes < TEXT_MAX ? text_bytes : TEXT_MAX;
   if (e.length > 0) memcpy(e.text, data + text_at, e.length);
@@ -381,7 +395,7 @@ static void chance_begin(maker *m, uint64_t seed) {
 static void wrong(const subject *s, const char *what, const outcome *planned,
                   const outcome *plain) {
   const bool has_header = is_file((const uint8_t *)s->bytes, s->size);
-  const size_t skipped = has_header ? HEADER_BYTES : 0;
+  const size_t skipped = has_header ? OG_FILE_HEADER_BYTES : 0;
   fprintf(stderr, "%s\nplanned: %s\nplain: %s\n%.*s\n", what,
           planned->status != OG_OK ? planned->error.text : "runs",
           plain->status != OG_OK ? plain->error.text : "runs",
@@ -461,7 +475,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *bytes = aligned_alloc(64, (size / 64 + 1) * 64);
   if (bytes == NULL) abort();
   if (size > 0) memcpy(bytes, data, size);
-  if (is_file(data, size)) checksum_set(bytes, size);
+  if (is_file(data, size)) seal(bytes, size);
   subject s = {bytes, size, hash};
   bool differs = false;
   const bool has_passes = hash % 4 > 0;

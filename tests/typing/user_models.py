@@ -17,5 +17,6 @@ def use(model: torch.nn.Module) -> str:
         frozen(x)
     except opgraft.GuardError as error:
         return str(error)
-    opgraft.export(model, (x,), "model.og")
+    opgraft.export(model, (x,), "model.og", packed=True)
+    opgraft.load_graph("model.og", mode="reduce-overhead")(x)
     return str(opgraft.stats(compiled))

@@ -148,8 +148,10 @@ TEST(every_cut_and_every_change_is_found) {
   for (size_t n = 0; n < size; n += 1 + n / 64, ++checked) {
     bytes[n] = (char)(bytes[n] ^ 1);
     file_put(path_in("altered.og"), bytes, size);
+    // Constants are checked where they are first read.
     refused +=
-        opgraft_graph_open(path_in("altered.og"), &again, &error) != OG_OK;
+        opgraft_graph_open(path_in("altered.og"), &again, &error) != OG_OK ||
+        !adds(again);
     opgraft_graph_release(again);
     bytes[n] = (char)(bytes[n] ^ 1);
   }
@@ -175,11 +177,24 @@ TEST(wrong_files_are_errors) {
        &error, "something follows its end");
   bytes[size - 1] = 1;
   file_put(path_in("altered.og"), bytes, size);
+  if (opgraft_graph_open(path_in("altered.og"), &again, &error) == OG_OK) {
+    says(opgraft_graph_save(again, path_in("h.og"), &error), OG_INVALID, &error,
+         "a checksum of its data is not");
+    opgraft_graph_release(again);
+  }
+  char *name = strstr(bytes, "graph g(");
+  REQUIRE(name != NULL);
+  name[6] = 'h';
+  file_put(path_in("altered.og"), bytes, size);
   says(opgraft_graph_open(path_in("altered.og"), &again, &error), OG_INVALID,
        &error, "its checksum is not");
-  char *version = strstr(bytes, "version 0001");
+  char *version = strstr(bytes, "version 0002");
   REQUIRE(version != NULL);
-  version[11] = '2';
+  version[11] = '1';
+  file_put(path_in("newer.og"), bytes, size);
+  says(opgraft_graph_open(path_in("newer.og"), &again, &error), OG_VERSION,
+       &error, "export it again");
+  version[11] = '3';
   file_put(path_in("newer.og"), bytes, size);
   says(opgraft_graph_open(path_in("newer.og"), &again, &error), OG_VERSION,
        &error, "a newer opgraft wrote it");

@@ -250,6 +250,30 @@ done:
   memories_reset(&m);
 }
 
+// Files take packed weights from one machine to another (docs/graph-file.md).
+TEST(every_set_packs_the_same_bits) {
+  enum { N = 35, CHANNELS = 37, TAPS = OG_WINOGRAD_TAPS };
+  static float w[N * CHANNELS * TAPS];
+  const size_t bytes = og_winograd_bytes(N, CHANNELS);
+  const int64_t point = og_winograd_point(N, CHANNELS);
+  float *first = malloc(bytes), *packed = malloc(bytes);
+  REQUIRE(first != NULL && packed != NULL);
+  fill(w, N * CHANNELS * TAPS);
+  // Halves of these are not exact.
+  for (int64_t i = 0; i < N * CHANNELS * TAPS; i += 5) w[i] *= 1e-41f;
+  for (int k = 0; k < SETS; ++k) {
+    if (sets[k].isa > og_isa_used()) continue;
+    float *to = k == 0 ? first : packed;
+    memset(to, 0xff, bytes);
+    sets[k].kernels->pack(w, N, CHANNELS, 0, (N + OG_PANEL - 1) / OG_PANEL,
+                          point, to);
+    CHECK(k == 0 || memcmp(first, packed, bytes) == 0);
+  }
+done:
+  free(first);
+  free(packed);
+}
+
 TEST(what_it_takes) {
   og_conv c = {.in = {9, 8},
                .out = {7, 6},
@@ -270,4 +294,6 @@ TEST(what_it_takes) {
 }
 
 TEST_MAIN("kernel_winograd", CASE_NO_FAULTS(convolutions),
-          CASE_NO_FAULTS(not_finite), CASE_NO_FAULTS(what_it_takes))
+          CASE_NO_FAULTS(not_finite),
+          CASE_NO_FAULTS(every_set_packs_the_same_bits),
+          CASE_NO_FAULTS(what_it_takes))

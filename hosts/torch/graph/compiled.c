@@ -571,6 +571,17 @@ static int written_find(compiled *self) {
   return has_memory ? 0 : -1;
 }
 
+static int executable_make(compiled *self, const opgraft_host *host) {
+  opgraft_error error;
+  const int64_t bytes = self->walked.result_bytes;
+  self->is_heavy = bytes < 0 || bytes >= UNLOCK_LEAST_BYTES;
+  if (opgraft_executable_create(self->graph, host, &self->executable, &error) ==
+      OG_OK)
+    return 0;
+  error_raise(&error);
+  return -1;
+}
+
 static int compiled_finish(compiled *self, int flags, const char *disable,
                            PyObject *dump, int plan_limit, int lanes,
                            const char *rules, const tuning *tuned) {
@@ -595,14 +606,65 @@ static int compiled_finish(compiled *self, int flags, const char *disable,
   host.rules = rules;
   tuning_host(tuned, &host);
   if (host.lanes == 0) host.lanes = lanes;
-  if (opgraft_executable_create(self->graph, &host, &self->executable,
-                                &error) != OG_OK) {
-    error_raise(&error);
-    return -1;
-  }
-  const int64_t bytes = self->walked.result_bytes;
-  self->is_heavy = bytes < 0 || bytes >= UNLOCK_LEAST_BYTES;
+  return executable_make(self, &host);
+}
+
+static compiled *compiled_new(PyObject *resolve, PyObject *below) {
+  allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
+  compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
+  if (self == NULL) return NULL;
+  pthread_mutex_init(&self->context.lock, NULL);
+  self->context.targets = PyList_New(0);
+  self->context.recipes = PyList_New(0);
+  self->context.in_python = PySet_New(NULL);
+  self->resolve = resolve;
+  self->below = below;
+  Py_INCREF(resolve);
+  Py_INCREF(below);
+  if (self->context.targets == NULL || self->context.recipes == NULL ||
+      self->context.in_python == NULL)
+    Py_CLEAR(self);
+  return self;
+}
+
+static int inputs_take(compiled *self) {
+  const int32_t count = opgraft_graph_input_count(self->graph);
+  walked *w = &self->walked;
+  w->slots = calloc((size_t)count + 1, sizeof *w->slots);
+  w->captured = PyList_New(0);
+  if (w->slots == NULL) PyErr_NoMemory();
+  if (w->slots == NULL || w->captured == NULL) return -1;
+  for (int32_t i = 0; i < count; ++i) w->slots[i] = i;
+  w->slot_count = w->slot_capacity = w->argument_count = count;
+  w->result_bytes = -1;
   return 0;
+}
+
+PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
+                      PyObject *below) {
+  opgraft_error error;
+  opgraft_host host;
+  const opgraft_options options = {.struct_size = sizeof options,
+                                   .flags = flags};
+  compiled *self = compiled_new(resolve, below);
+  if (self == NULL) {
+    opgraft_graph_release(graph);
+    return NULL;
+  }
+  self->graph = self->walked.graph = graph;
+  int status = -1;
+  if (opgraft_graph_finish(graph, &options, &error) == OG_OK)
+    status = inputs_take(self) == 0 ? written_find(self) : -1;
+  else
+    error_raise(&error);
+  graph_host_fill(&self->context, &host);
+  host.prepare = NULL;
+  host.run = NULL;
+  host.release = NULL;
+  host.say = tuning_say;
+  if (status == 0) status = executable_make(self, &host);
+  if (status != 0) Py_CLEAR(self);
+  return (PyObject *)(void *)self;
 }
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
@@ -624,29 +686,16 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
                         &constant_bytes, &repro, &keep, &lets_go,
                         &tuned.weights_stay, &tuned.most_ns, &tuned.with))
     return NULL;
-  allocfunc allocate = (allocfunc)PyType_GetSlot(compiled_type, Py_tp_alloc);
-  compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
+  compiled *self = compiled_new(resolve, below);
   if (self == NULL) return NULL;
-  pthread_mutex_init(&self->context.lock, NULL);
   self->context.constant_bytes = constant_bytes;
   self->is_kept = keep != 0;
   self->lets_go = lets_go != 0;
-  self->context.targets = PyList_New(0);
-  self->context.recipes = PyList_New(0);
-  self->context.in_python = PySet_New(NULL);
   self->context.others = others;
   self->context.recipe_find = recipe_find;
-  self->resolve = resolve;
-  self->below = below;
   Py_INCREF(others);
   Py_INCREF(recipe_find);
-  Py_INCREF(resolve);
-  Py_INCREF(below);
-  int status =
-      self->context.targets != NULL && self->context.recipes != NULL &&
-              self->context.in_python != NULL
-          ? graph_walk(name, nodes, tools, &self->context, &self->walked)
-          : -1;
+  int status = graph_walk(name, nodes, tools, &self->context, &self->walked);
   self->graph = self->walked.graph;
   if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)

@@ -5,11 +5,17 @@
 #ifndef OG_TORCH_COMPILED_H
 #define OG_TORCH_COMPILED_H
 
+#include <opgraft/graph.h>
+
 #include "torch/base/host.h"
 
 extern PyTypeObject *compiled_type;
 int compiled_setup(void);
 PyObject *graph_compile(PyObject *self, PyObject *arguments);
+// A callable of a graph that the engine runs by itself, whose arguments are its
+// inputs; takes the graph over, also where it fails. `flags`: OPGRAFT_OPTION_*.
+PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
+                      PyObject *below);
 // A call with a list (emptied) or tuple of all arguments; a list of results.
 PyObject *compiled_run(PyObject *compiled, PyObject *arguments);
 // What inputs raise that do not fit; NULL: RuntimeError. Keeps a reference.

@@ -256,36 +256,6 @@ PyObject *frozen_new(PyObject *module, PyObject *arguments) {
   return (PyObject *)(void *)self;
 }
 
-// graph_export(name, nodes, tools, others, recipe_find, path): the graph with
-// all its tensors as a file.
-PyObject *graph_export(PyObject *module, PyObject *arguments) {
-  (void)module;
-  PyObject *name, *nodes, *tools;
-  const char *path;
-  opgraft_error error;
-  graph_context context = {.constant_bytes = INT64_MAX};
-  walked found;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!Os", &name, &PyList_Type, &nodes,
-                        &PyTuple_Type, &tools, &PyDict_Type, &context.others,
-                        &context.recipe_find, &path))
-    return NULL;
-  context.targets = PyList_New(0);
-  if (context.targets == NULL) return NULL;
-  pthread_mutex_init(&context.lock, NULL);
-  int status = graph_walk(name, nodes, tools, &context, &found);
-  if (status == 0 && opgraft_graph_save(found.graph, path, &error) != OG_OK) {
-    error_raise(&error);
-    status = -1;
-  }
-  if (found.graph != NULL) opgraft_graph_release(found.graph);
-  Py_XDECREF(found.captured);
-  free(found.slots);
-  pthread_mutex_destroy(&context.lock);
-  Py_DECREF(context.targets);
-  if (status != 0) return NULL;
-  Py_RETURN_NONE;
-}
-
 // --- The object --------------------------------------------------------------
 
 // What it holds of Python, each of which may lead back to it.

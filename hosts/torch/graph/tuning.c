@@ -34,7 +34,7 @@ static void progress(const char *text) {
   is_drawn = true;
 }
 
-static void say(void *context, const char *text, int32_t is_progress) {
+void tuning_say(void *context, const char *text, int32_t is_progress) {
   (void)context;
   if (is_progress)
     progress(text);
@@ -50,5 +50,5 @@ void tuning_host(const tuning *from, opgraft_host *host) {
   host->tune_ns = from->most_ns;
   host->tune_file = length > 0 && length < sizeof path ? path : NULL;
   host->tune_with = from->with;
-  host->say = say;
+  host->say = tuning_say;
 }

@@ -177,6 +177,17 @@ class _Program:
 
         return tuple(one(spec, node.meta["val"]) for spec, node in self.inputs)
 
+    def sizes(self) -> dict[str, int]:
+        """Those that vary, as the arguments have them."""
+        found: dict[str, int] = {}
+        for _, node in self.inputs:
+            value = node.meta.get("val")
+            given = value.shape if isinstance(value, torch.Tensor) else [value]
+            for size in given:
+                if isinstance(size, torch.SymInt):
+                    found[targets.size_text(size)] = size.node.hint
+        return found
+
     def ranges(self) -> list[tuple[int, int, int, int]]:
         from torch.utils._sympy.value_ranges import bound_sympy
 
@@ -278,13 +289,16 @@ def freeze(
 def export(
     model: Callable[..., Any], args: tuple[Any, ...],
     path: str | os.PathLike[str], kwargs: Mapping[str, Any] | None = None, *,
-    dynamic_shapes: Any = None,
+    dynamic_shapes: Any = None, packed: bool = False,
 ) -> None:
-    """Writes the model, with its parameters, for `opgraft run`.
+    """Writes the model, with its parameters, for load_graph and `opgraft run`.
 
     The arguments are those of torch.export.export. An operator that has no
     row stays in the file by its name: `opgraft run` names those that it
     cannot run. A model that writes to its own buffers cannot be exported.
+    With `packed` the file has the packed forms of weights besides, for runs
+    with the sizes of `args`, as `opgraft pack` adds them: it is larger, and
+    its first result comes sooner.
 
     What cannot be one graph raises what torch.export raises; OSError where the
     file cannot be written.
@@ -297,4 +311,5 @@ def export(
     program = _Program(model, args, kwargs, dynamic_shapes)
     _C.graph_export(
         _named(model), list(program.gm.graph.nodes), program.tools(), {},
-        targets.recipe, os.fspath(path))
+        targets.recipe, os.fspath(path),
+        program.sizes() if packed else None, backend.MAX_AUTOTUNE)

@@ -47,10 +47,11 @@ typedef struct packed_matmul {
   tasks once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
-  og_tile_reader reader;  // run is NULL: none
-  const void *constant;   // all panels of b, or NULL
-  og_kept *kept;          // where they are if b is a weight that stays, or NULL
-  bool may_repeat;        // no operand lies in the result's memory
+  og_tile_reader reader;    // run is NULL: none
+  const void *constant;     // all panels of b, or NULL
+  const og_blocks *blocks;  // of the file that holds these, or NULL
+  og_kept *kept;    // where they are if b is a weight that stays, or NULL
+  bool may_repeat;  // no operand lies in the result's memory
   // The next such step of the lane: who is through with its range prefetches
   // what it will begin with there.
   const struct packed_matmul *following;
@@ -212,6 +213,7 @@ typedef struct running {
   // more does, so that another worker computes meanwhile.
   const og_kept *tried;
   bool has_changed;  // b was written; that share's alone
+  bool is_altered;   // atomic: a panel is not as the file's writer left it
 } running;
 
 static void task_run(const packed_matmul *s, const task *t) {
@@ -313,6 +315,16 @@ static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
   return count < most ? count : most;
 }
 
+// Panels of a file are checked right before they are first used, so that they
+// come from memory once.
+static void task_check(running *r, const task *t) {
+  const packed_matmul *s = r->of;
+  if (s->blocks != NULL &&
+      !og_blocks_hold(s->blocks, t->packed,
+                      og_packed_bytes(t->columns, s->of.k, s->element)))
+    __atomic_store_n(&r->is_altered, true, __ATOMIC_RELAXED);
+}
+
 // As many tasks as the share has, but the worker's own first. One share has one
 // more than there are.
 static void share_tasks(void *state, int64_t begin, int64_t end,
@@ -330,6 +342,7 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
     for (int64_t i = 0, joined; i < count; i += joined) {
       joined = tasks_joined(r->cut, first + i, count - i);
       const task t = task_make(r, first + i, joined, worker);
+      task_check(r, &t);
       task_run(r->of, &t);
     }
   }
@@ -375,7 +388,8 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
   if (s->kept != NULL) return run_kept(s, run);
   running r = {.of = s, .panels = s->constant};
   s->used = r.panels;
-  return tasks_run(&r, run);
+  OG_TRY(tasks_run(&r, run));
+  return r.is_altered ? og_blocks_altered(s->blocks, run->error) : OG_OK;
 }
 
 // --- Preparation -------------------------------------------------------------
@@ -502,6 +516,9 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
   og_packing b;
   const bool is_single = og_packing_of(of, s->element, &b);
   if (is_single) og_packs_get(prep, &b, &s->constant);
+  s->blocks = og_blocks_have(&prep->plan->graph->blocks, s->constant)
+                  ? &prep->plan->graph->blocks
+                  : NULL;
   if (prep->keeps_weights) {
     s->kept = is_single ? og_kept_get(prep, &b) : NULL;
     s->may_repeat = !og_prep_is_in_place(prep);

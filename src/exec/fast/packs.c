@@ -16,7 +16,8 @@
 struct og_pack {
   og_pack *next;
   og_packing what;
-  _Alignas(64) char panels[];
+  const char *panels;  // in the graph's file, or `own`
+  _Alignas(64) char own[];
 };
 
 // But for the memory, and which operand of a node it is.
@@ -143,6 +144,60 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
   return status;
 }
 
+// Each layout has a name of its own, by which files hold it: one that changes
+// gets another name (docs/graph-file.md).
+static const char *form_of(const og_packing *what) {
+  if (what->is_winograd) return "f32-winograd2";
+  return what->of.element == OG_F32    ? "f32-panels16"
+         : what->of.element == OG_BF16 ? "bf16-panels16"
+                                       : "f16-panels16";
+}
+
+static og_prepacked packed_of(const opgraft_graph *graph,
+                              const og_packing *what) {
+  og_prepacked packed = {
+      .offset_bytes = (const char *)what->of.data - graph->data,
+      .n = what->of.n,
+      .k = what->of.k,
+      .n_stride = what->of.n_stride,
+      .k_stride = what->of.k_stride,
+      .size_bytes = (int64_t)packed_bytes(what)};
+  memcpy(packed.form, form_of(what), strlen(form_of(what)) + 1);
+  return packed;
+}
+
+static bool is_of_file(const opgraft_graph *graph, const void *data) {
+  return graph->file_text != NULL &&
+         (uintptr_t)data >= (uintptr_t)graph->data &&
+         (uintptr_t)data - (uintptr_t)graph->data < graph->data_bytes;
+}
+
+// The form that the graph's file has; NULL: none.
+static const char *mapped_find(const opgraft_graph *graph,
+                               const og_packing *what) {
+  if (graph->packed_count == 0 || !is_of_file(graph, what->of.data))
+    return NULL;
+  const og_prepacked wanted = packed_of(graph, what);
+  const og_prepacked *found = og_prepacked_find(graph, &wanted);
+  return found != NULL ? found->bytes : NULL;
+}
+
+static og_pack *pack_make(og_prep *prep, const og_packing *what) {
+  const char *mapped = mapped_find(prep->plan->graph, what);
+  const size_t bytes = mapped != NULL ? 0 : packed_bytes(what);
+  og_pack *pack =
+      is_within_limit(prep, bytes)
+          ? og_alloc_aligned(_Alignof(og_pack), sizeof *pack + bytes)
+          : NULL;
+  if (pack == NULL) return NULL;
+  *pack = (og_pack){.what = *what, .panels = mapped};
+  if (mapped != NULL) return pack;
+  pack->panels = pack->own;
+  if (constant_pack(prep, what, pack->own) == OG_OK) return pack;
+  og_free(pack);
+  return NULL;
+}
+
 void og_packs_get(og_prep *prep, const og_packing *what,
                   const void **out_panels) {
   opgraft_executable *executable = prep->executable;
@@ -152,19 +207,54 @@ void og_packs_get(og_prep *prep, const og_packing *what,
   og_pack *pack = pack_find(executable, what);
   pthread_mutex_unlock(&executable->mutex);
   if (pack == NULL) {
-    const size_t bytes = packed_bytes(what);
-    pack = is_within_limit(prep, bytes)
-               ? og_alloc_aligned(_Alignof(og_pack), sizeof *pack + bytes)
-               : NULL;
+    pack = pack_make(prep, what);
     if (pack == NULL) return;
-    *pack = (og_pack){.what = *what};
-    if (constant_pack(prep, what, pack->panels) != OG_OK) {
-      og_free(pack);
-      return;
-    }
     pack = pack_add(executable, pack);
   }
   *out_panels = pack->panels;
+  if (pack->panels == pack->own) return;
+  if (!what->is_winograd) {
+    prep->unread = what->operand;
+    return;
+  }
+  // What a transformed weight cannot do, the weight itself does (winograd.c).
+  og_blocks_want(&executable->graph->blocks, pack->panels, packed_bytes(what));
+}
+
+void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
+                    int64_t *out_mapped) {
+  *out_packed = *out_mapped = 0;
+  for (const og_pack *at = executable->packs; at != NULL; at = at->next)
+    *(at->panels == at->own ? out_packed : out_mapped) +=
+        (int64_t)packed_bytes(&at->what);
+}
+
+int32_t og_packs_unknown(const opgraft_graph *graph) {
+  static const char *const known[] = {"f32-panels16", "bf16-panels16",
+                                      "f16-panels16", "f32-winograd2"};
+  int32_t count = 0;
+  for (int32_t i = 0; i < graph->packed_count; ++i) {
+    bool is_known = false;
+    for (size_t f = 0; f < sizeof known / sizeof *known; ++f)
+      is_known |= strcmp(graph->packed[i].form, known[f]) == 0;
+    count += !is_known;
+  }
+  return count;
+}
+
+int32_t og_packs_list(const opgraft_executable *executable, og_prepacked *out) {
+  int32_t count = 0;
+  for (const og_pack *at = executable->packs; at != NULL; at = at->next) {
+    if (!is_of_file(executable->graph, at->what.of.data) ||
+        at->what.of.n_stride < 0 || at->what.of.k_stride < 0)
+      continue;
+    if (out != NULL) {
+      out[count] = packed_of(executable->graph, &at->what);
+      out[count].bytes = at->panels;
+    }
+    ++count;
+  }
+  return count;
 }
 
 void og_packs_destroy(og_pack *packs) {

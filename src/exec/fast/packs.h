@@ -7,6 +7,7 @@
 #define OG_EXEC_FAST_PACKS_H
 
 #include "exec/step/contraction.h"
+#include "graph/prepacked.h"
 #include "kernel/kernel.h"
 
 // An operand of a node, and what it is packed to.
@@ -18,11 +19,22 @@ typedef struct og_packing {
 // Of b; false where it has several batches.
 bool og_packing_of(const og_contraction *of, int element, og_packing *out);
 
-// The panels, which live as long as the executable; NULL where the operand is
-// not a constant, or memory is short.
+// The panels, which live as long as the executable: packed now or before, or
+// mapped, where the graph's file has them: whoever reads panels of a
+// contraction there checks them first (og_blocks_hold). NULL where the operand
+// is not a constant, or memory is short.
 void og_packs_get(og_prep *prep, const og_packing *what,
                   const void **out_panels);
 void og_packs_destroy(og_pack *packs);
+// Bytes of panels that were packed, and of those that are mapped. Under the
+// executable's mutex, as og_packs_list.
+void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
+                    int64_t *out_mapped);
+// Forms in the graph's file that nothing here packs.
+int32_t og_packs_unknown(const opgraft_graph *graph);
+// All panels of constants that lie in the graph's file, in no order; how many.
+// `out` may be NULL, and else has room for all.
+int32_t og_packs_list(const opgraft_executable *executable, og_prepacked *out);
 
 // --- Weights among the inputs ------------------------------------------------
 

@@ -29,6 +29,9 @@ typedef struct og_prep {
   bool is_pinned;
   int64_t work;         // operations, where they are more than the elements
   const char *refusal;  // why it does not take the node; NULL: it is not said
+  // An operand in the graph's file that no run reads, since its packed form is
+  // there, or of which each run checks what it reads; -1: none.
+  int32_t unread;
   opgraft_error *error;
 } og_prep;
 

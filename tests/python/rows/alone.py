@@ -68,7 +68,7 @@ class Builder:
         gm = torch.fx.GraphModule({}, self.graph)
         _C.graph_export(
             "row", list(gm.graph.nodes), backend._tools(gm, "backward"), {},
-            targets.recipe, str(path))
+            targets.recipe, str(path), None, 0)
 
 
 def export(calls: list[Call], path: pathlib.Path) -> list[torch.Tensor]:

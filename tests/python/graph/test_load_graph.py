@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""opgraft.load_graph: a file's graph as a callable, with packed weights and
+without; no Dynamo on the way."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import opgraft
+from opgraft import GuardError
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.up = torch.nn.Linear(64, 200)
+        self.down = torch.nn.Linear(200, 64)
+        self.tower = torch.nn.Conv2d(32, 40, 3, padding=1)
+
+    def forward(self, x: torch.Tensor, image: torch.Tensor
+                ) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.down(torch.nn.functional.gelu(self.up(x)))
+        return y, self.tower(image).relu()
+
+
+def inputs(rows: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(3)
+    return torch.randn(rows, 64), torch.randn(1, 32, 9, 9)
+
+
+def exported(path: Path, **more: Any) -> Path:
+    batch = torch.export.Dim("batch", min=2, max=512)
+    opgraft.export(Mlp().eval(), inputs(), path,
+                   dynamic_shapes=({0: batch}, None), **more)
+    return path
+
+
+def told(call: Any) -> Any:
+    return json.loads(call.graph.stats())
+
+
+def test_packed_or_not_the_bits_are_the_same(tmp_path: Path) -> None:
+    plain = opgraft.load_graph(exported(tmp_path / "m.og"))
+    packed = opgraft.load_graph(exported(tmp_path / "p.og", packed=True))
+    model = Mlp().eval()
+    for rows in (5, 2, 130):
+        given = inputs(rows)
+        with torch.no_grad():
+            wanted = model(*given)
+        results = packed(*given)
+        assert isinstance(results, tuple) and len(results) == 2
+        for mine, other, eager in zip(results, plain(*given), wanted):
+            assert torch.equal(mine, other)
+            torch.testing.assert_close(mine, eager, rtol=2e-5, atol=2e-5)
+    assert told(plain)["mapped_bytes"] == 0 < told(plain)["packed_bytes"]
+    assert told(packed)["packed_bytes"] == 0 < told(packed)["mapped_bytes"]
+
+
+def test_export_packs_as_the_program_does(tmp_path: Path) -> None:
+    program = os.environ.get("OPGRAFT_PROGRAM") or str(
+        Path(sys.executable).with_name("opgraft"))
+    packed = exported(tmp_path / "p.og", packed=True).read_bytes()
+    path = exported(tmp_path / "m.og")
+    text = path.read_bytes().partition(b"\0")[0].decode()
+    symbol = text.split("f32[", 1)[1].split(",", 1)[0]
+    subprocess.run([program, "pack", str(path), f"{symbol}=5"], check=True)
+    assert path.read_bytes() == packed
+
+
+def test_names_and_guards(tmp_path: Path) -> None:
+    call = opgraft.load_graph(exported(tmp_path / "m.og"))
+    x, image = inputs()
+    first = call(x, image)
+    for again in (call(x, image=image), call(image=image, x=x)):
+        assert all(map(torch.equal, first, again))
+    for wrong, said in (
+            (lambda: call(x), "argument image is missing, expected x, image"),
+            (lambda: call(x, image, x), "got 3 arguments"),
+            (lambda: call(x, other=image), "argument image is missing"),
+            (lambda: call(x, image, other=1), "other"),
+            (lambda: call(x.double(), image), "f64"),
+            (lambda: call(x[:, :5], image), "its size is 5"),
+            (lambda: call([1], image), "is <class 'list'>"),
+            (lambda: call(x, image.requires_grad_()), "requires grad")):
+        with pytest.raises(GuardError, match=said.replace("(", r"\(")):
+            wrong()
+    with torch.no_grad():
+        assert all(map(torch.equal, first, call(x, image)))
+
+
+def test_one_result_is_no_tuple(tmp_path: Path) -> None:
+    path = tmp_path / "m.og"
+    opgraft.export(lambda x, n: x * n + 1, (torch.ones(3), 4), path)
+    call = opgraft.load_graph(path, mode="reduce-overhead")
+    assert torch.equal(call(torch.ones(3)), torch.full((3,), 5.0))
+
+
+def test_copies_open_the_file_again(tmp_path: Path) -> None:
+    call = opgraft.load_graph(exported(tmp_path / "m.og"))
+    wanted = call(*inputs())
+    for again in (copy.copy(call), pickle.loads(pickle.dumps(call)),
+                  copy.deepcopy(call)):
+        assert all(map(torch.equal, wanted, again(*inputs())))
+
+
+def test_threads_may_call_at_once(tmp_path: Path) -> None:
+    call = opgraft.load_graph(exported(tmp_path / "m.og", packed=True))
+    given = {rows: inputs(rows) for rows in (2, 5, 9)}
+    wanted = {rows: opgraft.load_graph(tmp_path / "m.og")(*given[rows])
+              for rows in given}
+    wrong: list[int] = []
+
+    def work(rows: int) -> None:
+        for _ in range(30):
+            if not all(map(torch.equal, wanted[rows], call(*given[rows]))):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=work, args=(r,)) for r in (*given, *given)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        opgraft.load_graph(tmp_path / "none.og")
+    (tmp_path / "m.og").write_text("hello")
+    with pytest.raises(Exception, match="m.og: "):
+        opgraft.load_graph(tmp_path / "m.og")
+    with pytest.raises(ValueError, match="mode is 'fast'"):
+        opgraft.load_graph(tmp_path / "m.og", mode="fast")
+    opgraft.export(lambda x: torch.special.zeta(x, x), (torch.ones(3),),
+                   tmp_path / "m.og")
+    with pytest.raises(RuntimeError, match="the engine has no aten.special_zeta"):
+        opgraft.load_graph(tmp_path / "m.og")
+    # It can be packed: nothing runs.
+    opgraft.export(lambda x: torch.special.zeta(x, x), (torch.ones(3),),
+                   tmp_path / "p.og", packed=True)
+    assert (tmp_path / "p.og").read_bytes() == (tmp_path / "m.og").read_bytes()
+    path = exported(tmp_path / "a.og")
+    altered = bytearray(path.read_bytes())
+    altered[-64] ^= 1
+    path.write_bytes(altered)
+    call = opgraft.load_graph(path)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a.og: the file was altered"):
+            call(*inputs())
+
+
+ALONE = """
+import sys
+import torch
+before = set(sys.modules)
+import opgraft
+call = opgraft.load_graph(sys.argv[1])
+call(torch.zeros(5, 64), torch.zeros(1, 32, 9, 9))
+print(*sorted({m.split(".")[1] for m in set(sys.modules) - before
+               if m.startswith("torch._") or m.startswith("torch.export")}))
+"""
+
+
+def test_neither_dynamo_nor_inductor_is_imported(tmp_path: Path) -> None:
+    path = exported(tmp_path / "m.og", packed=True)
+    out = subprocess.run([sys.executable, "-c", ALONE, str(path)], check=True,
+                         text=True, capture_output=True).stdout.split()
+    assert not {"_dynamo", "_inductor", "_functorch", "export"} & set(out), out
+
+
+CHILD = """
+import os, re, sys
+import opgraft, torch
+call = opgraft.load_graph(sys.argv[1])
+call(torch.zeros(5, 1024))
+print("ready", flush=True)
+sys.stdin.readline()
+found, name = {}, None
+for line in open("/proc/self/smaps"):
+    if re.match(r"[0-9a-f]+-", line): name = line.split("/")[-1].strip()
+    m = re.match(r"(Rss|Pss): +(\\d+)", line)
+    if m and name == os.path.basename(sys.argv[1]):
+        found[m[1]] = found.get(m[1], 0) + int(m[2])
+print(found["Rss"], found["Pss"], flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_two_processes_have_one_copy(tmp_path: Path) -> None:
+    path = tmp_path / "m.og"
+    opgraft.export(torch.nn.Linear(1024, 4096).eval(), (torch.zeros(5, 1024),),
+                   path, packed=True)
+    children = [subprocess.Popen([sys.executable, "-c", CHILD, str(path)],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 text=True) for _ in range(2)]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        for child in children:
+            assert child.stdin is not None and child.stdout is not None
+            child.stdin.write("\n")
+            child.stdin.flush()
+            rss, pss = map(int, child.stdout.readline().split())
+            # The packed form, not the weight beside it.
+            assert 16384 <= rss < 1.2 * 16384
+            assert pss <= 0.6 * rss
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
