@@ -80,6 +80,15 @@ npu_command *npu_queue_add(npu_queue *queue, npu_command *command) {
   return before;
 }
 
+#if defined(__x86_64__)
+__attribute__((target("prfchw")))
+#endif
+void npu_queue_prefetch(const npu_queue *queue) {
+  __builtin_prefetch(queue->oldest, 1);
+  if (queue->oldest->work.call != NULL)
+    __builtin_prefetch(queue->oldest->work.call, 1);
+}
+
 void npu_queue_trim(npu_queue *queue) {
   queue->seen_count = atomic_load(&queue->done_count);
   while (passed_count(queue) > KEPT) free(oldest_take(queue));

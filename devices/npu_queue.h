@@ -25,18 +25,20 @@ typedef enum npu_kind {
   NPU_EXEC,
 } npu_kind;
 
+// What the thread reads of a launch stands first, in a command's first cache
+// line.
 typedef struct npu_work {
   npu_kind kind;
   int32_t byte;
-  uint64_t number;  // for messages
   npu_call *call;
-  void *to;  // at addresses of users
+  npu_record *record;
+  npu_exec *exec;
+  uint64_t number;  // for messages
+  void *to;         // at addresses of users
   const void *from;
   size_t size_bytes;
   void (*fn)(void *user);
   void *user;
-  npu_record *record;
-  npu_exec *exec;
   uint64_t ticket;      // of the executable's launches, in order
   npu_update *updates;  // of it, which this launch brings
 } npu_work;
@@ -75,6 +77,9 @@ npu_command *npu_queue_make(npu_queue *queue);
 // It is the last one now. The thread sees it when it is the next one of the
 // command that is returned.
 npu_command *npu_queue_add(npu_queue *queue, npu_command *command);
+// The host is about to write what npu_queue_make and npu_queue_spare give next,
+// which lies in the thread's cache.
+void npu_queue_prefetch(const npu_queue *queue);
 // Releases what is done, but for a few that the next ones use again.
 void npu_queue_trim(npu_queue *queue);
 

@@ -322,7 +322,9 @@ static og_status launch_give(npu_sim *sim, npu_stream *stream,
   if (work.call == NULL)
     return npu_fail(error, OG_MEMORY, "no memory for a launch of %s",
                     launch->name);
-  return npu_stream_give(stream, &work, error);
+  const og_status status = npu_stream_give(stream, &work, error);
+  npu_queue_prefetch(&stream->queue);
+  return status;
 }
 
 static og_status npu_launch(void *state, void *stream, const og_launch *launch,

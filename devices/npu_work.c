@@ -180,15 +180,16 @@ void npu_work_release(npu_work *work) {
 }
 
 og_status npu_work_run(npu_sim *sim, const npu_work *work) {
-  void *to = npu_memory_alias(&sim->memory, work->to);
+  const npu_memory *memory = &sim->memory;
   switch (work->kind) {
     case NPU_COPY_TO_DEVICE:
     case NPU_COPY_TO_HOST:
     case NPU_COPY_ON_DEVICE:
-      memmove(to, npu_memory_alias(&sim->memory, work->from), work->size_bytes);
+      memmove(npu_memory_alias(memory, work->to),
+              npu_memory_alias(memory, work->from), work->size_bytes);
       return OG_OK;
     case NPU_SET:
-      memset(to, work->byte, work->size_bytes);
+      memset(npu_memory_alias(memory, work->to), work->byte, work->size_bytes);
       return OG_OK;
     case NPU_LAUNCH:
       return npu_call_run(work->call);
