@@ -21,12 +21,13 @@ int32_t og_team_threads(const og_team *team);
 // long where there are several, and returns when all are done. Shares shrink as
 // fewer items are left, and a worker takes the next one when it is through with
 // the last, so a processor that others use too does not hold the loop up. The
-// caller takes from the front, every second worker from the end. Workers have the caller's floating-point environment. `worker` is
-// below og_team_threads, and no two shares of this loop that run at once have
-// the same one. Any thread may call it at any time: a loop inside a share, or
-// beside a running loop, runs on the thread that asks for it, and one inside a
-// share keeps that share's worker. After fork() the child's team has threads
-// of its own. Where threads cannot be started the loop runs on fewer.
+// caller takes from the front, every second worker from the end. Workers have
+// the caller's floating-point environment. `worker` is below og_team_threads,
+// and no two shares of this loop that run at once have the same one. Any thread
+// may call it at any time: a loop inside a share, or beside a running loop,
+// runs on the thread that asks for it, and one inside a share keeps that
+// share's worker. After fork() the child's team has threads of its own. Where
+// threads cannot be started the loop runs on fewer.
 void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
                  void *state);
 

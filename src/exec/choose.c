@@ -195,7 +195,8 @@ static bool is_small_product(const og_prep *prep) {
 // Without the clock: by what is known of processors. Hosts' f32 products reach
 // about half of what AMD's processors can, and nearly all of what Intel's can
 // from some rows on. On AMD our f32 attention is faster too, from PACK_QUERIES
-// on, and everywhere for one query, where keys are read in place.
+// on, and everywhere for one query, where keys are read in place. So are our
+// f32 convolutions there and on all processors with AVX-512.
 static void by_machine(const og_prep *prep, og_order *out) {
   const og_tensor *result = prep->out[0];
   const bool is_ours = og_is_contraction(prep->node) &&
@@ -206,9 +207,11 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_winograd = is_f32_convolution(prep) && og_winograd_pays(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  if (is_amd && is_winograd) add(out, OG_BY_WINOGRAD);
-  if ((is_amd && (is_f32_attention(prep) || is_f32_convolution(prep))) ||
-      is_decode(prep) || is_small_product(prep))
+  const bool convolves =
+      is_f32_convolution(prep) && (is_amd || og_isa_used() >= OG_ISA_AVX512);
+  if (convolves && is_winograd) add(out, OG_BY_WINOGRAD);
+  if (convolves || (is_amd && is_f32_attention(prep)) || is_decode(prep) ||
+      is_small_product(prep))
     add(out, OG_BY_FAST);
   add(out, OG_BY_HOST);
   if (stays) add(out, OG_BY_PACKED);
