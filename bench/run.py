@@ -70,13 +70,18 @@ def tokens(smoke: bool) -> Any:
     return torch.randint(0, 30000, (1, 16 if smoke else 128))
 
 
-def opgraft_run(folder: Path, *words: str, file: str = "m.og") -> str:
+def words(folder: Path, *more: str, file: str = "m.og") -> list[str]:
+    """The command of a run."""
     program = os.environ.get("OPGRAFT_PROGRAM") or shutil.which(
         "opgraft", path=str(Path(sys.executable).parent))
     assert program is not None, "the package is not installed (make setup)"
-    return subprocess.run(
-        [program, "run", str(folder / file), "--in", str(folder / "x.npy"),
-         *words], check=True, text=True, capture_output=True).stdout
+    return [program, "run", str(folder / file), "--in",
+            str(folder / "x.npy"), *more]
+
+
+def opgraft_run(folder: Path, *more: str, file: str = "m.og") -> str:
+    return subprocess.run(words(folder, *more, file=file), check=True,
+                          text=True, capture_output=True).stdout
 
 
 def eager_ns(smoke: bool, calls: int) -> int:

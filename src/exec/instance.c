@@ -8,12 +8,12 @@
 
 #include "exec/apart.h"
 #include "exec/candidates.h"
-#include "exec/checked.h"
 #include "exec/choose.h"
 #include "exec/framed.h"
 #include "exec/hold.h"
 #include "exec/hosted.h"
 #include "exec/onboard.h"
+#include "exec/step/checked.h"
 #include "exec/step/device.h"
 #include "exec/step/kernels.h"
 #include "exec/step/looped.h"

@@ -7,7 +7,7 @@
 
 #include "base/grain.h"
 #include "call/call.h"
-#include "exec/checked.h"
+#include "exec/step/checked.h"
 #include "exec/step/indexed.h"
 
 // weight [V, D], index [..] -> [.., D]

@@ -2,8 +2,8 @@
 // What an instance reads of its graph's file, checked before it does
 // (graph/blocks.h). Any thread.
 
-#ifndef OG_EXEC_CHECKED_H
-#define OG_EXEC_CHECKED_H
+#ifndef OG_EXEC_STEP_CHECKED_H
+#define OG_EXEC_STEP_CHECKED_H
 
 #include "exec/step/exec.h"
 
@@ -17,4 +17,4 @@ const og_blocks *og_checked_blocks(const opgraft_graph *graph,
 // file's name, where it was altered.
 og_status og_checked_all(opgraft_executable *executable, opgraft_error *error);
 
-#endif  // OG_EXEC_CHECKED_H
+#endif  // OG_EXEC_STEP_CHECKED_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an instance reads of its graph's file, checked before it does.
 
-#include "exec/checked.h"
+#include "exec/step/checked.h"
 
 #include "base/grain.h"
 #include "exec/step/run.h"
