@@ -290,10 +290,10 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
                            og_grain(OG_GRAIN_PRODUCTS, s->pixels * s->k),
                            share_planes, s);
   if (s->is_dotted)
-    return og_run_parallel(run, s->images * s->channel_tasks,
-                           og_grain(OG_GRAIN_PRODUCTS,
-                                    DOT_TIMES * s->task_channels * s->k),
-                           share_dots, s);
+    return og_run_parallel(
+        run, s->images * s->channel_tasks,
+        og_grain(OG_GRAIN_PRODUCTS, DOT_TIMES * s->task_channels * s->k),
+        share_dots, s);
   if (s->is_shared) return run_shared(s, run);
   return og_run_parallel(
       run, s->images * s->groups * s->pixel_tasks,

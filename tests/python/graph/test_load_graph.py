@@ -161,6 +161,19 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
             call(*inputs())
 
 
+def test_operators_of_modules_are_found_by_name(basics: Any, tmp_path: Path
+                                                ) -> None:
+    x = torch.randn(3, 16)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return basics.scale_add(x, x + 1, 3.0) * 2
+
+    opgraft.export(f, (x,), tmp_path / "m.og")
+    call = opgraft.load_graph(tmp_path / "m.og")
+    torch.testing.assert_close(call(x), f(x))
+    assert told(call)["fallbacks"] == []
+
+
 ALONE = """
 import sys
 import torch
