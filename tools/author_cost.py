@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what an operator costs its author: files, declaration lines, Python.
+"""Counts what an operator costs its author: files, declaration lines, Python;
+and a device.
 
 Reads every og_op entry of examples/, ops/ and tests/ops. Of each operator that
 users call (not the backward ones, which stand in their own column):
@@ -10,6 +11,10 @@ users call (not the backward ones, which stand in their own column):
     lines   of its og_op entry that carry a field, wrapped strings included;
             kernels are code and not counted
     python  lines of the package or a host that register something for it
+
+Of each device in devices/: lines of its OG_DEVICE_DRIVER, which are its
+declaration; lines of C behind them; and lines of the package, of a host or of
+C++ that name it.
 
 Exit status: 0 where the goals are met, 1 where they fall short.
 """
@@ -31,6 +36,8 @@ ELSEWHERE = ("python/opgraft/**/*.py", "hosts/**/*.[ch]", "src/**/*.[ch]",
              "cmake/*.cmake", "examples/*/*.py")
 LINES_MEDIAN = 8
 OPERATORS_MIN = 20
+
+DRIVER = re.compile(r"^OG_DEVICE_DRIVER\((.*?)\)\n", re.M | re.S)
 
 TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|[{}]|\n|[^\n"{}/]+|/', re.S)
@@ -158,6 +165,37 @@ def goals(shown: list[Operator]) -> list[tuple[str, bool]]:
     ]
 
 
+def device_row(path: pathlib.Path, table: str) -> tuple[str, int]:
+    """The row of a driver, and how many lines elsewhere name its device,
+    examples in documentation apart."""
+    name = re.search(r'\.name = "(\w+)"', table)
+    assert name is not None, path
+    own = f"{name[1]}_*.[ch]" if path.parent.name == "devices" else "*.[ch]"
+    code = sum(len(source.read_text().splitlines())
+               for source in path.parent.glob(own))
+    word = re.compile(rf"\b{path.stem}\b|\b{name[1]}_\w+\(")
+    elsewhere = sum(
+        bool(word.search(line)) and ">>> " not in line
+        for glob in ("python/opgraft/**/*.py", "hosts/**/*.[ch]",
+                     "hosts/**/*.cpp", "src/**/*.[ch]")
+        for other in ROOT.glob(glob)
+        for line in other.read_text().splitlines())
+    return (f"{name[1]:28} {path.relative_to(ROOT).as_posix():40} "
+            f"{len(table.strip().splitlines()):5} lines of declaration, "
+            f"{code} of C, {elsewhere} elsewhere", elsewhere)
+
+
+def devices() -> bool:
+    """Prints a row of each driver whose device PyTorch does not have itself;
+    whether nothing elsewhere is of one of them."""
+    rows = [device_row(path, table[1])
+            for path in sorted(ROOT.glob("devices/**/*.c"))
+            for table in DRIVER.finditer(path.read_text())
+            if "OG_CUDA" not in table[1]]
+    print("\n".join(text for text, _ in rows))
+    return bool(rows) and not any(elsewhere for _, elsewhere in rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.parse_args()
@@ -177,7 +215,8 @@ def main() -> int:
     print(f"{'median':28} {len(shown)} operators, {len(operators)} entries "
           f"{statistics.median(o.lines for o in shown):23g} lines, with the "
           f"gradients' {statistics.median(with_gradient):g}")
-    results = goals(shown)
+    results = [*goals(shown), ("no Python, C++ or engine code of one device",
+                               devices())]
     for text, is_met in results:
         print(f"goal: {text}: {'met' if is_met else 'falls short'}")
     return 0 if all(is_met for _, is_met in results) else 1
