@@ -63,17 +63,22 @@ static void fallbacks_print(const cli_node *list) {
   free(text);
 }
 
-static bool can_run_alone(const opgraft_executable *executable) {
+cli_node *cli_described(const opgraft_executable *executable) {
   const size_t length = opgraft_executable_describe(executable, NULL, 0);
   char *text = cli_alloc(length + 1, 1);
   opgraft_executable_describe(executable, text, length + 1);
   size_t offset;
   cli_node *tree = cli_json_parse(text, length, &offset);
+  free(text);
+  return tree;
+}
+
+static bool can_run_alone(const opgraft_executable *executable) {
+  cli_node *tree = cli_described(executable);
   const cli_node *list = cli_node_get(tree, "fallbacks");
   const bool is_alone = list != NULL && list->count == 0;
   if (list != NULL && !is_alone) fallbacks_print(list);
   cli_node_destroy(tree);
-  free(text);
   return is_alone;
 }
 

@@ -20,6 +20,9 @@ opgraft_graph *cli_graph_open(const char *path, const cli_args *args);
 opgraft_executable *cli_executable_create(opgraft_graph *graph,
                                           const opgraft_options *options,
                                           const opgraft_host *host);
+// What opgraft_executable_describe says, to be destroyed; NULL: memory is
+// short.
+cli_node *cli_described(const opgraft_executable *executable);
 // Which kernel runs which node (opgraft_executable_rules), to be freed.
 char *cli_rules_text(const opgraft_executable *executable);
 

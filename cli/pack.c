@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // opgraft pack: a graph file with the packed forms of its weights.
 
-#include <stdlib.h>
-
 #include "graph_file.h"
 
 static const cli_option options[] = {
@@ -15,15 +13,10 @@ static const cli_option options[] = {
 };
 
 static int64_t packed_bytes(const opgraft_executable *executable) {
-  const size_t length = opgraft_executable_describe(executable, NULL, 0);
-  char *text = cli_alloc(length + 1, 1);
-  opgraft_executable_describe(executable, text, length + 1);
-  size_t offset;
-  cli_node *tree = cli_json_parse(text, length, &offset);
+  cli_node *tree = cli_described(executable);
   const int64_t bytes = cli_node_int(tree, "packed_bytes", 0) +
                         cli_node_int(tree, "mapped_bytes", 0);
   cli_node_destroy(tree);
-  free(text);
   return bytes;
 }
 

@@ -9,32 +9,8 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "files.h"
 #include "test.h"
-
-// Folders of the test's own: {name}.XXXXXX of the temporary folder.
-static char folder[64];
-
-static const char *path_in(const char *name) {
-  static char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  return path;
-}
-
-static char *file_bytes(const char *path, size_t *out_size) {
-  FILE *file = fopen(path, "rb");
-  char *bytes = calloc(1, 1 << 16);
-  *out_size =
-      file != NULL && bytes != NULL ? fread(bytes, 1, 1 << 16, file) : 0;
-  if (file != NULL) fclose(file);
-  return bytes;
-}
-
-static void file_put(const char *path, const char *bytes, size_t size) {
-  FILE *file = fopen(path, "wb");
-  if (file == NULL) return;
-  fwrite(bytes, 1, size, file);
-  fclose(file);
-}
 
 // --- Graphs ------------------------------------------------------------------
 

@@ -7,35 +7,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "fuzz/graph_seal.h"
 #include "graph/prepacked.h"
 #include "test.h"
 
-enum { M = 5, K = 33, N = 40, FILE_MOST = 1 << 16 };
-
-static char folder[64];
-
-static const char *path_in(const char *name) {
-  static char path[128];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  return path;
-}
-
-static char *file_bytes(const char *path, size_t *out_size) {
-  FILE *file = fopen(path, "rb");
-  char *bytes = calloc(1, FILE_MOST);
-  *out_size =
-      file != NULL && bytes != NULL ? fread(bytes, 1, FILE_MOST, file) : 0;
-  if (file != NULL) fclose(file);
-  return bytes;
-}
-
-static void file_put(const char *path, const char *bytes, size_t size) {
-  FILE *file = fopen(path, "wb");
-  if (file == NULL) return;
-  fwrite(bytes, 1, size, file);
-  fclose(file);
-}
+enum { M = 5, K = 33, N = 40 };
 
 // --- The graph ---------------------------------------------------------------
 

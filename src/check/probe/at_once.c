@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <time.h>
 
 #include "check/probe/state.h"
@@ -53,14 +52,7 @@ static void plain_call_run(og_sketch *p, caller *c) {
   og_outputs out = {.count = 0};
   if (opgraft_frame_infer(&p->frame, NULL) != OG_OK) return;
   for (int32_t i = 0; i < p->frame.fresh_count; ++i) {
-    const og_tensor *f = &p->frame.fresh[i];
-    og_dims sizes = {.rank = f->ndim};
-    if (f->ndim > OG_SAMPLE_RANK) goto done;
-    memcpy(sizes.size, f->shape, (size_t)f->ndim * sizeof *f->shape);
-    if (!og_array_create(&out.array[i], f->dtype, &sizes)) goto done;
-    out.role[i] = OG_ROLE_RESULT;
-    out.index[i] = i;
-    out.count = i + 1;
+    if (!og_outputs_add_fresh(&out, &p->frame.fresh[i])) goto done;
     p->frame.fresh[i].data = out.array[i].data;
   }
   if (opgraft_frame_run(&p->frame, NULL) == OG_OK)

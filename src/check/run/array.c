@@ -69,6 +69,18 @@ bool og_inputs_copy(og_inputs *to, const og_inputs *from) {
   return true;
 }
 
+bool og_outputs_add_fresh(og_outputs *to, const og_tensor *fresh) {
+  const int32_t i = to->count;
+  og_dims sizes = {.rank = fresh->ndim};
+  if (fresh->ndim > OG_SAMPLE_RANK) return false;
+  memcpy(sizes.size, fresh->shape, (size_t)fresh->ndim * sizeof *fresh->shape);
+  if (!og_array_create(&to->array[i], fresh->dtype, &sizes)) return false;
+  to->role[i] = OG_ROLE_RESULT;
+  to->index[i] = i;
+  to->count = i + 1;
+  return true;
+}
+
 bool og_outputs_copy(og_outputs *to, const og_outputs *from) {
   *to = *from;
   for (to->count = 0; to->count < from->count; ++to->count)

@@ -46,6 +46,9 @@ bool og_inputs_copy(og_inputs *to, const og_inputs *from);
 // Converts each array to the type of the sample's argument.
 bool og_inputs_convert(og_inputs *inputs, const og_sample *sample);
 void og_inputs_reset(og_inputs *inputs);
+// Adds an array for fresh result number to->count, with the tensor's type and
+// sizes. False where memory is short, or the rank too great.
+bool og_outputs_add_fresh(og_outputs *to, const og_tensor *fresh);
 bool og_outputs_copy(og_outputs *to, const og_outputs *from);
 void og_outputs_reset(og_outputs *outputs);
 

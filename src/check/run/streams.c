@@ -4,7 +4,6 @@
 #include "check/run/streams.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/text.h"
@@ -61,16 +60,9 @@ static og_status arguments_send(pair *p, side *s) {
 
 static og_status result_make(pair *p, launched *l, int32_t i) {
   og_tensor *f = &l->sketch->frame.fresh[i];
-  og_array *a = &l->found.array[i];
-  og_dims sizes = {.rank = f->ndim};
-  if (f->ndim > OG_SAMPLE_RANK) return OG_UNSUPPORTED;
-  memcpy(sizes.size, f->shape, (size_t)f->ndim * sizeof *f->shape);
-  if (!og_array_create(a, f->dtype, &sizes)) return OG_MEMORY;
-  l->found.role[i] = OG_ROLE_RESULT;
-  l->found.index[i] = i;
-  l->found.count = i + 1;
-  OG_TRY(opgraft_driver_allocate(p->driver, 0, array_bytes(a), "a result",
-                                 &l->result[i], NULL));
+  if (!og_outputs_add_fresh(&l->found, f)) return OG_MEMORY;
+  OG_TRY(opgraft_driver_allocate(p->driver, 0, array_bytes(&l->found.array[i]),
+                                 "a result", &l->result[i], NULL));
   f->data = l->result[i];
   return OG_OK;
 }
