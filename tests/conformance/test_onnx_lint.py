@@ -83,6 +83,10 @@ def test_attributes_that_are_ignored(kinds: Any) -> None:
     assert "has no attribute 'b', which ONNX Runtime ignores" in said
     proto.graph.node[0].attribute[-1].ref_attr_name = "outer"
     assert kinds.lint(proto) == [said]
+    node.attribute[-1].CopyFrom(onnx.AttributeProto(  # a tensor's name
+        name="x", type=onnx.AttributeProto.INT, ref_attr_name="outer"))
+    said, = kinds.lint(model(kinds, [node], {"x": [3]}, ["y"]))
+    assert "has no attribute 'x', which ONNX Runtime ignores" in said
     del node.attribute[:]
     node.attribute.append(helper.make_attribute("a", 2))
     proto = model(kinds, [node], {"x": [3]}, ["y"])
@@ -163,6 +167,11 @@ def test_a_model_that_onnx_cannot_infer(kinds: Any) -> None:
     (lambda n: n.attribute.extend([onnx.AttributeProto(
         name="at", type=onnx.AttributeProto.INT, ref_attr_name="outer")]),
      "attribute 'at' refers to 'outer' of a function, expected a value"),
+    (lambda n: n.attribute.extend([
+        onnx.AttributeProto(name="at", type=onnx.AttributeProto.INT,
+                            ref_attr_name="outer"),
+        helper.make_attribute("at", 1)]),
+     "has 2 attributes 'at', expected one"),
 ])
 def test_attributes_that_the_rules_cannot_use(kinds: Any, change: Any,
                                               text: str) -> None:

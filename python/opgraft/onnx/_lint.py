@@ -270,14 +270,22 @@ def _input_findings(d: Description, node: Any) -> Iterator[str]:
 def _call_findings(d: Description, node: Any) -> Iterator[str]:
     """What keeps the rules from being asked about the node."""
     yield from _input_findings(d, node)
-    given = {a.name: a for a in node.attribute}
     for param in d.params:
         if param["attr"] is None:
             continue
-        if param["name"] in given:
-            yield from _attribute_findings(param, node, given[param["name"]])
+        given = _given(node, param)
+        if len(given) > 1:
+            yield (f"{_named(node)}: has {len(given)} attributes "
+                   f"{param['name']!r}, expected one")
+        elif given:
+            yield from _attribute_findings(param, node, given[0])
         elif not param["has_default"]:
             yield f"{_named(node)}: attribute {param['name']!r} is missing"
+
+
+def _given(node: Any, param: dict[str, Any]) -> list[Any]:
+    """The node's attributes of the parameter's name: one where it is right."""
+    return [a for a in node.attribute if a.name == param["name"]]
 
 
 def _attribute_findings(param: dict[str, Any], node: Any, attribute: Any
@@ -337,9 +345,8 @@ def _tensors(d: Description, node: Any, known: dict[str, Shape]) -> list[Any]:
 def _attrs(d: Description, node: Any) -> list[Any]:
     from onnx import helper
 
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute
-             if a.name in d.by_name}
-    return [given.get(p["name"], default)
+    return [helper.get_attribute_value(given[0])
+            if (given := _given(node, p)) else default
             for p, default in zip(d.params, d.defaults)
             if p["attr"] is not None]
 
