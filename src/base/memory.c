@@ -4,10 +4,15 @@
 // Invariants: an arena block's payload starts 16-byte aligned, and what has
 // been allocated never moves.
 
+#define _GNU_SOURCE
+
 #include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 // Allocations that still succeed; -1: without a limit. Written by tests only.
 static int64_t allocations_left = -1;
@@ -37,7 +42,20 @@ void *og_alloc_aligned(size_t alignment, size_t size_bytes) {
   if (!og_size_add(size_bytes, alignment - 1, &total) || !may_allocate())
     return NULL;
   total = total / alignment * alignment;  // aligned_alloc wants a multiple
-  return aligned_alloc(alignment, total > 0 ? total : alignment);
+  void *memory = aligned_alloc(alignment, total > 0 ? total : alignment);
+  if (memory != NULL) og_huge_advise(memory, total);
+  return memory;
+}
+
+void og_huge_ask(void *memory, size_t size_bytes) {
+#ifdef MADV_HUGEPAGE
+  const size_t ahead = -(uintptr_t)memory % OG_HUGE_BYTES;
+  const size_t whole = (size_bytes - ahead) / OG_HUGE_BYTES * OG_HUGE_BYTES;
+  // Where the system refuses, pages stay small.
+  (void)madvise((char *)memory + ahead, whole, MADV_HUGEPAGE);
+#else
+  (void)memory, (void)size_bytes;
+#endif
 }
 
 void *og_realloc(void *memory, size_t size_bytes) {

@@ -184,6 +184,6 @@ og_status og_hold_run(void *state, const og_run *run) {
       instance->host_call, hold->inputs, hold->input_count, hold->storages,
       hold->storage_count, hold->data, run->error));
   for (int32_t k = 0; k < hold->storage_count; ++k)
-    og_relocs_set(&instance->storages[hold->storages[k]], hold->data[k]);
+    og_storage_set(instance, hold->storages[k], hold->data[k]);
   return OG_OK;
 }

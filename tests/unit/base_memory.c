@@ -3,6 +3,9 @@
 
 #include "base/memory.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "unit/test.h"
 
 TEST(checked_i64) {
@@ -109,6 +112,51 @@ done:
   og_arena_destroy(&arena);
 }
 
+#ifdef __linux__
+// Whether the system was asked for huge pages at `at`; -1: it does not say.
+static int is_asked(const char *at) {
+  FILE *file = fopen("/proc/self/smaps", "r");
+  char line[512];
+  bool is_here = false;
+  int result = -1;
+  while (file != NULL && result < 0 && fgets(line, sizeof line, file) != NULL) {
+    unsigned long begin, end;
+    if (sscanf(line, "%lx-%lx ", &begin, &end) == 2)
+      is_here = (uintptr_t)at >= begin && (uintptr_t)at < end;
+    else if (is_here && strncmp(line, "VmFlags:", 8) == 0)
+      result = strstr(line, " hg") != NULL;
+  }
+  if (file != NULL) fclose(file);
+  return result;
+}
+
+static bool has_huge_pages(void) {
+  FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+  if (file != NULL) fclose(file);
+  return file != NULL;
+}
+
+TEST(huge_pages_where_memory_is_large) {
+  enum { LARGE = OG_HUGE_LEAST, MIDDLE = LARGE / 2 };
+  char *large = og_alloc_aligned(64, LARGE);
+  char *own = malloc(LARGE + 64);
+  REQUIRE(large != NULL && own != NULL);
+  if (has_huge_pages()) CHECK(is_asked(large + MIDDLE) != 0);
+  memset(own, 1, LARGE);
+  og_huge_advise(own, LARGE - 1);
+  for (size_t i = 0; i < LARGE; i += 4096) CHECK_EQ(own[i], 1);
+  og_huge_advise(own + 7, LARGE);
+  if (has_huge_pages()) CHECK(is_asked(own + MIDDLE) != 0);
+  for (size_t i = 0; i < LARGE; i += 4096) CHECK_EQ(own[i], 1);
+done:
+  og_free(large);
+  free(own);
+}
+#define HUGE_CASES , CASE(huge_pages_where_memory_is_large)
+#else
+#define HUGE_CASES
+#endif
+
 // What replay reads lies side by side, whatever large tables come between.
 TEST(arena_keeps_small_ones_together) {
   og_arena arena = {0};
@@ -127,4 +175,5 @@ done:
 TEST_MAIN("memory", CASE_NO_FAULTS(checked_i64),
           CASE_NO_FAULTS(rounded_division), CASE_NO_FAULTS(checked_size),
           CASE_NO_FAULTS(too_much), CASE_NO_FAULTS(fails_from_the_nth_on),
-          CASE(arena_keeps_and_zeroes), CASE(arena_keeps_small_ones_together))
+          CASE(arena_keeps_and_zeroes),
+          CASE(arena_keeps_small_ones_together) HUGE_CASES)

@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#include "base/memory.h"
+#include "exec/step/device.h"
+
 og_status og_relocs_make(og_instance *instance, const og_plan *plan) {
   og_arena *memory = &instance->memory;
   const size_t inputs = (size_t)plan->graph->input_count + 1;
@@ -72,6 +75,16 @@ og_status og_reloc_add(og_instance *instance, const og_plan *plan,
   }
 }
 
+void og_storage_set(og_instance *instance, int32_t index, void *data) {
+  const og_plan *plan = instance->entry->plan;
+  const opgraft_storage *storage = &plan->storages[index];
+  if (storage->size_bytes >= OG_HUGE_LEAST &&
+      og_is_cpu(plan->outputs[storage->output].tensor.device))
+    og_huge_ask(data, storage->size_bytes);
+  if (instance->storages[index].bound != data)
+    og_relocs_set(&instance->storages[index], data);
+}
+
 void og_storages_bind(og_instance *instance, void *const *storage_data) {
   const int32_t count = instance->entry->plan->storage_count;
   for (int32_t i = 0; i < count; ++i) {
@@ -81,8 +94,8 @@ void og_storages_bind(og_instance *instance, void *const *storage_data) {
     if (storage_data[i] == NULL && given->tensor != NULL) {
       ((og_tensor *)(uintptr_t)given->tensor)->data = NULL;
       instance->storages[i].bound = NULL;
-    } else if (instance->storages[i].bound != storage_data[i]) {
-      og_relocs_set(&instance->storages[i], storage_data[i]);
+    } else {
+      og_storage_set(instance, i, storage_data[i]);
     }
   }
 }

@@ -14,7 +14,9 @@ og_status og_reloc_add(og_instance *instance, const og_plan *plan,
                        opgraft_value id, void **where);
 // Sets the pointers of a list, whose memory now begins at `base`.
 void og_relocs_set(og_reloc_list *list, void *base);
-// Sets those of the output storages; NULL: the host makes that one itself.
+// Sets those of output storage `index`, whose memory the host made for it now.
+void og_storage_set(og_instance *instance, int32_t index, void *data);
+// Sets those of all output storages; NULL: the host makes that one itself.
 void og_storages_bind(og_instance *instance, void *const *storage_data);
 
 #endif  // OG_EXEC_STEP_RELOC_H
