@@ -184,6 +184,9 @@ typedef struct og_gemm_kernels {
   // og_gemm_pack. All forms give the same panels.
   void (*pack)(const og_gemm_weights *w, int64_t panel_begin, int64_t panel_end,
                void *packed);
+  // to[r, i] = from[i, r], for `rows` rows of `columns`; strides in floats.
+  void (*transpose)(const float *from, int64_t from_stride, int64_t rows,
+                    int64_t columns, float *to, int64_t to_stride);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
   // each worker, aligned as floats. `next`, which this worker reads

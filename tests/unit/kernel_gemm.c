@@ -279,7 +279,7 @@ done:
 }
 
 TEST(packs) {
-  static const int32_t ns[] = {1, 7, 15, 16, 17, 48, 53};
+  static const int32_t ns[] = {1, 7, 15, 16, 17, 48, 53, 130};
   static const int32_t ks[] = {0, 1, 2, 15, 16, 17, 31, 64, 65, 130};
   for (size_t i = 0; i < sizeof ns / sizeof *ns; ++i)
     for (size_t j = 0; j < sizeof ks / sizeof *ks; ++j)
@@ -290,6 +290,43 @@ TEST(packs) {
         packs_check(n, k, element, 2, 2 * n + 1);
         packs_check(n, k, element, 0, 1);
       }
+}
+
+// Every element where it belongs; what lies between two rows stays.
+static void transpose_check(const set *s, int64_t rows, int64_t columns,
+                            int64_t from_stride, int64_t to_stride) {
+  const int64_t places = (columns - 1) * from_stride + rows;
+  const int64_t room = (rows - 1) * to_stride + columns;
+  float *from = malloc((size_t)places * 4), *to = malloc((size_t)room * 4);
+  REQUIRE(from != NULL && to != NULL);
+  for (int64_t i = 0; i < places; ++i) from[i] = (float)i;
+  for (int64_t i = 0; i < room; ++i) to[i] = -1;
+  s->kernels->transpose(from, from_stride, rows, columns, to, to_stride);
+  for (int64_t i = 0; i < room; ++i) {
+    const int64_t r = i / to_stride, k = i % to_stride;
+    const float wanted = k < columns ? (float)(k * from_stride + r) : -1;
+    if (CHECK(to[i] == wanted)) continue;
+    printf("%s: row %d of %d, column %d of %d\n", s->name, (int)r, (int)rows,
+           (int)k, (int)columns);
+    break;
+  }
+done:
+  free(from);
+  free(to);
+}
+
+TEST(transposes) {
+  static const int32_t sizes[] = {1, 3, 15, 16, 17, 32, 37, 64};
+  enum { COUNT = sizeof sizes / sizeof *sizes };
+  for (int i = 0; i < SETS; ++i) {
+    if (!is_run(&sets[i], OG_F32)) continue;
+    for (size_t r = 0; r < COUNT; ++r)
+      for (size_t k = 0; k < COUNT; ++k) {
+        transpose_check(&sets[i], sizes[r], sizes[k], sizes[r], sizes[k]);
+        transpose_check(&sets[i], sizes[r], sizes[k], sizes[r] + 5,
+                        sizes[k] + 1);
+      }
+  }
 }
 
 // --- A row's result depends on the row alone
@@ -466,5 +503,5 @@ done:
 
 TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(runs),
           CASE_NO_FAULTS(parts), CASE_NO_FAULTS(packs),
-          CASE_NO_FAULTS(rows_stand_alone), CASE_NO_FAULTS(hook),
-          CASE_NO_FAULTS(quantize))
+          CASE_NO_FAULTS(transposes), CASE_NO_FAULTS(rows_stand_alone),
+          CASE_NO_FAULTS(hook), CASE_NO_FAULTS(quantize))

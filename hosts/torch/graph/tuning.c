@@ -44,7 +44,10 @@ void tuning_say(void *context, const char *text, int32_t is_progress) {
 
 void tuning_host(const tuning *from, opgraft_host *host) {
   static char path[PATH_MAX];
-  if (from->weights_stay) host->flags |= OPGRAFT_HOST_WEIGHTS_STAY;
+  if (from->weights_stay)
+    host->flags |= OPGRAFT_HOST_WEIGHTS_STAY;
+  else  // training: the loss and the optimizer run on torch's threads
+    host->flags &= ~(uint32_t)OPGRAFT_HOST_TEAM;
   if (from->most_ns <= 0) return;
   const size_t length = opgraft_tune_path(path, sizeof path);
   host->tune_ns = from->most_ns;

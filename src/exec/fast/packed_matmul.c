@@ -92,25 +92,51 @@ static int64_t tasks_grain(const og_contraction *of, const tasks *cut) {
 
 // --- Rows of a ---------------------------------------------------------------
 
+enum { COPIED_ROWS = 16 };  // of a batch, that a task copies
+
+// Rows of 4-byte elements, whose columns stand together.
+static bool is_transposed(const packed_matmul *s) {
+  return s->element == OG_F32 && stride_of(s->of.a, 2) == 1;
+}
+
+static void rows_copy(const packed_matmul *s, const char *from, int64_t rows,
+                      char *to) {
+  const og_contraction *of = &s->of;
+  const int64_t item = og_item_bytes(of->a);
+  const int64_t step = stride_of(of->a, 1);
+  if (is_transposed(s)) {
+    og_gemm(OG_F32)->transpose((const float *)(const void *)from, step, rows,
+                               of->k, (float *)(void *)to, of->k);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r, to += of->k * item) {
+    const char *at = from + r * stride_of(of->a, 2) * item;
+    for (int64_t k = 0; k < of->k; ++k, at += step * item)
+      if (s->element == OG_F32)
+        ((float *)(void *)to)[k] = *(const float *)(const void *)at;
+      else
+        ((uint16_t *)(void *)to)[k] = *(const uint16_t *)(const void *)at;
+  }
+}
+
+static int64_t copies_of(const og_contraction *of) {
+  return parts_of(of->m, COPIED_ROWS);
+}
+
 static void share_copy(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const packed_matmul *s = state;
   const og_contraction *of = &s->of;
-  const int64_t item = og_item_bytes(of->a);
-  const int64_t step = stride_of(of->a, 1) * item;
+  const int64_t item = og_item_bytes(of->a), each = copies_of(of);
   (void)worker;
   for (int64_t i = begin; i < end; ++i) {
+    const int64_t batch = i / each, row = i % each * COPIED_ROWS;
+    const int64_t left = of->m - row;
     int64_t offset[OG_NEST_OPERANDS];
-    og_contraction_batch(of, i / of->m, offset);
-    const char *from =
-        og_bytes(of->a) + offset[1] + i % of->m * stride_of(of->a, 2) * item;
-    char *to = s->copied + i * of->k * item;
-    if (s->element == OG_F32)
-      for (int64_t k = 0; k < of->k; ++k, from += step)
-        ((float *)(void *)to)[k] = *(const float *)(const void *)from;
-    else
-      for (int64_t k = 0; k < of->k; ++k, from += step)
-        ((uint16_t *)(void *)to)[k] = *(const uint16_t *)(const void *)from;
+    og_contraction_batch(of, batch, offset);
+    rows_copy(s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
+              left < COPIED_ROWS ? left : COPIED_ROWS,
+              s->copied + (batch * of->m + row) * of->k * item);
   }
 }
 
@@ -383,8 +409,9 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
   packed_matmul *s = state;
   og_contraction_bind(&s->of);
   if (s->copied != NULL)
-    OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
-                           og_grain(OG_GRAIN_LIGHT, s->of.k), share_copy, s));
+    OG_TRY(og_run_parallel(run, s->of.batches * copies_of(&s->of),
+                           og_grain(OG_GRAIN_LIGHT, COPIED_ROWS * s->of.k),
+                           share_copy, s));
   if (s->kept != NULL) return run_kept(s, run);
   running r = {.of = s, .panels = s->constant};
   s->used = r.panels;

@@ -147,6 +147,19 @@ def test_a_node_that_brings_torchs_threads_is_listed() -> None:
     assert "runs on torch's threads: aten.sort.default" in str(stats)
 
 
+def test_training_runs_where_the_loss_does() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64))
+    c = compiled(model, options={"mode": "max-autotune", "tune_s": 0})
+    with torch.enable_grad():
+        c(torch.randn(16, 64)).square().mean().backward()
+    with torch.no_grad():
+        c(torch.randn(16, 64))
+    threads = {g["kind"]: g["threads"] for g in opgraft.stats(c).graphs}
+    assert threads == {
+        "forward": "host", "backward": "host", "inference": "engine"}
+
+
 # --- The kernels that keep decoding off the pool --------------------------------
 
 
