@@ -42,9 +42,7 @@ void *og_alloc_aligned(size_t alignment, size_t size_bytes) {
   if (!og_size_add(size_bytes, alignment - 1, &total) || !may_allocate())
     return NULL;
   total = total / alignment * alignment;  // aligned_alloc wants a multiple
-  void *memory = aligned_alloc(alignment, total > 0 ? total : alignment);
-  if (memory != NULL) og_huge_advise(memory, total);
-  return memory;
+  return aligned_alloc(alignment, total > 0 ? total : alignment);
 }
 
 void og_huge_ask(void *memory, size_t size_bytes) {
