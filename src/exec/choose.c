@@ -140,23 +140,16 @@ static bool is_behind_contraction(const og_prep *prep) {
          og_contraction_read_by(prep->plan->graph, prep->node) >= 0;
 }
 
-static void by_order(const og_prep *prep, og_order *out) {
-  if (!is_behind_contraction(prep)) {
-    by_size(prep, out);
-    return;
-  }
-  add(out, OG_BY_EPILOGUE);
-  by_size(prep, out);
-  out->reason = "it runs on each tile of the contraction that it reads";
-}
-
 // --- Mode max-autotune -------------------------------------------------------
+
+static bool is_max_autotune(const og_prep *prep) {
+  return (prep->plan->graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0;
+}
 
 // Nodes that a host would get in any case, and of which we have a fast kernel.
 static bool is_contested(const og_prep *prep) {
-  return (prep->plan->graph->option_flags & OPGRAFT_OPTION_MAX_AUTOTUNE) != 0 &&
-         has_host(prep) && prep->node->update == NULL &&
-         limits_of(prep).fast == 0 &&
+  return is_max_autotune(prep) && has_host(prep) &&
+         prep->node->update == NULL && limits_of(prep).fast == 0 &&
          og_candidate_kernel(prep->node->op, OG_BY_FAST) != NULL;
 }
 
@@ -222,6 +215,17 @@ static void by_machine(const og_prep *prep, og_order *out) {
 }
 
 // --- Both --------------------------------------------------------------------
+
+static void by_order(const og_prep *prep, og_order *out) {
+  const bool is_epilogue = is_behind_contraction(prep);
+  const bool is_winograd = is_max_autotune(prep) && is_f32_convolution(prep) &&
+                           og_winograd_pays(prep);
+  if (is_epilogue) add(out, OG_BY_EPILOGUE);
+  if (is_winograd) add(out, OG_BY_WINOGRAD);
+  by_size(prep, out);
+  if (is_epilogue)
+    out->reason = "it runs on each tile of the contraction that it reads";
+}
 
 static bool has_candidate(const og_prep *prep, og_candidate by) {
   return by == OG_BY_HOST ? has_host(prep)

@@ -302,6 +302,34 @@ def test_kernels_are_said_and_chosen(program: Program) -> None:
     assert ": fast  # a rule" in program.ok(*run, "--choose", "rules", "--rules", "-")
 
 
+CONVOLUTION = """\
+graph taps(%x: f32[1, 32, 9, 8], %w: f32[32, 32, 3, 3]) {
+  %y: f32[1, 32, 9, 8] = convolution(%x, %w, none; stride=[1, 1], padding=[1, 1], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1)
+  return %y
+}
+"""  # noqa: E501
+
+
+def test_convolutions_take_tiles_where_max_autotune_plans(
+        program: Program) -> None:
+    """Without a host too; all kernels agree on sums that do not round."""
+    program.write("m.og", CONVOLUTION)
+    generator = np.random.default_rng(1)
+    for name, shape in (("x", (1, 32, 9, 8)), ("w", (32, 32, 3, 3))):
+        np.save(program.folder / f"{name}.npy",
+                generator.integers(-4, 5, shape).astype("f4"))
+    found = []
+    for kernel, more in (("winograd", ()), ("fast", ("--mode", "reduce-overhead")),
+                         ("plain", ("--choose", "plain"))):
+        program.write("plain", "convolution: plain\n")
+        said = program.ok("run", "m.og", "--in", "x.npy", "--in", "w.npy",
+                          "--out", "y.npy", "--rules", "-", *more)
+        assert f": {kernel}  #" in said
+        found.append(np.load(program.folder / "y.npy"))
+    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(found[1], found[2])
+
+
 def test_inspect_says_the_same_kernels_without_a_run(program: Program) -> None:
     program.write("m.og", MATMUL)
     np.save(program.folder / "x.npy", np.zeros((300, 3), "f4"))

@@ -336,8 +336,11 @@ static void pixels_cut(packed_convolution *s, int64_t workers) {
   s->is_shared = others * s->pixel_tasks < wanted && bytes <= SHARED_BYTES &&
                  s->out_channels >= 2 * CHANNELS_LEAST;
   if (!s->is_shared) return;
+  // As many for each worker, where there are more than workers.
   const int64_t most = s->out_channels / CHANNELS_LEAST;
-  s->task_channels = parts_of(s->out_channels, wanted < most ? wanted : most);
+  int64_t tasks = wanted < most ? wanted : most;
+  if (tasks > workers) tasks -= tasks % workers;
+  s->task_channels = parts_of(s->out_channels, tasks);
   s->channel_tasks = parts_of(s->out_channels, s->task_channels);
 }
 
