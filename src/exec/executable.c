@@ -399,6 +399,13 @@ static og_status instance_lease(og_instance *instance, opgraft_error *error) {
   return OG_OK;
 }
 
+static void times_add(opgraft_executable *executable,
+                      const og_instance *instance, int64_t took_ns) {
+  __atomic_add_fetch(&executable->prepare_ns, took_ns - instance->pack_ns,
+                     __ATOMIC_RELAXED);
+  __atomic_add_fetch(&executable->pack_ns, instance->pack_ns, __ATOMIC_RELAXED);
+}
+
 static og_status instance_get(og_plan_entry *entry, og_instance *idle,
                               const og_tensor *const *in,
                               og_instance **out_instance,
@@ -406,7 +413,9 @@ static og_status instance_get(og_plan_entry *entry, og_instance *idle,
   *out_instance = idle;
   if (idle == NULL) {
     opgraft_executable *executable = entry->executable;
+    const int64_t begun_ns = og_now_ns();
     OG_TRY(og_instance_create(entry, out_instance, error));
+    times_add(executable, *out_instance, og_now_ns() - begun_ns);
     if (executable->tuning != NULL) og_tune_save(executable);
     pthread_mutex_lock(&executable->mutex);
     ++executable->stats.instances;

@@ -176,7 +176,8 @@ static void threads_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
 }
 
-// Weights that were packed, and those whose packed form the file has.
+// Weights that were packed, those whose packed form the file has, and what
+// instances and packing took.
 static void packs_add(opgraft_executable *own, og_text *out) {
   int64_t packed, mapped;
   pthread_mutex_lock(&own->mutex);
@@ -184,6 +185,9 @@ static void packs_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
   og_json_int(out, "packed_bytes", packed);
   og_json_int(out, "mapped_bytes", mapped);
+  og_json_int(out, "prepare_ns",
+              __atomic_load_n(&own->prepare_ns, __ATOMIC_RELAXED));
+  og_json_int(out, "pack_ns", __atomic_load_n(&own->pack_ns, __ATOMIC_RELAXED));
 }
 
 static void passes_add(const opgraft_graph *graph, og_text *out) {

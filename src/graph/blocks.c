@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a graph file in blocks, each checked before it is first read.
+// The data of a graph file in blocks, each checked where it is first read.
 //
 // Invariant: a block that is RIGHT stays so, since the file stays as it is.
 

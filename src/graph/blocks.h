@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a graph file in blocks, each checked before it is first read
+// The data of a graph file in blocks, each checked where it is first read
 // (docs/graph-file.md). Any number of threads may want and check at once.
 
 #ifndef OG_GRAPH_BLOCKS_H

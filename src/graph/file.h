@@ -10,7 +10,7 @@
 // --- The first line ----------------------------------------------------------
 
 enum {
-  OG_FILE_VERSION = 2,
+  OG_FILE_VERSION = 3,
   OG_FILE_PAGE = 4096,      // so that a mapping begins at it
   OG_FILE_COVERED_AT = 58,  // what the line's own checksum is of begins here
   OG_FILE_HEADER_BYTES = 167,

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK, PAGE, HEADER = 1 << 16, 4096, 167
+BLOCK, PAGE, HEADER, LANES = 1 << 16, 4096, 167, 32
 MASK = (1 << 64) - 1
 
 
 def _mix(total: int, word: int) -> int:
-    product = ((total ^ word) * 0x9E3779B97F4A7C15) & MASK
+    product = ((total ^ word) * 0x9E3779B1) & MASK
     return (product << 29 | product >> 35) & MASK
 
 
 def checksum(data: bytes) -> int:
-    lanes = [1, 2, 3, 4]
-    padded = data + bytes(32 - len(data) % 32)
-    for block in struct.iter_unpack("<4Q", padded):
+    lanes = list(range(1, LANES + 1))
+    padded = data + bytes(8 * LANES - len(data) % (8 * LANES))
+    for block in struct.iter_unpack(f"<{LANES}Q", padded):
         lanes = [_mix(a, w) for a, w in zip(lanes, block)]
     total = len(data)
     for lane in lanes:
@@ -49,7 +49,7 @@ def write(text: str, constants: list[np.ndarray]) -> bytes:
     covered = numbers + body
     covered += bytes(begin - (HEADER - len(numbers)) - len(covered)
                      - len(sums)) + sums
-    return (f"#opgraft graph file version 0002 checksum "
+    return (f"#opgraft graph file version 0003 checksum "
             f"{checksum(covered):016x}".encode() + covered + data)
 
 

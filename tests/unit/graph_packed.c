@@ -54,7 +54,7 @@ typedef struct outcome {
   og_status status;
   opgraft_error error;
   float y[M * N];
-  int64_t packed_bytes, mapped_bytes;
+  int64_t packed_bytes, mapped_bytes, pack_ns, prepare_ns;
   int lines;
   char said[256];
 } outcome;
@@ -93,6 +93,8 @@ static og_status executable_run(opgraft_executable *executable, outcome *o) {
   opgraft_call_end(&call);
   o->packed_bytes = told(executable, "packed_bytes");
   o->mapped_bytes = told(executable, "mapped_bytes");
+  o->pack_ns = told(executable, "pack_ns");
+  o->prepare_ns = told(executable, "prepare_ns");
   return status;
 }
 
@@ -136,10 +138,12 @@ TEST(packed_weights_are_mapped) {
   REQUIRE(both_put(&plain));
   CHECK(plain.packed_bytes > 0);
   CHECK_EQ(plain.mapped_bytes, 0);
+  CHECK(plain.pack_ns > 0 && plain.prepare_ns > 0);
   REQUIRE(file_run(packed_path, other_path, &packed) == OG_OK);
   CHECK(is_same(&plain, &packed));
   CHECK_EQ(packed.packed_bytes, 0);
   CHECK_EQ(packed.mapped_bytes, plain.packed_bytes);
+  CHECK(packed.pack_ns == 0 && packed.prepare_ns > 0);
   CHECK_EQ(packed.lines, 0);
   // Saved once more, also over itself, it is the same file.
   size_t a_size, b_size, c_size;

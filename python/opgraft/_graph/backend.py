@@ -155,8 +155,10 @@ def _gears_plan(compiled: Any, inputs: list[Any], gears: Any) -> None:
     """Plans the listed sizes of a graph's symbols, every combination."""
     from torch.fx.experimental.symbolic_shapes import free_symbols
 
+    if not gears:
+        return
     symbols = sorted({str(s) for x in inputs for s in free_symbols(x)})
-    if not gears or not symbols:
+    if not symbols:
         return
     by_symbol = (gears if isinstance(gears, Mapping)
                  else {symbols[0]: gears} if len(symbols) == 1 else {})
@@ -294,8 +296,12 @@ def cuda_device(gm: torch.fx.GraphModule) -> torch.device | None:
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         for v in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(v, torch.Tensor) and v.device.type == "cuda":
-                return v.device
+            if not isinstance(v, torch.Tensor):
+                continue
+            # A fake tensor looks for `device` much longer than for this.
+            device = getattr(v, "fake_device", None) or v.device
+            if device.type == "cuda":
+                return device
     return None
 
 
@@ -363,8 +369,13 @@ def graph_new(
     `weights_stay` parameters may stay packed from call to call; the engine
     notices when one is written."""
     from .._load.module import VERSION
-    from . import dumps
 
+    dump = repro = None
+    if options.dump or options.repro:
+        from . import dumps
+
+        dump = dumps.writer(options.dump, name) if options.dump else None
+        repro = dumps.folder(options.repro, name) if options.repro else None
     targets.out_forms_replace(gm)
     return _C.graph_compile(
         name,
@@ -376,12 +387,12 @@ def graph_new(
         torch._C._AutoDispatchBelowADInplaceOrView,
         _flags(options),
         ", ".join(options.disable) or None,
-        dumps.writer(options.dump, name) if options.dump else None,
+        dump,
         options.plan_limit,
         _lanes(options.lanes),
         None if options.choose is None else _rules(options.choose),
         constant_bytes,
-        dumps.folder(options.repro, name) if options.repro else None,
+        repro,
         options.repro_calls == "all",
         lets_go,
         weights_stay,

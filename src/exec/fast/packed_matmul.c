@@ -341,8 +341,8 @@ static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
   return count < most ? count : most;
 }
 
-// Panels of a file are checked right before they are first used, so that they
-// come from memory once.
+// Panels of a file are checked right after their first use, while they are in
+// the cache: products of altered ones are garbage, which no call gives.
 static void task_check(running *r, const task *t) {
   const packed_matmul *s = r->of;
   if (s->blocks != NULL &&
@@ -368,8 +368,8 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
     for (int64_t i = 0, joined; i < count; i += joined) {
       joined = tasks_joined(r->cut, first + i, count - i);
       const task t = task_make(r, first + i, joined, worker);
-      task_check(r, &t);
       task_run(r->of, &t);
+      task_check(r, &t);
     }
   }
 }

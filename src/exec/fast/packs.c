@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/grain.h"
 #include "base/watch.h"
 #include "exec/step/teams.h"
@@ -183,6 +184,7 @@ static const char *mapped_find(const opgraft_graph *graph,
 }
 
 static og_pack *pack_make(og_prep *prep, const og_packing *what) {
+  const int64_t begun_ns = og_now_ns();
   const char *mapped = mapped_find(prep->plan->graph, what);
   const size_t bytes = mapped != NULL ? 0 : packed_bytes(what);
   og_pack *pack =
@@ -193,7 +195,9 @@ static og_pack *pack_make(og_prep *prep, const og_packing *what) {
   *pack = (og_pack){.what = *what, .panels = mapped};
   if (mapped != NULL) return pack;
   pack->panels = pack->own;
-  if (constant_pack(prep, what, pack->own) == OG_OK) return pack;
+  const bool is_packed = constant_pack(prep, what, pack->own) == OG_OK;
+  prep->instance->pack_ns += og_now_ns() - begun_ns;
+  if (is_packed) return pack;
   og_free(pack);
   return NULL;
 }
@@ -354,6 +358,7 @@ og_kept *og_kept_get(og_prep *prep, const og_packing *what) {
 
 // By the call that set is_packing. False leaves no watch.
 static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
+  const int64_t begun_ns = og_now_ns();
   og_packing what = kept->what;
   what.of.data = data;
   og_watch_destroy(kept->watch);
@@ -363,6 +368,8 @@ static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
   kept->packed_from = data;
   const bool is_packed = kept->watch != NULL && kept->panels != NULL &&
                          panels_pack(run, &what, kept->panels) == OG_OK;
+  __atomic_add_fetch(&run->executable->pack_ns, og_now_ns() - begun_ns,
+                     __ATOMIC_RELAXED);
   if (is_packed) return true;
   og_watch_destroy(kept->watch);
   kept->watch = NULL;

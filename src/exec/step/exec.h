@@ -123,6 +123,7 @@ typedef struct og_instance {
   int32_t host_loops;      // of those: may run on several threads
   bool has_team;           // runs on threads of the engine's, not the host's
   og_scratch scratch[OG_LANES_MAX];
+  int64_t pack_ns;     // that it packed constants
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly
   og_lease **leases;   // by arena of the plan
@@ -158,6 +159,9 @@ struct opgraft_executable {
   opgraft_stats stats;
   og_pack *packs;  // constants, packed
   og_kept *kept;   // weights among the inputs
+  // Atomic: what making instances took, but for packing; and packing, with that
+  // of weights among the inputs.
+  int64_t prepare_ns, pack_ns;
 };
 
 #endif  // OG_EXEC_STEP_EXEC_H

@@ -91,6 +91,24 @@ def test_a_changed_weight_is_noticed(
             right(f, m, x)
 
 
+def test_packing_is_counted(tmp_path: Path, tracked: None) -> None:
+    """In pack_ns: the first time, and once more where a weight changed."""
+    def took() -> int:
+        return opgraft.stats(f).graphs[0]["pack_ns"]
+
+    m, x = torch.nn.Linear(200, 96), torch.randn(33, 200)
+    f = compiled(m, **packed(tmp_path))
+    right(f, m, x)
+    first = took()
+    assert 0 < first < 10 ** 10
+    right(f, m, x)
+    assert took() == first
+    with torch.no_grad():
+        m.weight.add_(1)
+    right(f, m, x)
+    assert took() > first
+
+
 class Residual(torch.nn.Module):
     def __init__(self, order: int) -> None:
         super().__init__()
