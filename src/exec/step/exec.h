@@ -129,7 +129,7 @@ typedef struct og_instance {
   int32_t host_steps;      // all that it runs
   int32_t host_loops;      // of those: may run on several threads
   bool has_team;           // runs on threads of the engine's, not the host's
-  int64_t loops_ns;        // of the last replay, from its first loop on; 0: none
+  int64_t loops_ns;        // of the last replay, from its first loop on
   og_scratch scratch[OG_LANES_MAX];
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly
