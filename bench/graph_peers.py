@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who runs the graphs of bench/graphs.py: eager, Inductor, ONNX Runtime,
-OpenVINO, and this engine in both modes.
+OpenVINO, and this engine in both modes, and frozen.
 
 `make(job)` compiles and returns a call without arguments; what it takes until
 that call's first result is the compile time. Each runs in a process of its
@@ -33,6 +33,11 @@ class Job:
                    for p in self.built.model.parameters())
 
 
+# How a call reaches a peer: through Dynamo, whose guards look at the model and
+# the arguments first, or directly. Eager mode is a rival of either kind.
+DYNAMO, DIRECT = "through Dynamo", "without Dynamo"
+
+
 @dataclass
 class Peer:
     label: str
@@ -43,6 +48,7 @@ class Peer:
     starts: tuple[str, ...] = ("cold", "warm")
     is_timed: bool = True
     is_ours: bool = False
+    ways: tuple[str, ...] = (DYNAMO,)
 
 
 def no_load() -> None:
@@ -143,6 +149,18 @@ def opgraft_mode(mode: str) -> Callable[[Job], Call]:
         return step(job.built, f)
 
     return make
+
+
+def load_opgraft_frozen() -> None:
+    load_opgraft()
+    import torch.export._trace  # noqa: F401
+
+
+def opgraft_frozen(job: Job) -> Call:
+    import opgraft
+
+    return step(job.built, opgraft.freeze(
+        job.built.model, job.built.args, options={"mode": "max-autotune"}))
 
 
 # --- ONNX Runtime -------------------------------------------------------------
@@ -263,16 +281,16 @@ def openvino_compile(job: Job) -> Call:
 
 
 ALL = {
-    "eager": Peer("eager", eager, no_load, starts=()),
+    "eager": Peer("eager", eager, no_load, starts=(), ways=(DYNAMO, DIRECT)),
     "aot_eager": Peer("a backend of 0 s", compiled("aot_eager"), load_dynamo,
                       starts=("cold",), is_timed=False),
     "inductor": Peer("Inductor", compiled("inductor"), load_inductor,
                      starts=("cold", "seeded", "warm")),
     "inductor_max": Peer("Inductor max", inductor_max, load_inductor),
     "onnxruntime": Peer("ONNX Runtime", onnx_runtime, load_onnx,
-                        takes_custom=False, trains=False),
+                        takes_custom=False, trains=False, ways=(DIRECT,)),
     "openvino": Peer("OpenVINO", openvino, load_openvino, takes_custom=False,
-                     trains=False),
+                     trains=False, ways=(DIRECT,)),
     "openvino_compile": Peer("OpenVINO, compile", openvino_compile,
                              load_openvino_compile, takes_custom=False,
                              trains=False),
@@ -280,4 +298,7 @@ ALL = {
                     is_ours=True),
     "opgraft_max": Peer("opgraft max", opgraft_mode("max-autotune"),
                         load_opgraft, is_ours=True),
+    "opgraft_frozen": Peer("opgraft frozen", opgraft_frozen,
+                           load_opgraft_frozen, trains=False, is_ours=True,
+                           ways=(DIRECT,)),
 }

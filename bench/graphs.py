@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph engine beside every way to run a PyTorch model on a CPU: eager,
 Inductor (default, and max-autotune with frozen weights), ONNX Runtime,
-OpenVINO (alone and through torch.compile), and this engine in both modes; on
-the graphs of graph_set.py, with one thread and with two.
+OpenVINO (alone and through torch.compile), and this engine in both modes and
+frozen; on the graphs of graph_set.py, with one thread and with two.
 
 Each peer has a process of its own, holds its result against eager mode's
 before it is timed, and is timed in blocks, the peers in turn; a block during
@@ -267,7 +267,8 @@ def main() -> None:
     elif words.out is not None:
         graph_table.write(rows, words.out.parent)
     if words.smoke and any("failed" in rows[k][p] for k in keys
-                           for p in ("eager", "opgraft", "opgraft_max")):
+                           for p in ("eager", "opgraft", "opgraft_max",
+                                     "opgraft_frozen")):
         raise SystemExit("a graph failed")
 
 

@@ -7,8 +7,15 @@
 //   caller changes them only while the gate is closed and nobody is joined.
 //   So a worker that wakes late finds a closed gate, and nobody waits for it.
 // - A worker sleeps only after it has counted itself in `sleepers` and then
-//   seen no new turn; the caller opens the gate before it reads `sleepers`.
+//   seen no new turn; the caller opens the gate before it reads `sleepers`. Who
+//   wakes the sleepers sets `sleepers` to 0, under the lock.
 // - `busy` is set by the one caller whose loop the team runs.
+//
+// To wake the workers takes their caller longer than a short loop does: 15 us
+// where an interrupt leaves a virtual machine, and they come another 30 us
+// later. Both are measured. Hence a run of loops that is known to be over by
+// then wakes nobody, until such runs follow one another so closely that workers
+// would stay awake.
 //
 // Other processes may want the same processors. A caller waits for every share
 // that was begun, so a worker that the scheduler stops in the middle of one
@@ -39,6 +46,12 @@ enum {
   SPIN_ROUNDS = 2000,
   TURN_NS = 1000000,   // less than a scheduler's slice
   BESIDE_NS = 300000,  // on the caller's processor until a worker moves
+  // Until it is measured: what waking the workers takes the caller, and after
+  // what time they come. More than the last is not believed of either.
+  WAKE_NS = 5000,
+  COME_NS = 15000,
+  WAKE_MOST_NS = 100000,
+  CLOSE_NS = 10000,  // between two loops without a pause
 };
 
 static const uint64_t open_bit = 1ull << 31;
@@ -65,6 +78,10 @@ struct og_team {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   pthread_cond_t left;
+  int64_t woken_ns;  // when the sleepers were last woken, under the lock
+  atomic_int_fast64_t wake_ns, come_ns;  // what that takes, about
+  // Of short loops that woke nobody, one right after the other: the caller's.
+  int64_t alone_ns, alone_until_ns;
   // The loop.
   og_task_fn fn;
   void *state;
@@ -139,6 +156,16 @@ static void share_run(og_team *team, int64_t begin, int64_t end,
 
 // --- Workers -----------------------------------------------------------------
 
+// One measurement counts a quarter, and no more than twice what was known: the
+// system may have stopped the thread in the middle of it.
+static void time_note(atomic_int_fast64_t *known_ns, int64_t ns) {
+  const int64_t known = atomic_load(known_ns);
+  const int64_t next = (3 * known + (ns < 2 * known ? ns : 2 * known)) / 4;
+  atomic_store(known_ns, next < 1              ? 1
+                         : next < WAKE_MOST_NS ? next
+                                               : WAKE_MOST_NS);
+}
+
 static bool has_news(og_team *team, uint32_t seen) {
   return (uint32_t)(atomic_load(&team->gate) >> 32) != seen ||
          atomic_load(&team->stopping);
@@ -152,10 +179,13 @@ static void wait_for_news(worker *self, uint32_t seen) {
   }
   pthread_mutex_lock(&team->lock);
   atomic_fetch_add(&team->sleepers, 1);
+  const bool sleeps = !has_news(team, seen);
+  if (!sleeps) atomic_fetch_sub(&team->sleepers, 1);
   while (!has_news(team, seen)) pthread_cond_wait(&team->wake, &team->lock);
-  atomic_fetch_sub(&team->sleepers, 1);
+  const int64_t woken_ns = team->woken_ns;
   pthread_mutex_unlock(&team->lock);
   self->rested_ns = og_now_ns();
+  if (sleeps) time_note(&team->come_ns, self->rested_ns - woken_ns);
 }
 
 static void leave(og_team *team) {
@@ -298,6 +328,8 @@ og_status og_team_create(int32_t threads, og_team **out_team,
   }
   team->threads = threads;
   team->workers = workers;
+  atomic_store(&team->wake_ns, WAKE_NS);
+  atomic_store(&team->come_ns, COME_NS);
   // Never a real generation: the first loop starts the threads.
   team->generation = atomic_load(&fork_generation) - 1;
   *out_team = team;
@@ -325,15 +357,22 @@ int32_t og_team_threads(const og_team *team) { return team->threads; }
 
 // --- The caller's side -------------------------------------------------------
 
+static void sleepers_wake(og_team *team) {
+  pthread_mutex_lock(&team->lock);
+  const int64_t begun = og_now_ns();
+  team->woken_ns = begun;
+  atomic_store(&team->sleepers, 0);
+  pthread_cond_broadcast(&team->wake);
+  pthread_mutex_unlock(&team->lock);
+  time_note(&team->wake_ns, og_now_ns() - begun);
+}
+
 static void open_gate(og_team *team) {
   const uint64_t turn = (atomic_load(&team->gate) >> 32) + 1;
   // Turn 0 stands for "has seen no turn yet".
   const uint64_t next = (uint32_t)turn == 0 ? 1 : (uint32_t)turn;
   atomic_store(&team->gate, next << 32 | open_bit);
-  if (atomic_load(&team->sleepers) == 0) return;
-  pthread_mutex_lock(&team->lock);
-  pthread_cond_broadcast(&team->wake);
-  pthread_mutex_unlock(&team->lock);
+  if (atomic_load(&team->sleepers) > 0) sleepers_wake(team);
 }
 
 static void close_gate(og_team *team) {
@@ -361,9 +400,49 @@ static bool take_team(og_team *team) {
          atomic_compare_exchange_strong(&team->busy, &found, now);
 }
 
-void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
-                 void *state) {
+// --- Short loops -------------------------------------------------------------
+
+// From so much work on a caller is sooner done if it wakes the workers: it
+// loses the first time, and they take half of what is left after the second.
+static int64_t worth_ns(og_team *team) {
+  return atomic_load(&team->wake_ns) + atomic_load(&team->come_ns);
+}
+
+// Whether nobody would take a share unless woken, and loops that take so long
+// are not worth that.
+static bool is_left_asleep(og_team *team, int64_t expected_ns) {
+  const bool are_asleep =
+      !has_threads(team) || atomic_load(&team->sleepers) == team->started;
+  if (!are_asleep || expected_ns <= 0 || expected_ns >= worth_ns(team))
+    return false;
+  if (og_now_ns() - team->alone_until_ns > CLOSE_NS) team->alone_ns = 0;
+  return team->alone_ns < worth_ns(team);
+}
+
+static void loop_run_alone(og_team *team, int64_t total) {
+  const int64_t begun = og_now_ns();
+  share_run(team, 0, total, 0);
+  team->alone_until_ns = og_now_ns();
+  team->alone_ns += team->alone_until_ns - begun;
+}
+
+static void loop_run(og_team *team, int64_t total, int64_t grain) {
   int64_t begin, end;
+  if (team->generation != atomic_load(&fork_generation)) start_threads(team);
+  team->total = total;
+  team->unit = grain * (1 + total / grain / UNITS_MOST);
+  team->units = total / team->unit;
+  team->caller_cpu = sched_getcpu();
+  team->float_env = og_float_env_get();
+  team->alone_ns = 0;
+  atomic_store(&team->taken, 0);
+  open_gate(team);
+  while (share_take(team, 0, &begin, &end)) share_run(team, begin, end, 0);
+  close_gate(team);
+}
+
+void og_team_run_expected(og_team *team, int64_t expected_ns, int64_t total,
+                          int64_t grain, og_task_fn fn, void *state) {
   if (total <= 0) return;
   if (grain < 1) grain = 1;
   if (current_team == team) {
@@ -374,17 +453,16 @@ void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
     fn(state, 0, total, 0);
     return;
   }
-  if (team->generation != atomic_load(&fork_generation)) start_threads(team);
   team->fn = fn;
   team->state = state;
-  team->total = total;
-  team->unit = grain * (1 + total / grain / UNITS_MOST);
-  team->units = total / team->unit;
-  team->caller_cpu = sched_getcpu();
-  team->float_env = og_float_env_get();
-  atomic_store(&team->taken, 0);
-  open_gate(team);
-  while (share_take(team, 0, &begin, &end)) share_run(team, begin, end, 0);
-  close_gate(team);
+  if (is_left_asleep(team, expected_ns))
+    loop_run_alone(team, total);
+  else
+    loop_run(team, total, grain);
   atomic_store(&team->busy, 0);
+}
+
+void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
+                 void *state) {
+  og_team_run_expected(team, 0, total, grain, fn, state);
 }

@@ -30,5 +30,11 @@ int32_t og_team_threads(const og_team *team);
 // threads cannot be started the loop runs on fewer.
 void og_team_run(og_team *team, int64_t total, int64_t grain, og_task_fn fn,
                  void *state);
+// The same as a part of a run of loops that take about `expected_ns`, all of
+// them: where that is short beside waking the workers, and all of these sleep,
+// the caller runs the loop alone, and wakes them only once such runs follow one
+// another without a pause. 0: it is not known, and they are woken.
+void og_team_run_expected(og_team *team, int64_t expected_ns, int64_t total,
+                          int64_t grain, og_task_fn fn, void *state);
 
 #endif  // OG_BASE_TEAM_H

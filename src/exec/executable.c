@@ -528,9 +528,11 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
                            opgraft_error *error) {
   og_instance *instance = call->instance;
   og_team *team = NULL;
+  og_loops_time time = {.expected_ns = instance->loops_ns};
   const og_run run = {.executable = instance->entry->executable,
                       .error = error,
-                      .team = instance->has_team ? &team : NULL};
+                      .team = instance->has_team ? &team : NULL,
+                      .loops_time = &time};
   og_plan_entry *entry = instance->entry;
   instance->host_call = call->context;
   og_storages_bind(instance, storage_data);
@@ -541,6 +543,7 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
                            : OG_UNLIKELY(instance->onboard != NULL)
                                ? og_onboard_run(instance, &run)
                                : og_steps_run(instance, &run, NULL);
+  if (time.begun_ns != 0) instance->loops_ns = og_now_ns() - time.begun_ns;
   og_teams_give(team);
   OG_TRY(status);
   const int64_t replays =

@@ -54,7 +54,8 @@ static void lane_run(section_job *job, int32_t lane) {
   opgraft_error error = {.code = OG_OK};
   const og_run run = {.executable = job->run->executable,
                       .error = &error,
-                      .team = job->run->team};
+                      .team = job->run->team,
+                      .loops_time = job->run->loops_time};
   int32_t step = 0;
   const int32_t first = lane > 0 ? section->end[lane - 1] : section->first;
   for (int32_t i = first; i < section->end[lane]; ++i) {

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -367,6 +368,67 @@ done:
   og_team_destroy(team);
 }
 
+// --- Loops that are known to be short ----------------------------------------
+
+enum { SHORT_LOOPS = 100, SHORT_NS = 1000, LONG_NS = 100000000 };
+
+// Times that threads other than the caller went to sleep.
+static int64_t workers_sleeps(void) {
+  struct rusage all, own;
+  if (getrusage(RUSAGE_SELF, &all) != 0 || getrusage(RUSAGE_THREAD, &own) != 0)
+    return -1;
+  return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+static void wait_share(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const int64_t until = og_now_ns() + (end - begin) * 100;
+  atomic_fetch_or((atomic_int *)state, 1 << worker);
+  while (og_now_ns() < until) continue;
+}
+
+// Which workers ran shares of short loops with a pause before each, in bits.
+static int short_loops(og_team *team, int64_t expected_ns, unsigned pause_us) {
+  atomic_int who = 0;
+  for (int i = 0; i < SHORT_LOOPS; ++i) {
+    if (pause_us > 0) usleep(pause_us);
+    og_team_run_expected(team, expected_ns, 8, 1, wait_share, &who);
+  }
+  return atomic_load(&who);
+}
+
+TEST(short_loops_wake_nobody) {
+  og_team *team = NULL;
+  REQUIRE(og_team_create(THREADS, &team, NULL) == OG_OK);
+  CHECK_EQ(short_loops(team, SHORT_NS, 1000), 1);  // not even started
+  atomic_int who = 0;
+  og_team_run(team, 4000, 1, wait_share, &who);
+  usleep(20000);
+  const int64_t before = workers_sleeps();
+  CHECK_EQ(short_loops(team, SHORT_NS, 1000), 1);
+  CHECK(workers_sleeps() - before < SHORT_LOOPS / 2);
+  short_loops(team, 0, 1000);  // of which nothing is known
+  CHECK(workers_sleeps() - before >= SHORT_LOOPS);
+done:
+  og_team_destroy(team);
+}
+
+// One after the other they are as good as a long one, and so is a loop that is
+// expected to be long.
+TEST(short_loops_without_a_pause_wake_the_workers) {
+  enum { PATIENCE = 1000 };
+  og_team *team = NULL;
+  REQUIRE(og_team_create(2, &team, NULL) == OG_OK);
+  for (int k = 0; k < 2; ++k) {
+    int who = 0;
+    for (int i = 0; i < PATIENCE && who != 3; ++i)
+      who |= short_loops(team, k == 0 ? SHORT_NS : LONG_NS, 0);
+    CHECK_EQ(who, 3);
+  }
+done:
+  og_team_destroy(team);
+}
+
 TEST(refuses_a_senseless_count) {
   og_team *team = NULL;
   opgraft_error error;
@@ -388,4 +450,6 @@ TEST_MAIN("team", CASE_NO_FAULTS(covers_the_range_once),
           CASE_NO_FAULTS(a_late_worker_holds_one_small_share),
           CASE_NO_FAULTS(workers_have_the_caller_s_float_environment),
           CASE_NO_FAULTS(a_taken_processor_does_not_double_the_time),
+          CASE_NO_FAULTS(short_loops_wake_nobody),
+          CASE_NO_FAULTS(short_loops_without_a_pause_wake_the_workers),
           CASE(refuses_a_senseless_count))

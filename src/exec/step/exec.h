@@ -19,12 +19,19 @@ typedef struct og_lease og_lease;
 typedef struct og_onboard og_onboard;
 struct og_loop_code;
 
+// How long a call takes from its first loop of several shares on.
+typedef struct og_loops_time {
+  int64_t expected_ns;  // as the replay before it did; 0: not known
+  int64_t begun_ns;     // 0: there was no such loop yet
+} og_loops_time;
+
 typedef struct og_run {
   opgraft_executable *executable;
   opgraft_error *error;
   // Where the call's own team is kept, which its first loop leases; NULL: the
   // call runs on the executable's threads or the host's.
   og_team **team;
+  og_loops_time *loops_time;  // NULL: of nobody's interest
 } og_run;
 
 typedef og_status (*og_step_fn)(void *state, const og_run *run);
@@ -122,6 +129,7 @@ typedef struct og_instance {
   int32_t host_steps;      // all that it runs
   int32_t host_loops;      // of those: may run on several threads
   bool has_team;           // runs on threads of the engine's, not the host's
+  int64_t loops_ns;        // of the last replay, from its first loop on
   og_scratch scratch[OG_LANES_MAX];
   int64_t pack_ns;     // that it packed constants
   int64_t held_bytes;  // of a call, and by its kernels

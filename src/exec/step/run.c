@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "exec/step/teams.h"
 
 og_status og_run_fail(const og_run *run, og_status code, const char *format,
@@ -34,6 +35,15 @@ static og_team *run_team(const og_run *run) {
   return *run->team;
 }
 
+// How long the loops of the call are expected to take. A section's is the first
+// of its lanes, so no two threads begin one.
+static int64_t loops_expected(const og_run *run) {
+  og_loops_time *time = run->loops_time;
+  if (time == NULL) return 0;
+  if (time->begun_ns == 0) time->begun_ns = og_now_ns();
+  return time->expected_ns;
+}
+
 og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
                           og_task_fn fn, void *state) {
   opgraft_executable *executable = run->executable;
@@ -41,14 +51,10 @@ og_status og_run_parallel(const og_run *run, int64_t total, int64_t grain,
     fn(state, 0, total, 0);
     return OG_OK;
   }
-  if (executable->team != NULL) {
-    og_team_run(executable->team, total, grain, fn, state);
-    return OG_OK;
-  }
-  if (run->team != NULL) {
-    og_team *team = run_team(run);
+  if (executable->team != NULL || run->team != NULL) {
+    og_team *team = executable->team != NULL ? executable->team : run_team(run);
     if (team != NULL)
-      og_team_run(team, total, grain, fn, state);
+      og_team_run_expected(team, loops_expected(run), total, grain, fn, state);
     else
       fn(state, 0, total, 0);
     return OG_OK;

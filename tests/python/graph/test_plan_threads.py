@@ -160,6 +160,29 @@ def test_training_runs_where_the_loss_does() -> None:
         "forward": "host", "backward": "host", "inference": "engine"}
 
 
+def test_short_loops_wake_nobody() -> None:
+    """A loop of two shares, and of a few microseconds: less than it takes to
+    wake a worker. The first calls do, and find that out."""
+    def f(x: T) -> T:
+        return x.neg_()
+
+    c = compiled(f, options={"mode": "max-autotune", "tune_s": 0})
+    x = torch.randn(40000)
+    woken = []
+    for _ in range(20):
+        before = settled()
+        for _ in range(CALLS):
+            time.sleep(0.01)
+            c(x)
+        after = settled()
+        woken.append(sum(after[k] != before.get(k) for k in after))
+        if woken[-1] == 0:
+            break
+    (graph,) = opgraft.stats(c).graphs
+    assert graph["threads"] == "engine"
+    assert woken[-1] == 0, woken
+
+
 # --- The kernels that keep decoding off the pool --------------------------------
 
 
