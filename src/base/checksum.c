@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "base/isa.h"
+#include "base/loops.h"
 
 enum {
   LANES = 32,
@@ -57,15 +57,13 @@ static void blocks_add(uint64_t *lanes, const unsigned char *at,
   }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if OG_LOOPS_HAVE_AVX2
 
 #include <immintrin.h>
 
-#define AVX2 __attribute__((target("avx2")))
-#define AVX512 __attribute__((target("avx512f")))
-
-AVX2 static inline __m256i mix_avx2(__m256i sum, const unsigned char *at,
-                                    __m256i by) {
+OG_LOOPS_AVX2_FMA static inline __m256i mix_avx2(__m256i sum,
+                                                 const unsigned char *at,
+                                                 __m256i by) {
   const __m256i word = _mm256_loadu_si256((const __m256i *)(const void *)at);
   const __m256i x = _mm256_xor_si256(sum, word);
   const __m256i low = _mm256_mul_epu32(x, by);
@@ -75,8 +73,9 @@ AVX2 static inline __m256i mix_avx2(__m256i sum, const unsigned char *at,
                          _mm256_srli_epi64(product, 64 - TURN));
 }
 
-AVX2 static void blocks_add_avx2(uint64_t *lanes, const unsigned char *at,
-                                 int64_t count) {
+OG_LOOPS_AVX2_FMA static void blocks_add_avx2(uint64_t *lanes,
+                                              const unsigned char *at,
+                                              int64_t count) {
   const __m256i by = _mm256_set1_epi64x((long long)factor);
   __m256i *to = (__m256i *)(void *)lanes;
   __m256i a = _mm256_loadu_si256(to), b = _mm256_loadu_si256(to + 1);
@@ -98,8 +97,9 @@ AVX2 static void blocks_add_avx2(uint64_t *lanes, const unsigned char *at,
   memcpy(lanes, all, sizeof all);
 }
 
-AVX512 static inline __m512i mix_avx512(__m512i sum, const unsigned char *at,
-                                        __m512i by) {
+OG_LOOPS_AVX512 static inline __m512i mix_avx512(__m512i sum,
+                                                 const unsigned char *at,
+                                                 __m512i by) {
   const __m512i x = _mm512_xor_si512(sum, _mm512_loadu_si512(at));
   const __m512i low = _mm512_mul_epu32(x, by);
   const __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(x, 32), by);
@@ -107,8 +107,9 @@ AVX512 static inline __m512i mix_avx512(__m512i sum, const unsigned char *at,
                           TURN);
 }
 
-AVX512 static void blocks_add_avx512(uint64_t *lanes, const unsigned char *at,
-                                     int64_t count) {
+OG_LOOPS_AVX512 static void blocks_add_avx512(uint64_t *lanes,
+                                              const unsigned char *at,
+                                              int64_t count) {
   const __m512i by = _mm512_set1_epi64((long long)factor);
   __m512i a = _mm512_loadu_si512(lanes), b = _mm512_loadu_si512(lanes + 8);
   __m512i c = _mm512_loadu_si512(lanes + 16);
@@ -132,10 +133,9 @@ typedef void (*blocks_fn)(uint64_t *lanes, const unsigned char *at,
                           int64_t count);
 
 static blocks_fn blocks_fn_get(void) {
-#if defined(__x86_64__) && defined(__GNUC__)
-  const og_isa isa = og_isa_used();
-  if (isa >= OG_ISA_AVX512) return blocks_add_avx512;
-  if (isa >= OG_ISA_AVX2) return blocks_add_avx2;
+#if OG_LOOPS_HAVE_AVX2
+  if (og_loops_use_avx512()) return blocks_add_avx512;
+  if (og_loops_use_avx2()) return blocks_add_avx2;
 #endif
   return blocks_add;
 }

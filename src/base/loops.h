@@ -27,11 +27,15 @@
 static inline bool og_loops_use_avx2(void) {
   return og_isa_used() >= OG_ISA_AVX2;
 }
+static inline bool og_loops_use_avx512(void) {
+  return og_isa_used() >= OG_ISA_AVX512;
+}
 
-// Of loops that are written for both sets, and use og_loops_use_avx2().
+// Of loops that are written for each set, and use og_loops_use_avx2().
 #if defined(__x86_64__) && defined(__GNUC__)
 #define OG_LOOPS_HAVE_AVX2 1
 #define OG_LOOPS_AVX2_FMA __attribute__((target("avx2,fma")))
+#define OG_LOOPS_AVX512 __attribute__((target("avx512f")))
 #else
 #define OG_LOOPS_HAVE_AVX2 0
 #endif

@@ -200,11 +200,12 @@ def without_compiler(folder: Path) -> Path:
 
 def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
     """Within a fifth of plain timings before and after the run, in one of
-    three attempts: a processor's clock may change between them. An attempt in
-    which the machine did not let one tell says nothing."""
+    three attempts that could tell: a processor's clock may change between them.
+    An attempt in which the machine did not let one tell says nothing, and there
+    are six at most."""
     told: list[float] = []
     verdict, plain = seen.data["verdict"], seen.plain_ms
-    for attempt in range(3):
+    for attempt in range(6):
         if attempt > 0:
             before = plain_ms()
             doctor(tmp_path, "--no-verify", script=without_compiler(tmp_path))
@@ -214,9 +215,11 @@ def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
             told.append(2 * verdict["eager_ms"] / sum(plain))
             if 0.8 < told[-1] < 1.2:
                 return
-    if not told:
-        pytest.skip("the machine was too busy to time a step, three times: "
-                    f"{plain} ms, {verdict}")
+        if len(told) == 3:
+            break
+    if len(told) < 3:
+        pytest.skip("the machine was too busy to time a step: "
+                    f"{told}, {plain} ms, {verdict}")
     pytest.fail(f"eager is {told} of plain timings; the last: {verdict}, "
                 f"{plain} ms")
 
