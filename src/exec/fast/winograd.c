@@ -473,7 +473,7 @@ static void weights_find(og_prep *prep, winograd *s) {
 
 bool og_winograd_pays(const og_prep *prep) {
   const og_tensor *w = prep->in[1];
-  return w->ndim == 4 && w->shape[2] == 3 && w->shape[3] == 3 &&
+  return w != NULL && w->ndim == 4 && w->shape[2] == 3 && w->shape[3] == 3 &&
          w->shape[0] >= CHANNELS_LEAST && w->shape[1] >= CHANNELS_LEAST;
 }
 
