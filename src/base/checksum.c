@@ -73,30 +73,6 @@ OG_LOOPS_AVX2_FMA static inline __m256i mix_avx2(__m256i sum,
                          _mm256_srli_epi64(product, 64 - TURN));
 }
 
-OG_LOOPS_AVX2_FMA static void blocks_add_avx2(uint64_t *lanes,
-                                              const unsigned char *at,
-                                              int64_t count) {
-  const __m256i by = _mm256_set1_epi64x((long long)factor);
-  __m256i *to = (__m256i *)(void *)lanes;
-  __m256i a = _mm256_loadu_si256(to), b = _mm256_loadu_si256(to + 1);
-  __m256i c = _mm256_loadu_si256(to + 2), d = _mm256_loadu_si256(to + 3);
-  __m256i e = _mm256_loadu_si256(to + 4), f = _mm256_loadu_si256(to + 5);
-  __m256i g = _mm256_loadu_si256(to + 6), h = _mm256_loadu_si256(to + 7);
-  for (; count > 0; --count, at += BLOCK_BYTES) {
-    block_prefetch(at, count);
-    a = mix_avx2(a, at, by);
-    b = mix_avx2(b, at + 32, by);
-    c = mix_avx2(c, at + 64, by);
-    d = mix_avx2(d, at + 96, by);
-    e = mix_avx2(e, at + 128, by);
-    f = mix_avx2(f, at + 160, by);
-    g = mix_avx2(g, at + 192, by);
-    h = mix_avx2(h, at + 224, by);
-  }
-  const __m256i all[] = {a, b, c, d, e, f, g, h};
-  memcpy(lanes, all, sizeof all);
-}
-
 OG_LOOPS_AVX512 static inline __m512i mix_avx512(__m512i sum,
                                                  const unsigned char *at,
                                                  __m512i by) {
@@ -107,25 +83,25 @@ OG_LOOPS_AVX512 static inline __m512i mix_avx512(__m512i sum,
                           TURN);
 }
 
-OG_LOOPS_AVX512 static void blocks_add_avx512(uint64_t *lanes,
-                                              const unsigned char *at,
-                                              int64_t count) {
-  const __m512i by = _mm512_set1_epi64((long long)factor);
-  __m512i a = _mm512_loadu_si512(lanes), b = _mm512_loadu_si512(lanes + 8);
-  __m512i c = _mm512_loadu_si512(lanes + 16);
-  __m512i d = _mm512_loadu_si512(lanes + 24);
-  for (; count > 0; --count, at += BLOCK_BYTES) {
-    block_prefetch(at, count);
-    a = mix_avx512(a, at, by);
-    b = mix_avx512(b, at + 64, by);
-    c = mix_avx512(c, at + 128, by);
-    d = mix_avx512(d, at + 192, by);
+// Unrolled, so that all lanes stay in registers.
+#define BLOCKS_ADD(name, TARGET, vector, broadcast, mix)                  \
+  TARGET static void name(uint64_t *lanes, const unsigned char *at,       \
+                          int64_t count) {                                \
+    enum { VECTORS = BLOCK_BYTES / (int)sizeof(vector) };                 \
+    const vector by = broadcast((long long)factor);                       \
+    vector sums[VECTORS];                                                 \
+    memcpy(sums, lanes, sizeof sums);                                     \
+    for (; count > 0; --count, at += BLOCK_BYTES) {                       \
+      block_prefetch(at, count);                                          \
+      _Pragma("GCC unroll 8") for (int i = 0; i < VECTORS; ++i) sums[i] = \
+          mix(sums[i], at + i * (int)sizeof(vector), by);                 \
+    }                                                                     \
+    memcpy(lanes, sums, sizeof sums);                                     \
   }
-  _mm512_storeu_si512(lanes, a);
-  _mm512_storeu_si512(lanes + 8, b);
-  _mm512_storeu_si512(lanes + 16, c);
-  _mm512_storeu_si512(lanes + 24, d);
-}
+BLOCKS_ADD(blocks_add_avx2, OG_LOOPS_AVX2_FMA, __m256i, _mm256_set1_epi64x,
+           mix_avx2)
+BLOCKS_ADD(blocks_add_avx512, OG_LOOPS_AVX512, __m512i, _mm512_set1_epi64,
+           mix_avx512)
 
 #endif
 

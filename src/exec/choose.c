@@ -176,6 +176,10 @@ static bool is_f32_convolution(const og_prep *prep) {
   return prep->node->op == OG_IR_convolution && prep->out[0]->dtype.bits == 32;
 }
 
+static bool takes_winograd(const og_prep *prep) {
+  return is_f32_convolution(prep) && og_winograd_pays(prep);
+}
+
 // f32 weights that pack in a microsecond or two, as a last layer's are. Hosts'
 // products start their threads even for these, and these spin afterwards beside
 // a plan that has the engine's team.
@@ -197,7 +201,7 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const int64_t rows = is_ours ? result->shape[result->ndim - 2] : 0;
   const bool is_amd = og_machine_is_amd();
   const bool stays = og_is_contraction(prep->node) && og_kept_is_offered(prep);
-  const bool is_winograd = is_f32_convolution(prep) && og_winograd_pays(prep);
+  const bool is_winograd = takes_winograd(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
   const bool convolves =
@@ -218,10 +222,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
 
 static void by_order(const og_prep *prep, og_order *out) {
   const bool is_epilogue = is_behind_contraction(prep);
-  const bool is_winograd = is_max_autotune(prep) && is_f32_convolution(prep) &&
-                           og_winograd_pays(prep);
   if (is_epilogue) add(out, OG_BY_EPILOGUE);
-  if (is_winograd) add(out, OG_BY_WINOGRAD);
+  if (is_max_autotune(prep) && takes_winograd(prep)) add(out, OG_BY_WINOGRAD);
   by_size(prep, out);
   if (is_epilogue)
     out->reason = "it runs on each tile of the contraction that it reads";
