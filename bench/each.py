@@ -20,17 +20,23 @@ TIMEOUT_S = 3600
 
 class Rows(dict[str, Any]):
     """What was found by name. With a file it is kept there, so that a bench
-    may be run in parts: what a part before found is not measured again."""
+    may be run in parts: what a part before found is not measured again. The
+    file's folder is made where it is missing; a run that is ended leaves the
+    file as the last row left it."""
 
     def __init__(self, path: Path | None) -> None:
         known = path is not None and path.exists()
         super().__init__(json.loads(path.read_text()) if known else {})
         self._path = path
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(self, name: str, row: Any) -> None:
         self[name] = row
         if self._path is not None:
-            self._path.write_text(json.dumps(self))
+            part = self._path.with_name(self._path.name + ".part")
+            part.write_text(json.dumps(self))
+            part.replace(self._path)
 
     def of(self, names: Iterable[str], measure: Callable[[str], Any]
            ) -> Iterator[tuple[str, Any]]:

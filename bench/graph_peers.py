@@ -10,6 +10,7 @@ second model of the same structure for the first, and then freezes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
@@ -133,6 +134,19 @@ def load_opgraft() -> None:
     import opgraft._graph.backend  # noqa: F401
 
 
+def loops_of(stats: Any) -> dict[str, Any]:
+    """Row programs, those that are machine code, the nodes in them, and the
+    nodes in none although a row program has their operator, by reason; why
+    others are interpreted."""
+    programs = [p for g in stats.graphs for p in g.get("programs", ())]
+    left = [p for p in programs if p.get("by", "interpreter") == "interpreter"]
+    return {"programs": len(programs), "encoded": len(programs) - len(left),
+            "interpreted": Counter(p.get("reason", "in no plan")
+                                   for p in left),
+            "fused": stats.fused_nodes,
+            "apart": Counter(a["reason"] for a in stats.apart)}
+
+
 def opgraft_mode(mode: str) -> Callable[[Job], Call]:
     def make(job: Job) -> Call:
         import opgraft
@@ -143,7 +157,7 @@ def opgraft_mode(mode: str) -> Callable[[Job], Call]:
         def stats() -> dict[str, Any]:
             found = opgraft.stats(f)
             return {"backend_s": sum(g["backend_ns"] for g in found.graphs)
-                    / 1e9}
+                    / 1e9, "loops": loops_of(found)}
 
         job.notes["stats"] = stats
         return step(job.built, f)

@@ -51,6 +51,7 @@ NAMED = {
     "bert_small_training": ("inductor", 0.8)}
 BACKEND_MS = {"minilm": 50.0, "bert_base": 150.0}
 COLD, SEEDED, OF_ZERO = 8.0, 4.0, 0.9
+ENCODED, FUSED = 0.99, 0.9  # of row programs, of nodes that could be in one
 FORMULA = ("limit: the larger of FLOPs of matrix products / FMA peak (bf16: "
            "dot peak where there are dots) and, where they exceed the last "
            "cache, bytes of weights and arguments / read bandwidth")
@@ -137,6 +138,7 @@ def goals(rows: dict[str, Row]) -> harness.Goals:
     most = max((split(k)[1] for k in rows), default=0)
     of = {split(k)[0]: r for k, r in rows.items() if split(k)[1] == most}
     named_goals(found, of)
+    loop_goals(found, of)
     compile_goals(found, of)
     return found
 
@@ -231,6 +233,26 @@ def compile_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
                       zero / ours, OF_ZERO, at_most=False)
 
 
+def loops(rows: dict[str, Row]) -> dict[str, Row]:
+    """By key, what became row programs (graph_peers.loops_of)."""
+    return {k: r[OURS]["loops"] for k, r in rows.items()
+            if "loops" in r.get(OURS, {})}
+
+
+def loop_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
+    counts = loops(rows).values()
+    programs = sum(c["programs"] for c in counts)
+    fused = sum(c["fused"] for c in counts)
+    apart = sum(sum(c["apart"].values()) for c in counts)
+    if programs:
+        found.add(f"of {programs} row programs, those that are machine code",
+                  sum(c["encoded"] for c in counts) / programs, ENCODED,
+                  at_most=False)
+        found.add(f"of {fused + apart} nodes that a row program could hold, "
+                  "those that one does", fused / (fused + apart), FUSED,
+                  at_most=False)
+
+
 # --- Text -----------------------------------------------------------------------
 
 
@@ -309,6 +331,16 @@ def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
                        f"{row[name].get('peak_mb', 0):.0f}"]
 
 
+def loop_table(rows: dict[str, Row]) -> Iterator[list[str]]:
+    for graph, c in {split(k)[0]: c for k, c in loops(rows).items()}.items():
+        left = {**c["interpreted"], **c["apart"]}
+        yield [graph, str(c["programs"]), str(c["encoded"]), str(c["fused"]),
+               str(sum(c["apart"].values())),
+               "; ".join(f"{why}: {n}" for why, n in left.items())]
+
+
+LOOP_HEADS = ["graph", "row programs", "machine code", "nodes in them",
+              "nodes left out", "why"]
 START_HEADS = ["graph", "threads", "peer", "cold, s", "seeded, s", "warm, s",
                "peak, MB"]
 NOTES = [
@@ -342,6 +374,7 @@ def markdown(rows: dict[str, Row]) -> str:
         "![speed relative to the best peer](graphs.png)", "",
         *lines(HEADS, table(rows)), "", *(n + "\n" for n in NOTES),
         *lines(START_HEADS, start_table(rows)), "",
+        *lines(LOOP_HEADS, loop_table(rows)), "",
         *(f"- {f}" for f in failures(rows)), ""])
 
 
@@ -373,7 +406,8 @@ def page(rows: dict[str, Row]) -> str:
     return PAGE.format(machine=html.escape(results.processor()), body="\n".join([
         as_table(HEADS, table(rows)), *(f"<p>{html.escape(n)}</p>"
                                         for n in NOTES),
-        as_table(START_HEADS, start_table(rows)), f"<ul>{failed}</ul>"]))
+        as_table(START_HEADS, start_table(rows)),
+        as_table(LOOP_HEADS, loop_table(rows)), f"<ul>{failed}</ul>"]))
 
 
 def picture(rows: dict[str, Row], path: Path) -> None:

@@ -48,3 +48,25 @@ def test_what_does_not_train_has_no_goal() -> None:
     assert not [n for n in named if "frozen" in n]
     assert [n for n in graph_table.goals({"mlp 2": ROW}).lines
             if "frozen" in n["what"]]
+
+
+def test_loops_are_counted_over_all_graphs() -> None:
+    def counted(programs: int, encoded: int, fused: int, **apart: int
+                ) -> dict[str, Any]:
+        left = {"no such instruction": programs - encoded}
+        ours = {**ROW["opgraft_max"], "loops": {
+            "programs": programs, "encoded": encoded, "fused": fused,
+            "interpreted": left if encoded < programs else {},
+            "apart": apart}}
+        return {**ROW, "opgraft_max": ours}
+
+    rows = {"mlp 2": counted(3, 3, 5), "minilm 2": counted(7, 6, 13, copies=2)}
+    figures = {line["what"]: line["figure"]
+               for line in graph_table.goals(rows).lines}
+    assert figures["of 10 row programs, those that are machine code"] == 0.9
+    assert figures["of 20 nodes that a row program could hold, those that one "
+                   "does"] == 0.9
+    table = list(graph_table.loop_table(rows))
+    assert table == [["mlp", "3", "3", "5", "0", ""],
+                     ["minilm", "7", "6", "13", "2",
+                      "no such instruction: 1; copies: 2"]]
