@@ -9,8 +9,9 @@ weights that no cache holds (`memory`): copies in turn. ONNX Runtime has no such
 row: a session cannot be given one copy after the other.
 
 GFLOP/s count 2 m n k, GB/s the weights once. Limits are measured in turns with
-the contenders: FMA alone, or plain reading of as many bytes. A figure is made
-of the minima of all attempts, which are repeated where one falls short.
+the contenders: FMA alone, or plain reading of as many bytes; beside FMA a tile
+alone, which has the loads of a product too, from the first-level cache. A figure
+is made of the minima of all attempts, which are repeated where one falls short.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ ROWS = [1, 4, 8, 16, 64, 128, 512]
 FEW = 4  # rows up to which memory bounds the speed
 MEMORY_BYTES = 128 << 20  # of copies: more than any cache holds
 PEAK_SHARE, READ_SHARE, LEAST_RATIO, MEAN_RATIO = 0.9, 0.85, 0.93, 1.05
+PEAK, TILE = "limit ", "tile "  # kinds of limits, in front of their names
 PAUSE_S = 0.004  # a rival's threads spin so long after their work
 Runs = dict[str, Callable[[int], Any]]
 
@@ -78,12 +80,14 @@ class Case:
                   if n in ("F.linear", "oneDNN", "ORT")]
         return min(rivals) / self.least["opgraft"]
 
-    def share(self) -> float:
+    def limit(self, kind: str) -> float:
+        return max(rate for what, rate in self.least.items()
+                   if what.startswith(kind))
+
+    def share(self, kind: str = PEAK) -> float:
         """Of the arithmetic's peak, or of reading where few rows are."""
-        most = max(rate for what, rate in self.least.items()
-                   if what.startswith("limit "))
         useful = self.bytes_read if self.m <= FEW else self.work
-        return useful / self.least["opgraft"] / most
+        return useful / self.least["opgraft"] / self.limit(kind)
 
 
 def in_turn(code: str, packs: list[Any], **names: Any
@@ -173,22 +177,27 @@ def contenders(case: Case) -> Runs:
 
 def limits_of(case: Case, limit: machine.Machine, seconds: float
               ) -> dict[str, machine.Limit]:
-    if case.m > FEW:
-        return limit.arithmetic(case.dtype, min(max(seconds, 1e-4), 0.02))
-    return limit.reading(torch.ones(
-        case.copies * case.bytes_read // 4, dtype=torch.float32))
+    """By PEAK and, of arithmetic, TILE, and a name."""
+    if case.m <= FEW:
+        data = torch.ones(case.copies * case.bytes_read // 4,
+                          dtype=torch.float32)
+        return {PEAK + n: x for n, x in limit.reading(data).items()}
+    long = min(max(seconds, 1e-4), 0.02)
+    return {kind + n: x for kind, found in (
+        (PEAK, limit.arithmetic(case.dtype, long)),
+        (TILE, limit.tile(case.dtype, long))) for n, x in found.items()}
 
 
 def attempt(case: Case, runs: Runs, limits: dict[str, machine.Limit],
             options: argparse.Namespace) -> dict[str, float]:
     """One interleaved run; its minima join those of the case."""
     times = harness.measure(
-        runs | {f"limit {n}": bound.run for n, bound in limits.items()},
+        runs | {n: bound.run for n, bound in limits.items()},
         block_ns=3e5, blocks=options.blocks,
         pause_s=PAUSE_S if case.threads > 1 else 0)
     for name, timing in times.items():
-        if name.startswith("limit "):
-            rate = limits[name.removeprefix("limit ")].work / timing.least
+        if name in limits:
+            rate = limits[name].work / timing.least
             case.least[name] = max(rate, case.least.get(name, 0))
         else:
             case.least[name] = min(timing.least,
@@ -204,16 +213,18 @@ def attempt(case: Case, runs: Runs, limits: dict[str, machine.Limit],
 def show(case: Case) -> None:
     words = []
     for name, value in case.least.items():
-        if name.startswith("limit "):
+        if name.startswith((PEAK, TILE)):
             continue
         rate = f"{case.work / value:.0f} GFLOP/s"
         if case.m <= FEW:
             rate = f"{case.bytes_read / value:.0f} GB/s"
         words.append(f"{name} {value / 1e3:.1f} us {rate}")
     unit = "GB/s" if case.m <= FEW else "GFLOP/s"
-    most = max(v for n, v in case.least.items() if n.startswith("limit "))
-    print(f"{case.label}: {' | '.join(words)} | limit {most:.0f} {unit}, "
-          f"ours {100 * case.share():.0f} %, best rival / ours "
+    limits = f"limit {case.limit(PEAK):.0f} {unit}, ours {case.share():.0%}"
+    if case.m > FEW:
+        limits += (f", a tile alone {case.limit(TILE):.0f}, ours "
+                   f"{case.share(TILE):.0%}")
+    print(f"{case.label}: {' | '.join(words)} | {limits}, best rival / ours "
           f"{case.ratio():.2f}", flush=True)
 
 
@@ -243,6 +254,18 @@ def cases_of(threads: int, options: argparse.Namespace) -> list[Case]:
             if options.shape in (None, f"{n}x{k}")
             for m in options.rows
             for is_memory in ((False, True) if m <= FEW else (False,))]
+
+
+def tile_limits(cases: list[Case], threads: int, goals: harness.Goals) -> None:
+    """What no product reaches more of: a tile's loads and FMA from the
+    first-level cache alone, as a share of the peak."""
+    for dtype in (torch.float32, torch.bfloat16):
+        of = [c for c in cases if c.threads == threads and c.dtype == dtype
+              and c.m > FEW and c.least]
+        if of:
+            goals.limit(f"{dtype}, {threads} threads: a tile alone, share of "
+                        "the peak", max(c.limit(TILE) for c in of)
+                        / max(c.limit(PEAK) for c in of))
 
 
 def mean_ratio(cases: list[Case], goals: harness.Goals) -> None:
@@ -288,6 +311,7 @@ def main() -> None:
             for case in cases_of(threads, options):
                 measure_case(case, limit, options, goals)
                 done.append(case)
+            tile_limits(done, threads, goals)
     mean_ratio(done, goals)
     if not options.smoke:
         goals.write([*(ROOT / "src" / "kernel").glob("*"),

@@ -82,6 +82,18 @@ class Machine:
         names = ["fma_avx2" if self.isa == "avx2" else "fma_avx512"]
         if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
             names.append("dot_bf16")
+        return self._busy(names, seconds)
+
+    def tile(self, dtype: torch.dtype, seconds: float = 0.01
+             ) -> dict[str, Limit]:
+        """The same with the loads that a tile of a matrix product has, from
+        the first-level cache: a core's clock may be lower under both."""
+        names = ["tile_avx2" if self.isa == "avx2" else "tile_avx512"]
+        if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
+            names.append("tile_bf16")
+        return self._busy(names, seconds)
+
+    def _busy(self, names: list[str], seconds: float) -> dict[str, Limit]:
         limits, rounds = {}, 100_000
         # Not read: a call on less is given one thread.
         data = torch.zeros(1 << 16, dtype=torch.uint8)

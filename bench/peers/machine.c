@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine's own limits: FMA throughput of an instruction set, bf16 dot
-// products, and reading memory, on the host's threads: others would share the
-// cores with the host's, which spin a while after each parallel loop.
+// products, both with the loads that a tile of a matrix product has, and
+// reading memory, on the host's threads: others would share the cores with the
+// host's, which spin a while after each parallel loop.
 
 #include <opgraft/op.h>
 #include <stdatomic.h>
@@ -73,6 +74,65 @@ __attribute__((target("avx512f,avx512bf16"))) static int64_t dot_bf16(
   (void)sink;
   return 12 * 32 * 2 * rounds;
 }
+#undef START
+#undef STEP
+#undef FOLD
+
+// A tile of so many rows by two vectors, over rows of a and a panel of b that
+// stay in the first-level cache: each step loads two vectors and broadcasts an
+// element of each row. A packed matrix product has these and more.
+enum { TILE_K = 128, TILE_WIDTH = 32 };
+
+#define SIX(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#define TILE_ZERO(r) vector c##r = {0}, d##r = {0};
+#define TILE_ADD(r)                           \
+  {                                           \
+    const vector x = EACH(a[(r)*TILE_K + k]); \
+    c##r = MULTIPLY(x, u, c##r);              \
+    d##r = MULTIPLY(x, v, d##r);              \
+  }
+#define TILE_FOLD(r) sum += c##r + d##r;
+#define TILE(name, isa, ROWS, count, lanes, flops)                             \
+  __attribute__((target(isa))) static int64_t tile_##name(const char *data,    \
+                                                          int64_t rounds) {    \
+    typedef float vector __attribute__((vector_size(4 * (lanes)), may_alias)); \
+    float a[(count)*TILE_K],                                                   \
+        b[TILE_WIDTH * TILE_K] __attribute__((aligned(64)));                   \
+    const int64_t passes = rounds / TILE_K + 1;                                \
+    (void)data;                                                                \
+    for (int64_t i = 0; i < (count)*TILE_K; ++i) a[i] = 0.999f;                \
+    for (int64_t i = 0; i < TILE_WIDTH * TILE_K; ++i) b[i] = 0.001f;           \
+    vector sum = {0};                                                          \
+    for (int64_t p = 0; p < passes; ++p) {                                     \
+      ROWS(TILE_ZERO) const vector *from = (const vector *)(const void *)b;    \
+      __asm__ volatile("" : : "r"(a), "r"(b) : "memory");                      \
+      for (int64_t k = 0; k < TILE_K; ++k, from += TILE_WIDTH / (lanes)) {     \
+        const vector u = from[0], v = from[1];                                 \
+        ROWS(TILE_ADD)                                                         \
+      }                                                                        \
+      ROWS(TILE_FOLD)                                                          \
+    }                                                                          \
+    volatile float sink = sum[0];                                              \
+    (void)sink;                                                                \
+    return (int64_t)(count)*2 * (lanes) * (flops)*TILE_K * passes;             \
+  }
+
+#define EACH(x) ((vector)_mm256_set1_ps(x))
+#define MULTIPLY(x, y, c) \
+  ((vector)_mm256_fmadd_ps((__m256)(x), (__m256)(y), (__m256)(c)))
+TILE(avx2, "avx2,fma", SIX, 6, 8, 2)
+#undef EACH
+#undef MULTIPLY
+#define EACH(x) ((vector)_mm512_set1_ps(x))
+#define MULTIPLY(x, y, c) \
+  ((vector)_mm512_fmadd_ps((__m512)(x), (__m512)(y), (__m512)(c)))
+TILE(avx512, "avx512f", CHAINS, 12, 16, 2)
+#undef MULTIPLY
+#define MULTIPLY(x, y, c)                                               \
+  ((vector)_mm512_dpbf16_ps((__m512)(c),                                \
+                            (__m512bh)_mm512_castps_si512((__m512)(x)), \
+                            (__m512bh)_mm512_castps_si512((__m512)(y))))
+TILE(bf16, "avx512f,avx512bf16", CHAINS, 12, 16, 4)
 #endif
 
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -118,10 +178,11 @@ static const struct {
   int32_t has_data;
 } works[] = {
 #if defined(__x86_64__)
-    {"fma_avx2", fma_avx2, 0}, {"fma_avx512", fma_avx512, 0},
-    {"dot_bf16", dot_bf16, 0},
+    {"fma_avx2", fma_avx2, 0},       {"fma_avx512", fma_avx512, 0},
+    {"dot_bf16", dot_bf16, 0},       {"tile_avx2", tile_avx2, 0},
+    {"tile_avx512", tile_avx512, 0}, {"tile_bf16", tile_bf16, 0},
 #endif
-    {"read_1", read_1, 1},     {"read_8", read_8, 1},
+    {"read_1", read_1, 1},           {"read_8", read_8, 1},
 };
 
 typedef struct shared {
