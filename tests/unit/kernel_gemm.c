@@ -385,16 +385,22 @@ static void part_take(void *state, void *y, int64_t y_stride, int64_t row,
     }
 }
 
-// Of a run into y and of one into scratch: every element once, complete, and
-// what the hook writes stays.
+// Of runs into y and into scratch, with panels far and near: every element
+// once, complete, and what the hook writes stays.
 static void hook_check(const problem *p, const set *s, hooked *h) {
   const int64_t panels = panels_of(p);
   problem_run(p, s, 0, p->m, 0, panels, (og_epilogue){0}, p->y);
-  for (int is_lent = 0; is_lent <= p->is_wide; ++is_lent) {
+  for (int form = 0; form < (p->is_wide ? 4 : 2); ++form) {
+    const int is_near = form % 2, is_lent = form / 2;
     void *y = is_lent ? NULL : malloc(y_bytes(p));
     memset(h->times, 0, (size_t)(p->m * p->n) * sizeof *h->times);
     h->calls = 0;
-    const og_epilogue e = {.tile = part_take, .state = h, .worker = 5};
+    const og_epilogue e = {.tile = part_take,
+                           .state = h,
+                           .worker = 5,
+                           .result = is_lent ? h->y : NULL,
+                           .result_row_bytes = p->n * (int64_t)sizeof *h->y,
+                           .has_near_panels = is_near};
     problem_run(p, s, 0, p->m, 0, panels, e, y);
     for (int64_t i = 0; i < p->m * p->n; ++i) {
       const int64_t at = i / p->n * p->y_stride + i % p->n;
