@@ -160,6 +160,10 @@ typedef struct og_epilogue {
   // Whether the panels are in the worker's caches: tiles prefetch lines of
   // results, not the next panel.
   int32_t has_near_panels;
+  // Whether column n - 1, where it is alone in its panel, may be computed by
+  // dot products. They round otherwise, so nothing but the problem's shape may
+  // decide which column that is.
+  int32_t dots_last;
   // Steps of k that one chain of sums adds up, at most, an even number: what it
   // rounds grows with its length. 0: as many as the kernel likes.
   int32_t run_steps;

@@ -118,6 +118,7 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
   const bool is_hooked = s->io.in[2] != NULL || s->reader.run != NULL;
   og_epilogue e = {.wide = 1,
                    .has_near_panels = !s->is_shared,
+                   .dots_last = 1,
                    .tile = is_hooked ? part_finish : NULL,
                    .state = p,
                    .worker = worker};
