@@ -157,6 +157,13 @@ typedef struct og_epilogue {
   // bytes from row to row: prefetched. NULL: it is not known.
   const void *result;
   int64_t result_row_bytes;
+  // Whether the panels are in the worker's caches: tiles prefetch lines of
+  // results, not the next panel.
+  int32_t has_near_panels;
+  // Whether column n - 1, where it is alone in its panel, may be computed by
+  // dot products. They round otherwise, so nothing but the problem's shape may
+  // decide which column that is.
+  int32_t dots_last;
   // Steps of k that one chain of sums adds up, at most, an even number: what it
   // rounds grows with its length. 0: as many as the kernel likes.
   int32_t run_steps;

@@ -97,7 +97,7 @@
 
 // What a tile asks for while it multiplies, `ahead`: a list of lines or a
 // stretch of memory. Who includes tile.inc says which: TILE_AHEAD(part) is
-// LINES_part or STRETCH_part. FOR(i, n, by) is the tile's loop.
+// LINES_part, STRETCH_part or RESULTS_part. FOR(i, n, by) is the tile's loop.
 
 enum { LINE_BYTES = 64 };
 
@@ -136,6 +136,24 @@ typedef struct og_stretch {
 OG_INLINE int stretch_ask(const char *asked, int64_t second) {
   __builtin_prefetch(asked, 0, 2);
   __builtin_prefetch(asked + second, 0, 2);
+  return 1;
+}
+
+// Rows of results, which are written after the loop, one row a step: `each`
+// bytes apart, the last one `second` bytes after the first. A row has two
+// lines.
+#define RESULTS_BEGIN            \
+  const char *asked = ahead->at; \
+  const char *const asked_last = asked + ahead->second;
+#define RESULTS_FOR(i, n, by)                        \
+  for (int64_t i = 0; i < (n) && results_ask(asked); \
+       i += (by), asked += asked < asked_last ? ahead->each : 0)
+#define RESULTS_END
+
+OG_INLINE int results_ask(const char *asked) {
+  enum { WRITE = 1, NEAR = 3 };
+  __builtin_prefetch(asked, WRITE, NEAR);
+  __builtin_prefetch(asked + LINE_BYTES, WRITE, NEAR);
   return 1;
 }
 

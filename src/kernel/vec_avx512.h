@@ -10,13 +10,16 @@
 #define OG_V_HAS_BF16_DOTS 0
 #endif
 
+// All processors with AVX-512 prefetch lines that are written (prfchw).
 #if OG_V_HAS_BF16_DOTS
-#define OG_TARGET \
-  __attribute__(( \
-      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
+#define OG_TARGET                                                           \
+  __attribute__((                                                           \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c," \
+             "prfchw")))
 #else
 #define OG_TARGET \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+  __attribute__(( \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,prfchw")))
 #endif
 #define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
 

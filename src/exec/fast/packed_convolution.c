@@ -22,7 +22,8 @@ enum {
   PIXELS_LEAST = 32,
   PIXELS_MOST = 512,
   TASKS_PER_WORKER = 4,
-  CHANNELS_LEAST = 28,  // of a task of shared panels
+  SHARED_TASKS_PER_WORKER = 8,  // whose panels are there already
+  CHANNELS_LEAST = 28,          // of a task of shared panels
   CHANNELS_DOTTED = 16,
   DOT_TIMES = 6,  // a product of dot products waits for its weight
   SHARED_BYTES = 16 * 1024 * 1024,  // of an image's panels, at most
@@ -116,6 +117,8 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
   const og_tensor *w = s->io.in[1];
   const bool is_hooked = s->io.in[2] != NULL || s->reader.run != NULL;
   og_epilogue e = {.wide = 1,
+                   .has_near_panels = !s->is_shared,
+                   .dots_last = 1,
                    .tile = is_hooked ? part_finish : NULL,
                    .state = p,
                    .worker = worker};
@@ -338,7 +341,8 @@ static void pixels_cut(packed_convolution *s, int64_t workers) {
   if (!s->is_shared) return;
   // As many for each worker, where there are more than workers.
   const int64_t most = s->out_channels / CHANNELS_LEAST;
-  int64_t tasks = wanted < most ? wanted : most;
+  const int64_t busy = workers > 1 ? workers * SHARED_TASKS_PER_WORKER : 1;
+  int64_t tasks = busy < most ? busy : most;
   if (tasks > workers) tasks -= tasks % workers;
   s->task_channels = parts_of(s->out_channels, tasks);
   s->channel_tasks = parts_of(s->out_channels, s->task_channels);
