@@ -7,7 +7,8 @@
 // then may be narrow, since neighbours run as one. Rows of a whose elements do
 // not stand together are copied first. A worker takes its tasks one after the
 // other from a range of its own (ranges.h), so the next one's weights are
-// prefetched.
+// prefetched. Where there are rows enough a range is rows, the same ones in
+// each contraction (own_cut).
 //
 // Finished parts of a task are handed to a reader, where there is one
 // (tile_reader.h). A result that nobody else reads is not written then.
