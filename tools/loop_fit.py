@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the polynomials of src/loop/expand.c: minimax fits with coefficients
-that are floats. Needs numpy and mpmath.
+"""Prints the polynomials of src/loop/expand.c and tables.c: minimax fits with
+coefficients that are floats. Needs numpy and mpmath.
 
 A fit is a weighted least-squares fit on Chebyshev nodes, whose weights are
 raised where the error is large until it is level (Lawson's algorithm). The
@@ -80,11 +80,6 @@ def log_rest(base: float) -> Callable[[mp.mpf], mp.mpf]:
     return lambda f: mp.log1p(f) / mp.log(base) / f - lead
 
 
-def erfc_log(t: mp.mpf) -> mp.mpf:
-    """log(erfc(t)) / t + 1."""
-    return mp.log(mp.erfc(t)) / t + 1
-
-
 FITS = [
     Fit("exp: (e^r - 1 - r) / r^2", lambda r: (mp.expm1(r) - r) / r ** 2,
         lambda r: r ** 2 / mp.exp(r), 4, -HALF_LN2, HALF_LN2),
@@ -99,11 +94,6 @@ FITS = [
     Fit("tanh of s = x^2: (tanh(x) - x) / x^3",
         lambda s: (mp.tanh(mp.sqrt(s)) - mp.sqrt(s)) / mp.sqrt(s) ** 3,
         lambda s: mp.sqrt(s) ** 3 / mp.tanh(mp.sqrt(s)), 5, 1e-9, 0.625 ** 2),
-    Fit("erf of s = x^2: erf(x) / x - 1",
-        lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1,
-        lambda s: mp.sqrt(s) / mp.erf(mp.sqrt(s)), 6, 1e-9, 1),
-    Fit("erf: log(erfc(t)) / t + 1", erfc_log,
-        lambda t: t * mp.erfc(t) / mp.erf(t), 8, 0.999, 4.0),
     Fit("sin of s = r^2: (sin(r) - r) / r^3",
         lambda s: (mp.sin(mp.sqrt(s)) - mp.sqrt(s)) / mp.sqrt(s) ** 3,
         lambda s: mp.sqrt(s) ** 3 / mp.sin(mp.sqrt(s)), 3, 1e-9, QUARTER ** 2),
@@ -112,6 +102,36 @@ FITS = [
         lambda s: s ** 2 / mp.cos(mp.sqrt(s)), 2, 1e-4, QUARTER ** 2),
 ]
 
+ERF_DEGREE, ERF_WIDTH, ERF_PIECES = 6, 17 / 32, 8
+
+
+def erf_piece(piece: int) -> list[float]:
+    """erf(middle + t) - lead t as a polynomial in t; the coefficients and the
+    lead, which is 1 in the first piece: there t is erf's first term."""
+    middle, half = piece * ERF_WIDTH, ERF_WIDTH / 2
+    low, lead = (1e-4, 1.0) if piece == 0 else (-half, 0.0)
+    t = (half + low) / 2 + (half - low) / 2 * np.cos(
+        np.pi * (np.arange(NODES) + 0.5) / NODES)
+    exact = [mp.erf(middle + mp.mpf(v)) for v in t]
+    value = np.array([float(e - lead * mp.mpf(v)) for e, v in zip(exact, t)])
+    weight = np.array([1 / float(e) for e in exact])
+    fixed = [0.0] if piece == 0 else []
+    while len(fixed) <= ERF_DEGREE:
+        free = solve(t, value, weight, fixed, ERF_DEGREE)
+        fixed.append(float(np.float32(free[0])))
+    error = np.abs(sum(c * t ** k for k, c in enumerate(fixed)) - value)
+    print(f"erf, piece {piece}: relative error {np.max(error * weight):.2e}")
+    return [*fixed, lead]
+
+
+def erf_print() -> None:
+    pieces = [erf_piece(k) for k in range(ERF_PIECES)]
+    for k in range(ERF_DEGREE + 2):
+        texts = [p[k].hex().replace("0000000p", "p") for p in pieces]
+        print("    {" + ", ".join(f"{t}f" for t in texts) + "},")
+
+
 if __name__ == "__main__":
     for each in FITS:
         run(each)
+    erf_print()

@@ -367,9 +367,18 @@ static void number_write(og_encoder *e, int32_t label, uint32_t bits) {
   og_x86_data(e->x, lanes, sizeof lanes);
 }
 
+// A vector of 16 lanes chooses by one bit more, so it has a table twice.
+static void table_write(og_encoder *e, int32_t label, const float *table) {
+  og_x86_place_label(e->x, label);
+  for (int32_t k = 0; k < (e->has_wide ? 2 : 1); ++k)
+    og_x86_data(e->x, table, OG_LOOP_TABLE_SIZE * sizeof *table);
+}
+
 static void pool_write(og_encoder *e) {
   e->x->code_count = e->x->count;
   og_x86_align(e->x, 64);
+  for (int32_t k = 0; k < OG_LOOP_TABLES; ++k)
+    if (e->tables[k] >= 0) table_write(e, e->tables[k], og_loop_tables[k]);
   for (int32_t v = 0; v < e->l->count; ++v)
     if (e->pool[v] >= 0) number_write(e, e->pool[v], e->l->code[v].imm);
   for (int32_t kind = 1; kind < OG_LOOP_REDUCTION_COUNT; ++kind)
@@ -444,6 +453,7 @@ static bool encoder_init(og_encoder *e) {
   e->partial_reg = (int32_t(*)[2])partial_reg;
   e->partial_at = (int32_t(*)[2])partial_at;
   e->mask_table = e->word_table = -1;
+  for (int32_t k = 0; k < OG_LOOP_TABLES; ++k) e->tables[k] = -1;
   for (int32_t k = 0; k < OG_LOOP_REDUCTION_COUNT; ++k) e->neutral[k] = -1;
   return e->is_spilled != NULL && e->stubs != NULL;
 }

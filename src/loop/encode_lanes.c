@@ -63,6 +63,17 @@ static void shift(og_encoder *e, int32_t value, int32_t at) {
   og_encoder_bind(e, value, reg);
 }
 
+static void pick(og_encoder *e, int32_t value, int32_t at) {
+  const og_loop_instr *i = &e->l->code[value];
+  int32_t *label = &e->tables[i->imm];
+  if (*label < 0) *label = og_x86_label(e->x);
+  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = *label};
+  const int32_t a = og_encoder_in_register(e, i->a);
+  const int32_t reg = og_encoder_result(e, i, at);
+  og_encoder_rvm(e, OG_X86_vpermps, reg, a, table);
+  og_encoder_bind(e, value, reg);
+}
+
 // The first operand is in a register, the second anywhere.
 static void order(const og_encoder *e, const og_loop_instr *i,
                   bool is_commutative, int32_t *a, int32_t *b) {
@@ -246,6 +257,9 @@ void og_encoder_compute(og_encoder *e, const og_loop_step *step, int32_t at) {
     case OG_LANE_shift_right:
     case OG_LANE_shift_sign:
       shift(e, step->value, at);
+      break;
+    case OG_LANE_pick:
+      pick(e, step->value, at);
       break;
     default:
       if (og_loop_operand_count(i->op) == 1)

@@ -18,6 +18,7 @@
 #define OG_LOOP_ENCODER_H
 
 #include "loop/encode.h"
+#include "loop/tables.h"
 
 enum {
   OG_ENCODER_REGISTERS_MAX = 32,
@@ -88,6 +89,7 @@ typedef struct og_encoder {
   int32_t *joined_at;         // frame offset
   int32_t neutral[OG_LOOP_REDUCTION_COUNT];  // labels, or -1
   int32_t mask_table, word_table;            // labels, or -1
+  int32_t tables[OG_LOOP_TABLES];            // labels, or -1
   og_encoder_stub *stubs;
   int32_t stub_count, stub_capacity;
   bool is_short;

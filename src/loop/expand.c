@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar primitives as vector instructions.
 //
-// Polynomials are the fits of tools/loop_fit.py. The errors of the functions,
-// in units in the last place, stand in tests/unit/loop_accuracy.c. A function
-// that has no expansion here, and the rare operands that an expansion cannot
-// compute, are libm's (OG_LANE_call).
+// Polynomials are the fits of tools/loop_fit.py, some of them in tables.c. The
+// errors of the functions, in units in the last place, stand in
+// tests/unit/loop_accuracy.c. A function that has no expansion here, and the
+// rare operands that an expansion cannot compute, are libm's (OG_LANE_call).
 
 #include <math.h>
 
 #include "loop/build.h"
+#include "loop/tables.h"
 #include "scalar/scalar.h"
 
 typedef og_loop_builder builder;
@@ -34,6 +35,10 @@ static int32_t two(builder *b, og_loop_op op, int32_t x, int32_t y) {
 }
 static int32_t shift(builder *b, og_loop_op op, int32_t x, uint32_t count) {
   return og_loop_emit(b, op, x, -1, -1, count);
+}
+// The number of a table that the low bits of x choose.
+static int32_t pick(builder *b, int32_t x, uint32_t table) {
+  return og_loop_emit(b, OG_LANE_pick, x, -1, -1, table);
 }
 static int32_t add(builder *b, int32_t x, int32_t y) {
   return two(b, OG_LANE_add, x, y);
@@ -202,23 +207,20 @@ static int32_t tanh_of(builder *b, int32_t x) {
   return signed_as(b, x, choose(b, less(b, a, num(b, 0.625f)), near, far));
 }
 
-// Near zero an odd polynomial, else 1 - e^p by a fit of log(erfc).
+// By pieces of equal width, each a polynomial of the distance from its middle.
+// From the last piece on erf is 1.
 static int32_t erf_of(builder *b, int32_t x) {
-  static const float near_c[] = {
-      0x1.4771fcp-14f, -0x1.a3515ep-11f, 0x1.53f224p-8f, -0x1.b7f71ap-6f,
-      0x1.ce2ce6p-4f,  -0x1.81273ep-2f,  0x1.06eba8p-3f};
-  static const float far_c[] = {
-      0x1.fb188ap-20f,  -0x1.00da2cp-15f, 0x1.97dd82p-13f,
-      -0x1.c45c06p-12f, -0x1.03f542p-9f,  0x1.606ebcp-6f,
-      -0x1.ab9612p-4f,  -0x1.45a066p-1f,  -0x1.072414p-3f};
-  const int32_t a = magnitude(b, x);
-  const int32_t near =
-      multiply_add(b, POLYNOMIAL(b, mul(b, x, x), near_c), a, a);
-  const int32_t t = at_most(b, 4, a);
-  const int32_t log_erfc =
-      multiply_add(b, POLYNOMIAL(b, t, far_c), t, negate(b, t));
-  const int32_t far = sub(b, num(b, 1), exp_near(b, log_erfc));
-  return signed_as(b, x, choose(b, less(b, a, num(b, 1)), near, far));
+  const float width = 17.0f / 32, most = 3.98f;
+  const int32_t a = at_most(b, most, magnitude(b, x));
+  const int32_t piece = multiply_add(b, a, num(b, 1 / width), num(b, MAGIC));
+  const int32_t n = sub(b, piece, num(b, MAGIC));
+  const int32_t t = multiply_add(b, n, num(b, -width), a);  // exact
+  int32_t sum = pick(b, piece, OG_LOOP_ERF + OG_LOOP_ERF_DEGREE);
+  for (uint32_t k = OG_LOOP_ERF_DEGREE - 1; k > 0; --k)
+    sum = multiply_add(b, sum, t, pick(b, piece, OG_LOOP_ERF + k));
+  const int32_t lead = multiply_add(b, t, pick(b, piece, OG_LOOP_ERF_LEAD),
+                                    pick(b, piece, OG_LOOP_ERF));
+  return signed_as(b, x, multiply_add(b, sum, t, lead));
 }
 
 // --- Logarithms --------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include "base/loops.h"
 #include "loop/call.h"
+#include "loop/tables.h"
 #include "scalar/scalar.h"
 
 // --- What forms call ---------------------------------------------------------

@@ -39,7 +39,7 @@ static const struct {
     {"log10(x0)", log10, 1},
     {"log1p(x0)", log_one, 1.5},
     {"tanh(x0)", tanh, 1.4},
-    {"erf(x0)", erf, 1.1},
+    {"erf(x0)", erf, 1},
     {"sigmoid(x0)", sigmoid, 1.7},
     {"sin(x0)", sin, 1.7},
     {"cos(x0)", cos, 1.7},

@@ -167,6 +167,7 @@ static bool lane(const og_x86_instr *i, int32_t e, const vector *d,
     U(vorps, s->u[e] | m->u[e])
     U(vxorps, s->u[e] ^ m->u[e])
     U(vpaddd, s->u[e] + m->u[e])
+    U(vpermps, m->u[s->u[e] % (uint32_t)(i->bits / 32)])
     U(vpsubd, s->u[e] - m->u[e])
     F(vfmadd132ps, fmaf(d->f[e], m->f[e], s->f[e]))
     F(vfmadd213ps, fmaf(s->f[e], d->f[e], m->f[e]))

@@ -6,6 +6,10 @@
 // contraction, weights (softmax that is not divided yet) row by row, values by
 // the other, divided last. What is not f32, or whose rows do not stand
 // together, is copied as f32 before.
+//
+// Neighbours are heads of the same queries where a worker's cache keeps the
+// panels of all heads: so a worker reads and writes the rows that it has in the
+// steps before and after.
 
 #include <math.h>
 #include <string.h>
@@ -16,9 +20,10 @@
 #include "kernel/kernel.h"
 
 enum {
-  TASK_ROWS = 64,        // at most
-  SCORES_MAX = 1 << 18,  // of a task, where fewer rows can do
-  SCORES_ALIGN = 16,     // rows of scores are padded to it
+  TASK_ROWS = 64,          // at most
+  SCORES_MAX = 1 << 18,    // of a task, where fewer rows can do
+  SCORES_ALIGN = 16,       // rows of scores are padded to it
+  CACHED_BYTES = 1 << 20,  // of panels that a worker's cache keeps
 };
 
 // Where an operand's rows of `width` floats lie.
@@ -35,6 +40,8 @@ typedef struct packed_attention {
   char *panels;
   int64_t key_panel_bytes, pair_bytes;
   int64_t task_rows, tasks;  // of a pair
+  int64_t neighbours;        // pairs whose tasks take turns
+  bool has_lse;
   int64_t scores_stride;
   char *scratch;
   int64_t worker_bytes;
@@ -92,25 +99,35 @@ static const float *row_at(const rows *s, int64_t pair, int64_t row,
 
 // --- Panels ------------------------------------------------------------------
 
-static void pair_pack(const packed_attention *s, int64_t pair, char *to) {
-  const og_heads *of = &s->of;
+static void keys_pack(const packed_attention *s, int64_t pair, char *to) {
   og_gemm_weights keys = {
-      .n = of->keys, .k = of->width, .k_stride = 1, .element = OG_F32};
-  og_gemm_weights values = {
-      .n = of->value_width, .k = of->keys, .n_stride = 1, .element = OG_F32};
+      .n = s->of.keys, .k = s->of.width, .k_stride = 1, .element = OG_F32};
   keys.data = row_at(&s->k, pair, 0, &keys.n_stride);
-  values.data = row_at(&s->v, pair, 0, &values.k_stride);
   og_gemm_pack(&keys, 0, (keys.n + OG_PANEL - 1) / OG_PANEL, to);
+}
+
+static void values_pack(const packed_attention *s, int64_t pair, char *to) {
+  og_gemm_weights values = {.n = s->of.value_width,
+                            .k = s->of.keys,
+                            .n_stride = 1,
+                            .element = OG_F32};
+  values.data = row_at(&s->v, pair, 0, &values.k_stride);
   og_gemm_pack(&values, 0, (values.n + OG_PANEL - 1) / OG_PANEL,
                to + s->key_panel_bytes);
 }
 
+// Two shares of each pair: its keys, its values.
 static void share_pack(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const packed_attention *s = state;
   (void)worker;
-  for (int64_t pair = begin; pair < end; ++pair)
-    pair_pack(s, pair, s->panels + pair * s->pair_bytes);
+  for (int64_t i = begin; i < end; ++i) {
+    char *to = s->panels + i / 2 * s->pair_bytes;
+    if (i % 2 == 0)
+      keys_pack(s, i / 2, to);
+    else
+      values_pack(s, i / 2, to);
+  }
 }
 
 // --- Tasks -------------------------------------------------------------------
@@ -132,10 +149,11 @@ static int64_t floats_padded(int64_t count) { return (count + 15) / 16 * 16; }
 static task task_make(const packed_attention *s, int64_t index,
                       int32_t worker) {
   const og_heads *of = &s->of;
-  const int64_t query = index % s->tasks * s->task_rows;
+  const int64_t group = s->tasks * s->neighbours;
+  const int64_t query = index % group / s->neighbours * s->task_rows;
   const int64_t left = of->queries - query;
   char *scratch = s->scratch + worker * s->worker_bytes;
-  task t = {.pair = index / s->tasks,
+  task t = {.pair = index / group * s->neighbours + index % s->neighbours,
             .query = query,
             .count = left < s->task_rows ? left : s->task_rows,
             .keys = of->keys,
@@ -147,7 +165,8 @@ static task task_make(const packed_attention *s, int64_t index,
     t.panels = s->panels + og_heads_key_pair(of, t.pair) * s->pair_bytes;
   } else {
     char *own = (char *)(t.scaled + floats_padded(s->task_rows * of->width));
-    pair_pack(s, t.pair, own);
+    keys_pack(s, t.pair, own);
+    values_pack(s, t.pair, own);
     t.panels = own;
   }
   if (of->causal && query + t.count < t.keys) t.keys = query + t.count;
@@ -252,7 +271,7 @@ static void weights_find(const packed_attention *s, task *t) {
       .factor = factor};
   og_attention(OG_F32)->softmax(&softmax);
   for (int64_t r = 0; r < t->count; ++r) {
-    if (of->io.out[1] != NULL)
+    if (s->has_lse)
       t->lse[r] =
           t->sum[r] == 0 ? -INFINITY : (max[r] + log2f(t->sum[r])) * ln2;
     if (!(t->sum[r] > 0)) low_row_find(s, t, r, hi[r]);
@@ -308,7 +327,7 @@ static void task_run(const packed_attention *s, task *t) {
     og_attention(OG_F32)->store(values + r * stride, of->value_width, factor,
                                 y + r * out->strides[2] * og_item_bytes(out),
                                 og_element_of(out));
-    if (of->io.out[1] != NULL) lse_store(s, t, r);
+    if (s->has_lse) lse_store(s, t, r);
   }
 }
 
@@ -327,8 +346,9 @@ static og_status run_packed_attention(void *state, const og_run *run) {
   OG_TRY(rows_ready(run, &s->k));
   OG_TRY(rows_ready(run, &s->v));
   if (s->panels != NULL)
-    OG_TRY(og_run_parallel(run, s->k.tensor->shape[0] * s->k.tensor->shape[1],
-                           1, share_pack, s));
+    OG_TRY(og_run_parallel(run,
+                           2 * s->k.tensor->shape[0] * s->k.tensor->shape[1], 1,
+                           share_pack, s));
   return og_run_parallel(run, s->of.pairs * s->tasks, 1, share_tasks, s);
 }
 
@@ -377,6 +397,9 @@ static bool memory_take(og_prep *prep, packed_attention *s) {
   s->pair_bytes = s->key_panel_bytes +
                   (int64_t)og_packed_bytes(of->value_width, of->keys, OG_F32);
   const bool packs_apart = s->tasks > 1 || of->key_repeat > 1;
+  s->neighbours = of->heads / of->key_repeat * s->pair_bytes <= CACHED_BYTES
+                      ? of->heads
+                      : 1;
   s->worker_bytes = OG_GEMM_SCRATCH +
                     (s->task_rows * s->scores_stride +
                      floats_padded(s->task_rows * of->value_width) +
@@ -407,6 +430,7 @@ og_status og_prepare_packed_attention(og_prep *prep) {
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_heads_read(prep, &s->of, 0, prep->in[3]));
   OG_TRY(og_heads_need_results(prep, &s->of, prep->out[0], prep->out[1]));
+  s->has_lse = prep->out[1] != NULL && og_prep_is_read(prep, 1);
   // Where memory is short the plain kernel says so, or needs less.
   return is_taken(s) && memory_take(prep, s) ? OG_OK : OG_UNSUPPORTED;
 }

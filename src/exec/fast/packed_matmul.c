@@ -7,7 +7,8 @@
 // then may be narrow, since neighbours run as one. Rows of a whose elements do
 // not stand together are copied first. A worker takes its tasks one after the
 // other from a range of its own (ranges.h), so the next one's weights are
-// prefetched.
+// prefetched. Where there are rows enough a range is rows, the same ones in
+// each contraction (own_cut).
 //
 // Finished parts of a task are handed to a reader, where there is one
 // (tile_reader.h). A result that nobody else reads is not written then.
@@ -27,6 +28,10 @@ enum {
   LEAST_ROWS = 16,
   // So many rows use a panel often enough that each task may read it anew.
   TASK_ROWS = 128,
+  // A worker has rows of its own from so many on, and reads at most so many
+  // bytes of weights for them.
+  OWN_ROWS = 64,
+  OWN_BYTES = 16 << 20,
   FEW_ROWS = 6,  // which the kernel runs over several panels at once
   // Multiply-adds of a task whose weights are packed, where it can be so small:
   // at the end of a loop the workers wait for the last one.
@@ -35,10 +40,12 @@ enum {
   NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
 
-// How a batch is cut.
+// How a batch is cut. Tasks that are neighbours have the same columns, or, by
+// rows, the same rows.
 typedef struct tasks {
   int64_t rows, row_tasks;
   int64_t columns, column_tasks;
+  bool is_by_rows;
 } tasks;
 
 typedef struct packed_matmul {
@@ -267,8 +274,22 @@ static void task_run(const packed_matmul *s, const task *t) {
 }
 
 static int64_t column_of(const tasks *cut, int64_t index) {
-  return index % (cut->row_tasks * cut->column_tasks) / cut->row_tasks *
+  const int64_t in_batch = index % (cut->row_tasks * cut->column_tasks);
+  return (cut->is_by_rows ? in_batch % cut->column_tasks
+                          : in_batch / cut->row_tasks) *
          cut->columns;
+}
+
+static int64_t row_of(const tasks *cut, int64_t index) {
+  const int64_t in_batch = index % (cut->row_tasks * cut->column_tasks);
+  return (cut->is_by_rows ? in_batch / cut->column_tasks
+                          : in_batch % cut->row_tasks) *
+         cut->rows;
+}
+
+// Whether a task's neighbour has the next columns.
+static bool has_next_columns(const tasks *cut) {
+  return cut->is_by_rows || cut->row_tasks == 1;
 }
 
 static const void *panel_at(const packed_matmul *s, const void *panels,
@@ -282,7 +303,7 @@ static const void *next_find(const running *r, int64_t end, int32_t worker) {
   const tasks *cut = r->cut;
   const int64_t count = tasks_count(&s->of, cut);
   if (end != count * (worker + 1) / s->workers)
-    return cut->row_tasks > 1 || end == count
+    return !has_next_columns(cut) || end == count
                ? NULL
                : panel_at(s, r->panels, column_of(cut, end));
   if (f == NULL || f->used == NULL) return NULL;
@@ -299,12 +320,12 @@ static task task_make(const running *r, int64_t index, int64_t count,
   const og_tensor *out = of->io.out[0];
   const int64_t item = og_item_bytes(out);
   const int64_t each = cut->row_tasks * cut->column_tasks;
-  const int64_t batch = index / each, in_batch = index % each;
+  const int64_t batch = index / each;
   int64_t offset[OG_NEST_OPERANDS];
   og_contraction_batch(of, batch, offset);
   char *scratch = s->scratch + worker * s->worker_bytes;
   task t = {.first_row = offset[0] / (of->n * item),
-            .row = in_batch % cut->row_tasks * cut->rows,
+            .row = row_of(cut, index),
             .column = column_of(cut, index),
             .worker = worker,
             .scratch = scratch,
@@ -336,7 +357,7 @@ static task task_make(const running *r, int64_t index, int64_t count,
 static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
   const int64_t most = TASK_COLUMNS / cut->columns;
   const int64_t in_batch = cut->column_tasks - index % cut->column_tasks;
-  if (cut->row_tasks > 1) return 1;
+  if (!has_next_columns(cut)) return 1;
   if (count > in_batch) count = in_batch;
   return count < most ? count : most;
 }
@@ -456,6 +477,20 @@ static void few_cut(const og_contraction *of, int64_t wanted, tasks *cut) {
   if (count < wanted) rows_cut(of, parts_of(wanted, count), cut);
 }
 
+// Rows enough for every worker to take its own, of all columns: where it took
+// the same rows of the step before, they are in its caches. Columns that are
+// cut instead are read by all workers, each from the other's cache.
+static bool own_cut(const packed_matmul *s, int64_t least, tasks *cut) {
+  const og_contraction *of = &s->of;
+  const int64_t each = of->m / s->workers;
+  const size_t bytes = og_packed_bytes(of->n, of->k, s->element);
+  if (s->workers == 1 || each < OWN_ROWS || bytes > OWN_BYTES) return false;
+  rows_cut(of, s->workers * (each > TASK_ROWS ? each / TASK_ROWS : 1), cut);
+  columns_cut(of, least, cut);
+  cut->is_by_rows = true;
+  return true;
+}
+
 static bool is_coarse(const og_contraction *of, int64_t wanted,
                       const tasks *cut) {
   return tasks_count(of, cut) < wanted ||
@@ -469,7 +504,8 @@ static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
   const int64_t least = of->m <= FEW_ROWS ? TASK_COLUMNS
                         : tile > OG_PANEL ? tile
                                           : OG_PANEL;
-  tasks cut, few;
+  tasks cut = {0}, few = {0};
+  if (own_cut(s, least, &cut)) return cut;
   rows_cut(of, of->m / TASK_ROWS, &cut);
   columns_cut(of, TASK_COLUMNS, &cut);
   while (cut.columns > least && is_coarse(of, wanted, &cut))
