@@ -431,12 +431,12 @@ def main() -> int:
         print("torch finds no CUDA device: nothing is tested")
         return 1
     from opgraft._base import host
-    from opgraft._graph import captures
+    from opgraft._graph import storages
 
     host.prepare()
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}, "
           f"guard {opgraft._C.guard_state()}, results are "
-          f"{'lent' if captures.can_lend() else 'always copied'}", flush=True)
+          f"{'lent' if storages.are_read() else 'always copied'}", flush=True)
     wanted = [a for a in sys.argv[1:] if not a.startswith("-")]
     verdicts = [run(name, test) for name, test in list(globals().items())
                 if name.startswith("test_")

@@ -103,7 +103,7 @@ static void operand_add(trial *t, const char *name, og_dtype dtype,
 static void contraction_make(trial *t) {
   static const char *const scales[] = {"beta=1, alpha=1", "beta=0, alpha=1",
                                        "beta=2, alpha=0.5", "beta=1, alpha=-2"};
-  const int64_t batch = 1 + draw(3), m = 1 + draw(draw(3) == 0 ? 150 : 20);
+  const int64_t batch = 1 + draw(3), m = 1 + draw(draw(3) == 0 ? 400 : 20);
   const int64_t n = 1 + draw(draw(3) == 0 ? 150 : 40);
   const int64_t k = 1 + draw(draw(3) == 0 ? 200 : 30);
   const int32_t ndim = 2 + (int32_t)draw(2), skip = 3 - ndim;

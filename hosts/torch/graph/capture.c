@@ -50,10 +50,13 @@ const char *capture_storage(PyObject *tensor) {
                                               STORAGE_OFFSET);
 }
 
-uint32_t capture_users(PyObject *tensor) {
+const uint32_t *capture_count(PyObject *tensor) {
   const char *count = capture_storage(tensor) + USE_COUNT_OFFSET;
-  return __atomic_load_n((const uint32_t *)(const void *)count,
-                         __ATOMIC_ACQUIRE);
+  return (const uint32_t *)(const void *)count;
+}
+
+uint32_t capture_users(PyObject *tensor) {
+  return __atomic_load_n(capture_count(tensor), __ATOMIC_ACQUIRE);
 }
 
 // --- Parts -------------------------------------------------------------------
@@ -112,8 +115,7 @@ static int base_read(PyObject *tensor, capture_base *base) {
   }
   Py_INCREF(tensor);
   base->tensor = tensor;
-  base->use_count = (const uint32_t *)(const void *)(capture_storage(tensor) +
-                                                     USE_COUNT_OFFSET);
+  base->use_count = capture_count(tensor);
   return 0;
 }
 

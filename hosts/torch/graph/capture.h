@@ -81,6 +81,8 @@ capture *capture_read(PyObject *arguments, int32_t argument_count);
 void capture_free(capture *c);
 // The address of a plain tensor's StorageImpl.
 const char *capture_storage(PyObject *tensor);
+// Where that has its count of users, and the count.
+const uint32_t *capture_count(PyObject *tensor);
 uint32_t capture_users(PyObject *tensor);
 // Whether a tensor beside the bases, or a storage object, shares their memory.
 bool capture_is_live(const capture *c);

@@ -21,6 +21,7 @@
 #include "torch/base/threads.h"
 #include "torch/device/device.h"
 #include "torch/graph/node.h"
+#include "torch/graph/recycle.h"
 #include "torch/graph/tuning.h"
 #include "torch/graph/walk.h"
 
@@ -42,6 +43,7 @@ typedef struct compiled {
   bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
   bool is_settled;     // what a first call leaves behind is gone
+  recycler recycled;   // memory of large results
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
 } compiled;
 
@@ -148,29 +150,6 @@ static int writes_check(const compiled *self, PyObject *list,
 }
 
 // --- Outputs -----------------------------------------------------------------
-
-// A row-major stretch of one type, for storages that several outputs share.
-static PyObject *storage_make(const opgraft_storage *storage,
-                              const og_tensor *like, void **out_data) {
-  int64_t count = (int64_t)storage->size_bytes / ((like->dtype.bits + 7) / 8);
-  int64_t stride = 1;
-  og_tensor flat = {.device = like->device,
-                    .ndim = 1,
-                    .dtype = like->dtype,
-                    .shape = &count,
-                    .strides = &stride};
-  PyObject *object = tensor_make(&flat);
-  *out_data = flat.data;
-  return object;
-}
-
-static PyObject *whole_make(const opgraft_output *output, void **out_data) {
-  og_tensor fresh = output->tensor;
-  fresh.byte_offset = 0;
-  PyObject *object = tensor_make(&fresh);
-  *out_data = (char *)fresh.data + fresh.byte_offset;
-  return object;
-}
 
 static PyObject *strided_view(PyObject *base, const og_tensor *view,
                               int64_t offset) {
@@ -289,17 +268,34 @@ static bool given_take(const opgraft_call *call, PyObject **storages) {
   return is_whole;
 }
 
-static PyObject *memory_make(const opgraft_call *call, int32_t index,
-                             void **out_data) {
+// New memory for a storage, or that of an earlier call. It looks like the
+// output that is all of it; where several share it, like a row of one type.
+static PyObject *memory_make(compiled *self, const opgraft_call *call,
+                             int32_t index, void **out_data) {
   const opgraft_storage *storage = &call->storages[index];
-  const opgraft_output *output = &call->outputs[storage->output];
-  return storage->whole ? whole_make(output, out_data)
-                        : storage_make(storage, &output->tensor, out_data);
+  og_tensor fresh = call->outputs[storage->output].tensor;
+  const int64_t item = (fresh.dtype.bits + 7) / 8;
+  int64_t count = (int64_t)storage->size_bytes / item, stride = 1;
+  fresh.byte_offset = 0;
+  if (!storage->whole) {
+    fresh.ndim = 1;
+    fresh.shape = &count;
+    fresh.strides = &stride;
+  }
+  PyObject *object =
+      recycle_take(&self->recycled, index, storage->size_bytes, &fresh);
+  if (object == NULL && PyErr_Occurred() == NULL) {
+    object = tensor_make(&fresh);
+    if (object != NULL)
+      recycle_keep(&self->recycled, index, storage->size_bytes, object, &fresh);
+  }
+  *out_data = (char *)fresh.data + fresh.byte_offset;
+  return object;
 }
 
 // What a call in flight holds, for host_hold.
 typedef struct holding {
-  const compiled *self;
+  compiled *self;
   const opgraft_call *call;
   PyObject *list;
   PyObject **storages;
@@ -309,7 +305,7 @@ static og_status host_hold(void *call_context, const int32_t *gone,
                            int32_t gone_count, const int32_t *storages,
                            int32_t storage_count, void **out_data,
                            opgraft_error *error) {
-  const holding *held = call_context;
+  holding *held = call_context;
   og_status status = OG_OK;
   const PyGILState_STATE lock = PyGILState_Ensure();
   for (int32_t i = 0; i < gone_count && PyList_Check(held->list); ++i) {
@@ -320,7 +316,7 @@ static og_status host_hold(void *call_context, const int32_t *gone,
   }
   for (int32_t k = 0; k < storage_count && status == OG_OK; ++k) {
     const int32_t s = storages[k];
-    held->storages[s] = memory_make(held->call, s, &out_data[k]);
+    held->storages[s] = memory_make(held->self, held->call, s, &out_data[k]);
     if (held->storages[s] != NULL) continue;
     PyErr_Clear();
     *error = (opgraft_error){.code = OG_MEMORY};
@@ -343,7 +339,7 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   for (int32_t i = 0; i < call->storage_count; ++i) {
     data[i] = NULL;
     if (call->given[i].tensor != NULL || call->given[i].is_late) continue;
-    storages[i] = memory_make(call, i, &data[i]);
+    storages[i] = memory_make(self, call, i, &data[i]);
     if (storages[i] == NULL) return NULL;
   }
   if (call->host_step_count > 0) {
@@ -669,21 +665,21 @@ PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
 
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
 // flags, disable, dump, plan_limit, lanes, rules, constant_bytes, repro, keep,
-// lets_go, weights_stay, tune_ns, tune_with) -> callable. Raises
+// lets_go, recycles, weights_stay, tune_ns, tune_with) -> callable. Raises
 // NotImplementedError for a graph that the engine cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
   PyObject *dump;
   const char *disable, *rules, *repro;
-  int flags, plan_limit, lanes, keep, lets_go;
+  int flags, plan_limit, lanes, keep, lets_go, recycles;
   tuning tuned;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzpppLs", &name,
+  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzppppLs", &name,
                         &PyList_Type, &nodes, &PyTuple_Type, &tools,
                         &PyDict_Type, &others, &recipe_find, &resolve, &below,
                         &flags, &disable, &dump, &plan_limit, &lanes, &rules,
-                        &constant_bytes, &repro, &keep, &lets_go,
+                        &constant_bytes, &repro, &keep, &lets_go, &recycles,
                         &tuned.weights_stay, &tuned.most_ns, &tuned.with))
     return NULL;
   compiled *self = compiled_new(resolve, below);
@@ -691,6 +687,7 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->context.constant_bytes = constant_bytes;
   self->is_kept = keep != 0;
   self->lets_go = lets_go != 0;
+  self->recycled.is_on = recycles != 0;
   self->context.others = others;
   self->context.recipe_find = recipe_find;
   Py_INCREF(others);
@@ -738,6 +735,7 @@ static void compiled_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   opgraft_executable_release(self->executable);
   if (self->graph != NULL) opgraft_graph_release(self->graph);
+  recycle_reset(&self->recycled);
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   compiled_clear(object);

@@ -20,7 +20,7 @@ import torch
 from .. import _C
 from .._base import host
 from .._base.log import say
-from . import objects, segments, stats, targets
+from . import objects, segments, stats, storages, targets
 from .rewrites import rewrite
 
 MODES = ("default", "reduce-overhead", "max-autotune",
@@ -271,6 +271,7 @@ def compile_graph(
         # What was saved for it is nobody else's.
         compiled = graph_new(name, gm, _tools(gm, kind), options,
                              lets_go=kind == "backward",
+                             recycles=_recycles(kind, options),
                              weights_stay=kind.startswith("inference"))
     except targets.DependsOnData:
         return apart.around(_in_segments(
@@ -361,12 +362,13 @@ def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
 def graph_new(
     name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
     options: Options, constant_bytes: int = CONSTANT_BYTES,
-    lets_go: bool = False, weights_stay: bool = False,
+    lets_go: bool = False, recycles: bool = False, weights_stay: bool = False,
 ) -> Any:
     """The graph as C runs it; its own tensors up to `constant_bytes` are
     copied into it, others are read where they are at each call. With `lets_go`
     a call drops what it was given as soon as no step reads it any more. With
-    `weights_stay` parameters may stay packed from call to call; the engine
+    `recycles` it keeps the memory of its large results for later calls, which
+    use it once nobody else does. With `weights_stay` parameters may stay packed from call to call; the engine
     notices when one is written."""
     from .._load.module import VERSION
 
@@ -395,10 +397,18 @@ def graph_new(
         repro,
         options.repro_calls == "all",
         lets_go,
+        recycles,
         weights_stay,
         _tune_ns(options),
         f"torch {torch.__version__}, opgraft {VERSION}",
     )
+
+
+def _recycles(kind: str, options: Options) -> bool:
+    """What a forward graph saves is freed as the backward graph goes, and
+    would be kept beside the gradients."""
+    return (options.mode.startswith("max-autotune")
+            and not kind.startswith("forward") and storages.are_read())
 
 
 def _flags(options: Options) -> int:

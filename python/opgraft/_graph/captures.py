@@ -20,7 +20,6 @@ captures of a device share: no result stays there.
 
 from __future__ import annotations
 
-import functools
 import gc
 import operator
 import weakref
@@ -32,6 +31,7 @@ from torch.fx import GraphModule, Node
 
 from .. import _C
 from .._base.log import say
+from . import storages
 
 # As CAPTURE_* of hosts/torch/graph/capture.h.
 VALUE, PART, INPUT = range(3)
@@ -89,26 +89,6 @@ def _is_plain(value: Any, device: torch.device) -> bool:
             and value.device.type == device.type
             and value.layout is torch.strided
             and not value.is_neg() and not value.is_conj())
-
-
-@functools.cache
-def can_lend() -> bool:
-    """Whether C reads a storage and its count of users as torch has them."""
-    count = getattr(torch._C, "_storage_Use_Count", None)
-    if count is None:
-        return False
-    kept = []
-    for shape in ((3,), (), (2, 4)):
-        sample = torch.empty(shape)
-        for shared in range(1, 5):
-            address, users = _C.captured_storage(sample)
-            if users != shared:
-                return False
-            kept.append(sample.detach())
-        if (count(address) != 5
-                or sample.untyped_storage()._cdata != address):
-            return False
-    return True
 
 
 # --- The graph ----------------------------------------------------------------
@@ -339,7 +319,7 @@ class Captures:
         self._forget(set(captured.order()))  # a repair may have dropped some
         kept = [c for c in self.kept if c.key == key]
         fitting = [c for c in kept if self._is_at(c, args)]
-        lends = can_lend() and not any(c.lends for c in fitting)
+        lends = storages.are_read() and not any(c.lends for c in fitting)
         cause = self._cause(kept, fitting, args)
         given, run_args = self._inputs(args)
         shape = self.shapes[key]

@@ -4,11 +4,14 @@
 // A task is a few columns and rows of one batch: it packs the columns of b into
 // panels of its worker's scratch and runs its rows over them. A constant b is
 // packed once for all calls, and so is a weight that stays (packs.h); a task
-// then may be narrow, since neighbours run as one. Rows of a whose elements do
-// not stand together are copied first. A worker takes its tasks one after the
-// other from a range of its own (ranges.h), so the next one's weights are
-// prefetched. Where there are rows enough a range is rows, the same ones in
-// each contraction (own_cut).
+// then may be narrow, since neighbours run as one. Where there are rows enough
+// a worker takes rows, the same ones in each contraction (own_cut). Where b is
+// small and the result tall, all of b is packed first and a task has whole rows
+// of the result: these are written one after the other, which takes about half
+// as long as columns do whose lines are as far apart as rows. Rows of a whose
+// elements do not stand together are copied first. A worker takes its tasks one
+// after the other from a range of its own (ranges.h), so the next one's weights
+// are prefetched.
 //
 // Finished parts of a task are handed to a reader, where there is one
 // (tile_reader.h). A result that nobody else reads is not written then.
@@ -36,6 +39,10 @@ enum {
   // Multiply-adds of a task whose weights are packed, where it can be so small:
   // at the end of a loop the workers wait for the last one.
   TASK_PRODUCTS = 2 * OG_GRAIN_PRODUCTS,
+  // Of a tall result, where the panels of b stay in a second-level cache.
+  TALL_ROWS = 56,
+  TALL_LEAST = 128,
+  TALL_BYTES = 256 * 1024,
   // A part of 16-bit results that nobody else reads.
   NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
@@ -58,6 +65,7 @@ typedef struct packed_matmul {
   const void *constant;     // all panels of b, or NULL
   const og_blocks *blocks;  // of the file that holds these, or NULL
   og_kept *kept;    // where they are if b is a weight that stays, or NULL
+  char *first;      // all panels of b, packed before the tasks, or NULL
   bool may_repeat;  // no operand lies in the result's memory
   // The next such step of the lane: who is through with its range prefetches
   // what it will begin with there.
@@ -126,25 +134,57 @@ static void rows_copy(const packed_matmul *s, const char *from, int64_t rows,
   }
 }
 
-static int64_t copies_of(const og_contraction *of) {
-  return parts_of(of->m, COPIED_ROWS);
+static int64_t copies_of(const packed_matmul *s) {
+  return s->copied != NULL ? s->of.batches * parts_of(s->of.m, COPIED_ROWS) : 0;
 }
 
-static void share_copy(void *state, int64_t begin, int64_t end,
-                       int32_t worker) {
-  const packed_matmul *s = state;
+static void copy_run(const packed_matmul *s, int64_t index) {
   const og_contraction *of = &s->of;
-  const int64_t item = og_item_bytes(of->a), each = copies_of(of);
+  const int64_t item = og_item_bytes(of->a);
+  const int64_t each = parts_of(of->m, COPIED_ROWS);
+  const int64_t batch = index / each, row = index % each * COPIED_ROWS;
+  const int64_t left = of->m - row;
+  int64_t offset[OG_NEST_OPERANDS];
+  og_contraction_batch(of, batch, offset);
+  rows_copy(s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
+            left < COPIED_ROWS ? left : COPIED_ROWS,
+            s->copied + (batch * of->m + row) * of->k * item);
+}
+
+static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
+                                  int64_t columns) {
+  return (og_gemm_weights){.data = b,
+                           .n = columns,
+                           .k = s->of.k,
+                           .n_stride = stride_of(s->of.b, 1),
+                           .k_stride = stride_of(s->of.b, 2),
+                           .element = s->element};
+}
+
+static int64_t packs_of(const packed_matmul *s) {
+  return s->first != NULL ? parts_of(s->of.n, TASK_COLUMNS) : 0;
+}
+
+static void pack_run(const packed_matmul *s, int64_t index) {
+  const int64_t begin = index * TASK_PANELS;
+  const int64_t most = parts_of(s->of.n, OG_PANEL);
+  const og_gemm_weights b = weights_of(s, og_bytes(s->of.b), s->of.n);
+  og_gemm_pack(&b, begin,
+               begin + TASK_PANELS < most ? begin + TASK_PANELS : most,
+               s->first + og_packed_bytes(begin * OG_PANEL, b.k, b.element));
+}
+
+// What comes before the tasks.
+static void share_first(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const packed_matmul *s = state;
+  const int64_t copies = copies_of(s);
   (void)worker;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t batch = i / each, row = i % each * COPIED_ROWS;
-    const int64_t left = of->m - row;
-    int64_t offset[OG_NEST_OPERANDS];
-    og_contraction_batch(of, batch, offset);
-    rows_copy(s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
-              left < COPIED_ROWS ? left : COPIED_ROWS,
-              s->copied + (batch * of->m + row) * of->k * item);
-  }
+  for (int64_t i = begin; i < end; ++i)
+    if (i < copies)
+      copy_run(s, i);
+    else
+      pack_run(s, i - copies);
 }
 
 // --- Tasks -------------------------------------------------------------------
@@ -251,12 +291,7 @@ typedef struct running {
 
 static void task_run(const packed_matmul *s, const task *t) {
   const og_contraction *of = &s->of;
-  const og_gemm_weights b = {.data = t->b,
-                             .n = t->columns,
-                             .k = of->k,
-                             .n_stride = stride_of(of->b, 1),
-                             .k_stride = stride_of(of->b, 2),
-                             .element = s->element};
+  const og_gemm_weights b = weights_of(s, t->b, t->columns);
   const int64_t panels = (t->columns + OG_PANEL - 1) / OG_PANEL;
   if (t->packed == NULL) og_gemm_pack(&b, 0, panels, t->panels);
   const void *packed = t->packed != NULL ? t->packed : t->panels;
@@ -353,9 +388,14 @@ static task task_make(const running *r, int64_t index, int64_t count,
   return t;
 }
 
+// How many neighbours may run as one.
+static int64_t neighbours_of(const tasks *cut) {
+  return cut->columns < TASK_COLUMNS ? TASK_COLUMNS / cut->columns : 1;
+}
+
 // How many of `count` tasks from `index` on run as one.
 static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
-  const int64_t most = TASK_COLUMNS / cut->columns;
+  const int64_t most = neighbours_of(cut);
   const int64_t in_batch = cut->column_tasks - index % cut->column_tasks;
   if (!has_next_columns(cut)) return 1;
   if (count > in_batch) count = in_batch;
@@ -378,7 +418,7 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
   running *r = state;
   const int32_t workers = r->of->workers;
-  const int64_t most = TASK_COLUMNS / r->cut->columns;
+  const int64_t most = neighbours_of(r->cut);
   for (int64_t left = end - begin, count, first; left > 0; left -= count) {
     count = og_ranges_take(r->of->ranges, workers, worker,
                            left < most ? left : most, &first);
@@ -397,7 +437,7 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
 
 static og_status tasks_run(running *r, const og_run *run) {
   const packed_matmul *s = r->of;
-  r->cut = r->panels != NULL ? &s->once : &s->each;
+  r->cut = r->panels != NULL && s->first == NULL ? &s->once : &s->each;
   const int64_t count = tasks_count(&s->of, r->cut);
   og_ranges_begin(s->ranges, s->workers, count);
   return og_run_parallel(run, count + (r->tried != NULL),
@@ -429,13 +469,14 @@ static og_status run_kept(packed_matmul *s, const og_run *run) {
 static og_status run_packed_matmul(void *state, const og_run *run) {
   packed_matmul *s = state;
   og_contraction_bind(&s->of);
-  if (s->copied != NULL)
-    OG_TRY(og_run_parallel(run, s->of.batches * copies_of(&s->of),
+  const int64_t first = copies_of(s) + packs_of(s);
+  if (first > 0)
+    OG_TRY(og_run_parallel(run, first,
                            og_grain(OG_GRAIN_LIGHT, COPIED_ROWS * s->of.k),
-                           share_copy, s));
+                           share_first, s));
   if (s->kept != NULL) return run_kept(s, run);
-  running r = {.of = s, .panels = s->constant};
-  s->used = r.panels;
+  running r = {.of = s, .panels = s->first != NULL ? s->first : s->constant};
+  s->used = s->constant;
   OG_TRY(tasks_run(&r, run));
   return r.is_altered ? og_blocks_altered(s->blocks, run->error) : OG_OK;
 }
@@ -491,6 +532,24 @@ static bool own_cut(const packed_matmul *s, int64_t least, tasks *cut) {
   return true;
 }
 
+// Whole rows of the result, of which there are enough for all workers; false
+// where b is too large, or used too seldom, to be packed beforehand.
+static bool tall_cut(const packed_matmul *s, tasks *cut) {
+  enum { TASKS = 4, ROWS_MIN = TALL_ROWS / 4 };
+  const og_contraction *of = &s->of;
+  if (s->element != OG_F32 || of->batches != 1 || of->m < TALL_LEAST ||
+      of->n <= TASK_COLUMNS ||
+      og_packed_bytes(of->n, of->k, s->element) > TALL_BYTES)
+    return false;
+  cut->rows = TALL_ROWS;
+  while (cut->rows > ROWS_MIN &&
+         parts_of(of->m, cut->rows) < s->workers * TASKS)
+    cut->rows /= 2;
+  cut->row_tasks = parts_of(of->m, cut->rows);
+  columns_cut(of, of->n, cut);
+  return true;
+}
+
 static bool is_coarse(const og_contraction *of, int64_t wanted,
                       const tasks *cut) {
   return tasks_count(of, cut) < wanted ||
@@ -517,25 +576,30 @@ static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
              : cut;
 }
 
-static bool memory_take(og_prep *prep, packed_matmul *s) {
+static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   const og_contraction *of = &s->of;
+  const int64_t tall =
+      is_tall ? (int64_t)og_packed_bytes(of->n, of->k, s->element) : 0;
   const int64_t workers = s->workers;
   const int64_t shared = workers * (int64_t)sizeof *s->ranges;
   const int64_t item = og_item_bytes(of->a);
   const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
   int64_t copied = 0;
-  s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES +
-                    (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
+  s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
+  if (!is_tall)
+    s->worker_bytes +=
+        (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
   if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
   char *memory = og_prep_scratch(
-      prep, (size_t)(copied + shared + workers * s->worker_bytes + 64));
+      prep, (size_t)(copied + tall + shared + workers * s->worker_bytes + 64));
   if (memory == NULL) return false;
   memory += -(uintptr_t)memory % 64;
   s->copied = copies ? memory : NULL;
-  s->ranges = (og_range *)(void *)(memory + copied);
-  s->scratch = memory + copied + shared;
+  s->first = is_tall ? memory + copied : NULL;
+  s->ranges = (og_range *)(void *)(memory + copied + tall);
+  s->scratch = memory + copied + tall + shared;
   return true;
 }
 
@@ -571,14 +635,17 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
   s->workers = prep->executable->threads;
   s->once = packed_cut(s, s->workers > 1 ? s->workers * TASKS_PER_WORKER : 1);
-  few_cut(of, s->workers, &s->each);
+  const bool is_tall = !prep->keeps_weights && tall_cut(s, &s->each);
+  if (!is_tall) few_cut(of, s->workers, &s->each);
   if (tasks_count(of, &s->once) > OG_RANGE_TASKS_MAX ||
       tasks_count(of, &s->each) > OG_RANGE_TASKS_MAX)
     return OG_UNSUPPORTED;
-  if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
+  // The plain one needs less.
+  if (!memory_take(prep, s, is_tall)) return OG_UNSUPPORTED;
   og_packing b;
   const bool is_single = og_packing_of(of, s->element, &b);
   if (is_single) og_packs_get(prep, &b, &s->constant);
+  if (s->constant != NULL) s->first = NULL;
   s->blocks = og_blocks_have(&prep->plan->graph->blocks, s->constant)
                   ? &prep->plan->graph->blocks
                   : NULL;
