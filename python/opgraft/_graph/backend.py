@@ -368,8 +368,8 @@ def graph_new(
     copied into it, others are read where they are at each call. With `lets_go`
     a call drops what it was given as soon as no step reads it any more. With
     `recycles` it keeps the memory of its large results for later calls, which
-    use it once nobody else does. With `weights_stay` parameters may stay packed from call to call; the engine
-    notices when one is written."""
+    use it once nobody else does. With `weights_stay` parameters may stay packed
+    from call to call; the engine notices when one is written."""
     from .._load.module import VERSION
 
     dump = repro = None
