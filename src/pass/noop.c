@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that change nothing: copies within one type and layout, and
-// arithmetic with a neutral element. Counts the nodes removed.
+// arithmetic and logic with a neutral element. Counts the nodes removed.
 
 #include "graph/element.h"
 #include "pass/pass.h"
@@ -13,6 +13,19 @@ static bool is_number(const opgraft_graph *graph, opgraft_value value,
   if (literal->kind != OG_VALUE_LITERAL) return false;
   return literal->dtype.code == OG_CODE_FLOAT ? literal->number.f == number
                                               : literal->number.i == number;
+}
+
+// Of two bools, one of which is `neutral`, the other; or -1.
+static opgraft_value other_bool(const opgraft_graph *graph, const og_node *node,
+                                bool neutral) {
+  for (int32_t i = 0; i < 2; ++i) {
+    const og_value *one = &graph->values[node->in[i]];
+    const og_value *other = &graph->values[node->in[!i]];
+    if (one->kind == OG_VALUE_LITERAL && one->dtype.code == OG_CODE_BOOL &&
+        one->number.i == neutral && other->dtype.code == OG_CODE_BOOL)
+      return node->in[!i];
+  }
+  return -1;
 }
 
 // The operand that the node's result equals, bit for bit, or -1.
@@ -38,6 +51,10 @@ static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
     // x - 0 is x for every float.
     case OG_IR_sub:
       return is_number(graph, node->in[1], 0) ? node->in[0] : -1;
+    case OG_IR_bitwise_and:
+      return other_bool(graph, node, true);
+    case OG_IR_bitwise_or:
+      return other_bool(graph, node, false);
     default:
       return -1;
   }
