@@ -268,7 +268,7 @@ def dots_over_fma(limit: machine.Machine) -> float:
     limits = limit.arithmetic(torch.bfloat16)
     times = harness.measure({n: bound.run for n, bound in limits.items()})
     rates = {n: bound.work / times[n].least for n, bound in limits.items()}
-    return rates["dot_bf16"] / rates["fma_avx512"]
+    return rates["dot_avx512_bf16"] / rates["fma_avx512"]
 
 
 def plan_time(goals: harness.Goals, threads: int) -> None:

@@ -19,6 +19,9 @@ import opgraft
 SOURCE = call.PEERS / "machine.c"
 
 
+DOTS = ("avx512_bf16", "amx_bf16")  # sets that multiply bf16
+
+
 def _flags() -> set[str]:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
@@ -36,6 +39,8 @@ def instruction_set() -> str:
         names.append("avx512")
         if "avx512_bf16" in flags:
             names.append("avx512_bf16")
+        if {"avx512_bf16", "amx_tile", "amx_bf16"} <= flags:
+            names.append("amx_bf16")
     asked = os.environ.get("OPGRAFT_ISA", names[-1])
     return asked if asked in names else names[-1]
 
@@ -80,8 +85,8 @@ class Machine:
         speed of a core changes from one moment to the next, so a limit should
         take about as long as what it bounds: `seconds`."""
         names = ["fma_avx2" if self.isa == "avx2" else "fma_avx512"]
-        if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
-            names.append("dot_bf16")
+        if dtype == torch.bfloat16 and self.isa in DOTS:
+            names.append(f"dot_{self.isa}")
         return self._busy(names, seconds)
 
     def tile(self, dtype: torch.dtype, seconds: float = 0.01
@@ -89,8 +94,8 @@ class Machine:
         """The same with the loads that a tile of a matrix product has, from
         the first-level cache: a core's clock may be lower under both."""
         names = ["tile_avx2" if self.isa == "avx2" else "tile_avx512"]
-        if dtype == torch.bfloat16 and self.isa == "avx512_bf16":
-            names.append("tile_bf16")
+        if dtype == torch.bfloat16 and self.isa in DOTS:
+            names.append(f"tile_{self.isa}")
         return self._busy(names, seconds)
 
     def _busy(self, names: list[str], seconds: float) -> dict[str, Limit]:

@@ -139,8 +139,8 @@ static void facts_reset(facts *f) {
 }
 
 static bool is_isa_known(const char *name) {
-  static const char *const names[] = {"scalar", "avx2", "avx512",
-                                      "avx512_bf16"};
+  static const char *const names[] = {"scalar", "avx2", "avx512", "avx512_bf16",
+                                      "amx_bf16"};
   for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
     if (strcmp(name, names[i]) == 0) return true;
   return false;

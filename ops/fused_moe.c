@@ -346,8 +346,10 @@ static const og_op ops[] = {
         .strides = "weight: last",
         .flags = OG_DETERMINISTIC,
         .reduce = "E; O / 16; I / 2",
+        .expect = "type_dependent: result",
         .doc = "The weights of all experts in panels of 16, for fused_moe; "
-               "the same for every instruction set.",
+               "the same for every instruction set. A panel of bf16 is in "
+               "pairs of steps, [I / 2, 16, 2].",
         .kernels = OG_KERNELS(prepack_kernels),
     },
     {
@@ -370,6 +372,7 @@ static const og_op ops[] = {
                      "(E + 1 + 2 * M * T) * 4",
         .flags = OG_DETERMINISTIC,
         .reduce = "M; T: sum",
+        .expect = "type_dependent: result",
         .doc = "For each token the weighted sum of its experts' outputs: "
                "w2 (act(gate) * up), where w13's rows are first the gates and "
                "then the ups (in turns for swigluoai). Weights come from "

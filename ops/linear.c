@@ -409,8 +409,10 @@ static const og_op ops[] = {
         .strides = "weight: last",
         .flags = OG_DETERMINISTIC,
         .reduce = "O / 16; I / 2",
+        .expect = "type_dependent: result",
         .doc = "The weights of linear in panels of 16, for linear_packed; the "
-               "same for every instruction set.",
+               "same for every instruction set. A panel of bf16 is in pairs of "
+               "steps, [I / 2, 16, 2].",
         .kernels = OG_KERNELS(prepack_kernels),
     },
     {
@@ -423,6 +425,7 @@ static const og_op ops[] = {
         .dtype = "x: f32|bf16|f16, packed: x, bias: x -> x",
         .workspace = "threads * 655360",
         .flags = OG_DETERMINISTIC,
+        .expect = "type_dependent: result",
         .doc = "linear with weights from linear_prepack, and an activation: "
                "none, silu, gelu, gelu_tanh or relu.",
         .kernels = OG_KERNELS(packed_kernels),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints operator x type x instruction set x feature, each with its test.
 
-    tools/ops_table.py [--isa scalar avx2 avx512 avx512_bf16] [--out FILE]
+    tools/ops_table.py [--isa scalar avx2 avx512 avx512_bf16 amx_bf16] [--out FILE]
     tools/ops_table.py --check docs/operators/coverage.md
 
 Runs tests/python/ops once for each instruction set that the machine has and
@@ -27,17 +27,12 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from run_tests import machine_sets
+
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ["scalar", "avx2", "avx512", "avx512_bf16"]
+SETS = ["scalar", "avx2", "avx512", "avx512_bf16", "amx_bf16"]
 ANY = "any type"
 TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
-
-
-def machine_sets() -> list[str]:
-    flags = Path("/proc/cpuinfo").read_text()
-    wanted = {"scalar": "", "avx2": " avx2 ", "avx512": " avx512bw ",
-              "avx512_bf16": " avx512_bf16 "}
-    return [s for s in SETS if wanted[s] in flags]
 
 
 def collect(isa: str) -> list[dict[str, str]]:

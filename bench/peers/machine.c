@@ -55,7 +55,7 @@ __attribute__((target("avx512f"))) static int64_t fma_avx512(const char *data,
 #undef FOLD
 }
 
-__attribute__((target("avx512f,avx512bf16"))) static int64_t dot_bf16(
+__attribute__((target("avx512f,avx512bf16"))) static int64_t dot_avx512_bf16(
     const char *data, int64_t rounds) {
   (void)data;
 #define START(i) \
@@ -132,7 +132,56 @@ TILE(avx512, "avx512f", CHAINS, 12, 16, 2)
   ((vector)_mm512_dpbf16_ps((__m512)(c),                                \
                             (__m512bh)_mm512_castps_si512((__m512)(x)), \
                             (__m512bh)_mm512_castps_si512((__m512)(y))))
-TILE(bf16, "avx512f,avx512bf16", CHAINS, 12, 16, 4)
+TILE(avx512_bf16, "avx512f,avx512bf16", CHAINS, 12, 16, 4)
+
+// AMX: four tiles of sums, of two tiles of rows by two of columns, which stay
+// or are loaded from the first-level cache. opgraft has asked for the tiles.
+typedef struct amx_shape {
+  uint8_t palette, start_row, reserved[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} amx_shape;
+enum { AMX_TILES = 8, AMX_BYTES = 1024, AMX_STEPS = 8 };
+#define AMX(name, EACH_ROUND)                                                \
+  __attribute__((target("amx-tile,amx-bf16"))) static int64_t name(          \
+      const char *data, int64_t rounds) {                                    \
+    char from[4 * AMX_STEPS * AMX_BYTES] __attribute__((aligned(64))) = {0}; \
+    float sums[AMX_BYTES / 4];                                               \
+    amx_shape shape = {.palette = 1};                                        \
+    (void)data;                                                              \
+    for (int i = 0; i < AMX_TILES; ++i) {                                    \
+      shape.rows[i] = 16;                                                    \
+      shape.row_bytes[i] = 64;                                               \
+    }                                                                        \
+    for (size_t i = 1; i < sizeof from; i += 2) from[i] = 0x3c;              \
+    __asm__ volatile("" : : "r"(from), "r"(&shape) : "memory");              \
+    _tile_loadconfig(&shape);                                                \
+    _tile_zero(0);                                                           \
+    _tile_zero(1);                                                           \
+    _tile_zero(2);                                                           \
+    _tile_zero(3);                                                           \
+    AMX_LOAD(0)                                                              \
+    for (int64_t r = 0; r < rounds; ++r) {                                   \
+      EACH_ROUND _tile_dpbf16ps(0, 4, 6);                                    \
+      _tile_dpbf16ps(1, 4, 7);                                               \
+      _tile_dpbf16ps(2, 5, 6);                                               \
+      _tile_dpbf16ps(3, 5, 7);                                               \
+    }                                                                        \
+    _tile_stored(0, sums, 64);                                               \
+    __asm__ volatile("" : : "r"(sums) : "memory");                           \
+    _tile_release();                                                         \
+    return 4 * 16 * 16 * 32 * 2 * rounds;                                    \
+  }
+#define AMX_LOAD(step)                                            \
+  {                                                               \
+    const char *at = from + 4 * AMX_BYTES * ((step) % AMX_STEPS); \
+    _tile_loadd(4, at, 64);                                       \
+    _tile_loadd(5, at + AMX_BYTES, 64);                           \
+    _tile_loadd(6, at + 2 * AMX_BYTES, 64);                       \
+    _tile_loadd(7, at + 3 * AMX_BYTES, 64);                       \
+  }
+AMX(dot_amx_bf16, )
+AMX(tile_amx_bf16, AMX_LOAD(r))
 #endif
 
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -178,11 +227,17 @@ static const struct {
   int32_t has_data;
 } works[] = {
 #if defined(__x86_64__)
-    {"fma_avx2", fma_avx2, 0},       {"fma_avx512", fma_avx512, 0},
-    {"dot_bf16", dot_bf16, 0},       {"tile_avx2", tile_avx2, 0},
-    {"tile_avx512", tile_avx512, 0}, {"tile_bf16", tile_bf16, 0},
+    {"fma_avx2", fma_avx2, 0},
+    {"fma_avx512", fma_avx512, 0},
+    {"dot_avx512_bf16", dot_avx512_bf16, 0},
+    {"tile_avx2", tile_avx2, 0},
+    {"tile_avx512", tile_avx512, 0},
+    {"tile_avx512_bf16", tile_avx512_bf16, 0},
+    {"dot_amx_bf16", dot_amx_bf16, 0},
+    {"tile_amx_bf16", tile_amx_bf16, 0},
 #endif
-    {"read_1", read_1, 1},           {"read_8", read_8, 1},
+    {"read_1", read_1, 1},
+    {"read_8", read_8, 1},
 };
 
 typedef struct shared {

@@ -171,7 +171,8 @@ typedef struct og_kernel {
   int32_t reserved;
   const char *dtypes;  // one entry per free type of the dtype rule, in order:
                        // "f32", "f32|f64", "f32, i64"; NULL: all
-  const char *isa;     // "avx2", "avx512", "avx512_bf16"; NULL: any machine
+  // "avx2", "avx512", "avx512_bf16" or "amx_bf16"; NULL: any machine
+  const char *isa;
   // 0 refuses this call, and the next kernel is asked; NULL accepts. Shapes,
   // strides, dims and attributes are set, data is not.
   int32_t (*supports)(const og_call *call);

@@ -244,7 +244,9 @@ OPGRAFT_API void opgraft_frame_set_team(opgraft_frame *frame,
 OPGRAFT_API uint64_t opgraft_float_env_get(void);
 OPGRAFT_API void opgraft_float_env_set(uint64_t env);
 // The best instruction set that kernels may use here: "scalar", "avx2",
-// "avx512" or "avx512_bf16"; OPGRAFT_ISA lowers it.
+// "avx512", "avx512_bf16" or "amx_bf16"; OPGRAFT_ISA lowers it. Linux is asked
+// once whether the process may use AMX's tiles; where it says no, that set is
+// not used.
 OPGRAFT_API const char *opgraft_isa(void);
 
 #ifdef __cplusplus

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instruction sets this machine has, and which ones may be used.
 
+#define _GNU_SOURCE  // syscall
+
 #include "base/isa.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 static const char *const isa_names[] = {
 #define OG_ISA(name, level, machine, test) #name,
@@ -25,6 +32,19 @@ og_isa og_isa_parse(const char *name) {
   return OG_ISA_UNKNOWN;
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+// Tiles are 8 KB more of each thread's state, which Linux keeps for processes
+// that ask (Documentation/arch/x86/xstate.rst); asked again, it says the same.
+static bool tiles_ask(void) {
+#if defined(__linux__)
+  enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+  return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 // The last of the rows that hold, and all before it.
 static og_isa machine_isa(void) {
   og_isa best = OG_ISA_SCALAR;
@@ -32,10 +52,12 @@ static og_isa machine_isa(void) {
   __builtin_cpu_init();
 #endif
 #define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+#define TILES() tiles_ask()
 #define OG_ISA(name, level, machine, test) \
   machine(if (!(test)) return best; best = OG_ISA_##level;)
 #include "base/isa.def"
 #undef OG_ISA
+#undef TILES
 #undef HAS
   return best;
 }

@@ -35,8 +35,8 @@ og_status opgraft_executable_code(const opgraft_executable *executable,
   *out_length = 0;
   if (set == OG_ISA_UNKNOWN)
     return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "isa is \"%s\", expected scalar, avx2, avx512 "
-                        "or avx512_bf16",
+                        "isa is \"%s\", expected scalar, avx2, avx512, "
+                        "avx512_bf16 or amx_bf16",
                         isa);
   pthread_mutex_lock(&own->mutex);
   for (const og_plan_entry *at = own->plans; at != NULL; at = at->next)

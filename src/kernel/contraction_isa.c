@@ -25,6 +25,7 @@ og_isa og_contraction_isa(int element) {
   static atomic_int known = -1;
   const og_isa isa = og_isa_used();
   if (isa < OG_ISA_AVX512_BF16) return isa;
+  if (isa > OG_ISA_AVX512_BF16) return element == OG_BF16 ? isa : OG_ISA_AVX512;
   int pays = atomic_load_explicit(&known, memory_order_relaxed);
   if (pays < 0) {
     pays = dots_pay();

@@ -131,7 +131,8 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 // --- Packed contraction ------------------------------------------------------
 
 // y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
-// columns [k][16] of their own type. K and N are padded with zeros to 2 and 16.
+// columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2]. K
+// and N are padded with zeros to 2 and 16.
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 

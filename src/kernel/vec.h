@@ -3,8 +3,8 @@
 //
 // A file that cmake/isa.cmake makes sets OG_ISA_VEC to the set's header, which
 // says OG_TARGET, what a vector is, and what the set has (OG_V_HAS_FMA,
-// OG_V_HAS_MASKS, OG_V_HAS_BF16_DOTS, OG_V_SPLITS_BF16 where v_load2_bf16 takes
-// even and odd columns apart: 0 or 1), and includes the kernels that are
+// OG_V_HAS_MASKS, OG_V_HAS_BF16_DOTS: 0 or 1; OG_V_HAS_TILES, which only a set
+// with AMX says), and includes the kernels that are
 // written in these names. Every function here is inlined into a function with
 // the same target, so one library holds all levels.
 
@@ -18,6 +18,9 @@
 #include "kernel/kernel.h"
 
 #include OG_ISA_VEC
+#ifndef OG_V_HAS_TILES
+#define OG_V_HAS_TILES 0
+#endif
 
 #define OG_INLINE static inline __attribute__((always_inline)) OG_TARGET
 

@@ -6,7 +6,6 @@
 #define OG_V_HAS_FMA 1
 #define OG_V_HAS_MASKS 0
 #define OG_V_HAS_BF16_DOTS 0
-#define OG_V_SPLITS_BF16 1
 #define OG_TARGET __attribute__((target("avx2,fma,f16c")))
 #define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
 
@@ -163,22 +162,15 @@ OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
 OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
   v_storen16(p, v_bf16_narrow(x), n);
 }
-// 16 of them from p on, as even and odd ones: a shift and a mask, where in
-// their order each half takes a shuffle on a port that multiplies.
-OG_V_INLINE void v_load2_bf16(const uint16_t *p, const uint16_t *second,
-                              vf *out_even, vf *out_odd) {
-  const __m256i x = _mm256_loadu_si256((const void *)p);
-  (void)second;
-  *out_even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
-  *out_odd = _mm256_castsi256_ps(
-      _mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000u)));
+// Of VW pairs of them, the first ones and the second ones.
+OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_loadu_si256((const void *)p), 16));
 }
-// Even and odd ones in their order again.
-OG_V_INLINE void v_join2(vf even, vf odd, vf *out_first, vf *out_second) {
-  const vf low = _mm256_unpacklo_ps(even, odd);
-  const vf high = _mm256_unpackhi_ps(even, odd);
-  *out_first = _mm256_permute2f128_ps(low, high, 0x20);
-  *out_second = _mm256_permute2f128_ps(low, high, 0x31);
+OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
+  return _mm256_castsi256_ps(
+      _mm256_and_si256(_mm256_loadu_si256((const void *)p),
+                       _mm256_set1_epi32((int)0xffff0000u)));
 }
 OG_V_INLINE vf v_load_i8(const int8_t *p) {
   return _mm256_cvtepi32_ps(

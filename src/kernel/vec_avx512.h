@@ -5,7 +5,6 @@
 
 #define OG_V_HAS_FMA 1
 #define OG_V_HAS_MASKS 1
-#define OG_V_SPLITS_BF16 0
 #ifndef OG_V_HAS_BF16_DOTS
 #define OG_V_HAS_BF16_DOTS 0
 #endif
@@ -144,15 +143,13 @@ OG_V_INLINE void v_store_bf16(uint16_t *p, vf x) {
 OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
   _mm256_mask_storeu_epi16(p, v_mask(n), v_bf16_narrow(x));
 }
-// Two vectors of them, from p and from `second` on.
-OG_V_INLINE void v_load2_bf16(const uint16_t *p, const uint16_t *second,
-                              vf *out_first, vf *out_second) {
-  *out_first = v_load_bf16(p);
-  *out_second = v_load_bf16(second);
+// Of VW pairs of them, the first ones and the second ones.
+OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
 }
-OG_V_INLINE void v_join2(vf a, vf b, vf *out_first, vf *out_second) {
-  *out_first = a;
-  *out_second = b;
+OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
+  return _mm512_castsi512_ps(_mm512_and_si512(
+      _mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
 }
 OG_V_INLINE vf v_load_i8(const int8_t *p) {
   return _mm512_cvtepi32_ps(

@@ -7,7 +7,6 @@
 #define OG_V_HAS_FMA 0
 #define OG_V_HAS_MASKS 0
 #define OG_V_HAS_BF16_DOTS 0
-#define OG_V_SPLITS_BF16 0
 #define OG_TARGET
 #define OG_V_INLINE static inline __attribute__((always_inline))
 
@@ -113,15 +112,14 @@ OG_V_INLINE vf v_loadn_bf16(const uint16_t *p, int64_t n) {
   return x;
 }
 OG_V_INLINE vf v_load_bf16(const uint16_t *p) { return v_loadn_bf16(p, VW); }
-// Two vectors of them, from p and from `second` on.
-OG_V_INLINE void v_load2_bf16(const uint16_t *p, const uint16_t *second,
-                              vf *out_first, vf *out_second) {
-  *out_first = v_load_bf16(p);
-  *out_second = v_load_bf16(second);
+// Of VW pairs of them, the first ones and the second ones.
+OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
+  vf x = v_zero();
+  for (int i = 0; i < VW; ++i) x[i] = og_bfloat_to_float((og_bfloat){p[2 * i]});
+  return x;
 }
-OG_V_INLINE void v_join2(vf a, vf b, vf *out_first, vf *out_second) {
-  *out_first = a;
-  *out_second = b;
+OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
+  return v_load_bf16_even(p + 1);
 }
 OG_V_INLINE vf v_load_i8(const int8_t *p) {
   return (vf){(float)p[0], (float)p[1], (float)p[2], (float)p[3]};

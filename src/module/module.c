@@ -84,8 +84,8 @@ static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
     if (isa == OG_ISA_UNKNOWN)
       return og_error_set(
           error, OG_INVALID, decl->name, NULL,
-          "%s: kernel %d: isa is '%s', expected avx2, avx512, avx512_bf16 or "
-          "nothing",
+          "%s: kernel %d: isa is '%s', expected avx2, avx512, avx512_bf16, "
+          "amx_bf16 or nothing",
           decl->name, (int)k, decl->kernels[k].isa);
   }
   // An argument that only has another one's type may be an absent optional.

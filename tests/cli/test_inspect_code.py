@@ -94,7 +94,7 @@ def test_a_set_without_code_shows_the_steps(graph):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--asm", "--isa", "neon", "s0=3"], 'isa is "neon", expected scalar, avx2, avx512 or avx512_bf16'),
+        (["--asm", "--isa", "neon", "s0=3"], 'isa is "neon", expected scalar, avx2, avx512, avx512_bf16 or amx_bf16'),
         (["--asm"], "s0"),
         (["--asm", "--fused"], "--asm and --fused exclude each other"),
         (["--fused", "--why"], "--fused and --why exclude each other"),

@@ -218,7 +218,7 @@ def test_unknown_instruction_set_is_an_error(program):
     program.write("one.c", ONE)
     program.ok("build", "one.c")
     text = program.fails(2, "inspect", "one.so", env={"OPGRAFT_ISA": "zzz"})
-    assert ("OPGRAFT_ISA is 'zzz', expected scalar, avx2, avx512 or avx512_bf16; unset it" in text)
+    assert ("OPGRAFT_ISA is 'zzz', expected scalar, avx2, avx512, avx512_bf16 or amx_bf16; unset it" in text)
     program.ok("inspect", "one.so", env={"OPGRAFT_ISA": ""})
     assert "zzz, which is not an instruction set: loading a module fails" in program.ok(
         "info", "--no-python", env={"OPGRAFT_ISA": "zzz"})

@@ -245,9 +245,11 @@ static void pack_check(const set *s, const og_gemm_weights *w, char *packed) {
   s->kernels->pack(w, 0, columns / OG_PANEL, packed);
   for (int64_t n = 0; n < columns; ++n)
     for (int64_t k = 0; k < k_even; ++k) {
-      const void *at =
-          og_at(packed, (n / OG_PANEL * k_even + k) * OG_PANEL + n % OG_PANEL,
-                w->element);
+      const int64_t panel = n / OG_PANEL * k_even * OG_PANEL;
+      const int64_t place = w->element == OG_BF16
+                                ? (k / 2 * OG_PANEL + n % OG_PANEL) * 2 + k % 2
+                                : k * OG_PANEL + n % OG_PANEL;
+      const void *at = og_at(packed, panel + place, w->element);
       const bool is_zero = n >= w->n || k >= w->k;
       const void *from =
           is_zero

@@ -149,8 +149,8 @@ TEST(records) {
        .op_count = 2},
       {F(.kernels = OG_KERNELS(unknown_isa)),
        .text =
-           "f: kernel 0: isa is 'sse9', expected avx2, avx512, avx512_bf16 or "
-           "nothing",
+           "f: kernel 0: isa is 'sse9', expected avx2, avx512, avx512_bf16, "
+           "amx_bf16 or nothing",
        .op_count = 1},
       {F(.kernels = OG_KERNELS(without_run)),
        .text = "f: kernels: kernel 0 has no .run", .op_count = 1},

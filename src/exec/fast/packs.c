@@ -150,7 +150,7 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 static const char *form_of(const og_packing *what) {
   if (what->is_winograd) return "f32-winograd2";
   return what->of.element == OG_F32    ? "f32-panels16"
-         : what->of.element == OG_BF16 ? "bf16-panels16"
+         : what->of.element == OG_BF16 ? "bf16-pairs16"
                                        : "f16-panels16";
 }
 
@@ -235,7 +235,7 @@ void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
 }
 
 int32_t og_packs_unknown(const opgraft_graph *graph) {
-  static const char *const known[] = {"f32-panels16", "bf16-panels16",
+  static const char *const known[] = {"f32-panels16", "bf16-pairs16",
                                       "f16-panels16", "f32-winograd2"};
   int32_t count = 0;
   for (int32_t i = 0; i < graph->packed_count; ++i) {
