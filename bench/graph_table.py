@@ -9,7 +9,7 @@ import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import graph_peers
 import harness
@@ -260,17 +260,25 @@ def time_text(value: float) -> str:
     return f"{value:.4f}" if value < 0.1 else f"{value:.3g}"
 
 
-def cell(row: Row, peer: str) -> str:
+def brief(row: Row, peer: str) -> str:
+    """The median and its marks."""
     found = row.get(peer)
     if found is None:
         return ""
     if "ms" not in found:
         return "fails"
-    spread = found["ms"]
     mark = "*" if found.get("inlined") else ""
     mark += "^" if found.get("decomposed") else ""
-    mark += "~" if spread["blocks"] == 0 else ""
-    return (f"{time_text(spread['median'])}{mark} "
+    mark += "~" if found["ms"]["blocks"] == 0 else ""
+    return time_text(found["ms"]["median"]) + mark
+
+
+def cell(row: Row, peer: str) -> str:
+    """The same with the spread of the blocks."""
+    spread = row.get(peer, {}).get("ms")
+    if spread is None:
+        return brief(row, peer)
+    return (f"{brief(row, peer)} "
             f"[{time_text(spread['least'])}, {time_text(spread['most'])}]")
 
 
@@ -294,29 +302,40 @@ def line(graph: str, threads: int, row: Row) -> str:
     return "\n".join(out)
 
 
-def failures(rows: dict[str, Row]) -> Iterator[str]:
+def failures(rows: dict[str, Row]) -> Iterator[tuple[str, str]]:
+    """Who failed, and why in a line."""
     for key, row in rows.items():
         for name in TIMED:
             if "failed" in row.get(name, {}):
-                yield (f"{key} threads, {graph_peers.ALL[name].label}: "
-                       f"{row[name]['failed']}")
+                yield (f"{key} threads, {graph_peers.ALL[name].label}",
+                       " ".join(row[name]["failed"].split()))
 
 
-HEADS = ["graph", "threads", *(graph_peers.ALL[n].label for n in TIMED),
+HEADS = ["graph", *(graph_peers.ALL[n].label for n in TIMED),
          "best / ours", *(f"best / {graph_peers.ALL[c.ours].label}, {c.where}"
                           for c in CONTESTS if c.where),
          "limit, ms", "ours, % of it"]
 
 
-def table(rows: dict[str, Row]) -> Iterator[list[str]]:
+def counts(rows: dict[str, Row]) -> list[int]:
+    return sorted({split(k)[1] for k in rows}, reverse=True)
+
+
+def heading(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}, ms a call"
+
+
+def table(rows: dict[str, Row], threads: int,
+          show: Callable[[Row, str], str]) -> Iterator[list[str]]:
     for key, row in rows.items():
-        graph, threads = split(key)
+        graph, count = split(key)
         limit, share = limit_ms(row), limit_share(row, OURS)
-        yield [graph, str(threads), *(cell(row, n) for n in TIMED),
-               *(f"{x:.2f}" if (x := ratio(row, c)) is not None else ""
-                 for c in CONTESTS),
-               time_text(limit) if limit else "",
-               f"{share:.0%}" if share else ""]
+        if count == threads:
+            yield [graph, *(show(row, n) for n in TIMED),
+                   *(f"{x:.2f}" if (x := ratio(row, c)) is not None else ""
+                     for c in CONTESTS),
+                   time_text(limit) if limit else "",
+                   f"{share:.0%}" if share else ""]
 
 
 def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
@@ -339,6 +358,14 @@ def loop_table(rows: dict[str, Row]) -> Iterator[list[str]]:
                "; ".join(f"{why}: {n}" for why, n in left.items())]
 
 
+def goal_table(found: harness.Goals) -> Iterator[list[str]]:
+    for line in found.lines:
+        figure = line["figure"]
+        yield [line["what"], f"{figure:.3g}" if figure is not None else "",
+               line["bound"], line["verdict"]]
+
+
+GOAL_HEADS = ["goal", "figure", "bound", ""]
 LOOP_HEADS = ["graph", "row programs", "machine code", "nodes in them",
               "nodes left out", "why"]
 START_HEADS = ["graph", "threads", "peer", "cold, s", "seeded, s", "warm, s",
@@ -361,21 +388,26 @@ NOTES = [
 # --- Pages ----------------------------------------------------------------------
 
 
-def markdown(rows: dict[str, Row]) -> str:
+def markdown(rows: dict[str, Row], found: harness.Goals, pictures: str) -> str:
     def lines(heads: list[str], body: Iterator[list[str]]) -> list[str]:
         return ["| " + " | ".join(heads) + " |",
                 "|" + "---|" * len(heads),
-                *("| " + " | ".join(cells) + " |" for cells in body)]
+                *("| " + " | ".join(c.replace("*", "\\*") for c in cells) + " |"
+                  for cells in body), ""]
 
     return "\n".join([
         "# The graph engine beside its rivals", "",
-        f"`bench/graphs.py`, on {results.processor()}. Milliseconds a call: "
-        "median [least, most] of the blocks.", "",
-        "![speed relative to the best peer](graphs.png)", "",
-        *lines(HEADS, table(rows)), "", *(n + "\n" for n in NOTES),
-        *lines(START_HEADS, start_table(rows)), "",
-        *lines(LOOP_HEADS, loop_table(rows)), "",
-        *(f"- {f}" for f in failures(rows)), ""])
+        f"`bench/graphs.py` measured it on {results.processor()}. A figure is "
+        "the median of blocks; [another page]"
+        f"({pictures}graphs.html) has their spread too.", "",
+        f"![Speed relative to the best peer]({pictures}graphs.png)", "",
+        *(x for n in counts(rows) for x in (
+            f"## {heading(n)}", "", *lines(HEADS, table(rows, n, brief)))),
+        *(f"- {n}" for n in NOTES), "", "## Starts, and memory", "",
+        *lines(START_HEADS, start_table(rows)), "## Loops", "",
+        *lines(LOOP_HEADS, loop_table(rows)),
+        "## Goals", "", *lines(GOAL_HEADS, goal_table(found)),
+        *(f"- {who}: `{why}`" for who, why in failures(rows))]).rstrip() + "\n"
 
 
 PAGE = """<!doctype html>
@@ -388,8 +420,7 @@ td, th {{ border: 1px solid #ccc; padding: 2px 6px; text-align: right; }}
 td:first-child, th {{ text-align: left; }}
 </style></head><body>
 <h1>The graph engine beside its rivals</h1>
-<p>bench/graphs.py, on {machine}. Milliseconds a call: median [least, most] of
-the blocks.</p>
+<p>bench/graphs.py, on {machine}: median [least, most] of the blocks.</p>
 {body}
 </body></html>
 """
@@ -402,10 +433,12 @@ def page(rows: dict[str, Row]) -> str:
             "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells)
             + "</tr>" for cells in body) + "</table>"
 
-    failed = "".join(f"<li>{html.escape(f)}</li>" for f in failures(rows))
+    failed = "".join(f"<li>{html.escape(who)}: {html.escape(why)}</li>"
+                     for who, why in failures(rows))
     return PAGE.format(machine=html.escape(results.processor()), body="\n".join([
-        as_table(HEADS, table(rows)), *(f"<p>{html.escape(n)}</p>"
-                                        for n in NOTES),
+        *(f"<h2>{heading(n)}</h2>" + as_table(HEADS, table(rows, n, cell))
+          for n in counts(rows)),
+        *(f"<p>{html.escape(n)}</p>" for n in NOTES),
         as_table(START_HEADS, start_table(rows)),
         as_table(LOOP_HEADS, loop_table(rows)), f"<ul>{failed}</ul>"]))
 
@@ -420,10 +453,9 @@ def picture(rows: dict[str, Row], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    counts = sorted({split(k)[1] for k in rows}, reverse=True)
-    figure, axes = plt.subplots(len(counts), 1, squeeze=False, figsize=(
-        14, 4.5 * len(counts)), layout="constrained")
-    for axis, threads in zip(axes[:, 0], counts):
+    figure, axes = plt.subplots(len(counts(rows)), 1, squeeze=False, figsize=(
+        14, 4.5 * len(counts(rows))), layout="constrained")
+    for axis, threads in zip(axes[:, 0], counts(rows)):
         of = {split(k)[0]: r for k, r in rows.items()
               if split(k)[1] == threads and best_rival(r) is not None}
         for i, name in enumerate(TIMED):
@@ -443,8 +475,9 @@ def picture(rows: dict[str, Row], path: Path) -> None:
     plt.close(figure)
 
 
-def write(rows: dict[str, Row], folder: Path) -> None:
-    """graphs.md, graphs.html and graphs.png."""
-    (folder / "graphs.md").write_text(markdown(rows))
-    (folder / "graphs.html").write_text(page(rows))
-    picture(rows, folder / "graphs.png")
+def write(rows: dict[str, Row], found: harness.Goals, folder: Path,
+          pictures: str = "") -> None:
+    """graphs.md; graphs.html and graphs.png in its folder `pictures`."""
+    (folder / "graphs.md").write_text(markdown(rows, found, pictures))
+    (folder / pictures / "graphs.html").write_text(page(rows))
+    picture(rows, folder / pictures / "graphs.png")

@@ -263,9 +263,9 @@ def main() -> None:
     goals = graph_table.goals(rows)
     if words.is_whole:
         goals.write(MEASURED, {"rows": rows})
-        graph_table.write(rows, ROOT / "docs")
+        graph_table.write(rows, goals, ROOT / "docs", "pictures/")
     elif words.out is not None:
-        graph_table.write(rows, words.out.parent)
+        graph_table.write(rows, goals, words.out.parent)
     if words.smoke and any("failed" in rows[k][p] for k in keys
                            for p in ("eager", "opgraft", "opgraft_max",
                                      "opgraft_frozen")):

@@ -88,7 +88,7 @@ class _Program:
             program = torch.export.export(
                 module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
             self.program = program.run_decompositions(
-                targets.decompositions())
+                targets.decompositions(is_export=True))
         self.gm = self.program.graph_module
         self.attributes: dict[str, Any] = {}
         self.inputs: list[tuple[Any, Any]] = []  # (spec, placeholder)

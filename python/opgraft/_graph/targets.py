@@ -358,8 +358,13 @@ def _out_overload(target: OpOverload) -> OpOverload | None:
 # --- What is decomposed -------------------------------------------------------
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
+def decompositions(*, is_export: bool = False
+                   ) -> dict[Any, Callable[..., Any]]:
     """torch's core table without what the engine has whole.
+
+    An exported program keeps each composite operator that the table lacks;
+    under AOTAutograd they are gone before it is asked, and naming them all
+    takes longer than a small model's compile.
 
     An operator with a row in src/import/aten.def stays as it is: one node
     instead of several, and the node's own precision (attention, norms,
@@ -367,10 +372,14 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table is taken, since what it yields is mostly rows again. Kept whole
     beside those are operators whose kernels ATen has in one piece.
     """
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import (
+        _core_aten_decompositions_post_autograd,
+        core_aten_decompositions,
+    )
 
     rows = set(_C.graph_rows())
-    table = dict(core_aten_decompositions().items())
+    table = (dict(core_aten_decompositions().items()) if is_export
+             else _core_aten_decompositions_post_autograd())
     kept = {
         op: function for op, function in table.items()
         if isinstance(op, OpOverload)
