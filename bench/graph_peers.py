@@ -49,7 +49,7 @@ class Peer:
     starts: tuple[str, ...] = ("cold", "warm")
     is_timed: bool = True
     is_ours: bool = False
-    ways: tuple[str, ...] = (DYNAMO,)
+    ways: tuple[str, ...] = (DYNAMO,)  # (): no rival, a limit
 
 
 def no_load() -> None:
@@ -99,6 +99,17 @@ def compiled(backend: str, **more: Any) -> Callable[[Job], Call]:
             job.built.model, backend=backend, dynamic=False, **more))
 
     return make
+
+
+def dynamo_alone(job: Job) -> Call:
+    """What is left of a call when the graph takes no time: the results of the
+    first one are given again."""
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        results = graph(*inputs)
+        return lambda *_: results
+
+    return step(job.built, torch.compile(
+        job.built.model, backend=backend, dynamic=False))
 
 
 def inductor_max(job: Job) -> Call:
@@ -298,6 +309,8 @@ ALL = {
     "eager": Peer("eager", eager, no_load, starts=(), ways=(DYNAMO, DIRECT)),
     "aot_eager": Peer("a backend of 0 s", compiled("aot_eager"), load_dynamo,
                       starts=("cold",), is_timed=False),
+    "dynamo": Peer("Dynamo alone", dynamo_alone, load_dynamo, trains=False,
+                   starts=(), ways=()),
     "inductor": Peer("Inductor", compiled("inductor"), load_inductor,
                      starts=("cold", "seeded", "warm")),
     "inductor_max": Peer("Inductor max", inductor_max, load_inductor),
