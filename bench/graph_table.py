@@ -458,8 +458,15 @@ def page(rows: dict[str, Row]) -> str:
         as_table(LOOP_HEADS, loop_table(rows)), f"<ul>{failed}</ul>"]))
 
 
+COLOURS = {"eager": "#b0b0b0", "inductor": "#f2c08a", "inductor_max": "#e08f3c",
+           "onnxruntime": "#b7a3d6", "openvino": "#8cc5a2",
+           "openvino_compile": "#4f9a72", "opgraft": "#8fb4e3",
+           "opgraft_max": "#2f6fc4", "opgraft_frozen": "#123a75"}
+
+
 def picture(rows: dict[str, Row], path: Path) -> None:
-    """Speed of each peer over the best rival's, a group of bars a graph."""
+    """The best rival's time over each one's, a group of bars a graph: up from
+    1 where it is faster, down where it is slower."""
     try:
         import matplotlib
     except ImportError as error:
@@ -467,26 +474,33 @@ def picture(rows: dict[str, Row], path: Path) -> None:
         return
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     figure, axes = plt.subplots(len(counts(rows)), 1, squeeze=False, figsize=(
-        14, 4.5 * len(counts(rows))), layout="constrained")
+        14, 5 * len(counts(rows))), layout="constrained")
     for axis, threads in zip(axes[:, 0], counts(rows)):
         of = {split(k)[0]: r for k, r in rows.items()
               if split(k)[1] == threads and best_rival(r) is not None}
-        shown = [n for n in TIMED if n != DYNAMO_ALONE]
-        for i, name in enumerate(shown):
+        for i, (name, colour) in enumerate(COLOURS.items()):
             bars = [(x, best_rival(r)[1] / t) for x, r in enumerate(of.values())
                     if (t := ms(r, name)) is not None]
-            ours = graph_peers.ALL[name].is_ours
-            axis.bar([x + (i - len(shown) / 2) * 0.1 for x, _ in bars],
-                     [y for _, y in bars], 0.1,
-                     label=graph_peers.ALL[name].label,
-                     edgecolor="black" if ours else "none")
-        axis.axhline(1, color="grey", linewidth=0.8)
+            axis.bar([x + (i - len(COLOURS) / 2 + 0.5) * 0.09 for x, _ in bars],
+                     [y - 1 for _, y in bars], 0.09, bottom=1, color=colour,
+                     label=graph_peers.ALL[name].label)
+        axis.set_yscale("log", base=2)
+        axis.yaxis.set_major_locator(LogLocator(base=2, numticks=20))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.yaxis.set_major_formatter(FuncFormatter(
+            lambda y, _: f"{y:g}" if y >= 1 else f"1/{1 / y:g}"))
+        axis.set_axisbelow(True)
+        axis.grid(axis="y", color="#e5e5e5")
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set_xlim(-0.6, len(of) - 0.4)
         axis.set_xticks(range(len(of)), list(of), rotation=30, ha="right")
         axis.set_ylabel("best peer's time / this one's")
-        axis.set_title(f"{threads} threads: higher is faster")
-    axes[0, 0].legend(ncols=4, fontsize=8)
+        axis.set_title(f"{threads} thread{'s' if threads > 1 else ''}: "
+                       "up is faster than the best peer")
+    axes[0, 0].legend(ncols=3, fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
