@@ -171,12 +171,18 @@ def best_goals(found: harness.Goals, rows: dict[str, Row], contest: Contest,
         least = LEAST_RATIO.get(graph, 0.95)
         found.add(f"{where}: {graph}: best peer's time / {ours}", x, least,
                   at_most=False)
-        # Were the graph, called through torch.compile, to take no time.
-        alone, rival = ms(rows[graph], DYNAMO_ALONE), best_rival(rows[graph],
-                                                                 contest)
-        if x < least and alone and rival and contest.ours != FROZEN:
+        rival = best_rival(rows[graph], contest)
+        if x < least and rival and contest.ours != FROZEN and (
+                alone := dynamos_part(rows[graph])):
             found.limit(f"{where}: {graph}: best peer's time / Dynamo's own",
                         rival[1] / alone)
+
+
+def dynamos_part(row: Row) -> float | None:
+    """Dynamo's own time where it is half of ours and more: then a goal's
+    figure, were the graph to take no time, is worth a line."""
+    alone, ours = ms(row, DYNAMO_ALONE), ms(row, OURS)
+    return alone if alone and ours and alone >= ours / 2 else None
 
 
 def inductor_goals(found: harness.Goals, rows: dict[str, Row], where: str
@@ -212,7 +218,7 @@ def named_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
                 "failed", "no peer ran"))
         else:
             found.add(what, time / known, most)
-            alone = ms(row, DYNAMO_ALONE)
+            alone = dynamos_part(row)
             if time / known > most and alone:
                 found.limit(f"{graph}: Dynamo's own time / "
                             f"{rival or 'the best peer'}", alone / known)
