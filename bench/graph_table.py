@@ -398,7 +398,7 @@ NOTES = [
     "time, since its results are those of the first call; the limit beside "
     "goals that fall short.",
     "*: the graph with PyTorch's operators in place of custom ones, which the "
-    "peer refuses; it is no rival there. ^: PyTorch's decompositions, since "
+    "peer refuses; it does not count as a rival there. ^: PyTorch's decompositions, since "
     "the peer has no rule for an operator as it stands. ~: other processes held the cores "
     "during every block.",
     "Starts: seconds from the first call of the peer's compiler to the first "
@@ -433,11 +433,14 @@ def markdown(rows: dict[str, Row], found: harness.Goals, pictures: str) -> str:
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>The graph engine beside its rivals</title>
 <style>
-body {{ font: 14px sans-serif; margin: 2em; }}
+body {{ font: 14px sans-serif; margin: 1em; overflow-wrap: anywhere; }}
+div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; margin: 1em 0; }}
-td, th {{ border: 1px solid #ccc; padding: 2px 6px; text-align: right; }}
+td, th {{ border: 1px solid #ccc; padding: 2px 6px; text-align: right;
+  overflow-wrap: normal; }}
 td:first-child, th {{ text-align: left; }}
 </style></head><body>
 <h1>The graph engine beside its rivals</h1>
@@ -449,10 +452,10 @@ td:first-child, th {{ text-align: left; }}
 
 def page(rows: dict[str, Row]) -> str:
     def as_table(heads: list[str], body: Iterator[list[str]]) -> str:
-        return "<table><tr>" + "".join(
+        return "<div><table><tr>" + "".join(
             f"<th>{html.escape(h)}</th>" for h in heads) + "</tr>\n" + "\n".join(
             "<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in cells)
-            + "</tr>" for cells in body) + "</table>"
+            + "</tr>" for cells in body) + "</table></div>"
 
     failed = "".join(f"<li>{html.escape(who)}: {html.escape(why)}</li>"
                      for who, why in failures(rows))
