@@ -148,28 +148,16 @@ static bool is_decided(int32_t op, range a, range b, bool *out_is_true) {
   const bool is_less = a.most < b.least, is_most = a.most <= b.least;
   const bool is_more = a.least > b.most, is_least = a.least >= b.most;
   const bool is_equal = is_most && is_least;  // one number each
-  switch (op) {
-    case OG_IR_lt:
-      *out_is_true = is_less;
-      return is_less || is_least;
-    case OG_IR_le:
-      *out_is_true = is_most;
-      return is_most || is_more;
-    case OG_IR_gt:
-      *out_is_true = is_more;
-      return is_more || is_most;
-    case OG_IR_ge:
-      *out_is_true = is_least;
-      return is_least || is_less;
-    case OG_IR_eq:
-      *out_is_true = is_equal;
-      return is_equal || is_less || is_more;
-    case OG_IR_ne:
-      *out_is_true = !is_equal;
-      return is_equal || is_less || is_more;
-    default:
-      return false;
+  if (op == OG_IR_lt || op == OG_IR_ge) {
+    *out_is_true = (op == OG_IR_lt) == is_less;
+    return is_less || is_least;
   }
+  if (op == OG_IR_le || op == OG_IR_gt) {
+    *out_is_true = (op == OG_IR_le) == is_most;
+    return is_most || is_more;
+  }
+  *out_is_true = (op == OG_IR_eq) == is_equal;
+  return is_equal || is_less || is_more;
 }
 
 static og_status compare_fold(opgraft_graph *graph, og_node *node,
@@ -177,7 +165,7 @@ static og_status compare_fold(opgraft_graph *graph, og_node *node,
   range a, b;
   bool is_true;
   opgraft_value literal;
-  if (node->in_count != 2 || !range_find(graph, node->in[0], &a) ||
+  if (!range_find(graph, node->in[0], &a) ||
       !range_find(graph, node->in[1], &b) ||
       !is_decided(node->op, a, b, &is_true))
     return OG_OK;
@@ -224,11 +212,17 @@ static og_status node_fold(opgraft_graph *graph, og_node *node,
     case OG_IR_attention:
     case OG_IR_attention_backward:
       return mask_fold(graph, node, changes, error);
+    case OG_IR_lt:
+    case OG_IR_le:
+    case OG_IR_gt:
+    case OG_IR_ge:
+    case OG_IR_eq:
+    case OG_IR_ne:
+      return compare_fold(graph, node, changes, error);
     default:
       break;
   }
-  if (!og_ops[node->op].converts)
-    return compare_fold(graph, node, changes, error);
+  if (!og_ops[node->op].converts) return OG_OK;
   OG_TRY(operands_fold(graph, node, changes, error));
   return node->op == OG_IR_where ? where_fold(graph, node, changes, error)
                                  : OG_OK;

@@ -15,29 +15,23 @@ static bool is_number(const opgraft_graph *graph, opgraft_value value,
                                               : literal->number.i == number;
 }
 
-// Of two bools, one of which is `neutral`, the other; or -1.
-static opgraft_value other_bool(const opgraft_graph *graph, const og_node *node,
-                                bool neutral) {
-  for (int32_t i = 0; i < 2; ++i) {
-    const og_value *one = &graph->values[node->in[i]];
-    const og_value *other = &graph->values[node->in[!i]];
-    if (one->kind == OG_VALUE_LITERAL && one->dtype.code == OG_CODE_BOOL &&
-        one->number.i == neutral && other->dtype.code == OG_CODE_BOOL)
-      return node->in[!i];
-  }
-  return -1;
+// Of two operands, the one beside the number; -1 if neither is it.
+static opgraft_value beside(const opgraft_graph *graph, const og_node *node,
+                            int number) {
+  if (is_number(graph, node->in[0], number)) return node->in[1];
+  return is_number(graph, node->in[1], number) ? node->in[0] : -1;
 }
 
 // The operand that the node's result equals, bit for bit, or -1.
 static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
-  const bool is_int =
-      og_dtype_class(graph->values[node->out[0]].dtype) == OG_CLASS_I64;
+  const og_dtype dtype = graph->values[node->out[0]].dtype;
+  const bool is_int = og_dtype_class(dtype) == OG_CLASS_I64;
+  const bool is_bool = dtype.code == OG_CODE_BOOL;
   switch (node->op) {
     case OG_IR_copy:
       return node->in[0];
     case OG_IR_mul:
-      if (is_number(graph, node->in[0], 1)) return node->in[1];
-      return is_number(graph, node->in[1], 1) ? node->in[0] : -1;
+      return beside(graph, node, 1);
     // True division has no integer form.
     case OG_IR_div:
       return !is_int && is_number(graph, node->in[1], 1) ? node->in[0] : -1;
@@ -45,16 +39,14 @@ static opgraft_value same_as(const opgraft_graph *graph, const og_node *node) {
       return is_number(graph, node->in[1], 1) ? node->in[0] : -1;
     // -0.0 + 0 is 0.0, so only integers.
     case OG_IR_add:
-      if (!is_int) return -1;
-      if (is_number(graph, node->in[0], 0)) return node->in[1];
-      return is_number(graph, node->in[1], 0) ? node->in[0] : -1;
+      return is_int ? beside(graph, node, 0) : -1;
     // x - 0 is x for every float.
     case OG_IR_sub:
       return is_number(graph, node->in[1], 0) ? node->in[0] : -1;
     case OG_IR_bitwise_and:
-      return other_bool(graph, node, true);
+      return is_bool ? beside(graph, node, 1) : -1;
     case OG_IR_bitwise_or:
-      return other_bool(graph, node, false);
+      return is_bool ? beside(graph, node, 0) : -1;
     default:
       return -1;
   }
