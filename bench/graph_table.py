@@ -127,17 +127,29 @@ def split(key: str) -> tuple[str, int]:
     return graph, int(threads)
 
 
+def counts(rows: dict[str, Row]) -> list[int]:
+    """Of threads, the most first."""
+    return sorted({split(k)[1] for k in rows}, reverse=True)
+
+
+def of_threads(rows: dict[str, Row], threads: int) -> dict[str, Row]:
+    """By graph, the rows with so many."""
+    return {graph: row for key, row in rows.items()
+            for graph, count in [split(key)] if count == threads}
+
+
+def threads_text(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 # --- Goals ----------------------------------------------------------------------
 
 
 def goals(rows: dict[str, Row]) -> harness.Goals:
     found = harness.Goals("graphs")
-    for threads in sorted({split(k)[1] for k in rows}, reverse=True):
-        of = {split(k)[0]: r for k, r in rows.items()
-              if split(k)[1] == threads}
-        steady_goals(found, of, threads)
-    most = max((split(k)[1] for k in rows), default=0)
-    of = {split(k)[0]: r for k, r in rows.items() if split(k)[1] == most}
+    for threads in counts(rows):
+        steady_goals(found, of_threads(rows, threads), threads)
+    of = of_threads(rows, max(counts(rows), default=0))
     named_goals(found, of)
     loop_goals(found, of)
     compile_goals(found, of)
@@ -152,7 +164,7 @@ def open_rows(rows: dict[str, Row], ours: str) -> dict[str, Row]:
 
 def steady_goals(found: harness.Goals, rows: dict[str, Row], threads: int
                  ) -> None:
-    where = f"{threads} thread{'s' if threads > 1 else ''}"
+    where = threads_text(threads)
     inductor_goals(found, rows, where)
     for contest in CONTESTS:
         best_goals(found, rows, contest,
@@ -171,18 +183,17 @@ def best_goals(found: harness.Goals, rows: dict[str, Row], contest: Contest,
         least = LEAST_RATIO.get(graph, 0.95)
         found.add(f"{where}: {graph}: best peer's time / {ours}", x, least,
                   at_most=False)
-        rival = best_rival(rows[graph], contest)
-        if x < least and rival and contest.ours != FROZEN and (
-                alone := dynamos_part(rows[graph])):
+        share = dynamos_share(rows[graph])
+        if x < least and share and contest.ours == OURS:
             found.limit(f"{where}: {graph}: best peer's time / Dynamo's own",
-                        rival[1] / alone)
+                        x / share)
 
 
-def dynamos_part(row: Row) -> float | None:
-    """Dynamo's own time where it is half of ours and more: then a goal's
+def dynamos_share(row: Row) -> float | None:
+    """Of our time, Dynamo's own, where it is half and more: then a goal's
     figure, were the graph to take no time, is worth a line."""
     alone, ours = ms(row, DYNAMO_ALONE), ms(row, OURS)
-    return alone if alone and ours and alone >= ours / 2 else None
+    return alone / ours if alone and ours and alone >= ours / 2 else None
 
 
 def inductor_goals(found: harness.Goals, rows: dict[str, Row], where: str
@@ -218,10 +229,10 @@ def named_goals(found: harness.Goals, rows: dict[str, Row]) -> None:
                 "failed", "no peer ran"))
         else:
             found.add(what, time / known, most)
-            alone = dynamos_part(row)
-            if time / known > most and alone:
+            share = dynamos_share(row)
+            if time / known > most and share:
                 found.limit(f"{graph}: Dynamo's own time / "
-                            f"{rival or 'the best peer'}", alone / known)
+                            f"{rival or 'the best peer'}", time / known * share)
 
 
 def ratios_of(rows: dict[str, Row], kind: str) -> list[float]:
@@ -335,25 +346,19 @@ HEADS = ["graph", *(graph_peers.ALL[n].label for n in TIMED),
          "limit, ms", "ours, % of it"]
 
 
-def counts(rows: dict[str, Row]) -> list[int]:
-    return sorted({split(k)[1] for k in rows}, reverse=True)
-
-
 def heading(threads: int) -> str:
-    return f"{threads} thread{'s' if threads > 1 else ''}, ms a call"
+    return f"{threads_text(threads)}, ms a call"
 
 
 def table(rows: dict[str, Row], threads: int,
           show: Callable[[Row, str], str]) -> Iterator[list[str]]:
-    for key, row in rows.items():
-        graph, count = split(key)
+    for graph, row in of_threads(rows, threads).items():
         limit, share = limit_ms(row), limit_share(row, OURS)
-        if count == threads:
-            yield [graph, *(show(row, n) for n in TIMED),
-                   *(f"{x:.2f}" if (x := ratio(row, c)) is not None else ""
-                     for c in CONTESTS),
-                   time_text(limit) if limit else "",
-                   f"{share:.0%}" if share else ""]
+        yield [graph, *(show(row, n) for n in TIMED),
+               *(f"{x:.2f}" if (x := ratio(row, c)) is not None else ""
+                 for c in CONTESTS),
+               time_text(limit) if limit else "",
+               f"{share:.0%}" if share else ""]
 
 
 def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
@@ -398,9 +403,9 @@ NOTES = [
     "time, since its results are those of the first call; the limit beside "
     "goals that fall short.",
     "*: the graph with PyTorch's operators in place of custom ones, which the "
-    "peer refuses; it does not count as a rival there. ^: PyTorch's decompositions, since "
-    "the peer has no rule for an operator as it stands. ~: other processes held the cores "
-    "during every block.",
+    "peer refuses; it does not count as a rival there. ^: PyTorch's "
+    "decompositions, since the peer has no rule for an operator as it stands. "
+    "~: other processes held the cores during every block.",
     "Starts: seconds from the first call of the peer's compiler to the first "
     "result, imports left out. Cold: empty caches; seeded: the C++ compiler's "
     "probe and precompiled header are there; warm: a second process."]
@@ -485,16 +490,17 @@ def picture(rows: dict[str, Row], path: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+    shown = [n for n in TIMED if n != DYNAMO_ALONE]
     figure, axes = plt.subplots(len(counts(rows)), 1, squeeze=False, figsize=(
         14, 5 * len(counts(rows))), layout="constrained")
     for axis, threads in zip(axes[:, 0], counts(rows)):
-        of = {split(k)[0]: r for k, r in rows.items()
-              if split(k)[1] == threads and best_rival(r) is not None}
-        for i, (name, colour) in enumerate(COLOURS.items()):
+        of = {g: r for g, r in of_threads(rows, threads).items()
+              if best_rival(r) is not None}
+        for i, name in enumerate(shown):
             bars = [(x, best_rival(r)[1] / t) for x, r in enumerate(of.values())
                     if (t := ms(r, name)) is not None]
-            axis.bar([x + (i - len(COLOURS) / 2 + 0.5) * 0.09 for x, _ in bars],
-                     [y - 1 for _, y in bars], 0.09, bottom=1, color=colour,
+            axis.bar([x + (i - len(shown) / 2 + 0.5) * 0.09 for x, _ in bars],
+                     [y - 1 for _, y in bars], 0.09, bottom=1, color=COLOURS[name],
                      label=graph_peers.ALL[name].label)
         axis.set_yscale("log", base=2)
         axis.yaxis.set_major_locator(LogLocator(base=2, numticks=20))
@@ -507,7 +513,7 @@ def picture(rows: dict[str, Row], path: Path) -> None:
         axis.set_xlim(-0.6, len(of) - 0.4)
         axis.set_xticks(range(len(of)), list(of), rotation=30, ha="right")
         axis.set_ylabel("best peer's time / this one's")
-        axis.set_title(f"{threads} thread{'s' if threads > 1 else ''}: "
+        axis.set_title(f"{threads_text(threads)}: "
                        "up is faster than the best peer")
     axes[0, 0].legend(ncols=3, fontsize=8)
     figure.savefig(path, dpi=110)

@@ -27,10 +27,9 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from run_tests import machine_sets
+from run_tests import all_sets, machine_sets
 
 ROOT = Path(__file__).resolve().parents[1]
-SETS = ["scalar", "avx2", "avx512", "avx512_bf16", "amx_bf16"]
 ANY = "any type"
 TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 
@@ -135,7 +134,7 @@ def check(page: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--isa", nargs="*", choices=SETS)
+    parser.add_argument("--isa", nargs="*", choices=all_sets())
     parser.add_argument("--out", type=Path, help="also write the page here")
     parser.add_argument("--check", type=Path, metavar="FILE",
                         help="only say whether this page is true of the tree")

@@ -300,6 +300,12 @@ def keep_fuzz(name: str, found: dict[str, object]) -> None:
                   ["src/base", *sources, *FUZZ_MEASURES[name]], found)
 
 
+def all_sets() -> list[str]:
+    """What OPGRAFT_ISA may be, the least first."""
+    return re.findall(r"^OG_ISA\((\w+), ",
+                      (ROOT / "src/base/isa.def").read_text(), re.M)
+
+
 def machine_sets() -> list[str]:
     """What OPGRAFT_ISA may be here, the least first."""
     program = pathlib.Path(sys.executable).with_name("opgraft")
@@ -307,8 +313,7 @@ def machine_sets() -> list[str]:
         [str(program), "info", "--json"], check=True, capture_output=True,
         text=True, env={k: v for k, v in os.environ.items()
                         if k != "OPGRAFT_ISA"}).stdout)
-    names = re.findall(r"^OG_ISA\((\w+), ",
-                       (ROOT / "src/base/isa.def").read_text(), re.M)
+    names = all_sets()
     return names[:names.index(said["isa"]) + 1]
 
 

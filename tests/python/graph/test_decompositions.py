@@ -34,7 +34,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (IMAGE,)),
     "losses": (lambda x, y: F.huber_loss(x, y) + F.smooth_l1_loss(x, y)
                + F.cross_entropy(x, y.argmax(-1), label_smoothing=0.1)
-               + F.cosine_similarity(x, y).sum() + F.kl_div(x, y, reduction="batchmean"),
+               + F.cosine_similarity(x, y).sum()
+               + F.kl_div(x, y, reduction="batchmean"),
                (SQUARE, SQUARE + 1)),
     "sums": (lambda x: torch.logsumexp(x, -1) + x.std(-1) + x.diff(dim=0)[0]
              + x.softmax(-1).var(-1), (SQUARE,)),
