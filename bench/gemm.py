@@ -110,7 +110,8 @@ def in_turn(code: str, packs: list[Any], **names: Any
 
 def warmed(run: Callable[[int], Any]) -> Callable[[int], float]:
     """Times all calls of a block but one before them: the contenders whose turn
-    it was have weights of their own, and together they fill the caches."""
+    it was have weights of their own, and together they fill the caches; and
+    after a rest threads sleep."""
     def timed(count: int) -> float:
         run(1)
         begin = time.perf_counter_ns()
@@ -185,8 +186,6 @@ def contenders(case: Case) -> Runs:
         error = (result.double() - wanted).abs().max().item()
         if error > rough:
             raise RuntimeError(f"{case.label}: {name} is off by {error:g}")
-    if case.is_memory:
-        return found
     return {name: warmed(run) for name, run in found.items()}
 
 
