@@ -57,6 +57,9 @@ static og_status linear_prepack(const og_call *call) {
                            panels_pack, (void *)(uintptr_t)call);
 }
 
+// Few rows are multiplied by up to so many panels at a time (kernel/gemm.inc).
+enum { FEW_ROWS = 6, FEW_PANELS = 8 };
+
 typedef struct product {
   const og_call *call;
   const void *x, *packed;
@@ -101,8 +104,11 @@ static og_status linear_packed(const og_call *call) {
   const og_status status = act_read(call, &call->attr[1], &p.epilogue.act);
   if (status != OG_OK) return status;
   const int64_t panels = (p.n + OG_PANEL - 1) / OG_PANEL;
-  // Even, so that no tile is cut in two; a few chunks for each thread.
-  p.chunk = (panels / (call->threads * 8) + 2) / 2 * 2;
+  // A few chunks for each thread, none of which cuts a tile in two.
+  const int64_t tile =
+      p.m <= FEW_ROWS && panels >= FEW_PANELS * call->threads ? FEW_PANELS : 2;
+  const int64_t chunks = call->threads * 8;
+  p.chunk = (panels + chunks * tile - 1) / (chunks * tile) * tile;
   return og_parallel_tasks(call, (panels + p.chunk - 1) / p.chunk, 1,
                            panels_run, &p);
 }
