@@ -189,6 +189,7 @@ void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
 
 typedef struct og_gemm_kernels {
   int32_t tile_columns;  // that a tile computes, needed or not
+  int32_t tile_rows;     // that a tile has at most
   // og_gemm_pack. All forms give the same panels.
   void (*pack)(const og_gemm_weights *w, int64_t panel_begin, int64_t panel_end,
                void *packed);

@@ -9,9 +9,10 @@
 // small and the result tall, all of b is packed first and a task has whole rows
 // of the result: these are written one after the other, which takes about half
 // as long as columns do whose lines are as far apart as rows. Rows of a whose
-// elements do not stand together are copied first. A worker takes its tasks one
-// after the other from a range of its own (ranges.h), so the next one's weights
-// are prefetched.
+// elements do not stand together are copied first, and so are rows that share
+// the sets of the first-level cache: those of a tile would evict one another. A
+// worker takes its tasks one after the other from a range of its own
+// (ranges.h), so the next one's weights are prefetched.
 //
 // Finished parts of a task are handed to a reader, where there is one
 // (tile_reader.h). A result that nobody else reads is not written then.
@@ -43,6 +44,13 @@ enum {
   TALL_ROWS = 56,
   TALL_LEAST = 128,
   TALL_BYTES = 256 * 1024,
+  // First-level caches come round after so many bytes, and a set holds as many
+  // lines at least.
+  SETS_BYTES = 4096,
+  SET_LINES = 8,
+  // From so many on, rows of a in one set are worth a copy.
+  SPREAD_ROWS = 32,
+  SPREAD_COLUMNS = 4 * TASK_COLUMNS,
   // A part of 16-bit results that nobody else reads.
   NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
@@ -74,8 +82,9 @@ typedef struct packed_matmul {
   int32_t lane;
   og_range *ranges;  // by worker
   int32_t workers;
-  char *copied;   // rows of a, dense, all batches; NULL: in place
-  char *scratch;  // worker_bytes for each worker
+  char *copied;           // rows of a, all batches; NULL: in place
+  int64_t copied_stride;  // elements
+  char *scratch;          // worker_bytes for each worker
   int64_t worker_bytes;
 } packed_matmul;
 
@@ -121,11 +130,15 @@ static void rows_copy(const packed_matmul *s, const char *from, int64_t rows,
   const int64_t step = stride_of(of->a, 1);
   if (is_transposed(s)) {
     og_gemm(OG_F32)->transpose((const float *)(const void *)from, step, rows,
-                               of->k, (float *)(void *)to, of->k);
+                               of->k, (float *)(void *)to, s->copied_stride);
     return;
   }
-  for (int64_t r = 0; r < rows; ++r, to += of->k * item) {
+  for (int64_t r = 0; r < rows; ++r, to += s->copied_stride * item) {
     const char *at = from + r * stride_of(of->a, 2) * item;
+    if (step == 1) {
+      memcpy(to, at, (size_t)(of->k * item));
+      continue;
+    }
     for (int64_t k = 0; k < of->k; ++k, at += step * item)
       if (s->element == OG_F32)
         ((float *)(void *)to)[k] = *(const float *)(const void *)at;
@@ -148,7 +161,7 @@ static void copy_run(const packed_matmul *s, int64_t index) {
   og_contraction_batch(of, batch, offset);
   rows_copy(s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
             left < COPIED_ROWS ? left : COPIED_ROWS,
-            s->copied + (batch * of->m + row) * of->k * item);
+            s->copied + (batch * of->m + row) * s->copied_stride * item);
 }
 
 static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
@@ -373,9 +386,9 @@ static task task_make(const running *r, int64_t index, int64_t count,
     t.packed = panel_at(s, r->panels, t.column);
     t.next = next_find(r, index + count, worker);
   }
-  t.x_stride = s->copied != NULL ? of->k : stride_of(of->a, 2);
+  t.x_stride = s->copied != NULL ? s->copied_stride : stride_of(of->a, 2);
   t.x = s->copied != NULL
-            ? s->copied + (batch * of->m + t.row) * of->k * item
+            ? s->copied + (batch * of->m + t.row) * t.x_stride * item
             : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
   t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
   t.y =
@@ -576,6 +589,28 @@ static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
              : cut;
 }
 
+// Whether rows so many elements apart share the cache's sets.
+static bool is_one_set(const packed_matmul *s, int64_t stride) {
+  return stride * og_item_bytes(s->of.a) % SETS_BYTES == 0;
+}
+
+// From one copied row to the next: whole lines, in other sets.
+static int64_t copied_stride(const packed_matmul *s) {
+  const int64_t line = 64 / og_item_bytes(s->of.a);
+  const int64_t stride = parts_of(s->of.k, line) * line;
+  return is_one_set(s, stride) ? stride + line : stride;
+}
+
+// Whether rows of a are copied before the tasks. The kernel copies those of a
+// task that has columns enough.
+static bool is_copied(const packed_matmul *s, bool is_tall) {
+  const og_contraction *of = &s->of;
+  if (of->k > 1 && stride_of(of->a, 1) != 1) return true;
+  return s->element == OG_F32 && og_gemm(OG_F32)->tile_rows > SET_LINES &&
+         !is_tall && of->m >= SPREAD_ROWS && of->n >= SPREAD_COLUMNS &&
+         is_one_set(s, stride_of(of->a, 2));
+}
+
 static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   const og_contraction *of = &s->of;
   const int64_t tall =
@@ -583,13 +618,15 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   const int64_t workers = s->workers;
   const int64_t shared = workers * (int64_t)sizeof *s->ranges;
   const int64_t item = og_item_bytes(of->a);
-  const bool copies = of->k > 1 && stride_of(of->a, 1) != 1;
+  const bool copies = is_copied(s, is_tall);
   int64_t copied = 0;
   s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
   if (!is_tall)
     s->worker_bytes +=
         (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
-  if (copies && !og_i64_mul(of->batches * of->m, of->k * item, &copied))
+  s->copied_stride = copied_stride(s);
+  if (copies &&
+      !og_i64_mul(of->batches * of->m, s->copied_stride * item, &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
   char *memory = og_prep_scratch(
