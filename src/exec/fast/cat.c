@@ -2,7 +2,8 @@
 // cat of parts whose last dims are runs of a cache line or more, on several
 // threads: cut along a dim that all parts have, else by parts. In mode
 // max-autotune also of parts that are read element by element: a host's copy
-// would bring its threads.
+// would bring its threads. Of these, parts of 4-byte elements whose columns
+// stand together are transposed a square at a time.
 
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "call/call.h"
 #include "exec/step/kernels.h"
 #include "exec/step/operands.h"
+#include "kernel/kernel.h"
 
 enum { LEAST_RUN_BYTES = 64 };
 
@@ -22,6 +24,30 @@ typedef struct cat {
 // A tensor of one dim without elements joins anything.
 static bool is_skipped(const og_tensor *part) {
   return part->ndim == 1 && part->shape[0] == 0;
+}
+
+// Whether the last two dims are the other way round in memory.
+static bool is_transposed(const og_tensor *part) {
+  const int32_t last = part->ndim - 1;
+  return last > 0 && og_item_bytes(part) == 4 && part->strides[last] != 1 &&
+         part->strides[last - 1] == 1;
+}
+
+static void planes_transpose(const og_tensor *to, const og_tensor *from) {
+  const int32_t row = from->ndim - 2, column = row + 1;
+  int64_t planes = 1;
+  for (int32_t d = 0; d < row; ++d) planes *= from->shape[d];
+  for (int64_t p = 0; p < planes; ++p) {
+    int64_t to_at = 0, from_at = 0, left = p;
+    for (int32_t d = row - 1; d >= 0; left /= from->shape[d--]) {
+      to_at += left % from->shape[d] * to->strides[d];
+      from_at += left % from->shape[d] * from->strides[d];
+    }
+    og_gemm(OG_F32)->transpose(
+        (const float *)(const void *)og_bytes(from) + from_at,
+        from->strides[column], from->shape[row], from->shape[column],
+        (float *)(void *)og_bytes(to) + to_at, to->strides[row]);
+  }
 }
 
 static void part_copy(const cat *c, int32_t i, int64_t begin, int64_t end) {
@@ -41,7 +67,10 @@ static void part_copy(const cat *c, int32_t i, int64_t begin, int64_t end) {
     from.byte_offset = 0;
   }
   to.shape = from.shape = shape;
-  og_tensor_copy(&to, &from);
+  if (is_transposed(&from))
+    planes_transpose(&to, &from);
+  else
+    og_tensor_copy(&to, &from);
 }
 
 static void share_axis(void *state, int64_t begin, int64_t end,

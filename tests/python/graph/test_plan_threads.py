@@ -219,3 +219,24 @@ def test_cat_of_long_rows(dim: int) -> None:
         assert torch.equal(c(first, *parts[1:]), f(first, *parts[1:]))
     assert "cat " in opgraft.stats(c).rules()
     assert ": fast" in opgraft.stats(c).rules()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+def test_cat_of_transposed_parts(dim: int, dtype: torch.dtype) -> None:
+    def f(*parts: T) -> T:
+        return torch.cat(parts, dim)
+
+    sizes = [[3, 2, 37, 50] for _ in range(3)]
+    for part, size in zip((1, 16, 41), sizes, strict=True):
+        size[dim] = part + 16 * (dim == 3)
+    parts = [torch.randint(-2**31, 2**31 - 1, s).to(torch.int32) for s in sizes]
+    parts = [p.view(torch.float32) if dtype is torch.float32 else p.to(dtype)
+             for p in parts]  # every pattern of bits, as NaNs have
+    parts[1:] = [p.transpose(2, 3).contiguous().transpose(2, 3)
+                 for p in parts[1:]]
+    c = compiled(f, dynamic=False,
+                 options={"mode": "max-autotune", "tune_s": 0})
+    as_bits = torch.int64 if dtype is torch.int64 else torch.int32
+    assert torch.equal(c(*parts).view(as_bits), f(*parts).view(as_bits))
+    assert ": fast" in opgraft.stats(c).rules()
