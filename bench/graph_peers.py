@@ -193,7 +193,9 @@ def opgraft_mode(mode: str) -> Callable[[Job], Call]:
         def stats() -> dict[str, Any]:
             found = opgraft.stats(f)
             return {"backend_s": sum(g["backend_ns"] for g in found.graphs)
-                    / 1e9, "loops": loops_of(found)}
+                    / 1e9, "tune_s": sum(g.get("tune_ns", 0)
+                                         for g in found.graphs) / 1e9,
+                    "loops": loops_of(found)}
 
         job.notes["stats"] = stats
         return step(job.built, f)

@@ -385,7 +385,7 @@ def start_table(rows: dict[str, Row]) -> Iterator[list[str]]:
             if starts:
                 yield [*key.split(), peer.label,
                        *(f"{starts[k]:.2f}" if k in starts else ""
-                         for k in ("cold", "seeded", "warm")),
+                         for k in STARTS),
                        f"{row[name].get('peak_mb', 0):.0f}"]
 
 
@@ -407,7 +407,8 @@ def goal_table(found: harness.Goals) -> Iterator[list[str]]:
 GOAL_HEADS = ["goal", "figure", "bound", ""]
 LOOP_HEADS = ["graph", "row programs", "machine code", "nodes in them",
               "nodes left out", "why"]
-START_HEADS = ["graph", "threads", "peer", "cold, s", "seeded, s", "warm, s",
+STARTS = ("cold", "tuning", "seeded", "warm")
+START_HEADS = ["graph", "threads", "peer", *(f"{k}, s" for k in STARTS),
                "peak, MB"]
 NOTES = [
     FORMULA + ".",
@@ -423,8 +424,9 @@ NOTES = [
     "decompositions, since the peer has no rule for an operator as it stands. "
     "~: other processes held the cores during every block.",
     "Starts: seconds from the first call of the peer's compiler to the first "
-    "result, imports left out. Cold: empty caches; seeded: the C++ compiler's "
-    "probe and precompiled header are there; warm: a second process."]
+    "result, imports left out. Cold: empty caches; tuning: of the cold one, "
+    "what timed kernels; seeded: the C++ compiler's probe and precompiled "
+    "header are there; warm: a second process."]
 
 
 # --- Pages ----------------------------------------------------------------------

@@ -98,8 +98,9 @@ class Place:
 
 def start_seconds(place: Place, name: str, is_cold: bool
                   ) -> tuple[dict[str, float], Worker]:
-    """Seconds to the first result by kind of start, and the last process,
-    which goes on to serve. Seeded: the compiler's probe and its precompiled
+    """Seconds to the first result by kind of start, with those of the cold
+    one that timed kernels ("tuning"), and the last process, which goes on to
+    serve. Seeded: the compiler's probe and its precompiled
     header are there, but nothing of this graph."""
     import graph_peers
 
@@ -117,6 +118,8 @@ def start_seconds(place: Place, name: str, is_cold: bool
         note("seeded", place.worker(name, f"{name}-seeded")).close()
     if "cold" in starts:
         cold = note("cold", place.worker(name, name))
+        if "tune_s" in cold.first:
+            seconds["tuning"] = cold.first["tune_s"]
         if "failed" in cold.first or "warm" not in starts:
             return seconds, cold
         cold.close()

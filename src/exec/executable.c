@@ -401,8 +401,10 @@ static og_status instance_lease(og_instance *instance, opgraft_error *error) {
 
 static void times_add(opgraft_executable *executable,
                       const og_instance *instance, int64_t took_ns) {
-  __atomic_add_fetch(&executable->prepare_ns, took_ns - instance->pack_ns,
+  __atomic_add_fetch(&executable->prepare_ns,
+                     took_ns - instance->pack_ns - instance->tune_ns,
                      __ATOMIC_RELAXED);
+  __atomic_add_fetch(&executable->tune_ns, instance->tune_ns, __ATOMIC_RELAXED);
   __atomic_add_fetch(&executable->pack_ns, instance->pack_ns, __ATOMIC_RELAXED);
 }
 

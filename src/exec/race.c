@@ -29,7 +29,9 @@ static void racer_run(og_race *race, og_racer *racer, bool is_timed) {
   if (!is_done) {
     racer->is_out = true;
     racer->best_ns = 0;
-  } else if (is_timed && disturbances(race) == disturbed) {
+  } else if (!is_timed) {
+    racer->first_ns = ns;
+  } else if (ns >= OG_RACE_ENOUGH_NS || disturbances(race) == disturbed) {
     time_note(racer, ns > 0 ? ns : 1);
   }
 }
@@ -56,14 +58,26 @@ static int64_t least_ns(const og_race *race) {
   return least;
 }
 
+static bool is_enough(const og_race *race, int32_t round) {
+  return round >= OG_RACE_ROUNDS ||
+         (round > 1 && round * least_ns(race) >= OG_RACE_ENOUGH_NS);
+}
+
+// Too slow by so much that no second run can tell otherwise.
+static bool is_hopeless(const og_racer *racer, int64_t least) {
+  return least >= OG_RACE_LONG_NS && racer->best_ns > 2 * least &&
+         racer->first_ns > 2 * least;
+}
+
 static int32_t drop_out(og_race *race, int32_t round) {
   const int64_t least = least_ns(race);
+  const bool may_drop = round >= OG_RACE_ROUNDS_LEAST || is_enough(race, round);
   int32_t left = 0;
   for (int32_t i = 0; i < race->count; ++i) {
     og_racer *racer = &race->racers[i];
-    if (round >= OG_RACE_ROUNDS_LEAST && is_steady(racer) &&
-        racer->best_ns > least + least / OG_RACE_BEHIND)
-      racer->is_out = true;
+    racer->is_out |= is_hopeless(racer, least) ||
+                     (may_drop && is_steady(racer) &&
+                      racer->best_ns > least + least / OG_RACE_BEHIND);
     left += !racer->is_out;
   }
   return left;
@@ -97,7 +111,7 @@ int32_t og_race_run(og_race *race) {
   for (int32_t round = 1; has_time && round <= OG_RACE_ROUNDS_MOST; ++round) {
     has_time = round_run(race, begun, true);
     const bool is_decided = has_time && drop_out(race, round) <= 1;
-    if ((is_decided || round >= OG_RACE_ROUNDS) && are_steady(race)) break;
+    if ((is_decided || is_enough(race, round)) && are_steady(race)) break;
   }
   return winner(race);
 }

@@ -16,18 +16,23 @@
 
 enum {
   OG_RACE_ROUNDS = 12,
-  OG_RACE_ROUNDS_MOST = 60,  // where times are not steady
-  OG_RACE_ROUNDS_LEAST = 3,  // before one drops out
-  OG_RACE_BEHIND = 8,        // an eighth slower drops out
-  OG_RACE_TIE = 32,          // a lead of a 32nd or less is a tie
+  // Of one racer's runs, after which two that agree are enough: a long run
+  // evens out what disturbs it.
+  OG_RACE_ENOUGH_NS = 20000000,
+  OG_RACE_LONG_NS = 1000000,  // one that takes twice as long drops out at once
+  OG_RACE_ROUNDS_MOST = 60,   // where times are not steady
+  OG_RACE_ROUNDS_LEAST = 3,   // before one drops out
+  OG_RACE_BEHIND = 8,         // an eighth slower drops out
+  OG_RACE_TIE = 32,           // a lead of a 32nd or less is a tie
 };
 
 typedef struct og_racer {
   og_status (*run)(void *state);
   void *state;
-  int64_t best_ns;  // the least; 0: no run has ended
-  int64_t next_ns;  // the least but one
-  bool is_out;      // dropped out, or failed
+  int64_t best_ns;   // the least; 0: no run has ended
+  int64_t next_ns;   // the least but one
+  int64_t first_ns;  // of the run that is not timed
+  bool is_out;       // dropped out, or failed
 } og_racer;
 
 typedef struct og_race {
@@ -38,7 +43,8 @@ typedef struct og_race {
   // Called before each run that is timed, outside of its time; may be NULL.
   void (*before)(void *context);
   // Counts what disturbs a run, as the system's taking a processor away. A run
-  // during which it grew does not count. May be NULL.
+  // during which it grew does not count, unless it took OG_RACE_ENOUGH_NS: as
+  // good as every run so long is disturbed. May be NULL.
   int64_t (*disturbances)(void *context);
   void *context;
 } og_race;

@@ -177,7 +177,7 @@ static void threads_add(opgraft_executable *own, og_text *out) {
 }
 
 // Weights that were packed, those whose packed form the file has, and what
-// instances and packing took.
+// instances, packing and timing took.
 static void packs_add(opgraft_executable *own, og_text *out) {
   int64_t packed, mapped;
   pthread_mutex_lock(&own->mutex);
@@ -188,6 +188,7 @@ static void packs_add(opgraft_executable *own, og_text *out) {
   og_json_int(out, "prepare_ns",
               __atomic_load_n(&own->prepare_ns, __ATOMIC_RELAXED));
   og_json_int(out, "pack_ns", __atomic_load_n(&own->pack_ns, __ATOMIC_RELAXED));
+  og_json_int(out, "tune_ns", __atomic_load_n(&own->tune_ns, __ATOMIC_RELAXED));
 }
 
 static void passes_add(const opgraft_graph *graph, og_text *out) {

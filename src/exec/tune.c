@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/isa.h"
 #include "base/machine.h"
 #include "call/call.h"
@@ -66,6 +67,7 @@ void og_tuning_destroy(og_tuning *tuning) {
   if (tuning == NULL) return;
   og_free(tuning->file);
   og_free(tuning->with);
+  og_free(tuning->others);
   og_text_reset(&tuning->undecided);
   og_free(tuning);
 }
@@ -167,11 +169,23 @@ static opgraft_value scene_id(const scene *s, int32_t i) {
   return og_node_value(s->prep->node, i);
 }
 
+// One race leaves it to the next: its pages cost more than most races do.
+static char *others_take(og_tuning *tuning, size_t bytes) {
+  char *others = __atomic_exchange_n(&tuning->others, NULL, __ATOMIC_ACQ_REL);
+  if (others != NULL || (others = og_alloc(bytes)) == NULL) return others;
+  memset(others, 1, bytes);
+  return others;
+}
+
+static void others_leave(og_tuning *tuning, char *others) {
+  og_free(__atomic_exchange_n(&tuning->others, others, __ATOMIC_ACQ_REL));
+}
+
 static void scene_end(scene *s) {
   for (int32_t i = 0; s->memory != NULL && i < s->count; ++i)
     og_free(s->memory[i]);
   og_free(s->memory);
-  og_free(s->others);
+  if (s->others != NULL) others_leave(s->prep->executable->tuning, s->others);
 }
 
 static bool scene_begin(scene *s, const og_prep *prep) {
@@ -188,10 +202,8 @@ static bool scene_begin(scene *s, const og_prep *prep) {
   }
   if (!is_cold(prep)) return true;
   s->others_bytes = og_machine_cache_bytes();
-  s->others = og_alloc((size_t)s->others_bytes);
-  if (s->others == NULL) return false;
-  memset(s->others, 1, (size_t)s->others_bytes);
-  return true;
+  s->others = others_take(prep->executable->tuning, (size_t)s->others_bytes);
+  return s->others != NULL;
 }
 
 static void caches_leave(void *context) {
@@ -390,6 +402,7 @@ static void file_load(const opgraft_executable *executable) {
 }
 
 void og_tune(const og_prep *prep, og_order *order) {
+  const int64_t begun_ns = og_now_ns();
   og_candidate winner;
   og_text key = {0};
   file_load(prep->executable);
@@ -397,11 +410,13 @@ void og_tune(const og_prep *prep, og_order *order) {
   if (!key.failed && winner_get(prep, order, key.data, &winner))
     order_lead(order, winner);
   og_text_reset(&key);
+  prep->instance->tune_ns += og_now_ns() - begun_ns;
 }
 
 void og_tune_save(const opgraft_executable *executable) {
   opgraft_error error;
   char text[sizeof error.text + 64];
+  others_leave(executable->tuning, NULL);
   say(executable, NULL, true);
   if (og_tuned_write(executable->tuning->file, &error) == OG_OK) return;
   snprintf(text, sizeof text, "tuned kernels are not kept: %s", error.text);

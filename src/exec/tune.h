@@ -14,6 +14,7 @@ typedef struct og_tuning {
   og_text undecided;  // under the executable's mutex: a node a line
   char *file;         // NULL: results are kept for the process only
   char *with;         // what the host's kernels are: "torch 2.13.0"
+  char *others;       // atomic: as much memory as the caches have; NULL
 } og_tuning;
 
 // Of the host's fields; NULL in *out_tuning where no timing decides.

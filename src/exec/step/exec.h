@@ -132,6 +132,7 @@ typedef struct og_instance {
   int64_t loops_ns;        // of the last replay, from its first loop on
   og_scratch scratch[OG_LANES_MAX];
   int64_t pack_ns;     // that it packed constants
+  int64_t tune_ns;     // that candidates were timed for it
   int64_t held_bytes;  // of a call, and by its kernels
   int64_t work;        // operations of all steps, roughly
   og_lease **leases;   // by arena of the plan
@@ -167,9 +168,9 @@ struct opgraft_executable {
   opgraft_stats stats;
   og_pack *packs;  // constants, packed
   og_kept *kept;   // weights among the inputs
-  // Atomic: what making instances took, but for packing; and packing, with that
-  // of weights among the inputs.
-  int64_t prepare_ns, pack_ns;
+  // Atomic: what making instances took, but for packing and timing; packing,
+  // with that of weights among the inputs; and timing candidates.
+  int64_t prepare_ns, pack_ns, tune_ns;
 };
 
 #endif  // OG_EXEC_STEP_EXEC_H
