@@ -48,9 +48,11 @@ enum {
   // lines at least.
   SETS_BYTES = 4096,
   SET_LINES = 8,
-  // From so many on, rows of a in one set are worth a copy.
+  // From so many on, rows of a in one set are worth a copy, and up to so many
+  // bytes of them.
   SPREAD_ROWS = 32,
   SPREAD_COLUMNS = 4 * TASK_COLUMNS,
+  SPREAD_BYTES = 16 * 1024 * 1024,
   // A part of 16-bit results that nobody else reads.
   NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
 };
@@ -608,6 +610,7 @@ static bool is_copied(const packed_matmul *s, bool is_tall) {
   if (of->k > 1 && stride_of(of->a, 1) != 1) return true;
   return s->element == OG_F32 && og_gemm(OG_F32)->tile_rows > SET_LINES &&
          !is_tall && of->m >= SPREAD_ROWS && of->n >= SPREAD_COLUMNS &&
+         of->batches * of->m <= SPREAD_BYTES / 4 / of->k &&
          is_one_set(s, stride_of(of->a, 2));
 }
 
