@@ -50,6 +50,17 @@ def test_what_does_not_train_has_no_goal() -> None:
             if "frozen" in n["what"]]
 
 
+def test_dynamos_part_is_left_out_beside_a_goal_that_falls_short() -> None:
+    lines = graph_table.goals({"mlp 2": {**ROW, **row(dynamo=0.3)}}).lines
+    shown = {line["what"]: line["figure"] for line in lines
+             if line["verdict"] == "limit"}
+    goal = "2 threads: mlp: best peer's time / ours"
+    assert {k: round(v, 3) for k, v in shown.items()} == {
+        "2 threads: the same mean, without Dynamo's part": 2.0,
+        f"{goal}, without Dynamo's part": 2.0,
+        f"{goal}, Dynamo's part alone": 0.667}
+
+
 def test_loops_are_counted_over_all_graphs() -> None:
     def counted(programs: int, encoded: int, fused: int, **apart: int
                 ) -> dict[str, Any]:
