@@ -5,13 +5,13 @@
 // panels of its worker's scratch and runs its rows over them. A constant b is
 // packed once for all calls, and so is a weight that stays (packs.h); a task
 // then may be narrow, since neighbours run as one. Where there are rows enough
-// a worker takes rows, the same ones in each contraction (own_cut). Where b is
-// small and the result tall, all of b is packed first and a task has whole rows
-// of the result: these are written one after the other, which takes about half
-// as long as columns do whose lines are as far apart as rows. Rows of a whose
-// elements do not stand together are copied first, and so are rows that share
-// the sets of the first-level cache: those of a tile would evict one another. A
-// worker takes its tasks one after the other from a range of its own
+// a worker takes rows, the same ones in each contraction (matmul_cut.c). Where
+// b is small and the result tall, all of b is packed first and a task has whole
+// rows of the result: these are written one after the other, which takes about
+// half as long as columns do whose lines are as far apart as rows. Rows of a
+// whose elements do not stand together are copied first, and so are rows that
+// share the sets of the first-level cache: those of a tile would evict one
+// another. A worker takes its tasks one after the other from a range of its own
 // (ranges.h), so the next one's weights are prefetched.
 //
 // Finished parts of a task are handed to a reader, where there is one
@@ -19,6 +19,7 @@
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include "base/grain.h"
+#include "exec/fast/matmul_cut.h"
 #include "exec/fast/packs.h"
 #include "exec/fast/ranges.h"
 #include "exec/fast/tile_reader.h"
@@ -26,24 +27,6 @@
 #include "kernel/kernel.h"
 
 enum {
-  TASK_PANELS = 4,
-  TASK_COLUMNS = TASK_PANELS * OG_PANEL,
-  TASKS_PER_WORKER = 8,
-  LEAST_ROWS = 16,
-  // So many rows use a panel often enough that each task may read it anew.
-  TASK_ROWS = 128,
-  // A worker has rows of its own from so many on, and reads at most so many
-  // bytes of weights for them.
-  OWN_ROWS = 64,
-  OWN_BYTES = 16 << 20,
-  FEW_ROWS = 6,  // which the kernel runs over several panels at once
-  // Multiply-adds of a task whose weights are packed, where it can be so small:
-  // at the end of a loop the workers wait for the last one.
-  TASK_PRODUCTS = 2 * OG_GRAIN_PRODUCTS,
-  // Of a tall result, where the panels of b stay in a second-level cache.
-  TALL_ROWS = 56,
-  TALL_LEAST = 128,
-  TALL_BYTES = 256 * 1024,
   // First-level caches come round after so many bytes, and a set holds as many
   // lines at least.
   SETS_BYTES = 4096,
@@ -51,24 +34,16 @@ enum {
   // From so many on, rows of a in one set are worth a copy, and up to so many
   // bytes of them.
   SPREAD_ROWS = 32,
-  SPREAD_COLUMNS = 4 * TASK_COLUMNS,
+  SPREAD_COLUMNS = 4 * OG_CUT_COLUMNS,
   SPREAD_BYTES = 16 * 1024 * 1024,
   // A part of 16-bit results that nobody else reads.
-  NARROW_BYTES = OG_GEMM_PART_ROWS * TASK_COLUMNS * 2,
+  NARROW_BYTES = OG_GEMM_PART_ROWS * OG_CUT_COLUMNS * 2,
 };
-
-// How a batch is cut. Tasks that are neighbours have the same columns, or, by
-// rows, the same rows.
-typedef struct tasks {
-  int64_t rows, row_tasks;
-  int64_t columns, column_tasks;
-  bool is_by_rows;
-} tasks;
 
 typedef struct packed_matmul {
   og_contraction of;
   int element;
-  tasks once, each;  // b is packed once for all rows, or by each task
+  og_matmul_cut once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
   og_tile_reader reader;    // run is NULL: none
@@ -96,24 +71,6 @@ static int64_t stride_of(const og_tensor *t, int32_t from_end) {
 
 static int64_t parts_of(int64_t count, int64_t each) {
   return (count + each - 1) / each;
-}
-
-static int64_t tasks_count(const og_contraction *of, const tasks *cut) {
-  return of->batches * cut->row_tasks * cut->column_tasks;
-}
-
-static int64_t task_products(const og_contraction *of, const tasks *cut) {
-  const int64_t rows = of->m < cut->rows ? of->m : cut->rows;
-  const int64_t columns = of->n < cut->columns ? of->n : cut->columns;
-  return rows * columns * of->k;
-}
-
-// Tasks of a share, at least. Few rows take as long as FEW_ROWS, while weights
-// are read.
-static int64_t tasks_grain(const og_contraction *of, const tasks *cut) {
-  const int64_t products = task_products(of, cut);
-  const int64_t times = of->m < FEW_ROWS ? FEW_ROWS : 1;
-  return parts_of(OG_GRAIN_PRODUCTS, products * times);
 }
 
 // --- Rows of a ---------------------------------------------------------------
@@ -177,15 +134,15 @@ static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
 }
 
 static int64_t packs_of(const packed_matmul *s) {
-  return s->first != NULL ? parts_of(s->of.n, TASK_COLUMNS) : 0;
+  return s->first != NULL ? parts_of(s->of.n, OG_CUT_COLUMNS) : 0;
 }
 
 static void pack_run(const packed_matmul *s, int64_t index) {
-  const int64_t begin = index * TASK_PANELS;
+  const int64_t begin = index * OG_CUT_PANELS;
   const int64_t most = parts_of(s->of.n, OG_PANEL);
   const og_gemm_weights b = weights_of(s, og_bytes(s->of.b), s->of.n);
   og_gemm_pack(&b, begin,
-               begin + TASK_PANELS < most ? begin + TASK_PANELS : most,
+               begin + OG_CUT_PANELS < most ? begin + OG_CUT_PANELS : most,
                s->first + og_packed_bytes(begin * OG_PANEL, b.k, b.element));
 }
 
@@ -259,7 +216,7 @@ static void sums_store(const packed_matmul *s, const task *t, part *p) {
   if (!is_kept && s->element == OG_F32) return;
   char *to = is_kept ? t->y + (p->row * stride_of(out, 2) + p->column) * item
                      : t->narrow;
-  const int64_t stride = is_kept ? stride_of(out, 2) : TASK_COLUMNS;
+  const int64_t stride = is_kept ? stride_of(out, 2) : OG_CUT_COLUMNS;
   for (int64_t r = 0; r < p->rows; ++r)
     og_rows()->from_f32((float *)(void *)p->y + r * p->y_stride,
                         to + r * stride * item, p->columns, s->element);
@@ -296,7 +253,7 @@ static void part_finish(void *state, void *y, int64_t y_stride, int64_t row,
 typedef struct running {
   const packed_matmul *of;
   const void *panels;  // all of b, or NULL
-  const tasks *cut;
+  const og_matmul_cut *cut;
   // Whose panels they are, if nobody asked yet whether b was written: a share
   // more does, so that another worker computes meanwhile.
   const og_kept *tried;
@@ -323,25 +280,6 @@ static void task_run(const packed_matmul *s, const task *t) {
             t->scratch, s->element);
 }
 
-static int64_t column_of(const tasks *cut, int64_t index) {
-  const int64_t in_batch = index % (cut->row_tasks * cut->column_tasks);
-  return (cut->is_by_rows ? in_batch % cut->column_tasks
-                          : in_batch / cut->row_tasks) *
-         cut->columns;
-}
-
-static int64_t row_of(const tasks *cut, int64_t index) {
-  const int64_t in_batch = index % (cut->row_tasks * cut->column_tasks);
-  return (cut->is_by_rows ? in_batch / cut->column_tasks
-                          : in_batch % cut->row_tasks) *
-         cut->rows;
-}
-
-// Whether a task's neighbour has the next columns.
-static bool has_next_columns(const tasks *cut) {
-  return cut->is_by_rows || cut->row_tasks == 1;
-}
-
 static const void *panel_at(const packed_matmul *s, const void *panels,
                             int64_t column) {
   return (const char *)panels + og_packed_bytes(column, s->of.k, s->element);
@@ -350,22 +288,22 @@ static const void *panel_at(const packed_matmul *s, const void *panels,
 // What the worker reads after tasks [.., end), or NULL.
 static const void *next_find(const running *r, int64_t end, int32_t worker) {
   const packed_matmul *s = r->of, *f = s->following;
-  const tasks *cut = r->cut;
-  const int64_t count = tasks_count(&s->of, cut);
+  const og_matmul_cut *cut = r->cut;
+  const int64_t count = og_cut_tasks(&s->of, cut);
   if (end != count * (worker + 1) / s->workers)
-    return !has_next_columns(cut) || end == count
+    return !og_cut_has_next(cut) || end == count
                ? NULL
-               : panel_at(s, r->panels, column_of(cut, end));
+               : panel_at(s, r->panels, og_cut_column(cut, end));
   if (f == NULL || f->used == NULL) return NULL;
-  const int64_t first = tasks_count(&f->of, &f->once) * worker / f->workers;
-  return panel_at(f, f->used, column_of(&f->once, first));
+  const int64_t first = og_cut_tasks(&f->of, &f->once) * worker / f->workers;
+  return panel_at(f, f->used, og_cut_column(&f->once, first));
 }
 
 // Tasks [index, index + count) are columns side by side, or count is 1.
 static task task_make(const running *r, int64_t index, int64_t count,
                       int32_t worker) {
   const packed_matmul *s = r->of;
-  const tasks *cut = r->cut;
+  const og_matmul_cut *cut = r->cut;
   const og_contraction *of = &s->of;
   const og_tensor *out = of->io.out[0];
   const int64_t item = og_item_bytes(out);
@@ -375,8 +313,8 @@ static task task_make(const running *r, int64_t index, int64_t count,
   og_contraction_batch(of, batch, offset);
   char *scratch = s->scratch + worker * s->worker_bytes;
   task t = {.first_row = offset[0] / (of->n * item),
-            .row = row_of(cut, index),
-            .column = column_of(cut, index),
+            .row = og_cut_row(cut, index),
+            .column = og_cut_column(cut, index),
             .worker = worker,
             .scratch = scratch,
             .narrow = scratch + OG_GEMM_SCRATCH,
@@ -403,20 +341,6 @@ static task task_make(const running *r, int64_t index, int64_t count,
   return t;
 }
 
-// How many neighbours may run as one.
-static int64_t neighbours_of(const tasks *cut) {
-  return cut->columns < TASK_COLUMNS ? TASK_COLUMNS / cut->columns : 1;
-}
-
-// How many of `count` tasks from `index` on run as one.
-static int64_t tasks_joined(const tasks *cut, int64_t index, int64_t count) {
-  const int64_t most = neighbours_of(cut);
-  const int64_t in_batch = cut->column_tasks - index % cut->column_tasks;
-  if (!has_next_columns(cut)) return 1;
-  if (count > in_batch) count = in_batch;
-  return count < most ? count : most;
-}
-
 // Panels of a file are checked right after their first use, while they are in
 // the cache: products of altered ones are garbage, which no call gives.
 static void task_check(running *r, const task *t) {
@@ -433,7 +357,7 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
                         int32_t worker) {
   running *r = state;
   const int32_t workers = r->of->workers;
-  const int64_t most = neighbours_of(r->cut);
+  const int64_t most = og_cut_joined_most(r->cut);
   for (int64_t left = end - begin, count, first; left > 0; left -= count) {
     count = og_ranges_take(r->of->ranges, workers, worker,
                            left < most ? left : most, &first);
@@ -442,7 +366,7 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
       return;
     }
     for (int64_t i = 0, joined; i < count; i += joined) {
-      joined = tasks_joined(r->cut, first + i, count - i);
+      joined = og_cut_joined(r->cut, first + i, count - i);
       const task t = task_make(r, first + i, joined, worker);
       task_run(r->of, &t);
       task_check(r, &t);
@@ -453,10 +377,10 @@ static void share_tasks(void *state, int64_t begin, int64_t end,
 static og_status tasks_run(running *r, const og_run *run) {
   const packed_matmul *s = r->of;
   r->cut = r->panels != NULL && s->first == NULL ? &s->once : &s->each;
-  const int64_t count = tasks_count(&s->of, r->cut);
+  const int64_t count = og_cut_tasks(&s->of, r->cut);
   og_ranges_begin(s->ranges, s->workers, count);
   return og_run_parallel(run, count + (r->tried != NULL),
-                         tasks_grain(&s->of, r->cut), share_tasks, r);
+                         og_cut_grain(&s->of, r->cut), share_tasks, r);
 }
 
 // Over a weight that stays: with the panels that are there, and again where it
@@ -513,84 +437,6 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
          of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
 }
 
-static void rows_cut(const og_contraction *of, int64_t parts, tasks *cut) {
-  cut->rows = parts > 1 ? parts_of(of->m, parts) : of->m;
-  if (cut->rows < LEAST_ROWS) cut->rows = LEAST_ROWS;
-  cut->row_tasks = parts_of(of->m, cut->rows);
-}
-
-static void columns_cut(const og_contraction *of, int64_t columns, tasks *cut) {
-  cut->columns = columns;
-  cut->column_tasks = parts_of(of->n, columns);
-}
-
-// Few tasks are cut into rows as well, no fewer than a tile is worth. Where
-// each task packs its columns, rows that are cut pack them again.
-static void few_cut(const og_contraction *of, int64_t wanted, tasks *cut) {
-  rows_cut(of, 1, cut);
-  columns_cut(of, TASK_COLUMNS, cut);
-  const int64_t count = tasks_count(of, cut);
-  if (count < wanted) rows_cut(of, parts_of(wanted, count), cut);
-}
-
-// Rows enough for every worker to take its own, of all columns: where it took
-// the same rows of the step before, they are in its caches. Columns that are
-// cut instead are read by all workers, each from the other's cache.
-static bool own_cut(const packed_matmul *s, int64_t least, tasks *cut) {
-  const og_contraction *of = &s->of;
-  const int64_t each = of->m / s->workers;
-  const size_t bytes = og_packed_bytes(of->n, of->k, s->element);
-  if (s->workers == 1 || each < OWN_ROWS || bytes > OWN_BYTES) return false;
-  rows_cut(of, s->workers * (each > TASK_ROWS ? each / TASK_ROWS : 1), cut);
-  columns_cut(of, least, cut);
-  cut->is_by_rows = true;
-  return true;
-}
-
-// Whole rows of the result, of which there are enough for all workers; false
-// where b is too large, or used too seldom, to be packed beforehand.
-static bool tall_cut(const packed_matmul *s, tasks *cut) {
-  enum { TASKS = 4, ROWS_MIN = TALL_ROWS / 4 };
-  const og_contraction *of = &s->of;
-  if (s->element != OG_F32 || of->batches != 1 || of->m < TALL_LEAST ||
-      of->n <= TASK_COLUMNS ||
-      og_packed_bytes(of->n, of->k, s->element) > TALL_BYTES)
-    return false;
-  cut->rows = TALL_ROWS;
-  while (cut->rows > ROWS_MIN &&
-         parts_of(of->m, cut->rows) < s->workers * TASKS)
-    cut->rows /= 2;
-  cut->row_tasks = parts_of(of->m, cut->rows);
-  columns_cut(of, of->n, cut);
-  return true;
-}
-
-static bool is_coarse(const og_contraction *of, int64_t wanted,
-                      const tasks *cut) {
-  return tasks_count(of, cut) < wanted ||
-         (cut->row_tasks == 1 && task_products(of, cut) > TASK_PRODUCTS);
-}
-
-// Weights that are packed are read once where columns alone are cut.
-static tasks packed_cut(const packed_matmul *s, int64_t wanted) {
-  const og_contraction *of = &s->of;
-  const int64_t tile = og_gemm(s->element)->tile_columns;
-  const int64_t least = of->m <= FEW_ROWS ? TASK_COLUMNS
-                        : tile > OG_PANEL ? tile
-                                          : OG_PANEL;
-  tasks cut = {0}, few = {0};
-  if (own_cut(s, least, &cut)) return cut;
-  rows_cut(of, of->m / TASK_ROWS, &cut);
-  columns_cut(of, TASK_COLUMNS, &cut);
-  while (cut.columns > least && is_coarse(of, wanted, &cut))
-    columns_cut(of, cut.columns / 2, &cut);
-  few_cut(of, wanted, &few);
-  return tasks_count(of, &cut) < wanted &&
-                 tasks_count(of, &cut) < tasks_count(of, &few)
-             ? few
-             : cut;
-}
-
 // Whether rows so many elements apart share the cache's sets.
 static bool is_one_set(const packed_matmul *s, int64_t stride) {
   return stride * og_item_bytes(s->of.a) % SETS_BYTES == 0;
@@ -626,7 +472,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
   if (!is_tall)
     s->worker_bytes +=
-        (int64_t)og_packed_bytes(TASK_COLUMNS, of->k, s->element);
+        (int64_t)og_packed_bytes(OG_CUT_COLUMNS, of->k, s->element);
   s->copied_stride = copied_stride(s);
   if (copies &&
       !og_i64_mul(of->batches * of->m, s->copied_stride * item, &copied))
@@ -674,11 +520,12 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                           (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
   s->workers = prep->executable->threads;
-  s->once = packed_cut(s, s->workers > 1 ? s->workers * TASKS_PER_WORKER : 1);
-  const bool is_tall = !prep->keeps_weights && tall_cut(s, &s->each);
-  if (!is_tall) few_cut(of, s->workers, &s->each);
-  if (tasks_count(of, &s->once) > OG_RANGE_TASKS_MAX ||
-      tasks_count(of, &s->each) > OG_RANGE_TASKS_MAX)
+  s->once = og_cut_packed(of, s->element, s->workers);
+  const bool is_tall =
+      !prep->keeps_weights && og_cut_tall(of, s->element, s->workers, &s->each);
+  if (!is_tall) s->each = og_cut_apart(of, s->workers);
+  if (og_cut_tasks(of, &s->once) > OG_RANGE_TASKS_MAX ||
+      og_cut_tasks(of, &s->each) > OG_RANGE_TASKS_MAX)
     return OG_UNSUPPORTED;
   // The plain one needs less.
   if (!memory_take(prep, s, is_tall)) return OG_UNSUPPORTED;
