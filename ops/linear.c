@@ -104,11 +104,12 @@ static og_status linear_packed(const og_call *call) {
   const og_status status = act_read(call, &call->attr[1], &p.epilogue.act);
   if (status != OG_OK) return status;
   const int64_t panels = (p.n + OG_PANEL - 1) / OG_PANEL;
-  // A few chunks for each thread, none of which cuts a tile in two.
+  // A few chunks for each thread, none of which cuts a tile in two; of no
+  // panels, none.
   const int64_t tile =
       p.m <= FEW_ROWS && panels >= FEW_PANELS * call->threads ? FEW_PANELS : 2;
   const int64_t chunks = call->threads * 8;
-  p.chunk = (panels + chunks * tile - 1) / (chunks * tile) * tile;
+  p.chunk = ((panels - 1) / (chunks * tile) + 1) * tile;
   return og_parallel_tasks(call, (panels + p.chunk - 1) / p.chunk, 1,
                            panels_run, &p);
 }
