@@ -397,14 +397,6 @@ def loop_table(rows: dict[str, Row]) -> Iterator[list[str]]:
                "; ".join(f"{why}: {n}" for why, n in left.items())]
 
 
-def goal_table(found: harness.Goals) -> Iterator[list[str]]:
-    for line in found.lines:
-        figure = line["figure"]
-        yield [line["what"], f"{figure:.3g}" if figure is not None else "",
-               line.get("bound", ""), line["verdict"]]
-
-
-GOAL_HEADS = ["goal", "figure", "bound", ""]
 LOOP_HEADS = ["graph", "row programs", "machine code", "nodes in them",
               "nodes left out", "why"]
 STARTS = ("cold", "tuning", "seeded", "warm")
@@ -433,12 +425,6 @@ NOTES = [
 
 
 def markdown(rows: dict[str, Row], found: harness.Goals, pictures: str) -> str:
-    def lines(heads: list[str], body: Iterator[list[str]]) -> list[str]:
-        return ["| " + " | ".join(heads) + " |",
-                "|" + "---|" * len(heads),
-                *("| " + " | ".join(c.replace("*", "\\*") for c in cells) + " |"
-                  for cells in body), ""]
-
     return "\n".join([
         "# The graph engine beside its rivals", "",
         f"`bench/graphs.py` measured it on {results.processor()}. A figure is "
@@ -446,11 +432,11 @@ def markdown(rows: dict[str, Row], found: harness.Goals, pictures: str) -> str:
         f"({pictures}graphs.html) has their spread too.", "",
         f"![Speed relative to the best peer]({pictures}graphs.png)", "",
         *(x for n in counts(rows) for x in (
-            f"## {heading(n)}", "", *lines(HEADS, table(rows, n, brief)))),
+            f"## {heading(n)}", "", *harness.markdown(HEADS, table(rows, n, brief)))),
         *(f"- {n}" for n in NOTES), "", "## Starts, and memory", "",
-        *lines(START_HEADS, start_table(rows)), "## Loops", "",
-        *lines(LOOP_HEADS, loop_table(rows)),
-        "## Goals", "", *lines(GOAL_HEADS, goal_table(found)),
+        *harness.markdown(START_HEADS, start_table(rows)), "## Loops", "",
+        *harness.markdown(LOOP_HEADS, loop_table(rows)),
+        "## Goals", "", *harness.markdown(harness.GOAL_HEADS, found.table()),
         *(f"- {who}: `{why}`" for who, why in failures(rows))]).rstrip() + "\n"
 
 

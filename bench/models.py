@@ -23,6 +23,7 @@ import torch  # noqa: E402
 
 RATIO_MAX = 1.05
 BLOCK_NS = 60e6
+ATTEMPTS = 2
 KINDS = ("inference", "training")
 
 
@@ -52,17 +53,8 @@ def timed(model: Any, backend: str, call: tuple[Any, Any], kind: str,
     compiled = torch.compile(model, backend=backend)
     cases = {n: case(model, f, *call, kind == "training")
              for n, f in (("eager", model), ("compiled", compiled))}
-    best: dict[str, float] = {}
-    for _ in range(2):  # a second attempt where the first falls short
-        try:
-            rows = harness.measure(cases, block_ns=BLOCK_NS, blocks=blocks)
-        except harness.TooNoisy:
-            continue
-        for n, t in rows.items():
-            best[n] = min(best.get(n, t.least), t.least)
-        if best["compiled"] <= RATIO_MAX * best["eager"]:
-            break
-    return {n: t / 1e6 for n, t in best.items()}
+    return harness.least(cases, RATIO_MAX, ATTEMPTS, block_ns=BLOCK_NS,
+                         blocks=blocks)
 
 
 def run_one(name: str, width: str, blocks: int) -> dict[str, Any]:

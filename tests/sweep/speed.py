@@ -12,16 +12,17 @@ that a run goes on where one before ended; a whole run writes docs/speed.md.
 
 from __future__ import annotations
 
-import math
+import statistics
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "bench"),
                 str(ROOT / "tools"), str(ROOT / "tests/doctor")]
 
 import architectures  # type: ignore[import-not-found]  # noqa: E402
+import compare  # type: ignore[import-not-found]  # noqa: E402
 import each  # noqa: E402
 import harness  # noqa: E402
 import matrix  # type: ignore[import-not-found]  # noqa: E402
@@ -52,22 +53,11 @@ def calls(f: Any, arguments: dict[str, Any]) -> Any:
 
 def timed(model: Any, compiled: Any, arguments: dict[str, Any]
           ) -> dict[str, float]:
-    """Least ms of both; empty where the machine was too busy. More attempts
-    where the bound is left."""
+    """Least ms of both; empty where the machine was too busy."""
     cases = {"eager": calls(model, arguments),
              "compiled": calls(compiled, arguments)}
-    best: dict[str, float] = {}
-    for _ in range(harness.ATTEMPTS):
-        try:
-            rows = harness.measure(cases, block_ns=BLOCK_NS,
-                                   blocks=harness.LEAST_BLOCKS)
-        except harness.TooNoisy:
-            continue
-        for name, t in rows.items():
-            best[name] = min(best.get(name, t.least), t.least)
-        if best["compiled"] <= RATIO_MAX * best["eager"]:
-            break
-    return {name: t / 1e6 for name, t in best.items()}
+    return harness.least(cases, RATIO_MAX, harness.ATTEMPTS, block_ns=BLOCK_NS,
+                         blocks=harness.LEAST_BLOCKS)
 
 
 def drawn(f: Any, arguments: dict[str, Any]) -> Any:
@@ -92,21 +82,13 @@ def distance(one: Any, model: Any, compiled: Any) -> dict[str, Any]:
         except Exception as error:  # a type that the model itself names
             first = (str(error).strip() or "no text").splitlines()[0]
             return {"inexact": f"{type(error).__name__}: {first}"[:200],
-                    "eager": beside_eager(found, eager)}
+                    "eager": max(compare.errors(found, eager))}
         worst.add(found, eager, wanted)
     return {"ratio": worst.ratio, "where": worst.where}
 
 
 def has_nan(result: Any) -> bool:
     return any(bool(t.isnan().any()) for t in matrix.values(result))
-
-
-def beside_eager(found: Any, eager: Any) -> float:
-    """The largest distance of a result to eager's, relative to its size."""
-    return max((matrix.size(a.double() - b.double())
-                / max(matrix.size(b.double()), 1e-30)
-                for a, b in zip(matrix.values(found), matrix.values(eager),
-                                strict=True)), default=0.0)
 
 
 def run_one(config: str) -> dict[str, Any]:
@@ -116,9 +98,9 @@ def run_one(config: str) -> dict[str, Any]:
     with torch.no_grad():
         found = distance(one, model, compiled)
         times = timed(model, compiled, arguments)
-        said = opgraft.stats(compiled)
-        found |= {"ms": times, "graphs": len(said.graphs), "nodes": said.nodes,
-                  "native": said.native}
+        stats = opgraft.stats(compiled)
+        found |= {"ms": times, "graphs": len(stats.graphs),
+                  "nodes": stats.nodes, "native": stats.native}
         if times and times["compiled"] > RATIO_MAX * times["eager"]:
             torch._dynamo.reset()
             floor = timed(model, torch.compile(model, backend="eager"),
@@ -158,10 +140,9 @@ def judge(rows: dict[str, dict[str, Any]], goals: harness.Goals) -> None:
     if noisy:
         goals.noisy(said("times", noisy))
     if speeds:
-        mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
-        goals.add(f"eager's time / ours, mean of {len(speeds)}", mean, 1,
-                  at_most=False)
-    goals.add(said("models over 1.05 x eager's time", slow), len(slow), 0)
+        goals.add(f"eager's time / ours, mean of {len(speeds)}",
+                  statistics.geometric_mean(speeds), 1, at_most=False)
+    goals.add(said(f"models over {RATIO_MAX:g} x eager's time", slow), len(slow), 0)
     for name in slow:
         if "floor" in rows[name]:
             goals.limit(f"{name}: time with Dynamo's backend 'eager' / "
@@ -185,26 +166,26 @@ def line(name: str, row: dict[str, Any]) -> str:
             f"{row['native']}/{row['nodes']}")
 
 
-def page(rows: dict[str, dict[str, Any]], goals: harness.Goals) -> str:
-    order = sorted(rows, key=lambda n: -(speed(rows[n]) or 0))
-    table = ["| Architecture | eager, ms | opgraft, ms | eager / opgraft | "
-             "distance to float64 / eager's | graphs | nodes |",
-             "|---|---|---|---|---|---|---|"]
-    for name in order:
+HEADS = ["Architecture", "eager, ms", "opgraft, ms", "eager / opgraft",
+         "distance to float64 / eager's", "graphs", "nodes"]
+
+
+def table(rows: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    """The fastest beside eager mode first."""
+    for name in sorted(rows, key=lambda n: -(speed(rows[n]) or 0)):
         row = rows[name]
         if "error" in row:
-            table.append(f"| {name} | {row['error']} | | | | | |")
+            yield [name, row["error"], *[""] * (len(HEADS) - 2)]
             continue
-        times = row["ms"] or {"eager": math.nan, "compiled": math.nan}
-        far = f"{row['ratio']:.2f}" if "ratio" in row else "–"
-        table.append(
-            f"| {name} | {times['eager']:.3f} | {times['compiled']:.3f} | "
-            f"{speed(row) or math.nan:.2f} | {far} | {row['graphs']} | "
-            f"{row['nodes']} |")
-    lines = [f"- {g['what']}: "
-             + (f"{g['figure']:.3g}" if g.get("figure") is not None else "")
-             + (f" ({g['bound']}) {g['verdict']}" if "bound" in g
-                else f" {g['verdict']}") for g in goals.lines]
+        times = row["ms"]
+        yield [name,
+               *([f"{times['eager']:.3f}", f"{times['compiled']:.3f}",
+                  f"{speed(row):.2f}"] if times else ["too noisy", "", ""]),
+               f"{row['ratio']:.2f}" if "ratio" in row else "–",
+               str(row["graphs"]), str(row["nodes"])]
+
+
+def page(rows: dict[str, dict[str, Any]], goals: harness.Goals) -> str:
     return "\n".join([
         "# Architectures of transformers beside eager mode", "",
         f"`tests/sweep/speed.py` measured it on {results.processor()}, with "
@@ -212,7 +193,8 @@ def page(rows: dict[str, dict[str, Any]], goals: harness.Goals) -> str:
         f"{version()}: one call, mode max-autotune, without gradients. The "
         "models are tiny and have random weights, so that arithmetic is a small "
         "part of a call. –: in float64 the model does not run or gives NaN.",
-        "", *table, "", "## Goals", "", *lines, ""])
+        "", *harness.markdown(HEADS, table(rows)), "## Goals", "",
+        *harness.markdown(harness.GOAL_HEADS, goals.table())])
 
 
 def version() -> str:
