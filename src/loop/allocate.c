@@ -12,6 +12,11 @@ static bool has_memory(const og_encoder *e, int32_t value) {
   return e->l->code[value].op == OG_LANE_number || e->row_slot[value] >= 0;
 }
 
+// It stays in its register to the end of the section.
+static bool is_held(const og_encoder *e, int32_t value) {
+  return !e->is_row_section && e->held[value] >= 0;
+}
+
 void og_encoder_operands(const og_encoder *e, const og_loop_step *step,
                          int32_t out[3]) {
   const og_loop_instr *i = &e->l->code[step->value];
@@ -29,7 +34,7 @@ void og_encoder_section_begin(og_encoder *e, const og_loop_step *steps,
   for (int32_t r = 0; r < OG_ENCODER_REGISTERS_MAX; ++r)
     e->owner[r] = OG_LOOP_NO_VALUE;
   for (int32_t v = 0; v < e->l->count; ++v) {
-    e->reg[v] = -1;
+    e->reg[v] = is_held(e, v) ? e->held[v] : -1;
     e->is_spilled[v] = false;
     e->next[v] = OG_ENCODER_NEVER;
   }
@@ -56,7 +61,7 @@ void og_encoder_step_begin(og_encoder *e, const og_loop_step *step) {
 
 static void release(og_encoder *e, int32_t value) {
   const int32_t reg = e->reg[value];
-  if (reg < 0) return;
+  if (reg < 0 || is_held(e, value)) return;
   e->owner[reg] = OG_LOOP_NO_VALUE;
   e->reg[value] = -1;
 }
@@ -75,7 +80,7 @@ void og_encoder_step_end(og_encoder *e, const og_loop_step *step, int32_t at) {
 bool og_encoder_dies(const og_encoder *e, const og_loop_instr *i, int32_t value,
                      int32_t at) {
   const int32_t j = value == i->a ? 0 : value == i->b ? 1 : 2;
-  return e->next_after[at][j] == OG_ENCODER_NEVER;
+  return e->next_after[at][j] == OG_ENCODER_NEVER && !is_held(e, value);
 }
 
 static void evict(og_encoder *e, int32_t reg) {
@@ -137,6 +142,14 @@ og_x86_rm og_encoder_home(og_encoder *e, int32_t value) {
   og_x86_rm slot = og_encoder_slot(e->row_slot[value]);
   slot.is_broadcast = e->bits == 512;
   return slot;
+}
+
+og_x86_rm og_encoder_table(og_encoder *e, uint32_t table) {
+  int32_t *label = &e->tables[table];
+  if (!e->is_row_section && e->held_tables[table] >= 0)
+    return og_x86_reg(e->held_tables[table]);
+  if (*label < 0) *label = og_x86_label(e->x);
+  return (og_x86_rm){.place = OG_X86_LABEL, .reg = *label};
 }
 
 void og_encoder_load(og_encoder *e, int32_t value, int32_t reg) {

@@ -17,6 +17,7 @@ int32_t og_encoder_result(og_encoder *e, const og_loop_instr *i, int32_t at);
 void og_encoder_bind(og_encoder *e, int32_t value, int32_t reg);
 // Where a value is: its register, else memory.
 og_x86_rm og_encoder_home(og_encoder *e, int32_t value);
+og_x86_rm og_encoder_table(og_encoder *e, uint32_t table);
 int32_t og_encoder_in_register(og_encoder *e, int32_t value);
 void og_encoder_load(og_encoder *e, int32_t value, int32_t reg);
 bool og_encoder_dies(const og_encoder *e, const og_loop_instr *i, int32_t value,

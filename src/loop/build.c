@@ -97,6 +97,7 @@ static bool has_sign(const og_loop_builder *b, const og_loop_instr *i) {
     case OG_LANE_mul:
     case OG_LANE_div:
     case OG_LANE_fma:
+    case OG_LANE_scale:
     case OG_LANE_sqrt:
       return false;
     default:

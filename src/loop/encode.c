@@ -10,7 +10,9 @@
 #include "loop/encode_emit.h"
 #include "loop/encode_lanes.h"
 #include "loop/encode_memory.h"
+#include "loop/encode_prefetch.h"
 #include "loop/encode_reduce.h"
+#include "loop/invariants.h"
 #include "loop/lanes.h"
 
 // --- Writing -----------------------------------------------------------------
@@ -32,6 +34,7 @@ static void frame_make(og_encoder *e) {
   const int32_t vector = e->has_wide ? 64 : 32;
   const int32_t lanes = 3 * 64;
   e->rows_at = og_encoder_frame(e, 8);
+  e->blocks_at = og_encoder_frame(e, 8);
   e->tail_at = og_encoder_frame(e, 8);
   for (int32_t t = 0; t < OG_ENCODER_TAILS; ++t) {
     e->left_at[t] = og_encoder_frame(e, 8);
@@ -146,6 +149,13 @@ typedef struct frame_place {
   size_t at, record;
 } frame_place;
 
+// Leaves the function where the call's count, then in rax, is 0.
+static void end_without(og_encoder *e, size_t count, int32_t end) {
+  og_encoder_general(e, OG_X86_mov, OG_RAX, of_call(count));
+  og_encoder_general(e, OG_X86_test, OG_RAX, og_x86_reg(OG_RAX));
+  og_encoder_jump(e, OG_X86_je, end);
+}
+
 static frame_place prologue(og_encoder *e, int32_t end) {
   stack(e, OG_X86_push, OG_RBP);
   og_encoder_general(e, OG_X86_mov, OG_RBP, og_x86_reg(OG_RSP));
@@ -153,11 +163,10 @@ static frame_place prologue(og_encoder *e, int32_t end) {
   og_encoder_general_imm(e, OG_X86_sub_i, og_x86_reg(OG_RSP), 0);
   const frame_place place = {e->x->count - 4, e->x->record_count - 1};
   og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RSP), -64);
-  og_encoder_general(e, OG_X86_mov, OG_RAX,
-                     of_call(offsetof(og_loop_call, rows)));
-  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->rows_at));
-  og_encoder_general(e, OG_X86_test, OG_RAX, og_x86_reg(OG_RAX));
-  og_encoder_jump(e, OG_X86_je, end);
+  end_without(e, offsetof(og_loop_call, rows), end);
+  end_without(e, offsetof(og_loop_call, blocks), end);
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                     og_encoder_slot(e->blocks_at));
   pointers(e);
   e->bits = 256;
   og_encoder_rvm(e, OG_X86_vxorps, 0, 0, og_x86_reg(0));
@@ -249,29 +258,37 @@ static void body(og_encoder *e, const og_loop_pass *pass, int32_t half,
 
 // --- Passes ------------------------------------------------------------------
 
+static const int32_t stream_registers[] = {
+    OG_RBX, OG_R8, OG_R9, OG_R10, OG_R11, OG_R12, OG_R13, OG_R14, OG_R15};
+enum { STREAM_REGISTERS = sizeof stream_registers / sizeof *stream_registers };
+
 static void stream_use(og_encoder *e, int32_t stream, int32_t *used) {
-  static const int32_t registers[] = {OG_RBX, OG_R8,  OG_R9,  OG_R10, OG_R11,
-                                      OG_R12, OG_R13, OG_R14, OG_R15};
-  const int32_t most = sizeof registers / sizeof *registers;
-  if (e->stream_reg[stream] >= 0 || *used == most) return;
-  e->stream_reg[stream] = registers[(*used)++];
+  if (e->stream_reg[stream] >= 0 || *used == STREAM_REGISTERS) return;
+  e->stream_reg[stream] = stream_registers[(*used)++];
   og_encoder_general(e, OG_X86_mov, e->stream_reg[stream],
                      og_encoder_slot(e->stream_at[stream]));
+}
+
+static void step_streams_use(og_encoder *e, const og_loop_step *step,
+                             int32_t *used) {
+  const og_loop_instr *i = &e->l->code[step->value];
+  if (step->action == OG_LOOP_STORE)
+    stream_use(e, OG_STREAM_OUT + step->index, used);
+  else if (step->action == OG_LOOP_KEEP || step->action == OG_LOOP_RELOAD)
+    stream_use(e, OG_STREAM_KEEP + step->index, used);
+  else if (step->action == OG_LOOP_COMPUTE && i->op == OG_LANE_load)
+    stream_use(e, OG_STREAM_IN + (int32_t)i->imm, used);
 }
 
 static void streams_use(og_encoder *e, const og_loop_pass *pass) {
   int32_t used = 0;
   for (int32_t s = 0; s < e->stream_count; ++s) e->stream_reg[s] = -1;
-  for (int32_t k = 0; k < pass->count; ++k) {
-    const og_loop_step *step = &pass->steps[k];
-    const og_loop_instr *i = &e->l->code[step->value];
-    if (step->action == OG_LOOP_STORE)
-      stream_use(e, OG_STREAM_OUT + step->index, &used);
-    else if (step->action == OG_LOOP_KEEP || step->action == OG_LOOP_RELOAD)
-      stream_use(e, OG_STREAM_KEEP + step->index, &used);
-    else if (step->action == OG_LOOP_COMPUTE && i->op == OG_LANE_load)
-      stream_use(e, OG_STREAM_IN + (int32_t)i->imm, &used);
-  }
+  for (int32_t k = 0; k < pass->count; ++k)
+    step_streams_use(e, &pass->steps[k], &used);
+  for (int32_t k = 0; k < pass->row_count && e->l->pass_count == 1; ++k)
+    step_streams_use(e, &pass->row_steps[k], &used);
+  og_encoder_prefetch_begin(e, stream_registers + used,
+                            STREAM_REGISTERS - used);
 }
 
 enum { SHORT_COUNT_MIN = 12 };
@@ -319,46 +336,88 @@ static void elements_write(og_encoder *e, const og_loop_pass *pass) {
   og_x86_place_label(e->x, end);
 }
 
+static void vectors_use(og_encoder *e) {
+  e->bits = e->has_wide ? 512 : 256;
+  e->register_count = e->has_wide ? 32 : 16;
+}
+
+// What elements use besides: what stays from row to row of the only pass is
+// made before the rows.
+static void elements_begin(og_encoder *e, const og_loop_pass *pass) {
+  const bool is_only = e->l->pass_count == 1;
+  if (!is_only) og_encoder_invariants_choose(e, pass);
+  og_encoder_partials_begin(e);
+  if (!og_encoder_numbers_stay(e, pass)) og_encoder_numbers_load(e);
+  og_encoder_row_values_load(e);
+  if (!is_only) streams_use(e, pass);
+}
+
 static void pass_write(og_encoder *e, int32_t p) {
   const og_loop_pass *pass = &e->l->passes[p];
   e->pass = p;
   row_steps(e, pass);
-  e->bits = e->has_wide ? 512 : 256;
-  e->register_count = e->has_wide ? 32 : 16;
+  vectors_use(e);
   if (pass->count == 0) return;
-  og_encoder_partials_begin(e);
-  streams_use(e, pass);
+  elements_begin(e, pass);
   elements_write(e, pass);
   og_encoder_join(e);
 }
 
-static void next_row(og_encoder *e) {
+// Every operand moves by what the call has at these places.
+static void pointers_move(og_encoder *e, size_t in, size_t out) {
   for (int32_t s = 0; s < OG_STREAM_KEEP; ++s) {
-    const size_t offset =
-        s < OG_STREAM_OUT ? offsetof(og_loop_call, in_row_bytes) + 8 * (size_t)s
-                          : offsetof(og_loop_call, out_row_bytes) +
-                                8 * (size_t)(s - OG_STREAM_OUT);
+    const size_t offset = s < OG_STREAM_OUT
+                              ? in + 8 * (size_t)s
+                              : out + 8 * (size_t)(s - OG_STREAM_OUT);
     if (!is_used(e, s)) continue;
+    if (e->l->pass_count == 1 && e->stream_reg[s] >= 0) {
+      og_encoder_general(e, OG_X86_add, e->stream_reg[s], of_call(offset));
+      continue;
+    }
     og_encoder_general(e, OG_X86_mov, OG_RAX, of_call(offset));
     og_encoder_general(e, OG_X86_add_store, OG_RAX,
                        og_encoder_slot(e->stream_at[s]));
   }
 }
 
+static void rows_begin(og_encoder *e) {
+  const og_loop_pass *pass = &e->l->passes[0];
+  if (e->l->pass_count != 1) return;
+  vectors_use(e);
+  og_encoder_invariants_choose(e, pass);
+  if (og_encoder_numbers_stay(e, pass)) og_encoder_numbers_load(e);
+  streams_use(e, pass);
+}
+
+static void again_while(og_encoder *e, int32_t count_at, int32_t again) {
+  og_encoder_general_imm(e, OG_X86_dec, og_encoder_slot(count_at), 0);
+  og_encoder_jump(e, OG_X86_jne, again);
+}
+
 static void rows(og_encoder *e) {
-  const int32_t again = og_x86_label(e->x);
-  og_x86_place_label(e->x, again);
+  const int32_t block = og_x86_label(e->x), row = og_x86_label(e->x);
+  rows_begin(e);
+  og_x86_place_label(e->x, block);
+  og_encoder_general(e, OG_X86_mov, OG_RAX,
+                     of_call(offsetof(og_loop_call, rows)));
+  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->rows_at));
+  og_x86_place_label(e->x, row);
   e->pass_origin = 1;
   for (int32_t p = 0; p < e->l->pass_count; ++p) {
     pass_write(e, p);
     e->pass_origin += e->l->passes[p].row_count + e->l->passes[p].count;
   }
-  next_row(e);
-  og_encoder_general_imm(e, OG_X86_dec, og_encoder_slot(e->rows_at), 0);
-  og_encoder_jump(e, OG_X86_jne, again);
+  pointers_move(e, offsetof(og_loop_call, in_row_bytes),
+                offsetof(og_loop_call, out_row_bytes));
+  again_while(e, e->rows_at, row);
+  pointers_move(e, offsetof(og_loop_call, in_block_bytes),
+                offsetof(og_loop_call, out_block_bytes));
+  again_while(e, e->blocks_at, block);
 }
 
 // --- The pool ----------------------------------------------------------------
+
+enum { ONE_BITS = 0x3f800000 };  // 1.0f
 
 static void number_write(og_encoder *e, int32_t label, uint32_t bits) {
   uint32_t lanes[OG_ENCODER_HALF];
@@ -385,6 +444,7 @@ static void pool_write(og_encoder *e) {
     if (e->neutral[kind] >= 0)
       number_write(e, e->neutral[kind],
                    og_loop_neutral((og_loop_reduction)kind).u);
+  if (e->one >= 0) number_write(e, e->one, ONE_BITS);
   if (e->mask_table >= 0) {
     og_x86_place_label(e->x, e->mask_table);
     for (uint32_t k = 0; k < 2 * OG_LOOP_PARTIALS; ++k) {
@@ -442,18 +502,20 @@ static bool encoder_init(og_encoder *e) {
       og_arena_array(e->arena, (size_t)e->stub_capacity, sizeof *e->stubs);
   if (!fill(&e->reg, e->arena, n) || !fill(&e->spill, e->arena, n) ||
       !fill(&e->row_slot, e->arena, n) || !fill(&e->next, e->arena, n) ||
-      !fill(&e->pool, e->arena, n) || !fill(&next_after, e->arena, 3 * steps) ||
-      !fill(&partial_reg, e->arena, 2 * r) ||
-      !fill(&partial_at, e->arena, 2 * r) ||
+      !fill(&e->pool, e->arena, n) || !fill(&e->held, e->arena, n) ||
+      !fill(&e->uses, e->arena, n) || !fill(&next_after, e->arena, 3 * steps) ||
+      !fill(&partial_reg, e->arena, OG_ENCODER_PARTS * r) ||
+      !fill(&partial_at, e->arena, OG_ENCODER_PARTS * r) ||
       !fill(&e->joined_at, e->arena, r) ||
       !fill(&e->stream_at, e->arena, (size_t)e->stream_count) ||
       !fill(&e->stream_reg, e->arena, (size_t)e->stream_count))
     return false;
   e->next_after = (int32_t(*)[3])next_after;
-  e->partial_reg = (int32_t(*)[2])partial_reg;
-  e->partial_at = (int32_t(*)[2])partial_at;
-  e->mask_table = e->word_table = -1;
-  for (int32_t k = 0; k < OG_LOOP_TABLES; ++k) e->tables[k] = -1;
+  e->partial_reg = (int32_t(*)[OG_ENCODER_PARTS])partial_reg;
+  e->partial_at = (int32_t(*)[OG_ENCODER_PARTS])partial_at;
+  e->mask_table = e->word_table = e->one = -1;
+  for (int32_t k = 0; k < OG_LOOP_TABLES; ++k)
+    e->tables[k] = e->held_tables[k] = -1;
   for (int32_t k = 0; k < OG_LOOP_REDUCTION_COUNT; ++k) e->neutral[k] = -1;
   return e->is_spilled != NULL && e->stubs != NULL;
 }

@@ -25,6 +25,7 @@ static const struct {
     [OG_LANE_and] = {OG_X86_vandps, OG_X86_vandps, 0},
     [OG_LANE_or] = {OG_X86_vorps, OG_X86_vorps, 0},
     [OG_LANE_xor] = {OG_X86_vxorps, OG_X86_vxorps, 0},
+    [OG_LANE_scale] = {.wide_id = OG_X86_vscalefps},
     [OG_LANE_int_add] = {OG_X86_vpaddd, OG_X86_vpaddd, 0},
     [OG_LANE_int_sub] = {OG_X86_vpsubd, OG_X86_vpsubd, 0},
     [OG_LANE_sqrt] = {OG_X86_vsqrtps, OG_X86_vsqrtps, 0},
@@ -65,9 +66,7 @@ static void shift(og_encoder *e, int32_t value, int32_t at) {
 
 static void pick(og_encoder *e, int32_t value, int32_t at) {
   const og_loop_instr *i = &e->l->code[value];
-  int32_t *label = &e->tables[i->imm];
-  if (*label < 0) *label = og_x86_label(e->x);
-  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = *label};
+  const og_x86_rm table = og_encoder_table(e, i->imm);
   const int32_t a = og_encoder_in_register(e, i->a);
   const int32_t reg = og_encoder_result(e, i, at);
   og_encoder_rvm(e, OG_X86_vpermps, reg, a, table);
@@ -158,6 +157,39 @@ static void choose(og_encoder *e, int32_t value, int32_t at) {
   og_encoder_bind(e, value, reg);
 }
 
+// --- Scaling by a power of two -----------------------------------------------
+
+static og_x86_rm one_bits(og_encoder *e) {
+  if (e->one < 0) e->one = og_x86_label(e->x);
+  return (og_x86_rm){.place = OG_X86_LABEL, .reg = e->one};
+}
+
+// In two steps, of which the first is exact.
+static void scale_narrow(og_encoder *e, int32_t value, int32_t at) {
+  const og_loop_instr *i = &e->l->code[value];
+  const int32_t half = og_encoder_take(e), rest = og_encoder_take(e);
+  const int32_t a = og_encoder_in_register(e, i->a);
+  const og_x86_rm one = one_bits(e);
+  og_encoder_rm(e, OG_X86_vcvttps2dq, rest, og_encoder_home(e, i->b));
+  og_encoder_imm(e, OG_X86_vpsrad, 0, half, og_x86_reg(rest), 1);
+  og_encoder_imm(e, OG_X86_vpslld, 0, half, og_x86_reg(half), 23);
+  og_encoder_imm(e, OG_X86_vpslld, 0, rest, og_x86_reg(rest), 23);
+  og_encoder_rvm(e, OG_X86_vpsubd, rest, rest, og_x86_reg(half));
+  og_encoder_rvm(e, OG_X86_vpaddd, half, half, one);
+  og_encoder_rvm(e, OG_X86_vpaddd, rest, rest, one);
+  og_encoder_rvm(e, OG_X86_vmulps, half, a, og_x86_reg(half));
+  const int32_t reg = og_encoder_result(e, i, at);
+  og_encoder_rvm(e, OG_X86_vmulps, reg, half, og_x86_reg(rest));
+  og_encoder_bind(e, value, reg);
+}
+
+static void scale(og_encoder *e, int32_t value, int32_t at) {
+  if (e->bits == 512)
+    binary(e, value, at);
+  else
+    scale_narrow(e, value, at);
+}
+
 // --- Fused multiply-add: one operand's register is the result's --------------
 
 static bool is_free(const og_encoder *e, const og_loop_instr *i, int32_t value,
@@ -243,6 +275,9 @@ void og_encoder_compute(og_encoder *e, const og_loop_step *step, int32_t at) {
       break;
     case OG_LANE_fma:
       multiply_add(e, step->value, at);
+      break;
+    case OG_LANE_scale:
+      scale(e, step->value, at);
       break;
     case OG_LANE_select:
       choose(e, step->value, at);

@@ -7,6 +7,7 @@
 
 #include "loop/allocate.h"
 #include "loop/encode_emit.h"
+#include "loop/encode_prefetch.h"
 
 static og_x86_instr instr(og_x86_id id, int32_t reg, og_x86_rm rm,
                           int32_t bits) {
@@ -137,6 +138,7 @@ void og_encoder_load_lanes(og_encoder *e, int32_t value) {
   const int32_t input = (int32_t)e->l->code[value].imm;
   const int32_t reg = og_encoder_take(e);
   const og_loop_memory memory = e->l->in_memory[input];
+  og_encoder_prefetch(e, input);
   if (e->bits == 512)
     load_wide(e, reg, OG_STREAM_IN + input, memory);
   else
@@ -275,9 +277,7 @@ void og_encoder_store_lanes(og_encoder *e, const og_loop_step *step) {
 // --- One element for the row -------------------------------------------------
 
 static og_x86_rm row_at(og_encoder *e, int32_t stream) {
-  og_encoder_general(e, OG_X86_mov, OG_RAX,
-                     og_encoder_slot(e->stream_at[stream]));
-  return og_x86_at(OG_RAX, 0);
+  return og_x86_at(base_of(e, stream), 0);
 }
 
 void og_encoder_load_row(og_encoder *e, int32_t value) {

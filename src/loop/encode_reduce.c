@@ -7,8 +7,10 @@
 #include "loop/allocate.h"
 #include "loop/encode_emit.h"
 
-enum { UNORDERED = 3, ORDERED = 7 };
+enum { UNORDERED = 3 };
 enum { SWAP_PAIRS = 0x4E, SWAP_LANES = 0xB1 };
+// Of a reduction's parts: those of the halves first.
+enum { NANS = 2 };
 // Of a join, when no other value lives.
 enum { LOW = 12, GREATER, IS_NAN, HIGH };
 
@@ -25,30 +27,40 @@ static int32_t halves(const og_encoder *e) { return e->bits == 512 ? 1 : 2; }
 
 // --- Before the elements -----------------------------------------------------
 
-static void partial_place(og_encoder *e, int32_t r, int32_t half,
+static void partial_place(og_encoder *e, int32_t r, int32_t part,
                           int32_t *used) {
-  const int32_t most = e->bits == 512 ? 8 : 4;
-  e->partial_reg[r][half] = *used < most ? (*used)++ : -1;
-  if (e->partial_reg[r][half] >= 0)
-    e->reserved |= 1u << e->partial_reg[r][half];
-  else if (e->partial_at[r][half] < 0)
-    e->partial_at[r][half] = og_encoder_frame(e, e->bits / 8);
+  const int32_t most = og_encoder_partials_most(e);
+  e->partial_reg[r][part] = *used < most ? (*used)++ : -1;
+  if (e->partial_reg[r][part] >= 0)
+    e->reserved |= 1u << e->partial_reg[r][part];
+  else if (e->partial_at[r][part] < 0)
+    e->partial_at[r][part] = og_encoder_frame(e, e->bits / 8);
+}
+
+static void partial_begin(og_encoder *e, int32_t r, int32_t part,
+                          int32_t *used) {
+  partial_place(e, r, part, used);
+  const int32_t reg = e->partial_reg[r][part];
+  const int32_t to = reg >= 0 ? reg : HIGH;
+  if (part >= NANS)
+    og_encoder_rvm(e, OG_X86_vxorps, to, to, og_x86_reg(to));
+  else
+    og_encoder_rm(e, e->bits == 512 ? OG_X86_vbroadcastss : OG_X86_vmovups, to,
+                  neutral(e, e->l->reductions[r].kind));
+  if (reg < 0)
+    og_encoder_rm(e, OG_X86_vmovups_store, to,
+                  og_encoder_slot(e->partial_at[r][part]));
 }
 
 void og_encoder_partials_begin(og_encoder *e) {
   int32_t used = 0;
-  e->reserved = 0;
+  e->reserved = e->held_registers;
   for (int32_t r = 0; r < e->l->reduction_count; ++r) {
     if (e->l->reductions[r].pass != e->pass) continue;
     for (int32_t half = 0; half < halves(e); ++half) {
-      partial_place(e, r, half, &used);
-      const int32_t reg = e->partial_reg[r][half];
-      const int32_t at = e->partial_at[r][half];
-      og_encoder_rm(e, e->bits == 512 ? OG_X86_vbroadcastss : OG_X86_vmovups,
-                    reg >= 0 ? reg : HIGH,
-                    neutral(e, e->l->reductions[r].kind));
-      if (reg < 0)
-        og_encoder_rm(e, OG_X86_vmovups_store, HIGH, og_encoder_slot(at));
+      partial_begin(e, r, half, &used);
+      if (e->l->reductions[r].kind != OG_LOOP_SUM)
+        partial_begin(e, r, NANS + half, &used);
     }
   }
 }
@@ -83,54 +95,79 @@ static og_x86_rm masked_value(og_encoder *e, og_loop_reduction kind,
   return og_x86_reg(kept);
 }
 
-// The partial where it is a NaN, else the greater; the value where both are
-// equal or the value is a NaN.
+// The greater; the value where both are equal or one is a NaN.
 static void extreme(og_encoder *e, og_loop_reduction kind, int32_t partial,
                     int32_t value) {
-  const int32_t greater = og_encoder_take(e);
+  if (e->is_masked && e->bits != 512) {
+    og_encoder_rvm(e, extreme_of(kind), partial, partial,
+                   masked_value(e, kind, value));
+    return;
+  }
+  og_x86_emit(e->x, (og_x86_instr){.id = extreme_of(kind),
+                                   .reg = partial,
+                                   .src = partial,
+                                   .rm = og_encoder_home(e, value),
+                                   .bits = e->bits,
+                                   .mask = e->is_masked ? 2 : 0});
+}
+
+// Where the value is a NaN, `nans` becomes one.
+static void nans_note(og_encoder *e, int32_t nans, int32_t value) {
+  const int32_t reg = og_encoder_in_register(e, value);
   if (e->bits == 512) {
-    og_encoder_rvm(e, extreme_of(kind), greater, partial,
-                   og_encoder_home(e, value));
     og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vcmpps_k,
                                      .reg = 1,
-                                     .src = partial,
-                                     .rm = og_x86_reg(partial),
-                                     .imm = ORDERED,
+                                     .src = reg,
+                                     .rm = og_x86_reg(reg),
+                                     .imm = UNORDERED,
                                      .bits = 512,
                                      .mask = e->is_masked ? 2 : 0});
     og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vmovaps,
-                                     .reg = partial,
-                                     .rm = og_x86_reg(greater),
+                                     .reg = nans,
+                                     .rm = og_x86_reg(reg),
                                      .bits = 512,
                                      .mask = 1});
     e->mask_value = OG_LOOP_NO_VALUE;
     return;
   }
-  const og_x86_rm other =
-      e->is_masked ? masked_value(e, kind, value) : og_encoder_home(e, value);
-  const int32_t is_nan = og_encoder_take(e);
-  og_encoder_rvm(e, extreme_of(kind), greater, partial, other);
-  og_encoder_imm(e, OG_X86_vcmpps, is_nan, partial, og_x86_reg(partial),
-                 UNORDERED);
-  og_encoder_imm(e, OG_X86_vblendvps, partial, greater, og_x86_reg(partial),
-                 is_nan);
+  const int32_t are = og_encoder_take(e);
+  og_encoder_imm(e, OG_X86_vcmpps, are, reg, og_x86_reg(reg), UNORDERED);
+  if (e->is_masked)
+    og_encoder_rvm(e, OG_X86_vandps, are, are,
+                   og_encoder_slot(e->mask_at[e->tail]));
+  og_encoder_rvm(e, OG_X86_vorps, nans, nans, og_x86_reg(are));
+}
+
+// A part in its register, else in one for now.
+static int32_t part_take(og_encoder *e, int32_t r, int32_t part) {
+  int32_t reg = e->partial_reg[r][part];
+  if (reg >= 0) return reg;
+  reg = og_encoder_take(e);
+  og_encoder_rm(e, OG_X86_vmovups, reg,
+                og_encoder_slot(e->partial_at[r][part]));
+  return reg;
+}
+
+static void part_put(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
+  if (e->partial_reg[r][part] < 0)
+    og_encoder_rm(e, OG_X86_vmovups_store, reg,
+                  og_encoder_slot(e->partial_at[r][part]));
 }
 
 void og_encoder_reduce(og_encoder *e, const og_loop_step *step) {
-  const og_loop_reduction kind = e->l->reductions[step->index].kind;
-  const int32_t at = e->partial_at[step->index][e->half];
-  int32_t partial = e->partial_reg[step->index][e->half];
-  const bool is_in_frame = partial < 0;
-  if (is_in_frame) {
-    partial = og_encoder_take(e);
-    og_encoder_rm(e, OG_X86_vmovups, partial, og_encoder_slot(at));
-  }
+  const int32_t r = step->index;
+  const og_loop_reduction kind = e->l->reductions[r].kind;
+  const int32_t partial = part_take(e, r, e->half);
   if (kind == OG_LOOP_SUM)
     sum(e, partial, step->value);
   else
     extreme(e, kind, partial, step->value);
-  if (is_in_frame)
-    og_encoder_rm(e, OG_X86_vmovups_store, partial, og_encoder_slot(at));
+  part_put(e, r, e->half, partial);
+  if (kind == OG_LOOP_SUM) return;
+  // A NaN is noted beside the extreme: its own chain is one instruction then.
+  const int32_t nans = part_take(e, r, NANS + e->half);
+  nans_note(e, nans, step->value);
+  part_put(e, r, NANS + e->half, nans);
 }
 
 // --- After the elements ------------------------------------------------------
@@ -146,22 +183,31 @@ static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
   og_encoder_imm(e, OG_X86_vblendvps, low, GREATER, og_x86_reg(low), IS_NAN);
 }
 
-static int32_t partial_load(og_encoder *e, int32_t r, int32_t half,
+static int32_t partial_load(og_encoder *e, int32_t r, int32_t part,
                             int32_t reg) {
-  if (e->partial_reg[r][half] >= 0) return e->partial_reg[r][half];
+  if (e->partial_reg[r][part] >= 0) return e->partial_reg[r][part];
   og_encoder_rm(e, OG_X86_vmovups, reg,
-                og_encoder_slot(e->partial_at[r][half]));
+                og_encoder_slot(e->partial_at[r][part]));
   return reg;
+}
+
+// Of one half, with what was noted beside it.
+static int32_t half_load(og_encoder *e, int32_t r, int32_t half, int32_t reg) {
+  const int32_t partial = partial_load(e, r, half, reg);
+  if (e->l->reductions[r].kind != OG_LOOP_SUM)
+    og_encoder_rvm(e, OG_X86_vorps, partial, partial,
+                   og_x86_reg(partial_load(e, r, NANS + half, IS_NAN)));
+  return partial;
 }
 
 static void join_one(og_encoder *e, int32_t r) {
   const og_loop_reduction kind = e->l->reductions[r].kind;
   int32_t high = HIGH;
-  const int32_t low = partial_load(e, r, 0, LOW);
+  const int32_t low = half_load(e, r, 0, LOW);
   if (e->bits == 512)
     og_encoder_imm(e, OG_X86_vextractf64x4, low, 0, og_x86_reg(HIGH), 1);
   else
-    high = partial_load(e, r, 1, HIGH);
+    high = half_load(e, r, 1, HIGH);
   const int32_t bits = e->bits;
   e->bits = 256;
   join_two(e, kind, low, high);

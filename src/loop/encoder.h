@@ -7,7 +7,8 @@
 // vectors of 8 equal lanes in both, of which a vector of 16 reads the first: a
 // load that is wider than the store before it would wait for the cache. A value
 // lies in a register, in the frame at [rsp], or, numbers, in the pool behind
-// the code.
+// the code; registers that the elements of a pass leave free keep what each of
+// them reads (invariants.h).
 //
 // General registers: rdi the call, rcx the element, rdx the end of the full
 // steps; rax, rsi and, in a tail, rdx are free for one instruction's work; rbx
@@ -28,6 +29,7 @@ enum {
   OG_ENCODER_BUFFER_BYTES = 64,
   OG_ENCODER_TAILS = 3,
   OG_ENCODER_SHORT_TAIL = 2,  // of a pass in steps of 8 elements
+  OG_ENCODER_PARTS = 4,       // of a reduction: its halves, and their NaNs
 };
 
 // Rows in memory: inputs, outputs, kept rows.
@@ -62,9 +64,10 @@ typedef struct og_encoder {
   bool is_masked;  // a tail
   int32_t pass;
   int32_t pass_origin;  // of the first step of the pass
-  uint32_t reserved;    // registers of partial sums
-  uint32_t locked;      // registers of the current instruction
-  int32_t mask_value;   // whose lanes k1 holds, or OG_LOOP_NO_VALUE
+  uint32_t reserved;    // registers of partial sums and of what is held
+  uint32_t held_registers;
+  uint32_t locked;     // registers of the current instruction
+  int32_t mask_value;  // whose lanes k1 holds, or OG_LOOP_NO_VALUE
   int32_t owner[OG_ENCODER_REGISTERS_MAX];  // values, or OG_LOOP_NO_VALUE
   // By value.
   int32_t *reg;       // or -1
@@ -73,26 +76,36 @@ typedef struct og_encoder {
   bool *is_spilled;   // the frame holds it
   int32_t *next;      // the step that uses it next
   int32_t *pool;      // label, of numbers; or -1
+  int32_t *held;      // the register that has it in every step, or -1
+  int32_t *uses;      // of what could be held, in the pass
   // By step of the section: when operands a, b and c are used next.
   int32_t (*next_after)[3];
   // The frame.
   int32_t frame_bytes;
-  int32_t rows_at, tail_at, buffer_at;
+  int32_t rows_at, blocks_at, tail_at, buffer_at;
   int32_t left_at[OG_ENCODER_TAILS], mask_at[OG_ENCODER_TAILS];
   int32_t save_at, general_at, lanes_at;  // of calls
   int32_t *stream_at;                     // frame offset by stream
   int32_t *stream_reg;                    // by stream: general register, or -1
   int32_t stream_count;
+  int32_t next_row[OG_LOOP_INPUTS_MAX];  // to be fetched: register, or -1
   // By reduction.
-  int32_t (*partial_reg)[2];  // or -1
-  int32_t (*partial_at)[2];   // frame offsets where there is no register
-  int32_t *joined_at;         // frame offset
+  int32_t (*partial_reg)[OG_ENCODER_PARTS];  // or -1
+  // Frame offsets where there is no register.
+  int32_t (*partial_at)[OG_ENCODER_PARTS];
+  int32_t *joined_at;                        // frame offset
   int32_t neutral[OG_LOOP_REDUCTION_COUNT];  // labels, or -1
-  int32_t mask_table, word_table;            // labels, or -1
+  int32_t mask_table, word_table, one;       // labels, or -1
   int32_t tables[OG_LOOP_TABLES];            // labels, or -1
+  int32_t held_tables[OG_LOOP_TABLES];       // registers, or -1
   og_encoder_stub *stubs;
   int32_t stub_count, stub_capacity;
   bool is_short;
 } og_encoder;
+
+// Registers that partial sums may take.
+static inline int32_t og_encoder_partials_most(const og_encoder *e) {
+  return e->has_wide ? 8 : 4;
+}
 
 #endif  // OG_LOOP_ENCODER_H

@@ -97,18 +97,17 @@ static int32_t call(builder *b, int32_t op, const int32_t *x, int32_t mask) {
 
 // --- Exponentials ------------------------------------------------------------
 
-// x = n ln 2 + rest; the low bits of `whole` are n. rest is high + low,
-// rounded.
+// x = n ln 2 + rest; the low bits of `whole` are n.
 typedef struct exp_parts {
-  int32_t whole, rest, high, low;
+  int32_t whole, n, rest;
 } exp_parts;
 
 static exp_parts exp_split(builder *b, int32_t x) {
   exp_parts p;
   p.whole = multiply_add(b, x, num(b, LOG2_E), num(b, MAGIC));
-  const int32_t n = sub(b, p.whole, num(b, MAGIC));
-  p.rest = multiply_add(b, n, num(b, -LN2_HIGH), x);  // exact
-  p.rest = multiply_add(b, n, num(b, -LN2_LOW), p.rest);
+  p.n = sub(b, p.whole, num(b, MAGIC));
+  p.rest = multiply_add(b, p.n, num(b, -LN2_HIGH), x);  // exact
+  p.rest = multiply_add(b, p.n, num(b, -LN2_LOW), p.rest);
   return p;
 }
 
@@ -131,19 +130,9 @@ static int32_t scale(builder *b, int32_t s, int32_t whole) {
   return mul(b, s, two(b, OG_LANE_int_add, n, bits(b, ONE_BITS)));
 }
 
-// s * 2^n where n is in [-151, 129], in two steps of which the first is exact.
-static int32_t scale_far(builder *b, int32_t s, int32_t whole) {
-  const int32_t n = shift(b, OG_LANE_shift_left, whole, 23);
-  const int32_t half =
-      shift(b, OG_LANE_shift_left, shift(b, OG_LANE_shift_right, whole, 1), 23);
-  const int32_t rest = two(b, OG_LANE_int_sub, n, half);
-  s = mul(b, s, two(b, OG_LANE_int_add, half, bits(b, ONE_BITS)));
-  return mul(b, s, two(b, OG_LANE_int_add, rest, bits(b, ONE_BITS)));
-}
-
 static int32_t exp_of(builder *b, int32_t x) {
   const exp_parts p = exp_split(b, at_most(b, 89, at_least(b, -104, x)));
-  return scale_far(b, exp_rest(b, p.rest), p.whole);
+  return two(b, OG_LANE_scale, exp_rest(b, p.rest), p.n);
 }
 
 // e^x for x in [-87, 88].
@@ -157,10 +146,9 @@ static int32_t exp2_of(builder *b, int32_t x) {
                             0x1.3b2a58p-7f,  0x1.c6b070p-5f,  0x1.ebfbe0p-3f,
                             0x1.62e430p-1f};
   x = at_most(b, 129, at_least(b, -151, x));
-  const int32_t whole = add(b, x, num(b, MAGIC));
-  const int32_t rest = sub(b, x, sub(b, whole, num(b, MAGIC)));
+  const int32_t n = one(b, OG_LANE_round, x), rest = sub(b, x, n);
   const int32_t s = multiply_add(b, rest, POLYNOMIAL(b, rest, c), num(b, 1));
-  return scale_far(b, s, whole);
+  return two(b, OG_LANE_scale, s, n);
 }
 
 // 2^n (e^rest - 1) + (2^n - 1), at half the scale so that 2^128 is not needed.

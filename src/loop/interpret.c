@@ -89,7 +89,7 @@ typedef struct machine {
   const og_loop_call *call;
   const int32_t *slots;  // of the pass
   og_loop_lane *tiles, *kept;
-  int64_t kept_width, row;
+  int64_t kept_width, row, block;
   og_loop_lane partials[OG_LOOP_STATEMENTS_MAX][OG_LOOP_PARTIALS];
   og_loop_lane joined[OG_LOOP_STATEMENTS_MAX];
 } machine;
@@ -98,12 +98,20 @@ static og_loop_lane *tile(const machine *m, int32_t value) {
   return value < 0 ? NULL : m->tiles + (int64_t)m->slots[value] * OG_LOOP_TILE;
 }
 
+// Of the row's beginning.
+static int64_t row_offset(const machine *m, int64_t row_bytes,
+                          int64_t block_bytes) {
+  return (m->block * m->call->rows + m->row) * row_bytes +
+         m->block * block_bytes;
+}
+
 static void load(const machine *m, int32_t input, int64_t from, int64_t n,
                  og_loop_lane *out) {
   const og_loop_memory memory = m->lowered->in_memory[input];
   int64_t step = og_loop_memory_bytes(memory);
-  const char *at =
-      (const char *)m->call->in[input] + m->row * m->call->in_row_bytes[input];
+  const char *at = (const char *)m->call->in[input] +
+                   row_offset(m, m->call->in_row_bytes[input],
+                              m->call->in_block_bytes[input]);
   if (m->spec->inputs[input].form == OG_LOOP_STRIDED)
     step = m->call->in_step_bytes[input];
   og_loop_lanes_load(memory, n, at + from * step, step, out);
@@ -127,7 +135,8 @@ static void store(const machine *m, const og_loop_step *step, int64_t from,
                   int64_t n) {
   const og_loop_memory memory = m->lowered->out_memory[step->index];
   char *at = (char *)m->call->out[step->index] +
-             m->row * m->call->out_row_bytes[step->index];
+             row_offset(m, m->call->out_row_bytes[step->index],
+                        m->call->out_block_bytes[step->index]);
   og_loop_lanes_store(memory, n, tile(m, step->value),
                       at + from * og_loop_memory_bytes(memory));
 }
@@ -207,8 +216,9 @@ void og_loop_interpret(const og_loop_spec *spec, const og_loop_lowered *lowered,
     tile(&m, v)->u = lowered->code[v].imm;
     fill(tile(&m, v));
   }
-  for (m.row = 0; m.row < call->rows; ++m.row) {
-    m.slots = tiles->slots;
-    for (int32_t p = 0; p < lowered->pass_count; ++p) pass_run(&m, p);
-  }
+  for (m.block = 0; m.block < call->blocks; ++m.block)
+    for (m.row = 0; m.row < call->rows; ++m.row) {
+      m.slots = tiles->slots;
+      for (int32_t p = 0; p < lowered->pass_count; ++p) pass_run(&m, p);
+    }
 }

@@ -41,6 +41,15 @@ static inline uint32_t og_loop_shift_sign(uint32_t a, uint32_t count) {
   return a >> count | (a >> 31 != 0 ? ~(~0u >> count) : 0);
 }
 
+// In two steps, of which the first is exact. Of a NaN b, a is one too.
+static inline float og_loop_scale(float a, float b) {
+  const uint32_t bias = 0x3f800000u, n = (uint32_t)og_loop_to_int(b);
+  const uint32_t half = og_loop_shift_sign(n, 1);
+  const og_loop_lane first = {.u = (half << 23) + bias};
+  const og_loop_lane second = {.u = ((n - half) << 23) + bias};
+  return a * first.f * second.f;
+}
+
 // The first where one is NaN, as scalar.def's.
 #define MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
 #define MIN(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))

@@ -134,6 +134,7 @@ bool og_loop_is_of(const og_loop *loop, const og_loop_spec *spec) {
   return own->input_count == spec->input_count &&
          own->output_count == spec->output_count && own->math == spec->math &&
          own->isa == spec->isa && own->nontemporal == spec->nontemporal &&
+         own->prefetch == spec->prefetch &&
          operands_are(own->inputs, spec->inputs, spec->input_count) &&
          operands_are(own->outputs, spec->outputs, spec->output_count) &&
          strcmp(own->text, spec->text) == 0;
@@ -205,9 +206,10 @@ void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
     at += length;
     at += strspn(at, "; ");
   }
-  og_text_addf(out, "%s, %d pass%s, %d instruction%s%s: ", og_isa_name(most),
+  og_text_addf(out, "%s, %d pass%s, %d instruction%s%s%s: ", og_isa_name(most),
                (int)l->pass_count, l->pass_count == 1 ? "" : "es",
                (int)l->count, og_plural(l->count),
+               loop->spec.prefetch ? ", prefetch" : "",
                loop->spec.nontemporal ? ", non-temporal stores" : "");
   og_loop_code_print(&loop->spec, l, most, out);
 }

@@ -44,6 +44,7 @@ typedef struct og_loop_spec {
   og_loop_math math;
   og_isa isa;        // the most that may be used; see og_isa_used
   bool nontemporal;  // calls may ask for non-temporal stores
+  bool prefetch;     // inputs are larger than what caches hold
 } og_loop_spec;
 
 // --- Code --------------------------------------------------------------------
@@ -71,16 +72,19 @@ bool og_loop_is_of(const og_loop *loop, const og_loop_spec *spec);
 // Whether a program may hold this primitive (OG_SCALAR_*).
 bool og_loop_has(int32_t scalar_op);
 
-// One call: `rows` rows of `width` elements. Outputs may be inputs of the same
-// address, type and form (an element is read before it is written, if no value
-// before a reduction is needed behind it: og_loop_may_overwrite).
+// One call: `blocks` times `rows` rows of `width` elements. Outputs may be
+// inputs of the same address, type and form (an element is read before it is
+// written, if no value before a reduction is needed behind it:
+// og_loop_may_overwrite).
 typedef struct og_loop_call {
-  int64_t width, rows;
+  int64_t width, rows, blocks;
   const void *in[OG_LOOP_INPUTS_MAX];
-  int64_t in_row_bytes[OG_LOOP_INPUTS_MAX];   // 0: the same row every time
-  int64_t in_step_bytes[OG_LOOP_INPUTS_MAX];  // of OG_LOOP_STRIDED
+  int64_t in_row_bytes[OG_LOOP_INPUTS_MAX];    // 0: the same row every time
+  int64_t in_block_bytes[OG_LOOP_INPUTS_MAX];  // besides, after a block's rows
+  int64_t in_step_bytes[OG_LOOP_INPUTS_MAX];   // of OG_LOOP_STRIDED
   void *out[OG_LOOP_OUTPUTS_MAX];
   int64_t out_row_bytes[OG_LOOP_OUTPUTS_MAX];
+  int64_t out_block_bytes[OG_LOOP_OUTPUTS_MAX];
   void *scratch;  // og_loop_scratch_bytes, 64-byte aligned, one thread's
   // Stores of results that no cache holds long enough to be read there: past
   // the caches, so that the lines are not read first. Only where the spec has

@@ -76,7 +76,8 @@ static worst measure(const og_loop *loop, int r, void *scratch,
                      uint64_t stride) {
   static og_float_bits in[BLOCK], out[BLOCK];
   worst found = {0, 0};
-  og_loop_call call = {.width = BLOCK, .rows = 1, .scratch = scratch};
+  og_loop_call call = {
+      .width = BLOCK, .rows = 1, .blocks = 1, .scratch = scratch};
   call.in[0] = in;
   call.out[0] = out;
   for (uint64_t at = 0; at < 1ull << 32;) {

@@ -140,6 +140,10 @@ static int32_t to_int(float a) {
   return a >= -0x1p31f && a < 0x1p31f ? (int32_t)a : INT32_MIN;
 }
 
+static float scaled(float a, float b) {
+  return b >= -200 && b <= 200 ? ldexpf(a, (int)floorf(b)) : a * b;
+}
+
 static int64_t to_long(float a) {
   return a >= -0x1p63f && a < 0x1p63f ? (int64_t)a : INT64_MIN;
 }
@@ -172,6 +176,7 @@ static bool lane(const og_x86_instr *i, int32_t e, const vector *d,
     F(vfmadd132ps, fmaf(d->f[e], m->f[e], s->f[e]))
     F(vfmadd213ps, fmaf(s->f[e], d->f[e], m->f[e]))
     F(vfmadd231ps, fmaf(s->f[e], m->f[e], d->f[e]))
+    F(vscalefps, scaled(s->f[e], m->f[e]))
     F(vsqrtps, sqrtf(m->f[e]))
     U(vcvttps2dq, (uint32_t)to_int(m->f[e]))
     F(vcvtdq2ps, (float)m->i[e])
@@ -555,6 +560,8 @@ static bool moves(cpu *c, const og_x86_instr *i) {
     case OG_X86_movabs:
       *reg = (uint64_t)i->imm;
       return true;
+    case OG_X86_prefetcht0:
+      return true;
     case OG_X86_lea:
       *reg = (uint64_t)address(c, i);
       return true;
@@ -671,6 +678,7 @@ static void run_set(const grown *g, const memory *m, og_loop_call *c,
   og_loop_spec spec = grow_spec(g, isa);
   // Buffers end at a page.
   spec.nontemporal = c->width * 4 % OG_LOOP_LINE == 0;
+  spec.prefetch = g->in_count % 2 == 1;
   for (int32_t k = 0; k < g->in_count; ++k)
     is_row[k] = g->in[k].form == OG_LOOP_ROW;
   x.records = og_arena_array(&arena, 1, sizeof *x.records);
@@ -693,7 +701,7 @@ static bool run_program(grown *g, memory *m, int64_t seed) {
   const int before = test_now.missed;
   opgraft_error error;
   og_loop *loop = NULL;
-  og_loop_call c = {.rows = ROWS};
+  og_loop_call c = {.rows = ROWS, .blocks = 1};
   grow(g, (uint64_t)seed + 1000003);
   c.width = widths[grow_draw(g, 12)];
   const og_loop_spec spec = grow_spec(g, OG_ISA_SCALAR);

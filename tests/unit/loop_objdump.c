@@ -136,7 +136,8 @@ static void encode_kinds(listing *l, og_isa isa) {
         .inputs = in,
         .outputs = out,
         .input_count = 2,
-        .output_count = 2};
+        .output_count = 2,
+        .prefetch = true};
     encode(l, &spec, isa);
   }
 }

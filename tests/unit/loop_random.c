@@ -120,7 +120,7 @@ static og_loop *loop_of(const grown *g, og_loop_math math, og_isa isa,
                         og_loop_code *code) {
   og_loop_spec spec = grow_spec(g, isa);
   spec.math = math;
-  spec.nontemporal = true;
+  spec.nontemporal = spec.prefetch = true;
   og_loop *loop = NULL;
   opgraft_error error;
   if (og_loop_create(&spec, code, &loop, &error) != OG_OK)
@@ -137,6 +137,26 @@ static void run_nontemporal(const grown *g, const memory *m,
   asking.nontemporal = true;
   clear(g, call);
   og_loop_run(loop, &asking);
+  CHECK(is_same(g, m, call, by));
+}
+
+// The same rows, each a block of its own that moves the rest of the way.
+static void run_blocks(const grown *g, const memory *m, const og_loop *loop,
+                       const og_loop_call *call, const char *by) {
+  enum { ASIDE = 4096 };
+  og_loop_call moved = *call;
+  moved.rows = 1;
+  moved.blocks = ROWS;
+  for (int32_t k = 0; k < g->in_count; ++k) {
+    moved.in_row_bytes[k] = ASIDE;
+    moved.in_block_bytes[k] = call->in_row_bytes[k] - ASIDE;
+  }
+  for (int32_t k = 0; k < g->out_count; ++k) {
+    moved.out_row_bytes[k] = -ASIDE;
+    moved.out_block_bytes[k] = call->out_row_bytes[k] + ASIDE;
+  }
+  clear(g, call);
+  og_loop_run(loop, &moved);
   CHECK(is_same(g, m, call, by));
 }
 
@@ -174,6 +194,7 @@ static void run_encoded(const grown *g, memory *m, og_loop_call *call,
   clear(g, call);
   og_loop_run(loop, call);
   CHECK(is_same(g, m, call, info.by));
+  run_blocks(g, m, loop, call, info.by);
   run_nontemporal(g, m, loop, call, info.by);
   run_in_place(g, m, loop, call, info.by);
 done:
@@ -317,7 +338,7 @@ static bool has_oracle(const grown *g) {
 static bool run_program(grown *g, memory *m, og_loop_math math, int64_t seed) {
   static const int64_t widths[] = {0, 1, 5, 8, 13, 16, 17, 24, 31, 64, 77, 300};
   const int before = test_now.missed;
-  og_loop_call call = {.rows = ROWS};
+  og_loop_call call = {.rows = ROWS, .blocks = 1};
   grow(g, (uint64_t)seed);
   call.width = widths[grow_draw(g, 12)];
   og_loop *loop = loop_of(g, math, OG_ISA_SCALAR, NULL);
@@ -328,6 +349,7 @@ static bool run_program(grown *g, memory *m, og_loop_math math, int64_t seed) {
   clear(g, &call);
   og_loop_run(loop, &call);
   keep_expected(g, m, &call);
+  run_blocks(g, m, loop, &call, "the interpreter");
   if (math == OG_LOOP_MATH_FAST)
     digest_add(g, &call);
   else if (has_oracle(g))

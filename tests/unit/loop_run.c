@@ -196,7 +196,8 @@ static void compare_output(const trial *t, const og_loop_call *call,
 }
 
 static void run_trial(const trial *t, const og_loop *loop, void *scratch) {
-  og_loop_call call = {.width = t->width, .rows = ROWS, .scratch = scratch};
+  og_loop_call call = {
+      .width = t->width, .rows = ROWS, .blocks = 1, .scratch = scratch};
   fill(t, &call);
   outputs(t, &call);
   for (int32_t r = 0; r < ROWS; ++r)
@@ -306,7 +307,7 @@ TEST(strided_inputs_are_interpreted) {
   og_loop *loop = NULL;
   og_loop_info info;
   opgraft_error error;
-  og_loop_call call = {.width = WIDTH, .rows = ROWS};
+  og_loop_call call = {.width = WIDTH, .rows = ROWS, .blocks = 1};
   og_loop_code *code = og_loop_code_create();
   REQUIRE(code != NULL);
   REQUIRE(og_loop_create(&spec, code, &loop, &error) == OG_OK);

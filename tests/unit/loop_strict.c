@@ -70,7 +70,8 @@ static void row_check(int r, og_isa isa) {
                              .output_count = 1,
                              .math = OG_LOOP_MATH_STRICT,
                              .isa = isa};
-  og_loop_call call = {.width = COUNT, .rows = 1, .in = {in}, .out = {out}};
+  og_loop_call call = {
+      .width = COUNT, .rows = 1, .blocks = 1, .in = {in}, .out = {out}};
   REQUIRE(isa == OG_ISA_SCALAR || code != NULL);
   REQUIRE(og_loop_create(&spec, code, &loop, &error) == OG_OK);
   if (code != NULL) og_loop_code_seal(code);

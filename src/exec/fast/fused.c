@@ -36,28 +36,60 @@ enum { TENSORS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX };
 
 // --- Running -----------------------------------------------------------------
 
-// A call of `rows` rows from `row` on, from element `at` on.
-static void call_fill(const fused *s, int64_t row, int64_t rows, int64_t at,
+// Rows of the innermost dim, as blocks of the next dim, in calls of one more.
+typedef struct span {
+  int64_t rows, blocks, calls;
+} span;
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// As many rows from `row` on as lie at equal distances, at most `most`.
+static span span_from(const fused *s, int64_t row, int64_t most) {
+  const int32_t ndim = s->rows.ndim;
+  const int64_t *size = s->rows.size + ndim;
+  if (ndim == 0) return (span){1, 1, 1};
+  const int64_t rows = smaller(size[-1] - row % size[-1], most);
+  if (ndim == 1 || rows < size[-1]) return (span){rows, 1, 1};
+  row /= rows;
+  most /= rows;
+  const int64_t blocks = smaller(size[-2] - row % size[-2], most);
+  if (ndim == 2 || blocks < size[-2]) return (span){rows, blocks, 1};
+  row /= blocks;
+  return (span){rows, blocks,
+                smaller(size[-3] - row % size[-3], most / blocks)};
+}
+
+static int64_t rows_of(span of) { return of.rows * of.blocks * of.calls; }
+
+// How a tensor moves from row to row, and besides from block to block.
+static void moves_of(const fused *s, int32_t tensor, int64_t rows,
+                     int64_t *out_row, int64_t *out_block) {
+  const int64_t *strides = og_rows_strides(&s->rows, tensor);
+  const int32_t ndim = s->rows.ndim;
+  *out_row = ndim > 0 ? strides[ndim - 1] : 0;
+  *out_block = ndim > 1 ? strides[ndim - 2] - rows * *out_row : 0;
+}
+
+// The first call of the rows of `of` from `row` on, from element `at` on.
+static void call_fill(const fused *s, int64_t row, span of, int64_t at,
                       int64_t width, int32_t worker, og_loop_call *call) {
   int64_t offsets[TENSORS_MAX];
-  const int32_t inner = s->rows.ndim - 1;
   call->width = width;
-  call->rows = rows;
+  call->rows = of.rows;
+  call->blocks = of.blocks;
   call->nontemporal = false;
   call->scratch = s->scratch + worker * s->worker_bytes;
   og_rows_offsets(&s->rows, row, offsets);
   for (int32_t i = 0; i < s->in_count; ++i) {
     const int64_t step = s->rows.step[i];
     call->in[i] = (const char *)s->in[i] + offsets[i] + at * step;
-    call->in_row_bytes[i] =
-        inner >= 0 ? og_rows_strides(&s->rows, i)[inner] : 0;
     call->in_step_bytes[i] = step;
+    moves_of(s, i, of.rows, &call->in_row_bytes[i], &call->in_block_bytes[i]);
   }
   for (int32_t r = 0; r < s->out_count; ++r) {
     const int32_t k = s->in_count + r;
     call->out[r] = (char *)s->out[r] + offsets[k] + at * s->rows.step[k];
-    call->out_row_bytes[r] =
-        inner >= 0 ? og_rows_strides(&s->rows, k)[inner] : 0;
+    moves_of(s, k, of.rows, &call->out_row_bytes[r], &call->out_block_bytes[r]);
   }
 }
 
@@ -76,36 +108,43 @@ static int64_t head_of(const fused *s, const og_loop_call *call) {
   return head;
 }
 
-static void rows_run(const fused *s, int64_t row, int64_t rows, int64_t at,
+// To the next one.
+static void call_move(const fused *s, og_loop_call *call) {
+  const int32_t outer = s->rows.ndim - 3;
+  for (int32_t i = 0; i < s->in_count; ++i)
+    call->in[i] =
+        (const char *)call->in[i] + og_rows_strides(&s->rows, i)[outer];
+  for (int32_t r = 0; r < s->out_count; ++r)
+    call->out[r] = (char *)call->out[r] +
+                   og_rows_strides(&s->rows, s->in_count + r)[outer];
+}
+
+static void rows_run(const fused *s, int64_t row, span of, int64_t at,
                      int64_t width, int32_t worker) {
   og_loop_call call;
-  call_fill(s, row, rows, at, width, worker, &call);
+  call_fill(s, row, of, at, width, worker, &call);
   int64_t head = s->nontemporal != 0 ? head_of(s, &call) : -1;
-  if (head > 0 && head < width && rows == 1 && !s->needs_rows) {
+  if (head > 0 && head < width && rows_of(of) == 1 && !s->needs_rows) {
     call.width = head;
     og_loop_run(s->loop, &call);
-    call_fill(s, row, rows, at + head, width - head, worker, &call);
+    call_fill(s, row, of, at + head, width - head, worker, &call);
     head = 0;
   }
   call.nontemporal = head == 0;
   og_loop_run(s->loop, &call);
-}
-
-// As many rows from `row` on as lie at equal distances, at most `most`.
-static int64_t rows_even(const fused *s, int64_t row, int64_t most) {
-  if (s->rows.ndim == 0) return 1;
-  const int64_t size = s->rows.size[s->rows.ndim - 1];
-  const int64_t left = size - row % size;
-  return left < most ? left : most;
+  for (int64_t k = 1; k < of.calls; ++k) {
+    call_move(s, &call);
+    og_loop_run(s->loop, &call);
+  }
 }
 
 static void share_rows(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const fused *s = state;
   while (begin < end) {
-    const int64_t rows = rows_even(s, begin, end - begin);
-    rows_run(s, begin, rows, 0, s->rows.width, worker);
-    begin += rows;
+    const span of = span_from(s, begin, end - begin);
+    rows_run(s, begin, of, 0, s->rows.width, worker);
+    begin += rows_of(of);
   }
 }
 
@@ -115,10 +154,11 @@ static void share_elements(void *state, int64_t begin, int64_t end,
   const int64_t width = s->rows.width;
   while (begin < end) {
     const int64_t row = begin / width, at = begin % width;
-    int64_t rows = 1, n = width - at < end - begin ? width - at : end - begin;
-    if (n == width) rows = rows_even(s, row, (end - begin) / width);
-    rows_run(s, row, rows, at, n, worker);
-    begin += rows * n;
+    const int64_t n = width - at < end - begin ? width - at : end - begin;
+    span of = {1, 1, 1};
+    if (n == width) of = span_from(s, row, (end - begin) / width);
+    rows_run(s, row, of, at, n, worker);
+    begin += rows_of(of) * n;
   }
 }
 
@@ -126,13 +166,16 @@ static void tile_run(void *state, const og_tile *tile, int32_t worker) {
   const fused *s = state;
   const int64_t end = tile->row + tile->rows;
   const char *from = tile->data;
-  for (int64_t row = tile->row, rows; row < end; row += rows) {
+  for (int64_t row = tile->row; row < end;) {
     og_loop_call call;
-    rows = rows_even(s, row, end - row);
-    call_fill(s, row, rows, tile->column, tile->columns, worker, &call);
+    span of = span_from(s, row, end - row);
+    of.calls = 1;
+    call_fill(s, row, of, tile->column, tile->columns, worker, &call);
     call.in[s->tile_input] = from + (row - tile->row) * tile->row_bytes;
     call.in_row_bytes[s->tile_input] = tile->row_bytes;
+    call.in_block_bytes[s->tile_input] = 0;
     og_loop_run(s->loop, &call);
+    row += rows_of(of);
   }
 }
 
@@ -223,6 +266,15 @@ static uint32_t nontemporal_find(const og_prep *prep, const fused *s,
   return bytes > og_machine_cache_bytes() ? found : 0;
 }
 
+// Whether its operands are more than caches hold.
+static bool reads_memory(const og_prep *prep, const fused *s) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < s->in_count; ++i)
+    bytes +=
+        og_numel(prep->in[i]) * (int64_t)og_dtype_bytes(prep->in[i]->dtype);
+  return bytes > og_machine_cache_bytes();
+}
+
 // Elements of a share: the more, the less is computed of each.
 static int64_t grain_of(const og_loop *loop) {
   og_loop_info info;
@@ -271,6 +323,7 @@ static og_status program_make(og_prep *prep, const og_fused *meaning, fused *s,
   if (!*out_fits) return OG_OK;
   if (!s->is_epilogue) s->nontemporal = nontemporal_find(prep, s, out);
   spec.nontemporal = s->nontemporal != 0;
+  spec.prefetch = !s->is_epilogue && reads_memory(prep, s);
   OG_TRY(og_prep_loop(prep, &spec, &loop));
   *out_fits = may_overwrite(prep, loop);
   s->loop = loop;

@@ -81,16 +81,6 @@ static void row_take(og_rows *rows) {
     rows->step[k] = stride_of(rows, k)[rows->ndim];
 }
 
-// Rows of one call are those of the last dim outside the row: a few halves that
-// change places go outside of many rows, but stay near them in memory.
-static void few_move_out(og_rows *rows) {
-  enum { FEW = 4 };
-  const int32_t last = rows->ndim - 1;
-  if (last > 0 && rows->size[last] <= FEW &&
-      rows->size[last] < rows->size[last - 1])
-    dims_swap(rows, last - 1, last);
-}
-
 // Joins the last dims to a row; one stays in any case.
 static void row_join(og_rows *rows, int32_t row_dims) {
   const int32_t begin = rows->ndim > row_dims ? rows->ndim - row_dims : 0;
@@ -122,7 +112,6 @@ og_status og_rows_init(og_prep *prep, const og_fused *fused, int32_t row_dims,
     dims_sort(out, node->in_count);
     out->ndim = dims_join(out, 0, out->ndim);
     row_take(out);
-    few_move_out(out);
   }
   out->count = 1;
   for (int32_t d = 0; d < out->ndim; ++d) out->count *= out->size[d];
