@@ -15,6 +15,7 @@ are kept in --out as they come; a run goes on where the one before ended.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import statistics
@@ -31,6 +32,7 @@ import graph_worker  # noqa: E402
 from graph_worker import Worker  # noqa: E402
 
 FOREIGN_SHARE = 0.25  # of the machine, by other processes, in one block
+COLDS = 3  # starts of those that are held against each other
 REST_S = 0.05  # between blocks, so that another peer's threads have gone to sleep
 MEASURED = ["bench/graph_peers.py", "bench/graph_set.py",
             "bench/graph_worker.py", "bench/graphs.py", "hosts/torch", "src",
@@ -127,6 +129,22 @@ def start_seconds(place: Place, name: str, is_cold: bool
     return seconds, note("warm", serving) if "warm" in starts else serving
 
 
+def colds_again(place: Place, row: dict[str, Any]) -> None:
+    """Ours and a backend that takes no time differ by less than two starts of
+    either: of both the least of some, in turn."""
+    import graph_table
+
+    pair = [n for n in (graph_table.ZERO, graph_table.OURS)
+            if "cold" in row.get(n, {}).get("starts", {})]
+    for k in range(COLDS - 1 if len(pair) == 2 else 0):
+        for name in pair:
+            worker, starts = place.worker(name, f"{name}-{k}"), row[name]["starts"]
+            worker.close()
+            if worker.first.get("compile_s", math.inf) < starts["cold"]:
+                starts["cold"] = worker.first["compile_s"]
+                starts["tuning"] = worker.first.get("tune_s", 0.0)
+
+
 # --- Blocks -------------------------------------------------------------------
 
 
@@ -217,6 +235,7 @@ def row_measure(graph: str, threads: int, words: argparse.Namespace
     dtype = "bfloat16" if graph.endswith("bf16") else "float32"
     try:
         row, workers = peers_start(place, words, is_cold)
+        colds_again(place, row)
         workers["machine"] = place.worker("machine", "machine", dtype)
         row["machine"] = dict(workers["machine"].first)
         if "failed" in row["machine"]:
