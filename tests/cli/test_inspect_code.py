@@ -69,7 +69,7 @@ def test_each_step_has_its_code(graph):
     text = graph.ok("inspect", "g.og", "--asm", "--isa", "avx2", "s0=3")
     parts = re.split(r"^; ", text, flags=re.M)[1:]
     words = {"add": "vaddps", "sub": "vsubps", "max": "vmaxps", "fma": "vfmadd",
-             "shift_left": "vpslld"}
+             "scale": "vmulps"}
     seen = set()
     for part in parts:
         title, *lines = part.splitlines()
@@ -77,7 +77,7 @@ def test_each_step_has_its_code(graph):
         if found and found[1] in words:
             assert any(words[found[1]] in line for line in lines), part
             seen.add(found[1])
-    assert seen >= {"add", "sub", "fma", "shift_left"}
+    assert seen >= {"add", "sub", "fma", "scale"}
     stores = [p for p in parts if p.startswith("pass 2, elements: store y1")]
     assert stores and all("vmovups" in p or "vmaskmovps" in p for p in stores)
 

@@ -40,7 +40,7 @@ static void *exact(int64_t row_bytes) {
 
 static void run(const og_loop *loop, const og_loop_spec *spec, int64_t width,
                 void **out) {
-  og_loop_call call = {.width = width, .rows = ROWS};
+  og_loop_call call = {.width = width, .rows = ROWS, .blocks = 1};
   call.scratch = og_alloc_aligned(64, og_loop_scratch_bytes(loop, width));
   if (call.scratch == NULL) abort();
   for (int k = 0; k < IN; ++k) {

@@ -158,7 +158,7 @@ static og_status run(const job *j, opgraft_error *error) {
   og_loop *loop = NULL;
   og_loop_code *code =
       j->spec.isa > OG_ISA_SCALAR ? og_loop_code_create() : NULL;
-  og_loop_call call = {.width = j->width, .rows = j->rows};
+  og_loop_call call = {.width = j->width, .rows = j->rows, .blocks = 1};
   og_status status = og_loop_create(&j->spec, code, &loop, error);
   if (status == OG_OK) {
     if (code != NULL) og_loop_code_seal(code);
