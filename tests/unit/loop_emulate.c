@@ -489,7 +489,7 @@ static bool jumps(cpu *c, const og_x86_instr *i) {
 
 static bool arithmetic(cpu *c, const og_x86_instr *i) {
   const uint64_t imm = (uint64_t)i->imm;
-  uint64_t *reg = &c->g[i->reg];
+  uint64_t *reg = &c->g[i->reg % 16];
   switch (i->id) {
     case OG_X86_add:
       *reg += general_read(c, i);
@@ -535,7 +535,7 @@ static bool arithmetic(cpu *c, const og_x86_instr *i) {
 }
 
 static bool moves(cpu *c, const og_x86_instr *i) {
-  uint64_t *reg = &c->g[i->reg];
+  uint64_t *reg = &c->g[i->reg % 16];
   switch (i->id) {
     case OG_X86_mov:
     case OG_X86_mov_32:
