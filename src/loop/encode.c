@@ -271,13 +271,12 @@ static void stream_use(og_encoder *e, int32_t stream, int32_t *used) {
 
 static void step_streams_use(og_encoder *e, const og_loop_step *step,
                              int32_t *used) {
-  const og_loop_instr *i = &e->l->code[step->value];
   if (step->action == OG_LOOP_STORE)
     stream_use(e, OG_STREAM_OUT + step->index, used);
   else if (step->action == OG_LOOP_KEEP || step->action == OG_LOOP_RELOAD)
     stream_use(e, OG_STREAM_KEEP + step->index, used);
-  else if (step->action == OG_LOOP_COMPUTE && i->op == OG_LANE_load)
-    stream_use(e, OG_STREAM_IN + (int32_t)i->imm, used);
+  else if (og_loop_computes(e->l, step, OG_LANE_load))
+    stream_use(e, OG_STREAM_IN + (int32_t)e->l->code[step->value].imm, used);
 }
 
 static void streams_use(og_encoder *e, const og_loop_pass *pass) {

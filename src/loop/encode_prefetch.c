@@ -12,12 +12,10 @@
 
 static bool loads(const og_encoder *e, const og_loop_pass *pass,
                   int32_t input) {
-  for (int32_t k = 0; k < pass->count; ++k) {
-    const og_loop_instr *i = &e->l->code[pass->steps[k].value];
-    if (pass->steps[k].action == OG_LOOP_COMPUTE && i->op == OG_LANE_load &&
-        i->imm == (uint32_t)input)
+  for (int32_t k = 0; k < pass->count; ++k)
+    if (og_loop_computes(e->l, &pass->steps[k], OG_LANE_load) &&
+        e->l->code[pass->steps[k].value].imm == (uint32_t)input)
       return true;
-  }
   return false;
 }
 

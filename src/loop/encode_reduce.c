@@ -37,6 +37,12 @@ static void partial_place(og_encoder *e, int32_t r, int32_t part,
     e->partial_at[r][part] = og_encoder_frame(e, e->bits / 8);
 }
 
+static void part_put(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
+  if (e->partial_reg[r][part] < 0)
+    og_encoder_rm(e, OG_X86_vmovups_store, reg,
+                  og_encoder_slot(e->partial_at[r][part]));
+}
+
 static void partial_begin(og_encoder *e, int32_t r, int32_t part,
                           int32_t *used) {
   partial_place(e, r, part, used);
@@ -47,9 +53,7 @@ static void partial_begin(og_encoder *e, int32_t r, int32_t part,
   else
     og_encoder_rm(e, e->bits == 512 ? OG_X86_vbroadcastss : OG_X86_vmovups, to,
                   neutral(e, e->l->reductions[r].kind));
-  if (reg < 0)
-    og_encoder_rm(e, OG_X86_vmovups_store, to,
-                  og_encoder_slot(e->partial_at[r][part]));
+  part_put(e, r, part, to);
 }
 
 void og_encoder_partials_begin(og_encoder *e) {
@@ -138,20 +142,17 @@ static void nans_note(og_encoder *e, int32_t nans, int32_t value) {
   og_encoder_rvm(e, OG_X86_vorps, nans, nans, og_x86_reg(are));
 }
 
-// A part in its register, else in one for now.
-static int32_t part_take(og_encoder *e, int32_t r, int32_t part) {
-  int32_t reg = e->partial_reg[r][part];
-  if (reg >= 0) return reg;
-  reg = og_encoder_take(e);
+// Where a part lies: its register, else `reg`, to which it is loaded.
+static int32_t part_load(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
+  if (e->partial_reg[r][part] >= 0) return e->partial_reg[r][part];
   og_encoder_rm(e, OG_X86_vmovups, reg,
                 og_encoder_slot(e->partial_at[r][part]));
   return reg;
 }
 
-static void part_put(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
-  if (e->partial_reg[r][part] < 0)
-    og_encoder_rm(e, OG_X86_vmovups_store, reg,
-                  og_encoder_slot(e->partial_at[r][part]));
+static int32_t part_take(og_encoder *e, int32_t r, int32_t part) {
+  const int32_t own = e->partial_reg[r][part];
+  return own >= 0 ? own : part_load(e, r, part, og_encoder_take(e));
 }
 
 void og_encoder_reduce(og_encoder *e, const og_loop_step *step) {
@@ -183,20 +184,12 @@ static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
   og_encoder_imm(e, OG_X86_vblendvps, low, GREATER, og_x86_reg(low), IS_NAN);
 }
 
-static int32_t partial_load(og_encoder *e, int32_t r, int32_t part,
-                            int32_t reg) {
-  if (e->partial_reg[r][part] >= 0) return e->partial_reg[r][part];
-  og_encoder_rm(e, OG_X86_vmovups, reg,
-                og_encoder_slot(e->partial_at[r][part]));
-  return reg;
-}
-
 // Of one half, with what was noted beside it.
 static int32_t half_load(og_encoder *e, int32_t r, int32_t half, int32_t reg) {
-  const int32_t partial = partial_load(e, r, half, reg);
+  const int32_t partial = part_load(e, r, half, reg);
   if (e->l->reductions[r].kind != OG_LOOP_SUM)
     og_encoder_rvm(e, OG_X86_vorps, partial, partial,
-                   og_x86_reg(partial_load(e, r, NANS + half, IS_NAN)));
+                   og_x86_reg(part_load(e, r, NANS + half, IS_NAN)));
   return partial;
 }
 

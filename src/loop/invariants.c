@@ -19,10 +19,6 @@ enum {
 
 // --- What is free ------------------------------------------------------------
 
-static bool is_invariant(const og_loop_instr *i) {
-  return i->is_row || i->op == OG_LANE_number;
-}
-
 // Values of elements that live at once; next_after is the pass's.
 static int32_t pressure_of(const og_encoder *e, const og_loop_pass *pass) {
   int32_t live = 0, most = 0;
@@ -35,8 +31,7 @@ static int32_t pressure_of(const og_encoder *e, const og_loop_pass *pass) {
     for (int32_t j = 0; j < 3; ++j) {
       const bool is_again = (j > 0 && operands[j] == operands[0]) ||
                             (j > 1 && operands[j] == operands[1]);
-      if (operands[j] >= 0 && !is_again &&
-          !is_invariant(&e->l->code[operands[j]]))
+      if (operands[j] >= 0 && !is_again && !e->l->code[operands[j]].is_row)
         live -= e->next_after[k][j] == OG_ENCODER_NEVER;
     }
   }
@@ -57,12 +52,10 @@ static int32_t partials_of(const og_encoder *e) {
 
 // A call for each vector saves what lives in registers.
 static bool calls_always(const og_encoder *e, const og_loop_pass *pass) {
-  for (int32_t k = 0; k < pass->count; ++k) {
-    const og_loop_instr *i = &e->l->code[pass->steps[k].value];
-    if (pass->steps[k].action == OG_LOOP_COMPUTE && i->op == OG_LANE_call &&
-        og_loop_is_number(&e->l->code[i->c]))
+  for (int32_t k = 0; k < pass->count; ++k)
+    if (og_loop_computes(e->l, &pass->steps[k], OG_LANE_call) &&
+        og_loop_is_number(&e->l->code[e->l->code[pass->steps[k].value].c]))
       return true;
-  }
   return false;
 }
 
@@ -72,7 +65,7 @@ static void uses_count(og_encoder *e, const og_loop_pass *pass) {
     int32_t operands[3];
     og_encoder_operands(e, &pass->steps[k], operands);
     for (int32_t j = 0; j < 3; ++j)
-      if (operands[j] >= 0 && is_invariant(&e->l->code[operands[j]]))
+      if (operands[j] >= 0 && e->l->code[operands[j]].is_row)
         ++e->uses[operands[j]];
   }
 }
@@ -85,10 +78,10 @@ static int32_t hold(og_encoder *e, int32_t reg) {
 static void tables_choose(og_encoder *e, const og_loop_pass *pass, int32_t reg,
                           int32_t first) {
   for (int32_t k = 0; k < pass->count && reg > first; ++k) {
-    const og_loop_instr *i = &e->l->code[pass->steps[k].value];
-    if (pass->steps[k].action == OG_LOOP_COMPUTE && i->op == OG_LANE_pick &&
-        e->held_tables[i->imm] < 0)
-      e->held_tables[i->imm] = hold(e, --reg);
+    const uint32_t table = e->l->code[pass->steps[k].value].imm;
+    if (og_loop_computes(e->l, &pass->steps[k], OG_LANE_pick) &&
+        e->held_tables[table] < 0)
+      e->held_tables[table] = hold(e, --reg);
   }
 }
 

@@ -101,6 +101,12 @@ static inline bool og_loop_is_number(const og_loop_instr *instr) {
   return instr->op == OG_LANE_number;
 }
 
+// Whether the step computes an instruction with this operation.
+static inline bool og_loop_computes(const og_loop_lowered *lowered,
+                                    const og_loop_step *step, og_loop_op op) {
+  return step->action == OG_LOOP_COMPUTE && lowered->code[step->value].op == op;
+}
+
 // Bytes of an element in memory.
 static inline int32_t og_loop_memory_bytes(og_loop_memory memory) {
   switch (memory) {
