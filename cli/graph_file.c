@@ -136,13 +136,35 @@ void cli_sizes_reset(cli_sizes *sizes) {
   free(sizes->values);
 }
 
+static bool precision_read(const cli_args *args, const char *mode,
+                           uint32_t *flags) {
+  const char *given = cli_value_of(args, "precision");
+  if (given == NULL || strcmp(given, "f32") == 0) return true;
+  const bool is_bf16 = strcmp(given, "bf16") == 0;
+  if (!is_bf16 && strcmp(given, "int8") != 0) {
+    cli_error("%s: --precision is '%s', expected f32, bf16 or int8",
+              args->command->name, given);
+    return false;
+  }
+  if (*flags == 0) {
+    cli_error(
+        "%s: --precision is '%s' in mode %s, expected --mode max-autotune",
+        args->command->name, given, mode);
+    return false;
+  }
+  *flags |=
+      is_bf16 ? OPGRAFT_OPTION_PRECISION_BF16 : OPGRAFT_OPTION_PRECISION_INT8;
+  return true;
+}
+
 bool cli_mode_read(const cli_args *args, const char *otherwise,
                    uint32_t *out_flags) {
   const char *given = cli_value_of(args, "mode");
   const char *mode = given != NULL ? given : otherwise;
   const bool is_max = strcmp(mode, "max-autotune") == 0;
   *out_flags = is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE : 0;
-  if (is_max || strcmp(mode, "reduce-overhead") == 0) return true;
+  if (is_max || strcmp(mode, "reduce-overhead") == 0)
+    return precision_read(args, mode, out_flags);
   cli_error("%s: --mode is '%s', expected reduce-overhead or max-autotune",
             args->command->name, mode);
   return false;

@@ -36,8 +36,8 @@ typedef struct cli_sizes {
 // Prints and returns false.
 bool cli_sizes_read(const cli_args *args, cli_sizes *out);
 void cli_sizes_reset(cli_sizes *sizes);
-// --mode, `otherwise` where it is not given, as OPGRAFT_OPTION_*. Prints and
-// returns false.
+// --mode, `otherwise` where it is not given, and --precision, as
+// OPGRAFT_OPTION_*. Prints and returns false.
 bool cli_mode_read(const cli_args *args, const char *otherwise,
                    uint32_t *out_flags);
 // What an executable has to say (opgraft_host.say), on standard error.

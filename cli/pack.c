@@ -7,6 +7,7 @@ static const cli_option options[] = {
     {"out", "FILE", "the file to write (the graph's own)", 'o'},
     {"module", "FILE", "a module (or C file) with operators of the graph", 'm'},
     {"mode", "MODE", "of the runs: max-autotune, or reduce-overhead", 0},
+    {"precision", "TYPE", "of the runs' contractions: f32, bf16, int8", 0},
     {"max-bytes", "N", "most memory for a plan (3/4 of the machine's)", 0},
     {"max-work", "N", "most operations of a plan, roughly (10^13)", 0},
     {0},

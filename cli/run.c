@@ -30,6 +30,7 @@ static const cli_option options[] = {
     {"rules", "FILE", "write which kernel ran which node, and why; -: print it",
      0},
     {"mode", "MODE", "max-autotune (fused loops), or reduce-overhead", 0},
+    {"precision", "TYPE", "of contractions: f32, bf16, int8 (weights)", 0},
     {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
     {"bisect", NULL, "name the first pass that changes the results", 0},
     {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
@@ -274,7 +275,18 @@ static bool calls_run(job *j) {
   return is_right;
 }
 
+// What int8 has done to the weights.
+static void precision_say(const job *j) {
+  if ((j->mode & OPGRAFT_OPTION_PRECISION_INT8) == 0) return;
+  cli_node *tree = cli_described(j->executable);
+  cli_note("int8: %lld weights, off by %.3f %% at most",
+           (long long)cli_node_int(tree, "int8_weights", 0),
+           100 * strtod(cli_node_get(tree, "int8_error")->text, NULL));
+  cli_node_destroy(tree);
+}
+
 static int job_report(job *j) {
+  precision_say(j);
   if (cli_has(j->args, "json")) {
     json_print(j);
     return CLI_OK;
@@ -304,9 +316,9 @@ static int job_run(job *j) {
 }
 
 static int plain_run(job *j) {
-  static const char *const others[] = {"repeat",  "profile", "json",
-                                       "disable", "threads", "lanes",
-                                       "choose",  "rules",   "mode"};
+  static const char *const others[] = {
+      "repeat", "profile", "json",  "disable", "threads",
+      "lanes",  "choose",  "rules", "mode",    "precision"};
   for (size_t i = 0; i < sizeof others / sizeof *others; ++i)
     if (cli_has(j->args, others[i]))
       return cli_error("run: --plain and --%s exclude each other", others[i]);

@@ -152,7 +152,8 @@ static void chunk_run(const step *s, int64_t chunk, int64_t next,
             rows, s->n, s->k, panel,
             panel + CHUNK < panels ? panel + CHUNK : panels, chunk_at(s, next),
             s->y + begin * s->n, s->n, e,
-            m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element);
+            m->scratch + (int64_t)worker * OG_GEMM_SCRATCH, m->element,
+            m->element);
 }
 
 // A chunk that nobody has taken, of an expert with rows, or one past the last.

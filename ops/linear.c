@@ -84,7 +84,7 @@ static void panels_run(void *state, int64_t begin, int64_t end,
       ->run(p->x, p->k, p->packed, p->m, p->n, p->k, begin * p->chunk, last,
             next, p->y, p->n, p->epilogue,
             (char *)p->call->workspace + (int64_t)worker * OG_GEMM_SCRATCH,
-            p->element);
+            p->element, p->element);
 }
 
 static og_status linear_packed(const og_call *call) {
@@ -196,7 +196,8 @@ static void columns_run(void *state, int64_t begin, int64_t end,
     if (e.bias != NULL) e.bias = og_at(e.bias, n, p->element);
     og_gemm(p->element)
         ->run(p->x, p->k, packed, p->m, count, p->k, 0, panels, NULL,
-              og_at(p->y, n, p->element), p->n, e, scratch, p->element);
+              og_at(p->y, n, p->element), p->n, e, scratch, p->element,
+              p->element);
   }
 }
 

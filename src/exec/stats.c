@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/sized.h"
+#include "exec/fast/narrow.h"
 #include "exec/fast/packs.h"
 #include "exec/hosted.h"
 #include "exec/lease.h"
@@ -176,6 +177,23 @@ static void threads_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
 }
 
+// Contractions of the plan that ran last which a precision that was asked for
+// has narrowed, and what int8 does to weights.
+static void precision_add(opgraft_executable *own, og_text *out) {
+  int64_t narrow = 0, weights;
+  double error;
+  pthread_mutex_lock(&own->mutex);
+  const og_instance *idle = own->plans != NULL ? own->plans->idle : NULL;
+  for (int32_t i = 0; idle != NULL && i < idle->step_count; ++i)
+    narrow += og_matmul_is_narrow(&idle->steps[i]) ||
+              og_convolution_is_narrow(&idle->steps[i]);
+  og_packs_int8(own, &weights, &error);
+  pthread_mutex_unlock(&own->mutex);
+  og_json_int(out, "narrow_contractions", narrow);
+  og_json_int(out, "int8_weights", weights);
+  og_json_number(out, "int8_error", error, 6);
+}
+
 // Weights that were packed, those whose packed form the file has, and what
 // instances, packing and timing took.
 static void packs_add(opgraft_executable *own, og_text *out) {
@@ -247,6 +265,7 @@ size_t opgraft_executable_describe(const opgraft_executable *executable,
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
     og_json_int(&out, numbers[i].name, numbers[i].value);
   packs_add((opgraft_executable *)(uintptr_t)executable, &out);
+  precision_add((opgraft_executable *)(uintptr_t)executable, &out);
   fallbacks_add(graph, &out);
   clones_add(graph, &out);
   programs_add(executable, &out);

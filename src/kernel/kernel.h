@@ -176,7 +176,11 @@ typedef struct og_gemm_weights {
   int64_t n, k;
   int64_t n_stride, k_stride;
   int element;
+  int is_rounded;  // of f32: panels are bf16, rounded to even
 } og_gemm_weights;
+static inline int og_panels_type(const og_gemm_weights *w) {
+  return w->is_rounded ? OG_BF16 : w->element;
+}
 // Panels [panel_begin, panel_end), the first of them at `packed`.
 void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
                   int64_t panel_end, void *packed);
@@ -186,6 +190,13 @@ void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
 // its largest magnitude / 127. Elements are rounded to even; NaN becomes 0.
 void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
                       int8_t *to, float *out_scales);
+// The same, straight into panels [panel_begin, panel_end) of int8, the first of
+// them at `packed`, and their columns' scales, zero behind the last. Adds the
+// squares of what rounding lost, and of the elements: not finite where an
+// element is not.
+void og_gemm_quantize_panels(const og_gemm_weights *w, int64_t panel_begin,
+                             int64_t panel_end, int8_t *packed,
+                             float *out_scales, double *lost, double *size);
 
 typedef struct og_gemm_kernels {
   int32_t tile_columns;  // that a tile computes, needed or not
@@ -197,19 +208,18 @@ typedef struct og_gemm_kernels {
   void (*transpose)(const float *from, int64_t from_stride, int64_t rows,
                     int64_t columns, float *to, int64_t to_stride);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
-  // `element`, and y unless it is wide. `scratch` has OG_GEMM_SCRATCH bytes for
-  // each worker, aligned as floats. `next`, which this worker reads
-  // after these panels, is prefetched meanwhile; it may be NULL.
+  // `element`, and y unless it is wide. Panels have the type `weights`: the
+  // same; OG_I8, whose scales the epilogue has; or OG_BF16 under x of f32,
+  // which is rounded to bf16 where products are dots. `scratch` has
+  // OG_GEMM_SCRATCH bytes for each worker, aligned as floats. `next`, which
+  // this worker reads after these panels, is prefetched meanwhile; it may be
+  // NULL.
   void (*run)(const void *x, int64_t x_stride, const void *packed, int64_t m,
               int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
               const void *next, void *y, int64_t y_stride, og_epilogue epilogue,
-              void *scratch, int element);
-  // The same over weights of int8; the epilogue has their scales.
-  void (*run_i8)(const void *x, int64_t x_stride, const void *packed, int64_t m,
-                 int64_t n, int64_t k, int64_t panel_begin, int64_t panel_end,
-                 const void *next, void *y, int64_t y_stride,
-                 og_epilogue epilogue, void *scratch, int element);
+              void *scratch, int element, int weights);
 } og_gemm_kernels;
+// By the type of the panels; int8's by that of x.
 const og_gemm_kernels *og_gemm(int element);
 // What one worker needs for og_gemm_kernels.run. A row of k floats has to fit:
 // OG_GEMM_MAX_K.

@@ -20,7 +20,8 @@ enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
 
 enum {
   OPTION_FLAGS = OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR |
-                 OPGRAFT_OPTION_MAX_AUTOTUNE | OPGRAFT_OPTION_MATH_STRICT
+                 OPGRAFT_OPTION_MAX_AUTOTUNE | OPGRAFT_OPTION_MATH_STRICT |
+                 OPGRAFT_OPTION_PRECISION_BF16 | OPGRAFT_OPTION_PRECISION_INT8
 };
 
 const char *opgraft_pass_name(int32_t index) {
@@ -164,6 +165,22 @@ static og_status run_all(opgraft_graph *graph, const opgraft_options *options,
   return OG_OK;
 }
 
+static og_status precision_check(uint32_t flags, opgraft_error *error) {
+  const bool is_bf16 = flags & OPGRAFT_OPTION_PRECISION_BF16;
+  const bool is_int8 = flags & OPGRAFT_OPTION_PRECISION_INT8;
+  if (is_bf16 && is_int8)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "opgraft_options: the flags ask for two precisions, "
+                        "bf16 and int8, expected one");
+  if ((is_bf16 || is_int8) && (flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0)
+    return og_error_set(error, OG_INVALID, NULL, NULL,
+                        "opgraft_options: the flags ask for precision %s "
+                        "without OPGRAFT_OPTION_MAX_AUTOTUNE: only kernels of "
+                        "that mode have it",
+                        is_bf16 ? "bf16" : "int8");
+  return OG_OK;
+}
+
 og_status opgraft_graph_finish(opgraft_graph *graph,
                                const opgraft_options *options,
                                opgraft_error *error) {
@@ -173,6 +190,7 @@ og_status opgraft_graph_finish(opgraft_graph *graph,
                         "graph %s is finished already", graph->name);
   OG_TRY(og_copy_sized("opgraft_options", options, &own, sizeof own, error));
   OG_TRY(og_flags_check("opgraft_options", own.flags, OPTION_FLAGS, error));
+  OG_TRY(precision_check(own.flags, error));
   const int64_t begun_ns = og_now_ns();
   graph->option_flags = own.flags;  // passes read it
   OG_TRY(run_all(graph, &own, error));

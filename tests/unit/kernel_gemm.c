@@ -25,10 +25,10 @@ static const set sets[] = {
 };
 enum { SETS = sizeof sets / sizeof *sets };
 
-// Only bf16 has kernels of the set with dots.
+// Only bf16 has kernels of the sets with dots.
+static bool has_dots(const set *s) { return s->isa >= OG_ISA_AVX512_BF16; }
 static bool is_run(const set *s, int element) {
-  return s->isa <= og_isa_used() &&
-         (element == OG_BF16 || s->isa < OG_ISA_AVX512_BF16);
+  return s->isa <= og_isa_used() && (element == OG_BF16 || !has_dots(s));
 }
 
 static uint32_t seed = 1;
@@ -59,6 +59,8 @@ typedef struct problem {
   int64_t m, n, k, x_stride, y_stride;
   int element;
   bool is_i8, is_wide, has_bias;
+  bool is_rounded;    // x and w are f32, panels bf16
+  bool is_x_rounded;  // by the set that ran
   int32_t act;
   char *x, *w, *bias, *packed, *y, *scratch;
   int8_t *bytes;
@@ -86,13 +88,17 @@ static size_t y_bytes(const problem *p) {
   return (size_t)(p->m * p->y_stride + 1) * 4;
 }
 
+static int weights_of(const problem *p) {
+  return p->is_i8 ? OG_I8 : p->is_rounded ? OG_BF16 : p->element;
+}
+
 static void values_draw(void *to, int64_t count, int element) {
   for (int64_t i = 0; i < count; ++i) value_put(to, i, element, draw());
 }
 
 // Allocates, draws and packs.
 static bool problem_make(problem *p) {
-  const int packed = p->is_i8 ? OG_I8 : p->element;
+  const int packed = weights_of(p);
   const size_t weights = (size_t)(p->n * p->k + 1);
   p->x = malloc((size_t)(p->m * p->x_stride + 1) * 4);
   p->w = malloc(weights * 4);
@@ -108,10 +114,10 @@ static bool problem_make(problem *p) {
   values_draw(p->x, p->m * p->x_stride, p->element);
   values_draw(p->w, p->n * p->k, p->element);
   values_draw(p->bias, p->n, p->element);
-  og_gemm_weights w = {p->w, p->n, p->k, p->k, 1, p->element};
+  og_gemm_weights w = {p->w, p->n, p->k, p->k, 1, p->element, p->is_rounded};
   if (p->is_i8) {
     og_gemm_quantize(&w, 0, p->n, p->bytes, p->scales);
-    w = (og_gemm_weights){p->bytes, p->n, p->k, p->k, 1, OG_I8};
+    w = (og_gemm_weights){p->bytes, p->n, p->k, p->k, 1, OG_I8, 0};
   }
   og_gemm_pack(&w, 0, panels_of(p), p->packed);
   return true;
@@ -125,20 +131,29 @@ static void problem_run(const problem *p, const set *s, int64_t row,
   e.wide = p->is_wide;
   e.scales = p->is_i8 ? p->scales : NULL;
   memset(p->scratch, 0xff, OG_GEMM_SCRATCH);  // NaN: nothing is read unwritten
-  (p->is_i8 ? s->kernels->run_i8 : s->kernels->run)(
-      og_at(p->x, row * p->x_stride, p->element), p->x_stride, p->packed, rows,
-      p->n, p->k, begin, end, p->packed, y, p->y_stride, e, p->scratch,
-      p->element);
+  s->kernels->run(og_at(p->x, row * p->x_stride, p->element), p->x_stride,
+                  p->packed, rows, p->n, p->k, begin, end, p->packed, y,
+                  p->y_stride, e, p->scratch, p->element, weights_of(p));
+}
+
+static float narrowed(float x) {
+  return og_bfloat_to_float(og_bfloat_from_float(x));
+}
+
+static float weight_of(const problem *p, int64_t i) {
+  const float w = value_at(p->w, i, p->element);
+  return p->is_rounded ? narrowed(w) : w;
 }
 
 static double wanted_at(const problem *p, int64_t r, int64_t n,
                         double *out_size) {
   double sum = 0, size = 0;
   for (int64_t k = 0; k < p->k; ++k) {
-    const double x = (double)value_at(p->x, r * p->x_stride + k, p->element);
+    const float given = value_at(p->x, r * p->x_stride + k, p->element);
+    const double x = (double)(p->is_x_rounded ? narrowed(given) : given);
     const double w = p->is_i8
                          ? (double)p->bytes[n * p->k + k] * (double)p->scales[n]
-                         : (double)value_at(p->w, n * p->k + k, p->element);
+                         : (double)weight_of(p, n * p->k + k);
     sum += x * w;
     size += fabs(x * w);
   }
@@ -175,16 +190,17 @@ static const int elements[] = {OG_F32, OG_BF16, OG_F16};
 static void problem_check(problem *p, int64_t begin, int64_t end) {
   REQUIRE(problem_make(p));
   for (int i = 0; i < SETS; ++i) {
-    if (!is_run(&sets[i], p->element)) continue;
+    if (!is_run(&sets[i], p->is_rounded ? OG_BF16 : p->element)) continue;
+    p->is_x_rounded = p->is_rounded && has_dots(&sets[i]);
     for (int dots = 0; dots < 2; ++dots) {
       memset(p->y, 0xff, y_bytes(p));
       problem_run(p, &sets[i], 0, p->m, begin, end,
                   (og_epilogue){.dots_last = dots}, p->y);
       const int64_t last = end * OG_PANEL < p->n ? end * OG_PANEL : p->n;
       if (!CHECK(is_right(p, begin * OG_PANEL, last)))
-        printf("%s: element %d, int8 %d, wide %d, dots %d: %d x %d x %d\n",
-               sets[i].name, p->element, p->is_i8, p->is_wide, dots, (int)p->m,
-               (int)p->n, (int)p->k);
+        printf("%s: element %d, panels %d, wide %d, dots %d: %d x %d x %d\n",
+               sets[i].name, p->element, weights_of(p), p->is_wide, dots,
+               (int)p->m, (int)p->n, (int)p->k);
     }
   }
 done:
@@ -202,7 +218,7 @@ TEST(sizes) {
       {7, 100, 513, 3}, {8, 96, 770, 0},   {197, 49, 192, 0}, {3, 33, 0, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
     for (int e = 0; e < 3; ++e)
-      for (int form = 0; form < 4; ++form) {
+      for (int form = 0; form < (elements[e] == OG_F32 ? 6 : 4); ++form) {
         const int64_t k = sizes[i][2];
         problem p = {.m = sizes[i][0],
                      .n = sizes[i][1],
@@ -210,7 +226,8 @@ TEST(sizes) {
                      .x_stride = k + sizes[i][3],
                      .y_stride = sizes[i][1] + (form == 1 ? 5 : 0),
                      .element = elements[e],
-                     .is_i8 = form >= 2,
+                     .is_i8 = form == 2 || form == 3,
+                     .is_rounded = form >= 4,
                      .is_wide = form % 2 == 1,
                      .has_bias = form != 3,
                      .act = form == 1 ? OG_ACT_RELU : OG_ACT_NONE};
@@ -239,25 +256,31 @@ TEST(parts) {
 static void pack_check(const set *s, const og_gemm_weights *w, char *packed) {
   const int64_t k_even = (w->k + 1) / 2 * 2;
   const int64_t columns = (w->n + OG_PANEL - 1) / OG_PANEL * OG_PANEL;
-  const size_t item = og_element_bytes(w->element);
-  const size_t bytes = og_packed_bytes(w->n, w->k, w->element);
+  const int type = og_panels_type(w);
+  const size_t item = og_element_bytes(type);
+  const size_t bytes = og_packed_bytes(w->n, w->k, type);
   memset(packed, 0xff, bytes + 1);
   s->kernels->pack(w, 0, columns / OG_PANEL, packed);
   for (int64_t n = 0; n < columns; ++n)
     for (int64_t k = 0; k < k_even; ++k) {
       const int64_t panel = n / OG_PANEL * k_even * OG_PANEL;
-      const int64_t place = w->element == OG_BF16
+      const int64_t place = type == OG_BF16
                                 ? (k / 2 * OG_PANEL + n % OG_PANEL) * 2 + k % 2
                                 : k * OG_PANEL + n % OG_PANEL;
-      const void *at = og_at(packed, panel + place, w->element);
+      const void *at = og_at(packed, panel + place, type);
       const bool is_zero = n >= w->n || k >= w->k;
       const void *from =
           is_zero
               ? "\0\0\0"
               : og_at(w->data, n * w->n_stride + k * w->k_stride, w->element);
+      og_bfloat near = {0};
+      if (w->is_rounded) {
+        near = og_bfloat_from_float(*(const float *)from);
+        from = &near;
+      }
       if (CHECK(memcmp(at, from, item) == 0)) continue;
-      printf("%s: element %d, n %d of %d, k %d of %d\n", s->name, w->element,
-             (int)n, (int)w->n, (int)k, (int)w->k);
+      printf("%s: element %d as %d, n %d of %d, k %d of %d\n", s->name,
+             w->element, type, (int)n, (int)w->n, (int)k, (int)w->k);
       return;
     }
   CHECK((unsigned char)packed[bytes] == 0xff);
@@ -265,7 +288,7 @@ static void pack_check(const set *s, const og_gemm_weights *w, char *packed) {
 
 // The last element of the weights is the last of its memory.
 static void packs_check(int64_t n, int64_t k, int element, int64_t n_stride,
-                        int64_t k_stride) {
+                        int64_t k_stride, int is_rounded) {
   const int64_t places =
       n * k == 0 ? 0 : (n - 1) * n_stride + (k - 1) * k_stride + 1;
   const size_t bytes = (size_t)places * og_element_bytes(element);
@@ -276,9 +299,11 @@ static void packs_check(int64_t n, int64_t k, int element, int64_t n_stride,
     seed = seed * 1664525u + 1013904223u;
     data[i] = (char)(seed >> 24);
   }
-  const og_gemm_weights w = {data, n, k, n_stride, k_stride, element};
+  if (is_rounded) values_draw(data, places, element);  // no NaN
+  const og_gemm_weights w = {data,     n,       k,         n_stride,
+                             k_stride, element, is_rounded};
   for (int i = 0; i < SETS; ++i)
-    if (is_run(&sets[i], element)) pack_check(&sets[i], &w, packed);
+    if (is_run(&sets[i], og_panels_type(&w))) pack_check(&sets[i], &w, packed);
 done:
   free(data);
   free(packed);
@@ -289,12 +314,14 @@ TEST(packs) {
   static const int32_t ks[] = {0, 1, 2, 15, 16, 17, 31, 64, 65, 130};
   for (size_t i = 0; i < sizeof ns / sizeof *ns; ++i)
     for (size_t j = 0; j < sizeof ks / sizeof *ks; ++j)
-      for (int element = OG_F32; element <= OG_I8; ++element) {
+      for (int type = OG_F32; type <= OG_I8 + 1; ++type) {
         const int64_t n = ns[i], k = ks[j];
-        packs_check(n, k, element, k + 3, 1);
-        packs_check(n, k, element, 1, n);
-        packs_check(n, k, element, 2, 2 * n + 1);
-        packs_check(n, k, element, 0, 1);
+        const int is_rounded = type > OG_I8;
+        const int element = is_rounded ? OG_F32 : type;
+        packs_check(n, k, element, k + 3, 1, is_rounded);
+        packs_check(n, k, element, 1, n, is_rounded);
+        packs_check(n, k, element, 2, 2 * n + 1, is_rounded);
+        packs_check(n, k, element, 0, 1, is_rounded);
       }
 }
 
@@ -447,6 +474,31 @@ TEST(hook) {
 
 // --- int8
 
+// Straight into panels: the same numbers, and what is lost.
+static void panels_check(const og_gemm_weights *w, const int8_t *to,
+                         const float *scales) {
+  enum { K_EVEN = 50 };
+  int8_t panels[K_EVEN * OG_PANEL];
+  float own[OG_PANEL];
+  double lost = 0, size = 0, wanted = 0;
+  memset(panels, -1, sizeof panels);
+  og_gemm_quantize_panels(w, 0, 1, panels, own, &lost, &size);
+  for (int64_t n = 0; n < OG_PANEL; ++n)
+    for (int64_t k = 0; k < w->k; ++k) {
+      const int8_t byte = panels[k * OG_PANEL + n];
+      CHECK_EQ(byte, n < w->n ? to[n * w->k + k] : 0);
+      const float x = n < w->n ? ((const float *)w->data)[k * w->n + n] : 0;
+      if (x == x) wanted += pow((double)x - (double)byte * (double)own[n], 2);
+    }
+  CHECK(memcmp(own, scales, (size_t)w->n * sizeof *own) == 0);
+  if (isnan(((const float *)w->data)[2])) {
+    CHECK(isnan(lost) && isnan(size));
+    return;
+  }
+  CHECK(fabs(lost - wanted) <= 1e-9 * wanted);
+  CHECK(size > lost);
+}
+
 TEST(quantize) {
   enum { N = 3, K = 50 };
   float w[K * N], scales[N];  // [k][n]
@@ -454,8 +506,9 @@ TEST(quantize) {
   for (int i = 0; i < K * N; ++i) w[i] = i % N == 1 ? 0 : draw() * 3;
   w[2] = NAN;
   w[5] = -9;
-  const og_gemm_weights of = {w, N, K, 1, N, OG_F32};
+  const og_gemm_weights of = {w, N, K, 1, N, OG_F32, 0};
   og_gemm_quantize(&of, 0, N, to, scales);
+  panels_check(&of, to, scales);
   CHECK(scales[1] == 0);
   CHECK(scales[2] == 9.0f / 127);
   CHECK_EQ(to[2 * K], 0);
@@ -466,6 +519,9 @@ TEST(quantize) {
       if (x != x) continue;
       CHECK(fabsf((float)to[n * K + k] * scales[n] - x) <= 0.5001f * scales[n]);
     }
+  w[2] = 1;
+  og_gemm_quantize(&of, 0, N, to, scales);
+  panels_check(&of, to, scales);
 }
 
 // y[m, n] over steps [begin, end) of x[m, k] and w[n, k], in runs of
@@ -486,7 +542,7 @@ static void steps_run(const og_gemm_kernels *kernels, const float *x,
                 0, PANELS, packed);
   kernels->run(x + begin, RUN_K, packed, RUN_M, RUN_N, k, 0, PANELS, NULL, y,
                RUN_N, (og_epilogue){.wide = 1, .run_steps = run_steps}, scratch,
-               OG_F32);
+               OG_F32, OG_F32);
 }
 
 // Runs are sums of their own, which are added up.

@@ -28,6 +28,7 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
+PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32}
 CONSTANT_BYTES = 256
 
 
@@ -57,6 +58,10 @@ class Options:
     tune_s: float = 5.0
     # "strict": functions in fused loops are libm's, not our vector forms.
     math: str = "fast"
+    # Mode max-autotune: "bf16": contractions of f32 round their operands to
+    # bf16, and add up in f32; "int8": their weights become int8, with a scale
+    # for each column.
+    precision: str = "f32"
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
     # it and docs/graph.md explains.
     choose: str | None = None
@@ -90,6 +95,12 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     _choose("fallback", out.fallback, ("allow", "error"))
     _choose("clone", out.clone, ("allow", "error"))
     _choose("math", out.math, ("fast", "strict"))
+    _choose("precision", out.precision, tuple(PRECISIONS))
+    if out.precision != "f32" and not out.mode.startswith("max-autotune"):
+        raise ValueError(
+            f"option precision is {out.precision!r} in mode {out.mode!r}, "
+            "expected mode \"max-autotune\": only its kernels have others "
+            "than \"f32\"")
     _choose("repro_calls", out.repro_calls, ("failing", "all"))
     if out.repro is None and "repro_calls" in given:
         raise ValueError("option repro_calls needs repro, the folder they go to")
@@ -416,7 +427,8 @@ def _flags(options: Options) -> int:
         (FALLBACK_ERROR if options.fallback == "error" else 0)
         | (CLONE_ERROR if options.clone == "error" else 0)
         | (MAX_AUTOTUNE if options.mode.startswith("max-autotune") else 0)
-        | (MATH_STRICT if options.math == "strict" else 0))
+        | (MATH_STRICT if options.math == "strict" else 0)
+        | PRECISIONS[options.precision])
 
 
 def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:

@@ -289,7 +289,7 @@ def freeze(
 def export(
     model: Callable[..., Any], args: tuple[Any, ...],
     path: str | os.PathLike[str], kwargs: Mapping[str, Any] | None = None, *,
-    dynamic_shapes: Any = None, packed: bool = False,
+    dynamic_shapes: Any = None, packed: bool = False, precision: str = "f32",
 ) -> None:
     """Writes the model, with its parameters, for load_graph and `opgraft run`.
 
@@ -297,8 +297,8 @@ def export(
     row stays in the file by its name: `opgraft run` names those that it
     cannot run. A model that writes to its own buffers cannot be exported.
     With `packed` the file has the packed forms of weights besides, for runs
-    with the sizes of `args`, as `opgraft pack` adds them: it is larger, and
-    its first result comes sooner.
+    with the sizes of `args` and of this `precision`, as `opgraft pack` adds
+    them: it is larger, and its first result comes sooner.
 
     What cannot be one graph raises what torch.export raises; OSError where the
     file cannot be written.
@@ -307,9 +307,16 @@ def export(
         >>> "relu" in open("m.og", errors="replace").read()
         True
     """
+    if precision not in backend.PRECISIONS:
+        raise ValueError(f"export: precision is {precision!r}, expected "
+                         f"{', '.join(map(repr, backend.PRECISIONS))}")
+    if precision != "f32" and not packed:
+        raise ValueError(f"export: precision is {precision!r} without packed="
+                         "True: a file says none but by its packed weights")
     host.prepare()
     program = _Program(model, args, kwargs, dynamic_shapes)
     _C.graph_export(
         _named(model), list(program.gm.graph.nodes), program.tools(), {},
         targets.recipe, os.fspath(path),
-        program.sizes() if packed else None, backend.MAX_AUTOTUNE)
+        program.sizes() if packed else None,
+        backend.MAX_AUTOTUNE | backend.PRECISIONS[precision])

@@ -11,10 +11,10 @@ import torch
 
 from .. import _C
 from .._base import host
+from .backend import MAX_AUTOTUNE, PRECISIONS
 from .freeze_call import GuardError
 
-# As OPGRAFT_OPTION_MAX_AUTOTUNE of opgraft/graph.h.
-_MODES = {"reduce-overhead": 0, "max-autotune": 4}
+_MODES = {"reduce-overhead": 0, "max-autotune": MAX_AUTOTUNE}
 
 
 def _resolve(tensor: Any) -> Any:
@@ -71,8 +71,8 @@ def _no_explanation(_: Any) -> None:
     return None
 
 
-def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune"
-               ) -> Callable[..., Any]:
+def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune",
+               precision: str = "f32") -> Callable[..., Any]:
     """The graph of a file that opgraft.export wrote, as a callable.
 
     It takes the graph's inputs in order, or by their names: tensors on the
@@ -81,8 +81,9 @@ def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune"
     GuardError. Constants are mapped, and so are packed weights where the file
     has them (export's `packed`), so processes share both. No gradient flows.
     Operators of modules that are loaded are found by name. `mode` is
-    "max-autotune" (fused loops) or "reduce-overhead". Calls from several
-    threads are safe.
+    "max-autotune" (fused loops) or "reduce-overhead". `precision` is the option
+    of torch.compile's backend: "f32", or, in mode max-autotune, "bf16" or
+    "int8". Calls from several threads are safe.
 
     OSError where the file cannot be read, RuntimeError where it holds something
     else, was altered (at the first call, where that is a constant), or needs an
@@ -96,10 +97,16 @@ def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune"
     if mode not in _MODES:
         raise ValueError(f"load_graph: mode is {mode!r}, expected "
                          f"{' or '.join(map(repr, _MODES))}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"load_graph: precision is {precision!r}, expected "
+                         f"{', '.join(map(repr, PRECISIONS))}")
+    if precision != "f32" and mode != "max-autotune":
+        raise ValueError(f"load_graph: precision is {precision!r} in mode "
+                         f"{mode!r}, expected mode 'max-autotune'")
     host.prepare()
     name = os.fspath(path)
     graph, (inputs, outputs) = _C.graph_open(
-        name, _modules(), _MODES[mode], _resolve,
+        name, _modules(), _MODES[mode] | PRECISIONS[precision], _resolve,
         torch._C._AutoDispatchBelowADInplaceOrView)
     _alone(graph, name)
     names = tuple(n for n, _ in inputs)
@@ -108,8 +115,8 @@ def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune"
         graph, names, tuple(True if is_int else None for _, is_int in inputs),
         [], _Arguments(names).flatten, None, outputs == 1, True, GuardError,
         torch.is_grad_enabled, _no_explanation,
-        lambda: (_load_again, (again, mode)))
+        lambda: (_load_again, (again, mode, precision)))
 
 
-def _load_again(path: str, mode: str) -> Callable[..., Any]:
-    return load_graph(path, mode=mode)
+def _load_again(path: str, mode: str, precision: str) -> Callable[..., Any]:
+    return load_graph(path, mode=mode, precision=precision)

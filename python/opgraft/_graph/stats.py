@@ -172,13 +172,23 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
     return []
 
 
+def _narrowed(found: dict[str, Any]) -> str:
+    count, weights = found["narrow_contractions"], found["int8_weights"]
+    text = f"  {count} contraction{'s' if count > 1 else ''} narrowed"
+    return text if weights == 0 else (
+        f"{text}, {weights} weight{'s' if weights > 1 else ''} of int8, off by "
+        f"{found['int8_error']:.3%} at most")
+
+
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
          "replays", "plans", "instances", "row_programs",
-         "programs_compiled", "fused_nodes", "epilogues", "launches",
+         "programs_compiled", "fused_nodes", "epilogues",
+         "narrow_contractions", "int8_weights", "launches",
          "captures", "recaptures", "device_waits", "warm_ups", "eager_calls",
          "evictions", "copied_inputs", "lent_results", "copied_results",
          "stream_waits")
-_LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes")
+_LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes",
+            "int8_error")
 
 
 class Stats:
@@ -193,7 +203,9 @@ class Stats:
     (equal ones are one), `fused_nodes` (that they took the place of), `apart`
     (a list of dicts: nodes that are in none, and why), `epilogues` (fused loops that run on each finished tile of the
     contraction that they read), `epilogues_refused` (a list of dicts: those
-    that do not, and why),
+    that do not, and why), `narrow_contractions` (those that option `precision`
+    had rounded), `int8_weights` and `int8_error` (the largest of these weights'
+    errors: what rounding lost over what there is, as root mean squares),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
@@ -257,6 +269,8 @@ class Stats:
                 f"{g.get('lower_bound_bytes', 0)}), backend "
                 f"{g['backend_ns'] / 1e6:.2f} ms"
             )
+            if g.get("narrow_contractions", 0) > 0:
+                lines.append(_narrowed(g))
             if g.get("lanes", 1) > 1:
                 lines.append(
                     f"  {g['sections']} sections in up to {g['lanes']} lanes: "

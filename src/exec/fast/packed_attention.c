@@ -189,7 +189,7 @@ static void scores_find(const packed_attention *s, const task *t, int64_t begin,
   og_gemm(OG_F32)->run(q, stride, t->panels, count, t->keys, of->width, 0,
                        (t->keys + OG_PANEL - 1) / OG_PANEL, NULL,
                        t->scores + begin * s->scores_stride, s->scores_stride,
-                       (og_epilogue){0}, t->gemm, OG_F32);
+                       (og_epilogue){0}, t->gemm, OG_F32, OG_F32);
 }
 
 OG_LOOP_BODY void bools_mask_body(int64_t n, const uint8_t *mask, float *row) {
@@ -288,7 +288,7 @@ static void values_add(const packed_attention *s, const task *t, float *y,
   if (t->keys == of->keys) {
     og_gemm(OG_F32)->run(t->scores, s->scores_stride, panels, t->count,
                          of->value_width, t->keys, 0, count, NULL, y, y_stride,
-                         (og_epilogue){0}, t->gemm, OG_F32);
+                         (og_epilogue){0}, t->gemm, OG_F32, OG_F32);
     return;
   }
   for (int64_t p = 0; p < count; ++p) {
@@ -297,7 +297,7 @@ static void values_add(const packed_attention *s, const task *t, float *y,
         t->scores, s->scores_stride,
         panels + og_packed_bytes(p * OG_PANEL, of->keys, OG_F32), t->count,
         left < OG_PANEL ? left : OG_PANEL, t->keys, 0, 1, NULL,
-        y + p * OG_PANEL, y_stride, (og_epilogue){0}, t->gemm, OG_F32);
+        y + p * OG_PANEL, y_stride, (og_epilogue){0}, t->gemm, OG_F32, OG_F32);
   }
 }
 

@@ -13,6 +13,7 @@
 // its rows are the channels of all images.
 
 #include "base/grain.h"
+#include "exec/fast/narrow.h"
 #include "exec/fast/tile_reader.h"
 #include "exec/step/convolution.h"
 #include "kernel/kernel.h"
@@ -40,12 +41,14 @@ typedef struct packed_convolution {
   int64_t task_channels, channel_tasks;  // of shared panels
   bool is_shared;
   bool is_dotted;
-  int64_t plane_floats;                // a channel's scratch; 0: contractions
+  bool is_rounded;       // a contraction's operands to bf16, as was asked for
+  int64_t plane_floats;  // a channel's scratch; 0: contractions
   int64_t plane_rows, plane_channels;  // of one run of channels
   og_tile_reader reader;
   char *panels;   // of an image's group, where they are shared
   char *scratch;  // worker_bytes for each worker
   int64_t worker_bytes;
+  int64_t panel_offset;  // in it, of a panel of floats that becomes bf16
 } packed_convolution;
 
 static int64_t parts_of(int64_t count, int64_t each) {
@@ -53,6 +56,10 @@ static int64_t parts_of(int64_t count, int64_t each) {
 }
 
 static int64_t panels_of(int64_t pixels) { return parts_of(pixels, OG_PANEL); }
+
+static int panels_type(const packed_convolution *s) {
+  return s->is_rounded ? OG_BF16 : OG_F32;
+}
 
 static float *plane_at(const og_tensor *t, int64_t image, int64_t channel) {
   return (float *)(void *)(og_bytes(t) +
@@ -128,22 +135,44 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
     e.result_row_bytes = s->pixels * (int64_t)sizeof(float);
   }
   float *y = plane_at(s->io.out[0], p->image, p->channel) + p->pixel;
-  og_gemm(OG_F32)->run(
-      (const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
-      panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
-      keeps_result(s) ? y : NULL, s->pixels, e, scratch, OG_F32);
-}
-
-static void panels_pack(const packed_convolution *s, int64_t image,
-                        int64_t group, int64_t begin, int64_t end, void *to) {
-  const og_tensor *x = s->io.in[0];
-  og_conv_kernels_used()->pack(&s->of,
-                               plane_at(x, image, group * s->in_channels),
-                               x->strides[1], s->in_channels, begin, end, to);
+  og_gemm(panels_type(s))
+      ->run((const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
+            panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
+            keeps_result(s) ? y : NULL, s->pixels, e, scratch, OG_F32,
+            panels_type(s));
 }
 
 static char *scratch_of(const packed_convolution *s, int32_t worker) {
   return s->scratch + worker * s->worker_bytes;
+}
+
+// bf16 is made of a panel of floats in the worker's scratch.
+static void panels_pack(const packed_convolution *s, int64_t image,
+                        int64_t group, int64_t begin, int64_t end,
+                        int32_t worker, void *to) {
+  const og_tensor *x = s->io.in[0];
+  const float *planes = plane_at(x, image, group * s->in_channels);
+  const og_conv_kernels *kernels = og_conv_kernels_used();
+  if (!s->is_rounded) {
+    kernels->pack(&s->of, planes, x->strides[1], s->in_channels, begin, end,
+                  to);
+    return;
+  }
+  char *panel = scratch_of(s, worker) + s->panel_offset;
+  const og_gemm_weights floats = {.data = panel,
+                                  .n = OG_PANEL,
+                                  .k = s->k,
+                                  .n_stride = 1,
+                                  .k_stride = OG_PANEL,
+                                  .element = OG_F32,
+                                  .is_rounded = 1};
+  for (int64_t i = begin; i < end; ++i) {
+    kernels->pack(&s->of, planes, x->strides[1], s->in_channels, i, i + 1,
+                  (float *)(void *)panel);
+    og_gemm_pack(&floats, 0, 1,
+                 (char *)to + (i - begin) * (int64_t)og_packed_bytes(
+                                                OG_PANEL, s->k, OG_BF16));
+  }
 }
 
 // --- Each task packs its pixels ----------------------------------------------
@@ -162,7 +191,7 @@ static void share_pixels(void *state, int64_t begin, int64_t end,
     const int64_t pixels = left < s->task_pixels ? left : s->task_pixels;
     void *panels = scratch + OG_GEMM_SCRATCH;
     panels_pack(s, p.image, group, p.pixel / OG_PANEL,
-                p.pixel / OG_PANEL + panels_of(pixels), panels);
+                p.pixel / OG_PANEL + panels_of(pixels), worker, panels);
     part_run(s, &p, s->out_channels, pixels, panels, scratch, worker);
   }
 }
@@ -178,10 +207,9 @@ typedef struct turn {
 static void share_panels(void *state, int64_t begin, int64_t end,
                          int32_t worker) {
   const turn *t = state;
-  (void)worker;
-  panels_pack(
-      t->of, t->image, t->group, begin, end,
-      t->of->panels + og_packed_bytes(begin * OG_PANEL, t->of->k, OG_F32));
+  panels_pack(t->of, t->image, t->group, begin, end, worker,
+              t->of->panels + og_packed_bytes(begin * OG_PANEL, t->of->k,
+                                              panels_type(t->of)));
 }
 
 static void share_channels(void *state, int64_t begin, int64_t end,
@@ -377,12 +405,15 @@ static bool memory_take(og_prep *prep, packed_convolution *s) {
     s->worker_bytes =
         (s->plane_floats + s->plane_channels * s->plane_rows * s->of.out[1]) *
         (int64_t)sizeof(float);
-  } else if (s->is_shared) {
-    s->worker_bytes = OG_GEMM_SCRATCH;
-    shared = (int64_t)og_packed_bytes(s->pixels, s->k, OG_F32);
   } else {
-    s->worker_bytes = OG_GEMM_SCRATCH +
-                      (int64_t)og_packed_bytes(s->task_pixels, s->k, OG_F32);
+    const int64_t pixels = s->is_shared ? s->pixels : s->task_pixels;
+    const int64_t bytes =
+        (int64_t)og_packed_bytes(pixels, s->k, panels_type(s));
+    s->worker_bytes = OG_GEMM_SCRATCH + (s->is_shared ? 0 : bytes);
+    shared = s->is_shared ? bytes : 0;
+    s->panel_offset = s->worker_bytes;
+    if (s->is_rounded)
+      s->worker_bytes += (int64_t)og_packed_bytes(OG_PANEL, s->k, OG_F32);
   }
   s->worker_bytes = (s->worker_bytes + 63) / 64 * 64;
   char *memory =
@@ -391,6 +422,11 @@ static bool memory_take(og_prep *prep, packed_convolution *s) {
   s->panels = memory + -(uintptr_t)memory % 64;
   s->scratch = s->panels + shared;
   return true;
+}
+
+bool og_convolution_is_narrow(const og_step *step) {
+  const packed_convolution *s = step->state;
+  return step->run == run_packed_convolution && s->is_rounded;
 }
 
 og_tile_reader *og_convolution_reader(const og_step *step) {
@@ -414,6 +450,8 @@ og_status og_prepare_packed_convolution(og_prep *prep) {
   }
   if (s->plane_floats < 0 || s->k > OG_GEMM_MAX_K) return OG_UNSUPPORTED;
   s->is_dotted = dots_cut(s);
+  s->is_rounded =
+      !s->is_dotted && s->plane_floats == 0 && og_is_rounded(prep, false);
   if (!s->is_dotted) pixels_cut(s, prep->executable->threads);
   if (!memory_take(prep, s)) return OG_UNSUPPORTED;  // the plain one needs less
   og_prep_work(prep, s->images * s->pixels, og_numel(prep->in[1]));

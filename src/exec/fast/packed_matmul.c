@@ -20,6 +20,7 @@
 
 #include "base/grain.h"
 #include "exec/fast/matmul_cut.h"
+#include "exec/fast/narrow.h"
 #include "exec/fast/packs.h"
 #include "exec/fast/ranges.h"
 #include "exec/fast/tile_reader.h"
@@ -42,7 +43,10 @@ enum {
 
 typedef struct packed_matmul {
   og_contraction of;
-  int element;
+  int element;  // of operands and result
+  // The precision that was asked for (OPGRAFT_OPTION_PRECISION_*): b becomes
+  // bf16, or int8 where its panels stay.
+  bool is_rounded, is_int8;
   og_matmul_cut once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
@@ -130,7 +134,17 @@ static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
                            .k = s->of.k,
                            .n_stride = stride_of(s->of.b, 1),
                            .k_stride = stride_of(s->of.b, 2),
-                           .element = s->element};
+                           .element = s->element,
+                           .is_rounded = s->is_rounded};
+}
+
+// The type of panels that each call packs, and of those that stay.
+static int called_type(const packed_matmul *s) {
+  return s->is_rounded ? OG_BF16 : s->element;
+}
+
+static int kept_type(const packed_matmul *s) {
+  return s->is_int8 ? OG_I8 : called_type(s);
 }
 
 static int64_t packs_of(const packed_matmul *s) {
@@ -141,9 +155,9 @@ static void pack_run(const packed_matmul *s, int64_t index) {
   const int64_t begin = index * OG_CUT_PANELS;
   const int64_t most = parts_of(s->of.n, OG_PANEL);
   const og_gemm_weights b = weights_of(s, og_bytes(s->of.b), s->of.n);
-  og_gemm_pack(&b, begin,
-               begin + OG_CUT_PANELS < most ? begin + OG_CUT_PANELS : most,
-               s->first + og_packed_bytes(begin * OG_PANEL, b.k, b.element));
+  og_gemm_pack(
+      &b, begin, begin + OG_CUT_PANELS < most ? begin + OG_CUT_PANELS : most,
+      s->first + og_packed_bytes(begin * OG_PANEL, b.k, called_type(s)));
 }
 
 // What comes before the tasks.
@@ -162,8 +176,9 @@ static void share_first(void *state, int64_t begin, int64_t end,
 // --- Tasks -------------------------------------------------------------------
 
 typedef struct task {
-  const void *packed;  // its columns of b, or NULL
-  const void *next;    // what its worker reads then, or NULL
+  const void *packed;   // its columns of b, or NULL
+  const float *scales;  // their scales, where they are int8
+  const void *next;     // what its worker reads then, or NULL
   const char *x;
   int64_t x_stride;
   const char *b;  // column 0
@@ -269,20 +284,23 @@ static void task_run(const packed_matmul *s, const task *t) {
   const void *packed = t->packed != NULL ? t->packed : t->panels;
   finisher f = {s, t};
   const bool has_hook = is_lent(s) || s->reader.run != NULL;
-  const og_epilogue e = {.bias = s->is_direct ? t->c : NULL,
+  const int weights = t->scales != NULL ? OG_I8 : called_type(s);
+  const og_epilogue e = {.scales = t->scales,
+                         .bias = s->is_direct ? t->c : NULL,
                          .wide = is_lent(s),
                          .tile = has_hook ? part_finish : NULL,
                          .state = &f,
                          .worker = t->worker};
-  og_gemm(s->element)
+  og_gemm(s->is_rounded ? OG_BF16 : s->element)
       ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
             t->next, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
-            t->scratch, s->element);
+            t->scratch, s->element, weights);
 }
 
 static const void *panel_at(const packed_matmul *s, const void *panels,
                             int64_t column) {
-  return (const char *)panels + og_packed_bytes(column, s->of.k, s->element);
+  const int type = s->first != NULL ? called_type(s) : kept_type(s);
+  return (const char *)panels + og_packed_bytes(column, s->of.k, type);
 }
 
 // What the worker reads after tasks [.., end), or NULL.
@@ -325,6 +343,8 @@ static task task_make(const running *r, int64_t index, int64_t count,
   if (r->panels != NULL) {
     t.packed = panel_at(s, r->panels, t.column);
     t.next = next_find(r, index + count, worker);
+    if (s->is_int8)
+      t.scales = og_packs_scales(r->panels, of->n, of->k) + t.column;
   }
   t.x_stride = s->copied != NULL ? s->copied_stride : stride_of(of->a, 2);
   t.x = s->copied != NULL
@@ -345,10 +365,14 @@ static task task_make(const running *r, int64_t index, int64_t count,
 // the cache: products of altered ones are garbage, which no call gives.
 static void task_check(running *r, const task *t) {
   const packed_matmul *s = r->of;
-  if (s->blocks != NULL &&
-      !og_blocks_hold(s->blocks, t->packed,
-                      og_packed_bytes(t->columns, s->of.k, s->element)))
-    __atomic_store_n(&r->is_altered, true, __ATOMIC_RELAXED);
+  if (s->blocks == NULL) return;
+  if (og_blocks_hold(s->blocks, t->packed,
+                     og_packed_bytes(t->columns, s->of.k, kept_type(s))) &&
+      (t->scales == NULL ||
+       og_blocks_hold(s->blocks, t->scales,
+                      (size_t)og_packs_scales_bytes(t->columns))))
+    return;
+  __atomic_store_n(&r->is_altered, true, __ATOMIC_RELAXED);
 }
 
 // As many tasks as the share has, but the worker's own first. One share has one
@@ -437,6 +461,18 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
          of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
 }
 
+// int8 keeps what b was, so it is for weights alone.
+static void precision_take(const og_prep *prep, packed_matmul *s) {
+  enum { FEW_ROWS = 6 };
+  const uint32_t flags = prep->plan->graph->option_flags;
+  og_packing b;
+  s->is_int8 = (flags & OPGRAFT_OPTION_PRECISION_INT8) != 0 &&
+               og_packing_of(&s->of, s->element, &b) &&
+               (prep->keeps_weights || og_packs_is_constant(prep, &b));
+  s->is_rounded =
+      s->element == OG_F32 && og_is_rounded(prep, s->of.m <= FEW_ROWS);
+}
+
 // Whether rows so many elements apart share the cache's sets.
 static bool is_one_set(const packed_matmul *s, int64_t stride) {
   return stride * og_item_bytes(s->of.a) % SETS_BYTES == 0;
@@ -454,7 +490,7 @@ static int64_t copied_stride(const packed_matmul *s) {
 static bool is_copied(const packed_matmul *s, bool is_tall) {
   const og_contraction *of = &s->of;
   if (of->k > 1 && stride_of(of->a, 1) != 1) return true;
-  return s->element == OG_F32 && og_gemm(OG_F32)->tile_rows > SET_LINES &&
+  return kept_type(s) == OG_F32 && og_gemm(OG_F32)->tile_rows > SET_LINES &&
          !is_tall && of->m >= SPREAD_ROWS && of->n >= SPREAD_COLUMNS &&
          of->batches * of->m <= SPREAD_BYTES / 4 / of->k &&
          is_one_set(s, stride_of(of->a, 2));
@@ -463,7 +499,7 @@ static bool is_copied(const packed_matmul *s, bool is_tall) {
 static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   const og_contraction *of = &s->of;
   const int64_t tall =
-      is_tall ? (int64_t)og_packed_bytes(of->n, of->k, s->element) : 0;
+      is_tall ? (int64_t)og_packed_bytes(of->n, of->k, called_type(s)) : 0;
   const int64_t workers = s->workers;
   const int64_t shared = workers * (int64_t)sizeof *s->ranges;
   const int64_t item = og_item_bytes(of->a);
@@ -472,7 +508,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
   if (!is_tall)
     s->worker_bytes +=
-        (int64_t)og_packed_bytes(OG_CUT_COLUMNS, of->k, s->element);
+        (int64_t)og_packed_bytes(OG_CUT_COLUMNS, of->k, called_type(s));
   s->copied_stride = copied_stride(s);
   if (copies &&
       !og_i64_mul(of->batches * of->m, s->copied_stride * item, &copied))
@@ -487,6 +523,11 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   s->ranges = (og_range *)(void *)(memory + copied + tall);
   s->scratch = memory + copied + tall + shared;
   return true;
+}
+
+bool og_matmul_is_narrow(const og_step *step) {
+  const packed_matmul *s = step->state;
+  return step->run == run_packed_matmul && (s->is_rounded || s->is_int8);
 }
 
 og_tile_reader *og_matmul_reader(const og_step *step) {
@@ -520,9 +561,10 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
                           (of->m == 1 || stride_of(&of->shift, 2) == 0) &&
                           (of->n == 1 || stride_of(&of->shift, 1) == 1)));
   s->workers = prep->executable->threads;
-  s->once = og_cut_packed(of, s->element, s->workers);
-  const bool is_tall =
-      !prep->keeps_weights && og_cut_tall(of, s->element, s->workers, &s->each);
+  precision_take(prep, s);
+  s->once = og_cut_packed(of, kept_type(s), s->workers);
+  const bool is_tall = !prep->keeps_weights &&
+                       og_cut_tall(of, called_type(s), s->workers, &s->each);
   if (!is_tall) s->each = og_cut_apart(of, s->workers);
   if (og_cut_tasks(of, &s->once) > OG_RANGE_TASKS_MAX ||
       og_cut_tasks(of, &s->each) > OG_RANGE_TASKS_MAX)
@@ -531,7 +573,13 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
   if (!memory_take(prep, s, is_tall)) return OG_UNSUPPORTED;
   og_packing b;
   const bool is_single = og_packing_of(of, s->element, &b);
+  b.of.is_rounded = s->is_rounded;
+  b.is_int8 = s->is_int8;
   if (is_single) og_packs_get(prep, &b, &s->constant);
+  if (s->is_int8 && !prep->keeps_weights && s->constant == NULL) {
+    s->is_int8 = b.is_int8 = false;
+    if (is_single) og_packs_get(prep, &b, &s->constant);
+  }
   if (s->constant != NULL) s->first = NULL;
   s->blocks = og_blocks_have(&prep->plan->graph->blocks, s->constant)
                   ? &prep->plan->graph->blocks

@@ -7,6 +7,7 @@
 
 #include "exec/fast/packs.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -18,6 +19,7 @@ struct og_pack {
   og_pack *next;
   og_packing what;
   const char *panels;  // in the graph's file, or `own`
+  double error;        // of int8 (og_packs_int8)
   _Alignas(64) char own[];
 };
 
@@ -25,7 +27,9 @@ struct og_pack {
 static bool is_alike(const og_packing *a, const og_packing *b) {
   return a->of.n == b->of.n && a->of.k == b->of.k &&
          a->of.n_stride == b->of.n_stride && a->of.k_stride == b->of.k_stride &&
-         a->of.element == b->of.element && a->is_winograd == b->is_winograd;
+         a->of.element == b->of.element &&
+         a->of.is_rounded == b->of.is_rounded &&
+         a->is_winograd == b->is_winograd && a->is_int8 == b->is_int8;
 }
 
 // Under the mutex.
@@ -64,7 +68,7 @@ static opgraft_value operand_of(const og_prep *prep, const og_packing *what) {
   return prep->node->in[what->operand];
 }
 
-static bool is_constant(const og_prep *prep, const og_packing *what) {
+bool og_packs_is_constant(const og_prep *prep, const og_packing *what) {
   const opgraft_value id = operand_of(prep, what);
   const opgraft_value root = prep->plan->graph->values[id].root;
   return prep->plan->graph->values[root].kind == OG_VALUE_CONSTANT &&
@@ -93,15 +97,32 @@ static int64_t channels_of(const og_packing *what) {
   return what->of.k / OG_WINOGRAD_TAPS;
 }
 
+static int64_t scales_offset(int64_t n, int64_t k) {
+  return ((int64_t)og_packed_bytes(n, k, OG_I8) + 63) / 64 * 64;
+}
+
+const float *og_packs_scales(const void *panels, int64_t n, int64_t k) {
+  return (const float *)(const void *)((const char *)panels +
+                                       scales_offset(n, k));
+}
+
+int64_t og_packs_scales_bytes(int64_t n) {
+  return (n + OG_PANEL - 1) / OG_PANEL * OG_PANEL * (int64_t)sizeof(float);
+}
+
 static size_t packed_bytes(const og_packing *what) {
   const og_gemm_weights *of = &what->of;
-  return what->is_winograd ? og_winograd_bytes(of->n, channels_of(what))
-                           : og_packed_bytes(of->n, of->k, of->element);
+  if (what->is_winograd) return og_winograd_bytes(of->n, channels_of(what));
+  return what->is_int8 ? (size_t)(scales_offset(of->n, of->k) +
+                                  og_packs_scales_bytes(of->n))
+                       : og_packed_bytes(of->n, of->k, og_panels_type(of));
 }
 
 typedef struct packing {
   const og_packing *what;
   char *panels;
+  pthread_mutex_t mutex;
+  double lost, size;  // squares, of int8
 } packing;
 
 static void share_panels(void *state, int64_t begin, int64_t end,
@@ -111,7 +132,24 @@ static void share_panels(void *state, int64_t begin, int64_t end,
   (void)worker;
   og_gemm_pack(
       of, begin, end,
-      p->panels + og_packed_bytes(begin * OG_PANEL, of->k, of->element));
+      p->panels + og_packed_bytes(begin * OG_PANEL, of->k, og_panels_type(of)));
+}
+
+static void share_int8(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  packing *p = state;
+  const og_gemm_weights *of = &p->what->of;
+  float *scales = (float *)(uintptr_t)og_packs_scales(p->panels, of->n, of->k);
+  double lost = 0, size = 0;
+  (void)worker;
+  og_gemm_quantize_panels(
+      of, begin, end,
+      (int8_t *)p->panels + og_packed_bytes(begin * OG_PANEL, of->k, OG_I8),
+      scales + begin * OG_PANEL, &lost, &size);
+  pthread_mutex_lock(&p->mutex);
+  p->lost += lost;
+  p->size += size;
+  pthread_mutex_unlock(&p->mutex);
 }
 
 static void share_winograd(void *state, int64_t begin, int64_t end,
@@ -126,21 +164,30 @@ static void share_winograd(void *state, int64_t begin, int64_t end,
                                    (float *)(void *)to);
 }
 
+// OG_UNSUPPORTED where int8 cannot hold it.
 static og_status panels_pack(const og_run *run, const og_packing *what,
-                             char *panels) {
+                             char *panels, double *out_error) {
   packing p = {.what = what, .panels = panels};
-  return og_run_parallel(run, (what->of.n + OG_PANEL - 1) / OG_PANEL,
-                         og_grain(OG_GRAIN_LIGHT, what->of.k * OG_PANEL),
-                         what->is_winograd ? share_winograd : share_panels, &p);
+  pthread_mutex_init(&p.mutex, NULL);
+  const og_status status =
+      og_run_parallel(run, (what->of.n + OG_PANEL - 1) / OG_PANEL,
+                      og_grain(OG_GRAIN_LIGHT, what->of.k * OG_PANEL),
+                      what->is_winograd ? share_winograd
+                      : what->is_int8   ? share_int8
+                                        : share_panels,
+                      &p);
+  pthread_mutex_destroy(&p.mutex);
+  *out_error = p.size == 0 ? 0 : sqrt(p.lost / p.size);
+  return status == OG_OK && !isfinite(*out_error) ? OG_UNSUPPORTED : status;
 }
 
 // Outside of any call.
 static og_status constant_pack(og_prep *prep, const og_packing *what,
-                               char *panels) {
+                               char *panels, double *out_error) {
   og_team *team = NULL;
   const og_run run = {
       .executable = prep->executable, .error = NULL, .team = &team};
-  const og_status status = panels_pack(&run, what, panels);
+  const og_status status = panels_pack(&run, what, panels, out_error);
   og_teams_give(team);
   return status;
 }
@@ -149,9 +196,11 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 // gets another name (docs/graph-file.md).
 static const char *form_of(const og_packing *what) {
   if (what->is_winograd) return "f32-winograd2";
-  return what->of.element == OG_F32    ? "f32-panels16"
-         : what->of.element == OG_BF16 ? "bf16-pairs16"
-                                       : "f16-panels16";
+  if (what->is_int8) return "i8-panels16";
+  const int type = og_panels_type(&what->of);
+  return type == OG_F32    ? "f32-panels16"
+         : type == OG_BF16 ? "bf16-pairs16"
+                           : "f16-panels16";
 }
 
 static og_prepacked packed_of(const opgraft_graph *graph,
@@ -196,7 +245,8 @@ static og_pack *pack_make(og_prep *prep, const og_packing *what) {
   *pack = (og_pack){.what = *what, .panels = mapped};
   if (mapped != NULL) return pack;
   pack->panels = pack->own;
-  const bool is_packed = constant_pack(prep, what, pack->own) == OG_OK;
+  const bool is_packed =
+      constant_pack(prep, what, pack->own, &pack->error) == OG_OK;
   prep->instance->pack_ns += og_now_ns() - begun_ns;
   if (is_packed) return pack;
   og_free(pack);
@@ -207,7 +257,7 @@ void og_packs_get(og_prep *prep, const og_packing *what,
                   const void **out_panels) {
   opgraft_executable *executable = prep->executable;
   *out_panels = NULL;
-  if (!is_constant(prep, what)) return;
+  if (!og_packs_is_constant(prep, what)) return;
   pthread_mutex_lock(&executable->mutex);
   og_pack *pack = pack_find(executable, what);
   pthread_mutex_unlock(&executable->mutex);
@@ -236,7 +286,8 @@ void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
 
 int32_t og_packs_unknown(const opgraft_graph *graph) {
   static const char *const known[] = {"f32-panels16", "bf16-pairs16",
-                                      "f16-panels16", "f32-winograd2"};
+                                      "f16-panels16", "i8-panels16",
+                                      "f32-winograd2"};
   int32_t count = 0;
   for (int32_t i = 0; i < graph->packed_count; ++i) {
     bool is_known = false;
@@ -287,6 +338,7 @@ struct og_kept {
   og_watch *watch;
   const void *packed_from;  // the memory under the watch
   char *panels;
+  double error;     // of int8 (og_packs_int8)
   int32_t users;    // calls that read the panels
   bool is_packing;  // by one call
   int32_t lost;  // times that the weight was written soon after it was packed
@@ -358,7 +410,8 @@ og_kept *og_kept_get(og_prep *prep, const og_packing *what) {
 }
 
 // By the call that set is_packing. False leaves no watch.
-static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
+static bool kept_pack(og_kept *kept, const void *data, const og_run *run,
+                      double *out_error) {
   const int64_t begun_ns = og_now_ns();
   og_packing what = kept->what;
   what.of.data = data;
@@ -367,8 +420,9 @@ static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
   if (kept->panels == NULL)
     kept->panels = og_alloc_aligned(64, packed_bytes(&what));
   kept->packed_from = data;
-  const bool is_packed = kept->watch != NULL && kept->panels != NULL &&
-                         panels_pack(run, &what, kept->panels) == OG_OK;
+  const bool is_packed =
+      kept->watch != NULL && kept->panels != NULL &&
+      panels_pack(run, &what, kept->panels, out_error) == OG_OK;
   __atomic_add_fetch(&run->executable->pack_ns, og_now_ns() - begun_ns,
                      __ATOMIC_RELAXED);
   if (is_packed) return true;
@@ -411,9 +465,11 @@ const void *og_kept_enter(og_kept *kept, const void *data, const og_run *run) {
   kept->is_packing |= is_ours;
   pthread_mutex_unlock(&kept->mutex);
   if (!is_ours) return NULL;
-  const bool is_packed = kept_pack(kept, data, run);
+  double error = 0;
+  const bool is_packed = kept_pack(kept, data, run, &error);
   pthread_mutex_lock(&kept->mutex);
   kept->is_packing = false;
+  if (is_packed) kept->error = error;
   kept->users += is_packed;
   if (!is_packed) kept->lost = LOST_MAX + 1;
   pthread_mutex_unlock(&kept->mutex);
@@ -448,5 +504,23 @@ void og_kept_destroy(og_kept *kept) {
     pthread_mutex_destroy(&kept->mutex);
     og_free(kept);
     kept = next;
+  }
+}
+
+// --- int8 --------------------------------------------------------------------
+
+void og_packs_int8(const opgraft_executable *executable, int64_t *out_count,
+                   double *out_error) {
+  *out_count = 0;
+  *out_error = 0;
+  for (const og_pack *at = executable->packs; at != NULL; at = at->next) {
+    *out_count += at->what.is_int8;
+    if (at->error > *out_error) *out_error = at->error;
+  }
+  for (og_kept *at = executable->kept; at != NULL; at = at->next) {
+    pthread_mutex_lock(&at->mutex);
+    *out_count += at->what.is_int8 && at->watch != NULL;
+    if (at->error > *out_error) *out_error = at->error;
+    pthread_mutex_unlock(&at->mutex);
   }
 }

@@ -192,7 +192,7 @@ static void patch_mend(const winograd *s, const patch *p, int32_t worker) {
                                  panel);
     og_gemm(OG_F32)->run(w, s->k, panel, p->channels, OG_PANEL, s->k, 0, 1,
                          NULL, sums, OG_PANEL, (og_epilogue){.wide = 1},
-                         scratch_of(s, worker), OG_F32);
+                         scratch_of(s, worker), OG_F32, OG_F32);
     panel_mend(s, p, i, sums);
   }
 }
@@ -262,7 +262,7 @@ static void block_run(const running *r, const block *b, int64_t begin,
                          p + 1 < POINTS ? weights + (p + 1) * point : NULL,
                          sums.data + p * sums.point, sums.tile,
                          (og_epilogue){.wide = 1, .run_steps = OG_WINOGRAD_RUN},
-                         scratch_of(s, b->worker), OG_F32);
+                         scratch_of(s, b->worker), OG_F32, OG_F32);
   for (int64_t row = begin, stop; row < end; row = stop) {
     stop = image_end(s, row, end);
     pixels_write(b, row, stop, sums);
