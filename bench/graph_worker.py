@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of bench/graphs.py: one for each graph, peer and number of
-threads, and one that measures the machine's limits beside them.
+"""The processes of bench/graphs.py and precision.py: one for each graph, peer
+and number of threads, and one that measures the machine's limits beside them.
 
 A worker compiles, holds its result against eager mode's, says so in one line,
 and then answers commands, a line of JSON each: {"seconds": S} runs a block,
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 MARK = "found: "
 START_S, BLOCK_S = 1800.0, 300.0  # patience
@@ -201,14 +201,16 @@ def serve_machine(dtype: str, threads: int) -> None:
              "product_gflops": product_gflops(), "cpu_s": cpu_s() - used})
 
 
-def main(words: list[str]) -> None:
+def serve(words: list[str], serve_one: Callable[[str, str, int, Path], None]
+          ) -> None:
+    """What a process of Worker does; an error is said to the parent."""
     sys.path.append(str(Path(__file__).resolve().parent))
     graph, peer, threads, folder = words
     try:
         if peer == "machine":
             serve_machine(graph, int(threads))
         else:
-            serve_peer(graph, peer, int(threads), Path(folder))
+            serve_one(graph, peer, int(threads), Path(folder))
     except Exception as error:
         said = " ".join(str(error).split())
         say({"failed": f"{type(error).__name__}: {said[:300]}"})
@@ -223,7 +225,7 @@ class Worker:
     "failed" where it is not."""
 
     def __init__(self, graph: str, peer: str, threads: int, folder: Path,
-                 caches: Path) -> None:
+                 caches: Path, script: str = "graphs.py") -> None:
         caches.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         places = {name: str(caches / name.lower()) for name in (
@@ -232,7 +234,7 @@ class Worker:
             Path(place).mkdir(exist_ok=True)
         self._said = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("graphs.py")),
+            [sys.executable, str(Path(__file__).with_name(script)),
              "--worker", graph, peer, str(threads), str(folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
             env={**os.environ, **places, "OMP_NUM_THREADS": str(threads),

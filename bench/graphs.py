@@ -85,14 +85,15 @@ class Place:
     """Folders of one graph and number of threads: caches by peer, which a
     warm start finds as the cold one left them."""
 
-    def __init__(self, graph: str, threads: int) -> None:
-        self.graph, self.threads = graph, threads
+    def __init__(self, graph: str, threads: int,
+                 script: str = Path(__file__).name) -> None:
+        self.graph, self.threads, self.script = graph, threads, script
         self.root = Path(tempfile.mkdtemp(prefix="opgraft-graphs-"))
 
     def worker(self, peer: str, caches: str, graph: str = "") -> Worker:
         return Worker(graph or self.graph, peer, self.threads,
                       self.root / caches / (graph or "files"),
-                      self.root / caches / "caches")
+                      self.root / caches / "caches", self.script)
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -267,7 +268,7 @@ def is_known(row: dict[str, Any], words: argparse.Namespace) -> bool:
 
 def main() -> None:
     if sys.argv[1:2] == ["--worker"]:
-        graph_worker.main(sys.argv[2:])
+        graph_worker.serve(sys.argv[2:], graph_worker.serve_peer)
         return
     import each
     import graph_table

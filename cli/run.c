@@ -279,8 +279,9 @@ static bool calls_run(job *j) {
 static void precision_say(const job *j) {
   if ((j->mode & OPGRAFT_OPTION_PRECISION_INT8) == 0) return;
   cli_node *tree = cli_described(j->executable);
-  cli_note("int8: %lld weights, off by %.3f %% at most",
-           (long long)cli_node_int(tree, "int8_weights", 0),
+  const long long count = cli_node_int(tree, "int8_weights", 0);
+  cli_note("int8: %lld weight%s, off by %.3f %% at most", count,
+           count == 1 ? "" : "s",
            100 * strtod(cli_node_get(tree, "int8_error")->text, NULL));
   cli_node_destroy(tree);
 }

@@ -141,9 +141,10 @@ enum { OG_GEMM_PART_ROWS = 128 };  // of what og_epilogue.tile gets, at most
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
   const float *scales;  // [n], of columns whose weights are int8; or NULL
-  const void *bias;     // [n] of the type of x, or NULL
+  const void *bias;     // [n] of the type of x, f32 with wide_bias, or NULL
   int32_t act;          // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
   int32_t wide;         // y is f32 whatever x is: what comes next adds it up
+  int32_t wide_bias;
   // Runs over rows [row, row + rows) and columns [column, column + columns) of
   // y once they are complete, while they are in cache; `y` is their first
   // element. Together these parts are all rows and columns of the run. Where

@@ -169,9 +169,10 @@ static og_status precision_check(uint32_t flags, opgraft_error *error) {
   const bool is_bf16 = flags & OPGRAFT_OPTION_PRECISION_BF16;
   const bool is_int8 = flags & OPGRAFT_OPTION_PRECISION_INT8;
   if (is_bf16 && is_int8)
-    return og_error_set(error, OG_INVALID, NULL, NULL,
-                        "opgraft_options: the flags ask for two precisions, "
-                        "bf16 and int8, expected one");
+    return og_error_set(
+        error, OG_INVALID, NULL, NULL,
+        "opgraft_options: found both OPGRAFT_OPTION_PRECISION_BF16 "
+        "and _INT8 in flags, expected one of them");
   if ((is_bf16 || is_int8) && (flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "opgraft_options: the flags ask for precision %s "

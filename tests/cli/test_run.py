@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import og_file
 import pytest
 from conftest import Program
 
@@ -362,3 +363,54 @@ def test_wrong_rules_are_refused(program: Program) -> None:
     assert "could not open" in program.fails(2, *run, "--choose", "missing")
     assert "exclude" in program.fails(2, *run, "--plain", "--choose", "wrong")
     assert "m.og" in program.fails(2, *run, "--rules", "m.og")
+
+
+def test_precision(program: Program) -> None:
+    """Weights of bf16 and int8, their error, their packed forms."""
+    random = np.random.default_rng(0)
+    w = random.standard_normal((96, 200), dtype=np.float32)
+    x = random.standard_normal((3, 96), dtype=np.float32)
+    (program.folder / "m.og").write_bytes(og_file.write("""\
+graph m(%x: f32[s0, 96]) {
+  constant %w: f32[96, 200] = @0
+  %y: f32[s0, 200] = matmul(%x, %w)
+  return %y
+}
+""", [w]))
+    np.save(program.folder / "x.npy", x)
+
+    def run(file: str, *words: str) -> tuple[np.ndarray, str]:
+        done = program.run("run", file, "--in", "x.npy", "--out", "y.npy",
+                           *words)
+        assert done.returncode == 0, done.stderr
+        return np.load(program.folder / "y.npy"), done.stderr
+
+    wanted = x @ w
+    scale = np.abs(w).max(0) / np.float32(127)
+    near = x.astype("f8") @ (np.rint(w / scale) * scale.astype("f8"))
+    lost = np.linalg.norm(np.rint(w / scale) * scale.astype("f8") - w)
+    y, said = run("m.og", "--precision", "int8")
+    assert np.abs(y - near).max() < 1e-4 and np.abs(y - wanted).max() > 1e-3
+    assert f"int8: 1 weight, off by {100 * lost / np.linalg.norm(w):.3f} % at most" \
+        in said
+    said_int8 = said
+    b, said = run("m.og", "--precision", "bf16")
+    assert 1e-4 < np.linalg.norm(b - wanted) / np.linalg.norm(wanted) < 0.01
+    assert "int8" not in said
+    for name, found in (("int8", y), ("bf16", b)):
+        program.ok("pack", "m.og", "--precision", name, "s0=3", "-o", "p.og")
+        again, told = run("p.og", "--precision", name)
+        assert np.array_equal(again, found)
+        assert told == (said_int8 if name == "int8" else "")
+    text = (program.folder / "p.og").read_bytes()
+    assert b"# packed bf16-pairs16 of 0: 200 x 96" in text
+    assert np.allclose(run("p.og", "--precision", "f32")[0], wanted, atol=1e-4)
+    for words, expected in (
+            (("--precision", "f64"), "--precision is 'f64', expected f32, bf16 or int8"),
+            (("--precision", "bf16", "--mode", "reduce-overhead"),
+             "--precision is 'bf16' in mode reduce-overhead, expected --mode "
+             "max-autotune"),
+            (("--precision", "bf16", "--plain"),
+             "--plain and --precision exclude each other")):
+        done = program.run("run", "m.og", "--in", "x.npy", *words)
+        assert done.returncode != 0 and expected in done.stderr, done.stderr

@@ -272,6 +272,7 @@ def compile_graph(
     """One graph of AOTAutograd's as a boxed callable."""
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
+    region.nodes_note(kind, gm.graph)
     rewrite(gm, fuses=options.mode.startswith("max-autotune"))
     apart = objects.take_out(gm)
     device = cuda_device(gm)

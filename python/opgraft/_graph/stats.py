@@ -10,6 +10,7 @@ function, may run what the first compiled, and has its graphs.
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 import sys
@@ -39,6 +40,8 @@ class Graph:
     backend_ns: int
     # Operators that run between segments.
     calls: list[dict[str, Any]] | None = None
+    # Of a backward graph: how often, by operator.
+    recomputed: dict[str, int] = field(default_factory=dict)
 
     def read(self) -> dict[str, Any]:
         out: dict[str, Any]
@@ -54,7 +57,8 @@ class Graph:
                                   "line": 0}],
                    "in_python": ["the whole graph"]}
         return {"name": self.name, "kind": self.kind,
-                "backend_ns": self.backend_ns, **out}
+                "backend_ns": self.backend_ns,
+                "recomputed": self.recomputed, **out}
 
     def rules(self) -> str:
         has_plans = self.calls is None and self.refused is None
@@ -68,12 +72,25 @@ class Region:
     name: str
     code: Any = None  # what was compiled: a weak reference to Python code
     graphs: list[Graph] = field(default_factory=list)
+    _forward: set[str] = field(default_factory=set)  # names of nodes
+    _recomputed: dict[str, int] = field(default_factory=dict)
+
+    def nodes_note(self, kind: str, graph: torch.fx.Graph) -> None:
+        """What AOTAutograd put into both graphs of a step is recomputed: it
+        costs less than to keep and read it."""
+        if kind == "forward":
+            self._forward = {n.name for n in graph.nodes
+                             if n.op == "call_function"}
+        elif kind == "backward":
+            self._recomputed = dict(collections.Counter(
+                str(n.target) for n in graph.nodes
+                if n.op == "call_function" and n.name in self._forward))
 
     def add(self, kind: str, compiled: Any, refused: str | None,
             backend_ns: int) -> None:
-        self.graphs.append(
-            Graph(f"{self.name}_{kind}", kind, compiled, refused, backend_ns))
-
+        self.graphs.append(Graph(
+            f"{self.name}_{kind}", kind, compiled, refused, backend_ns,
+            recomputed=self._recomputed if kind == "backward" else {}))
 
     def add_calls(self, kind: str, nodes: list[tuple[Any, str]],
                   backend_ns: int) -> None:
@@ -206,6 +223,8 @@ class Stats:
     that do not, and why), `narrow_contractions` (those that option `precision`
     had rounded), `int8_weights` and `int8_error` (the largest of these weights'
     errors: what rounding lost over what there is, as root mean squares),
+    `recomputed` (a dict of counts: operators of a backward graph that the
+    forward graph has as well, since to keep their results costs more),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
     `lanes` (most that run at once; each graph has its `sections`, and the time
     of a replay without lanes and with: `serial_ns`, `lanes_ns`),
@@ -237,6 +256,10 @@ class Stats:
                            for n in g.get("host_loops", ())]
         self.epilogues_refused = [e for g in self.graphs
                                   for e in g.get("epilogues_refused", ())]
+        self.recomputed: dict[str, int] = {}
+        for g in self.graphs:
+            for name, count in g["recomputed"].items():
+                self.recomputed[name] = self.recomputed.get(name, 0) + count
         self.causes: dict[str, int] = {}
         for g in self.graphs:
             for cause, count in g.get("causes", {}).items():
@@ -276,6 +299,10 @@ class Stats:
                     f"  {g['sections']} sections in up to {g['lanes']} lanes: "
                     f"{g['lanes_ns'] / 1e3:.1f} us a replay, "
                     f"{g['serial_ns'] / 1e3:.1f} without")
+            if g["recomputed"]:
+                lines.append("  recomputed: " + ", ".join(
+                    f"{name} {count} times" if count > 1 else name
+                    for name, count in g["recomputed"].items()))
             if g.get("launches"):
                 lines.append(
                     f"  on a device: {g['launches']} launches, "

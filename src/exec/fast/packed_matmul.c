@@ -47,6 +47,7 @@ typedef struct packed_matmul {
   // The precision that was asked for (OPGRAFT_OPTION_PRECISION_*): b becomes
   // bf16, or int8 where its panels stay.
   bool is_rounded, is_int8;
+  bool is_a_rounded;         // once for all tasks, as its rows are copied
   og_matmul_cut once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
   bool is_direct;
@@ -86,11 +87,26 @@ static bool is_transposed(const packed_matmul *s) {
   return s->element == OG_F32 && stride_of(s->of.a, 2) == 1;
 }
 
+static int copied_type(const packed_matmul *s) {
+  return s->is_a_rounded ? OG_BF16 : s->element;
+}
+
+static int64_t copied_bytes(const packed_matmul *s) {
+  return (int64_t)og_element_bytes(copied_type(s));
+}
+
 static void rows_copy(const packed_matmul *s, const char *from, int64_t rows,
                       char *to) {
   const og_contraction *of = &s->of;
   const int64_t item = og_item_bytes(of->a);
   const int64_t step = stride_of(of->a, 1);
+  if (s->is_a_rounded) {
+    for (int64_t r = 0; r < rows; ++r)
+      og_rows()->from_f32(
+          (const float *)(const void *)from + r * stride_of(of->a, 2),
+          to + r * s->copied_stride * copied_bytes(s), of->k, OG_BF16);
+    return;
+  }
   if (is_transposed(s)) {
     og_gemm(OG_F32)->transpose((const float *)(const void *)from, step, rows,
                                of->k, (float *)(void *)to, s->copied_stride);
@@ -122,9 +138,10 @@ static void copy_run(const packed_matmul *s, int64_t index) {
   const int64_t left = of->m - row;
   int64_t offset[OG_NEST_OPERANDS];
   og_contraction_batch(of, batch, offset);
-  rows_copy(s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
-            left < COPIED_ROWS ? left : COPIED_ROWS,
-            s->copied + (batch * of->m + row) * s->copied_stride * item);
+  rows_copy(
+      s, og_bytes(of->a) + offset[1] + row * stride_of(of->a, 2) * item,
+      left < COPIED_ROWS ? left : COPIED_ROWS,
+      s->copied + (batch * of->m + row) * s->copied_stride * copied_bytes(s));
 }
 
 static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
@@ -287,14 +304,15 @@ static void task_run(const packed_matmul *s, const task *t) {
   const int weights = t->scales != NULL ? OG_I8 : called_type(s);
   const og_epilogue e = {.scales = t->scales,
                          .bias = s->is_direct ? t->c : NULL,
-                         .wide = is_lent(s),
+                         .wide = is_lent(s) || s->is_a_rounded,
+                         .wide_bias = s->is_a_rounded,
                          .tile = has_hook ? part_finish : NULL,
                          .state = &f,
                          .worker = t->worker};
   og_gemm(s->is_rounded ? OG_BF16 : s->element)
       ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
             t->next, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
-            t->scratch, s->element, weights);
+            t->scratch, copied_type(s), weights);
 }
 
 static const void *panel_at(const packed_matmul *s, const void *panels,
@@ -348,7 +366,7 @@ static task task_make(const running *r, int64_t index, int64_t count,
   }
   t.x_stride = s->copied != NULL ? s->copied_stride : stride_of(of->a, 2);
   t.x = s->copied != NULL
-            ? s->copied + (batch * of->m + t.row) * t.x_stride * item
+            ? s->copied + (batch * of->m + t.row) * t.x_stride * copied_bytes(s)
             : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
   t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
   t.y =
@@ -471,29 +489,32 @@ static void precision_take(const og_prep *prep, packed_matmul *s) {
                (prep->keeps_weights || og_packs_is_constant(prep, &b));
   s->is_rounded =
       s->element == OG_F32 && og_is_rounded(prep, s->of.m <= FEW_ROWS);
+  s->is_a_rounded = s->is_rounded && s->of.m > FEW_ROWS &&
+                    s->of.n > 2 * OG_CUT_COLUMNS &&
+                    (s->of.k == 1 || stride_of(s->of.a, 1) == 1);
 }
 
 // Whether rows so many elements apart share the cache's sets.
-static bool is_one_set(const packed_matmul *s, int64_t stride) {
-  return stride * og_item_bytes(s->of.a) % SETS_BYTES == 0;
+static bool is_one_set(int64_t stride, int64_t item) {
+  return stride * item % SETS_BYTES == 0;
 }
 
 // From one copied row to the next: whole lines, in other sets.
 static int64_t copied_stride(const packed_matmul *s) {
-  const int64_t line = 64 / og_item_bytes(s->of.a);
+  const int64_t line = 64 / copied_bytes(s);
   const int64_t stride = parts_of(s->of.k, line) * line;
-  return is_one_set(s, stride) ? stride + line : stride;
+  return is_one_set(stride, copied_bytes(s)) ? stride + line : stride;
 }
 
 // Whether rows of a are copied before the tasks. The kernel copies those of a
 // task that has columns enough.
 static bool is_copied(const packed_matmul *s, bool is_tall) {
   const og_contraction *of = &s->of;
-  if (of->k > 1 && stride_of(of->a, 1) != 1) return true;
+  if (s->is_a_rounded || (of->k > 1 && stride_of(of->a, 1) != 1)) return true;
   return kept_type(s) == OG_F32 && og_gemm(OG_F32)->tile_rows > SET_LINES &&
          !is_tall && of->m >= SPREAD_ROWS && of->n >= SPREAD_COLUMNS &&
          of->batches * of->m <= SPREAD_BYTES / 4 / of->k &&
-         is_one_set(s, stride_of(of->a, 2));
+         is_one_set(stride_of(of->a, 2), og_item_bytes(of->a));
 }
 
 static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
@@ -502,7 +523,6 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
       is_tall ? (int64_t)og_packed_bytes(of->n, of->k, called_type(s)) : 0;
   const int64_t workers = s->workers;
   const int64_t shared = workers * (int64_t)sizeof *s->ranges;
-  const int64_t item = og_item_bytes(of->a);
   const bool copies = is_copied(s, is_tall);
   int64_t copied = 0;
   s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
@@ -510,8 +530,8 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
     s->worker_bytes +=
         (int64_t)og_packed_bytes(OG_CUT_COLUMNS, of->k, called_type(s));
   s->copied_stride = copied_stride(s);
-  if (copies &&
-      !og_i64_mul(of->batches * of->m, s->copied_stride * item, &copied))
+  if (copies && !og_i64_mul(of->batches * of->m,
+                            s->copied_stride * copied_bytes(s), &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
   char *memory = og_prep_scratch(

@@ -19,7 +19,6 @@ struct og_pack {
   og_pack *next;
   og_packing what;
   const char *panels;  // in the graph's file, or `own`
-  double error;        // of int8 (og_packs_int8)
   _Alignas(64) char own[];
 };
 
@@ -97,6 +96,8 @@ static int64_t channels_of(const og_packing *what) {
   return what->of.k / OG_WINOGRAD_TAPS;
 }
 
+enum { ERROR_BYTES = 64 };
+
 static int64_t scales_offset(int64_t n, int64_t k) {
   return ((int64_t)og_packed_bytes(n, k, OG_I8) + 63) / 64 * 64;
 }
@@ -110,11 +111,17 @@ int64_t og_packs_scales_bytes(int64_t n) {
   return (n + OG_PANEL - 1) / OG_PANEL * OG_PANEL * (int64_t)sizeof(float);
 }
 
+// Behind the scales, on a line of its own: what og_packs_int8 says of it.
+static const float *error_of(const void *panels, const og_packing *what) {
+  return og_packs_scales(panels, what->of.n, what->of.k) +
+         og_packs_scales_bytes(what->of.n) / (int64_t)sizeof(float);
+}
+
 static size_t packed_bytes(const og_packing *what) {
   const og_gemm_weights *of = &what->of;
   if (what->is_winograd) return og_winograd_bytes(of->n, channels_of(what));
   return what->is_int8 ? (size_t)(scales_offset(of->n, of->k) +
-                                  og_packs_scales_bytes(of->n))
+                                  og_packs_scales_bytes(of->n) + ERROR_BYTES)
                        : og_packed_bytes(of->n, of->k, og_panels_type(of));
 }
 
@@ -164,9 +171,17 @@ static void share_winograd(void *state, int64_t begin, int64_t end,
                                    (float *)(void *)to);
 }
 
-// OG_UNSUPPORTED where int8 cannot hold it.
+// What int8 lost; OG_UNSUPPORTED where it cannot hold the weight.
+static og_status error_write(const packing *p) {
+  float *to = (float *)(uintptr_t)error_of(p->panels, p->what);
+  const double error = p->size == 0 ? 0 : sqrt(p->lost / p->size);
+  memset(to, 0, ERROR_BYTES);
+  *to = (float)error;
+  return isfinite(error) ? OG_OK : OG_UNSUPPORTED;
+}
+
 static og_status panels_pack(const og_run *run, const og_packing *what,
-                             char *panels, double *out_error) {
+                             char *panels) {
   packing p = {.what = what, .panels = panels};
   pthread_mutex_init(&p.mutex, NULL);
   const og_status status =
@@ -177,17 +192,16 @@ static og_status panels_pack(const og_run *run, const og_packing *what,
                                         : share_panels,
                       &p);
   pthread_mutex_destroy(&p.mutex);
-  *out_error = p.size == 0 ? 0 : sqrt(p.lost / p.size);
-  return status == OG_OK && !isfinite(*out_error) ? OG_UNSUPPORTED : status;
+  return status == OG_OK && what->is_int8 ? error_write(&p) : status;
 }
 
 // Outside of any call.
 static og_status constant_pack(og_prep *prep, const og_packing *what,
-                               char *panels, double *out_error) {
+                               char *panels) {
   og_team *team = NULL;
   const og_run run = {
       .executable = prep->executable, .error = NULL, .team = &team};
-  const og_status status = panels_pack(&run, what, panels, out_error);
+  const og_status status = panels_pack(&run, what, panels);
   og_teams_give(team);
   return status;
 }
@@ -245,8 +259,7 @@ static og_pack *pack_make(og_prep *prep, const og_packing *what) {
   *pack = (og_pack){.what = *what, .panels = mapped};
   if (mapped != NULL) return pack;
   pack->panels = pack->own;
-  const bool is_packed =
-      constant_pack(prep, what, pack->own, &pack->error) == OG_OK;
+  const bool is_packed = constant_pack(prep, what, pack->own) == OG_OK;
   prep->instance->pack_ns += og_now_ns() - begun_ns;
   if (is_packed) return pack;
   og_free(pack);
@@ -268,6 +281,9 @@ void og_packs_get(og_prep *prep, const og_packing *what,
   }
   *out_panels = pack->panels;
   if (pack->panels == pack->own) return;
+  if (what->is_int8)
+    og_blocks_want(&executable->graph->blocks, error_of(pack->panels, what),
+                   ERROR_BYTES);
   if (!what->is_winograd) {
     prep->unread = what->operand;
     return;
@@ -338,7 +354,6 @@ struct og_kept {
   og_watch *watch;
   const void *packed_from;  // the memory under the watch
   char *panels;
-  double error;     // of int8 (og_packs_int8)
   int32_t users;    // calls that read the panels
   bool is_packing;  // by one call
   int32_t lost;  // times that the weight was written soon after it was packed
@@ -410,8 +425,7 @@ og_kept *og_kept_get(og_prep *prep, const og_packing *what) {
 }
 
 // By the call that set is_packing. False leaves no watch.
-static bool kept_pack(og_kept *kept, const void *data, const og_run *run,
-                      double *out_error) {
+static bool kept_pack(og_kept *kept, const void *data, const og_run *run) {
   const int64_t begun_ns = og_now_ns();
   og_packing what = kept->what;
   what.of.data = data;
@@ -420,9 +434,8 @@ static bool kept_pack(og_kept *kept, const void *data, const og_run *run,
   if (kept->panels == NULL)
     kept->panels = og_alloc_aligned(64, packed_bytes(&what));
   kept->packed_from = data;
-  const bool is_packed =
-      kept->watch != NULL && kept->panels != NULL &&
-      panels_pack(run, &what, kept->panels, out_error) == OG_OK;
+  const bool is_packed = kept->watch != NULL && kept->panels != NULL &&
+                         panels_pack(run, &what, kept->panels) == OG_OK;
   __atomic_add_fetch(&run->executable->pack_ns, og_now_ns() - begun_ns,
                      __ATOMIC_RELAXED);
   if (is_packed) return true;
@@ -465,11 +478,9 @@ const void *og_kept_enter(og_kept *kept, const void *data, const og_run *run) {
   kept->is_packing |= is_ours;
   pthread_mutex_unlock(&kept->mutex);
   if (!is_ours) return NULL;
-  double error = 0;
-  const bool is_packed = kept_pack(kept, data, run, &error);
+  const bool is_packed = kept_pack(kept, data, run);
   pthread_mutex_lock(&kept->mutex);
   kept->is_packing = false;
-  if (is_packed) kept->error = error;
   kept->users += is_packed;
   if (!is_packed) kept->lost = LOST_MAX + 1;
   pthread_mutex_unlock(&kept->mutex);
@@ -509,18 +520,24 @@ void og_kept_destroy(og_kept *kept) {
 
 // --- int8 --------------------------------------------------------------------
 
+static void int8_add(const og_packing *what, const char *panels, int64_t *count,
+                     double *error) {
+  if (!what->is_int8) return;
+  const double own = (double)*error_of(panels, what);
+  ++*count;
+  if (own > *error) *error = own;
+}
+
 void og_packs_int8(const opgraft_executable *executable, int64_t *out_count,
                    double *out_error) {
   *out_count = 0;
   *out_error = 0;
-  for (const og_pack *at = executable->packs; at != NULL; at = at->next) {
-    *out_count += at->what.is_int8;
-    if (at->error > *out_error) *out_error = at->error;
-  }
+  for (const og_pack *at = executable->packs; at != NULL; at = at->next)
+    int8_add(&at->what, at->panels, out_count, out_error);
   for (og_kept *at = executable->kept; at != NULL; at = at->next) {
     pthread_mutex_lock(&at->mutex);
-    *out_count += at->what.is_int8 && at->watch != NULL;
-    if (at->error > *out_error) *out_error = at->error;
+    if (at->watch != NULL && !at->is_packing)
+      int8_add(&at->what, at->panels, out_count, out_error);
     pthread_mutex_unlock(&at->mutex);
   }
 }

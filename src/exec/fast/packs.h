@@ -36,8 +36,7 @@ void og_packs_destroy(og_pack *packs);
 void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
                     int64_t *out_mapped);
 // Weights that are int8 by now, and the largest of their errors: the square
-// root of what rounding lost over what there is, both as sums of squares. Those
-// of a file are as its writer left them: their error is not known.
+// root of what rounding lost over what there is, both as sums of squares.
 void og_packs_int8(const opgraft_executable *executable, int64_t *out_count,
                    double *out_error);
 // Forms in the graph's file that nothing here packs.

@@ -20,7 +20,6 @@ import torch
 
 import opgraft
 
-
 # Which kernel is faster is not asked here: ours run, over weights that stay
 # packed, or packing at each call.
 

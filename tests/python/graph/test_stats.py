@@ -93,3 +93,20 @@ def test_a_fallback_without_a_stack_is_placed_by_its_module() -> None:
     places = {f["operator"]: (f["file"], f["line"]) for f in found.fallbacks}
     assert places["aten.fractional_max_pool2d.default"] == ("module 1.1", 0)
     assert "fractional_max_pool2d.default (module 1.1): " in str(found)
+
+
+def test_what_a_backward_graph_computes_again() -> None:
+    """Each cosine's argument costs less than to keep it."""
+    compiled = torch.compile(lambda x: x.cos().cos().cos().sum(),
+                             backend="opgraft")
+    compiled(torch.randn(8, 64, requires_grad=True)).backward()
+    found = opgraft.stats(compiled)
+    forward, backward = found.graphs
+    assert forward["recomputed"] == {}
+    assert backward["recomputed"] == found.recomputed == {"aten.cos.default": 2}
+    assert "recomputed: aten.cos.default 2 times" in str(found)
+
+    with torch.no_grad():
+        alone = torch.compile(lambda x: x.exp(), backend="opgraft")
+        alone(torch.randn(4))
+    assert opgraft.stats(alone).recomputed == {}
