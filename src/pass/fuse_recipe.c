@@ -65,6 +65,24 @@ static bool runs_programs(og_device device) {
   return driver != NULL && og_driver_runs_c(driver);
 }
 
+static bool is_reduction(int32_t op) {
+  return op == OG_IR_sum || op == OG_IR_mean || op == OG_IR_amax ||
+         op == OG_IR_amin || op == OG_IR_var || op == OG_IR_var_mean;
+}
+
+// Softmax, norms and their gradients take and give floats, in results that
+// nobody reads too.
+static bool is_of_floats(const opgraft_graph *graph, const og_node *node) {
+  const og_value *values = graph->values;
+  if (og_op_is(node, OG_OP_POINTWISE) || is_reduction(node->op)) return true;
+  for (int32_t i = 0; i < node->in_count; ++i)
+    if (node->in[i] >= 0 && !is_single(values[node->in[i]].dtype)) return false;
+  for (int32_t r = 0; r < node->out_count; ++r)
+    if (node->out[r] >= 0 && !is_single(values[node->out[r]].dtype))
+      return false;
+  return true;
+}
+
 static const char *types_wrong(const og_fuser *f, const og_node *node) {
   const og_value *values = f->graph->values;
   const og_device device = values[node->out[0]].device;
@@ -85,7 +103,8 @@ static const char *types_wrong(const og_fuser *f, const og_node *node) {
     if (!is_single(dtype) && !is_bool(dtype))
       return "a result's type is not f32, bf16, f16 or bool";
   }
-  return class_wrong(f, node);
+  return is_of_floats(f->graph, node) ? class_wrong(f, node)
+                                      : "an operand or a result is no float";
 }
 
 // bf16 and f16 are kept in f32 between the nodes of a program, as long as no
@@ -262,11 +281,33 @@ static bool has_result(const char *text, int32_t r) {
   return strstr(text, name) != NULL;
 }
 
+// Whether result r is one element a row.
+static bool is_of_rows(const og_node *node, int32_t r) {
+  return is_reduction(node->op) || (node->op == OG_IR_layer_norm && r > 0);
+}
+
+// Whether a result has the shape of `a`, or that without its last dim, which
+// may be left out.
+static bool has_shape(const og_value *result, const og_value *a, bool of_rows) {
+  const bool keeps = result->ndim == a->ndim;
+  if (!keeps && !(of_rows && result->ndim == a->ndim - 1)) return false;
+  for (int32_t d = 0; d + of_rows < a->ndim; ++d)
+    if (result->shape[d] != a->shape[d]) return false;
+  return !of_rows || !keeps || result->shape[a->ndim - 1] == OG_SIZE_ONE;
+}
+
+// What the plain kernel refuses is not fused: what a graph means may not depend
+// on the mode.
 static const char *results_wrong(const og_fuser *f, const og_node *node,
                                  const og_fuse_row *row) {
-  for (int32_t r = 0; r < node->out_count; ++r)
+  const og_value *values = f->graph->values, *a = &values[node->in[0]];
+  for (int32_t r = 0; r < node->out_count; ++r) {
     if (og_fuse_is_read(f, node->out[r]) && !has_result(row->text, r))
       return "a result is a sum over rows";
+    if (node->out[r] >= 0 && has_result(row->text, r) &&
+        !has_shape(&values[node->out[r]], a, is_of_rows(node, r)))
+      return "a result has another shape than the operator gives";
+  }
   return NULL;
 }
 

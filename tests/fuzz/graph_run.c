@@ -298,7 +298,6 @@ static void planned_begin(outcome *o, maker *m, bool has_passes) {
       .flags =
           is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE | precisions[below(m, 3)] : 0,
       .disable = !has_passes    ? no_pass
-                 : is_max       ? "fuse"
                  : chance(m, 3) ? opgraft_pass_name((int32_t)below(m, 6))
                                 : NULL};
   const bool takes_any_size = chance(m, 4);
