@@ -104,7 +104,7 @@ static const char *types_wrong(const og_fuser *f, const og_node *node) {
       return "a result's type is not f32, bf16, f16 or bool";
   }
   return is_of_floats(f->graph, node) ? class_wrong(f, node)
-                                      : "an operand or a result is no float";
+                                      : "an operand or a result is not a float";
 }
 
 // bf16 and f16 are kept in f32 between the nodes of a program, as long as no
