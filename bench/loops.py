@@ -11,7 +11,8 @@ last-level cache; the limit beside them reads and writes as many streams
 of operands and results, once each. Encoding is that of the machine code: a
 kernel's share where all cases are one graph, and of the slowest where each is
 a graph of its own, whose encoder finds nothing of itself in the caches; the
-least of five times.
+least of five times. Distances to float64 are those of all results, root mean
+squares relative to the results'.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import opgraft  # noqa: E402
 
 T = torch.Tensor
 LEAST_RATIO, LEAST_SHARE, ENCODE_US = 1.3, 0.85, 20
+MOST_DISTANCE = 2  # of eager mode's
 COMPILATIONS = 5
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of mallopt
 FIGURES = ("in cache: Inductor / ours", "memory: share of the limit")
@@ -161,13 +163,21 @@ def direct(function: Callable[..., Any], args: tuple[T, ...],
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=backend, dynamic=False)
     found = compiled(*args)
-    wanted = function(*(a.double() if a.is_floating_point() else a
-                        for a in args))
+    wanted = function(*in_double(args))
     torch.testing.assert_close(found, wanted, rtol=2e-4, atol=2e-4,
                                check_dtype=False)
     if len(made) != 1:
         raise RuntimeError(f"{function.__name__} is {len(made)} graphs")
     return Direct(compiled, *made[0])
+
+
+def in_double(args: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(a.double() if a.is_floating_point() else a for a in args)
+
+
+def flat(results: Any) -> T:
+    items = results if isinstance(results, (list, tuple)) else [results]
+    return torch.cat([i.double().flatten() for i in items])
 
 
 # --- The machine ----------------------------------------------------------------
@@ -223,6 +233,26 @@ class Sizes:
 
 
 COMPILERS = {"ours": ours, "Inductor": inductor}
+
+
+def distances(name: str, sizes: Sizes, goals: harness.Goals
+              ) -> dict[str, float]:
+    """To float64: ours, Inductor's and eager mode's."""
+    chosen = CASES[name]
+    args = chosen.arguments(chosen.rows(sizes.cache), chosen.width)
+    exact = flat(chosen.function(*in_double(args)))
+    torch._dynamo.reset()
+    found = {"eager": chosen.function(*args)}
+    for who, compiler in COMPILERS.items():
+        made = direct(chosen.function, args, compiler)
+        found[who] = made.compiled(*args)
+    out = {who: float((flat(y) - exact).norm() / exact.norm())
+           for who, y in found.items()}
+    print("  distance to float64: " + ", ".join(
+        f"{who} {off:.2e}" for who, off in out.items()))
+    goals.add(f"{name}, distance / eager mode's",
+              out["ours"] / max(out["eager"], 2.0**-26), MOST_DISTANCE)
+    return out
 
 
 def in_cache(name: str, sizes: Sizes) -> dict[str, harness.Timing]:
@@ -320,11 +350,13 @@ def main() -> None:
         print(f"\n{name}: {count} row programs, encoded in at most "
               f"{encode_us:.1f} us" + "".join(f"; {why}" for why in left))
         slowest = max(slowest, encode_us)
+        distance = distances(name, sizes, goals)
         harness.judged(
             functools.partial(attempt, name, sizes, rows),
             {f"{name}, {FIGURES[0]}": (LEAST_RATIO, False),
              f"{name}, {FIGURES[1]}": (LEAST_SHARE, False)},
             goals, attempts)
+        rows[name]["distance"] = distance
     count, mean_us = encoded_together(sizes)
     goals.add(f"encoding a kernel, of {count} in one graph", mean_us, ENCODE_US,
               unit=" us")

@@ -4,6 +4,7 @@
 
 #include "exec/instance.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "exec/apart.h"
@@ -231,6 +232,16 @@ static void hold_add(og_instance *instance, og_hold *hold) {
                      .device = og_cpu};
 }
 
+// Once a process.
+static void refused_say(const opgraft_host *host) {
+  static atomic_flag is_said = ATOMIC_FLAG_INIT;
+  if (host->say == NULL || atomic_flag_test_and_set(&is_said)) return;
+  host->say(host->context,
+            "this process may not make memory executable: fused loops are "
+            "interpreted, which takes longer",
+            0);
+}
+
 static og_status steps_make(og_instance *instance, const og_plan *plan,
                             int32_t *step_at, opgraft_error *error) {
   const opgraft_graph *graph = plan->graph;
@@ -257,7 +268,7 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
   sections_make(instance, plan, step_at);
   OG_TRY(og_onboard_settle(instance, error));
   og_holds_settle(instance);
-  og_loops_seal(instance);
+  if (!og_loops_seal(instance)) refused_say(&prep.executable->host);
   for (int32_t i = 0; i < graph->output_count; ++i)
     if (graph->outputs[i].value >= 0)
       og_checked_want(plan->graph, graph->outputs[i].value);

@@ -44,6 +44,7 @@ void tuning_say(void *context, const char *text, int32_t is_progress) {
 
 void tuning_host(const tuning *from, opgraft_host *host) {
   static char path[PATH_MAX];
+  host->say = tuning_say;
   if (from->weights_stay)
     host->flags |= OPGRAFT_HOST_WEIGHTS_STAY;
   else  // training: the loss and the optimizer run on torch's threads
@@ -53,5 +54,4 @@ void tuning_host(const tuning *from, opgraft_host *host) {
   host->tune_ns = from->most_ns;
   host->tune_file = length > 0 && length < sizeof path ? path : NULL;
   host->tune_with = from->with;
-  host->say = tuning_say;
 }

@@ -39,9 +39,8 @@ og_status og_prep_loop(og_prep *prep, const og_loop_spec *spec,
   return OG_OK;
 }
 
-void og_loops_seal(og_instance *instance) {
-  // Where the system refuses, the programs are interpreted.
-  if (instance->loop_code != NULL) og_loop_code_seal(instance->loop_code);
+bool og_loops_seal(og_instance *instance) {
+  return instance->loop_code == NULL || og_loop_code_seal(instance->loop_code);
 }
 
 const og_loop *og_loop_of(const og_instance *instance, const og_node *node) {

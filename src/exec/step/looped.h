@@ -12,8 +12,9 @@
 // not before. Failure: as og_loop_create.
 og_status og_prep_loop(og_prep *prep, const og_loop_spec *spec,
                        og_loop **out_loop);
-// Makes the code of all of them executable, when all are compiled.
-void og_loops_seal(og_instance *instance);
+// Makes the code of all of them executable, when all are compiled. False where
+// the system refuses: they are interpreted.
+bool og_loops_seal(og_instance *instance);
 // The last program compiled for a node; NULL: none was.
 const og_loop *og_loop_of(const og_instance *instance, const og_node *node);
 // How many different programs the instance's nodes run.
