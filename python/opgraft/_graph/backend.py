@@ -95,7 +95,7 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     _choose("fallback", out.fallback, ("allow", "error"))
     _choose("clone", out.clone, ("allow", "error"))
     _choose("math", out.math, ("fast", "strict"))
-    _choose("precision", out.precision, tuple(PRECISIONS))
+    precision_flags("backend opgraft", out.precision)
     if out.precision != "f32" and not out.mode.startswith("max-autotune"):
         raise ValueError(
             f"option precision is {out.precision!r} in mode {out.mode!r}, "
@@ -188,6 +188,13 @@ def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
             f"backend opgraft: {name} is {found!r}, expected one of "
             f"{', '.join(wanted)}"
         )
+
+
+def precision_flags(where: str, precision: str) -> int:
+    if precision in PRECISIONS:
+        return PRECISIONS[precision]
+    raise ValueError(f"{where}: precision is {precision!r}, expected one of "
+                     f"{', '.join(PRECISIONS)}")
 
 
 @functools.cache

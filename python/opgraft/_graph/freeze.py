@@ -307,9 +307,7 @@ def export(
         >>> "relu" in open("m.og", errors="replace").read()
         True
     """
-    if precision not in backend.PRECISIONS:
-        raise ValueError(f"export: precision is {precision!r}, expected "
-                         f"{', '.join(map(repr, backend.PRECISIONS))}")
+    flags = backend.MAX_AUTOTUNE | backend.precision_flags("export", precision)
     if precision != "f32" and not packed:
         raise ValueError(f"export: precision is {precision!r} without packed="
                          "True: a file says none but by its packed weights")
@@ -318,5 +316,4 @@ def export(
     _C.graph_export(
         _named(model), list(program.gm.graph.nodes), program.tools(), {},
         targets.recipe, os.fspath(path),
-        program.sizes() if packed else None,
-        backend.MAX_AUTOTUNE | backend.PRECISIONS[precision])
+        program.sizes() if packed else None, flags)

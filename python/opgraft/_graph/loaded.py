@@ -11,7 +11,7 @@ import torch
 
 from .. import _C
 from .._base import host
-from .backend import MAX_AUTOTUNE, PRECISIONS
+from .backend import MAX_AUTOTUNE, precision_flags
 from .freeze_call import GuardError
 
 _MODES = {"reduce-overhead": 0, "max-autotune": MAX_AUTOTUNE}
@@ -97,16 +97,14 @@ def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune",
     if mode not in _MODES:
         raise ValueError(f"load_graph: mode is {mode!r}, expected "
                          f"{' or '.join(map(repr, _MODES))}")
-    if precision not in PRECISIONS:
-        raise ValueError(f"load_graph: precision is {precision!r}, expected "
-                         f"{', '.join(map(repr, PRECISIONS))}")
+    flags = _MODES[mode] | precision_flags("load_graph", precision)
     if precision != "f32" and mode != "max-autotune":
         raise ValueError(f"load_graph: precision is {precision!r} in mode "
                          f"{mode!r}, expected mode 'max-autotune'")
     host.prepare()
     name = os.fspath(path)
     graph, (inputs, outputs) = _C.graph_open(
-        name, _modules(), _MODES[mode] | PRECISIONS[precision], _resolve,
+        name, _modules(), flags, _resolve,
         torch._C._AutoDispatchBelowADInplaceOrView)
     _alone(graph, name)
     names = tuple(n for n, _ in inputs)
