@@ -21,7 +21,6 @@ from typing import Any, Callable, Iterator
 sys.path.append(str(Path(__file__).resolve().parent))
 import harness  # noqa: E402
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
 
 import opgraft  # noqa: E402
 
