@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random row programs.
+// Random row programs, and numbers for their operands.
 
 #ifndef TESTS_UNIT_LOOP_GROW_H
 #define TESTS_UNIT_LOOP_GROW_H
 
+#include <math.h>
+
 #include "scalar/scalar.h"
 #include "unit/loop_make.h"
 
-enum { GROW_INPUTS_MAX = 4, GROW_OUTPUTS_MAX = 3, GROW_TEXT = 8192 };
+enum {
+  GROW_INPUTS_MAX = 4,
+  GROW_OUTPUTS_MAX = 3,
+  GROW_TEXT = 8192,
+  GROW_WIDTH_MAX = 300
+};
 
 typedef struct grown {
   char text[GROW_TEXT];
@@ -174,6 +181,42 @@ static inline og_loop_spec grow_spec(const grown *g, og_isa isa) {
                         .input_count = g->in_count,
                         .output_count = g->out_count,
                         .isa = isa};
+}
+
+// --- Numbers -----------------------------------------------------------------
+
+static inline float grow_value(grown *g) {
+  static const float special[] = {
+      0,        -0.0f, 1,      -1,   INFINITY, -INFINITY, 0x1p-149f, 0x1p-126f,
+      0x1p127f, 0.5f,  -88.5f, 1e6f, -3e9f,    NAN,       -NAN,      100};
+  const og_float_bits bits = {.u = (uint32_t)loop_draw(&g->state)};
+  switch (grow_draw(g, 8)) {
+    case 0:
+      return special[grow_draw(g, 16)];
+    case 1:
+      return bits.f;
+    default:
+      return (float)(grow_draw(g, 4001) - 2000) / 256;
+  }
+}
+
+static inline bool grow_is_float(og_dtype dtype) {
+  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
+}
+
+// Integers are below 100 in magnitude.
+static inline void grow_fill(grown *g, og_dtype dtype, void *at,
+                             int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = grow_value(g);
+    const bool fits = grow_is_float(dtype) || fabsf(x) < 100;
+    loop_set(dtype, at, i, fits ? x : 1);
+  }
+}
+
+static inline int64_t grow_width(grown *g) {
+  static const int64_t widths[] = {0, 1, 5, 8, 13, 16, 17, 24, 31, 64, 77, 300};
+  return widths[grow_draw(g, sizeof widths / sizeof *widths)];
 }
 
 #endif  // TESTS_UNIT_LOOP_GROW_H

@@ -9,11 +9,9 @@
 // memory it gets the same bits there. Buffers end at an unmapped page.
 
 #define _GNU_SOURCE
-#include <math.h>
-
 #include "unit/loop_grow.h"
 
-enum { PROGRAMS = 400, ROWS = 3, WIDTH_MAX = 300 };
+enum { PROGRAMS = 400, ROWS = 3, WIDTH_MAX = GROW_WIDTH_MAX };
 
 static int64_t program_count = PROGRAMS;
 
@@ -26,25 +24,6 @@ static int64_t width_of(const og_loop_operand *operand, int64_t width) {
   return operand->form == OG_LOOP_ROW ? 1 : width;
 }
 
-static float draw_number(grown *g) {
-  static const float special[] = {
-      0,        -0.0f, 1,      -1,   INFINITY, -INFINITY, 0x1p-149f, 0x1p-126f,
-      0x1p127f, 0.5f,  -88.5f, 1e6f, -3e9f,    NAN,       -NAN,      100};
-  const og_float_bits bits = {.u = (uint32_t)loop_draw(&g->state)};
-  switch (grow_draw(g, 8)) {
-    case 0:
-      return special[grow_draw(g, 16)];
-    case 1:
-      return bits.f;
-    default:
-      return (float)(grow_draw(g, 4001) - 2000) / 256;
-  }
-}
-
-static bool is_float(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
 static void fill(grown *g, const memory *m, og_loop_call *call) {
   for (int32_t k = 0; k < g->in_count; ++k) {
     const int64_t width = width_of(&g->in[k], call->width);
@@ -54,11 +33,7 @@ static void fill(grown *g, const memory *m, og_loop_call *call) {
     char *at = guarded_end(&m->in[k], (size_t)count * item);
     call->in[k] = at;
     call->in_row_bytes[k] = repeats ? 0 : width * (int64_t)item;
-    for (int64_t i = 0; i < count; ++i) {
-      const float x = draw_number(g);
-      const bool fits = is_float(g->in[k].dtype) || fabsf(x) < 100;
-      loop_set(g->in[k].dtype, at, i, fits ? x : 1);
-    }
+    grow_fill(g, g->in[k].dtype, at, count);
   }
   for (int32_t k = 0; k < g->out_count; ++k) {
     const int64_t bytes = width_of(&g->out[k], call->width) *
@@ -107,7 +82,7 @@ static bool is_same(const grown *g, const memory *m, const og_loop_call *call,
         continue;
       const float a = loop_get(dtype, found, i);
       const float b = loop_get(dtype, expected, i);
-      if (is_float(dtype) && isnan(a) && isnan(b)) continue;
+      if (grow_is_float(dtype) && isnan(a) && isnan(b)) continue;
       printf("%s: y%d[%d] is %a, %a by the interpreter; width %d, %s\n", by,
              (int)k, (int)i, (double)a, (double)b, (int)call->width, g->text);
       return false;
@@ -265,7 +240,8 @@ static void oracle_statement(oracle *o, const og_loop_statement *s,
 static bool is_right(og_dtype dtype, const void *at, int64_t i, float wanted) {
   uint8_t cast[8] = {0};
   const float found = loop_get(dtype, at, i);
-  if (!is_float(dtype) && dtype.code != OG_CODE_BOOL && !(fabsf(wanted) < 100))
+  if (!grow_is_float(dtype) && dtype.code != OG_CODE_BOOL &&
+      !(fabsf(wanted) < 100))
     return true;
   if (dtype.code == OG_CODE_BOOL) return found == (float)(wanted != 0);
   loop_set(dtype, cast, 0, wanted);
@@ -336,11 +312,10 @@ static bool has_oracle(const grown *g) {
 // --- Programs ----------------------------------------------------------------
 
 static bool run_program(grown *g, memory *m, og_loop_math math, int64_t seed) {
-  static const int64_t widths[] = {0, 1, 5, 8, 13, 16, 17, 24, 31, 64, 77, 300};
   const int before = test_now.missed;
   og_loop_call call = {.rows = ROWS, .blocks = 1};
   grow(g, (uint64_t)seed);
-  call.width = widths[grow_draw(g, 12)];
+  call.width = grow_width(g);
   og_loop *loop = loop_of(g, math, OG_ISA_SCALAR, NULL);
   REQUIRE(loop != NULL);
   call.scratch = og_alloc_aligned(64, og_loop_scratch_bytes(loop, call.width));
