@@ -255,7 +255,8 @@ def runtime(name: str) -> str:
 
 
 def package_links(build: pathlib.Path) -> pathlib.Path:
-    """The Python package of a C build, as links: what PYTHONPATH takes."""
+    """The Python package of a C build, as links, and the entry points by which
+    torch.compile finds its backend: what PYTHONPATH takes."""
     folder = build / "package" / "opgraft"
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*(ROOT / "python" / "opgraft").iterdir(), build / "modules",
@@ -265,6 +266,15 @@ def package_links(build: pathlib.Path) -> pathlib.Path:
         link = folder / part.name
         link.unlink(missing_ok=True)
         link.symlink_to(part)
+    project = (ROOT / "pyproject.toml").read_text()
+    info = folder.parent / "opgraft.dist-info"
+    info.mkdir(exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: opgraft\n"
+                                   "Version: 0\n")
+    (info / "entry_points.txt").write_text("".join(
+        f"[{group}]\n{lines.replace(chr(34), '')}\n" for group, lines in
+        re.findall(r"^\[project\.entry-points\.(\w+)\]\n((?:\w.*\n)+)",
+                   project, re.M)))
     return folder.parent
 
 
