@@ -238,14 +238,14 @@ class Case:
         return ""
 
 
-def cases(count: int, first: int, isa: str | None) -> Iterator[Case]:
+def cases(count: int, isa: str | None) -> Iterator[Case]:
     tool = BUILD / "tests" / "tools" / "loop_cases"
     if not tool.exists():
         pytest.skip("the test tools are not built: make build")
     env = dict(os.environ)
     if isa is not None:
         env["OPGRAFT_ISA"] = isa
-    with subprocess.Popen([tool, str(count), str(first)], env=env,
+    with subprocess.Popen([tool, str(count)], env=env,
                           stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -258,7 +258,7 @@ def cases(count: int, first: int, isa: str | None) -> Iterator[Case]:
 def test_row_programs_equal_numpy(isa: str | None) -> None:
     compared = met = 0
     with np.errstate(all="ignore"):
-        for case in cases(PROGRAMS, 0, isa):
+        for case in cases(PROGRAMS, isa):
             met += 1
             assert (case.by == "interpreter") == (isa == "scalar") or not isa
             try:
@@ -273,7 +273,7 @@ def test_row_programs_equal_numpy(isa: str | None) -> None:
 def test_one_wrong_bit_is_seen() -> None:
     seen = asked = 0
     with np.errstate(all="ignore"):
-        for case in cases(100, 0, None):
+        for case in cases(100, None):
             dtype, found = case.outputs[0]
             try:
                 if found.size == 0 or dtype not in ("f32", "bf16", "f16") or (

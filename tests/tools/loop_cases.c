@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// loop_cases COUNT [FIRST]: random row programs with libm's functions, what
-// they read and what they compute, for an oracle elsewhere.
+// loop_cases COUNT: random row programs with libm's functions, what they read
+// and what they compute, for an oracle elsewhere.
 //
 // Each is one line of JSON, {"text": ..., "rows": 3, "width": 24, "by": ...,
 // "in": [["f32", "run"], ...], "out": [["bf16", "row"], ...]}, then the
@@ -100,8 +100,7 @@ int main(int argc, char **argv) {
   opgraft_error error = {0};
   og_status status = OG_OK;
   const int64_t count = argc > 1 ? strtoll(argv[1], NULL, 10) : 0;
-  const int64_t first = argc > 2 ? strtoll(argv[2], NULL, 10) : 0;
-  for (int64_t k = first; k < first + count && status == OG_OK; ++k) {
+  for (int64_t k = 0; k < count && status == OG_OK; ++k) {
     memset(&j, 0, sizeof j);
     job_fill(&j, (uint64_t)k);
     status = job_run(&j, &error);
