@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # The front door. `make demo` and `make test` set up all they need.
 #
-#   make setup      .venv with the package, its test needs and the rivals
+#   make setup      .venv with the package and what its tests need; make rivals
+#                   installs what benches and hosts' tests compare with
 #   make demo       build an operator, train a classifier with it, check it
 #   make test       C unit tests, text tests, Python tests
-#   make test-full  the slow Python tests
+#   make test-full  the Python tests, slow ones too
+#   make nightly    what CI runs in its long forms, recorded stage by stage
+#                   (docs/testing.md)
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
@@ -40,21 +43,25 @@ SMOKE_FLAG := $(if $(SMOKE),--smoke)
 export OPGRAFT_SMOKE := $(SMOKE)
 GENERATOR := $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 CONFIGURE := cmake -S . -G "$(GENERATOR)" -DOPGRAFT_BUILD_TESTS=ON \
-  -DOPGRAFT_WERROR=ON -DOPGRAFT_BUILD_PYTHON=OFF -DCMAKE_BUILD_TYPE=None
+  -DOPGRAFT_WERROR=ON -DCMAKE_BUILD_TYPE=None \
+  -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python
 
 # Folders are listed too: their times tell of files that went away.
 PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   -name __pycache__ -prune -o -not -name '*.pyc' -print 2>/dev/null) \
   CMakeLists.txt pyproject.toml
 
-.PHONY: setup demo test test-full test-hosts hosts-matrix hosts-environments \
-  test-older docs release test-isa sanitize sanitize-python valgrind fuzz \
-  bench sweep gpu results style format build clean
+.PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
+  hosts-environments test-older docs release test-isa sanitize \
+  sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
+  build build-asan build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
 
-setup: $(VENV)/.package $(VENV)/.rivals
+setup: $(VENV)/.package
+
+rivals: $(VENV)/.rivals
 
 $(VENV)/.requirements: tools/requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -65,23 +72,25 @@ $(VENV)/.rivals: tools/rivals.txt $(VENV)/.requirements
 	$(BIN)/python tools/rivals.py tools/rivals.txt
 	touch $@
 
+# One compile makes the package and the C tests: what is tested is what ships.
 $(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation .
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation . \
+	  -Cbuild-dir=$(BUILD) -Ccmake.define.CMAKE_C_FLAGS=-g \
+	  -Ccmake.define.OPGRAFT_BUILD_TESTS=ON -Ccmake.define.OPGRAFT_WERROR=ON
 	touch $@
 
 demo: setup
 	$(BIN)/python examples/custom_linear/demo.py $(SMOKE_FLAG)
 	$(BIN)/python examples/custom_linear/compiled.py $(SMOKE_FLAG)
 
-build:
-	$(CONFIGURE) -B $(BUILD) -DCMAKE_C_FLAGS="-O2 -g" > /dev/null
-	cmake --build $(BUILD) -j $(JOBS)
+build: setup
+	$(BIN)/cmake --build $(BUILD) -j $(JOBS)
 
-test: setup build
+test: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) unit text checks python
 
-test-full: setup build
-	$(BIN)/python tools/run_tests.py --build $(BUILD) full
+test-full: build
+	$(BIN)/python tools/run_tests.py --build $(BUILD) --full whole python
 
 # A host that is not in the main environment has one of its own.
 # TensorFlow is large: `make hosts-matrix` has it.
@@ -96,10 +105,10 @@ hosts-environments: $(HOST_ENVIRONMENTS)
 	.venv-$*/bin/python -m pip install --quiet -r $<
 	touch $@
 
-test-hosts: setup build hosts-environments
+test-hosts: build rivals hosts-environments
 	$(BIN)/python tools/run_tests.py --build $(BUILD) hosts
 
-hosts-matrix: setup build
+hosts-matrix: build rivals
 	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
 
 .venv-older/.ready: tools/older_torch.txt
@@ -115,7 +124,7 @@ test-older: setup .venv-older/.ready
 	  opgraft_device_npu_sim
 	$(BIN)/python tools/run_tests.py --build build-older older
 
-docs: setup build .venv-docs/.ready
+docs: build rivals .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
 	.venv-docs/bin/python -m sphinx -q -W --keep-going -b html \
 	  $(BUILD)/docs-source $(BUILD)/docs
@@ -123,48 +132,50 @@ docs: setup build .venv-docs/.ready
 	  tests/docs/test_site_browser.py
 	$(BIN)/python tools/gallery.py --check
 
-release: setup
+release: setup rivals
 	$(BIN)/python tools/release.py
 
-test-isa: setup build
+test-isa: build
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build $(BUILD) isa
 
 # Those that `run_tests.py threads` runs.
 THREAD_UNITS := $(patsubst tests/unit/%.c,unit_%,\
   $(shell grep -l '<pthread.h>' tests/unit/*.c))
 
-sanitize: setup
+# One tree with ASan, UBSan and coverage for tests, Python tests and fuzzers.
+build-asan: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
-	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	cmake --build build-asan -j $(JOBS)
+	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	$(BIN)/cmake --build build-asan -j $(JOBS)
+
+build-tsan: setup
 	$(CONFIGURE) -B build-tsan -DOPGRAFT_SANITIZE=thread \
-	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	cmake --build build-tsan -j $(JOBS) --target $(THREAD_UNITS) test_modules \
-	  opgraft_device_npu_sim
+	  -DOPGRAFT_BUILD_PYTHON=OFF -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	$(BIN)/cmake --build build-tsan -j $(JOBS) --target $(THREAD_UNITS) \
+	  test_modules opgraft_device_npu_sim
+
+sanitize: build-asan build-tsan
 	$(BIN)/python tools/run_tests.py --build build-asan --faults unit text \
 	  --thread-build build-tsan threads
 
-sanitize-python: setup
-	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
-	  -DOPGRAFT_BUILD_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	cmake --build build-asan -j $(JOBS) --target package_parts
+sanitize-python: build-asan
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) --build build-asan sanitized
 
-valgrind: setup build
+# What CI runs, in its long forms; an interrupted run goes on.
+nightly:
+	$(PYTHON) tools/stages.py --nightly
+
+valgrind: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind
 
-fuzz: setup
-	$(CONFIGURE) -B build-fuzz -DOPGRAFT_SANITIZE=address \
-	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
-	cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
-	$(BIN)/python tools/run_tests.py --build build-fuzz \
+fuzz: build-asan
+	$(BIN)/python tools/run_tests.py --build build-asan \
 	  --fuzz-seconds $(FUZZ_SECONDS) $(addprefix --fuzzer ,$(FUZZER)) fuzz
 
-bench: setup
+bench: build rivals
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) bench
 
-sweep: setup
+sweep: build rivals
 	$(BIN)/python tools/run_tests.py $(SMOKE_FLAG) sweep
 
 gpu:
@@ -180,4 +191,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-older .build
+	rm -rf build build-asan build-tsan build-older .build

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make test-full SMOKE=1` runs one case of each slow test, so that none rots
-unseen; a test that counts takes its share from `portion`."""
+"""With OPGRAFT_SMOKE one case of each slow test runs, so that none rots unseen;
+a test that counts takes its share from `portion`. What depends on the clock or
+on the machine's load is marked `timing` and runs with OPGRAFT_TIMING alone."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 IS_SMOKE = bool(os.environ.get("OPGRAFT_SMOKE"))
+IS_TIMED = bool(os.environ.get("OPGRAFT_TIMING"))
 
 # What a shell starts in the background ignores interrupts, and so would every
 # program under test.
@@ -22,15 +24,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    if not IS_SMOKE:
-        return
     seen: set[str] = set()
     kept, left = [], []
     for item in items:
         name = item.nodeid.partition("[")[0]
-        is_more = item.get_closest_marker("full") is not None and name in seen
+        is_more = (IS_SMOKE and item.get_closest_marker("full") is not None
+                   and name in seen)
+        is_timed = item.get_closest_marker("timing") is not None
         seen.add(name)
-        (left if is_more else kept).append(item)
+        (left if is_more or is_timed and not IS_TIMED else kept).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = kept

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import collections
 import concurrent.futures
+import multiprocessing
 import os
 import pathlib
 import re
@@ -205,9 +206,10 @@ def sources() -> list[pathlib.Path]:
 
 def read_units() -> dict[str, Unit]:
     paths = sources()
-    with concurrent.futures.ThreadPoolExecutor() as pool:
+    with concurrent.futures.ProcessPoolExecutor(
+            mp_context=multiprocessing.get_context("fork")) as pool:
         found: dict[str, Unit] = collections.defaultdict(Unit)
-        for path, unit in zip(paths, pool.map(read_unit, paths)):
+        for path, unit in zip(paths, pool.map(read_unit, paths, chunksize=16)):
             found[stem(str(path.relative_to(ROOT)))].add(unit)
         return dict(found)
 
@@ -333,8 +335,8 @@ def wide_headers(units: dict[str, Unit], owner: dict[str, str]) -> list[str]:
     return lines
 
 
-def main() -> int:
-    units = read_units()
+def report(units: dict[str, Unit]) -> int:
+    """Prints the problems; whether there are any."""
     graph, owner = dependencies(units)
     python = python_graph()
     problems = []
@@ -355,4 +357,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(read_units()))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the stages it is given and ends with `N passed, N failed`.
 
-Stages: unit, text, checks, python, full, sanitized, threads, valgrind, fuzz,
-bench, sweep, style, isa, hosts.
+Stages: unit, text, checks, python, sanitized, threads, valgrind, fuzz, bench,
+sweep, style, isa, hosts, older.
 Each prints what it does; what is skipped is counted, with the reason.
 """
 
@@ -37,6 +37,10 @@ SMOKE_TIMEOUT_S = 1800
 VALGRIND = ["valgrind", "-q", "--error-exitcode=97", "--leak-check=full",
             "--errors-for-leak-kinds=definite"]
 VALGRIND_LEFT_OUT = ("check_findings", "check_findings_more")
+# Units that can see an instruction set, but those of CUDA.
+ISA_UNITS = re.compile("(?:exec|graph|isa|kernel|loop|public|scalar|threads)_"
+                       "(?!cuda)")
+ISA_TEXTS = ("loop", "pass", "plan")
 VALGRIND_TIMEOUT_S = 3600
 # Files of Python tests that a package with sanitizers runs, by folder; the
 # first of each alone in a smoke run.
@@ -59,6 +63,7 @@ FUZZ_PATIENCE = 6  # its seconds are the processor's: a busy machine takes longe
 PROBLEM_LINES = 30  # of a failed program's output, told at the end
 SLOWEST_TOLD = 40
 FUZZ_KEPT_SECONDS = 600  # shorter runs of a fuzzer are not written down
+FUZZ_REPLAY_SECONDS = 1  # where another fuzzer's turn has come
 # What each fuzzer reads with, beside src/base.
 FUZZ_MEASURES = {
     "attention": ["src/kernel"],
@@ -332,7 +337,8 @@ class Stages:
         self.args = args
         self.tally = Tally()
         self.build = args.build.resolve()
-        self.left_out: tuple[str, ...] = ()  # unit programs
+        self.units = re.compile("")  # those whose name it matches are run
+        self.texts: tuple[str, ...] = ()  # folders of tests/text; none: all
 
     def run_units(self, build: pathlib.Path, alone: bool) -> None:
         """Those with threads run alone: some of them measure."""
@@ -340,7 +346,7 @@ class Stages:
             f"unit {source.stem}": [str(build / "tests/unit" / source.stem)]
             for source in sorted((ROOT / "tests" / "unit").glob("*.c"))
             if ("<pthread.h>" in source.read_text()) == alone
-            and source.stem not in self.left_out}
+            and self.units.match(source.stem)}
         if alone:
             for name, words in programs.items():
                 self.tally.add_output(name, *start(words, UNIT_TIMEOUT_S))
@@ -379,6 +385,7 @@ class Stages:
                  str(self.build)]
         if self.args.faults:
             words.append("--faults")
+        words += [f"tests/text/{folder}" for folder in self.texts]
         self.tally.add_output("text", *start(words, SCRIPT_TIMEOUT_S))
 
     def checks(self) -> None:
@@ -403,6 +410,8 @@ class Stages:
         folders = {str(path.parent.relative_to(ROOT))
                    for path in (ROOT / "tests").rglob("test_*.py")
                    } - {"tests/conformance"}
+        if self.args.folder:
+            folders &= set(self.args.folder)
         batches = {}
         for folder in longest_first(folders):
             files = sorted((ROOT / folder).glob("test_*.py"))
@@ -462,7 +471,10 @@ class Stages:
         self.tally.problems += [f"  {title}" for title in bad]
 
     def python(self) -> None:
-        self.pytest("python", [])
+        """Those marked `full` are left out, come in one case each, or whole."""
+        if self.args.full == "one":
+            os.environ["OPGRAFT_SMOKE"] = "1"
+        self.pytest("python", [] if self.args.full == "none" else ["-m", ""])
 
     def hosts(self) -> None:
         """What further hosts make of one file, and the tests of each host in
@@ -497,11 +509,11 @@ class Stages:
 
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,
-        the C tests under each but the last, which every other stage runs with,
-        and samples of ATen's operators under the first."""
+        the C tests that can see one, under each but the last, which every other
+        stage runs with, and samples of ATen's operators under the first."""
         counts = {}
-        if self.args.smoke:  # a minute for each set, of plain kernels
-            self.left_out = VALGRIND_LEFT_OUT
+        if self.args.smoke:
+            self.units, self.texts = ISA_UNITS, ISA_TEXTS
         names = machine_sets()[:-1 if self.args.smoke else None]
         for name in names:
             os.environ["OPGRAFT_ISA"] = name
@@ -521,10 +533,7 @@ class Stages:
                 results.write("isa", ["src", "ops", "tests/unit", "tests/text"],
                               {"sets": counts})
         del os.environ["OPGRAFT_ISA"]
-        self.left_out = ()
-
-    def full(self) -> None:
-        self.pytest("python, full", ["-m", "full"])
+        self.units, self.texts = re.compile(""), ()
 
     def sanitized(self) -> None:
         """Python tests over a package with sanitizers. Their runtime must come
@@ -546,7 +555,9 @@ class Stages:
             batches, ["--capture=sys", "-p", "no:faulthandler"], env)
 
     def fuzz(self) -> None:
-        seconds, seed = self.args.fuzz_seconds, int(time.time())
+        """Each for --fuzz-seconds; with --fuzz-rotation each corpus, and one
+        fuzzer for each core for so long. The seed is the tree's."""
+        seed = int(os.environ.get("OPGRAFT_TREE_SEED") or time.time())
         folder = ROOT / "tests" / "fuzz"
         words = {source.stem: [str(self.build / "tests" / "fuzz" / source.stem)]
                  for source in sorted(folder.glob("*.c"))
@@ -554,13 +565,22 @@ class Stages:
         words |= {source.stem: [sys.executable, str(source)]
                   for source in sorted(folder.glob("*.py"))
                   if source.stem != "reader"}
+        chosen = sorted(name for name in words
+                        if name in (self.args.fuzzer or words))
+        long = dict.fromkeys(chosen, self.args.fuzz_seconds)
+        if self.args.fuzz_rotation:
+            cores = len(os.sched_getaffinity(0))
+            turn = [chosen[(seed * cores + i) % len(chosen)]
+                    for i in range(cores)]
+            long = {name: self.args.fuzz_rotation if name in turn
+                    else FUZZ_REPLAY_SECONDS for name in chosen}
+            print(f"seed {seed}, {self.args.fuzz_rotation} s: {turn}")
         programs = {name: [*words[name], "--seconds", str(seconds), "--seed",
                            str(seed), str(folder / "corpus" / name)]
-                    for name in words
-                    if name in (self.args.fuzzer or words)}
-        patience = FUZZ_PATIENCE * seconds + 120
+                    for name, seconds in long.items()}
+        patience = FUZZ_PATIENCE * max(long.values()) + 120
         for name, status, output in start_all(programs, patience):
-            counts = counts_of(output)
+            counts, seconds = counts_of(output), long[name]
             if status == 0 and not accepts_enough(name, counts):
                 status = 1
             self.tally.add_status(f"fuzz {name}, seed {seed}", status,
@@ -607,8 +627,7 @@ class Stages:
             "format": [str(tools / "clang-format"), "--dry-run", "-Werror",
                        *c_files],
             "layers": [sys.executable, "tools/layers.py"],
-            "circles": [sys.executable, "tools/circles.py"],
-            "callers": [sys.executable, "tools/callers.py"],
+            "callers and circles": [sys.executable, "tools/callers.py"],
             "probes": [sys.executable, "tools/probe_docs.py", "--check"],
             "messages": [sys.executable, "tools/messages.py", "--check"],
             "contracts": [sys.executable, "tools/contracts.py", "--check"],
@@ -623,7 +642,7 @@ class Stages:
             self.tally.add_status(name, status)
 
 
-STAGES = ["unit", "text", "checks", "python", "full", "sanitized", "threads",
+STAGES = ["unit", "text", "checks", "python", "sanitized", "threads",
           "valgrind", "fuzz", "bench", "sweep", "style", "isa", "hosts",
           "older"]
 
@@ -636,7 +655,15 @@ def main() -> int:
                         default=ROOT / "build-tsan")
     parser.add_argument("--faults", action="store_true",
                         help="text tests with every allocation failing in turn")
+    parser.add_argument("--folder", action="append", metavar="FOLDER",
+                        help="Python tests of this folder only, or of these")
+    parser.add_argument("--full", choices=["none", "one", "whole"],
+                        default="none", help="what of the slow Python tests "
+                        "runs: one case of each, or all")
     parser.add_argument("--fuzz-seconds", type=int, default=30)
+    parser.add_argument("--fuzz-rotation", type=int, default=0, metavar="N",
+                        help="search N seconds with some fuzzers, in rotation; "
+                        "the others read their corpora")
     parser.add_argument("--fuzzer", action="append", metavar="NAME",
                         help="only this fuzzer, or these")
     parser.add_argument("--smoke", action="store_true")

@@ -14,9 +14,9 @@ import pytest
 import build
 
 ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not in this "
-                          "environment: make setup installs the rivals")
+                          "environment: make rivals installs it")
 onnx = pytest.importorskip("onnx", reason="onnx is not in this environment: "
-                           "make setup installs the rivals")
+                           "make rivals installs it")
 
 from onnx import TensorProto, helper  # noqa: E402
 

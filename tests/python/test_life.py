@@ -280,16 +280,14 @@ def test_data_loader(basics, workers):
 
 def test_import_and_load_are_light(basics):
     code = (
-        "import sys, time, torch\n"
-        "t = time.perf_counter(); import opgraft\n"
-        "print((time.perf_counter() - t) * 1e3)\n"
+        "import sys, torch, opgraft\n"
         f"opgraft.load({basics.path!r})\n"
         "print([m for m in sys.modules if m.startswith(('torch._dynamo',"
         "'torch._inductor'))])\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True,
-                         text=True, check=True).stdout.split("\n")
-    assert out[1] == "[]"
+                         text=True, check=True).stdout
+    assert out == "[]\n"
 
 
 @pytest.mark.parametrize("make,text", [

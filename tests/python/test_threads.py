@@ -143,15 +143,19 @@ sys.setswitchinterval(1e-5)
 path, variants, end = sys.argv[1], sys.argv[2:], time.monotonic() + 10
 done = [0, 0, 0, 0]
 
+def goes_on():
+    """For ten seconds, and until each has done something."""
+    return time.monotonic() < end or min(done) <= 3
+
 def call(number):
     x = torch.ones(3)
     plus = torch.compile(eval("lambda t: t + 1"), backend="eager")
-    while time.monotonic() < end:
+    while goes_on():
         assert plus(x).tolist() == [2.0] * 3
         done[number] += 1
 
 def reload():
-    while time.monotonic() < end:
+    while goes_on():
         shutil.copyfile(variants[done[3] % 2], path + ".part")
         shutil.move(path + ".part", path)
         opgraft.load(path)
@@ -163,7 +167,6 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-assert min(done) > 3, done
 """
 
 

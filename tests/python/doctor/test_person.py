@@ -200,6 +200,7 @@ def without_compiler(folder: Path) -> Path:
     return script
 
 
+@pytest.mark.timing
 def test_eager_is_what_it_is(seen: Seen, tmp_path: Path) -> None:
     """Within a fifth of plain timings before and after the run, in one of
     three attempts that could tell: a processor's clock may change between them.
@@ -246,6 +247,7 @@ def _spin() -> None:
         pass
 
 
+@pytest.mark.timing
 def test_a_busy_machine_is_too_noisy(tmp_path: Path) -> None:
     script = without_compiler(tmp_path)
     with busy():
