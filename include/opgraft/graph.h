@@ -149,6 +149,9 @@ enum {
   OPGRAFT_RECORD_RANDOM = 1u,       // ordered, never merged
   OPGRAFT_RECORD_SIDE_EFFECT = 2u,  // ordered, never removed
   OPGRAFT_RECORD_MUTATES = 4u,      // writes arguments that it does not name
+  // A number that its tensor's type cannot hold does not wrap around: the host
+  // runs the node.
+  OPGRAFT_RECORD_NO_WRAP = 8u,
 };
 
 // Translates the record by its row in src/import/aten.def, a module's

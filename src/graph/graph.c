@@ -9,6 +9,7 @@
 
 #include "base/sized.h"
 #include "call/call.h"
+#include "graph/element.h"
 #include "graph/op.h"
 
 og_status og_graph_no_memory(opgraft_error *error) {
@@ -193,6 +194,24 @@ og_status og_graph_literal_float(opgraft_graph *graph, double number,
   memcpy(&bits, &number, sizeof bits);
   return literal_add(graph, (og_dtype){OG_CODE_FLOAT, 64, 1}, bits, out_value,
                      error);
+}
+
+og_status og_graph_literal_as(opgraft_graph *graph, opgraft_value literal,
+                              og_dtype dtype, opgraft_value *out,
+                              opgraft_error *error) {
+  const og_value *value = &graph->values[literal];
+  char element[8] = {0};
+  if (value->dtype.code == OG_CODE_FLOAT)
+    og_element_set_double(dtype, element, value->number.f);
+  else
+    og_element_set_int(dtype, element, value->number.i);
+  if (og_dtype_class(dtype) != OG_CLASS_I64)
+    return og_graph_literal_float(graph, og_element_double(dtype, element), out,
+                                  error);
+  if (dtype.code == OG_CODE_BOOL)
+    return og_graph_literal_bool(graph, element[0] != 0, out, error);
+  return og_graph_literal_int(graph, og_element_int(dtype, element), out,
+                              error);
 }
 
 bool og_value_same_shape(const og_value *a, const og_value *b) {

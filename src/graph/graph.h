@@ -217,6 +217,10 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
                           const opgraft_value *out, int32_t out_count,
                           const opgraft_arg *attrs, int32_t *out_node,
                           opgraft_error *error);
+// The literal after it was stored as this type.
+og_status og_graph_literal_as(opgraft_graph *graph, opgraft_value literal,
+                              og_dtype dtype, opgraft_value *out_value,
+                              opgraft_error *error);
 const char *og_graph_string(opgraft_graph *graph, const char *text);
 
 // The row-major strides of a shape.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of a record, and what the fourth column of aten.def makes of them.
+// Arguments of a record, and what the last column of aten.def makes of them.
 
 #include "import/args.h"
 
 #include <string.h>
 
 #include "import/emit.h"
+#include "import/numbers.h"
 #include "import/spec.h"
 
 // --- Arguments ---------------------------------------------------------------
@@ -109,56 +110,10 @@ static og_status item_read(og_import *import, const og_spec_item *item,
   return OG_OK;
 }
 
-static bool dtype_holds(og_dtype dtype, int64_t number) {
-  if (dtype.code != OG_CODE_INT && dtype.code != OG_CODE_UINT) return true;
-  if (dtype.code == OG_CODE_UINT && number < 0) return false;
-  const int bits = dtype.bits - (dtype.code == OG_CODE_INT);
-  return bits >= 63 ||
-         (number >= -(INT64_C(1) << bits) && number < (INT64_C(1) << bits));
-}
-
-// What ATen computes with where integers meet: the result's type, or, where the
-// result says yes or no, that which the tensors promote to.
-static og_dtype common_type(const og_import *import, const og_spec_args *args) {
-  const og_value *values = import->graph->values;
-  const int32_t r = import->element > 0 ? import->element - 1 : 0;
-  og_dtype common = import->record->results[r].dtype;
-  if (common.code != OG_CODE_BOOL) return common;
-  for (int32_t i = 0; i < args->in_count; ++i)
-    if (args->in[i] >= 0 && values[args->in[i]].kind != OG_VALUE_LITERAL)
-      common = og_dtype_promote(common, values[args->in[i]].dtype);
-  return common;
-}
-
-// A negative number of an unsigned type wraps around, as ATen converts it. One
-// beyond the type does in some of ATen's operators, and is an error in others:
-// the host knows which.
-static og_status numbers_convert(og_import *import, og_spec_args *args) {
-  const og_dtype type = common_type(import, args);
-  if (og_dtype_class(type) != OG_CLASS_I64) return OG_OK;
-  for (int32_t i = 0; i < args->in_count; ++i) {
-    if (args->in[i] < 0) continue;
-    const og_value *literal = &import->graph->values[args->in[i]];
-    const int64_t number = literal->number.i;
-    if (literal->kind != OG_VALUE_LITERAL ||
-        literal->dtype.code != OG_CODE_INT || dtype_holds(type, number))
-      continue;
-    const int64_t wrapped =
-        type.code == OG_CODE_UINT && type.bits < 63 && number < 0
-            ? number + (INT64_C(1) << type.bits)
-            : -1;
-    if (wrapped <= 0)
-      return og_give_up(import, "a number does not fit its tensor's type");
-    OG_TRY(og_graph_literal_int(import->graph, wrapped, &args->in[i],
-                                import->error));
-  }
-  return OG_OK;
-}
-
 og_status og_spec_read(og_import *import, og_spec_args *out) {
   out->in_count = 0;
   memset(out->attrs, 0, sizeof out->attrs);
   for (int32_t i = 0; i < import->spec->count; ++i)
     OG_TRY(item_read(import, &import->spec->items[i], out));
-  return numbers_convert(import, out);
+  return og_numbers_convert(import, out);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of a record, by position, name or the fourth column of aten.def.
+// Arguments of a record, by position, name or the last column of aten.def.
 
 #ifndef OG_IMPORT_ARGS_H
 #define OG_IMPORT_ARGS_H

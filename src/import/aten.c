@@ -90,6 +90,20 @@ og_status og_import_pow(og_import *import) {
   return og_emit(import, OG_IR_mul, args.in, 2, NULL);
 }
 
+// ATen reads the value as a number, and refuses one that the type cannot hold.
+og_status og_import_masked_fill(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const og_dtype to = import->record->results[0].dtype;
+  const og_dtype from = value_of(import, args.in[1])->dtype;
+  const bool holds = og_dtype_class(from) == og_dtype_class(to)
+                         ? og_dtype_equal(og_dtype_promote(to, from), to)
+                         : og_dtype_class(from) == OG_CLASS_I64 && to.bits > 16;
+  if (!holds && from.code != OG_CODE_BOOL)
+    return og_give_up(import, "its value may not fit the tensor's type");
+  return og_emit(import, OG_IR_where, args.in, 3, NULL);
+}
+
 og_status og_import_bitwise_not(og_import *import) {
   og_spec_args args;
   OG_TRY(og_spec_read(import, &args));

@@ -5,6 +5,7 @@
 
 #include "import/args.h"
 #include "import/emit.h"
+#include "import/numbers.h"
 
 static const og_value *value_of(const og_import *import, opgraft_value id) {
   return &import->graph->values[id];
@@ -91,15 +92,17 @@ og_status og_import_embedding_bag_backward(og_import *import) {
 og_status og_import_scatter_value(og_import *import) {
   og_spec_args args;
   opgraft_graph *graph = import->graph;
-  opgraft_value literal, one;
+  og_spec_args number = {.in_count = 1};
+  opgraft_value one;
   const opgraft_arg *value = og_arg_at(import, 3);
   opgraft_size zeros[OPGRAFT_RANK_MAX] = {OG_SIZE_ZERO};
   OG_TRY(og_spec_read(import, &args));
   if (value == NULL || value->kind == OPGRAFT_ARG_VALUE)
     return og_give_up(import, "it writes no number");
   const og_value index = *value_of(import, args.in[1]);
-  OG_TRY(og_operand(import, value, &literal));
-  OG_TRY(og_emit_new(import, OG_IR_copy, &literal, 1, NULL,
+  OG_TRY(og_operand(import, value, &number.in[0]));
+  OG_TRY(og_numbers_convert(import, &number));
+  OG_TRY(og_emit_new(import, OG_IR_copy, number.in, 1, NULL,
                      import->record->results[0].dtype, 0, NULL, &one));
   OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, graph->values[one].dtype,
                             graph->values[one].device, index.ndim, index.shape,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handlers that need no more than the fourth column of aten.def.
+// The handlers that need no more than the last column of aten.def.
 
 #include "import/args.h"
 #include "import/emit.h"

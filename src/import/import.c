@@ -12,12 +12,15 @@
 #include "import/fallback.h"
 #include "import/spec.h"
 
+#define OG_ATEN_NUM(name, handler, op, numbers, spec) \
+  {name, og_import_##handler, OG_IR_##op, OG_NUMBERS_##numbers, spec},
 #define OG_ATEN(name, handler, op, spec) \
-  {name, og_import_##handler, OG_IR_##op, spec},
+  OG_ATEN_NUM(name, handler, op, NONE, spec)
 static const og_aten_row rows[] = {
 #include "import/aten.def"
 };
 #undef OG_ATEN
+#undef OG_ATEN_NUM
 enum { ROW_COUNT = (int)(sizeof rows / sizeof *rows), SLOT_COUNT = 1024 };
 
 // A graph's view of the rows, made at its first record.
@@ -210,7 +213,7 @@ static og_status record_copy(const opgraft_record *from, opgraft_record *out,
   OG_TRY(og_copy_sized("opgraft_record", from, out, sizeof *out, error));
   OG_TRY(og_flags_check("opgraft_record", out->flags,
                         OPGRAFT_RECORD_RANDOM | OPGRAFT_RECORD_SIDE_EFFECT |
-                            OPGRAFT_RECORD_MUTATES,
+                            OPGRAFT_RECORD_MUTATES | OPGRAFT_RECORD_NO_WRAP,
                         error));
   const char *missing = out->name == NULL                         ? "name"
                         : out->arg_count > 0 && out->args == NULL ? "args"

@@ -32,10 +32,19 @@ typedef struct og_import {
 // that were added before are dead then.
 typedef og_status (*og_import_fn)(og_import *import);
 
+// What becomes of numbers, see aten.def.
+typedef enum og_numbers {
+  OG_NUMBERS_NONE,  // the row takes none
+  OG_NUMBERS_COMMON,
+  OG_NUMBERS_OPMATH,
+  OG_NUMBERS_FILL,
+} og_numbers;
+
 typedef struct og_aten_row {
   const char *name;
   og_import_fn run;
   int32_t op;
+  og_numbers numbers;
   const char *spec;
 } og_aten_row;
 
@@ -45,7 +54,10 @@ const char *og_arg_fault(const opgraft_graph *graph, const opgraft_arg *arg,
 
 #define OG_ATEN(name, handler, op, spec) \
   og_status og_import_##handler(og_import *import);
+#define OG_ATEN_NUM(name, handler, op, numbers, spec) \
+  OG_ATEN(name, handler, op, spec)
 #include "import/aten.def"
 #undef OG_ATEN
+#undef OG_ATEN_NUM
 
 #endif  // OG_IMPORT_IMPORT_H

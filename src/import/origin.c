@@ -6,16 +6,27 @@
 // Turns values into positions: those of `node`, or, where that is NULL, of a
 // list that grows.
 typedef struct positions {
+  const opgraft_graph *graph;
   const og_node *node;
   opgraft_value *in;
   int32_t in_count;
   bool is_missing;  // a value is not an operand, or there is no more room
 } positions;
 
+// Whether an operand is a value, or what the importer converted it to.
+static bool is_of(const positions *p, opgraft_value operand,
+                  opgraft_value value) {
+  if (operand < 0 || operand == value) return operand == value;
+  const int32_t maker = p->graph->values[operand].node;
+  const og_node *copy = maker >= 0 ? &p->graph->nodes[maker] : NULL;
+  return copy != NULL && copy->op == OG_IR_copy && copy->in[0] == value &&
+         copy->origin == p->node->origin;
+}
+
 static int32_t position_of(positions *p, opgraft_value value) {
   const og_node *node = p->node;
   for (int32_t i = 0; node != NULL && i < node->in_count; ++i)
-    if (node->in[i] == value) return i;
+    if (is_of(p, node->in[i], value)) return i;
   if (node != NULL || p->in_count == OG_IMPORT_OPERANDS) {
     p->is_missing = true;
     return -1;
@@ -71,7 +82,7 @@ og_status og_origin_say(og_import *import) {
   const opgraft_record *record = import->record;
   og_node *node = &import->graph->nodes[import->graph->node_count - 1];
   og_origin *origin = NULL;
-  positions p = {.node = node};
+  positions p = {.graph = import->graph, .node = node};
   OG_TRY(og_origin_get(import, &origin));
   OG_TRY(args_copy(import, &p, record->args, record->arg_count, &origin->args));
   origin->arg_count = record->arg_count;

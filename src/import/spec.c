@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fourth column of aten.def, whose grammar that file gives.
+// The last column of aten.def, whose grammar that file gives.
 //
 // Invariant: the table is ours, so a mistake in it is an assertion; the unit
 // test import_spec parses every row.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fourth column of aten.def: which of a record's arguments become operands
+// The last column of aten.def: which of a record's arguments become operands
 // and attributes. A graph parses a row's column once.
 
 #ifndef OG_IMPORT_SPEC_H

@@ -10,25 +10,6 @@
 #include "graph/op.h"
 #include "pass/pass.h"
 
-// The literal after it was stored as the tensor's type.
-static og_status literal_as(opgraft_graph *graph, opgraft_value literal,
-                            og_dtype dtype, opgraft_value *out,
-                            opgraft_error *error) {
-  const og_value *value = &graph->values[literal];
-  char element[8] = {0};
-  if (value->dtype.code == OG_CODE_FLOAT)
-    og_element_set_double(dtype, element, value->number.f);
-  else
-    og_element_set_int(dtype, element, value->number.i);
-  if (og_dtype_class(dtype) != OG_CLASS_I64)
-    return og_graph_literal_float(graph, og_element_double(dtype, element), out,
-                                  error);
-  if (dtype.code == OG_CODE_BOOL)
-    return og_graph_literal_bool(graph, element[0] != 0, out, error);
-  return og_graph_literal_int(graph, og_element_int(dtype, element), out,
-                              error);
-}
-
 // The literal that fills this value, through views; -1 if none does.
 static opgraft_value fill_find(const opgraft_graph *graph,
                                opgraft_value value) {
@@ -52,7 +33,7 @@ static og_status operands_fold(opgraft_graph *graph, og_node *node,
   for (int32_t i = 0; i < node->in_count; ++i) {
     const opgraft_value literal = fill_find(graph, node->in[i]);
     if (literal < 0) continue;
-    OG_TRY(literal_as(graph, literal, graph->values[node->in[i]].dtype,
+    OG_TRY(og_graph_literal_as(graph, literal, graph->values[node->in[i]].dtype,
                       &node->in[i], error));
     ++*changes;
   }
@@ -191,7 +172,7 @@ static og_status mask_fold(opgraft_graph *graph, og_node *node,
   const opgraft_value fill = fill_find(graph, node->in[at]);
   if (fill < 0) return OG_OK;
   opgraft_value literal;
-  OG_TRY(literal_as(graph, fill, graph->values[node->in[at]].dtype, &literal,
+  OG_TRY(og_graph_literal_as(graph, fill, graph->values[node->in[at]].dtype, &literal,
                     error));
   const og_value *stored = &graph->values[literal];
   if (stored->dtype.code == OG_CODE_BOOL    ? stored->number.i == 0

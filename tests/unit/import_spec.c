@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fourth column of aten.def: its grammar, and each row against its
+// The last column of aten.def: its grammar, and each row against its
 // operator's row of ops.def.
 
 #include "import/spec.h"
 
 #include "test.h"
 
-#define OG_ATEN(name, handler, op, spec) {name, NULL, OG_IR_##op, spec},
+#define OG_ATEN_NUM(name, handler, op, numbers, spec) \
+  {name, NULL, OG_IR_##op, OG_NUMBERS_##numbers, spec},
+#define OG_ATEN(name, handler, op, spec) \
+  OG_ATEN_NUM(name, handler, op, NONE, spec)
 static const og_aten_row rows[] = {
 #include "import/aten.def"
 };
 #undef OG_ATEN
+#undef OG_ATEN_NUM
 
 // What one item of the IR operator `sort` (dim, descending) is parsed to.
 typedef struct item_case {
@@ -56,7 +60,8 @@ static bool item_is(const og_spec_item *found, const item_case *wanted) {
 TEST(each_form_of_an_item) {
   og_arena arena = {0};
   for (size_t i = 0; i < sizeof items / sizeof *items; ++i) {
-    const og_aten_row row = {"sort", NULL, OG_IR_sort, items[i].text};
+    const og_aten_row row = {"sort", NULL, OG_IR_sort, OG_NUMBERS_NONE,
+                             items[i].text};
     const og_spec *spec = og_spec_parse(&arena, &row);
     REQUIRE(spec != NULL);
     CHECK_EQ(spec->count, 1);
@@ -68,9 +73,9 @@ done:
 
 TEST(several_items_and_none) {
   og_arena arena = {0};
-  const og_aten_row full = {"sort", NULL, OG_IR_sort,
+  const og_aten_row full = {"sort", NULL, OG_IR_sort, OG_NUMBERS_NONE,
                             "0 - |x?  ; dim=1 descending=2?"};
-  const og_aten_row empty = {"sort", NULL, OG_IR_sort, ""};
+  const og_aten_row empty = {"sort", NULL, OG_IR_sort, OG_NUMBERS_NONE, ""};
   const og_spec *spec = og_spec_parse(&arena, &full);
   REQUIRE(spec != NULL);
   CHECK_EQ(spec->count, 5);

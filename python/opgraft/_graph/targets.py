@@ -7,6 +7,7 @@ for it, `functionalized` what an auto_functionalized_v2 node stands for.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Callable
 
@@ -18,7 +19,7 @@ from .. import _C
 
 # hosts/torch/walk.c has the same numbers.
 OPERATOR, GETITEM, SKIP, SIZE, FUNCTIONALIZED, EFFECTS = range(6)
-RANDOM, SIDE_EFFECT, MUTATES = 1, 2, 4
+RANDOM, SIDE_EFFECT, MUTATES, NO_WRAP = 1, 2, 4, 8
 
 Description = tuple[int, str, "tuple[int, ...] | None", int]
 
@@ -72,7 +73,7 @@ def _operator(target: OpOverload) -> Description:
     if schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_numel",
                        "aten::sym_storage_offset", "aten::sym_is_contiguous"):
         return SIZE, name, None, 0
-    flags = 0
+    flags = _meaning(schema.name)
     if torch.Tag.nondeterministic_seeded in target.tags:
         flags |= RANDOM
     if schema.is_mutable and name != "aten.copy_.default":
@@ -82,6 +83,34 @@ def _operator(target: OpOverload) -> Description:
     base = schema.name.split("::")[1]
     views = None if base in _LAZY else _views(schema)
     return OPERATOR, _engine_name(target, name), views, flags
+
+
+# Operators that not every torch computes alike: the engine's rows mean 2.13.
+# Where the torch that runs answers no, the node has the flag.
+def _clamp_wraps() -> bool:
+    """2.15: a bound that the type cannot hold does not wrap around."""
+    return int(torch.zeros(1, dtype=torch.uint8).clamp(min=-1)) == 255
+
+
+_MEANINGS: dict[str, tuple[Callable[[], bool], int]] = {
+    "aten::clamp": (_clamp_wraps, NO_WRAP),
+    "aten::clamp_min": (_clamp_wraps, NO_WRAP),
+    "aten::clamp_max": (_clamp_wraps, NO_WRAP),
+    "aten::hardtanh": (_clamp_wraps, NO_WRAP),
+}
+
+
+@functools.cache
+def _is_meant(probe: Callable[[], bool]) -> bool:
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():
+        return probe()
+
+
+def _meaning(name: str) -> int:
+    probe, flag = _MEANINGS.get(name, (None, 0))
+    return 0 if probe is None or _is_meant(probe) else flag
 
 
 def _views(schema: Any) -> tuple[int, ...] | None:
@@ -426,7 +455,7 @@ def _whole() -> set[Any]:
         "linalg_vector_norm", "repeat", "_cdist_forward", "_cdist_backward",
         "nll_loss2d_forward", "nll_loss2d_backward", "_embedding_bag",
         "glu", "glu_backward", "logsumexp", "im2col", "col2im",
-        "grid_sampler_2d_backward", "native_group_norm_backward",
+        "grid_sampler_2d_backward", "native_group_norm_backward", "xlogy",
     ]
     return {
         getattr(packet, overload)

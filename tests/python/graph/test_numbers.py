@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and tensors without dims that the other operands' type cannot hold,
+in every row of aten.def that takes numbers, beside eager mode, bit for bit.
+
+A round draws calls for each type and way of compiling from a seed. The long
+form is this file as a program: `python test_numbers.py SECONDS [SEED]`; the
+instruction set is OPGRAFT_ISA's."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import itertools
+import math
+import random
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+import torch
+import torch._inductor.inductor_prims  # noqa: F401  # registers prims.fma
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F
+
+import opgraft  # noqa: F401
+
+T = torch.Tensor
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+TABLE = (SOURCE / "import/aten.def").read_text()
+NUMBERED = dict(re.findall(
+    r'^OG_ATEN_NUM\("([^"]+)", \w+, (\w+), \w+,\s*"[^"]*"\)', TABLE, re.M))
+OTHERS = dict(re.findall(
+    r'^OG_ATEN\("([^"]+)", \w+, (\w+),\s*"[^"]*"\)', TABLE, re.M))
+TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16,
+         torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
+         torch.bool]
+WAYS: dict[str, dict[str, Any]] = {
+    "default": {}, "reduce-overhead": {"mode": "reduce-overhead"},
+    "max-autotune": {"mode": "max-autotune"},
+    "dynamic": {"dynamic": True},
+    "dynamic-autotune": {"mode": "max-autotune", "dynamic": True}}
+SIZES = (8, 9000)
+HOST_FROM = 4096  # elements: ATen may run one form of a call, and we the other
+
+# Rows with numbers of which nothing has to be said, and why.
+UNSAID = {
+    "square.default": "its operands are one tensor",
+    "masked_fill.Tensor": "its handler leaves what may not fit to the host",
+    "prims.fma.default": "its operands have one type",
+}
+
+# Numbers: fractions, beyond each type, none, negative for unsigned types.
+FLOATS = (0.1, -0.3, 0.7, 2.3, 20.03, 1e5, 1e39, math.nan, math.inf, -math.inf)
+INTS = (3, -1, -5, 257, 300, 2049, 70001, -300, 2**31, 2**40 + 1)
+NUMBERS: tuple[Any, ...] = (*FLOATS, *INTS, True)
+WITHOUT_DIMS = [torch.tensor(s, dtype=dtype) for dtype, some in (
+    (torch.float32, (0.1, -0.3, 2.3, 1e5, math.nan, math.inf)),
+    (torch.float64, (0.1, 2.3, 1e39, -math.inf)),
+    (torch.int64, INTS), (torch.bfloat16, (0.1, 20.03)),
+    (torch.float16, (0.1, 257)), (torch.uint8, (200,)), (torch.int8, (-100,)),
+    (torch.int32, (30001,)), (torch.bool, (True,))) for s in some]
+
+
+# --- Calls --------------------------------------------------------------------
+
+
+def operator(row: str) -> Any:
+    space = torch.ops.prims if row.startswith("prims.") else torch.ops.aten
+    packet, overload = row.removeprefix("prims.").split(".")
+    return getattr(getattr(space, packet), overload)
+
+
+def kind(argument: Any) -> str:
+    return str(argument.real_type).removeprefix("Optional[").rstrip("]")
+
+
+def places(row: str) -> list[int]:
+    """Arguments that may be a number or a tensor without dims."""
+    masks = {"where": "condition", "masked_fill": "mask",
+             "native_dropout_backward": "mask"}
+    mask = masks.get(row.split(".")[0])
+    return [i for i, a in enumerate(operator(row)._schema.arguments)
+            if a.name not in (mask, "index")
+            and kind(a) in ("Tensor", "number", "List[number", "float")]
+
+
+DRAWN = [row for row in sorted(NUMBERED) if places(row)]
+
+
+@dataclass(frozen=True)
+class Call:
+    """`value` stands at `place`; the other arguments are tensors of n elements
+    and plain numbers. `spread`: the value as a tensor of n elements."""
+
+    row: str
+    place: int
+    value: Any
+    dtype: torch.dtype
+    n: int
+    seed: int
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        given, named = [], {}
+        for i, a in enumerate(operator(self.row)._schema.arguments):
+            x = self.value if i == self.place else self.usual(a, i)
+            if i == self.place and kind(a) == "List[number":
+                x = [x, x]
+            if a.kwarg_only:
+                named[a.name] = x
+            else:
+                given.append(x)
+        return given, named
+
+    def usual(self, a: Any, i: int) -> Any:
+        if a.name in ("condition", "mask"):
+            return elements(torch.bool, self.n, self.seed)
+        if a.name == "index":
+            return torch.arange(self.n // 2)
+        if self.row == "masked_fill.Tensor" and a.name == "value":
+            return torch.ones((), dtype=self.dtype)
+        fixed = {"dtype": self.dtype, "rounding_mode": "floor", "dim": 0,
+                 "size": [self.n], "pad": [1, 2]}
+        if a.name in fixed:
+            return fixed[a.name]
+        if kind(a) == "Tensor":
+            return elements(self.dtype, self.n, self.seed + i)
+        if kind(a) == "List[Tensor":
+            return [elements(self.dtype, self.n, self.seed + i + k)
+                    for k in (0, 7)]
+        if kind(a) == "List[number":
+            return [2, 3]
+        if a.has_default_value():
+            return a.default_value
+        return {"number": 2, "float": 2.0, "bool": False}[kind(a)]
+
+    def run(self) -> Any:
+        args, kwargs = self.arguments()
+        return operator(self.row)(*args, **kwargs)
+
+    def __str__(self) -> str:
+        value = self.value
+        if isinstance(value, T):
+            value = f"tensor({value.item()}, {value.dtype})"
+        return (f"{self.row} of {self.n} {self.dtype}, argument {self.place} "
+                f"= {value}, seed {self.seed}")
+
+
+@functools.cache
+def elements(dtype: torch.dtype, n: int, seed: int) -> T:
+    """Random ones, and what the numbers become in the type, with neighbours."""
+    rng = torch.Generator().manual_seed(seed)
+    if dtype is torch.bool:
+        return torch.rand(n, generator=rng) > 0.5
+    if dtype.is_floating_point:
+        x = (3 * torch.randn(n, generator=rng, dtype=torch.float64)).to(dtype)
+        near = torch.tensor([*FLOATS, *INTS], dtype=torch.float64).to(dtype)
+        ends = torch.tensor([math.inf, -math.inf], dtype=dtype)
+        special = torch.cat([
+            near, -near, *(torch.nextafter(near, e) for e in ends),
+            torch.tensor([0.0, -0.0, torch.finfo(dtype).tiny], dtype=dtype)])
+    else:
+        info = torch.iinfo(dtype)
+        x = torch.randint(max(info.min, -2**62), min(info.max, 2**62), (n,),
+                          generator=rng).to(dtype)
+        special = torch.tensor([info.min, info.max, 1, 2, 7, *INTS]).to(dtype)
+    special = special[torch.randperm(len(special), generator=rng)][:n - 2]
+    x[:len(special)] = special
+    return x[torch.randperm(n, generator=rng)]
+
+
+# --- What differs, and why ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Operators of the IR whose bits beside eager are not promised, and calls
+    of them that differ: where none does any more, the entry has to go."""
+
+    operators: frozenset[str]
+    reason: str
+    example: Callable[[T], Any]
+    dtype: torch.dtype = torch.float32
+    way: str = "reduce-overhead"
+
+
+def apart(names: str, reason: str, example: Callable[[T], Any],
+          **rest: Any) -> Apart:
+    return Apart(frozenset(names.split()), reason, example, **rest)
+
+
+APART = [
+    apart("add sub add_scaled rsub_scaled lerp addcmul addcdiv",
+          "ATen rounds a product before the sum or not, by where in the tensor "
+          "an element stands", lambda x: torch.add(x, x.flip(0), alpha=0.7)),
+    apart("pow atan2 hypot elu softplus softplus_backward silu_backward "
+          "gelu_backward sigmoid_backward tanh_backward leaky_relu_backward "
+          "hardswish_backward hardsigmoid_backward",
+          "functions have few wrong bits, others than ATen's",
+          lambda x: x.abs() ** 0.7),
+    apart("", "no rounding between fused members",
+          lambda x: x * 0.7 + 0.1, dtype=torch.bfloat16, way="max-autotune"),
+]
+APPROXIMATE = frozenset().union(*(a.operators for a in APART))
+
+
+@pytest.mark.parametrize("entry", APART, ids=lambda a: a.reason[:20])
+def test_what_differs_does(entry: Apart) -> None:
+    x = elements(entry.dtype, 8, 3)
+    torch._dynamo.reset()
+    c = torch.compile(entry.example, backend="opgraft", **WAYS[entry.way])
+    assert not same_bits(c(x), entry.example(x)), entry.reason
+
+
+def spread(call: Call) -> Call | None:
+    """The call with its value as a full tensor, where an overload takes it."""
+    packet, overload = call.row.split(".")
+    twin = {"Scalar": "Tensor", "Tensor_Scalar": "Tensor_Tensor",
+            "ScalarList": "List"}.get(overload, overload)
+    if call.row == "pow.Scalar":
+        twin = "Tensor_Tensor"
+    if packet.startswith("_foreach") and overload != "List":
+        return None
+    row = f"{packet}.{twin}"
+    if row not in NUMBERED or call.place not in places(row) or kind(
+            operator(row)._schema.arguments[call.place]) != "Tensor":
+        return None
+    value = torch.as_tensor(call.value).to(call.run().dtype)
+    return Call(row, call.place, value.expand(call.n).contiguous(), call.dtype,
+                call.n, call.seed)
+
+
+# --- Compiled -----------------------------------------------------------------
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    if not isinstance(a, T):
+        return all(itertools.starmap(same_bits, zip(a, b)))
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if not a.dtype.is_floating_point:
+        return torch.equal(a, b)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    equal = a.contiguous().view(bits) == b.contiguous().view(bits)
+    return bool((equal | (a.isnan() & b.isnan())).all())
+
+
+def difference(a: Any, b: Any) -> str:
+    """The first element that differs: ours, eager's."""
+    if not isinstance(a, T):
+        return "; ".join(itertools.starmap(difference, zip(a, b)))
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"{a.dtype} {list(a.shape)}, eager {b.dtype} {list(b.shape)}"
+    for k, (x, y) in enumerate(zip(a.flatten(), b.flatten())):
+        if not same_bits(x, y):
+            return f"[{k}] is {x.item()}, in eager {y.item()}"
+    return "the same"
+
+
+def close(a: Any, b: Any) -> bool:
+    try:
+        torch.testing.assert_close(a, b, equal_nan=True)
+    except AssertionError:
+        return False
+    return True
+
+
+def run_compiled(calls: list[Call], way: str) -> list[Any]:
+    """In one graph: tensors are inputs, numbers stand in it."""
+    leaves: list[list[T]] = []
+    shapes = []
+    for call in calls:
+        flat, spec = torch.utils._pytree.tree_flatten(call.arguments())
+        leaves.append([x for x in flat if isinstance(x, T)])
+        shapes.append((operator(call.row), flat, spec))
+
+    def f(given: list[list[T]]) -> list[Any]:
+        results = []
+        for (op, flat, spec), tensors in zip(shapes, given):
+            rest = iter(tensors)
+            args, kwargs = torch.utils._pytree.tree_unflatten(
+                [next(rest) if isinstance(x, T) else x for x in flat], spec)
+            results.append(op(*args, **kwargs))
+        return results
+
+    torch._dynamo.reset()
+    compiled = torch.compile(f, backend="opgraft", fullgraph=True, **WAYS[way])
+    return list(compiled(leaves))
+
+
+def has_shape_function(call: Call) -> bool:
+    """torch's shape functions refuse a NaN for integers, which eager takes."""
+    args, kwargs = call.arguments()
+    with FakeTensorMode() as mode, contextlib.suppress(ValueError):
+        one = functools.partial(torch.utils._pytree.tree_map_only, T,
+                                mode.from_tensor)
+        operator(call.row)(*one(args), **one(kwargs))
+        return True
+    return False
+
+
+REFUSED = re.compile("without overflow|outside the representable")
+
+
+@dataclass
+class Round:
+    """What was drawn and found."""
+
+    calls: list[Call]
+    way: str
+    counts: collections.Counter[str]
+    faults: list[str]
+
+    def run(self) -> Round:
+        wanted, refused = {}, []
+        for call in self.calls:
+            try:
+                wanted[call] = call.run()
+            except Exception as error:
+                refused += [call] if REFUSED.search(str(error)) else []
+                self.counts["not an operator of the type"] += 1
+                continue
+            if not has_shape_function(call):
+                del wanted[call]
+                self.counts["torch's own compiler refuses it"] += 1
+        twins = {c: t for c in wanted if NUMBERED[c.row] in APPROXIMATE
+                 and (t := spread(c)) is not None}
+        order = [*wanted, *twins.values()]
+        if order:
+            got = dict(zip(order, run_compiled(order, self.way)))
+            for call, right in wanted.items():
+                self.compare(call, got[call], right,
+                             got.get(twins.get(call, call)))
+        if refused:
+            self.refuse(refused[0])
+        return self
+
+    def compare(self, call: Call, got: Any, right: Any, twin: Any) -> None:
+        how = ("eager's bits" if same_bits(got, right) else
+               "our own bits" if twin is not got and same_bits(got, twin) else
+               "close" if NUMBERED[call.row] in APPROXIMATE
+               and (twin is got or call.n > HOST_FROM)
+               and close(got, right) else "wrong")
+        self.counts[how] += 1
+        if how == "wrong":
+            self.faults.append(f"{self.way}, {call}: "
+                               f"{difference(got, right)}")
+
+    def refuse(self, call: Call) -> None:
+        self.counts["refused"] += 1
+        try:
+            found = run_compiled([call], self.way)
+        except Exception:
+            return
+        self.faults.append(f"{self.way}, {call}: {found}, eager refuses it")
+
+
+def draw(way: str, dtype: torch.dtype, count: int, seed: int) -> Round:
+    rng = random.Random(f"{way} {dtype} {seed}")
+    calls = []
+    for row in rng.sample(DRAWN, count):
+        place = rng.choice(places(row))
+        argument = operator(row)._schema.arguments[place]
+        calls.append(Call(
+            row, place,
+            rng.choice(WITHOUT_DIMS if kind(argument) == "Tensor" else
+                       FLOATS if kind(argument) == "float" else NUMBERS),
+            dtype, rng.choice(SIZES), rng.randrange(3)))
+    return Round(calls, way, collections.Counter(), [])
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: str(t)[6:])
+@pytest.mark.parametrize("way", WAYS)
+def test_numbers_have_the_type_that_eager_gives(
+    way: str, dtype: torch.dtype
+) -> None:
+    found = draw(way, dtype, 9, 0).run()
+    assert found.faults == []
+    assert found.counts["eager's bits"] > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_many_numbers(seed: int) -> None:
+    for way, dtype in itertools.product(WAYS, TYPES):
+        assert draw(way, dtype, 30, seed).run().faults == []
+
+
+# --- Tables and functions beside the rows -------------------------------------
+
+
+def test_every_row_that_takes_numbers_says_what_becomes_of_them() -> None:
+    """A row of a pointwise operator that is given numbers, or several
+    tensors."""
+    text = (SOURCE / "graph/ops.def").read_text()
+    pointwise = set(re.findall(r"^OG_PW\((\w+),", text, re.M))
+    missing = [
+        row for row, op in OTHERS.items()
+        if op in pointwise and op != "copy" and row not in UNSAID
+        and len(places(row)) > 1]
+    assert missing == []
+    assert set(UNSAID) <= set(OTHERS)
+
+
+def main(seconds: float, seed: int = 1000) -> int:
+    counts: collections.Counter[str] = collections.Counter()
+    faults: list[str] = []
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        for way, dtype in itertools.product(WAYS, TYPES):
+            try:
+                found = draw(way, dtype, 30, seed).run()
+            except Exception as error:
+                print(f"{way} {dtype} seed {seed}: {error}"[:600], flush=True)
+                faults.append("raised")
+                continue
+            counts += found.counts
+            faults += found.faults
+            for fault in found.faults:
+                print(fault[:400], flush=True)
+            if time.process_time() - begun > seconds:
+                break
+        seed += 1
+    print(f"{sum(counts.values())} calls of {len(NUMBERED)} rows: "
+          f"{dict(counts)}; {len(faults)} faults")
+    return min(len(faults), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), *map(int, sys.argv[2:])))
