@@ -43,7 +43,8 @@ static og_status descriptor_map(int file, const char *path, og_mapping *out,
 
 og_status og_file_map(const char *path, og_mapping *out, opgraft_error *error) {
   *out = (og_mapping){0};
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  // A pipe without a writer would keep the caller.
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return io_error(path, "opened", error);
   const og_status status = descriptor_map(file, path, out, error);
   close(file);

@@ -2,8 +2,9 @@
 // What races found, for this process and in a file for later ones.
 //
 // Invariants: `lock` guards the table. A file is read and written whole, and
-// writers of one file take turns by a lock on a file beside it; who cannot have
-// that lock writes without, and may lose what another adds meanwhile.
+// writers of one file take turns by a lock on a file beside it; who cannot make
+// that lock writes without, and may lose what another adds meanwhile. Nobody
+// waits for the lock of a file while holding `lock`.
 
 #define _GNU_SOURCE
 #include "exec/tuned.h"
@@ -15,12 +16,17 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "exec/rules.h"
+
+// A writer holds the lock for the time of a small file.
+enum { TURN_WAIT_NS = 1000000000 };
 
 static const char heading[] = "# opgraft tune 1, ";
 
@@ -202,44 +208,55 @@ static og_status file_write(const char *path, const table *of,
   return og_file_end(&out, OG_OK, error);
 }
 
-// -1 where there is none.
-static int turn_begin(const char *path) {
+// -1 where there is none: who cannot make it writes without. OG_BUSY where
+// another process keeps it, which may be stopped, or when a signal comes.
+static og_status turn_begin(const char *path, int *out_file,
+                            opgraft_error *error) {
+  static const struct timespec pause = {.tv_nsec = 10000000};
+  const int64_t end_ns = og_now_ns() + TURN_WAIT_NS;
   og_text beside = {0};
   og_text_add(&beside, path);
   og_text_add(&beside, ".lock");
-  const int file = beside.failed
-                       ? -1
-                       : open(beside.data, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK;
+  const int file = beside.failed ? -1 : open(beside.data, flags, 0666);
   og_text_reset(&beside);
-  while (file >= 0 && flock(file, LOCK_EX) != 0)
-    if (errno != EINTR) break;
-  return file;
+  *out_file = file;
+  while (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return OG_OK;
+    if (og_now_ns() < end_ns && nanosleep(&pause, NULL) == 0) continue;
+    close(file);
+    return og_error_set(error, OG_BUSY, NULL, NULL,
+                        "%s: another process holds %s.lock; what was timed is "
+                        "not written to the file",
+                        path, path);
+  }
+  return OG_OK;
 }
 
-static bool table_join(table *to, const table *from, bool only_new) {
+static bool table_join(table *to, const table *from) {
   bool is_whole = true;
   for (int32_t i = 0; i < from->count; ++i) {
     const result *at = &from->results[i];
-    if (!only_new || at->is_new)
-      is_whole &= table_put(to, at->node, at->found, at->by, false);
+    is_whole &= table_put(to, at->node, at->found, at->by, false);
   }
   return is_whole;
 }
 
-static og_status table_add_to(const table *from, bool only_new,
-                              const char *path, opgraft_error *error) {
+static og_status table_add_to(const table *from, const char *path,
+                              opgraft_error *error) {
   table whole = {0};
+  int turn;
   if (!folders_make(path))
     return og_error_set(error, OG_IO, NULL, NULL,
                         "%s: its folder could not be made: %s", path,
                         strerror(errno));
-  const int turn = turn_begin(path);
+  OG_TRY(turn_begin(path, &turn, error));
   og_status status = file_read(path, &whole, error);
   if (status == OG_INVALID) {  // damaged, or another processor's: written anew
     table_reset(&whole);
     status = OG_OK;
   }
-  if (status == OG_OK && !table_join(&whole, from, only_new))
+  if (status == OG_OK && !table_join(&whole, from))
     status = og_graph_no_memory(error);
   if (status == OG_OK) status = file_write(path, &whole, error);
   if (turn >= 0) close(turn);
@@ -293,15 +310,20 @@ void og_tuned_add(const char *node, const char *found, og_candidate *by) {
 }
 
 og_status og_tuned_write(const char *path, opgraft_error *error) {
-  og_status status = OG_OK;
-  bool is_any = false;
+  table added = {0};
+  bool is_whole = true;
   pthread_mutex_lock(&lock);
-  for (int32_t i = 0; i < known.count; ++i) is_any |= known.results[i].is_new;
-  if (path != NULL && is_any) {
-    status = table_add_to(&known, true, path, error);
-    for (int32_t i = 0; i < known.count; ++i) known.results[i].is_new = false;
+  for (int32_t i = 0; i < known.count; ++i) {
+    result *at = &known.results[i];
+    if (path != NULL && at->is_new)
+      is_whole &= table_put(&added, at->node, at->found, at->by, false);
+    at->is_new = at->is_new && path == NULL;
   }
   pthread_mutex_unlock(&lock);
+  og_status status = is_whole ? OG_OK : og_graph_no_memory(error);
+  if (status == OG_OK && added.count > 0)
+    status = table_add_to(&added, path, error);
+  table_reset(&added);
   return status;
 }
 
@@ -348,7 +370,7 @@ og_status opgraft_tune_merge(const char *from, const char *to,
                          ? og_error_set(error, OG_IO, NULL, NULL,
                                         "%s: there is no such file", from)
                          : file_read(from, &added, error);
-  if (status == OG_OK) status = table_add_to(&added, false, to, error);
+  if (status == OG_OK) status = table_add_to(&added, to, error);
   table_reset(&added);
   return status;
 }

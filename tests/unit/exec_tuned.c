@@ -5,10 +5,21 @@
 #define _GNU_SOURCE
 #include "exec/tuned.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #include "unit/test.h"
+
+static int looks;
+
+// The test's own: each look is a tenth of a second later.
+int64_t og_now_ns(void) { return 100000000LL * ++looks; }
 
 static char folder[] = "/tmp/opgraft-tuned.XXXXXX";
 
@@ -136,6 +147,75 @@ done:
   og_tuned_forget();
 }
 
+// How often the clock was read in a write that is refused with these words.
+static int refused(const char *path, const char *words) {
+  opgraft_error error = {0};
+  const int before = looks;
+  CHECK(file_of(path, "f f32[1]", "fast", OG_BY_FAST, &error) != OG_OK);
+  CHECK(strstr(error.text, words) != NULL);
+  return looks - before;
+}
+
+static int hold(const char *path) {
+  char beside[80];
+  snprintf(beside, sizeof beside, "%s.lock", path);
+  const int file = open(beside, O_RDWR | O_CREAT, 0666);
+  CHECK_EQ(flock(file, LOCK_EX), 0);
+  return file;
+}
+
+TEST(a_lock_that_another_process_keeps_is_not_waited_for) {
+  char path[64];
+  opgraft_error error;
+  path_of("held.txt", path, sizeof path);
+  const int holder = hold(path);
+  CHECK_EQ(refused(path, "another process holds"), 11);
+  CHECK(access(path, F_OK) != 0);
+  close(holder);
+  CHECK_EQ(file_of(path, "f f32[1]", "fast", OG_BY_FAST, &error), OG_OK);
+}
+
+static void signal_take(int number) { (void)number; }
+
+// As Python's handler of Ctrl-C, which is heard when the call returns.
+TEST(a_signal_ends_the_wait) {
+  char path[64];
+  struct sigaction action = {.sa_handler = signal_take}, before;
+  path_of("held.txt", path, sizeof path);
+  const int holder = hold(path);
+  timer_t timer;
+  struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,
+                           .sigev_signo = SIGUSR1};
+  const struct itimerspec soon = {.it_value = {.tv_nsec = 15000000}};
+  REQUIRE(sigaction(SIGUSR1, &action, &before) == 0);
+  REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+  REQUIRE(timer_settime(timer, 0, &soon, NULL) == 0);
+  CHECK(refused(path, "another process holds") < 8);
+  timer_delete(timer);
+  sigaction(SIGUSR1, &before, NULL);
+done:
+  close(holder);
+}
+
+// Neither a pipe without a writer nor a folder keeps anybody.
+TEST(what_is_no_file_is_refused) {
+  char path[64];
+  opgraft_error error;
+  seen s = {0};
+  path_of("pipe.txt", path, sizeof path);
+  REQUIRE(mkfifo(path, 0666) == 0);
+  CHECK(!og_tuned_load(path, &error));
+  CHECK_EQ(opgraft_tune_read(path, line_see, &s, &error), OG_IO);
+  CHECK_EQ(refused(path, "is no file, expected a file"), 1);
+  unlink(path);
+  path_of("pipe.txt.lock", path, sizeof path);
+  REQUIRE(mkfifo(path, 0666) == 0);
+  path[strlen(path) - 5] = '\0';
+  CHECK_EQ(file_of(path, "f f32[1]", "fast", OG_BY_FAST, &error), OG_OK);
+done:
+  og_tuned_forget();
+}
+
 TEST(the_path_follows_the_cache_folder) {
   char buffer[256], small[4];
   setenv("XDG_CACHE_HOME", "/some/cache", 1);
@@ -154,8 +234,9 @@ TEST(the_path_follows_the_cache_folder) {
 }
 
 static void folder_remove(void) {
-  static const char *const made[] = {"made/anew.txt", "to.txt", "from.txt",
-                                     "damaged.txt", "kept.txt"};
+  static const char *const made[] = {"made/anew.txt", "to.txt",   "from.txt",
+                                     "damaged.txt",   "kept.txt", "held.txt",
+                                     "pipe.txt"};
   char path[80];
   for (size_t i = 0; i < sizeof made / sizeof *made; ++i) {
     snprintf(path, sizeof path, "%s/%s", folder, made[i]);
@@ -175,6 +256,9 @@ int main(void) {
       CASE(files_are_joined_and_the_newer_result_stays),
       CASE(a_damaged_file_is_ignored_and_written_anew),
       CASE_NO_FAULTS(short_memory_loses_no_other_result),
+      CASE_NO_FAULTS(a_lock_that_another_process_keeps_is_not_waited_for),
+      CASE_NO_FAULTS(a_signal_ends_the_wait),
+      CASE_NO_FAULTS(what_is_no_file_is_refused),
       CASE_NO_FAULTS(the_path_follows_the_cache_folder),
   };
   if (mkdtemp(folder) == NULL) return 1;
