@@ -59,7 +59,9 @@ typedef struct og_launch {
   int32_t device;
   const char *name;  // the operator's, for messages
   og_status (*run)(const og_call *call);
-  const og_call *call;  // its stream is set
+  // Its stream is set. It has one thread, and `fail` keeps a kernel's reason
+  // until the function returns.
+  const og_call *call;
   int32_t in_count;
   int32_t out_count;
   int32_t attr_count;

@@ -15,6 +15,7 @@
 #include "base/float_env.h"
 #include "base/memory.h"
 #include "base/sized.h"
+#include "device/given.h"
 #include "device/table.h"
 #include "module/elf.h"
 #include "module/module.h"
@@ -427,26 +428,46 @@ bool og_driver_has_capture(const opgraft_driver *driver) {
   return driver->table.capture_begin != NULL;
 }
 
+// The kernel's reason is the driver's where it gave none.
+static og_status give_end(const opgraft_driver *driver, og_given *g,
+                          const char *function, og_status status,
+                          og_device_error *said, opgraft_error *error) {
+  og_float_env_set(g->env);
+  if (said->text[0] == '\0') *said = g->reason;
+  return call_end(driver, function, status, said, error);
+}
+
 // On this thread.
-static og_status kernel_run(const opgraft_driver *driver,
-                            const og_launch *launch, opgraft_error *error) {
-  const og_status status = launch->run(launch->call);
+static og_status kernel_run(const opgraft_driver *driver, og_given *g,
+                            opgraft_error *error) {
+  const char *name = g->launch.name;
+  const og_status status = g->launch.run(&g->call);
+  og_float_env_set(g->env);
   if (status == OG_OK) return OG_OK;
   if (status < OG_OK || status > OG_INTERNAL)
-    return og_error_set(error, OG_INTERNAL, launch->name, NULL,
+    return og_error_set(error, OG_INTERNAL, name, NULL,
                         "%s: the kernel of %s returned %d, expected a code of "
                         "og_status, 0 to %d",
-                        driver->table.name, launch->name, (int)status,
+                        driver->table.name, name, (int)status,
                         (int)OG_INTERNAL);
-  return og_error_set(error, status, launch->name, NULL,
-                      "%s: the kernel of %s returned \"%s\"",
-                      driver->table.name, launch->name, og_status_text(status));
+  if (g->reason.text[0] != '\0')
+    return og_error_set(error, status, name, NULL, "%s: %s", name,
+                        g->reason.text);
+  return og_error_set(error, status, name, NULL,
+                      "%s: the kernel of %s returned \"%s\" without a reason",
+                      driver->table.name, name, og_status_text(status));
 }
 
 og_status opgraft_driver_launch(opgraft_driver *driver, void *stream,
                                 const og_launch *launch, opgraft_error *error) {
-  if (driver->table.launch == NULL) return kernel_run(driver, launch, error);
-  DRIVER_CALL(launch, stream, launch);
+  og_given g;
+  og_device_error said;
+  said.text[0] = '\0';
+  og_given_make(&g, launch);
+  if (driver->table.launch == NULL) return kernel_run(driver, &g, error);
+  const og_status ran =
+      driver->table.launch(driver->state, stream, &g.launch, &said);
+  return give_end(driver, &g, "launch", ran, &said, error);
 }
 
 og_status opgraft_driver_capture_begin(opgraft_driver *driver, void *stream,
@@ -478,7 +499,15 @@ og_status opgraft_driver_exec_destroy(opgraft_driver *driver, void *exec,
 og_status opgraft_driver_exec_update(opgraft_driver *driver, void *exec,
                                      int32_t index, const og_launch *launch,
                                      opgraft_error *error) {
-  DRIVER_CALL(exec_update, exec, index, launch);
+  og_given g;
+  og_device_error said;
+  said.text[0] = '\0';
+  if (driver->table.exec_update == NULL)
+    return lacks(driver, "exec_update", error);
+  og_given_make(&g, launch);
+  const og_status ran =
+      driver->table.exec_update(driver->state, exec, index, &g.launch, &said);
+  return give_end(driver, &g, "exec_update", ran, &said, error);
 }
 
 og_status opgraft_driver_exec_move(opgraft_driver *driver, void *exec,

@@ -335,9 +335,13 @@ static og_status results_set(og_prep *prep, opgraft_frame *frame) {
   return OG_OK;
 }
 
-// On a device, whose driver gets the call as the frame has it.
+// On a device, whose driver gets the call as the frame has it; but the results
+// are the plan's, as a capture is told by them which memory moved.
 static og_status launch_prepare(og_prep *prep, opgraft_frame *frame) {
+  og_tensor **fresh = frame->out + frame->op->decl->mutated_count;
   og_launch launch;
+  for (int32_t i = 0; i < frame->fresh_count; ++i)
+    if (fresh[i] != NULL) fresh[i] = prep->out[i];
   OG_TRY(og_frame_launch_make(frame, &launch, prep->error));
   return og_prepare_launch(prep, &launch, &frame->call);
 }
@@ -350,9 +354,7 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
                 sizeof *kept);
   if (kept == NULL) return og_prep_memory(prep);
   opgraft_frame_init(frame, op);
-  frame->call.parallel_for = frame_parallel;
   frame->call.threads = prep->executable->threads;
-  frame->call.host = framed;
   frame->call.stream = prep->stream;
   OG_TRY(arguments_set(prep, frame, op->decl));
   places_show(prep, kept);
@@ -375,6 +377,9 @@ static og_status frame_fill(og_prep *prep, og_framed *framed) {
   prep->is_pinned = op->derived != NULL;
   if (framed->is_direct && op->prepared.run != NULL)
     return embedder_prepare(prep, framed, &op->prepared);
+  // Not before: only a replay has a team.
+  frame->call.parallel_for = frame_parallel;
+  frame->call.host = framed;
   prep->step = (og_step){framed->is_direct ? run_direct : run_fitted, framed};
   return OG_OK;
 }

@@ -409,8 +409,11 @@ TEST(functions_that_are_missing) {
   void *handle;
   const char *name, *lost;
   int32_t missing = 0;
-  const og_launch launch = {
-      .struct_size = sizeof launch, .name = "f", .run = kernel_run};
+  const og_call call = {.struct_size = sizeof call};
+  const og_launch launch = {.struct_size = sizeof launch,
+                            .name = "f",
+                            .run = kernel_run,
+                            .call = &call};
   opgraft_driver *driver = open_broken(break_no_launch, &table);
   REQUIRE(driver != NULL);
   void *stream = opgraft_driver_default_stream(driver, 0);
@@ -426,7 +429,9 @@ TEST(functions_that_are_missing) {
   kernel_runs = 0;
   CHECK_EQ(opgraft_driver_launch(driver, stream, &launch, &error), OG_KERNEL);
   CHECK_EQ(kernel_runs, 1);
-  CHECK_STR(error.text, "fake: the kernel of f returned \"kernel failed\"");
+  CHECK_STR(error.text,
+            "fake: the kernel of f returned \"kernel failed\" without a "
+            "reason");
   int calls = 0;
   CHECK_EQ(
       opgraft_driver_host_function(driver, stream, count_up, &calls, &error),
