@@ -21,7 +21,7 @@ from .. import _C
 from .._base import host
 from .._base.log import say
 from . import objects, segments, stats, storages, targets
-from .rewrites import rewrite
+from .rewrites import partition, rewrite
 
 MODES = ("default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
@@ -207,7 +207,6 @@ def backend(
     mode: str | None = None, options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """The entry that torch.compile looks up by the name "opgraft"."""
-    from functorch.compile import min_cut_rematerialization_partition
     from torch._dynamo.backends.common import aot_autograd
 
     host.prepare()
@@ -233,7 +232,7 @@ def backend(
         fw_compiler=compiler("forward"),
         bw_compiler=backward,
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         decompositions=_decompositions(),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
@@ -280,7 +279,7 @@ def compile_graph(
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
     region.nodes_note(kind, gm.graph)
-    rewrite(gm, fuses=options.mode.startswith("max-autotune"))
+    rewrite(gm, kind, fuses=options.mode.startswith("max-autotune"))
     apart = objects.take_out(gm)
     device = cuda_device(gm)
     if device is not None:

@@ -6,16 +6,17 @@ way it then runs: by the engine, in segments, or as it came.
 from __future__ import annotations
 
 import operator
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 import torch
 from torch.fx import GraphModule, Node
 
 
-def rewrite(gm: GraphModule, fuses: bool) -> None:
+def rewrite(gm: GraphModule, kind: str, fuses: bool) -> None:
     """`fuses`: nodes will be fused into row programs."""
     tokens_drop(gm)
-    overwritten_keep(gm)
+    if kind != "forward":  # which `partition` has done
+        overwritten_keep(gm)
     collectives_split(gm)
     if fuses:
         losses_split(gm)
@@ -51,8 +52,57 @@ def collectives_split(gm: GraphModule) -> None:
 # --- Inputs that are written --------------------------------------------------
 
 
-def overwritten_keep(gm: GraphModule) -> None:
-    """Copies what is read after the write that replaces it.
+# Of a tensor that a Function keeps without save_for_backward.
+NO_CHECK = "saved_tensor_with_no_vc_check"
+
+
+def partition(joint: GraphModule, inputs: Any, **options: Any
+              ) -> tuple[GraphModule, GraphModule]:
+    """AOTAutograd's partition_fn: forward and backward. What forward keeps of
+    an input that it writes depends on what backward does with it."""
+    from functorch.compile import min_cut_rematerialization_partition
+
+    forward, backward = min_cut_rematerialization_partition(
+        joint, inputs, **options)
+    overwritten_keep(forward, _written_later(
+        forward, backward, options["num_fwd_outputs"]))
+    return forward, backward
+
+
+def _written_later(forward: GraphModule, backward: GraphModule, count: int
+                   ) -> set[int]:
+    """Which results of forward, from `count` on, are inputs that backward
+    writes: no copy will do. One that it reads besides is saved twice."""
+    saved = {n.name: n for n in backward.graph.find_nodes(op="placeholder")}
+    changed = {s for w in _writes(forward) for s in _storages(w.args[0])}
+    output = forward.graph.output_node()
+    results = list(output.args[0])
+    descriptions = output.meta.get("desc")
+    written = set()
+    for at in reversed(range(count, len(results))):
+        node = results[at]
+        place = saved.get(node.name) if isinstance(node, Node) else None
+        if place is None or not changed.intersection(_storages(node)):
+            continue
+        readers = {n for n in place.users if not _writes_to(n, place)}
+        if len(readers) == len(place.users):
+            continue
+        written = {at, *(w + bool(readers) for w in written)}
+        if readers:
+            with backward.graph.inserting_before(place.next):
+                read = backward.graph.placeholder(f"{place.name}_read")
+            read.meta = dict(place.meta)
+            place.replace_all_uses_with(read, readers.__contains__)
+            results.insert(at + 1, node)
+            if descriptions is not None:
+                descriptions.insert(at + 1, descriptions[at])
+    output.args = (tuple(results),)
+    return written
+
+
+def overwritten_keep(gm: GraphModule, stay: Iterable[int] = ()) -> None:
+    """Copies what is read after the write that replaces it. The results at
+    `stay` are what was written.
 
     The graph is functional but for the closing copy_ of mutated inputs: an
     input stands for its value at entry. The partitioner saves such an input
@@ -61,7 +111,7 @@ def overwritten_keep(gm: GraphModule) -> None:
     """
     nodes = list(gm.graph.nodes)
     order = {n: i for i, n in enumerate(nodes)}
-    writes = [n for n in nodes if n.target is torch.ops.aten.copy_.default]
+    writes = _writes(gm)
     if not writes:
         return
     sharing: dict[int, list[Node]] = {}
@@ -72,11 +122,14 @@ def overwritten_keep(gm: GraphModule) -> None:
         for storage in _storages(write.args[0]):
             for node in sharing[storage]:
                 if order[node] < order[write]:
-                    _keep(gm, node, write, order)
+                    _keep(gm, node, write, order, stay)
 
 
-def _keep(gm: GraphModule, node: Node, write: Node, order: dict[Node, int]
-          ) -> None:
+def _keep(gm: GraphModule, node: Node, write: Node, order: dict[Node, int],
+          stay: Iterable[int]) -> None:
+    output = gm.graph.output_node()
+    if node is write.args[0]:
+        _results_replace(output, node, write, stay)
     late = {n for n in node.users
             if order[n] > order[write] and not _writes_to(n, node)}
     if not late:
@@ -85,6 +138,22 @@ def _keep(gm: GraphModule, node: Node, write: Node, order: dict[Node, int]
         copy = gm.graph.call_function(torch.ops.aten.clone.default, (node,))
     copy.meta = {**node.meta, "val": node.meta["val"].clone()}
     node.replace_all_uses_with(copy, late.__contains__)
+
+
+def _results_replace(output: Node, node: Node, write: Node,
+                     places: Iterable[int]) -> None:
+    results = list(output.args[0])
+    for i in places:
+        if results[i] is node:
+            results[i] = write
+    output.args = (tuple(results),)
+    if NO_CHECK in node.meta:
+        write.meta[NO_CHECK] = node.meta[NO_CHECK]
+
+
+def _writes(gm: GraphModule) -> list[Node]:
+    return gm.graph.find_nodes(op="call_function",
+                               target=torch.ops.aten.copy_.default)
 
 
 def _writes_to(node: Node, target: Node) -> bool:
