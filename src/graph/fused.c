@@ -101,6 +101,7 @@ static og_status results_check(const opgraft_graph *graph, const og_node *node,
 og_status og_fused_read(const opgraft_graph *graph, const og_node *node,
                         og_arena *arena, og_fused *out, opgraft_error *error) {
   const opgraft_arg *text = og_node_attr(node, 0);
+  const opgraft_arg *needs = og_node_attr(node, 1);
   if (text->kind != OPGRAFT_ARG_STR)
     return og_error_set(error, OG_INVALID, "fused", NULL,
                         "attribute program is missing");
@@ -122,6 +123,7 @@ og_status og_fused_read(const opgraft_graph *graph, const og_node *node,
         (value->ndim == 0 || value->shape[value->ndim - 1] == OG_SIZE_ONE);
   }
   out->needs_rows = false;
+  out->needs_elements = needs->kind != OPGRAFT_ARG_NONE && needs->i != 0;
   OG_TRY(og_loop_parse(text->s, out->is_row_input, node->in_count,
                        node->out_count, arena, &out->program, error));
   return results_check(graph, node, out, error);

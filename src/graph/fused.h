@@ -21,6 +21,7 @@ typedef struct og_fused {
   // It reduces a row, asks for its width, or has a result of one element a
   // row: rows must stay what they are.
   bool needs_rows;
+  bool needs_elements;  // rows without elements are an error
 } og_fused;
 
 // Reads and checks a node. What `out` points to lies in the arena. Failure:

@@ -110,10 +110,25 @@ static og_status item_read(og_import *import, const og_spec_item *item,
   return OG_OK;
 }
 
+// PyTorch subtracts no bools, and orders none: the host says so.
+static bool refuses_bools(int32_t op) {
+  return op == OG_IR_sub || op == OG_IR_rsub_scaled || op == OG_IR_argmax ||
+         op == OG_IR_argmin;
+}
+
+static og_status bools_check(og_import *import, const og_spec_args *args) {
+  for (int32_t i = 0; i < args->in_count && i < 2; ++i)
+    if (args->in[i] >= 0 &&
+        import->graph->values[args->in[i]].dtype.code == OG_CODE_BOOL)
+      return og_give_up(import, "it takes no bools");
+  return OG_OK;
+}
+
 og_status og_spec_read(og_import *import, og_spec_args *out) {
   out->in_count = 0;
   memset(out->attrs, 0, sizeof out->attrs);
   for (int32_t i = 0; i < import->spec->count; ++i)
     OG_TRY(item_read(import, &import->spec->items[i], out));
+  if (refuses_bools(import->row->op)) OG_TRY(bools_check(import, out));
   return og_numbers_convert(import, out);
 }

@@ -11,6 +11,17 @@ static const og_value *value_of(const og_import *import, opgraft_value id) {
   return &import->graph->values[id];
 }
 
+static og_status dim_read(og_import *import, const opgraft_arg *arg,
+                          int32_t rank, int32_t *out) {
+  int64_t dim = 0;
+  if (arg != NULL && !og_arg_int(import, arg, &dim))
+    return og_give_up(import, "its dim depends on sizes");
+  if (dim < 0) dim += rank;
+  if (dim < 0 || dim >= rank) return og_give_up(import, "its dim is wrong");
+  *out = (int32_t)dim;
+  return OG_OK;
+}
+
 // --- cat, triangle, embedding ------------------------------------------------
 
 // Parts of another type than the result are converted first.
@@ -136,6 +147,30 @@ og_status og_import_index(og_import *import) {
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
 }
 
+// index_copy(x, dim, index, source) and index_fill(x, dim, index, value): an
+// index_put with one index.
+og_status og_import_index_along(og_import *import) {
+  og_spec_args args;
+  int32_t dim = 0;
+  const opgraft_value_info *info = &import->record->results[0];
+  const opgraft_arg *index = og_arg_at(import, 2);
+  OG_TRY(og_spec_read(import, &args));
+  OG_TRY(dim_read(import, og_arg_at(import, 1), info->ndim, &dim));
+  if (index == NULL || index->kind != OPGRAFT_ARG_VALUE ||
+      value_of(import, index->value)->ndim != 1)
+    return og_give_up(import, "its index is not a vector");
+  const og_value value = *value_of(import, args.in[1]);
+  if (value.kind == OG_VALUE_LITERAL &&
+      (value.dtype.code != OG_CODE_FLOAT || info->dtype.code == OG_CODE_FLOAT))
+    OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, info->dtype, 0,
+                       NULL, &args.in[1]));
+  else if (!og_dtype_equal(value.dtype, info->dtype))
+    return og_give_up(import, "what it writes has another type");
+  for (int32_t d = 0; d < dim; ++d) args.in[args.in_count++] = -1;
+  args.in[args.in_count++] = index->value;
+  return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
+}
+
 // --- Writes into a part ------------------------------------------------------
 // scatter_view takes the part's place in a row-major tensor of the result's
 // shape.
@@ -146,10 +181,14 @@ typedef struct part {
   opgraft_size offset;
 } part;
 
+static og_status size_make(og_import *import, og_size_op op, opgraft_size a,
+                           opgraft_size b, opgraft_size *out) {
+  return og_size_make(&import->graph->sizes, op, a, b, out, import->error);
+}
+
 static og_status multiply(og_import *import, opgraft_size a, opgraft_size b,
                           opgraft_size *out) {
-  return og_size_make(&import->graph->sizes, OG_SIZE_MUL, a, b, out,
-                      import->error);
+  return size_make(import, OG_SIZE_MUL, a, b, out);
 }
 
 // The whole: an argument, or the number that fills it.
@@ -188,33 +227,27 @@ static og_status part_emit(og_import *import, const part *p,
   return og_append(import, OG_IR_scatter_view, in, 2, import->out, 1, attrs);
 }
 
-static og_status dim_read(og_import *import, const opgraft_arg *arg,
-                          int32_t rank, int32_t *out) {
-  int64_t dim = 0;
-  if (arg != NULL && !og_arg_int(import, arg, &dim))
-    return og_give_up(import, "its dim depends on sizes");
-  if (dim < 0) dim += rank;
-  if (dim < 0 || dim >= rank) return og_give_up(import, "its dim is wrong");
-  *out = (int32_t)dim;
-  return OG_OK;
-}
-
-// A position along a dim: negative ones count from the end, and none goes
-// beyond it. One that depends on sizes is taken as it is.
+// A position along a dim, of which negative ones count from the end: `at` less
+// min(max(at, -1), 0), which is -1 or 0, lengths.
 static og_status position_read(og_import *import, const opgraft_arg *arg,
                                opgraft_size length, opgraft_size *out) {
-  int64_t at, end;
+  opgraft_size minus, sign;
   *out = OG_SIZE_ZERO;
   if (arg == NULL) return OG_OK;
   OG_TRY(og_arg_size(import, arg, out));
-  if (!og_size_get(&import->graph->sizes, *out, &at)) return OG_OK;
-  if (at < 0)
-    OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, length, *out, out,
-                        import->error));
-  if (og_size_get(&import->graph->sizes, length, &end) &&
-      og_size_get(&import->graph->sizes, *out, &at) && (at > end || at < 0))
-    *out = at < 0 ? OG_SIZE_ZERO : length;
-  return OG_OK;
+  OG_TRY(og_size_const(&import->graph->sizes, -1, &minus, import->error));
+  OG_TRY(size_make(import, OG_SIZE_MAX, *out, minus, &sign));
+  OG_TRY(size_make(import, OG_SIZE_MIN, sign, OG_SIZE_ZERO, &sign));
+  OG_TRY(multiply(import, sign, length, &sign));
+  return size_make(import, OG_SIZE_SUB, *out, sign, out);
+}
+
+// Where a slice begins: no position goes beyond the dim.
+static og_status start_read(og_import *import, const opgraft_arg *arg,
+                            opgraft_size length, opgraft_size *out) {
+  OG_TRY(position_read(import, arg, length, out));
+  OG_TRY(size_make(import, OG_SIZE_MAX, *out, OG_SIZE_ZERO, out));
+  return size_make(import, OG_SIZE_MIN, *out, length, out);
 }
 
 // slice_scatter(x, src, dim=0, start, end, step=1) and
@@ -226,8 +259,8 @@ og_status og_import_slice_scatter(og_import *import) {
   const opgraft_value_info *info = &import->record->results[0];
   OG_TRY(part_begin(import, &p));
   OG_TRY(dim_read(import, og_arg_find(import, 2, "dim"), info->ndim, &dim));
-  OG_TRY(position_read(import, og_arg_find(import, 3, "start"),
-                       info->shape[dim], &start));
+  OG_TRY(start_read(import, og_arg_find(import, 3, "start"), info->shape[dim],
+                    &start));
   const opgraft_arg *given = og_arg_find(import, 5, "step");
   if (given != NULL) OG_TRY(og_arg_size(import, given, &step));
   OG_TRY(multiply(import, start, p.strides[dim], &p.offset));
@@ -275,8 +308,8 @@ og_status og_import_diagonal_scatter(og_import *import) {
   OG_TRY(multiply(import, start, p.strides[dims[offset >= 0]], &p.offset));
   for (int32_t d = 0; d < info->ndim; ++d)
     if (d != dims[0] && d != dims[1]) strides[count++] = p.strides[d];
-  OG_TRY(og_size_make(&import->graph->sizes, OG_SIZE_ADD, p.strides[dims[0]],
-                      p.strides[dims[1]], &strides[count++], import->error));
+  OG_TRY(size_make(import, OG_SIZE_ADD, p.strides[dims[0]], p.strides[dims[1]],
+                   &strides[count++]));
   return part_emit(import, &p, strides, count);
 }
 
@@ -307,16 +340,15 @@ static og_status piece_cut(og_import *import, opgraft_value *piece, int32_t dim,
   opgraft_size shape[OPGRAFT_RANK_MAX], less, shift;
   memcpy(shape, whole.shape, (size_t)whole.ndim * sizeof *shape);
   OG_TRY(og_size_const(&graph->sizes, before + after, &less, import->error));
-  OG_TRY(og_size_make(&graph->sizes, OG_SIZE_SUB, shape[dim], less, &shape[dim],
-                      import->error));
+  OG_TRY(size_make(import, OG_SIZE_SUB, shape[dim], less, &shape[dim]));
   OG_TRY(og_size_const(&graph->sizes, before, &shift, import->error));
   OG_TRY(multiply(import, shift, whole.strides[dim], &shift));
   const opgraft_value base = *piece;
   OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, whole.dtype, whole.device,
                             whole.ndim, shape, whole.strides, piece,
                             import->error));
-  OG_TRY(og_size_make(&graph->sizes, OG_SIZE_ADD, whole.offset, shift,
-                      &graph->values[*piece].offset, import->error));
+  OG_TRY(size_make(import, OG_SIZE_ADD, whole.offset, shift,
+                   &graph->values[*piece].offset));
   graph->values[*piece].root = whole.root;
   return og_append(import, OG_IR_view, &base, 1, piece, 1, NULL);
 }
@@ -338,8 +370,7 @@ static og_status pad_dim(og_import *import, part *p, int32_t dim,
   OG_TRY(og_size_const(&import->graph->sizes, before > 0 ? before : 0, &shift,
                        import->error));
   OG_TRY(multiply(import, shift, p->strides[dim], &shift));
-  return og_size_make(&import->graph->sizes, OG_SIZE_ADD, p->offset, shift,
-                      &p->offset, import->error);
+  return size_make(import, OG_SIZE_ADD, p->offset, shift, &p->offset);
 }
 
 // constant_pad_nd(x, [before last, after last, before last but one, ...], v)

@@ -38,6 +38,7 @@ typedef struct og_recipe {
   const opgraft_size *shape;    // of its rows: [.., W]
   const opgraft_size *strides;  // of results of that shape; NULL: none is
   bool reduces;
+  bool needs_elements;  // rows without elements are an error
   // Its result is rounded to fewer bits, which a reader has to see.
   bool narrows;
 } og_recipe;

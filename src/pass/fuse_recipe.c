@@ -322,6 +322,17 @@ static const char *attrs_wrong(const og_fuser *f, const og_node *node) {
   return NULL;
 }
 
+// The largest of nothing is an error; the row may be empty, for all that is
+// known here.
+static bool needs_elements(const og_fuser *f, const og_node *node,
+                           const og_value *a) {
+  int64_t width = 0;
+  return (node->op == OG_IR_amax || node->op == OG_IR_amin) &&
+         !(a->ndim > 0 &&
+           og_size_get(&f->graph->sizes, a->shape[a->ndim - 1], &width) &&
+           width > 0);
+}
+
 static void row_find(og_fuser *f, const og_node *node, const og_fuse_row *row,
                      og_recipe *out) {
   if (node->in_count == 0 || node->in[0] < 0) return;
@@ -330,6 +341,7 @@ static void row_find(og_fuser *f, const og_node *node, const og_fuse_row *row,
   shape_from(out, a);
   strides_find(f, node, out);
   out->reduces = true;
+  out->needs_elements = needs_elements(f, node, a);
   out->defaults = row->defaults;
   out->reason = types_wrong(f, node);
   if (out->reason == NULL) out->reason = dims_wrong(f, node, row, a->ndim);

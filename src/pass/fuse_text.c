@@ -250,26 +250,31 @@ og_status og_fuse_write(og_fuser *f, int32_t unit, og_node *out) {
   w.names = og_arena_array(&f->memory, (size_t)graph->value_count + 1,
                            sizeof *w.names);
   if (w.names == NULL) return og_graph_no_memory(f->error);
-  for (int32_t n = f->units[unit].first; n >= 0; n = f->next[n])
+  bool needs_elements = false;
+  for (int32_t n = f->units[unit].first; n >= 0; n = f->next[n]) {
     member_add(&w, n);
+    needs_elements |= f->recipes[n].needs_elements;
+  }
   const size_t values = (size_t)(w.in_count + w.out_count) + 1;
   opgraft_value *list = og_arena_array(&graph->arena, values, sizeof *list);
-  opgraft_arg *attr = og_arena_array(&graph->arena, 1, sizeof *attr);
+  opgraft_arg *attrs = og_arena_array(&graph->arena, 2, sizeof *attrs);
   const char *text =
       w.text.failed
           ? NULL
           : og_arena_strndup(&graph->arena, w.text.data, w.text.length);
   og_text_reset(&w.text);
-  if (list == NULL || attr == NULL || text == NULL)
+  if (list == NULL || attrs == NULL || text == NULL)
     return og_graph_no_memory(f->error);
   memcpy(list, w.in, (size_t)w.in_count * sizeof *list);
   memcpy(list + w.in_count, w.out, (size_t)w.out_count * sizeof *list);
-  *attr = (opgraft_arg){.kind = OPGRAFT_ARG_STR, .s = text};
+  attrs[0] = (opgraft_arg){.kind = OPGRAFT_ARG_STR, .s = text};
+  if (needs_elements)
+    attrs[1] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = true};
   *out = (og_node){.op = OG_IR_fused,
                    .in_count = w.in_count,
                    .out_count = w.out_count,
                    .in = list,
                    .out = list + w.in_count,
-                   .attrs = attr};
+                   .attrs = attrs};
   return OG_OK;
 }

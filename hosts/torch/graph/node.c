@@ -352,12 +352,15 @@ static og_status results_take(node_state *state, const opgraft_node_call *node,
   return status;
 }
 
-// Whether an .out operator gave its result other memory.
-static bool is_moved(const node_state *state) {
+// Whether an .out operator gave its result other memory or another shape. A
+// tensor without elements has no address.
+static bool is_moved(const node_state *state, const opgraft_node_call *node) {
   for (int32_t i = 0; i < state->recipe->out_count; ++i) {
     void *data = NULL;
     shim.aoti_torch_get_data_ptr(state->out[i].handle, &data);
-    if (data != state->out[i].data) return true;
+    if (!same_shape(state->out[i].handle, node->out[i]) ||
+        (data != state->out[i].data && og_numel(node->out[i]) > 0))
+      return true;
   }
   return false;
 }
@@ -374,7 +377,7 @@ static og_status run_dispatcher(node_state *state,
                                  state->stack, SHIM_BUILD_VERSION) != 0)
     return fail_torch(node, error);
   const og_status status = results_take(state, node, error);
-  if (status == OG_OK && state->use_out && is_moved(state))
+  if (status == OG_OK && state->use_out && is_moved(state, node))
     return fail(node, OG_SHAPE,
                 "a result has another shape than was inferred when the model "
                 "was compiled",

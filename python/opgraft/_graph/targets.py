@@ -39,6 +39,8 @@ _CHECKS = {
 # All that these do is raise, and the dispatcher's C form loses the exception's
 # class (LinAlgError, which callers catch) and text.
 _RAISE = {"aten::_linalg_check_errors"}
+# Without elements these raise, and their .out forms give infinities.
+_OUT_DIFFERS = {"aten.max.default", "aten.min.default"}
 
 
 # Processes must begin their collectives in one order.
@@ -363,8 +365,8 @@ def _out_overload(target: OpOverload) -> OpOverload | None:
     """The overload that writes this one's results into given tensors; none
     that was generated, which makes new ones and copies them."""
     schema = target._schema
-    if not schema.returns or any(str(r.type) != "Tensor"
-                                 for r in schema.returns):
+    if not schema.returns or str(target) in _OUT_DIFFERS or any(
+            str(r.type) != "Tensor" for r in schema.returns):
         return None
     packet = target._overloadpacket
     wanted = [(a.name, str(a.real_type)) for a in schema.arguments]
@@ -416,13 +418,17 @@ def decompositions(*, is_export: bool = False
         and op not in _whole()
     }
     aten = torch.ops.aten
+    for op, is_refused in _refused().items():
+        if op in kept:
+            kept[op] = _unless(is_refused, kept[op])
     return kept | {op: _norm_mixed(op, count) for op, count in (
         (aten._native_batch_norm_legit_functional.default, 1),
         (aten._native_batch_norm_legit_no_training.default, 1),
         (aten._native_batch_norm_legit.no_stats, 1),
         (aten.native_group_norm.default, 1),
         (aten.native_group_norm_backward.default, 2),
-        (aten.native_layer_norm.default, 1))}
+        (aten.native_layer_norm.default, 1))} | {
+            aten.binary_cross_entropy.default: _loss_of_each}
 
 
 def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
@@ -439,6 +445,76 @@ def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
         return None if y is None else y.to(data[-1].dtype), *others
 
     return run
+
+
+def _loss_of_each(x: Any, target: Any, weight: Any = None,
+                  reduction: int = 1) -> Any:
+    """The kernel refuses what is outside of [0, 1], and its .out form needs a
+    result that it can resize where it reduces."""
+    if reduction == 0:
+        return NotImplemented
+    loss = torch.ops.aten.binary_cross_entropy(x, target, weight, 0)
+    return loss.mean() if reduction == 1 else loss.sum()
+
+
+def _unless(is_refused: Callable[..., Any], function: Callable[..., Any]
+            ) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if is_refused(*args, **kwargs):
+            return NotImplemented
+        return function(*args, **kwargs)
+
+    return run
+
+
+def _refused() -> dict[Any, Callable[..., Any]]:
+    """Arguments for which torch's decomposition and the operator differ in
+    whether they raise: the operator stays whole, and its own check decides."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as holds
+
+    def is_bool(x: Any, *args: Any, **kwargs: Any) -> bool:
+        return bool(x.dtype is torch.bool)
+
+    def is_empty(grad: Any, x: Any, *args: Any, **kwargs: Any) -> bool:
+        return holds(x.numel() == 0)
+
+    def pads(least: int, x: Any, padding: Any) -> bool:
+        """What is added is longer than a side, less `least`, or cuts it off."""
+        return any(
+            holds(before >= size - least) or holds(after >= size - least)
+            or holds(size + before + after < 1) or holds(size == 0)
+            for size, before, after in zip(
+                reversed(x.shape), padding[::2], padding[1::2]))
+
+    def reflects(x: Any, padding: Any) -> bool:
+        return pads(0, x, padding)
+
+    def replicates(x: Any, padding: Any) -> bool:
+        return pads(-(1 << 62), x, padding)
+
+    aten = torch.ops.aten
+    found: dict[Any, Callable[..., Any]] = {
+        aten.celu.default: lambda x, alpha=1.0: alpha == 0,
+        aten.mvlgamma.default: lambda x, p: p < 1 or is_bool(x),
+        aten.isin.Tensor_Tensor: is_bool,
+        aten.mse_loss_backward.default: is_empty,
+        aten.huber_loss_backward.default: is_empty,
+        aten.smooth_l1_loss_backward.default: is_empty,
+        aten.soft_margin_loss_backward.default: is_bool,
+        aten.unfold_backward.default: lambda grad, sizes, dim, size, step: (
+            not -len(sizes) <= dim < max(len(sizes), 1)),
+        aten.upsample_linear1d.default: lambda x, size, *args: (
+            holds(size[0] < 1) or holds(x.shape[-1] < 1)),
+    }
+    for dims in (1, 2, 3):
+        reflection, replication, backward = (
+            getattr(aten, name).default for name in (
+                f"reflection_pad{dims}d", f"replication_pad{dims}d",
+                f"reflection_pad{dims}d_backward"))
+        found[reflection] = reflects
+        found[replication] = replicates
+        found[backward] = lambda grad, x, padding: reflects(x, padding)
+    return found
 
 
 def _whole() -> set[Any]:
@@ -458,6 +534,8 @@ def _whole() -> set[Any]:
         "grid_sampler_2d_backward", "native_group_norm_backward", "xlogy",
         # Its decomposition gives 0 where the difference is not a number.
         "smooth_l1_loss_backward",
+        # Their kernels refuse values that a decomposition computes with.
+        "bernoulli", "max_unpool2d", "max_unpool3d",
     ]
     return {
         getattr(packet, overload)

@@ -29,7 +29,7 @@ static og_status picks_find(const picking *s, const og_run *run) {
       const int64_t size = s->whole->shape[base->dims[k]];
       const int64_t asked = og_index_asked(base, k, at);
       int64_t found = asked;
-      if (!og_index_wrap(size, &found))
+      if (!og_index_find(base, size, &found))
         return og_index_refuse(run, asked, size);
       s->chosen[p] = s->chosen[p] * size + found;
     }

@@ -69,6 +69,9 @@ static og_status bag_begin(const bags *s, const og_run *run, int64_t bag,
                            int64_t *out) {
   const og_tensor *offsets = s->io.in[2];
   *out = bag < offsets->shape[0] ? int_at(offsets, bag) : s->places;
+  if (bag == 0 && s->count > 0 && *out != 0)
+    return og_run_fail(run, OG_INVALID,
+                       "the first offset is %" PRId64 ", expected 0", *out);
   if (*out >= 0 && *out <= s->places) return OG_OK;
   return og_run_fail(run, OG_INVALID,
                      "offset %" PRId64 " is out of range for %" PRId64

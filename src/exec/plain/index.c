@@ -56,8 +56,8 @@ static og_status place_of(const indexed *s, const og_run *run,
   const int64_t size = whole->ndim > 0 ? whole->shape[s->dim] : 1;
   og_position_of(index, i, at);
   memcpy(place, at, OPGRAFT_RANK_MAX * sizeof *place);
-  int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
-  if (!og_index_wrap(size, &chosen)) return og_index_refuse(run, chosen, size);
+  const int64_t chosen = og_element_int(index->dtype, og_element_at(index, at));
+  OG_TRY(og_index_check(run, chosen, size));
   place[s->dim] = chosen;
   return OG_OK;
 }
@@ -160,9 +160,8 @@ static og_status run_index_select(void *state, const og_run *run) {
   const int64_t size = in->ndim > 0 ? in->shape[s->dim] : 1;
   sizes_without(in, s->dim, sizes);
   for (int64_t i = 0; i < og_numel(index); ++i) {
-    int64_t chosen = index_at(index, i);
-    if (!og_index_wrap(size, &chosen))
-      return og_index_refuse(run, chosen, size);
+    const int64_t chosen = index_at(index, i);
+    OG_TRY(og_index_check(run, chosen, size));
     const og_tensor to = slice(out, s->dim, i);
     const og_tensor from = slice(in, s->dim, chosen);
     slice_copy(&to, &from, sizes);
@@ -204,9 +203,8 @@ static og_status run_index_add(void *state, const og_run *run) {
   const int64_t places = og_numel(&part);
   sums_begin(s);
   for (int64_t i = 0; i < og_numel(index); ++i) {
-    int64_t chosen = index_at(index, i);
-    if (!og_index_wrap(size, &chosen))
-      return og_index_refuse(run, chosen, size);
+    const int64_t chosen = index_at(index, i);
+    OG_TRY(og_index_check(run, chosen, size));
     for (int64_t j = 0; j < places; ++j) {
       og_position_of(&part, j, at);
       at[s->dim] = i;
@@ -251,8 +249,7 @@ static og_status run_embedding(void *state, const og_run *run) {
     og_position_of(index, i, at);
     const int64_t chosen =
         og_element_int(index->dtype, og_element_at(index, at));
-    if (chosen < 0 || chosen >= weight->shape[0])
-      return og_index_refuse(run, chosen, weight->shape[0]);
+    OG_TRY(og_index_check(run, chosen, weight->shape[0]));
     at[index->ndim] = 0;
     to.data = og_element_at(out, at);
     from.data =
@@ -299,7 +296,7 @@ static og_status chains_make(const embedding_backward *s, const og_run *run) {
     const int64_t chosen =
         og_element_int(index->dtype, og_element_at(index, at));
     if (chosen == s->base.skip) continue;
-    if (chosen < 0 || chosen >= size) return og_index_refuse(run, chosen, size);
+    OG_TRY(og_index_check(run, chosen, size));
     s->next[i] = s->first[chosen];
     s->first[chosen] = i;
   }

@@ -17,7 +17,7 @@ static bool indexed_position(const og_indexed *s, const og_tensor *whole,
       out[d] = og_index_asked(s, k++, at + s->first);
       *bad = out[d];
       *bad_size = whole->shape[d];
-      if (!og_index_wrap(whole->shape[d], &out[d])) return false;
+      if (!og_index_find(s, whole->shape[d], &out[d])) return false;
       continue;
     }
     if (j == s->first) j += s->index_rank;

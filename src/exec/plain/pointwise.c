@@ -30,12 +30,37 @@ typedef struct pointwise {
   int64_t rows;
   og_load_fn load[OPERANDS];  // NULL: already T, and a run or one element
   og_store_fn store;          // NULL: the result is a run of T
+  // Of a division of integers, whose loop gives 0 where the divisor, operand 1,
+  // is 0: what runs it otherwise, and whether a share found one (atomic).
+  og_step_fn run;
+  bool has_zero;
 } pointwise;
+
+static void loop_run(const pointwise *p, int64_t n, void *out,
+                     const void *const *in, const int64_t *step) {
+  bool has_zero = false;
+  const int64_t *divisor = in[1];
+  if (p->run != NULL)
+    for (int64_t i = 0; i < n; ++i) has_zero |= divisor[i * step[1]] == 0;
+  if (has_zero)
+    __atomic_store_n(&((pointwise *)(uintptr_t)p)->has_zero, true,
+                     __ATOMIC_RELAXED);
+  p->loop(n, out, in, step);
+}
+
+static og_status run_division(void *state, const og_run *run) {
+  pointwise *p = state;
+  p->has_zero = false;
+  OG_TRY(p->run(state, run));
+  return p->has_zero
+             ? og_run_fail(run, OG_INVALID, "an integer is divided by 0")
+             : OG_OK;
+}
 
 static og_status run_plain(void *state, const og_run *run) {
   const pointwise *p = state;
   (void)run;
-  p->loop(p->width, p->out, p->in, p->step);
+  loop_run(p, p->width, p->out, p->in, p->step);
   return OG_OK;
 }
 
@@ -47,7 +72,7 @@ static void share_plain(void *state, int64_t begin, int64_t end,
   (void)worker;
   for (int32_t k = 0; k < OPERANDS; ++k)
     in[k] = (const char *)p->in[k] + (size_t)(begin * p->step[k]) * size;
-  p->loop(end - begin, (char *)p->out + (size_t)begin * size, in, p->step);
+  loop_run(p, end - begin, (char *)p->out + (size_t)begin * size, in, p->step);
 }
 
 static og_status run_plain_shared(void *state, const og_run *run) {
@@ -77,9 +102,9 @@ static void block_run(const pointwise *p, int64_t n, const int64_t *offset,
   const int64_t stride = inner >= 0 ? p->nest->stride[0][inner] : 0;
   char *to = (char *)p->out + offset[0] + begin * stride;
   if (p->store == NULL) {
-    p->loop(n, to, in, step);
+    loop_run(p, n, to, in, step);
   } else {
-    p->loop(n, buffer[OPERANDS], in, step);
+    loop_run(p, n, buffer[OPERANDS], in, step);
     p->store(n, to, stride, buffer[OPERANDS]);
   }
 }
@@ -205,6 +230,11 @@ static og_status choose_run(og_prep *prep, const og_nest *nest, pointwise *p) {
   return OG_OK;
 }
 
+static bool is_division(int32_t op) {
+  return op == OG_IR_floor_div || op == OG_IR_trunc_div ||
+         op == OG_IR_remainder || op == OG_IR_fmod;
+}
+
 og_status og_prepare_pointwise(og_prep *prep) {
   const og_tensor *tensors[OPERANDS + 1] = {prep->out[0]};
   const og_pointwise_row *row = &og_pointwise_rows[prep->node->op];
@@ -230,5 +260,10 @@ og_status og_prepare_pointwise(og_prep *prep) {
   p->width = og_nest_width(&nest);
   OG_TRY(choose_conversions(prep, &nest, p));
   OG_TRY(bind_operands(prep, p));
-  return p->rows > 0 && p->width > 0 ? choose_run(prep, &nest, p) : OG_OK;
+  if (p->rows == 0 || p->width == 0) return OG_OK;
+  OG_TRY(choose_run(prep, &nest, p));
+  if (p->of != OG_CLASS_I64 || !is_division(prep->node->op)) return OG_OK;
+  p->run = prep->step.run;
+  prep->step.run = run_division;
+  return OG_OK;
 }

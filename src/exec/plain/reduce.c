@@ -362,8 +362,8 @@ og_status og_prepare_reduce(og_prep *prep) {
     return og_prep_wrong(prep,
                          "an index over several dims needs a dense "
                          "operand");
-  if (found->needs_element && r->count == 0 && r->kept_count > 0)
-    return og_prep_wrong(prep, "there is nothing to reduce");
+  if (found->needs_element && r->count == 0)
+    return og_prep_refuse(prep, "there is nothing to reduce");
   return OG_OK;
 }
 
@@ -482,8 +482,7 @@ og_status og_prepare_vector_norm(og_prep *prep) {
   OG_TRY(og_need_float(prep, prep->out[0]));
   OG_TRY(types_check(prep, &v->base));
   OG_TRY(og_prep_float(prep, 1, 2, &v->order));
-  if (v->base.count == 0 && v->base.kept_count > 0 &&
-      (v->order < 0 || isinf(v->order)))
-    return og_prep_wrong(prep, "there is nothing to reduce");
+  if (v->base.count == 0 && (v->order < 0 || isinf(v->order)))
+    return og_prep_refuse(prep, "there is nothing to reduce");
   return OG_OK;
 }

@@ -3,11 +3,10 @@
 // operand, or replace them (include_self is false), in the order of the source.
 // Sums of floats are kept in double, and rounded once.
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "exec/step/operands.h"
+#include "exec/step/indexed.h"
 #include "graph/op.h"
 
 typedef enum joining {
@@ -108,11 +107,7 @@ static og_status source_join(const scatter_reduce *s, const og_run *run) {
     const char *asked = s->is_vector ? og_element_at(index, &at[s->dim])
                                      : og_element_at(index, at);
     const int64_t chosen = og_element_int(index->dtype, asked);
-    if (chosen < 0 || chosen >= size)
-      return og_run_fail(run, OG_INVALID,
-                         "index %" PRId64
-                         " is out of range for a dim of size %" PRId64,
-                         chosen, size);
+    OG_TRY(og_index_check(run, chosen, size));
     memcpy(to, at, sizeof to);
     to[s->dim] = chosen;
     int64_t slot = 0;
@@ -171,7 +166,8 @@ static bool index_fits(const scatter_reduce *s, const og_tensor *index,
   if (!s->is_vector)
     return og_index_fits(index, source, -1) &&
            og_index_fits(index, out, s->dim);
-  bool fits = index->ndim <= 1 && source->ndim == out->ndim;
+  bool fits = index->ndim <= 1 && source->ndim == out->ndim &&
+              (out->ndim > 0 || og_numel(index) == 1);
   for (int32_t d = 0; fits && d < out->ndim; ++d)
     fits = source->shape[d] == (d == s->dim ? og_numel(index) : out->shape[d]);
   return fits;

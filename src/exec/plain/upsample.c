@@ -173,6 +173,9 @@ static og_status bicubic_prepare(og_prep *prep, og_step_fn run,
   if (x->ndim != 4 || y->ndim != 4 || x->shape[0] != y->shape[0] ||
       x->shape[1] != y->shape[1] || (og_numel(x) == 0 && og_numel(y) > 0))
     return og_prep_wrong(prep, "the shapes do not fit");
+  for (int d = 2; d < 4; ++d)
+    if (x->shape[d] == 0 || y->shape[d] == 0)
+      return og_prep_refuse(prep, "it resizes to or from a side of 0");
   s->planes = x->shape[0] * x->shape[1];
   int64_t wide = 0, count = og_numel(x) + og_numel(y) + 1;
   if (run == run_bicubic_bytes &&

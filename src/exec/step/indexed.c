@@ -99,6 +99,7 @@ static og_status indices_read(og_prep *prep, og_indexed *s,
 }
 
 og_status og_index_read(og_prep *prep, og_indexed *s) {
+  s->wraps = true;
   OG_TRY(og_need_same_type(prep, prep->in[0], prep->out[0]));
   OG_TRY(indices_read(prep, s, prep->in[0], 1));
   if (og_same_shape(&s->reach, prep->out[0])) return OG_OK;
@@ -107,10 +108,12 @@ og_status og_index_read(og_prep *prep, og_indexed *s) {
 }
 
 og_status og_index_put_read(og_prep *prep, og_indexed *s) {
-  int64_t adds;
+  int64_t adds, is_strict;
   const og_tensor *values = prep->in[1], *out = prep->out[0];
   OG_TRY(og_prep_int(prep, 0, 0, &adds));
+  OG_TRY(og_prep_int(prep, 1, 0, &is_strict));
   s->adds = adds != 0;
+  s->wraps = is_strict == 0;
   OG_TRY(og_need_same_type(prep, prep->in[0], out));
   OG_TRY(og_need_same_type(prep, values, out));
   OG_TRY(indices_read(prep, s, out, 2));

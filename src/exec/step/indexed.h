@@ -6,13 +6,15 @@
 
 #include "exec/step/operands.h"
 
-// Negative indices count from the end; false if it is out of range.
-static inline bool og_index_wrap(int64_t size, int64_t *index) {
-  if (*index < 0) *index += size;
-  return *index >= 0 && *index < size;
-}
 // The error of an index that is out of range.
 og_status og_index_refuse(const og_run *run, int64_t index, int64_t size);
+// Fails with the index unless it is one of a dim of this size. Negative ones
+// are not: of all ATen operators only index, index_put and index_fill count
+// them from the end.
+static inline og_status og_index_check(const og_run *run, int64_t index,
+                                       int64_t size) {
+  return index >= 0 && index < size ? OG_OK : og_index_refuse(run, index, size);
+}
 
 // to += alpha * from
 void og_element_add(og_dtype dtype, char *to, const char *from, double alpha);
@@ -22,6 +24,7 @@ void og_element_add(og_dtype dtype, char *to, const char *from, double alpha);
 typedef struct og_indexed {
   og_operands io;
   bool adds;
+  bool wraps;  // negative indices count from the end
   int32_t dims[OPGRAFT_RANK_MAX];
   int32_t dim_count;
   og_tensor *const *indices;
@@ -37,5 +40,11 @@ og_status og_index_read(og_prep *prep, og_indexed *s);
 og_status og_index_put_read(og_prep *prep, og_indexed *s);
 // What index k asks for at a point of the shape that the indices broadcast to.
 int64_t og_index_asked(const og_indexed *s, int32_t k, const int64_t *point);
+// Where that lies in a dim of this size; false if it is out of range.
+static inline bool og_index_find(const og_indexed *s, int64_t size,
+                                 int64_t *index) {
+  if (*index < 0 && s->wraps) *index += size;
+  return *index >= 0 && *index < size;
+}
 
 #endif  // OG_EXEC_STEP_INDEXED_H

@@ -27,11 +27,19 @@ void *og_prep_scratch(og_prep *prep, size_t size_bytes) {
   return scratch->memory;
 }
 
-og_status og_prep_wrong(og_prep *prep, const char *what) {
+static og_status prep_fail(og_prep *prep, og_status code, const char *what) {
   const og_node *node = prep->node;
-  return og_error_set(prep->error, OG_SHAPE, og_node_name(node), NULL,
-                      "%s%s: %s", og_node_name(node),
+  return og_error_set(prep->error, code, og_node_name(node), NULL, "%s%s: %s",
+                      og_node_name(node),
                       og_node_source(node, &(og_source){{0}}), what);
+}
+
+og_status og_prep_wrong(og_prep *prep, const char *what) {
+  return prep_fail(prep, OG_SHAPE, what);
+}
+
+og_status og_prep_refuse(og_prep *prep, const char *what) {
+  return prep_fail(prep, OG_INVALID, what);
 }
 
 og_status og_prep_memory(og_prep *prep) {
@@ -158,10 +166,10 @@ og_status og_prep_ints(og_prep *prep, int32_t index, int64_t *out,
 og_status og_prep_dim(og_prep *prep, int32_t index, int32_t rank,
                       int32_t *out_dim) {
   int64_t dim;
+  const int64_t dims = rank > 0 ? rank : 1;
   OG_TRY(og_prep_int(prep, index, -1, &dim));
-  if (dim < 0) dim += rank;
-  if (rank == 0 && (dim == 0 || dim == -1)) dim = 0;
-  if (dim < 0 || (dim >= rank && rank > 0))
+  if (dim < 0) dim += dims;
+  if (dim < 0 || dim >= dims)
     return og_prep_wrong(prep, "a dim is out of range");
   *out_dim = (int32_t)dim;
   return OG_OK;

@@ -44,6 +44,8 @@ void *og_prep_alloc(og_prep *prep, size_t size_bytes);
 void *og_prep_scratch(og_prep *prep, size_t size_bytes);
 // Fills the error with the node's name: what is wrong with it.
 og_status og_prep_wrong(og_prep *prep, const char *what);
+// As above, of what no other kernel and no host may compute either.
+og_status og_prep_refuse(og_prep *prep, const char *what);
 og_status og_prep_memory(og_prep *prep);
 // `times` operations for each of `count`, for what a limit on work counts.
 void og_prep_work(og_prep *prep, int64_t count, int64_t times);

@@ -113,6 +113,8 @@ og_status og_rows_init(og_prep *prep, const og_fused *fused, int32_t row_dims,
     out->ndim = dims_join(out, 0, out->ndim);
     row_take(out);
   }
+  if (fused->needs_elements && out->width == 0)
+    return og_prep_refuse(prep, "there is nothing to reduce");
   out->count = 1;
   for (int32_t d = 0; d < out->ndim; ++d) out->count *= out->size[d];
   return OG_OK;

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from opgraft import _C
 from opgraft._base import host
+from opgraft._graph import backend
 
 host.prepare()
 ROWS = sorted(_C.graph_rows())
@@ -173,7 +174,15 @@ class Recorder(TorchDispatchMode):
             Call(func, *tree_map(kept, (args, kwargs))))
 
 
-WANTED = set(ROWS)
+def kept_decompositions() -> list[str]:
+    """Operators that are taken apart before the engine sees them, but for those
+    that write their arguments."""
+    return sorted(str(op).removeprefix("aten.") for op in backend._decompositions()
+                  if not op._schema.is_mutable and str(op).startswith("aten."))
+
+
+DECOMPOSED = kept_decompositions()
+WANTED = {*ROWS, *DECOMPOSED}
 
 
 def op_samples(info: Any, dtype: torch.dtype, most: int) -> Iterator[Any]:

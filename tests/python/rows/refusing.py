@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether eager and the compiled graph refuse the same calls."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import random
+import re
+import time
+import warnings
+from typing import Any, Callable, Iterator
+
+import torch
+from borders import borders, enlarged, tensors_of
+from functorch.compile import aot_function
+from recorded import DECOMPOSED, ROWS, SOME, Call, calls_of
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from opgraft._graph import backend, stats
+
+MODES = ("reduce-overhead", "max-autotune")
+FORMS = ("few", "many")
+MANY = 9_000
+
+# Calls that one side alone refuses, by the operator and a part of what is said.
+EXCUSED: list[tuple[str, str, str]] = [
+]
+
+
+def compiled(function: Callable[..., Any], mode: str) -> Callable[..., Any]:
+    region = stats.Region("refusing")
+    options = backend.Options(mode=mode, tune_s=0)
+
+    def compiler(kind: str) -> Any:
+        return lambda gm, inputs: backend.compile_graph(
+            gm, inputs, kind, options, region)
+
+    return aot_function(
+        function, fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        decompositions=backend._decompositions())
+
+
+class Compiled:
+    """An operator in a mode. A graph serves the calls that differ in what their
+    tensors hold."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.graphs: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, call: Call) -> Any:
+        leaves, spec = tree_flatten((call.args, call.kwargs))
+        places = [i for i, x in enumerate(leaves)
+                  if isinstance(x, torch.Tensor)]
+        rest = tuple(repr(x) for x in leaves if not isinstance(x, torch.Tensor))
+        kinds = tuple((x.dtype, x.shape, x.stride(), x.requires_grad)
+                      for x in tensors_of(leaves))
+
+        def run(*tensors: torch.Tensor) -> Any:
+            full = list(leaves)
+            for i, x in zip(places, tensors, strict=True):
+                full[i] = x
+            args, kwargs = tree_unflatten(full, spec)
+            return call.target(*args, **kwargs)
+
+        key = call.target, spec, rest, kinds
+        if key not in self.graphs:
+            self.graphs[key] = compiled(run, self.mode)
+        return self.graphs[key](*(leaves[i] for i in places))
+
+
+def said(run: Callable[[Call], Any], call: Call, grad: bool) -> str | None:
+    """What it raises, forward or backward; None where it raises nothing."""
+    def fresh(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        return x.detach().clone().requires_grad_(grad and x.is_floating_point())
+
+    torch.manual_seed(1)
+    try:
+        found = run(call.with_leaves(fresh))
+        of = [x for x in tree_flatten(found)[0]
+              if isinstance(x, torch.Tensor) and x.requires_grad]
+        if grad and of:
+            sum(x.sum() for x in of).backward()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def excuse(call: Call, text: str) -> str | None:
+    name = str(call.target)
+    for operator, part, reason in EXCUSED:
+        if re.fullmatch(operator, name) and re.search(part, text):
+            return reason
+    return None
+
+
+def problem(call: Call, what: str, ours: Compiled, grad: bool) -> str | None:
+    """None where both refuse the call or both take it."""
+    wanted = said(lambda c: c.target(*c.args, **c.kwargs), call, grad)
+    found = said(ours, call, grad)
+    if (wanted is None) == (found is None):
+        return asked_for(what, wanted, found)
+    return (f"eager {wanted or 'takes it'}".splitlines()[0][:160]
+            + f"; ours {found or 'takes it'}".splitlines()[0][:160])
+
+
+def asked_for(what: str, wanted: str | None, found: str | None) -> str | None:
+    """Where eager names the value that was asked for, so do we."""
+    value = what.split(": ")[-1]
+    if wanted is None or found is None or not re.fullmatch(r"-\d+", value):
+        return None
+    if f" {value} " not in wanted or f" {value} " in found:
+        return None
+    return f"eager names {value}, ours: {found}"[:200]
+
+
+class Tally:
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.counts: collections.Counter[str] = collections.Counter()
+
+    def note(self, call: Call, what: str, place: str, found: str | None
+             ) -> None:
+        self.counts["calls"] += 1
+        if found is None:
+            return
+        reason = excuse(call, found)
+        if reason is None:
+            self.problems.append(f"{call.target}, {place}, {what}: {found}")
+        else:
+            self.counts[f"left: {reason}"] += 1
+
+
+@functools.cache
+def base_calls() -> list[Call]:
+    """One for each operator and kind of the recorded, as they are asked."""
+    return [call for name in (*ROWS, *DECOMPOSED)
+            for call in calls_of(name, SOME)]
+
+
+def beside(call: Call, form: str, mode: str, grad: bool, tally: Tally,
+           rng: random.Random, most: int) -> None:
+    """Tries calls beside this one, `most` at most."""
+    base = call if form == "few" else enlarged(call, MANY)
+    if base is None:
+        tally.counts["no larger call"] += 1
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = Compiled(mode)
+        found = list(borders(base, rng))
+        for what, other in rng.sample(found, min(most, len(found))):
+            tally.note(other, what, f"{form} elements, {mode}" + (
+                ", gradient" if grad else ""), problem(other, what, ours, grad))
+
+
+def draws(rng: random.Random) -> Iterator[tuple[Call, str, str, bool]]:
+    calls = base_calls()
+    while True:
+        for call in rng.sample(calls, len(calls)):
+            yield (call, rng.choice(FORMS), rng.choice(MODES),
+                   rng.random() < 0.3)
+
+
+def search(seed: int, bases: int, most: int, seconds: float = 1e9) -> Tally:
+    tally, rng, end = Tally(), random.Random(seed), time.monotonic() + seconds
+    for count, (call, form, mode, grad) in enumerate(draws(rng)):
+        if count >= bases or time.monotonic() > end:
+            return tally
+        beside(call, form, mode, grad, tally, rng, most)
+    raise AssertionError("draws end never")
