@@ -3,11 +3,12 @@
 #
 #   make setup      .venv with the package and what its tests need; make rivals
 #                   installs what benches and hosts' tests compare with
-#   make demo       build an operator, train a classifier with it, check it
+#   make demo       five scenes of a minute in all: kernels, attention, training,
+#                   graph breaks
 #   make test       C unit tests, text tests, Python tests
 #   make test-full  the Python tests, slow ones too
 #   make nightly    what CI runs in its long forms, recorded stage by stage
-#                   (docs/testing.md)
+#                   (tests/README.md)
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
@@ -80,8 +81,7 @@ $(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
 	touch $@
 
 demo: setup
-	$(BIN)/python examples/custom_linear/demo.py $(SMOKE_FLAG)
-	$(BIN)/python examples/custom_linear/compiled.py $(SMOKE_FLAG)
+	$(BIN)/python examples/demo/run.py
 
 build: setup
 	$(BIN)/cmake --build $(BUILD) -j $(JOBS)

@@ -44,17 +44,13 @@ class Example:
 
 
 LIST = (
-    Example("custom_linear", "A layer of your own, compiled",
-            "`custom_linear.c` is a linear layer with its gradient. A training "
-            "step on handwritten digits and a small encoder, compiled by "
-            "`backend=\"opgraft\"`; `demo.py` trains it in every mode beside "
-            "`nn.Linear`.",
-            ("{python}", "compiled.py", "--smoke"), only_words=True,
-            times=r"(?<=│ )\d+\.\d+(?= +│)"),
-    Example("opaque_moe", "A kernel that broke the graph",
-            "A C extension that PyTorch knows nothing of. `opgraft.adopt` makes "
-            "it an operator; kernel and model stay as they are.",
-            ("{python}", "run.py", "--smoke")),
+    Example("demo", "Five scenes",
+            "Of `make demo`: an opaque kernel in a full graph, ragged attention "
+            "beside a loop, an operator in place, and a layer of your own "
+            "trained in every mode. The fifth is like the next example.",
+            ("{python}", "run.py", "opaque", "ragged", "in_place", "linear"),
+            only_words=True,
+            times=r"\d+(?= -> )|[\d.]+(?= times as fast)"),
     Example("doctor_scenes", "What splits a model",
             "Two scripts whose models break: an opaque kernel, and a loop that "
             "asks a tensor for numbers. `opgraft doctor` names the lines and "

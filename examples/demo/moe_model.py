@@ -39,7 +39,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, blocks: int = 4) -> None:
+    def __init__(self, blocks: int = 2) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(Block() for _ in range(blocks))
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mixture-of-experts kernel as its owner ships it: a C extension that takes
-// tensors as Python objects, reads their memory, and tells PyTorch nothing.
+// tensors as Python objects, reads their memory, and tells PyTorch nothing. The
+// function is bound to a PyCapsule, as pybind11 binds its functions.
 //
 //     expert_ffn(out, x, ids, weights, w1, w2)
 //
@@ -82,17 +83,28 @@ static PyObject *expert_ffn(PyObject *self, PyObject *const *args,
   Py_RETURN_NONE;
 }
 
-static PyMethodDef methods[] = {
-    {"expert_ffn", (PyCFunction)(void (*)(void))expert_ffn, METH_FASTCALL,
-     "expert_ffn(out, x, ids, weights, w1, w2)"},
-    {NULL, NULL, 0, NULL},
-};
+static PyMethodDef method = {
+    "expert_ffn", (PyCFunction)(void (*)(void))expert_ffn, METH_FASTCALL,
+    "expert_ffn(out, x, ids, weights, w1, w2)"};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "moe_kernel",
     .m_size = 0,
-    .m_methods = methods,
 };
 
-PyMODINIT_FUNC PyInit_moe_kernel(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit_moe_kernel(void) {
+  PyObject *module = PyModule_Create(&definition);
+  PyObject *record = PyCapsule_New(&method, NULL, NULL);
+  PyObject *name = PyUnicode_FromString(definition.m_name);
+  PyObject *function = NULL;
+  if (module != NULL && record != NULL && name != NULL)
+    function = PyCFunction_NewEx(&method, record, name);
+  Py_XDECREF(record);
+  Py_XDECREF(name);
+  if (function == NULL ||
+      PyModule_AddObjectRef(module, method.ml_name, function) < 0)
+    Py_CLEAR(module);
+  Py_XDECREF(function);
+  return module;
+}
