@@ -64,4 +64,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """What is public, and what every module has."""
+    return sorted({*__all__, *(n for n in globals() if n.startswith("__"))})

@@ -305,6 +305,18 @@ static PyObject *frozen_reduce(PyObject *object, PyObject *none) {
   return is_cleared(self) ? NULL : PyObject_CallObject(self->reduce, NULL);
 }
 
+static PyObject *frozen_repr(PyObject *object) {
+  const frozen *self = (const frozen *)(const void *)object;
+  if (self->graph == NULL) return PyUnicode_FromString("<opgraft graph>");
+  PyObject *comma = PyUnicode_FromString(", ");
+  PyObject *names = comma ? PyUnicode_Join(comma, self->names) : NULL;
+  PyObject *said =
+      names ? PyUnicode_FromFormat("<opgraft graph of (%U)>", names) : NULL;
+  Py_XDECREF(comma);
+  Py_XDECREF(names);
+  return said;
+}
+
 // Nothing of it changes, so that a shallow copy is itself.
 static PyObject *frozen_copy(PyObject *object, PyObject *none) {
   (void)none;
@@ -324,13 +336,10 @@ static PyGetSetDef frozen_getset[] = {
 };
 
 static PyType_Slot frozen_slots[] = {
-    {Py_tp_dealloc, frozen_dealloc},
-    {Py_tp_traverse, frozen_traverse},
-    {Py_tp_clear, frozen_clear},
-    {Py_tp_call, frozen_call},
-    {Py_tp_getset, frozen_getset},
-    {Py_tp_methods, frozen_methods},
-    {0, NULL},
+    {Py_tp_dealloc, frozen_dealloc}, {Py_tp_traverse, frozen_traverse},
+    {Py_tp_clear, frozen_clear},     {Py_tp_call, frozen_call},
+    {Py_tp_repr, frozen_repr},       {Py_tp_getset, frozen_getset},
+    {Py_tp_methods, frozen_methods}, {0, NULL},
 };
 
 static PyType_Spec frozen_spec = {

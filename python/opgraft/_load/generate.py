@@ -55,4 +55,6 @@ def compile_function(
     space: dict[str, Any] = {}
     code = compile(maker, f"<opgraft {d.name}>", "exec")
     exec(code, globals(), space)
-    return space["_make"](**scope)
+    made: Callable[..., Any] = space["_make"](**scope)
+    made.__qualname__ = name  # what Python's own errors call it
+    return made

@@ -32,6 +32,7 @@ from . import (
 from .operators import Operator
 
 VERSION = "0.1.0"
+_REPR_MAX = 200  # characters of the names in a module's repr
 
 # Under locks.registry.
 _by_hash: dict[str, "Module"] = {}
@@ -195,7 +196,7 @@ class Module:
 
         >>> m = opgraft.load("softcap.so")
         >>> m
-        <opgraft module softcap (2 functions)>
+        <opgraft module softcap, 2 functions: softcap, softcap_backward>
         >>> m.name, m.namespace, m.path.endswith("softcap.so"), len(m.hash)
         ('softcap', 'softcap', True, 64)
         >>> m.has_any(["softcap::softcap"]), m.has_any(["aten::add"])
@@ -292,7 +293,12 @@ class Module:
         return [*super().__dir__(), *self._functions]
 
     def __repr__(self) -> str:
-        return f"<opgraft module {self.name} ({len(self._functions)} functions)>"
+        shown = ", ".join(sorted(self._functions))
+        if len(shown) > _REPR_MAX:
+            shown = f"{shown[:_REPR_MAX].rpartition(', ')[0]}, ..."
+        count = len(self._functions)
+        return (f"<opgraft module {self.name}, {count} "
+                f"function{'s' if count != 1 else ''}: {shown}>")
 
     def __reduce__(self) -> Any:
         return load, (self.path,)

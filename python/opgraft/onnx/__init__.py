@@ -42,7 +42,7 @@ class Module:
         [array([-29.92..., 0. , 29.92...], dtype=float32)]
         >>> options = m.register(onnxruntime.SessionOptions())
         >>> opgraft.load("softcap.so")  # for the operators of PyTorch
-        <opgraft module softcap (2 functions)>
+        <opgraft module softcap, 2 functions: softcap, softcap_backward>
         >>> len(m.translations())
         2
     """
