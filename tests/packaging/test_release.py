@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -220,3 +221,36 @@ def test_the_list_of_names_beside_pythons_own() -> None:
         "PyObject_CheckBuffer", "PyObject_CopyData", "PyObject_GetBuffer",
         "PyStructSequence_UnnamedField", "PyType_GetName",
         "PyType_GetQualName", "Py_Version"}
+
+
+def test_a_build_says_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first line of `pip install .`, before the back end starts."""
+    monkeypatch.syspath_prepend(str(ROOT / "cmake"))
+    import backend
+
+    monkeypatch.setattr(backend._build, "build_wheel",
+                        lambda *words, **options: "made.whl")
+    monkeypatch.setattr(backend, "TERMINAL", os.devnull)
+    assert backend.build_wheel("folder") == "made.whl"
+    said = capsys.readouterr().err
+    found = re.match(r"opgraft: compiling (\d+) C files, about (\d+) s on \d+ "
+                     r"cores?; a wheel of `make wheel` installs in seconds\n$",
+                     said)
+    assert found is not None and int(found[1]) > 100 and int(found[2]) > 0
+
+
+def test_a_release_is_made_by_targets_that_exist() -> None:
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load(
+        (ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    steps = [step["run"] for job in jobs.values() for step in job["steps"]
+             if "run" in step]
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M)
+    called = [word for step in steps if step.startswith("make ")
+              for word in step.split()[1:] if "=" not in word]
+    assert {"wheel", "test", "docs", "release"} == set(called) <= set(targets)
+    for job in jobs.values():
+        needs = job.get("needs", [])
+        assert set([needs] if isinstance(needs, str) else needs) <= set(jobs)
