@@ -14,7 +14,9 @@ static og_status write_rows(const og_call *call) {
   const int64_t width = call->dim[D];
   for (int64_t i = 0; i < call->dim[N]; ++i)
     if (slots[i] < 0 || slots[i] >= call->dim[S])
-      return og_fail(call, OG_INVALID, "a slot is not in the cache");
+      return og_failf(call, OG_INVALID,
+                      "slots[%lld] is %lld, expected 0 to %lld", (long long)i,
+                      (long long)slots[i], (long long)call->dim[S] - 1);
   for (int64_t i = 0; i < call->dim[N]; ++i)
     memcpy(cache + slots[i] * width, rows + i * width,
            (size_t)width * sizeof *rows);

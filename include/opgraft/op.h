@@ -14,8 +14,10 @@
 #define OPGRAFT_OP_H
 
 #include <opgraft/float16.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -325,6 +327,17 @@ static inline int og_is(const og_tensor *t, int code, int bits) {
 static inline og_status og_fail(const og_call *call, og_status code,
                                 const char *text) {
   return call->fail ? call->fail(call, code, text) : code;
+}
+
+// The same with numbers, as printf takes them; at most 255 characters.
+__attribute__((format(printf, 3, 4))) static inline og_status og_failf(
+    const og_call *call, og_status code, const char *format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return og_fail(call, code, text);
 }
 
 // Sets a data-dependent dim, which its bound limits.

@@ -6,6 +6,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import opgraft
+
 F32 = torch.float32
 
 
@@ -247,3 +249,12 @@ def test_profiler_shows_the_operator(basics):
         with torch.profiler.profile() as p:
             f(x, x)
         assert "basics::scale_add" in {e.key for e in p.key_averages()}
+
+
+def test_a_kernel_refuses_with_numbers(build) -> None:
+    write_rows_ = opgraft.load(build("examples/demo/write_rows.c")).write_rows_
+    cache, rows = torch.zeros(8, 4), torch.ones(2, 4)
+    with pytest.raises(RuntimeError, match=(
+            r"write_rows_: slots\[1\] is 8, expected 0 to 7")):
+        write_rows_(cache, rows, torch.tensor([3, 8]))
+    assert cache.count_nonzero() == 0
