@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <opgraft/op.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -173,11 +172,10 @@ static og_status table_run(const og_call *call, float sign) {
   for (int64_t i = 0; i < positions->shape[0]; ++i) {
     const int64_t position = position_at(positions, i);
     if (position >= 0 && position < table->shape[0]) continue;
-    char text[160];
-    snprintf(text, sizeof text,
-             "positions[%lld] is %lld, but cos_sin_cache has %lld rows",
-             (long long)i, (long long)position, (long long)table->shape[0]);
-    return og_fail(call, OG_INVALID, text);
+    return og_failf(call, OG_INVALID,
+                    "positions[%lld] is %lld, but cos_sin_cache has %lld rows",
+                    (long long)i, (long long)position,
+                    (long long)table->shape[0]);
   }
   rope r = {
       .call = call,

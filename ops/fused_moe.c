@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <opgraft/op.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -52,12 +51,10 @@ static og_status act_read(const og_call *call, og_act *out_act) {
       out_act->kind = acts[i].kind;
       return OG_OK;
     }
-  char text[128];
-  snprintf(text, sizeof text,
-           "activation is \"%.40s\", expected silu, gelu, gelu_tanh or "
-           "swigluoai",
-           name);
-  return og_fail(call, OG_INVALID, text);
+  return og_failf(call, OG_INVALID,
+                  "activation is \"%.40s\", expected silu, gelu, gelu_tanh or "
+                  "swigluoai",
+                  name);
 }
 
 // Counting sort of the pairs by expert.
@@ -67,12 +64,10 @@ static og_status route(moe *m) {
   memset(m->first, 0, (size_t)(m->experts + 1) * 4);
   for (int64_t i = 0; i < pairs; ++i) {
     if (ids[i] >= m->experts) {
-      char text[128];
-      snprintf(text, sizeof text,
-               "topk_ids[%" PRId64 ", %" PRId64 "] is %" PRId32
-               ", but there are %" PRId64 " experts",
-               i / m->topk, i % m->topk, ids[i], m->experts);
-      return og_fail(m->call, OG_INVALID, text);
+      return og_failf(m->call, OG_INVALID,
+                      "topk_ids[%" PRId64 ", %" PRId64 "] is %" PRId32
+                      ", but there are %" PRId64 " experts",
+                      i / m->topk, i % m->topk, ids[i], m->experts);
     }
     if (ids[i] >= 0) ++m->first[ids[i] + 1];
   }

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <opgraft/op.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -64,11 +63,9 @@ static og_status tokens_run(copy *c, int64_t count) {
 
 static og_status bad_entry(const og_call *call, const char *name, int64_t i,
                            int64_t found, int64_t limit) {
-  char text[192];
-  snprintf(text, sizeof text,
-           "%s[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64, name, i,
-           found, limit - 1);
-  return og_fail(call, OG_INVALID, text);
+  return og_failf(call, OG_INVALID,
+                  "%s[%" PRId64 "] is %" PRId64 ", expected 0 to %" PRId64,
+                  name, i, found, limit - 1);
 }
 
 // --- append_paged_kv_cache

@@ -3,7 +3,6 @@
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include <opgraft/op.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -26,12 +25,11 @@ static og_status act_read(const og_call *call, const og_attr *attr,
       *out_act = acts[i].act;
       return OG_OK;
     }
-  char text[128];
-  snprintf(text, sizeof text,
-           "activation is \"%.40s\", expected none, silu, gelu, gelu_tanh or "
-           "relu",
-           attr->s);
-  return og_fail(call, OG_INVALID, text);
+  return og_failf(
+      call, OG_INVALID,
+      "activation is \"%.40s\", expected none, silu, gelu, gelu_tanh or "
+      "relu",
+      attr->s);
 }
 
 // --- Packed weights

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <opgraft/op.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -76,12 +75,11 @@ static og_status segment_packbits(const og_call *call) {
   for (int64_t i = 0; i < call->dim[B1]; ++i) {
     const int32_t least = i > 0 ? from[i - 1] : 0;
     if (from[i] < least || from[i] > call->dim[N]) {
-      char text[160];
-      snprintf(text, sizeof text,
-               "input_indptr[%" PRId64 "] is %" PRId32 ", expected %" PRId32
-               " (the entry before it) to %" PRId64 " (the input's size)",
-               i, from[i], least, call->dim[N]);
-      return og_fail(call, OG_INVALID, text);
+      return og_failf(call, OG_INVALID,
+                      "input_indptr[%" PRId64 "] is %" PRId32
+                      ", expected %" PRId32 " (the entry before it) to %" PRId64
+                      " (the input's size)",
+                      i, from[i], least, call->dim[N]);
     }
     if (i > 0) to[i] = to[i - 1] + (from[i] - least + 7) / 8;
   }

@@ -43,7 +43,8 @@ REASONS = pathlib.Path(__file__).with_name("unpinned.txt")
 FIRST_COMMIT = "216715699810a9efcc7f9a021d076486f5a53ac2"
 SUBJECT_MAX = 72
 PRODUCT = ("src", "include", "hosts", "cli", "ops", "python")
-C_ERROR = {"og_fail", "PyErr_SetString", "PyErr_Format", "og_tell_finding"}
+C_ERROR = {"og_fail", "og_failf", "PyErr_SetString", "PyErr_Format",
+           "og_tell_finding"}
 C_NOTE = {"cli_note", "PyErr_WarnEx", "PyErr_WarnFormat"}
 C_HELP_FILES = ("cli/commands.def",)
 DECLARED_FORMAT = re.compile(
