@@ -160,8 +160,10 @@ OPGRAFT_API void opgraft_executable_release(opgraft_executable *executable);
 // opgraft_output and opgraft_given are.
 typedef struct opgraft_storage {
   size_t size_bytes;
-  int32_t output;  // the first output that lies in it, on its tensor's device
-  int32_t whole;   // 1: that output is the whole of it, without gaps
+  // The first output that is the whole of it, else the first that lies in it;
+  // on its tensor's device.
+  int32_t output;
+  int32_t whole;  // 1: that output is the whole of it, without gaps
 } opgraft_storage;
 
 enum {

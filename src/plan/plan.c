@@ -264,8 +264,11 @@ static void output_make(planner *p, int32_t index) {
     const int64_t dense =
         og_numel(&to->tensor) * (int64_t)og_dtype_bytes(value->dtype);
     opgraft_storage *storage = &p->plan->storages[to->index];
-    if (storage->output == index)
-      storage->whole = dense == (int64_t)storage->size_bytes && offset == 0;
+    const bool is_whole = dense == (int64_t)storage->size_bytes && offset == 0;
+    if (storage->output == index || (is_whole && !storage->whole)) {
+      storage->output = index;
+      storage->whole = is_whole;
+    }
   }
 }
 

@@ -113,14 +113,17 @@ bool guard_is_plain(PyObject *object) {
   return keys == torch_layout.plain || keys == torch_layout.plain_inference;
 }
 
-// Whether the tensor may carry a tangent: where forward mode is on, and it has
-// what autograd keeps of a tensor.
+bool guard_is_forward(void) {
+  PyObject *level = PyDict_GetItem(forward_names, forward_level);
+  return level != NULL && PyLong_AsLong(level) >= 0;
+}
+
+// What carries a tangent has what autograd keeps of a tensor.
 bool guard_may_be_dual(PyObject *object) {
   if (LIKELY(torch_layout.has_keys &&
              layout_word(layout_impl(object), torch_layout.gradient) == 0))
     return false;
-  PyObject *level = PyDict_GetItem(forward_names, forward_level);
-  return level != NULL && PyLong_AsLong(level) >= 0;
+  return guard_is_forward();
 }
 
 bool guard_requires_grad(PyObject *object) {

@@ -40,6 +40,9 @@ static inline bool guard_is_device_bare(PyObject *object) {
          layout_word(layout_impl(object), torch_layout.gradient) == 0;
 }
 bool guard_requires_grad(PyObject *object);
+// Whether forward-mode differentiation is on, and, where it may be, whether the
+// tensor may carry a tangent.
+bool guard_is_forward(void);
 bool guard_may_be_dual(PyObject *object);
 // Whether torch lets this thread write to the tensor; 0, or -1 with an
 // exception set: an inference tensor outside inference mode.

@@ -64,6 +64,7 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
     (const char *, const char *, stable_value *, uint64_t))                  \
   X(int32_t, aoti_torch_device_type_cpu, (void))                             \
   X(bool, aoti_torch_grad_mode_is_enabled, (void))                           \
+  X(void, aoti_torch_grad_mode_set_enabled, (bool))                          \
   X(void, aoti_torch_check,                                                  \
     (bool, const char *, const char *, uint32_t, const char *))              \
   X(shim_status, torch_new_list_reserve_size, (size_t, list_handle *))       \

@@ -23,6 +23,7 @@
 #include "torch/graph/node.h"
 #include "torch/graph/recycle.h"
 #include "torch/graph/tuning.h"
+#include "torch/graph/view.h"
 #include "torch/graph/walk.h"
 
 PyTypeObject *compiled_type;
@@ -35,10 +36,13 @@ typedef struct compiled {
   graph_context context;
   PyObject *resolve;  // (tensor) -> one that can be read
   PyObject *below;    // () -> a guard that keeps autograd's keys out
+  PyObject *marks;    // tuple: (function, result, what to call it with); NULL
   PyObject *misfit;   // what inputs raise that do not fit; NULL: RuntimeError
   int32_t *written;   // inputs that the graph writes
   int32_t written_count;
-  char *repro;         // folder for a call's inputs; NULL
+  char *repro;  // folder for a call's inputs; NULL
+  char *shown;  // by result: 1: see is_shown
+  int32_t shown_count;
   bool is_kept;        // every call's, not only a failing one's
   bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
@@ -57,7 +61,8 @@ typedef struct inputs {
   og_tensor *tensors;
   const og_tensor **in;
   int64_t *ints;
-  PyObject *kept;  // list: what was made for this call
+  PyObject *kept;    // list: what was made for this call
+  bool may_be_dual;  // forward mode is on: an input may have a tangent
 } inputs;
 
 static PyObject *list_get(PyObject *list, Py_ssize_t i) {
@@ -91,6 +96,8 @@ static int input_read(compiled *self, PyObject *object, inputs *in, int32_t i) {
   in->ints[i] = 0;
   if (LIKELY(guard_is_plain(object))) {
     in->in[i] = &in->tensors[i];
+    if (UNLIKELY(in->may_be_dual) && guard_may_be_dual(object))
+      return input_resolve(self, object, in, &in->tensors[i]);
     if (LIKELY(tensor_read(object, true, &in->tensors[i]))) return 0;
   } else if (PyLong_Check(object)) {
     in->ints[i] = PyLong_AsLongLong(object);
@@ -111,21 +118,13 @@ static PyObject *input_object(const compiled *self, PyObject *list, int32_t i) {
 }
 
 static int inputs_read(compiled *self, PyObject *list, inputs *in) {
+  in->may_be_dual = guard_is_forward();
   for (int32_t i = 0; i < self->walked.slot_count; ++i) {
     PyObject *object = input_object(self, list, i);
     if (UNLIKELY(object == NULL || input_read(self, object, in, i) != 0))
       return -1;
   }
   return 0;
-}
-
-// Whether what was read of an object that is not plain is its own memory.
-static bool is_own_memory(PyObject *object, const og_tensor *tensor) {
-  PyObject *address = PyObject_CallMethod(object, "data_ptr", NULL);
-  const bool is_own = address != NULL && PyLong_AsVoidPtr(address) ==
-                                             (const void *)og_data(tensor);
-  Py_XDECREF(address);
-  return is_own && PyErr_Occurred() == NULL;
 }
 
 // 0, or -1 where torch forbids a write, or one would not reach the caller.
@@ -135,8 +134,7 @@ static int writes_check(const compiled *self, PyObject *list,
     const int32_t i = self->written[k];
     PyObject *object = input_object(self, list, i);
     if (UNLIKELY(object == NULL || guard_check_write(object) != 0)) return -1;
-    if (LIKELY(guard_is_plain(object)) ||
-        is_own_memory(object, &in->tensors[i]))
+    if (LIKELY(guard_is_plain(object)) || view_is_own(object, &in->tensors[i]))
       continue;
     if (PyErr_Occurred() == NULL)
       PyErr_Format(PyExc_RuntimeError,
@@ -151,33 +149,6 @@ static int writes_check(const compiled *self, PyObject *list,
 
 // --- Outputs -----------------------------------------------------------------
 
-static PyObject *strided_view(PyObject *base, const og_tensor *view,
-                              int64_t offset) {
-  const tensor_handle handle = guard_handle(base);
-  tensor_handle made;
-  if (handle != NULL && guard_can_wrap() && guard_is_plain(base) &&
-      shim.aoti_torch__reinterpret_tensor(handle, view->ndim, view->shape,
-                                          view->strides, offset, &made) == 0)
-    return handle_wrap(made);
-  PyObject *sizes = PyTuple_New(view->ndim), *strides = PyTuple_New(view->ndim);
-  PyObject *object = NULL;
-  for (int32_t d = 0; sizes && strides && d < view->ndim; ++d) {
-    PyTuple_SetItem(sizes, d, PyLong_FromLongLong(view->shape[d]));
-    PyTuple_SetItem(strides, d, PyLong_FromLongLong(view->strides[d]));
-  }
-  PyObject *start = PyObject_CallMethod(base, "storage_offset", NULL);
-  PyObject *plain = PyObject_CallMethod(base, "detach", NULL);
-  if (sizes && strides && start && plain)
-    object =
-        PyObject_CallMethod(plain, "as_strided", "OOL", sizes, strides,
-                            (long long)(PyLong_AsLongLong(start) + offset));
-  Py_XDECREF(sizes);
-  Py_XDECREF(strides);
-  Py_XDECREF(start);
-  Py_XDECREF(plain);
-  return object;
-}
-
 static int64_t element_offset(const og_tensor *tensor) {
   return (int64_t)tensor->byte_offset / ((tensor->dtype.bits + 7) / 8);
 }
@@ -189,16 +160,6 @@ static bool is_same(const og_tensor *a, const og_tensor *b) {
   return same;
 }
 
-static PyObject *constant_copy(const og_tensor *tensor) {
-  og_tensor fresh = *tensor;
-  fresh.byte_offset = 0;
-  PyObject *object = fresh_make(&fresh);
-  if (object != NULL && og_numel(tensor) > 0)
-    memcpy(fresh.data, (const char *)tensor->data + tensor->byte_offset,
-           (size_t)og_numel(tensor) * ((tensor->dtype.bits + 7u) / 8u));
-  return object;
-}
-
 // Whether the output is all of its storage, as that was made.
 static bool is_base(const opgraft_call *call, const opgraft_output *output) {
   const og_tensor *given = call->given[output->index].tensor;
@@ -206,10 +167,29 @@ static bool is_base(const opgraft_call *call, const opgraft_output *output) {
   return output->tensor.byte_offset == 0 && is_same(&output->tensor, given);
 }
 
+// Whether a result is the caller's, who may write it, and not an input.
+static bool is_shown(const compiled *self, int32_t position) {
+  return position < self->shown_count && self->shown[position] != 0;
+}
+
+// Whether the caller gets another tensor of this storage: autograd then has to
+// know that a write to one changes the other.
+static bool is_shared(const compiled *self, const opgraft_call *call,
+                      int32_t position) {
+  const opgraft_output *output = &call->outputs[position];
+  bool shared = false;
+  for (int32_t i = 0; i < call->output_count; ++i)
+    shared |= i != position && is_shown(self, i) &&
+              call->outputs[i].kind == OPGRAFT_OUTPUT_STORAGE &&
+              call->outputs[i].index == output->index;
+  return shared && is_shown(self, position);
+}
+
 static PyObject *output_make(compiled *self, const opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject *const *storages, int32_t position) {
   const opgraft_output *output = &call->outputs[position];
+  const og_tensor *tensor = &output->tensor;
   PyObject *base;
   switch (output->kind) {
     case OPGRAFT_OUTPUT_STORAGE:
@@ -217,18 +197,18 @@ static PyObject *output_make(compiled *self, const opgraft_call *call,
       if (call->storages[output->index].output == position &&
           is_base(call, output))
         break;
-      return strided_view(base, &output->tensor,
-                          element_offset(&output->tensor));
-    case OPGRAFT_OUTPUT_INPUT: {
+      return is_shared(self, call, position)
+                 ? view_tracked(base, tensor, element_offset(tensor))
+                 : view_untracked(base, tensor, element_offset(tensor));
+    case OPGRAFT_OUTPUT_INPUT:
       base = input_object(self, list, output->index);
-      if (output->tensor.byte_offset == 0 &&
-          is_same(&output->tensor, in->in[output->index]))
+      if (is_shown(self, position))
+        return view_tracked(base, tensor, element_offset(tensor));
+      if (tensor->byte_offset == 0 && is_same(tensor, in->in[output->index]))
         break;
-      return strided_view(base, &output->tensor,
-                          element_offset(&output->tensor));
-    }
+      return view_untracked(base, tensor, element_offset(tensor));
     case OPGRAFT_OUTPUT_CONSTANT:
-      return constant_copy(&output->tensor);
+      return view_copy(tensor);
     case OPGRAFT_OUTPUT_SIZE:
       return PyLong_FromLongLong(output->size);
     default:
@@ -483,7 +463,9 @@ static PyObject *call_list(compiled *self, PyObject *list) {
   inputs in = {.tensors = scratch,
                .in = (const og_tensor **)(void *)(scratch + count)};
   in.ints = (int64_t *)(void *)(in.in + count);
+  PyObject *before = graph_arguments_set(list);
   PyObject *results = call_with(self, list, &in);
+  graph_arguments_set(before);
   Py_XDECREF(in.kept);
   scratch_give(self, scratch);
   graph_context_sweep(&self->context);
@@ -506,6 +488,25 @@ PyObject *compiled_run(PyObject *object, PyObject *arguments) {
   PyObject *results = call_list(self, arguments);
   Py_DECREF(object);
   return results;
+}
+
+static PyObject *compiled_flat(PyObject *object, PyObject *arguments) {
+  const compiled *self = (const compiled *)(const void *)object;
+  PyObject *results = compiled_run(object, arguments);
+  if (UNLIKELY(self->marks != NULL) && results != NULL &&
+      results_mark(self->marks, results) != 0)
+    Py_CLEAR(results);
+  return results;
+}
+
+static PyObject *compiled_mark(PyObject *object, PyObject *marks) {
+  compiled *self = (compiled *)(void *)object;
+  if (!PyTuple_Check(marks))
+    return PyErr_Format(PyExc_TypeError, "mark: %R is not a tuple", marks);
+  Py_INCREF(marks);
+  Py_XDECREF(self->marks);
+  self->marks = marks;
+  Py_RETURN_NONE;
 }
 
 void compiled_set_error(PyObject *object, PyObject *type) {
@@ -663,24 +664,36 @@ PyObject *compiled_of(opgraft_graph *graph, uint32_t flags, PyObject *resolve,
   return (PyObject *)(void *)self;
 }
 
+static int shown_set(compiled *self, PyObject *bytes) {
+  const size_t count = (size_t)PyBytes_Size(bytes);
+  self->shown = malloc(count + 1);
+  if (self->shown == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(self->shown, PyBytes_AsString(bytes), count);
+  self->shown_count = (int32_t)count;
+  return 0;
+}
+
 // graph_compile(name, nodes, tools, others, recipe_find, resolve, below,
 // flags, disable, dump, plan_limit, lanes, rules, constant_bytes, repro, keep,
-// lets_go, recycles, weights_stay, tune_ns, tune_with) -> callable. Raises
-// NotImplementedError for a graph that the engine cannot express.
+// lets_go, recycles, weights_stay, tune_ns, tune_with, shown) -> callable.
+// Raises NotImplementedError for a graph that the engine cannot express.
 PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   (void)module;
   PyObject *name, *nodes, *tools, *others, *recipe_find, *resolve, *below;
-  PyObject *dump;
+  PyObject *dump, *shown;
   const char *disable, *rules, *repro;
   int flags, plan_limit, lanes, keep, lets_go, recycles;
   tuning tuned;
   long long constant_bytes;
-  if (!PyArg_ParseTuple(arguments, "UO!O!O!OOOizOiizLzppppLs", &name,
-                        &PyList_Type, &nodes, &PyTuple_Type, &tools,
-                        &PyDict_Type, &others, &recipe_find, &resolve, &below,
-                        &flags, &disable, &dump, &plan_limit, &lanes, &rules,
-                        &constant_bytes, &repro, &keep, &lets_go, &recycles,
-                        &tuned.weights_stay, &tuned.most_ns, &tuned.with))
+  if (!PyArg_ParseTuple(
+          arguments, "UO!O!O!OOOizOiizLzppppLsS", &name, &PyList_Type, &nodes,
+          &PyTuple_Type, &tools, &PyDict_Type, &others, &recipe_find, &resolve,
+          &below, &flags, &disable, &dump, &plan_limit, &lanes, &rules,
+          &constant_bytes, &repro, &keep, &lets_go, &recycles,
+          &tuned.weights_stay, &tuned.most_ns, &tuned.with, &shown))
     return NULL;
   compiled *self = compiled_new(resolve, below);
   if (self == NULL) return NULL;
@@ -692,7 +705,9 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   self->context.recipe_find = recipe_find;
   Py_INCREF(others);
   Py_INCREF(recipe_find);
-  int status = graph_walk(name, nodes, tools, &self->context, &self->walked);
+  int status = shown_set(self, shown);
+  if (status == 0)
+    status = graph_walk(name, nodes, tools, &self->context, &self->walked);
   self->graph = self->walked.graph;
   if (status == 0 && repro != NULL) status = repro_begin(self, repro);
   if (status == 0)
@@ -710,7 +725,8 @@ PyObject *graph_compile(PyObject *module, PyObject *arguments) {
   X(context.recipes)      \
   X(context.in_python)    \
   X(context.others)       \
-  X(context.recipe_find) X(walked.captured) X(resolve) X(below) X(misfit)
+  X(context.recipe_find)  \
+  X(walked.captured) X(resolve) X(below) X(marks) X(misfit)
 
 static int compiled_traverse(PyObject *object, visitproc visit, void *arg) {
   const compiled *self = (const compiled *)(const void *)object;
@@ -739,6 +755,7 @@ static void compiled_dealloc(PyObject *object) {
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   compiled_clear(object);
+  free(self->shown);
   free(self->repro);
   free(self->walked.slots);
   free(self->written);
@@ -832,7 +849,8 @@ static PyObject *compiled_in_python(PyObject *object, void *none) {
 }
 
 static PyMethodDef compiled_methods[] = {
-    {"flat", compiled_run, METH_VARARGS, "A call with plain arguments."},
+    {"flat", compiled_flat, METH_VARARGS, "A call with plain arguments."},
+    {"mark", compiled_mark, METH_O, "What `flat` says of its results."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
     {"rules", compiled_rules, METH_NOARGS, "Which kernel runs which node."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},

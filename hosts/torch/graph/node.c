@@ -455,6 +455,25 @@ static PyObject *keep(PyObject *object) {
   return object;
 }
 
+static const char input_prefix[] = "(argument ";
+static _Thread_local PyObject *call_arguments;
+
+PyObject *graph_arguments_set(PyObject *arguments) {
+  PyObject *before = call_arguments;
+  call_arguments = arguments;
+  return before;
+}
+
+// Python's nodes run on the thread of the call. Borrowed.
+static PyObject *other_get(const node_state *state, const char *name) {
+  const size_t length = sizeof input_prefix - 1;
+  if (strncmp(name, input_prefix, length) != 0)
+    return PyDict_GetItemString(state->context->others, name);
+  const Py_ssize_t slot = strtol(name + length, NULL, 10);
+  return PyList_Check(call_arguments) ? PyList_GetItem(call_arguments, slot)
+                                      : PyTuple_GetItem(call_arguments, slot);
+}
+
 static PyObject *arg_object(const node_state *state,
                             const opgraft_node_call *node,
                             const opgraft_arg *arg) {
@@ -481,7 +500,7 @@ static PyObject *arg_object(const node_state *state,
     case OPGRAFT_ARG_LIST:
       return list_object(state, node, arg);
     case OPGRAFT_ARG_OTHER:
-      return keep(PyDict_GetItemString(state->context->others, arg->s));
+      return keep(other_get(state, arg->s));
     default:
       Py_RETURN_NONE;
   }
@@ -798,6 +817,10 @@ static og_status host_run(void *context, void *opaque,
 void graph_device_name(og_device device, char *out) {
   snprintf(out, GRAPH_DEVICE_NAME, "device %d:%d", (int)device.type,
            (int)device.id);
+}
+
+void graph_input_name(int32_t slot, char *out) {
+  snprintf(out, GRAPH_INPUT_NAME, "%s%d)", input_prefix, (int)slot);
 }
 
 void graph_host_fill(graph_context *context, opgraft_host *out) {

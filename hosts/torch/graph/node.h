@@ -25,6 +25,12 @@ typedef struct graph_context {
 // The key of a torch.device in `others`.
 enum { GRAPH_DEVICE_NAME = 40 };
 void graph_device_name(og_device device, char *out);
+// What an argument of the call is called that nodes take as it is.
+enum { GRAPH_INPUT_NAME = 32 };
+void graph_input_name(int32_t slot, char *out);
+// The arguments of the call on this thread (list or tuple, borrowed; NULL:
+// none), for nodes that Python runs. The ones before.
+PyObject *graph_arguments_set(PyObject *arguments);
 void graph_host_fill(graph_context *context, opgraft_host *out);
 // Frees what released states held. Under the interpreter lock.
 void graph_context_sweep(graph_context *context);

@@ -107,6 +107,23 @@ static int tensor_input(walk *w, PyObject *val, const char *name, int32_t slot,
   return stands_for(w, number, OPGRAFT_ARG_VALUE, value);
 }
 
+// What the engine does not compute with: nodes get it from the call.
+static int object_input(walk *w, const fx_node *n, int32_t number,
+                        int32_t slot) {
+  char name[GRAPH_INPUT_NAME];
+  graph_input_name(slot, name);
+  const opgraft_arg arg = {.kind = OPGRAFT_ARG_OTHER, .s = name};
+  PyObject *is_ordered = PyObject_GetAttr(n->val, walk_names.is_ordered);
+  Py_XDECREF(is_ordered);
+  if (is_ordered == NULL) return -1;
+  if (is_ordered == Py_True) {
+    if (w->ordered == NULL) w->ordered = PySet_New(NULL);
+    if (w->ordered == NULL || PySet_Add(w->ordered, n->node) != 0) return -1;
+  }
+  return walk_engine(w,
+                     opgraft_builder_set(w->builder, number, &arg, &w->error));
+}
+
 static int placeholder_add(walk *w, const fx_node *n) {
   const int32_t number = walk_number_new(w, n->node);
   const int32_t slot = w->out->argument_count++;
@@ -114,6 +131,8 @@ static int placeholder_add(walk *w, const fx_node *n) {
   if (number < 0 || name == NULL) return -1;
   if (n->val == NULL || n->val == Py_None)  // a token, or unused
     return stands_for(w, number, OPGRAFT_ARG_NONE, 0);
+  if ((PyObject *)Py_TYPE(n->val) == w->passed_type)
+    return object_input(w, n, number, slot);
   if ((PyObject *)Py_TYPE(n->val) == w->symint_type ||
       PyLong_CheckExact(n->val)) {
     opgraft_size size;
@@ -235,17 +254,17 @@ static int node_add(walk *w, PyObject *object, PyObject *attributes) {
 }
 
 // tools: (describe, functionalized, Node, SymInt, device, Tensor, statics,
-// attributes, modules, known, SymFloat, size_text)
+// attributes, modules, known, SymFloat, size_text, Passed)
 static int walk_begin(walk *w, PyObject *name, PyObject *tools,
                       PyObject **out_attributes) {
   PyObject *modules;
   const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
   if (text == NULL || walk_names_make() != 0 ||
-      !PyArg_ParseTuple(tools, "OOOOOOOOO!O!OO", &w->describe,
-                        &w->functionalized, &w->node_type, &w->symint_type,
-                        &w->device_type, &w->tensor_type, &w->statics,
-                        out_attributes, &PyTuple_Type, &modules, &PyDict_Type,
-                        &w->known, &w->symfloat_type, &w->size_text))
+      !PyArg_ParseTuple(
+          tools, "OOOOOOOOO!O!OOO", &w->describe, &w->functionalized,
+          &w->node_type, &w->symint_type, &w->device_type, &w->tensor_type,
+          &w->statics, out_attributes, &PyTuple_Type, &modules, &PyDict_Type,
+          &w->known, &w->symfloat_type, &w->size_text, &w->passed_type))
     return -1;
   if (walk_engine(w, opgraft_graph_create(text, &w->out->graph, &w->error)) !=
       0)
@@ -283,6 +302,7 @@ int graph_walk(PyObject *name, PyObject *nodes, PyObject *tools,
   opgraft_builder_destroy(w->builder);
   Py_XDECREF(w->numbers);
   Py_XDECREF(w->sizes);
+  Py_XDECREF(w->ordered);
   pool_free(&w->memory);
   free(w);
   return status;

@@ -29,7 +29,8 @@ typedef struct walk {
   PyObject *size_text;       // (SymInt or SymFloat) -> its expression
   PyObject *strided;         // the layout that all tensors have
   PyObject *symint_type, *symfloat_type, *node_type, *device_type;
-  PyObject *tensor_type;
+  PyObject *tensor_type, *passed_type;
+  PyObject *ordered;  // set: inputs that operators may change; NULL: none
   PyObject *statics;  // set of positions
   opgraft_builder *builder;
   int32_t used;  // numbers

@@ -75,8 +75,23 @@ static void source_read(walk *w, PyObject *meta, opgraft_record *record) {
 
 // --- Operators ---------------------------------------------------------------
 
+// 1 where the node takes an object that it may change; -1: an exception.
+static int is_ordered(const walk *w, const fx_node *n) {
+  if (w->ordered == NULL) return 0;
+  PyObject *inputs = PyObject_GetAttr(n->node, walk_names.all_input_nodes);
+  if (inputs == NULL) return -1;
+  int found = 0;
+  for (Py_ssize_t i = 0; found == 0 && i < PyList_Size(inputs); ++i)
+    found = PySet_Contains(w->ordered, PyList_GetItem(inputs, i));
+  Py_DECREF(inputs);
+  return found;
+}
+
 int walk_begin_operator(walk *w, const fx_node *n, opgraft_record *record,
                         PyObject *target, int is_functional) {
+  const int ordered = is_ordered(w, n);
+  if (ordered < 0) return -1;
+  if (ordered > 0) record->flags |= OPGRAFT_RECORD_RANDOM;
   record->struct_size = sizeof *record;
   record->host_node = (int32_t)PyList_Size(w->context->targets);
   source_read(w, n->meta, record);

@@ -13,7 +13,8 @@
   X(stack_trace) X(shape) X(stride) X(storage_offset)      \
   X(dtype) X(fake_device) X(device) X(type) X(layout)      \
   X(_has_symbolic_sizes_strides) X(node) X(_expr)          \
-  X(nn_module_stack) X(fwd_nn_module_stack)
+  X(nn_module_stack) X(fwd_nn_module_stack)                \
+  X(all_input_nodes) X(is_ordered)
 // clang-format on
 struct walk_names {
 #define X(n) PyObject *n;

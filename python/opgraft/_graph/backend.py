@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Callable, Mapping
 
 import torch
+import torch.utils._pytree as pytree
+from torch.autograd import forward_ad
 
 from .. import _C
 from .._base import host
@@ -30,6 +32,7 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
 PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32}
 CONSTANT_BYTES = 256
+FORWARD_MODE = "forward-mode differentiation is on"
 
 
 @dataclass
@@ -211,6 +214,7 @@ def backend(
 
     host.prepare()
     chosen = _read_options(mode, options)
+    example_inputs = _as_called(gm, example_inputs)
     region = stats.region_begin()
 
     direct: list[Any] = []
@@ -218,7 +222,7 @@ def backend(
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_one(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
             compiled = compile_graph(graph, inputs, kind, chosen, region)
-            if kind == "inference" and _needs_no_wrapper(compiled):
+            if kind == "inference" and _needs_no_wrapper(compiled, gm):
                 direct.append(compiled)
             return compiled
 
@@ -243,10 +247,23 @@ def backend(
     return wrapped
 
 
-def _needs_no_wrapper(compiled: Any) -> bool:
+def _as_called(gm: torch.fx.GraphModule, example_inputs: list[Any]
+               ) -> list[Any]:
+    """Dynamo traces a number that it lifts (of `random`, say) in the default
+    type, and gives it with all its digits."""
+    nodes = gm.graph.find_nodes(op="placeholder")
+    return [
+        x.double() if getattr(n.meta.get("grapharg"), "pass_arg_as_tensor", False)
+        and x.is_floating_point() else x
+        for n, x in zip(nodes, example_inputs, strict=True)]
+
+
+def _needs_no_wrapper(compiled: Any, gm: torch.fx.GraphModule) -> bool:
     """Whether AOTAutograd's wrapper of an inference graph would only hand
     arguments and results through: none is written, none is an alias, all are
-    plain tensors, no mode is to be set."""
+    plain tensors, no mode is to be set. Marks of sizes are left to C. `gm`: the
+    graph of Dynamo's, in which subclasses are not yet taken apart."""
+    from torch._functorch._aot_autograd import runtime_wrappers
     from torch._functorch._aot_autograd.schemas import OutputType
 
     context = torch._guards.TracingContext.try_get()
@@ -254,7 +271,7 @@ def _needs_no_wrapper(compiled: Any) -> bool:
     if meta is None or not isinstance(
             compiled, (_C.CompiledGraph, _C.CapturedGraph)):
         return False
-    return (
+    is_plain = (
         not torch._C._is_any_autocast_enabled()
         and not meta.tokens
         and meta.num_intermediate_bases == 0
@@ -265,10 +282,29 @@ def _needs_no_wrapper(compiled: Any) -> bool:
                 and not o.requires_grad
                 and issubclass(o.raw_type, (torch.Tensor, int, type(None)))
                 for o in meta.output_info)
-        and all(type(m).__name__ == "PlainTensorMeta"
-                for m in (*meta.subclass_inp_meta,
-                          *meta.subclass_fw_graph_out_meta))
+        and not _has_subclass(gm)
     )
+    dynamic = [(i, o.dynamic_dims) for i, o in enumerate(meta.output_info)
+               if o.dynamic_dims]
+    if not is_plain or not dynamic:
+        return is_plain
+    mark = getattr(runtime_wrappers, "mark_dynamo_propagated_dynamic_indices",
+                   None)
+    if mark is None or not isinstance(compiled, _C.CompiledGraph):
+        return False
+    compiled.mark(tuple((mark, i, dims) for i, dims in dynamic))
+    return True
+
+
+def _has_subclass(gm: torch.fx.GraphModule) -> bool:
+    """Whether an input or result of Dynamo's graph is made of other tensors."""
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    ends = gm.graph.find_nodes(op="placeholder") + [
+        r for r in pytree.tree_leaves(gm.graph.output_node().args)
+        if isinstance(r, torch.fx.Node)]
+    return any(is_traceable_wrapper_subclass(n.meta.get("example_value"))
+               for n in ends)
 
 
 def compile_graph(
@@ -281,6 +317,12 @@ def compile_graph(
     region.nodes_note(kind, gm.graph)
     rewrite(gm, kind, fuses=options.mode.startswith("max-autotune"))
     apart = objects.take_out(gm)
+    if forward_ad._current_level >= 0:
+        # Dynamo compiles for each level anew; torch's own nodes have tangents.
+        if options.fallback == "error":
+            raise NotImplementedError(FORWARD_MODE)
+        return apart.around(
+            _as_it_came(gm, kind, region, FORWARD_MODE, begun))
     device = cuda_device(gm)
     if device is not None:
         return apart.around(
@@ -290,7 +332,8 @@ def compile_graph(
         compiled = graph_new(name, gm, _tools(gm, kind), options,
                              lets_go=kind == "backward",
                              recycles=_recycles(kind, options),
-                             weights_stay=kind.startswith("inference"))
+                             weights_stay=kind.startswith("inference"),
+                             shown=_shown(gm, kind))
     except targets.DependsOnData:
         return apart.around(_in_segments(
             gm, kind, options, region, "the size of a result depends on data"))
@@ -300,11 +343,7 @@ def compile_graph(
         if segments.has_numbers(gm):  # one of them may stand in the way
             return apart.around(
                 _in_segments(gm, kind, options, region, str(error)))
-        say(f"{name} runs as it came: {error}")
-        compiled = _as_it_came(gm)
-        region.add(kind, compiled, str(error),
-                   time.perf_counter_ns() - begun)
-        return apart.around(compiled)
+        return apart.around(_as_it_came(gm, kind, region, str(error), begun))
     _gears_plan(compiled, example_inputs, options.gears)
     region.add(kind, compiled, None, time.perf_counter_ns() - begun)
     return apart.around(compiled)
@@ -331,9 +370,6 @@ def _on_cuda(gm: torch.fx.GraphModule, device: torch.device, kind: str,
     segments."""
     from . import cuda
 
-    def took() -> int:
-        return time.perf_counter_ns() - begun
-
     reason = (f"mode {options.mode} does not capture: "
               f"{' and '.join(cuda.CAPTURING)} do")
     if options.mode in cuda.CAPTURING:
@@ -345,16 +381,13 @@ def _on_cuda(gm: torch.fx.GraphModule, device: torch.device, kind: str,
             captured, compiled = cuda.compile_whole(
                 gm, device, _static_inputs(kind), options.plan_limit,
                 f"{region.name}_{kind}")
-            region.add(kind, compiled, None, took())
+            region.add(kind, compiled, None, time.perf_counter_ns() - begun)
             return captured
         except NotImplementedError as error:
             reason = str(error)
     if options.fallback == "error" and options.mode in cuda.CAPTURING:
         raise NotImplementedError(reason)
-    say(f"{region.name}_{kind} runs as it came: {reason}")
-    as_it_came = _as_it_came(gm)
-    region.add(kind, as_it_came, reason, took())
-    return as_it_came
+    return _as_it_came(gm, kind, region, reason, begun)
 
 
 def _in_segments(gm: torch.fx.GraphModule, kind: str, options: Options,
@@ -381,13 +414,15 @@ def graph_new(
     name: str, gm: torch.fx.GraphModule, tools: tuple[Any, ...],
     options: Options, constant_bytes: int = CONSTANT_BYTES,
     lets_go: bool = False, recycles: bool = False, weights_stay: bool = False,
+    shown: bytes = b"",
 ) -> Any:
     """The graph as C runs it; its own tensors up to `constant_bytes` are
     copied into it, others are read where they are at each call. With `lets_go`
     a call drops what it was given as soon as no step reads it any more. With
     `recycles` it keeps the memory of its large results for later calls, which
     use it once nobody else does. With `weights_stay` parameters may stay packed
-    from call to call; the engine notices when one is written."""
+    from call to call; the engine notices when one is written. `shown`: 1 for
+    each result that the caller may write and that is not an input."""
     from .._load.module import VERSION
 
     dump = repro = None
@@ -419,7 +454,17 @@ def graph_new(
         weights_stay,
         _tune_ns(options),
         f"torch {torch.__version__}, opgraft {VERSION}",
+        shown,
     )
+
+
+def _shown(gm: torch.fx.GraphModule, kind: str) -> bytes:
+    """What autograd saves behind a forward graph's results is not shown."""
+    if kind.startswith("backward"):
+        return b""
+    results = gm.graph.output_node().args[0]
+    return bytes(isinstance(r, torch.fx.Node) and r.op != "placeholder"
+                 for r in results[:gm.meta.get("num_fwd_outputs")])
 
 
 def _recycles(kind: str, options: Options) -> bool:
@@ -460,7 +505,7 @@ def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
         attributes,
         tuple(m._handle for m in modules()
               if m.namespace == m.name and m.has_any(names)),
-        targets.known, torch.SymFloat, targets.size_text,
+        targets.known, torch.SymFloat, targets.size_text, objects.Passed,
     )
 
 
@@ -480,11 +525,15 @@ def _static_inputs(kind: str) -> frozenset[int]:
     return frozenset(context.fw_metadata.static_input_indices)
 
 
-def _as_it_came(gm: torch.fx.GraphModule) -> Callable[..., Any]:
+def _as_it_came(gm: torch.fx.GraphModule, kind: str, region: stats.Region,
+                reason: str, begun: int) -> Callable[..., Any]:
     """The graph, node by node, in Python: for what the engine has no form."""
     from functorch.compile import make_boxed_func
 
-    return make_boxed_func(gm.forward)
+    say(f"{region.name}_{kind} runs as it came: {reason}")
+    compiled: Callable[..., Any] = make_boxed_func(gm.forward)
+    region.add(kind, compiled, reason, time.perf_counter_ns() - begun)
+    return compiled
 
 
 def _resolve(tensor: Any) -> Any:
@@ -494,4 +543,10 @@ def _resolve(tensor: Any) -> Any:
             f"an input of a compiled graph is {type(tensor).__name__}, "
             "expected a tensor or an int"
         )
+    if (forward_ad._current_level >= 0
+            and forward_ad.unpack_dual(tensor).tangent is not None):
+        raise RuntimeError(
+            "opgraft: an input of a compiled graph has a forward-mode tangent, "
+            "which the graph would drop; compile the function inside the dual "
+            "level that it is called in")
     return tensor.detach().resolve_conj().resolve_neg()

@@ -64,8 +64,9 @@ def partition(joint: GraphModule, inputs: Any, **options: Any
 
     forward, backward = min_cut_rematerialization_partition(
         joint, inputs, **options)
-    overwritten_keep(forward, _written_later(
-        forward, backward, options["num_fwd_outputs"]))
+    count = options["num_fwd_outputs"]
+    overwritten_keep(forward, _written_later(forward, backward, count))
+    forward.meta["num_fwd_outputs"] = count
     return forward, backward
 
 
