@@ -221,6 +221,11 @@ def backend(
 
     def compiler(kind: str) -> Callable[..., Any]:
         def compile_one(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+            if _is_kept():
+                from .cached import CachedGraph
+
+                return CachedGraph(graph, compile_kept, kind, chosen,
+                                   _static_inputs(kind))
             compiled = compile_graph(graph, inputs, kind, chosen, region)
             if kind == "inference" and _needs_no_wrapper(compiled, gm):
                 direct.append(compiled)
@@ -245,6 +250,21 @@ def backend(
     if len(direct) == 1 and direct[0].argument_count == len(example_inputs):
         return direct[0].flat
     return wrapped
+
+
+def _is_kept() -> bool:
+    """Whether torch wants graphs that it can write to a file (aot_compile)."""
+    from torch._functorch import config
+
+    return bool(config.bundled_autograd_cache
+                or getattr(torch._dynamo.config, "caching_precompile", False))
+
+
+def compile_kept(gm: torch.fx.GraphModule, kind: str, options: Options,
+                 statics: frozenset[int]) -> Callable[..., Any]:
+    """What CachedGraph runs, in the process that loads it too."""
+    host.prepare()
+    return compile_graph(gm, [], kind, options, stats.region_begin(), statics)
 
 
 def _as_called(gm: torch.fx.GraphModule, example_inputs: list[Any]
@@ -310,8 +330,11 @@ def _has_subclass(gm: torch.fx.GraphModule) -> bool:
 def compile_graph(
     gm: torch.fx.GraphModule, example_inputs: list[Any], kind: str,
     options: Options, region: stats.Region,
+    statics: frozenset[int] | None = None,
 ) -> Callable[..., Any]:
     """One graph of AOTAutograd's as a boxed callable."""
+    if statics is None:
+        statics = _static_inputs(kind)
     begun = time.perf_counter_ns()
     name = f"{region.name}_{kind}"
     region.nodes_note(kind, gm.graph)
@@ -329,7 +352,7 @@ def compile_graph(
             _on_cuda(gm, device, kind, options, region, begun))
     try:
         # What was saved for it is nobody else's.
-        compiled = graph_new(name, gm, _tools(gm, kind), options,
+        compiled = graph_new(name, gm, _tools(gm, statics), options,
                              lets_go=kind == "backward",
                              recycles=_recycles(kind, options),
                              weights_stay=kind.startswith("inference"),
@@ -483,7 +506,7 @@ def _flags(options: Options) -> int:
         | PRECISIONS[options.precision])
 
 
-def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
+def _tools(gm: torch.fx.GraphModule, statics: frozenset[int]) -> tuple[Any, ...]:
     from .._load.module import modules
 
     names: set[str] = set()
@@ -501,7 +524,7 @@ def _tools(gm: torch.fx.GraphModule, kind: str) -> tuple[Any, ...]:
                     names.add(op._schema.name)
     return (
         targets.describe, targets.functionalized, torch.fx.Node,
-        torch.SymInt, torch.device, torch.Tensor, _static_inputs(kind),
+        torch.SymInt, torch.device, torch.Tensor, statics,
         attributes,
         tuple(m._handle for m in modules()
               if m.namespace == m.name and m.has_any(names)),

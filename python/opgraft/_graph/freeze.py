@@ -161,7 +161,7 @@ class _Program:
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" and node.target not in self.attributes:
                 self.attributes[node.target] = getattr(self.gm, node.target)
-        tools = list(backend._tools(self.gm, "backward"))
+        tools = list(backend._tools(self.gm, frozenset()))
         tools[7] = self.attributes
         return tuple(tools)
 

@@ -460,3 +460,28 @@ def test_objects_go_to_the_nodes_that_take_them(name: str) -> None:
     equal(run(g), run(f))
     for fallback in opgraft.stats(g).fallbacks:
         assert fallback["operator"].startswith("test_conventions.")
+
+
+# --- Kept in a file -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamic"])
+@pytest.mark.parametrize("grad", [False, True], ids=["", "grad"])
+def test_aot_compile(grad: bool, dynamic: bool, tmp_path: Any) -> None:
+    """What torch writes to a file and loads is a plan again."""
+    def f(x: T, w: T) -> T:
+        return (x @ w).relu() + 1
+
+    def run(g: Any, rows: int) -> list[Any]:
+        x = torch.ones(rows, 4, requires_grad=grad)
+        y = g(x, r(4, 2))
+        return [y.detach(), *(torch.autograd.grad(y.sum(), x) if grad else ())]
+
+    x = torch.ones(3, 4, requires_grad=grad)
+    made = compiled(f, dynamic=dynamic).aot_compile(((x, r(4, 2)), {}))
+    equal(run(made, 3), run(f, 3))
+    made.save_compiled_function(str(tmp_path / "f"))
+    loaded = torch.compiler.load_compiled_function(
+        (tmp_path / "f").open("rb"))
+    for rows in (3, 7) if dynamic else (3,):
+        equal(run(loaded, rows), run(f, rows))
