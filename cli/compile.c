@@ -309,7 +309,11 @@ static int compiler_run(const cli_compile_job *job, const char *output) {
   const int result = cli_hosts_named(job->hosts) != NULL
                          ? named_run(job, output)
                          : step_run(job, &whole);
-  return result == CLI_OK ? result_check(job, output) : result;
+  if (result != CLI_OK) return result;
+  opgraft_error error;
+  if (opgraft_module_seal(output, &error) != OG_OK)
+    return cli_library_error(&error);
+  return result_check(job, output);
 }
 
 // The sources with a C file in place of each that is CUDA code. Their own names

@@ -47,6 +47,11 @@ OPGRAFT_API const char *opgraft_status_text(og_status code);
 typedef struct opgraft_module opgraft_module;
 typedef struct opgraft_op opgraft_op;
 
+// Writes a sum of what is mapped of a module's file into its seal (og_seal), as
+// `opgraft build` does when it has linked it: it is an error then to load the
+// file with other bytes. Nothing is written where there is no seal.
+OPGRAFT_API og_status opgraft_module_seal(const char *path,
+                                          opgraft_error *error);
 // Loads a shared object, parses every declaration, and returns one
 // reference. The file's bytes are copied first, so that it may be rebuilt in
 // place while it is loaded; a file with the same content as a loaded module

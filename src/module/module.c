@@ -309,6 +309,18 @@ og_status opgraft_module_load(const char *path, opgraft_module **out_module,
   return status;
 }
 
+og_status opgraft_module_seal(const char *path, opgraft_error *error) {
+  unsigned char *bytes = NULL;
+  size_t size = 0, at;
+  og_elf_tail tail;
+  OG_TRY(og_object_read(path, &bytes, &size, error));
+  og_status status = og_elf_check(path, bytes, size, error);
+  if (status == OG_OK && (at = og_elf_seal(bytes, size, &tail)) != 0)
+    status = og_object_patch(path, at, &tail, sizeof tail, error);
+  og_free(bytes);
+  return status;
+}
+
 og_status opgraft_module_wrap(const og_module *record,
                               opgraft_module **out_module,
                               opgraft_error *error) {

@@ -76,6 +76,17 @@ static og_status write_all(int file, const unsigned char *bytes, size_t size) {
   return OG_OK;
 }
 
+og_status og_object_patch(const char *path, size_t at, const void *bytes,
+                          size_t size, opgraft_error *error) {
+  const int file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool is_there = file >= 0 && lseek(file, (off_t)at, SEEK_SET) >= 0;
+  const og_status status = is_there && write_all(file, bytes, size) == OG_OK
+                               ? OG_OK
+                               : io_error(error, path, "could not write");
+  if (file >= 0) close(file);
+  return status;
+}
+
 og_status og_object_open(const char *path, const unsigned char *bytes,
                          size_t size, void **out_object, opgraft_error *error) {
   const char *folder = getenv("TMPDIR");

@@ -11,6 +11,9 @@
 // The file's bytes, from og_alloc; OG_IO where it cannot be read.
 og_status og_object_read(const char *path, unsigned char **out_bytes,
                          size_t *out_size, opgraft_error *error);
+// Writes into a file that is there.
+og_status og_object_patch(const char *path, size_t at, const void *bytes,
+                          size_t size, opgraft_error *error);
 // Maps a private copy: dlopen would hand back an old object for a path that it
 // knows, and a file that a compiler overwrites must not be mapped. Constructors
 // run, and may change the floating-point environment.

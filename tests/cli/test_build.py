@@ -193,3 +193,18 @@ def test_prefix_needs_an_installation(program):
         assert (pathlib.Path(done.stdout.strip()) / "include/opgraft/op.h").exists()
     else:
         assert "install it" in done.stderr
+
+
+def test_a_damaged_module_is_refused(program, gate):
+    """Zeros in the place of any block: no command ends by a signal."""
+    program.ok("build", gate / "gate.c", "-o", "gate.so")
+    path = program.folder / "gate.so"
+    whole = path.read_bytes()
+    assert "gate" in program.ok("inspect", "gate.so")
+    refused = 0
+    for at in range(4096, len(whole), 4096):
+        path.write_bytes(whole[:at] + bytes(4096) + whole[at + 4096:])
+        done = program.run("inspect", "gate.so")
+        assert done.returncode in (0, 2), done
+        refused += "it is damaged" in done.stderr
+    assert refused >= 3
