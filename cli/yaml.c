@@ -11,7 +11,9 @@
 #ifdef HAVE_LIBYAML
 #include <yaml.h>
 
-enum { DEPTH_MAX = 64, NODES_MAX = 100000 };
+// libyaml compares each key of its own, anchor and %TAG with all before it, and
+// each token with all brackets that are open.
+enum { DEPTH_MAX = 64, NODES_MAX = 100000, NAMES_MAX = 1000 };
 
 typedef struct source {
   yaml_document_t document;
@@ -43,6 +45,11 @@ static bool map_fill(source *from, const yaml_node_t *node, cli_node *out,
       return false;
     }
     const char *name = (const char *)key->data.scalar.value;
+    if (out->count == NAMES_MAX) {
+      cli_error("%s:%d: more than %d keys in one map", from->path, line,
+                NAMES_MAX);
+      return false;
+    }
     if (cli_node_get(out, name) != NULL) {
       cli_error("%s:%d: '%s' stands twice in one map; drop one", from->path,
                 line, name);
@@ -104,6 +111,64 @@ static cli_node *node_from(source *from, int index, int depth) {
   return NULL;
 }
 
+static bool parser_begin(yaml_parser_t *parser, const char *text, size_t size) {
+  if (yaml_parser_initialize(parser) == 0) {
+    cli_error("not enough memory");
+    return false;
+  }
+  yaml_parser_set_input_string(parser, (const unsigned char *)text, size);
+  return true;
+}
+
+// Where a token begins or ends something: 1, -1 or 0 levels.
+static int levels_of(yaml_token_type_t type) {
+  switch (type) {
+    case YAML_BLOCK_SEQUENCE_START_TOKEN:
+    case YAML_BLOCK_MAPPING_START_TOKEN:
+    case YAML_FLOW_SEQUENCE_START_TOKEN:
+    case YAML_FLOW_MAPPING_START_TOKEN:
+      return 1;
+    case YAML_BLOCK_END_TOKEN:
+    case YAML_FLOW_SEQUENCE_END_TOKEN:
+    case YAML_FLOW_MAPPING_END_TOKEN:
+      return -1;
+    default:
+      return 0;
+  }
+}
+
+// Before anything reads the text whose time may be the square of its length.
+// What is no YAML is said by who reads it then.
+static bool tokens_check(yaml_parser_t *parser, const char *path) {
+  int depth = 0, names = 0;
+  yaml_token_t token;
+  for (bool is_more = true; is_more && yaml_parser_scan(parser, &token) != 0;) {
+    const int line = (int)token.start_mark.line + 1;
+    is_more = token.type != YAML_STREAM_END_TOKEN;
+    depth += levels_of(token.type);
+    names += token.type == YAML_ANCHOR_TOKEN ||
+             token.type == YAML_TAG_DIRECTIVE_TOKEN;
+    yaml_token_delete(&token);
+    if (depth > DEPTH_MAX + 1)
+      cli_error("%s:%d: more than %d levels deep", path, line, DEPTH_MAX);
+    else if (names > NAMES_MAX)
+      cli_error("%s:%d: more than %d anchors and %%TAG directives", path, line,
+                NAMES_MAX);
+    else
+      continue;
+    return false;
+  }
+  return true;
+}
+
+static bool text_check(const char *path, const char *text, size_t size) {
+  yaml_parser_t parser;
+  if (!parser_begin(&parser, text, size)) return false;
+  const bool is_right = tokens_check(&parser, path);
+  yaml_parser_delete(&parser);
+  return is_right;
+}
+
 cli_node *cli_yaml_read(const char *path) {
   size_t size;
   char *text = cli_file_read(path, &size);
@@ -111,12 +176,10 @@ cli_node *cli_yaml_read(const char *path) {
   yaml_parser_t parser;
   source from = {.path = path};
   cli_node *root = NULL;
-  if (yaml_parser_initialize(&parser) == 0) {
+  if (!text_check(path, text, size) || !parser_begin(&parser, text, size)) {
     free(text);
-    cli_error("not enough memory");
     return NULL;
   }
-  yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
   if (yaml_parser_load(&parser, &from.document) == 0) {
     cli_error("%s:%d: is not YAML: %s", path, (int)parser.problem_mark.line + 1,
               parser.problem != NULL ? parser.problem : "unreadable");

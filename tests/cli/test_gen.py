@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import pathlib
+import resource
 import subprocess
 import sys
 from random import Random
@@ -192,6 +193,7 @@ WRONG = [
     ("? [a]\n: b", ":1: a key is a list or a map"),
     ("&a [*a]", "levels deep, or an anchor that holds itself"),
     ("[" * 100 + "]" * 100, "levels deep"),
+    ("".join(f"k{i}: 1\n" for i in range(1001)), ":1001: more than 1000 keys"),
     (LAUGHS, "more than 100000 values, aliases counted with what they name"),
     ("ops: []", ":1: no operators"),
     ("ops: 3", ":1: no operators"),
@@ -256,6 +258,22 @@ MARKS = [b"[", b"]", b"{", b"}", b": ", b"- ", b"\n", b"*a", b"&a ", b'"', b"|",
          b"Tensor", b"f32", b"99999999999999999999", b"\xff", b"\x00", b"->", b"(", b"="]
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_time_is_by_the_byte(program, seed):
+    """A few words again and again: what each would take the square of is refused
+    or bounded. Keys, anchors and directives have another number each time."""
+    draw = Random(seed)
+    words = [*MARKS, b"? ", b"&a%d ", b"k%d: ", b"%%TAG !t%d! x\n", b"{a: ", b"- - ", b"'", b"#"]
+    unit = b"".join(draw.choice(words) for _ in range(draw.randrange(1, 5)))
+    numbered = unit.replace(b"%d", b"\x01").replace(b"%%", b"%")
+    text = b"".join(numbered.replace(b"\x01", b"%d" % i) for i in range(300000 // len(unit)))
+    (program.folder / "spec.yaml").write_bytes(draw.choice([b"", b"a: ", OWN.encode()]) + text)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    program.run("gen", "spec.yaml", "-o", "out.c")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert used < 0.5 + 10e-6 * len(text)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_damaged_specifications_are_read_or_refused(program, seed):
     """Whatever is in the file, gen ends with a C file that compiles or a message."""
@@ -305,7 +323,7 @@ def test_python_reads_the_same_tree(program):
 @pytest.mark.skipif(importlib.util.find_spec("yaml") is None, reason="PyYAML is not installed")
 @pytest.mark.parametrize(("text", "message"), [w for w in WRONG if "YAML" in w[1] or "empty" in w[1]
                                                or "twice" in w[1] or "deep" in w[1] or "a key" in w[1]
-                                               or "values" in w[1]])
+                                               or "values" in w[1] or "keys" in w[1]])
 def test_python_refuses_with_file_and_line(program, text, message):
     status, output, error = python_tree(program.write("spec.yaml", text))
     assert status == 2

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const int fuzz_is_reader;
+const int fuzz_is_reader = 1;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static og_status fuzz_kernel(const og_call *call) {

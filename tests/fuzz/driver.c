@@ -46,6 +46,8 @@ enum {
   HANG_SECONDS = 10,  // of processor time: a busy machine is not a hang
   TICK_SECONDS = 10,
   IDLE_TICKS = 12,  // in a row without work: an input that blocks
+  READER_US = 100000,
+  READER_BYTE_US = 20,
 };
 
 typedef struct input {
@@ -63,6 +65,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                unsigned int seed) __attribute__((weak));
 __attribute__((visibility("default"))) void __sanitizer_cov_trace_pc(void);
 const char *__ubsan_default_options(void);
+extern const int fuzz_is_reader __attribute__((weak));
 void __sanitizer_set_death_callback(void (*callback)(void))
     __attribute__((weak));
 
@@ -201,7 +204,11 @@ static bool run_input(const uint8_t *bytes, size_t size) {
   alarm(TICK_SECONDS);
   const int64_t begin = used_us();
   const bool is_accepted = LLVMFuzzerTestOneInput(bytes, size) == 0;
-  keep_slowest(used_us() - begin);
+  const int64_t used = used_us() - begin;
+  keep_slowest(used);
+  if (&fuzz_is_reader != NULL &&
+      used > READER_US + READER_BYTE_US * (int64_t)size)
+    on_signal(SIGPROF);
   accepted += is_accepted;
   alarm(0);
   clock_limit(0);
@@ -270,6 +277,18 @@ static void insert_part(input *work, const input *from) {
   input_insert(work, random_below(work->size + 1), part, size);
 }
 
+// A part of up to 16 bytes, again and again.
+static void repeat_part(input *work) {
+  if (work->size == 0) return;
+  uint8_t part[16];
+  const size_t begin = random_below(work->size);
+  size_t size = 1 + random_below(work->size - begin);
+  if (size > sizeof part) size = sizeof part;
+  memcpy(part, work->bytes + begin, size);
+  for (size_t room = INPUT_MAX - work->size; room >= size; room -= size)
+    input_insert(work, begin, part, size);
+}
+
 static void mutate_bytes(input *work) {
   static const char *const numbers[] = {"0",
                                         "1",
@@ -322,6 +341,7 @@ static void mutate_bytes(input *work) {
 }
 
 static void mutate(input *work) {
+  if (&fuzz_is_reader != NULL && random_below(16) == 0) repeat_part(work);
   if (LLVMFuzzerCustomMutator && random_below(8) > 0)
     work->size = LLVMFuzzerCustomMutator(work->bytes, work->size, INPUT_MAX,
                                          (unsigned int)random_next());

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const int fuzz_is_reader;
+const int fuzz_is_reader = 1;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 // No form holds a control character that a terminal or a page would act on.

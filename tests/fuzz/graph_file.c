@@ -11,6 +11,9 @@
 #include "graph/print.h"
 #include "plan/plan.h"
 
+extern const int fuzz_is_reader;
+const int fuzz_is_reader = 1;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void use(opgraft_graph *graph) {

@@ -10,6 +10,9 @@
 #include "bytes.h"
 #include "loop/loop.h"
 
+extern const int fuzz_is_reader;
+const int fuzz_is_reader = 1;
+
 enum { IN = 3, OUT = 2, ROWS = 2 };
 
 static const og_dtype types[] = {

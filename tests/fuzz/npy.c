@@ -5,6 +5,9 @@
 
 #include "base/npy.h"
 
+extern const int fuzz_is_reader;
+const int fuzz_is_reader = 1;
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -13,6 +13,7 @@ import sys
 
 _DEPTH_MAX = 64
 _NODES_MAX = 100000
+_NAMES_MAX = 1000
 
 
 class _SpecError(Exception):
@@ -45,12 +46,14 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return ["list", line, [self.tree(item, depth + 1) for item in node.value]]
         pairs: list = []
-        names = set()
+        names: set[str] = set()
         for key, value in node.value:
             key_line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
                 raise _SpecError(f"{self.path}:{key_line}: a key is a list or a map, "
                                  "expected a word")
+            if len(names) == _NAMES_MAX:
+                raise _SpecError(f"{self.path}:{key_line}: more than {_NAMES_MAX} keys in one map")
             if key.value in names:
                 raise _SpecError(f"{self.path}:{key_line}: '{key.value}' stands twice in one map; drop one")
             names.add(key.value)
