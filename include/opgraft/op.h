@@ -14,6 +14,7 @@
 #define OPGRAFT_OP_H
 
 #include <opgraft/float16.h>
+#include <opgraft/seal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -261,28 +262,6 @@ typedef struct og_module {
 #define OG_KERNELS(array)                                               \
   (array), .kernel_count = (uint32_t)(sizeof(array) / sizeof *(array)), \
            .kernel_size = (uint32_t)sizeof(og_kernel)
-
-// An ELF note, room for a seal: `opgraft build` writes a sum of what the loader
-// maps of the file there, so that a damaged one is refused and not mapped.
-#define OG_SEAL_NAME "opgraft"
-#define OG_SEAL_ROOM 1u  // its kind until then
-
-typedef struct og_seal {
-  uint32_t name_bytes;
-  uint32_t sum_bytes;
-  uint32_t kind;
-  char name[8];
-  uint8_t sum[8];
-} og_seal;
-
-#if defined(__ELF__)
-#define OG_SEAL                                                       \
-  static const og_seal seal                                           \
-      __attribute__((section(".note.opgraft"), aligned(4), used)) = { \
-          8u, 8u, OG_SEAL_ROOM, OG_SEAL_NAME, {0, 0, 0, 0, 0, 0, 0, 0}};
-#else
-#define OG_SEAL
-#endif
 
 // Ends an operator file. `ops` is an array of og_op, not a pointer.
 #define OG_MODULE(module_name, ops_array)                      \

@@ -9,7 +9,8 @@
 #define _GNU_SOURCE
 #include "module/elf.h"
 
-#include <opgraft/op.h>
+#include <opgraft/seal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ typedef struct og_elf_tail {
   unsigned char bytes[20];
 } og_elf_tail;
 
-// The tail of a checked object's seal (see op.h) with the sum of what the
+// The tail of a checked object's seal (opgraft/seal.h) with the sum of what the
 // loader maps, and where it lies in the file; 0 where there is no room for one.
 size_t og_elf_seal(const unsigned char *bytes, size_t size, og_elf_tail *out);
 
