@@ -34,7 +34,7 @@ static og_status operands_fold(opgraft_graph *graph, og_node *node,
     const opgraft_value literal = fill_find(graph, node->in[i]);
     if (literal < 0) continue;
     OG_TRY(og_graph_literal_as(graph, literal, graph->values[node->in[i]].dtype,
-                      &node->in[i], error));
+                               &node->in[i], error));
     ++*changes;
   }
   return OG_OK;
@@ -172,8 +172,8 @@ static og_status mask_fold(opgraft_graph *graph, og_node *node,
   const opgraft_value fill = fill_find(graph, node->in[at]);
   if (fill < 0) return OG_OK;
   opgraft_value literal;
-  OG_TRY(og_graph_literal_as(graph, fill, graph->values[node->in[at]].dtype, &literal,
-                    error));
+  OG_TRY(og_graph_literal_as(graph, fill, graph->values[node->in[at]].dtype,
+                             &literal, error));
   const og_value *stored = &graph->values[literal];
   if (stored->dtype.code == OG_CODE_BOOL    ? stored->number.i == 0
       : stored->dtype.code == OG_CODE_FLOAT ? stored->number.f != 0

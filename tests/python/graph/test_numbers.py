@@ -25,7 +25,6 @@ import pytest
 import torch
 import torch._inductor.inductor_prims  # noqa: F401  # registers prims.fma
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.nn import functional as F
 
 import opgraft  # noqa: F401
 
