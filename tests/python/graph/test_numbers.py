@@ -261,8 +261,13 @@ def difference(a: Any, b: Any) -> str:
 
 
 def close(a: Any, b: Any) -> bool:
+    """Of f32 too: the last elements of ATen's pow(f32, number) have the number
+    in f64, which is 1.3e-6 of the result for 7 ** 20.03."""
+    first = a if isinstance(a, T) else a[0]
+    most = ({"rtol": 1e-5, "atol": 1e-5} if first.dtype is torch.float32
+            else {})
     try:
-        torch.testing.assert_close(a, b, equal_nan=True)
+        torch.testing.assert_close(a, b, equal_nan=True, **most)
     except AssertionError:
         return False
     return True
