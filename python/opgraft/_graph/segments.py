@@ -120,11 +120,18 @@ def _bindings(node: Node) -> dict[Any, Any]:
                                      ) or {}
 
 
+def _places(tensor: torch.Tensor) -> list[Any]:
+    """Its sizes, strides and offset, each of which may be a symbol."""
+    if tensor.layout is not torch.strided:
+        return [*tensor.shape]
+    return [*tensor.shape, *tensor.stride(), tensor.storage_offset()]
+
+
 def _shape_env(value: Any) -> Any:
     """Of the first symbolic number in there, or None."""
     for leaf in pytree.tree_leaves(value):
-        sizes = (*leaf.shape,) if isinstance(leaf, torch.Tensor) else (leaf,)
-        for size in sizes:
+        is_tensor = isinstance(leaf, torch.Tensor)
+        for size in _places(leaf) if is_tensor else (leaf,):
             if isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return size.node.shape_env
     return None
@@ -143,20 +150,19 @@ def _symbols_of(value: Any) -> set[Any]:
 
     found: set[Any] = set()
     for leaf in pytree.tree_leaves(value):
-        if isinstance(leaf, (torch.Tensor, torch.SymInt)):
-            found |= free_symbols(leaf)
-        if isinstance(leaf, torch.Tensor):
-            for n in (*leaf.stride(), leaf.storage_offset()):
-                if isinstance(n, torch.SymInt):
-                    found |= free_symbols(n)
+        is_tensor = isinstance(leaf, torch.Tensor)
+        for n in _places(leaf) if is_tensor else (leaf,):
+            if isinstance(n, torch.SymInt):
+                found |= free_symbols(n)
     return found
 
 
 def _dims(node: Node) -> Iterable[tuple[Any, int]]:
-    """Symbols that an argument's shape gives."""
+    """Symbols that an argument's sizes, strides and offset give, each with its
+    position among them."""
     value = node.meta.get("val")
     if isinstance(value, torch.Tensor):
-        for d, size in enumerate(value.shape):
+        for d, size in enumerate(_places(value)):
             if _symbol(size) is not None:
                 yield _symbol(size), d
 
@@ -364,7 +370,7 @@ class Segments:
             if symbol is not None:
                 env[symbol] = value
             for size, d in dims:
-                env[size] = value.shape[d]
+                env[size] = _places(value)[d]
         args.clear()
         return env
 

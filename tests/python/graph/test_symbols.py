@@ -135,6 +135,56 @@ def test_a_symbol_at_its_borders(name: str) -> None:
     compare(name, numbers, dynamic=True)
 
 
+# --- Read from data -----------------------------------------------------------
+
+
+def place(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    n = i.item()
+    torch._check(n >= 0)
+    torch._check(n < 4)
+    return torch.as_strided(x, (2, 2), (1, 1), n) * 2
+
+
+def stride(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    n = i.item()
+    torch._check(n >= 4)
+    return x.new_empty_strided((3, SIZE), (SIZE, n)).fill_(2.0) + x[:3]
+
+
+def beside(x: torch.Tensor, i: torch.Tensor) -> Any:
+    y = x * 2
+    return y[i.item()] + 1, y
+
+
+def assigned(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[i.item()] = 1.0
+    return y
+
+
+FROM_DATA: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "item": lambda x, i: x[i.item()] * 2,
+    "view": lambda x, i: x[i.item()],
+    "slice": lambda x, i: x[i.item():] * 2,
+    "offset": place, "stride": stride, "beside": beside, "write": assigned}
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_a_symbol_that_only_a_stride_or_offset_has(name: str) -> None:
+    f, x = FROM_DATA[name], torch.randn(SIZE, SIZE)
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        c = compiled(f, fullgraph=True)
+        for n in (1, 4, -2, SIZE, -SIZE - 1):
+            i = torch.tensor(n)
+            try:
+                wanted = f(x, i)
+            except Exception:
+                with pytest.raises(Exception):
+                    c(x, i)
+                continue
+            torch.testing.assert_close(c(x, i), wanted)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("dynamic", [True, None], ids=["dynamic", "automatic"])
 @pytest.mark.parametrize("name", FUNCTIONS)
