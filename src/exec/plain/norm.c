@@ -416,7 +416,7 @@ static void share_stats(void *state, int64_t begin, int64_t end,
                  &squares);
     const double variance = (squares - sum * sum / n) / n;
     s->mean[c] = shift + sum / n;
-    s->grad_weight[c] = variance > 0 ? variance : 0;
+    s->grad_weight[c] = variance < 0 ? 0 : variance;
     s->rstd[c] = 1 / sqrt(s->grad_weight[c] + s->eps);
   }
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as a graph file, and its run by `opgraft run`, without a host."""
+"""Calls as a graph: compiled, or as a file that `opgraft run` runs without a
+host."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from recorded import Call
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from opgraft import _C
-from opgraft._graph import backend, targets
+from opgraft._graph import backend, stats, targets
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -79,6 +80,19 @@ def export(calls: list[Call], path: pathlib.Path) -> list[torch.Tensor]:
             builder.add(call)
     builder.export(path)
     return builder.inputs
+
+
+def results_of(calls: list[Call], mode: str) -> list[list[torch.Tensor]]:
+    """Those of one compiled graph of them all."""
+    builder = Builder()
+    for call in calls:
+        builder.add(call)
+    builder.graph.output(tuple(builder.results))
+    gm = torch.fx.GraphModule({}, builder.graph)
+    run = backend.compile_graph(gm, [], "inference", backend.Options(mode=mode),
+                                stats.Region("rows"))
+    flat = list(run(list(builder.inputs)))
+    return [[flat.pop(0) for _ in call.run()] for call in calls]
 
 
 def operators(path: pathlib.Path) -> set[str]:

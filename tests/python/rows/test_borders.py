@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 import pytest
 import torch
-from alone import ROOT, Builder
+from alone import ROOT, results_of
 from recorded import Call, target_of
 from torch.nn import functional as F
 
@@ -161,19 +161,6 @@ def wrong_places(name: str, found: torch.Tensor, wanted: list[torch.Tensor]
 
 
 # --- Rows ---------------------------------------------------------------------
-
-
-def results_of(calls: list[Call], mode: str) -> list[list[torch.Tensor]]:
-    """Those of one compiled graph of them all."""
-    builder = Builder()
-    for call in calls:
-        builder.add(call)
-    builder.graph.output(tuple(builder.results))
-    gm = torch.fx.GraphModule({}, builder.graph)
-    run = backend.compile_graph(gm, [], "inference", backend.Options(mode=mode),
-                                stats.Region("borders"))
-    flat = list(run(list(builder.inputs)))
-    return [[flat.pop(0) for _ in call.run()] for call in calls]
 
 
 def calls_drawn(dtype: torch.dtype, dice: random.Random,
