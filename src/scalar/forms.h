@@ -32,8 +32,8 @@ static inline double og_fma(double a, double b, double c) {
   return fma(a, b, c);
 }
 
-// PyTorch raises where an integer is divided by zero; a kernel that cannot
-// stop gives 0.
+// PyTorch raises where an integer is divided by zero; a loop that cannot stop
+// gives 0, and its kernel looks for such a divisor (exec/plain/pointwise.c).
 static inline int64_t og_trunc_div_i(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return b == -1 ? og_wrap_neg(a) : a / b;

@@ -115,7 +115,7 @@ def compare(name: str, numbers: list[int], dynamic: bool | None) -> int:
         assert isinstance(found, str) == isinstance(wanted, str), (
             f"{n}: {str(found)[:200]}; eager {str(wanted)[:200]}")
         if isinstance(wanted, tuple):
-            torch.testing.assert_close(found, wanted, msg=lambda m: f"{n}: {m}")
+            torch.testing.assert_close(found, wanted)
     return len(numbers)
 
 
@@ -179,7 +179,7 @@ def test_a_symbol_that_only_a_stride_or_offset_has(name: str) -> None:
             try:
                 wanted = f(x, i)
             except Exception:
-                with pytest.raises(Exception):
+                with pytest.raises((IndexError, RuntimeError)):
                     c(x, i)
                 continue
             torch.testing.assert_close(c(x, i), wanted)

@@ -47,7 +47,7 @@ def values_of(x: Any, sizes: set[int]) -> list[Any]:
 
 
 def borders(call: Call, rng: random.Random) -> Iterator[tuple[str, Call]]:
-    """(which argument is what, the call). One argument differs, or the type of
+    """Each with the name of what differs. One argument differs, or the type of
     all floats, or one dim of all tensors is empty."""
     leaves, spec = tree_flatten((call.args, call.kwargs))
     sizes = {n for x in tensors_of(leaves) for n in x.shape}
