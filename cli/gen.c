@@ -37,7 +37,7 @@ static og_op record_of(const spec_op *op, og_kernel *kernels,
       .workspace = op->text[SPEC_workspace],
       .strides = op->text[SPEC_strides],
       .inplace = op->text[SPEC_inplace],
-      .pointwise = op->text[SPEC_pointwise],
+      .row = op->text[SPEC_row],
       .reduce = op->text[SPEC_reduce],
       .doc = op->text[SPEC_doc],
       .expect = op->text[SPEC_expect],
@@ -120,7 +120,7 @@ static void kernels_complete(spec_op *op) {
 }
 
 static bool op_complete(const spec *s, spec_op *op) {
-  if (op->kernel_count > 0 || op->text[SPEC_pointwise] != NULL)
+  if (op->kernel_count > 0 || op->text[SPEC_row] != NULL)
     return op_check(s, op);
   // Without a dtype rule the kernels say the types; f32 is a beginning.
   spec_kernel *kernel = spec_kernel_add(op);
@@ -274,7 +274,7 @@ const cli_command cli_command_gen = {
         "Writes declarations and kernel skeletons that compile; each kernel "
         "has its arguments\nunpacked and fails until it is written. The "
         "specification has the fields of og_op\n(schema, shape, where, dtype, "
-        "backward, workspace, strides, inplace, pointwise,\nreduce, doc, "
+        "backward, workspace, strides, inplace, row,\nreduce, doc, "
         "expect, "
         "flags, kernels), or op_name, op_type, input_desc, output_desc and\n"
         "attr_desc as operator plugins have them; then shape, dtype, where, "

@@ -109,7 +109,7 @@ static void op_print(const opgraft_op *op) {
   row("strides", record->strides);
   row("workspace", record->workspace);
   row("inplace", record->inplace);
-  row("pointwise", record->pointwise);
+  row("row", record->row);
   row("reduce", record->reduce);
   row("expect", record->expect);
   row("reference", record->reference);

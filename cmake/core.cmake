@@ -32,13 +32,16 @@ endif()
 # What runs once a module, a graph or a report is built for size: the library
 # has a limit (tools/abi.py). The rest is on the way of a call.
 set(opgraft_small "/src/(check|device|graph|import|module|pass|trace|report)/"
-  "|/src/loop/parse\\.c|/src/base/(reader|npy|json)\\.c|/src/scalar/(parse|run)\\.c"
-  "|/src/call/explain\\.c|/src/decl/(decl|describe|pointwise|types)\\.c$|/src/decl/parse/")
+  "|/src/loop/(build|expand|loop|lower|parse|plain|schedule|write)\\.c|/src/base/(reader|npy|json)\\.c|/src/scalar/(parse|run)\\.c"
+  "|/src/call/explain\\.c|/src/decl/(decl|describe|formula|types)\\.c$|/src/decl/parse/")
 string(CONCAT opgraft_small ${opgraft_small})
 # The core declares, loads, calls and checks operators; the engine builds, plans
 # and replays graphs of them.
-set(opgraft_core_folders base scalar decl module device call check api)
-set(opgraft_engine_folders graph import pass plan loop exec trace report)
+set(opgraft_core_folders base scalar loop decl module device call check api)
+set(opgraft_engine_folders loop graph import pass plan exec trace report)
+# The encoder of row programs is the engine's; the core interprets them.
+set(opgraft_encoder
+  "/src/loop/(allocate|code|encode|invariants|listing|x86)[a-z_]*\\.c$")
 
 function(opgraft_add_objects target)
   set(all)
@@ -47,6 +50,15 @@ function(opgraft_add_objects target)
       ${CMAKE_SOURCE_DIR}/src/${folder}/*.c)
     list(APPEND all ${sources})
   endforeach()
+  set(loops ${all})
+  list(FILTER all EXCLUDE REGEX "/src/loop/")
+  list(FILTER loops INCLUDE REGEX "/src/loop/")
+  if(target STREQUAL "og_objects")
+    list(FILTER loops EXCLUDE REGEX "${opgraft_encoder}")
+  else()
+    list(FILTER loops INCLUDE REGEX "${opgraft_encoder}")
+  endif()
+  list(APPEND all ${loops})
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
     list(FILTER sources INCLUDE REGEX "${opgraft_small}")

@@ -19,7 +19,7 @@
   X(workspace)             \
   X(strides)               \
   X(inplace)               \
-  X(pointwise)             \
+  X(row)                   \
   X(reduce)                \
   X(doc)                   \
   X(expect)                \

@@ -11,13 +11,13 @@ static const og_op ops[] = {
         .shape = "x[*N] -> [*N]",
         .dtype = "x: floating -> x",
         .backward = "squared_relu_backward(grad, x) -> x",
-        .pointwise = "max(x, 0) * max(x, 0)",
+        .row = "max(x, 0) * max(x, 0)",
     },
     {
         .schema = "squared_relu_backward(Tensor grad, Tensor x) -> Tensor",
         .shape = "grad[*N], x[*N] -> [*N]",
         .dtype = "grad: floating, x: grad -> x",
-        .pointwise = "grad * 2 * max(x, 0)",
+        .row = "grad * 2 * max(x, 0)",
     },
 };
 OG_MODULE(squared_relu, ops)

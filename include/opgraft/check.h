@@ -84,8 +84,7 @@ extern "C" {
     "that is meant, say \"type_dependent: NAME\" in .expect")                  \
   X(WRONG_VALUES_ACROSS_KERNELS, "wrong_values_across_kernels",                \
     "mend the kernel: another one that takes the same call disagrees")         \
-  X(WRONG_POINTWISE, "wrong_pointwise",                                        \
-    "make the pointwise expression and the kernels agree")                     \
+  X(WRONG_FORMULA, "wrong_formula", "make the formula and the kernels agree")  \
   X(WRONG_IN_PLACE, "wrong_in_place",                                          \
     "read an element before it is overwritten, or declare no .inplace")        \
   X(DIFFERS_FROM_REFERENCE, "differs_from_reference",                          \

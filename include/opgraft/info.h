@@ -30,8 +30,8 @@ enum {
   OPGRAFT_OP_LISTS = 1u,           // an argument or a result is a tensor list
   OPGRAFT_OP_DATA_DEPENDENT = 2u,  // the kernel finds a dim of a result
   OPGRAFT_OP_SHAPE_CALLBACK = 4u,  // og_op.infer gives the results' shapes
-  // The kernel is made from og_op.pointwise: it may write where it reads.
-  OPGRAFT_OP_POINTWISE_DERIVED = 8u,
+  // The kernel is made from og_op.row: it may write where it reads.
+  OPGRAFT_OP_FORMULA_DERIVED = 8u,
 };
 
 // The author's own strings and flags are in opgraft_op_record(op).

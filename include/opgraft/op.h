@@ -159,7 +159,7 @@ struct og_call {
                             og_task_fn fn, void *state);
   og_status (*fail)(const og_call *call, og_status code, const char *text);
   void *host;  // the host's own
-  // What the kernel was made from, where the library made it (`pointwise`) or
+  // What the kernel was made from, where the library made it (`row`) or
   // the embedder (opgraft_module_make). NULL for a module's own.
   const void *derived;
 };
@@ -230,10 +230,11 @@ typedef struct og_op {
   const char *workspace;  // bytes, an expression of the shape language
   const char *strides;    // "contiguous" (NULL), "any", "last", "x: any, ..."
   const char *inplace;    // the argument that a derived in-place form writes
-  const char *pointwise;  // "a * x + y": may stand for shape, dtype, kernels
-  const char *reduce;     // "O; I: sum(bias)": dims that may be cut into parts,
-                          // and how the results of the parts join
-  const char *doc;        // one or more plain sentences
+  const char *row;  // "s = row_sum(x * x); y = x / sqrt(s / width + eps)", or
+                    // "a * x + y": may stand for shape, dtype and kernels
+  const char *reduce;  // "O; I: sum(bias)": dims that may be cut into parts,
+                       // and how the results of the parts join
+  const char *doc;     // one or more plain sentences
   const og_kernel *kernels;
   uint32_t kernel_count;
   uint32_t kernel_size;  // sizeof(og_kernel) in the module

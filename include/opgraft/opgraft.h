@@ -198,7 +198,7 @@ OPGRAFT_API og_status opgraft_frame_infer(opgraft_frame *frame,
 // Uses the caller's tensor for fresh result `index`, after checking it: type,
 // shape, and that it overlaps neither itself nor an argument nor a result that
 // is set. It may be an argument where the declaration says so (`inplace`, or a
-// kernel that is the `pointwise` expression).
+// kernel that is the formula `row`).
 OPGRAFT_API og_status opgraft_frame_set_out(opgraft_frame *frame, int32_t index,
                                             const og_tensor *tensor,
                                             opgraft_error *error);

@@ -13,7 +13,7 @@ og_status og_frame_check_mutated(const opgraft_frame *frame,
                                  opgraft_error *error);
 // The same of `tensor`, which takes fresh result `index`: it may be an
 // argument itself where the declaration says so (`inplace`, or a kernel that is
-// the `pointwise` expression). Results before it are set.
+// the formula `row`). Results before it are set.
 og_status og_frame_check_out(const opgraft_frame *frame, int32_t index,
                              const og_tensor *tensor, opgraft_error *error);
 

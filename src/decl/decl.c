@@ -4,15 +4,16 @@
 #include "decl/decl.h"
 
 #include "base/sized.h"
+#include "decl/formula.h"
 #include "decl/infer/quick.h"
 #include "decl/parse/backward.h"
 #include "decl/parse/dtype.h"
 #include "decl/parse/expect.h"
 #include "decl/parse/expr.h"
+#include "decl/parse/formula.h"
 #include "decl/parse/kernels.h"
 #include "decl/parse/layout.h"
 #include "decl/parse/parser.h"
-#include "decl/parse/pointwise.h"
 #include "decl/parse/reduce.h"
 #include "decl/parse/reference.h"
 #include "decl/parse/schema.h"
@@ -55,11 +56,11 @@ static og_status copy_record(og_decl *decl, const og_op *record,
 static og_status parse_all(og_decl *decl, opgraft_error *error) {
   // Each reads what the ones before it made.
   static og_status (*const steps[])(og_decl * decl, opgraft_error * error) = {
-      og_parse_schema,    og_parse_pointwise, og_parse_shape,
-      og_parse_where,     og_parse_workspace, og_parse_dtype,
-      og_parse_kernels,   og_parse_strides,   og_parse_backward,
-      og_parse_inplace,   og_parse_reduce,    og_parse_expect,
-      og_parse_reference, og_quick_create,
+      og_parse_schema,   og_parse_formula,   og_parse_shape,
+      og_parse_where,    og_parse_workspace, og_parse_formula_space,
+      og_parse_dtype,    og_parse_kernels,   og_parse_strides,
+      og_parse_backward, og_parse_inplace,   og_parse_reduce,
+      og_parse_expect,   og_parse_reference, og_quick_create,
   };
   for (size_t i = 0; i < sizeof steps / sizeof *steps; ++i)
     OG_TRY(steps[i](decl, error));
@@ -85,6 +86,7 @@ og_status og_decl_create(const og_op *record, uint32_t op_size,
 
 void og_decl_destroy(og_decl *decl) {
   if (decl == NULL) return;
+  if (decl->formula != NULL) og_formula_destroy(decl->formula);
   og_arena_destroy(&decl->arena);
   og_free(decl);
 }

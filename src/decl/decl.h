@@ -311,15 +311,6 @@ typedef struct og_expect {
   const char *name;  // of an argument, or of a result as og_result_name has it
 } og_expect;
 
-// --- Pointwise expressions ---------------------------------------------------
-// In f64, whatever the types are; slots of loads are tensors, of numbers other
-// arguments.
-
-typedef struct og_pointwise {
-  og_scalar_program program;
-  int32_t tensor_count;
-} og_pointwise;
-
 // --- What the results are ----------------------------------------------------
 // Expressions in f64 over named dims. A node is a program over the dims `free`
 // and `over`, and then reduced over the latter.
@@ -405,9 +396,8 @@ typedef struct og_decl {
   int32_t inplace_param;  // of a derived in-place form, or -1
   bool has_lists;         // a tensor list among arguments or results
   bool has_data_dependent_result;
-  bool is_pointwise_derived;  // the kernel is the pointwise expression itself
-  // Where the operator is `pointwise`: its expression over f64 values.
-  const og_pointwise *pointwise;
+  bool is_formula_derived;        // the kernel is the formula itself
+  struct og_formula *formula;     // of `row`, or NULL (decl/formula.h)
   const og_reference *reference;  // of `reference`, or NULL
   const struct og_quick *quick;   // tables for the short way, or NULL
   og_arena arena;                 // owns all of the above

@@ -60,13 +60,12 @@
 //                join: null, "same", "sum", "prod", "max", "min"; once: list of
 //                tensors; unless: {attr, value} or null
 //   inplace      param or null
-//   pointwise    the author's string, or null
-//   pointwise_program   its postfix over floats, a list of instructions like
-//                those of an expr with the names of scalar/scalar.def:
-//                ["const", 0.5], ["load", tensor], ["number", attr],
-//                ["mul"]...; or null
-//   has_lists, has_data_dependent_result, is_pointwise_derived   booleans; the
-//                last: the kernel is the pointwise expression itself
+//   row          the author's string, or null
+//   formula      its row program (docs/graph.md) where all arguments are given:
+//                x0, x1, ... are the arguments in the order in which it first
+//                names them, y0, y1, ... the results; or null
+//   has_lists, has_data_dependent_result, is_formula_derived   booleans; the
+//                last: the kernel is the formula itself
 //   kernels      list of {device, device_code, dtypes, isa, has_supports};
 //                device: "cpu", "cuda", "rocm", "ext" or null
 //
@@ -82,6 +81,7 @@
 #include <math.h>
 
 #include "base/json.h"
+#include "decl/formula.h"
 #include "decl/parse/expect.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
@@ -424,25 +424,23 @@ static void put_kernel(const writer *w, const og_kernel *kernel) {
   og_json_end(w->out, '}');
 }
 
-static void put_pointwise(const writer *w) {
-  static const char key[] = "pointwise_program";
-  const og_pointwise *pointwise = w->decl->pointwise;
-  if (pointwise == NULL) {
-    put_null(w, key);
+// The formula's program where every optional argument is given.
+static void put_formula(const writer *w) {
+  const struct og_formula *formula = w->decl->formula;
+  const bool is_row[OG_LOOP_INPUTS_MAX] = {false};
+  og_arena arena = {0};
+  og_loop_program program;
+  og_text text = {0};
+  if (formula == NULL) {
+    put_null(w, "formula");
     return;
   }
-  og_json_begin(w->out, key, '[');
-  for (int32_t i = 0; i < pointwise->program.count; ++i) {
-    const og_scalar_instruction *code = &pointwise->program.code[i];
-    og_json_begin(w->out, NULL, '[');
-    og_json_text(w->out, NULL, og_scalar_name(code->op));
-    if (code->op == OG_SCALAR_const)
-      put_double(w, NULL, code->value);
-    else if (code->op == OG_SCALAR_load || code->op == OG_SCALAR_number)
-      og_json_int(w->out, NULL, code->slot);
-    og_json_end(w->out, ']');
-  }
-  og_json_end(w->out, ']');
+  if (og_formula_program(formula, ~0u, is_row, &arena, &program))
+    og_loop_write(&program, &text);
+  w->out->failed |= text.failed || text.data == NULL;
+  og_json_text(w->out, "formula", text.data);
+  og_text_reset(&text);
+  og_arena_destroy(&arena);
 }
 
 static void put_cut(const writer *w, const og_cut *cut) {
@@ -540,12 +538,12 @@ void og_decl_describe(const og_decl *decl, og_text *out) {
   put_grad(w);
   PUT_LIST(w, "cuts", decl->cut_count, put_cut(w, &decl->cuts[i]));
   put_position(w, "inplace", decl->inplace_param);
-  og_json_text(out, "pointwise", decl->record->pointwise);
-  put_pointwise(w);
+  og_json_text(out, "row", decl->record->row);
+  put_formula(w);
   og_json_bool(out, "has_lists", decl->has_lists);
   og_json_bool(out, "has_data_dependent_result",
                decl->has_data_dependent_result);
-  og_json_bool(out, "is_pointwise_derived", decl->is_pointwise_derived);
+  og_json_bool(out, "is_formula_derived", decl->is_formula_derived);
   PUT_LIST(w, "kernels", decl->kernel_count, put_kernel(w, &decl->kernels[i]));
   og_json_end(out, '}');
 }

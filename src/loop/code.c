@@ -10,19 +10,17 @@
 
 enum { CHUNK_BYTES = 64 << 10, ALIGNMENT = 64 };
 
-typedef struct chunk {
-  struct chunk *next;
+typedef struct og_loop_chunk {
+  struct og_loop_chunk *next;
   char *map;
   size_t bytes, used;
 } chunk;
 
-struct og_loop_code {
-  chunk *chunks;  // the newest first
-  bool is_sealed;
-};
-
 og_loop_code *og_loop_code_create(void) {
-  return og_alloc_zeroed(1, sizeof(og_loop_code));
+  static const og_loop_coder coder = {og_loop_encode, og_loop_code_add};
+  og_loop_code *code = og_alloc_zeroed(1, sizeof *code);
+  if (code != NULL) code->coder = &coder;
+  return code;
 }
 
 void og_loop_code_destroy(og_loop_code *code) {
@@ -70,8 +68,4 @@ bool og_loop_code_seal(og_loop_code *code) {
     if (mprotect(c->map, c->bytes, PROT_READ | PROT_EXEC) != 0) return false;
   code->is_sealed = true;
   return true;
-}
-
-bool og_loop_code_is_sealed(const og_loop_code *code) {
-  return code != NULL && code->is_sealed;
 }

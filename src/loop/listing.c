@@ -3,6 +3,8 @@
 
 #include "loop/listing.h"
 
+#include <string.h>
+
 #include <math.h>
 
 #include "loop/encode.h"
@@ -150,4 +152,24 @@ void og_loop_code_print(const og_loop_spec *spec,
     records_print(lowered, &x, out);
   }
   og_arena_destroy(&arena);
+}
+
+void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
+  const og_loop_lowered *l = og_loop_lowered_of(loop);
+  const og_loop_spec *spec = og_loop_spec_of(loop);
+  const og_isa most = isa < OG_ISA_AVX512 ? isa : OG_ISA_AVX512;
+  for (const char *at = spec->text; *at != '\0';) {
+    const size_t length = strcspn(at, ";");
+    og_text_add(out, "  ");
+    og_text_add_n(out, at, length);
+    og_text_add(out, "\n");
+    at += length;
+    at += strspn(at, "; ");
+  }
+  og_text_addf(out, "%s, %d pass%s, %d instruction%s%s%s: ", og_isa_name(most),
+               (int)l->pass_count, l->pass_count == 1 ? "" : "es",
+               (int)l->count, og_plural(l->count),
+               spec->prefetch ? ", prefetch" : "",
+               spec->nontemporal ? ", non-temporal stores" : "");
+  og_loop_code_print(spec, l, most, out);
 }

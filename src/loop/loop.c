@@ -7,9 +7,7 @@
 
 #include "base/clock.h"
 #include "loop/code.h"
-#include "loop/encode.h"
 #include "loop/interpret.h"
-#include "loop/listing.h"
 #include "loop/lower.h"
 
 struct og_loop {
@@ -70,9 +68,10 @@ static og_loop_entry entry_make(og_loop *loop, og_loop_code *code,
   og_loop_spec spec = loop->spec;
   og_loop_entry entry = NULL;
   spec.nontemporal = nontemporal;
-  loop->reason = og_loop_encode(&spec, &loop->lowered, loop->isa, &arena, &x);
+  loop->reason =
+      code->coder->encode(&spec, &loop->lowered, loop->isa, &arena, &x);
   if (loop->reason == NULL) {
-    const void *at = og_loop_code_add(code, x.bytes, x.count);
+    const void *at = code->coder->add(code, x.bytes, x.count);
     memcpy(&entry, &at, sizeof at);
     loop->reason = "no memory for code";
     if (entry != NULL) loop->code_bytes += x.count;
@@ -195,21 +194,8 @@ void og_loop_describe(const og_loop *loop, og_loop_info *out) {
   out->code_bytes = loop->code_bytes;
 }
 
-void og_loop_print(const og_loop *loop, og_isa isa, og_text *out) {
-  const og_loop_lowered *l = &loop->lowered;
-  const og_isa most = isa < OG_ISA_AVX512 ? isa : OG_ISA_AVX512;
-  for (const char *at = loop->spec.text; *at != '\0';) {
-    const size_t length = strcspn(at, ";");
-    og_text_add(out, "  ");
-    og_text_add_n(out, at, length);
-    og_text_add(out, "\n");
-    at += length;
-    at += strspn(at, "; ");
-  }
-  og_text_addf(out, "%s, %d pass%s, %d instruction%s%s%s: ", og_isa_name(most),
-               (int)l->pass_count, l->pass_count == 1 ? "" : "es",
-               (int)l->count, og_plural(l->count),
-               loop->spec.prefetch ? ", prefetch" : "",
-               loop->spec.nontemporal ? ", non-temporal stores" : "");
-  og_loop_code_print(&loop->spec, l, most, out);
+const og_loop_spec *og_loop_spec_of(const og_loop *loop) { return &loop->spec; }
+
+const og_loop_lowered *og_loop_lowered_of(const og_loop *loop) {
+  return &loop->lowered;
 }

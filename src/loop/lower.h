@@ -125,6 +125,10 @@ static inline int32_t og_loop_memory_bytes(og_loop_memory memory) {
 int32_t og_loop_operand_count(og_loop_op op);
 const char *og_loop_op_name(og_loop_op op);  // "add", "load"
 
+// Of a function, as it was made.
+const og_loop_spec *og_loop_spec_of(const og_loop *loop);
+const og_loop_lowered *og_loop_lowered_of(const og_loop *loop);
+
 // The result lies in the arena. Failure: OG_UNSUPPORTED (a type without f32
 // arithmetic), OG_INVALID (an output of one element for each row whose value
 // has one for each element), OG_MEMORY.

@@ -59,6 +59,9 @@ og_status og_loop_parse(const char *text, const bool *is_row_input,
                         og_arena *arena, og_loop_program *out,
                         opgraft_error *error);
 
+// Writes the text of a program; og_loop_parse makes the same program of it.
+void og_loop_write(const og_loop_program *program, og_text *out);
+
 // "row_sum"; NULL for OG_LOOP_NO_REDUCTION.
 const char *og_loop_reduction_name(og_loop_reduction reduction);
 

@@ -46,7 +46,7 @@ og_status opgraft_op_get_info(const opgraft_op *op, opgraft_op_info *out_info) {
           flag(decl->has_lists, OPGRAFT_OP_LISTS) |
           flag(decl->has_data_dependent_result, OPGRAFT_OP_DATA_DEPENDENT) |
           flag(has_callback, OPGRAFT_OP_SHAPE_CALLBACK) |
-          flag(decl->is_pointwise_derived, OPGRAFT_OP_POINTWISE_DERIVED),
+          flag(decl->is_formula_derived, OPGRAFT_OP_FORMULA_DERIVED),
       .name = decl->name,
       .base_name = decl->base_name,
       .overload = decl->overload,

@@ -74,7 +74,7 @@ static og_status out_of_memory(opgraft_error *error, const char *what) {
 // not know is one that it cannot vouch for.
 static og_status op_prepare(opgraft_op *op, opgraft_error *error) {
   const og_decl *decl = op->decl;
-  op->derived = decl->pointwise;
+  op->derived = decl->formula;
   op->kernel_available =
       og_alloc_zeroed((size_t)decl->kernel_count + 1, sizeof(bool));
   if (op->kernel_available == NULL) return out_of_memory(error, decl->name);

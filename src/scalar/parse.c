@@ -13,11 +13,11 @@
 enum {
   LEVEL_OR,
   LEVEL_AND,
+  LEVEL_NOT,  // a prefix
   LEVEL_COMPARE,
   LEVEL_SUM,
   LEVEL_PRODUCT,
   LEVEL_UNARY,
-  LEVEL_NOT,       // a prefix between AND and COMPARE
   LEVEL_FUNCTION,  // no operator
 };
 
@@ -200,9 +200,9 @@ static og_status parse_unary(scalar_parser *s) {
 // What stands on either side of an operator of this level.
 static og_status parse_operand(scalar_parser *s, int32_t level) {
   int32_t nots = 0;
-  if (level + 1 == LEVEL_UNARY) return parse_unary(s);
+  if (level == LEVEL_PRODUCT) return parse_unary(s);
   while (level == LEVEL_AND && og_reader_take_word(s->reader, "not")) ++nots;
-  OG_TRY(parse_level(s, level + 1));
+  OG_TRY(parse_level(s, level == LEVEL_AND ? LEVEL_COMPARE : level + 1));
   for (; nots > 0; --nots) OG_TRY(emit_op(s, OG_SCALAR_not));
   return OG_OK;
 }
@@ -229,4 +229,97 @@ og_status og_scalar_parse(og_reader *reader, const og_scalar_names *names,
   out->count = 0;
   out->depth = 0;
   return parse_level(&s, LEVEL_OR);
+}
+
+// --- Writing -----------------------------------------------------------------
+
+typedef struct scalar_writer {
+  const og_scalar_program *program;
+  int32_t sizes[OG_SCALAR_CODE_MAX];  // instructions of the value ending here
+  og_scalar_name_fn name;
+  void *state;
+  og_text *out;
+} scalar_writer;
+
+static void write_value(const scalar_writer *w, int32_t at, int32_t level);
+
+// The level of what instruction `at` gives.
+static int32_t level_of(const scalar_writer *w, int32_t at) {
+  const og_scalar_instruction *code = &w->program->code[at];
+  const bool is_below =
+      code->value < 0 || (code->value == 0 && signbit(code->value));
+  return code->op == OG_SCALAR_const && is_below ? LEVEL_UNARY
+                                                 : rows[code->op].level;
+}
+
+static void write_const(const scalar_writer *w, double value) {
+  if (isinf(value))
+    og_text_add(w->out, value < 0 ? "-infinity" : "infinity");
+  else
+    og_text_add_double(w->out, value);
+}
+
+static void write_function(const scalar_writer *w, int32_t at) {
+  const int32_t op = w->program->code[at].op;
+  int32_t ends[3], end = at - 1;
+  for (int32_t k = rows[op].arity - 1; k >= 0; --k) {
+    ends[k] = end;
+    end -= w->sizes[end];
+  }
+  og_text_addf(w->out, "%s(", rows[op].name);
+  for (int32_t k = 0; k < rows[op].arity; ++k) {
+    if (k > 0) og_text_add(w->out, ", ");
+    write_value(w, ends[k], LEVEL_OR);
+  }
+  og_text_add(w->out, ")");
+}
+
+static void write_sign(const scalar_writer *w, int32_t op) {
+  static const char *const wide[] = {[OG_MARK_LE - 256] = "<=",
+                                     [OG_MARK_GE - 256] = ">=",
+                                     [OG_MARK_EQ - 256] = "==",
+                                     [OG_MARK_NE - 256] = "!="};
+  const int32_t mark = rows[op].mark;
+  if (mark == 0)
+    og_text_addf(w->out, " %s ", rows[op].name);
+  else if (mark >= 256)
+    og_text_addf(w->out, " %s ", wide[mark - 256]);
+  else
+    og_text_addf(w->out, " %c ", (char)mark);
+}
+
+// A value where only one of this level or above may stand.
+static void write_value(const scalar_writer *w, int32_t at, int32_t level) {
+  const og_scalar_instruction *code = &w->program->code[at];
+  const int32_t own = level_of(w, at);
+  const bool is_apart = own < level;
+  if (is_apart) og_text_add(w->out, "(");
+  if (code->op == OG_SCALAR_const) {
+    write_const(w, code->value);
+  } else if (rows[code->op].arity == 0) {
+    w->name(w->state, code, w->out);
+  } else if (own == LEVEL_FUNCTION) {
+    write_function(w, at);
+  } else if (rows[code->op].arity == 1) {
+    og_text_add(w->out, own == LEVEL_NOT ? "not " : "-");
+    write_value(w, at - 1, own);
+  } else {
+    const int32_t left = at - 1 - w->sizes[at - 1];
+    write_value(w, left, own == LEVEL_COMPARE ? own + 1 : own);
+    write_sign(w, code->op);
+    write_value(w, at - 1, own == LEVEL_AND ? LEVEL_NOT : own + 1);
+  }
+  if (is_apart) og_text_add(w->out, ")");
+}
+
+void og_scalar_write(const og_scalar_program *program, og_scalar_name_fn name,
+                     void *state, og_text *out) {
+  scalar_writer w = {
+      .program = program, .name = name, .state = state, .out = out};
+  for (int32_t k = 0; k < program->count; ++k) {
+    w.sizes[k] = 1;
+    for (int32_t n = rows[program->code[k].op].arity; n > 0; --n)
+      w.sizes[k] += w.sizes[k - w.sizes[k]];
+  }
+  write_value(&w, program->count - 1, LEVEL_OR);
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/reader.h"
+#include "base/text.h"
 
 // The types that are computed in: f16, bf16 and f32; f64; integers and bool.
 typedef enum og_class {
@@ -93,6 +94,18 @@ og_status og_scalar_parse(og_reader *reader, const og_scalar_names *names,
 // The value of a name of constants.def; false if there is none.
 bool og_scalar_constant(const og_reader *reader, og_token name,
                         double *out_value);
+
+// --- Writing -----------------------------------------------------------------
+
+// Writes what OG_SCALAR_load or _number names.
+typedef void (*og_scalar_name_fn)(void *state,
+                                  const og_scalar_instruction *code,
+                                  og_text *out);
+
+// The program as an expression: og_scalar_parse makes the same program of it,
+// but for constants below 0, which it reads as `neg`.
+void og_scalar_write(const og_scalar_program *program, og_scalar_name_fn name,
+                     void *state, og_text *out);
 
 // --- The interpreter ---------------------------------------------------------
 

@@ -166,7 +166,7 @@ DECLARED: dict[str, dict[str, str]] = {
     "lerp_weight": {
         "kind": "rule",
         "wrong": (
-            "the pointwise expression has x and y in the other order than the "
+            "the formula has x and y in the other order than the "
             "kernel"
         ),
         "shown": "weight 0: the expression gives y, the kernel x",

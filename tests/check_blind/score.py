@@ -52,7 +52,7 @@ KINDS = ("value", "type", "ignored", "state", "memory", "gradient", "layout",
 # What names a fault rightly, by the kind of the fault.
 VALUE = {
     "differs_from_reference", "size_dependent", "wrong_values_across_dtypes",
-    "wrong_values_across_kernels", "wrong_pointwise", "wrong_broadcast",
+    "wrong_values_across_kernels", "wrong_formula", "wrong_broadcast",
     "wrong_batch_rule", "mixed_pack", "wrong_order", "unused_end",
     "not_finite",
 }

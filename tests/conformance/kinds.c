@@ -331,7 +331,7 @@ static const og_op ops[] = {
     {
         .schema = "tilt(Tensor x, float a, float b=0.25) -> Tensor",
         .dtype = "x: f32 -> x",
-        .pointwise = "a * x + b",
+        .row = "a * x + b",
         .inplace = "x",
     },
     {

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          .workspace = own[5],
                          .strides = own[6],
                          .inplace = own[7],
-                         .pointwise = own[8],
+                         .row = own[8],
                          .reduce = own[9],
                          .doc = own[10],
                          .kernels = fuzz_kernels,

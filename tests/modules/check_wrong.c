@@ -515,7 +515,7 @@ static const og_op ops[] = {
      .dtype = "x: f32|f64 -> x",
      .kernels = OG_KERNELS(type_kernels)},
     {SIMPLE("wrong_values_across_kernels", two_kernels)},
-    {SIMPLE("wrong_pointwise", square_kernels), .pointwise = "x * x * x"},
+    {SIMPLE("wrong_formula", square_kernels), .row = "x * x * x"},
     {SIMPLE("wrong_in_place", reverse_kernels), .inplace = "x"},
     {SIMPLE("crash", abort_kernels)},
     {SIMPLE("timeout", loop_kernels)},

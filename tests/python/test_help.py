@@ -37,7 +37,7 @@ static const og_op ops[] = {{
     .schema = "twice(Tensor x) -> Tensor",
     .shape = "x[*N] -> [*N]",
     .dtype = "x: floating -> x",
-    .pointwise = "x * 2",
+    .row = "x * 2",
 }};
 OG_MODULE(help_twice, ops)
 """)

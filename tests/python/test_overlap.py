@@ -168,12 +168,12 @@ POINTWISE = """
 #include <opgraft/op.h>
 static const og_op ops[] = {{
     .schema = "twice(Tensor x, Tensor y) -> Tensor",
-    .pointwise = "x + 2 * y", .inplace = "x", .backward = "none"}};
+    .row = "x + 2 * y", .inplace = "x", .backward = "none"}};
 OG_MODULE(written_twice, ops)
 """
 
 
-def test_a_pointwise_form_in_place_takes_one_tensor_twice(
+def test_a_formula_in_place_takes_one_tensor_twice(
     write_module: Any, road: Any
 ) -> None:
     """As x.add_(x) does; views that overlap in part are refused."""
@@ -293,7 +293,7 @@ def draw(d: Description, given: list[Any], fresh: list[torch.Tensor],
                        & byte_counts(new_b, memory).bool()).any())
         may = (first[0] == "out" and second[0] == "in"
                and is_same(new_a, new_b)
-               and (d.tables["is_pointwise_derived"]
+               and (d.tables["is_formula_derived"]
                     or (first[1] == 0 and second[1] == d.tables["inplace"])))
         refused |= shares and not may
         if second[0] == "out" or second[1] in d.mutated:

@@ -4,7 +4,7 @@
 //
 // A line `schema: f(Tensor x) -> Tensor` begins an operator; `shape:`,
 // `where:`, `dtype:`, `backward:`, `workspace:`, `strides:`, `inplace:`,
-// `reduce:`, `pointwise:`, `expect:` and `kernel:` (its types; more than one
+// `reduce:`, `row:`, `expect:` and `kernel:` (its types; more than one
 // may follow) say the rest. Without a kernel line it has one kernel for all
 // types. A line `call x=f32[2,3] xs={f32[2] f32[3]} dim=-1 sizes=[2,3]
 // mode="sum"` calls the last operator; what is not named has its default. A
@@ -290,7 +290,7 @@ static bool read_field(operator_text *op, const char *name, const char *value) {
       {"where", &op->record.where},       {"dtype", &op->record.dtype},
       {"backward", &op->record.backward}, {"workspace", &op->record.workspace},
       {"strides", &op->record.strides},   {"inplace", &op->record.inplace},
-      {"reduce", &op->record.reduce},     {"pointwise", &op->record.pointwise},
+      {"reduce", &op->record.reduce},     {"row", &op->record.row},
       {"expect", &op->record.expect},     {"reference", &op->record.reference}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
     if (strcmp(rows[i].name, name) != 0) continue;
@@ -335,7 +335,7 @@ static bool read_input(input *in, char *text) {
     operator_text *op = &in->ops[i];
     op->record.kernels = op->kernels;
     op->record.kernel_size = sizeof(og_kernel);
-    if (op->record.kernel_count == 0 && op->record.pointwise == NULL)
+    if (op->record.kernel_count == 0 && op->record.row == NULL)
       read_field(op, "kernel", "");
   }
   return true;

@@ -156,7 +156,7 @@ TEST(records) {
        .text = "f: kernels: kernel 0 has no .run", .op_count = 1},
       {F(),
        .text = "f: kernels: none; expected .kernels = OG_KERNELS(array), or a "
-               "pointwise expression",
+               "formula (.row)",
        .spoil = no_kernels, .op_count = 1},
       {F(),
        .text = "f: kernels: 1 of 8 bytes each; expected .kernels = "

@@ -39,6 +39,7 @@ static const text_field text_fields[] = {
     {"dtype", offsetof(og_op, dtype)},
     {"backward", offsetof(og_op, backward)},
     {"strides", offsetof(og_op, strides)},
+    {"row", offsetof(og_op, row)},
     {"inplace", offsetof(og_op, inplace)},
     {"doc", offsetof(og_op, doc)},
     {"expect", offsetof(og_op, expect)},
@@ -123,8 +124,8 @@ static og_status not_bound(const og_call *call) {
   return og_fail(call, OG_INTERNAL, "is declared, and calls nothing");
 }
 
-// `item` is (declaration, kind, payload), or (declaration,) where it is only
-// to be described.
+// `item` is (declaration, kind, payload), or (declaration,) where a formula is
+// its kernel or it is only to be described.
 static int operator_read(adoption *a, int32_t i, PyObject *item) {
   PyObject *fields, *payload = NULL;
   const char *kind_name = NULL;
@@ -132,6 +133,7 @@ static int operator_read(adoption *a, int32_t i, PyObject *item) {
                         &payload) ||
       declaration_read(fields, &a->ops[i]) != 0)
     return -1;
+  if (a->ops[i].row != NULL) return 0;
   a->kernels[i] = (og_kernel){.device = OG_CPU, .run = not_bound};
   a->ops[i].kernels = &a->kernels[i];
   a->ops[i].kernel_count = 1;

@@ -29,8 +29,8 @@ def _gradient(tables: dict[str, Any]) -> str:
 
 
 def _kernels(tables: dict[str, Any]) -> str:
-    if tables["pointwise"]:
-        return f"loops of {tables['pointwise']}"
+    if tables["row"]:
+        return f"loops of {tables['row']}"
     said = []
     for kernel in tables["kernels"]:
         words = [kernel["device"] or "a driver's device", kernel["dtypes"],

@@ -92,13 +92,14 @@ def _load(where: str, may_withdraw: bool) -> "Module | None":
     return _new_module(handle, where, name, digest, texts)
 
 
-def _new_module(handle: Any, *described: Any) -> "Module":
+def _new_module(handle: Any, *described: Any,
+                kind: "type[Module] | None" = None) -> Any:
     # What registering makes stays alive, and with torch there a full
     # collection takes 80 ms: it may come after.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return Module(handle, *described)
+        return (kind or Module)(handle, *described)
     finally:
         if was_enabled:
             gc.enable()

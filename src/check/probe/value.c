@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Probes that compare an operator with itself: by other kernels, expanded, by
-// the pointwise expression.
+// the formula.
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "check/sample/sample.h"
 #include "check/sample/shape.h"
 #include "check/sample/value.h"
-#include "decl/pointwise.h"
+#include "decl/formula.h"
 
 // --- Kernels -----------------------------------------------------------------
 
@@ -186,41 +186,20 @@ static bool expand_patterns(const og_item *item, const og_dims *full,
   return og_sample_build(s);
 }
 
-static bool expand_pointwise(og_sample *s, og_inputs *inputs) {
-  const og_decl *decl = s->op->decl;
-  og_dims full = {.rank = 0};
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    if (s->is_given[t] && !broadcast_sizes(&s->shape[t][0], &full))
-      return false;
-  for (int32_t t = 0; t < decl->tensor_count; ++t) {
-    og_array *a = &inputs->tensor[t][0];
-    og_array wide;
-    if (a->data == NULL) continue;
-    if (!array_expand(a, 0, a->sizes.rank, &full, &wide)) return false;
-    free(a->data);
-    *a = wide;
-    s->shape[t][0] = full;
-  }
-  return true;
-}
-
 void og_probe_broadcast(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   const og_item *item = broadcast_item(decl);
-  const bool is_pointwise = decl->pointwise != NULL && decl->pattern_count == 0;
-  if ((item == NULL && !is_pointwise) || !og_is_comparable(trial) ||
-      decl->mutated_count > 0 || decl->has_lists)
+  if (item == NULL || !og_is_comparable(trial) || decl->mutated_count > 0 ||
+      decl->has_lists)
     return;
   og_sample s = trial->sample;
   og_inputs inputs;
   og_outputs out;
   og_dims full = {.rank = 0};
   if (!og_inputs_copy(&inputs, &trial->inputs)) return;
-  for (int32_t k = 0; item != NULL && k < item->pack_count; ++k)
+  for (int32_t k = 0; k < item->pack_count; ++k)
     if (!broadcast_sizes(&s.pack[item->packs[k]], &full)) goto done;
-  if (!(item != NULL ? expand_patterns(item, &full, &s, &inputs)
-                     : expand_pointwise(&s, &inputs)))
-    goto done;
+  if (!expand_patterns(item, &full, &s, &inputs)) goto done;
   if (og_trial_run(trial, &s, &inputs, &og_mode_plain, &out) == OG_RAN) {
     const og_verdict verdict =
         og_outputs_compare(trial->op, &trial->base, &out, -1);
@@ -235,7 +214,7 @@ done:
   og_inputs_reset(&inputs);
 }
 
-// --- The pointwise expression ------------------------------------------------
+// --- The formula -------------------------------------------------------------
 
 static bool has_complex(const og_trial *trial) {
   for (int32_t t = 0; t < trial->op->decl->tensor_count; ++t)
@@ -245,17 +224,17 @@ static bool has_complex(const og_trial *trial) {
 }
 
 // Where both are there, a graph runs the expression and a call the kernel.
-void og_probe_pointwise(og_trial *trial) {
-  static const og_kernel derived = {.device = OG_CPU, .run = og_pointwise_run};
+void og_probe_formula(og_trial *trial) {
+  static const og_kernel derived = {.device = OG_CPU, .run = og_formula_run};
   const og_decl *decl = trial->op->decl;
   og_mode mode = og_mode_plain;
   og_verdict verdict;
-  if (decl->pointwise == NULL || decl->is_pointwise_derived ||
+  if (decl->formula == NULL || decl->is_formula_derived ||
       !og_is_comparable(trial) || has_complex(trial))
     return;
   mode.kernel = &derived;
   if (og_trial_differs(trial, &mode, -1, &verdict, NULL))
-    og_tell_finding(trial->op, OPGRAFT_WRONG_POINTWISE, false, verdict.name,
-                    "the kernel and the pointwise expression differ: %s %s",
-                    verdict.name, verdict.text);
+    og_tell_finding(trial->op, OPGRAFT_WRONG_FORMULA, false, verdict.name,
+                    "the kernel and the formula differ: %s %s", verdict.name,
+                    verdict.text);
 }

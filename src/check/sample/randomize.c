@@ -302,12 +302,10 @@ static void cut_shape(og_dims *shape, og_random *r) {
 }
 
 // Arguments without a pattern may have any shape. Mostly they belong together,
-// so they get one shape, or such as broadcast to it; in a pointwise operator
-// parts of it.
+// so they get one shape, or such as broadcast to it.
 static void draw_free_shapes(og_sample *s, og_profile profile, og_random *r) {
   const og_decl *decl = s->op->decl;
-  const bool is_pointwise = decl->pointwise != NULL;
-  const int64_t way = is_pointwise ? 100 : og_random_below(r, 100);
+  const int64_t way = og_random_below(r, 100);
   const bool is_apart = way < 25, is_cut = way >= 25 && way < 45;
   og_dims base;
   draw_pack(&base, profile, r);
@@ -318,8 +316,6 @@ static void draw_free_shapes(og_sample *s, og_profile profile, og_random *r) {
       *shape = base;
       if (is_apart) draw_pack(shape, profile, r);
       if (is_cut && og_random_chance(r, 50)) cut_shape(shape, r);
-      for (int32_t d = 0; is_pointwise && d < shape->rank; ++d)
-        if (og_random_chance(r, 15)) shape->size[d] = 1;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "decl/formula.h"
 #include "decl/parse/dtype.h"
 #include "decl/parse/names.h"
 #include "decl/parse/parser.h"
@@ -113,10 +114,10 @@ static og_status parse_kernel_types(og_decl *decl, int32_t k,
   int32_t count;
   og_type_set entries[OPGRAFT_ARG_MAX];
   og_type_set *sets = decl->kernel_types + (size_t)k * OG_VARIABLE_MAX;
-  // A pointwise expression is over real numbers.
-  const og_type_set all = decl->is_pointwise_derived
-                              ? og_types_any & ~og_types_complex
-                              : og_types_any;
+  og_type_set all = og_types_any;
+  if (decl->is_formula_derived) all &= ~og_types_complex;
+  if (decl->is_formula_derived && !decl->formula->is_real)
+    all &= ~og_types_floating;
   for (int32_t v = 0; v < OG_VARIABLE_MAX; ++v) sets[v] = all;
   const char *text = decl->kernels[k].dtypes;
   if (text == NULL) return OG_OK;
@@ -216,7 +217,7 @@ og_status og_parse_kernels(og_decl *decl, opgraft_error *error) {
   if (decl->kernel_count == 0)
     return og_error_set(error, OG_INVALID, decl->name, "kernels",
                         "%s: kernels: none; expected .kernels = "
-                        "OG_KERNELS(array), or a pointwise expression",
+                        "OG_KERNELS(array), or a formula (.row)",
                         decl->name);
   for (int32_t k = 0; k < decl->kernel_count; ++k)
     OG_TRY(parse_kernel_types(decl, k, error));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference string: one expression for each result, of the grammar of
-// `pointwise` and of reductions over dims: "sum(x * weight, I) + bias".
+// `row` and of reductions over dims: "sum(x * weight, I) + bias".
 //
 // Invariants: a reduction is a node of its own, behind those that it reads; a
 // node's program loads tensors, nodes before it, and places along dims.
@@ -197,9 +197,8 @@ static og_status expression_read(reading *r, int32_t *out_node) {
 
 static og_status check_operator(const og_parser *p) {
   const og_decl *decl = p->decl;
-  if (decl->is_pointwise_derived)
-    return og_refuse_operator(p,
-                              "the kernel is the pointwise expression itself",
+  if (decl->is_formula_derived)
+    return og_refuse_operator(p, "the kernel is the formula itself",
                               "a kernel to compare with");
   if (decl->mutated_count > 0 || decl->has_lists || decl->fresh_count == 0)
     return og_refuse_operator(p, "the operator has mutated arguments or lists",

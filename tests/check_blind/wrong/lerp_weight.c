@@ -25,7 +25,7 @@ static const og_op ops[] = {
         .shape = "x[*N], y[*N], weight[*N] -> [*N]",
         .dtype = "x: f32, y: x, weight: x -> x",
         .strides = "contiguous",
-        .pointwise = "y + weight * (x - y)",
+        .row = "y + weight * (x - y)",
         .doc = "Between x (weight 0) and y (weight 1).",
         .kernels = OG_KERNELS(kernels),
     },

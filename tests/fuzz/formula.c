@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a pointwise expression and a shape rule, one a line; where they
+// Any bytes as a formula and a shape rule, one a line; where they
 // parse, the derived kernel runs on tensors that end where their memory does.
 
 #include "declare.h"
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = fuzz_lines(data, size, line, 2);
   const og_op op = {
       .schema = "f(Tensor x, Tensor y, float a=1.0, int n=2) -> Tensor",
-      .pointwise = line[0],
+      .row = line[0],
       .shape = line[1]};
   fuzz_record(&op, 1, visit);
   free(text);

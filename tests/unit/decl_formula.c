@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise operators: what is derived, and the derived kernel against libm.
+// Formulas: what is derived, and the derived kernel against libm.
 
 #include <math.h>
 
 #include "decl/decl.h"
+#include "decl/formula.h"
 #include "decl/infer/infer.h"
-#include "decl/pointwise.h"
 #include "unit/test.h"
 
 enum { ROWS = 37, COLUMNS = 23, SIZE = ROWS * COLUMNS };
@@ -18,10 +18,9 @@ typedef struct bench {
   double a;
 } bench;
 
-static bool bench_init(bench *b, const char *schema, const char *pointwise,
-                       const char *dtype) {
+static bool bench_make(bench *b, const og_op *record) {
   opgraft_error error = {0};
-  const og_op op = {.schema = schema, .pointwise = pointwise, .dtype = dtype};
+  const og_op op = *record;
   memset(b, 0, sizeof *b);
   const og_status status = og_decl_create(&op, sizeof op, &b->decl, &error);
   if (status != OG_OK && status != OG_MEMORY) CHECK_STR(error.text, "");
@@ -32,8 +31,14 @@ static bool bench_init(bench *b, const char *schema, const char *pointwise,
                             .attr = b->frame.attr,
                             .dim = b->frame.dim,
                             .threads = 1,
-                            .derived = b->decl->pointwise};
+                            .derived = b->decl->formula};
   return true;
+}
+
+static bool bench_init(bench *b, const char *schema, const char *row,
+                       const char *dtype) {
+  const og_op op = {.schema = schema, .row = row, .dtype = dtype};
+  return bench_make(b, &op);
 }
 
 static og_tensor matrix(void *data, og_dtype dtype, int64_t *shape,
@@ -54,7 +59,8 @@ static bool bench_run(bench *b, void *out) {
   opgraft_error error = {0};
   if (!CHECK_EQ(og_infer(b->decl, &b->frame, &error), OG_OK)) return false;
   b->frame.fresh[0].data = out;
-  return CHECK_EQ(og_pointwise_run(&b->frame.call), OG_OK);
+  const og_status status = og_formula_run(&b->frame.call);
+  return status != OG_MEMORY && CHECK_EQ(status, OG_OK);
 }
 
 static const og_dtype f32 = {OG_CODE_FLOAT, 32, 1};
@@ -241,45 +247,168 @@ TEST(missing_expression) {
   opgraft_error error;
   CHECK_EQ(og_infer(b.decl, &b.frame, &error), OG_OK);
   b.frame.fresh[0].data = &out;
-  CHECK_EQ(og_pointwise_run(&b.frame.call), OG_UNSUPPORTED);
+  CHECK_EQ(og_formula_run(&b.frame.call), OG_UNSUPPORTED);
   b.frame.call.derived = NULL;
-  CHECK_EQ(og_pointwise_run(&b.frame.call), OG_INTERNAL);
+  CHECK_EQ(og_formula_run(&b.frame.call), OG_INTERNAL);
   og_decl_destroy(b.decl);
 }
 
-// A shape rule of the author's that is not a broadcast is refused, not read
-// past.
-TEST(shape_that_is_no_broadcast) {
-  opgraft_error error;
+// --- Rows --------------------------------------------------------------------
+
+static const char norm_schema[] =
+    "f(Tensor x, Tensor? w=None, float eps=0.5) -> (Tensor y, Tensor top)";
+static const char norm_row[] =
+    "s = row_mean(x * x) + eps; y = x / sqrt(s); y = y * w; top = row_max(x)";
+static const char norm_shape[] = "x[*N, D], w?[D] -> [*N, D], [*N]";
+
+static double norm_wanted(const float *x, const float *w, int64_t width,
+                          int64_t i) {
+  double sum = 0;
+  for (int64_t k = 0; k < width; ++k) sum += (double)x[k] * (double)x[k];
+  return (double)x[i] / sqrt(sum / (double)width + 0.5) *
+         (w != NULL ? (double)w[i] : 1);
+}
+
+static void norm_check(bench *b, const float *x, const float *w, int64_t rows,
+                       int64_t width, const float *y, const float *top) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float most = -INFINITY;
+    for (int64_t i = 0; i < width; ++i) {
+      const double wanted = norm_wanted(x + r * width, w, width, i);
+      CHECK(fabs((double)y[r * width + i] - wanted) <= fabs(wanted) * 4e-7);
+      if (x[r * width + i] > most) most = x[r * width + i];
+    }
+    CHECK(top[r] == most);
+  }
+  (void)b;
+}
+
+// Rows of several widths, with and without an optional operand, twice: the
+// second time the first result is written where x lies.
+TEST(rows) {
+  static const int64_t widths[] = {1, 7, 23};
+  static float x[SIZE], w[COLUMNS], y[SIZE], top[SIZE];
   static bench b;
-  float x[2] = {1, 2}, out[4];
-  const og_op op = {.schema = "f(Tensor x) -> Tensor",
-                    .shape = "x[A, B] -> [A, 2 * B]",
-                    .pointwise = "x"};
-  if (!bench_init(&b, op.schema, op.pointwise, NULL)) return;
+  for (int i = 0; i < COLUMNS; ++i) w[i] = (float)(i - 7) / 4;
+  const og_op op = {
+      .schema = norm_schema, .row = norm_row, .shape = norm_shape};
+  if (!bench_make(&b, &op)) return;
+  for (int round = 0; round < 12; ++round) {
+    const int64_t width = widths[round % 3], rows = SIZE / width;
+    const bool has_weight = round / 3 % 2 == 1, in_place = round >= 6;
+    int64_t shape[1] = {width}, strides[1] = {1};
+    const og_tensor weight = {.data = w,
+                              .device = {OG_CPU, 0},
+                              .ndim = 1,
+                              .dtype = f32,
+                              .shape = shape,
+                              .strides = strides};
+    opgraft_error error;
+    for (int i = 0; i < SIZE; ++i) y[i] = x[i] = (float)((i * 37) % 101) - 50;
+    b.x = matrix(in_place ? y : x, f32, b.x_shape, b.x_strides, rows, width);
+    b.frame.in[0] = &b.x;
+    b.frame.in[1] = has_weight ? &weight : NULL;
+    b.frame.attr[0] = (og_attr){.kind = OG_ATTR_FLOAT, .f = 0.5};
+    if (!CHECK_EQ(og_infer(b.decl, &b.frame, &error), OG_OK)) break;
+    CHECK_EQ(b.frame.fresh[1].ndim, 1);
+    b.frame.fresh[0].data = y;
+    b.frame.fresh[1].data = top;
+    const og_status status = og_formula_run(&b.frame.call);
+    if (status == OG_MEMORY || !CHECK_EQ(status, OG_OK)) break;
+    norm_check(&b, x, has_weight ? w : NULL, rows, width, y, top);
+  }
   og_decl_destroy(b.decl);
-  if (og_decl_create(&op, sizeof op, &b.decl, &error) != OG_OK) return;
-  b.frame.call.derived = b.decl->pointwise;
-  b.x = matrix(x, f32, b.x_shape, b.x_strides, 1, 2);
+}
+
+// Sums of an empty row are 0; it has no largest element.
+TEST(empty_rows) {
+  static const struct {
+    const char *row;
+    og_status status;
+  } cases[] = {{"row_sum(x)", OG_OK}, {"row_max(x)", OG_INVALID}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    static bench b;
+    float x, out[3] = {9, 9, 9};
+    opgraft_error error;
+    const og_op op = {.schema = "f(Tensor x) -> Tensor",
+                      .shape = "x[*N, D] -> [*N]",
+                      .row = cases[k].row};
+    if (!bench_make(&b, &op)) return;
+    b.x = matrix(&x, f32, b.x_shape, b.x_strides, 3, 0);
+    b.frame.in[0] = &b.x;
+    CHECK_EQ(og_infer(b.decl, &b.frame, &error), OG_OK);
+    b.frame.fresh[0].data = out;
+    const og_status status = og_formula_run(&b.frame.call);
+    if (status != OG_MEMORY) CHECK_EQ(status, cases[k].status);
+    if (status == OG_OK) CHECK(out[0] == 0 && out[2] == 0);
+    og_decl_destroy(b.decl);
+  }
+}
+
+// Programs of integers are exact and wrap.
+TEST(integers) {
+  static bench b;
+  int64_t x[2] = {INT64_MAX, ((int64_t)1 << 53) + 1}, out[2];
+  const og_dtype i64 = {OG_CODE_INT, 64, 1};
+  if (!bench_init(&b, "f(Tensor x, int n) -> Tensor",
+                  "row_sum(x) + bit_and(x, 1) * n", "x: i64 -> i64"))
+    return;
+  b.x = matrix(x, i64, b.x_shape, b.x_strides, 1, 2);
   b.frame.in[0] = &b.x;
-  CHECK_EQ(og_infer(b.decl, &b.frame, &error), OG_OK);
-  b.frame.fresh[0].data = out;
-  CHECK_EQ(og_pointwise_run(&b.frame.call), OG_SHAPE);
+  b.frame.attr[0] = (og_attr){.kind = OG_ATTR_INT, .i = 5};
+  if (bench_run(&b, out)) {
+    const uint64_t sum = (uint64_t)x[0] + (uint64_t)x[1];
+    CHECK_EQ(out[0], (int64_t)(sum + 5));
+    CHECK_EQ(out[1], (int64_t)(sum + 5));
+  }
   og_decl_destroy(b.decl);
+}
+
+// Integers that f32 has not are not compared in f32, but for one with a number
+// that it has.
+TEST(comparisons) {
+  static const struct {
+    const char *row;
+    og_status status;
+  } cases[] = {{"select(n == -100, 0, x)", OG_OK},
+               {"select(n == k, 0, x)", OG_OK},
+               {"select(n + 1 == k, 0, x)", OG_UNSUPPORTED},
+               {"select(n == n * n, 0, x)", OG_UNSUPPORTED}};
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+    static bench b;
+    float x = 3, out = 7;
+    int64_t n = ((int64_t)1 << 40) + 1;
+    opgraft_error error;
+    if (!bench_init(&b, "f(Tensor x, Tensor n, int k) -> Tensor", cases[k].row,
+                    "x: f32, n: i64 -> f32"))
+      return;
+    b.x = matrix(&x, f32, b.x_shape, b.x_strides, 1, 1);
+    b.y = matrix(&n, (og_dtype){OG_CODE_INT, 64, 1}, b.y_shape, b.y_strides, 1,
+                 1);
+    b.frame.in[0] = &b.x;
+    b.frame.in[1] = &b.y;
+    b.frame.attr[0] = (og_attr){.kind = OG_ATTR_INT, .i = -100};
+    CHECK_EQ(og_infer(b.decl, &b.frame, &error), OG_OK);
+    b.frame.fresh[0].data = &out;
+    const og_status status = og_formula_run(&b.frame.call);
+    if (status != OG_MEMORY) CHECK_EQ(status, cases[k].status);
+    if (status == OG_OK) CHECK(out == 3);
+    og_decl_destroy(b.decl);
+  }
 }
 
 TEST(derives_what_is_missing) {
   opgraft_error error;
   og_decl *decl = NULL;
   const og_op op = {.schema = "f(Tensor N0, Tensor N_) -> Tensor",
-                    .pointwise = "N0 + N_",
+                    .row = "N0 + N_",
                     .dtype = "N0: f32|c64, N_: N0 -> N0"};
   const og_status status = og_decl_create(&op, sizeof op, &decl, &error);
   // Complex types are declared, and the derived kernel takes none.
   CHECK(status == OG_INVALID || status == OG_MEMORY);
-  const og_op real = {.schema = op.schema, .pointwise = op.pointwise};
+  const og_op real = {.schema = op.schema, .row = op.row};
   REQUIRE(og_decl_create(&real, sizeof real, &decl, &error) == OG_OK);
-  CHECK(decl->is_pointwise_derived);
+  CHECK(decl->is_formula_derived);
   CHECK_EQ(decl->strides[0], OG_STRIDES_ANY);
   CHECK_EQ(decl->dim_count, 2);
   CHECK_STR(decl->record->dtype,
@@ -288,6 +417,7 @@ done:
   og_decl_destroy(decl);
 }
 
-TEST_MAIN("decl_pointwise", CASE(functions_are_libm), CASE(operators),
-          CASE(layouts), CASE(types), CASE(missing_expression),
-          CASE(shape_that_is_no_broadcast), CASE(derives_what_is_missing))
+TEST_MAIN("decl_formula", CASE(functions_are_libm), CASE(operators),
+          CASE(layouts), CASE(types), CASE(missing_expression), CASE(rows),
+          CASE(empty_rows), CASE(integers), CASE(comparisons),
+          CASE(derives_what_is_missing))

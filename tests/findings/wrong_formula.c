@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cube of each element; the expression is that of the square.
+// The cube of each element; the formula is that of the square.
 
 #include <opgraft/op.h>
 
@@ -21,11 +21,11 @@ static const og_op ops[] = {
         .schema = "cube(Tensor x) -> Tensor",
         .shape = "x[N] -> [N]",
 #ifndef REPAIRED
-        .pointwise = "x * x",
+        .row = "x * x",
 #else
-        .pointwise = "x * x * x",
+        .row = "x * x * x",
 #endif
         .kernels = OG_KERNELS(cube_kernels),
     },
 };
-OG_MODULE(wrong_pointwise, ops)
+OG_MODULE(wrong_formula, ops)

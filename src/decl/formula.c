@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel that computes any formula.
+//
+// Invariants: the shape rule holds, so operands lie in the space as the formula
+// says. What is in the cache stays as it is until the declaration goes.
+
+#include "decl/formula.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/grain.h"
+#include "decl/parse/names.h"
+#include "loop/plain.h"
+
+enum {
+  OPERANDS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX,
+  CHUNK = 4096,  // elements of a row that need not stay whole
+};
+
+// --- Programs ----------------------------------------------------------------
+
+typedef struct program_maker {
+  const struct og_formula *f;
+  uint32_t given;
+  const bool *is_row_input;
+  int32_t *current;  // by name: its last statement
+  og_loop_statement *statements;
+  int32_t count;
+} program_maker;
+
+static void leaf_settle(const program_maker *m, og_scalar_instruction *code) {
+  const int32_t inputs = m->f->input_count;
+  if (code->op == OG_SCALAR_load && code->slot >= inputs)
+    code->slot = inputs + m->current[code->slot - inputs];
+  if (code->op == OG_SCALAR_number && code->slot != OG_LOOP_WIDTH_SLOT) {
+    code->op = OG_SCALAR_const;
+    code->value = m->given >> (code->slot - OG_FORMULA_GIVEN) & 1;
+  }
+}
+
+static bool is_row(const program_maker *m, const og_loop_statement *statement) {
+  const int32_t inputs = m->f->input_count;
+  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
+  for (int32_t k = 0; k < statement->expression.count; ++k) {
+    const og_scalar_instruction *code = &statement->expression.code[k];
+    if (code->op != OG_SCALAR_load) continue;
+    if (code->slot < inputs ? !m->is_row_input[code->slot]
+                            : !m->statements[code->slot - inputs].is_row)
+      return false;
+  }
+  return true;
+}
+
+static bool statement_take(program_maker *m, const og_formula_statement *from,
+                           og_arena *arena) {
+  const int32_t count = from->expression.count;
+  og_scalar_instruction *code =
+      og_arena_array(arena, (size_t)count, sizeof *code);
+  if (code == NULL) return false;
+  memcpy(code, from->expression.code, (size_t)count * sizeof *code);
+  for (int32_t k = 0; k < count; ++k) leaf_settle(m, &code[k]);
+  og_loop_statement *to = &m->statements[m->count];
+  *to = (og_loop_statement){.reduction = from->reduction,
+                            .output = from->output,
+                            .expression = {code, count}};
+  to->is_row = is_row(m, to);
+  // Of several values of a result the last one is it.
+  for (int32_t s = 0; s < m->count && from->output >= 0; ++s)
+    if (m->statements[s].output == from->output) m->statements[s].output = -1;
+  m->current[from->name] = m->count++;
+  return true;
+}
+
+bool og_formula_program(const struct og_formula *formula, uint32_t given,
+                        const bool *is_row_input, og_arena *arena,
+                        og_loop_program *out) {
+  const size_t most = (size_t)formula->statement_count;
+  program_maker m = {
+      .f = formula,
+      .given = given,
+      .is_row_input = is_row_input,
+      .current =
+          og_arena_array(arena, (size_t)formula->name_count, sizeof(int32_t)),
+      .statements = og_arena_array(arena, most, sizeof(og_loop_statement))};
+  if (m.current == NULL || m.statements == NULL) return false;
+  for (int32_t s = 0; s < formula->statement_count; ++s)
+    if ((formula->statements[s].needs & ~given) == 0 &&
+        !statement_take(&m, &formula->statements[s], arena))
+      return false;
+  *out = (og_loop_program){.statements = m.statements,
+                           .statement_count = m.count,
+                           .input_count = formula->input_count,
+                           .output_count = formula->output_count};
+  return true;
+}
+
+// --- Functions ---------------------------------------------------------------
+
+// The encoder is the engine's: libopgraft alone interprets, to the same bits.
+#define ENGINES __attribute__((weak, visibility("hidden")))
+ENGINES og_loop_code *og_loop_code_create(void);
+ENGINES bool og_loop_code_seal(og_loop_code *code);
+ENGINES void og_loop_code_destroy(og_loop_code *code);
+#undef ENGINES
+
+// A program for one choice of types, forms and arguments that are there.
+typedef struct function {
+  struct function *next;
+  og_class class;
+  uint32_t given;
+  og_loop_operand operands[OPERANDS_MAX];
+  og_arena arena;
+  og_loop_program program;
+  og_loop_code *code;
+  og_loop *loop;  // of class F32
+} function;
+
+struct og_formula_cache {
+  pthread_mutex_t lock;  // of those who add
+  _Atomic(function *) first;
+};
+
+og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena) {
+  formula->cache = og_arena_alloc(arena, sizeof *formula->cache);
+  if (formula->cache == NULL) return OG_MEMORY;
+  pthread_mutex_init(&formula->cache->lock, NULL);
+  atomic_init(&formula->cache->first, NULL);
+  return OG_OK;
+}
+
+static void function_destroy(function *fn) {
+  og_loop_destroy(fn->loop);
+  if (fn->code != NULL) og_loop_code_destroy(fn->code);
+  og_arena_destroy(&fn->arena);
+  og_free(fn);
+}
+
+void og_formula_destroy(const struct og_formula *formula) {
+  if (formula->cache == NULL) return;
+  function *fn = atomic_load(&formula->cache->first);
+  while (fn != NULL) {
+    function *next = fn->next;
+    function_destroy(fn);
+    fn = next;
+  }
+  pthread_mutex_destroy(&formula->cache->lock);
+}
+
+static og_status loop_make(function *fn, opgraft_error *error) {
+  const int32_t inputs = fn->program.input_count;
+  og_text text = {0};
+  og_loop_write(&fn->program, &text);
+  const og_loop_spec spec = {.text = text.data,
+                             .inputs = fn->operands,
+                             .outputs = fn->operands + inputs,
+                             .input_count = inputs,
+                             .output_count = fn->program.output_count,
+                             .math = OG_LOOP_MATH_FAST,
+                             .isa = og_isa_used()};
+  if (og_loop_code_create != NULL) fn->code = og_loop_code_create();
+  og_status status =
+      text.failed || (fn->code == NULL && og_loop_code_create != NULL)
+          ? og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory")
+          : og_loop_create(&spec, fn->code, &fn->loop, error);
+  // Where that fails it is interpreted.
+  if (status == OG_OK && fn->code != NULL) og_loop_code_seal(fn->code);
+  og_text_reset(&text);
+  return status;
+}
+
+static og_status function_create(const struct og_formula *formula,
+                                 const function *key, function **out,
+                                 opgraft_error *error) {
+  bool is_row[OG_LOOP_INPUTS_MAX];
+  function *fn = *out = og_alloc_zeroed(1, sizeof *fn);
+  if (fn == NULL)
+    return og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
+  fn->class = key->class;
+  fn->given = key->given;
+  memcpy(fn->operands, key->operands, sizeof fn->operands);
+  for (int32_t i = 0; i < formula->input_count; ++i)
+    is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
+  og_status status =
+      og_formula_program(formula, fn->given, is_row, &fn->arena, &fn->program)
+          ? OG_OK
+          : og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
+  if (status == OG_OK && fn->class == OG_CLASS_F32)
+    status = loop_make(fn, error);
+  if (status != OG_OK) function_destroy(fn);
+  return status;
+}
+
+static bool function_is(const function *fn, const function *key,
+                        int32_t operands) {
+  if (fn->class != key->class || fn->given != key->given) return false;
+  for (int32_t i = 0; i < operands; ++i)
+    if (fn->operands[i].form != key->operands[i].form ||
+        !og_dtype_equal(fn->operands[i].dtype, key->operands[i].dtype))
+      return false;
+  return true;
+}
+
+static function *function_find(const struct og_formula *f,
+                               const function *key) {
+  function *fn = atomic_load_explicit(&f->cache->first, memory_order_acquire);
+  while (fn != NULL && !function_is(fn, key, f->input_count + f->output_count))
+    fn = fn->next;
+  return fn;
+}
+
+static og_status function_get(const struct og_formula *f, const function *key,
+                              const function **out, opgraft_error *error) {
+  struct og_formula_cache *cache = f->cache;
+  function *fn = function_find(f, key);
+  og_status status = OG_OK;
+  if (fn == NULL) {
+    pthread_mutex_lock(&cache->lock);
+    fn = function_find(f, key);
+    if (fn == NULL) {
+      status = function_create(f, key, &fn, error);
+      if (status == OG_OK) {
+        fn->next = atomic_load(&cache->first);
+        atomic_store_explicit(&cache->first, fn, memory_order_release);
+      }
+    }
+    pthread_mutex_unlock(&cache->lock);
+  }
+  *out = fn;
+  return status;
+}
+
+// --- Operands ----------------------------------------------------------------
+
+// Where an operand's elements lie: inputs, then results.
+typedef struct operand {
+  const og_tensor *tensor;  // NULL: a number, or absent
+  char *data;
+  int64_t bytes;                     // of an element
+  int64_t stride[OPGRAFT_RANK_MAX];  // in elements, by dim of the walk
+  bool is_copied;  // a row at a time, to or from memory of its own
+} operand;
+
+typedef struct number {
+  union {
+    float f32;
+    double f64;
+    int64_t i64;
+  };
+} number;
+
+// What runs: the dims of the space, those that all operands walk alike as one;
+// the last one is the row.
+typedef struct walk {
+  const struct og_formula *f;
+  const function *fn;
+  int32_t rank;
+  int64_t size[OPGRAFT_RANK_MAX];
+  int32_t count;  // of operands
+  operand operands[OPERANDS_MAX];
+  number numbers[OG_LOOP_INPUTS_MAX];
+  int64_t chunk, chunks;  // of a row
+  char *scratch;          // a share for each worker
+  size_t share_bytes, run_bytes;
+} walk;
+
+static bool is_float(og_dtype dtype) {
+  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
+}
+
+// Types that the row engine does not know.
+static bool is_wide(og_dtype dtype) {
+  return (dtype.code == OG_CODE_FLOAT && dtype.bits == 64) ||
+         (dtype.code == OG_CODE_UINT && dtype.bits > 8);
+}
+
+static og_class class_of(const walk *w, const og_call *call) {
+  bool has_single = false, has_wide = false, is_integer = w->f->is_integer;
+  for (int32_t i = 0; i < w->count; ++i) {
+    const og_tensor *t = w->operands[i].tensor;
+    if (t != NULL) {
+      has_wide |= is_wide(t->dtype);
+      has_single |= is_float(t->dtype) && !is_wide(t->dtype);
+      is_integer &= !is_float(t->dtype) &&
+                    !(t->dtype.code == OG_CODE_UINT && t->dtype.bits == 64);
+    } else if (i < w->f->input_count && !w->f->inputs[i].is_tensor) {
+      is_integer &= call->attr[w->f->inputs[i].index].kind != OG_ATTR_FLOAT;
+    }
+  }
+  if (is_integer) return OG_CLASS_I64;
+  return has_single && !has_wide ? OG_CLASS_F32 : OG_CLASS_F64;
+}
+
+// Whether input i is an integer, and one that f32 may not have.
+static bool is_integer_input(const walk *w, const og_call *call, int32_t i,
+                             bool *out_is_wide) {
+  const og_tensor *t = w->operands[i].tensor;
+  *out_is_wide = false;
+  if (t != NULL) {
+    *out_is_wide = t->dtype.bits >= 32;
+    return !is_float(t->dtype);
+  }
+  if (w->f->inputs[i].is_tensor) return true;
+  const og_attr *attr = &call->attr[w->f->inputs[i].index];
+  if (attr->kind == OG_ATTR_FLOAT) return false;
+  *out_is_wide = attr->i >= 1 << 24 || attr->i <= -(1 << 24);
+  return true;
+}
+
+// Whether f32 would compare other integers than those that are there.
+static bool compares_rounded(const walk *w, const og_call *call) {
+  for (int32_t c = 0; c < w->f->compare_count; ++c) {
+    const og_formula_compare *compare = &w->f->compares[c];
+    bool is_integer = true, is_wide_one = false, has_small_number = false;
+    for (int32_t i = 0; i < w->f->input_count; ++i) {
+      bool wide;
+      if (!(compare->inputs >> i & 1)) continue;
+      is_integer &= is_integer_input(w, call, i, &wide);
+      is_wide_one |= wide;
+      has_small_number |= !w->f->inputs[i].is_tensor && !wide;
+    }
+    if (is_integer && is_wide_one &&
+        !(compare->is_of_leaves && has_small_number))
+      return true;
+  }
+  return false;
+}
+
+// --- Dims --------------------------------------------------------------------
+
+// The strides of an operand by dim of the space; 0 where it is repeated.
+static void strides_find(const struct og_formula *f,
+                         const og_formula_place *place, const og_tensor *t,
+                         int32_t rank, const int64_t *size, int64_t *stride) {
+  const int32_t of_pack = rank - (f->item_count - 1);
+  int32_t own = t->ndim - 1, d = rank - 1;
+  for (int32_t k = f->item_count - 1; k >= 0; --k)
+    for (int32_t n = f->pack == k ? of_pack : 1; n > 0; --n, --d) {
+      const bool has = place->items >> k & 1;
+      stride[d] = has && size[d] > 1 ? t->strides[own] : !has ? 0 : 1;
+      own -= has || (place->ones >> k & 1);
+    }
+}
+
+static void strides_broadcast(const og_tensor *t, int32_t rank,
+                              const int64_t *size, int64_t *stride) {
+  for (int32_t d = 0; d < rank; ++d) {
+    const int32_t own = d - (rank - t->ndim);
+    stride[d] = size[d] == 1                    ? 1
+                : own < 0 || t->shape[own] == 1 ? 0
+                                                : t->strides[own];
+  }
+}
+
+static int32_t space_find(const walk *w, const og_call *call, int64_t *size) {
+  const og_tensor *space =
+      w->f->space < 0 ? call->out[0] : call->in[w->f->space];
+  memcpy(size, space->shape, (size_t)space->ndim * sizeof *size);
+  return space->ndim;
+}
+
+static void dims_swap(walk *w, int32_t a, int32_t b) {
+  const int64_t size = w->size[a];
+  w->size[a] = w->size[b];
+  w->size[b] = size;
+  for (int32_t i = 0; i < w->count; ++i) {
+    int64_t *stride = w->operands[i].stride;
+    const int64_t own = stride[a];
+    stride[a] = stride[b];
+    stride[b] = own;
+  }
+}
+
+// The dims in the order in which the first result's memory has them.
+static void dims_sort(walk *w) {
+  const int64_t *stride = w->operands[w->f->input_count].stride;
+  for (int32_t a = 1; a < w->rank; ++a)
+    for (int32_t b = a; b > 0 && stride[b - 1] < stride[b]; --b)
+      dims_swap(w, b - 1, b);
+}
+
+static bool merges(const walk *w, int32_t last, int32_t d) {
+  for (int32_t i = 0; i < w->count; ++i)
+    if (w->operands[i].stride[last] != w->operands[i].stride[d] * w->size[d])
+      return false;
+  return true;
+}
+
+// Drops dims of size 1 and merges what can be, up to dim `end`.
+static void dims_merge(walk *w, int32_t end) {
+  int32_t rank = 0;
+  for (int32_t d = 0; d < w->rank; ++d) {
+    if (d < end && w->size[d] == 1) continue;
+    const bool joins = d < end && rank > 0 && merges(w, rank - 1, d);
+    const int32_t to = joins ? rank - 1 : rank++;
+    w->size[to] = joins ? w->size[to] * w->size[d] : w->size[d];
+    for (int32_t i = 0; i < w->count; ++i)
+      w->operands[i].stride[to] = w->operands[i].stride[d];
+  }
+  w->rank = rank;
+}
+
+// A dim of one element behind all others.
+static void dims_end(walk *w) {
+  w->size[w->rank] = 1;
+  for (int32_t i = 0; i < w->count; ++i) w->operands[i].stride[w->rank] = 1;
+  ++w->rank;
+}
+
+static void dims_find(walk *w, const og_call *call) {
+  const struct og_formula *f = w->f;
+  w->rank = space_find(w, call, w->size);
+  for (int32_t i = 0; i < w->count; ++i) {
+    operand *o = &w->operands[i];
+    const bool is_out = i >= f->input_count;
+    memset(o->stride, 0, sizeof o->stride);
+    if (o->tensor == NULL) continue;
+    if (f->broadcasts)
+      strides_broadcast(o->tensor, w->rank, w->size, o->stride);
+    else
+      strides_find(
+          f, is_out ? &f->out[i - f->input_count] : &f->in[f->inputs[i].index],
+          o->tensor, w->rank, w->size, o->stride);
+  }
+  if (!f->needs_rows) {
+    dims_sort(w);
+    dims_merge(w, w->rank);
+    if (w->rank == 0) dims_end(w);
+  } else {
+    if (w->rank == 0) dims_end(w);
+    dims_merge(w, w->rank - 1);
+  }
+}
+
+// --- Binding -----------------------------------------------------------------
+
+static og_status number_bind(walk *w, const og_call *call, int32_t i) {
+  const og_attr *attr = &call->attr[w->f->inputs[i].index];
+  if (attr->kind == OG_ATTR_COMPLEX)
+    return og_fail(call, OG_UNSUPPORTED, "a formula takes no complex number");
+  return OG_OK;
+}
+
+static og_status operands_bind(walk *w, const og_call *call,
+                               uint32_t *out_given) {
+  const struct og_formula *f = w->f;
+  w->count = f->input_count + f->output_count;
+  *out_given = 0;
+  for (int32_t i = 0; i < w->count; ++i) {
+    const bool is_out = i >= f->input_count;
+    operand *o = &w->operands[i];
+    *o = (operand){0};
+    if (!is_out && !f->inputs[i].is_tensor) {
+      OG_TRY(number_bind(w, call, i));
+      *out_given |=
+          (uint32_t)(call->attr[f->inputs[i].index].kind != OG_ATTR_NONE) << i;
+      continue;
+    }
+    o->tensor =
+        is_out ? call->out[i - f->input_count] : call->in[f->inputs[i].index];
+    if (o->tensor == NULL) continue;
+    o->data = og_data(o->tensor);
+    o->bytes = (int64_t)og_dtype_bytes(o->tensor->dtype);
+    if (!is_out) *out_given |= 1u << i;
+  }
+  return OG_OK;
+}
+
+static void number_place(walk *w, const og_call *call, int32_t i,
+                         function *key) {
+  const og_attr *attr = &call->attr[w->f->inputs[i].index];
+  const double value = attr->kind == OG_ATTR_FLOAT ? attr->f : (double)attr->i;
+  number *n = &w->numbers[i];
+  n->i64 = 0;
+  key->operands[i] = (og_loop_operand){{OG_CODE_FLOAT, 32, 1}, OG_LOOP_ROW};
+  w->operands[i].data = (char *)n;
+  if (w->operands[i].tensor == NULL && w->f->inputs[i].is_tensor) return;
+  switch (key->class) {
+    case OG_CLASS_F32:
+      n->f32 = (float)value;
+      break;
+    case OG_CLASS_F64:
+      n->f64 = value;
+      key->operands[i].dtype.bits = 64;
+      break;
+    default:
+      n->i64 = attr->i;
+      key->operands[i].dtype = (og_dtype){OG_CODE_INT, 64, 1};
+  }
+}
+
+// How each operand's rows lie: a form that the engine takes, or copied.
+static void forms_find(walk *w, const og_call *call, function *key) {
+  const int32_t row = w->rank - 1;
+  for (int32_t i = 0; i < w->count; ++i) {
+    operand *o = &w->operands[i];
+    if (o->tensor == NULL) {
+      number_place(w, call, i, key);
+      continue;
+    }
+    const int64_t stride = o->stride[row];
+    key->operands[i] = (og_loop_operand){
+        o->tensor->dtype, stride == 0 ? OG_LOOP_ROW : OG_LOOP_RUN};
+    o->is_copied = stride != 0 && stride != 1;
+  }
+}
+
+// A result that lies where an input does is written behind what it needs.
+static void copies_add(walk *w) {
+  const int32_t inputs = w->f->input_count;
+  for (int32_t r = inputs; r < w->count; ++r)
+    for (int32_t i = 0; i < inputs; ++i)
+      if (w->operands[i].tensor != NULL && w->fn->loop != NULL &&
+          w->operands[i].data == w->operands[r].data &&
+          (!og_loop_may_overwrite(w->fn->loop, i) ||
+           w->operands[i].bytes != w->operands[r].bytes ||
+           w->fn->operands[i].form != w->fn->operands[r].form))
+        w->operands[r].is_copied = true;
+}
+
+// --- Running -----------------------------------------------------------------
+
+static void row_copy(const operand *o, int64_t stride, int64_t n, char *own,
+                     char *at, bool is_out) {
+  const size_t bytes = (size_t)o->bytes;
+  for (int64_t i = 0; i < n; ++i) {
+    char *there = at + i * stride * o->bytes, *here = own + (size_t)i * bytes;
+    memcpy(is_out ? there : here, is_out ? here : there, bytes);
+  }
+}
+
+typedef struct stretch {
+  int64_t index[OPGRAFT_RANK_MAX];  // of its first row; the row's dim: element
+  int64_t rows, width;
+} stretch;
+
+// The rows and operands of a call, copies made beside it.
+static void stretch_run(const walk *w, const stretch *at, char *memory) {
+  const int32_t row = w->rank - 1, inputs = w->f->input_count;
+  og_loop_call call = {.width = at->width, .rows = at->rows, .blocks = 1};
+  char *copy = memory + w->run_bytes;
+  char *from[OPERANDS_MAX], *own[OPERANDS_MAX];
+  call.scratch = memory;
+  for (int32_t i = 0; i < w->count; ++i) {
+    const operand *o = &w->operands[i];
+    int64_t offset = 0;
+    for (int32_t d = 0; d < w->rank; ++d) offset += at->index[d] * o->stride[d];
+    from[i] = own[i] = o->data + offset * o->bytes;
+    if (o->is_copied) {
+      own[i] = copy;
+      copy += (at->width * o->bytes + 63) / 64 * 64;
+      if (i < inputs)
+        row_copy(o, o->stride[row], at->width, own[i], from[i], false);
+    }
+    const int64_t step = row > 0 ? o->stride[row - 1] * o->bytes : 0;
+    if (i < inputs) {
+      call.in[i] = own[i];
+      call.in_row_bytes[i] = step;
+    } else {
+      call.out[i - inputs] = own[i];
+      call.out_row_bytes[i - inputs] = step;
+    }
+  }
+  if (w->fn->loop != NULL)
+    og_loop_run(w->fn->loop, &call);
+  else
+    og_loop_plain_run(&w->fn->program, w->fn->operands,
+                      w->fn->operands + inputs, w->fn->class, &call);
+  for (int32_t i = inputs; i < w->count; ++i) {
+    const operand *o = &w->operands[i];
+    const bool is_row = w->fn->operands[i].form == OG_LOOP_ROW;
+    if (o->is_copied)
+      row_copy(o, o->stride[row], is_row ? 1 : at->width, own[i], from[i],
+               true);
+  }
+}
+
+static bool has_copies(const walk *w) {
+  for (int32_t i = 0; i < w->count; ++i)
+    if (w->operands[i].is_copied) return true;
+  return false;
+}
+
+// Unit u is chunk u % chunks of row u / chunks.
+static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
+  const walk *w = state;
+  const int32_t row = w->rank - 1;
+  const bool one_by_one = w->chunks > 1 || has_copies(w);
+  char *memory = w->scratch + (size_t)worker * w->share_bytes;
+  for (int64_t unit = begin; unit < end;) {
+    stretch at = {.rows = 1};
+    int64_t left = unit / w->chunks;
+    at.index[row] = unit % w->chunks * w->chunk;
+    at.width = w->size[row] - at.index[row];
+    if (at.width > w->chunk) at.width = w->chunk;
+    for (int32_t d = row - 1; d >= 0; left /= w->size[d--])
+      at.index[d] = left % w->size[d];
+    if (!one_by_one && row > 0) {
+      at.rows = w->size[row - 1] - at.index[row - 1];
+      if (at.rows > end - unit) at.rows = end - unit;
+    }
+    stretch_run(w, &at, memory);
+    unit += at.rows;
+  }
+}
+
+static og_status walk_run(walk *w, const og_call *call) {
+  const int32_t row = w->rank - 1;
+  const int64_t width = w->size[row];
+  int64_t rows = 1;
+  for (int32_t d = 0; d < row; ++d) rows *= w->size[d];
+  if (rows == 0 || (width == 0 && !w->f->needs_rows)) return OG_OK;
+  if (width == 0 && w->f->has_extreme)
+    return og_fail(call, OG_INVALID,
+                   "a row has no elements, and so no row_max or row_min");
+  const bool cuts = !w->f->needs_rows && width > CHUNK;
+  w->chunk = cuts ? CHUNK : width;
+  w->chunks = cuts ? (width + CHUNK - 1) / CHUNK : 1;
+  w->run_bytes = w->fn->loop != NULL
+                     ? og_loop_scratch_bytes(w->fn->loop, w->chunk)
+                     : og_loop_plain_bytes(&w->fn->program, w->chunk);
+  w->run_bytes = (w->run_bytes + 63) / 64 * 64;
+  w->share_bytes = w->run_bytes;
+  for (int32_t i = 0; i < w->count; ++i)
+    if (w->operands[i].is_copied)
+      w->share_bytes +=
+          (size_t)(w->chunk * w->operands[i].bytes + 63) / 64 * 64;
+  size_t bytes;
+  const size_t workers = (size_t)(call->threads > 1 ? call->threads : 1);
+  w->scratch = og_size_mul(workers, w->share_bytes, &bytes)
+                   ? og_alloc_aligned(64, bytes + 64)
+                   : NULL;
+  if (w->scratch == NULL)
+    return og_fail(call, OG_MEMORY, "no memory for the rows of a formula");
+  const og_status status =
+      og_parallel_tasks(call, rows * w->chunks,
+                        og_grain(OG_GRAIN_MEDIUM, w->chunk), units_run, w);
+  og_free(w->scratch);
+  return status;
+}
+
+og_status og_formula_run(const og_call *call) {
+  walk w;
+  function key;
+  opgraft_error error;
+  if (call->struct_size < offsetof(og_call, derived) + sizeof(void *) ||
+      call->derived == NULL)
+    return og_fail(call, OG_INTERNAL,
+                   "the host left out the formula (og_call.derived) of a "
+                   "derived kernel");
+  w.f = call->derived;
+  OG_TRY(operands_bind(&w, call, &key.given));
+  key.class = class_of(&w, call);
+  if (key.class == OG_CLASS_F32 && compares_rounded(&w, call))
+    return og_fail(call, OG_UNSUPPORTED,
+                   "integers of 32 bits or more are compared beside f32, bf16 "
+                   "or f16; a formula does so with narrower integers, with "
+                   "f64, or with integers alone");
+  if (!w.f->is_real && key.class != OG_CLASS_I64)
+    return og_fail(call, OG_DTYPE,
+                   "the formula computes in integers of up to 63 bits, and a "
+                   "tensor or number is none");
+  dims_find(&w, call);
+  forms_find(&w, call, &key);
+  if (function_get(w.f, &key, &w.fn, &error) != OG_OK)
+    return og_fail(call, error.code, error.text);
+  copies_add(&w);
+  return walk_run(&w, call);
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas: an operator's `row` string, as a row program over its arguments.
+//
+// The *space* is the dims that the formula runs over; its last dim is the row.
+// An operand has some of these dims, in order, and is repeated along the others
+// (`places`), or broadcasts to the space as tensors do (`broadcasts`). A call
+// takes the formula's program for the optional arguments that are there, and
+// runs it by the row engine (loop/loop.h) in f32, else in f64 or int64
+// (loop/plain.h).
+
+#ifndef OG_DECL_FORMULA_H
+#define OG_DECL_FORMULA_H
+
+#include "decl/decl.h"
+#include "loop/loop.h"
+
+// What a formula names: input i of its programs.
+typedef struct og_formula_input {
+  bool is_tensor;  // else a number
+  int32_t index;   // of the tensor argument, or of the attribute
+} og_formula_input;
+
+// Slots of loads are inputs, then names (input_count + name); numbers are
+// `width` (OG_LOOP_WIDTH_SLOT), then whether input i is given
+// (OG_FORMULA_GIVEN + i).
+typedef struct og_formula_statement {
+  og_loop_reduction reduction;
+  og_token token;  // the name, in the string
+  int32_t name;    // that it gives a value; names may be assigned again
+  int32_t output;  // the fresh result that it assigns, or -1
+  uint32_t needs;  // bits of inputs; left out where one is absent
+  og_scalar_program expression;
+} og_formula_statement;
+
+enum { OG_FORMULA_GIVEN = 1 };
+
+// How an operand lies in the space.
+typedef struct og_formula_place {
+  uint64_t items;  // bits of the space's items that it has
+  uint64_t ones;   // bits of those that it has as a dim of 1
+} og_formula_place;
+
+// A comparison whose values are integers where these inputs (bits) are, and may
+// then be beyond what f32 has.
+typedef struct og_formula_compare {
+  uint32_t inputs;
+  bool is_of_leaves;  // of an input with another one
+} og_formula_compare;
+
+struct og_formula {
+  og_formula_statement *statements;
+  int32_t statement_count;
+  og_formula_input inputs[OG_LOOP_INPUTS_MAX];
+  int32_t input_count;
+  uint32_t optional;  // bits of inputs that may be absent
+  int32_t name_count;
+  int32_t output_count;
+  bool is_real;      // every primitive computes in floats
+  bool is_integer;   // every primitive and constant computes in integers
+  bool needs_rows;   // a row is reduced, or its width asked for
+  bool has_extreme;  // row_max or row_min, which an empty row has not
+  bool broadcasts;
+  int32_t space;  // the tensor argument that has it, -1: the first result
+  int32_t item_count;
+  int32_t pack;  // the item that is a pack, or -1
+  og_formula_place in[OPGRAFT_ARG_MAX];
+  og_formula_place out[OG_LOOP_OUTPUTS_MAX];
+  const og_formula_compare *compares;
+  int32_t compare_count;
+  struct og_formula_cache *cache;
+};
+
+og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena);
+void og_formula_destroy(
+    const struct og_formula *formula);  // what no arena owns
+
+// The program for the inputs that are given (bits), of which `is_row_input`
+// have one element for each row. It lies in the arena. False when memory is
+// short.
+bool og_formula_program(const struct og_formula *formula, uint32_t given,
+                        const bool *is_row_input, og_arena *arena,
+                        og_loop_program *out);
+
+// A kernel for any formula: call->derived is its og_formula. Tensors may have
+// any strides.
+og_status og_formula_run(const og_call *call);
+
+#endif  // OG_DECL_FORMULA_H

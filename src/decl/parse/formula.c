@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: Apache-2.0
+// The row string: statements over the arguments.
+//
+// Invariants: a reduction within an expression is a statement of its own, with
+// a name that nobody can write, right before the statement that holds it.
+
+#include "decl/parse/formula.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "decl/formula.h"
+#include "decl/parse/names.h"
+#include "decl/parse/parser.h"
+
+// A formula with more comparisons than are noted is refused by none of them.
+enum { USES_MAX = 256, COMPARES_MAX = 1024 };
+
+// Where a statement reads a name.
+typedef struct name_use {
+  int32_t name;
+  og_token token;
+} name_use;
+
+// What is known of a value: whether it is an integer where some inputs are.
+typedef struct value_kind {
+  bool is_integer;
+  uint32_t inputs;
+  bool is_leaf;  // an input, or a constant that f32 has
+} value_kind;
+
+typedef struct formula_parser {
+  og_parser p;
+  struct og_formula *f;
+  og_token names[OG_LOOP_STATEMENTS_MAX];  // by name
+  value_kind kinds[OG_LOOP_STATEMENTS_MAX];
+  const char *real_only, *integer_only;  // what makes it one of the two
+  og_formula_compare *compares;
+  // Of the statement that is being read.
+  uint32_t needs;
+  name_use uses[USES_MAX];
+  int32_t use_count;
+} formula_parser;
+
+// --- Names -------------------------------------------------------------------
+
+static int32_t named(const formula_parser *s, og_token name) {
+  const og_reader *reader = &s->p.reader;
+  const int32_t length = og_token_length(name);
+  for (int32_t i = s->f->name_count - 1; i >= 0; --i)
+    if (og_token_length(s->names[i]) == length &&
+        memcmp(og_token_text(reader, s->names[i]), og_token_text(reader, name),
+               (size_t)length) == 0)
+      return i;
+  return -1;
+}
+
+// The input that stands for an argument; -1 where there are too many.
+static int32_t input_of(struct og_formula *f, const og_param *param) {
+  const bool is_tensor = param->type == OG_TYPE_TENSOR;
+  for (int32_t i = 0; i < f->input_count; ++i)
+    if (f->inputs[i].is_tensor == is_tensor &&
+        f->inputs[i].index == param->index)
+      return i;
+  if (f->input_count == OG_LOOP_INPUTS_MAX) return -1;
+  if (param->is_optional) f->optional |= 1u << f->input_count;
+  f->inputs[f->input_count] = (og_formula_input){is_tensor, param->index};
+  return f->input_count++;
+}
+
+static bool is_number(const og_param *param) {
+  return !param->is_list &&
+         (og_is_int_type(param->type) || param->type == OG_TYPE_FLOAT ||
+          param->type == OG_TYPE_SCALAR);
+}
+
+static og_status argument_find(formula_parser *s, og_token name,
+                               const og_param *param, int32_t *out_input) {
+  const og_reader *reader = &s->p.reader;
+  if ((param->type != OG_TYPE_TENSOR || param->is_list) && !is_number(param))
+    return og_read_error_token(
+        reader, name,
+        "%s is not a number; expected a tensor, or an int, float, bool or "
+        "Scalar",
+        param->name);
+  *out_input = input_of(s->f, param);
+  if (*out_input >= 0) return OG_OK;
+  return og_read_error_token(reader, name,
+                             "%s is argument %d of the formula, "
+                             "expected at most %d",
+                             param->name, OG_LOOP_INPUTS_MAX + 1,
+                             OG_LOOP_INPUTS_MAX);
+}
+
+static og_status name_find(void *state, const og_reader *reader, og_token name,
+                           og_scalar_instruction *out) {
+  formula_parser *s = state;
+  const int32_t p = og_find_param(&s->p, name), known = named(s, name);
+  out->op = OG_SCALAR_load;
+  if (p >= 0) {
+    OG_TRY(argument_find(s, name, &s->p.decl->params[p], &out->slot));
+    s->needs |= s->f->optional & 1u << out->slot;
+    return OG_OK;
+  }
+  if (known >= 0) {
+    if (s->use_count == USES_MAX)
+      return og_read_wanted(reader, "a shorter statement");
+    s->uses[s->use_count++] = (name_use){known, name};
+    // Inputs are counted when all are read.
+    out->slot = OG_LOOP_INPUTS_MAX + known;
+    return OG_OK;
+  }
+  out->op = OG_SCALAR_const;
+  if (og_token_is(reader, name, "width")) {
+    out->op = OG_SCALAR_number;
+    out->slot = OG_LOOP_WIDTH_SLOT;
+    s->f->needs_rows = true;
+    return OG_OK;
+  }
+  if (og_scalar_constant(reader, name, &out->value)) return OG_OK;
+  return og_parse_unknown(&s->p, name, "name", OG_NAMES_PARAMS);
+}
+
+// --- What it computes in -----------------------------------------------------
+
+static void class_note(formula_parser *s, const og_scalar_instruction *code) {
+  const uint32_t classes = og_scalar_classes(code->op);
+  const bool is_const = code->op == OG_SCALAR_const;
+  if (og_scalar_arity(code->op) == 0) {
+    if (is_const && code->value != rint(code->value))
+      s->real_only = "a number with a fraction";
+    return;
+  }
+  if (!(classes & OG_CLASSES_INT)) s->real_only = og_scalar_name(code->op);
+  if (!(classes & OG_CLASSES_FLOAT)) s->integer_only = og_scalar_name(code->op);
+}
+
+static bool is_comparison(int32_t op) {
+  return op >= OG_SCALAR_eq && op <= OG_SCALAR_ge;
+}
+
+static value_kind leaf_kind(const formula_parser *s,
+                            const og_scalar_instruction *code) {
+  if (code->op == OG_SCALAR_const)
+    return (value_kind){code->value == rint(code->value), 0,
+                        fabs(code->value) < 0x1p24};
+  if (code->op == OG_SCALAR_number) return (value_kind){true, 0, false};
+  if (code->slot >= OG_LOOP_INPUTS_MAX)
+    return s->kinds[code->slot - OG_LOOP_INPUTS_MAX];
+  return (value_kind){true, 1u << code->slot, true};
+}
+
+// An input beside a constant is compared rightly in f32: its rounding does not
+// pass a number that f32 has.
+static void compare_note(formula_parser *s, const value_kind *a,
+                         const value_kind *b) {
+  const bool of_leaves = a->is_leaf && b->is_leaf;
+  const uint32_t inputs = a->inputs | b->inputs;
+  if (!a->is_integer || !b->is_integer || inputs == 0 ||
+      (of_leaves && (!a->inputs || !b->inputs)))
+    return;
+  for (int32_t i = 0; i < s->f->compare_count; ++i)
+    if (s->compares[i].inputs == inputs &&
+        s->compares[i].is_of_leaves == of_leaves)
+      return;
+  if (s->f->compare_count < COMPARES_MAX)
+    s->compares[s->f->compare_count++] =
+        (og_formula_compare){inputs, of_leaves};
+}
+
+static value_kind kind_note(formula_parser *s, const og_scalar_code *code) {
+  value_kind stack[OG_SCALAR_DEPTH_MAX + 1];
+  int32_t depth = 0;
+  for (int32_t k = 0; k < code->count; ++k) {
+    const og_scalar_instruction *i = &code->code[k];
+    const int32_t arity = og_scalar_arity(i->op);
+    class_note(s, i);
+    depth -= arity;
+    value_kind *own = &stack[depth++];
+    if (arity == 0) {
+      *own = leaf_kind(s, i);
+      continue;
+    }
+    if (is_comparison(i->op)) compare_note(s, own, own + 1);
+    const bool is_truth = is_comparison(i->op) || i->op == OG_SCALAR_not ||
+                          i->op == OG_SCALAR_and || i->op == OG_SCALAR_or;
+    own->is_integer &= (og_scalar_classes(i->op) & OG_CLASSES_INT) != 0;
+    own->is_leaf &= i->op == OG_SCALAR_neg;
+    for (int32_t n = 1; n < arity; ++n) {
+      own->is_integer &= own[n].is_integer;
+      own->inputs |= own[n].inputs;
+    }
+    if (is_truth) *own = (value_kind){true, 0, false};
+  }
+  return stack[0];
+}
+
+// --- Statements --------------------------------------------------------------
+
+static og_status name_add(formula_parser *s, og_token token,
+                          int32_t *out_name) {
+  if (s->f->name_count == OG_LOOP_STATEMENTS_MAX)
+    return og_read_wanted(&s->p.reader, "at most %d values",
+                          OG_LOOP_STATEMENTS_MAX);
+  *out_name = s->f->name_count++;
+  s->names[*out_name] = token;
+  s->kinds[*out_name] = (value_kind){true, 0, false};
+  return OG_OK;
+}
+
+static og_status statement_add(formula_parser *s,
+                               const og_formula_statement *statement,
+                               const og_scalar_code *code) {
+  struct og_formula *f = s->f;
+  if (f->statement_count == OG_LOOP_STATEMENTS_MAX)
+    return og_read_wanted(&s->p.reader, "at most %d statements",
+                          OG_LOOP_STATEMENTS_MAX);
+  const size_t bytes = (size_t)code->count * sizeof *code->code;
+  og_scalar_instruction *own = og_arena_alloc(&s->p.decl->arena, bytes);
+  if (own == NULL) return og_read_memory(&s->p.reader);
+  memcpy(own, code->code, bytes);
+  const value_kind kind = kind_note(s, code);
+  value_kind *of_name = &s->kinds[statement->name];
+  of_name->is_integer &= kind.is_integer;
+  of_name->inputs |= kind.inputs;
+  og_formula_statement *to = &f->statements[f->statement_count++];
+  *to = *statement;
+  to->expression = (og_scalar_program){own, code->count};
+  return OG_OK;
+}
+
+static og_status expression_read(formula_parser *s, og_scalar_code *out);
+
+// A value of its own that the expression around it loads.
+static og_status hidden_add(formula_parser *s, og_loop_reduction reduction,
+                            const og_scalar_code *code,
+                            og_scalar_instruction *out) {
+  const og_token none = {0};
+  og_formula_statement statement = {.reduction = reduction, .output = -1};
+  OG_TRY(name_add(s, none, &statement.name));
+  out->op = OG_SCALAR_load;
+  out->slot = OG_LOOP_INPUTS_MAX + statement.name;
+  return statement_add(s, &statement, code);
+}
+
+static og_status reduction_read(formula_parser *s, og_loop_reduction reduction,
+                                bool is_mean, og_scalar_instruction *out) {
+  og_scalar_code code;
+  og_reader_advance(&s->p.reader);
+  OG_TRY(expression_read(s, &code));
+  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
+  s->f->needs_rows = true;
+  s->f->has_extreme |= reduction != OG_LOOP_SUM;
+  OG_TRY(hidden_add(s, reduction, &code, out));
+  if (!is_mean) return OG_OK;
+  code = (og_scalar_code){
+      .count = 3,
+      .code = {*out,
+               {.op = OG_SCALAR_number, .slot = OG_LOOP_WIDTH_SLOT},
+               {.op = OG_SCALAR_div}}};
+  return hidden_add(s, OG_LOOP_NO_REDUCTION, &code, out);
+}
+
+// given(bias): 1 where the argument is there.
+static og_status given_read(formula_parser *s, og_scalar_instruction *out) {
+  og_reader *reader = &s->p.reader;
+  int32_t input;
+  og_reader_advance(reader);
+  const og_token name = reader->token;
+  const int32_t p =
+      name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
+  if (p < 0 || !s->p.decl->params[p].is_optional)
+    return og_read_wanted(reader, "an optional argument");
+  OG_TRY(argument_find(s, name, &s->p.decl->params[p], &input));
+  og_reader_advance(reader);
+  out->op = OG_SCALAR_number;
+  out->slot = OG_FORMULA_GIVEN + input;
+  return og_reader_expect(reader, ')', "')'");
+}
+
+static og_status function_find(void *state, og_reader *reader, og_token name,
+                               og_scalar_instruction *out, bool *out_is_known) {
+  formula_parser *s = state;
+  *out_is_known = true;
+  if (og_token_is(reader, name, "given")) return given_read(s, out);
+  if (og_token_is(reader, name, "row_mean"))
+    return reduction_read(s, OG_LOOP_SUM, true, out);
+  for (int32_t r = 1; r < OG_LOOP_REDUCTION_COUNT; ++r)
+    if (og_token_is(reader, name, og_loop_reduction_name((og_loop_reduction)r)))
+      return reduction_read(s, (og_loop_reduction)r, false, out);
+  *out_is_known = false;
+  return OG_OK;
+}
+
+static og_status expression_read(formula_parser *s, og_scalar_code *out) {
+  const og_scalar_names names = {name_find, s, function_find,
+                                 "row_sum, row_mean, row_max, row_min, given"};
+  return og_scalar_parse(&s->p.reader, &names, 0, out);
+}
+
+// The argument of the first of these inputs.
+static const char *input_name(const formula_parser *s, uint32_t inputs) {
+  const og_formula_input *input = s->f->inputs;
+  for (; !(inputs & 1); inputs >>= 1) ++input;
+  return (input->is_tensor ? og_tensor_param(s->p.decl, input->index)
+                           : og_attr_param(s->p.decl, input->index))
+      ->name;
+}
+
+// A name that stands for nothing where an optional argument is absent.
+static og_status uses_check(const formula_parser *s) {
+  const struct og_formula *f = s->f;
+  for (int32_t u = 0; u < s->use_count; ++u) {
+    uint32_t lacks = 0;
+    int32_t k = 0;
+    for (; k < f->statement_count; ++k) {
+      const og_formula_statement *before = &f->statements[k];
+      if (before->name != s->uses[u].name) continue;
+      lacks = before->needs & ~s->needs;
+      if (lacks == 0) break;
+    }
+    if (k < f->statement_count) continue;
+    const og_token name = s->uses[u].token;
+    return og_read_error_token(
+        &s->p.reader, name, "'%.*s' has no value where %s is absent",
+        (int)og_token_length(name), og_token_text(&s->p.reader, name),
+        input_name(s, lacks));
+  }
+  return OG_OK;
+}
+
+// The right side, as the value of a name.
+static og_status right_read(formula_parser *s, og_formula_statement statement) {
+  og_scalar_code code;
+  const int32_t first = s->f->statement_count;
+  s->needs = 0;
+  s->use_count = 0;
+  OG_TRY(expression_read(s, &code));
+  OG_TRY(uses_check(s));
+  if (statement.name < 0) OG_TRY(name_add(s, statement.token, &statement.name));
+  OG_TRY(statement_add(s, &statement, &code));
+  for (int32_t k = first; k < s->f->statement_count; ++k)
+    s->f->statements[k].needs = s->needs;
+  return OG_OK;
+}
+
+// --- Results -----------------------------------------------------------------
+
+// A result's name in the formula: its own, else y, or y0, y1 of several; out
+// where an argument has that name.
+static void result_name(const og_decl *decl, int32_t fresh, char out[64]) {
+  const char *name = decl->results[decl->fresh_results[fresh]].name;
+  const char *letter = "y";
+  for (int32_t i = 0; i < decl->param_count; ++i)
+    if (strcmp(decl->params[i].name, "y") == 0) letter = "out";
+  if (name[0] != '\0')
+    snprintf(out, 64, "%s", name);
+  else if (decl->fresh_count == 1)
+    snprintf(out, 64, "%s", letter);
+  else
+    snprintf(out, 64, "%s%d", letter, (int)fresh);
+}
+
+static int32_t result_find(const formula_parser *s, og_token name) {
+  char own[64];
+  for (int32_t r = 0; r < s->p.decl->fresh_count; ++r) {
+    result_name(s->p.decl, r, own);
+    if (og_token_is(&s->p.reader, name, own)) return r;
+  }
+  return -1;
+}
+
+static og_status left_check(const formula_parser *s, og_token name) {
+  const og_reader *reader = &s->p.reader;
+  double constant;
+  const char *what = og_find_param(&s->p, name) >= 0      ? "an argument"
+                     : og_token_is(reader, name, "width") ? "the row's width"
+                     : og_scalar_constant(reader, name, &constant)
+                         ? "a constant"
+                         : NULL;
+  if (what == NULL) return OG_OK;
+  return og_read_error_token(
+      reader, name, "'%.*s' is %s; expected a result or a new name",
+      (int)og_token_length(name), og_token_text(reader, name), what);
+}
+
+static og_status statement_read(formula_parser *s) {
+  og_reader *reader = &s->p.reader;
+  const og_token name = reader->token;
+  if (name.kind != OG_TOKEN_NAME)
+    return og_read_wanted(reader, "a name to assign to");
+  OG_TRY(left_check(s, name));
+  og_reader_advance(reader);
+  OG_TRY(og_reader_expect(reader, '=', "'='"));
+  return right_read(s, (og_formula_statement){.token = name,
+                                              .name = named(s, name),
+                                              .output = result_find(s, name)});
+}
+
+// Every result has a value whatever is absent.
+static og_status results_check(const formula_parser *s) {
+  char name[64];
+  for (int32_t r = 0; r < s->p.decl->fresh_count; ++r) {
+    uint32_t lacks = 0;
+    bool is_set = false;
+    for (int32_t k = 0; k < s->f->statement_count; ++k) {
+      if (s->f->statements[k].output != r) continue;
+      lacks = s->f->statements[k].needs;
+      is_set |= lacks == 0;
+    }
+    result_name(s->p.decl, r, name);
+    if (!is_set)
+      return lacks == 0
+                 ? og_read_error(&s->p.reader, 0, s->p.reader.length,
+                                 "result %s is never assigned", name)
+                 : og_read_error(&s->p.reader, 0, s->p.reader.length,
+                                 "result %s has no value where %s is absent",
+                                 name, input_name(s, lacks));
+  }
+  return OG_OK;
+}
+
+static og_status operator_check(const og_parser *p) {
+  const og_decl *decl = p->decl;
+  if (decl->fresh_count == 0 || decl->fresh_count != decl->result_count ||
+      decl->mutated_count > 0 || decl->has_lists ||
+      decl->fresh_count > OG_LOOP_OUTPUTS_MAX)
+    return og_refuse_operator(
+        p, "the schema has lists, mutated arguments, or no tensor results",
+        "tensors, numbers, and 1 to 16 results -> Tensor");
+  for (int32_t r = 0; r < decl->result_count; ++r)
+    if (decl->results[r].type != OG_TYPE_TENSOR)
+      return og_refuse_operator(p, "a result is a number", "tensors");
+  if (decl->tensor_count == 0)
+    return og_refuse_operator(p, "the schema has no tensors", "1 or more");
+  if (decl->record->infer != NULL)
+    return og_refuse_operator(p, "the shape is a callback's", "a shape rule");
+  return OG_OK;
+}
+
+// --- What it stands for ------------------------------------------------------
+
+// A beginning for names of dims that no argument's name has.
+static void dim_prefix(const og_decl *decl, char *out, size_t size) {
+  memset(out, 0, size);
+  out[0] = 'N';
+  for (int32_t i = 0; i < decl->param_count; ++i) {
+    const size_t length = strlen(out);
+    if (strncmp(decl->params[i].name, out, length) != 0) continue;
+    if (length + 1 == size) return;
+    out[length] = '_';
+    i = -1;
+  }
+}
+
+// x[*N0], y[*N1] -> [*broadcast(N0, N1)], and where rows are reduced, a dim
+// that all have: x[*N0, N], y[*N1, N] -> [*broadcast(N0, N1), N].
+static void write_shape(const og_decl *decl, og_text *text) {
+  char prefix[OPGRAFT_ARG_MAX], row[OPGRAFT_ARG_MAX + 2] = "";
+  dim_prefix(decl, prefix, sizeof prefix);
+  if (decl->formula->needs_rows) snprintf(row, sizeof row, ", %s", prefix);
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    og_text_addf(text, "%s%s[*%s%d%s]", t > 0 ? ", " : "",
+                 og_tensor_param(decl, t)->name, prefix, (int)t, row);
+  for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    og_text_add(text, r == 0 ? " -> [*broadcast(" : ", [*broadcast(");
+    for (int32_t t = 0; t < decl->tensor_count; ++t)
+      og_text_addf(text, "%s%s%d", t > 0 ? ", " : "", prefix, (int)t);
+    og_text_addf(text, ")%s]", row);
+  }
+}
+
+// x: floating, y: floating -> promote(x, y)
+static void write_dtype(const og_decl *decl, og_text *text) {
+  const char *set = decl->formula->is_real ? "floating" : "integral";
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    og_text_addf(text, "%s%s: %s", t > 0 ? ", " : "",
+                 og_tensor_param(decl, t)->name, set);
+  for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    og_text_add(text, r == 0 ? " -> promote(" : ", promote(");
+    for (int32_t t = 0; t < decl->tensor_count; ++t)
+      og_text_addf(text, "%s%s", t > 0 ? ", " : "",
+                   og_tensor_param(decl, t)->name);
+    og_text_add(text, ")");
+  }
+}
+
+static og_status derive_text(og_parser *p,
+                             void (*write)(const og_decl *, og_text *),
+                             const char **field) {
+  og_text text = {0};
+  write(p->decl, &text);
+  if (!text.failed)
+    *field = og_arena_strndup(&p->decl->arena, text.data, text.length);
+  og_text_reset(&text);
+  return *field == NULL ? og_read_memory(&p->reader) : OG_OK;
+}
+
+static bool has_optional_tensor(const og_decl *decl) {
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    if (og_tensor_param(decl, t)->is_optional) return true;
+  return false;
+}
+
+static og_status derive(og_parser *p) {
+  og_decl *decl = p->decl;
+  og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
+  const bool has_kernels = record->kernel_count > 0;
+  if (record->shape == NULL) {
+    if (has_optional_tensor(decl))
+      return og_refuse_operator(
+          p, "a tensor is optional, so the shape is not derived",
+          "a shape rule (.shape)");
+    OG_TRY(derive_text(p, write_shape, &record->shape));
+  }
+  if (has_kernels) return OG_OK;
+  if (record->dtype == NULL)
+    OG_TRY(derive_text(p, write_dtype, &record->dtype));
+  if (record->strides == NULL) record->strides = "any";
+  og_kernel *kernel = og_arena_alloc(&decl->arena, sizeof *kernel);
+  if (kernel == NULL) return og_read_memory(&p->reader);
+  *kernel = (og_kernel){.device = OG_CPU, .run = og_formula_run};
+  record->kernels = kernel;
+  record->kernel_count = 1;
+  record->kernel_size = sizeof *kernel;
+  decl->is_formula_derived = true;
+  return OG_OK;
+}
+
+// --- The whole ---------------------------------------------------------------
+
+static og_status statements_read(formula_parser *s) {
+  og_reader *reader = &s->p.reader;
+  const og_token next = og_reader_peek(reader);
+  const bool assigns = next.kind == OG_TOKEN_MARK && next.mark == '=';
+  if (!assigns && s->p.decl->fresh_count > 1)
+    return og_read_wanted(reader, "a statement for each result, as in y0 = x");
+  if (!assigns) {
+    const og_token none = {0};
+    OG_TRY(right_read(
+        s, (og_formula_statement){.token = none, .name = -1, .output = 0}));
+    return og_reader_expect_end(reader, "an operator or the end");
+  }
+  do {
+    OG_TRY(statement_read(s));
+  } while (og_reader_take(reader, ';') && reader->token.kind != OG_TOKEN_END);
+  return og_reader_expect_end(reader, "';', an operator or the end");
+}
+
+// Names follow the inputs, of which there are now all.
+static void slots_settle(struct og_formula *f) {
+  for (int32_t s = 0; s < f->statement_count; ++s) {
+    const og_scalar_program *e = &f->statements[s].expression;
+    for (int32_t k = 0; k < e->count; ++k) {
+      og_scalar_instruction *code = (og_scalar_instruction *)&e->code[k];
+      if (code->op == OG_SCALAR_load && code->slot >= OG_LOOP_INPUTS_MAX)
+        code->slot += f->input_count - OG_LOOP_INPUTS_MAX;
+    }
+  }
+}
+
+static og_status formula_read(formula_parser *s) {
+  struct og_formula *f = s->f;
+  OG_TRY(operator_check(&s->p));
+  OG_TRY(statements_read(s));
+  OG_TRY(results_check(s));
+  slots_settle(f);
+  f->output_count = s->p.decl->fresh_count;
+  f->compares = s->compares;
+  f->is_real = s->integer_only == NULL;
+  f->is_integer = s->real_only == NULL;
+  if (f->is_real || f->is_integer) return derive(&s->p);
+  return og_read_error(&s->p.reader, 0, s->p.reader.length,
+                       "%s computes in floats, %s in integers; expected one of "
+                       "the two",
+                       s->real_only, s->integer_only);
+}
+
+og_status og_parse_formula(og_decl *decl, opgraft_error *error) {
+  const char *text = decl->record->row;
+  if (text == NULL) return OG_OK;
+  og_arena memory = {0};
+  formula_parser *s = og_arena_alloc(&memory, sizeof *s);
+  struct og_formula *f = og_arena_alloc(&decl->arena, sizeof *f);
+  if (s == NULL || f == NULL) {
+    og_arena_destroy(&memory);
+    return og_error_set(error, OG_MEMORY, decl->name, "row",
+                        "%s: row: out of memory", decl->name);
+  }
+  memset(s, 0, sizeof *s);
+  memset(f, 0, sizeof *f);
+  s->f = f;
+  decl->formula = f;
+  og_status status = og_parser_init(&s->p, decl, "row", text, error);
+  f->statements = og_arena_array(&decl->arena, OG_LOOP_STATEMENTS_MAX,
+                                 sizeof *f->statements);
+  s->compares = og_arena_array(&decl->arena, COMPARES_MAX, sizeof *s->compares);
+  if (status == OG_OK && (f->statements == NULL || s->compares == NULL))
+    status = og_read_memory(&s->p.reader);
+  if (status == OG_OK) status = formula_read(s);
+  if (status == OG_OK) status = og_formula_cache_create(f, &decl->arena);
+  og_arena_destroy(&memory);
+  return status;
+}

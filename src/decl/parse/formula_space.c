@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The space of a formula: which dims it runs over, and how each operand lies
+// in them.
+
+#include <string.h>
+
+#include "decl/formula.h"
+#include "decl/parse/formula.h"
+#include "decl/parse/names.h"
+
+typedef struct items {
+  const og_item *items;
+  int32_t count;
+} items;
+
+// --- Items -------------------------------------------------------------------
+
+static items argument_items(const og_decl *decl, int32_t tensor) {
+  for (int32_t k = 0; k < decl->pattern_count; ++k)
+    if (decl->patterns[k].tensor == tensor && !decl->patterns[k].is_list)
+      return (items){decl->patterns[k].items, decl->patterns[k].item_count};
+  return (items){NULL, 0};
+}
+
+static items result_items(const og_decl *decl, int32_t result) {
+  const og_shape_rule *rule = &decl->shapes[result];
+  if (rule->kind == OG_SHAPE_LIKE)
+    return argument_items(decl, rule->like_tensor);
+  if (rule->kind != OG_SHAPE_ITEMS) return (items){NULL, 0};
+  return (items){rule->items, rule->item_count};
+}
+
+// A literal 1.
+static bool is_one(const og_item *item) {
+  return item->kind == OG_ITEM_EXPR && item->expr.count == 1 &&
+         item->expr.code[0].op == OG_CODE_CONST_ &&
+         item->expr.code[0].value == 1;
+}
+
+static bool is_dim(const og_item *item) {
+  return item->kind == OG_ITEM_DIM && item->attr < 0;
+}
+
+static bool is_same(const og_decl *decl, const og_item *a, const og_item *b) {
+  const char *text = decl->record->shape;
+  if (a->kind != b->kind) return false;
+  if (a->kind == OG_ITEM_PACK || is_dim(a))
+    return a->dim == b->dim && a->attr < 0 && b->attr < 0;
+  return a->kind == OG_ITEM_EXPR && a->end - a->begin == b->end - b->begin &&
+         memcmp(text + a->begin, text + b->begin,
+                (size_t)(a->end - a->begin)) == 0;
+}
+
+// --- Places ------------------------------------------------------------------
+
+// Whether an operand's items are some of the space's, in order.
+static bool place_find(const og_decl *decl, const items *space,
+                       const items *own, og_formula_place *out) {
+  int32_t k = 0;
+  *out = (og_formula_place){0};
+  for (int32_t i = 0; i < own->count; ++i, ++k) {
+    const og_item *item = &own->items[i];
+    const bool is_repeated = is_one(item) && k < space->count &&
+                             !is_same(decl, item, &space->items[k]);
+    while (k < space->count && !is_repeated &&
+           !is_same(decl, item, &space->items[k]))
+      ++k;
+    if (k == space->count ||
+        (is_repeated && space->items[k].kind == OG_ITEM_PACK))
+      return false;
+    *(is_repeated ? &out->ones : &out->items) |= (uint64_t)1 << k;
+  }
+  return own->items != NULL;
+}
+
+// A result has all dims, or all but the row's.
+static bool is_result(const og_formula_place *place, int32_t item_count) {
+  const uint64_t all = ((uint64_t)1 << item_count) - 1;
+  const uint64_t row = item_count > 0 ? (uint64_t)1 << (item_count - 1) : 0;
+  return place->items == all ||
+         (place->items == (all & ~row) && !(place->ones & ~row));
+}
+
+static bool is_space(og_decl *decl, const items *space) {
+  struct og_formula *f = decl->formula;
+  int32_t packs = 0;
+  if (space->items == NULL) return false;
+  f->pack = -1;
+  for (int32_t k = 0; k < space->count; ++k) {
+    const og_item *item = &space->items[k];
+    if (item->kind != OG_ITEM_PACK && item->kind != OG_ITEM_EXPR &&
+        !is_dim(item))
+      return false;
+    if (item->kind == OG_ITEM_PACK) f->pack = k;
+    packs += item->kind == OG_ITEM_PACK;
+  }
+  if (packs > 1 || space->count >= 63) return false;
+  f->item_count = space->count;
+  for (int32_t i = 0; i < f->input_count; ++i) {
+    const int32_t t = f->inputs[i].index;
+    const items own = argument_items(decl, t);
+    if (f->inputs[i].is_tensor && !place_find(decl, space, &own, &f->in[t]))
+      return false;
+  }
+  for (int32_t r = 0; r < f->output_count; ++r) {
+    const items own = result_items(decl, r);
+    if (!place_find(decl, space, &own, &f->out[r]) ||
+        !is_result(&f->out[r], space->count))
+      return false;
+  }
+  return true;
+}
+
+static bool space_find(og_decl *decl) {
+  struct og_formula *f = decl->formula;
+  const items first = result_items(decl, 0);
+  f->space = -1;
+  if (is_space(decl, &first)) return true;
+  for (int32_t i = 0; i < f->input_count; ++i) {
+    if (!f->inputs[i].is_tensor || (f->optional >> i & 1)) continue;
+    f->space = f->inputs[i].index;
+    const items own = argument_items(decl, f->space);
+    if (is_space(decl, &own)) return true;
+  }
+  return false;
+}
+
+// --- Broadcasts --------------------------------------------------------------
+
+static bool is_of_broadcast(const og_item *pack, const og_item *broadcast) {
+  for (int32_t k = 0; k < broadcast->pack_count; ++k)
+    if (pack->kind == OG_ITEM_PACK && pack->dim == broadcast->packs[k])
+      return true;
+  return false;
+}
+
+static bool ends_alike(const og_decl *decl, const items *a, const items *b) {
+  bool same = a->count == b->count;
+  for (int32_t k = 1; same && k < a->count; ++k)
+    same = is_dim(&a->items[k]) && is_same(decl, &a->items[k], &b->items[k]);
+  return same;
+}
+
+// [*broadcast(A, B), D] of x[*A, D] and y[*B, D].
+static bool broadcast_find(og_decl *decl) {
+  struct og_formula *f = decl->formula;
+  const items space = result_items(decl, 0);
+  if (space.count == 0 || space.items[0].kind != OG_ITEM_BROADCAST)
+    return false;
+  for (int32_t i = 0; i < f->input_count; ++i) {
+    if (!f->inputs[i].is_tensor) continue;
+    const items own = argument_items(decl, f->inputs[i].index);
+    if (own.count == 0 || !ends_alike(decl, &space, &own) ||
+        !is_of_broadcast(&own.items[0], &space.items[0]))
+      return false;
+  }
+  const uint64_t all = ((uint64_t)1 << space.count) - 1;
+  for (int32_t r = 0; r < f->output_count; ++r) {
+    const items own = result_items(decl, r);
+    if (own.count == 0 || own.items[0].kind != OG_ITEM_BROADCAST ||
+        !ends_alike(decl, &space, &own))
+      return false;
+    f->out[r].items = all;
+  }
+  f->space = -1;
+  f->pack = 0;
+  f->item_count = space.count;
+  f->broadcasts = true;
+  return true;
+}
+
+// --- One element a row -------------------------------------------------------
+
+static bool has_row(const struct og_formula *f, const og_formula_place *place) {
+  return f->broadcasts || f->item_count == 0 ||
+         (place->items >> (f->item_count - 1) & 1) != 0;
+}
+
+// Whether a statement's value has one element a row whatever the sizes are.
+static bool is_row_value(const struct og_formula *f,
+                         const og_formula_statement *statement,
+                         const bool *is_row_name) {
+  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
+  for (int32_t k = 0; k < statement->expression.count; ++k) {
+    const og_scalar_instruction *code = &statement->expression.code[k];
+    if (code->op != OG_SCALAR_load) continue;
+    if (code->slot >= f->input_count
+            ? !is_row_name[code->slot - f->input_count]
+            : f->inputs[code->slot].is_tensor &&
+                  has_row(f, &f->in[f->inputs[code->slot].index]))
+      return false;
+  }
+  return true;
+}
+
+static og_status rows_check(const og_parser *p) {
+  const struct og_formula *f = p->decl->formula;
+  bool is_row_name[OG_LOOP_STATEMENTS_MAX];
+  memset(is_row_name, true, sizeof is_row_name);
+  for (int32_t s = 0; s < f->statement_count; ++s) {
+    const og_formula_statement *statement = &f->statements[s];
+    is_row_name[statement->name] &= is_row_value(f, statement, is_row_name);
+    if (statement->output < 0 || has_row(f, &f->out[statement->output]) ||
+        is_row_name[statement->name])
+      continue;
+    return og_read_error(
+        &p->reader, statement->token.begin, statement->token.end,
+        "the value has one element for each element of a row, expected one "
+        "for the row, as by row_sum");
+  }
+  return OG_OK;
+}
+
+og_status og_parse_formula_space(og_decl *decl, opgraft_error *error) {
+  struct og_formula *f = decl->formula;
+  og_parser p;
+  if (f == NULL) return OG_OK;
+  OG_TRY(og_parser_init(&p, decl, "row", decl->record->row, error));
+  if (!broadcast_find(decl) && !space_find(decl))
+    return og_error_at(
+        error, OG_INVALID, decl->name, "shape", 0,
+        (int32_t)strlen(decl->record->shape),
+        "%s: shape: no tensor has all dims of a formula; expected a first "
+        "result or an argument with at most one pack, in which each argument "
+        "has some of the dims in their order, and each result all of them or "
+        "all but the last",
+        decl->name);
+  const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
+  for (int32_t r = 0; r < f->output_count; ++r)
+    f->needs_rows |= !has_row(f, &f->out[r]);
+  if (f->needs_rows && ends_in_pack)
+    return og_error_at(error, OG_INVALID, decl->name, "shape", 0,
+                       (int32_t)strlen(decl->record->shape),
+                       "%s: shape: the row, the last dim, is one of a pack; "
+                       "expected a dim of its own, as in x[*N, D]",
+                       decl->name);
+  return rows_check(&p);
+}

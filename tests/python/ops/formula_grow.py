@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random formulas, and what they are in float64, with a bound of the error.
+
+    python formula_grow.py OUT.npz COUNT    computes them by opgraft
+
+A formula is built of values; each says its text and, by NumPy, its float64
+value with how far f32 arithmetic may be from it (first order, of every
+operation's own rounding and of what its operands bring).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+UNIT = 2.0 ** -24
+ROWS = 4
+
+
+@dataclass
+class Value:
+    text: str
+    exact: Array
+    error: Array
+
+
+def rounded(text: str, exact: Array, error: Array, units: float = 1.0) -> Value:
+    """A result of `units` half units in the last place of its own error."""
+    own = error + np.abs(exact) * UNIT * units + 1e-44
+    return Value(text, exact, np.where(np.abs(exact) < 1e37, own, np.inf))
+
+
+def add(a: Value, b: Value) -> Value:
+    return rounded(f"({a.text} + {b.text})", a.exact + b.exact,
+                   a.error + b.error)
+
+
+def subtract(a: Value, b: Value) -> Value:
+    return rounded(f"({a.text} - {b.text})", a.exact - b.exact,
+                   a.error + b.error)
+
+
+def multiply(a: Value, b: Value) -> Value:
+    return rounded(f"{a.text} * {b.text}", a.exact * b.exact,
+                   np.abs(a.exact) * b.error + np.abs(b.exact) * a.error
+                   + a.error * b.error)
+
+
+def divide(a: Value, b: Value) -> Value:
+    room = np.abs(b.exact) - b.error
+    room = np.where(room > 0, room, 0)
+    exact = a.exact / b.exact
+    return rounded(f"{a.text} / {b.text}", exact,
+                   (a.error + np.abs(exact) * b.error) / room)
+
+
+def larger(a: Value, b: Value) -> Value:
+    return Value(f"max({a.text}, {b.text})", np.maximum(a.exact, b.exact),
+                 np.maximum(a.error, b.error))
+
+
+def less(a: Value, b: Value) -> Value:
+    unsure = np.abs(a.exact - b.exact) <= a.error + b.error
+    return Value(f"({a.text} < {b.text})",
+                 (a.exact < b.exact).astype(np.float64), unsure.astype(float))
+
+
+def choose(c: Value, a: Value, b: Value) -> Value:
+    error = np.where(c.exact != 0, a.error, b.error)
+    apart = np.abs(a.exact - b.exact) + a.error + b.error
+    return Value(f"select({c.text}, {a.text}, {b.text})",
+                 np.where(c.exact != 0, a.exact, b.exact),
+                 np.where(c.error > 0, apart, error))
+
+
+def tanh(a: Value) -> Value:
+    return rounded(f"tanh({a.text})", np.tanh(a.exact), a.error, 4)
+
+
+def sigmoid(a: Value) -> Value:
+    exact = 1 / (1 + np.exp(-a.exact))
+    return rounded(f"sigmoid({a.text})", exact, a.error / 4 + 1e-37, 6)
+
+
+def exponential(a: Value) -> Value:
+    exact = np.exp(a.exact)
+    return rounded(f"exp({a.text})", exact, exact * np.expm1(a.error), 4)
+
+
+def root(a: Value) -> Value:
+    exact = np.sqrt(np.abs(a.exact))
+    low = np.sqrt(np.maximum(np.abs(a.exact) - a.error, 0))
+    return rounded(f"sqrt(abs({a.text}))", exact,
+                   np.where(low > 0, a.error / (exact + low),
+                            np.sqrt(a.error)))
+
+
+def erf(a: Value) -> Value:
+    from math import erf as one
+
+    return rounded(f"erf({a.text})", np.vectorize(one)(a.exact),
+                   1.2 * a.error, 4)
+
+
+UNARY = [tanh, sigmoid, exponential, root, erf]
+BINARY = [add, subtract, multiply, multiply, add, divide, larger, less]
+
+
+def row_sum(a: Value, width: int) -> Value:
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width))
+    size = np.abs(wide).sum(-1, keepdims=True)
+    return rounded(f"row_sum({a.text})", wide.sum(-1, keepdims=True),
+                   error.sum(-1, keepdims=True) + size * UNIT * width)
+
+
+def row_mean(a: Value, width: int) -> Value:
+    total = row_sum(a, width)
+    return rounded(f"row_mean({a.text})", total.exact / width,
+                   total.error / width)
+
+
+def row_max(a: Value, width: int) -> Value:
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width))
+    return Value(f"row_max({a.text})", wide.max(-1, keepdims=True),
+                 error.max(-1, keepdims=True))
+
+
+REDUCTIONS: list[Callable[[Value, int], Value]] = [row_sum, row_mean, row_max]
+
+
+@dataclass
+class Formula:
+    row: str
+    shape: str
+    schema: str
+    tensors: list[Array]
+    number: float
+    value: Value
+
+    def exact(self) -> tuple[Array, Array]:
+        wide = self.tensors[0].shape
+        error = np.where(np.isnan(self.value.error), np.inf, self.value.error)
+        return (np.broadcast_to(self.value.exact, wide),
+                np.broadcast_to(error, wide))
+
+
+def value_of(text: str, numbers: Array) -> Value:
+    exact = numbers.astype(np.float64)
+    return Value(text, exact, np.zeros_like(exact))
+
+
+def grow(seed: int) -> Formula:
+    with np.errstate(all="ignore"):
+        return _grow(seed)
+
+
+def _grow(seed: int) -> Formula:
+    draw, numbers = random.Random(seed), np.random.default_rng(seed)
+    width = draw.choice([1, 5, 16, 33, 100])
+    tensors = [numbers.normal(size=size).astype(np.float32)
+               for size in ((ROWS, width), (width,), (ROWS, 1))]
+    number = draw.choice([0.5, -1.25, 3.0])
+    known = [value_of("x", tensors[0]), value_of("w", tensors[1]),
+             value_of("c", tensors[2]), value_of("k", np.array([number]))]
+    known.append(value_of("2", np.array([2.0])))
+    statements = []
+    for n in range(draw.randint(1, 6)):
+        a, b, c = (draw.choice(known) for _ in range(3))
+        kind = draw.random()
+        if kind < 0.25:
+            value = draw.choice(REDUCTIONS)(a, width)
+        elif kind < 0.45:
+            value = draw.choice(UNARY)(a)
+        elif kind < 0.55:
+            value = choose(less(a, b), b, c)
+        else:
+            value = draw.choice(BINARY)(a, b)
+        if draw.random() < 0.3:  # within the next expression, else by name
+            known.append(Value(f"({value.text})", value.exact, value.error))
+            continue
+        statements.append(f"v{n} = {value.text}")
+        known.append(Value(f"v{n}", value.exact, value.error))
+    last = add(multiply(known[-1], known[0]), draw.choice(known))
+    statements.append(f"y = {last.text}")
+    return Formula("; ".join(statements), "x[R, D], w[D], c[R, 1] -> [R, D]",
+                   f"f{seed}(Tensor x, Tensor w, Tensor c, float k) -> Tensor",
+                   tensors, number, last)
+
+
+def main(out: str, count: int) -> None:
+    import torch
+
+    import opgraft
+
+    results = {}
+    for seed in range(count):
+        formula = grow(seed)
+        f = opgraft.define(formula.schema, row=formula.row,
+                           shape=formula.shape)
+        tensors = [torch.from_numpy(t) for t in formula.tensors]
+        results[f"f{seed}"] = f(*tensors, formula.number).numpy()
+    np.savez(out, **results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

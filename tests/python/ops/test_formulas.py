@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas: operators without a kernel, from C and from Python."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import formula_grow
+import numpy as np
+import pytest
+import torch
+
+import opgraft
+
+ROOT = Path(__file__).resolve().parents[3]
+NORM = {"schema": "rms_norm(Tensor x, Tensor weight, float eps=1e-6) -> Tensor",
+        "shape": "x[*N, D], weight[D] -> [*N, D]",
+        "row": "s = row_sum(x * x); y = x / sqrt(s / width + eps) * weight"}
+CAP = {"schema": "softcap(Tensor x, float cap=30.0) -> Tensor",
+       "row": "y = cap * tanh(x / cap)"}
+TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
+
+
+def c_text(*declarations: dict[str, str]) -> str:
+    entries = "".join(
+        "    {" + ", ".join(f'.{key} = "{text}"' for key, text in d.items())
+        + "},\n" for d in declarations)
+    return ("#include <opgraft/op.h>\n\nstatic const og_op ops[] = {\n"
+            f"{entries}}};\nOG_MODULE(formulas_in_c, ops)\n")
+
+
+def norm_of(x: torch.Tensor, w: torch.Tensor, eps: float = 1e-6
+            ) -> torch.Tensor:
+    wide = x.double()
+    scale = (wide * wide).mean(-1, keepdim=True).add(eps).sqrt()
+    return wide / scale * w.double()
+
+
+def cap_of(x: torch.Tensor, cap: float = 30.0) -> torch.Tensor:
+    return cap * torch.tanh(x.double() / cap)
+
+
+def units(found: torch.Tensor, exact: torch.Tensor) -> float:
+    """The largest difference, in units in the last place of the float64 result
+    rounded to the type."""
+    rounded = exact.to(found.dtype).double()
+    info = torch.finfo(found.dtype)
+    _, exponent = torch.frexp(rounded)
+    ulp = info.eps * torch.exp2((exponent - 1).double())
+    ulp = ulp.clamp_min(info.smallest_normal * info.eps)
+    return float(((found.double() - rounded).abs() / ulp).max())
+
+
+@pytest.fixture(scope="module")
+def norm() -> Callable[..., Any]:
+    return opgraft.define(**NORM)
+
+
+@pytest.fixture(scope="module")
+def softcap() -> Callable[..., Any]:
+    return opgraft.define(**CAP)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [1, 7, 128, 4097])
+def test_values_are_within_two_units(norm: Any, softcap: Any, dtype: torch.dtype,
+                                     width: int) -> None:
+    x = (torch.randn(5, 3, width) * 40).to(dtype)
+    w = torch.randn(width).to(dtype)
+    bound = 2 if dtype != torch.float64 else 8
+    assert units(norm(x, w), norm_of(x, w)) <= bound
+    assert units(softcap(x), cap_of(x)) <= bound
+    assert units(softcap(x, 2.5), cap_of(x, 2.5)) <= bound
+
+
+@pytest.mark.parametrize("dtype", TYPES[:2])
+def test_it_computes_what_the_kernel_does(norm: Any, ops: Any,
+                                          dtype: torch.dtype) -> None:
+    x, w = torch.randn(64, 768).to(dtype), torch.randn(768).to(dtype)
+    exact = norm_of(x, w)
+    found, kernel = norm(x, w), ops.rms_norm(x, w, 1e-6)
+    print(f"{dtype}: {units(found, exact):.0f} units by the formula, "
+          f"{units(kernel, exact):.0f} by the kernel")
+    assert units(found, exact) <= max(2, units(kernel, exact))
+
+
+def test_an_operator_file_needs_no_kernel(write_module: Any, norm: Any,
+                                          softcap: Any) -> None:
+    m = opgraft.load(write_module(c_text(NORM, CAP)))
+    x, w = torch.randn(9, 33), torch.randn(33)
+    assert torch.equal(m.rms_norm(x, w), norm(x, w))
+    assert torch.equal(m.softcap(x), softcap(x))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_compiled_is_eager(norm: Any, softcap: Any, mode: str,
+                           dtype: torch.dtype) -> None:
+    def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return softcap(norm(x, w), 2.0)
+
+    torch._dynamo.reset()
+    x, w = torch.randn(6, 96).to(dtype), torch.randn(96).to(dtype)
+    options = {"mode": mode, "fallback": "error"}
+    compiled = torch.compile(model, backend="opgraft", fullgraph=True,
+                             options=options)
+    assert torch.equal(compiled(x, w), model(x, w))
+
+
+def test_layouts_and_dims_that_are_missing() -> None:
+    f = opgraft.define(
+        "turned(Tensor x, Tensor cos, Tensor scale, Tensor? bias=None) -> "
+        "(Tensor out, Tensor top)",
+        shape="x[B, T, D], cos[T, D], scale[B, D], bias?[B, 1, D] -> "
+              "[B, T, D], [B, T]",
+        row="out = x * cos * scale; out = out + bias; top = row_max(out)",
+        name="shapes::turned")
+    x = torch.randn(4, 8, 3).transpose(0, 2)  # [3, 8, 4]
+    cos, scale = torch.randn(4, 8).t(), torch.randn(3, 4)
+    bias = torch.randn(3, 1, 8)[..., ::2]
+    plain = x * cos * scale[:, None]
+    for given in (None, bias):
+        expected = plain if given is None else plain + given
+        out, top = f(x, cos, scale, given)
+        torch.testing.assert_close(out, expected)
+        assert torch.equal(top, out.amax(-1))
+
+
+def test_vmap_puts_the_batch_in_front(norm: Any) -> None:
+    x, w = torch.randn(5, 3, 8), torch.randn(8)
+    assert torch.equal(torch.vmap(norm, in_dims=(0, None))(x, w), norm(x, w))
+
+
+def test_export_keeps_the_operator(norm: Any) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return norm(x, w)
+
+    x, w = torch.randn(2, 8), torch.randn(8)
+    program = torch.export.export(Model(), (x, w))
+    assert torch.equal(program.module()(x, w), norm(x, w))
+
+
+def test_threads_do_not_change_the_bits(norm: Any, softcap: Any) -> None:
+    x, w = torch.randn(300, 1031), torch.randn(1031)
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for n in (1, 2, 4):
+            torch.set_num_threads(n)
+            results.append((norm(x, w), softcap(x)))
+    finally:
+        torch.set_num_threads(threads)
+    for a, b in results[1:]:
+        assert torch.equal(a, results[0][0]) and torch.equal(b, results[0][1])
+
+
+# --- Definitions --------------------------------------------------------------
+
+
+def test_a_taken_name_with_another_text_is_refused(softcap: Any) -> None:
+    assert opgraft.define(**CAP) is softcap
+    with pytest.raises(ValueError) as caught:
+        opgraft.define(CAP["schema"], row="y = x")
+    for text in (CAP["row"], "row='y = x'", "formulas::softcap"):
+        assert text in str(caught.value)
+    other = opgraft.define(CAP["schema"], row="y = x", name="others::softcap")
+    assert torch.equal(other(torch.ones(2)), torch.ones(2))
+
+
+def test_it_pickles_by_its_declaration(tmp_path: Path) -> None:
+    f = opgraft.define("twice(Tensor x) -> Tensor", row="2 * x",
+                       name="pickled::twice")
+    assert pickle.loads(pickle.dumps(f)) is f
+    file = tmp_path / "f.pickle"
+    file.write_bytes(pickle.dumps(f))
+    text = subprocess.run(
+        [sys.executable, "-c",
+         "import pickle, sys, torch\n"
+         "f = pickle.load(open(sys.argv[1], 'rb'))\n"
+         "print(f(torch.ones(2)).tolist())", file],
+        check=True, capture_output=True, text=True).stdout
+    assert text == "[2.0, 2.0]\n"
+
+
+def test_an_error_shows_its_place() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        opgraft.define("f(Tensor x) -> Tensor", row="s = x;\ny = s + row_med(x)")
+    lines = str(caught.value).split("\n")
+    assert lines[0].startswith("f: row: at 15: unknown function 'row_med'")
+    assert lines[1:] == ["  y = s + row_med(x)", "          ^"]
+
+
+def test_a_gradient_is_refused(norm: Any) -> None:
+    x = torch.randn(2, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="backward"):
+        norm(x, torch.ones(3)).sum().backward()
+
+
+# --- Random formulas ----------------------------------------------------------
+
+FORMULAS = 60
+
+
+SETS = ("scalar", "avx2", "avx512")
+
+
+def test_random_formulas(tmp_path: Path) -> None:
+    """The same bits in every instruction set, within bounds of float64."""
+    processes = [subprocess.Popen(
+        [sys.executable, formula_grow.__file__, tmp_path / f"{isa}.npz",
+         str(FORMULAS)], env={**os.environ, "OPGRAFT_ISA": isa})
+        for isa in SETS]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    found = [np.load(tmp_path / f"{isa}.npz") for isa in SETS]
+    compared = 0
+    for seed in range(FORMULAS):
+        formula = formula_grow.grow(seed)
+        name = f"f{seed}"
+        for other in found[1:]:
+            assert np.array_equal(found[0][name], other[name], equal_nan=True), (
+                formula.row)
+        exact, bound = formula.exact()
+        difference = np.abs(found[0][name].astype(np.float64) - exact)
+        is_known = np.isfinite(bound)
+        compared += int(is_known.sum())
+        assert (difference <= bound)[is_known].all(), formula.row
+    print(f"{compared} elements of {FORMULAS} formulas compared with float64")
+    assert compared > 20 * FORMULAS
