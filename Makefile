@@ -79,6 +79,7 @@ $(VENV)/.rivals: tools/rivals.txt $(VENV)/.requirements
 $(VENV)/.package: $(VENV)/.requirements $(PACKAGE_SOURCES)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation . \
 	  -Cbuild-dir=$(BUILD) -Ccmake.define.CMAKE_C_FLAGS=-g \
+	  -Ccmake.define.OPGRAFT_BUILD_PYTHON=ON \
 	  -Ccmake.define.OPGRAFT_BUILD_TESTS=ON -Ccmake.define.OPGRAFT_WERROR=ON
 	touch $@
 

@@ -74,3 +74,7 @@
 #define inverse_sqrt_two_pi ((T)og_constant_inverse_sqrt_two_pi)
 #define gelu_cubic ((T)og_constant_gelu_cubic)
 #define infinity ((T)og_constant_infinity)
+#define most_squared ((T)og_constant_most_squared)
+#define least_squared ((T)og_constant_least_squared)
+#define scale_down ((T)og_constant_scale_down)
+#define scale_up ((T)og_constant_scale_up)

@@ -143,8 +143,7 @@ sys.setswitchinterval(1e-5)
 path, variants, end = sys.argv[1], sys.argv[2:], time.monotonic() + 10
 done = [0, 0, 0, 0]
 
-def goes_on():
-    """For ten seconds, and until each has done something."""
+def goes_on():  # for ten seconds, and until each has done something
     return time.monotonic() < end or min(done) <= 3
 
 def call(number):

@@ -79,7 +79,7 @@ def _written_later(forward: GraphModule, backward: GraphModule, count: int
     output = forward.graph.output_node()
     results = list(output.args[0])
     descriptions = output.meta.get("desc")
-    written = set()
+    written: set[int] = set()
     for at in reversed(range(count, len(results))):
         node = results[at]
         place = saved.get(node.name) if isinstance(node, Node) else None
