@@ -138,7 +138,7 @@ static int levels_of(yaml_token_type_t type) {
 }
 
 // Before anything reads the text whose time may be the square of its length.
-// What is no YAML is said by who reads it then.
+// Text that is not YAML is refused by the reader behind this.
 static bool tokens_check(yaml_parser_t *parser, const char *path) {
   int depth = 0, names = 0;
   yaml_token_t token;

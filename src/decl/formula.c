@@ -506,7 +506,7 @@ static void forms_find(walk *w, const og_call *call, function *key) {
   }
 }
 
-// A result that lies where an input does is written behind what it needs.
+// A result in an input's memory is written behind what that input is read for.
 static void copies_add(walk *w) {
   const int32_t inputs = w->f->input_count;
   for (int32_t r = inputs; r < w->count; ++r)
@@ -660,7 +660,7 @@ og_status og_formula_run(const og_call *call) {
   if (!w.f->is_real && key.class != OG_CLASS_I64)
     return og_fail(call, OG_DTYPE,
                    "the formula computes in integers of up to 63 bits, and a "
-                   "tensor or number is none");
+                   "tensor or number is larger");
   dims_find(&w, call);
   forms_find(&w, call, &key);
   if (function_get(w.f, &key, &w.fn, &error) != OG_OK)

@@ -103,7 +103,7 @@ def _written_later(forward: GraphModule, backward: GraphModule, count: int
 
 def overwritten_keep(gm: GraphModule, stay: Iterable[int] = ()) -> None:
     """Copies what is read after the write that replaces it. The results at
-    `stay` are what was written.
+    `stay` keep what was written.
 
     The graph is functional but for the closing copy_ of mutated inputs: an
     input stands for its value at entry. The partitioner saves such an input

@@ -143,8 +143,8 @@ def in_double(x: Any) -> Any:
 
 
 def shaken(x: Any, by: float, seed: int) -> Any:
-    """The numbers, each by a rounding or two off: what a result changes by is
-    what rounding may do to it."""
+    """The numbers, each off by a rounding or two: how far a result then moves,
+    rounding may move it."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         return x
     g = torch.Generator().manual_seed(seed)
