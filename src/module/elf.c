@@ -31,8 +31,8 @@ enum { ELF_CLASS = ELFCLASS32 };
 
 // --- The seal ----------------------------------------------------------------
 
-// Where a written seal differs from the room for one; its sum covers the rest of
-// the file.
+// Where a written seal differs from the room for one; its sum covers the rest
+// of the file.
 typedef struct seal_tail {
   uint32_t kind;
   char name[sizeof OG_SEAL_NAME];
