@@ -68,7 +68,7 @@ class Builder:
         self.graph.output(tuple(self.results))
         gm = torch.fx.GraphModule({}, self.graph)
         _C.graph_export(
-            "row", list(gm.graph.nodes), backend._tools(gm, "backward"), {},
+            "row", list(gm.graph.nodes), backend._tools(gm, frozenset()), {},
             targets.recipe, str(path), None, 0)
 
 
