@@ -47,6 +47,7 @@ void opgraft_graph_release(opgraft_graph *graph) {
   for (int32_t i = 0; i < graph->module_count; ++i)
     opgraft_module_release(graph->modules[i]);
   og_sizes_reset(&graph->sizes);
+  og_free(graph->modules);
   og_free(graph->values);
   og_free(graph->nodes);
   og_free(graph->inputs);
@@ -60,10 +61,9 @@ og_status opgraft_graph_add_module(opgraft_graph *graph, opgraft_module *module,
                                    opgraft_error *error) {
   for (int32_t i = 0; i < graph->module_count; ++i)
     if (graph->modules[i] == module) return OG_OK;
-  if (graph->module_count == OG_MODULE_LIST_MAX)
-    return og_error_set(error, OG_UNSUPPORTED, NULL, NULL,
-                        "a graph takes operators of at most %d modules",
-                        (int)OG_MODULE_LIST_MAX);
+  if (!og_array_reserve((void **)&graph->modules, graph->module_count + 1,
+                        &graph->module_capacity, sizeof *graph->modules))
+    return og_graph_no_memory(error);
   opgraft_module_retain(module);
   graph->modules[graph->module_count++] = module;
   return OG_OK;

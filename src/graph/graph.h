@@ -150,7 +150,7 @@ typedef struct og_pass_stat {
   int64_t time_ns;
 } og_pass_stat;
 
-enum { OG_PASS_MAX = 16, OG_MODULE_LIST_MAX = 32 };
+enum { OG_PASS_MAX = 16 };
 
 typedef struct og_prepacked og_prepacked;
 
@@ -169,8 +169,8 @@ struct opgraft_graph {
   int32_t input_count, input_capacity;
   og_output *outputs;
   int32_t output_count, output_capacity;
-  opgraft_module *modules[OG_MODULE_LIST_MAX];
-  int32_t module_count;
+  opgraft_module **modules;
+  int32_t module_count, module_capacity;
   og_pass_stat pass_stats[OG_PASS_MAX];
   int32_t pass_stat_count;
   uint32_t option_flags;  // OPGRAFT_OPTION_*, from the first pass on

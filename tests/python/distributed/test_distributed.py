@@ -179,6 +179,7 @@ def test_each_process_packs_its_own(two_compiled: list[dict[str, Any]]) -> None:
                 in scene["error"])
 
 
+@pytest.mark.timing
 @pytest.mark.full
 def test_overlap(two_compiled: list[dict[str, Any]]) -> None:
     scenes = [found["scenes"]["overlap"] for found in two_compiled]
