@@ -232,3 +232,16 @@ def test_random_formulas(tmp_path: Path) -> None:
         assert (difference <= bound)[is_known].all(), formula.row
     print(f"{compared} elements of {FORMULAS} formulas compared with float64")
     assert compared > 20 * FORMULAS
+
+
+def test_a_graph_of_many_formulas() -> None:
+    steps = [opgraft.define("step(Tensor x) -> Tensor", row=f"y = x + {k}",
+                            name=f"many_{k}::step") for k in range(40)]
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for step in steps:
+            x = step(x)
+        return x
+
+    c = torch.compile(chain, backend="opgraft", fullgraph=True)
+    assert c(torch.zeros(3)).tolist() == [780.0] * 3
