@@ -147,6 +147,22 @@ og_status og_import_index(og_import *import) {
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
 }
 
+// A tensor without dims is written as a vector of one element.
+static og_status one_write(og_import *import, og_spec_args *args,
+                           opgraft_value index) {
+  const og_value x = *value_of(import, args->in[0]);
+  const opgraft_size one = OG_SIZE_ONE;
+  opgraft_value written;
+  OG_TRY(og_emit_new(import, OG_IR_view, args->in, 1, NULL, x.dtype, 1, &one,
+                     &args->in[0]));
+  import->graph->values[args->in[0]].root = x.root;
+  import->graph->values[args->in[0]].offset = x.offset;
+  args->in[args->in_count++] = index;
+  OG_TRY(og_emit_new(import, import->row->op, args->in, args->in_count,
+                     args->attrs, x.dtype, 1, &one, &written));
+  return og_emit_view(import, written, 0);
+}
+
 // index_copy(x, dim, index, source) and index_fill(x, dim, index, value): an
 // index_put with one index.
 og_status og_import_index_along(og_import *import) {
@@ -155,17 +171,20 @@ og_status og_import_index_along(og_import *import) {
   const opgraft_value_info *info = &import->record->results[0];
   const opgraft_arg *index = og_arg_at(import, 2);
   OG_TRY(og_spec_read(import, &args));
-  OG_TRY(dim_read(import, og_arg_at(import, 1), info->ndim, &dim));
+  OG_TRY(dim_read(import, og_arg_at(import, 1), info->ndim > 0 ? info->ndim : 1,
+                  &dim));
   if (index == NULL || index->kind != OPGRAFT_ARG_VALUE ||
       value_of(import, index->value)->ndim != 1)
     return og_give_up(import, "its index is not a vector");
   const og_value value = *value_of(import, args.in[1]);
   if (value.kind == OG_VALUE_LITERAL &&
-      (value.dtype.code != OG_CODE_FLOAT || info->dtype.code == OG_CODE_FLOAT))
+      (value.dtype.code != OG_CODE_FLOAT ||
+       og_dtype_class(info->dtype) != OG_CLASS_I64))
     OG_TRY(og_emit_new(import, OG_IR_copy, &args.in[1], 1, NULL, info->dtype, 0,
                        NULL, &args.in[1]));
   else if (!og_dtype_equal(value.dtype, info->dtype))
     return og_give_up(import, "what it writes has another type");
+  if (info->ndim == 0) return one_write(import, &args, index->value);
   for (int32_t d = 0; d < dim; ++d) args.in[args.in_count++] = -1;
   args.in[args.in_count++] = index->value;
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
