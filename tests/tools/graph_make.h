@@ -275,6 +275,15 @@ static void add_exact(maker *m) {
   result_end(m, v);
 }
 
+// Those that raise where an integer is divided by 0.
+static bool divides(const char *name) {
+  static const char *const names[] = {"div", "floor_div", "trunc_div",
+                                      "remainder", "fmod"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+    if (strcmp(name, names[i]) == 0) return true;
+  return false;
+}
+
 static void add_pointwise(maker *m) {
   if (m->is_exact) {
     add_exact(m);
@@ -293,7 +302,10 @@ static void add_pointwise(maker *m) {
   og_text_addf(&m->text, " = %s(%%v%d", pointwise[at].name, (int)like);
   for (int i = 1; i < pointwise[at].arity; ++i) {
     og_text_add(&m->text, ", ");
-    operand_add(m, &v);
+    if (!is_float(v.dtype) && divides(pointwise[at].name))
+      og_text_add(&m->text, chance(m, 2) ? "-3" : "7");
+    else
+      operand_add(m, &v);
   }
   og_text_add(&m->text, ")");
   result_end(m, v);
