@@ -57,7 +57,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
   hosts-environments test-older docs wheel release test-isa sanitize \
   sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
-  build build-asan build-tsan clean
+  build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -149,11 +149,17 @@ test-isa: build
 THREAD_UNITS := $(patsubst tests/unit/%.c,unit_%,\
   $(shell grep -l '<pthread.h>' tests/unit/*.c))
 
-# One tree with ASan, UBSan and coverage for tests, Python tests and fuzzers.
+# One tree with ASan and UBSan for the C tests and the Python tests.
 build-asan: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
-	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
 	$(BIN)/cmake --build build-asan -j $(JOBS)
+
+build-fuzz: setup
+	$(CONFIGURE) -B build-fuzz -DOPGRAFT_SANITIZE=address \
+	  -DOPGRAFT_COVERAGE_FEEDBACK=ON -DOPGRAFT_BUILD_PYTHON=OFF \
+	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	$(BIN)/cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
 
 build-tsan: setup
 	$(CONFIGURE) -B build-tsan -DOPGRAFT_SANITIZE=thread \
@@ -175,8 +181,8 @@ nightly:
 valgrind: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind
 
-fuzz: build-asan
-	$(BIN)/python tools/run_tests.py --build build-asan \
+fuzz: build-fuzz
+	$(BIN)/python tools/run_tests.py --build build-fuzz \
 	  --fuzz-seconds $(FUZZ_SECONDS) $(addprefix --fuzzer ,$(FUZZER)) fuzz
 
 bench: build rivals
@@ -198,4 +204,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-older .build
+	rm -rf build build-asan build-fuzz build-tsan build-older .build
