@@ -152,7 +152,7 @@ THREAD_UNITS := $(patsubst tests/unit/%.c,unit_%,\
 # One tree with ASan and UBSan for the C tests and the Python tests.
 build-asan: setup
 	$(CONFIGURE) -B build-asan -DOPGRAFT_SANITIZE=address \
-	  -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
+	  -DOPGRAFT_COVERAGE_FEEDBACK=OFF -DCMAKE_C_FLAGS="-O1 -g" > /dev/null
 	$(BIN)/cmake --build build-asan -j $(JOBS)
 
 build-fuzz: setup

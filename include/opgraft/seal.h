@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seal of a module's file, an ELF note for which OG_MODULE leaves room:
 // `opgraft build` writes a sum of what the loader maps of the file there, so
-// that a damaged one is refused and not mapped.
+// that a damaged one is refused and not mapped. It is data that no thread
+// writes; authors get it from OG_MODULE.
 
 #ifndef OPGRAFT_SEAL_H
 #define OPGRAFT_SEAL_H

@@ -27,6 +27,7 @@ WHOLE = {
     "adopt": "tests/python/adopt/test_docs.py",
     "errors": "tests/docs/test_errors.py",
     "findings": "tests/cli/test_findings.py",
+    "formulas": "tests/python/ops/test_formulas.py",
     "gallery": "tools/gallery.py",
     "shipping": "tests/packaging/test_install.py",
 }
@@ -58,6 +59,8 @@ ELSEWHERE = {
         "it needs several processes", "tests/python/distributed"),
     ("distributed", "torchrun"): (
         "it needs several processes", "tests/python/distributed"),
+    ("installing", "make wheel"): ("it writes outside of the test's folder",
+                                   "tests/packaging/test_release.py"),
     ("installing", "make setup"): ("it makes the test's environment",
                                    ".ci/run"),
     ("installing", "pip install ."): ("it makes the test's environment",

@@ -108,7 +108,8 @@ def test_the_chinese_one_has_the_same_commands_and_code() -> None:
     assert len(parts(README, r"^## ")) == len(parts(CHINESE, r"^## ")) + 1
 
 
-@pytest.mark.full
+@pytest.mark.timing
+@pytest.mark.timeout(3600)
 def test_first_commands_in_a_new_clone(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str],
 ) -> None:

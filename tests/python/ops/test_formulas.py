@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -200,6 +201,20 @@ def test_a_gradient_is_refused(norm: Any) -> None:
     x = torch.randn(2, 3, requires_grad=True)
     with pytest.raises(RuntimeError, match="backward"):
         norm(x, torch.ones(3)).sum().backward()
+
+
+def test_the_page_shows_what_is_tested() -> None:
+    page = ROOT / "docs" / "formulas.md"
+    c, python, session = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(),
+                                    re.S | re.M)
+    assert all(f'"{text}"' in c for text in NORM.values())
+    shown: dict[str, Any] = {"opgraft": opgraft}
+    exec(python, shown)
+    x = torch.linspace(-90, 90, 7)
+    assert units(shown["softcap"](x), cap_of(x)) <= 2
+    with pytest.raises(RuntimeError) as error:
+        opgraft.define("f(Tensor x) -> Tensor", row="y = x + z")
+    assert f"RuntimeError: {error.value}\n" in session
 
 
 # --- Random formulas ----------------------------------------------------------
