@@ -181,7 +181,7 @@ nightly:
 valgrind: build
 	$(BIN)/python tools/run_tests.py --build $(BUILD) valgrind
 
-fuzz: build-fuzz
+fuzz: build-fuzz rivals
 	$(BIN)/python tools/run_tests.py --build build-fuzz \
 	  --fuzz-seconds $(FUZZ_SECONDS) $(addprefix --fuzzer ,$(FUZZER)) fuzz
 
