@@ -15,7 +15,7 @@ from scikit_build_core import build as _build
 from scikit_build_core.build import *  # noqa: F403
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Processor time of a build, measured with gcc 12 on two cores of a Xeon.
+# Processor time of a build; machines differ.
 CPU_S = 92
 TERMINAL = "/dev/tty"
 
