@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import configparser
+import functools
 import hashlib
 import json
 import os
@@ -28,7 +29,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Iterable
 
 import results
@@ -62,9 +63,9 @@ class Stage:
     needs: list[str]    # targets of the Makefile, made before
     cores: int
 
-    @property
+    @functools.cached_property
     def hash(self) -> str:
-        """Of its command and of the files that it reads."""
+        """Of its command and of the files that it reads, as they were first."""
         digest = hashlib.sha256(self.run.encode())
         for file in tracked():
             if self.covers(file) and file != str(RECORDS.relative_to(ROOT)):
@@ -78,12 +79,10 @@ class Stage:
 
 @dataclass
 class Outcome:
-    why: str = ""
     passed: int = 0
     failed: int = 0
     seconds: float = 0
     tail: str = ""
-    undeclared: list[str] = field(default_factory=list)
 
 
 def words_of(text: str, sets: dict[str, str]) -> list[str]:
@@ -145,8 +144,10 @@ def write_records(records: dict[str, Any]) -> None:
 
 
 def is_recorded(stage: Stage, records: dict[str, Any]) -> bool:
+    """In its long form."""
     kept = records["stages"].get(stage.name, {})
     return (kept.get("hash") == stage.hash
+            and kept.get("command") == stage.nightly
             and kept.get("machine") == results.processor())
 
 
@@ -332,7 +333,6 @@ class Run:
         if files:
             found = self.outcomes[last.name]
             found.failed += 1
-            found.undeclared = files
             found.tail += (f"\n{last.name}: .ci/stages.def does not say that it "
                            f"reads {', '.join(files[:20])}")
             print(found.tail.splitlines()[-1], flush=True)
@@ -382,6 +382,7 @@ class Run:
         commit = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"],
                                 cwd=ROOT, text=True, capture_output=True)
         return {s.name: {"hash": s.hash, "machine": results.processor(),
+                         "command": s.nightly if self.nightly else s.run,
                          "commit": commit.stdout.strip(),
                          "passed": self.outcomes[s.name].passed,
                          "failed": self.outcomes[s.name].failed,

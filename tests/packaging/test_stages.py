@@ -146,6 +146,13 @@ def test_a_night_goes_on_where_it_was(
     assert run(monkeypatch, "--nightly") == 0
     out = capsys.readouterr().out
     assert "##### three begins: echo whole" in out and "one begins" not in out
+    # A landing's short form proves no long one.
+    assert run(monkeypatch, "--all") == 0
+    run(monkeypatch, "--record", stages.FOUND)
+    capsys.readouterr()
+    assert run(monkeypatch, "--nightly") == 0
+    out = capsys.readouterr().out
+    assert "##### three begins: echo whole" in out and "one begins" not in out
 
 
 def test_the_table_of_this_tree() -> None:
