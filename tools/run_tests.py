@@ -332,6 +332,11 @@ def machine_sets() -> list[str]:
     return names[:names.index(said["isa"]) + 1]
 
 
+def tree_seed() -> int:
+    """The same for the same files: what is in turn changes with the tree."""
+    return int(os.environ.get("OPGRAFT_TREE_SEED") or time.time())
+
+
 class Stages:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -557,7 +562,7 @@ class Stages:
     def fuzz(self) -> None:
         """Each for --fuzz-seconds; with --fuzz-rotation each corpus, and one
         fuzzer for each core for so long. The seed is the tree's."""
-        seed = int(os.environ.get("OPGRAFT_TREE_SEED") or time.time())
+        seed = tree_seed()
         folder = ROOT / "tests" / "fuzz"
         words = {source.stem: [str(self.build / "tests" / "fuzz" / source.stem)]
                  for source in sorted(folder.glob("*.c"))
@@ -598,6 +603,11 @@ class Stages:
             + (["--smoke"] if self.args.smoke else [])
             for script in sorted((ROOT / folder).glob("*.py"))
             if "__main__" in script.read_text()}  # else a part of the others
+        if self.args.share > 1:
+            turn = sorted(programs)[tree_seed() % self.args.share
+                                    ::self.args.share]
+            print(f"one of {self.args.share}: {' '.join(turn)}")
+            programs = {name: programs[name] for name in turn}
         if self.args.smoke:
             for name, status, _ in start_all(programs, SMOKE_TIMEOUT_S):
                 self.tally.add_status(name, status)
@@ -667,6 +677,8 @@ def main() -> int:
     parser.add_argument("--fuzzer", action="append", metavar="NAME",
                         help="only this fuzzer, or these")
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--share", type=int, default=1, metavar="N",
+                        help="one in N scripts of bench and sweep, in rotation")
     args = parser.parse_intermixed_args()
     stages = Stages(args)
     tally = stages.tally

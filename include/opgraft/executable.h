@@ -93,7 +93,7 @@ typedef struct opgraft_host {
   // Gets a node ready for one instance of a plan: what `run` gets in
   // *out_state, OPGRAFT_NODE_* in *out_flags, which is 0 before. Asked for
   // nodes without an operator of the engine's, and for those that choose.c
-  // offers it (docs/ graph.md). OG_UNSUPPORTED: it has nothing for this node.
+  // offers it (docs/engine.md). OG_UNSUPPORTED: it has nothing for this node.
   og_status (*prepare)(void *context, const opgraft_node_call *node,
                        void **out_state, uint32_t *out_flags,
                        opgraft_error *error);

@@ -268,10 +268,10 @@ def untyped(node: api_docs.ast.AST, name: str) -> list[str]:
 
 
 def test_every_key_of_a_schedule() -> None:
-    """docs/graph.md has what src/exec/schedule.c writes, and no more."""
+    """docs/engine.md has what src/exec/schedule.c writes, and no more."""
     code = (ROOT / "src" / "exec" / "schedule.c").read_text()
     keys = set(re.findall(r'(?:og_json_\w+|ids_add)\([^,]*, "(\w+)"', code))
-    page = (ROOT / "docs" / "graph.md").read_text()
+    page = (ROOT / "docs" / "engine.md").read_text()
     section = page.split("## The schedule as JSON")[1].split("\n## ")[0]
     said = set(re.findall(r"`(\w+)`", section.split("|---|---|")[1]))
     words = set(re.findall(r'= "(\w+)"', code))  # kinds and places

@@ -19,7 +19,7 @@ from pages import ROOT, Block, Scripts, blocks, run
 CODE = ("c", "cpp", "python", "sh", "yaml", "toml", "cmake", "json")
 # What runs all blocks of a page.
 WHOLE = {
-    **dict.fromkeys(("embedding", "lists", "moving", "numerics", "serving",
+    **dict.fromkeys(("embedding", "lists", "moving", "numerics", "run", "serving",
                      "testing", "threads", "types"),
                     "tests/docs/test_guides.py"),
     **dict.fromkeys(("start", "wrong-number"), "tests/docs/test_start.py"),

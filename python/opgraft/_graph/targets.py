@@ -16,6 +16,7 @@ from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
 from torch._ops import HigherOrderOperator, OpOverload
 
 from .. import _C
+from . import transformer
 
 # hosts/torch/walk.c has the same numbers.
 OPERATOR, GETITEM, SKIP, SIZE, FUNCTIONALIZED, EFFECTS = range(6)
@@ -428,7 +429,11 @@ def decompositions(*, is_export: bool = False
         (aten.native_group_norm.default, 1),
         (aten.native_group_norm_backward.default, 2),
         (aten.native_layer_norm.default, 1))} | {
-            aten.binary_cross_entropy.default: _loss_of_each}
+            aten.binary_cross_entropy.default: _loss_of_each,
+            aten._native_multi_head_attention.default:
+                transformer.multi_head_attention,
+            aten._transformer_encoder_layer_fwd.default:
+                transformer.encoder_layer}
 
 
 def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:

@@ -55,6 +55,21 @@ def compiled(function: Callable[..., Any], mode: str) -> Callable[..., Any]:
         decompositions=backend._decompositions())
 
 
+def of_tensors(call: Call) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """The call as a function of its tensors, and they."""
+    leaves, spec = tree_flatten((call.args, call.kwargs))
+    places = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        full = list(leaves)
+        for i, x in zip(places, tensors, strict=True):
+            full[i] = x
+        args, kwargs = tree_unflatten(full, spec)
+        return call.target(*args, **kwargs)
+
+    return run, [leaves[i] for i in places]
+
+
 class Compiled:
     """An operator in a mode. A graph serves the calls that differ in what their
     tensors hold."""
@@ -65,23 +80,14 @@ class Compiled:
 
     def __call__(self, call: Call) -> Any:
         leaves, spec = tree_flatten((call.args, call.kwargs))
-        places = [i for i, x in enumerate(leaves)
-                  if isinstance(x, torch.Tensor)]
         rest = tuple(repr(x) for x in leaves if not isinstance(x, torch.Tensor))
         kinds = tuple((x.dtype, x.shape, x.stride(), x.requires_grad)
                       for x in tensors_of(leaves))
-
-        def run(*tensors: torch.Tensor) -> Any:
-            full = list(leaves)
-            for i, x in zip(places, tensors, strict=True):
-                full[i] = x
-            args, kwargs = tree_unflatten(full, spec)
-            return call.target(*args, **kwargs)
-
+        run, tensors = of_tensors(call)
         key = call.target, spec, rest, kinds
         if key not in self.graphs:
             self.graphs[key] = compiled(run, self.mode)
-        return self.graphs[key](*(leaves[i] for i in places))
+        return self.graphs[key](*tensors)
 
 
 def said(run: Callable[[Call], Any], call: Call, grad: bool) -> str | None:
