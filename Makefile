@@ -55,7 +55,7 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-older docs wheel release test-isa sanitize \
+  hosts-environments test-older docs vllm wheel release test-isa sanitize \
   sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
   build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
@@ -134,6 +134,18 @@ docs: build rivals .venv-docs/.ready
 	.venv-docs/bin/python -m pytest -q tests/docs/test_site.py \
 	  tests/docs/test_site_browser.py
 	$(BIN)/python tools/gallery.py --check
+
+# vLLM beside the plugin of integrations/vllm; its environment takes some GB.
+.venv-vllm/.ready: integrations/vllm/requirements.txt
+	test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/python -m pip install --quiet -r $<
+	.venv-vllm/bin/python -m pip uninstall -y -q torchvision torchaudio \
+	  torchcodec
+	.venv-vllm/bin/python -m pip install --quiet -e integrations/vllm --no-deps
+	touch $@
+
+vllm: build .venv-vllm/.ready
+	$(BIN)/python tools/run_tests.py --build $(BUILD) vllm
 
 # Installs in seconds where `pip install .` compiles.
 wheel: .venv-wheel/.ready

@@ -512,6 +512,13 @@ class Stages:
             [ROOT / "tests/python/device"], [], env,
             str(ROOT / ".venv-older/bin/python"))})
 
+    def vllm(self) -> None:
+        """The plugin of integrations/vllm, beside vLLM's own kernels."""
+        env = {**environment(), "PYTHONPATH": str(package_links(self.build))}
+        self.run_batches({"vllm": Batch(
+            [ROOT / "integrations/vllm/tests"], [], env,
+            str(ROOT / ".venv-vllm/bin/python"))})
+
     def isa(self) -> None:
         """The suite under each instruction set that the machine has. Cut short,
         the C tests that can see one, under each but the last, which every other

@@ -18,6 +18,9 @@ import torch
 
 from ._load.module import Module, load
 
+# The most that a plan without fixed_split asks for as split_bytes.
+SPLIT_BYTES_PER_THREAD = 160 * 1024
+
 _functions: dict[str, Callable[..., Any]] = {}
 _modules: dict[str, Module] = {}
 

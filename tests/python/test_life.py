@@ -338,3 +338,18 @@ def test_log_says_what_was_decided(basics):
     quiet = subprocess.run([sys.executable, "-c", code], check=True,
                            capture_output=True, text=True)
     assert quiet.stderr == ""
+
+
+def test_a_mode_around_the_first_load_costs_nothing(basics):
+    """The self-test sees torch as it is outside of all modes."""
+    code = ("import torch, opgraft\n"
+            "from torch._subclasses.fake_tensor import FakeTensorMode\n"
+            "with (torch.device('cpu'), torch.inference_mode(), FakeTensorMode(),"
+            " torch.autocast('cpu')):\n"
+            f"    opgraft.load({basics.path!r})\n"
+            "print(len(torch.overrides._get_current_function_mode_stack()))")
+    out = subprocess.run([sys.executable, "-c", code], check=True, text=True,
+                         env={**os.environ, "OPGRAFT_LOG": "1"},
+                         capture_output=True)
+    assert "fast road: unpublished words" in out.stderr
+    assert out.stdout == "0\n"

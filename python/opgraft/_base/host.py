@@ -9,9 +9,10 @@ OPGRAFT_GUARD=published it does so in any case.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from typing import Any
+from typing import Any, Iterator
 
 import torch
 
@@ -58,10 +59,29 @@ def _setup() -> None:
     if wanted not in ("", "published"):
         say(f"OPGRAFT_GUARD is {wanted!r}, expected 'published' or nothing")
     # The samples must differ as they do elsewhere, whatever mode we are in.
-    with torch.inference_mode(False), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad(), _no_modes():
         is_quick = wanted != "published" and self_test()
     state = "unpublished words" if is_quick else "published calls only"
     say(f"fast road: {state} {_C.guard_state()}")
+
+
+@contextlib.contextmanager
+def _no_modes() -> Iterator[None]:
+    """Outside of every mode, as of `with torch.device(...)` around an import."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    cast = [torch.autocast(device, enabled=False) for device in ("cpu", "cuda")
+            if torch.is_autocast_enabled(device)]
+    stack = [torch._C._pop_torch_function_stack()
+             for _ in range(torch._C._len_torch_function_stack())]
+    try:
+        with _disable_current_modes(), contextlib.ExitStack() as left:
+            for off in cast:
+                left.enter_context(off)
+            yield
+    finally:
+        for mode in reversed(stack):
+            torch._C._push_on_torch_function_stack(mode)
 
 
 def check_write(tensor: torch.Tensor) -> None:

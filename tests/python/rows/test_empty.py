@@ -17,10 +17,11 @@ from refusing import Compiled, of_tensors
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten
 
-# ATen's own backward of no rows ends the process.
-CRASHES = ("nn.functional.pdist",)
+# ATen's own backward of no rows ends the process, and its kernel of integers
+# leaves the shape of nothing as it was, where that of floats does not.
+LEFT_OUT = ("nn.functional.pdist", "nn.functional.pixel_unshuffle")
 INFOS = [i for i in op_db if f"{i.aten_name}.default" not in WANTED
-         and i.name not in CRASHES]
+         and i.name not in LEFT_OUT]
 TYPES = (torch.float32, torch.complex64, torch.int64)
 
 

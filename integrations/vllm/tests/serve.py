@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves mixed requests with vLLM in this process and prints what came, as one
+line of JSON: python serve.py FOLDER '{"engine": {}, "requests": []}'."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+os.environ.update({
+    "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"})
+
+
+def graphs() -> list[dict[str, Any]]:
+    """Of opgraft's, what ran."""
+    if "opgraft" not in sys.modules:
+        return []
+    from opgraft._graph import stats
+
+    return [{k: g.get(k) for k in ("name", "nodes", "native", "fallbacks",
+                                   "in_python", "replays")}
+            for regions in stats._regions.values()
+            for g in json.loads(stats.Stats(regions).json())["graphs"]]
+
+
+def main() -> None:
+    from vllm import LLM, SamplingParams
+    from vllm.platforms import current_platform
+
+    asked = json.loads(sys.argv[2])
+    llm = LLM(model=sys.argv[1], skip_tokenizer_init=True, dtype="float32",
+              **{"max_model_len": 512, "max_num_seqs": 8,
+                 "max_num_batched_tokens": 96, **asked["engine"]})
+    prompts = [{"prompt_token_ids": r["tokens"]} for r in asked["requests"]]
+    how = [SamplingParams(max_tokens=r["count"], temperature=0, logprobs=8,
+                          ignore_eos=True, detokenize=False)
+           for r in asked["requests"]]
+    found = []
+    for out in llm.generate(prompts, how, use_tqdm=False):
+        best = out.outputs[0]
+        found.append({"tokens": list(best.token_ids), "logprobs": [
+            {t: p.logprob for t, p in at.items()} for at in best.logprobs]})
+    print(json.dumps({"platform": type(current_platform).__name__,
+                      "found": found, "graphs": graphs()}))
+
+
+if __name__ == "__main__":
+    main()
