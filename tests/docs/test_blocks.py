@@ -71,6 +71,10 @@ ELSEWHERE = {
         "it is a part of a CMake file", "tests/packaging/test_install.py"),
     ("installing", "cc -std=c11"): (
         "it needs an installed opgraft.pc", "tests/packaging/test_install.py"),
+    **{("vllm", begin): ("vLLM has an environment of its own",
+                         "integrations/vllm/tests/test_truth.py")
+       for begin in ("python3 -m venv serving", "vllm serve", "curl",
+                     "from vllm import LLM")},
     ("hosts", "opgraft build scale.c"): (
         "scale.c is the tests' own", "tests/conformance/build.py"),
     ("hosts", "import jax"): (

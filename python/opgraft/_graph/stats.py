@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from .. import _C
 from . import stats_page
 
 _regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
@@ -197,6 +198,12 @@ def _narrowed(found: dict[str, Any]) -> str:
         f"{found['int8_error']:.3%} at most")
 
 
+def _counted(lines: list[str]) -> list[str]:
+    """Each line once, at its first place, and how often it stood there."""
+    return [line if count == 1 else f"{line} ({count} times)"
+            for line, count in collections.Counter(lines).items()]
+
+
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
          "replays", "plans", "instances", "row_programs",
          "programs_compiled", "fused_nodes", "epilogues",
@@ -332,7 +339,7 @@ class Stats:
                       for a in g.get("apart", ())]
             lines += [f"  no epilogue{_place(e)}: {e['reason']}"
                       for e in g.get("epilogues_refused", ())]
-        return "\n".join(lines) or "no graph was compiled"
+        return "\n".join(_counted(lines)) or "no graph was compiled"
 
     __repr__ = __str__
 
@@ -345,19 +352,26 @@ class Stats:
 
 
 def stats(f: Any) -> Stats:
-    """What became of what torch.compile(..., backend="opgraft") returned.
+    """What became of a model: of what torch.compile(..., backend="opgraft"),
+    opgraft.freeze or opgraft.load_graph returned.
 
-    TypeError for what torch.compile did not return.
+    TypeError for anything else.
 
         >>> f = torch.compile(lambda x: torch.relu(x) + 1, backend="opgraft")
         >>> y = f(torch.ones(3))
         >>> opgraft.stats(f)
         graph_...: 2 nodes, 2 native, 0 fallbacks, 1 replays, arena ...
     """
+    graph = getattr(f, "graph", None)
+    if isinstance(graph, _C.CompiledGraph):  # frozen, or loaded from a file
+        region = Region(json.loads(graph.stats())["graph"])
+        region.graphs.append(Graph(region.name, "inference", graph, None, 0))
+        return Stats([region])
     owner = _owner_of(f)
     if owner is None:
         raise TypeError(
-            f"opgraft.stats: {f!r} is not what torch.compile returned")
+            f"opgraft.stats: {f!r} is not what torch.compile, opgraft.freeze "
+            "or opgraft.load_graph returned")
     regions = _regions.get(owner, [])
     if regions:
         return Stats(regions)

@@ -430,6 +430,7 @@ def decompositions(*, is_export: bool = False
         (aten.native_group_norm_backward.default, 2),
         (aten.native_layer_norm.default, 1))} | {
             aten.binary_cross_entropy.default: _loss_of_each,
+            aten.bmm.default: _product_with_one,
             aten._native_multi_head_attention.default:
                 transformer.multi_head_attention,
             aten._transformer_encoder_layer_fwd.default:
@@ -450,6 +451,18 @@ def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
         return None if y is None else y.to(data[-1].dtype), *others
 
     return run
+
+
+def _product_with_one(a: Any, b: Any) -> Any:
+    """A batch of products with one matrix, as nn.Linear of a transposed tensor
+    makes it, is one product, whose weights can stay packed."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_false as holds
+
+    if not (holds(b.stride(0) == 0) and holds(b.shape[0] > 1)):
+        return NotImplemented
+    batch, rows, inner = a.shape
+    y = torch.mm(a.reshape(batch * rows, inner), b[0])
+    return y.view(batch, rows, b.shape[2])
 
 
 def _loss_of_each(x: Any, target: Any, weight: Any = None,

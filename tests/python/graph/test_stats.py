@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 from typing import Any, Iterator
 
 import pytest
@@ -38,8 +39,38 @@ def test_stats_after_module_compile() -> None:
     found = opgraft.stats(model)
     assert len(found.graphs) == 1 and found.replays == 2
     assert not found.is_shared
-    with pytest.raises(TypeError, match="is not what torch.compile returned"):
+    with pytest.raises(TypeError, match="is not what torch.compile, opgraft"):
         opgraft.stats(Model())
+
+
+def test_stats_of_graphs_without_dynamo(tmp_path: pathlib.Path) -> None:
+    x = torch.ones(2, 4)
+    opgraft.export(Model(), (x,), tmp_path / "m.og")
+    for call in (opgraft.freeze(Model(), (x,)),
+                 opgraft.load_graph(tmp_path / "m.og")):
+        with torch.no_grad():
+            call(x)
+        found = opgraft.stats(call)
+        assert found.replays == 1 and found.nodes == found.native > 0
+        assert found.rules().startswith("# graph ")
+        assert str(found).startswith("Model")
+
+
+def test_equal_lines_are_told_once() -> None:
+    w = torch.ones(8, 8)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x = torch.nn.functional.layer_norm(x @ w, (8,))
+        return x
+
+    call = torch.compile(f, backend="opgraft",
+                         options={"mode": "max-autotune", "tune_s": 0})
+    with torch.no_grad():
+        call(torch.ones(5, 8))
+    lines = str(opgraft.stats(call)).splitlines()
+    assert len(set(lines)) == len(lines)
+    assert any(line.endswith("(3 times)") for line in lines)
 
 
 def second(first: Any) -> Any:

@@ -74,3 +74,20 @@ def test_a_stack_of_layers() -> None:
     model = torch.nn.TransformerEncoder(
         layer, 3, enable_nested_tensor=False).eval()
     same(model, (torch.randn(3, 6, 16),), "max-autotune")
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_of_transposed_rows_is_one_product(bias: bool) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Linear(12, 20, bias=bias)
+    x = torch.randn(3, 5, 12)
+    for transposed in (x.transpose(0, 1), x[:, :0].transpose(0, 1), x[:1]):
+        torch._dynamo.reset()
+        call = torch.compile(model, backend="opgraft")
+        found, wanted = call(transposed), model(transposed)
+        torch.testing.assert_close(found, wanted)
+        assert found.stride() == wanted.stride()
+        grads = [torch.autograd.grad(y.square().sum(), model.parameters())
+                 for y in (found, wanted)]
+        torch.testing.assert_close(*grads)
+        assert "f32[3,12,20]" not in opgraft.stats(call).rules()
