@@ -4,7 +4,7 @@
 // functions that it calls, so it compiles without libtorch's headers.
 //
 //   cc -std=c11 run.c -o run -ldl
-//   ./run libtorch_cpu.so scale.so model.wrapper.so [CALLS]
+//   ./run libtorch.so scale.so model.wrapper.so [CALLS]
 //
 // The model has inputs x[n, 4] and weight[4] and one output like x, in f32.
 // CALLS: prints the fastest of so many calls, in nanoseconds.

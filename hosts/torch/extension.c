@@ -195,7 +195,7 @@ static PyObject *setup(PyObject *self, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "OO", &torch_module, &capsule)) return NULL;
   if (shim_open() != 0)
     return PyErr_Format(PyExc_ImportError,
-                        "opgraft needs torch 2.11 or newer: this one lacks %s",
+                        "opgraft needs torch 2.13 or newer: this one lacks %s",
                         shim.missing);
   exchange = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
   if (exchange == NULL || types_setup(torch_module) != 0) return NULL;

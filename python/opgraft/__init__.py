@@ -55,7 +55,7 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     if name in __all__ and not _HAS_TORCH:
         raise ImportError(
-            f"opgraft.{name} needs PyTorch 2.11 or newer in this environment: "
+            f"opgraft.{name} needs PyTorch 2.13 or newer in this environment: "
             "pip install torch (opgraft.jax and opgraft.onnx do without)"
         )
     if name not in _LATER:

@@ -30,6 +30,10 @@ def facts() -> dict[str, Any]:
     except ImportError as error:
         out["error"] = str(error)
         return out
+    from ._graph import meaning
+
+    out["torch_tested"] = host.versions()
+    out["aten_changed"] = meaning.changed()
     symbols = _C.symbols()
     out["symbols_found"] = sum(found for _, found, _ in symbols)
     out["symbols_missing"] = [name for name, found, _ in symbols if not found]

@@ -17,7 +17,7 @@ torch = pytest.importorskip(
 
 import opgraft.aoti  # noqa: E402
 
-TORCH_CPU = pathlib.Path(torch.__file__).parent / "lib/libtorch_cpu.so"
+LIBTORCH = pathlib.Path(torch.__file__).parent / "lib/libtorch.so"
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_package_in_plain_c(packaged: pathlib.Path, modules: pathlib.Path,
          str(build.ROOT / "examples/aoti/run.c"), "-o", str(program), "-ldl"],
         check=True)
     done = subprocess.run(
-        [str(program), str(TORCH_CPU), str(modules / "scale.so"),
+        [str(program), str(LIBTORCH), str(modules / "scale.so"),
          str(tmp_path / "model.so")], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         "3 41 601 8001",

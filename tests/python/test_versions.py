@@ -55,12 +55,13 @@ print(f(x).tolist())
 @pytest.mark.parametrize("before", [
     "del torch.Tensor.__dlpack_c_exchange_api__",
     "del torch._C._len_torch_dispatch_stack",
+    "del torch.Tag.out",  # 2.12, which lacks nothing else of these
 ])
 def test_old_torch_is_named(basics, before):
     status, _, log = run(CALL.format(before=before, after=""), basics.path)
     last = log.strip().splitlines()[-1]
     assert status == 1
-    assert last.startswith("ImportError: opgraft needs torch 2.11 or newer")
+    assert last.startswith("ImportError: opgraft needs torch 2.13 or newer")
     assert f"found {torch.__version__}" in last
 
 
@@ -73,18 +74,34 @@ def test_published_guard_by_variable(basics, value, said):
     assert said in log and out.strip() == "[3.0, 3.0, 3.0]"
 
 
-def test_old_torch_has_no_out_tag(basics):
-    """2.12 and older: the .out form returns nothing, the function its out."""
-    before = "from opgraft._load import signatures; signatures._HAS_OUT_TAG = False"
+def test_words_that_tell_a_sample_wrong_are_not_used(basics):
+    """Samples that are not what they are said to be: as words look that lie
+    elsewhere in a newer torch, or mean something else there."""
     after = """
-o = torch.empty(3)
-version = o._version
-assert m.scale_add(x, x, 2.0, out=o) is o and o.tolist() == [3.0] * 3
-torch.ops.basics.scale_add.out(x, x, 1.0, out=o)
-assert o.tolist() == [2.0] * 3 and o._version == version + 2
-g = torch.compile(lambda x, o: m.scale_add(x, x, 2.0, out=o) + 1,
-                  backend="aot_eager", fullgraph=True)
-assert g(x, o).tolist() == [4.0] * 3 and o.tolist() == [3.0] * 3
+from opgraft._base import host
+samples, modes = host._samples, host._words_in_modes
+fresh, plain, gradient, inference, special, sized = range(6)
+def tried():
+    assert not host.self_test()
+    assert m.scale_add(x, x, 2.0).tolist() == [3.0] * 3
+for wrong in ({fresh: x, gradient: x}, {plain: torch._neg_view(x)},
+              {inference: x}, {special: x}):
+    host._samples = lambda: tuple(
+        (*s, wrong[i]) if i in wrong else s for i, s in enumerate(samples()))
+    tried()
+host._samples = samples
+host._words_in_modes = lambda: modes()[:2] + modes()[:1]
+tried()
+host._words_in_modes = modes
+assert host.self_test()
+print("five tries")
 """
-    status, _, log = run(CALL.format(before=before, after=after), basics.path)
+    status, out, log = run(CALL.format(before="", after=after), basics.path)
+    assert status == 0 and out.endswith("five tries\n"), log
+
+
+def test_a_newer_torch_is_said(basics):
+    before = "torch.__version__ = '2.99.0'"
+    status, out, log = run(CALL.format(before=before, after=""), basics.path)
     assert status == 0, log
+    assert "torch 2.99.0 is newer than the newest that was tested, 2." in log

@@ -78,14 +78,15 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, torch_parallel_for,                                         \
     (int64_t, int64_t, int64_t, void (*)(int64_t, int64_t, void *), void *)) \
   X(shim_status, torch_get_num_threads, (uint32_t *))                        \
-  X(shim_status, torch_get_thread_idx, (uint32_t *))
+  X(shim_status, torch_get_thread_idx, (uint32_t *))                         \
+  X(shim_status, torch_new_stable_ivalue, (stable_value **))                 \
+  X(shim_status, torch_delete_stable_ivalue, (stable_value *))               \
+  X(shim_status, torch_new_string_handle,                                    \
+    (const char *, size_t, string_handle *))                                 \
+  X(const char *, torch_exception_get_what_without_backtrace, (void))
 
 // Used where they are there.
 #define SHIM_OPTIONAL(X)                                                  \
-  X(shim_status, torch_new_stable_ivalue, (stable_value **))              \
-  X(shim_status, torch_delete_stable_ivalue, (stable_value *))            \
-  X(shim_status, torch_new_string_handle,                                 \
-    (const char *, size_t, string_handle *))                              \
   X(shim_status, aoti_torch_get_storage_size, (tensor_handle, int64_t *)) \
   X(int32_t, aoti_torch_device_type_cuda, (void))                         \
   X(int32_t, aoti_torch_memory_format_contiguous_format, (void))          \
@@ -102,7 +103,6 @@ typedef void (*boxed_kernel)(stable_value *stack, uint64_t argument_count,
   X(shim_status, aoti_torch_cpu_baddbmm_out,                              \
     (tensor_handle, tensor_handle, tensor_handle, tensor_handle, double,  \
      double))                                                             \
-  X(const char *, torch_exception_get_what_without_backtrace, (void))     \
   /* Of the OpenMP that torch is linked with. */                          \
   X(int, omp_get_max_threads, (void))                                     \
   X(int, omp_in_parallel, (void))                                         \

@@ -79,7 +79,7 @@ static void owned_free(boxed_state *state) {
       shim.torch_delete_list(last->what);
     else if (last->kind == OWNED_STRING)
       shim.torch_delete_string(last->what);
-    else if (shim.torch_delete_stable_ivalue != NULL)
+    else
       shim.torch_delete_stable_ivalue(last->what);
   }
 }
@@ -580,12 +580,9 @@ PyObject *boxed_register(PyObject *self, PyObject *arguments) {
       shim.torch_library_impl(r->library, name, slot_kernels[r->slot],
                               SHIM_BUILD_VERSION) != 0) {
     registration_end(r);
-    return PyErr_Format(PyExc_RuntimeError,
-                        "opgraft: torch refused the kernel of %s::%s: %s",
-                        space, name,
-                        shim.torch_exception_get_what_without_backtrace != NULL
-                            ? shim.torch_exception_get_what_without_backtrace()
-                            : "see its log");
+    return PyErr_Format(
+        PyExc_RuntimeError, "opgraft: torch refused the kernel of %s::%s: %s",
+        space, name, shim.torch_exception_get_what_without_backtrace());
   }
   PyObject *capsule = PyCapsule_New(r, "opgraft.registration", capsule_end);
   if (capsule == NULL) registration_end(r);

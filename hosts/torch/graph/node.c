@@ -80,10 +80,8 @@ static og_status fail(const opgraft_node_call *node, og_status code,
 
 static og_status fail_torch(const opgraft_node_call *node,
                             opgraft_error *error) {
-  const char *text = shim.torch_exception_get_what_without_backtrace != NULL
-                         ? shim.torch_exception_get_what_without_backtrace()
-                         : "torch refused it; its log says why";
-  return fail(node, OG_KERNEL, text, error);
+  return fail(node, OG_KERNEL,
+              shim.torch_exception_get_what_without_backtrace(), error);
 }
 
 // ATen's own keep nothing; another's goes through Python, with copies.

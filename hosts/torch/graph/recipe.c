@@ -139,8 +139,7 @@ static bool one_fits(const recipe_param *param, const opgraft_arg *arg) {
     case VALUE_FLOAT:
       return is_number || arg->kind == OPGRAFT_ARG_FLOAT;
     case VALUE_STR:
-      return arg->kind == OPGRAFT_ARG_STR &&
-             shim.torch_new_string_handle != NULL;
+      return arg->kind == OPGRAFT_ARG_STR;
     case VALUE_DTYPE:
       return arg->kind == OPGRAFT_ARG_DTYPE &&
              dtype_to_shim(arg->dtype, &code) == 0;
@@ -162,7 +161,6 @@ bool recipe_takes(const recipe_param *param, const opgraft_arg *arg) {
     arg = &param->otherwise;
   }
   if (arg->kind == OPGRAFT_ARG_NONE) return param->is_optional;
-  if (param->is_optional && shim.torch_new_stable_ivalue == NULL) return false;
   if (!param->is_list) return one_fits(param, arg);
   if (arg->kind != OPGRAFT_ARG_LIST)
     return param->list_size > 0 && one_fits(param, arg);
@@ -170,8 +168,6 @@ bool recipe_takes(const recipe_param *param, const opgraft_arg *arg) {
     const opgraft_arg *item = &arg->list[i];
     if (item->kind == OPGRAFT_ARG_NONE && param->is_element_optional) continue;
     if (!one_fits(param, item)) return false;
-    if (param->is_element_optional && shim.torch_new_stable_ivalue == NULL)
-      return false;
   }
   return true;
 }

@@ -19,6 +19,8 @@ import torch
 from .. import _C
 from .log import say
 
+TESTED = "2.13", "2.14"  # the oldest and the newest torch
+
 _lock = threading.Lock()
 _is_ready = False
 
@@ -36,10 +38,10 @@ def prepare() -> None:
 
 def _setup() -> None:
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if exchange is None or not hasattr(torch._C, "_len_torch_dispatch_stack"):
-        raise ImportError(
-            f"opgraft needs torch 2.11 or newer, found {torch.__version__}"
-        )
+    if (exchange is None or not hasattr(torch._C, "_len_torch_dispatch_stack")
+            or not hasattr(torch.Tag, "out")):
+        raise ImportError(f"opgraft needs torch {TESTED[0]} or newer, found "
+                          f"{torch.__version__}")
     _C.setup(torch, exchange)
     _C.guard_setup(
         torch.Tensor,
@@ -63,6 +65,16 @@ def _setup() -> None:
         is_quick = wanted != "published" and self_test()
     state = "unpublished words" if is_quick else "published calls only"
     say(f"fast road: {state} {_C.guard_state()}")
+    say(versions())
+
+
+def versions() -> str:
+    """This torch, and those that the tests ran on."""
+    now = tuple(map(int, torch.__version__.split(".")[:2]))
+    if now > tuple(map(int, TESTED[1].split("."))):
+        return (f"torch {torch.__version__} is newer than the newest that was "
+                f"tested, {TESTED[1]}")
+    return f"torch {torch.__version__}, tested: {TESTED[0]} to {TESTED[1]}"
 
 
 @contextlib.contextmanager

@@ -188,10 +188,7 @@ def _out_dtype(
 def _is_dense(tensor: torch.Tensor) -> bool:
     import torch._prims_common as common
 
-    test = getattr(common, "is_non_overlapping_and_dense_or_false", None)
-    if test is None:  # torch 2.12 and older
-        test = common.is_non_overlapping_and_dense
-    return bool(test(tensor))
+    return bool(common.is_non_overlapping_and_dense_or_false(tensor))
 
 
 def _like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -7,7 +7,6 @@ for it, `functionalized` what an auto_functionalized_v2 node stands for.
 
 from __future__ import annotations
 
-import functools
 import operator
 from typing import Any, Callable
 
@@ -17,6 +16,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 
 from .. import _C
 from . import transformer
+from .meaning import is_kept
 
 # hosts/torch/walk.c has the same numbers.
 OPERATOR, GETITEM, SKIP, SIZE, FUNCTIONALIZED, EFFECTS = range(6)
@@ -76,7 +76,9 @@ def _operator(target: OpOverload) -> Description:
     if schema.name in ("aten::sym_size", "aten::sym_stride", "aten::sym_numel",
                        "aten::sym_storage_offset", "aten::sym_is_contiguous"):
         return SIZE, name, None, 0
-    flags = _meaning(schema.name)
+    flags = 0
+    if schema.name in _CLAMPS and not is_kept("aten.clamp.default#wraps"):
+        flags = NO_WRAP
     if torch.Tag.nondeterministic_seeded in target.tags:
         flags |= RANDOM
     if schema.is_mutable and name != "aten.copy_.default":
@@ -88,32 +90,9 @@ def _operator(target: OpOverload) -> Description:
     return OPERATOR, _engine_name(target, name), views, flags
 
 
-# Operators that not every torch computes alike: the engine's rows mean 2.13.
-# Where the torch that runs answers no, the node has the flag.
-def _clamp_wraps() -> bool:
-    """2.15: a bound that the type cannot hold does not wrap around."""
-    return int(torch.zeros(1, dtype=torch.uint8).clamp(min=-1)) == 255
-
-
-_MEANINGS: dict[str, tuple[Callable[[], bool], int]] = {
-    "aten::clamp": (_clamp_wraps, NO_WRAP),
-    "aten::clamp_min": (_clamp_wraps, NO_WRAP),
-    "aten::clamp_max": (_clamp_wraps, NO_WRAP),
-    "aten::hardtanh": (_clamp_wraps, NO_WRAP),
-}
-
-
-@functools.cache
-def _is_meant(probe: Callable[[], bool]) -> bool:
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes():
-        return probe()
-
-
-def _meaning(name: str) -> int:
-    probe, flag = _MEANINGS.get(name, (None, 0))
-    return 0 if probe is None or _is_meant(probe) else flag
+# Their bounds wrap around where a type lacks them; 2.15: they do not.
+_CLAMPS = {"aten::clamp", "aten::clamp_min", "aten::clamp_max",
+           "aten::hardtanh"}
 
 
 def _views(schema: Any) -> tuple[int, ...] | None:
@@ -139,6 +118,8 @@ def _engine_name(target: OpOverload, name: str) -> str:
     """An operator of a loaded module goes by the module's own name."""
     from .._load.module import modules
 
+    if not is_kept(name):
+        return f"{name} of torch {torch.__version__}"
     for module in modules():
         if target.namespace == module.namespace:
             if module.namespace == module.name:
@@ -175,12 +156,11 @@ def out_forms_replace(gm: torch.fx.GraphModule) -> None:
     """Calls of an .out form that AOTAutograd made functional (2.13: such a call
     has no base, what it writes is its result) become calls of the functional
     overload, where that is the same without the outs."""
-    tag = getattr(torch.Tag, "out", None)
     for node in gm.graph.nodes:
         if node.target is not torch.ops.higher_order.auto_functionalized_v2:
             continue
         op = node.args[0]
-        if tag is None or tag not in op.tags or node.kwargs.get("_all_bases"):
+        if torch.Tag.out not in op.tags or node.kwargs.get("_all_bases"):
             continue
         own = [a.name for a in op._schema.arguments if not a.is_out]
         twin = getattr(op.overloadpacket, "default", None)

@@ -10,6 +10,7 @@ several results is called without out= and allocates them itself.
 from __future__ import annotations
 
 import zlib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -228,8 +229,10 @@ def _by_dispatcher(op: Any, args: Any, kwargs: Any) -> Any:
     from torch._inductor.virtualized import V
 
     with V.graph.fake_mode:
-        result, tensors, others, unflatten, bindings = (
-            ir.FallbackKernel.process_kernel(op, *args, **kwargs))
+        found = ir.FallbackKernel.process_kernel(op, *args, **kwargs)
+    if not isinstance(found, tuple):  # 2.14: a ProcessKernelResult
+        found = [getattr(found, field.name) for field in fields(found)]
+    result, tensors, others, unflatten, bindings = found
     is_one = not isinstance(result, (tuple, list))
     results = [result] if is_one else result
     made = ir.FallbackKernel(

@@ -139,11 +139,11 @@ def _tag_caches() -> None:
 # Namespaces that torch fills, some of them when a part of it is imported.
 _TORCH_SPACES = frozenset("""
     _c10d_functional _c10d_functional_autograd _dtensor _inductor_test _native
-    _quantized _test aten c10d c10d_functional cuda debug_mode_ops debugprims
-    export flex_lib fsdp higher_order inductor inductor_prims mkl mkldnn
-    mkldnn_prepacked mps onednn onnx onnx_symbolic prepacked prim prims profiler
-    quantization quantized quantized_decomposed rngprims sparse static_runtime
-    streams symm_mem tr_c10d
+    _native_aot _quantized _test aten c10d c10d_functional coor cuda
+    debug_mode_ops debugprims export flex_gemm flex_lib fsdp higher_order
+    inductor inductor_prims mempool mkl mkldnn mkldnn_prepacked mps onednn onnx
+    onnx_symbolic prepacked prim prims profiler quantization quantized
+    quantized_decomposed rngprims sparse static_runtime streams symm_mem tr_c10d
 """.split())
 
 

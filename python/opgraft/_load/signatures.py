@@ -17,7 +17,6 @@ import torch
 
 from .._base.rules import Description
 
-_HAS_OUT_TAG = hasattr(torch.Tag, "out")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -164,7 +163,7 @@ def out(d: Description, base: Form) -> Form | None:
     # With Tag.out Inductor may take the form for the functional one. It gets
     # several results, and a result that is unused while the call must stay,
     # wrong there (2.13), so those return nothing.
-    is_tagged = (_HAS_OUT_TAG and len(names) == 1 and _has_tensors_first(d)
+    is_tagged = (len(names) == 1 and _has_tensors_first(d)
                  and "side_effect" not in d.tables["flags"])
     returns = "Tensor(a!)" if is_tagged else "()"
     schema = f"{d.base_name}.out({base.params}, {star}{outs}) -> {returns}"

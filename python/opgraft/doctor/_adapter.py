@@ -212,10 +212,10 @@ _HOOKS_2_13 = (
     Hook("graphs", "torch._dynamo.output_graph",
          "OutputGraph.call_user_compiler", _call_backend),
 )
-# 2.11 and 2.12 have the same places by their sources, but the self-test has
-# the last word; so it has for a torch that is newer than this table.
-ADAPTERS = {"2.11": _HOOKS_2_13, "2.12": _HOOKS_2_13, "2.13": _HOOKS_2_13}
-NEWEST = "2.13"
+# The self-test has the last word; so it has for a torch that is newer than this
+# table.
+ADAPTERS = {"2.13": _HOOKS_2_13, "2.14": _HOOKS_2_13}
+NEWEST = "2.14"
 
 
 def version() -> str:

@@ -263,8 +263,11 @@ def halves(activation: Any) -> Any:
 def swigluoai(
     x: torch.Tensor, alpha: float = 1.702, limit: float = 7.0
 ) -> torch.Tensor:
-    gate = x[..., ::2].clamp(max=limit)
-    up = x[..., 1::2].clamp(-limit, limit)
+    # Not clamp, whose gradient at a bound is 1 before torch 2.14 and 0 since.
+    gate, up = x[..., ::2], x[..., 1::2]
+    most = torch.full((), limit, dtype=x.dtype)
+    gate = torch.where(gate > most, most, gate)
+    up = torch.where(up > most, most, torch.where(up < -most, -most, up))
     return gate * torch.sigmoid(alpha * gate) * (up + 1)
 
 

@@ -23,13 +23,6 @@ def test_name(npu: Any) -> None:
     assert torch._C._get_privateuse1_backend_name() == "npu"
 
 
-# PrivateUse1 is its only name before that.
-named_after_the_device = pytest.mark.skipif(
-    torch.__version__ < "2.13",
-    reason="PyTorch gives these the device's name from 2.13 on")
-
-
-@named_after_the_device
 @pytest.mark.behaviour("misc", "the profiler's activity has the device's name")
 def test_activity(npu: Any) -> None:
     """ProfilerActivity.NPU is the activity of PrivateUse1."""
@@ -40,7 +33,6 @@ def test_activity(npu: Any) -> None:
     assert repr(activity.NPU) == "<ProfilerActivity.NPU: 5>"
 
 
-@named_after_the_device
 @pytest.mark.behaviour("misc", "the device type has the device's name")
 def test_device_type(npu: Any) -> None:
     """DeviceType.NPU is the type of PrivateUse1."""

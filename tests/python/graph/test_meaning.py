@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ATen's operators do at their borders (_graph/meaning.py): the table is
+this torch's and the engine's, and an operator that computes otherwise, as a
+newer torch's might, is found and left to ATen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from compare import compiled
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import opgraft
+from opgraft._graph import meaning
+
+# By torch: what it computes otherwise than the oldest that is tested.
+CHANGED: dict[str, list[str]] = {"2.13": [], "2.14": []}
+PAIRS = [(name, arguments, wanted) for name, calls in meaning.calls().items()
+         for arguments, wanted in calls]
+
+
+def test_the_table_is_this_torch_s() -> None:
+    version = ".".join(torch.__version__.split(".")[:2])
+    assert meaning.changed() == CHANGED[version]
+
+
+def test_the_table_is_the_engine_s() -> None:
+    """All calls that raise nothing, as one graph."""
+    pairs = [p for p in PAIRS if "Error" not in p[2] and meaning.is_kept(p[0])]
+    names = list("FGBIJST")
+    tensors = [meaning._arguments()[n] for n in names]
+
+    def f(*tensors: torch.Tensor) -> list[Any]:
+        given = dict(zip(names, tensors))
+        return [meaning.call(name, arguments, **given)
+                for name, arguments, _ in pairs]
+
+    gm = make_fx(f)(*tensors)
+    c = compiled(gm)
+    found = [meaning._text(value) for value in c(*tensors)]
+    wrong = [(name, arguments, text, wanted) for
+             (name, arguments, wanted), text in zip(pairs, found)
+             if text != wanted]
+    assert not wrong
+    left = {row["operator"] for row in opgraft.stats(c).fallbacks}
+    assert not left & {name for name, *_ in pairs}
+    assert len(pairs) > 80
+
+
+# --- Planted changes ----------------------------------------------------------
+
+# Of what is drawn: those that torch itself calls while it compiles are not.
+PLANTED = """
+import random, sys, torch
+import opgraft
+from opgraft._graph import meaning
+from torch.fx.experimental.proxy_tensor import make_fx
+
+MACHINERY = {"full", "fill", "arange", "_to_copy", "eq", "ne", "lt", "any",
+             "sum", "index", "add", "sub", "mul", "max", "_foreach_clamp_min",
+             "_foreach_clamp_max", "bitwise_not", "logical_not", "gather"}
+names = [n for n, calls in meaning.calls().items() if "#" not in n
+         and n.split(".")[1] not in MACHINERY and "Error" not in calls[0][1]]
+drawn = random.Random(int(sys.argv[1])).sample(names, int(sys.argv[2]))
+library = torch.library.Library("aten", "IMPL")
+
+def plant(name):
+    _, packet, overload = name.split(".")
+    packet = getattr(torch.ops.aten, packet)
+    def read(schema):
+        return [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
+    own = read(getattr(packet, overload)._schema)
+    for form in packet.overloads():
+        schema = getattr(packet, form)._schema
+        if read(schema) == own:
+            plant_one(schema.name[6:] + ("." + schema.overload_name).rstrip("."))
+
+def plant_one(op):
+    kernel = torch.library.get_kernel("aten::" + op, "CPU")
+    def other(keys, *args, **kwargs):
+        found = kernel.call_boxed(keys, *args, **kwargs)
+        first = found[0] if isinstance(found, tuple) else found
+        first.zero_().add_(77)
+        return found
+    library.impl(op, other, "CPU", with_keyset=True)
+
+for name in drawn:
+    plant(name)
+arguments = meaning._arguments()
+letters = list("FGBIJST")
+for name in drawn:
+    for text, wanted in meaning.calls()[name]:
+        if "Error" in wanted:
+            continue
+        def f(*given):
+            return meaning.call(name, text, **dict(zip(letters, given)))
+        torch._dynamo.reset()
+        given = [arguments[n] for n in letters]
+        gm = make_fx(f)(*given)
+        c = torch.compile(gm, backend="opgraft")
+        eager, found = meaning._text(f(*given)), meaning._text(c(*given))
+        assert eager == found != wanted, (name, text, eager, found)
+        left = [row["operator"] for row in opgraft.stats(c).fallbacks]
+        assert name in str(left), (name, left, gm.code)
+        print(name, "is ATen's")
+"""
+
+
+def planted(seed: int, count: int) -> int:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PLANTED, str(seed), str(count)],
+        capture_output=True, text=True, env=os.environ | {"OPGRAFT_LOG": "1"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("in the engine: ATen runs it") >= count
+    return done.stdout.count("is ATen's")
+
+
+def test_a_changed_operator_is_found_and_left_to_aten() -> None:
+    assert planted(seed=1, count=4) >= 4
+
+
+@pytest.mark.full
+def test_every_changed_operator_is_found() -> None:
+    for seed in range(2 if "OPGRAFT_SMOKE" in os.environ else 12):
+        assert planted(seed, count=10) >= 10
