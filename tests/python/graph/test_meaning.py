@@ -128,3 +128,77 @@ def test_a_changed_operator_is_found_and_left_to_aten() -> None:
 def test_every_changed_operator_is_found() -> None:
     for seed in range(2 if "OPGRAFT_SMOKE" in os.environ else 12):
         assert planted(seed, count=10) >= 10
+
+
+# The meaning of 2.15: a bound that the type lacks is none, or, where it leaves
+# nothing, an error.
+CLAMPS = """
+import random, torch
+import opgraft
+from opgraft._graph import meaning
+
+library = torch.library.Library("aten", "IMPL")
+def clamp(x, low, high):
+    if x.is_floating_point():
+        return x.clone() if low is high is None else torch.where(
+            x > high, high, x) if low is None else torch.where(x < low, low, x)
+    ends = torch.iinfo(x.dtype)
+    for name, bound, is_out in (("min", low, lambda b: b > ends.max),
+                                ("max", high, lambda b: b < ends.min)):
+        if bound is not None and is_out(bound):
+            raise RuntimeError(f"Clamp {name} value {bound} is outside the "
+                               "representable range")
+    found = x.long()
+    for bound, pick in ((low, torch.maximum), (high, torch.minimum)):
+        if bound is not None:
+            found = pick(found, torch.tensor(bound))
+    return found.to(x.dtype)
+def into(f):
+    return lambda *a, out: out.copy_(f(*a))
+for name, f in (("clamp", clamp), ("clamp_min", lambda x, b: clamp(x, b, None)),
+                ("clamp_max", lambda x, b: clamp(x, None, b))):
+    wide = (lambda x, min=None, max=None: clamp(x, min, max))
+    library.impl(name, wide if name == "clamp" else f, "CPU")
+    library.impl(name + ".out", into(wide if name == "clamp" else f), "CPU")
+
+FORMS = {"clamp_min": lambda x, b: x.clamp_min(b),
+         "clamp_max": lambda x, b: x.clamp_max(b),
+         "clamp": lambda x, b: x.clamp(b, 2), "most": lambda x, b: x.clamp(2, b)}
+def result(f, x, b):
+    try:
+        return f(x, b).tolist()
+    except RuntimeError as error:
+        return str(error)
+
+drawn = random.Random(3)
+tried = raised = 0
+for name, f in FORMS.items():
+    for dtype in (torch.uint8, torch.int8, torch.int16):
+        ends = torch.iinfo(dtype)
+        x = torch.tensor([ends.min, 0, 1, 5, ends.max], dtype=dtype)
+        for b in drawn.sample([-1, -70000, ends.min - 1, ends.max + 1, 3,
+                               70000], 2):
+            torch._dynamo.reset()
+            c = torch.compile(f, backend="opgraft")
+            eager, found = result(f, x, b), result(c, x, b)
+            assert ("outside" in eager and "outside" in found
+                    if isinstance(eager, str) else eager == found), (
+                name, dtype, b, eager, found)
+            tried, raised = tried + 1, raised + isinstance(eager, str)
+torch._dynamo.reset()
+c = torch.compile(FORMS["clamp_min"], backend="opgraft")
+x = torch.randn(5)
+assert torch.equal(c(x, 0.5), FORMS["clamp_min"](x, 0.5))
+left = [row["operator"] for row in opgraft.stats(c).fallbacks]
+print(tried, raised, left)
+"""
+
+
+def test_clamp_of_integers_as_newer_torches_have_it() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CLAMPS],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    tried, raised, left = done.stdout.split(maxsplit=2)
+    assert int(tried) == 24 and 0 < int(raised) < 24
+    # Only those of integers are ATen's.
+    assert left.strip() == "[]"
