@@ -12,8 +12,8 @@
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
-#   make test-older devices with an older torch, in an environment of its own;
-#                   where no build for CPUs is offered it takes gigabytes
+#   make test-versions VERSION=2.14.1 the Python tests on another torch, in an
+#                   environment of its own (gigabytes); it goes on where it was
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
 #   make wheel      dist/: one wheel for every Python and PyTorch, with the
@@ -55,8 +55,8 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-older docs vllm wheel release test-isa sanitize \
-  sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
+  hosts-environments test-versions docs vllm wheel release test-isa \
+  sanitize sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
   build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
@@ -114,18 +114,8 @@ test-hosts: build rivals hosts-environments
 hosts-matrix: build rivals
 	$(BIN)/python tools/hosts_matrix.py --build $(BUILD)
 
-.venv-older/.ready: tools/older_torch.txt
-	test -x .venv-older/bin/python || $(PYTHON) -m venv .venv-older
-	.venv-older/bin/python -m pip install --quiet -r $<
-	touch $@
-
-test-older: setup .venv-older/.ready
-	$(CONFIGURE) -B build-older -DOPGRAFT_BUILD_PYTHON=ON \
-	  -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-	  -DCMAKE_C_FLAGS="-O2 -g" > /dev/null
-	cmake --build build-older -j $(JOBS) --target package_parts \
-	  opgraft_device_npu_sim
-	$(BIN)/python tools/run_tests.py --build build-older older
+test-versions: build
+	$(BIN)/python tools/torch_versions.py --build $(BUILD) $(VERSION)
 
 docs: build rivals .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
@@ -216,4 +206,4 @@ format: setup
 	git ls-files '*.c' '*.h' 'hosts/*.cpp' | xargs $(BIN)/clang-format -i
 
 clean:
-	rm -rf build build-asan build-fuzz build-tsan build-older .build
+	rm -rf build build-asan build-fuzz build-tsan .build

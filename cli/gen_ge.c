@@ -508,6 +508,41 @@ static void converters_print(FILE *to, const char *module, const ge_op *g) {
         g->info.base_name[length - 1] == '_' ? "functional" : "_functional");
 }
 
+// --- What is written ---------------------------------------------------------
+
+// TorchAir leaves a copy in front of an operator that writes, unless a table of
+// its own says which outputs are which inputs.
+static const char written_text[] =
+    "}\n\n\n"
+    "def _tell_written() -> None:\n"
+    "    from torchair._ge_concrete_graph import graph_pass\n\n"
+    "    others = graph_pass._get_output_to_input_ref_idx\n\n"
+    "    def found(op: Any) -> dict[int, int]:\n"
+    "        if op.type not in _WRITTEN:\n"
+    "            return others(op)\n"
+    "        inputs = [desc.name for desc in op.input_desc]\n"
+    "        return {i: inputs.index(name)\n"
+    "                for i, name in enumerate(_WRITTEN[op.type])}\n\n"
+    "    graph_pass._get_output_to_input_ref_idx = found\n\n\n"
+    "try:\n"
+    "    _tell_written()\n"
+    "except (ImportError, AttributeError):\n"
+    "    pass  # a TorchAir without this table: copies stay\n";
+
+static void written_print(FILE *to, const ge_op *g, bool *is_begun) {
+  if (g->info.mutated_count == 0) return;
+  if (!*is_begun)
+    fputs(
+        "\n\n# The first outputs are these inputs, written in place.\n"
+        "_WRITTEN = {\n",
+        to);
+  *is_begun = true;
+  fprintf(to, "    \"%s\": [", g->type);
+  for (int32_t i = 0; i < g->info.mutated_count; ++i)
+    fprintf(to, "%s\"%s\"", i > 0 ? ", " : "", g->outputs[i].name);
+  fputs("],\n", to);
+}
+
 // --- Both files --------------------------------------------------------------
 
 typedef struct text {
@@ -539,6 +574,9 @@ static void begin(text *header, text *converters, const char *module) {
 static int32_t all_print(const opgraft_module *module, FILE *header,
                          FILE *converters) {
   int32_t written = 0;
+  bool is_begun = false;
+  text table = {0};
+  table.to = cli_memory_open(&table.bytes, &table.size);
   for (int32_t i = 0; i < opgraft_module_op_count(module); ++i) {
     ge_op g = ge_op_of(module, i);
     char *limit = limit_of(&g);
@@ -547,11 +585,15 @@ static int32_t all_print(const opgraft_module *module, FILE *header,
     } else {
       prototype_print(header, &g);
       converters_print(converters, opgraft_module_name(module), &g);
+      written_print(table.to, &g, &is_begun);
       ++written;
     }
     free(limit);
     ge_op_reset(&g);
   }
+  fclose(table.to);
+  if (is_begun) fprintf(converters, "%s%s", table.bytes, written_text);
+  free(table.bytes);
   return written;
 }
 

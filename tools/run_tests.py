@@ -3,7 +3,7 @@
 """Runs the stages it is given and ends with `N passed, N failed`.
 
 Stages: unit, text, checks, python, sanitized, threads, valgrind, fuzz, bench,
-sweep, style, isa, hosts, older.
+sweep, style, isa, hosts.
 Each prints what it does; what is skipped is counted, with the reason.
 """
 
@@ -504,14 +504,6 @@ class Stages:
                                           "hosts-matrix")
         self.run_batches(batches)
 
-    def older(self) -> None:
-        """Devices with the torch of .venv-older."""
-        env = {**environment(), "PYTHONPATH": str(package_links(self.build)),
-               "OPGRAFT_BUILD": str(self.build)}
-        self.run_batches({"older torch": Batch(
-            [ROOT / "tests/python/device"], [], env,
-            str(ROOT / ".venv-older/bin/python"))})
-
     def vllm(self) -> None:
         """The plugin of integrations/vllm, beside vLLM's own kernels."""
         env = {**environment(), "PYTHONPATH": str(package_links(self.build))}
@@ -661,7 +653,7 @@ class Stages:
 
 STAGES = ["unit", "text", "checks", "python", "sanitized", "threads",
           "valgrind", "fuzz", "bench", "sweep", "style", "isa", "hosts",
-          "older"]
+          "vllm"]
 
 
 def main() -> int:

@@ -32,7 +32,10 @@ og_advice og_advice_find(const og_root *root) {
     if (root->id[0] != '\0' && strcmp(advice_rows[i].id, root->id) == 0)
       return advice_rows[i].advice;
   for (size_t i = 0; i < sizeof advice_rows / sizeof *advice_rows; ++i)
-    if (strcmp(advice_rows[i].id, root->stage) == 0)
+    if (strcmp(advice_rows[i].id, root->stage) == 0 ||
+        (strchr(advice_rows[i].id, ':') != NULL &&
+         strncmp(root->cause->title, advice_rows[i].id,
+                 strlen(advice_rows[i].id)) == 0))
       return advice_rows[i].advice;
   return (og_advice){"accept", ""};
 }

@@ -277,3 +277,29 @@ def test_what_is_refused(program: Any) -> None:
     assert "GE can have none of its operators" in program.fails(
         2, "gen", "--target", "ge", "none.c", "-o", "x")
     assert not (program.folder / "x.h").exists()
+
+
+def test_what_is_written_is_told(program: Any, converters: dict[Any, Any],
+                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchAir's table of operators that write gets rows; its own stay."""
+    table = types.ModuleType("torchair._ge_concrete_graph.graph_pass")
+    table._get_output_to_input_ref_idx = (  # type: ignore[attr-defined]
+        lambda op: {0: 0} if op.type == "Scatter" else {})
+    room = types.ModuleType("torchair._ge_concrete_graph")
+    room.graph_pass = table  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, room.__name__, room)
+    monkeypatch.setitem(sys.modules, table.__name__, table)
+    path = next(p for p in LIBRARY if p.stem == "kv_cache")
+    opgraft.load(path)
+    assert program.run("gen", "--target", "ge", path, "-o", "kv").returncode == 0
+    loaded(program.folder / "kv.py")
+
+    def told(type_: str, *inputs: str) -> dict[int, int]:
+        op = types.SimpleNamespace(type=type_, input_desc=[
+            types.SimpleNamespace(name=name) for name in inputs])
+        return table._get_output_to_input_ref_idx(op)  # type: ignore[no-any-return]
+
+    assert told("KvCacheReshapeAndCache", "k", "v", "k_cache", "v_cache", "at"
+                ) == {0: 2, 1: 3}
+    assert told("Scatter", "x") == {0: 0}
+    assert told("Add", "x", "y") == {}

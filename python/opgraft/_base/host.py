@@ -36,13 +36,18 @@ def prepare() -> None:
             _is_ready = True
 
 
-def _setup() -> None:
-    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    if (exchange is None or not hasattr(torch._C, "_len_torch_dispatch_stack")
+def exchange() -> Any:
+    """torch's DLPack functions; ImportError on a torch that is too old."""
+    found = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if (found is None or not hasattr(torch._C, "_len_torch_dispatch_stack")
             or not hasattr(torch.Tag, "out")):
         raise ImportError(f"opgraft needs torch {TESTED[0]} or newer, found "
                           f"{torch.__version__}")
-    _C.setup(torch, exchange)
+    return found
+
+
+def _setup() -> None:
+    _C.setup(torch, exchange())
     _C.guard_setup(
         torch.Tensor,
         torch.nn.Parameter,

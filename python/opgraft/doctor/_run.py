@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from .._base import host
 from . import _adapter, _logs, _measure, _selftest
 from ._events import Writer
 from ._record import Recorder
@@ -54,6 +55,7 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
               ) -> Iterator[Recorder]:
     """Hooks around the body; then the times; all in the event file `path`.
     The hooks test themselves first, unless a run before did."""
+    host.exchange()  # what an older torch does would be reported wrongly
     leave_caches_out()
     writer = Writer(path)
     writer.line(
@@ -112,6 +114,11 @@ def script(path: str, arguments: list[str], events: str, runs: int,
     if not os.path.isfile(path) and not _CALLABLE.fullmatch(path):
         print(f"opgraft doctor: {path}: there is no such script",
               file=sys.stderr)
+        return CANNOT_RUN
+    try:
+        host.exchange()
+    except ImportError as error:
+        print(f"opgraft doctor: {error}", file=sys.stderr)
         return CANNOT_RUN
     sys.argv = [path, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(path)) if os.path.isfile(

@@ -96,6 +96,35 @@ def test_no_script(tmp_path: Path) -> None:
     assert "missing.py: there is no such script" in done.stderr
 
 
+def test_a_torch_that_is_too_old(tmp_path: Path) -> None:
+    """Nothing is run, and nothing said of the script that may be false."""
+    (tmp_path / "script.py").write_text("print('it ran')\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import torch\ndel torch.Tag.out\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "opgraft.doctor", "script.py"],
+        capture_output=True, text=True, cwd=tmp_path, env=os.environ | {
+            "PYTHONPATH": os.pathsep.join(
+                [str(tmp_path), os.environ.get("PYTHONPATH", "")])})
+    assert done.returncode == 2 and done.stdout == ""
+    assert "opgraft doctor: opgraft needs torch 2.13 or newer, found" in (
+        done.stderr)
+
+
+def test_a_backend_that_is_missing(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\n"
+        "def missing(gm, inputs):\n"
+        "    import torch_xla_that_is_missing\n"
+        "f = torch.compile(lambda x: x + 1, backend=missing)\n"
+        "f(torch.ones(3))\n")
+    (root,) = report_of(script, tmp_path, "--runs", "1")["roots"]
+    assert root["title"].startswith("ModuleNotFoundError: No module named")
+    assert root["fix"]["title"].startswith("install what the backend imports")
+    assert root["fix"]["class"] == "upgrade"
+
+
 def test_inspect() -> None:
     import torch
 
