@@ -12,8 +12,9 @@
 #   make test-hosts JAX and ONNX Runtime beside PyTorch: one file, equal bytes;
 #                   make hosts-environments installs them
 #   make hosts-matrix the same at each host's oldest and newest version
-#   make test-versions VERSION=2.14.1 the Python tests on another torch, in an
+#   make test-versions test-peers VERSION=2.14.1 the Python tests on another torch, in an
 #                   environment of its own (gigabytes); it goes on where it was
+#   make test-peers what gen writes, in the real TorchAir (a wheel of 44 MB)
 #   make docs       the site, build/docs/index.html; warnings are errors; the
 #                   examples print what its gallery shows
 #   make wheel      dist/: one wheel for every Python and PyTorch, with the
@@ -55,9 +56,9 @@ PACKAGE_SOURCES := $(shell find include src hosts cli ops python cmake \
   CMakeLists.txt pyproject.toml
 
 .PHONY: setup rivals demo test test-full test-hosts hosts-matrix \
-  hosts-environments test-versions docs vllm wheel release test-isa \
-  sanitize sanitize-python nightly valgrind fuzz bench sweep gpu results style format \
-  build build-asan build-fuzz build-tsan clean
+  hosts-environments test-versions test-peers docs vllm wheel release \
+  test-isa sanitize sanitize-python nightly valgrind fuzz bench sweep gpu \
+  results style format build build-asan build-fuzz build-tsan clean
 .DELETE_ON_ERROR:
 # A folder beside a C file of its name is no program to be made of it.
 MAKEFLAGS += --no-builtin-rules
@@ -116,6 +117,14 @@ hosts-matrix: build rivals
 
 test-versions: build
 	$(BIN)/python tools/torch_versions.py --build $(BUILD) $(VERSION)
+
+# The wheel of the torch that is tested.
+NPU := 2.13.0
+test-peers: build rivals
+	$(BIN)/python -m pip download --quiet --no-deps -d $(BUILD)/peers \
+	  torch-npu==$(NPU)
+	$(BIN)/python tests/peers/torchair.py --build $(BUILD) \
+	  $(BUILD)/peers/torch_npu-$(NPU)-*.whl
 
 docs: build rivals .venv-docs/.ready
 	$(PYTHON) tools/api_docs.py --build $(BUILD) --out $(BUILD)/docs-source
