@@ -7,9 +7,12 @@
 
 #include "kernel/tables.h"
 
+enum { QUAD = 4 };  // steps of int8
+
 size_t og_packed_bytes(int64_t n, int64_t k, int element) {
   const int64_t panels = (n + OG_PANEL - 1) / OG_PANEL;
-  return (size_t)(panels * ((k + 1) / 2 * 2) * OG_PANEL) *
+  const int64_t of = element == OG_I8 ? QUAD : 2;
+  return (size_t)(panels * ((k + of - 1) / of * of) * OG_PANEL) *
          og_element_bytes(element);
 }
 
@@ -40,33 +43,33 @@ static int8_t rounded(float weight, float scale) {
   return inside == inside ? (int8_t)lrintf(inside) : 0;
 }
 
-void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
-                      int8_t *to, float *out_scales) {
-  for (int64_t n = begin; n < end; ++n) {
-    out_scales[n] = column_scale(w, n);
-    for (int64_t k = 0; k < w->k; ++k)
-      to[n * w->k + k] = rounded(weight_at(w, n, k), out_scales[n]);
-  }
-}
-
-void og_gemm_quantize_panels(const og_gemm_weights *w, int64_t panel_begin,
-                             int64_t panel_end, int8_t *packed,
-                             float *out_scales, double *lost, double *size) {
-  const int64_t panel_size = (w->k + 1) / 2 * 2 * OG_PANEL;
+void og_gemm_quantize(const og_gemm_weights *w, int64_t panel_begin,
+                      int64_t panel_end, uint8_t *packed, float *out_scales,
+                      double *lost, double *size) {
+  const int64_t panel_size = (w->k + QUAD - 1) / QUAD * QUAD * OG_PANEL;
   const int64_t begin = panel_begin * OG_PANEL, end = panel_end * OG_PANEL;
-  memset(packed, 0, (size_t)((panel_end - panel_begin) * panel_size));
+  memset(packed, 128, (size_t)((panel_end - panel_begin) * panel_size));
   for (int64_t n = begin; n < end; ++n) {
-    int8_t *to = packed + (n - begin) / OG_PANEL * panel_size + n % OG_PANEL;
+    uint8_t *to =
+        packed + (n - begin) / OG_PANEL * panel_size + n % OG_PANEL * QUAD;
     const float scale = n < w->n ? column_scale(w, n) : 0;
     out_scales[n - begin] = scale;
-    for (int64_t k = 0; n < w->n && k < w->k; ++k, to += OG_PANEL) {
+    for (int64_t k = 0; n < w->n && k < w->k; ++k) {
       const float weight = weight_at(w, n, k);
-      *to = rounded(weight, scale);
-      const double off = (double)weight - (double)*to * (double)scale;
+      const int8_t q = rounded(weight, scale);
+      to[k / QUAD * QUAD * OG_PANEL + k % QUAD] = (uint8_t)(q + 128);
+      const double off = (double)weight - (double)q * (double)scale;
       *lost += off * off;
       *size += (double)weight * (double)weight;
     }
   }
+}
+
+// Words, sums and the scale, as gemm_quads.inc reads them; whole lines.
+int64_t og_gemm_row_bytes(int64_t k) {
+  enum { SPAN = 32, LINE = 64 };
+  const int64_t spans = (k + SPAN - 1) / SPAN;
+  return ((2 * SPAN + 4) * spans + 4 + LINE - 1) / LINE * LINE;
 }
 
 // --- Choice

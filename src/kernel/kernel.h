@@ -17,6 +17,9 @@
 
 // What contractions of this element use: bf16 dots only where they are faster.
 og_isa og_contraction_isa(int element);
+// Whether contractions of int8 use VNNI, with AVX-512 (`is_long`) or AVX2:
+// where the machine has it, and OPGRAFT_ISA names no set below avx512_bf16.
+int og_has_vnni(int is_long);
 
 // The kernel records of an operator whose function chooses by og_isa_used():
 // one for each level, so that `opgraft inspect --why` names the one in use.
@@ -131,8 +134,9 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 // --- Packed contraction ------------------------------------------------------
 
 // y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
-// columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2]. K
-// and N are padded with zeros to 2 and 16.
+// columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2],
+// int8 in quads [k / 4][16][4], as bytes that are 128 more. K and N are padded
+// with zeros to 2, of int8 4, and 16.
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
@@ -186,18 +190,16 @@ static inline int og_panels_type(const og_gemm_weights *w) {
 void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
                   int64_t panel_end, void *packed);
 
-// Columns [begin, end) of w, f32 or 16 bits wide, as int8: of column n, k
-// elements from to + n * w->k on, to be multiplied by out_scales[n], which is
-// its largest magnitude / 127. Elements are rounded to even; NaN becomes 0.
-void og_gemm_quantize(const og_gemm_weights *w, int64_t begin, int64_t end,
-                      int8_t *to, float *out_scales);
-// The same, straight into panels [panel_begin, panel_end) of int8, the first of
-// them at `packed`, and their columns' scales, zero behind the last. Adds the
-// squares of what rounding lost, and of the elements: not finite where an
-// element is not.
-void og_gemm_quantize_panels(const og_gemm_weights *w, int64_t panel_begin,
-                             int64_t panel_end, int8_t *packed,
-                             float *out_scales, double *lost, double *size);
+// Panels [panel_begin, panel_end) of int8, the first of them at `packed`, of w,
+// f32 or 16 bits wide, and their columns' scales, zero behind the last: a
+// column's largest magnitude / 127. Elements are rounded to even; NaN becomes
+// 0. Adds the squares of what rounding lost, and of the elements: not finite
+// where an element is not.
+void og_gemm_quantize(const og_gemm_weights *w, int64_t panel_begin,
+                      int64_t panel_end, uint8_t *packed, float *out_scales,
+                      double *lost, double *size);
+// What a row of x takes in 16 bits, for panels of int8.
+int64_t og_gemm_row_bytes(int64_t k);
 
 typedef struct og_gemm_kernels {
   int32_t tile_columns;  // that a tile computes, needed or not
@@ -208,9 +210,15 @@ typedef struct og_gemm_kernels {
   // to[r, i] = from[i, r], for `rows` rows of `columns`; strides in floats.
   void (*transpose)(const float *from, int64_t from_stride, int64_t rows,
                     int64_t columns, float *to, int64_t to_stride);
+  // A row of k elements in 16 bits: og_gemm_row_bytes(k) from `to` on, aligned
+  // as floats. An element is off by at most 1 / 65278 of the row's largest
+  // magnitude. A row with a NaN has NaN for results; one with infinities has
+  // theirs. Of og_gemm(OG_I8) alone.
+  void (*quantize)(const void *x, int64_t k, int element, void *to);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. Panels have the type `weights`: the
-  // same; OG_I8, whose scales the epilogue has; or OG_BF16 under x of f32,
+  // same; OG_I8, whose scales the epilogue has, under rows of `quantize`, as
+  // many bytes apart, of x of this type; or OG_BF16 under x of f32,
   // which is rounded to bf16 where products are dots. `scratch` has
   // OG_GEMM_SCRATCH bytes for each worker, aligned as floats. `next`, which
   // this worker reads after these panels, is prefetched meanwhile; it may be
@@ -220,7 +228,7 @@ typedef struct og_gemm_kernels {
               const void *next, void *y, int64_t y_stride, og_epilogue epilogue,
               void *scratch, int element, int weights);
 } og_gemm_kernels;
-// By the type of the panels; int8's by that of x.
+// By the type of the panels.
 const og_gemm_kernels *og_gemm(int element);
 // What one worker needs for og_gemm_kernels.run. A row of k floats has to fit:
 // OG_GEMM_MAX_K.

@@ -23,16 +23,18 @@
 #define ROWS_13(X) ROWS_12(X) X(12)
 #define ROWS_14(X) ROWS_13(X) X(13)
 
-#define EACH_TILE_6(X, ...) \
+#define EACH_TILE_3(X, ...) \
   X(1, __VA_ARGS__)         \
   X(2, __VA_ARGS__)         \
-  X(3, __VA_ARGS__)         \
-  X(4, __VA_ARGS__)         \
-  X(5, __VA_ARGS__)         \
+  X(3, __VA_ARGS__)
+#define EACH_TILE_4(X, ...) EACH_TILE_3(X, __VA_ARGS__) X(4, __VA_ARGS__)
+#define EACH_TILE_6(X, ...)   \
+  EACH_TILE_4(X, __VA_ARGS__) \
+  X(5, __VA_ARGS__)           \
   X(6, __VA_ARGS__)
+#define EACH_TILE_7(X, ...) EACH_TILE_6(X, __VA_ARGS__) X(7, __VA_ARGS__)
 #define EACH_TILE_14(X, ...)  \
-  EACH_TILE_6(X, __VA_ARGS__) \
-  X(7, __VA_ARGS__)           \
+  EACH_TILE_7(X, __VA_ARGS__) \
   X(8, __VA_ARGS__)           \
   X(9, __VA_ARGS__)           \
   X(10, __VA_ARGS__)          \
@@ -41,6 +43,12 @@
   X(13, __VA_ARGS__)          \
   X(14, __VA_ARGS__)
 
+#define TILE_LIST_3(name) \
+  { NULL, name##_1, name##_2, name##_3 }
+#define TILE_LIST_4(name) \
+  { NULL, name##_1, name##_2, name##_3, name##_4 }
+#define TILE_LIST_7(name) \
+  { NULL, name##_1, name##_2, name##_3, name##_4, name##_5, name##_6, name##_7 }
 #define TILE_LIST_6(name) \
   { NULL, name##_1, name##_2, name##_3, name##_4, name##_5, name##_6 }
 #define TILE_LIST_14(name)                                             \

@@ -10,6 +10,7 @@
 #define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
 
 typedef __m256 vf;
+typedef __m256i vi;
 enum { VW = 8 };
 
 OG_V_INLINE __m256i v_iota_i(void) {
@@ -172,10 +173,6 @@ OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
       _mm256_and_si256(_mm256_loadu_si256((const void *)p),
                        _mm256_set1_epi32((int)0xffff0000u)));
 }
-OG_V_INLINE vf v_load_i8(const int8_t *p) {
-  return _mm256_cvtepi32_ps(
-      _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));
-}
 OG_V_INLINE vf v_load_f16(const uint16_t *p) {
   return _mm256_cvtph_ps(v_load16(p));
 }
@@ -220,4 +217,26 @@ OG_V_INLINE void v_transpose(vf *r) {
     r[i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x20);
     r[4 + i] = _mm256_permute2f128_ps(u[i], u[4 + i], 0x31);
   }
+}
+
+// Integers of 32 bits, and u: 4 bytes each.
+OG_V_INLINE vi v_zero_i(void) { return _mm256_setzero_si256(); }
+OG_V_INLINE vi v_set1_i(int32_t x) { return _mm256_set1_epi32(x); }
+OG_V_INLINE vi v_load_i(const void *p) { return _mm256_loadu_si256(p); }
+OG_V_INLINE vi v_add_i(vi a, vi b) { return _mm256_add_epi32(a, b); }
+OG_V_INLINE vi v_sub_i(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+OG_V_INLINE vi v_times256(vi a) { return _mm256_slli_epi32(a, 8); }
+OG_V_INLINE vf v_to_float(vi a) { return _mm256_cvtepi32_ps(a); }
+// Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
+OG_V_INLINE vi v_bytes_even(vi u) {
+  return _mm256_and_si256(u, _mm256_set1_epi32(0xff00ff));
+}
+OG_V_INLINE vi v_bytes_odd(vi u) { return _mm256_srli_epi16(u, 8); }
+// The sum of the two products of signed pairs.
+OG_V_INLINE vi v_madd(vi a, vi b) { return _mm256_madd_epi16(a, b); }
+// c + the sum of the four products of unsigned u and signed b.
+// Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
+OG_V_INLINE vi v_dots(vi c, vi u, vi b) {
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(c) : "x"(u), "x"(b));
+  return c;
 }

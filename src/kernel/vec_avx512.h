@@ -23,6 +23,7 @@
 #define OG_V_INLINE static inline __attribute__((always_inline)) OG_TARGET
 
 typedef __m512 vf;
+typedef __m512i vi;
 enum { VW = 16 };
 
 OG_V_INLINE __mmask16 v_mask(int64_t n) { return (__mmask16)((1u << n) - 1); }
@@ -151,10 +152,6 @@ OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
   return _mm512_castsi512_ps(_mm512_and_si512(
       _mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000u)));
 }
-OG_V_INLINE vf v_load_i8(const int8_t *p) {
-  return _mm512_cvtepi32_ps(
-      _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
-}
 OG_V_INLINE vf v_load_f16(const uint16_t *p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
@@ -217,4 +214,26 @@ OG_V_INLINE void v_transpose(vf *r) {
     r[i] = _mm512_castsi512_ps(lo);
     r[8 + i] = _mm512_castsi512_ps(hi);
   }
+}
+
+// Integers of 32 bits, and u: 4 bytes each.
+OG_V_INLINE vi v_zero_i(void) { return _mm512_setzero_si512(); }
+OG_V_INLINE vi v_set1_i(int32_t x) { return _mm512_set1_epi32(x); }
+OG_V_INLINE vi v_load_i(const void *p) { return _mm512_loadu_si512(p); }
+OG_V_INLINE vi v_add_i(vi a, vi b) { return _mm512_add_epi32(a, b); }
+OG_V_INLINE vi v_sub_i(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+OG_V_INLINE vi v_times256(vi a) { return _mm512_slli_epi32(a, 8); }
+OG_V_INLINE vf v_to_float(vi a) { return _mm512_cvtepi32_ps(a); }
+// Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
+OG_V_INLINE vi v_bytes_even(vi u) {
+  return _mm512_and_si512(u, _mm512_set1_epi32(0xff00ff));
+}
+OG_V_INLINE vi v_bytes_odd(vi u) { return _mm512_srli_epi16(u, 8); }
+// The sum of the two products of signed pairs.
+OG_V_INLINE vi v_madd(vi a, vi b) { return _mm512_madd_epi16(a, b); }
+// c + the sum of the four products of unsigned u and signed b.
+// Of VNNI; gcc 12 keeps the intrinsic's sums in memory.
+OG_V_INLINE vi v_dots(vi c, vi u, vi b) {
+  __asm__("vpdpbusd %2, %1, %0" : "+v"(c) : "v"(u), "v"(b));
+  return c;
 }

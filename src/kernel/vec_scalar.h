@@ -121,9 +121,6 @@ OG_V_INLINE vf v_load_bf16_even(const uint16_t *p) {
 OG_V_INLINE vf v_load_bf16_odd(const uint16_t *p) {
   return v_load_bf16_even(p + 1);
 }
-OG_V_INLINE vf v_load_i8(const int8_t *p) {
-  return (vf){(float)p[0], (float)p[1], (float)p[2], (float)p[3]};
-}
 OG_V_INLINE void v_storen_bf16(uint16_t *p, vf x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = og_bfloat_from_float(x[i]).bits;
 }
@@ -160,4 +157,23 @@ OG_V_INLINE void v_transpose(vf *r) {
       r[i][j] = r[j][i];
       r[j][i] = swap;
     }
+}
+
+// Integers of 32 bits, and u: 4 bytes each.
+OG_V_INLINE vi v_zero_i(void) { return (vi){0, 0, 0, 0}; }
+OG_V_INLINE vi v_set1_i(int32_t x) { return (vi){x, x, x, x}; }
+OG_V_INLINE vi v_load_i(const void *p) {
+  vi x;
+  memcpy(&x, p, sizeof x);
+  return x;
+}
+OG_V_INLINE vi v_add_i(vi a, vi b) { return a + b; }
+OG_V_INLINE vi v_sub_i(vi a, vi b) { return a - b; }
+OG_V_INLINE vf v_to_float(vi a) { return __builtin_convertvector(a, vf); }
+// Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
+OG_V_INLINE vi v_bytes_even(vi u) { return u & 0xff00ff; }
+OG_V_INLINE vi v_bytes_odd(vi u) { return u >> 8 & 0xff00ff; }
+// The sum of the two products of signed pairs.
+OG_V_INLINE vi v_madd(vi a, vi b) {
+  return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
 }

@@ -64,7 +64,8 @@ typedef struct packed_matmul {
   int32_t lane;
   og_range *ranges;  // by worker
   int32_t workers;
-  char *copied;           // rows of a, all batches; NULL: in place
+  char *quads;   // rows of a in 16 bits, all batches, for panels of int8
+  char *copied;  // rows of a, all batches; NULL: in place
   int64_t copied_stride;  // elements
   char *scratch;          // worker_bytes for each worker
   int64_t worker_bytes;
@@ -175,6 +176,24 @@ static void pack_run(const packed_matmul *s, int64_t index) {
   og_gemm_pack(
       &b, begin, begin + OG_CUT_PANELS < most ? begin + OG_CUT_PANELS : most,
       s->first + og_packed_bytes(begin * OG_PANEL, b.k, called_type(s)));
+}
+
+// Rows [begin, end) of all batches, in place or copied.
+static void share_quads(void *state, int64_t begin, int64_t end,
+                        int32_t worker) {
+  const packed_matmul *s = state;
+  const og_contraction *of = &s->of;
+  const int64_t item = og_item_bytes(of->a), bytes = og_gemm_row_bytes(of->k);
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t offset[OG_NEST_OPERANDS];
+    og_contraction_batch(of, i / of->m, offset);
+    const char *x = s->copied != NULL
+                        ? s->copied + i * s->copied_stride * item
+                        : og_bytes(of->a) + offset[1] +
+                              i % of->m * stride_of(of->a, 2) * item;
+    og_gemm(OG_I8)->quantize(x, of->k, s->element, s->quads + i * bytes);
+  }
 }
 
 // What comes before the tasks.
@@ -309,7 +328,9 @@ static void task_run(const packed_matmul *s, const task *t) {
                          .tile = has_hook ? part_finish : NULL,
                          .state = &f,
                          .worker = t->worker};
-  og_gemm(s->is_rounded ? OG_BF16 : s->element)
+  og_gemm(weights == OG_I8 ? OG_I8
+          : s->is_rounded  ? OG_BF16
+                           : s->element)
       ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
             t->next, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
             t->scratch, copied_type(s), weights);
@@ -368,6 +389,10 @@ static task task_make(const running *r, int64_t index, int64_t count,
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * t.x_stride * copied_bytes(s)
             : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
+  if (t.scales != NULL) {
+    t.x_stride = og_gemm_row_bytes(of->k);
+    t.x = s->quads + (batch * of->m + t.row) * t.x_stride;
+  }
   t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
   t.y =
       og_bytes(out) + offset[0] + (t.row * stride_of(out, 2) + t.column) * item;
@@ -455,6 +480,9 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
     OG_TRY(og_run_parallel(run, first,
                            og_grain(OG_GRAIN_LIGHT, COPIED_ROWS * s->of.k),
                            share_first, s));
+  if (s->is_int8)
+    OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
+                           og_grain(OG_GRAIN_LIGHT, s->of.k), share_quads, s));
   if (s->kept != NULL) return run_kept(s, run);
   running r = {.of = s, .panels = s->first != NULL ? s->first : s->constant};
   s->used = s->constant;
@@ -524,7 +552,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   const int64_t workers = s->workers;
   const int64_t shared = workers * (int64_t)sizeof *s->ranges;
   const bool copies = is_copied(s, is_tall);
-  int64_t copied = 0;
+  int64_t copied = 0, quads = 0;
   s->worker_bytes = OG_GEMM_SCRATCH + NARROW_BYTES;
   if (!is_tall)
     s->worker_bytes +=
@@ -534,11 +562,17 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
                             s->copied_stride * copied_bytes(s), &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
-  char *memory = og_prep_scratch(
-      prep, (size_t)(copied + tall + shared + workers * s->worker_bytes + 64));
+  if (s->is_int8 &&
+      !og_i64_mul(of->batches * of->m, og_gemm_row_bytes(of->k), &quads))
+    return false;
+  char *memory =
+      og_prep_scratch(prep, (size_t)(copied + quads + tall + shared +
+                                     workers * s->worker_bytes + 64));
   if (memory == NULL) return false;
   memory += -(uintptr_t)memory % 64;
   s->copied = copies ? memory : NULL;
+  s->quads = memory + copied;
+  copied += quads;
   s->first = is_tall ? memory + copied : NULL;
   s->ranges = (og_range *)(void *)(memory + copied + tall);
   s->scratch = memory + copied + tall + shared;

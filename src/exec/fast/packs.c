@@ -149,9 +149,9 @@ static void share_int8(void *state, int64_t begin, int64_t end,
   float *scales = (float *)(uintptr_t)og_packs_scales(p->panels, of->n, of->k);
   double lost = 0, size = 0;
   (void)worker;
-  og_gemm_quantize_panels(
+  og_gemm_quantize(
       of, begin, end,
-      (int8_t *)p->panels + og_packed_bytes(begin * OG_PANEL, of->k, OG_I8),
+      (uint8_t *)p->panels + og_packed_bytes(begin * OG_PANEL, of->k, OG_I8),
       scales + begin * OG_PANEL, &lost, &size);
   pthread_mutex_lock(&p->mutex);
   p->lost += lost;
@@ -210,7 +210,7 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 // gets another name (docs/graph-file.md).
 static const char *form_of(const og_packing *what) {
   if (what->is_winograd) return "f32-winograd2";
-  if (what->is_int8) return "i8-panels16";
+  if (what->is_int8) return "i8-quads16";
   const int type = og_panels_type(&what->of);
   return type == OG_F32    ? "f32-panels16"
          : type == OG_BF16 ? "bf16-pairs16"
@@ -302,7 +302,7 @@ void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
 
 int32_t og_packs_unknown(const opgraft_graph *graph) {
   static const char *const known[] = {"f32-panels16", "bf16-pairs16",
-                                      "f16-panels16", "i8-panels16",
+                                      "f16-panels16", "i8-quads16",
                                       "f32-winograd2"};
   int32_t count = 0;
   for (int32_t i = 0; i < graph->packed_count; ++i) {
