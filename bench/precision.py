@@ -110,8 +110,8 @@ def serve(graph: str, name: str, threads: int, folder: Path) -> None:
     for _ in range(3):
         run()
     say({"distance": distance(found, exact),
-         **{k: told.get(k) for k in ("narrow_contractions", "int8_weights",
-                                     "int8_error")}})
+         **{k: told.get(k) for k in ("narrow_contractions", "quantised_weights",
+                                     "quantised_error")}})
     for line in sys.stdin:
         if not line.strip():
             return

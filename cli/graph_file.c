@@ -136,24 +136,37 @@ void cli_sizes_reset(cli_sizes *sizes) {
   free(sizes->values);
 }
 
+static const struct {
+  const char *name;
+  uint32_t flag;
+} precisions[] = {{"f32", 0},
+                  {"bf16", OPGRAFT_OPTION_PRECISION_BF16},
+                  {"int8", OPGRAFT_OPTION_PRECISION_INT8},
+                  {"int4", OPGRAFT_OPTION_PRECISION_INT4},
+                  {"int4/64", OPGRAFT_OPTION_PRECISION_INT4_64},
+                  {"int4/32", OPGRAFT_OPTION_PRECISION_INT4_32}};
+
 static bool precision_read(const cli_args *args, const char *mode,
                            uint32_t *flags) {
+  enum { COUNT = sizeof precisions / sizeof *precisions };
   const char *given = cli_value_of(args, "precision");
-  if (given == NULL || strcmp(given, "f32") == 0) return true;
-  const bool is_bf16 = strcmp(given, "bf16") == 0;
-  if (!is_bf16 && strcmp(given, "int8") != 0) {
-    cli_error("%s: --precision is '%s', expected f32, bf16 or int8",
-              args->command->name, given);
+  int i = 0;
+  while (given != NULL && i < COUNT && strcmp(given, precisions[i].name) != 0)
+    ++i;
+  if (i == COUNT) {
+    cli_error(
+        "%s: --precision is '%s', expected f32, bf16, int8, int4, int4/64 or "
+        "int4/32",
+        args->command->name, given);
     return false;
   }
-  if (*flags == 0) {
+  if (precisions[i].flag != 0 && *flags == 0) {
     cli_error(
         "%s: --precision is '%s' in mode %s, expected --mode max-autotune",
         args->command->name, given, mode);
     return false;
   }
-  *flags |=
-      is_bf16 ? OPGRAFT_OPTION_PRECISION_BF16 : OPGRAFT_OPTION_PRECISION_INT8;
+  *flags |= precisions[i].flag;
   return true;
 }
 

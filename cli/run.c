@@ -30,7 +30,8 @@ static const cli_option options[] = {
     {"rules", "FILE", "write which kernel ran which node, and why; -: print it",
      0},
     {"mode", "MODE", "max-autotune (fused loops), or reduce-overhead", 0},
-    {"precision", "TYPE", "of contractions: f32, bf16, int8 (weights)", 0},
+    {"precision", "TYPE", "of contractions: f32, bf16; int8, int4 (weights)",
+     0},
     {"disable", "PASSES", "leave out these passes, as in cse,reinplace", 0},
     {"bisect", NULL, "name the first pass that changes the results", 0},
     {"tolerance", "X", "largest difference that --bisect lets pass (0)", 0},
@@ -275,14 +276,15 @@ static bool calls_run(job *j) {
   return is_right;
 }
 
-// What int8 has done to the weights.
+// What int8 or int4 has done to the weights.
 static void precision_say(const job *j) {
-  if ((j->mode & OPGRAFT_OPTION_PRECISION_INT8) == 0) return;
+  const char *name = cli_value_of(j->args, "precision");
+  if (name == NULL || strncmp(name, "int", 3) != 0) return;
   cli_node *tree = cli_described(j->executable);
-  const long long count = cli_node_int(tree, "int8_weights", 0);
-  cli_note("int8: %lld weight%s, off by %.3f %% at most", count,
+  const long long count = cli_node_int(tree, "quantised_weights", 0);
+  cli_note("%s: %lld weight%s, off by %.3f %% at most", name, count,
            count == 1 ? "" : "s",
-           100 * strtod(cli_node_get(tree, "int8_error")->text, NULL));
+           100 * strtod(cli_node_get(tree, "quantised_error")->text, NULL));
   cli_node_destroy(tree);
 }
 

@@ -199,11 +199,15 @@ enum {
   OPGRAFT_OPTION_MAX_AUTOTUNE = 4u,
   // Functions in fused loops are libm's, not our vector forms.
   OPGRAFT_OPTION_MATH_STRICT = 8u,
-  // With OPGRAFT_OPTION_MAX_AUTOTUNE, and not both: contractions of f32 round
-  // their operands to bf16 and add up in f32; weights that stay become int8,
-  // with a scale for each column (docs/numerics.md).
+  // With OPGRAFT_OPTION_MAX_AUTOTUNE, and one of them: contractions of f32
+  // round their operands to bf16 and add up in f32; weights that stay become
+  // int8, with a scale for each column, or int4, with one for each group of
+  // 128, 64 or 32 of a column's elements (docs/numerics.md).
   OPGRAFT_OPTION_PRECISION_BF16 = 16u,
   OPGRAFT_OPTION_PRECISION_INT8 = 32u,
+  OPGRAFT_OPTION_PRECISION_INT4 = 64u,
+  OPGRAFT_OPTION_PRECISION_INT4_64 = 128u,
+  OPGRAFT_OPTION_PRECISION_INT4_32 = 256u,
 };
 
 // Verifies, runs the passes, verifies after each. No building afterwards.

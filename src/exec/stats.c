@@ -187,11 +187,11 @@ static void precision_add(opgraft_executable *own, og_text *out) {
   for (int32_t i = 0; idle != NULL && i < idle->step_count; ++i)
     narrow += og_matmul_is_narrow(&idle->steps[i]) ||
               og_convolution_is_narrow(&idle->steps[i]);
-  og_packs_int8(own, &weights, &error);
+  og_packs_narrow(own, &weights, &error);
   pthread_mutex_unlock(&own->mutex);
   og_json_int(out, "narrow_contractions", narrow);
-  og_json_int(out, "int8_weights", weights);
-  og_json_number(out, "int8_error", error, 6);
+  og_json_int(out, "quantised_weights", weights);
+  og_json_number(out, "quantised_error", error, 6);
 }
 
 // Weights that were packed, those whose packed form the file has, and what

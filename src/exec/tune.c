@@ -25,6 +25,7 @@
 #include "exec/step/reloc.h"
 #include "exec/tuned.h"
 #include "graph/op.h"
+#include "pass/pass.h"
 
 static void say(const opgraft_executable *executable, const char *text,
                 bool is_progress) {
@@ -119,13 +120,6 @@ static bool is_cold(const og_prep *prep) {
   return weight_bytes(prep->plan) > og_machine_cache_bytes();
 }
 
-static const char *precision_name(const og_prep *prep) {
-  const uint32_t flags = prep->plan->graph->option_flags;
-  return flags & OPGRAFT_OPTION_PRECISION_BF16   ? ", bf16"
-         : flags & OPGRAFT_OPTION_PRECISION_INT8 ? ", int8"
-                                                 : "";
-}
-
 static void key_print(const og_prep *prep, const og_order *order,
                       og_text *out) {
   const opgraft_executable *executable = prep->executable;
@@ -139,10 +133,12 @@ static void key_print(const og_prep *prep, const og_order *order,
   og_text_add(out, "; ");
   for (int32_t i = 0; i < order->count; ++i)
     og_text_addf(out, i > 0 ? "/%s" : "%s", og_candidate_name(order->by[i]));
-  og_text_addf(out, "%s; %d thread%s, %s%s, %s",
+  const char *precision = og_precision_name(prep->plan->graph->option_flags);
+  og_text_addf(out, "%s; %d thread%s, %s%s%s, %s",
                is_cold(prep) ? " from memory" : "", (int)executable->threads,
                executable->threads > 1 ? "s" : "", og_isa_name(og_isa_used()),
-               precision_name(prep), executable->tuning->with);
+               precision != NULL ? ", " : "",
+               precision != NULL ? precision : "", executable->tuning->with);
 }
 
 // --- Trials ------------------------------------------------------------------

@@ -31,11 +31,19 @@ int og_has_vnni(int is_long);
       {.device = OG_CPU, .dtypes = types, .run = function},                  \
       __VA_ARGS__}
 
-// What a buffer holds. Arithmetic is f32 in every case. OG_I8 is for packed
-// weights alone.
-enum { OG_F32, OG_BF16, OG_F16, OG_I8 };
+// // What a buffer holds. Arithmetic is f32 in every case. OG_I8 and int4, with
+// a scale for each group of so many steps, are for packed weights alone, whose
+// bytes are counted.
+enum { OG_F32, OG_BF16, OG_F16, OG_I8, OG_I4_32, OG_I4_64, OG_I4_128 };
 static inline size_t og_element_bytes(int element) {
-  return element == OG_F32 ? 4 : element == OG_I8 ? 1 : 2;
+  return element == OG_F32 ? 4 : element >= OG_I8 ? 1 : 2;
+}
+// Of int4.
+static inline int64_t og_group_steps(int element) {
+  return (int64_t)32 << (element - OG_I4_32);
+}
+static inline int64_t og_group_count(int64_t k, int element) {
+  return (k + og_group_steps(element) - 1) / og_group_steps(element);
 }
 static inline int og_element_of(const og_tensor *t) {
   if (t->dtype.bits == 32) return OG_F32;
@@ -135,8 +143,10 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 
 // y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
 // columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2],
-// int8 in quads [k / 4][16][4], as bytes that are 128 more. K and N are padded
-// with zeros to 2, of int8 4, and 16.
+// int8 in quads [k / 4][16][4], as bytes that are 128 more, int4 in pairs of
+// quads [k / 8][16][4], 8 more, the first in the low halves of bytes, and
+// behind them the scales of a panel's groups, bf16 [k / group][16]. K and N are
+// padded with zeros to 2, of int8 4, of int4 a group, and 16.
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
@@ -144,10 +154,11 @@ enum { OG_GEMM_PART_ROWS = 128 };  // of what og_epilogue.tile gets, at most
 
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
-  const float *scales;  // [n], of columns whose weights are int8; or NULL
-  const void *bias;     // [n] of the type of x, f32 with wide_bias, or NULL
-  int32_t act;          // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
-  int32_t wide;         // y is f32 whatever x is: what comes next adds it up
+  // [n], of columns whose weights are int8 or int4; or NULL
+  const float *scales;
+  const void *bias;  // [n] of the type of x, f32 with wide_bias, or NULL
+  int32_t act;       // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
+  int32_t wide;      // y is f32 whatever x is: what comes next adds it up
   int32_t wide_bias;
   // Runs over rows [row, row + rows) and columns [column, column + columns) of
   // y once they are complete, while they are in cache; `y` is their first
@@ -190,15 +201,16 @@ static inline int og_panels_type(const og_gemm_weights *w) {
 void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
                   int64_t panel_end, void *packed);
 
-// Panels [panel_begin, panel_end) of int8, the first of them at `packed`, of w,
-// f32 or 16 bits wide, and their columns' scales, zero behind the last: a
-// column's largest magnitude / 127. Elements are rounded to even; NaN becomes
-// 0. Adds the squares of what rounding lost, and of the elements: not finite
-// where an element is not.
-void og_gemm_quantize(const og_gemm_weights *w, int64_t panel_begin,
+// // Panels [panel_begin, panel_end) of int8 or int4, `type`, the first of them
+// at `packed`, of w, f32 or 16 bits wide, and their columns' scales, zero
+// behind the last: of int8 a column's largest magnitude / 127, of int4 1, since
+// its groups have their own: the element of largest magnitude / -8, as bf16.
+// Elements are rounded to even; NaN becomes 0. Adds the squares of what
+// rounding lost, and of the elements: not finite where an element is not.
+void og_gemm_quantize(const og_gemm_weights *w, int type, int64_t panel_begin,
                       int64_t panel_end, uint8_t *packed, float *out_scales,
                       double *lost, double *size);
-// What a row of x takes in 16 bits, for panels of int8.
+// What a row of x takes in 16 bits, for panels of int8 and int4.
 int64_t og_gemm_row_bytes(int64_t k);
 
 typedef struct og_gemm_kernels {
@@ -217,9 +229,9 @@ typedef struct og_gemm_kernels {
   void (*quantize)(const void *x, int64_t k, int element, void *to);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. Panels have the type `weights`: the
-  // same; OG_I8, whose scales the epilogue has, under rows of `quantize`, as
-  // many bytes apart, of x of this type; or OG_BF16 under x of f32,
-  // which is rounded to bf16 where products are dots. `scratch` has
+  // same; int8 or int4, whose scales the epilogue has, under rows of
+  // `quantize`, as many bytes apart, of x of this type; or OG_BF16 under x of
+  // f32, which is rounded to bf16 where products are dots. `scratch` has
   // OG_GEMM_SCRATCH bytes for each worker, aligned as floats. `next`, which
   // this worker reads after these panels, is prefetched meanwhile; it may be
   // NULL.

@@ -23,10 +23,8 @@
 #define ROWS_13(X) ROWS_12(X) X(12)
 #define ROWS_14(X) ROWS_13(X) X(13)
 
-#define EACH_TILE_3(X, ...) \
-  X(1, __VA_ARGS__)         \
-  X(2, __VA_ARGS__)         \
-  X(3, __VA_ARGS__)
+#define EACH_TILE_2(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__)
+#define EACH_TILE_3(X, ...) EACH_TILE_2(X, __VA_ARGS__) X(3, __VA_ARGS__)
 #define EACH_TILE_4(X, ...) EACH_TILE_3(X, __VA_ARGS__) X(4, __VA_ARGS__)
 #define EACH_TILE_6(X, ...)   \
   EACH_TILE_4(X, __VA_ARGS__) \
@@ -43,6 +41,8 @@
   X(13, __VA_ARGS__)          \
   X(14, __VA_ARGS__)
 
+#define TILE_LIST_2(name) \
+  { NULL, name##_1, name##_2 }
 #define TILE_LIST_3(name) \
   { NULL, name##_1, name##_2, name##_3 }
 #define TILE_LIST_4(name) \

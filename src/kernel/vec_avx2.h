@@ -232,6 +232,13 @@ OG_V_INLINE vi v_bytes_even(vi u) {
   return _mm256_and_si256(u, _mm256_set1_epi32(0xff00ff));
 }
 OG_V_INLINE vi v_bytes_odd(vi u) { return _mm256_srli_epi16(u, 8); }
+// The low and the high halves of bytes.
+OG_V_INLINE vi v_nibbles_low(vi u) {
+  return _mm256_and_si256(u, _mm256_set1_epi8(15));
+}
+OG_V_INLINE vi v_nibbles_high(vi u) {
+  return v_nibbles_low(_mm256_srli_epi16(u, 4));
+}
 // The sum of the two products of signed pairs.
 OG_V_INLINE vi v_madd(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 // c + the sum of the four products of unsigned u and signed b.

@@ -229,6 +229,13 @@ OG_V_INLINE vi v_bytes_even(vi u) {
   return _mm512_and_si512(u, _mm512_set1_epi32(0xff00ff));
 }
 OG_V_INLINE vi v_bytes_odd(vi u) { return _mm512_srli_epi16(u, 8); }
+// The low and the high halves of bytes.
+OG_V_INLINE vi v_nibbles_low(vi u) {
+  return _mm512_and_si512(u, _mm512_set1_epi8(15));
+}
+OG_V_INLINE vi v_nibbles_high(vi u) {
+  return v_nibbles_low(_mm512_srli_epi16(u, 4));
+}
 // The sum of the two products of signed pairs.
 OG_V_INLINE vi v_madd(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 // c + the sum of the four products of unsigned u and signed b.

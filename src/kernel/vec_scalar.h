@@ -173,6 +173,9 @@ OG_V_INLINE vf v_to_float(vi a) { return __builtin_convertvector(a, vf); }
 // Bytes 0 and 2, and 1 and 3, as pairs of 16 bits.
 OG_V_INLINE vi v_bytes_even(vi u) { return u & 0xff00ff; }
 OG_V_INLINE vi v_bytes_odd(vi u) { return u >> 8 & 0xff00ff; }
+// The low and the high halves of bytes.
+OG_V_INLINE vi v_nibbles_low(vi u) { return u & 0x0f0f0f0f; }
+OG_V_INLINE vi v_nibbles_high(vi u) { return v_nibbles_low(u >> 4); }
 // The sum of the two products of signed pairs.
 OG_V_INLINE vi v_madd(vi a, vi b) {
   return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);

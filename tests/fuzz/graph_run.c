@@ -288,15 +288,16 @@ static const char in_double[] =
 
 static void planned_begin(outcome *o, maker *m, bool has_passes) {
   static const char no_pass[] = "view fold noop cse dce reinplace fuse";
-  static const uint32_t precisions[] = {0, OPGRAFT_OPTION_PRECISION_BF16,
-                                        OPGRAFT_OPTION_PRECISION_INT8};
+  static const uint32_t precisions[] = {
+      0, OPGRAFT_OPTION_PRECISION_BF16, OPGRAFT_OPTION_PRECISION_INT8,
+      OPGRAFT_OPTION_PRECISION_INT4, OPGRAFT_OPTION_PRECISION_INT4_32};
   const bool has_lanes = chance(m, 16);
   o->is_single = chance(m, 3);
   const bool is_max = o->is_single && chance(m, 2);
   const opgraft_options options = {
       .struct_size = sizeof options,
       .flags =
-          is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE | precisions[below(m, 3)] : 0,
+          is_max ? OPGRAFT_OPTION_MAX_AUTOTUNE | precisions[below(m, 5)] : 0,
       .disable = !has_passes    ? no_pass
                  : chance(m, 3) ? opgraft_pass_name((int32_t)below(m, 6))
                                 : NULL};

@@ -58,7 +58,8 @@ static void value_put(void *p, int64_t i, int element, float x) {
 typedef struct problem {
   int64_t m, n, k, x_stride, y_stride;
   int element;
-  bool is_i8, is_wide, has_bias;
+  int narrow;  // OG_I8 or int4, or 0
+  bool is_wide, has_bias;
   bool is_rounded;    // x and w are f32, panels bf16
   bool is_x_rounded;  // by the set that ran
   int32_t act;
@@ -89,12 +90,12 @@ static size_t y_bytes(const problem *p) {
 }
 
 static int weights_of(const problem *p) {
-  return p->is_i8 ? OG_I8 : p->is_rounded ? OG_BF16 : p->element;
+  return p->narrow ? p->narrow : p->is_rounded ? OG_BF16 : p->element;
 }
 
 // Sets with dots have no kernels of int8.
 static int kernels_of(const problem *p) {
-  return p->is_i8 ? OG_F32 : p->is_rounded ? OG_BF16 : p->element;
+  return p->narrow ? OG_F32 : p->is_rounded ? OG_BF16 : p->element;
 }
 
 static void values_draw(void *to, int64_t count, int element) {
@@ -122,9 +123,9 @@ static bool problem_make(problem *p) {
   const og_gemm_weights w = {p->w, p->n,       p->k,         p->k,
                              1,    p->element, p->is_rounded};
   double lost = 0, size = 0;
-  if (p->is_i8)
-    og_gemm_quantize(&w, 0, panels_of(p), (uint8_t *)p->packed, p->scales,
-                     &lost, &size);
+  if (p->narrow)
+    og_gemm_quantize(&w, p->narrow, 0, panels_of(p), (uint8_t *)p->packed,
+                     p->scales, &lost, &size);
   else
     og_gemm_pack(&w, 0, panels_of(p), p->packed);
   return true;
@@ -136,11 +137,11 @@ static void problem_run(const problem *p, const set *s, int64_t row,
   e.bias = p->has_bias ? p->bias : NULL;
   e.act = p->act;
   e.wide = p->is_wide;
-  e.scales = p->is_i8 ? p->scales : NULL;
+  e.scales = p->narrow ? p->scales : NULL;
   memset(p->scratch, 0xff, OG_GEMM_SCRATCH);  // NaN: nothing is read unwritten
   const void *x = og_at(p->x, row * p->x_stride, p->element);
   int64_t x_stride = p->x_stride;
-  if (p->is_i8) {
+  if (p->narrow) {
     x_stride = og_gemm_row_bytes(p->k);
     memset(p->rows, 0xff, (size_t)(rows * x_stride));
     for (int64_t r = 0; r < rows; ++r)
@@ -161,9 +162,19 @@ static float narrowed(float x) {
 static float weight_of(const problem *p, int64_t n, int64_t k) {
   const int64_t quads = (p->k + 3) / 4 * OG_PANEL;  // of a panel
   const int64_t quad = n / OG_PANEL * quads + k / 4 * OG_PANEL + n % OG_PANEL;
-  if (p->is_i8)
-    return (float)(((const uint8_t *)p->packed)[quad * 4 + k % 4] - 128) *
-           p->scales[n];
+  const uint8_t *packed = (const uint8_t *)p->packed;
+  if (p->narrow == OG_I8)
+    return (float)(packed[quad * 4 + k % 4] - 128) * p->scales[n];
+  if (p->narrow > OG_I8) {
+    const int64_t group = og_group_steps(p->narrow);
+    const int64_t whole = og_group_count(p->k, p->narrow) * group;
+    const uint8_t *panel =
+        packed + og_packed_bytes(n / OG_PANEL * OG_PANEL, p->k, p->narrow);
+    const int byte = panel[(k / 8 * OG_PANEL + n % OG_PANEL) * 4 + k % 4];
+    const void *scales = panel + whole * OG_PANEL / 2;
+    return (float)((k % 8 < 4 ? byte & 15 : byte >> 4) - 8) * p->scales[n] *
+           value_at(scales, k / group * OG_PANEL + n % OG_PANEL, OG_BF16);
+  }
   const float w = value_at(p->w, n * p->k + k, p->element);
   return p->is_rounded ? narrowed(w) : w;
 }
@@ -181,7 +192,7 @@ static double wanted_at(const problem *p, int64_t r, int64_t n,
     if (fabs(x) > most) most = fabs(x);
   }
   // is_right counts 2e-6 of the size.
-  if (p->is_i8) size += most / 65278 * weights / 2e-6;
+  if (p->narrow) size += most / 65278 * weights / 2e-6;
   if (p->has_bias) sum += (double)value_at(p->bias, n, p->element);
   *out_size = size + fabs(sum);
   return p->act == OG_ACT_RELU && sum < 0 ? 0 : sum;
@@ -232,6 +243,11 @@ done:
   problem_free(p);
 }
 
+static int narrow_of(int form, int size) {
+  if (form == 2 || form == 3) return OG_I8;
+  return form >= 6 ? OG_I4_32 + (form + size) % 3 : 0;
+}
+
 TEST(sizes) {
   static const int32_t sizes[][4] = {
       // m, n, k, elements between rows of x beyond k
@@ -243,7 +259,8 @@ TEST(sizes) {
       {7, 100, 513, 3}, {8, 96, 770, 0},   {197, 49, 192, 0}, {3, 33, 0, 0}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
     for (int e = 0; e < 3; ++e)
-      for (int form = 0; form < (elements[e] == OG_F32 ? 6 : 4); ++form) {
+      for (int form = 0; form < 8; ++form) {
+        if ((form == 4 || form == 5) && elements[e] != OG_F32) continue;
         const int64_t k = sizes[i][2];
         problem p = {.m = sizes[i][0],
                      .n = sizes[i][1],
@@ -251,8 +268,8 @@ TEST(sizes) {
                      .x_stride = k + sizes[i][3],
                      .y_stride = sizes[i][1] + (form == 1 ? 5 : 0),
                      .element = elements[e],
-                     .is_i8 = form == 2 || form == 3,
-                     .is_rounded = form >= 4,
+                     .narrow = narrow_of(form, (int)i),
+                     .is_rounded = form == 4 || form == 5,
                      .is_wide = form % 2 == 1,
                      .has_bias = form != 3,
                      .act = form == 1 ? OG_ACT_RELU : OG_ACT_NONE};
@@ -391,13 +408,13 @@ TEST(transposes) {
 
 TEST(rows_stand_alone) {
   for (int e = 0; e < 3; ++e)
-    for (int form = 0; form < 4; ++form) {
+    for (int form = 0; form < 6; ++form) {
       // 145 leaves the last column alone in its panel.
       const int32_t n_all = form / 2 == 0 ? 150 : 145;
       problem p = {.m = 37, .n = n_all, .k = 600, .x_stride = 600};
       p.y_stride = p.n;
       p.element = elements[e];
-      p.is_i8 = form % 2 == 1;
+      p.narrow = form >= 4 ? OG_I4_32 + form - 4 : form % 2 == 1 ? OG_I8 : 0;
       p.is_wide = true;
       REQUIRE(problem_make(&p));
       for (int i = 0; i < SETS; ++i) {
@@ -510,7 +527,7 @@ static void panel_check(const og_gemm_weights *w, int wanted_zero) {
   float scales[OG_PANEL];
   double lost = 0, size = 0, wanted = 0;
   memset(panel, 7, sizeof panel);
-  og_gemm_quantize(w, 0, 1, panel, scales, &lost, &size);
+  og_gemm_quantize(w, OG_I8, 0, 1, panel, scales, &lost, &size);
   for (int64_t n = 0; n < OG_PANEL; ++n)
     for (int64_t k = 0; k < K_WHOLE; ++k) {
       const int byte = byte_at(panel, n, k);
@@ -542,11 +559,11 @@ TEST(quantize) {
   panel_check(&of, 0);
 }
 
-// Beside the product of what was given: int8 loses what its weights lose.
-TEST(int8_beside_double) {
+// Beside the product of what was given: a format loses what its weights lose.
+static void format_check(int narrow, double most) {
   static const int32_t sizes[][2] = {{1, 64}, {1, 2048}, {5, 4096}, {9, 33}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
-    problem p = {.m = sizes[i][0], .n = 96, .k = sizes[i][1], .is_i8 = true};
+    problem p = {.m = sizes[i][0], .n = 96, .k = sizes[i][1], .narrow = narrow};
     p.x_stride = p.k;
     p.y_stride = p.n;
     REQUIRE(problem_make(&p));
@@ -566,21 +583,27 @@ TEST(int8_beside_double) {
         format += pow(rounded - exact, 2);
         all += exact * exact;
       }
-      printf("%s: %d x 96 x %d: error %.4e, the format's own %.4e\n",
-             sets[s].name, (int)p.m, (int)p.k, sqrt(off / all),
+      printf("%s, type %d: %d x 96 x %d: error %.4e, the format's own %.4e\n",
+             sets[s].name, narrow, (int)p.m, (int)p.k, sqrt(off / all),
              sqrt(format / all));
       CHECK(off <= 1.01 * format);
+      CHECK(format < most * most * all);
     }
   done:
     problem_free(&p);
   }
 }
 
+TEST(formats_beside_double) {
+  format_check(OG_I8, 0.006);
+  for (int type = OG_I4_32; type <= OG_I4_128; ++type) format_check(type, 0.1);
+}
+
 // Rows that 16 bits do not hold: those beside them are right.
 TEST(odd_rows) {
   enum { M = 6, N = 20, K = 70 };
   problem p = {.m = M, .n = N, .k = K, .x_stride = K, .y_stride = N};
-  p.is_i8 = true;
+  p.narrow = OG_I8;
   REQUIRE(problem_make(&p));
   float *x = (float *)p.x;
   x[3] = NAN;
@@ -661,4 +684,4 @@ TEST_MAIN("kernel_gemm", CASE_NO_FAULTS(sizes), CASE_NO_FAULTS(runs),
           CASE_NO_FAULTS(parts), CASE_NO_FAULTS(packs),
           CASE_NO_FAULTS(transposes), CASE_NO_FAULTS(rows_stand_alone),
           CASE_NO_FAULTS(hook), CASE_NO_FAULTS(quantize),
-          CASE_NO_FAULTS(int8_beside_double), CASE_NO_FAULTS(odd_rows))
+          CASE_NO_FAULTS(formats_beside_double), CASE_NO_FAULTS(odd_rows))

@@ -30,7 +30,8 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
-PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32}
+PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32, "int4": 64, "int4/64": 128,
+              "int4/32": 256}
 CONSTANT_BYTES = 256
 FORWARD_MODE = "forward-mode differentiation is on"
 
@@ -63,7 +64,8 @@ class Options:
     math: str = "fast"
     # Mode max-autotune: "bf16": contractions of f32 round their operands to
     # bf16, and add up in f32; "int8": their weights become int8, with a scale
-    # for each column.
+    # for each column; "int4", "int4/64", "int4/32": int4, with a scale for each
+    # 128, 64 or 32 elements of a column.
     precision: str = "f32"
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
     # it and docs/graph.md explains.

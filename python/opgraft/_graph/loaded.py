@@ -83,7 +83,7 @@ def load_graph(path: str | os.PathLike[str], *, mode: str = "max-autotune",
     Operators of modules that are loaded are found by name. `mode` is
     "max-autotune" (fused loops) or "reduce-overhead". `precision` is the option
     of torch.compile's backend: "f32", or, in mode max-autotune, "bf16" or
-    "int8". Calls from several threads are safe.
+    "int8", "int4"... Calls from several threads are safe.
 
     OSError where the file cannot be read, RuntimeError where it holds something
     else, was altered (at the first call, where that is a constant), or needs an

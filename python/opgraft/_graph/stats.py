@@ -191,11 +191,11 @@ def _shared_regions(f: Any, owner: Any) -> list[Region]:
 
 
 def _narrowed(found: dict[str, Any]) -> str:
-    count, weights = found["narrow_contractions"], found["int8_weights"]
+    count, weights = found["narrow_contractions"], found["quantised_weights"]
     text = f"  {count} contraction{'s' if count > 1 else ''} narrowed"
     return text if weights == 0 else (
-        f"{text}, {weights} weight{'s' if weights > 1 else ''} of int8, off by "
-        f"{found['int8_error']:.3%} at most")
+        f"{text}, {weights} weight{'s' if weights > 1 else ''} quantised, off by "
+        f"{found['quantised_error']:.3%} at most")
 
 
 def _counted(lines: list[str]) -> list[str]:
@@ -207,12 +207,12 @@ def _counted(lines: list[str]) -> list[str]:
 _SUMS = ("nodes", "views", "native", "host_nodes", "fast_nodes", "clone_bytes",
          "replays", "plans", "instances", "row_programs",
          "programs_compiled", "fused_nodes", "epilogues",
-         "narrow_contractions", "int8_weights", "launches",
+         "narrow_contractions", "quantised_weights", "launches",
          "captures", "recaptures", "device_waits", "warm_ups", "eager_calls",
          "evictions", "copied_inputs", "lent_results", "copied_results",
          "stream_waits")
 _LARGEST = ("arena_bytes", "lower_bound_bytes", "shared_bytes", "lanes",
-            "int8_error")
+            "quantised_error")
 
 
 class Stats:
@@ -228,7 +228,7 @@ class Stats:
     (a list of dicts: nodes that are in none, and why), `epilogues` (fused loops that run on each finished tile of the
     contraction that they read), `epilogues_refused` (a list of dicts: those
     that do not, and why), `narrow_contractions` (those that option `precision`
-    had rounded), `int8_weights` and `int8_error` (the largest of these weights'
+    had rounded), `quantised_weights` and `quantised_error` (the largest of these weights'
     errors: what rounding lost over what there is, as root mean squares),
     `recomputed` (a dict of counts: operators of a backward graph that the
     forward graph has as well, since to keep their results costs more),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The precision that was asked for, OPGRAFT_OPTION_PRECISION_BF16 or INT8, in
-// packed contractions and convolutions.
+// The precision that was asked for, OPGRAFT_OPTION_PRECISION_*, in packed
+// contractions and convolutions.
 
 #ifndef OG_EXEC_FAST_NARROW_H
 #define OG_EXEC_FAST_NARROW_H
@@ -15,6 +15,15 @@ static inline bool og_is_rounded(const og_prep *prep, bool waits) {
   const uint32_t flags = prep->plan->graph->option_flags;
   return (flags & OPGRAFT_OPTION_PRECISION_BF16) != 0 &&
          (waits || og_contraction_isa(OG_BF16) >= OG_ISA_AVX512_BF16);
+}
+
+// The type of weights that stay, as flags of a graph ask for it; 0: their own.
+static inline int og_narrow_type(uint32_t flags) {
+  return flags & OPGRAFT_OPTION_PRECISION_INT8      ? OG_I8
+         : flags & OPGRAFT_OPTION_PRECISION_INT4    ? OG_I4_128
+         : flags & OPGRAFT_OPTION_PRECISION_INT4_64 ? OG_I4_64
+         : flags & OPGRAFT_OPTION_PRECISION_INT4_32 ? OG_I4_32
+                                                    : 0;
 }
 
 // Whether the step is one whose operand is rounded because it was asked for.

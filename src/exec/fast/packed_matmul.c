@@ -45,8 +45,9 @@ typedef struct packed_matmul {
   og_contraction of;
   int element;  // of operands and result
   // The precision that was asked for (OPGRAFT_OPTION_PRECISION_*): b becomes
-  // bf16, or int8 where its panels stay.
-  bool is_rounded, is_int8;
+  // bf16, or `narrow`, int8 or int4, where its panels stay; 0: neither.
+  bool is_rounded;
+  int narrow;
   bool is_a_rounded;         // once for all tasks, as its rows are copied
   og_matmul_cut once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
@@ -64,8 +65,9 @@ typedef struct packed_matmul {
   int32_t lane;
   og_range *ranges;  // by worker
   int32_t workers;
-  char *quads;   // rows of a in 16 bits, all batches, for panels of int8
-  char *copied;  // rows of a, all batches; NULL: in place
+  char
+      *quads;  // rows of a in 16 bits, all batches, for panels of int8 and int4
+  char *copied;           // rows of a, all batches; NULL: in place
   int64_t copied_stride;  // elements
   char *scratch;          // worker_bytes for each worker
   int64_t worker_bytes;
@@ -162,7 +164,7 @@ static int called_type(const packed_matmul *s) {
 }
 
 static int kept_type(const packed_matmul *s) {
-  return s->is_int8 ? OG_I8 : called_type(s);
+  return s->narrow ? s->narrow : called_type(s);
 }
 
 static int64_t packs_of(const packed_matmul *s) {
@@ -213,7 +215,7 @@ static void share_first(void *state, int64_t begin, int64_t end,
 
 typedef struct task {
   const void *packed;   // its columns of b, or NULL
-  const float *scales;  // their scales, where they are int8
+  const float *scales;  // their scales, where they are int8 or int4
   const void *next;     // what its worker reads then, or NULL
   const char *x;
   int64_t x_stride;
@@ -320,7 +322,7 @@ static void task_run(const packed_matmul *s, const task *t) {
   const void *packed = t->packed != NULL ? t->packed : t->panels;
   finisher f = {s, t};
   const bool has_hook = is_lent(s) || s->reader.run != NULL;
-  const int weights = t->scales != NULL ? OG_I8 : called_type(s);
+  const int weights = t->scales != NULL ? s->narrow : called_type(s);
   const og_epilogue e = {.scales = t->scales,
                          .bias = s->is_direct ? t->c : NULL,
                          .wide = is_lent(s) || s->is_a_rounded,
@@ -382,8 +384,8 @@ static task task_make(const running *r, int64_t index, int64_t count,
   if (r->panels != NULL) {
     t.packed = panel_at(s, r->panels, t.column);
     t.next = next_find(r, index + count, worker);
-    if (s->is_int8)
-      t.scales = og_packs_scales(r->panels, of->n, of->k) + t.column;
+    if (s->narrow != 0)
+      t.scales = og_packs_scales(r->panels, of->n, of->k, s->narrow) + t.column;
   }
   t.x_stride = s->copied != NULL ? s->copied_stride : stride_of(of->a, 2);
   t.x = s->copied != NULL
@@ -480,7 +482,7 @@ static og_status run_packed_matmul(void *state, const og_run *run) {
     OG_TRY(og_run_parallel(run, first,
                            og_grain(OG_GRAIN_LIGHT, COPIED_ROWS * s->of.k),
                            share_first, s));
-  if (s->is_int8)
+  if (s->narrow != 0)
     OG_TRY(og_run_parallel(run, s->of.batches * s->of.m,
                            og_grain(OG_GRAIN_LIGHT, s->of.k), share_quads, s));
   if (s->kept != NULL) return run_kept(s, run);
@@ -507,14 +509,14 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
          of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
 }
 
-// int8 keeps what b was, so it is for weights alone.
+// int8 and int4 keep what b was, so they are for weights alone.
 static void precision_take(const og_prep *prep, packed_matmul *s) {
   enum { FEW_ROWS = 6 };
   const uint32_t flags = prep->plan->graph->option_flags;
   og_packing b;
-  s->is_int8 = (flags & OPGRAFT_OPTION_PRECISION_INT8) != 0 &&
-               og_packing_of(&s->of, s->element, &b) &&
-               (prep->keeps_weights || og_packs_is_constant(prep, &b));
+  const bool may = og_packing_of(&s->of, s->element, &b) &&
+                   (prep->keeps_weights || og_packs_is_constant(prep, &b));
+  s->narrow = may ? og_narrow_type(flags) : 0;
   s->is_rounded =
       s->element == OG_F32 && og_is_rounded(prep, s->of.m <= FEW_ROWS);
   s->is_a_rounded = s->is_rounded && s->of.m > FEW_ROWS &&
@@ -562,7 +564,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
                             s->copied_stride * copied_bytes(s), &copied))
     return false;
   copied = (copied + 63) / 64 * 64;
-  if (s->is_int8 &&
+  if (s->narrow != 0 &&
       !og_i64_mul(of->batches * of->m, og_gemm_row_bytes(of->k), &quads))
     return false;
   char *memory =
@@ -581,7 +583,7 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
 
 bool og_matmul_is_narrow(const og_step *step) {
   const packed_matmul *s = step->state;
-  return step->run == run_packed_matmul && (s->is_rounded || s->is_int8);
+  return step->run == run_packed_matmul && (s->is_rounded || s->narrow != 0);
 }
 
 og_tile_reader *og_matmul_reader(const og_step *step) {
@@ -628,10 +630,10 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
   og_packing b;
   const bool is_single = og_packing_of(of, s->element, &b);
   b.of.is_rounded = s->is_rounded;
-  b.is_int8 = s->is_int8;
+  b.narrow = s->narrow;
   if (is_single) og_packs_get(prep, &b, &s->constant);
-  if (s->is_int8 && !prep->keeps_weights && s->constant == NULL) {
-    s->is_int8 = b.is_int8 = false;
+  if (s->narrow != 0 && !prep->keeps_weights && s->constant == NULL) {
+    s->narrow = b.narrow = 0;
     if (is_single) og_packs_get(prep, &b, &s->constant);
   }
   if (s->constant != NULL) s->first = NULL;

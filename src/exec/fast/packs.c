@@ -28,7 +28,7 @@ static bool is_alike(const og_packing *a, const og_packing *b) {
          a->of.n_stride == b->of.n_stride && a->of.k_stride == b->of.k_stride &&
          a->of.element == b->of.element &&
          a->of.is_rounded == b->of.is_rounded &&
-         a->is_winograd == b->is_winograd && a->is_int8 == b->is_int8;
+         a->is_winograd == b->is_winograd && a->narrow == b->narrow;
 }
 
 // Under the mutex.
@@ -98,38 +98,39 @@ static int64_t channels_of(const og_packing *what) {
 
 enum { ERROR_BYTES = 64 };
 
-static int64_t scales_offset(int64_t n, int64_t k) {
-  return ((int64_t)og_packed_bytes(n, k, OG_I8) + 63) / 64 * 64;
+static int64_t scales_offset(int64_t n, int64_t k, int type) {
+  return ((int64_t)og_packed_bytes(n, k, type) + 63) / 64 * 64;
 }
 
-const float *og_packs_scales(const void *panels, int64_t n, int64_t k) {
+const float *og_packs_scales(const void *panels, int64_t n, int64_t k,
+                             int type) {
   return (const float *)(const void *)((const char *)panels +
-                                       scales_offset(n, k));
+                                       scales_offset(n, k, type));
 }
 
 int64_t og_packs_scales_bytes(int64_t n) {
   return (n + OG_PANEL - 1) / OG_PANEL * OG_PANEL * (int64_t)sizeof(float);
 }
 
-// Behind the scales, on a line of its own: what og_packs_int8 says of it.
+// Behind the scales, on a line of its own: what og_packs_narrow says of it.
 static const float *error_of(const void *panels, const og_packing *what) {
-  return og_packs_scales(panels, what->of.n, what->of.k) +
+  return og_packs_scales(panels, what->of.n, what->of.k, what->narrow) +
          og_packs_scales_bytes(what->of.n) / (int64_t)sizeof(float);
 }
 
 static size_t packed_bytes(const og_packing *what) {
   const og_gemm_weights *of = &what->of;
   if (what->is_winograd) return og_winograd_bytes(of->n, channels_of(what));
-  return what->is_int8 ? (size_t)(scales_offset(of->n, of->k) +
-                                  og_packs_scales_bytes(of->n) + ERROR_BYTES)
-                       : og_packed_bytes(of->n, of->k, og_panels_type(of));
+  return what->narrow ? (size_t)(scales_offset(of->n, of->k, what->narrow) +
+                                 og_packs_scales_bytes(of->n) + ERROR_BYTES)
+                      : og_packed_bytes(of->n, of->k, og_panels_type(of));
 }
 
 typedef struct packing {
   const og_packing *what;
   char *panels;
   pthread_mutex_t mutex;
-  double lost, size;  // squares, of int8
+  double lost, size;  // squares, of int8 and int4
 } packing;
 
 static void share_panels(void *state, int64_t begin, int64_t end,
@@ -142,16 +143,18 @@ static void share_panels(void *state, int64_t begin, int64_t end,
       p->panels + og_packed_bytes(begin * OG_PANEL, of->k, og_panels_type(of)));
 }
 
-static void share_int8(void *state, int64_t begin, int64_t end,
-                       int32_t worker) {
+static void share_narrow(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
   packing *p = state;
   const og_gemm_weights *of = &p->what->of;
-  float *scales = (float *)(uintptr_t)og_packs_scales(p->panels, of->n, of->k);
+  float *scales = (float *)(uintptr_t)og_packs_scales(p->panels, of->n, of->k,
+                                                      p->what->narrow);
   double lost = 0, size = 0;
   (void)worker;
   og_gemm_quantize(
-      of, begin, end,
-      (uint8_t *)p->panels + og_packed_bytes(begin * OG_PANEL, of->k, OG_I8),
+      of, p->what->narrow, begin, end,
+      (uint8_t *)p->panels +
+          og_packed_bytes(begin * OG_PANEL, of->k, p->what->narrow),
       scales + begin * OG_PANEL, &lost, &size);
   pthread_mutex_lock(&p->mutex);
   p->lost += lost;
@@ -171,7 +174,7 @@ static void share_winograd(void *state, int64_t begin, int64_t end,
                                    (float *)(void *)to);
 }
 
-// What int8 lost; OG_UNSUPPORTED where it cannot hold the weight.
+// What rounding lost; OG_UNSUPPORTED where the type cannot hold the weight.
 static og_status error_write(const packing *p) {
   float *to = (float *)(uintptr_t)error_of(p->panels, p->what);
   const double error = p->size == 0 ? 0 : sqrt(p->lost / p->size);
@@ -188,11 +191,11 @@ static og_status panels_pack(const og_run *run, const og_packing *what,
       og_run_parallel(run, (what->of.n + OG_PANEL - 1) / OG_PANEL,
                       og_grain(OG_GRAIN_LIGHT, what->of.k * OG_PANEL),
                       what->is_winograd ? share_winograd
-                      : what->is_int8   ? share_int8
+                      : what->narrow    ? share_narrow
                                         : share_panels,
                       &p);
   pthread_mutex_destroy(&p.mutex);
-  return status == OG_OK && what->is_int8 ? error_write(&p) : status;
+  return status == OG_OK && what->narrow ? error_write(&p) : status;
 }
 
 // Outside of any call.
@@ -210,7 +213,11 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 // gets another name (docs/graph-file.md).
 static const char *form_of(const og_packing *what) {
   if (what->is_winograd) return "f32-winograd2";
-  if (what->is_int8) return "i8-quads16";
+  if (what->narrow == OG_I8) return "i8-quads16";
+  if (what->narrow)
+    return what->narrow == OG_I4_32   ? "i4-groups32"
+           : what->narrow == OG_I4_64 ? "i4-groups64"
+                                      : "i4-groups128";
   const int type = og_panels_type(&what->of);
   return type == OG_F32    ? "f32-panels16"
          : type == OG_BF16 ? "bf16-pairs16"
@@ -281,7 +288,7 @@ void og_packs_get(og_prep *prep, const og_packing *what,
   }
   *out_panels = pack->panels;
   if (pack->panels == pack->own) return;
-  if (what->is_int8)
+  if (what->narrow)
     og_blocks_want(&executable->graph->blocks, error_of(pack->panels, what),
                    ERROR_BYTES);
   if (!what->is_winograd) {
@@ -301,9 +308,9 @@ void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
 }
 
 int32_t og_packs_unknown(const opgraft_graph *graph) {
-  static const char *const known[] = {"f32-panels16", "bf16-pairs16",
-                                      "f16-panels16", "i8-quads16",
-                                      "f32-winograd2"};
+  static const char *const known[] = {
+      "f32-panels16", "bf16-pairs16", "f16-panels16", "i8-quads16",
+      "i4-groups32",  "i4-groups64",  "i4-groups128", "f32-winograd2"};
   int32_t count = 0;
   for (int32_t i = 0; i < graph->packed_count; ++i) {
     bool is_known = false;
@@ -518,26 +525,26 @@ void og_kept_destroy(og_kept *kept) {
   }
 }
 
-// --- int8 --------------------------------------------------------------------
+// --- int8 and int4 -----------------------------------------------------------
 
-static void int8_add(const og_packing *what, const char *panels, int64_t *count,
-                     double *error) {
-  if (!what->is_int8) return;
+static void narrow_add(const og_packing *what, const char *panels,
+                       int64_t *count, double *error) {
+  if (!what->narrow) return;
   const double own = (double)*error_of(panels, what);
   ++*count;
   if (own > *error) *error = own;
 }
 
-void og_packs_int8(const opgraft_executable *executable, int64_t *out_count,
-                   double *out_error) {
+void og_packs_narrow(const opgraft_executable *executable, int64_t *out_count,
+                     double *out_error) {
   *out_count = 0;
   *out_error = 0;
   for (const og_pack *at = executable->packs; at != NULL; at = at->next)
-    int8_add(&at->what, at->panels, out_count, out_error);
+    narrow_add(&at->what, at->panels, out_count, out_error);
   for (og_kept *at = executable->kept; at != NULL; at = at->next) {
     pthread_mutex_lock(&at->mutex);
     if (at->watch != NULL && !at->is_packing)
-      int8_add(&at->what, at->panels, out_count, out_error);
+      narrow_add(&at->what, at->panels, out_count, out_error);
     pthread_mutex_unlock(&at->mutex);
   }
 }

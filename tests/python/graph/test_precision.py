@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option `precision`: contractions of bf16, and weights of int8.
+"""Option `precision`: contractions of bf16, and weights of int8 and int4.
 
 What they give is held against float64 of the operands as they are rounded, so
 nothing but sums may differ. Of bf16 the machine decides whether both operands
@@ -103,7 +103,7 @@ def test_linear_of_bf16(tmp_path: Path, kernel: str, m: int, k: int, n: int
         assert torch.equal(f(x), y)
     is_small = k * n * 4 < 1 << 14  # not worth to be kept packed
     assert is_narrow or m > 6 or (is_small and kernel == "packed")
-    assert opgraft.stats(f).int8_weights == 0
+    assert opgraft.stats(f).quantised_weights == 0
 
 
 @pytest.mark.parametrize("shapes", [
@@ -236,10 +236,10 @@ def test_the_error_is_told(packed: str) -> None:
     wanted = max(float((int8(w.detach()) - w.double()).norm() / w.double().norm())
                  for w in layer.parameters())
     found = opgraft.stats(f)
-    assert found.narrow_contractions == 2 and found.int8_weights == 2
-    assert found.int8_error == pytest.approx(wanted, rel=1e-4)
-    assert f"2 weights of int8, off by {wanted:.3%} at most" in str(found)
-    assert json.loads(found.json())["int8_weights"] == 2
+    assert found.narrow_contractions == 2 and found.quantised_weights == 2
+    assert found.quantised_error == pytest.approx(wanted, rel=1e-4)
+    assert f"2 weights quantised, off by {wanted:.3%} at most" in str(found)
+    assert json.loads(found.json())["quantised_weights"] == 2
 
 
 def test_int8_of_bf16_models(packed: str) -> None:
@@ -252,7 +252,39 @@ def test_int8_of_bf16_models(packed: str) -> None:
     w = layer.weight.detach().float()
     wanted = x.double() @ int8(w).t() + layer.bias.double()
     assert ((y.double() - wanted).abs() <= 0.005 * wanted.abs() + 0.02).all()
-    assert opgraft.stats(f).int8_weights == 1
+    assert opgraft.stats(f).quantised_weights == 1
+
+
+def int4(w: torch.Tensor, group: int) -> torch.Tensor:
+    """[n, k], as it is multiplied."""
+    n, k = w.shape
+    parts = torch.nn.functional.pad(w, (0, -k % group)).view(n, -1, group)
+    most = parts.gather(2, parts.abs().argmax(2, keepdim=True))
+    scale = (most / -8).bfloat16().float()
+    some = torch.where(scale != 0, scale, torch.ones_like(scale))
+    near = torch.round(parts / some).clamp(-8, 7).double() * scale.double()
+    return near.view(n, -1)[:, :k]
+
+
+@pytest.mark.parametrize("m", [1, 33])
+@pytest.mark.parametrize("name, group", [("int4", 128), ("int4/64", 64),
+                                         ("int4/32", 32)])
+def test_linear_of_int4(packed: str, m: int, name: str, group: int) -> None:
+    """As the weights are rounded; the figure that stats gives is theirs."""
+    torch.manual_seed(m)
+    layer = torch.nn.Linear(300, 95)
+    with torch.no_grad():
+        layer.weight[1] = 0
+        x, w = torch.randn(m, 300), layer.weight.detach()
+        f = compiled(layer, packed, name)
+        y = f(x)
+        near = int4(w, group)
+        size = x.double().abs() @ near.abs().t() + 1
+        assert is_near(y, x.double() @ near.t() + layer.bias.double(),
+                       size + of_16_bits(x, near))
+    wanted = float((near - w.double()).norm() / w.double().norm())
+    assert opgraft.stats(f).quantised_error == pytest.approx(wanted, rel=1e-4)
+    assert opgraft.stats(f).quantised_weights == 1
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -267,7 +299,7 @@ def test_what_int8_cannot_hold(packed: str, value: float) -> None:
         frozen = opgraft.freeze(layer, (x,), options=options(packed, "int8"))
         for found in (f(x), f(x), frozen(x)):
             assert torch.allclose(found, y, equal_nan=True, atol=1e-4)
-    assert opgraft.stats(f).int8_weights == 0
+    assert opgraft.stats(f).quantised_weights == 0
 
 
 def test_training_keeps_its_weights(packed: str) -> None:
@@ -275,7 +307,7 @@ def test_training_keeps_its_weights(packed: str) -> None:
     x = torch.randn(8, 256)
     f = compiled(layer, packed, "int8")
     assert torch.allclose(f(x), layer(x), atol=1e-5)
-    assert opgraft.stats(f).int8_weights == 0
+    assert opgraft.stats(f).quantised_weights == 0
 
 
 # --- Both ---------------------------------------------------------------------
@@ -307,7 +339,7 @@ def test_sizes_that_vary(packed: str, precision: str) -> None:
     assert len(opgraft.stats(f).graphs) == 1
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16", "int8"])
+@pytest.mark.parametrize("precision", ["f32", "bf16", "int8", "int4/64"])
 def test_files_have_packed_forms(tmp_path: Path, precision: str) -> None:
     torch.manual_seed(7)
     layer = torch.nn.Sequential(torch.nn.Linear(256, 384), torch.nn.GELU(),
@@ -324,11 +356,12 @@ def test_files_have_packed_forms(tmp_path: Path, precision: str) -> None:
     assert told[0]["packed_bytes"] == 0 < told[0]["mapped_bytes"]
     assert told[1]["mapped_bytes"] == 0
     assert told[1]["packed_bytes"] == told[0]["mapped_bytes"]
-    for name in ("f32", "bf16", "int8"):  # another precision packs its own
+    for name, most in (("f32", 1e-5), ("bf16", 0.03), ("int8", 0.03),
+                       ("int4", 0.3)):  # another precision packs its own
         with torch.no_grad():
             wanted = layer(x)
         found = opgraft.load_graph(path, precision=name)(x)
-        assert (found - wanted).norm() < 0.03 * wanted.norm()
+        assert (found - wanted).norm() < most * wanted.norm()
 
 
 def test_an_altered_int8_form_is_refused(tmp_path: Path) -> None:
@@ -382,7 +415,7 @@ def test_threads_change_no_bit(packed: str, precision: str) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     layer, x = torch.nn.Linear(4, 4), torch.ones(1, 4)
     for given, text in (
-            ({"precision": "f64"}, "precision is 'f64', expected one of f32, bf16, int8"),
+            ({"precision": "f64"}, "precision is 'f64', expected one of f32, bf16, int8, int4"),
             ({"precision": "bf16"}, "'bf16' in mode 'default', expected mode "),
             ({"precision": "int8", "mode": "reduce-overhead"},
              "in mode 'reduce-overhead'")):
