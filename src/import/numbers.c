@@ -120,6 +120,14 @@ static bool is_other(const og_import *import, og_dtype common,
          !og_dtype_equal(og_dtype_promote(common, value->dtype), common);
 }
 
+// Whether the type holds each number that sizes may give.
+static bool holds_sizes(og_dtype dtype, const og_value *number) {
+  if (dtype.code == OG_CODE_BOOL) return true;
+  if (is_float(number->dtype)) return is_float(dtype) && dtype.bits == 64;
+  return is_float(dtype) ? dtype.code == OG_CODE_BFLOAT || dtype.bits > 16
+                         : dtype.bits == 64;
+}
+
 // --- Converting --------------------------------------------------------------
 
 // A negative number of an unsigned type wraps around, as ATen converts it. One
@@ -171,10 +179,6 @@ static og_status tensor_convert(og_import *import, og_dtype common,
                                 opgraft_value *operand) {
   const og_value value = import->graph->values[*operand];
   opgraft_value result;
-  if (og_dtype_class(common) == OG_CLASS_I64 &&
-      is_number(import->graph, &value))
-    return og_give_up(
-        import, "a number that depends on sizes may not fit its tensor's type");
   OG_TRY(og_graph_add_value(import->graph, OG_VALUE_RESULT, common,
                             value.device, value.ndim, value.shape, NULL,
                             &result, import->error));
@@ -193,7 +197,11 @@ static og_status operand_convert(og_import *import, og_spec_args *args,
   if (value->kind == OG_VALUE_LITERAL)
     return is_int ? int_convert(import, common, operand)
                   : float_convert(import, common, operand);
-  if (keeps || import->row->numbers == OG_NUMBERS_FILL ||
+  if (keeps) return OG_OK;
+  if (is_number(import->graph, value) && !holds_sizes(common, value))
+    return og_give_up(
+        import, "a number that depends on sizes may not fit its tensor's type");
+  if (import->row->numbers == OG_NUMBERS_FILL ||
       !is_other(import, common, value))
     return OG_OK;
   return tensor_convert(import, common, operand);

@@ -215,17 +215,23 @@ static bool same_shape(tensor_handle handle, const og_tensor *wanted) {
   return true;
 }
 
+static bool has_strides(tensor_handle handle, const og_tensor *wanted) {
+  int64_t *strides;
+  if (shim.aoti_torch_get_strides(handle, &strides) != 0) return false;
+  for (int32_t d = 0; d < wanted->ndim; ++d)
+    if (wanted->shape[d] > 1 && strides[d] != wanted->strides[d]) return false;
+  return true;
+}
+
 static bool has_layout(tensor_handle handle, const og_tensor *wanted) {
-  int64_t *strides, offset, bytes;
+  int64_t offset, bytes;
   int32_t code, wanted_code;
-  if (shim.aoti_torch_get_strides(handle, &strides) != 0 ||
+  if (!has_strides(handle, wanted) ||
       shim.aoti_torch_get_storage_offset(handle, &offset) != 0 ||
       shim.aoti_torch_get_storage_size(handle, &bytes) != 0 ||
       shim.aoti_torch_get_dtype(handle, &code) != 0 ||
       dtype_to_shim(wanted->dtype, &wanted_code) != 0)
     return false;
-  for (int32_t d = 0; d < wanted->ndim; ++d)
-    if (wanted->shape[d] > 1 && strides[d] != wanted->strides[d]) return false;
   return code == wanted_code && offset == 0 &&
          bytes == og_numel(wanted) * (int64_t)((wanted->dtype.bits + 7u) / 8u);
 }
@@ -363,6 +369,24 @@ static bool is_moved(const node_state *state, const opgraft_node_call *node) {
   return false;
 }
 
+// Some .out operators (max_unpool2d) change the strides of the tensor that they
+// are given: what they wrote goes to where the plan has it.
+static bool strides_restore(node_state *state, const opgraft_node_call *node) {
+  bool ok = true;
+  for (int32_t i = 0; ok && i < state->recipe->out_count; ++i) {
+    bound_tensor *out = &state->out[i];
+    if (has_strides(out->handle, node->out[i]) || og_numel(node->out[i]) == 0)
+      continue;
+    const tensor_handle made = like_wanted(node->out[i]);
+    ok = made != NULL && shim.aoti_torch_copy_(made, out->handle, 0) == 0;
+    bound_drop(out);
+    ok = ok && bound_refresh(out, node->out[i]) &&
+         shim.aoti_torch_copy_(out->handle, made, 0) == 0;
+    if (made != NULL) shim.aoti_torch_delete_tensor_object(made);
+  }
+  return ok;
+}
+
 static og_status run_dispatcher(node_state *state,
                                 const opgraft_node_call *node,
                                 opgraft_error *error) {
@@ -375,12 +399,13 @@ static og_status run_dispatcher(node_state *state,
                                  state->stack, SHIM_BUILD_VERSION) != 0)
     return fail_torch(node, error);
   const og_status status = results_take(state, node, error);
-  if (status == OG_OK && state->use_out && is_moved(state, node))
+  if (status != OG_OK || !state->use_out) return status;
+  if (is_moved(state, node))
     return fail(node, OG_SHAPE,
                 "a result has another shape than was inferred when the model "
                 "was compiled",
                 error);
-  return status;
+  return strides_restore(state, node) ? OG_OK : fail_torch(node, error);
 }
 
 // --- Python ------------------------------------------------------------------

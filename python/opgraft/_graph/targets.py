@@ -15,7 +15,7 @@ from sympy.printing.str import StrPrinter  # type: ignore[import-untyped]
 from torch._ops import HigherOrderOperator, OpOverload
 
 from .. import _C
-from . import transformer
+from . import layouts, transformer
 from .meaning import is_kept
 
 # hosts/torch/walk.c has the same numbers.
@@ -402,7 +402,7 @@ def decompositions(*, is_export: bool = False
     for op, is_refused in _refused().items():
         if op in kept:
             kept[op] = _unless(is_refused, kept[op])
-    return kept | {op: _norm_mixed(op, count) for op, count in (
+    return layouts.lay_out(kept | {op: _norm_mixed(op, count) for op, count in (
         (aten._native_batch_norm_legit_functional.default, 1),
         (aten._native_batch_norm_legit_no_training.default, 1),
         (aten._native_batch_norm_legit.no_stats, 1),
@@ -414,7 +414,7 @@ def decompositions(*, is_export: bool = False
             aten._native_multi_head_attention.default:
                 transformer.multi_head_attention,
             aten._transformer_encoder_layer_fwd.default:
-                transformer.encoder_layer}
+                transformer.encoder_layer})
 
 
 def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results lie in memory as eager mode's do: strides, and as_strided of the
+result, for every operator of PyTorch's op_db, over operands that are
+transposed, channels_last, expanded or sliced.
+
+A round draws calls from a seed, which run in one graph. The long form is this
+file as a program: `python test_layouts.py SECONDS [SEED]`."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import random
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from functorch.compile import aot_function, make_boxed_func
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from opgraft._base import host
+from opgraft._graph import backend, stats
+
+host.prepare()
+T = torch.Tensor
+SAMPLES = 60  # of an operator, at most
+CALLS = 12  # in a graph
+# Memory that nobody wrote, tensors that are not strided, sizes that change.
+SKIPPED = ("empty", "new_empty", "sparse", "to_sparse", "item", "resize")
+INFOS = [i for i in op_db if i.dtypes and not i.name.startswith(SKIPPED)]
+
+
+# --- Layouts ------------------------------------------------------------------
+
+
+def transposed(x: T) -> T | None:
+    return x.mT.contiguous().mT if x.dim() == 2 else (
+        x.transpose(0, -1).contiguous().transpose(0, -1)
+        if x.dim() > 2 else None)
+
+
+def channels_last(x: T) -> T | None:
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if x.dim() > 2 else None
+
+
+def expanded(x: T) -> T | None:
+    return x[:1].expand(x.shape) if x.dim() > 0 else None
+
+
+def expanded_last(x: T) -> T | None:
+    return x[..., :1].expand(x.shape) if x.dim() > 0 else None
+
+
+def sliced(x: T) -> T | None:
+    return x.repeat_interleave(2, -1)[..., ::2] if x.dim() > 0 else None
+
+
+LAYOUTS = [transposed, channels_last, expanded, expanded_last, sliced]
+
+
+# --- Calls --------------------------------------------------------------------
+
+
+@dataclass
+class Call:
+    name: str
+    op: Any
+    flat: list[Any]
+    spec: Any
+
+    def tensors(self) -> list[T]:
+        return [x for x in self.flat if isinstance(x, T)]
+
+    def run(self, tensors: list[T]) -> list[T]:
+        rest = iter(tensors)
+        args, kwargs = pytree.tree_unflatten(
+            [next(rest) if isinstance(x, T) else x for x in self.flat],
+            self.spec)
+        return [y for y in pytree.tree_leaves(self.op(*args, **kwargs))
+                if isinstance(y, T)]
+
+
+def samples(info: Any, rng: random.Random) -> list[tuple[list[Any], Any]]:
+    """Those of op_db, and each with images in place of its tensors."""
+    dtype = (torch.float32 if torch.float32 in info.dtypes
+             else sorted(info.dtypes, key=str)[0])
+    found = []
+    torch.manual_seed(0)
+    for s in itertools.islice(info.sample_inputs("cpu", dtype), SAMPLES):
+        flat, spec = pytree.tree_flatten(((s.input, *s.args), s.kwargs))
+        tensors = [x for x in flat if isinstance(x, T)]
+        if not tensors or any(x.layout is not torch.strided or x.numel() == 0
+                              for x in tensors):
+            continue
+        found.append((flat, spec))
+        found.append(([0.5 + torch.rand(2, 5, 3, 4)
+                       if isinstance(x, T) and x.is_floating_point() and x.dim()
+                       else x for x in flat], spec))
+    rng.shuffle(found)
+    return found
+
+
+def draw(info: Any, rng: random.Random) -> Call | None:
+    """One that eager mode takes, and in which nothing is random."""
+    for flat, spec in samples(info, rng)[:8]:
+        layout = rng.choice(LAYOUTS)
+        places = [i for i, x in enumerate(flat) if isinstance(x, T)]
+        chosen = places if rng.random() < 0.5 else [rng.choice(places)]
+        new = [x.detach() if isinstance(x, T) else x for x in flat]
+        for i in chosen:
+            laid = layout(new[i])
+            new[i] = new[i] if laid is None else laid
+        call = Call(f"{info.name} {info.variant_test_name} {layout.__name__} "
+                    f"{[(tuple(new[i].shape), new[i].stride()) for i in places]}",
+                    info.op, new, spec)
+        if all(new[i] is flat[i] for i in places):
+            continue
+        with contextlib.suppress(Exception):
+            state = torch.get_rng_state()
+            ys = call.run(copies(call.tensors()))
+            if ys and all(map(is_told, ys)) and torch.equal(
+                    state, torch.get_rng_state()):
+                return call
+    return None
+
+
+def is_told(y: T) -> bool:
+    """Not of results whose elements share memory."""
+    return (y.layout is torch.strided and y.numel() > 0 and not y.is_quantized
+            and not y.is_conj() and not y.is_neg() and 0 not in strides(y))
+
+
+def copies(tensors: list[T]) -> list[T]:
+    """Of equal layout; a copy of an expanded tensor is expanded."""
+    new = []
+    for x in tensors:
+        y = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+        memory(y).copy_(memory(x))
+        new.append(y)
+    return new
+
+
+def extent(y: T) -> int:
+    return 1 + sum((n - 1) * s for n, s in zip(y.shape, y.stride()))
+
+
+def is_dense(y: T) -> bool:
+    return extent(y) == y.numel()
+
+
+def memory(y: T) -> T:
+    return y.as_strided((extent(y),), (1,), y.storage_offset())
+
+
+def strides(y: T) -> list[int]:
+    """Of dims with more than one place: the others' mean nothing."""
+    return [s for n, s in zip(y.shape, y.stride()) if n > 1]
+
+
+def same(a: T, b: T) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape or strides(a) != strides(b):
+        return False
+    with contextlib.suppress(AssertionError):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3, equal_nan=True)
+        return True
+    return False
+
+
+# --- Compiled -----------------------------------------------------------------
+
+
+def results(calls: list[Call], wanted: list[list[T]], table: dict[Any, Any],
+            compiler: Any) -> list[list[T]]:
+    """Of each call its results, then the memory that eager's would cover."""
+    given = [copies(c.tensors()) for c in calls]
+
+    def f(*tensors: T) -> list[list[T]]:
+        rest = iter(tensors)
+        out = []
+        for call, theirs, right in zip(calls, given, wanted):
+            ys = call.run(list(itertools.islice(rest, len(theirs))))
+            out.append(ys + [
+                y.as_strided((extent(r),), (1,), r.storage_offset())
+                for y, r in zip(ys, right) if is_dense(r)])
+        return out
+
+    return list(aot_function(f, fw_compiler=compiler, bw_compiler=compiler,
+                             decompositions=table)(*itertools.chain(*given)))
+
+
+def ours(calls: list[Call], wanted: list[list[T]]) -> list[list[T]]:
+    region = stats.Region("layouts")
+    return results(calls, wanted, backend._decompositions(),
+                   lambda graph, inputs: backend.compile_graph(
+                       graph, inputs, "inference", backend.Options(), region))
+
+
+def torchs(calls: list[Call], wanted: list[list[T]]) -> list[list[T]]:
+    """As under the backend aot_eager."""
+    return results(calls, wanted, {},
+                   lambda graph, _: make_boxed_func(graph.forward))
+
+
+def faults(calls: list[Call], counts: collections.Counter[str]) -> list[str]:
+    """Of calls that differ from eager; not of those that aot_eager has so."""
+    wanted = [c.run(copies(c.tensors())) for c in calls]
+    text = ""
+    try:
+        found = ours(calls, wanted)
+    except DataDependentOutputException:
+        found = []
+    except Exception as error:
+        found = []
+        text = f"{type(error).__name__}: {error}"[:200]
+    if not found and len(calls) > 1:
+        return [f for c in calls for f in faults([c], counts)]
+    if not found and not text:
+        counts["its sizes depend on data"] += 1
+        return []
+    bad = []
+    for call, right, ys in zip(calls, wanted, found or [[]]):
+        all_right = right + [memory(r) for r in right if is_dense(r)]
+        if len(ys) == len(all_right) and all(map(same, ys, all_right)):
+            counts["as in eager"] += 1
+        elif is_torchs(call, right, all_right):
+            counts["aot_eager differs"] += 1
+        else:
+            counts["wrong"] += 1
+            bad.append(f"{call.name}: " + (text or str(
+                [(y.stride(), r.stride()) for y, r in zip(ys, all_right)
+                 if not same(y, r)])))
+    return bad
+
+
+def is_torchs(call: Call, right: list[T], all_right: list[T]) -> bool:
+    try:
+        ys = torchs([call], [right])[0]
+    except Exception:
+        return True
+    return len(ys) != len(all_right) or not all(map(same, ys, all_right))
+
+
+def run(infos: list[Any], rng: random.Random,
+        counts: collections.Counter[str]) -> list[str]:
+    calls = [c for i in infos if (c := draw(i, rng)) is not None]
+    return faults(calls, counts) if calls else []
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_results_lie_as_in_eager(part: int) -> None:
+    rng = random.Random(part)
+    counts: collections.Counter[str] = collections.Counter()
+    assert run(rng.sample(INFOS, CALLS), rng, counts) == []
+    assert counts["as in eager"] > 0
+
+
+# Where torch's decomposition or shape function has another layout.
+KNOWN = ["roll", "copysign", "floor_divide", "div", "addr", "lcm", "isin",
+         "nn.functional.logsigmoid", "nn.functional.rrelu",
+         "nn.functional.max_unpool2d", "nn.functional.batch_norm"]
+
+
+def test_layouts_that_torch_loses() -> None:
+    rng = random.Random(0)
+    counts: collections.Counter[str] = collections.Counter()
+    assert run([i for i in INFOS if i.name in KNOWN], rng, counts) == []
+    assert counts["as in eager"] > 0
+
+
+def main(seconds: float, seed: int = 1000) -> int:
+    counts: collections.Counter[str] = collections.Counter()
+    bad: list[str] = []
+    seen: set[str] = set()
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        rng = random.Random(seed)
+        order = rng.sample(INFOS, len(INFOS))
+        for at in range(0, len(order), CALLS):
+            found = run(order[at:at + CALLS], rng, counts)
+            seen |= {i.name for i in order[at:at + CALLS]}
+            for fault in found:
+                print(f"seed {seed}: {fault}"[:400], flush=True)
+            bad += found
+            if time.process_time() - begun > seconds:
+                break
+        seed += 1
+    print(f"{len(seen)} operators: {dict(counts)}; {len(bad)} faults")
+    return min(len(bad), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), *map(int, sys.argv[2:])))
