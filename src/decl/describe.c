@@ -427,7 +427,7 @@ static void put_kernel(const writer *w, const og_kernel *kernel) {
 // The formula's program where every optional argument is given.
 static void put_formula(const writer *w) {
   const struct og_formula *formula = w->decl->formula;
-  const bool is_row[OG_LOOP_INPUTS_MAX] = {false};
+  const og_formula_choice choice = {.given = ~0u};
   og_arena arena = {0};
   og_loop_program program;
   og_text text = {0};
@@ -435,7 +435,7 @@ static void put_formula(const writer *w) {
     put_null(w, "formula");
     return;
   }
-  if (og_formula_program(formula, ~0u, is_row, &arena, &program))
+  if (og_formula_program(formula, &choice, &arena, &program))
     og_loop_write(&program, &text);
   w->out->failed |= text.failed || text.data == NULL;
   og_json_text(w->out, "formula", text.data);

@@ -23,31 +23,47 @@ enum {
 
 typedef struct program_maker {
   const struct og_formula *f;
-  uint32_t given;
-  const bool *is_row_input;
+  const og_formula_choice *choice;
+  int32_t inputs[OG_LOOP_INPUTS_MAX];  // by the formula's; -1: a number
+  int32_t input_count;
   int32_t *current;  // by name: its last statement
   og_loop_statement *statements;
   int32_t count;
 } program_maker;
 
+static void inputs_settle(program_maker *m) {
+  const og_formula_choice *choice = m->choice;
+  for (int32_t i = 0; i < m->f->input_count; ++i) {
+    const bool is_own = choice->numbers == NULL ||
+                        (m->f->inputs[i].is_tensor && (choice->given >> i & 1));
+    m->inputs[i] = is_own ? m->input_count++ : -1;
+  }
+}
+
 static void leaf_settle(const program_maker *m, og_scalar_instruction *code) {
   const int32_t inputs = m->f->input_count;
-  if (code->op == OG_SCALAR_load && code->slot >= inputs)
-    code->slot = inputs + m->current[code->slot - inputs];
-  if (code->op == OG_SCALAR_number && code->slot != OG_LOOP_WIDTH_SLOT) {
+  if (code->op == OG_SCALAR_load && code->slot >= inputs) {
+    code->slot = m->input_count + m->current[code->slot - inputs];
+  } else if (code->op == OG_SCALAR_load && m->inputs[code->slot] < 0) {
     code->op = OG_SCALAR_const;
-    code->value = m->given >> (code->slot - OG_FORMULA_GIVEN) & 1;
+    code->value = m->choice->numbers[code->slot];
+  } else if (code->op == OG_SCALAR_load) {
+    code->slot = m->inputs[code->slot];
+  } else if (code->op == OG_SCALAR_number && code->slot != OG_LOOP_WIDTH_SLOT) {
+    code->op = OG_SCALAR_const;
+    code->value = m->choice->given >> (code->slot - OG_FORMULA_GIVEN) & 1;
   }
 }
 
 static bool is_row(const program_maker *m, const og_loop_statement *statement) {
-  const int32_t inputs = m->f->input_count;
+  const bool *is_row_input = m->choice->is_row_input;
   if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
   for (int32_t k = 0; k < statement->expression.count; ++k) {
     const og_scalar_instruction *code = &statement->expression.code[k];
     if (code->op != OG_SCALAR_load) continue;
-    if (code->slot < inputs ? !m->is_row_input[code->slot]
-                            : !m->statements[code->slot - inputs].is_row)
+    if (code->slot < m->input_count
+            ? is_row_input == NULL || !is_row_input[code->slot]
+            : !m->statements[code->slot - m->input_count].is_row)
       return false;
   }
   return true;
@@ -73,25 +89,25 @@ static bool statement_take(program_maker *m, const og_formula_statement *from,
   return true;
 }
 
-bool og_formula_program(const struct og_formula *formula, uint32_t given,
-                        const bool *is_row_input, og_arena *arena,
+bool og_formula_program(const struct og_formula *formula,
+                        const og_formula_choice *choice, og_arena *arena,
                         og_loop_program *out) {
   const size_t most = (size_t)formula->statement_count;
   program_maker m = {
       .f = formula,
-      .given = given,
-      .is_row_input = is_row_input,
+      .choice = choice,
       .current =
           og_arena_array(arena, (size_t)formula->name_count, sizeof(int32_t)),
       .statements = og_arena_array(arena, most, sizeof(og_loop_statement))};
   if (m.current == NULL || m.statements == NULL) return false;
+  inputs_settle(&m);
   for (int32_t s = 0; s < formula->statement_count; ++s)
-    if ((formula->statements[s].needs & ~given) == 0 &&
+    if ((formula->statements[s].needs & ~choice->given) == 0 &&
         !statement_take(&m, &formula->statements[s], arena))
       return false;
   *out = (og_loop_program){.statements = m.statements,
                            .statement_count = m.count,
-                           .input_count = formula->input_count,
+                           .input_count = m.input_count,
                            .output_count = formula->output_count};
   return true;
 }
@@ -182,8 +198,9 @@ static og_status function_create(const struct og_formula *formula,
   memcpy(fn->operands, key->operands, sizeof fn->operands);
   for (int32_t i = 0; i < formula->input_count; ++i)
     is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
+  const og_formula_choice choice = {.given = fn->given, .is_row_input = is_row};
   og_status status =
-      og_formula_program(formula, fn->given, is_row, &fn->arena, &fn->program)
+      og_formula_program(formula, &choice, &fn->arena, &fn->program)
           ? OG_OK
           : og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
   if (status == OG_OK && fn->class == OG_CLASS_F32)
@@ -275,17 +292,24 @@ static bool is_wide(og_dtype dtype) {
          (dtype.code == OG_CODE_UINT && dtype.bits > 8);
 }
 
-static og_class class_of(const walk *w, const og_call *call) {
-  bool has_single = false, has_wide = false, is_integer = w->f->is_integer;
-  for (int32_t i = 0; i < w->count; ++i) {
-    const og_tensor *t = w->operands[i].tensor;
+// Of an input, or behind these of a result; NULL: a number, or absent.
+static const og_tensor *tensor_of(const struct og_formula *f,
+                                  const og_call *call, int32_t i) {
+  if (i >= f->input_count) return call->out[i - f->input_count];
+  return f->inputs[i].is_tensor ? call->in[f->inputs[i].index] : NULL;
+}
+
+static og_class class_of(const struct og_formula *f, const og_call *call) {
+  bool has_single = false, has_wide = false, is_integer = f->is_integer;
+  for (int32_t i = 0; i < f->input_count + f->output_count; ++i) {
+    const og_tensor *t = tensor_of(f, call, i);
     if (t != NULL) {
       has_wide |= is_wide(t->dtype);
       has_single |= is_float(t->dtype) && !is_wide(t->dtype);
       is_integer &= !is_float(t->dtype) &&
                     !(t->dtype.code == OG_CODE_UINT && t->dtype.bits == 64);
-    } else if (i < w->f->input_count && !w->f->inputs[i].is_tensor) {
-      is_integer &= call->attr[w->f->inputs[i].index].kind != OG_ATTR_FLOAT;
+    } else if (i < f->input_count && !f->inputs[i].is_tensor) {
+      is_integer &= call->attr[f->inputs[i].index].kind != OG_ATTR_FLOAT;
     }
   }
   if (is_integer) return OG_CLASS_I64;
@@ -293,38 +317,56 @@ static og_class class_of(const walk *w, const og_call *call) {
 }
 
 // Whether input i is an integer, and one that f32 may not have.
-static bool is_integer_input(const walk *w, const og_call *call, int32_t i,
-                             bool *out_is_wide) {
-  const og_tensor *t = w->operands[i].tensor;
+static bool is_integer_input(const struct og_formula *f, const og_call *call,
+                             int32_t i, bool *out_is_wide) {
+  const og_tensor *t = tensor_of(f, call, i);
   *out_is_wide = false;
   if (t != NULL) {
     *out_is_wide = t->dtype.bits >= 32;
     return !is_float(t->dtype);
   }
-  if (w->f->inputs[i].is_tensor) return true;
-  const og_attr *attr = &call->attr[w->f->inputs[i].index];
+  if (f->inputs[i].is_tensor) return true;
+  const og_attr *attr = &call->attr[f->inputs[i].index];
   if (attr->kind == OG_ATTR_FLOAT) return false;
   *out_is_wide = attr->i >= 1 << 24 || attr->i <= -(1 << 24);
   return true;
 }
 
 // Whether f32 would compare other integers than those that are there.
-static bool compares_rounded(const walk *w, const og_call *call) {
-  for (int32_t c = 0; c < w->f->compare_count; ++c) {
-    const og_formula_compare *compare = &w->f->compares[c];
+static bool compares_rounded(const struct og_formula *f, const og_call *call) {
+  for (int32_t c = 0; c < f->compare_count; ++c) {
+    const og_formula_compare *compare = &f->compares[c];
     bool is_integer = true, is_wide_one = false, has_small_number = false;
-    for (int32_t i = 0; i < w->f->input_count; ++i) {
+    for (int32_t i = 0; i < f->input_count; ++i) {
       bool wide;
       if (!(compare->inputs >> i & 1)) continue;
-      is_integer &= is_integer_input(w, call, i, &wide);
+      is_integer &= is_integer_input(f, call, i, &wide);
       is_wide_one |= wide;
-      has_small_number |= !w->f->inputs[i].is_tensor && !wide;
+      has_small_number |= !f->inputs[i].is_tensor && !wide;
     }
     if (is_integer && is_wide_one &&
         !(compare->is_of_leaves && has_small_number))
       return true;
   }
   return false;
+}
+
+og_status og_formula_class(const struct og_formula *formula,
+                           const og_call *call, og_class *out_class,
+                           const char **out_reason) {
+  *out_class = class_of(formula, call);
+  if (*out_class == OG_CLASS_F32 && compares_rounded(formula, call)) {
+    *out_reason =
+        "integers of 32 bits or more are compared beside f32, bf16 or f16; a "
+        "formula does so with narrower integers, with f64, or with integers "
+        "alone";
+    return OG_UNSUPPORTED;
+  }
+  if (formula->is_real || *out_class == OG_CLASS_I64) return OG_OK;
+  *out_reason =
+      "the formula computes in integers of up to 63 bits, and a tensor or "
+      "number is larger";
+  return OG_DTYPE;
 }
 
 // --- Dims --------------------------------------------------------------------
@@ -457,8 +499,7 @@ static og_status operands_bind(walk *w, const og_call *call,
           (uint32_t)(call->attr[f->inputs[i].index].kind != OG_ATTR_NONE) << i;
       continue;
     }
-    o->tensor =
-        is_out ? call->out[i - f->input_count] : call->in[f->inputs[i].index];
+    o->tensor = tensor_of(f, call, i);
     if (o->tensor == NULL) continue;
     o->data = og_data(o->tensor);
     o->bytes = (int64_t)og_dtype_bytes(o->tensor->dtype);
@@ -610,10 +651,10 @@ static og_status walk_run(walk *w, const og_call *call) {
   const int64_t width = w->size[row];
   int64_t rows = 1;
   for (int32_t d = 0; d < row; ++d) rows *= w->size[d];
-  if (rows == 0 || (width == 0 && !w->f->needs_rows)) return OG_OK;
   if (width == 0 && w->f->has_extreme)
     return og_fail(call, OG_INVALID,
                    "a row has no elements, and so no row_max or row_min");
+  if (rows == 0 || (width == 0 && !w->f->needs_rows)) return OG_OK;
   const bool cuts = !w->f->needs_rows && width > CHUNK;
   w->chunk = cuts ? CHUNK : width;
   w->chunks = cuts ? (width + CHUNK - 1) / CHUNK : 1;
@@ -651,16 +692,9 @@ og_status og_formula_run(const og_call *call) {
                    "derived kernel");
   w.f = call->derived;
   OG_TRY(operands_bind(&w, call, &key.given));
-  key.class = class_of(&w, call);
-  if (key.class == OG_CLASS_F32 && compares_rounded(&w, call))
-    return og_fail(call, OG_UNSUPPORTED,
-                   "integers of 32 bits or more are compared beside f32, bf16 "
-                   "or f16; a formula does so with narrower integers, with "
-                   "f64, or with integers alone");
-  if (!w.f->is_real && key.class != OG_CLASS_I64)
-    return og_fail(call, OG_DTYPE,
-                   "the formula computes in integers of up to 63 bits, and a "
-                   "tensor or number is larger");
+  const char *reason;
+  const og_status status = og_formula_class(w.f, call, &key.class, &reason);
+  if (status != OG_OK) return og_fail(call, status, reason);
   dims_find(&w, call);
   forms_find(&w, call, &key);
   if (function_get(w.f, &key, &w.fn, &error) != OG_OK)

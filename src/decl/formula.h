@@ -74,11 +74,24 @@ og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena);
 void og_formula_destroy(
     const struct og_formula *formula);  // what no arena owns
 
-// The program for the inputs that are given (bits), of which `is_row_input`
-// have one element for each row. It lies in the arena. False when memory is
-// short.
-bool og_formula_program(const struct og_formula *formula, uint32_t given,
-                        const bool *is_row_input, og_arena *arena,
+// What a call is computed in. Of its tensors types are enough. Failure, with a
+// sentence that says why: OG_UNSUPPORTED, OG_DTYPE.
+og_status og_formula_class(const struct og_formula *formula,
+                           const og_call *call, og_class *out_class,
+                           const char **out_reason);
+
+// A program of a formula, for what a call has.
+typedef struct og_formula_choice {
+  uint32_t given;            // bits of inputs
+  const bool *is_row_input;  // which have one element for each row; NULL: none
+  // By input: the program has these numbers, and its inputs are the tensors
+  // that are given, in order. NULL: all inputs are its own.
+  const double *numbers;
+} og_formula_choice;
+
+// The result lies in the arena. False when memory is short.
+bool og_formula_program(const struct og_formula *formula,
+                        const og_formula_choice *choice, og_arena *arena,
                         og_loop_program *out);
 
 // A kernel for any formula: call->derived is its og_formula. Tensors may have

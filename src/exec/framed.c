@@ -82,16 +82,6 @@ static og_status run_prepared(void *state, const og_run *run) {
 
 // --- Arguments ---------------------------------------------------------------
 
-static const opgraft_arg *arg_find(const og_origin *origin,
-                                   const og_param *param, int32_t position) {
-  for (int32_t i = 0; i < origin->arg_count; ++i) {
-    const opgraft_arg *arg = &origin->args[i];
-    if (arg->name != NULL ? strcmp(arg->name, param->name) == 0 : i == position)
-      return arg;
-  }
-  return NULL;
-}
-
 static og_status arg_wrong(og_prep *prep, const og_param *param,
                            const char *wanted) {
   return og_error_set(
@@ -231,7 +221,7 @@ static og_status arguments_set(og_prep *prep, opgraft_frame *frame,
                                const og_decl *decl) {
   for (int32_t p = 0; p < decl->param_count; ++p) {
     const og_param *param = &decl->params[p];
-    const opgraft_arg *arg = arg_find(prep->node->origin, param, p);
+    const opgraft_arg *arg = og_origin_arg(prep->node->origin, param->name, p);
     if (param->type == OG_TYPE_TENSOR)
       OG_TRY(tensor_set(prep, frame, param, arg));
     else

@@ -463,6 +463,16 @@ og_status og_graph_append(opgraft_graph *graph, int32_t op,
   return OG_OK;
 }
 
+const opgraft_arg *og_origin_arg(const og_origin *origin, const char *name,
+                                 int32_t position) {
+  for (int32_t i = 0; i < origin->arg_count; ++i) {
+    const opgraft_arg *arg = &origin->args[i];
+    if (arg->name != NULL ? strcmp(arg->name, name) == 0 : i == position)
+      return arg;
+  }
+  return NULL;
+}
+
 const char *og_node_source(const og_node *node, og_source *out) {
   out->text[0] = '\0';
   if (node == NULL || node->file == NULL) return out->text;

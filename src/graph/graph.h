@@ -239,6 +239,10 @@ static inline opgraft_value og_node_value(const og_node *node, int32_t i) {
   return i < node->in_count ? node->in[i] : node->out[i - node->in_count];
 }
 
+// What a record has for an argument; NULL where it has nothing.
+const opgraft_arg *og_origin_arg(const og_origin *origin, const char *name,
+                                 int32_t position);
+
 // The operator's name, as the host says it where there is one.
 static inline const char *og_node_name(const og_node *node) {
   return node->origin != NULL ? node->origin->name : og_ops[node->op].name;

@@ -4,6 +4,7 @@
 #include "import/fallback.h"
 
 #include "import/emit.h"
+#include "import/formula.h"
 #include "import/link.h"
 #include "import/origin.h"
 
@@ -163,5 +164,6 @@ og_status og_import_fallback(og_import *import, const char *name,
     node->flags |= OG_OP_EFFECT;
   OG_TRY(updates_note(import, node, args, arg_count, origin));
   og_foreign_link(graph, node, origin);
-  return OG_OK;
+  return og_import_formula(graph, graph->node_count - 1, &(int32_t){0},
+                           import->error);
 }

@@ -6,6 +6,7 @@
 #include <opgraft/graph_file.h>
 #include <string.h>
 
+#include "import/formula.h"
 #include "module/module.h"
 
 static const opgraft_op *module_op_find(const opgraft_graph *graph,
@@ -85,7 +86,11 @@ og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
     if (node->is_removed || !og_op_is(node, OG_OP_FOREIGN)) continue;
     // The origin is the graph's own, so it may change.
     og_origin *origin = (og_origin *)(uintptr_t)node->origin;
-    if (origin->module_op == NULL) og_foreign_link(graph, node, origin);
+    if (origin->module_op != NULL) continue;
+    int32_t views;
+    og_foreign_link(graph, node, origin);
+    OG_TRY(og_import_formula(graph, n, &views, error));
+    n += views;
   }
   return OG_OK;
 }

@@ -67,11 +67,12 @@ static og_status fuser_init(og_fuser *f) {
 
 // --- The new nodes -----------------------------------------------------------
 
-// What a lone node gains by a program is its functions' vector forms; a copy
-// has none.
+// What a lone node gains by a program is its functions' vector forms: a copy
+// has none, a program them already.
 static bool is_worth_it(const og_fuser *f, const og_unit *unit) {
   if (unit->ndim < 0) return false;
-  return unit->count > 1 || f->graph->nodes[unit->first].op != OG_IR_copy;
+  const int32_t op = f->graph->nodes[unit->first].op;
+  return unit->count > 1 || (op != OG_IR_copy && op != OG_IR_fused);
 }
 
 static bool has_dim(const og_unit *unit, int32_t d, const og_value *value) {
@@ -102,7 +103,7 @@ static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   og_node *nodes = f->graph->nodes;
   og_node made;
   if (!is_worth_it(f, unit)) {
-    if (unit->ndim >= 0)
+    if (unit->ndim >= 0 && nodes[unit->first].op == OG_IR_copy)
       nodes[unit->first].apart_reason = "a copy alone gains nothing";
     return OG_OK;
   }

@@ -6,6 +6,7 @@
 
 #include "device/driver.h"
 #include "graph/element.h"
+#include "graph/fused.h"
 #include "graph/op.h"
 #include "loop/loop.h"
 #include "pass/fuse.h"
@@ -103,15 +104,16 @@ static const char *types_wrong(const og_fuser *f, const og_node *node) {
     if (!is_single(dtype) && !is_bool(dtype))
       return "a result's type is not f32, bf16, f16 or bool";
   }
+  if (node->op == OG_IR_fused) return NULL;
   return is_of_floats(f->graph, node) ? class_wrong(f, node)
                                       : "an operand or a result is not a float";
 }
 
 // bf16 and f16 are kept in f32 between the nodes of a program, as long as no
 // node asks for a narrower type than it reads.
-static bool narrows(const og_fuser *f, const og_node *node) {
+static bool is_narrowed(const og_fuser *f, const og_node *node, int32_t r) {
   const og_value *values = f->graph->values;
-  const og_dtype to = values[node->out[0]].dtype;
+  const og_dtype to = values[node->out[r]].dtype;
   bool is_narrower = false;
   for (int32_t i = 0; i < node->in_count; ++i) {
     const og_value *value = &values[node->in[i]];
@@ -232,7 +234,7 @@ static void pointwise_find(og_fuser *f, const og_node *node, og_recipe *out) {
   out->reason = expression_wrong(node->op);
   shape_from(out, y);
   out->strides = y->strides;
-  out->narrows = narrows(f, node);
+  out->narrows = is_narrowed(f, node, 0);
   if (out->reason == NULL) out->reason = layout_wrong(f, node, out);
   if (out->reason == NULL) out->text = expression_text(f, node);
 }
@@ -351,6 +353,55 @@ static void row_find(og_fuser *f, const og_node *node, const og_fuse_row *row,
   if (out->reason == NULL) out->text = row->text;
 }
 
+// --- Row programs ------------------------------------------------------------
+
+static bool is_truth(const og_scalar_program *expression) {
+  const int32_t op = expression->code[expression->count - 1].op;
+  return (op >= OG_SCALAR_eq && op <= OG_SCALAR_ge) || op == OG_SCALAR_not ||
+         op == OG_SCALAR_and || op == OG_SCALAR_or;
+}
+
+// Whether a result in memory is another number than the program has.
+static bool program_narrows(const og_fuser *f, const og_node *node,
+                            const og_loop_program *program) {
+  bool narrows = false;
+  for (int32_t s = 0; s < program->statement_count; ++s) {
+    const og_loop_statement *statement = &program->statements[s];
+    const int32_t r = statement->output;
+    if (r < 0 || !og_fuse_is_read(f, node->out[r])) continue;
+    narrows |= is_bool(f->graph->values[node->out[r]].dtype)
+                   ? !is_truth(&statement->expression)
+                   : is_narrowed(f, node, r);
+  }
+  return narrows;
+}
+
+// What is a program already, as that of a formula.
+static og_status program_find(og_fuser *f, const og_node *node,
+                              og_recipe *out) {
+  og_fused meaning;
+  og_text text = {0};
+  OG_TRY(og_fused_read(f->graph, node, &f->memory, &meaning, f->error));
+  opgraft_size *shape =
+      og_arena_array(&f->memory, OPGRAFT_RANK_MAX, sizeof *shape);
+  og_loop_write(&meaning.program, &text);
+  const char *own =
+      text.failed ? NULL : og_arena_strndup(&f->memory, text.data, text.length);
+  og_text_reset(&text);
+  if (shape == NULL || own == NULL) return og_graph_no_memory(f->error);
+  memcpy(shape, meaning.shape, sizeof meaning.shape);
+  out->ndim = meaning.ndim;
+  out->shape = shape;
+  strides_find(f, node, out);
+  out->reduces = meaning.needs_rows;
+  out->needs_elements = meaning.needs_elements;
+  out->narrows = program_narrows(f, node, &meaning.program);
+  out->reason = types_wrong(f, node);
+  if (out->reason == NULL) out->reason = layout_wrong(f, node, out);
+  if (out->reason == NULL) out->text = own;
+  return OG_OK;
+}
+
 og_status og_fuse_recipes(og_fuser *f) {
   opgraft_graph *graph = f->graph;
   for (int32_t n = 0; n < graph->node_count; ++n) {
@@ -359,9 +410,11 @@ og_status og_fuse_recipes(og_fuser *f) {
     if (node->is_removed) continue;
     if (og_op_is(node, OG_OP_POINTWISE))
       pointwise_find(f, node, out);
+    else if (node->op == OG_IR_fused)
+      OG_TRY(program_find(f, node, out));
     else if (og_fuse_rows[node->op].text != NULL)
       row_find(f, node, &og_fuse_rows[node->op], out);
-    if (out->text == NULL) node->apart_reason = out->reason;
+    if (out->reason != NULL) node->apart_reason = out->reason;
   }
   return OG_OK;
 }

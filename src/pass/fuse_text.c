@@ -13,8 +13,6 @@
 #include "graph/op.h"
 #include "pass/fuse.h"
 
-enum { LOCALS_MAX = 16 };
-
 typedef struct writer {
   og_fuser *f;
   int32_t unit;
@@ -32,9 +30,9 @@ typedef struct copier {
   writer *w;
   const og_node *node;
   const og_recipe *recipe;
-  const char *locals[LOCALS_MAX];  // where each is first named
-  size_t lengths[LOCALS_MAX];
-  int32_t numbers[LOCALS_MAX];
+  const char *locals[OG_LOOP_STATEMENTS_MAX];  // where each is first named
+  size_t lengths[OG_LOOP_STATEMENTS_MAX];
+  int32_t numbers[OG_LOOP_STATEMENTS_MAX];
   int32_t local_count;
 } copier;
 
@@ -155,21 +153,28 @@ static int32_t local_find(const copier *c, const char *name, size_t length) {
   return -1;
 }
 
-// "y12" is result 12 of the node; -1 for another name.
-static int32_t result_of(const char *name, size_t length) {
-  if (*name != 'y' || length < 2 || !isdigit((unsigned char)name[1])) return -1;
+// "y12" is result 12 of the node, "x3" operand 3; -1 for another name.
+static int32_t number_of(char letter, const char *name, size_t length) {
+  if (*name != letter || length < 2 || !isdigit((unsigned char)name[1]))
+    return -1;
   return (int32_t)strtol(name + 1, NULL, 10);
+}
+
+static int32_t operand_of(const copier *c, const char *name, size_t length) {
+  if (c->node->op == OG_IR_fused) return number_of('x', name, length);
+  return length == 1 && *name >= 'a' && *name <= 'h' ? *name - 'a' : -1;
 }
 
 static void name_add(copier *c, const char *name, size_t length) {
   const int32_t local = local_find(c, name, length);
-  const int32_t result = result_of(name, length);
+  const int32_t result = number_of('y', name, length);
+  const int32_t operand = operand_of(c, name, length);
   if (local >= 0)
     og_text_addf(&c->w->text, "t%d", (int)c->numbers[local]);
   else if (result >= 0)
     value_add(c->w, c->node->out[result]);
-  else if (length == 1 && *name >= 'a' && *name <= 'h')
-    operand_add(c, *name - 'a');
+  else if (operand >= 0)
+    operand_add(c, operand);
   else if (!attr_add(c, name, length))
     og_text_add_n(&c->w->text, name, length);
 }
@@ -191,7 +196,7 @@ static bool is_named(const char *text, const char *name, size_t length) {
 static bool left_add(copier *c, const char *name, size_t length,
                      const char *rest) {
   writer *w = c->w;
-  const int32_t result = result_of(name, length);
+  const int32_t result = number_of('y', name, length);
   if (result >= 0) {
     const opgraft_value v = c->node->out[result];
     if (!og_fuse_is_read(w->f, v) && !is_named(rest, name, length))

@@ -110,7 +110,13 @@ def test_compiled_is_eager(norm: Any, softcap: Any, mode: str,
     options = {"mode": mode, "fallback": "error"}
     compiled = torch.compile(model, backend="opgraft", fullgraph=True,
                              options=options)
-    assert torch.equal(compiled(x, w), model(x, w))
+    found, eager = compiled(x, w), model(x, w)
+    if mode == "max-autotune" and dtype.itemsize == 2:
+        # One program, which does not round between the two.
+        exact = cap_of(norm_of(x, w), 2.0)
+        assert units(found, exact) <= min(2, units(eager, exact))
+    else:
+        assert torch.equal(found, eager)
 
 
 def test_layouts_and_dims_that_are_missing() -> None:
