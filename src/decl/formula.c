@@ -35,6 +35,7 @@ static void inputs_settle(program_maker *m) {
   const og_formula_choice *choice = m->choice;
   for (int32_t i = 0; i < m->f->input_count; ++i) {
     const bool is_own = choice->numbers == NULL ||
+                        m->f->inputs[i].is_position ||
                         (m->f->inputs[i].is_tensor && (choice->given >> i & 1));
     m->inputs[i] = is_own ? m->input_count++ : -1;
   }
@@ -252,7 +253,7 @@ static og_status function_get(const struct og_formula *f, const function *key,
 
 // Where an operand's elements lie: inputs, then results.
 typedef struct operand {
-  const og_tensor *tensor;  // NULL: a number, or absent
+  const og_tensor *tensor;  // NULL: a number, a position, or absent
   char *data;
   int64_t bytes;                     // of an element
   int64_t stride[OPGRAFT_RANK_MAX];  // in elements, by dim of the walk
@@ -277,6 +278,7 @@ typedef struct walk {
   int32_t count;  // of operands
   operand operands[OPERANDS_MAX];
   number numbers[OG_LOOP_INPUTS_MAX];
+  char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
   int64_t chunk, chunks;  // of a row
   char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
@@ -308,7 +310,8 @@ static og_class class_of(const struct og_formula *f, const og_call *call) {
       has_single |= is_float(t->dtype) && !is_wide(t->dtype);
       is_integer &= !is_float(t->dtype) &&
                     !(t->dtype.code == OG_CODE_UINT && t->dtype.bits == 64);
-    } else if (i < f->input_count && !f->inputs[i].is_tensor) {
+    } else if (i < f->input_count && !f->inputs[i].is_tensor &&
+               !f->inputs[i].is_position) {
       is_integer &= call->attr[f->inputs[i].index].kind != OG_ATTR_FLOAT;
     }
   }
@@ -325,7 +328,7 @@ static bool is_integer_input(const struct og_formula *f, const og_call *call,
     *out_is_wide = t->dtype.bits >= 32;
     return !is_float(t->dtype);
   }
-  if (f->inputs[i].is_tensor) return true;
+  if (f->inputs[i].is_tensor || f->inputs[i].is_position) return true;
   const og_attr *attr = &call->attr[f->inputs[i].index];
   if (attr->kind == OG_ATTR_FLOAT) return false;
   *out_is_wide = attr->i >= 1 << 24 || attr->i <= -(1 << 24);
@@ -450,6 +453,12 @@ static void dims_end(walk *w) {
   ++w->rank;
 }
 
+// 0, 1, ... along its dim.
+static void strides_count(int32_t position, int32_t rank, int64_t *stride) {
+  const int32_t d = rank - (position == OG_FORMULA_ROW ? 2 : 1);
+  if (d >= 0) stride[d] = 1;
+}
+
 static void dims_find(walk *w, const og_call *call) {
   const struct og_formula *f = w->f;
   w->rank = space_find(w, call, w->size);
@@ -457,6 +466,8 @@ static void dims_find(walk *w, const og_call *call) {
     operand *o = &w->operands[i];
     const bool is_out = i >= f->input_count;
     memset(o->stride, 0, sizeof o->stride);
+    if (!is_out && f->inputs[i].is_position)
+      strides_count(f->inputs[i].index, w->rank, o->stride);
     if (o->tensor == NULL) continue;
     if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
@@ -477,6 +488,37 @@ static void dims_find(walk *w, const og_call *call) {
 
 // --- Binding -----------------------------------------------------------------
 
+// One list of positions serves all of them.
+static og_status positions_make(walk *w, const og_call *call, og_class class) {
+  int64_t size[OPGRAFT_RANK_MAX], count = 0;
+  const int32_t rank = space_find(w, call, size);
+  for (int32_t i = 0; i < w->f->input_count; ++i) {
+    const og_formula_input *input = &w->f->inputs[i];
+    if (!input->is_position) continue;
+    const int32_t d = rank - (input->index == OG_FORMULA_ROW ? 2 : 1);
+    const int64_t own = d >= 0 ? size[d] : 1;
+    if (own > count) count = own;
+    w->operands[i].bytes = class == OG_CLASS_F32 ? 4 : 8;
+  }
+  if (count == 0) return OG_OK;
+  if (class == OG_CLASS_F32 && count > 1 << 24)
+    return og_fail(call, OG_UNSUPPORTED,
+                   "a dim has more than 2^24 elements, whose places f32 does "
+                   "not tell apart");
+  w->positions = og_alloc((size_t)count * sizeof(int64_t));
+  if (w->positions == NULL) return og_fail(call, OG_MEMORY, "out of memory");
+  for (int64_t k = 0; k < count; ++k) {
+    const float single = (float)k;
+    const double real = (double)k;
+    if (class == OG_CLASS_F32)
+      memcpy(w->positions + k * 4, &single, sizeof single);
+    else
+      memcpy(w->positions + k * 8, class == OG_CLASS_F64 ? (void *)&real : &k,
+             8);
+  }
+  return OG_OK;
+}
+
 static og_status number_bind(walk *w, const og_call *call, int32_t i) {
   const og_attr *attr = &call->attr[w->f->inputs[i].index];
   if (attr->kind == OG_ATTR_COMPLEX)
@@ -493,6 +535,7 @@ static og_status operands_bind(walk *w, const og_call *call,
     const bool is_out = i >= f->input_count;
     operand *o = &w->operands[i];
     *o = (operand){0};
+    if (!is_out && f->inputs[i].is_position) continue;
     if (!is_out && !f->inputs[i].is_tensor) {
       OG_TRY(number_bind(w, call, i));
       *out_given |=
@@ -508,27 +551,26 @@ static og_status operands_bind(walk *w, const og_call *call,
   return OG_OK;
 }
 
+static og_dtype class_dtype(og_class class) {
+  return class == OG_CLASS_F32   ? (og_dtype){OG_CODE_FLOAT, 32, 1}
+         : class == OG_CLASS_F64 ? (og_dtype){OG_CODE_FLOAT, 64, 1}
+                                 : (og_dtype){OG_CODE_INT, 64, 1};
+}
+
 static void number_place(walk *w, const og_call *call, int32_t i,
-                         function *key) {
+                         og_class class) {
   const og_attr *attr = &call->attr[w->f->inputs[i].index];
   const double value = attr->kind == OG_ATTR_FLOAT ? attr->f : (double)attr->i;
   number *n = &w->numbers[i];
   n->i64 = 0;
-  key->operands[i] = (og_loop_operand){{OG_CODE_FLOAT, 32, 1}, OG_LOOP_ROW};
   w->operands[i].data = (char *)n;
-  if (w->operands[i].tensor == NULL && w->f->inputs[i].is_tensor) return;
-  switch (key->class) {
-    case OG_CLASS_F32:
-      n->f32 = (float)value;
-      break;
-    case OG_CLASS_F64:
-      n->f64 = value;
-      key->operands[i].dtype.bits = 64;
-      break;
-    default:
-      n->i64 = attr->i;
-      key->operands[i].dtype = (og_dtype){OG_CODE_INT, 64, 1};
-  }
+  if (w->f->inputs[i].is_tensor) return;  // absent
+  if (class == OG_CLASS_F32)
+    n->f32 = (float)value;
+  else if (class == OG_CLASS_F64)
+    n->f64 = value;
+  else
+    n->i64 = attr->i;
 }
 
 // How each operand's rows lie: a form that the engine takes, or copied.
@@ -536,14 +578,15 @@ static void forms_find(walk *w, const og_call *call, function *key) {
   const int32_t row = w->rank - 1;
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
-    if (o->tensor == NULL) {
-      number_place(w, call, i, key);
-      continue;
-    }
     const int64_t stride = o->stride[row];
     key->operands[i] = (og_loop_operand){
-        o->tensor->dtype, stride == 0 ? OG_LOOP_ROW : OG_LOOP_RUN};
+        o->tensor != NULL ? o->tensor->dtype : class_dtype(key->class),
+        stride == 0 ? OG_LOOP_ROW : OG_LOOP_RUN};
     o->is_copied = stride != 0 && stride != 1;
+    if (i < w->f->input_count && w->f->inputs[i].is_position)
+      o->data = w->positions;
+    else if (o->tensor == NULL)
+      number_place(w, call, i, key->class);
   }
 }
 
@@ -695,10 +738,16 @@ og_status og_formula_run(const og_call *call) {
   const char *reason;
   const og_status status = og_formula_class(w.f, call, &key.class, &reason);
   if (status != OG_OK) return og_fail(call, status, reason);
+  w.positions = NULL;
+  OG_TRY(positions_make(&w, call, key.class));
   dims_find(&w, call);
   forms_find(&w, call, &key);
-  if (function_get(w.f, &key, &w.fn, &error) != OG_OK)
+  if (function_get(w.f, &key, &w.fn, &error) != OG_OK) {
+    og_free(w.positions);
     return og_fail(call, error.code, error.text);
+  }
   copies_add(&w);
-  return walk_run(&w, call);
+  const og_status ran = walk_run(&w, call);
+  og_free(w.positions);
+  return ran;
 }

@@ -16,9 +16,15 @@
 
 // What a formula names: input i of its programs.
 typedef struct og_formula_input {
-  bool is_tensor;  // else a number
-  int32_t index;   // of the tensor argument, or of the attribute
+  bool is_tensor;    // else a number
+  bool is_position;  // 0, 1, ... along a dim of the space
+  int32_t index;     // of the tensor argument or attribute, OG_FORMULA_*
 } og_formula_input;
+
+enum {
+  OG_FORMULA_COLUMN,  // the place in the row, along the last dim
+  OG_FORMULA_ROW,     // along the dim before it; 0 where there is none
+};
 
 // Slots of loads are inputs, then names (input_count + name); numbers are
 // `width` (OG_LOOP_WIDTH_SLOT), then whether input i is given

@@ -11,7 +11,7 @@
 #include "module/module.h"
 
 typedef struct placed {
-  og_value value;  // as the space sees it
+  og_value value;  // as the space sees it; of a position: without a node
   opgraft_size shape[OPGRAFT_RANK_MAX], strides[OPGRAFT_RANK_MAX];
   bool is_view;
 } placed;
@@ -99,6 +99,8 @@ static const char *inputs_read(importer *m) {
   bool has_tensor = false;
   for (int32_t i = 0; i < m->f->input_count; ++i) {
     const og_formula_input *input = &m->f->inputs[i];
+    m->given |= (uint32_t)input->is_position << i;
+    if (input->is_position) continue;
     const og_attr *attr = &m->attr[input->index];
     if (input->is_tensor) {
       m->given |= (uint32_t)(m->operand[input->index] >= 0) << i;
@@ -125,6 +127,31 @@ static const char *class_wrong(const importer *m) {
 
 static opgraft_value space_of(const importer *m) {
   return m->f->space < 0 ? m->node->out[0] : m->operand[m->f->space];
+}
+
+static bool is_operand(const importer *m, int32_t i) {
+  const og_formula_input *input = &m->f->inputs[i];
+  return (input->is_tensor || input->is_position) && (m->given >> i & 1);
+}
+
+// 0, 1, ... as [D], or as [R, 1].
+static const char *position_place(const importer *m, int32_t i, placed *out) {
+  const int32_t behind = m->f->inputs[i].index == OG_FORMULA_ROW ? 1 : 0;
+  int64_t count;
+  if (m->rank <= behind) return "its rows have no places";
+  if (!og_size_get(&m->graph->sizes, m->space[m->rank - 1 - behind], &count))
+    return "it asks for places along a dim that varies";
+  if (count > 1 << 24) return "it asks for places beyond 2^24";
+  out->shape[0] = m->space[m->rank - 1 - behind];
+  out->shape[1] = out->strides[0] = out->strides[1] = OG_SIZE_ONE;
+  out->value = (og_value){.dtype = {OG_CODE_FLOAT, 32, 1},
+                          .device = og_cpu,
+                          .ndim = 1 + behind,
+                          .shape = out->shape,
+                          .strides = out->strides,
+                          .offset = OG_SIZE_ZERO};
+  out->is_view = behind > 0;
+  return NULL;
 }
 
 // An operand in the space: dims that it lacks, but for leading ones, are 1.
@@ -184,8 +211,13 @@ static const char *space_wrong(importer *m) {
   m->space = space->shape;
   if (m->rank == 0 && m->f->needs_rows) return "it has no row";
   for (int32_t i = 0; i < m->f->input_count; ++i) {
-    if (!m->f->inputs[i].is_tensor || !(m->given >> i & 1)) continue;
-    operand_place(m, i, &m->placed[i]);
+    if (!is_operand(m, i)) continue;
+    if (m->f->inputs[i].is_tensor) {
+      operand_place(m, i, &m->placed[i]);
+    } else {
+      const char *reason = position_place(m, i, &m->placed[i]);
+      if (reason != NULL) return reason;
+    }
     if (!fits(m, &m->placed[i].value))
       return "an operand's sizes are not known to be the rows'";
   }
@@ -227,8 +259,7 @@ static const char *layout_wrong(const importer *m) {
       m->strides[fast] != OG_SIZE_ONE)
     return reason;
   for (int32_t i = 0; i < m->f->input_count; ++i)
-    if (m->f->inputs[i].is_tensor && (m->given >> i & 1) &&
-        !is_run(m, fast, &m->placed[i].value))
+    if (is_operand(m, i) && !is_run(m, fast, &m->placed[i].value))
       return reason;
   return NULL;
 }
@@ -275,9 +306,20 @@ static og_status view_append(const importer *m, opgraft_value of,
   OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, at->value.dtype,
                             at->value.device, at->value.ndim, at->value.shape,
                             at->value.strides, out, m->error));
-  graph->values[*out].root = at->value.root;
+  graph->values[*out].root = graph->values[of].root;
   graph->values[*out].offset = at->value.offset;
   return og_graph_append(graph, OG_IR_view, &of, 1, out, 1, NULL, &node,
+                         m->error);
+}
+
+static og_status positions_append(const importer *m, const placed *at,
+                                  opgraft_value *out) {
+  const opgraft_arg attrs[2] = {{.kind = OPGRAFT_ARG_INT, .i = 0},
+                                {.kind = OPGRAFT_ARG_INT, .i = 1}};
+  int32_t node;
+  OG_TRY(og_graph_add_value(m->graph, OG_VALUE_RESULT, at->value.dtype, og_cpu,
+                            1, at->shape, NULL, out, m->error));
+  return og_graph_append(m->graph, OG_IR_iota, NULL, 0, out, 1, attrs, &node,
                          m->error);
 }
 
@@ -308,7 +350,7 @@ static bool needs_elements(const importer *m) {
            width > 0);
 }
 
-static og_status program_make(importer *m, int32_t n, int32_t *out_views) {
+static og_status program_make(importer *m, int32_t n, int32_t *out_added) {
   opgraft_graph *graph = m->graph;
   const int32_t first = graph->node_count;
   opgraft_value in[OG_LOOP_INPUTS_MAX];
@@ -321,15 +363,19 @@ static og_status program_make(importer *m, int32_t n, int32_t *out_views) {
   if (needs_elements(m))
     attrs[1] = (opgraft_arg){.kind = OPGRAFT_ARG_BOOL, .i = true};
   for (int32_t i = 0; i < m->f->input_count; ++i) {
-    if (!m->f->inputs[i].is_tensor || !(m->given >> i & 1)) continue;
-    const opgraft_value v = m->operand[m->f->inputs[i].index];
+    if (!is_operand(m, i)) continue;
+    opgraft_value v = -1;
+    if (m->f->inputs[i].is_position)
+      OG_TRY(positions_append(m, &m->placed[i], &v));
+    else
+      v = m->operand[m->f->inputs[i].index];
     in[count] = v;
     if (m->placed[i].is_view)
       OG_TRY(view_append(m, v, &m->placed[i], &in[count]));
     ++count;
   }
   memcpy(own, in, (size_t)count * sizeof *own);
-  *out_views = graph->node_count - first;
+  *out_added = graph->node_count - first;
   og_node *node = &graph->nodes[n];
   node->op = OG_IR_fused;
   node->in = own;
@@ -337,7 +383,7 @@ static og_status program_make(importer *m, int32_t n, int32_t *out_views) {
   node->attrs = attrs;
   node->is_as_recorded = false;
   node->member_count = 1;
-  return *out_views > 0 ? nodes_move(m, n, first) : OG_OK;
+  return *out_added > 0 ? nodes_move(m, n, first) : OG_OK;
 }
 
 static bool is_formula(const og_node *node) {
@@ -351,10 +397,10 @@ static bool is_formula(const og_node *node) {
   return true;
 }
 
-og_status og_import_formula(opgraft_graph *graph, int32_t n, int32_t *out_views,
+og_status og_import_formula(opgraft_graph *graph, int32_t n, int32_t *out_added,
                             opgraft_error *error) {
   og_node *node = &graph->nodes[n];
-  *out_views = 0;
+  *out_added = 0;
   if (!is_formula(node)) return OG_OK;
   og_arena memory = {0};
   importer *m = og_arena_alloc(&memory, sizeof *m);
@@ -369,7 +415,7 @@ og_status og_import_formula(opgraft_graph *graph, int32_t n, int32_t *out_views,
     m->f = m->decl->formula;
     m->error = error;
     node->apart_reason = formula_wrong(m);
-    if (node->apart_reason == NULL) status = program_make(m, n, out_views);
+    if (node->apart_reason == NULL) status = program_make(m, n, out_added);
   }
   og_arena_destroy(&memory);
   return status;

@@ -87,10 +87,10 @@ og_status opgraft_graph_link(opgraft_graph *graph, opgraft_module *module,
     // The origin is the graph's own, so it may change.
     og_origin *origin = (og_origin *)(uintptr_t)node->origin;
     if (origin->module_op != NULL) continue;
-    int32_t views;
+    int32_t added;
     og_foreign_link(graph, node, origin);
-    OG_TRY(og_import_formula(graph, n, &views, error));
-    n += views;
+    OG_TRY(og_import_formula(graph, n, &added, error));
+    n += added;
   }
   return OG_OK;
 }

@@ -56,16 +56,15 @@ static int32_t named(const formula_parser *s, og_token name) {
   return -1;
 }
 
-// The input that stands for an argument; -1 where there are too many.
-static int32_t input_of(struct og_formula *f, const og_param *param) {
-  const bool is_tensor = param->type == OG_TYPE_TENSOR;
+// -1 where there are too many.
+static int32_t input_of(struct og_formula *f, og_formula_input input) {
   for (int32_t i = 0; i < f->input_count; ++i)
-    if (f->inputs[i].is_tensor == is_tensor &&
-        f->inputs[i].index == param->index)
+    if (f->inputs[i].is_tensor == input.is_tensor &&
+        f->inputs[i].is_position == input.is_position &&
+        f->inputs[i].index == input.index)
       return i;
   if (f->input_count == OG_LOOP_INPUTS_MAX) return -1;
-  if (param->is_optional) f->optional |= 1u << f->input_count;
-  f->inputs[f->input_count] = (og_formula_input){is_tensor, param->index};
+  f->inputs[f->input_count] = input;
   return f->input_count++;
 }
 
@@ -84,13 +83,26 @@ static og_status argument_find(formula_parser *s, og_token name,
         "%s is not a number; expected a tensor, or an int, float, bool or "
         "Scalar",
         param->name);
-  *out_input = input_of(s->f, param);
+  *out_input = input_of(
+      s->f, (og_formula_input){.is_tensor = param->type == OG_TYPE_TENSOR,
+                               .index = param->index});
+  if (*out_input >= 0 && param->is_optional) s->f->optional |= 1u << *out_input;
   if (*out_input >= 0) return OG_OK;
   return og_read_error_token(reader, name,
                              "%s is argument %d of the formula, "
                              "expected at most %d",
                              param->name, OG_LOOP_INPUTS_MAX + 1,
                              OG_LOOP_INPUTS_MAX);
+}
+
+static og_status position_find(formula_parser *s, int32_t index,
+                               og_scalar_instruction *out) {
+  out->op = OG_SCALAR_load;
+  out->slot =
+      input_of(s->f, (og_formula_input){.is_position = true, .index = index});
+  if (out->slot >= 0) return OG_OK;
+  return og_read_wanted(&s->p.reader, "a formula of fewer than %d arguments",
+                        OG_LOOP_INPUTS_MAX);
 }
 
 static og_status name_find(void *state, const og_reader *reader, og_token name,
@@ -111,6 +123,10 @@ static og_status name_find(void *state, const og_reader *reader, og_token name,
     out->slot = OG_LOOP_INPUTS_MAX + known;
     return OG_OK;
   }
+  if (og_token_is(reader, name, "column"))
+    return position_find(s, OG_FORMULA_COLUMN, out);
+  if (og_token_is(reader, name, "row"))
+    return position_find(s, OG_FORMULA_ROW, out);
   out->op = OG_SCALAR_const;
   if (og_token_is(reader, name, "width")) {
     out->op = OG_SCALAR_number;
@@ -262,6 +278,37 @@ static og_status reduction_read(formula_parser *s, og_loop_reduction reduction,
   return hidden_add(s, OG_LOOP_NO_REDUCTION, &code, out);
 }
 
+// row_argmax(a): the first place of the row's largest, a NaN where there is
+// one.
+static og_status place_read(formula_parser *s, og_loop_reduction reduction,
+                            og_scalar_instruction *out) {
+  og_scalar_code code;
+  og_scalar_instruction value = {.op = OG_SCALAR_const}, most = value,
+                        column = value;
+  const og_scalar_instruction width = {.op = OG_SCALAR_number,
+                                       .slot = OG_LOOP_WIDTH_SLOT};
+  og_reader_advance(&s->p.reader);
+  OG_TRY(expression_read(s, &code));
+  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
+  s->f->needs_rows = s->f->has_extreme = true;
+  OG_TRY(hidden_add(s, OG_LOOP_NO_REDUCTION, &code, &value));
+  code = (og_scalar_code){.count = 1, .code = {value}};
+  OG_TRY(hidden_add(s, reduction, &code, &most));
+  OG_TRY(position_find(s, OG_FORMULA_COLUMN, &column));
+  code = (og_scalar_code){.count = 10,
+                          .code = {value,
+                                   most,
+                                   {.op = OG_SCALAR_eq},
+                                   value,
+                                   value,
+                                   {.op = OG_SCALAR_ne},
+                                   {.op = OG_SCALAR_or},
+                                   column,
+                                   width,
+                                   {.op = OG_SCALAR_select}}};
+  return hidden_add(s, OG_LOOP_MIN, &code, out);
+}
+
 // given(bias): 1 where the argument is there.
 static og_status given_read(formula_parser *s, og_scalar_instruction *out) {
   og_reader *reader = &s->p.reader;
@@ -284,6 +331,10 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
   formula_parser *s = state;
   *out_is_known = true;
   if (og_token_is(reader, name, "given")) return given_read(s, out);
+  if (og_token_is(reader, name, "row_argmax"))
+    return place_read(s, OG_LOOP_MAX, out);
+  if (og_token_is(reader, name, "row_argmin"))
+    return place_read(s, OG_LOOP_MIN, out);
   if (og_token_is(reader, name, "row_mean"))
     return reduction_read(s, OG_LOOP_SUM, true, out);
   for (int32_t r = 1; r < OG_LOOP_REDUCTION_COUNT; ++r)
@@ -295,7 +346,8 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
 
 static og_status expression_read(formula_parser *s, og_scalar_code *out) {
   const og_scalar_names names = {name_find, s, function_find,
-                                 "row_sum, row_mean, row_max, row_min, given"};
+                                 "row_sum, row_mean, row_max, row_min, "
+                                 "row_argmax, row_argmin, given"};
   return og_scalar_parse(&s->p.reader, &names, 0, out);
 }
 
@@ -374,11 +426,13 @@ static int32_t result_find(const formula_parser *s, og_token name) {
 static og_status left_check(const formula_parser *s, og_token name) {
   const og_reader *reader = &s->p.reader;
   double constant;
-  const char *what = og_find_param(&s->p, name) >= 0      ? "an argument"
-                     : og_token_is(reader, name, "width") ? "the row's width"
-                     : og_scalar_constant(reader, name, &constant)
-                         ? "a constant"
-                         : NULL;
+  const char *what =
+      og_find_param(&s->p, name) >= 0      ? "an argument"
+      : og_token_is(reader, name, "width") ? "the row's width"
+      : og_token_is(reader, name, "column") || og_token_is(reader, name, "row")
+          ? "a place"
+      : og_scalar_constant(reader, name, &constant) ? "a constant"
+                                                    : NULL;
   if (what == NULL) return OG_OK;
   return og_read_error_token(
       reader, name, "'%.*s' is %s; expected a result or a new name",

@@ -176,6 +176,12 @@ static bool has_row(const struct og_formula *f, const og_formula_place *place) {
          (place->items >> (f->item_count - 1) & 1) != 0;
 }
 
+static bool input_has_row(const struct og_formula *f,
+                          const og_formula_input *input) {
+  if (input->is_position) return input->index == OG_FORMULA_COLUMN;
+  return input->is_tensor && has_row(f, &f->in[input->index]);
+}
+
 // Whether a statement's value has one element a row whatever the sizes are.
 static bool is_row_value(const struct og_formula *f,
                          const og_formula_statement *statement,
@@ -184,10 +190,8 @@ static bool is_row_value(const struct og_formula *f,
   for (int32_t k = 0; k < statement->expression.count; ++k) {
     const og_scalar_instruction *code = &statement->expression.code[k];
     if (code->op != OG_SCALAR_load) continue;
-    if (code->slot >= f->input_count
-            ? !is_row_name[code->slot - f->input_count]
-            : f->inputs[code->slot].is_tensor &&
-                  has_row(f, &f->in[f->inputs[code->slot].index]))
+    if (code->slot >= f->input_count ? !is_row_name[code->slot - f->input_count]
+                                     : input_has_row(f, &f->inputs[code->slot]))
       return false;
   }
   return true;

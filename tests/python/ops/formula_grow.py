@@ -132,7 +132,18 @@ def row_max(a: Value, width: int) -> Value:
                  error.max(-1, keepdims=True))
 
 
-REDUCTIONS: list[Callable[[Value, int], Value]] = [row_sum, row_mean, row_max]
+def row_argmax(a: Value, width: int) -> Value:
+    """Known where its operand is."""
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    is_known = (np.broadcast_to(a.error, (ROWS, width)) == 0).all(
+        -1, keepdims=True)
+    return Value(f"row_argmax({a.text})",
+                 wide.argmax(-1)[:, None].astype(np.float64),
+                 np.where(is_known, 0, np.inf))
+
+
+REDUCTIONS: list[Callable[[Value, int], Value]] = [
+    row_sum, row_mean, row_max, row_argmax]
 
 
 @dataclass
@@ -170,6 +181,8 @@ def _grow(seed: int) -> Formula:
     known = [value_of("x", tensors[0]), value_of("w", tensors[1]),
              value_of("c", tensors[2]), value_of("k", np.array([number]))]
     known.append(value_of("2", np.array([2.0])))
+    known.append(value_of("column", np.arange(width)))
+    known.append(value_of("row", np.arange(ROWS)[:, None]))
     statements = []
     for n in range(draw.randint(1, 6)):
         a, b, c = (draw.choice(known) for _ in range(3))
