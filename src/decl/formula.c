@@ -17,101 +17,8 @@
 enum {
   OPERANDS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX,
   CHUNK = 4096,  // elements of a row that need not stay whole
+  BLOCK = 64,    // rows that are added in pairs, by sum_rows
 };
-
-// --- Programs ----------------------------------------------------------------
-
-typedef struct program_maker {
-  const struct og_formula *f;
-  const og_formula_choice *choice;
-  int32_t inputs[OG_LOOP_INPUTS_MAX];  // by the formula's; -1: a number
-  int32_t input_count;
-  int32_t *current;  // by name: its last statement
-  og_loop_statement *statements;
-  int32_t count;
-} program_maker;
-
-static void inputs_settle(program_maker *m) {
-  const og_formula_choice *choice = m->choice;
-  for (int32_t i = 0; i < m->f->input_count; ++i) {
-    const bool is_own = choice->numbers == NULL ||
-                        m->f->inputs[i].is_position ||
-                        (m->f->inputs[i].is_tensor && (choice->given >> i & 1));
-    m->inputs[i] = is_own ? m->input_count++ : -1;
-  }
-}
-
-static void leaf_settle(const program_maker *m, og_scalar_instruction *code) {
-  const int32_t inputs = m->f->input_count;
-  if (code->op == OG_SCALAR_load && code->slot >= inputs) {
-    code->slot = m->input_count + m->current[code->slot - inputs];
-  } else if (code->op == OG_SCALAR_load && m->inputs[code->slot] < 0) {
-    code->op = OG_SCALAR_const;
-    code->value = m->choice->numbers[code->slot];
-  } else if (code->op == OG_SCALAR_load) {
-    code->slot = m->inputs[code->slot];
-  } else if (code->op == OG_SCALAR_number && code->slot != OG_LOOP_WIDTH_SLOT) {
-    code->op = OG_SCALAR_const;
-    code->value = m->choice->given >> (code->slot - OG_FORMULA_GIVEN) & 1;
-  }
-}
-
-static bool is_row(const program_maker *m, const og_loop_statement *statement) {
-  const bool *is_row_input = m->choice->is_row_input;
-  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
-  for (int32_t k = 0; k < statement->expression.count; ++k) {
-    const og_scalar_instruction *code = &statement->expression.code[k];
-    if (code->op != OG_SCALAR_load) continue;
-    if (code->slot < m->input_count
-            ? is_row_input == NULL || !is_row_input[code->slot]
-            : !m->statements[code->slot - m->input_count].is_row)
-      return false;
-  }
-  return true;
-}
-
-static bool statement_take(program_maker *m, const og_formula_statement *from,
-                           og_arena *arena) {
-  const int32_t count = from->expression.count;
-  og_scalar_instruction *code =
-      og_arena_array(arena, (size_t)count, sizeof *code);
-  if (code == NULL) return false;
-  memcpy(code, from->expression.code, (size_t)count * sizeof *code);
-  for (int32_t k = 0; k < count; ++k) leaf_settle(m, &code[k]);
-  og_loop_statement *to = &m->statements[m->count];
-  *to = (og_loop_statement){.reduction = from->reduction,
-                            .output = from->output,
-                            .expression = {code, count}};
-  to->is_row = is_row(m, to);
-  // Of several values of a result the last one is it.
-  for (int32_t s = 0; s < m->count && from->output >= 0; ++s)
-    if (m->statements[s].output == from->output) m->statements[s].output = -1;
-  m->current[from->name] = m->count++;
-  return true;
-}
-
-bool og_formula_program(const struct og_formula *formula,
-                        const og_formula_choice *choice, og_arena *arena,
-                        og_loop_program *out) {
-  const size_t most = (size_t)formula->statement_count;
-  program_maker m = {
-      .f = formula,
-      .choice = choice,
-      .current =
-          og_arena_array(arena, (size_t)formula->name_count, sizeof(int32_t)),
-      .statements = og_arena_array(arena, most, sizeof(og_loop_statement))};
-  if (m.current == NULL || m.statements == NULL) return false;
-  inputs_settle(&m);
-  for (int32_t s = 0; s < formula->statement_count; ++s)
-    if ((formula->statements[s].needs & ~choice->given) == 0 &&
-        !statement_take(&m, &formula->statements[s], arena))
-      return false;
-  *out = (og_loop_program){.statements = m.statements,
-                           .statement_count = m.count,
-                           .input_count = m.input_count,
-                           .output_count = formula->output_count};
-  return true;
-}
 
 // --- Functions ---------------------------------------------------------------
 
@@ -280,96 +187,16 @@ typedef struct walk {
   number numbers[OG_LOOP_INPUTS_MAX];
   char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
   int64_t chunk, chunks;  // of a row
-  char *scratch;          // a share for each worker
+  int64_t units,
+      blocks;  // chunks of rows; blocks of them, where rows are summed
+  number *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
+  char *scratch;                        // a share for each worker
   size_t share_bytes, run_bytes;
 } walk;
 
-static bool is_float(og_dtype dtype) {
-  return dtype.code == OG_CODE_FLOAT || dtype.code == OG_CODE_BFLOAT;
-}
-
-// Types that the row engine does not know.
-static bool is_wide(og_dtype dtype) {
-  return (dtype.code == OG_CODE_FLOAT && dtype.bits == 64) ||
-         (dtype.code == OG_CODE_UINT && dtype.bits > 8);
-}
-
-// Of an input, or behind these of a result; NULL: a number, or absent.
-static const og_tensor *tensor_of(const struct og_formula *f,
-                                  const og_call *call, int32_t i) {
-  if (i >= f->input_count) return call->out[i - f->input_count];
-  return f->inputs[i].is_tensor ? call->in[f->inputs[i].index] : NULL;
-}
-
-static og_class class_of(const struct og_formula *f, const og_call *call) {
-  bool has_single = false, has_wide = false, is_integer = f->is_integer;
-  for (int32_t i = 0; i < f->input_count + f->output_count; ++i) {
-    const og_tensor *t = tensor_of(f, call, i);
-    if (t != NULL) {
-      has_wide |= is_wide(t->dtype);
-      has_single |= is_float(t->dtype) && !is_wide(t->dtype);
-      is_integer &= !is_float(t->dtype) &&
-                    !(t->dtype.code == OG_CODE_UINT && t->dtype.bits == 64);
-    } else if (i < f->input_count && !f->inputs[i].is_tensor &&
-               !f->inputs[i].is_position) {
-      is_integer &= call->attr[f->inputs[i].index].kind != OG_ATTR_FLOAT;
-    }
-  }
-  if (is_integer) return OG_CLASS_I64;
-  return has_single && !has_wide ? OG_CLASS_F32 : OG_CLASS_F64;
-}
-
-// Whether input i is an integer, and one that f32 may not have.
-static bool is_integer_input(const struct og_formula *f, const og_call *call,
-                             int32_t i, bool *out_is_wide) {
-  const og_tensor *t = tensor_of(f, call, i);
-  *out_is_wide = false;
-  if (t != NULL) {
-    *out_is_wide = t->dtype.bits >= 32;
-    return !is_float(t->dtype);
-  }
-  if (f->inputs[i].is_tensor || f->inputs[i].is_position) return true;
-  const og_attr *attr = &call->attr[f->inputs[i].index];
-  if (attr->kind == OG_ATTR_FLOAT) return false;
-  *out_is_wide = attr->i >= 1 << 24 || attr->i <= -(1 << 24);
-  return true;
-}
-
-// Whether f32 would compare other integers than those that are there.
-static bool compares_rounded(const struct og_formula *f, const og_call *call) {
-  for (int32_t c = 0; c < f->compare_count; ++c) {
-    const og_formula_compare *compare = &f->compares[c];
-    bool is_integer = true, is_wide_one = false, has_small_number = false;
-    for (int32_t i = 0; i < f->input_count; ++i) {
-      bool wide;
-      if (!(compare->inputs >> i & 1)) continue;
-      is_integer &= is_integer_input(f, call, i, &wide);
-      is_wide_one |= wide;
-      has_small_number |= !f->inputs[i].is_tensor && !wide;
-    }
-    if (is_integer && is_wide_one &&
-        !(compare->is_of_leaves && has_small_number))
-      return true;
-  }
-  return false;
-}
-
-og_status og_formula_class(const struct og_formula *formula,
-                           const og_call *call, og_class *out_class,
-                           const char **out_reason) {
-  *out_class = class_of(formula, call);
-  if (*out_class == OG_CLASS_F32 && compares_rounded(formula, call)) {
-    *out_reason =
-        "integers of 32 bits or more are compared beside f32, bf16 or f16; a "
-        "formula does so with narrower integers, with f64, or with integers "
-        "alone";
-    return OG_UNSUPPORTED;
-  }
-  if (formula->is_real || *out_class == OG_CLASS_I64) return OG_OK;
-  *out_reason =
-      "the formula computes in integers of up to 63 bits, and a tensor or "
-      "number is larger";
-  return OG_DTYPE;
+// Whether an operand is a sum over rows, whose values are kept beside it.
+static bool is_sum(const walk *w, int32_t i) {
+  return i >= w->f->input_count && (w->f->sums >> (i - w->f->input_count) & 1);
 }
 
 // --- Dims --------------------------------------------------------------------
@@ -468,7 +295,7 @@ static void dims_find(walk *w, const og_call *call) {
     memset(o->stride, 0, sizeof o->stride);
     if (!is_out && f->inputs[i].is_position)
       strides_count(f->inputs[i].index, w->rank, o->stride);
-    if (o->tensor == NULL) continue;
+    if (o->tensor == NULL || is_sum(w, i)) continue;
     if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
     else
@@ -542,7 +369,7 @@ static og_status operands_bind(walk *w, const og_call *call,
           (uint32_t)(call->attr[f->inputs[i].index].kind != OG_ATTR_NONE) << i;
       continue;
     }
-    o->tensor = tensor_of(f, call, i);
+    o->tensor = og_formula_tensor(f, call, i);
     if (o->tensor == NULL) continue;
     o->data = og_data(o->tensor);
     o->bytes = (int64_t)og_dtype_bytes(o->tensor->dtype);
@@ -573,12 +400,24 @@ static void number_place(walk *w, const og_call *call, int32_t i,
     n->i64 = attr->i;
 }
 
+static void sum_form(walk *w, int32_t i, function *key) {
+  const bool is_row =
+      w->f->out[i - w->f->input_count].items == 0 && w->f->item_count > 0;
+  key->operands[i] = (og_loop_operand){class_dtype(key->class),
+                                       is_row ? OG_LOOP_ROW : OG_LOOP_RUN};
+  w->operands[i].bytes = (int64_t)og_dtype_bytes(key->operands[i].dtype);
+}
+
 // How each operand's rows lie: a form that the engine takes, or copied.
 static void forms_find(walk *w, const og_call *call, function *key) {
   const int32_t row = w->rank - 1;
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
     const int64_t stride = o->stride[row];
+    if (is_sum(w, i)) {
+      sum_form(w, i, key);
+      continue;
+    }
     key->operands[i] = (og_loop_operand){
         o->tensor != NULL ? o->tensor->dtype : class_dtype(key->class),
         stride == 0 ? OG_LOOP_ROW : OG_LOOP_RUN};
@@ -596,7 +435,7 @@ static void copies_add(walk *w) {
   for (int32_t r = inputs; r < w->count; ++r)
     for (int32_t i = 0; i < inputs; ++i)
       if (w->operands[i].tensor != NULL && w->fn->loop != NULL &&
-          w->operands[i].data == w->operands[r].data &&
+          w->operands[i].data == w->operands[r].data && !is_sum(w, r) &&
           (!og_loop_may_overwrite(w->fn->loop, i) ||
            w->operands[i].bytes != w->operands[r].bytes ||
            w->fn->operands[i].form != w->fn->operands[r].form))
@@ -617,7 +456,16 @@ static void row_copy(const operand *o, int64_t stride, int64_t n, char *own,
 typedef struct stretch {
   int64_t index[OPGRAFT_RANK_MAX];  // of its first row; the row's dim: element
   int64_t rows, width;
+  int64_t row;  // of the first, in its block
 } stretch;
+
+// Bytes of a row of a sum, in a worker's memory.
+static int64_t sum_bytes(const walk *w, int32_t i) {
+  const bool is_row = w->fn->operands[i].form == OG_LOOP_ROW;
+  return (is_row ? 1 : w->size[w->rank - 1]) * w->operands[i].bytes;
+}
+
+static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The rows and operands of a call, copies made beside it.
 static void stretch_run(const walk *w, const stretch *at, char *memory) {
@@ -633,11 +481,16 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
     from[i] = own[i] = o->data + offset * o->bytes;
     if (o->is_copied) {
       own[i] = copy;
-      copy += (at->width * o->bytes + 63) / 64 * 64;
+      copy += aligned(at->width * o->bytes);
       if (i < inputs)
         row_copy(o, o->stride[row], at->width, own[i], from[i], false);
     }
-    const int64_t step = row > 0 ? o->stride[row - 1] * o->bytes : 0;
+    int64_t step = row > 0 ? o->stride[row - 1] * o->bytes : 0;
+    if (is_sum(w, i)) {
+      step = sum_bytes(w, i);
+      own[i] = copy + at->row * step;
+      copy += aligned(BLOCK * step);
+    }
     if (i < inputs) {
       call.in[i] = own[i];
       call.in_row_bytes[i] = step;
@@ -666,27 +519,194 @@ static bool has_copies(const walk *w) {
   return false;
 }
 
+// --- Sums over rows ----------------------------------------------------------
+
+#define PAIRS(T, sum)                                              \
+  for (int64_t half = BLOCK / 2; half > 0; half /= 2)              \
+    for (int64_t k = 0; k < half && k + half < rows; ++k)          \
+      for (int64_t e = 0; e < n; ++e) {                            \
+        T *a = (T *)(void *)from + k * n + e;                      \
+        const T b = ((const T *)(void *)from)[(k + half) * n + e]; \
+        *a = sum;                                                  \
+      }
+// Rows k and k + 32 of a block, then k and k + 16, ...
+static void pairs_add(og_class class, char *from, int64_t rows, int64_t n) {
+  switch (class) {
+    case OG_CLASS_F32:
+      PAIRS(float, *a + b)
+      break;
+    case OG_CLASS_F64:
+      PAIRS(double, *a + b)
+      break;
+    default:
+      PAIRS(int64_t, (int64_t)((uint64_t)*a + (uint64_t)b))
+  }
+}
+#undef PAIRS
+
+static number total_of(og_class class, const char *sums, int64_t e) {
+  number out = {.i64 = 0};
+  float single;
+  if (class != OG_CLASS_F32) {
+    memcpy(&out, sums + e * 8, sizeof out);
+    return out;
+  }
+  memcpy(&single, sums + e * 4, sizeof single);
+  out.f64 = (double)single;
+  return out;
+}
+
+// A block whose rows are all there.
+static void block_end(const walk *w, int64_t block, int64_t rows,
+                      char *memory) {
+  char *sums = memory + w->share_bytes;
+  for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
+    if (w->operands[i].is_copied)
+      sums -= aligned(w->chunk * w->operands[i].bytes);
+    if (!is_sum(w, i)) continue;
+    const int64_t n = sum_bytes(w, i) / w->operands[i].bytes;
+    number *to = w->totals[i - w->f->input_count] + block * n;
+    sums -= aligned(BLOCK * sum_bytes(w, i));
+    pairs_add(w->fn->class, sums, rows, n);
+    for (int64_t e = 0; e < n; ++e) to[e] = total_of(w->fn->class, sums, e);
+  }
+}
+
+// Adds blocks in order and stores the result of one sum.
+typedef struct finish {
+  const walk *w;
+  int32_t operand;
+} finish;
+
+static void columns_finish(void *state, int64_t begin, int64_t end,
+                           int32_t worker) {
+  const finish *f = state;
+  const walk *w = f->w;
+  const operand *o = &w->operands[f->operand];
+  const number *totals = w->totals[f->operand - w->f->input_count];
+  const int64_t n = sum_bytes(w, f->operand) / o->bytes;
+  const int64_t step =
+      o->tensor->ndim > 0 ? o->tensor->strides[o->tensor->ndim - 1] : 0;
+  const og_class class =
+      w->fn->class == OG_CLASS_I64 ? OG_CLASS_I64 : OG_CLASS_F64;
+  (void)worker;
+  for (int64_t e = begin; e < end; ++e) {
+    number total = {.i64 = 0};
+    for (int64_t b = 0; b < w->blocks; ++b)
+      if (class == OG_CLASS_I64)
+        total.i64 =
+            (int64_t)((uint64_t)total.i64 + (uint64_t)totals[b * n + e].i64);
+      else
+        total.f64 += totals[b * n + e].f64;
+    og_loop_plain_store(
+        class, o->tensor->dtype, 1, &total,
+        o->data + e * step * (int64_t)og_dtype_bytes(o->tensor->dtype));
+  }
+}
+
+static og_status sums_finish(const walk *w, const og_call *call) {
+  og_status status = OG_OK;
+  for (int32_t i = w->f->input_count; i < w->count && status == OG_OK; ++i) {
+    finish f = {w, i};
+    if (!is_sum(w, i)) continue;
+    const int64_t n = sum_bytes(w, i) / w->operands[i].bytes;
+    status = og_parallel_tasks(call, n, og_grain(OG_GRAIN_LIGHT, w->blocks + 1),
+                               columns_finish, &f);
+  }
+  return status;
+}
+
+static bool sums_allocate(walk *w) {
+  bool fits = true;
+  for (int32_t i = w->f->input_count; i < w->count; ++i) {
+    if (!is_sum(w, i)) continue;
+    const size_t n = (size_t)(sum_bytes(w, i) / w->operands[i].bytes);
+    number **to = &w->totals[i - w->f->input_count];
+    size_t count, bytes;
+    *to = og_size_mul(n, (size_t)w->blocks, &count) &&
+                  og_size_mul(count + 1, sizeof **to, &bytes)
+              ? og_alloc(bytes)
+              : NULL;
+    fits &= *to != NULL;
+  }
+  return fits;
+}
+
+// --- All of it ---------------------------------------------------------------
+
+static stretch stretch_at(const walk *w, int64_t unit, int64_t end,
+                          bool one_by_one) {
+  const int32_t row = w->rank - 1;
+  stretch at = {.rows = 1};
+  int64_t left = unit / w->chunks;
+  at.index[row] = unit % w->chunks * w->chunk;
+  at.width = w->size[row] - at.index[row];
+  if (at.width > w->chunk) at.width = w->chunk;
+  for (int32_t d = row - 1; d >= 0; left /= w->size[d--])
+    at.index[d] = left % w->size[d];
+  if (!one_by_one && row > 0) {
+    at.rows = w->size[row - 1] - at.index[row - 1];
+    if (at.rows > end - unit) at.rows = end - unit;
+  }
+  return at;
+}
+
 // Unit u is chunk u % chunks of row u / chunks.
 static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   const walk *w = state;
-  const int32_t row = w->rank - 1;
   const bool one_by_one = w->chunks > 1 || has_copies(w);
   char *memory = w->scratch + (size_t)worker * w->share_bytes;
-  for (int64_t unit = begin; unit < end;) {
-    stretch at = {.rows = 1};
-    int64_t left = unit / w->chunks;
-    at.index[row] = unit % w->chunks * w->chunk;
-    at.width = w->size[row] - at.index[row];
-    if (at.width > w->chunk) at.width = w->chunk;
-    for (int32_t d = row - 1; d >= 0; left /= w->size[d--])
-      at.index[d] = left % w->size[d];
-    if (!one_by_one && row > 0) {
-      at.rows = w->size[row - 1] - at.index[row - 1];
-      if (at.rows > end - unit) at.rows = end - unit;
-    }
+  while (begin < end) {
+    const stretch at = stretch_at(w, begin, end, one_by_one);
     stretch_run(w, &at, memory);
-    unit += at.rows;
+    begin += at.rows;
   }
+}
+
+static void blocks_run(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  const walk *w = state;
+  const bool one_by_one = has_copies(w);
+  char *memory = w->scratch + (size_t)worker * w->share_bytes;
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t first = block * BLOCK;
+    const int64_t last = first + BLOCK < w->units ? first + BLOCK : w->units;
+    for (int64_t unit = first; unit < last;) {
+      stretch at = stretch_at(w, unit, last, one_by_one);
+      at.row = unit - first;
+      stretch_run(w, &at, memory);
+      unit += at.rows;
+    }
+    block_end(w, block, last - first, memory);
+  }
+}
+
+static og_status scratch_make(walk *w, const og_call *call) {
+  size_t bytes;
+  const size_t workers = (size_t)(call->threads > 1 ? call->threads : 1);
+  w->run_bytes = w->fn->loop != NULL
+                     ? og_loop_scratch_bytes(w->fn->loop, w->chunk)
+                     : og_loop_plain_bytes(&w->fn->program, w->chunk);
+  w->run_bytes = (w->run_bytes + 63) / 64 * 64;
+  w->share_bytes = w->run_bytes;
+  for (int32_t i = 0; i < w->count; ++i) {
+    if (w->operands[i].is_copied)
+      w->share_bytes += (size_t)aligned(w->chunk * w->operands[i].bytes);
+    if (is_sum(w, i))
+      w->share_bytes += (size_t)aligned(BLOCK * sum_bytes(w, i));
+  }
+  w->scratch = og_size_mul(workers, w->share_bytes, &bytes)
+                   ? og_alloc_aligned(64, bytes + 64)
+                   : NULL;
+  return w->scratch != NULL && sums_allocate(w)
+             ? OG_OK
+             : og_fail(call, OG_MEMORY, "no memory for the rows of a formula");
+}
+
+static void walk_free(walk *w) {
+  og_free(w->scratch);
+  og_free(w->positions);
+  for (int32_t r = 0; r < OG_LOOP_OUTPUTS_MAX; ++r) og_free(w->totals[r]);
 }
 
 static og_status walk_run(walk *w, const og_call *call) {
@@ -697,31 +717,22 @@ static og_status walk_run(walk *w, const og_call *call) {
   if (width == 0 && w->f->has_extreme)
     return og_fail(call, OG_INVALID,
                    "a row has no elements, and so no row_max or row_min");
-  if (rows == 0 || (width == 0 && !w->f->needs_rows)) return OG_OK;
+  const bool sums = w->f->sums != 0;
+  if (!sums && (rows == 0 || (width == 0 && !w->f->needs_rows))) return OG_OK;
   const bool cuts = !w->f->needs_rows && width > CHUNK;
   w->chunk = cuts ? CHUNK : width;
   w->chunks = cuts ? (width + CHUNK - 1) / CHUNK : 1;
-  w->run_bytes = w->fn->loop != NULL
-                     ? og_loop_scratch_bytes(w->fn->loop, w->chunk)
-                     : og_loop_plain_bytes(&w->fn->program, w->chunk);
-  w->run_bytes = (w->run_bytes + 63) / 64 * 64;
-  w->share_bytes = w->run_bytes;
-  for (int32_t i = 0; i < w->count; ++i)
-    if (w->operands[i].is_copied)
-      w->share_bytes +=
-          (size_t)(w->chunk * w->operands[i].bytes + 63) / 64 * 64;
-  size_t bytes;
-  const size_t workers = (size_t)(call->threads > 1 ? call->threads : 1);
-  w->scratch = og_size_mul(workers, w->share_bytes, &bytes)
-                   ? og_alloc_aligned(64, bytes + 64)
-                   : NULL;
-  if (w->scratch == NULL)
-    return og_fail(call, OG_MEMORY, "no memory for the rows of a formula");
-  const og_status status =
-      og_parallel_tasks(call, rows * w->chunks,
-                        og_grain(OG_GRAIN_MEDIUM, w->chunk), units_run, w);
-  og_free(w->scratch);
-  return status;
+  w->units = rows * w->chunks;
+  w->blocks = (w->units + BLOCK - 1) / BLOCK;
+  OG_TRY(scratch_make(w, call));
+  if (!sums)
+    return og_parallel_tasks(call, w->units,
+                             og_grain(OG_GRAIN_MEDIUM, w->chunk), units_run, w);
+  if (w->blocks > 0)
+    OG_TRY(og_parallel_tasks(call, w->blocks,
+                             og_grain(OG_GRAIN_MEDIUM, BLOCK * w->chunk),
+                             blocks_run, w));
+  return sums_finish(w, call);
 }
 
 og_status og_formula_run(const og_call *call) {
@@ -738,16 +749,17 @@ og_status og_formula_run(const og_call *call) {
   const char *reason;
   const og_status status = og_formula_class(w.f, call, &key.class, &reason);
   if (status != OG_OK) return og_fail(call, status, reason);
-  w.positions = NULL;
+  w.positions = w.scratch = NULL;
+  memset(w.totals, 0, sizeof w.totals);
   OG_TRY(positions_make(&w, call, key.class));
   dims_find(&w, call);
   forms_find(&w, call, &key);
   if (function_get(w.f, &key, &w.fn, &error) != OG_OK) {
-    og_free(w.positions);
+    walk_free(&w);
     return og_fail(call, error.code, error.text);
   }
   copies_add(&w);
   const og_status ran = walk_run(&w, call);
-  og_free(w.positions);
+  walk_free(&w);
   return ran;
 }

@@ -33,7 +33,7 @@ typedef struct og_formula_statement {
   og_loop_reduction reduction;
   og_token token;  // the name, in the string
   int32_t name;    // that it gives a value; names may be assigned again
-  int32_t output;  // the fresh result that it assigns, or -1
+  int32_t output;  // what it assigns of call->out, or -1
   uint32_t needs;  // bits of inputs; left out where one is absent
   og_scalar_program expression;
 } og_formula_statement;
@@ -60,11 +60,12 @@ struct og_formula {
   int32_t input_count;
   uint32_t optional;  // bits of inputs that may be absent
   int32_t name_count;
-  int32_t output_count;
-  bool is_real;      // every primitive computes in floats
-  bool is_integer;   // every primitive and constant computes in integers
-  bool needs_rows;   // a row is reduced, or its width asked for
-  bool has_extreme;  // row_max or row_min, which an empty row has not
+  int32_t output_count;  // of call->out: mutated arguments, fresh results
+  uint32_t sums;         // bits of outputs that are sums over rows
+  bool is_real;          // every primitive computes in floats
+  bool is_integer;       // every primitive and constant computes in integers
+  bool needs_rows;       // a row is reduced, or its width asked for
+  bool has_extreme;      // row_max or row_min, which an empty row has not
   bool broadcasts;
   int32_t space;  // the tensor argument that has it, -1: the first result
   int32_t item_count;
@@ -80,6 +81,9 @@ og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena);
 void og_formula_destroy(
     const struct og_formula *formula);  // what no arena owns
 
+// Of an input, or behind these of an output; NULL: a number, or absent.
+const og_tensor *og_formula_tensor(const struct og_formula *formula,
+                                   const og_call *call, int32_t operand);
 // What a call is computed in. Of its tensors types are enough. Failure, with a
 // sentence that says why: OG_UNSUPPORTED, OG_DTYPE.
 og_status og_formula_class(const struct og_formula *formula,

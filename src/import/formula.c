@@ -274,7 +274,7 @@ static const char *devices_wrong(const importer *m) {
 }
 
 static const char *formula_wrong(importer *m) {
-  const char *reason = devices_wrong(m);
+  const char *reason = m->f->sums != 0 ? "it sums over rows" : devices_wrong(m);
   if (reason == NULL) reason = call_read(m);
   if (reason == NULL) reason = inputs_read(m);
   if (reason == NULL) reason = class_wrong(m);
@@ -390,7 +390,8 @@ static bool is_formula(const og_node *node) {
   const opgraft_op *op = node->origin != NULL ? node->origin->module_op : NULL;
   if (!og_op_is(node, OG_OP_FOREIGN) || op == NULL ||
       !op->decl->is_formula_derived || node->flags != 0 ||
-      node->update != NULL || node->out_count != op->decl->fresh_count)
+      op->decl->mutated_count != 0 || node->update != NULL ||
+      node->out_count != op->decl->fresh_count)
     return false;
   for (int32_t r = 0; r < node->out_count; ++r)
     if (node->out[r] < 0) return false;

@@ -92,6 +92,14 @@ static void store_i64(og_dtype dtype, int64_t n, const int64_t *from,
 #undef ELEMENT
 #undef STORE
 
+void og_loop_plain_store(og_class class, og_dtype dtype, int64_t n,
+                         const void *from, void *to) {
+  if (class == OG_CLASS_F64)
+    store_f64(dtype, n, from, to);
+  else
+    store_i64(dtype, n, from, to);
+}
+
 // --- A row -------------------------------------------------------------------
 
 typedef struct plain {
@@ -229,12 +237,8 @@ static void statement_store(const plain *p, int32_t s) {
   const int64_t step = statement->is_row ? 1 : n;
   char *to = (char *)p->call->out[o] + p->row * p->call->out_row_bytes[o];
   void *values = values_at(p, s);
-  for (int64_t i = 0; i < n; i += step) {
-    if (p->class == OG_CLASS_F64)
-      store_f64(operand->dtype, step, values, to + i * bytes);
-    else
-      store_i64(operand->dtype, step, values, to + i * bytes);
-  }
+  for (int64_t i = 0; i < n; i += step)
+    og_loop_plain_store(p->class, operand->dtype, step, values, to + i * bytes);
 }
 
 void og_loop_plain_run(const og_loop_program *program,

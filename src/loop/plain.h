@@ -21,4 +21,8 @@ void og_loop_plain_run(const og_loop_program *program,
                        const og_loop_operand *outputs, og_class class,
                        const og_loop_call *call);
 
+// Stores n values of the class, 8 bytes each, as it does.
+void og_loop_plain_store(og_class class, og_dtype dtype, int64_t n,
+                         const void *from, void *to);
+
 #endif  // OG_LOOP_PLAIN_H

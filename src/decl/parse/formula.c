@@ -37,6 +37,7 @@ typedef struct formula_parser {
   value_kind kinds[OG_LOOP_STATEMENTS_MAX];
   const char *real_only, *integer_only;  // what makes it one of the two
   og_formula_compare *compares;
+  uint32_t assigned;  // outputs
   // Of the statement that is being read.
   uint32_t needs;
   name_use uses[USES_MAX];
@@ -331,6 +332,10 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
   formula_parser *s = state;
   *out_is_known = true;
   if (og_token_is(reader, name, "given")) return given_read(s, out);
+  if (og_token_is(reader, name, "sum_rows"))
+    return og_read_error_token(reader, name,
+                               "sum_rows stands alone on the right side, as in "
+                               "dw = sum_rows(x)");
   if (og_token_is(reader, name, "row_argmax"))
     return place_read(s, OG_LOOP_MAX, out);
   if (og_token_is(reader, name, "row_argmin"))
@@ -382,6 +387,12 @@ static og_status uses_check(const formula_parser *s) {
   return OG_OK;
 }
 
+// Whether no statement may read what is assigned to an output.
+static bool is_unread(const formula_parser *s, int32_t output) {
+  return output >= 0 &&
+         (output < s->p.decl->mutated_count || (s->f->sums >> output & 1));
+}
+
 // The right side, as the value of a name.
 static og_status right_read(formula_parser *s, og_formula_statement statement) {
   og_scalar_code code;
@@ -390,7 +401,10 @@ static og_status right_read(formula_parser *s, og_formula_statement statement) {
   s->use_count = 0;
   OG_TRY(expression_read(s, &code));
   OG_TRY(uses_check(s));
-  if (statement.name < 0) OG_TRY(name_add(s, statement.token, &statement.name));
+  const og_token none = {0};
+  const bool is_hidden = is_unread(s, statement.output);
+  if (statement.name < 0)
+    OG_TRY(name_add(s, is_hidden ? none : statement.token, &statement.name));
   OG_TRY(statement_add(s, &statement, &code));
   for (int32_t k = first; k < s->f->statement_count; ++k)
     s->f->statements[k].needs = s->needs;
@@ -399,10 +413,13 @@ static og_status right_read(formula_parser *s, og_formula_statement statement) {
 
 // --- Results -----------------------------------------------------------------
 
-// A result's name in the formula: its own, else y, or y0, y1 of several; out
-// where an argument has that name.
-static void result_name(const og_decl *decl, int32_t fresh, char out[64]) {
-  const char *name = decl->results[decl->fresh_results[fresh]].name;
+// An output's name in the formula: a mutated argument's; a result's own, else
+// y, or y0, y1 of several; out where an argument has that name.
+static void output_name(const og_decl *decl, int32_t output, char out[64]) {
+  const int32_t fresh = output - decl->mutated_count;
+  const char *name =
+      fresh < 0 ? og_tensor_param(decl, decl->mutated_tensors[output])->name
+                : decl->results[decl->fresh_results[fresh]].name;
   const char *letter = "y";
   for (int32_t i = 0; i < decl->param_count; ++i)
     if (strcmp(decl->params[i].name, "y") == 0) letter = "out";
@@ -414,18 +431,24 @@ static void result_name(const og_decl *decl, int32_t fresh, char out[64]) {
     snprintf(out, 64, "%s%d", letter, (int)fresh);
 }
 
-static int32_t result_find(const formula_parser *s, og_token name) {
+static int32_t output_find(const formula_parser *s, og_token name) {
   char own[64];
-  for (int32_t r = 0; r < s->p.decl->fresh_count; ++r) {
-    result_name(s->p.decl, r, own);
+  for (int32_t r = 0; r < s->f->output_count; ++r) {
+    output_name(s->p.decl, r, own);
     if (og_token_is(&s->p.reader, name, own)) return r;
   }
   return -1;
 }
 
-static og_status left_check(const formula_parser *s, og_token name) {
+static bool is_mutated(const formula_parser *s, int32_t output) {
+  return output >= 0 && output < s->p.decl->mutated_count;
+}
+
+static og_status left_check(const formula_parser *s, og_token name,
+                            int32_t output) {
   const og_reader *reader = &s->p.reader;
   double constant;
+  if (is_mutated(s, output)) return OG_OK;
   const char *what =
       og_find_param(&s->p, name) >= 0      ? "an argument"
       : og_token_is(reader, name, "width") ? "the row's width"
@@ -439,23 +462,53 @@ static og_status left_check(const formula_parser *s, og_token name) {
       (int)og_token_length(name), og_token_text(reader, name), what);
 }
 
+static og_status sum_note(formula_parser *s, og_token name, int32_t output,
+                          bool sums) {
+  if (output < 0) return OG_OK;
+  const uint32_t bit = 1u << output;
+  if ((s->assigned & bit) && (s->f->sums & bit) != (sums ? bit : 0))
+    return og_read_error_token(
+        &s->p.reader, name, "'%.*s' is assigned with sum_rows and without",
+        (int)og_token_length(name), og_token_text(&s->p.reader, name));
+  s->assigned |= bit;
+  if (sums) s->f->sums |= bit;
+  return OG_OK;
+}
+
+// What reads a mutated argument reads its old value, and a sum over rows is
+// known when all rows have run: neither has a name that can be read.
 static og_status statement_read(formula_parser *s) {
   og_reader *reader = &s->p.reader;
   const og_token name = reader->token;
+  og_formula_statement statement = {.token = name, .name = -1};
   if (name.kind != OG_TOKEN_NAME)
     return og_read_wanted(reader, "a name to assign to");
-  OG_TRY(left_check(s, name));
+  statement.output = output_find(s, name);
+  OG_TRY(left_check(s, name, statement.output));
   og_reader_advance(reader);
   OG_TRY(og_reader_expect(reader, '=', "'='"));
-  return right_read(s, (og_formula_statement){.token = name,
-                                              .name = named(s, name),
-                                              .output = result_find(s, name)});
+  const og_token function = reader->token;
+  const bool sums = og_token_is(reader, function, "sum_rows") &&
+                    function.kind == OG_TOKEN_NAME;
+  if (sums) {
+    og_reader_advance(reader);
+    OG_TRY(og_reader_expect(reader, '(', "'('"));
+    if (statement.output < 0)
+      return og_read_error_token(reader, function,
+                                 "sum_rows is no value of a row; expected it "
+                                 "as a result, as in dw = sum_rows(x)");
+  }
+  OG_TRY(sum_note(s, name, statement.output, sums));
+  if (!sums && !is_mutated(s, statement.output))
+    statement.name = named(s, name);
+  OG_TRY(right_read(s, statement));
+  return sums ? og_reader_expect(reader, ')', "')'") : OG_OK;
 }
 
 // Every result has a value whatever is absent.
 static og_status results_check(const formula_parser *s) {
   char name[64];
-  for (int32_t r = 0; r < s->p.decl->fresh_count; ++r) {
+  for (int32_t r = 0; r < s->f->output_count; ++r) {
     uint32_t lacks = 0;
     bool is_set = false;
     for (int32_t k = 0; k < s->f->statement_count; ++k) {
@@ -463,7 +516,7 @@ static og_status results_check(const formula_parser *s) {
       lacks = s->f->statements[k].needs;
       is_set |= lacks == 0;
     }
-    result_name(s->p.decl, r, name);
+    output_name(s->p.decl, r, name);
     if (!is_set)
       return lacks == 0
                  ? og_read_error(&s->p.reader, 0, s->p.reader.length,
@@ -477,15 +530,18 @@ static og_status results_check(const formula_parser *s) {
 
 static og_status operator_check(const og_parser *p) {
   const og_decl *decl = p->decl;
-  if (decl->fresh_count == 0 || decl->fresh_count != decl->result_count ||
-      decl->mutated_count > 0 || decl->has_lists ||
-      decl->fresh_count > OG_LOOP_OUTPUTS_MAX)
+  const int32_t outputs = decl->mutated_count + decl->fresh_count;
+  if (outputs == 0 || outputs > OG_LOOP_OUTPUTS_MAX || decl->has_lists)
     return og_refuse_operator(
-        p, "the schema has lists, mutated arguments, or no tensor results",
-        "tensors, numbers, and 1 to 16 results -> Tensor");
+        p, "the schema has lists, or nothing that is written",
+        "tensors, numbers, and 1 to 16 results or mutated arguments");
   for (int32_t r = 0; r < decl->result_count; ++r)
     if (decl->results[r].type != OG_TYPE_TENSOR)
       return og_refuse_operator(p, "a result is a number", "tensors");
+  for (int32_t j = 0; j < decl->mutated_count; ++j)
+    if (og_tensor_param(decl, decl->mutated_tensors[j])->is_optional)
+      return og_refuse_operator(p, "a mutated argument is optional",
+                                "one that is always there");
   if (decl->tensor_count == 0)
     return og_refuse_operator(p, "the schema has no tensors", "1 or more");
   if (decl->record->infer != NULL)
@@ -562,10 +618,15 @@ static og_status derive(og_parser *p) {
   og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
   const bool has_kernels = record->kernel_count > 0;
   if (record->shape == NULL) {
-    if (has_optional_tensor(decl))
-      return og_refuse_operator(
-          p, "a tensor is optional, so the shape is not derived",
-          "a shape rule (.shape)");
+    const char *why =
+        has_optional_tensor(decl)
+            ? "a tensor is optional, so the shape is not derived"
+        : decl->mutated_count > 0
+            ? "an argument is mutated, so the shape is not derived"
+        : decl->formula->sums != 0
+            ? "rows are summed, so the shape is not derived"
+            : NULL;
+    if (why != NULL) return og_refuse_operator(p, why, "a shape rule (.shape)");
     OG_TRY(derive_text(p, write_shape, &record->shape));
   }
   if (has_kernels) return OG_OK;
@@ -588,7 +649,7 @@ static og_status statements_read(formula_parser *s) {
   og_reader *reader = &s->p.reader;
   const og_token next = og_reader_peek(reader);
   const bool assigns = next.kind == OG_TOKEN_MARK && next.mark == '=';
-  if (!assigns && s->p.decl->fresh_count > 1)
+  if (!assigns && s->f->output_count > 1)
     return og_read_wanted(reader, "a statement for each result, as in y0 = x");
   if (!assigns) {
     const og_token none = {0};
@@ -617,10 +678,10 @@ static void slots_settle(struct og_formula *f) {
 static og_status formula_read(formula_parser *s) {
   struct og_formula *f = s->f;
   OG_TRY(operator_check(&s->p));
+  f->output_count = s->p.decl->mutated_count + s->p.decl->fresh_count;
   OG_TRY(statements_read(s));
   OG_TRY(results_check(s));
   slots_settle(f);
-  f->output_count = s->p.decl->fresh_count;
   f->compares = s->compares;
   f->is_real = s->integer_only == NULL;
   f->is_integer = s->real_only == NULL;

@@ -22,8 +22,11 @@ static items argument_items(const og_decl *decl, int32_t tensor) {
   return (items){NULL, 0};
 }
 
-static items result_items(const og_decl *decl, int32_t result) {
-  const og_shape_rule *rule = &decl->shapes[result];
+// Of an output, in the order of call->out.
+static items result_items(const og_decl *decl, int32_t output) {
+  const int32_t r = output - decl->mutated_count;
+  if (r < 0) return argument_items(decl, decl->mutated_tensors[output]);
+  const og_shape_rule *rule = &decl->shapes[r];
   if (rule->kind == OG_SHAPE_LIKE)
     return argument_items(decl, rule->like_tensor);
   if (rule->kind != OG_SHAPE_ITEMS) return (items){NULL, 0};
@@ -73,10 +76,15 @@ static bool place_find(const og_decl *decl, const items *space,
   return own->items != NULL;
 }
 
-// A result has all dims, or all but the row's.
-static bool is_result(const og_formula_place *place, int32_t item_count) {
+// A result has all dims, or all but the row's; a sum over rows the row's or
+// none.
+static bool is_result(const struct og_formula *f, int32_t r,
+                      int32_t item_count) {
+  const og_formula_place *place = &f->out[r];
   const uint64_t all = ((uint64_t)1 << item_count) - 1;
   const uint64_t row = item_count > 0 ? (uint64_t)1 << (item_count - 1) : 0;
+  if (f->sums >> r & 1)
+    return place->ones == 0 && (place->items == 0 || place->items == row);
   return place->items == all ||
          (place->items == (all & ~row) && !(place->ones & ~row));
 }
@@ -105,7 +113,7 @@ static bool is_space(og_decl *decl, const items *space) {
   for (int32_t r = 0; r < f->output_count; ++r) {
     const items own = result_items(decl, r);
     if (!place_find(decl, space, &own, &f->out[r]) ||
-        !is_result(&f->out[r], space->count))
+        !is_result(f, r, space->count))
       return false;
   }
   return true;
@@ -115,7 +123,7 @@ static bool space_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
   const items first = result_items(decl, 0);
   f->space = -1;
-  if (is_space(decl, &first)) return true;
+  if (!(f->sums & 1) && is_space(decl, &first)) return true;
   for (int32_t i = 0; i < f->input_count; ++i) {
     if (!f->inputs[i].is_tensor || (f->optional >> i & 1)) continue;
     f->space = f->inputs[i].index;
@@ -145,7 +153,8 @@ static bool ends_alike(const og_decl *decl, const items *a, const items *b) {
 static bool broadcast_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
   const items space = result_items(decl, 0);
-  if (space.count == 0 || space.items[0].kind != OG_ITEM_BROADCAST)
+  if (space.count == 0 || space.items[0].kind != OG_ITEM_BROADCAST ||
+      f->sums != 0)
     return false;
   for (int32_t i = 0; i < f->input_count; ++i) {
     if (!f->inputs[i].is_tensor) continue;
@@ -227,11 +236,11 @@ og_status og_parse_formula_space(og_decl *decl, opgraft_error *error) {
         "%s: shape: no tensor has all dims of a formula; expected a first "
         "result or an argument with at most one pack, in which each argument "
         "has some of the dims in their order, and each result all of them or "
-        "all but the last",
+        "all but the last, a sum_rows the last or none",
         decl->name);
   const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
   for (int32_t r = 0; r < f->output_count; ++r)
-    f->needs_rows |= !has_row(f, &f->out[r]);
+    f->needs_rows |= !has_row(f, &f->out[r]) || f->sums != 0;
   if (f->needs_rows && ends_in_pack)
     return og_error_at(error, OG_INVALID, decl->name, "shape", 0,
                        (int32_t)strlen(decl->record->shape),
