@@ -190,13 +190,23 @@ typedef struct walk {
   int64_t units,
       blocks;  // chunks of rows; blocks of them, where rows are summed
   number *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
-  char *scratch;                        // a share for each worker
+  _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + check, or INT64_MAX
+  char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
 } walk;
 
-// Whether an operand is a sum over rows, whose values are kept beside it.
+// Whether an operand is a sum over rows.
 static bool is_sum(const walk *w, int32_t i) {
   return i >= w->f->input_count && (w->f->sums >> (i - w->f->input_count) & 1);
+}
+
+static bool is_check(const walk *w, int32_t i) {
+  return i - w->f->input_count >= w->f->result_count;
+}
+
+// Whether its values are kept beside it, for a block of rows.
+static bool is_kept(const walk *w, int32_t i) {
+  return is_sum(w, i) || is_check(w, i);
 }
 
 // --- Dims --------------------------------------------------------------------
@@ -295,7 +305,7 @@ static void dims_find(walk *w, const og_call *call) {
     memset(o->stride, 0, sizeof o->stride);
     if (!is_out && f->inputs[i].is_position)
       strides_count(f->inputs[i].index, w->rank, o->stride);
-    if (o->tensor == NULL || is_sum(w, i)) continue;
+    if (o->tensor == NULL || is_kept(w, i)) continue;
     if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
     else
@@ -400,9 +410,10 @@ static void number_place(walk *w, const og_call *call, int32_t i,
     n->i64 = attr->i;
 }
 
-static void sum_form(walk *w, int32_t i, function *key) {
+static void kept_form(walk *w, int32_t i, function *key) {
   const bool is_row =
-      w->f->out[i - w->f->input_count].items == 0 && w->f->item_count > 0;
+      is_check(w, i) ||
+      (w->f->out[i - w->f->input_count].items == 0 && w->f->item_count > 0);
   key->operands[i] = (og_loop_operand){class_dtype(key->class),
                                        is_row ? OG_LOOP_ROW : OG_LOOP_RUN};
   w->operands[i].bytes = (int64_t)og_dtype_bytes(key->operands[i].dtype);
@@ -414,8 +425,8 @@ static void forms_find(walk *w, const og_call *call, function *key) {
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
     const int64_t stride = o->stride[row];
-    if (is_sum(w, i)) {
-      sum_form(w, i, key);
+    if (is_kept(w, i)) {
+      kept_form(w, i, key);
       continue;
     }
     key->operands[i] = (og_loop_operand){
@@ -435,7 +446,7 @@ static void copies_add(walk *w) {
   for (int32_t r = inputs; r < w->count; ++r)
     for (int32_t i = 0; i < inputs; ++i)
       if (w->operands[i].tensor != NULL && w->fn->loop != NULL &&
-          w->operands[i].data == w->operands[r].data && !is_sum(w, r) &&
+          w->operands[i].data == w->operands[r].data && !is_kept(w, r) &&
           (!og_loop_may_overwrite(w->fn->loop, i) ||
            w->operands[i].bytes != w->operands[r].bytes ||
            w->fn->operands[i].form != w->fn->operands[r].form))
@@ -459,8 +470,8 @@ typedef struct stretch {
   int64_t row;  // of the first, in its block
 } stretch;
 
-// Bytes of a row of a sum, in a worker's memory.
-static int64_t sum_bytes(const walk *w, int32_t i) {
+// Bytes of a row of what is kept, in a worker's memory.
+static int64_t kept_bytes(const walk *w, int32_t i) {
   const bool is_row = w->fn->operands[i].form == OG_LOOP_ROW;
   return (is_row ? 1 : w->size[w->rank - 1]) * w->operands[i].bytes;
 }
@@ -486,8 +497,8 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
         row_copy(o, o->stride[row], at->width, own[i], from[i], false);
     }
     int64_t step = row > 0 ? o->stride[row - 1] * o->bytes : 0;
-    if (is_sum(w, i)) {
-      step = sum_bytes(w, i);
+    if (is_kept(w, i)) {
+      step = kept_bytes(w, i);
       own[i] = copy + at->row * step;
       copy += aligned(BLOCK * step);
     }
@@ -519,7 +530,8 @@ static bool has_copies(const walk *w) {
   return false;
 }
 
-// --- Sums over rows ----------------------------------------------------------
+// --- Sums over rows, and checks of them
+// ----------------------------------------------------------
 
 #define PAIRS(T, sum)                                              \
   for (int64_t half = BLOCK / 2; half > 0; half /= 2)              \
@@ -556,17 +568,50 @@ static number total_of(og_class class, const char *sums, int64_t e) {
   return out;
 }
 
+// Notes the first row that a check finds wrong.
+static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
+                       const char *values) {
+  for (int64_t k = 0; k < rows; ++k) {
+    const number value = total_of(w->fn->class, values, k);
+    const bool holds =
+        w->fn->class == OG_CLASS_I64 ? value.i64 > 0 : value.f64 > 0;
+    if (holds) continue;
+    const int64_t found = (first + k) * OG_LOOP_OUTPUTS_MAX +
+                          (i - w->f->input_count - w->f->result_count);
+    int64_t before = atomic_load(&w->wrong);
+    while (found < before &&
+           !atomic_compare_exchange_weak(&w->wrong, &before, found))
+      continue;
+    return;
+  }
+}
+
+static og_status wrong_say(walk *w, const og_call *call) {
+  const int64_t found = atomic_load(&w->wrong);
+  if (found == INT64_MAX) return OG_OK;
+  const int64_t c = found % OG_LOOP_OUTPUTS_MAX + w->f->result_count;
+  const og_token said = w->f->checks[c];
+  return og_failf(
+      call, OG_INVALID, "row %lld: %s%.*s",
+      (long long)(found / OG_LOOP_OUTPUTS_MAX),
+      said.kind == OG_TOKEN_STRING ? "" : "an index is out of range: ",
+      (int)(said.end - said.begin), w->f->text + said.begin);
+}
+
 // A block whose rows are all there.
-static void block_end(const walk *w, int64_t block, int64_t rows,
-                      char *memory) {
+static void block_end(walk *w, int64_t block, int64_t rows, char *memory) {
   char *sums = memory + w->share_bytes;
   for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
     if (w->operands[i].is_copied)
       sums -= aligned(w->chunk * w->operands[i].bytes);
-    if (!is_sum(w, i)) continue;
-    const int64_t n = sum_bytes(w, i) / w->operands[i].bytes;
+    if (!is_kept(w, i)) continue;
+    const int64_t n = kept_bytes(w, i) / w->operands[i].bytes;
+    sums -= aligned(BLOCK * kept_bytes(w, i));
+    if (is_check(w, i)) {
+      rows_check(w, i, block * BLOCK, rows, sums);
+      continue;
+    }
     number *to = w->totals[i - w->f->input_count] + block * n;
-    sums -= aligned(BLOCK * sum_bytes(w, i));
     pairs_add(w->fn->class, sums, rows, n);
     for (int64_t e = 0; e < n; ++e) to[e] = total_of(w->fn->class, sums, e);
   }
@@ -584,7 +629,7 @@ static void columns_finish(void *state, int64_t begin, int64_t end,
   const walk *w = f->w;
   const operand *o = &w->operands[f->operand];
   const number *totals = w->totals[f->operand - w->f->input_count];
-  const int64_t n = sum_bytes(w, f->operand) / o->bytes;
+  const int64_t n = kept_bytes(w, f->operand) / o->bytes;
   const int64_t step =
       o->tensor->ndim > 0 ? o->tensor->strides[o->tensor->ndim - 1] : 0;
   const og_class class =
@@ -609,7 +654,7 @@ static og_status sums_finish(const walk *w, const og_call *call) {
   for (int32_t i = w->f->input_count; i < w->count && status == OG_OK; ++i) {
     finish f = {w, i};
     if (!is_sum(w, i)) continue;
-    const int64_t n = sum_bytes(w, i) / w->operands[i].bytes;
+    const int64_t n = kept_bytes(w, i) / w->operands[i].bytes;
     status = og_parallel_tasks(call, n, og_grain(OG_GRAIN_LIGHT, w->blocks + 1),
                                columns_finish, &f);
   }
@@ -620,7 +665,7 @@ static bool sums_allocate(walk *w) {
   bool fits = true;
   for (int32_t i = w->f->input_count; i < w->count; ++i) {
     if (!is_sum(w, i)) continue;
-    const size_t n = (size_t)(sum_bytes(w, i) / w->operands[i].bytes);
+    const size_t n = (size_t)(kept_bytes(w, i) / w->operands[i].bytes);
     number **to = &w->totals[i - w->f->input_count];
     size_t count, bytes;
     *to = og_size_mul(n, (size_t)w->blocks, &count) &&
@@ -665,7 +710,7 @@ static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
 
 static void blocks_run(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
-  const walk *w = state;
+  walk *w = state;
   const bool one_by_one = has_copies(w);
   char *memory = w->scratch + (size_t)worker * w->share_bytes;
   for (int64_t block = begin; block < end; ++block) {
@@ -692,8 +737,8 @@ static og_status scratch_make(walk *w, const og_call *call) {
   for (int32_t i = 0; i < w->count; ++i) {
     if (w->operands[i].is_copied)
       w->share_bytes += (size_t)aligned(w->chunk * w->operands[i].bytes);
-    if (is_sum(w, i))
-      w->share_bytes += (size_t)aligned(BLOCK * sum_bytes(w, i));
+    if (is_kept(w, i))
+      w->share_bytes += (size_t)aligned(BLOCK * kept_bytes(w, i));
   }
   w->scratch = og_size_mul(workers, w->share_bytes, &bytes)
                    ? og_alloc_aligned(64, bytes + 64)
@@ -717,21 +762,22 @@ static og_status walk_run(walk *w, const og_call *call) {
   if (width == 0 && w->f->has_extreme)
     return og_fail(call, OG_INVALID,
                    "a row has no elements, and so no row_max or row_min");
-  const bool sums = w->f->sums != 0;
-  if (!sums && (rows == 0 || (width == 0 && !w->f->needs_rows))) return OG_OK;
+  const bool keeps = w->f->sums != 0 || w->f->output_count > w->f->result_count;
+  if (!keeps && (rows == 0 || (width == 0 && !w->f->needs_rows))) return OG_OK;
   const bool cuts = !w->f->needs_rows && width > CHUNK;
   w->chunk = cuts ? CHUNK : width;
   w->chunks = cuts ? (width + CHUNK - 1) / CHUNK : 1;
   w->units = rows * w->chunks;
   w->blocks = (w->units + BLOCK - 1) / BLOCK;
   OG_TRY(scratch_make(w, call));
-  if (!sums)
+  if (!keeps)
     return og_parallel_tasks(call, w->units,
                              og_grain(OG_GRAIN_MEDIUM, w->chunk), units_run, w);
   if (w->blocks > 0)
     OG_TRY(og_parallel_tasks(call, w->blocks,
                              og_grain(OG_GRAIN_MEDIUM, BLOCK * w->chunk),
                              blocks_run, w));
+  OG_TRY(wrong_say(w, call));
   return sums_finish(w, call);
 }
 
@@ -751,6 +797,7 @@ og_status og_formula_run(const og_call *call) {
   if (status != OG_OK) return og_fail(call, status, reason);
   w.positions = w.scratch = NULL;
   memset(w.totals, 0, sizeof w.totals);
+  atomic_init(&w.wrong, INT64_MAX);
   OG_TRY(positions_make(&w, call, key.class));
   dims_find(&w, call);
   forms_find(&w, call, &key);

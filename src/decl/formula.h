@@ -33,8 +33,9 @@ typedef struct og_formula_statement {
   og_loop_reduction reduction;
   og_token token;  // the name, in the string
   int32_t name;    // that it gives a value; names may be assigned again
-  int32_t output;  // what it assigns of call->out, or -1
+  int32_t output;  // that it assigns, or -1
   uint32_t needs;  // bits of inputs; left out where one is absent
+  bool is_index;   // no statement of a program: must be one value a row
   og_scalar_program expression;
 } og_formula_statement;
 
@@ -60,12 +61,15 @@ struct og_formula {
   int32_t input_count;
   uint32_t optional;  // bits of inputs that may be absent
   int32_t name_count;
-  int32_t output_count;  // of call->out: mutated arguments, fresh results
-  uint32_t sums;         // bits of outputs that are sums over rows
-  bool is_real;          // every primitive computes in floats
-  bool is_integer;       // every primitive and constant computes in integers
-  bool needs_rows;       // a row is reduced, or its width asked for
-  bool has_extreme;      // row_max or row_min, which an empty row has not
+  int32_t result_count;  // of call->out: mutated arguments, fresh results
+  int32_t output_count;  // results, then checks: for each row, above 0 or wrong
+  uint32_t sums;         // bits of results that are sums over rows
+  const char *text;
+  og_token checks[OG_LOOP_OUTPUTS_MAX];  // by output: what it says, in the text
+  bool is_real;                          // every primitive computes in floats
+  bool is_integer;   // every primitive and constant computes in integers
+  bool needs_rows;   // a row is reduced, or its width asked for
+  bool has_extreme;  // row_max or row_min, which an empty row has not
   bool broadcasts;
   int32_t space;  // the tensor argument that has it, -1: the first result
   int32_t item_count;

@@ -77,6 +77,19 @@ static bool statement_take(program_maker *m, const og_formula_statement *from,
   return true;
 }
 
+// A check that is left out holds.
+static void checks_fill(program_maker *m) {
+  static const og_scalar_instruction one = {.op = OG_SCALAR_const, .value = 1};
+  for (int32_t c = m->f->result_count; c < m->f->output_count; ++c) {
+    bool is_there = false;
+    for (int32_t s = 0; s < m->count; ++s)
+      is_there |= m->statements[s].output == c;
+    if (!is_there)
+      m->statements[m->count++] = (og_loop_statement){
+          .is_row = true, .output = c, .expression = {&one, 1}};
+  }
+}
+
 bool og_formula_program(const struct og_formula *formula,
                         const og_formula_choice *choice, og_arena *arena,
                         og_loop_program *out) {
@@ -86,13 +99,16 @@ bool og_formula_program(const struct og_formula *formula,
       .choice = choice,
       .current =
           og_arena_array(arena, (size_t)formula->name_count, sizeof(int32_t)),
-      .statements = og_arena_array(arena, most, sizeof(og_loop_statement))};
+      .statements = og_arena_array(arena, most + OG_LOOP_OUTPUTS_MAX,
+                                   sizeof(og_loop_statement))};
   if (m.current == NULL || m.statements == NULL) return false;
   inputs_settle(&m);
   for (int32_t s = 0; s < formula->statement_count; ++s)
     if ((formula->statements[s].needs & ~choice->given) == 0 &&
+        !formula->statements[s].is_index &&
         !statement_take(&m, &formula->statements[s], arena))
       return false;
+  checks_fill(&m);
   *out = (og_loop_program){.statements = m.statements,
                            .statement_count = m.count,
                            .input_count = m.input_count,
@@ -104,7 +120,8 @@ bool og_formula_program(const struct og_formula *formula,
 
 const og_tensor *og_formula_tensor(const struct og_formula *f,
                                    const og_call *call, int32_t i) {
-  if (i >= f->input_count) return call->out[i - f->input_count];
+  const int32_t r = i - f->input_count;
+  if (r >= 0) return r < f->result_count ? call->out[r] : NULL;
   return f->inputs[i].is_tensor ? call->in[f->inputs[i].index] : NULL;
 }
 

@@ -310,6 +310,58 @@ static og_status place_read(formula_parser *s, og_loop_reduction reduction,
   return hidden_add(s, OG_LOOP_MIN, &code, out);
 }
 
+// A value of each row that has to be above 0; what is said else is to follow.
+static og_status check_add(formula_parser *s, og_loop_reduction reduction,
+                           const og_scalar_code *code, int32_t *out_check) {
+  const og_token none = {0};
+  og_formula_statement statement = {.reduction = reduction};
+  if (s->f->output_count == OG_LOOP_OUTPUTS_MAX)
+    return og_read_wanted(&s->p.reader, "at most %d results and checks",
+                          OG_LOOP_OUTPUTS_MAX);
+  OG_TRY(name_add(s, none, &statement.name));
+  *out_check = statement.output = s->f->output_count++;
+  s->f->needs_rows = true;
+  return statement_add(s, &statement, code);
+}
+
+static og_status code_join(const formula_parser *s, og_scalar_code *code,
+                           const og_scalar_instruction *more, int32_t count) {
+  if (code->count + count > OG_SCALAR_CODE_MAX)
+    return og_read_wanted(&s->p.reader, "a shorter expression");
+  memcpy(code->code + code->count, more, (size_t)count * sizeof *more);
+  code->count += count;
+  return OG_OK;
+}
+
+// pick(x, index): the sum of what stands where column is the index, once.
+static og_status pick_read(formula_parser *s, og_token name,
+                           og_scalar_instruction *out) {
+  const og_token none = {0};
+  const og_scalar_instruction is_there = {.op = OG_SCALAR_eq};
+  const og_scalar_instruction rest[] = {{.op = OG_SCALAR_const},
+                                        {.op = OG_SCALAR_select}};
+  og_scalar_code value, index, here = {.count = 1};
+  og_formula_statement own = {.token = name, .output = -1, .is_index = true};
+  int32_t check;
+  og_reader_advance(&s->p.reader);
+  OG_TRY(expression_read(s, &value));
+  OG_TRY(og_reader_expect(&s->p.reader, ',', "',' and an index"));
+  OG_TRY(expression_read(s, &index));
+  const int32_t end = s->p.reader.token.end;
+  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
+  OG_TRY(name_add(s, none, &own.name));
+  OG_TRY(statement_add(s, &own, &index));
+  OG_TRY(position_find(s, OG_FORMULA_COLUMN, &here.code[0]));
+  OG_TRY(code_join(s, &here, index.code, index.count));
+  OG_TRY(code_join(s, &here, &is_there, 1));
+  OG_TRY(check_add(s, OG_LOOP_MAX, &here, &check));
+  s->f->checks[check] =
+      (og_token){.kind = OG_TOKEN_NAME, .begin = name.begin, .end = end};
+  OG_TRY(code_join(s, &here, value.code, value.count));
+  OG_TRY(code_join(s, &here, rest, 2));
+  return hidden_add(s, OG_LOOP_SUM, &here, out);
+}
+
 // given(bias): 1 where the argument is there.
 static og_status given_read(formula_parser *s, og_scalar_instruction *out) {
   og_reader *reader = &s->p.reader;
@@ -336,6 +388,7 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
     return og_read_error_token(reader, name,
                                "sum_rows stands alone on the right side, as in "
                                "dw = sum_rows(x)");
+  if (og_token_is(reader, name, "pick")) return pick_read(s, name, out);
   if (og_token_is(reader, name, "row_argmax"))
     return place_read(s, OG_LOOP_MAX, out);
   if (og_token_is(reader, name, "row_argmin"))
@@ -352,7 +405,7 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
 static og_status expression_read(formula_parser *s, og_scalar_code *out) {
   const og_scalar_names names = {name_find, s, function_find,
                                  "row_sum, row_mean, row_max, row_min, "
-                                 "row_argmax, row_argmin, given"};
+                                 "row_argmax, row_argmin, pick, given"};
   return og_scalar_parse(&s->p.reader, &names, 0, out);
 }
 
@@ -393,22 +446,57 @@ static bool is_unread(const formula_parser *s, int32_t output) {
          (output < s->p.decl->mutated_count || (s->f->sums >> output & 1));
 }
 
+// Statements from `first` on are of what was just read.
+static og_status needs_note(formula_parser *s, int32_t first) {
+  OG_TRY(uses_check(s));
+  for (int32_t k = first; k < s->f->statement_count; ++k)
+    s->f->statements[k].needs = s->needs;
+  return OG_OK;
+}
+
 // The right side, as the value of a name.
 static og_status right_read(formula_parser *s, og_formula_statement statement) {
   og_scalar_code code;
+  const og_token none = {0};
+  const bool is_hidden = is_unread(s, statement.output);
   const int32_t first = s->f->statement_count;
   s->needs = 0;
   s->use_count = 0;
   OG_TRY(expression_read(s, &code));
-  OG_TRY(uses_check(s));
-  const og_token none = {0};
-  const bool is_hidden = is_unread(s, statement.output);
+  OG_TRY(needs_note(s, first));
   if (statement.name < 0)
     OG_TRY(name_add(s, is_hidden ? none : statement.token, &statement.name));
-  OG_TRY(statement_add(s, &statement, &code));
-  for (int32_t k = first; k < s->f->statement_count; ++k)
-    s->f->statements[k].needs = s->needs;
-  return OG_OK;
+  statement.needs = s->needs;
+  return statement_add(s, &statement, &code);
+}
+
+// require(condition, "what is wrong else")
+static og_status require_read(formula_parser *s) {
+  og_reader *reader = &s->p.reader;
+  const og_scalar_instruction is_true[] = {{.op = OG_SCALAR_const},
+                                           {.op = OG_SCALAR_ne}};
+  og_scalar_code code;
+  int32_t check;
+  const int32_t first = s->f->statement_count;
+  s->needs = 0;
+  s->use_count = 0;
+  og_reader_advance(reader);
+  og_reader_advance(reader);
+  OG_TRY(expression_read(s, &code));
+  OG_TRY(code_join(s, &code, is_true, 2));
+  OG_TRY(check_add(s, OG_LOOP_MIN, &code, &check));
+  OG_TRY(needs_note(s, first));
+  OG_TRY(og_reader_expect(reader, ',', "',' and a text"));
+  og_token said = reader->token;
+  if (said.kind != OG_TOKEN_STRING)
+    return og_read_wanted(reader,
+                          "a text, as in require(x > 0, \"x is not "
+                          "positive\")");
+  ++said.begin;
+  --said.end;
+  s->f->checks[check] = said;
+  og_reader_advance(reader);
+  return og_reader_expect(reader, ')', "')'");
 }
 
 // --- Results -----------------------------------------------------------------
@@ -433,7 +521,7 @@ static void output_name(const og_decl *decl, int32_t output, char out[64]) {
 
 static int32_t output_find(const formula_parser *s, og_token name) {
   char own[64];
-  for (int32_t r = 0; r < s->f->output_count; ++r) {
+  for (int32_t r = 0; r < s->f->result_count; ++r) {
     output_name(s->p.decl, r, own);
     if (og_token_is(&s->p.reader, name, own)) return r;
   }
@@ -483,6 +571,10 @@ static og_status statement_read(formula_parser *s) {
   og_formula_statement statement = {.token = name, .name = -1};
   if (name.kind != OG_TOKEN_NAME)
     return og_read_wanted(reader, "a name to assign to");
+  const og_token next = og_reader_peek(reader);
+  if (og_token_is(reader, name, "require") && next.kind == OG_TOKEN_MARK &&
+      next.mark == '(')
+    return require_read(s);
   statement.output = output_find(s, name);
   OG_TRY(left_check(s, name, statement.output));
   og_reader_advance(reader);
@@ -508,7 +600,7 @@ static og_status statement_read(formula_parser *s) {
 // Every result has a value whatever is absent.
 static og_status results_check(const formula_parser *s) {
   char name[64];
-  for (int32_t r = 0; r < s->f->output_count; ++r) {
+  for (int32_t r = 0; r < s->f->result_count; ++r) {
     uint32_t lacks = 0;
     bool is_set = false;
     for (int32_t k = 0; k < s->f->statement_count; ++k) {
@@ -648,8 +740,10 @@ static og_status derive(og_parser *p) {
 static og_status statements_read(formula_parser *s) {
   og_reader *reader = &s->p.reader;
   const og_token next = og_reader_peek(reader);
-  const bool assigns = next.kind == OG_TOKEN_MARK && next.mark == '=';
-  if (!assigns && s->f->output_count > 1)
+  const bool assigns =
+      next.kind == OG_TOKEN_MARK &&
+      (next.mark == '=' || og_token_is(reader, reader->token, "require"));
+  if (!assigns && s->f->result_count > 1)
     return og_read_wanted(reader, "a statement for each result, as in y0 = x");
   if (!assigns) {
     const og_token none = {0};
@@ -678,7 +772,9 @@ static void slots_settle(struct og_formula *f) {
 static og_status formula_read(formula_parser *s) {
   struct og_formula *f = s->f;
   OG_TRY(operator_check(&s->p));
-  f->output_count = s->p.decl->mutated_count + s->p.decl->fresh_count;
+  f->text = s->p.decl->record->row;
+  f->result_count = s->p.decl->mutated_count + s->p.decl->fresh_count;
+  f->output_count = f->result_count;
   OG_TRY(statements_read(s));
   OG_TRY(results_check(s));
   slots_settle(f);

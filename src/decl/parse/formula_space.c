@@ -110,7 +110,7 @@ static bool is_space(og_decl *decl, const items *space) {
     if (f->inputs[i].is_tensor && !place_find(decl, space, &own, &f->in[t]))
       return false;
   }
-  for (int32_t r = 0; r < f->output_count; ++r) {
+  for (int32_t r = 0; r < f->result_count; ++r) {
     const items own = result_items(decl, r);
     if (!place_find(decl, space, &own, &f->out[r]) ||
         !is_result(f, r, space->count))
@@ -164,7 +164,7 @@ static bool broadcast_find(og_decl *decl) {
       return false;
   }
   const uint64_t all = ((uint64_t)1 << space.count) - 1;
-  for (int32_t r = 0; r < f->output_count; ++r) {
+  for (int32_t r = 0; r < f->result_count; ++r) {
     const items own = result_items(decl, r);
     if (own.count == 0 || own.items[0].kind != OG_ITEM_BROADCAST ||
         !ends_alike(decl, &space, &own))
@@ -213,9 +213,11 @@ static og_status rows_check(const og_parser *p) {
   for (int32_t s = 0; s < f->statement_count; ++s) {
     const og_formula_statement *statement = &f->statements[s];
     is_row_name[statement->name] &= is_row_value(f, statement, is_row_name);
-    if (statement->output < 0 || has_row(f, &f->out[statement->output]) ||
-        is_row_name[statement->name])
-      continue;
+    const int32_t r = statement->output;
+    const bool is_free =
+        (r < 0 || r >= f->result_count || has_row(f, &f->out[r])) &&
+        !statement->is_index;
+    if (is_free || is_row_name[statement->name]) continue;
     return og_read_error(
         &p->reader, statement->token.begin, statement->token.end,
         "the value has one element for each element of a row, expected one "
@@ -239,7 +241,7 @@ og_status og_parse_formula_space(og_decl *decl, opgraft_error *error) {
         "all but the last, a sum_rows the last or none",
         decl->name);
   const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
-  for (int32_t r = 0; r < f->output_count; ++r)
+  for (int32_t r = 0; r < f->result_count; ++r)
     f->needs_rows |= !has_row(f, &f->out[r]) || f->sums != 0;
   if (f->needs_rows && ends_in_pack)
     return og_error_at(error, OG_INVALID, decl->name, "shape", 0,

@@ -203,6 +203,54 @@ def test_sums_over_rows(dtype: torch.dtype, rows: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("mode", [None, "max-autotune"])
+def test_an_element_by_its_index(dtype: torch.dtype, mode: str | None) -> None:
+    f = opgraft.define(
+        "loss(Tensor x, Tensor label) -> (Tensor loss, Tensor all)",
+        shape="x[*N, D], label[*N] -> [*N], []", name="picks::loss",
+        dtype="x: floating, label: int32|int64 -> x, x",
+        row="m = row_max(x); s = row_sum(exp(x - m)); "
+            "loss = log(s) + m - pick(x, label); "
+            "all = sum_rows(log(s) + m - pick(x, label))")
+    x, label = torch.randn(3, 70, 37).to(dtype), torch.randint(37, (3, 70))
+    x[0, 0, (label[0, 0] + 1) % 37] = float("-inf")
+    exact = torch.nn.functional.cross_entropy(
+        x.double().flatten(0, 1), label.flatten(), reduction="none")
+    loss, total = in_mode(f, mode)(x, label)
+    assert units(loss.flatten(), exact) <= (64 if dtype.itemsize > 2 else 4)
+    torch.testing.assert_close(total, exact.sum().to(dtype))
+    for wrong in (-1, 37):
+        bad = label.clone()
+        bad[1, 4] = bad[2, 9] = wrong
+        for run in (f, in_mode(f, mode)):
+            with pytest.raises(RuntimeError) as error:
+                run(x, bad)
+            assert "row 74: an index is out of range: pick(x, label)" in str(
+                error.value)
+
+
+def test_what_it_requires() -> None:
+    f = opgraft.define(
+        "checked(Tensor x, Tensor? w=None) -> Tensor", name="checks::checked",
+        shape="x[*N, D], w?[D] -> [*N, D]",
+        row="require(x >= 0, 'x is negative'); y = x + x; "
+            "require(w != 0, 'w is 0'); y = y / w")
+    for x in (torch.rand(200, 9), torch.rand(200, 9).double()):
+        w = torch.rand(9) + 1
+        assert torch.equal(f(x), x + x)
+        assert torch.equal(f(x, w), (x + x) / w)
+        x[130, 3] = x[199, 8] = -1
+        with pytest.raises(RuntimeError, match="row 130: x is negative"):
+            f(x)
+        x[x < 0] = float("nan")
+        with pytest.raises(RuntimeError, match="row 130: x is negative"):
+            f(x, w)
+        w[3] = 0
+        with pytest.raises(RuntimeError, match="row 0: w is 0"):
+            f(x.nan_to_num(1), w)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_arguments_that_it_writes(dtype: torch.dtype) -> None:
     """Reads mean the old value, in every layout."""
     f = opgraft.define(
