@@ -190,7 +190,7 @@ typedef struct walk {
   int64_t units,
       blocks;  // chunks of rows; blocks of them, where rows are summed
   number *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
-  _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + check, or INT64_MAX
+  _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + output, or INT64_MAX
   char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
 } walk;
@@ -201,7 +201,8 @@ static bool is_sum(const walk *w, int32_t i) {
 }
 
 static bool is_check(const walk *w, int32_t i) {
-  return i - w->f->input_count >= w->f->result_count;
+  return i >= w->f->input_count &&
+         w->f->outputs[i - w->f->input_count].result < 0;
 }
 
 // Whether its values are kept beside it, for a block of rows.
@@ -239,6 +240,9 @@ static int32_t space_find(const walk *w, const og_call *call, int64_t *size) {
   const og_tensor *space =
       w->f->space < 0 ? call->out[0] : call->in[w->f->space];
   memcpy(size, space->shape, (size_t)space->ndim * sizeof *size);
+  const uint32_t is_wide =
+      w->f->space < 0 ? w->f->wide_out & 1 : w->f->wide_in >> w->f->space & 1;
+  if (is_wide) size[space->ndim - 1] /= 2;
   return space->ndim;
 }
 
@@ -296,6 +300,48 @@ static void strides_count(int32_t position, int32_t rank, int64_t *stride) {
   if (d >= 0) stride[d] = 1;
 }
 
+static og_formula_part part_of(const struct og_formula *f, int32_t i) {
+  return i < f->input_count ? f->inputs[i].part
+                            : f->outputs[i - f->input_count].part;
+}
+
+static const og_formula_place *place_of(const struct og_formula *f, int32_t i) {
+  return i < f->input_count ? &f->in[f->inputs[i].index]
+                            : &f->out[f->outputs[i - f->input_count].result];
+}
+
+// Sizes of parts, which the shape rule does not hold to each other.
+static og_status parts_check(const walk *w, const og_call *call) {
+  const struct og_formula *f = w->f;
+  int64_t size[OPGRAFT_RANK_MAX];
+  if ((f->wide_in | f->wide_out) == 0) return OG_OK;
+  const int32_t rank = space_find(w, call, size);
+  for (int32_t i = 0; i < w->count; ++i) {
+    const og_tensor *t = w->operands[i].tensor;
+    if (t == NULL || t->ndim == 0 ||
+        !(place_of(f, i)->items >> (f->item_count - 1) & 1))
+      continue;
+    const int64_t wanted = size[rank - 1] * (part_of(f, i) ? 2 : 1);
+    if (t->shape[t->ndim - 1] != wanted)
+      return og_failf(call, OG_SHAPE,
+                      "a row has %lld elements, expected %lld: a half has %lld",
+                      (long long)t->shape[t->ndim - 1], (long long)wanted,
+                      (long long)size[rank - 1]);
+  }
+  return OG_OK;
+}
+
+// The dims are the space's still.
+static void part_place(walk *w, int32_t i) {
+  operand *o = &w->operands[i];
+  const int32_t row = w->rank - 1;
+  const og_formula_part part = part_of(w->f, i);
+  const int64_t step = o->tensor->strides[o->tensor->ndim - 1];
+  if (part == OG_FORMULA_SECOND) o->data += w->size[row] * step * o->bytes;
+  if (part == OG_FORMULA_ODD) o->data += step * o->bytes;
+  if (part == OG_FORMULA_EVEN || part == OG_FORMULA_ODD) o->stride[row] *= 2;
+}
+
 static void dims_find(walk *w, const og_call *call) {
   const struct og_formula *f = w->f;
   w->rank = space_find(w, call, w->size);
@@ -309,9 +355,8 @@ static void dims_find(walk *w, const og_call *call) {
     if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
     else
-      strides_find(
-          f, is_out ? &f->out[i - f->input_count] : &f->in[f->inputs[i].index],
-          o->tensor, w->rank, w->size, o->stride);
+      strides_find(f, place_of(f, i), o->tensor, w->rank, w->size, o->stride);
+    if (part_of(f, i) != OG_FORMULA_WHOLE) part_place(w, i);
   }
   if (!f->needs_rows) {
     dims_sort(w);
@@ -576,8 +621,8 @@ static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
     const bool holds =
         w->fn->class == OG_CLASS_I64 ? value.i64 > 0 : value.f64 > 0;
     if (holds) continue;
-    const int64_t found = (first + k) * OG_LOOP_OUTPUTS_MAX +
-                          (i - w->f->input_count - w->f->result_count);
+    const int64_t found =
+        (first + k) * OG_LOOP_OUTPUTS_MAX + (i - w->f->input_count);
     int64_t before = atomic_load(&w->wrong);
     while (found < before &&
            !atomic_compare_exchange_weak(&w->wrong, &before, found))
@@ -589,8 +634,7 @@ static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
 static og_status wrong_say(walk *w, const og_call *call) {
   const int64_t found = atomic_load(&w->wrong);
   if (found == INT64_MAX) return OG_OK;
-  const int64_t c = found % OG_LOOP_OUTPUTS_MAX + w->f->result_count;
-  const og_token said = w->f->checks[c];
+  const og_token said = w->f->outputs[found % OG_LOOP_OUTPUTS_MAX].check;
   return og_failf(
       call, OG_INVALID, "row %lld: %s%.*s",
       (long long)(found / OG_LOOP_OUTPUTS_MAX),
@@ -762,7 +806,8 @@ static og_status walk_run(walk *w, const og_call *call) {
   if (width == 0 && w->f->has_extreme)
     return og_fail(call, OG_INVALID,
                    "a row has no elements, and so no row_max or row_min");
-  const bool keeps = w->f->sums != 0 || w->f->output_count > w->f->result_count;
+  bool keeps = false;
+  for (int32_t i = w->f->input_count; i < w->count; ++i) keeps |= is_kept(w, i);
   if (!keeps && (rows == 0 || (width == 0 && !w->f->needs_rows))) return OG_OK;
   const bool cuts = !w->f->needs_rows && width > CHUNK;
   w->chunk = cuts ? CHUNK : width;
@@ -798,6 +843,7 @@ og_status og_formula_run(const og_call *call) {
   w.positions = w.scratch = NULL;
   memset(w.totals, 0, sizeof w.totals);
   atomic_init(&w.wrong, INT64_MAX);
+  OG_TRY(parts_check(&w, call));
   OG_TRY(positions_make(&w, call, key.class));
   dims_find(&w, call);
   forms_find(&w, call, &key);

@@ -14,12 +14,29 @@
 #include "decl/decl.h"
 #include "loop/loop.h"
 
+// Which elements of a last dim of twice the row's.
+typedef enum og_formula_part {
+  OG_FORMULA_WHOLE,  // it is the row's
+  OG_FORMULA_FIRST,
+  OG_FORMULA_SECOND,
+  OG_FORMULA_EVEN,
+  OG_FORMULA_ODD,
+} og_formula_part;
+
 // What a formula names: input i of its programs.
 typedef struct og_formula_input {
   bool is_tensor;    // else a number
   bool is_position;  // 0, 1, ... along a dim of the space
   int32_t index;     // of the tensor argument or attribute, OG_FORMULA_*
+  og_formula_part part;
 } og_formula_input;
+
+// What a formula assigns: output i of its programs.
+typedef struct og_formula_output {
+  int32_t result;  // of call->out; -1: a check, for each row above 0 or wrong
+  og_formula_part part;
+  og_token check;  // what it says, in the text
+} og_formula_output;
 
 enum {
   OG_FORMULA_COLUMN,  // the place in the row, along the last dim
@@ -62,11 +79,12 @@ struct og_formula {
   uint32_t optional;  // bits of inputs that may be absent
   int32_t name_count;
   int32_t result_count;  // of call->out: mutated arguments, fresh results
-  int32_t output_count;  // results, then checks: for each row, above 0 or wrong
-  uint32_t sums;         // bits of results that are sums over rows
+  int32_t output_count;
+  og_formula_output outputs[OG_LOOP_OUTPUTS_MAX];  // the results, then others
+  uint32_t sums;               // bits of results that are sums over rows
+  uint32_t wide_in, wide_out;  // bits of arguments and results that have parts
   const char *text;
-  og_token checks[OG_LOOP_OUTPUTS_MAX];  // by output: what it says, in the text
-  bool is_real;                          // every primitive computes in floats
+  bool is_real;      // every primitive computes in floats
   bool is_integer;   // every primitive and constant computes in integers
   bool needs_rows;   // a row is reduced, or its width asked for
   bool has_extreme;  // row_max or row_min, which an empty row has not

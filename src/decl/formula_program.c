@@ -121,7 +121,8 @@ bool og_formula_program(const struct og_formula *formula,
 const og_tensor *og_formula_tensor(const struct og_formula *f,
                                    const og_call *call, int32_t i) {
   const int32_t r = i - f->input_count;
-  if (r >= 0) return r < f->result_count ? call->out[r] : NULL;
+  if (r >= 0)
+    return f->outputs[r].result < 0 ? NULL : call->out[f->outputs[r].result];
   return f->inputs[i].is_tensor ? call->in[f->inputs[i].index] : NULL;
 }
 

@@ -178,6 +178,27 @@ static void operand_place(const importer *m, int32_t i, placed *out) {
   out->value.strides = out->strides + first;
 }
 
+// A half of an operand's last dim.
+static const char *half_place(const importer *m, int32_t i, placed *out) {
+  og_sizes *sizes = &m->graph->sizes;
+  const og_formula_part part = m->f->inputs[i].part;
+  const int32_t row = m->rank - 1;
+  int64_t half, all;
+  if (part == OG_FORMULA_EVEN || part == OG_FORMULA_ODD)
+    return "its rows are not in one run";
+  if (out->strides[row] != OG_SIZE_ONE ||
+      !og_size_get(sizes, m->space[row], &half) ||
+      !og_size_get(sizes, out->shape[row], &all) || all != 2 * half)
+    return "an operand's sizes are not known to be twice the rows'";
+  out->is_view = true;
+  out->shape[row] = m->space[row];
+  if (part == OG_FORMULA_SECOND &&
+      og_size_make(sizes, OG_SIZE_ADD, out->value.offset, m->space[row],
+                   &out->value.offset, NULL) != OG_OK)
+    return "its sizes overflow";
+  return NULL;
+}
+
 static bool fits(const importer *m, const og_value *v) {
   if (v->ndim > m->rank) return false;
   for (int32_t d = 0; d < v->ndim; ++d)
@@ -212,12 +233,14 @@ static const char *space_wrong(importer *m) {
   if (m->rank == 0 && m->f->needs_rows) return "it has no row";
   for (int32_t i = 0; i < m->f->input_count; ++i) {
     if (!is_operand(m, i)) continue;
-    if (m->f->inputs[i].is_tensor) {
+    const char *reason = NULL;
+    if (m->f->inputs[i].is_position)
+      reason = position_place(m, i, &m->placed[i]);
+    else
       operand_place(m, i, &m->placed[i]);
-    } else {
-      const char *reason = position_place(m, i, &m->placed[i]);
-      if (reason != NULL) return reason;
-    }
+    if (m->f->inputs[i].part != OG_FORMULA_WHOLE)
+      reason = half_place(m, i, &m->placed[i]);
+    if (reason != NULL) return reason;
     if (!fits(m, &m->placed[i].value))
       return "an operand's sizes are not known to be the rows'";
   }
@@ -274,7 +297,13 @@ static const char *devices_wrong(const importer *m) {
 }
 
 static const char *formula_wrong(importer *m) {
-  const char *reason = m->f->sums != 0 ? "it sums over rows" : devices_wrong(m);
+  const bool is_wide = m->f->wide_out != 0 ||
+                       (m->f->space >= 0 && (m->f->wide_in >> m->f->space & 1));
+  const char *reason = m->f->sums != 0 ? "it sums over rows"
+                       : is_wide       ? "it joins or reduces parts of rows"
+                       : m->f->output_count > m->f->result_count
+                           ? "it checks values"
+                           : devices_wrong(m);
   if (reason == NULL) reason = call_read(m);
   if (reason == NULL) reason = inputs_read(m);
   if (reason == NULL) reason = class_wrong(m);

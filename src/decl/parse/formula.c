@@ -37,7 +37,9 @@ typedef struct formula_parser {
   value_kind kinds[OG_LOOP_STATEMENTS_MAX];
   const char *real_only, *integer_only;  // what makes it one of the two
   og_formula_compare *compares;
-  uint32_t assigned;  // outputs
+  uint32_t assigned;                   // results
+  uint32_t whole_in;                   // arguments
+  int32_t forms[OG_LOOP_OUTPUTS_MAX];  // of results: how they are assigned
   // Of the statement that is being read.
   uint32_t needs;
   name_use uses[USES_MAX];
@@ -62,7 +64,7 @@ static int32_t input_of(struct og_formula *f, og_formula_input input) {
   for (int32_t i = 0; i < f->input_count; ++i)
     if (f->inputs[i].is_tensor == input.is_tensor &&
         f->inputs[i].is_position == input.is_position &&
-        f->inputs[i].index == input.index)
+        f->inputs[i].part == input.part && f->inputs[i].index == input.index)
       return i;
   if (f->input_count == OG_LOOP_INPUTS_MAX) return -1;
   f->inputs[f->input_count] = input;
@@ -76,7 +78,8 @@ static bool is_number(const og_param *param) {
 }
 
 static og_status argument_find(formula_parser *s, og_token name,
-                               const og_param *param, int32_t *out_input) {
+                               const og_param *param, og_formula_part part,
+                               int32_t *out_input) {
   const og_reader *reader = &s->p.reader;
   if ((param->type != OG_TYPE_TENSOR || param->is_list) && !is_number(param))
     return og_read_error_token(
@@ -86,7 +89,11 @@ static og_status argument_find(formula_parser *s, og_token name,
         param->name);
   *out_input = input_of(
       s->f, (og_formula_input){.is_tensor = param->type == OG_TYPE_TENSOR,
-                               .index = param->index});
+                               .index = param->index,
+                               .part = part});
+  if (param->type == OG_TYPE_TENSOR)
+    *(part == OG_FORMULA_WHOLE ? &s->whole_in : &s->f->wide_in) |=
+        1u << param->index;
   if (*out_input >= 0 && param->is_optional) s->f->optional |= 1u << *out_input;
   if (*out_input >= 0) return OG_OK;
   return og_read_error_token(reader, name,
@@ -112,7 +119,8 @@ static og_status name_find(void *state, const og_reader *reader, og_token name,
   const int32_t p = og_find_param(&s->p, name), known = named(s, name);
   out->op = OG_SCALAR_load;
   if (p >= 0) {
-    OG_TRY(argument_find(s, name, &s->p.decl->params[p], &out->slot));
+    OG_TRY(argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE,
+                         &out->slot));
     s->needs |= s->f->optional & 1u << out->slot;
     return OG_OK;
   }
@@ -320,6 +328,7 @@ static og_status check_add(formula_parser *s, og_loop_reduction reduction,
                           OG_LOOP_OUTPUTS_MAX);
   OG_TRY(name_add(s, none, &statement.name));
   *out_check = statement.output = s->f->output_count++;
+  s->f->outputs[*out_check].result = -1;
   s->f->needs_rows = true;
   return statement_add(s, &statement, code);
 }
@@ -355,7 +364,7 @@ static og_status pick_read(formula_parser *s, og_token name,
   OG_TRY(code_join(s, &here, index.code, index.count));
   OG_TRY(code_join(s, &here, &is_there, 1));
   OG_TRY(check_add(s, OG_LOOP_MAX, &here, &check));
-  s->f->checks[check] =
+  s->f->outputs[check].check =
       (og_token){.kind = OG_TOKEN_NAME, .begin = name.begin, .end = end};
   OG_TRY(code_join(s, &here, value.code, value.count));
   OG_TRY(code_join(s, &here, rest, 2));
@@ -372,22 +381,30 @@ static og_status given_read(formula_parser *s, og_scalar_instruction *out) {
       name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
   if (p < 0 || !s->p.decl->params[p].is_optional)
     return og_read_wanted(reader, "an optional argument");
-  OG_TRY(argument_find(s, name, &s->p.decl->params[p], &input));
+  OG_TRY(
+      argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE, &input));
   og_reader_advance(reader);
   out->op = OG_SCALAR_number;
   out->slot = OG_FORMULA_GIVEN + input;
   return og_reader_expect(reader, ')', "')'");
 }
 
+// What a right side is that is no value of a row; each stands alone.
+typedef enum right_form { VALUE, SUM_ROWS, JOIN, INTERLEAVE, FORMS } right_form;
+
+static const char *const form_names[FORMS] = {"an expression", "sum_rows",
+                                              "join", "interleave"};
+
 static og_status function_find(void *state, og_reader *reader, og_token name,
                                og_scalar_instruction *out, bool *out_is_known) {
   formula_parser *s = state;
   *out_is_known = true;
   if (og_token_is(reader, name, "given")) return given_read(s, out);
-  if (og_token_is(reader, name, "sum_rows"))
-    return og_read_error_token(reader, name,
-                               "sum_rows stands alone on the right side, as in "
-                               "dw = sum_rows(x)");
+  for (int32_t form = SUM_ROWS; form < FORMS; ++form)
+    if (og_token_is(reader, name, form_names[form]))
+      return og_read_error_token(
+          reader, name, "%s stands alone on the right side of a result",
+          form_names[form]);
   if (og_token_is(reader, name, "pick")) return pick_read(s, name, out);
   if (og_token_is(reader, name, "row_argmax"))
     return place_read(s, OG_LOOP_MAX, out);
@@ -442,8 +459,10 @@ static og_status uses_check(const formula_parser *s) {
 
 // Whether no statement may read what is assigned to an output.
 static bool is_unread(const formula_parser *s, int32_t output) {
-  return output >= 0 &&
-         (output < s->p.decl->mutated_count || (s->f->sums >> output & 1));
+  if (output < 0) return false;
+  const int32_t r = s->f->outputs[output].result;
+  return r < s->p.decl->mutated_count || (s->f->sums >> r & 1) ||
+         (s->f->wide_out >> r & 1);
 }
 
 // Statements from `first` on are of what was just read.
@@ -454,20 +473,25 @@ static og_status needs_note(formula_parser *s, int32_t first) {
   return OG_OK;
 }
 
+static og_status value_assign(formula_parser *s, og_formula_statement statement,
+                              const og_scalar_code *code) {
+  const og_token none = {0};
+  const bool is_hidden = is_unread(s, statement.output);
+  if (statement.name < 0)
+    OG_TRY(name_add(s, is_hidden ? none : statement.token, &statement.name));
+  statement.needs = s->needs;
+  return statement_add(s, &statement, code);
+}
+
 // The right side, as the value of a name.
 static og_status right_read(formula_parser *s, og_formula_statement statement) {
   og_scalar_code code;
-  const og_token none = {0};
-  const bool is_hidden = is_unread(s, statement.output);
   const int32_t first = s->f->statement_count;
   s->needs = 0;
   s->use_count = 0;
   OG_TRY(expression_read(s, &code));
   OG_TRY(needs_note(s, first));
-  if (statement.name < 0)
-    OG_TRY(name_add(s, is_hidden ? none : statement.token, &statement.name));
-  statement.needs = s->needs;
-  return statement_add(s, &statement, &code);
+  return value_assign(s, statement, &code);
 }
 
 // require(condition, "what is wrong else")
@@ -494,7 +518,7 @@ static og_status require_read(formula_parser *s) {
                           "positive\")");
   ++said.begin;
   --said.end;
-  s->f->checks[check] = said;
+  s->f->outputs[check].check = said;
   og_reader_advance(reader);
   return og_reader_expect(reader, ')', "')'");
 }
@@ -550,51 +574,139 @@ static og_status left_check(const formula_parser *s, og_token name,
       (int)og_token_length(name), og_token_text(reader, name), what);
 }
 
-static og_status sum_note(formula_parser *s, og_token name, int32_t output,
-                          bool sums) {
-  if (output < 0) return OG_OK;
-  const uint32_t bit = 1u << output;
-  if ((s->assigned & bit) && (s->f->sums & bit) != (sums ? bit : 0))
+static right_form form_at(const og_reader *reader) {
+  const og_token next = og_reader_peek(reader);
+  int32_t form = SUM_ROWS;
+  if (next.kind != OG_TOKEN_MARK || next.mark != '(') return VALUE;
+  while (form < FORMS && !og_reader_at_word(reader, form_names[form])) ++form;
+  return form < FORMS ? (right_form)form : VALUE;
+}
+
+static og_status form_note(formula_parser *s, const og_formula_statement *of,
+                           right_form form) {
+  const og_reader *reader = &s->p.reader;
+  const int32_t r = of->output;
+  const uint32_t bit = r >= 0 ? 1u << r : 0;
+  if (r < 0 && form != VALUE)
+    return og_read_wanted(reader,
+                          "a value of a row: only a result is assigned by it");
+  if ((s->assigned & bit) && s->forms[r] != (int32_t)form)
     return og_read_error_token(
-        &s->p.reader, name, "'%.*s' is assigned with sum_rows and without",
-        (int)og_token_length(name), og_token_text(&s->p.reader, name));
+        reader, of->token, "'%.*s' is assigned by %s and by %s",
+        (int)og_token_length(of->token), og_token_text(reader, of->token),
+        form_names[s->forms[r]], form_names[form]);
+  if (r >= 0) s->forms[r] = (int32_t)form;
   s->assigned |= bit;
-  if (sums) s->f->sums |= bit;
+  if (form == SUM_ROWS) s->f->sums |= bit;
+  if (form == JOIN || form == INTERLEAVE) s->f->wide_out |= bit;
   return OG_OK;
 }
 
-// What reads a mutated argument reads its old value, and a sum over rows is
-// known when all rows have run: neither has a name that can be read.
+// The output that has a part of a result.
+static og_status part_output(formula_parser *s, int32_t result,
+                             og_formula_part part, int32_t *out) {
+  struct og_formula *f = s->f;
+  *out = 0;
+  while (*out < f->output_count &&
+         !(f->outputs[*out].result == result && f->outputs[*out].part == part))
+    ++*out;
+  if (*out < f->output_count) return OG_OK;
+  if (f->output_count == OG_LOOP_OUTPUTS_MAX)
+    return og_read_wanted(&s->p.reader, "at most %d results, parts and checks",
+                          OG_LOOP_OUTPUTS_MAX);
+  f->outputs[f->output_count++] =
+      (og_formula_output){.result = result, .part = part};
+  return OG_OK;
+}
+
+// join(a, b): behind '('
+static og_status join_read(formula_parser *s, og_formula_statement statement,
+                           right_form form) {
+  struct og_formula *f = s->f;
+  const int32_t first = f->statement_count, r = statement.output;
+  f->outputs[r].part = form == JOIN ? OG_FORMULA_FIRST : OG_FORMULA_EVEN;
+  f->needs_rows = true;
+  OG_TRY(right_read(s, statement));
+  const uint32_t needs = s->needs;
+  OG_TRY(og_reader_expect(&s->p.reader, ',', "',' and the other part"));
+  OG_TRY(part_output(s, r, form == JOIN ? OG_FORMULA_SECOND : OG_FORMULA_ODD,
+                     &statement.output));
+  OG_TRY(right_read(s, statement));
+  for (int32_t k = first; k < f->statement_count; ++k)
+    f->statements[k].needs = needs | s->needs;
+  return OG_OK;
+}
+
+static og_status left_read(formula_parser *s, og_formula_statement *out) {
+  og_reader *reader = &s->p.reader;
+  *out = (og_formula_statement){.token = reader->token, .name = -1};
+  if (out->token.kind != OG_TOKEN_NAME)
+    return og_read_wanted(reader, "a name to assign to");
+  out->output = output_find(s, out->token);
+  OG_TRY(left_check(s, out->token, out->output));
+  og_reader_advance(reader);
+  return OG_OK;
+}
+
+// What reads a mutated argument reads its old value; what is summed or joined
+// is known later: none of these has a name that can be read.
+static void left_name(const formula_parser *s, og_formula_statement *of) {
+  if (!is_unread(s, of->output)) of->name = named(s, of->token);
+}
+
+// a, b = halves(x): behind a
+static og_status pair_read(formula_parser *s, og_formula_statement *of) {
+  og_reader *reader = &s->p.reader;
+  OG_TRY(og_reader_expect(reader, ',', "','"));
+  OG_TRY(left_read(s, &of[1]));
+  OG_TRY(og_reader_expect(reader, '=', "'='"));
+  const bool halves = og_reader_at_word(reader, "halves");
+  if (!halves && !og_reader_at_word(reader, "pairs"))
+    return og_read_wanted(reader, "halves(x) or pairs(x)");
+  og_reader_advance(reader);
+  OG_TRY(og_reader_expect(reader, '(', "'('"));
+  const og_token name = reader->token;
+  const int32_t p =
+      name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
+  if (p < 0 || s->p.decl->params[p].type != OG_TYPE_TENSOR)
+    return og_read_wanted(reader, "a tensor argument");
+  s->f->needs_rows = true;
+  for (int32_t k = 0; k < 2; ++k) {
+    og_scalar_code code = {.count = 1, .code = {{.op = OG_SCALAR_load}}};
+    const og_formula_part part = halves ? OG_FORMULA_FIRST : OG_FORMULA_EVEN;
+    OG_TRY(argument_find(s, name, &s->p.decl->params[p],
+                         (og_formula_part)((int32_t)part + k),
+                         &code.code[0].slot));
+    s->needs = s->f->optional & 1u << code.code[0].slot;
+    OG_TRY(form_note(s, &of[k], VALUE));
+    left_name(s, &of[k]);
+    OG_TRY(value_assign(s, of[k], &code));
+  }
+  og_reader_advance(reader);
+  return og_reader_expect(reader, ')', "')'");
+}
+
 static og_status statement_read(formula_parser *s) {
   og_reader *reader = &s->p.reader;
-  const og_token name = reader->token;
-  og_formula_statement statement = {.token = name, .name = -1};
-  if (name.kind != OG_TOKEN_NAME)
-    return og_read_wanted(reader, "a name to assign to");
+  og_formula_statement of[2];
   const og_token next = og_reader_peek(reader);
-  if (og_token_is(reader, name, "require") && next.kind == OG_TOKEN_MARK &&
+  if (og_reader_at_word(reader, "require") && next.kind == OG_TOKEN_MARK &&
       next.mark == '(')
     return require_read(s);
-  statement.output = output_find(s, name);
-  OG_TRY(left_check(s, name, statement.output));
-  og_reader_advance(reader);
+  OG_TRY(left_read(s, &of[0]));
+  if (og_reader_at(reader, ',')) return pair_read(s, of);
   OG_TRY(og_reader_expect(reader, '=', "'='"));
-  const og_token function = reader->token;
-  const bool sums = og_token_is(reader, function, "sum_rows") &&
-                    function.kind == OG_TOKEN_NAME;
-  if (sums) {
-    og_reader_advance(reader);
-    OG_TRY(og_reader_expect(reader, '(', "'('"));
-    if (statement.output < 0)
-      return og_read_error_token(reader, function,
-                                 "sum_rows is no value of a row; expected it "
-                                 "as a result, as in dw = sum_rows(x)");
-  }
-  OG_TRY(sum_note(s, name, statement.output, sums));
-  if (!sums && !is_mutated(s, statement.output))
-    statement.name = named(s, name);
-  OG_TRY(right_read(s, statement));
-  return sums ? og_reader_expect(reader, ')', "')'") : OG_OK;
+  const right_form form = form_at(reader);
+  OG_TRY(form_note(s, &of[0], form));
+  left_name(s, &of[0]);
+  if (form == VALUE) return right_read(s, of[0]);
+  og_reader_advance(reader);
+  og_reader_advance(reader);
+  if (form == SUM_ROWS)
+    OG_TRY(right_read(s, of[0]));
+  else
+    OG_TRY(join_read(s, of[0], form));
+  return og_reader_expect(reader, ')', "')'");
 }
 
 // Every result has a value whatever is absent.
@@ -641,108 +753,14 @@ static og_status operator_check(const og_parser *p) {
   return OG_OK;
 }
 
-// --- What it stands for ------------------------------------------------------
-
-// A beginning for names of dims that no argument's name has.
-static void dim_prefix(const og_decl *decl, char *out, size_t size) {
-  memset(out, 0, size);
-  out[0] = 'N';
-  for (int32_t i = 0; i < decl->param_count; ++i) {
-    const size_t length = strlen(out);
-    if (strncmp(decl->params[i].name, out, length) != 0) continue;
-    if (length + 1 == size) return;
-    out[length] = '_';
-    i = -1;
-  }
-}
-
-// x[*N0], y[*N1] -> [*broadcast(N0, N1)], and where rows are reduced, a dim
-// that all have: x[*N0, N], y[*N1, N] -> [*broadcast(N0, N1), N].
-static void write_shape(const og_decl *decl, og_text *text) {
-  char prefix[OPGRAFT_ARG_MAX], row[OPGRAFT_ARG_MAX + 2] = "";
-  dim_prefix(decl, prefix, sizeof prefix);
-  if (decl->formula->needs_rows) snprintf(row, sizeof row, ", %s", prefix);
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    og_text_addf(text, "%s%s[*%s%d%s]", t > 0 ? ", " : "",
-                 og_tensor_param(decl, t)->name, prefix, (int)t, row);
-  for (int32_t r = 0; r < decl->fresh_count; ++r) {
-    og_text_add(text, r == 0 ? " -> [*broadcast(" : ", [*broadcast(");
-    for (int32_t t = 0; t < decl->tensor_count; ++t)
-      og_text_addf(text, "%s%s%d", t > 0 ? ", " : "", prefix, (int)t);
-    og_text_addf(text, ")%s]", row);
-  }
-}
-
-// x: floating, y: floating -> promote(x, y)
-static void write_dtype(const og_decl *decl, og_text *text) {
-  const char *set = decl->formula->is_real ? "floating" : "integral";
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    og_text_addf(text, "%s%s: %s", t > 0 ? ", " : "",
-                 og_tensor_param(decl, t)->name, set);
-  for (int32_t r = 0; r < decl->fresh_count; ++r) {
-    og_text_add(text, r == 0 ? " -> promote(" : ", promote(");
-    for (int32_t t = 0; t < decl->tensor_count; ++t)
-      og_text_addf(text, "%s%s", t > 0 ? ", " : "",
-                   og_tensor_param(decl, t)->name);
-    og_text_add(text, ")");
-  }
-}
-
-static og_status derive_text(og_parser *p,
-                             void (*write)(const og_decl *, og_text *),
-                             const char **field) {
-  og_text text = {0};
-  write(p->decl, &text);
-  if (!text.failed)
-    *field = og_arena_strndup(&p->decl->arena, text.data, text.length);
-  og_text_reset(&text);
-  return *field == NULL ? og_read_memory(&p->reader) : OG_OK;
-}
-
-static bool has_optional_tensor(const og_decl *decl) {
-  for (int32_t t = 0; t < decl->tensor_count; ++t)
-    if (og_tensor_param(decl, t)->is_optional) return true;
-  return false;
-}
-
-static og_status derive(og_parser *p) {
-  og_decl *decl = p->decl;
-  og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
-  const bool has_kernels = record->kernel_count > 0;
-  if (record->shape == NULL) {
-    const char *why =
-        has_optional_tensor(decl)
-            ? "a tensor is optional, so the shape is not derived"
-        : decl->mutated_count > 0
-            ? "an argument is mutated, so the shape is not derived"
-        : decl->formula->sums != 0
-            ? "rows are summed, so the shape is not derived"
-            : NULL;
-    if (why != NULL) return og_refuse_operator(p, why, "a shape rule (.shape)");
-    OG_TRY(derive_text(p, write_shape, &record->shape));
-  }
-  if (has_kernels) return OG_OK;
-  if (record->dtype == NULL)
-    OG_TRY(derive_text(p, write_dtype, &record->dtype));
-  if (record->strides == NULL) record->strides = "any";
-  og_kernel *kernel = og_arena_alloc(&decl->arena, sizeof *kernel);
-  if (kernel == NULL) return og_read_memory(&p->reader);
-  *kernel = (og_kernel){.device = OG_CPU, .run = og_formula_run};
-  record->kernels = kernel;
-  record->kernel_count = 1;
-  record->kernel_size = sizeof *kernel;
-  decl->is_formula_derived = true;
-  return OG_OK;
-}
-
 // --- The whole ---------------------------------------------------------------
 
 static og_status statements_read(formula_parser *s) {
   og_reader *reader = &s->p.reader;
   const og_token next = og_reader_peek(reader);
-  const bool assigns =
-      next.kind == OG_TOKEN_MARK &&
-      (next.mark == '=' || og_token_is(reader, reader->token, "require"));
+  const bool assigns = next.kind == OG_TOKEN_MARK &&
+                       (next.mark == '=' || next.mark == ',' ||
+                        og_token_is(reader, reader->token, "require"));
   if (!assigns && s->f->result_count > 1)
     return og_read_wanted(reader, "a statement for each result, as in y0 = x");
   if (!assigns) {
@@ -769,19 +787,30 @@ static void slots_settle(struct og_formula *f) {
   }
 }
 
+static const char *whole_name(const formula_parser *s) {
+  int32_t t = 0;
+  while (!(s->whole_in & s->f->wide_in & 1u << t)) ++t;
+  return og_tensor_param(s->p.decl, t)->name;
+}
+
 static og_status formula_read(formula_parser *s) {
   struct og_formula *f = s->f;
   OG_TRY(operator_check(&s->p));
   f->text = s->p.decl->record->row;
   f->result_count = s->p.decl->mutated_count + s->p.decl->fresh_count;
   f->output_count = f->result_count;
+  for (int32_t r = 0; r < f->result_count; ++r) f->outputs[r].result = r;
   OG_TRY(statements_read(s));
   OG_TRY(results_check(s));
+  if (s->whole_in & f->wide_in)
+    return og_read_error(&s->p.reader, 0, s->p.reader.length,
+                         "%s is read whole and in parts, expected one of them",
+                         whole_name(s));
   slots_settle(f);
   f->compares = s->compares;
   f->is_real = s->integer_only == NULL;
   f->is_integer = s->real_only == NULL;
-  if (f->is_real || f->is_integer) return derive(&s->p);
+  if (f->is_real || f->is_integer) return og_formula_derive(&s->p);
   return og_read_error(&s->p.reader, 0, s->p.reader.length,
                        "%s computes in floats, %s in integers; expected one of "
                        "the two",

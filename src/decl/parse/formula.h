@@ -9,6 +9,8 @@
 
 // Behind the schema: reads the formula, derives what is missing.
 og_status og_parse_formula(og_decl *decl, opgraft_error *error);
+// Fills what is missing, behind the statements.
+og_status og_formula_derive(og_parser *p);
 // Behind the shape: how each operand lies in the formula's space.
 og_status og_parse_formula_space(og_decl *decl, opgraft_error *error);
 

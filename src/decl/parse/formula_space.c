@@ -54,6 +54,61 @@ static bool is_same(const og_decl *decl, const og_item *a, const og_item *b) {
                 (size_t)(a->end - a->begin)) == 0;
 }
 
+// --- Halves ------------------------------------------------------------------
+
+static bool has_item(const og_decl *decl, const items *of,
+                     const og_item *item) {
+  for (int32_t k = 0; k + 1 < of->count; ++k)
+    if (is_same(decl, &of->items[k], item)) return true;
+  return false;
+}
+
+static const og_item *last_of(const items *of) {
+  return of->count > 0 ? &of->items[of->count - 1] : NULL;
+}
+
+// The row's item where operands have two rows in their last dim: the last one
+// of a result or argument that has not, and that is not another dim of these.
+static const og_item *row_item_find(const og_decl *decl) {
+  const struct og_formula *f = decl->formula;
+  items wide = {NULL, 0};
+  for (int32_t r = 0; r < f->result_count; ++r)
+    if (f->wide_out >> r & 1) wide = result_items(decl, r);
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    if (f->wide_in >> t & 1) wide = argument_items(decl, t);
+  for (int32_t k = 0; k < f->result_count + decl->tensor_count; ++k) {
+    const int32_t t = k - f->result_count;
+    if ((t < 0 ? f->wide_out >> k : f->wide_in >> t) & 1) continue;
+    const items own = t < 0 ? result_items(decl, k) : argument_items(decl, t);
+    const og_item *last = last_of(&own);
+    if (last != NULL && last->kind != OG_ITEM_PACK && !is_one(last) &&
+        !has_item(decl, &wide, last))
+      return last;
+  }
+  return last_of(&wide);
+}
+
+// The items with the row's in place of the last one.
+static items halved(og_decl *decl, items own) {
+  const og_item *row = row_item_find(decl);
+  og_item *copy =
+      og_arena_array(&decl->arena, (size_t)own.count + 1, sizeof *copy);
+  if (copy == NULL || row == NULL || own.count == 0) return (items){NULL, 0};
+  memcpy(copy, own.items, (size_t)own.count * sizeof *copy);
+  copy[own.count - 1] = *row;
+  return (items){copy, own.count};
+}
+
+static items argument_space(og_decl *decl, int32_t t) {
+  const items own = argument_items(decl, t);
+  return decl->formula->wide_in >> t & 1 ? halved(decl, own) : own;
+}
+
+static items result_space(og_decl *decl, int32_t r) {
+  const items own = result_items(decl, r);
+  return decl->formula->wide_out >> r & 1 ? halved(decl, own) : own;
+}
+
 // --- Places ------------------------------------------------------------------
 
 // Whether an operand's items are some of the space's, in order.
@@ -106,12 +161,12 @@ static bool is_space(og_decl *decl, const items *space) {
   f->item_count = space->count;
   for (int32_t i = 0; i < f->input_count; ++i) {
     const int32_t t = f->inputs[i].index;
-    const items own = argument_items(decl, t);
+    const items own = argument_space(decl, t);
     if (f->inputs[i].is_tensor && !place_find(decl, space, &own, &f->in[t]))
       return false;
   }
   for (int32_t r = 0; r < f->result_count; ++r) {
-    const items own = result_items(decl, r);
+    const items own = result_space(decl, r);
     if (!place_find(decl, space, &own, &f->out[r]) ||
         !is_result(f, r, space->count))
       return false;
@@ -121,13 +176,13 @@ static bool is_space(og_decl *decl, const items *space) {
 
 static bool space_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
-  const items first = result_items(decl, 0);
+  const items first = result_space(decl, 0);
   f->space = -1;
   if (!(f->sums & 1) && is_space(decl, &first)) return true;
   for (int32_t i = 0; i < f->input_count; ++i) {
     if (!f->inputs[i].is_tensor || (f->optional >> i & 1)) continue;
     f->space = f->inputs[i].index;
-    const items own = argument_items(decl, f->space);
+    const items own = argument_space(decl, f->space);
     if (is_space(decl, &own)) return true;
   }
   return false;
@@ -154,7 +209,7 @@ static bool broadcast_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
   const items space = result_items(decl, 0);
   if (space.count == 0 || space.items[0].kind != OG_ITEM_BROADCAST ||
-      f->sums != 0)
+      (f->sums | f->wide_in | f->wide_out) != 0)
     return false;
   for (int32_t i = 0; i < f->input_count; ++i) {
     if (!f->inputs[i].is_tensor) continue;
@@ -213,10 +268,10 @@ static og_status rows_check(const og_parser *p) {
   for (int32_t s = 0; s < f->statement_count; ++s) {
     const og_formula_statement *statement = &f->statements[s];
     is_row_name[statement->name] &= is_row_value(f, statement, is_row_name);
-    const int32_t r = statement->output;
+    const int32_t r =
+        statement->output < 0 ? -1 : f->outputs[statement->output].result;
     const bool is_free =
-        (r < 0 || r >= f->result_count || has_row(f, &f->out[r])) &&
-        !statement->is_index;
+        (r < 0 || has_row(f, &f->out[r])) && !statement->is_index;
     if (is_free || is_row_name[statement->name]) continue;
     return og_read_error(
         &p->reader, statement->token.begin, statement->token.end,

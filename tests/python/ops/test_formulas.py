@@ -229,6 +229,51 @@ def test_an_element_by_its_index(dtype: torch.dtype, mode: str | None) -> None:
                 error.value)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("width", [2, 34, 200])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_parts_of_rows(dtype: torch.dtype, width: int, pairs: bool) -> None:
+    """Gated units and rotary forms, in several layouts and in place."""
+    split, join = ("pairs", "interleave") if pairs else ("halves", "join")
+    glu = opgraft.define(
+        "glu(Tensor x) -> Tensor", name=f"{split}::glu",
+        shape="x[*N, D] -> [*N, D // 2]",
+        row=f"a, b = {split}(x); y = a * max(b, 0)")
+    rope = opgraft.define(
+        "rope(Tensor x, Tensor c, Tensor s) -> Tensor", name=f"{split}::rope",
+        shape="x[*N, T, D], c[T, D // 2], s[T, D // 2] -> [*N, T, D]",
+        row=f"a, b = {split}(x); y = {join}(a * c - b * s, b * c + a * s)")
+    turn = opgraft.define(
+        "turn_(Tensor(a!) x) -> ()", name=f"{split}::turn_", shape="x[*N, D]",
+        row=f"a, b = {split}(x); x = {join}(-b, a)", dtype="x: floating")
+
+    def parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (x[..., ::2], x[..., 1::2]) if pairs else x.chunk(2, -1)
+
+    def whole(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (torch.stack((a, b), -1).flatten(-2) if pairs
+                else torch.cat((a, b), -1))
+
+    base = torch.randint(-8, 9, (3, 5, width)).to(dtype)
+    cos, sin = (torch.randint(-8, 9, (5, width // 2)).to(dtype)
+                for _ in range(2))
+    for x in (base, base.transpose(0, 2).contiguous().transpose(0, 2)):
+        a, b = parts(x)
+        assert torch.equal(glu(x), a * b.relu())
+        assert torch.equal(rope(x, cos, sin),
+                           whole(a * cos - b * sin, b * cos + a * sin))
+        own = x.clone()
+        turn(own)
+        assert torch.equal(own, whole(-b, a))
+    c = in_mode(lambda x: glu(x) + 1, "max-autotune")
+    assert torch.equal(c(base), glu(base) + 1)
+    if dtype != torch.float64 and width > 2:
+        assert opgraft.stats(c).row_programs == 1
+        assert (opgraft.stats(c).fused_nodes == 2) is not pairs
+    with pytest.raises(RuntimeError, match="a half has"):
+        turn(base[..., 1:].clone())
+
+
 def test_what_it_requires() -> None:
     f = opgraft.define(
         "checked(Tensor x, Tensor? w=None) -> Tensor", name="checks::checked",

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a formula stands for where shape, dtype or kernels are missing.
+
+#include <stdio.h>
+#include <string.h>
+
+#include "decl/formula.h"
+#include "decl/parse/formula.h"
+#include "decl/parse/names.h"
+#include "decl/parse/parser.h"
+
+// A beginning for names of dims that no argument's name has.
+static void dim_prefix(const og_decl *decl, char *out, size_t size) {
+  memset(out, 0, size);
+  out[0] = 'N';
+  for (int32_t i = 0; i < decl->param_count; ++i) {
+    const size_t length = strlen(out);
+    if (strncmp(decl->params[i].name, out, length) != 0) continue;
+    if (length + 1 == size) return;
+    out[length] = '_';
+    i = -1;
+  }
+}
+
+// x[*N0], y[*N1] -> [*broadcast(N0, N1)], and where rows are reduced, a dim
+// that all have: x[*N0, N], y[*N1, N] -> [*broadcast(N0, N1), N].
+static void write_shape(const og_decl *decl, og_text *text) {
+  char prefix[OPGRAFT_ARG_MAX], row[OPGRAFT_ARG_MAX + 2] = "";
+  dim_prefix(decl, prefix, sizeof prefix);
+  if (decl->formula->needs_rows) snprintf(row, sizeof row, ", %s", prefix);
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    og_text_addf(text, "%s%s[*%s%d%s]", t > 0 ? ", " : "",
+                 og_tensor_param(decl, t)->name, prefix, (int)t, row);
+  for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    og_text_add(text, r == 0 ? " -> [*broadcast(" : ", [*broadcast(");
+    for (int32_t t = 0; t < decl->tensor_count; ++t)
+      og_text_addf(text, "%s%s%d", t > 0 ? ", " : "", prefix, (int)t);
+    og_text_addf(text, ")%s]", row);
+  }
+}
+
+// x: floating, y: floating -> promote(x, y)
+static void write_dtype(const og_decl *decl, og_text *text) {
+  const char *set = decl->formula->is_real ? "floating" : "integral";
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    og_text_addf(text, "%s%s: %s", t > 0 ? ", " : "",
+                 og_tensor_param(decl, t)->name, set);
+  for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    og_text_add(text, r == 0 ? " -> promote(" : ", promote(");
+    for (int32_t t = 0; t < decl->tensor_count; ++t)
+      og_text_addf(text, "%s%s", t > 0 ? ", " : "",
+                   og_tensor_param(decl, t)->name);
+    og_text_add(text, ")");
+  }
+}
+
+static og_status derive_text(og_parser *p,
+                             void (*write)(const og_decl *, og_text *),
+                             const char **field) {
+  og_text text = {0};
+  write(p->decl, &text);
+  if (!text.failed)
+    *field = og_arena_strndup(&p->decl->arena, text.data, text.length);
+  og_text_reset(&text);
+  return *field == NULL ? og_read_memory(&p->reader) : OG_OK;
+}
+
+static bool has_optional_tensor(const og_decl *decl) {
+  for (int32_t t = 0; t < decl->tensor_count; ++t)
+    if (og_tensor_param(decl, t)->is_optional) return true;
+  return false;
+}
+
+og_status og_formula_derive(og_parser *p) {
+  og_decl *decl = p->decl;
+  og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
+  const bool has_kernels = record->kernel_count > 0;
+  if (record->shape == NULL) {
+    const char *why =
+        has_optional_tensor(decl)
+            ? "a tensor is optional, so the shape is not derived"
+        : decl->mutated_count > 0
+            ? "an argument is mutated, so the shape is not derived"
+        : decl->formula->sums != 0
+            ? "rows are summed, so the shape is not derived"
+        : (decl->formula->wide_in | decl->formula->wide_out) != 0
+            ? "rows have parts, so the shape is not derived"
+            : NULL;
+    if (why != NULL) return og_refuse_operator(p, why, "a shape rule (.shape)");
+    OG_TRY(derive_text(p, write_shape, &record->shape));
+  }
+  if (has_kernels) return OG_OK;
+  if (record->dtype == NULL)
+    OG_TRY(derive_text(p, write_dtype, &record->dtype));
+  if (record->strides == NULL) record->strides = "any";
+  og_kernel *kernel = og_arena_alloc(&decl->arena, sizeof *kernel);
+  if (kernel == NULL) return og_read_memory(&p->reader);
+  *kernel = (og_kernel){.device = OG_CPU, .run = og_formula_run};
+  record->kernels = kernel;
+  record->kernel_count = 1;
+  record->kernel_size = sizeof *kernel;
+  decl->is_formula_derived = true;
+  return OG_OK;
+}
