@@ -575,7 +575,7 @@ static bool has_copies(const walk *w) {
   return false;
 }
 
-// --- Sums over rows, and checks of them
+// --- Sums over rows, and checks ----------------------------------------------
 // ----------------------------------------------------------
 
 #define PAIRS(T, sum)                                              \

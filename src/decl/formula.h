@@ -52,7 +52,7 @@ typedef struct og_formula_statement {
   int32_t name;    // that it gives a value; names may be assigned again
   int32_t output;  // that it assigns, or -1
   uint32_t needs;  // bits of inputs; left out where one is absent
-  bool is_index;   // no statement of a program: must be one value a row
+  bool is_index;   // no statement of a program, but one value a row
   og_scalar_program expression;
 } og_formula_statement;
 
