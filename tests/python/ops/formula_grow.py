@@ -19,7 +19,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 UNIT = 2.0 ** -24
-ROWS = 4
+ROWS = 70  # more than one block of a sum over rows
+TYPES = "x: f32, w: f32, c: f32, z: f32, i: int64 -> f32, f32"
 
 
 @dataclass
@@ -125,6 +126,21 @@ def row_mean(a: Value, width: int) -> Value:
                    total.error / width)
 
 
+def sum_rows(a: Value, width: int) -> Value:
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width)).sum(0)
+    return rounded(f"sum_rows({a.text})", wide.sum(0),
+                   error + np.abs(wide).sum(0) * UNIT * ROWS)
+
+
+def pick(a: Value, index: Array, width: int) -> Value:
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width))
+    return Value(f"pick({a.text}, i)",
+                 np.take_along_axis(wide, index[:, None], 1),
+                 np.take_along_axis(error, index[:, None], 1))
+
+
 def row_max(a: Value, width: int) -> Value:
     wide = np.broadcast_to(a.exact, (ROWS, width))
     error = np.broadcast_to(a.error, (ROWS, width))
@@ -153,13 +169,16 @@ class Formula:
     schema: str
     tensors: list[Array]
     number: float
-    value: Value
+    values: list[Value]  # of the results
 
-    def exact(self) -> tuple[Array, Array]:
-        wide = self.tensors[0].shape
-        error = np.where(np.isnan(self.value.error), np.inf, self.value.error)
-        return (np.broadcast_to(self.value.exact, wide),
-                np.broadcast_to(error, wide))
+    def exact(self) -> list[tuple[Array, Array]]:
+        found = []
+        for value, size in zip(self.values, (self.tensors[0].shape,
+                                             self.tensors[1].shape)):
+            error = np.where(np.isnan(value.error), np.inf, value.error)
+            found.append((np.broadcast_to(value.exact, size),
+                          np.broadcast_to(error, size)))
+        return found
 
 
 def value_of(text: str, numbers: Array) -> Value:
@@ -167,12 +186,13 @@ def value_of(text: str, numbers: Array) -> Value:
     return Value(text, exact, np.zeros_like(exact))
 
 
-def grow(seed: int) -> Formula:
+def grow(seed: int, more: bool = True) -> Formula:
+    """With `more` it has parts of rows, an index and a sum over rows, too."""
     with np.errstate(all="ignore"):
-        return _grow(seed)
+        return _grow(seed, more)
 
 
-def _grow(seed: int) -> Formula:
+def _grow(seed: int, more: bool) -> Formula:
     draw, numbers = random.Random(seed), np.random.default_rng(seed)
     width = draw.choice([1, 5, 16, 33, 100])
     tensors = [numbers.normal(size=size).astype(np.float32)
@@ -184,6 +204,16 @@ def _grow(seed: int) -> Formula:
     known.append(value_of("column", np.arange(width)))
     known.append(value_of("row", np.arange(ROWS)[:, None]))
     statements = []
+    index = numbers.integers(0, width, ROWS)
+    if more:
+        split = draw.choice(["halves", "pairs"])
+        tensors += [numbers.normal(size=(ROWS, 2 * width)).astype(np.float32),
+                    index]
+        both = tensors[3]
+        parts = ((both[:, ::2], both[:, 1::2]) if split == "pairs"
+                 else (both[:, :width], both[:, width:]))
+        statements.append(f"p, q = {split}(z)")
+        known += [value_of("p", parts[0]), value_of("q", parts[1])]
     for n in range(draw.randint(1, 6)):
         a, b, c = (draw.choice(known) for _ in range(3))
         kind = draw.random()
@@ -191,6 +221,8 @@ def _grow(seed: int) -> Formula:
             value = draw.choice(REDUCTIONS)(a, width)
         elif kind < 0.45:
             value = draw.choice(UNARY)(a)
+        elif more and kind < 0.5:
+            value = pick(a, index, width)
         elif kind < 0.55:
             value = choose(less(a, b), b, c)
         else:
@@ -202,9 +234,17 @@ def _grow(seed: int) -> Formula:
         known.append(Value(f"v{n}", value.exact, value.error))
     last = add(multiply(known[-1], known[0]), draw.choice(known))
     statements.append(f"y = {last.text}")
-    return Formula("; ".join(statements), "x[R, D], w[D], c[R, 1] -> [R, D]",
-                   f"f{seed}(Tensor x, Tensor w, Tensor c, float k) -> Tensor",
-                   tensors, number, last)
+    if not more:
+        return Formula("; ".join(statements), "x[R, D], w[D], c[R, 1] -> [R, D]",
+                       f"f{seed}(Tensor x, Tensor w, Tensor c, float k) -> "
+                       "Tensor", tensors, number, [last])
+    total = sum_rows(draw.choice(known), width)
+    statements.append(f"t = {total.text}")
+    return Formula(
+        "; ".join(statements),
+        "x[R, D], w[D], c[R, 1], z[R, E], i[R] -> [R, D], [D]",
+        f"f{seed}(Tensor x, Tensor w, Tensor c, Tensor z, Tensor i, float k) "
+        "-> (Tensor y, Tensor t)", tensors, number, [last, total])
 
 
 def main(out: str, count: int) -> None:
@@ -216,9 +256,10 @@ def main(out: str, count: int) -> None:
     for seed in range(count):
         formula = grow(seed)
         f = opgraft.define(formula.schema, row=formula.row,
-                           shape=formula.shape)
+                           shape=formula.shape, dtype=TYPES)
         tensors = [torch.from_numpy(t) for t in formula.tensors]
-        results[f"f{seed}"] = f(*tensors, formula.number).numpy()
+        for name, result in zip("yt", f(*tensors, formula.number)):
+            results[f"f{seed}{name}"] = result.numpy()
     np.savez(out, **results)
 
 

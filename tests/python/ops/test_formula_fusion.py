@@ -214,7 +214,8 @@ class Program:
     def step(self, name: str) -> tuple[Callable[..., T], tuple[Any, ...]]:
         wide = (self.rows, self.width)
         if self.random.random() < 0.5:
-            formula = formula_grow.grow(self.random.randrange(1 << 20))
+            formula = formula_grow.grow(self.random.randrange(1 << 20),
+                                        more=False)
             f = opgraft.define(formula.schema, row=formula.row,
                                shape=formula.shape,
                                name=f"{name}::{formula.schema.split('(')[0]}")

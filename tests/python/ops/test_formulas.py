@@ -437,16 +437,15 @@ def test_random_formulas(tmp_path: Path) -> None:
     compared = 0
     for seed in range(FORMULAS):
         formula = formula_grow.grow(seed)
-        name = f"f{seed}"
-        for other in found[1:]:
-            assert np.array_equal(found[0][name], other[name], equal_nan=True), (
-                formula.row)
-        exact, bound = formula.exact()
-        with np.errstate(invalid="ignore"):
-            difference = np.abs(found[0][name].astype(np.float64) - exact)
-        is_known = np.isfinite(bound)
-        compared += int(is_known.sum())
-        assert (difference <= bound)[is_known].all(), formula.row
+        for name, (exact, bound) in zip("yt", formula.exact()):
+            first, *others = (f[f"f{seed}{name}"] for f in found)
+            for other in others:
+                assert np.array_equal(first, other, equal_nan=True), formula.row
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(first.astype(np.float64) - exact)
+            is_known = np.isfinite(bound)
+            compared += int(is_known.sum())
+            assert (difference <= bound)[is_known].all(), formula.row
     print(f"{compared} elements of {FORMULAS} formulas compared with float64")
     assert compared > 20 * FORMULAS
 
