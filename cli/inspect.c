@@ -14,6 +14,7 @@ static const cli_option options[] = {
     {"threads", "N", "threads of the call, which its workspace may be for (1)",
      't'},
     {"enum", NULL, "of a module: the enum by which kernels index call->dim", 0},
+    {"formula", NULL, "of a module: its formulas, and what is derived", 0},
     {"hosts", NULL, "of a module: which hosts it serves, what each lacks", 0},
     {"why", NULL, "of a call or graph: which kernels run, and why", 0},
     {"json", NULL, "print one JSON object", 0},
@@ -93,6 +94,39 @@ static void kernels_print(const opgraft_op *op) {
   }
 }
 
+static void backward_print(const opgraft_op *op) {
+  const og_op *record = opgraft_op_record(op);
+  opgraft_grad_info grad = {.struct_size = sizeof grad};
+  opgraft_op_get_grad(op, &grad);
+  if (record->backward != NULL) {
+    row("backward", record->backward);
+  } else if (grad.op_name != NULL) {
+    char *text = cli_format("%s, derived from the formula", grad.op_name);
+    row("backward", text);
+    free(text);
+  } else {
+    row("backward", grad.kind == OPGRAFT_GRAD_NONE
+                        ? "none: the formula's is zero"
+                        : "none declared: asking for a gradient is an error");
+  }
+}
+
+// A formula, and of one that is not derived its tangent.
+static void formula_print(const opgraft_op *op, bool is_derived) {
+  const og_op *record = opgraft_op_record(op);
+  opgraft_module *module;
+  if (record->row == NULL) return;
+  printf("\n%s%s%s\n", cli_paint(stdout, CLI_BOLD), record->schema,
+         cli_paint(stdout, CLI_PLAIN));
+  row("shape", record->shape);
+  row("row", record->row);
+  if (is_derived ||
+      opgraft_op_derive(op, OPGRAFT_TANGENT, &module, NULL) != OG_OK)
+    return;
+  formula_print(opgraft_module_op(module, 0), true);
+  opgraft_module_release(module);
+}
+
 static void op_print(const opgraft_op *op) {
   const og_op *record = opgraft_op_record(op);
   printf("\n%s%s%s\n", cli_paint(stdout, CLI_BOLD), record->schema,
@@ -103,9 +137,7 @@ static void op_print(const opgraft_op *op) {
     row("shape", "a callback of its own; shapes are static");
   row("where", record->where);
   row("dtype", record->dtype);
-  row("backward", record->backward != NULL
-                      ? record->backward
-                      : "none declared: asking for a gradient is an error");
+  backward_print(op);
   row("strides", record->strides);
   row("workspace", record->workspace);
   row("inplace", record->inplace);
@@ -344,6 +376,7 @@ typedef struct request {
   cli_call *call;        // NULL: declarations only
   bool is_json;
   bool why;
+  bool formula;  // formulas only
 } request;
 
 static bool is_wanted(const request *r, int32_t i) {
@@ -380,8 +413,16 @@ static int request_text(const request *r) {
     printf("module %s, %d operator%s, sha256 %.16s...\n",
            opgraft_module_name(r->module), (int)count, cli_plural(count),
            opgraft_module_hash(r->module));
-  for (int32_t i = 0; r->call == NULL && i < count; ++i)
-    if (is_wanted(r, i)) op_print(opgraft_module_op(r->module, i));
+  for (int32_t i = 0; r->call == NULL && i < count; ++i) {
+    const opgraft_op *op = opgraft_module_op(r->module, i);
+    opgraft_grad_info grad = {.struct_size = sizeof grad};
+    opgraft_op_get_grad(op, &grad);
+    if (!is_wanted(r, i)) continue;
+    if (r->formula)
+      formula_print(op, grad.kind == OPGRAFT_GRAD_DERIVED);
+    else
+      op_print(op);
+  }
   if (r->call == NULL) return CLI_OK;
   const outcome result = call_infer(r->call);
   return call_print(r->call, &result, r->why);
@@ -418,7 +459,8 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
   const char *name = cli_value_of(args, "op");
   request r = {.module = module,
                .is_json = cli_has(args, "json"),
-               .why = cli_has(args, "why")};
+               .why = cli_has(args, "why"),
+               .formula = cli_has(args, "formula")};
   if (name != NULL && (r.op = cli_op_find(module, name)) == NULL)
     return CLI_FAILED;
   if (cli_has(args, "enum")) {
@@ -447,7 +489,7 @@ static int module_inspect(const cli_args *args, const opgraft_module *module) {
 static int inspect_run(const cli_args *args) {
   static const char *const of_graphs[] = {"dot",   "svg", "html", "passes",
                                           "fused", "asm", "isa",  "mode"};
-  static const char *const of_modules[] = {"hosts", "enum"};
+  static const char *const of_modules[] = {"hosts", "enum", "formula"};
   cli_module module;
   if (args->operand_count == 0)
     return cli_error(
@@ -479,7 +521,7 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--enum] [--hosts] [--dot] [--svg] [--html] [--passes] [--fused] "
+        "[--enum] [--hosts] [--formula] [--dot] [--svg] [--html] [--passes] [--fused] "
         "[--asm] "
         "[--isa SET] [--mode MODE]",
     .text =

@@ -244,6 +244,7 @@ static PyMethodDef methods[] = {
     {"symbols", symbols, METH_NOARGS, "(name, found, published) of each."},
     {"load", module_load, METH_VARARGS, "Loads a shared object."},
     {"module_info", module_info, METH_O, "(name, hash, descriptions)."},
+    {"derive", module_derive, METH_VARARGS, "A module of a derivative."},
     {"module_unload", module_unload, METH_O, "Releases a module."},
     {"op_new", op_new, METH_VARARGS, "An operator, for calls and kernels."},
     {"op_bind", op_bind, METH_VARARGS, "The builtin of an operator."},

@@ -187,6 +187,7 @@ enum {
   OPGRAFT_GRAD_MISSING = 0,  // asking for one is an error
   OPGRAFT_GRAD_NONE,         // zero, by the author's word
   OPGRAFT_GRAD_OPERATOR,     // another operator computes it
+  OPGRAFT_GRAD_DERIVED,      // one that opgraft_op_derive makes does
 };
 
 // What an argument of that operator is.

@@ -118,6 +118,18 @@ typedef struct opgraft_made {
 OPGRAFT_API og_status opgraft_module_make(const opgraft_made *made,
                                           opgraft_module **out_module,
                                           opgraft_error *error);
+
+// What opgraft_op_derive derives of an operator that has a formula (og_op.row).
+enum {
+  OPGRAFT_GRADIENT,  // gradients of results, arguments -> of arguments
+  OPGRAFT_TANGENT,   // tangents of arguments, arguments -> of results
+};
+
+// A module of one operator, again a formula, which keeps the operator's module.
+// Failure: OG_UNSUPPORTED where nothing can be derived, OG_MEMORY.
+OPGRAFT_API og_status opgraft_op_derive(const opgraft_op *op, int32_t kind,
+                                        opgraft_module **out_module,
+                                        opgraft_error *error);
 OPGRAFT_API void opgraft_module_retain(opgraft_module *module);
 // The last one waits until no stream of a driver (opgraft/driver.h) has work
 // for the module's kernels, so it is not called on a thread of the driver's.

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ._propose.propose import Doubt, Proposal, propose
 
 __all__ = ["Adoption", "Device", "Doubt", "GuardError", "Module", "Proposal",
-           "adopt", "adopt_module", "adopt_spec", "check", "define", "export",
-           "freeze", "load", "load_device", "load_graph", "propose", "stats", "unadopt", "__version__"]
+           "adopt", "adopt_module", "adopt_spec", "check",
+           "define", "export", "freeze", "load", "load_device", "load_graph", "propose", "stats", "unadopt", "__version__"]
 
 # Whoever loads a module need not wait for what these import.
 _LATER = {

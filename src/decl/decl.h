@@ -254,6 +254,7 @@ typedef enum og_grad_kind {
   OG_GRAD_MISSING = OPGRAFT_GRAD_MISSING,  // asking for one is an error
   OG_GRAD_NONE = OPGRAFT_GRAD_NONE,        // "none": zero, by the author's word
   OG_GRAD_OPERATOR = OPGRAFT_GRAD_OPERATOR,
+  OG_GRAD_DERIVED = OPGRAFT_GRAD_DERIVED,
 } og_grad_kind;
 
 typedef struct og_grad {
@@ -398,6 +399,8 @@ typedef struct og_decl {
   bool has_data_dependent_result;
   bool is_formula_derived;        // the kernel is the formula itself
   struct og_formula *formula;     // of `row`, or NULL (decl/formula.h)
+  const og_op *gradient;          // derived from the formula, or NULL
+  const og_grad *derived_by;      // of a derivative that was asked for, or NULL
   const og_reference *reference;  // of `reference`, or NULL
   const struct og_quick *quick;   // tables for the short way, or NULL
   og_arena arena;                 // owns all of the above

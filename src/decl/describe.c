@@ -55,7 +55,11 @@
 //   grad         {kind: "missing" | "none" | "operator", op, args, targets};
 //                args: list of {source: "grad", result}, {source: "param",
 //                param}, {source: "result", result}, {source: "needs", param};
-//                targets: the param of each result of that operator
+//                targets: the param of each result of that operator; kind
+//                "derived": that operator is made when it is asked for
+//   derived_by   of a derivative that was asked for: what it is called with, as
+//                grad has it; of a tangent {source: "needs"} is the tangent of
+//                a param, and targets are fresh results; else null
 //   cuts         from `reduce`: list of {dims, block, join, once, unless};
 //                join: null, "same", "sum", "prod", "max", "min"; once: list of
 //                tensors; unless: {attr, value} or null
@@ -401,10 +405,13 @@ static void put_grad_arg(const writer *w, const opgraft_grad_arg *arg) {
   og_json_end(w->out, '}');
 }
 
-static void put_grad(const writer *w) {
-  static const char *const kinds[] = {"missing", "none", "operator"};
-  const og_grad *grad = &w->decl->grad;
-  og_json_begin(w->out, "grad", '{');
+static void put_grad(const writer *w, const char *key, const og_grad *grad) {
+  static const char *const kinds[] = {"missing", "none", "operator", "derived"};
+  if (grad == NULL) {
+    put_null(w, key);
+    return;
+  }
+  og_json_begin(w->out, key, '{');
   put_kind(w, kinds[grad->kind]);
   og_json_text(w->out, "op", grad->op_name);
   og_json_begin(w->out, "args", '[');
@@ -535,7 +542,8 @@ void og_decl_describe(const og_decl *decl, og_text *out) {
   put_names(w);
   put_rules(w);
   put_expr(w, "workspace", &decl->workspace);
-  put_grad(w);
+  put_grad(w, "grad", &w->decl->grad);
+  put_grad(w, "derived_by", w->decl->derived_by);
   PUT_LIST(w, "cuts", decl->cut_count, put_cut(w, &decl->cuts[i]));
   put_position(w, "inplace", decl->inplace_param);
   og_json_text(out, "row", decl->record->row);

@@ -11,13 +11,15 @@
 #include <string.h>
 
 #include "base/grain.h"
+#include "decl/formula_sum.h"
 #include "decl/parse/names.h"
 #include "loop/plain.h"
 
 enum {
   OPERANDS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX,
-  CHUNK = 4096,  // elements of a row that need not stay whole
-  BLOCK = 64,    // rows that are added in pairs, by sum_rows
+  CHUNK = 4096,          // elements of a row that need not stay whole
+  BLOCK = OG_SUM_BLOCK,  // rows that are added in pairs, by sum_rows
+  COLUMNS = 256,         // elements of rows that are added at a time
 };
 
 // --- Functions ---------------------------------------------------------------
@@ -106,7 +108,11 @@ static og_status function_create(const struct og_formula *formula,
   memcpy(fn->operands, key->operands, sizeof fn->operands);
   for (int32_t i = 0; i < formula->input_count; ++i)
     is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
-  const og_formula_choice choice = {.given = fn->given, .is_row_input = is_row};
+  const og_formula_choice choice = {
+      .given = fn->given,
+      .is_row_input = is_row,
+      .row_sums =
+          og_formula_row_sums(formula, fn->operands + formula->input_count)};
   og_status status =
       og_formula_program(formula, &choice, &fn->arena, &fn->program)
           ? OG_OK
@@ -165,15 +171,8 @@ typedef struct operand {
   int64_t bytes;                     // of an element
   int64_t stride[OPGRAFT_RANK_MAX];  // in elements, by dim of the walk
   bool is_copied;  // a row at a time, to or from memory of its own
+  bool is_sum;     // over rows
 } operand;
-
-typedef struct number {
-  union {
-    float f32;
-    double f64;
-    int64_t i64;
-  };
-} number;
 
 // What runs: the dims of the space, those that all operands walk alike as one;
 // the last one is the row.
@@ -184,21 +183,20 @@ typedef struct walk {
   int64_t size[OPGRAFT_RANK_MAX];
   int32_t count;  // of operands
   operand operands[OPERANDS_MAX];
-  number numbers[OG_LOOP_INPUTS_MAX];
+  og_sum_number numbers[OG_LOOP_INPUTS_MAX];
   char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
   int64_t chunk, chunks;  // of a row
-  int64_t units,
-      blocks;  // chunks of rows; blocks of them, where rows are summed
-  number *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
+  bool sums;  // rows are added: dims that all sums lack come behind the others
+  // Chunks of rows; where rows are summed, groups that are added, in blocks.
+  int64_t units, groups, group_units, group_blocks;
+  og_sum_number
+      *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
   _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + output, or INT64_MAX
   char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
 } walk;
 
-// Whether an operand is a sum over rows.
-static bool is_sum(const walk *w, int32_t i) {
-  return i >= w->f->input_count && (w->f->sums >> (i - w->f->input_count) & 1);
-}
+static bool is_sum(const walk *w, int32_t i) { return w->operands[i].is_sum; }
 
 static bool is_check(const walk *w, int32_t i) {
   return i >= w->f->input_count &&
@@ -342,6 +340,27 @@ static void part_place(walk *w, int32_t i) {
   if (part == OG_FORMULA_EVEN || part == OG_FORMULA_ODD) o->stride[row] *= 2;
 }
 
+// Whether a sum over rows has the dim.
+static bool has_dim(const walk *w, int32_t d) {
+  for (int32_t i = w->f->input_count; i < w->count; ++i)
+    if (is_sum(w, i) && w->operands[i].stride[d] != 0) return true;
+  return false;
+}
+
+// Which results are sums over rows in this call, and what all of them lack.
+static void sums_find(walk *w) {
+  const int32_t row = w->rank - 1;
+  for (int32_t r = 0; r < w->f->result_count; ++r) {
+    operand *o = &w->operands[w->f->input_count + r];
+    for (int32_t d = 0; d < w->rank && (w->f->sums >> r & 1); ++d)
+      o->is_sum |= o->stride[d] == 0 && w->size[d] != 1;
+    w->sums |= o->is_sum;
+  }
+  for (int32_t a = 1; a < row && w->sums; ++a)
+    for (int32_t b = a; b > 0 && has_dim(w, b) && !has_dim(w, b - 1); --b)
+      dims_swap(w, b - 1, b);
+}
+
 static void dims_find(walk *w, const og_call *call) {
   const struct og_formula *f = w->f;
   w->rank = space_find(w, call, w->size);
@@ -351,19 +370,20 @@ static void dims_find(walk *w, const og_call *call) {
     memset(o->stride, 0, sizeof o->stride);
     if (!is_out && f->inputs[i].is_position)
       strides_count(f->inputs[i].index, w->rank, o->stride);
-    if (o->tensor == NULL || is_kept(w, i)) continue;
+    if (o->tensor == NULL || is_check(w, i)) continue;
     if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
     else
       strides_find(f, place_of(f, i), o->tensor, w->rank, w->size, o->stride);
     if (part_of(f, i) != OG_FORMULA_WHOLE) part_place(w, i);
   }
-  if (!f->needs_rows) {
+  if (w->rank == 0) dims_end(w);
+  sums_find(w);
+  if (!f->needs_rows && !w->sums) {
     dims_sort(w);
     dims_merge(w, w->rank);
     if (w->rank == 0) dims_end(w);
   } else {
-    if (w->rank == 0) dims_end(w);
     dims_merge(w, w->rank - 1);
   }
 }
@@ -443,7 +463,7 @@ static void number_place(walk *w, const og_call *call, int32_t i,
                          og_class class) {
   const og_attr *attr = &call->attr[w->f->inputs[i].index];
   const double value = attr->kind == OG_ATTR_FLOAT ? attr->f : (double)attr->i;
-  number *n = &w->numbers[i];
+  og_sum_number *n = &w->numbers[i];
   n->i64 = 0;
   w->operands[i].data = (char *)n;
   if (w->f->inputs[i].is_tensor) return;  // absent
@@ -456,9 +476,7 @@ static void number_place(walk *w, const og_call *call, int32_t i,
 }
 
 static void kept_form(walk *w, int32_t i, function *key) {
-  const bool is_row =
-      is_check(w, i) ||
-      (w->f->out[i - w->f->input_count].items == 0 && w->f->item_count > 0);
+  const bool is_row = w->operands[i].stride[w->rank - 1] == 0;
   key->operands[i] = (og_loop_operand){class_dtype(key->class),
                                        is_row ? OG_LOOP_ROW : OG_LOOP_RUN};
   w->operands[i].bytes = (int64_t)og_dtype_bytes(key->operands[i].dtype);
@@ -575,49 +593,30 @@ static bool has_copies(const walk *w) {
   return false;
 }
 
+static stretch stretch_at(const walk *w, int64_t unit, int64_t end,
+                          bool one_by_one) {
+  const int32_t row = w->rank - 1;
+  stretch at = {.rows = 1};
+  int64_t left = unit / w->chunks;
+  at.index[row] = unit % w->chunks * w->chunk;
+  at.width = w->size[row] - at.index[row];
+  if (at.width > w->chunk) at.width = w->chunk;
+  for (int32_t d = row - 1; d >= 0; left /= w->size[d--])
+    at.index[d] = left % w->size[d];
+  if (!one_by_one && row > 0) {
+    at.rows = w->size[row - 1] - at.index[row - 1];
+    if (at.rows > end - unit) at.rows = end - unit;
+  }
+  return at;
+}
+
 // --- Sums over rows, and checks ----------------------------------------------
-// ----------------------------------------------------------
-
-#define PAIRS(T, sum)                                              \
-  for (int64_t half = BLOCK / 2; half > 0; half /= 2)              \
-    for (int64_t k = 0; k < half && k + half < rows; ++k)          \
-      for (int64_t e = 0; e < n; ++e) {                            \
-        T *a = (T *)(void *)from + k * n + e;                      \
-        const T b = ((const T *)(void *)from)[(k + half) * n + e]; \
-        *a = sum;                                                  \
-      }
-// Rows k and k + 32 of a block, then k and k + 16, ...
-static void pairs_add(og_class class, char *from, int64_t rows, int64_t n) {
-  switch (class) {
-    case OG_CLASS_F32:
-      PAIRS(float, *a + b)
-      break;
-    case OG_CLASS_F64:
-      PAIRS(double, *a + b)
-      break;
-    default:
-      PAIRS(int64_t, (int64_t)((uint64_t)*a + (uint64_t)b))
-  }
-}
-#undef PAIRS
-
-static number total_of(og_class class, const char *sums, int64_t e) {
-  number out = {.i64 = 0};
-  float single;
-  if (class != OG_CLASS_F32) {
-    memcpy(&out, sums + e * 8, sizeof out);
-    return out;
-  }
-  memcpy(&single, sums + e * 4, sizeof single);
-  out.f64 = (double)single;
-  return out;
-}
 
 // Notes the first row that a check finds wrong.
 static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
                        const char *values) {
   for (int64_t k = 0; k < rows; ++k) {
-    const number value = total_of(w->fn->class, values, k);
+    const og_sum_number value = og_sum_total(w->fn->class, values, k);
     const bool holds =
         w->fn->class == OG_CLASS_I64 ? value.i64 > 0 : value.f64 > 0;
     if (holds) continue;
@@ -643,7 +642,8 @@ static og_status wrong_say(walk *w, const og_call *call) {
 }
 
 // A block whose rows are all there.
-static void block_end(walk *w, int64_t block, int64_t rows, char *memory) {
+static void block_end(walk *w, int64_t block, int64_t first, int64_t rows,
+                      char *memory) {
   char *sums = memory + w->share_bytes;
   for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
     if (w->operands[i].is_copied)
@@ -652,55 +652,100 @@ static void block_end(walk *w, int64_t block, int64_t rows, char *memory) {
     const int64_t n = kept_bytes(w, i) / w->operands[i].bytes;
     sums -= aligned(BLOCK * kept_bytes(w, i));
     if (is_check(w, i)) {
-      rows_check(w, i, block * BLOCK, rows, sums);
+      rows_check(w, i, first, rows, sums);
       continue;
     }
-    number *to = w->totals[i - w->f->input_count] + block * n;
-    pairs_add(w->fn->class, sums, rows, n);
-    for (int64_t e = 0; e < n; ++e) to[e] = total_of(w->fn->class, sums, e);
+    og_sum_number *to = w->totals[i - w->f->input_count] + block * n;
+    og_sum_pairs(w->fn->class, sums, rows, n);
+    for (int64_t e = 0; e < n; ++e) to[e] = og_sum_total(w->fn->class, sums, e);
   }
+}
+
+// What a group of rows is added to of a sum: where it begins, and how many
+// rows of it come before.
+static int64_t sum_place(const walk *w, const operand *o, int64_t group,
+                         int64_t *out_offset) {
+  const stretch at = stretch_at(w, group * w->group_units, 0, true);
+  int64_t before = 0;
+  *out_offset = 0;
+  for (int32_t d = 0; d < w->rank - 1; ++d) {
+    if (o->stride[d] == 0) continue;
+    before = before * w->size[d] + at.index[d];
+    *out_offset += at.index[d] * o->stride[d];
+  }
+  return before;
 }
 
 // Adds blocks in order and stores the result of one sum.
 typedef struct finish {
   const walk *w;
   int32_t operand;
+  int64_t n;             // elements of a row
+  og_sum_number *total;  // by row and element
 } finish;
 
+// Of COLUMNS elements of each row.
 static void columns_finish(void *state, int64_t begin, int64_t end,
                            int32_t worker) {
   const finish *f = state;
   const walk *w = f->w;
   const operand *o = &w->operands[f->operand];
-  const number *totals = w->totals[f->operand - w->f->input_count];
-  const int64_t n = kept_bytes(w, f->operand) / o->bytes;
-  const int64_t step =
-      o->tensor->ndim > 0 ? o->tensor->strides[o->tensor->ndim - 1] : 0;
+  const og_sum_number *totals = w->totals[f->operand - w->f->input_count];
   const og_class class =
       w->fn->class == OG_CLASS_I64 ? OG_CLASS_I64 : OG_CLASS_F64;
+  const int64_t bytes = (int64_t)og_dtype_bytes(o->tensor->dtype);
+  const int64_t first = begin * COLUMNS;
+  const int64_t last = end * COLUMNS < f->n ? end * COLUMNS : f->n;
+  int64_t offset;
   (void)worker;
-  for (int64_t e = begin; e < end; ++e) {
-    number total = {.i64 = 0};
-    for (int64_t b = 0; b < w->blocks; ++b)
-      if (class == OG_CLASS_I64)
-        total.i64 =
-            (int64_t)((uint64_t)total.i64 + (uint64_t)totals[b * n + e].i64);
-      else
-        total.f64 += totals[b * n + e].f64;
-    og_loop_plain_store(
-        class, o->tensor->dtype, 1, &total,
-        o->data + e * step * (int64_t)og_dtype_bytes(o->tensor->dtype));
+  for (int64_t b = 0; b < w->groups * w->group_blocks; ++b)
+    og_sum_add(class, last - first, totals + b * f->n + first,
+               f->total + first +
+                   sum_place(w, o, b / w->group_blocks, &offset) * f->n);
+  for (int64_t g = 0; g < w->groups; ++g) {
+    const og_sum_number *from = f->total + sum_place(w, o, g, &offset) * f->n;
+    for (int64_t e = first; e < last; ++e)
+      og_loop_plain_store(
+          class, o->tensor->dtype, 1, from + e,
+          (char *)o->data + (offset + e * o->stride[w->rank - 1]) * bytes);
+  }
+}
+
+static og_status sum_finish(const walk *w, int32_t i, const og_call *call) {
+  finish f = {w, i, kept_bytes(w, i) / w->operands[i].bytes, NULL};
+  int64_t rows = 1;
+  for (int32_t d = 0; d < w->rank - 1; ++d)
+    if (w->operands[i].stride[d] != 0) rows *= w->size[d];
+  f.total = og_alloc_zeroed((size_t)(rows * f.n + 1), sizeof *f.total);
+  if (f.total == NULL) return og_fail(call, OG_MEMORY, "out of memory");
+  const og_status status = og_parallel_tasks(
+      call, (f.n + COLUMNS - 1) / COLUMNS,
+      og_grain(OG_GRAIN_MEDIUM, COLUMNS * w->groups * (w->group_blocks + 1)),
+      columns_finish, &f);
+  og_free(f.total);
+  return status;
+}
+
+// Nothing to add: the dims that are added have no elements.
+static void zeros_write(const operand *o) {
+  const og_tensor *t = o->tensor;
+  const int64_t count = og_numel(t), bytes = (int64_t)og_dtype_bytes(t->dtype);
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t offset = 0, left = n;
+    for (int32_t d = t->ndim - 1; d >= 0; left /= t->shape[d--])
+      offset += left % t->shape[d] * t->strides[d];
+    memset(o->data + offset * bytes, 0, (size_t)bytes);
   }
 }
 
 static og_status sums_finish(const walk *w, const og_call *call) {
   og_status status = OG_OK;
   for (int32_t i = w->f->input_count; i < w->count && status == OG_OK; ++i) {
-    finish f = {w, i};
     if (!is_sum(w, i)) continue;
-    const int64_t n = kept_bytes(w, i) / w->operands[i].bytes;
-    status = og_parallel_tasks(call, n, og_grain(OG_GRAIN_LIGHT, w->blocks + 1),
-                               columns_finish, &f);
+    if (w->groups * w->group_blocks == 0)
+      zeros_write(&w->operands[i]);
+    else
+      status = sum_finish(w, i, call);
   }
   return status;
 }
@@ -710,9 +755,9 @@ static bool sums_allocate(walk *w) {
   for (int32_t i = w->f->input_count; i < w->count; ++i) {
     if (!is_sum(w, i)) continue;
     const size_t n = (size_t)(kept_bytes(w, i) / w->operands[i].bytes);
-    number **to = &w->totals[i - w->f->input_count];
+    og_sum_number **to = &w->totals[i - w->f->input_count];
     size_t count, bytes;
-    *to = og_size_mul(n, (size_t)w->blocks, &count) &&
+    *to = og_size_mul(n, (size_t)(w->groups * w->group_blocks), &count) &&
                   og_size_mul(count + 1, sizeof **to, &bytes)
               ? og_alloc(bytes)
               : NULL;
@@ -722,23 +767,6 @@ static bool sums_allocate(walk *w) {
 }
 
 // --- All of it ---------------------------------------------------------------
-
-static stretch stretch_at(const walk *w, int64_t unit, int64_t end,
-                          bool one_by_one) {
-  const int32_t row = w->rank - 1;
-  stretch at = {.rows = 1};
-  int64_t left = unit / w->chunks;
-  at.index[row] = unit % w->chunks * w->chunk;
-  at.width = w->size[row] - at.index[row];
-  if (at.width > w->chunk) at.width = w->chunk;
-  for (int32_t d = row - 1; d >= 0; left /= w->size[d--])
-    at.index[d] = left % w->size[d];
-  if (!one_by_one && row > 0) {
-    at.rows = w->size[row - 1] - at.index[row - 1];
-    if (at.rows > end - unit) at.rows = end - unit;
-  }
-  return at;
-}
 
 // Unit u is chunk u % chunks of row u / chunks.
 static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
@@ -758,15 +786,18 @@ static void blocks_run(void *state, int64_t begin, int64_t end,
   const bool one_by_one = has_copies(w);
   char *memory = w->scratch + (size_t)worker * w->share_bytes;
   for (int64_t block = begin; block < end; ++block) {
-    const int64_t first = block * BLOCK;
-    const int64_t last = first + BLOCK < w->units ? first + BLOCK : w->units;
+    const int64_t group = block / w->group_blocks;
+    const int64_t first =
+        group * w->group_units + block % w->group_blocks * BLOCK;
+    const int64_t all = (group + 1) * w->group_units;
+    const int64_t last = first + BLOCK < all ? first + BLOCK : all;
     for (int64_t unit = first; unit < last;) {
       stretch at = stretch_at(w, unit, last, one_by_one);
       at.row = unit - first;
       stretch_run(w, &at, memory);
       unit += at.rows;
     }
-    block_end(w, block, last - first, memory);
+    block_end(w, block, first, last - first, memory);
   }
 }
 
@@ -809,17 +840,21 @@ static og_status walk_run(walk *w, const og_call *call) {
   bool keeps = false;
   for (int32_t i = w->f->input_count; i < w->count; ++i) keeps |= is_kept(w, i);
   if (!keeps && (rows == 0 || (width == 0 && !w->f->needs_rows))) return OG_OK;
-  const bool cuts = !w->f->needs_rows && width > CHUNK;
+  const bool cuts = !w->f->needs_rows && !w->sums && width > CHUNK;
   w->chunk = cuts ? CHUNK : width;
   w->chunks = cuts ? (width + CHUNK - 1) / CHUNK : 1;
   w->units = rows * w->chunks;
-  w->blocks = (w->units + BLOCK - 1) / BLOCK;
+  w->groups = 1;
+  for (int32_t d = 0; d < row && w->sums; ++d)
+    if (has_dim(w, d)) w->groups *= w->size[d];
+  w->group_units = w->groups > 0 ? w->units / w->groups : 0;
+  w->group_blocks = (w->group_units + BLOCK - 1) / BLOCK;
   OG_TRY(scratch_make(w, call));
   if (!keeps)
     return og_parallel_tasks(call, w->units,
                              og_grain(OG_GRAIN_MEDIUM, w->chunk), units_run, w);
-  if (w->blocks > 0)
-    OG_TRY(og_parallel_tasks(call, w->blocks,
+  if (w->groups * w->group_blocks > 0)
+    OG_TRY(og_parallel_tasks(call, w->groups * w->group_blocks,
                              og_grain(OG_GRAIN_MEDIUM, BLOCK * w->chunk),
                              blocks_run, w));
   OG_TRY(wrong_say(w, call));
@@ -841,6 +876,7 @@ og_status og_formula_run(const og_call *call) {
   const og_status status = og_formula_class(w.f, call, &key.class, &reason);
   if (status != OG_OK) return og_fail(call, status, reason);
   w.positions = w.scratch = NULL;
+  w.sums = false;
   memset(w.totals, 0, sizeof w.totals);
   atomic_init(&w.wrong, INT64_MAX);
   OG_TRY(parts_check(&w, call));

@@ -99,6 +99,10 @@ struct og_formula {
   struct og_formula_cache *cache;
 };
 
+// An output's name in the formula: a mutated argument's; a result's own, else
+// y, or y0, y1 of several; out where an argument has that name.
+void og_formula_output_name(const og_decl *decl, int32_t output, char out[64]);
+
 og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena);
 void og_formula_destroy(
     const struct og_formula *formula);  // what no arena owns
@@ -119,7 +123,13 @@ typedef struct og_formula_choice {
   // By input: the program has these numbers, and its inputs are the tensors
   // that are given, in order. NULL: all inputs are its own.
   const double *numbers;
+  uint32_t row_sums;  // bits of sums over rows that are sums of the row, too
 } og_formula_choice;
+
+// The sums over rows that are added along the row by the program: of a
+// broadcast, and where the row is one of a pack, the call says so.
+uint32_t og_formula_row_sums(const struct og_formula *formula,
+                             const og_loop_operand *outputs);
 
 // The result lies in the arena. False when memory is short.
 bool og_formula_program(const struct og_formula *formula,

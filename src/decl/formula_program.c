@@ -69,12 +69,24 @@ static bool statement_take(program_maker *m, const og_formula_statement *from,
   *to = (og_loop_statement){.reduction = from->reduction,
                             .output = from->output,
                             .expression = {code, count}};
+  if (from->output >= 0 && (m->choice->row_sums >> from->output & 1))
+    to->reduction = OG_LOOP_SUM;
   to->is_row = is_row(m, to);
   // Of several values of a result the last one is it.
   for (int32_t s = 0; s < m->count && from->output >= 0; ++s)
     if (m->statements[s].output == from->output) m->statements[s].output = -1;
   m->current[from->name] = m->count++;
   return true;
+}
+
+uint32_t og_formula_row_sums(const struct og_formula *f,
+                             const og_loop_operand *outputs) {
+  const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
+  uint32_t sums = 0;
+  for (int32_t r = 0; r < f->result_count; ++r)
+    if (outputs[r].form == OG_LOOP_ROW && (f->broadcasts || ends_in_pack))
+      sums |= f->sums & 1u << r;
+  return sums;
 }
 
 // A check that is left out holds.

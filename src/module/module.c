@@ -18,6 +18,7 @@
 #include "base/sized.h"
 #include "decl/decl.h"
 #include "decl/describe.h"
+#include "decl/formula_grad.h"
 #include "decl/parse/backward.h"
 #include "module/elf.h"
 #include "module/object.h"
@@ -33,6 +34,7 @@ struct opgraft_module {
   char float_env[128];  // what its constructors changed
   opgraft_op *ops;
   int32_t op_count;
+  int32_t given_count;  // those of the record; the others are derived
 };
 
 typedef const og_module *(*query_fn)(uint32_t max_abi);
@@ -118,26 +120,59 @@ static og_status names_check(og_decl *const *decls, int32_t count,
   return status;
 }
 
+static og_status op_parse(struct opgraft_module *module, const og_op *record,
+                          uint32_t size, og_decl **decls,
+                          opgraft_error *error) {
+  opgraft_op *op = &module->ops[module->op_count];
+  OG_TRY(og_decl_create(record, size, &op->decl, error));
+  op->module = module;
+  op->may_set_float_env = true;
+  decls[module->op_count++] = op->decl;
+  return op_prepare(op, error);
+}
+
+// Has the derived gradients of the first `count` operators as further ones. A
+// gradient's own is made when it is asked for (opgraft_op_derive).
+static void gradients_parse(struct opgraft_module *module, int32_t count,
+                            og_decl **decls) {
+  for (int32_t i = 0; i < count; ++i) {
+    const og_op *gradient = decls[i]->gradient;
+    const int32_t before = module->op_count;
+    opgraft_error ignored;
+    const bool is_made =
+        gradient != NULL &&
+        op_parse(module, gradient, sizeof *gradient, decls, &ignored) == OG_OK;
+    if (is_made) decls[i]->grad.kind = OG_GRAD_OPERATOR;
+    if (is_made || gradient == NULL) continue;
+    // Too long to be read back: there is none.
+    decls[i]->grad = (og_grad){.kind = OG_GRAD_MISSING};
+    if (module->op_count > before) {
+      opgraft_op *op = &module->ops[--module->op_count];
+      og_decl_destroy(op->decl);
+      og_free(op->kernel_available);
+      memset(op, 0, sizeof *op);
+    }
+  }
+}
+
 static og_status module_parse(struct opgraft_module *module,
-                              const og_module *record, opgraft_error *error) {
-  module->ops = og_alloc_zeroed(record->op_count, sizeof(opgraft_op));
-  og_decl **decls = og_alloc_zeroed(record->op_count, sizeof(og_decl *));
+                              const og_module *record, bool derives,
+                              opgraft_error *error) {
+  const size_t most = (size_t)record->op_count * (derives ? 2 : 1);
+  module->ops = og_alloc_zeroed(most, sizeof(opgraft_op));
+  og_decl **decls = og_alloc_zeroed(most, sizeof(og_decl *));
   og_status status = OG_OK;
   if (module->ops == NULL || decls == NULL)
     status = out_of_memory(error, record->name);
   for (uint32_t i = 0; status == OG_OK && i < record->op_count; ++i) {
     // Records lie op_size apart, which an older or newer module chose.
     const char *at = (const char *)record->ops + (size_t)i * record->op_size;
-    opgraft_op *op = &module->ops[i];
-    status = og_decl_create((const og_op *)(const void *)at, record->op_size,
-                            &op->decl, error);
-    if (status != OG_OK) break;
-    op->module = module;
-    op->may_set_float_env = true;
-    decls[i] = op->decl;
-    module->op_count = (int32_t)i + 1;
-    status = op_prepare(op, error);
+    status = op_parse(module, (const og_op *)(const void *)at, record->op_size,
+                      decls, error);
   }
+  const int32_t given = module->op_count;
+  if (status == OG_OK && derives) gradients_parse(module, given, decls);
+  module->given_count = given;
   if (status == OG_OK) status = names_check(decls, module->op_count, error);
   if (status == OG_OK) status = og_decl_link(decls, module->op_count, error);
   og_free(decls);
@@ -191,7 +226,7 @@ static og_status record_copy(const char *path, const og_module *from,
 }
 
 static og_status module_create(const char *path, const og_module *given,
-                               struct opgraft_module **out_module,
+                               bool derives, struct opgraft_module **out_module,
                                opgraft_error *error) {
   og_module record;
   *out_module = NULL;
@@ -207,7 +242,7 @@ static og_status module_create(const char *path, const og_module *given,
     status = out_of_memory(error, path);
   else
     memcpy(module->name, record.name, length);
-  if (status == OG_OK) status = module_parse(module, &record, error);
+  if (status == OG_OK) status = module_parse(module, &record, derives, error);
   if (status != OG_OK) {
     module_free(module);
     return status;
@@ -274,7 +309,8 @@ static og_status load_locked(const char *path, const unsigned char *bytes,
   const og_float_env before = og_float_env_get();
   og_status status = og_object_open(path, bytes, size, &object, error);
   if (status == OG_OK) status = object_query(path, object, &record, error);
-  if (status == OG_OK) status = module_create(path, record, out_module, error);
+  if (status == OG_OK)
+    status = module_create(path, record, true, out_module, error);
   og_float_env_name(before, og_float_env_get(), changed, sizeof changed);
   og_float_env_set(before);
   if (status != OG_OK) {
@@ -321,16 +357,22 @@ og_status opgraft_module_seal(const char *path, opgraft_error *error) {
   return status;
 }
 
-og_status opgraft_module_wrap(const og_module *record,
-                              opgraft_module **out_module,
-                              opgraft_error *error) {
-  OG_TRY(module_create("module", record, out_module, error));
+static og_status module_wrap(const og_module *record, bool derives,
+                             opgraft_module **out_module,
+                             opgraft_error *error) {
+  OG_TRY(module_create("module", record, derives, out_module, error));
   // No file to hash: the address tells records of one process apart.
   og_sha256_hex(&record, sizeof record, (*out_module)->hash);
   pthread_mutex_lock(&registry_lock);
   registry_add(*out_module);
   pthread_mutex_unlock(&registry_lock);
   return OG_OK;
+}
+
+og_status opgraft_module_wrap(const og_module *record,
+                              opgraft_module **out_module,
+                              opgraft_error *error) {
+  return module_wrap(record, true, out_module, error);
 }
 
 static og_status prepared_copy(const opgraft_prepared *from, opgraft_op *op,
@@ -346,7 +388,7 @@ static og_status prepared_copy(const opgraft_prepared *from, opgraft_op *op,
 static og_status made_fill(struct opgraft_module *module,
                            const opgraft_made *made, opgraft_error *error) {
   og_sha256_hex(made->key, strlen(made->key), module->hash);
-  for (int32_t i = 0; i < module->op_count; ++i) {
+  for (int32_t i = 0; i < module->given_count; ++i) {
     opgraft_op *op = &module->ops[i];
     if (made->derived != NULL && made->derived[i] != NULL)
       op->derived = made->derived[i];
@@ -376,6 +418,63 @@ og_status opgraft_module_make(const opgraft_made *made,
     *out_module = NULL;
   }
   return status;
+}
+
+// --- Derivatives -------------------------------------------------------------
+
+// A module of one operator, derived from one of another module.
+typedef struct derived_module {
+  opgraft_module *from;
+  og_arena arena;
+  og_op op;
+  og_module record;
+  og_grad map;
+} derived_module;
+
+static void derived_release(void *owner) {
+  derived_module *d = owner;
+  if (d->from != NULL) opgraft_module_release(d->from);
+  og_arena_destroy(&d->arena);
+  og_free(d);
+}
+
+static void derived_keep(derived_module *d, const opgraft_op *op,
+                         opgraft_module *module) {
+  og_text key = {0};
+  og_text_addf(&key, "%s %s", op->module->hash, d->map.op_name);
+  if (!key.failed) og_sha256_hex(key.data, key.length, module->hash);
+  og_text_reset(&key);
+  d->from = op->module;
+  opgraft_module_retain(d->from);
+  module->ops[0].decl->derived_by = &d->map;
+  module->release = derived_release;
+  module->owner = d;
+}
+
+og_status opgraft_op_derive(const opgraft_op *op, int32_t kind,
+                            opgraft_module **out_module, opgraft_error *error) {
+  derived_module *d = og_alloc_zeroed(1, sizeof *d);
+  *out_module = NULL;
+  if (d == NULL) return out_of_memory(error, op->decl->name);
+  if (!og_formula_derive(op->decl, (og_formula_derivative)kind, &d->arena,
+                         &d->op, &d->map)) {
+    derived_release(d);
+    return og_error_set(error, OG_UNSUPPORTED, op->decl->name, "row",
+                        "%s: nothing can be derived from it", op->decl->name);
+  }
+  d->record = (og_module){.struct_size = sizeof d->record,
+                          .abi_version = OG_ABI_VERSION,
+                          .name = op->module->name,
+                          .ops = &d->op,
+                          .op_count = 1,
+                          .op_size = sizeof d->op};
+  const og_status status = module_wrap(&d->record, false, out_module, error);
+  if (status != OG_OK) {
+    derived_release(d);
+    return status;
+  }
+  derived_keep(d, op, *out_module);
+  return OG_OK;
 }
 
 void opgraft_module_retain(opgraft_module *module) {

@@ -170,7 +170,7 @@ static void dim_put(og_text *out, const opgraft_dim_info *d) {
 }
 
 static void grad_put(og_text *out, const opgraft_grad_info *g) {
-  static const char *const kinds[] = {"missing", "none", "operator"};
+  static const char *const kinds[] = {"missing", "none", "operator", "derived"};
   static const char *const sources[][2] = {{"grad", "result"},
                                            {"param", "param"},
                                            {"result", "result"},
@@ -333,7 +333,7 @@ static void grad_check(const opgraft_op *op, const char *json) {
   opgraft_grad_info g = {.struct_size = sizeof g};
   CHECK_EQ(opgraft_op_get_grad(op, &g), OG_OK);
   CHECK(g.args == op->decl->grad.args && g.targets == op->decl->grad.targets);
-  CHECK_EQ(g.kind == OPGRAFT_GRAD_OPERATOR, g.op_name != NULL);
+  CHECK_EQ(g.kind >= OPGRAFT_GRAD_OPERATOR, g.op_name != NULL);
   met.grad_kinds |= 1 << g.kind;
   for (int32_t i = 0; i < g.arg_count; ++i)
     met.grad_sources |= 1 << g.args[i].source;
@@ -519,7 +519,7 @@ TEST(one_of_each_kind) {
            ((1 << (OG_ATTR_STRS + 1)) - 1) & ~(1 << OG_ATTR_COMPLEX));
   CHECK_EQ(met.dtype_rules, (1 << (OPGRAFT_DTYPE_ATTR + 1)) - 1);
   CHECK_EQ(met.dim_kinds, (1 << (OPGRAFT_DIM_FOUND + 1)) - 1);
-  CHECK_EQ(met.grad_kinds, (1 << (OPGRAFT_GRAD_OPERATOR + 1)) - 1);
+  CHECK_EQ(met.grad_kinds, (1 << (OPGRAFT_GRAD_DERIVED + 1)) - 1);
   CHECK_EQ(met.grad_sources, (1 << (OPGRAFT_GRAD_NEEDS + 1)) - 1);
   CHECK_EQ(met.strides, (1 << (OPGRAFT_STRIDES_LAST + 1)) - 1);
   opgraft_module_release(module);

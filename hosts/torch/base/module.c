@@ -45,6 +45,25 @@ PyObject *module_load(PyObject *self, PyObject *arguments) {
   return module_capsule_new(module);
 }
 
+// derive(handle, operator's name, OPGRAFT_GRADIENT or _TANGENT) -> handle
+PyObject *module_derive(PyObject *self, PyObject *arguments) {
+  (void)self;
+  PyObject *capsule;
+  const char *name;
+  int kind;
+  opgraft_module *made;
+  opgraft_error error;
+  if (!PyArg_ParseTuple(arguments, "Osi", &capsule, &name, &kind)) return NULL;
+  const opgraft_module *module = module_get(capsule);
+  if (module == NULL) return NULL;
+  const opgraft_op *op = opgraft_module_find_op(module, name);
+  if (op == NULL)
+    return PyErr_Format(PyExc_KeyError, "opgraft: no operator %s", name);
+  if (opgraft_op_derive(op, kind, &made, &error) != OG_OK)
+    return error_raise(&error);
+  return module_capsule_new(made);
+}
+
 static PyObject *op_description(const opgraft_op *op) {
   char few[4096];
   const size_t length = opgraft_op_describe(op, few, sizeof few);

@@ -14,6 +14,7 @@ PyObject *module_capsule_new(opgraft_module *module);
 opgraft_module *module_get(PyObject *capsule);
 
 PyObject *module_load(PyObject *self, PyObject *arguments);
+PyObject *module_derive(PyObject *self, PyObject *arguments);
 PyObject *module_info(PyObject *self, PyObject *capsule);
 PyObject *module_unload(PyObject *self, PyObject *capsule);
 

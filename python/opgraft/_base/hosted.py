@@ -152,7 +152,11 @@ class Operator:
 
     def _no_gradient(self) -> str | None:
         """Why there is none."""
-        if self.description.tables["grad"]["kind"] != "missing":
+        kind = self.description.tables["grad"]["kind"]
+        if kind == "derived":
+            return (f"{self.name}: is a derived gradient; its own is not made "
+                    "in this host")
+        if kind != "missing":
             return None
         return (f"{self.name}: has no gradient; declare .backward in its C "
                 "file, \"none\" where the gradient is zero")

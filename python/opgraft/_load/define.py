@@ -65,8 +65,8 @@ def define(
         as vector code that is made at the first call, and without a compiler.
     schema, shape, dtype, where, inplace: as in an operator file
         (docs/shape-rules.md). Without `shape` the tensors broadcast.
-    backward: "none" where the gradient is zero. Without it, asking for a
-        gradient raises.
+    backward: "none" where the gradient is zero. Without it the gradient is
+        derived, to any order, and the tangents of forward mode.
     name: "operator" or "namespace::operator"; the default is the schema's name
         in the namespace "formulas".
 

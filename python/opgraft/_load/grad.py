@@ -10,6 +10,7 @@ from torch.autograd import forward_ad as _forward_ad
 
 from .._base.rules import Description
 from . import dispatcher, generate, sharding
+from . import forward as forward_mode
 from .operators import Operator
 
 
@@ -37,7 +38,7 @@ def check_write(
                 f"{name}: {p['name']} requires grad and is written in place; "
                 f"use {other}, or torch.no_grad()"
             )
-        if d.tables["grad"]["kind"] == "operator":
+        if has_operator(d):
             raise RuntimeError(
                 f"{name}: {p['name']} requires grad, and what is written in "
                 f"place passes no gradient on; use {other}, or torch.no_grad()"
@@ -188,13 +189,18 @@ def _backward_source(m: Map) -> str:
     return "\n".join(lines)
 
 
+def has_operator(d: Description) -> bool:
+    """Whether an operator is the gradient: the module's, or one that is derived
+    when it is asked for."""
+    return d.tables["grad"]["kind"] in ("operator", "derived")
+
+
 def has_functions(d: Description) -> bool:
     """autograd.Function does not look into lists, so operators that have some
     leave gradients to the slow road."""
     lists = any(p["list"] and p["tensor"] is not None for p in d.params)
     lists = lists or any(r["list"] for r in d.results)
-    return (d.tables["grad"]["kind"] == "operator" and not lists
-            and not d.mutated)
+    return has_operator(d) and not lists and not d.mutated
 
 
 def fast(
@@ -229,23 +235,27 @@ def register(
     op: Operator,
     backward: Callable[..., Any] | None,
     library: torch.library.Library,
+    formula: Any = None,
 ) -> Callable[[], None]:
     """The same for the slow road: the dispatcher's autograd kernel, whose parts
-    are made when a call first needs them (that takes a millisecond). What comes
-    back releases it: torch keeps a Python kernel beyond its library's end."""
+    are made when a call first needs them (that takes a millisecond). `formula`:
+    the module of an operator whose derivatives are derived. What comes back
+    releases it: torch keeps a Python kernel beyond its library's end."""
     made: list[Callable[..., Any]] = []
-    held = [backward]
+    held = [backward, formula]
 
     below = torch._C._after_autograd_keyset
 
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        has_tangents = False
         if _forward_ad._current_level >= 0:
-            _refuse_tangents(d, (*args, *kwargs.values()))
-        if not torch.is_grad_enabled():  # compiled graphs, half of the time
+            has_tangents = _has_tangents(d, held, (*args, *kwargs.values()))
+        if not has_tangents and not torch.is_grad_enabled():  # compiled graphs, half of the time
             return op.redispatch(keys & below, *args, **kwargs)
         if not made:
-            made.append(_autograd_kernel(d, op, *_formula(d, held[0])))
-        return made[0](keys & below, *args, **kwargs)
+            made.append(_autograd_kernel(d, op, *_formula(d, held[0]),
+                                         formula=held[1]))
+        return made[0](keys & below, has_tangents, *args, **kwargs)
 
     def release() -> None:
         made.clear()
@@ -253,6 +263,13 @@ def register(
 
     dispatcher.impl(library, name, kernel, "Autograd", with_keyset=True)
     return release
+
+
+def _has_tangents(d: Description, held: list[Any], values: Any) -> bool:
+    if len(held) > 1 and held[1] is not None:
+        return forward_mode.has_tangents(values)
+    _refuse_tangents(d, values)
+    return False
 
 
 def _refuse_tangents(d: Description, args: Any) -> None:
@@ -271,8 +288,9 @@ def _refuse_tangents(d: Description, args: Any) -> None:
 def _autograd_kernel(
     d: Description,
     op: Operator,
-    formula: Callable[..., Any],
+    gradient: Callable[..., Any],
     setup: Callable[..., Any] | None,
+    formula: Any = None,
 ) -> Callable[..., Any]:
     """torch.library's own autograd kernel, but for one thing: it also runs
     inside the transforms of torch.func, each level of which calls the kernel.
@@ -296,6 +314,8 @@ def _autograd_kernel(
         *args, keys, kwargs = rest
         # Gradients are off in a forward; outer levels want theirs.
         on = is_transformed()
+        if _forward_ad._current_level >= 0:
+            ctx._call = args, kwargs
         with (torch.set_grad_enabled(on), below_autograd(),
               _forward_ad._set_fwd_grad_enabled(on)):
             result = op.redispatch(keys, *args, **kwargs)
@@ -308,21 +328,28 @@ def _autograd_kernel(
         needs = ctx.needs_input_grad
         try:
             ctx.needs_input_grad = needs[:-2]
-            result = formula(ctx, *sharding.gradients_alike(grads))
+            result = gradient(ctx, *sharding.gradients_alike(grads))
         finally:
             ctx.needs_input_grad = needs
         result = result if isinstance(result, tuple) else (result,)
         return *result, None, None
 
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        args, kwargs = ctx._call
+        del ctx._call
+        return forward_mode.tangents(formula, d, d.bind(args, kwargs),
+                                d.bind(tangents[:-2], {}))
+
     made: Any = type(d.name, (_SingleLevelFunction,), {
         "forward": staticmethod(forward), "backward": staticmethod(backward),
+        **({"jvp": staticmethod(jvp)} if formula is not None else {}),
     })
     if any(utils.is_tensorlist_like_type(a.type)
            for a in (*schema.arguments, *schema.returns)):
         made = supports_tensorlist(made)
 
-    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_any_required(*args):
+    def kernel(keys: Any, has_tangents: bool, *args: Any, **kwargs: Any) -> Any:
+        if not has_tangents and not is_any_required(*args):
             with below_autograd():
                 return op.redispatch(keys, *args, **kwargs)
         if is_transformed():
@@ -339,7 +366,7 @@ def _formula(
     """(backward, setup_context) as torch.library.register_autograd takes."""
     kind = d.tables["grad"]["kind"]
     count = len(d.params)
-    if kind != "operator":
+    if not has_operator(d):
         return (_missing(d) if kind == "missing"
                 else lambda *_: tuple([None] * count)), None
     m = Map(d)

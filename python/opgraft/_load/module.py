@@ -21,6 +21,7 @@ from . import (
     batch,
     dispatcher,
     dynamo,
+    forward,
     grad,
     inductor,
     operators,
@@ -219,8 +220,11 @@ class Module:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._states: dict[tuple[str, str], Any] = {}
         self._live: _Live | None = None
+        self._derived: dict[tuple[str, int], Any] = {}  # _load/derived.py
         self.namespace = self._free_namespace()
         self._announce()
+
+    _derive: Any  # derived.derive
 
     def _announce(self) -> None:
         """Registers every operator with torch."""
@@ -270,7 +274,8 @@ class Module:
 
         def visit(d: Description, above: tuple[str, ...]) -> None:
             target = d.tables["grad"]["op"]
-            if target and target not in above and target not in done:
+            if (target in self._descriptions and target not in above
+                    and target not in done):
                 visit(self._descriptions[target], (*above, target))
             done.setdefault(d.name, d)
 
@@ -310,6 +315,9 @@ class Module:
     def _withdraw(self) -> None:
         """Takes the operators out of torch; functions that someone holds keep
         their kernels. In the body of locks.between_compiles."""
+        for made in self._derived.values():
+            made._withdraw()
+        self._derived = {}
         if self._live is not None:
             self._live.drop()
             self._live = None
@@ -779,6 +787,9 @@ def _backward(
     target = d.tables["grad"]["op"]
     if target is None:
         return None
+    if d.tables["grad"]["kind"] == "derived":
+        return lambda *args: m._derive(m, d.name, forward.GRADIENT).function(
+            *args)
     named = m._descriptions[target]
     if target == d.name:
         return _by_position(named, builtin)
@@ -832,7 +843,8 @@ def _register(m: Module, d: Description) -> None:
     _expose(m, _function_name(d), d, builtin)
     if not d.mutated:
         m._live.undo.append(grad.register(
-            d, form.name, op, _backward(m, d, builtin), m._live.library))
+            d, form.name, op, _backward(m, d, builtin), m._live.library,
+            m if d.tables["formula"] else None))
     batch.register(d, form.name, op, m._live.library)
     _autocast(m, d, form, op)
     if inplace is not None:

@@ -403,7 +403,8 @@ og_status og_decl_link(og_decl *const *decls, int32_t count,
   for (int32_t i = 0; i < count; ++i) {
     const og_decl *decl = decls[i];
     const og_decl *target = NULL;
-    if (decl->grad.kind != OG_GRAD_OPERATOR) continue;
+    // What is derived takes what it is given.
+    if (decl->grad.kind != OG_GRAD_OPERATOR || decl->gradient != NULL) continue;
     for (int32_t k = 0; k < count && target == NULL; ++k)
       if (strcmp(decls[k]->name, decl->grad.op_name) == 0) target = decls[k];
     if (target == NULL)

@@ -371,21 +371,18 @@ static og_status pick_read(formula_parser *s, og_token name,
   return hidden_add(s, OG_LOOP_SUM, &here, out);
 }
 
-// given(bias): 1 where the argument is there.
-static og_status given_read(formula_parser *s, og_scalar_instruction *out) {
+// (bias) of given(bias), an optional argument.
+static og_status given_read(formula_parser *s, int32_t *out_input) {
   og_reader *reader = &s->p.reader;
-  int32_t input;
   og_reader_advance(reader);
   const og_token name = reader->token;
   const int32_t p =
       name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
   if (p < 0 || !s->p.decl->params[p].is_optional)
     return og_read_wanted(reader, "an optional argument");
-  OG_TRY(
-      argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE, &input));
+  OG_TRY(argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE,
+                       out_input));
   og_reader_advance(reader);
-  out->op = OG_SCALAR_number;
-  out->slot = OG_FORMULA_GIVEN + input;
   return og_reader_expect(reader, ')', "')'");
 }
 
@@ -399,7 +396,13 @@ static og_status function_find(void *state, og_reader *reader, og_token name,
                                og_scalar_instruction *out, bool *out_is_known) {
   formula_parser *s = state;
   *out_is_known = true;
-  if (og_token_is(reader, name, "given")) return given_read(s, out);
+  if (og_token_is(reader, name, "given")) {
+    int32_t input;
+    OG_TRY(given_read(s, &input));
+    out->op = OG_SCALAR_number;
+    out->slot = OG_FORMULA_GIVEN + input;
+    return OG_OK;
+  }
   for (int32_t form = SUM_ROWS; form < FORMS; ++form)
     if (og_token_is(reader, name, form_names[form]))
       return og_read_error_token(
@@ -483,6 +486,22 @@ static og_status value_assign(formula_parser *s, og_formula_statement statement,
   return statement_add(s, &statement, code);
 }
 
+// if given(a) and given(b): the statement is left out where one is absent.
+static og_status condition_read(formula_parser *s) {
+  og_reader *reader = &s->p.reader;
+  int32_t input;
+  if (!og_reader_take_word(reader, "if")) return OG_OK;
+  do {
+    const bool is_given = og_reader_at_word(reader, "given") &&
+                          og_reader_peek(reader).mark == '(';
+    if (!is_given) return og_read_wanted(reader, "given(an optional argument)");
+    og_reader_advance(reader);
+    OG_TRY(given_read(s, &input));
+    s->needs |= 1u << input;
+  } while (og_reader_take_word(reader, "and"));
+  return OG_OK;
+}
+
 // The right side, as the value of a name.
 static og_status right_read(formula_parser *s, og_formula_statement statement) {
   og_scalar_code code;
@@ -490,6 +509,8 @@ static og_status right_read(formula_parser *s, og_formula_statement statement) {
   s->needs = 0;
   s->use_count = 0;
   OG_TRY(expression_read(s, &code));
+  if (statement.output < 0 || !(s->f->sums >> statement.output & 1))
+    OG_TRY(condition_read(s));
   OG_TRY(needs_note(s, first));
   return value_assign(s, statement, &code);
 }
@@ -525,9 +546,7 @@ static og_status require_read(formula_parser *s) {
 
 // --- Results -----------------------------------------------------------------
 
-// An output's name in the formula: a mutated argument's; a result's own, else
-// y, or y0, y1 of several; out where an argument has that name.
-static void output_name(const og_decl *decl, int32_t output, char out[64]) {
+void og_formula_output_name(const og_decl *decl, int32_t output, char out[64]) {
   const int32_t fresh = output - decl->mutated_count;
   const char *name =
       fresh < 0 ? og_tensor_param(decl, decl->mutated_tensors[output])->name
@@ -546,7 +565,7 @@ static void output_name(const og_decl *decl, int32_t output, char out[64]) {
 static int32_t output_find(const formula_parser *s, og_token name) {
   char own[64];
   for (int32_t r = 0; r < s->f->result_count; ++r) {
-    output_name(s->p.decl, r, own);
+    og_formula_output_name(s->p.decl, r, own);
     if (og_token_is(&s->p.reader, name, own)) return r;
   }
   return -1;
@@ -720,7 +739,7 @@ static og_status results_check(const formula_parser *s) {
       lacks = s->f->statements[k].needs;
       is_set |= lacks == 0;
     }
-    output_name(s->p.decl, r, name);
+    og_formula_output_name(s->p.decl, r, name);
     if (!is_set)
       return lacks == 0
                  ? og_read_error(&s->p.reader, 0, s->p.reader.length,

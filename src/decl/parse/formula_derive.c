@@ -32,10 +32,12 @@ static void write_shape(const og_decl *decl, og_text *text) {
     og_text_addf(text, "%s%s[*%s%d%s]", t > 0 ? ", " : "",
                  og_tensor_param(decl, t)->name, prefix, (int)t, row);
   for (int32_t r = 0; r < decl->fresh_count; ++r) {
-    og_text_add(text, r == 0 ? " -> [*broadcast(" : ", [*broadcast(");
+    const bool is_one = decl->tensor_count == 1;
+    og_text_addf(text, "%s[*%s", r == 0 ? " -> " : ", ",
+                 is_one ? "" : "broadcast(");
     for (int32_t t = 0; t < decl->tensor_count; ++t)
       og_text_addf(text, "%s%s%d", t > 0 ? ", " : "", prefix, (int)t);
-    og_text_addf(text, ")%s]", row);
+    og_text_addf(text, "%s%s]", is_one ? "" : ")", row);
   }
 }
 

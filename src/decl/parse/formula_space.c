@@ -131,16 +131,13 @@ static bool place_find(const og_decl *decl, const items *space,
   return own->items != NULL;
 }
 
-// A result has all dims, or all but the row's; a sum over rows the row's or
-// none.
+// A result has all dims, or all but the row's; a sum over rows any.
 static bool is_result(const struct og_formula *f, int32_t r,
                       int32_t item_count) {
   const og_formula_place *place = &f->out[r];
   const uint64_t all = ((uint64_t)1 << item_count) - 1;
   const uint64_t row = item_count > 0 ? (uint64_t)1 << (item_count - 1) : 0;
-  if (f->sums >> r & 1)
-    return place->ones == 0 && (place->items == 0 || place->items == row);
-  return place->items == all ||
+  return (f->sums >> r & 1) || place->items == all ||
          (place->items == (all & ~row) && !(place->ones & ~row));
 }
 
@@ -204,29 +201,47 @@ static bool ends_alike(const og_decl *decl, const items *a, const items *b) {
   return same;
 }
 
+static bool is_broadcast(const items *of) {
+  return of->count > 0 && of->items[0].kind == OG_ITEM_BROADCAST;
+}
+
+// [*broadcast(A, B), D], or a part of it.
+static bool is_in_broadcast(const og_decl *decl, const items *space,
+                            const items *own, bool may_be_part) {
+  return own->count > 0 && ends_alike(decl, space, own) &&
+         (is_broadcast(own) ||
+          (may_be_part && is_of_broadcast(&own->items[0], &space->items[0])));
+}
+
+// The first result, or an argument, that has the dims of all.
+static items broadcast_space(const og_decl *decl, int32_t *out_tensor) {
+  const struct og_formula *f = decl->formula;
+  items space = result_items(decl, 0);
+  *out_tensor = -1;
+  for (int32_t i = 0; i < f->input_count && !is_broadcast(&space); ++i) {
+    if (!f->inputs[i].is_tensor) continue;
+    *out_tensor = f->inputs[i].index;
+    space = argument_items(decl, *out_tensor);
+  }
+  return space;
+}
+
 // [*broadcast(A, B), D] of x[*A, D] and y[*B, D].
 static bool broadcast_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
-  const items space = result_items(decl, 0);
-  if (space.count == 0 || space.items[0].kind != OG_ITEM_BROADCAST ||
-      (f->sums | f->wide_in | f->wide_out) != 0)
-    return false;
+  const items space = broadcast_space(decl, &f->space);
+  if (!is_broadcast(&space) || (f->wide_in | f->wide_out) != 0) return false;
   for (int32_t i = 0; i < f->input_count; ++i) {
-    if (!f->inputs[i].is_tensor) continue;
     const items own = argument_items(decl, f->inputs[i].index);
-    if (own.count == 0 || !ends_alike(decl, &space, &own) ||
-        !is_of_broadcast(&own.items[0], &space.items[0]))
+    if (f->inputs[i].is_tensor && !is_in_broadcast(decl, &space, &own, true))
       return false;
   }
   const uint64_t all = ((uint64_t)1 << space.count) - 1;
   for (int32_t r = 0; r < f->result_count; ++r) {
     const items own = result_items(decl, r);
-    if (own.count == 0 || own.items[0].kind != OG_ITEM_BROADCAST ||
-        !ends_alike(decl, &space, &own))
-      return false;
+    if (!is_in_broadcast(decl, &space, &own, f->sums >> r & 1)) return false;
     f->out[r].items = all;
   }
-  f->space = -1;
   f->pack = 0;
   f->item_count = space.count;
   f->broadcasts = true;
@@ -261,7 +276,58 @@ static bool is_row_value(const struct og_formula *f,
   return true;
 }
 
-static og_status rows_check(const og_parser *p) {
+// --- Parts -------------------------------------------------------------------
+
+// Whether rows know their place along the item.
+static bool is_counted(const struct og_formula *f, int32_t item) {
+  for (int32_t i = 0; i < f->input_count; ++i)
+    if (f->inputs[i].is_position &&
+        (f->inputs[i].index == OG_FORMULA_COLUMN
+             ? item == f->item_count - 1
+             : item >= f->item_count - 2 || item == f->pack))
+      return true;
+  return false;
+}
+
+// How results join that lack the item: "", ": sum", or NULL where they do not.
+static const char *join_of(const struct og_formula *f, int32_t item) {
+  const char *join = "";
+  for (int32_t r = 0; r < f->result_count; ++r) {
+    if (f->out[r].items >> item & 1) continue;
+    if (!(f->sums >> r & 1)) return NULL;
+    join = ": sum";
+  }
+  return join;
+}
+
+// Rows may be cut apart, and the row where nothing reduces it.
+static og_status reduce_derive(og_parser *p) {
+  og_decl *decl = p->decl;
+  const struct og_formula *f = decl->formula;
+  og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
+  const items space =
+      f->space < 0 ? result_items(decl, 0) : argument_items(decl, f->space);
+  og_text text = {0};
+  if (record->reduce != NULL || f->broadcasts || !decl->is_formula_derived)
+    return OG_OK;
+  for (int32_t k = 0; k < space.count; ++k) {
+    const char *join = join_of(f, k);
+    const bool is_row = k == space.count - 1 && f->needs_rows;
+    const bool is_plain =
+        space.items[k].kind == OG_ITEM_PACK || is_dim(&space.items[k]);
+    if (!is_plain || is_row || join == NULL || is_counted(f, k)) continue;
+    og_text_addf(&text, "%s%s%s", text.length > 0 ? "; " : "",
+                 decl->dims[space.items[k].dim].name, join);
+  }
+  if (text.length > 0)
+    record->reduce = og_arena_strndup(&decl->arena, text.data, text.length);
+  const bool failed =
+      text.failed || (text.length > 0 && record->reduce == NULL);
+  og_text_reset(&text);
+  return failed ? og_read_memory(&p->reader) : OG_OK;
+}
+
+static og_status rows_check(const og_parser *p, bool ends_in_pack) {
   const struct og_formula *f = p->decl->formula;
   bool is_row_name[OG_LOOP_STATEMENTS_MAX];
   memset(is_row_name, true, sizeof is_row_name);
@@ -270,8 +336,9 @@ static og_status rows_check(const og_parser *p) {
     is_row_name[statement->name] &= is_row_value(f, statement, is_row_name);
     const int32_t r =
         statement->output < 0 ? -1 : f->outputs[statement->output].result;
-    const bool is_free =
-        (r < 0 || has_row(f, &f->out[r])) && !statement->is_index;
+    const bool is_free = (r < 0 || has_row(f, &f->out[r]) ||
+                          (ends_in_pack && (f->sums >> r & 1))) &&
+                         !statement->is_index;
     if (is_free || is_row_name[statement->name]) continue;
     return og_read_error(
         &p->reader, statement->token.begin, statement->token.end,
@@ -293,16 +360,17 @@ og_status og_parse_formula_space(og_decl *decl, opgraft_error *error) {
         "%s: shape: no tensor has all dims of a formula; expected a first "
         "result or an argument with at most one pack, in which each argument "
         "has some of the dims in their order, and each result all of them or "
-        "all but the last, a sum_rows the last or none",
+        "all but the last, a sum_rows any",
         decl->name);
   const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
   for (int32_t r = 0; r < f->result_count; ++r)
-    f->needs_rows |= !has_row(f, &f->out[r]) || f->sums != 0;
+    f->needs_rows |= !has_row(f, &f->out[r]) && !(f->sums >> r & 1);
   if (f->needs_rows && ends_in_pack)
     return og_error_at(error, OG_INVALID, decl->name, "shape", 0,
                        (int32_t)strlen(decl->record->shape),
                        "%s: shape: the row, the last dim, is one of a pack; "
                        "expected a dim of its own, as in x[*N, D]",
                        decl->name);
-  return rows_check(&p);
+  OG_TRY(rows_check(&p, ends_in_pack));
+  return reduce_derive(&p);
 }
