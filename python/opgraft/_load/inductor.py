@@ -25,7 +25,7 @@ MOST_OPTIONALS = 3  # each choice of absent tensors is a builtin of its own
 # only what these files register.
 LOWERING = "-".join(
     f"{zlib.crc32(Path(__file__).with_name(name).read_bytes()):08x}"
-    for name in ("signatures.py", "inductor.py"))
+    for name in ("signatures.py", "inductor.py", "aten.py"))
 
 
 def can_lower(d: Description) -> bool:
