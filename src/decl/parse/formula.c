@@ -829,7 +829,7 @@ static og_status formula_read(formula_parser *s) {
   f->compares = s->compares;
   f->is_real = s->integer_only == NULL;
   f->is_integer = s->real_only == NULL;
-  if (f->is_real || f->is_integer) return og_formula_derive(&s->p);
+  if (f->is_real || f->is_integer) return og_parse_formula_rest(&s->p);
   return og_read_error(&s->p.reader, 0, s->p.reader.length,
                        "%s computes in floats, %s in integers; expected one of "
                        "the two",

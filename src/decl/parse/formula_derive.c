@@ -73,7 +73,7 @@ static bool has_optional_tensor(const og_decl *decl) {
   return false;
 }
 
-og_status og_formula_derive(og_parser *p) {
+og_status og_parse_formula_rest(og_parser *p) {
   og_decl *decl = p->decl;
   og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
   const bool has_kernels = record->kernel_count > 0;
