@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <opgraft/info.h>
 #include <signal.h>
 #include <spawn.h>
@@ -189,8 +190,8 @@ static void write_double(FILE *to, double v) {
     fputs("NaN", to);
   else if (v > 1.7976931348623157e308 || v < -1.7976931348623157e308)
     fputs(v > 0 ? "Infinity" : "-Infinity", to);
-  else
-    fprintf(to, "%.17g", v);
+  else  // 2 would be an int to Python
+    fprintf(to, v == rint(v) && fabs(v) < 1e15 ? "%.1f" : "%.17g", v);
 }
 
 static void write_tensor(FILE *to, const og_tensor *t) {

@@ -121,6 +121,64 @@ def test_python_reference(scales):
     assert "scale: right, no reference" in scales.ok("check", "right.c")
 
 
+def test_python_reference_gets_floats_for_floats(scales):
+    scales.write("strict.py", "def scale(x, by=2.0):\n"
+                 "    assert isinstance(by, float), by\n    return x * by\n")
+    done = scales.run("check", "right.c", "--reference", "strict.py")
+    assert "right by its reference" in done.stdout
+    assert done.stderr == ""
+
+
+def test_python_reference_that_is_nan(scales):
+    scales.write("nan.py", "def scale(x, by=2.0):\n"
+                 "    return x * by + (x - x) / (x - x)\n")
+    assert "the reference gives NaN, which may be its own fault" in scales.run(
+        "check", "right.c", "--reference", "nan.py").stdout
+
+
+ZERO = """
+#include <opgraft/op.h>
+enum { N };
+static og_status zero_f64(const og_call *call) {
+  for (int64_t i = 0; i < call->dim[N]; ++i) og_f64_mut(call->out[0])[i] = 0;
+  return OG_OK;
+}
+static og_status zero_backward_f64(const og_call *call) {
+  const double *g = og_f64(call->in[0]);
+  for (int64_t i = 0; i < call->dim[N]; ++i)
+    og_f64_mut(call->out[0])[i] = 0.1 * g[i] + 0.2 * g[i] - 0.3 * g[i];
+  return OG_OK;
+}
+static const og_kernel zero_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f64", .run = zero_f64},
+};
+static const og_kernel zero_backward_kernels[] = {
+    {.device = OG_CPU, .dtypes = "f64", .run = zero_backward_f64},
+};
+static const og_op ops[] = {
+    {
+        .schema = "zero(Tensor x) -> Tensor",
+        .shape = "x[*N] -> [*N]",
+        .backward = "zero_backward(grad, x) -> x",
+        .expect = "unused: x",
+        .kernels = OG_KERNELS(zero_kernels),
+    },
+    {
+        .schema = "zero_backward(Tensor grad, Tensor x) -> Tensor",
+        .shape = "grad[*N], x[*N] -> [*N]",
+        .expect = "unused: x",
+        .kernels = OG_KERNELS(zero_backward_kernels),
+    },
+};
+OG_MODULE(zeros, ops)
+"""
+
+
+def test_a_gradient_of_nothing_may_round(program):
+    program.write("zero.c", ZERO)
+    assert "wrong_gradient" not in program.run("check", "zero.c").stdout
+
+
 def test_python_reference_says_the_ratio(scales):
     done = scales.run("check", "half.c", "--reference", "scales.py:doubled")
     assert done.returncode == 1

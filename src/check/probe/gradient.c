@@ -36,6 +36,7 @@ typedef struct point {
   og_outputs value;
   og_array weight[OG_ARRAYS_MAX];  // G, one for each output
   double total;                    // sum of |G * f(x)|
+  double given;                    // sum of |G|
   double step;
   double unit;  // the type's rounding
   double slack;
@@ -90,6 +91,17 @@ static double weighted_sum(const point *p, const og_outputs *out,
   }
   if (out_total != NULL) *out_total = total;
   return sum;
+}
+
+static double weights_total(const point *p) {
+  double total = 0;
+  for (int32_t i = 0; i < p->value.count; ++i) {
+    const og_array *g = &p->weight[i];
+    const size_t bytes = og_dtype_bytes(g->type);
+    for (int64_t j = 0; g->data != NULL && j < g->count; ++j)
+      total += fabs(og_value_get(g->type, g->data + (size_t)j * bytes, 0));
+  }
+  return total;
 }
 
 static bool is_finite(const point *p, const og_outputs *out) {
@@ -170,6 +182,7 @@ static point *point_create(og_trial *trial, uint64_t salt) {
       break;
     leave_out(p);
     weighted_sum(p, &p->value, &p->total);
+    p->given = weights_total(p);
     return p;
   }
   point_reset(p);
@@ -321,11 +334,12 @@ typedef struct tally {
 } tally;
 
 // One direction: wrong where answer and difference lie further apart than
-// both errors explain; not counted where the errors explain anything.
+// both errors explain; not counted where the errors explain anything. Results
+// of 0 measure an error of 0, and the gradient's own terms round still.
 static void judge(const point *p, const slope *s, tally *out) {
   const double size =
       larger(larger(fabs(s->value), fabs(s->answered)), s->size);
-  const double floor = 64 * p->unit * p->total;
+  const double floor = 64 * p->unit * (s->error > 0 ? p->total : p->given);
   const double allowed = s->error + p->slack * size + floor;
   const bool is_noise = size > floor && s->error > 0.3 * size;
   if (is_noise) return;

@@ -28,6 +28,15 @@ static void report_reference(og_trial *trial, const char *name,
                   format, text);
 }
 
+static void report_values(og_trial *trial, const og_verdict *verdict) {
+  const bool is_theirs = isnan(verdict->wanted) && !isnan(verdict->found);
+  report_reference(trial, verdict->name,
+                   is_theirs ? "the reference gives NaN, which may be its own "
+                               "fault: %s"
+                             : "%s",
+                   verdict->text);
+}
+
 static void report_counts(og_trial *trial, int32_t count) {
   char text[96];
   snprintf(text, sizeof text, "the reference gives %d result%s, the kernel %d",
@@ -139,7 +148,7 @@ static void compare_results(og_trial *trial, const opgraft_op *other,
       og_outputs_compare(trial->op, &trial->base, out, -1);
   ++trial->reference_count;
   if (verdict.differs)
-    report_reference(trial, verdict.name, "%s", verdict.text);
+    report_values(trial, &verdict);
   else
     see_gradients(trial, other);
 }
@@ -208,7 +217,7 @@ static void see_wanted(og_trial *trial, og_outputs *wanted, bool has_ties) {
       og_outputs_compare(trial->op, &trial->base, wanted, -1);
   ++trial->reference_count;
   if (verdict.differs && !og_is_border(&verdict) && og_trial_is_steady(trial))
-    report_reference(trial, verdict.name, "%s", verdict.text);
+    report_values(trial, &verdict);
 }
 
 static void see_expression(og_trial *trial, bool has_ties) {
