@@ -54,6 +54,7 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "copysign.Tensor": _pointwise,
     "floor_divide.default": _pointwise,
     "div.Tensor_mode": _pointwise,
+    "heaviside.default": _pointwise,
     "lcm.default": _pointwise,
     "special_xlog1py.default": _pointwise,
     "xlogy.Tensor": _pointwise,

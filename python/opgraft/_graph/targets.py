@@ -414,7 +414,8 @@ def decompositions(*, is_export: bool = False
             aten._native_multi_head_attention.default:
                 transformer.multi_head_attention,
             aten._transformer_encoder_layer_fwd.default:
-                transformer.encoder_layer})
+                transformer.encoder_layer,
+            aten.threshold_backward.default: _threshold_mixed})
 
 
 def _norm_mixed(op: OpOverload, count: int) -> Callable[..., Any]:
@@ -443,6 +444,15 @@ def _product_with_one(a: Any, b: Any) -> Any:
     batch, rows, inner = a.shape
     y = torch.mm(a.reshape(batch * rows, inner), b[0])
     return y.view(batch, rows, b.shape[2])
+
+
+def _threshold_mixed(grad: Any, x: Any, threshold: Any) -> Any:
+    """Its result has the common type; the shape function says the first's."""
+    common = torch.result_type(grad, x)
+    if grad.dtype == common:
+        return NotImplemented
+    return torch.ops.aten.threshold_backward(
+        grad.to(common), x.to(common), threshold)
 
 
 def _loss_of_each(x: Any, target: Any, weight: Any = None,

@@ -415,6 +415,21 @@ def test_numbers_have_the_type_that_eager_gives(
     assert found.counts["eager's bits"] > 0
 
 
+@pytest.mark.parametrize(("row", "dtype", "place", "value"), [
+    ("fill.Scalar", torch.uint8, 1, 257),
+    ("pow.Tensor_Scalar", torch.float16, 1, 2**31),
+    ("_foreach_minimum.Scalar", torch.float16, 1, 2**40),
+    ("where.ScalarOther", torch.int32, 2, 2**40 + 1),
+], ids=lambda x: str(x))
+def test_a_symbol_that_does_not_fit(
+    row: str, dtype: torch.dtype, place: int, value: int
+) -> None:
+    call = Call(row, place, value, dtype, 8, 0)
+    for run in (call.run, lambda: run_compiled([call], "dynamic")):
+        with pytest.raises(RuntimeError, match=REFUSED):
+            run()
+
+
 # --- Tables and functions beside the rows -------------------------------------
 
 
