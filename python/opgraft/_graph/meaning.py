@@ -184,11 +184,15 @@ def call(name: str, arguments: str, **values: Any) -> Any:
 @functools.cache
 def is_kept(name: str) -> bool:
     """Whether this torch computes the operator as the engine's row does."""
+    from torch._functorch.pyfunctorch import (
+        temporarily_clear_interpreter_stack,
+    )
     from torch.utils._python_dispatch import _disable_current_modes
 
     for arguments, wanted in calls().get(name, ()):
         try:
-            with _disable_current_modes(), torch.no_grad():
+            with (temporarily_clear_interpreter_stack(),
+                  _disable_current_modes(), torch.no_grad()):
                 found = _text(call(name, arguments))
         except (RuntimeError, IndexError) as error:
             found = type(error).__name__

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from compare import compiled
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import opgraft
@@ -52,6 +53,28 @@ def test_the_table_is_the_engine_s() -> None:
     assert len(pairs) > 80
 
 
+def test_the_answer_is_that_of_no_mode() -> None:
+    """Whatever the thread that compiles is in, and what its defaults are."""
+    found = []
+
+    def ask(x: torch.Tensor) -> torch.Tensor:
+        meaning.is_kept.cache_clear()
+        found.append(meaning.changed())
+        return x.sum()
+
+    x = torch.ones(3)
+    ask(x)
+    for mode in (FakeTensorMode(allow_non_fake_inputs=True),
+                 torch.inference_mode(), torch.autocast("cpu"),
+                 torch.device("meta")):
+        with mode:
+            ask(x)
+    for transform in (torch.func.grad, torch.func.vmap,
+                      torch.func.functionalize, make_fx):
+        transform(ask)(x)
+    assert len(found) == 9 and found == found[:1] * 9
+
+
 # --- Planted changes ----------------------------------------------------------
 
 # Of what is drawn: those that torch itself calls while it compiles are not.
@@ -78,7 +101,8 @@ def plant(name):
     for form in packet.overloads():
         schema = getattr(packet, form)._schema
         if read(schema) == own:
-            plant_one(schema.name[6:] + ("." + schema.overload_name).rstrip("."))
+            form = ("." + schema.overload_name).rstrip(".")
+            plant_one(schema.name[6:] + form)
 
 def plant_one(op):
     kernel = torch.library.get_kernel("aten::" + op, "CPU")
@@ -121,7 +145,7 @@ def planted(seed: int, count: int) -> int:
 
 
 def test_a_changed_operator_is_found_and_left_to_aten() -> None:
-    assert planted(seed=1, count=4) >= 4
+    assert planted(seed=1, count=3) >= 3
 
 
 @pytest.mark.full
@@ -163,7 +187,8 @@ for name, f in (("clamp", clamp), ("clamp_min", lambda x, b: clamp(x, b, None)),
 
 FORMS = {"clamp_min": lambda x, b: x.clamp_min(b),
          "clamp_max": lambda x, b: x.clamp_max(b),
-         "clamp": lambda x, b: x.clamp(b, 2), "most": lambda x, b: x.clamp(2, b)}
+         "clamp": lambda x, b: x.clamp(b, 2),
+         "most": lambda x, b: x.clamp(2, b)}
 def result(f, x, b):
     try:
         return f(x, b).tolist()
@@ -177,7 +202,7 @@ for name, f in FORMS.items():
         ends = torch.iinfo(dtype)
         x = torch.tensor([ends.min, 0, 1, 5, ends.max], dtype=dtype)
         for b in drawn.sample([-1, -70000, ends.min - 1, ends.max + 1, 3,
-                               70000], 2):
+                               70000], 1):
             torch._dynamo.reset()
             c = torch.compile(f, backend="opgraft")
             eager, found = result(f, x, b), result(c, x, b)
@@ -199,6 +224,6 @@ def test_clamp_of_integers_as_newer_torches_have_it() -> None:
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     tried, raised, left = done.stdout.split(maxsplit=2)
-    assert int(tried) == 24 and 0 < int(raised) < 24
+    assert int(tried) == 12 and 0 < int(raised) < 12
     # Only those of integers are ATen's.
     assert left.strip() == "[]"
