@@ -46,7 +46,7 @@ BEGIN, END = "<!-- versions -->\n", "<!-- end versions -->"
 
 
 def made(version: str, folder: pathlib.Path) -> pathlib.Path:
-    """The environment's Python."""
+    """The environment's Python, with the program of the build beside it."""
     python = folder / "bin/python"
     if not (folder / "ready").exists():
         wanted = [line for line in
@@ -56,6 +56,7 @@ def made(version: str, folder: pathlib.Path) -> pathlib.Path:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet",
                         f"torch=={version}", *wanted], check=True)
+        (folder / "bin/opgraft").symlink_to(folder.parent / "bin/opgraft")
         (folder / "ready").touch()
     return python
 

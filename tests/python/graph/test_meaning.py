@@ -154,8 +154,8 @@ def test_every_changed_operator_is_found() -> None:
         assert planted(seed, count=10) >= 10
 
 
-# The meaning of 2.15: a bound that the type lacks is none, or, where it leaves
-# nothing, an error.
+# The meaning of 2.15: a bound that the type lacks is left out, or an error
+# where it leaves nothing.
 CLAMPS = """
 import random, torch
 import opgraft
