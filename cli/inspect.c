@@ -521,7 +521,8 @@ const cli_command cli_command_inspect = {
     .summary = "print declarations, a call's shapes and kernel, or a graph",
     .usage =
         "FILE [--op NAME] [NAME=VALUE...] [--threads N] [--why] [--json] "
-        "[--enum] [--hosts] [--formula] [--dot] [--svg] [--html] [--passes] [--fused] "
+        "[--enum] [--hosts] [--formula] [--dot] [--svg] [--html] [--passes] "
+        "[--fused] "
         "[--asm] "
         "[--isa SET] [--mode MODE]",
     .text =

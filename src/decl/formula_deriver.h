@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derivatives of one formula, as values behind its own (formula_grad.c), for
-// who writes them (formula_derive.c).
+// who writes them (formula_differentiate.c).
 
 #ifndef OG_DECL_FORMULA_DERIVER_H
 #define OG_DECL_FORMULA_DERIVER_H

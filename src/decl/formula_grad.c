@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of formulas, as values (the texts are formula_derive.c's).
+// Derivatives of formulas, as values (the texts are formula_differentiate.c's).
 //
 // Reverse mode goes through the formula's own values from its results to its
 // arguments. A value that has one element for the row collects sums over the

@@ -18,8 +18,8 @@ typedef enum og_formula_derivative {
 // OPGRAFT_GRAD_NEEDS stands for the tangent of an argument, and the targets are
 // fresh results. False where nothing can be derived, `out_map` then says
 // whether the gradient is zero (OG_GRAD_NONE).
-bool og_formula_derive(const og_decl *decl, og_formula_derivative kind,
-                       og_arena *arena, og_op *out, og_grad *out_map);
+bool og_formula_differentiate(const og_decl *decl, og_formula_derivative kind,
+                              og_arena *arena, og_op *out, og_grad *out_map);
 
 // A step of og_decl_create: fills in decl->grad and decl->gradient where the
 // author gave no `backward`.

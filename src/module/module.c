@@ -456,8 +456,8 @@ og_status opgraft_op_derive(const opgraft_op *op, int32_t kind,
   derived_module *d = og_alloc_zeroed(1, sizeof *d);
   *out_module = NULL;
   if (d == NULL) return out_of_memory(error, op->decl->name);
-  if (!og_formula_derive(op->decl, (og_formula_derivative)kind, &d->arena,
-                         &d->op, &d->map)) {
+  if (!og_formula_differentiate(op->decl, (og_formula_derivative)kind,
+                                &d->arena, &d->op, &d->map)) {
     derived_release(d);
     return og_error_set(error, OG_UNSUPPORTED, op->decl->name, "row",
                         "%s: nothing can be derived from it", op->decl->name);

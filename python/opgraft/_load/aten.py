@@ -59,17 +59,21 @@ def _statements(row: str) -> list[ast.stmt]:
 
 
 def can(d: Description) -> bool:
-    """Whether the text is one that is read here: no list, nothing written."""
+    """Whether the text is one that is read here: nothing is written, checked,
+    or part of a row."""
     if not d.tables["row"] or d.mutated or any(p["list"] for p in d.params):
         return False
+    try:
+        statements = _statements(d.tables["row"])
+    except SyntaxError:
+        return False
     known = {*_FUNCTIONS, *_REDUCTIONS, "given", "sum_rows", "pick"}
+    called = {node.func.id for s in statements for node in ast.walk(s)
+              if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     return all(
-        isinstance(s, ast.Assign) for s in _statements(d.tables["row"])
-    ) and all(
-        node.func.id in known or hasattr(torch, node.func.id)
-        for s in _statements(d.tables["row"]) for node in ast.walk(s)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    )
+        isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)
+        for s in statements
+    ) and all(name in known or hasattr(torch, name) for name in called)
 
 
 # --- The space ----------------------------------------------------------------

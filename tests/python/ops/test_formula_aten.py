@@ -78,7 +78,7 @@ def test_known_operators(formula: Any) -> None:
 def test_random_formulas() -> None:
     compared = 0
     for seed in range(60):
-        formula = formula_grow.grow(seed)
+        formula = formula_grow.grow(seed, more=False)
         f = opgraft.define(formula.schema, row=formula.row,
                            shape=formula.shape, name=f"as_aten::f{seed}")
         op = getattr(torch.ops.as_aten, f"f{seed}").default

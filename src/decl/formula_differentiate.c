@@ -592,6 +592,12 @@ static void schema_write(writer *w) {
   og_text_add(w->out, ")");
 }
 
+// Without the spaces at its end.
+static void span_write(writer *w, const char *begin, const char *end) {
+  while (end > begin && end[-1] == ' ') --end;
+  og_text_add_n(w->out, begin, (size_t)(end - begin));
+}
+
 // A tensor's dims in brackets.
 static void pattern_write(writer *w, int32_t tensor, const char *name) {
   const char *text = w->decl->record->shape;
@@ -601,19 +607,21 @@ static void pattern_write(writer *w, int32_t tensor, const char *name) {
     const bool is_optional = og_tensor_param(w->decl, tensor)->is_optional;
     const char *begin = text + pattern->begin;
     while (*begin != '[') ++begin;
-    og_text_addf(w->out, "%s%s%.*s", name,
-                 is_optional && name[0] != '\0' ? "?" : "",
-                 (int)(text + pattern->end - begin), begin);
+    og_text_addf(w->out, "%s%s", name,
+                 is_optional && name[0] != '\0' ? "?" : "");
+    span_write(w, begin, text + pattern->end);
   }
 }
 
 static void rule_write(writer *w, int32_t result, const char *name) {
   const og_shape_rule *rule = &w->decl->shapes[result];
-  if (rule->kind == OG_SHAPE_LIKE)
+  const char *text = w->decl->record->shape;
+  if (rule->kind == OG_SHAPE_LIKE) {
     pattern_write(w, rule->like_tensor, name);
-  else
-    og_text_addf(w->out, "%s%.*s", name, (int)(rule->end - rule->begin),
-                 w->decl->record->shape + rule->begin);
+    return;
+  }
+  og_text_add(w->out, name);
+  span_write(w, text + rule->begin, text + rule->end);
 }
 
 static void shape_write(writer *w) {
@@ -796,8 +804,8 @@ static bool derive(writer *w, og_op *out, og_grad *map) {
          text_keep(w, doc_write, &out->doc) && map_keep(w, map);
 }
 
-bool og_formula_derive(const og_decl *decl, og_formula_derivative kind,
-                       og_arena *arena, og_op *out, og_grad *out_map) {
+bool og_formula_differentiate(const og_decl *decl, og_formula_derivative kind,
+                              og_arena *arena, og_op *out, og_grad *out_map) {
   *out_map = (og_grad){.kind = OG_GRAD_MISSING};
   if (decl->formula == NULL || !decl->formula->is_real ||
       decl->mutated_count > 0 ||
@@ -823,8 +831,8 @@ og_status og_formula_grad_parse(og_decl *decl, opgraft_error *error) {
   if (made == NULL)
     return og_error_set(error, OG_MEMORY, decl->name, "row",
                         "%s: row: out of memory", decl->name);
-  if (og_formula_derive(decl, OG_FORMULA_GRADIENT, &decl->arena, made,
-                        &decl->grad)) {
+  if (og_formula_differentiate(decl, OG_FORMULA_GRADIENT, &decl->arena, made,
+                               &decl->grad)) {
     decl->gradient = made;
     decl->grad.kind = OG_GRAD_DERIVED;  // until a module has it
   }
