@@ -267,7 +267,8 @@ class _Call:
             value = self.tensor(value).expand(*self.shape[:-1], 1)
         else:
             value = self.full(value)
-        at, added = 0, []
+        at = 0
+        added: list[int] = []
         for item, what in zip(self.space, place, strict=True):
             count = (len(self.shape) - (len(self.space) - 1)
                      if item["kind"] == "pack" else 1)
@@ -344,8 +345,13 @@ def register(d: Description, overload: Any, undo: list[Callable[[], None]]
                   decomposition.fast_random_decomps()]  # a copy, made once
         for table in tables:
             table[overload] = made
-        undo.append(lambda: [t.pop(overload, None) for t in tables])
 
-    undo.append(lambda: _known.pop(overload, None))
+        def forget() -> None:
+            for table in tables:
+                table.pop(overload, None)
+
+        undo.append(forget)
+
+    undo.append(functools.partial(_known.__delitem__, overload))
     when_imported("torch._inductor.decomposition", tell, undo)
     return made

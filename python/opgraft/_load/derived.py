@@ -13,6 +13,7 @@ from typing import Any, Callable
 from .. import _C
 from .._base import locks
 from .._base.rules import Description
+from . import generate
 from . import module as modules
 
 
@@ -42,7 +43,7 @@ class Derivative(modules.Module):
     @property
     def function(self) -> Callable[..., Any]:
         name = modules._function_name(self.description)
-        return modules._by_position(self.description, self._functions[name])
+        return generate.by_position(self.description, self._functions[name])
 
 
 def derive(origin: "modules.Module", name: str, kind: int) -> Derivative:

@@ -58,3 +58,16 @@ def compile_function(
     made: Callable[..., Any] = space["_make"](**scope)
     made.__qualname__ = name  # what Python's own errors call it
     return made
+
+
+def by_position(
+    d: Description, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The same, with keyword-only arguments taken by position: a gradient map
+    gives its arguments in order."""
+    names = [p["name"] for p in d.params if p["kwonly"]]
+    first = len(d.params) - len(names)
+    if not names:
+        return function
+    return lambda *args: function(
+        *args[:first], **dict(zip(names, args[first:], strict=False)))

@@ -23,6 +23,7 @@ from . import (
     dispatcher,
     dynamo,
     forward,
+    generate,
     grad,
     inductor,
     operators,
@@ -793,27 +794,14 @@ def _backward(
             *args)
     named = m._descriptions[target]
     if target == d.name:
-        return _by_position(named, builtin)
+        return generate.by_position(named, builtin)
     name = _function_name(named)
     if name in m._functions:
-        return _by_position(named, m._functions[name])
+        return generate.by_position(named, m._functions[name])
     # Operators that are each other's gradients: known when it is called.
     functions = m._functions
-    return _by_position(named, lambda *args, **kwargs: functions[name](
+    return generate.by_position(named, lambda *args, **kwargs: functions[name](
         *args, **kwargs))
-
-
-def _by_position(
-    d: Description, function: Callable[..., Any]
-) -> Callable[..., Any]:
-    """The same, with keyword-only arguments taken by position: a gradient map
-    gives its arguments in order."""
-    names = [p["name"] for p in d.params if p["kwonly"]]
-    first = len(d.params) - len(names)
-    if not names:
-        return function
-    return lambda *args: function(
-        *args[:first], **dict(zip(names, args[first:], strict=False)))
 
 
 def _register(m: Module, d: Description) -> None:
