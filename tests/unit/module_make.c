@@ -58,7 +58,7 @@ static og_status call(const opgraft_op *op, float *out, opgraft_error *error) {
                             .shape = &size,
                             .strides = &stride};
   opgraft_frame_init(&frame, op);
-  frame.in[0] = &tensor;
+  frame.in[0] = frame.in[1] = &tensor;  // as many as it takes
   og_status status = opgraft_frame_infer(&frame, error);
   if (status == OG_OK) {
     frame.fresh[0].data = out;
@@ -147,7 +147,53 @@ TEST(what_is_wrong_releases_nothing) {
             "opgraft_made.record is NULL, expected a module's record");
 }
 
+static opgraft_module *derived(opgraft_module *of, int32_t kind) {
+  opgraft_module *module = NULL;
+  opgraft_error error;
+  if (of != NULL)
+    CHECK(opgraft_op_derive(opgraft_module_op(of, 0), kind, &module, &error) ==
+          OG_OK);
+  return module;
+}
+
+// A derived module keeps what it was derived of, and is a formula again.
+TEST(what_a_formula_derives_is_a_formula) {
+  static const og_op square[] = {{.schema = "square(Tensor x) -> Tensor",
+                                  .shape = "x[1] -> [1]",
+                                  .row = "y = x * x"}};
+  og_module formulas = record;
+  formulas.ops = square;
+  formulas.op_count = 1;
+  opgraft_module *modules[4] = {NULL};
+  opgraft_error error;
+  CHECK(opgraft_module_wrap(&formulas, &modules[0], &error) == OG_OK);
+  modules[1] = derived(modules[0], OPGRAFT_GRADIENT);
+  modules[2] = derived(modules[1], OPGRAFT_GRADIENT);
+  modules[3] = derived(modules[0], OPGRAFT_TANGENT);
+  for (int i = 0; i < 3; ++i)
+    if (modules[i] != NULL) opgraft_module_release(modules[i]);
+  if (modules[3] == NULL) return;
+  float out = 0;
+  CHECK(call(opgraft_module_op(modules[3], 0), &out, &error) == OG_OK);
+  CHECK(out == 2);
+  opgraft_module_release(modules[3]);
+}
+
+TEST(what_is_no_formula_derives_nothing) {
+  opgraft_module *module, *made = (opgraft_module *)&released;
+  opgraft_error error;
+  CHECK(opgraft_module_wrap(&record, &module, &error) == OG_OK);
+  if (module == NULL) return;
+  CHECK(opgraft_op_derive(opgraft_module_op(module, 0), OPGRAFT_GRADIENT, &made,
+                          &error) == OG_UNSUPPORTED);
+  CHECK(made == NULL);
+  CHECK_STR(error.text, "one: nothing can be derived from it");
+  opgraft_module_release(module);
+}
+
 TEST_MAIN("module_make", CASE(each_operator_finds_its_own),
           CASE(an_operator_may_have_none),
           CASE(equal_keys_have_equal_hashes_and_modules_of_their_own),
-          CASE(what_is_wrong_releases_nothing))
+          CASE(what_is_wrong_releases_nothing),
+          CASE(what_a_formula_derives_is_a_formula),
+          CASE(what_is_no_formula_derives_nothing))

@@ -386,7 +386,7 @@ static og_status given_read(formula_parser *s, int32_t *out_input) {
   return og_reader_expect(reader, ')', "')'");
 }
 
-// What a right side is that is no value of a row; each stands alone.
+// Right sides that are not values of a row; each stands alone.
 typedef enum right_form { VALUE, SUM_ROWS, JOIN, INTERLEAVE, FORMS } right_form;
 
 static const char *const form_names[FORMS] = {"an expression", "sum_rows",
