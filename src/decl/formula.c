@@ -2,165 +2,25 @@
 // A kernel that computes any formula.
 //
 // Invariants: the shape rule holds, so operands lie in the space as the formula
-// says. What is in the cache stays as it is until the declaration goes.
+// says.
 
 #include "decl/formula.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/grain.h"
+#include "decl/formula_function.h"
 #include "decl/formula_sum.h"
 #include "decl/parse/names.h"
 #include "loop/plain.h"
 
 enum {
-  OPERANDS_MAX = OG_LOOP_INPUTS_MAX + OG_LOOP_OUTPUTS_MAX,
+  OPERANDS_MAX = OG_FORMULA_OPERANDS_MAX,
   CHUNK = 4096,          // elements of a row that need not stay whole
   BLOCK = OG_SUM_BLOCK,  // rows that are added in pairs, by sum_rows
   COLUMNS = 256,         // elements of rows that are added at a time
 };
-
-// --- Functions ---------------------------------------------------------------
-
-// The encoder is the engine's: libopgraft alone interprets, to the same bits.
-#define ENGINES __attribute__((weak, visibility("hidden")))
-ENGINES og_loop_code *og_loop_code_create(void);
-ENGINES bool og_loop_code_seal(og_loop_code *code);
-ENGINES void og_loop_code_destroy(og_loop_code *code);
-#undef ENGINES
-
-// A program for one choice of types, forms and arguments that are there.
-typedef struct function {
-  struct function *next;
-  og_class class;
-  uint32_t given;
-  og_loop_operand operands[OPERANDS_MAX];
-  og_arena arena;
-  og_loop_program program;
-  og_loop_code *code;
-  og_loop *loop;  // of class F32
-} function;
-
-struct og_formula_cache {
-  pthread_mutex_t lock;  // of those who add
-  _Atomic(function *) first;
-};
-
-og_status og_formula_cache_create(struct og_formula *formula, og_arena *arena) {
-  formula->cache = og_arena_alloc(arena, sizeof *formula->cache);
-  if (formula->cache == NULL) return OG_MEMORY;
-  pthread_mutex_init(&formula->cache->lock, NULL);
-  atomic_init(&formula->cache->first, NULL);
-  return OG_OK;
-}
-
-static void function_destroy(function *fn) {
-  og_loop_destroy(fn->loop);
-  if (fn->code != NULL) og_loop_code_destroy(fn->code);
-  og_arena_destroy(&fn->arena);
-  og_free(fn);
-}
-
-void og_formula_destroy(const struct og_formula *formula) {
-  if (formula->cache == NULL) return;
-  function *fn = atomic_load(&formula->cache->first);
-  while (fn != NULL) {
-    function *next = fn->next;
-    function_destroy(fn);
-    fn = next;
-  }
-  pthread_mutex_destroy(&formula->cache->lock);
-}
-
-static og_status loop_make(function *fn, opgraft_error *error) {
-  const int32_t inputs = fn->program.input_count;
-  og_text text = {0};
-  og_loop_write(&fn->program, &text);
-  const og_loop_spec spec = {.text = text.data,
-                             .inputs = fn->operands,
-                             .outputs = fn->operands + inputs,
-                             .input_count = inputs,
-                             .output_count = fn->program.output_count,
-                             .math = OG_LOOP_MATH_FAST,
-                             .isa = og_isa_used()};
-  if (og_loop_code_create != NULL) fn->code = og_loop_code_create();
-  og_status status =
-      text.failed || (fn->code == NULL && og_loop_code_create != NULL)
-          ? og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory")
-          : og_loop_create(&spec, fn->code, &fn->loop, error);
-  // Where that fails it is interpreted.
-  if (status == OG_OK && fn->code != NULL) og_loop_code_seal(fn->code);
-  og_text_reset(&text);
-  return status;
-}
-
-static og_status function_create(const struct og_formula *formula,
-                                 const function *key, function **out,
-                                 opgraft_error *error) {
-  bool is_row[OG_LOOP_INPUTS_MAX];
-  function *fn = *out = og_alloc_zeroed(1, sizeof *fn);
-  if (fn == NULL)
-    return og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
-  fn->class = key->class;
-  fn->given = key->given;
-  memcpy(fn->operands, key->operands, sizeof fn->operands);
-  for (int32_t i = 0; i < formula->input_count; ++i)
-    is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
-  const og_formula_choice choice = {
-      .given = fn->given,
-      .is_row_input = is_row,
-      .row_sums =
-          og_formula_row_sums(formula, fn->operands + formula->input_count)};
-  og_status status =
-      og_formula_program(formula, &choice, &fn->arena, &fn->program)
-          ? OG_OK
-          : og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
-  if (status == OG_OK && fn->class == OG_CLASS_F32)
-    status = loop_make(fn, error);
-  if (status != OG_OK) function_destroy(fn);
-  return status;
-}
-
-static bool function_is(const function *fn, const function *key,
-                        int32_t operands) {
-  if (fn->class != key->class || fn->given != key->given) return false;
-  for (int32_t i = 0; i < operands; ++i)
-    if (fn->operands[i].form != key->operands[i].form ||
-        !og_dtype_equal(fn->operands[i].dtype, key->operands[i].dtype))
-      return false;
-  return true;
-}
-
-static function *function_find(const struct og_formula *f,
-                               const function *key) {
-  function *fn = atomic_load_explicit(&f->cache->first, memory_order_acquire);
-  while (fn != NULL && !function_is(fn, key, f->input_count + f->output_count))
-    fn = fn->next;
-  return fn;
-}
-
-static og_status function_get(const struct og_formula *f, const function *key,
-                              const function **out, opgraft_error *error) {
-  struct og_formula_cache *cache = f->cache;
-  function *fn = function_find(f, key);
-  og_status status = OG_OK;
-  if (fn == NULL) {
-    pthread_mutex_lock(&cache->lock);
-    fn = function_find(f, key);
-    if (fn == NULL) {
-      status = function_create(f, key, &fn, error);
-      if (status == OG_OK) {
-        fn->next = atomic_load(&cache->first);
-        atomic_store_explicit(&cache->first, fn, memory_order_release);
-      }
-    }
-    pthread_mutex_unlock(&cache->lock);
-  }
-  *out = fn;
-  return status;
-}
 
 // --- Operands ----------------------------------------------------------------
 
@@ -178,10 +38,11 @@ typedef struct operand {
 // the last one is the row.
 typedef struct walk {
   const struct og_formula *f;
-  const function *fn;
+  const og_formula_function *fn;
   int32_t rank;
   int64_t size[OPGRAFT_RANK_MAX];
-  int32_t count;  // of operands
+  int64_t number[OPGRAFT_RANK_MAX];  // of rows in the space, by dim: steps
+  int32_t count;                     // of operands
   operand operands[OPERANDS_MAX];
   og_sum_number numbers[OG_LOOP_INPUTS_MAX];
   char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
@@ -244,16 +105,16 @@ static int32_t space_find(const walk *w, const og_call *call, int64_t *size) {
   return space->ndim;
 }
 
+static void swap(int64_t *of, int32_t a, int32_t b) {
+  const int64_t own = of[a];
+  of[a] = of[b];
+  of[b] = own;
+}
+
 static void dims_swap(walk *w, int32_t a, int32_t b) {
-  const int64_t size = w->size[a];
-  w->size[a] = w->size[b];
-  w->size[b] = size;
-  for (int32_t i = 0; i < w->count; ++i) {
-    int64_t *stride = w->operands[i].stride;
-    const int64_t own = stride[a];
-    stride[a] = stride[b];
-    stride[b] = own;
-  }
+  swap(w->size, a, b);
+  swap(w->number, a, b);
+  for (int32_t i = 0; i < w->count; ++i) swap(w->operands[i].stride, a, b);
 }
 
 // The dims in the order in which the first result's memory has them.
@@ -265,6 +126,7 @@ static void dims_sort(walk *w) {
 }
 
 static bool merges(const walk *w, int32_t last, int32_t d) {
+  if (w->sums && w->number[last] != w->number[d] * w->size[d]) return false;
   for (int32_t i = 0; i < w->count; ++i)
     if (w->operands[i].stride[last] != w->operands[i].stride[d] * w->size[d])
       return false;
@@ -279,6 +141,7 @@ static void dims_merge(walk *w, int32_t end) {
     const bool joins = d < end && rank > 0 && merges(w, rank - 1, d);
     const int32_t to = joins ? rank - 1 : rank++;
     w->size[to] = joins ? w->size[to] * w->size[d] : w->size[d];
+    w->number[to] = w->number[d];
     for (int32_t i = 0; i < w->count; ++i)
       w->operands[i].stride[to] = w->operands[i].stride[d];
   }
@@ -361,6 +224,13 @@ static void sums_find(walk *w) {
       dims_swap(w, b - 1, b);
 }
 
+static void numbers_find(walk *w) {
+  w->number[w->rank - 1] = 0;
+  int64_t rows = 1;
+  for (int32_t d = w->rank - 2; d >= 0; rows *= w->size[d--])
+    w->number[d] = rows;
+}
+
 static void dims_find(walk *w, const og_call *call) {
   const struct og_formula *f = w->f;
   w->rank = space_find(w, call, w->size);
@@ -378,6 +248,7 @@ static void dims_find(walk *w, const og_call *call) {
     if (part_of(f, i) != OG_FORMULA_WHOLE) part_place(w, i);
   }
   if (w->rank == 0) dims_end(w);
+  numbers_find(w);
   sums_find(w);
   if (!f->needs_rows && !w->sums) {
     dims_sort(w);
@@ -475,7 +346,7 @@ static void number_place(walk *w, const og_call *call, int32_t i,
     n->i64 = attr->i;
 }
 
-static void kept_form(walk *w, int32_t i, function *key) {
+static void kept_form(walk *w, int32_t i, og_formula_function *key) {
   const bool is_row = w->operands[i].stride[w->rank - 1] == 0;
   key->operands[i] = (og_loop_operand){class_dtype(key->class),
                                        is_row ? OG_LOOP_ROW : OG_LOOP_RUN};
@@ -483,7 +354,7 @@ static void kept_form(walk *w, int32_t i, function *key) {
 }
 
 // How each operand's rows lie: a form that the engine takes, or copied.
-static void forms_find(walk *w, const og_call *call, function *key) {
+static void forms_find(walk *w, const og_call *call, og_formula_function *key) {
   const int32_t row = w->rank - 1;
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
@@ -612,6 +483,15 @@ static stretch stretch_at(const walk *w, int64_t unit, int64_t end,
 
 // --- Sums over rows, and checks ----------------------------------------------
 
+// Of a row by its place in the walk, which may have exchanged dims.
+static int64_t number_of(const walk *w, int64_t k) {
+  if (!w->sums) return k;
+  int64_t number = 0;
+  for (int32_t d = w->rank - 2; d >= 0; --d, k /= w->size[d + 1])
+    number += k % w->size[d] * w->number[d];
+  return number;
+}
+
 // Notes the first row that a check finds wrong.
 static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
                        const char *values) {
@@ -621,12 +501,11 @@ static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
         w->fn->class == OG_CLASS_I64 ? value.i64 > 0 : value.f64 > 0;
     if (holds) continue;
     const int64_t found =
-        (first + k) * OG_LOOP_OUTPUTS_MAX + (i - w->f->input_count);
+        number_of(w, first + k) * OG_LOOP_OUTPUTS_MAX + (i - w->f->input_count);
     int64_t before = atomic_load(&w->wrong);
     while (found < before &&
            !atomic_compare_exchange_weak(&w->wrong, &before, found))
       continue;
-    return;
   }
 }
 
@@ -863,7 +742,7 @@ static og_status walk_run(walk *w, const og_call *call) {
 
 og_status og_formula_run(const og_call *call) {
   walk w;
-  function key;
+  og_formula_function key;
   opgraft_error error;
   if (call->struct_size < offsetof(og_call, derived) + sizeof(void *) ||
       call->derived == NULL)
@@ -883,7 +762,7 @@ og_status og_formula_run(const og_call *call) {
   OG_TRY(positions_make(&w, call, key.class));
   dims_find(&w, call);
   forms_find(&w, call, &key);
-  if (function_get(w.f, &key, &w.fn, &error) != OG_OK) {
+  if (og_formula_function_get(w.f, &key, &w.fn, &error) != OG_OK) {
     walk_free(&w);
     return og_fail(call, error.code, error.text);
   }

@@ -324,6 +324,7 @@ OG_MODULE(by_hand, ops)
 
 @pytest.mark.parametrize("backend, mode", [
     ("opgraft", "default"), ("opgraft", "reduce-overhead"),
+    ("opgraft", "max-autotune"),
     ("inductor", "default"), ("aot_eager", "default")])
 def test_compiled_gradients(backend: str, mode: str) -> None:
     f, softcap = _defined(FORMULAS[1]), _defined(FORMULAS[0])

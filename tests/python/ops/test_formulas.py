@@ -295,6 +295,25 @@ def test_what_it_requires() -> None:
             f(x.nan_to_num(1), w)
 
 
+def test_the_first_wrong_row_beside_sums() -> None:
+    """Sums over rows walk the dims in another order; rows are counted as they
+    stand in the space."""
+    f = opgraft.define(
+        "counted(Tensor x) -> (Tensor a, Tensor b)", name="checks::counted",
+        shape="x[A, B, C, D] -> [A, B, C, D], [B, D]",
+        row="require(x >= 0, 'x is negative'); a = x + 1; b = sum_rows(x)")
+    for sizes in ((4, 5, 3, 2), (1, 70, 2, 3), (70, 1, 1, 9), (3, 1, 40, 1)):
+        rows = sizes[0] * sizes[1] * sizes[2]
+        for row in (0, 1, rows // 3, rows - 2, rows - 1):
+            x = torch.rand(sizes)
+            x.view(rows, -1)[row] = -1
+            x.view(rows, -1)[rows - 1] = -1
+            with pytest.raises(RuntimeError, match=f"row {row}: x is neg"):
+                f(x)
+            with pytest.raises(RuntimeError, match=f"row {row}: x is neg"):
+                f(x.transpose(0, 2).contiguous().transpose(0, 2))
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_arguments_that_it_writes(dtype: torch.dtype) -> None:
     """Reads mean the old value, in every layout."""
