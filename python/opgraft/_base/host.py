@@ -85,16 +85,19 @@ def versions() -> str:
 @contextlib.contextmanager
 def _no_modes() -> Iterator[None]:
     """Outside of every mode, as of `with torch.device(...)` around an import."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
     cast = [torch.autocast(device, enabled=False) for device in ("cpu", "cuda")
             if torch.is_autocast_enabled(device)]
     stack = [torch._C._pop_torch_function_stack()
              for _ in range(torch._C._len_torch_function_stack())]
     try:
-        with _disable_current_modes(), contextlib.ExitStack() as left:
+        with contextlib.ExitStack() as left:
             for off in cast:
                 left.enter_context(off)
+            # What leaves the modes imports Dynamo, which takes half a second.
+            if torch._C._len_torch_dispatch_stack() > 0:
+                from torch.utils import _python_dispatch
+
+                left.enter_context(_python_dispatch._disable_current_modes())
             yield
     finally:
         for mode in reversed(stack):

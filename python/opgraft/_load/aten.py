@@ -331,11 +331,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def register(d: Description, overload: Any, undo: list[Callable[[], None]]
-             ) -> Callable[..., Any] | None:
-    """Tells Inductor, and `decompositions`. None where the text says what is
-    not read here."""
-    if not can(d):
-        return None
+             ) -> Callable[..., Any]:
+    """Tells Inductor, and `decompositions`, of what `can` be said so."""
     made = _known[overload] = function(d)
 
     def tell() -> None:
