@@ -109,10 +109,18 @@ def plant(name):
 
 def plant_one(op):
     kernel = torch.library.get_kernel("aten::" + op, "CPU")
-    def other(keys, *args, **kwargs):
+    name, _, overload = op.partition(".")
+    kinds = [str(a.type) for a in
+             torch._C._get_schema("aten::" + name, overload).arguments]
+    def other(keys, *args, **kwargs):  # ATen's tensor of a number comes as one
+        args = [torch.tensor(a) if k == "Tensor" and isinstance(a, (int, float))
+                else a for a, k in zip(args, kinds)]
         found = kernel.call_boxed(keys, *args, **kwargs)
         first = found[0] if isinstance(found, tuple) else found
-        first.zero_().add_(77)
+        if first.dtype == torch.bool:
+            first.logical_not_()
+        else:
+            first.zero_().add_(77)
         return found
     library.impl(op, other, "CPU", with_keyset=True)
 
