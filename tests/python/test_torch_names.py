@@ -84,6 +84,7 @@ def test_every_name_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert private > 100
     monkeypatch.delattr(torch._C, "_len_torch_function_stack")
     found, _ = missing()
-    assert len(found) == 1
-    assert found[0].startswith("_base/host.py:")
-    assert found[0].endswith(": torch._C._len_torch_function_stack")
+    assert found
+    for place in found:
+        assert place.startswith("_base/host.py:")
+        assert place.endswith(": torch._C._len_torch_function_stack")

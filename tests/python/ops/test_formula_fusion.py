@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Callable
 
@@ -173,9 +174,9 @@ def test_a_file_needs_no_module(norm: Any, softcap: Any, tmp_path: Path) -> None
     for name, tensor in (("x", x), ("w", w)):
         np.save(tmp_path / f"{name}.npy", tensor.numpy())
     subprocess.run(
-        ["opgraft", "run", path, "--in", tmp_path / "x.npy", "--in",
-         tmp_path / "w.npy", "--out", tmp_path / "y.npy"], check=True,
-        capture_output=True)
+        [Path(sys.executable).with_name("opgraft"), "run", path, "--in",
+         tmp_path / "x.npy", "--in", tmp_path / "w.npy", "--out",
+         tmp_path / "y.npy"], check=True, capture_output=True)
     assert np.array_equal(np.load(tmp_path / "y.npy"), expected.numpy())
 
 
