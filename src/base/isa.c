@@ -62,6 +62,26 @@ static og_isa machine_isa(void) {
   return best;
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+#define OG_ISA(name, level, machine, test)
+#define OG_ISA_WORD(name, test) \
+  static bool has_##name(void) { return test; }
+#include "base/isa.def"
+#undef OG_ISA
+#undef HAS
+#endif
+
+bool og_isa_has_vnni(bool is_long) {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+  return is_long ? has_avx512_vnni() : has_avx_vnni();
+#else
+  (void)is_long;
+  return false;
+#endif
+}
+
 og_isa og_isa_used(void) {
   static atomic_int known = -1;
   int isa = atomic_load_explicit(&known, memory_order_relaxed);

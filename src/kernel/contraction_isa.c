@@ -21,26 +21,18 @@ static bool dots_pay(void) {
 #endif
 }
 
-static bool machine_has_vnni(bool is_long) {
-#if defined(__x86_64__) && defined(__GNUC__)
+static bool may_use_vnni(bool is_long) {
   const char *asked = getenv("OPGRAFT_ISA");
-  if (asked != NULL && asked[0] != '\0' &&
-      og_isa_parse(asked) < OG_ISA_AVX512_BF16)
-    return false;
-  __builtin_cpu_init();
-  return is_long ? __builtin_cpu_supports("avx512vnni")
-                 : __builtin_cpu_supports("avxvnni");
-#else
-  (void)is_long;
-  return false;
-#endif
+  const bool is_barred = asked != NULL && asked[0] != '\0' &&
+                         og_isa_parse(asked) < OG_ISA_AVX512_BF16;
+  return !is_barred && og_isa_has_vnni(is_long);
 }
 
 int og_has_vnni(int is_long) {
   static atomic_int known[2] = {-1, -1};
   int has = atomic_load_explicit(&known[is_long], memory_order_relaxed);
   if (has < 0) {
-    has = machine_has_vnni(is_long);
+    has = may_use_vnni(is_long != 0);
     atomic_store_explicit(&known[is_long], has, memory_order_relaxed);
   }
   return has;

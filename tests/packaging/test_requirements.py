@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = [*sorted((ROOT / "requirements").glob("*.txt")),
          *(ROOT / "tools" / name for name in (
-             "requirements.txt", "rivals.txt", "older_torch.txt"))]
+             "requirements.txt", "rivals.txt"))]
 
 # What the table has of the operating system, and what PyTorch brings.
 SYSTEM = {"gcc", "g++", "make", "libyaml", "libffi"}

@@ -320,7 +320,8 @@ _known: dict[Any, Callable[..., Any]] = {}  # by overload
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Every formula that is defined or loaded, as a function of ATen operators,
-    by its operator: what `ExportedProgram.run_decompositions` takes.
+    by its operator: what `ExportedProgram.run_decompositions` takes. A call of
+    one raises what ATen raises.
 
         >>> f = opgraft.define("half_of(Tensor x) -> Tensor", row="x / 2")
         >>> table = opgraft.decompositions()

@@ -379,9 +379,11 @@ def test_python_s_random_numbers(name: str) -> None:
 # --- Objects ------------------------------------------------------------------
 
 opaque = pytest.importorskip("torch._library.opaque_object")
+# By its name since torch 2.15.
+Base: Any = getattr(opaque, "OpaqueBase", None) or opaque.CustomClassBase
 
 
-class Label(opaque.OpaqueBase):  # type: ignore[name-defined,misc]
+class Label(Base):  # type: ignore[misc]
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -395,7 +397,7 @@ class Label(opaque.OpaqueBase):  # type: ignore[name-defined,misc]
         return f"Label({self.text!r})", {"Label": Label}
 
 
-class Counter(opaque.OpaqueBase):  # type: ignore[name-defined,misc]
+class Counter(Base):  # type: ignore[misc]
     def __init__(self) -> None:
         self.count = 0
 
