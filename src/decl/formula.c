@@ -16,7 +16,6 @@
 #include "loop/plain.h"
 
 enum {
-  OPERANDS_MAX = OG_FORMULA_OPERANDS_MAX,
   CHUNK = 4096,          // elements of a row that need not stay whole
   BLOCK = OG_SUM_BLOCK,  // rows that are added in pairs, by sum_rows
   COLUMNS = 256,         // elements of rows that are added at a time
@@ -43,7 +42,7 @@ typedef struct walk {
   int64_t size[OPGRAFT_RANK_MAX];
   int64_t number[OPGRAFT_RANK_MAX];  // of rows in the space, by dim: steps
   int32_t count;                     // of operands
-  operand operands[OPERANDS_MAX];
+  operand operands[OG_FORMULA_OPERANDS_MAX];
   og_sum_number numbers[OG_LOOP_INPUTS_MAX];
   char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
   int64_t chunk, chunks;  // of a row
@@ -417,7 +416,7 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
   const int32_t row = w->rank - 1, inputs = w->f->input_count;
   og_loop_call call = {.width = at->width, .rows = at->rows, .blocks = 1};
   char *copy = memory + w->run_bytes;
-  char *from[OPERANDS_MAX], *own[OPERANDS_MAX];
+  char *from[OG_FORMULA_OPERANDS_MAX], *own[OG_FORMULA_OPERANDS_MAX];
   call.scratch = memory;
   for (int32_t i = 0; i < w->count; ++i) {
     const operand *o = &w->operands[i];

@@ -66,7 +66,7 @@ def _setup() -> None:
     if wanted not in ("", "published"):
         say(f"OPGRAFT_GUARD is {wanted!r}, expected 'published' or nothing")
     # The samples must differ as they do elsewhere, whatever mode we are in.
-    with torch.inference_mode(False), torch.enable_grad(), _no_modes():
+    with torch.inference_mode(False), torch.enable_grad(), no_modes():
         is_quick = wanted != "published" and self_test()
     state = "unpublished words" if is_quick else "published calls only"
     say(f"fast road: {state} {_C.guard_state()}")
@@ -83,7 +83,7 @@ def versions() -> str:
 
 
 @contextlib.contextmanager
-def _no_modes() -> Iterator[None]:
+def no_modes() -> Iterator[None]:
     """Outside of every mode, as of `with torch.device(...)` around an import."""
     cast = [torch.autocast(device, enabled=False) for device in ("cpu", "cuda")
             if torch.is_autocast_enabled(device)]

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from .._base.host import no_modes
 from .._base.log import say
 
 # operator, arguments -> elements of the results, or the exception. What #NAME
@@ -187,12 +188,11 @@ def is_kept(name: str) -> bool:
     from torch._functorch.pyfunctorch import (
         temporarily_clear_interpreter_stack,
     )
-    from torch.utils._python_dispatch import _disable_current_modes
 
     for arguments, wanted in calls().get(name, ()):
         try:
-            with (temporarily_clear_interpreter_stack(),
-                  _disable_current_modes(), torch.no_grad()):
+            with (temporarily_clear_interpreter_stack(), no_modes(),
+                  torch.no_grad()):
                 found = _text(call(name, arguments))
         except (RuntimeError, IndexError) as error:
             found = type(error).__name__

@@ -25,7 +25,7 @@ def _scores_mask(mask: Any, mask_type: int | None) -> Any:
 def _weights_of(q: Any, k: Any, keep: Any) -> Any:
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2)
     if keep is not None:
-        scores = scores.masked_fill(keep.logical_not(), -math.inf)
+        scores = torch.where(keep, scores, -math.inf)
     return torch.softmax(scores, -1)
 
 
