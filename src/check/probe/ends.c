@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check/probe/steady.h"
@@ -11,10 +12,14 @@
 #include "check/run/array.h"
 #include "check/run/axis.h"
 #include "check/run/compare.h"
+#include "check/run/fill.h"
 #include "check/run/guard.h"
 #include "check/run/record.h"
 #include "check/run/trial.h"
+#include "check/sample/eval.h"
 #include "check/sample/offsets.h"
+#include "check/sample/sample.h"
+#include "check/sample/valid.h"
 #include "check/sample/value.h"
 
 enum { COUNT_MIN = 3 };  // a first, a last, and one between
@@ -121,9 +126,15 @@ static bool is_dim_rounded(const og_decl *decl, int32_t d) {
   return false;
 }
 
+// ceildiv(D, group): so many groups, of which the last may be a part.
+static bool is_count_of_groups(const og_expr *expr) {
+  return expr->count > 0 && expr->code[expr->count - 1].op == OG_CODE_CEIL_DIV_;
+}
+
 // Whether the size is rounded up to a multiple.
 static bool is_item_rounded(const og_decl *decl, const og_item *item) {
-  if (item->kind == OG_ITEM_EXPR) return is_rounding(&item->expr);
+  if (item->kind == OG_ITEM_EXPR)
+    return is_rounding(&item->expr) && !is_count_of_groups(&item->expr);
   return item->kind == OG_ITEM_DIM && is_dim_rounded(decl, item->dim);
 }
 
@@ -201,12 +212,14 @@ static bool only_first(uint32_t *used) {
   return (*used & first) != 0;
 }
 
-static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
+// Which of the argument's ends something depends on; false where changed calls
+// do not run. Those next to the ends are used where only the first or last row
+// is.
+static bool see_ends(og_trial *trial, int32_t tensor, int32_t entry,
+                     uint32_t *used) {
   const og_array *a = &trial->inputs.tensor[tensor][entry];
   og_random r = {og_seed_mix(trial->sample.seed, (uint64_t)tensor + 1)};
-  const og_decl *decl = trial->op->decl;
-  const int64_t last = last_place(decl, tensor, a);
-  // Those next to the ends are used where only the first or last row is.
+  const int64_t last = last_place(trial->op->decl, tensor, a);
   const struct {
     int32_t end;
     int64_t element;
@@ -215,19 +228,95 @@ static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
                {OG_END_NONE, og_random_between(&r, 1, a->count - 2)},
                {OG_END_NONE, 1},
                {OG_END_NONE, a->count - 2}};
-  uint32_t used = last < 0 ? 1u << OG_END_LAST : 0;
+  *used = last < 0 ? 1u << OG_END_LAST : 0;
   for (size_t i = 0; i < sizeof tries / sizeof *tries; ++i) {
     const place p = {tensor, entry, tries[i].element};
     bool is_used;
-    if (used >> tries[i].end & 1u) continue;
-    if (!see_place(trial, &p, &is_used)) return;
-    used |= (uint32_t)is_used << tries[i].end;
+    if (*used >> tries[i].end & 1u) continue;
+    if (!see_place(trial, &p, &is_used)) return false;
+    *used |= (uint32_t)is_used << tries[i].end;
   }
+  return true;
+}
+
+static void try_ends(og_trial *trial, int32_t tensor, int32_t entry) {
+  const og_array *a = &trial->inputs.tensor[tensor][entry];
+  const og_decl *decl = trial->op->decl;
+  uint32_t used;
+  if (!see_ends(trial, tensor, entry, &used)) return;
   if (!is_number(a) && may_change(trial, tensor, a) && !only_first(&used))
     return;
   if (used == 0 && is_read_in_vain(trial, tensor, entry))
     used = 1u << OG_END_READ;
   og_tell_ends(trial->op, decl->params[decl->tensor_params[tensor]].name, used);
+}
+
+// --- Groups of which the last is a part --------------------------------------
+
+enum { GROUPS_MIN = 3, LENGTH_MIN = 5, LENGTH_MAX = 80, STEP = 4 };
+
+// The value of the same expression with its last division rounding down.
+static bool eval_floor(const og_sample *s, const og_expr *expr, int64_t *out) {
+  og_instruction code[OG_EXPR_CODE_MAX];
+  og_expr whole = *expr;
+  memcpy(code, expr->code, (size_t)expr->count * sizeof *code);
+  code[expr->count - 1].op = OG_CODE_FLOOR_DIV_;
+  whole.code = code;
+  return og_sample_eval(s, &whole, out);
+}
+
+// The call with a size of dim `d` that makes several groups and a part.
+static bool find_partial(const og_trial *trial, const og_expr *expr, int32_t d,
+                         og_sample *out) {
+  const int64_t begin = LENGTH_MIN + (int64_t)(trial->sample.seed % STEP);
+  for (int64_t size = begin; size < LENGTH_MAX; size += STEP) {
+    opgraft_error error;
+    int64_t groups, whole;
+    *out = trial->sample;
+    out->dim[d] = size;
+    if (og_sample_is_valid(out, INT64_MAX, &error) && out->dim[d] == size &&
+        og_sample_eval(out, expr, &groups) && groups >= GROUPS_MIN &&
+        eval_floor(out, expr, &whole) && groups != whole)
+      return true;
+  }
+  return false;
+}
+
+// As if that were the trial's own call: whether the part's element counts.
+static void try_partial(og_trial *trial, int32_t tensor, const og_sample *s) {
+  const og_decl *decl = trial->op->decl;
+  og_trial other = *trial;
+  char name[64];
+  uint32_t used;
+  other.sample = *s;
+  if (!og_inputs_fill(&other.inputs, s)) return;
+  if (og_run_quietly(&other, s, &other.inputs, &other.base)) {
+    const og_array *a = &other.inputs.tensor[tensor][0];
+    snprintf(name, sizeof name, "%.60s%%",
+             decl->params[decl->tensor_params[tensor]].name);
+    if (is_number(a) && a->count >= COUNT_MIN &&
+        see_ends(&other, tensor, 0, &used))
+      og_tell_ends(trial->op, name, used);
+    og_outputs_reset(&other.base);
+  }
+  og_inputs_reset(&other.inputs);
+}
+
+// One float element for each group, `scale[ceildiv(D, group)]`.
+static void try_groups(og_trial *trial, const og_pattern *pattern) {
+  og_sample *s = malloc(sizeof *s);
+  for (int32_t i = 0; s != NULL && i < pattern->item_count; ++i) {
+    const og_item *item = &pattern->items[i];
+    if (item->kind != OG_ITEM_EXPR || !is_count_of_groups(&item->expr))
+      continue;
+    for (int32_t c = 0; c < item->expr.count; ++c)
+      if (item->expr.code[c].op == OG_CODE_DIM_ &&
+          find_partial(trial, &item->expr, item->expr.code[c].slot, s)) {
+        try_partial(trial, pattern->tensor, s);
+        break;
+      }
+  }
+  free(s);
 }
 
 // Whether anything depends on the entries at the ends of a list, by a place
@@ -354,6 +443,8 @@ static void try_axes(og_trial *trial, int32_t tensor) {
 void og_probe_ends(og_trial *trial) {
   const og_decl *decl = trial->op->decl;
   if (!og_is_comparable(trial) || trial->forward != NULL) return;
+  for (int32_t p = 0; p < decl->pattern_count; ++p)
+    if (!decl->patterns[p].is_list) try_groups(trial, &decl->patterns[p]);
   for (int32_t t = 0; t < decl->tensor_count; ++t) {
     if (decl->params[decl->tensor_params[t]].is_list &&
         trial->sample.list_count[t] > 1)

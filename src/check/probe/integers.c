@@ -3,10 +3,10 @@
 // results that come back from their limit, integers that pass through floats.
 //
 // Each is a contradiction of the operator with itself. It adds up for small
-// numbers and is wrong by multiples of 2^16 for large ones; a byte counts one
-// more than the byte before it everywhere but at the sign; a result stays at
-// the limit of its type while the argument grows, and leaves it again; one more
-// changes a small number's result, and that of a large one never.
+// numbers and is wrong by multiples of 2^8, 2^16 or 2^32 for large ones; a byte
+// counts one more than the byte before it everywhere but at the sign; a result
+// stays at the limit of its type while the argument grows, and leaves it again;
+// one more changes a small number's result, and that of a large one never.
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,14 @@ static const char *argument_name(const og_trial *trial, int32_t t) {
 
 // --- Sums that wrap around ---------------------------------------------------
 
-enum { SUM_TRIES = 2, VALUE_BITS_MAX = 20, SMALL_VALUE = 3 };
+enum {
+  SUM_TRIES = 2,
+  VALUE_BITS_MAX = 20,
+  SMALL_VALUE = 3,
+  WATCHED = 64,
+  UNIT_STEPS = 16,
+};
+static const double NOISE = 1e-5, UNIT_NOISE = 1e-3;  // of results in floats
 
 // Fills an integer argument; the sum of two such numbers fits into its type.
 static void draw_ints(og_array *a, bool is_large, og_random *r) {
@@ -55,9 +62,12 @@ static void draw_ints(og_array *a, bool is_large, og_random *r) {
   if (bits > VALUE_BITS_MAX) bits = VALUE_BITS_MAX;
   const int64_t most = is_large ? ((int64_t)1 << bits) - 1 : SMALL_VALUE;
   const bool is_below = is_signed && a->type.bits == 8;
+  // Large ones mostly above 0, so that sums become large.
+  const int64_t least = !is_below  ? 0
+                        : is_large ? -most * og_random_below(r, 3) / 4
+                                   : -most;
   for (int64_t i = 0; i < a->count; ++i)
-    og_array_set(a, i,
-                 (double)og_random_between(r, is_below ? -most : 0, most));
+    og_array_set(a, i, (double)og_random_between(r, least, most));
 }
 
 // What f(x + y) is beyond f(x) + f(y): the largest of 32, 16 and 8 bits by
@@ -74,20 +84,69 @@ static int32_t common_bits(double difference, int32_t bits) {
   return 0;
 }
 
+// Results in floats: what one more in an element adds to each of the first
+// elements at least, the unit of what an integer between counts; 0: not known.
+typedef struct scale {
+  double unit[WATCHED];
+  bool is_open;  // whatever is off counts 1
+} scale;
+
+static double in_units(const scale *s, int64_t j, double off, double size) {
+  if (!(fabs(off) > NOISE * size)) return 0;
+  if (s->is_open) return 1;
+  if (s->unit[j] == 0) return 0;
+  const double units = off / s->unit[j];
+  const bool is_whole = fabs(units - rint(units)) < UNIT_NOISE * fabs(units);
+  return is_whole ? rint(units) : units;
+}
+
 static excess excess_of(const og_outputs *x, const og_outputs *y,
-                        const og_outputs *both) {
+                        const og_outputs *both, const scale *floats) {
   excess e = {.output = -1, .bits = 32, .is_zero = true};
-  for (int32_t i = 0; i < both->count; ++i)
+  for (int32_t i = 0; i < (floats == NULL ? both->count : 1); ++i)
     for (int64_t j = 0; j < both->array[i].count; ++j) {
       const double sum = og_array_get(&both->array[i], j);
-      const double off =
-          sum - og_array_get(&x->array[i], j) - og_array_get(&y->array[i], j);
+      const double a = og_array_get(&x->array[i], j);
+      const double b = og_array_get(&y->array[i], j);
+      double off = sum - a - b;
       e.is_zero = e.is_zero && sum == 0;
+      if (floats != NULL && j == WATCHED) break;
+      if (floats != NULL)
+        off = in_units(floats, j, off, fabs(sum) + fabs(a) + fabs(b));
       if (off == 0) continue;
       if (e.output < 0) e.output = i;
       e.bits = common_bits(off, e.bits);
     }
   return e;
+}
+
+// False where a call does not run.
+static bool find_units(og_trial *trial, const og_sample *s, int32_t t,
+                       scale *out) {
+  double *unit = out->unit;
+  og_inputs inputs;
+  og_outputs zero, one;
+  *out = (scale){.is_open = false};
+  if (!og_inputs_fill(&inputs, s)) return false;
+  og_array *a = &inputs.tensor[t][0];
+  for (int64_t i = 0; i < a->count; ++i) og_array_set(a, i, 0);
+  bool ok = og_run_quietly(trial, s, &inputs, &zero);
+  const int64_t steps = a->count < UNIT_STEPS ? a->count : UNIT_STEPS;
+  for (int64_t k = 0; ok && k < steps; ++k) {
+    const int64_t at = k * a->count / steps;
+    og_array_set(a, at, 1);
+    ok = og_run_quietly(trial, s, &inputs, &one);
+    og_array_set(a, at, 0);
+    for (int64_t j = 0; ok && j < WATCHED && j < one.array[0].count; ++j) {
+      const double step = fabs(og_array_get(&one.array[0], j) -
+                               og_array_get(&zero.array[0], j));
+      if (step > 0 && (unit[j] == 0 || step < unit[j])) unit[j] = step;
+    }
+    if (ok) og_outputs_reset(&one);
+  }
+  og_outputs_reset(&zero);
+  og_inputs_reset(&inputs);
+  return ok;
 }
 
 static bool has_equal_sizes(const og_outputs *a, const og_outputs *b) {
@@ -99,7 +158,8 @@ static bool has_equal_sizes(const og_outputs *a, const og_outputs *b) {
 // Runs with `inputs`, with another value of argument t, and with their sum,
 // which stays in `inputs`.
 static bool see_sum(og_trial *trial, const og_sample *s, og_inputs *inputs,
-                    int32_t t, bool is_large, og_random *r, excess *out) {
+                    int32_t t, bool is_large, const scale *floats, og_random *r,
+                    excess *out) {
   og_array *a = &inputs->tensor[t][0], other;
   og_outputs x, y, both;
   bool ok = false;
@@ -115,7 +175,7 @@ static bool see_sum(og_trial *trial, const og_sample *s, og_inputs *inputs,
       og_array_set(a, i, og_array_get(a, i) + og_array_get(&other, i));
     if (og_run_quietly(trial, s, inputs, &both)) {
       ok = has_equal_sizes(&x, &both) && has_equal_sizes(&y, &both);
-      if (ok) *out = excess_of(&x, &y, &both);
+      if (ok) *out = excess_of(&x, &y, &both, floats);
       og_outputs_reset(&both);
     }
     og_outputs_reset(&y);
@@ -127,7 +187,9 @@ done:
 }
 
 // Whether the results of small numbers add up in argument t.
-static bool is_additive(og_trial *trial, const og_sample *s, int32_t t) {
+static bool is_additive(og_trial *trial, const og_sample *s, int32_t t,
+                        bool is_float) {
+  const scale open = {.is_open = true};
   og_random r = {og_seed_mix(s->seed, 31 + (uint64_t)t)};
   bool ok = true;
   for (int32_t i = 0; i < SUM_TRIES && ok; ++i) {
@@ -135,8 +197,9 @@ static bool is_additive(og_trial *trial, const og_sample *s, int32_t t) {
     excess e = {0};
     if (!og_inputs_copy(&inputs, &trial->inputs)) return false;
     draw_ints(&inputs.tensor[t][0], false, &r);
-    ok = see_sum(trial, s, &inputs, t, false, &r, &e) && e.output < 0 &&
-         !e.is_zero;
+    ok =
+        see_sum(trial, s, &inputs, t, false, is_float ? &open : NULL, &r, &e) &&
+        e.output < 0 && !e.is_zero;
     og_inputs_reset(&inputs);
   }
   return ok;
@@ -151,6 +214,11 @@ static bool is_plain_int(const og_trial *trial, int32_t t) {
          !og_is_offsets_argument(trial->op->decl, t);
 }
 
+static bool is_wide_float(const og_array *a) {
+  return a->data != NULL && a->count > 0 && og_is_floating(a->type) &&
+         a->type.bits >= 32;
+}
+
 static bool has_only_integers(const og_outputs *out) {
   for (int32_t i = 0; i < out->count; ++i)
     if (!og_is_integral(out->array[i].type)) return false;
@@ -159,13 +227,17 @@ static bool has_only_integers(const og_outputs *out) {
 
 // One call of large numbers in all of `arguments`, in long rows.
 static bool wraps(og_trial *trial, const og_sample *s, uint32_t arguments,
-                  int32_t t, og_inputs *inputs, excess *out) {
+                  int32_t t, bool is_float, og_inputs *inputs, excess *out) {
   og_random r = {og_seed_mix(s->seed, 77)};
-  if (!og_inputs_fill(inputs, s)) return false;
+  scale floats;
+  if ((is_float && !find_units(trial, s, t, &floats)) ||
+      !og_inputs_fill(inputs, s))
+    return false;
   for (int32_t i = 0; i < OPGRAFT_ARG_MAX; ++i)
     if (arguments >> i & 1u) draw_ints(&inputs->tensor[i][0], true, &r);
-  if (see_sum(trial, s, inputs, t, true, &r, out) && out->output >= 0 &&
-      out->bits > 0 && out->bits < trial->base.array[out->output].type.bits)
+  if (see_sum(trial, s, inputs, t, true, is_float ? &floats : NULL, &r, out) &&
+      out->output >= 0 && out->bits > 0 &&
+      (is_float || out->bits < trial->base.array[out->output].type.bits))
     return true;
   og_inputs_reset(inputs);
   return false;
@@ -175,9 +247,11 @@ static bool see_wraps(og_trial *trial) {
   uint32_t arguments = 0;
   int32_t t = -1;
   og_sample s = trial->sample;
-  if (!has_only_integers(&trial->base)) return false;
+  const bool is_float = is_wide_float(&trial->base.array[0]);
+  if (!is_float && !has_only_integers(&trial->base)) return false;
   for (int32_t i = 0; i < trial->op->decl->tensor_count; ++i)
-    if (is_plain_int(trial, i) && is_additive(trial, &trial->sample, i)) {
+    if (is_plain_int(trial, i) &&
+        is_additive(trial, &trial->sample, i, is_float)) {
       arguments |= 1u << i;
       t = i;
     }
@@ -187,7 +261,7 @@ static bool see_wraps(og_trial *trial) {
   og_inputs inputs;
   for (int32_t i = 0; i < SUM_TRIES; ++i) {
     s.seed = og_seed_mix(trial->sample.seed, 640 + (uint64_t)i);
-    if (!wraps(trial, &s, arguments, t, &inputs, &e)) return false;
+    if (!wraps(trial, &s, arguments, t, is_float, &inputs, &e)) return false;
     if (i + 1 < SUM_TRIES) og_inputs_reset(&inputs);
   }
   char text[200];
@@ -288,7 +362,7 @@ static bool see_bytes(og_trial *trial) {
 
 // --- Results that leave their limit ------------------------------------------
 
-enum { LIMIT_DOUBLINGS = 18, AT_LIMIT_MIN = 4, WATCHED = 64, LIMIT_TRIES = 2 };
+enum { LIMIT_DOUBLINGS = 18, AT_LIMIT_MIN = 4, LIMIT_TRIES = 2 };
 
 // 1 at the largest number of the type, -1 at the smallest negative one.
 static int32_t limit_of(og_dtype type, double value) {
@@ -320,11 +394,6 @@ static bool leaves_limit(og_trial *trial, const og_sample *s, int32_t t,
       og_array_set(a, i, 2 * og_array_get(a, i));
   }
   return is_left;
-}
-
-static bool is_wide_float(const og_array *a) {
-  return a->data != NULL && a->count > 0 && og_is_floating(a->type) &&
-         a->type.bits >= 32;
 }
 
 static bool see_limit(og_trial *trial, int32_t t, int32_t output) {

@@ -136,20 +136,21 @@ void og_probe_poison(og_trial *trial) {
     trial->is_settled = true;
     return;
   }
-  og_mode mode = og_mode_plain;
-  mode.poison = OTHER_POISON;
-  see_poison(trial, &mode, OPGRAFT_OUTPUT_READ, NULL, "its memory");
-  mode.poison = ZERO_POISON;
-  see_poison(trial, &mode, OPGRAFT_OUTPUT_READ, NULL, "its memory");
-  mode = og_mode_plain;
-  mode.workspace_poison = OTHER_POISON;
-  see_poison(trial, &mode, OPGRAFT_WORKSPACE_UNINITIALISED, "workspace",
-             "the workspace");
-  mode = og_mode_plain;
-  mode.stack_poison = OTHER_POISON;
-  see_poison(trial, &mode, OPGRAFT_UNINITIALISED, NULL, "the stack");
+  static const uint16_t others[] = {OTHER_POISON, ZERO_POISON, OG_POISON_SMALL};
+  for (size_t i = 0; i < sizeof others / sizeof *others; ++i) {
+    og_mode mode = og_mode_plain;
+    mode.poison = others[i];
+    see_poison(trial, &mode, OPGRAFT_OUTPUT_READ, NULL, "its memory");
+    mode = og_mode_plain;
+    mode.workspace_poison = others[i];
+    see_poison(trial, &mode, OPGRAFT_WORKSPACE_UNINITIALISED, "workspace",
+               "the workspace");
+    mode = og_mode_plain;
+    mode.stack_poison = others[i];
+    see_poison(trial, &mode, OPGRAFT_UNINITIALISED, NULL, "the stack");
+  }
   if (trial->device == NULL) return;
-  mode = og_mode_plain;
+  og_mode mode = og_mode_plain;
   mode.redzone = OTHER_POISON;
   see_poison(trial, &mode, OPGRAFT_OUT_OF_BOUNDS_READ, NULL,
              "the memory beside the tensors");

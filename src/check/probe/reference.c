@@ -191,10 +191,25 @@ static bool has_floats(const og_sample *s) {
   return false;
 }
 
+// What a reference does not judge, besides.
+typedef struct leave {
+  bool has_ties;  // integers, which may be the places of equal numbers
+  // Elements that are equal in both, whatever stood where -inf, inf or NaN is
+  // now: a reference that multiplies those by 0 has NaN. NULL: none are.
+  const og_outputs *one, *other;
+} leave;
+
+static bool is_apart(const leave *l, int32_t i, int64_t j) {
+  if (l->one == NULL) return false;
+  const og_array *a = &l->one->array[i], *b = &l->other->array[i];
+  const size_t bytes = og_dtype_bytes(a->type), at = (size_t)j * bytes;
+  return j < a->count && j < b->count &&
+         memcmp(a->data + at, b->data + at, bytes) == 0;
+}
+
 // What the type of a result cannot hold, a kernel may wrap, cut or overflow.
-// `has_ties`: nor do integers count, which may be the places of equal numbers.
 static void leave_out(const og_outputs *found, og_outputs *wanted,
-                      bool has_ties) {
+                      bool has_ties, const leave *l) {
   for (int32_t i = 0; i < wanted->count && i < found->count; ++i) {
     const og_array *a = &found->array[i];
     og_array *b = &wanted->array[i];
@@ -202,15 +217,16 @@ static void leave_out(const og_outputs *found, og_outputs *wanted,
       continue;
     for (int64_t j = 0; j < b->count; ++j) {
       double *value = (double *)(void *)b->data + j;
-      if ((has_ties && og_is_integral(a->type)) || !is_held(a->type, *value))
+      if ((has_ties && og_is_integral(a->type)) || !is_held(a->type, *value) ||
+          is_apart(l, i, j))
         *value = og_value_get(a->type,
                               a->data + (size_t)j * og_dtype_bytes(a->type), 0);
     }
   }
 }
 
-static void see_wanted(og_trial *trial, og_outputs *wanted, bool has_ties) {
-  leave_out(&trial->base, wanted, has_ties && has_floats(&trial->sample));
+static void see_wanted(og_trial *trial, og_outputs *wanted, const leave *l) {
+  leave_out(&trial->base, wanted, l->has_ties && has_floats(&trial->sample), l);
   for (int32_t i = 0; i < wanted->count; ++i)
     array_round(&wanted->array[i], trial->base.array[i].type);
   const og_verdict verdict =
@@ -220,13 +236,13 @@ static void see_wanted(og_trial *trial, og_outputs *wanted, bool has_ties) {
     report_values(trial, &verdict);
 }
 
-static void see_expression(og_trial *trial, bool has_ties) {
+static void see_expression(og_trial *trial, const leave *l) {
   og_outputs *wanted = calloc(1, sizeof *wanted);
   if (wanted == NULL) return;
   bool ok = true;
   for (int32_t i = 0; ok && i < trial->base.count; ++i)
     ok = wanted_add(trial, i, wanted);
-  if (ok) see_wanted(trial, wanted, has_ties);
+  if (ok) see_wanted(trial, wanted, l);
   og_outputs_reset(wanted);
   free(wanted);
 }
@@ -289,18 +305,18 @@ static bool answer_take(const og_trial *trial, const question *q, int32_t count,
 }
 
 static void see_answer(og_trial *trial, const question *q, int32_t count,
-                       bool has_ties) {
+                       const leave *l) {
   og_outputs *wanted = calloc(1, sizeof *wanted);
   if (wanted == NULL) return;
   if (answer_take(trial, q, count, wanted))
-    see_wanted(trial, wanted, has_ties);
+    see_wanted(trial, wanted, l);
   else if (count != trial->base.count)
     report_counts(trial, count);
   og_outputs_reset(wanted);
   free(wanted);
 }
 
-static void see_function(og_trial *trial, bool has_ties) {
+static void see_function(og_trial *trial, const leave *l) {
   const opgraft_check_options *options = trial->options;
   question *q = calloc(1, sizeof *q);
   if (q == NULL) return;
@@ -313,20 +329,18 @@ static void see_function(og_trial *trial, bool has_ties) {
                                        .attr = q->attr,
                                        .out = q->out};
   const int32_t count = options->compute(options->compute_state, &call);
-  if (count > 0) see_answer(trial, q, count, has_ties);
+  if (count > 0) see_answer(trial, q, count, l);
   for (int32_t i = 0; i < count; ++i) free(q->out[i].data);
   free(q);
 }
 
 // --- The probe ---------------------------------------------------------------
 
-// `has_ties`: rows are long, or rounded much, so that numbers in them are
-// equal.
-static void see_values(og_trial *trial, bool has_ties) {
+static void see_values(og_trial *trial, const leave *l) {
   if (trial->op->decl->reference != NULL && og_is_comparable(trial))
-    see_expression(trial, has_ties);
+    see_expression(trial, l);
   if (trial->options->compute != NULL && og_is_comparable(trial))
-    see_function(trial, has_ties);
+    see_function(trial, l);
 }
 
 // What a reference can judge beside the call's own values.
@@ -334,8 +348,25 @@ typedef struct other_values {
   og_float_values floats;
   og_int_values ints;
   bool is_long;   // one dim is
-  bool has_ties;  // numbers in a row are equal
+  bool has_ties;  // rows are long, or rounded much: numbers in them are equal
 } other_values;
+
+// The results with other finite numbers in place of what is special in
+// `inputs`.
+static bool run_finite(og_trial *trial, const og_sample *s,
+                       const og_inputs *inputs, double value, og_outputs *out) {
+  og_inputs finite;
+  if (!og_inputs_copy(&finite, inputs)) return false;
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t) {
+    og_array *a = &finite.tensor[t][0];
+    for (int64_t i = 0;
+         a->data != NULL && og_is_floating(a->type) && i < a->count; ++i)
+      if (!isfinite(og_array_get(a, i))) og_array_set(a, i, value);
+  }
+  const bool ran = og_run_quietly(trial, s, &finite, out);
+  og_inputs_reset(&finite);
+  return ran;
+}
 
 // Holds the kernel to the reference on other values, as if they were the
 // trial's own.
@@ -355,13 +386,21 @@ static void see_others(og_trial *trial, const other_values *values) {
     og_tell_shown(&trial->sample, &trial->inputs);
     return;
   }
+  og_outputs one = {.count = 0}, other = {.count = 0};
+  leave l = {.has_ties = values->has_ties};
+  if (values->floats == OG_FLOAT_SPECIAL &&
+      run_finite(trial, &s, &inputs, 1.5, &one) &&
+      run_finite(trial, &s, &inputs, -2.75, &other) && one.count == other.count)
+    l = (leave){l.has_ties, &one, &other};
   const og_sample own_sample = trial->sample;
   const og_inputs own_inputs = trial->inputs;
   const og_outputs own_base = trial->base;
   trial->sample = s;
   trial->inputs = inputs;
   trial->base = out;
-  see_values(trial, values->has_ties);
+  see_values(trial, &l);
+  og_outputs_reset(&one);
+  og_outputs_reset(&other);
   og_outputs_reset(&trial->base);
   og_inputs_reset(&trial->inputs);
   trial->sample = own_sample;
@@ -377,14 +416,25 @@ static bool has_float_attr(const og_sample *s) {
   return false;
 }
 
+static bool has_bytes(const og_outputs *out) {
+  for (int32_t i = 0; i < out->count; ++i)
+    if (og_is_integral(out->array[i].type) && out->array[i].type.bits == 8)
+      return true;
+  return false;
+}
+
 static void see_other_values(og_trial *trial) {
-  static const other_values kinds[] = {
+  other_values kinds[5] = {
       {OG_FLOAT_FILLED, OG_INT_FULL, true, true},
       {OG_FLOAT_HALF, OG_INT_SMALL, false, true},
-      {OG_FLOAT_EDGES, OG_INT_SMALL, false, false},  // of float arguments
+      {OG_FLOAT_SPECIAL, OG_INT_SMALL, false, true},
   };
-  const uint64_t kind =
-      trial->sample.seed % (has_float_attr(&trial->sample) ? 3 : 2);
+  uint64_t count = 3;
+  if (has_float_attr(&trial->sample))
+    kinds[count++] = (other_values){OG_FLOAT_EDGES, OG_INT_SMALL, false, false};
+  if (has_floats(&trial->sample) && has_bytes(&trial->base))
+    kinds[count++] = (other_values){OG_FLOAT_TIES, OG_INT_SMALL, false, false};
+  const uint64_t kind = trial->sample.seed % count;
   const bool has_function = trial->options->compute != NULL;
   if ((!has_function && trial->op->decl->reference == NULL) ||
       !og_is_comparable(trial) || trial->forward != NULL || trial->is_slow)
@@ -415,7 +465,7 @@ static void see_module(og_trial *trial) {
 }
 
 void og_probe_reference(og_trial *trial) {
-  see_values(trial, false);
+  see_values(trial, &(leave){.has_ties = false});
   see_other_values(trial);
   see_module(trial);
 }

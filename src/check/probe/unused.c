@@ -9,6 +9,7 @@
 
 #include "check/probe/steady.h"
 #include "check/probe/table.h"
+#include "check/probe/uses.h"
 #include "check/run/array.h"
 #include "check/run/backward.h"
 #include "check/run/name.h"
@@ -130,8 +131,7 @@ static bool items_have_attr(const og_item *items, int32_t count, int32_t k) {
   return false;
 }
 
-// Whether a rule of the declaration uses the argument: it has a meaning then.
-static bool is_in_rules(const og_decl *decl, int32_t k) {
+bool og_is_in_rules(const og_decl *decl, int32_t k) {
   if (expr_has_attr(&decl->workspace, k)) return true;
   for (int32_t p = 0; p < decl->pattern_count; ++p)
     if (items_have_attr(decl->patterns[p].items, decl->patterns[p].item_count,
@@ -188,7 +188,7 @@ static void read_by_backward(og_trial *trial, uint32_t *read) {
       if (arg->source != OPGRAFT_GRAD_PARAM) continue;
       const og_param *from = &decl->params[arg->index];
       if (from->type != OG_TYPE_TENSOR &&
-          (is_in_rules(op->decl, op->decl->params[a].index) ||
+          (og_is_in_rules(op->decl, op->decl->params[a].index) ||
            trial->arguments_read >> op->decl->params[a].index & 1u))
         *read |= 1u << from->index;
     }
@@ -218,7 +218,7 @@ static bool read_by(og_trial *trial, const og_inputs *inputs, uint32_t *read,
 
 static bool is_watched(const og_decl *decl, const og_param *param) {
   return param->type != OG_TYPE_TENSOR && param->type != OG_TYPE_SCALAR_TYPE &&
-         param->type != OG_TYPE_DEVICE && !is_in_rules(decl, param->index);
+         param->type != OG_TYPE_DEVICE && !og_is_in_rules(decl, param->index);
 }
 
 // Records what one call shows of an argument: whether the operator's own

@@ -136,6 +136,61 @@ static void set_edges(og_array *a, const og_sample *s, uint64_t seed) {
   }
 }
 
+// Infinities or NaN, of one kind in a call, at some places or in a whole row.
+static void set_special(og_array *a, const og_sample *s) {
+  static const double kinds[] = {-INFINITY, INFINITY, NAN};
+  const double value = kinds[s->seed % 3];
+  og_random r = {og_seed_mix(s->seed, 92)};
+  const int64_t row = a->sizes.rank > 0 ? a->sizes.size[a->sizes.rank - 1] : 1;
+  if (a->count == 0) return;
+  const int64_t begin = og_random_below(&r, a->count / row) * row;
+  const bool is_row = og_random_chance(&r, 50);
+  for (int64_t i = 0; i < a->count; ++i)
+    if (is_row ? i >= begin && i < begin + row : og_random_chance(&r, 15))
+      og_array_set(a, i, value);
+}
+
+// Halves, which 8-bit results round by ties; smaller arguments scale them, or
+// move them by whole numbers.
+static void set_ties(og_array *a, bool is_largest, uint64_t seed) {
+  og_random r = {og_seed_mix(seed, 93)};
+  for (int64_t i = 0; i < a->count; ++i)
+    og_array_set(a, i,
+                 is_largest ? (double)og_random_between(&r, -64, 64) / 2
+                            : (double)(1 << og_random_below(&r, 3)));
+}
+
+// The floating argument that the seed chooses, or the one with most elements;
+// -1: none is one.
+static int32_t float_argument(const og_inputs *inputs, const og_sample *s,
+                              bool is_largest) {
+  int32_t found = -1, count = 0;
+  og_random r = {og_seed_mix(s->seed, 94)};
+  for (int32_t t = 0; t < s->op->decl->tensor_count; ++t) {
+    const og_array *a = &inputs->tensor[t][0];
+    if (a->data == NULL || !og_is_floating(a->type)) continue;
+    ++count;
+    if (found < 0 || (is_largest ? a->count > inputs->tensor[found][0].count
+                                 : og_random_below(&r, count) == 0))
+      found = t;
+  }
+  return found;
+}
+
+static void set_kind(og_inputs *inputs, const og_sample *s) {
+  const bool is_ties = s->float_values == OG_FLOAT_TIES;
+  const int32_t chosen = float_argument(inputs, s, is_ties);
+  if (chosen < 0) return;
+  if (s->float_values == OG_FLOAT_SPECIAL)
+    set_special(&inputs->tensor[chosen][0], s);
+  for (int32_t t = 0; is_ties && t < s->op->decl->tensor_count; ++t) {
+    og_array *a = &inputs->tensor[t][0];
+    if (a->data != NULL && og_is_floating(a->type))
+      set_ties(a, a->count == inputs->tensor[chosen][0].count,
+               og_seed_mix(s->seed, (uint64_t)t));
+  }
+}
+
 // What the operator itself has to say of its arguments' values.
 static bool offer(og_inputs *inputs, const og_sample *sample) {
   og_tensor tensor[OPGRAFT_ARG_MAX][OG_SAMPLE_LIST];
@@ -171,6 +226,7 @@ bool og_inputs_fill(og_inputs *inputs, const og_sample *sample) {
         fill(a, sample, og_is_index_argument(decl, t), seed);
       if (sample->float_values == OG_FLOAT_EDGES) set_edges(a, sample, seed);
     }
+  set_kind(inputs, sample);
   if (offer(inputs, sample)) return true;
   og_inputs_reset(inputs);
   return false;

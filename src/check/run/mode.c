@@ -3,6 +3,8 @@
 
 #include "check/run/mode.h"
 
+#include <string.h>
+
 const og_mode og_mode_plain = {
     .shares = OG_SHARES_ONE,
     .threads = 1,
@@ -11,3 +13,9 @@ const og_mode og_mode_plain = {
     .stack_poison = 0xff,
     .redzone = 0xc7,
 };
+
+void og_poison(void *memory, size_t bytes, uint16_t poison) {
+  uint8_t *at = memory;
+  memset(at, poison & 0xff, bytes);
+  for (size_t i = 0; poison == OG_POISON_SMALL && i < bytes; i += 8) at[i] = 1;
+}

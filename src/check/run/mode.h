@@ -6,6 +6,8 @@
 
 #include <opgraft/op.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef enum og_share_kind {
   OG_SHARES_ONE,      // [0, total) at once
@@ -38,9 +40,9 @@ typedef struct og_mode {
   bool watches_arguments;  // which of those that are not tensors are read
   int32_t watched_tensor;  // 1 + the tensor argument; 0: none
   bool is_quiet;           // what the run does wrong is not reported
-  uint8_t poison;          // of results
-  uint8_t workspace_poison;
-  uint8_t stack_poison;
+  uint16_t poison;         // of results: a byte, or OG_POISON_SMALL
+  uint16_t workspace_poison;
+  uint16_t stack_poison;
   uint8_t redzone;          // bytes around buffers on a device
   int32_t reach;            // of these: at least so many times the buffer's
                             // own, since indices are out of range; 0: few
@@ -50,5 +52,10 @@ typedef struct og_mode {
 } og_mode;
 
 extern const og_mode og_mode_plain;
+
+// Not a byte, but 1 in words of 8 bytes, or in each element: a flag that is
+// set, a count that is small, a float close to 0.
+enum { OG_POISON_SMALL = 0x100 };
+void og_poison(void *memory, size_t bytes, uint16_t poison);
 
 #endif  // OG_CHECK_RUN_MODE_H

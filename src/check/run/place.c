@@ -104,7 +104,7 @@ typedef struct transfer {
   char *to;          // dense elements
   const char *from;  // the same
   size_t item;
-  int byte;
+  uint16_t poison;
 } transfer;
 
 static void store_element(void *state, int64_t element, size_t offset) {
@@ -118,7 +118,7 @@ static void load_element(void *state, int64_t element, size_t offset) {
 static void fill_element(void *state, int64_t element, size_t offset) {
   const transfer *t = state;
   (void)element;
-  memset(t->memory + offset, t->byte, t->item);
+  og_poison(t->memory + offset, t->item, t->poison);
 }
 
 void og_placed_store(const og_placed *p, const char *dense) {
@@ -135,9 +135,10 @@ void og_placed_load(const og_placed *p, char *dense) {
   visit_elements(p, load_element, &t);
 }
 
-void og_placed_fill(const og_placed *p, char *memory, int byte) {
-  transfer t = {
-      .memory = memory, .item = og_dtype_bytes(p->tensor.dtype), .byte = byte};
+void og_placed_fill(const og_placed *p, char *memory, uint16_t poison) {
+  transfer t = {.memory = memory,
+                .item = og_dtype_bytes(p->tensor.dtype),
+                .poison = poison};
   visit_elements(p, fill_element, &t);
 }
 

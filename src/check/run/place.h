@@ -33,8 +33,8 @@ bool og_placed_keep(og_placed *placed);
 // From and to dense elements in row-major order.
 void og_placed_store(const og_placed *placed, const char *dense);
 void og_placed_load(const og_placed *placed, char *dense);
-// Sets each byte of the elements, in memory that is laid out as the buffer is.
-void og_placed_fill(const og_placed *placed, char *memory, int byte);
+// Sets the elements (og_poison), in memory that is laid out as the buffer is.
+void og_placed_fill(const og_placed *placed, char *memory, uint16_t poison);
 
 // Notes the tensor as the kernel gets it.
 void og_placed_give(og_placed *placed, const og_tensor *given);

@@ -110,7 +110,7 @@ static bool put_workspace(og_running *c) {
   c->workspace =
       og_guard_create(bytes, 64, c->mode->is_left, OG_ROLE_WORKSPACE, 0, 0);
   if (c->workspace == NULL) return false;
-  memset(c->workspace->data, c->mode->workspace_poison, bytes);
+  og_poison(c->workspace->data, bytes, c->mode->workspace_poison);
   c->frame.call.workspace = c->workspace->data;
   return true;
 }

@@ -38,9 +38,9 @@ static og_status note_refusal(const og_call *call, og_status code,
 }
 
 // What a kernel's own locals will find on the stack.
-__attribute__((noinline)) static void poison_stack(uint8_t value) {
+__attribute__((noinline)) static void poison_stack(uint16_t poison) {
   uint8_t stack[STACK_BYTES];
-  memset(stack, value, sizeof stack);
+  og_poison(stack, sizeof stack, poison);
   __asm__ volatile("" : : "r"(stack) : "memory");  // it is not dead
 }
 

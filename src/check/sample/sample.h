@@ -37,14 +37,17 @@ typedef enum og_float_values {
   OG_FLOAT_NORMAL,
   OG_FLOAT_POSITIVE,  // from 0.1
   OG_FLOAT_ZERO,
-  OG_FLOAT_UNIT,    // from 0 to 1
-  OG_FLOAT_WIDE,    // a few sizes apart
-  OG_FLOAT_COARSE,  // what every floating type can hold
-  OG_FLOAT_FILLED,  // the same, from 0.5 to 1: sums grow with their length
-  OG_FLOAT_HALF,    // the same, from 200 to 400 or below: f16 cannot hold the
-                    // product of two
-  OG_FLOAT_EDGES,   // normal, but one element is just what each float argument
-                    // is
+  OG_FLOAT_UNIT,     // from 0 to 1
+  OG_FLOAT_WIDE,     // a few sizes apart
+  OG_FLOAT_COARSE,   // what every floating type can hold
+  OG_FLOAT_FILLED,   // the same, from 0.5 to 1: sums grow with their length
+  OG_FLOAT_HALF,     // the same, from 200 to 400 or below: f16 cannot hold the
+                     // product of two
+  OG_FLOAT_EDGES,    // normal, but one element is just what each float argument
+                     // is
+  OG_FLOAT_SPECIAL,  // normal, but in one argument some places, or a row, are
+                     // -inf, inf or NaN
+  OG_FLOAT_TIES,     // halves in the largest arguments, powers of two in others
 } og_float_values;
 
 // What the elements of integer arguments are that are not indices.

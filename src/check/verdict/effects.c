@@ -34,20 +34,27 @@ void og_orders_count(og_findings *all, int32_t fresh, int32_t item,
   all->order[fresh][item].misfit |= ~fits;
 }
 
-// An argument that no call has read.
+// An argument that no call has read, or ("total=") whose old value in none
+// counted: as an output is written, which a result would be as well.
 static void add_unused(og_findings *all) {
-  char text[160];
+  const og_decl *decl = all->op->decl;
+  char name[64], text[160];
   for (int32_t i = 0; i < all->uses.count; ++i) {
     if (all->uses.entry[i].tried < OG_TRIED_MIN ||
         all->uses.entry[i].used[OG_USE_ANY] > 0)
       continue;
     const og_found_at at = {.call_text = ""};
-    snprintf(text, sizeof text, "none of %d calls read it",
+    const size_t length = strcspn(all->uses.entry[i].name, "=");
+    const bool is_old = all->uses.entry[i].name[length] == '=';
+    snprintf(name, sizeof name, "%.*s", (int)length, all->uses.entry[i].name);
+    snprintf(text, sizeof text,
+             is_old ? "all of it is written over in %d calls, and what it held "
+                      "before changes nothing"
+                    : "none of %d calls read it",
              (int)all->uses.entry[i].tried);
     og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT,
-                    og_decl_expects(all->op->decl, OG_EXPECT_UNUSED,
-                                    all->uses.entry[i].name),
-                    all->op->decl->name, all->uses.entry[i].name, text, &at);
+                    is_old || og_decl_expects(decl, OG_EXPECT_UNUSED, name),
+                    decl->name, name, text, &at);
   }
 }
 
@@ -74,19 +81,21 @@ static void add_end(og_findings *all, int32_t i, int32_t end, int32_t other) {
                                        [OG_END_LAST] = "the last"};
   const og_found_at at = {.call_text = ""};
   char name[64], text[200];
-  // "sizes[]", "mask.B"
+  // "sizes[]", "mask.B", "scale%"
   const char *key = all->ends.entry[i].name;
-  const size_t length = strcspn(key, "[.");
+  const size_t length = strcspn(key, "[.%");
   const bool is_dim = key[length] == '.';
+  const bool is_partial = key[length] == '%';
   snprintf(name, sizeof name, "%.*s", (int)length, key);
   snprintf(text, sizeof text,
-           "its %s %s%s changed nothing in %d calls; %s did in %d of them",
+           "its %s %s%s changed nothing in %d calls%s; %s did in %d of them",
            places[end],
-           is_dim                ? "place along "
-           : key[length] != '\0' ? "entry"
-                                 : "element",
+           is_dim               ? "place along "
+           : key[length] == '[' ? "entry"
+                                : "element",
            is_dim ? key + length + 1 : "", (int)all->ends.entry[i].tried,
-           others[other], (int)all->ends.entry[i].used[other]);
+           is_partial ? " whose last group is a part" : "", others[other],
+           (int)all->ends.entry[i].used[other]);
   og_findings_add(all, OPGRAFT_UNUSED_END,
                   og_decl_expects(all->op->decl, OG_EXPECT_UNUSED_END, name),
                   all->op->decl->name, name, text, &at);
@@ -101,6 +110,15 @@ static bool is_without_effect(const og_effects *uses, int32_t i) {
          used[OG_END_LAST] == 0 && used[OG_END_READ] >= READS_MIN;
 }
 
+// A number of that kind may say how to compute, and not what.
+static bool is_int(const og_decl *decl, const char *name) {
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (strcmp(decl->params[p].name, name) == 0)
+      return decl->params[p].type == OG_TYPE_INT ||
+             decl->params[p].type == OG_TYPE_SYM_INT;
+  return false;
+}
+
 static void add_without_effect(og_findings *all, int32_t i) {
   const og_found_at at = {.call_text = ""};
   const char *name = all->ends.entry[i].name;
@@ -110,7 +128,8 @@ static void add_without_effect(og_findings *all, int32_t i) {
            "anything",
            (int)all->ends.entry[i].used[OG_END_READ]);
   og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT,
-                  og_decl_expects(all->op->decl, OG_EXPECT_UNUSED, name),
+                  is_int(all->op->decl, name) ||
+                      og_decl_expects(all->op->decl, OG_EXPECT_UNUSED, name),
                   all->op->decl->name, name, text, &at);
 }
 

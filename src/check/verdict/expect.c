@@ -28,11 +28,19 @@ static void add_untrue(og_findings *all, const og_expect *e, const char *format,
 
 // "xs[]" and "xs[1]" are of xs.
 static bool is_of(const char *entry, const char *name) {
-  const size_t length = strcspn(entry, "[");
+  const size_t length = strcspn(entry, "[%");
   return strlen(name) == length && memcmp(entry, name, length) == 0;
 }
 
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+// Whether other values of it were tried, and changed nothing.
+static bool is_without_effect(const og_effects *ends, const char *name) {
+  for (int32_t i = 0; i < ends->count; ++i)
+    if (strcmp(ends->entry[i].name, name) == 0)
+      return ends->entry[i].used[OG_END_FIRST] == 0;
+  return false;
+}
 
 // Calls that used the argument, or elements of it: by reading what no tensor
 // holds, or by a result that changes with it. What only the backward operator
@@ -40,7 +48,8 @@ static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 static void see_unused(og_findings *all, const og_expect *e) {
   for (int32_t i = 0; i < all->uses.count; ++i)
     if (strcmp(all->uses.entry[i].name, e->name) == 0 &&
-        all->uses.entry[i].used[OG_USE_OWN] > 0)
+        all->uses.entry[i].used[OG_USE_OWN] > 0 &&
+        !is_without_effect(&all->ends, e->name))
       add_untrue(all, e, "%d of %d calls read it",
                  (int)all->uses.entry[i].used[OG_USE_OWN],
                  (int)all->uses.entry[i].tried);
