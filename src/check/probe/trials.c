@@ -169,14 +169,26 @@ static void learn_words(og_trial *trial) {
   }
 }
 
-// Words for string arguments: the default, or one that was learnt.
+// The default, or a number of which no kernel is afraid: `.where` has no floats.
+static void change_float(og_attr *a, const og_param *param, uint64_t salt) {
+  if (a->kind != OG_ATTR_FLOAT) return;
+  a->f = param->has_default && salt % 2 == 1 &&
+                 param->default_value.kind == OG_ATTR_FLOAT
+             ? param->default_value.f
+             : 1 / (double)salt;
+}
+
+// Words for string arguments: the default, or one that was learnt. Numbers for
+// floats.
 static void change_words(og_trial *trial, uint64_t salt) {
   og_random r = {og_seed_mix(trial->sample.seed, salt)};
   const og_decl *decl = trial->op->decl;
   for (int32_t p = 0; p < decl->param_count; ++p) {
     const og_param *param = &decl->params[p];
+    if (param->type == OG_TYPE_TENSOR || param->is_list) continue;
     og_attr *a = &trial->sample.attr[param->index];
-    if (param->type != OG_TYPE_STR || param->is_list) continue;
+    change_float(a, param, salt);
+    if (param->type != OG_TYPE_STR) continue;
     if (param->has_default && (salt % 2 == 1 || trial->word_count == 0)) {
       *a = param->default_value;
     } else if (trial->word_count > 0) {

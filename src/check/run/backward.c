@@ -19,11 +19,6 @@
 #include "check/sample/sample.h"
 #include "check/sample/value.h"
 
-static bool looks_backward(const char *name) {
-  return strstr(name, "backward") != NULL || strstr(name, "grad") != NULL ||
-         strstr(name, "bwd") != NULL;
-}
-
 static bool is_backward_of(const opgraft_op *forward, const opgraft_op *op) {
   const og_grad *grad = &forward->decl->grad;
   return forward != op && grad->kind == OG_GRAD_OPERATOR &&
@@ -39,10 +34,11 @@ bool og_is_backward(const opgraft_op *op) {
 const opgraft_op *og_forward_of(const opgraft_op *op, int32_t index) {
   const opgraft_op *found[8];
   int32_t count = 0;
-  if (!looks_backward(op->decl->name)) return NULL;
   for (int32_t i = 0; i < opgraft_module_op_count(op->module); ++i) {
     const opgraft_op *other = opgraft_module_op(op->module, i);
-    if (is_backward_of(other, op) && count < 8) found[count++] = other;
+    // Of two that are each other's, both stand for themselves.
+    if (is_backward_of(other, op) && !is_backward_of(op, other) && count < 8)
+      found[count++] = other;
   }
   return count > 0 ? found[index % count] : NULL;
 }
