@@ -59,13 +59,16 @@ static int picture_print(const opgraft_executable *executable,
   size_t offset;
   opgraft_executable_schedule(executable, text, length + 1);
   cli_node *tree = cli_json_parse(text, length, &offset);
-  free(text);
-  if (tree == NULL) return cli_error("not enough memory");
+  if (tree == NULL) {
+    free(text);
+    return cli_error("not enough memory");
+  }
   cli_picture_init(tree, &picture);
   if (cli_has(args, "svg"))
     cli_picture_svg(&picture);
   else
-    cli_picture_page(&picture);
+    cli_picture_page(&picture, text);
+  free(text);
   cli_picture_reset(&picture);
   cli_node_destroy(tree);
   return CLI_OK;

@@ -35,7 +35,7 @@ void cli_picture_init(const cli_node *tree, cli_picture *out);
 void cli_picture_reset(cli_picture *picture);
 // Both write to stdout.
 void cli_picture_svg(const cli_picture *picture);
-void cli_picture_page(const cli_picture *picture);
+void cli_picture_page(const cli_picture *picture, const char *schedule);
 
 // Where buffer `b` of the schedule begins, in all arenas one after another.
 int64_t cli_picture_offset(const cli_picture *picture, const cli_node *buffer);

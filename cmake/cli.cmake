@@ -12,4 +12,9 @@ if(opgraft_cli_sources)
   target_link_libraries(opgraft_cli PRIVATE og_core)
   # `opgraft gen` reads YAML by libyaml, and through Python where it is absent.
   opgraft_link_optional(opgraft_cli yaml yaml.h HAVE_LIBYAML)
+  # The page of `inspect --html` is in the program.
+  set(opgraft_assets ${CMAKE_SOURCE_DIR}/python/opgraft/assets)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/cli/inspect_page.c PROPERTIES
+    COMPILE_OPTIONS "-Wa,-I${opgraft_assets}"
+    OBJECT_DEPENDS "${opgraft_assets}/graph.html;${opgraft_assets}/d3.min.js")
 endif()

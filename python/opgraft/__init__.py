@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from ._device.state import Device
     from ._graph.freeze import GuardError, export, freeze
     from ._graph.loaded import load_graph
+    from ._graph.profiles import Profile, profile
     from ._load.aten import decompositions
     from ._load.define import define
     from ._propose.propose import Doubt, Proposal, propose
 
-__all__ = ["Adoption", "Device", "Doubt", "GuardError", "Module", "Proposal",
+__all__ = ["Adoption", "Device", "Doubt", "GuardError", "Module", "Profile", "Proposal",
            "adopt", "adopt_module", "adopt_spec", "check", "decompositions",
-           "define", "export", "freeze", "load", "load_device", "load_graph", "propose", "stats", "unadopt", "__version__"]
+           "define", "export", "freeze", "load", "load_device", "load_graph", "profile", "propose", "stats", "unadopt", "__version__"]
 
 # Whoever loads a module need not wait for what these import.
 _LATER = {
@@ -47,6 +48,7 @@ _LATER = {
         "_device.state": ("Device",),
         "_graph.freeze": ("GuardError", "export", "freeze"),
         "_graph.loaded": ("load_graph",),
+        "_graph.profiles": ("Profile", "profile"),
         "_load.aten": ("decompositions",),
         "_load.define": ("define",),
         "_propose.propose": ("Doubt", "Proposal", "propose"),

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "exec/rules.h"
 #include "graph/print.h"
+#include "graph/op.h"
 
 typedef struct schedule {
   const opgraft_graph *graph;
@@ -93,7 +94,10 @@ static void runner_add(const schedule *s, int32_t n) {
 static void node_add(const schedule *s, int32_t n) {
   const og_node *node = &s->graph->nodes[n];
   og_json_begin(s->out, NULL, '{');
+  og_json_int(s->out, "node", n);
   og_json_text(s->out, "operator", og_node_name(node));
+  if (node->op == OG_IR_fused)
+    og_json_text(s->out, "program", og_node_attr(node, 0)->s);
   runner_add(s, n);
   og_json_int(s->out, "step", s->steps[n]);
   og_json_text(s->out, "file", node->file != NULL ? node->file : "");

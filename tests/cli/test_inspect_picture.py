@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """inspect --svg and --html: every node with who runs it, edges, and memory over
-time against its bound, in one file that is XML whatever the graph calls its
-parts."""
+time against its bound, in one file, whatever the graph calls its parts. What
+the page does is in tests/docs/test_site_browser.py."""
 
 from __future__ import annotations
 
+import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -30,10 +31,11 @@ def svg_of(program, *words):
 
 
 def page_of(program, *words):
-    """The page, its doctype aside, with the picture in it."""
+    """The page, and the data of its one graph."""
     text = program.ok("inspect", *words, "--html")
-    page = ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
-    return text, page, page.find(f".//{SVG}svg[@role]")
+    given = re.search(r"const given = (.*);\n", text)
+    graph, = json.loads(given[1])["graphs"]
+    return text, graph
 
 
 def rows_of(svg):
@@ -118,20 +120,20 @@ def test_memory_is_drawn_against_its_bound(graph):
 
 
 def test_the_page_says_sizes_and_reasons(graph):
-    text, page, svg = page_of(graph, "g.og", "s0=3")
-    assert {name for name, *_ in rows_of(svg)} == NODES
-    said = "".join(page.itertext())
-    assert "s0 = 3, 5 steps, 1 views." in said
-    assert "1 by a host: opgraft run lacks it" in said
-    cells = [["".join(cell.itertext()) for cell in row]
-             for row in page.iter("tr")][1:]
-    assert len(cells) == len(NODES)
-    assert ["%q: f32[3, 40]model.py:11", "aten.foo.default(%t)"] in [
-        c[:2] for c in cells]
-    # One file: it fetches nothing, runs nothing, and follows the reader's
-    # colours and width.
-    assert not re.search(r"<script|<link|src=|@import|url\(", text)
-    assert "prefers-color-scheme:dark" in text
+    text, page = page_of(graph, "g.og", "s0=3")
+    plan = page["schedule"]
+    assert plan["symbols"] == [{"name": "s0", "value": 3}]
+    assert page["notes"] == ["5 steps, 1 views"]
+    names = {v["id"]: v["name"] for v in plan["values"]}
+    assert {f"{names[n['makes'][0]]} {n['operator']}"
+            for n in plan["nodes"]} == NODES
+    foreign, = [n for n in plan["nodes"] if n["operator"] == "aten.foo.default"]
+    assert foreign["by"] == "host" and foreign["line"] == 11
+    assert foreign["reason"] == "there is no row for it"
+    # One file: it fetches nothing, and follows the reader's colours and width.
+    assert "default-src 'none'" in text and "<link" not in text
+    assert not re.search(r"<script [^>]*src|@import|url\(", text)
+    assert "prefers-color-scheme: dark" in text
     assert 'content="width=device-width' in text
 
 
@@ -141,22 +143,21 @@ def test_hostile_names_are_text(program):
         "model.py:11", "<i>.py:11"))
     svg = svg_of(program, "h.og", "s0=3")
     assert "%q <script>&'x" in {text for text, *_ in rows_of(svg)}
-    _, page, inner = page_of(program, "h.og", "s0=3")
-    for tree in (svg, inner):
-        tags = {e.tag.removeprefix(SVG) for e in tree.iter()}
-        assert tags <= {"svg", "title", "style", "g", "rect", "text", "path"}
-    tags = {e.tag for e in page.iter() if not e.tag.startswith(SVG)}
-    assert tags & {"script", "b", "i"} == set()
-    said = "".join(page.itertext())
+    tags = {e.tag.removeprefix(SVG) for e in svg.iter()}
+    assert tags <= {"svg", "title", "style", "g", "rect", "text", "path"}
+    said = "".join(svg.itertext())
     assert "</title>]]>" in said
     assert "\u202e" not in said and "\x01" not in said
+    text, page = page_of(program, "h.og", "s0=3")
+    assert "<script>&'x" in {n["operator"] for n in page["schedule"]["nodes"]}
+    assert text.count("<script>") == text.count("</script>") == 3
+    assert "<b" not in text.split("const given")[1].split("\n")[0]
 
 
 def test_an_empty_graph(program):
     program.write("e.og", "graph e(%x: f32[2]) {\n  return %x\n}\n")
     assert "no node runs" in "".join(svg_of(program, "e.og").itertext())
-    _, page, _ = page_of(program, "e.og")
-    assert "0 steps, 0 views. Nothing lies in an arena." in "".join(page.itertext())
+    assert page_of(program, "e.og")[1]["notes"] == ["0 steps, 0 views"]
 
 
 def test_two_thousand_nodes_stay_small(program):
@@ -165,8 +166,9 @@ def test_two_thousand_nodes_stay_small(program):
              + f" @ some/where/model.py:{i}" for i in range(2000)]
     program.write("big.og", "graph big(%n0: f32[8, 8]) {\n" + "\n".join(lines)
                   + "\n  return %n2000\n}\n")
-    text, _, svg = page_of(program, "big.og")
-    assert len(rows_of(svg)) == 2000
+    text, page = page_of(program, "big.og")
+    assert len(page["schedule"]["nodes"]) == 2000
+    assert len(rows_of(svg_of(program, "big.og"))) == 2000
     assert len(text) < 3_000_000
 
 

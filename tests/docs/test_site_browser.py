@@ -103,12 +103,12 @@ def test_the_page_of_a_graph(browser: Browser, tmp_path: pathlib.Path) -> None:
     page = write(tmp_path, program("inspect", tmp_path / "g.og", "s0=32",
                                    "--html"))
     assert problems(browser, page) == []
-    browser.look(page.as_uri(), PHONE)
-    # Five nodes as five marks of different rows, each at least 6 pixels high.
-    heights = browser.run(
-        "[...document.querySelectorAll('svg[role] g rect')].map("
-        "e => e.getBoundingClientRect().height)")
-    assert len(heights) == 5 and min(heights) >= 6
+    for width in (DESK, PHONE):
+        browser.look(page.as_uri(), width)
+        # Five nodes, each high enough to be read and to be met by a finger.
+        heights = browser.run("[...document.querySelectorAll('.node rect')].map("
+                              "e => e.getBoundingClientRect().height)")
+        assert len(heights) == 5 and min(heights) >= 24
     colours = set()
     for scheme in ("light", "dark"):
         browser.look(page.as_uri(), DESK, scheme)
@@ -124,6 +124,63 @@ def test_doctor_s_page(browser: Browser, tmp_path: pathlib.Path) -> None:
         assert problems(browser, page) == []
 
 
+ZOOMED = """(() => {
+  const before = d3.zoomTransform(svg.node()).k;
+  svg.node().dispatchEvent(new WheelEvent("wheel", {deltaY: -300, clientX: 200,
+    clientY: 200, bubbles: true, view: window}));
+  return d3.zoomTransform(svg.node()).k / before;
+})()"""
+CLICKED = """(() => {
+  document.querySelectorAll(".node")[%d].dispatchEvent(new MouseEvent("click",
+    {bubbles: true, view: window}));
+  return document.querySelector("aside").innerText;
+})()"""
+SEARCHED = """(() => {
+  const field = document.querySelector("#search");
+  field.value = "%s";
+  field.dispatchEvent(new Event("input"));
+  field.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"}));
+  return [document.querySelector("#found").innerText,
+          document.querySelectorAll(".node.found").length,
+          document.querySelector("aside h1").innerText];
+})()"""
+
+
+def test_a_graph_zooms_tells_and_is_searched(browser: Browser,
+                                             tmp_path: pathlib.Path) -> None:
+    (tmp_path / "g.og").write_text(GRAPH)
+    page = write(tmp_path, program("inspect", tmp_path / "g.og", "s0=32",
+                                   "--html"))
+    browser.look(page.as_uri(), DESK)
+    assert browser.run(ZOOMED) > 1.1
+    nodes = browser.run("shown.nodes.map(n => [n.operator, n.reason, n.line])")
+    for i, (operator, reason, line) in enumerate(nodes):
+        told = browser.run(CLICKED % i)
+        assert told.startswith(operator) and reason in told
+        assert line <= 0 or f":{line}" in told
+    operator = nodes[-1][0]
+    same = sum(n[0] == operator for n in nodes)
+    assert browser.run(SEARCHED % operator) == [f"{same} found", same, operator]
+    assert browser.run(SEARCHED % "no such thing")[:2] == ["0 found", 0]
+    # Each node stands below those that it reads.
+    assert browser.run("shown.nodes.every(n => [...n.from].every("
+                       "f => f.y + HIGH < n.y))")
+
+
+def test_a_graph_of_two_thousand_nodes_opens(browser: Browser,
+                                             tmp_path: pathlib.Path) -> None:
+    lines = [f"  %n{i + 1}: f32[8, 8] = "
+             + (f"add(%n{i}, %n{max(0, i - 40)})" if i % 3 else f"exp(%n{i})")
+             for i in range(2000)]
+    (tmp_path / "g.og").write_text(
+        "graph big(%n0: f32[8, 8]) {\n" + "\n".join(lines)
+        + "\n  return %n2000\n}\n")
+    page = write(tmp_path, program("inspect", tmp_path / "g.og", "--html"))
+    assert problems(browser, page) == []
+    browser.look(page.as_uri(), DESK)
+    assert browser.run("document.querySelectorAll('.node').length") == 2000
+
+
 def module_of(path: str) -> Any:
     """A file of the package, without the package."""
     spec = importlib.util.spec_from_file_location(
@@ -135,17 +192,26 @@ def module_of(path: str) -> Any:
 
 
 def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
-    made = module_of("python/opgraft/_graph/stats_page.py")
+    made = module_of("python/opgraft/_graph/graph_page.py")
     graph: dict[str, Any] = {
         "name": "graph_0", "kind": "forward", "nodes": 12, "native": 9,
-        "host_nodes": 3, "arena_bytes": 4096, "lower_bound_bytes": 3968,
-        "replays": 7, "backend_ns": 1_500_000, "clones": [], "apart": [],
-        "epilogues_refused": [], "fallbacks": [
+        "host_nodes": 3, "replays": 7, "fallbacks": [
             {"operator": "aten._embedding_bag_forward_only.default",
              "file": "/a/rather/long/path/to/some/model/file.py", "line": 12,
-             "reason": "there is no row for it"}]}
-    text = made.page(SimpleNamespace(graphs=[graph] * 3, is_shared=False))
-    assert problems(browser, write(tmp_path, text)) == []
+             "reason": "</script> there is no row for it"}]}
+    node = {"node": 4, "operator": "aten.relu.default", "by": "fast", "step": 0,
+            "reason": "it is", "file": "", "line": 0, "reads": [0], "makes": [1]}
+    plan = {"values": [{"id": i, "name": f"%{i}", "type": "f32[2]",
+                        "place": "output"} for i in range(2)],
+            "nodes": [node], "arenas": [], "buffers": []}
+    text = made.page("t", [(graph, plan, {4: 2500.0}), (graph, None, None)])
+    page = write(tmp_path, text)
+    assert problems(browser, page) == []
+    browser.look(page.as_uri(), DESK)
+    told = browser.run("document.querySelector('aside').innerText")
+    assert "Time by operator: 2.5 µs a call" in told
+    assert "</script> there is no row for it" in told
+    assert problems(browser, write(tmp_path, made.page("t", []))) == []
 
 
 class Timeline(SimpleNamespace):

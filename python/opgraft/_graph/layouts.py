@@ -49,6 +49,11 @@ def _image(x: Any, *args: Any, **kwargs: Any) -> list[int]:
     return [0, *dims[2:], 1] if is_last else dims
 
 
+def _losses(x: Any, target: Any, weight: Any = None, reduction: int = 1,
+            *args: Any) -> list[int]:
+    return _row_major(target) if reduction == 0 else []
+
+
 # The order of dims of an operator's first result in memory.
 _ORDERS: dict[str, Callable[..., list[int]]] = {
     "copysign.Tensor": _pointwise,
@@ -67,6 +72,7 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "channel_shuffle.default": _image,
     "native_channel_shuffle.default": _image,
     "max_unpool2d.default": _image,
+    "nll_loss2d_forward.default": _losses,
     "_native_batch_norm_legit_functional.default": _image,
     "_native_batch_norm_legit_no_training.default": _image,
     "_native_batch_norm_legit.no_stats": _image,

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from .. import _C
-from . import stats_page
+from . import graph_page, stats_page
 
 _regions: "weakref.WeakKeyDictionary[Any, list[Region]]" = (
     weakref.WeakKeyDictionary())
@@ -64,6 +64,11 @@ class Graph:
     def rules(self) -> str:
         has_plans = self.calls is None and self.refused is None
         return self.compiled.rules() if has_plans else ""
+
+    def schedule(self) -> Any:
+        """The plan that ran last; None: the engine has none."""
+        read = getattr(self.compiled, "schedule", None)
+        return json.loads(read()) if read is not None else None
 
 
 @dataclass
@@ -249,6 +254,7 @@ class Stats:
         self.is_shared = is_shared
         self._rules = "".join(g.rules() for r in regions for g in r.graphs)
         self.graphs = [g.read() for r in regions for g in r.graphs]
+        self._plans = [g.schedule() for r in regions for g in r.graphs]
         for name in _SUMS:
             setattr(self, name, sum(g.get(name, 0) for g in self.graphs))
         for name in _LARGEST:
@@ -344,8 +350,11 @@ class Stats:
     __repr__ = __str__
 
     def html(self) -> str:
-        """A page of it, without scripts: who runs the nodes, memory, reasons."""
-        return stats_page.page(self)
+        """A page of it, which fetches nothing: each graph as a picture that
+        zooms and searches, who runs each node and why, memory over time."""
+        return graph_page.page("opgraft.stats", [
+            (graph, plan, None)
+            for graph, plan in zip(self.graphs, self._plans)])
 
     def _repr_html_(self) -> str:
         return stats_page.fragment(self)
@@ -362,18 +371,28 @@ def stats(f: Any) -> Stats:
         >>> opgraft.stats(f)
         graph_...: 2 nodes, 2 native, 0 fallbacks, 1 replays, arena ...
     """
+    return Stats(*_regions_of(f, "stats"))
+
+
+def graphs_of(f: Any) -> list[Graph]:
+    """Those that opgraft.stats tells of."""
+    return [g for r in _regions_of(f, "profile")[0] for g in r.graphs]
+
+
+def _regions_of(f: Any, asker: str) -> tuple[list[Region], bool]:
+    """And whether another compiled them. TypeError where `f` is not compiled."""
     graph = getattr(f, "graph", None)
     if isinstance(graph, _C.CompiledGraph):  # frozen, or loaded from a file
         region = Region(json.loads(graph.stats())["graph"])
         region.graphs.append(Graph(region.name, "inference", graph, None, 0))
-        return Stats([region])
+        return [region], False
     owner = _owner_of(f)
     if owner is None:
         raise TypeError(
-            f"opgraft.stats: {f!r} is not what torch.compile, opgraft.freeze "
+            f"opgraft.{asker}: {f!r} is not what torch.compile, opgraft.freeze "
             "or opgraft.load_graph returned")
     regions = _regions.get(owner, [])
     if regions:
-        return Stats(regions)
+        return regions, False
     shared = _shared_regions(f, owner)
-    return Stats(shared, is_shared=bool(shared))
+    return shared, bool(shared)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""opgraft.stats(f) as a page: who runs the nodes, memory against its bound, and
-what falls back, is copied or stays unfused, each with its line."""
+"""opgraft.stats(f) in a notebook, without scripts: who runs the nodes, memory
+against its bound, what falls back, is copied or stays unfused, with its line."""
 
 from __future__ import annotations
 
@@ -86,10 +86,3 @@ def fragment(stats: Any) -> str:
             + "".join(_details(stats.graphs, *which) for which in _LISTS)
             + "</div>")
 
-
-def page(stats: Any) -> str:
-    """A whole document; it fetches nothing and runs no script."""
-    return ('<!doctype html><html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width">'
-            "<title>opgraft.stats</title></head><body>"
-            f"{fragment(stats)}</body></html>\n")
