@@ -46,7 +46,7 @@ def page(title: str, graphs: list[tuple[dict[str, Any], Any,
                                         dict[int, float] | None]]) -> str:
     """A whole document, which fetches nothing. Of each graph: what opgraft.stats
     says of it, its plan (None: it has none), and nanoseconds by node."""
-    empty = {"values": [], "nodes": [], "arenas": [], "buffers": []}
+    empty: dict[str, Any] = {"values": [], "nodes": [], "arenas": [], "buffers": []}
     data = {"title": title, "graphs": [
         {"title": f"{stats['name']} ({stats['kind']})", "ns": ns,
          "notes": _notes(stats), "lists": _lists(stats),
