@@ -33,7 +33,13 @@ class Profile:
     """`call_us`: median time of a call, untimed inside; `nodes`: a list of Node,
     whose times come from calls that ran step by step, on one lane; `us`: their
     sum. str() is a table by operator, html() a page with the graphs, trace() a
-    timeline for Perfetto."""
+    timeline for Perfetto. Nothing of it raises.
+
+        >>> f = torch.compile(lambda x: torch.relu(x) @ x.T, backend="opgraft")
+        >>> p = opgraft.profile(f, torch.ones(64, 64))
+        >>> [node.operator for node in p.nodes]
+        ['aten.relu.default', 'aten.mm.default']
+    """
 
     def __init__(self, call_us: float, graphs: list[Any]) -> None:
         self.call_us = call_us
@@ -63,15 +69,34 @@ class Profile:
     __repr__ = __str__
 
     def json(self) -> str:
+        """call_us, us and nodes.
+
+            >>> f = torch.compile(torch.relu, backend="opgraft")
+            >>> p = opgraft.profile(f, torch.ones(64))
+            >>> sorted(json.loads(p.json()))
+            ['call_us', 'nodes', 'us']
+        """
         return json.dumps({"call_us": self.call_us, "us": self.us,
                            "nodes": [vars(n) for n in self.nodes]}, indent=1)
 
     def html(self) -> str:
-        """A page of the graphs, self-contained: each node's time, who runs it."""
+        """A page of the graphs, self-contained: each node's time, who runs it.
+
+            >>> f = torch.compile(torch.relu, backend="opgraft")
+            >>> p = opgraft.profile(f, torch.ones(64))
+            >>> "aten.relu.default" in p.html()
+            True
+        """
         return graph_page.page("opgraft.profile", self._graphs)
 
     def trace(self) -> str:
-        """A call's nodes one after another, as Chrome's trace JSON."""
+        """A call's nodes one after another, as Chrome's trace JSON.
+
+            >>> f = torch.compile(torch.relu, backend="opgraft")
+            >>> p = opgraft.profile(f, torch.ones(64))
+            >>> len(json.loads(p.trace())["traceEvents"])
+            1
+        """
         events, begin = [], 0.0
         for node in self.nodes:
             events.append({
@@ -86,8 +111,9 @@ class Profile:
 
 
 def profile(f: Any, *args: Any, calls: int = 20, **kwargs: Any) -> Profile:
-    """Where the time of `f(*args, **kwargs)` goes: `f` is what torch.compile(...,
-    backend="opgraft"), opgraft.freeze or opgraft.load_graph returned.
+    """Where the time of `f(*args, **kwargs)` goes, for an `f` that
+    torch.compile(..., backend="opgraft"), opgraft.freeze or opgraft.load_graph
+    returned.
 
     It is called once to be compiled, then twice `calls` times: as it is, and
     with the time of each node, one after another. Gradients are off.
@@ -95,10 +121,8 @@ def profile(f: Any, *args: Any, calls: int = 20, **kwargs: Any) -> Profile:
     TypeError for another `f`, ValueError for `calls` below 1; what `f` raises.
 
         >>> f = torch.compile(lambda x: torch.relu(x) @ x.T, backend="opgraft")
-        >>> p = opgraft.profile(f, torch.ones(64, 64))
-        >>> p
-        ... us a call, ... us in 2 nodes
-        ...
+        >>> opgraft.profile(f, torch.ones(64, 64)).us > 0
+        True
     """
     if calls < 1:
         raise ValueError(f"opgraft.profile: calls is {calls}, expected 1 or more")
