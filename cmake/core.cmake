@@ -69,7 +69,7 @@ function(opgraft_add_objects target)
   # The engine's plain loops: nobody reads errno or floating-point flags.
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
-    list(FILTER sources INCLUDE REGEX "/src/(exec/plain/pointwise|exec/plain/pointwise_loops|exec/step/nest|loop/lanes)\\.c$")
+    list(FILTER sources INCLUDE REGEX "/src/(exec/plain/pointwise|exec/plain/pointwise_loops|exec/step/nest|loop/lanes|decl/formula_loops)\\.c$")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
       "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
   endif()

@@ -6,19 +6,21 @@
 
 #include "decl/formula.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/grain.h"
 #include "decl/formula_function.h"
-#include "decl/formula_sum.h"
+#include "decl/formula_loops.h"
 #include "decl/parse/names.h"
 #include "loop/plain.h"
 
 enum {
-  CHUNK = 4096,          // elements of a row that need not stay whole
-  BLOCK = OG_SUM_BLOCK,  // rows that are added in pairs, by sum_rows
-  COLUMNS = 256,         // elements of rows that are added at a time
+  CHUNK = 4096,       // elements of a row that need not stay whole
+  FEW = OG_SUM_ROWS,  // rows that are added at a time, by sum_rows
+  BLOCK = FEW * FEW,  // rows that are added in f32
+  COLUMNS = 256,      // elements of rows that are added at a time
 };
 
 // --- Operands ----------------------------------------------------------------
@@ -54,6 +56,7 @@ typedef struct walk {
   _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + output, or INT64_MAX
   char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
+  _Alignas(64) char near[2048];  // scratch where that is enough
 } walk;
 
 static bool is_sum(const walk *w, int32_t i) { return w->operands[i].is_sum; }
@@ -236,7 +239,7 @@ static void dims_find(walk *w, const og_call *call) {
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
     const bool is_out = i >= f->input_count;
-    memset(o->stride, 0, sizeof o->stride);
+    memset(o->stride, 0, (size_t)w->rank * sizeof *o->stride);
     if (!is_out && f->inputs[i].is_position)
       strides_count(f->inputs[i].index, w->rank, o->stride);
     if (o->tensor == NULL || is_check(w, i)) continue;
@@ -306,7 +309,10 @@ static og_status operands_bind(walk *w, const og_call *call,
   for (int32_t i = 0; i < w->count; ++i) {
     const bool is_out = i >= f->input_count;
     operand *o = &w->operands[i];
-    *o = (operand){0};
+    o->tensor = NULL;
+    o->data = NULL;
+    o->bytes = 0;
+    o->is_copied = o->is_sum = false;
     if (!is_out && f->inputs[i].is_position) continue;
     if (!is_out && !f->inputs[i].is_tensor) {
       OG_TRY(number_bind(w, call, i));
@@ -338,7 +344,7 @@ static void number_place(walk *w, const og_call *call, int32_t i,
   w->operands[i].data = (char *)n;
   if (w->f->inputs[i].is_tensor) return;  // absent
   if (class == OG_CLASS_F32)
-    n->f32 = (float)value;
+    n->f32 = value == value ? (float)value : NAN;
   else if (class == OG_CLASS_F64)
     n->f64 = value;
   else
@@ -390,17 +396,16 @@ static void copies_add(walk *w) {
 
 static void row_copy(const operand *o, int64_t stride, int64_t n, char *own,
                      char *at, bool is_out) {
-  const size_t bytes = (size_t)o->bytes;
-  for (int64_t i = 0; i < n; ++i) {
-    char *there = at + i * stride * o->bytes, *here = own + (size_t)i * bytes;
-    memcpy(is_out ? there : here, is_out ? here : there, bytes);
-  }
+  if (is_out)
+    og_elements_copy(o->bytes, n, own, 1, at, stride);
+  else
+    og_elements_copy(o->bytes, n, at, stride, own, 1);
 }
 
 typedef struct stretch {
   int64_t index[OPGRAFT_RANK_MAX];  // of its first row; the row's dim: element
   int64_t rows, width;
-  int64_t row;  // of the first, in its block
+  int64_t row;  // of the first, among those that are kept
 } stretch;
 
 // Bytes of a row of what is kept, in a worker's memory.
@@ -414,10 +419,14 @@ static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 // The rows and operands of a call, copies made beside it.
 static void stretch_run(const walk *w, const stretch *at, char *memory) {
   const int32_t row = w->rank - 1, inputs = w->f->input_count;
-  og_loop_call call = {.width = at->width, .rows = at->rows, .blocks = 1};
+  og_loop_call call;
   char *copy = memory + w->run_bytes;
   char *from[OG_FORMULA_OPERANDS_MAX], *own[OG_FORMULA_OPERANDS_MAX];
+  call.width = at->width;
+  call.rows = at->rows;
+  call.blocks = 1;
   call.scratch = memory;
+  call.nontemporal = false;
   for (int32_t i = 0; i < w->count; ++i) {
     const operand *o = &w->operands[i];
     int64_t offset = 0;
@@ -433,14 +442,16 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
     if (is_kept(w, i)) {
       step = kept_bytes(w, i);
       own[i] = copy + at->row * step;
-      copy += aligned(BLOCK * step);
+      copy += 2 * aligned(FEW * step);
     }
     if (i < inputs) {
       call.in[i] = own[i];
       call.in_row_bytes[i] = step;
+      call.in_block_bytes[i] = 0;
     } else {
       call.out[i - inputs] = own[i];
       call.out_row_bytes[i - inputs] = step;
+      call.out_block_bytes[i - inputs] = 0;
     }
   }
   if (w->fn->loop != NULL)
@@ -466,8 +477,10 @@ static bool has_copies(const walk *w) {
 static stretch stretch_at(const walk *w, int64_t unit, int64_t end,
                           bool one_by_one) {
   const int32_t row = w->rank - 1;
-  stretch at = {.rows = 1};
+  stretch at;
   int64_t left = unit / w->chunks;
+  at.rows = 1;
+  at.row = 0;
   at.index[row] = unit % w->chunks * w->chunk;
   at.width = w->size[row] - at.index[row];
   if (at.width > w->chunk) at.width = w->chunk;
@@ -495,7 +508,9 @@ static int64_t number_of(const walk *w, int64_t k) {
 static void rows_check(walk *w, int32_t i, int64_t first, int64_t rows,
                        const char *values) {
   for (int64_t k = 0; k < rows; ++k) {
-    const og_sum_number value = og_sum_total(w->fn->class, values, k);
+    og_sum_number value;
+    og_sum_totals(w->fn->class, 1,
+                  values + k * (w->fn->class == OG_CLASS_F32 ? 4 : 8), &value);
     const bool holds =
         w->fn->class == OG_CLASS_I64 ? value.i64 > 0 : value.f64 > 0;
     if (holds) continue;
@@ -519,23 +534,38 @@ static og_status wrong_say(walk *w, const og_call *call) {
       (int)(said.end - said.begin), w->f->text + said.begin);
 }
 
-// A block whose rows are all there.
-static void block_end(walk *w, int64_t block, int64_t first, int64_t rows,
-                      char *memory) {
-  char *sums = memory + w->share_bytes;
+// What is kept of few rows that are all there: sums of them are kept, too.
+static void few_end(walk *w, int64_t first, int64_t rows, int64_t nth,
+                    char *memory) {
+  char *kept = memory + w->share_bytes;
   for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
     if (w->operands[i].is_copied)
-      sums -= aligned(w->chunk * w->operands[i].bytes);
+      kept -= aligned(w->chunk * w->operands[i].bytes);
     if (!is_kept(w, i)) continue;
-    const int64_t n = kept_bytes(w, i) / w->operands[i].bytes;
-    sums -= aligned(BLOCK * kept_bytes(w, i));
-    if (is_check(w, i)) {
-      rows_check(w, i, first, rows, sums);
-      continue;
-    }
+    const int64_t bytes = kept_bytes(w, i), all = aligned(FEW * bytes);
+    kept -= 2 * all;
+    if (is_check(w, i))
+      rows_check(w, i, first, rows, kept);
+    else
+      og_sum_rows(w->fn->class, kept, rows, bytes / w->operands[i].bytes,
+                  kept + all + nth * bytes);
+  }
+}
+
+// A block of sums of rows.
+static void block_end(walk *w, int64_t block, int64_t count, char *memory) {
+  char *kept = memory + w->share_bytes;
+  for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
+    if (w->operands[i].is_copied)
+      kept -= aligned(w->chunk * w->operands[i].bytes);
+    if (!is_kept(w, i)) continue;
+    const int64_t bytes = kept_bytes(w, i), all = aligned(FEW * bytes);
+    kept -= 2 * all;
+    if (is_check(w, i)) continue;
+    const int64_t n = bytes / w->operands[i].bytes;
     og_sum_number *to = w->totals[i - w->f->input_count] + block * n;
-    og_sum_pairs(w->fn->class, sums, rows, n);
-    for (int64_t e = 0; e < n; ++e) to[e] = og_sum_total(w->fn->class, sums, e);
+    og_sum_rows(w->fn->class, kept + all, count, n, kept);
+    og_sum_totals(w->fn->class, n, kept, to);
   }
 }
 
@@ -580,12 +610,13 @@ static void columns_finish(void *state, int64_t begin, int64_t end,
     og_sum_add(class, last - first, totals + b * f->n + first,
                f->total + first +
                    sum_place(w, o, b / w->group_blocks, &offset) * f->n);
+  const int64_t step = o->stride[w->rank - 1];
+  const int64_t run = step == 1 ? last - first : 1;
   for (int64_t g = 0; g < w->groups; ++g) {
     const og_sum_number *from = f->total + sum_place(w, o, g, &offset) * f->n;
-    for (int64_t e = first; e < last; ++e)
-      og_loop_plain_store(
-          class, o->tensor->dtype, 1, from + e,
-          (char *)o->data + (offset + e * o->stride[w->rank - 1]) * bytes);
+    for (int64_t e = first; e < last; e += run)
+      og_sum_store(class, o->tensor->dtype, run, from + e,
+                   o->data + (offset + e * step) * bytes);
   }
 }
 
@@ -658,24 +689,32 @@ static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   }
 }
 
+static void few_run(const walk *w, int64_t first, int64_t last, char *memory) {
+  const bool one_by_one = has_copies(w);
+  for (int64_t unit = first; unit < last;) {
+    stretch at = stretch_at(w, unit, last, one_by_one);
+    at.row = unit - first;
+    stretch_run(w, &at, memory);
+    unit += at.rows;
+  }
+}
+
 static void blocks_run(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   walk *w = state;
-  const bool one_by_one = has_copies(w);
   char *memory = w->scratch + (size_t)worker * w->share_bytes;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t group = block / w->group_blocks;
-    const int64_t first =
-        group * w->group_units + block % w->group_blocks * BLOCK;
     const int64_t all = (group + 1) * w->group_units;
-    const int64_t last = first + BLOCK < all ? first + BLOCK : all;
-    for (int64_t unit = first; unit < last;) {
-      stretch at = stretch_at(w, unit, last, one_by_one);
-      at.row = unit - first;
-      stretch_run(w, &at, memory);
-      unit += at.rows;
+    int64_t unit = group * w->group_units + block % w->group_blocks * BLOCK;
+    int64_t nth = 0;
+    for (; nth < FEW && unit < all; ++nth) {
+      const int64_t next = unit + FEW < all ? unit + FEW : all;
+      few_run(w, unit, next, memory);
+      few_end(w, unit, next - unit, nth, memory);
+      unit = next;
     }
-    block_end(w, block, first, last - first, memory);
+    block_end(w, block, nth, memory);
   }
 }
 
@@ -691,18 +730,20 @@ static og_status scratch_make(walk *w, const og_call *call) {
     if (w->operands[i].is_copied)
       w->share_bytes += (size_t)aligned(w->chunk * w->operands[i].bytes);
     if (is_kept(w, i))
-      w->share_bytes += (size_t)aligned(BLOCK * kept_bytes(w, i));
+      w->share_bytes += (size_t)(2 * aligned(FEW * kept_bytes(w, i)));
   }
-  w->scratch = og_size_mul(workers, w->share_bytes, &bytes)
-                   ? og_alloc_aligned(64, bytes + 64)
-                   : NULL;
+  if (!og_size_mul(workers, w->share_bytes, &bytes))
+    w->scratch = NULL;
+  else
+    w->scratch =
+        bytes <= sizeof w->near ? w->near : og_alloc_aligned(64, bytes + 64);
   return w->scratch != NULL && sums_allocate(w)
              ? OG_OK
              : og_fail(call, OG_MEMORY, "no memory for the rows of a formula");
 }
 
 static void walk_free(walk *w) {
-  og_free(w->scratch);
+  if (w->scratch != w->near) og_free(w->scratch);
   og_free(w->positions);
   for (int32_t r = 0; r < OG_LOOP_OUTPUTS_MAX; ++r) og_free(w->totals[r]);
 }

@@ -47,7 +47,16 @@ void og_formula_destroy(const struct og_formula *formula) {
   pthread_mutex_destroy(&formula->cache->lock);
 }
 
-static og_status loop_make(function *fn, opgraft_error *error) {
+// Of inputs that are no tensors.
+static uint32_t numbers_of(const struct og_formula *formula) {
+  uint32_t numbers = 0;
+  for (int32_t i = 0; i < formula->input_count; ++i)
+    if (!formula->inputs[i].is_tensor) numbers |= 1u << i;
+  return numbers;
+}
+
+static og_status loop_make(const struct og_formula *formula, function *fn,
+                           opgraft_error *error) {
   const int32_t inputs = fn->program.input_count;
   og_text text = {0};
   og_loop_write(&fn->program, &text);
@@ -56,6 +65,7 @@ static og_status loop_make(function *fn, opgraft_error *error) {
                              .outputs = fn->operands + inputs,
                              .input_count = inputs,
                              .output_count = fn->program.output_count,
+                             .number_inputs = numbers_of(formula),
                              .math = OG_LOOP_MATH_FAST,
                              .isa = og_isa_used()};
   if (og_loop_code_create != NULL) fn->code = og_loop_code_create();
@@ -91,7 +101,7 @@ static og_status function_create(const struct og_formula *formula,
           ? OG_OK
           : og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
   if (status == OG_OK && fn->class == OG_CLASS_F32)
-    status = loop_make(fn, error);
+    status = loop_make(formula, fn, error);
   if (status != OG_OK) function_destroy(fn);
   return status;
 }

@@ -93,55 +93,68 @@ static void pointers(og_encoder *e) {
   }
 }
 
-// The mask of the first rdx lanes, at `mask`: lanes of ones, then of zeros,
-// from `skipped` lanes on.
-static void mask_make(og_encoder *e, int32_t skipped, int32_t mask) {
-  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->mask_table};
+static bool has_reduction(const og_loop_pass *pass) {
+  for (int32_t k = 0; k < pass->count; ++k)
+    if (pass->steps[k].action == OG_LOOP_REDUCE) return true;
+  return false;
+}
+
+enum { SHORT_COUNT_MIN = 12 };
+
+// Vectors of a step. Without sums one is enough where the loop's own
+// instructions do not count.
+static int32_t vectors_of(const og_encoder *e, const og_loop_pass *pass) {
+  if (has_reduction(pass)) return og_encoder_parts(e);
+  return e->has_wide || pass->count > SHORT_COUNT_MIN ? 1 : 2;
+}
+
+// The mask of the first rdx lanes, at `mask`.
+static void mask_make(og_encoder *e, int32_t mask) {
+  int32_t *label = e->has_wide ? &e->word_table : &e->mask_table;
+  if (*label < 0) *label = og_x86_label(e->x);
+  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = *label};
   og_encoder_general(e, OG_X86_lea, OG_RSI, table);
+  if (e->has_wide) {
+    og_encoder_general(e, OG_X86_movzx_16, OG_RDX,
+                       og_x86_indexed(OG_RSI, OG_RDX, 2, 0));
+    og_encoder_general(e, OG_X86_mov_store, OG_RDX, og_encoder_slot(mask));
+    return;
+  }
   og_encoder_general_imm(e, OG_X86_shl_i, og_x86_reg(OG_RDX), 2);
   og_encoder_general(e, OG_X86_sub, OG_RSI, og_x86_reg(OG_RDX));
-  og_encoder_rm(e, OG_X86_vmovups, 0,
-                og_x86_at(OG_RSI, 4 * (OG_LOOP_PARTIALS + skipped)));
+  og_encoder_rm(e, OG_X86_vmovups, 0, og_x86_at(OG_RSI, 4 * OG_ENCODER_HALF));
   og_encoder_rm(e, OG_X86_vmovups_store, 0, og_encoder_slot(mask));
 }
 
-// The tails of rax elements, less than 16: of the two halves, and of steps
-// of 8.
-static void tail_narrow(og_encoder *e) {
-  const int32_t few = og_x86_label(e->x);
-  e->mask_table = og_x86_label(e->x);
-  for (int32_t half = 0; half < 2; ++half) {
+// What is left of a row behind steps of so many vectors, vector by vector.
+static void tails_make(og_encoder *e, int32_t vectors) {
+  const int32_t lanes = og_encoder_lanes(e);
+  og_encoder_general(e, OG_X86_mov, OG_RAX,
+                     of_call(offsetof(og_loop_call, width)));
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RAX),
+                         vectors * lanes - 1);
+  for (int32_t t = vectors - 1; t < 2 * vectors - 1; ++t) {
+    const int32_t few = og_x86_label(e->x);
     og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
-    mask_make(e, half * OG_ENCODER_HALF, e->mask_at[half]);
+    og_encoder_general_imm(e, OG_X86_cmp_i, og_x86_reg(OG_RDX), lanes);
+    og_encoder_jump(e, OG_X86_jbe, few);
+    og_encoder_general_imm(e, OG_X86_mov_i, og_x86_reg(OG_RDX), lanes);
+    og_x86_place_label(e->x, few);
+    og_encoder_general(e, OG_X86_mov_store, OG_RDX,
+                       og_encoder_slot(e->left_at[t]));
+    og_encoder_general(e, OG_X86_sub, OG_RAX, og_x86_reg(OG_RDX));
+    mask_make(e, e->mask_at[t]);
   }
-  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
-  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX),
-                         OG_ENCODER_HALF - 1);
-  og_encoder_general(e, OG_X86_mov_store, OG_RDX,
-                     og_encoder_slot(e->left_at[OG_ENCODER_SHORT_TAIL]));
-  mask_make(e, 0, e->mask_at[OG_ENCODER_SHORT_TAIL]);
-  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RAX));
-  og_encoder_general_imm(e, OG_X86_cmp_i, og_x86_reg(OG_RDX), OG_ENCODER_HALF);
-  og_encoder_jump(e, OG_X86_jbe, few);
-  og_encoder_general_imm(e, OG_X86_mov_i, og_x86_reg(OG_RDX), OG_ENCODER_HALF);
-  og_x86_place_label(e->x, few);
-  og_encoder_general(e, OG_X86_mov_store, OG_RDX,
-                     og_encoder_slot(e->left_at[0]));
-  og_encoder_general(e, OG_X86_sub, OG_RAX, og_x86_reg(OG_RDX));
-  og_encoder_general(e, OG_X86_mov_store, OG_RAX,
-                     og_encoder_slot(e->left_at[1]));
 }
 
-static void tail_wide(og_encoder *e) {
-  og_encoder_general(e, OG_X86_mov_store, OG_RAX,
-                     og_encoder_slot(e->left_at[0]));
-  e->word_table = og_x86_label(e->x);
-  const og_x86_rm table = {.place = OG_X86_LABEL, .reg = e->word_table};
-  og_encoder_general(e, OG_X86_lea, OG_RSI, table);
-  og_encoder_general(e, OG_X86_movzx_16, OG_RAX,
-                     og_x86_indexed(OG_RSI, OG_RAX, 2, 0));
-  og_encoder_general(e, OG_X86_mov_store, OG_RAX, og_encoder_slot(e->tail_at));
-  og_encoder_masks(e);
+static void tails(og_encoder *e) {
+  for (int32_t vectors = 1; vectors <= OG_ENCODER_VECTORS; vectors *= 2) {
+    bool is_used = false;
+    for (int32_t p = 0; p < e->l->pass_count; ++p)
+      is_used |= e->l->passes[p].count > 0 &&
+                 vectors_of(e, &e->l->passes[p]) == vectors;
+    if (is_used) tails_make(e, vectors);
+  }
 }
 
 // Where the frame's size is written, which is known last.
@@ -173,14 +186,7 @@ static frame_place prologue(og_encoder *e, int32_t end) {
   for (int32_t at = 0; at < OG_ENCODER_BUFFER_BYTES; at += 32)
     og_encoder_rm(e, OG_X86_vmovups_store, 0,
                   og_encoder_slot(e->buffer_at + at));
-  og_encoder_general(e, OG_X86_mov, OG_RAX,
-                     of_call(offsetof(og_loop_call, width)));
-  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RAX),
-                         OG_LOOP_PARTIALS - 1);
-  if (e->has_wide)
-    tail_wide(e);
-  else
-    tail_narrow(e);
+  tails(e);
   return place;
 }
 
@@ -224,7 +230,7 @@ static void row_steps(og_encoder *e, const og_loop_pass *pass) {
   e->bits = 256;
   e->register_count = 16;
   e->is_row_section = true;
-  e->half = 0;
+  e->part = 0;
   e->is_masked = false;
   og_encoder_section_begin(e, pass->row_steps, pass->row_count);
   for (int32_t k = 0; k < pass->row_count; ++k) {
@@ -244,9 +250,9 @@ static void row_steps(og_encoder *e, const og_loop_pass *pass) {
   e->x->origin = 0;
 }
 
-static void body(og_encoder *e, const og_loop_pass *pass, int32_t half,
+static void body(og_encoder *e, const og_loop_pass *pass, int32_t part,
                  bool is_masked) {
-  e->half = half;
+  e->part = part;
   e->is_masked = is_masked;
   og_encoder_section_begin(e, pass->steps, pass->count);
   for (int32_t k = 0; k < pass->count; ++k) {
@@ -290,25 +296,17 @@ static void streams_use(og_encoder *e, const og_loop_pass *pass) {
                             STREAM_REGISTERS - used);
 }
 
-enum { SHORT_COUNT_MIN = 12 };
-
-static bool has_reduction(const og_loop_pass *pass) {
-  for (int32_t k = 0; k < pass->count; ++k)
-    if (pass->steps[k].action == OG_LOOP_REDUCE) return true;
-  return false;
-}
-
 static void full_steps(og_encoder *e, const og_loop_pass *pass,
-                       int32_t elements) {
+                       int32_t vectors) {
   const int32_t again = og_x86_label(e->x), end = og_x86_label(e->x);
+  const int32_t elements = vectors * og_encoder_lanes(e);
   og_encoder_general(e, OG_X86_xor, OG_RCX, og_x86_reg(OG_RCX));
   og_encoder_general(e, OG_X86_mov, OG_RDX,
                      of_call(offsetof(og_loop_call, width)));
   og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX), -elements);
   og_encoder_jump(e, OG_X86_je, end);
   og_x86_place_label(e->x, again);
-  body(e, pass, 0, false);
-  if (elements * 32 > e->bits) body(e, pass, 1, false);
+  for (int32_t part = 0; part < vectors; ++part) body(e, pass, part, false);
   og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX), elements);
   og_encoder_general(e, OG_X86_cmp, OG_RCX, og_x86_reg(OG_RDX));
   og_encoder_jump(e, OG_X86_jb, again);
@@ -316,22 +314,29 @@ static void full_steps(og_encoder *e, const og_loop_pass *pass,
 }
 
 // A masked body where elements are left for it.
-static void tail_body(og_encoder *e, const og_loop_pass *pass, int32_t tail,
+static void tail_body(og_encoder *e, const og_loop_pass *pass, int32_t part,
                       int32_t end) {
-  og_encoder_general_imm(e, OG_X86_cmp_i, og_encoder_slot(e->left_at[tail]), 0);
+  og_encoder_general_imm(e, OG_X86_cmp_i, og_encoder_slot(e->left_at[e->tail]),
+                         0);
   og_encoder_jump(e, OG_X86_je, end);
-  e->tail = tail;
-  body(e, pass, tail == 1 ? 1 : 0, true);
+  if (e->has_wide) {
+    og_encoder_general(e, OG_X86_mov, OG_RAX,
+                       og_encoder_slot(e->mask_at[e->tail]));
+    og_encoder_general(e, OG_X86_mov_store, OG_RAX,
+                       og_encoder_slot(e->tail_at));
+    og_encoder_masks(e);
+  }
+  body(e, pass, part, true);
 }
 
 static void elements_write(og_encoder *e, const og_loop_pass *pass) {
   const int32_t end = og_x86_label(e->x);
-  // Half the code, where the loop's own instructions do not count.
-  const bool is_short =
-      !e->has_wide && !has_reduction(pass) && pass->count > SHORT_COUNT_MIN;
-  full_steps(e, pass, is_short ? OG_ENCODER_HALF : OG_LOOP_PARTIALS);
-  tail_body(e, pass, is_short ? OG_ENCODER_SHORT_TAIL : 0, end);
-  if (!e->has_wide && !is_short) tail_body(e, pass, 1, end);
+  const int32_t vectors = vectors_of(e, pass);
+  full_steps(e, pass, vectors);
+  for (int32_t part = 0; part < vectors; ++part) {
+    e->tail = vectors - 1 + part;
+    tail_body(e, pass, part, end);
+  }
   og_x86_place_label(e->x, end);
 }
 
@@ -446,14 +451,14 @@ static void pool_write(og_encoder *e) {
   if (e->one >= 0) number_write(e, e->one, ONE_BITS);
   if (e->mask_table >= 0) {
     og_x86_place_label(e->x, e->mask_table);
-    for (uint32_t k = 0; k < 2 * OG_LOOP_PARTIALS; ++k) {
-      const uint32_t lane = k < OG_LOOP_PARTIALS ? ~0u : 0;
+    for (uint32_t k = 0; k < 2 * OG_ENCODER_HALF; ++k) {
+      const uint32_t lane = k < OG_ENCODER_HALF ? ~0u : 0;
       og_x86_data(e->x, &lane, sizeof lane);
     }
   }
   if (e->word_table >= 0) {
     og_x86_place_label(e->x, e->word_table);
-    for (uint32_t k = 0; k < OG_LOOP_PARTIALS; ++k) {
+    for (uint32_t k = 0; k <= 16; ++k) {
       const uint16_t word = (uint16_t)((1u << k) - 1);
       og_x86_data(e->x, &word, sizeof word);
     }
@@ -482,7 +487,8 @@ static int32_t calls_count(const og_loop_lowered *l) {
   for (int32_t p = 0; p < l->pass_count; ++p) {
     const og_loop_pass *pass = &l->passes[p];
     for (int32_t k = 0; k < pass->count; ++k)
-      count += 4 * (l->code[pass->steps[k].value].op == OG_LANE_call);
+      count += 2 * OG_ENCODER_VECTORS *
+               (l->code[pass->steps[k].value].op == OG_LANE_call);
     for (int32_t k = 0; k < pass->row_count; ++k)
       count += l->code[pass->row_steps[k].value].op == OG_LANE_call;
   }

@@ -29,7 +29,7 @@ static int32_t base_of(og_encoder *e, int32_t stream) {
 
 static og_x86_rm element(og_encoder *e, int32_t stream, int32_t bytes) {
   return og_x86_indexed(base_of(e, stream), OG_RCX, bytes,
-                        e->half * OG_ENCODER_HALF * bytes);
+                        e->part * og_encoder_lanes(e) * bytes);
 }
 
 // --- A tail through the buffer -----------------------------------------------
@@ -42,7 +42,7 @@ static const struct {
     [8] = {OG_X86_mov, OG_X86_mov_store},
 };
 
-// Copies the elements of this half from or to the buffer; there is one at
+// Copies the elements of this part from or to the buffer; there is one at
 // least.
 static void copy_left(og_encoder *e, int32_t stream, int32_t bytes,
                       bool to_buffer) {

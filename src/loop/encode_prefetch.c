@@ -10,6 +10,8 @@
 
 #include "loop/encode_emit.h"
 
+enum { EVERY = 16 };  // elements
+
 static bool loads(const og_encoder *e, const og_loop_pass *pass,
                   int32_t input) {
   for (int32_t k = 0; k < pass->count; ++k)
@@ -49,7 +51,8 @@ void og_encoder_prefetch_begin(og_encoder *e, const int32_t *spare,
 void og_encoder_prefetch(og_encoder *e, int32_t input) {
   const int32_t bytes = og_loop_memory_bytes(e->l->in_memory[input]);
   const int32_t base = e->next_row[input];
-  if (e->is_masked || e->half != 0 || base < 0) return;
+  const int32_t at = e->part * og_encoder_lanes(e);
+  if (e->is_masked || base < 0 || at % EVERY != 0) return;
   og_encoder_general(e, OG_X86_prefetcht0, 0,
-                     og_x86_indexed(base, OG_RCX, bytes, 0));
+                     og_x86_indexed(base, OG_RCX, bytes, at * bytes));
 }

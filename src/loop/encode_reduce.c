@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial sums, and how they are joined: lane k with lane k + 8, k + 4, k + 2,
-// k + 1.
+// Partial sums, and how they are joined: lane k with lane k + 16, k + 8, k + 4,
+// k + 2, k + 1.
 
 #include "loop/encode_reduce.h"
 
@@ -9,10 +9,10 @@
 
 enum { UNORDERED = 3 };
 enum { SWAP_PAIRS = 0x4E, SWAP_LANES = 0xB1 };
-// Of a reduction's parts: those of the halves first.
-enum { NANS = 2 };
+// Of a reduction's parts: those of values first.
+enum { NANS = OG_ENCODER_VECTORS };
 // Of a join, when no other value lives.
-enum { LOW = 12, GREATER, IS_NAN, HIGH };
+enum { SECOND = 11, LOW, GREATER, IS_NAN, HIGH };
 
 static og_x86_rm neutral(og_encoder *e, og_loop_reduction kind) {
   if (e->neutral[kind] < 0) e->neutral[kind] = og_x86_label(e->x);
@@ -22,8 +22,6 @@ static og_x86_rm neutral(og_encoder *e, og_loop_reduction kind) {
 static og_x86_id extreme_of(og_loop_reduction kind) {
   return kind == OG_LOOP_MAX ? OG_X86_vmaxps : OG_X86_vminps;
 }
-
-static int32_t halves(const og_encoder *e) { return e->bits == 512 ? 1 : 2; }
 
 // --- Before the elements -----------------------------------------------------
 
@@ -61,10 +59,10 @@ void og_encoder_partials_begin(og_encoder *e) {
   e->reserved = e->held_registers;
   for (int32_t r = 0; r < e->l->reduction_count; ++r) {
     if (e->l->reductions[r].pass != e->pass) continue;
-    for (int32_t half = 0; half < halves(e); ++half) {
-      partial_begin(e, r, half, &used);
+    for (int32_t part = 0; part < og_encoder_parts(e); ++part) {
+      partial_begin(e, r, part, &used);
       if (e->l->reductions[r].kind != OG_LOOP_SUM)
-        partial_begin(e, r, NANS + half, &used);
+        partial_begin(e, r, NANS + part, &used);
     }
   }
 }
@@ -158,20 +156,36 @@ static int32_t part_take(og_encoder *e, int32_t r, int32_t part) {
 void og_encoder_reduce(og_encoder *e, const og_loop_step *step) {
   const int32_t r = step->index;
   const og_loop_reduction kind = e->l->reductions[r].kind;
-  const int32_t partial = part_take(e, r, e->half);
+  const int32_t partial = part_take(e, r, e->part);
   if (kind == OG_LOOP_SUM)
     sum(e, partial, step->value);
   else
     extreme(e, kind, partial, step->value);
-  part_put(e, r, e->half, partial);
+  part_put(e, r, e->part, partial);
   if (kind == OG_LOOP_SUM) return;
   // A NaN is noted beside the extreme: its own chain is one instruction then.
-  const int32_t nans = part_take(e, r, NANS + e->half);
+  const int32_t nans = part_take(e, r, NANS + e->part);
   nans_note(e, nans, step->value);
-  part_put(e, r, NANS + e->half, nans);
+  part_put(e, r, NANS + e->part, nans);
 }
 
 // --- After the elements ------------------------------------------------------
+
+// GREATER, or what is a NaN of `low`.
+static void nans_keep(og_encoder *e, int32_t low) {
+  if (e->bits == 512) {
+    og_encoder_imm(e, OG_X86_vcmpps_k, 1, low, og_x86_reg(low), UNORDERED);
+    og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vmovaps,
+                                     .reg = GREATER,
+                                     .rm = og_x86_reg(low),
+                                     .bits = 512,
+                                     .mask = 1});
+    og_encoder_rm(e, OG_X86_vmovaps, low, og_x86_reg(GREATER));
+    return;
+  }
+  og_encoder_imm(e, OG_X86_vcmpps, IS_NAN, low, og_x86_reg(low), UNORDERED);
+  og_encoder_imm(e, OG_X86_vblendvps, low, GREATER, og_x86_reg(low), IS_NAN);
+}
 
 static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
                      int32_t high) {
@@ -180,30 +194,39 @@ static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
     return;
   }
   og_encoder_rvm(e, extreme_of(kind), GREATER, low, og_x86_reg(high));
-  og_encoder_imm(e, OG_X86_vcmpps, IS_NAN, low, og_x86_reg(low), UNORDERED);
-  og_encoder_imm(e, OG_X86_vblendvps, low, GREATER, og_x86_reg(low), IS_NAN);
+  nans_keep(e, low);
 }
 
-// Of one half, with what was noted beside it.
-static int32_t half_load(og_encoder *e, int32_t r, int32_t half, int32_t reg) {
-  const int32_t partial = part_load(e, r, half, reg);
+// Of one part, with what was noted beside it.
+static int32_t part_end(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
+  const int32_t partial = part_load(e, r, part, reg);
   if (e->l->reductions[r].kind != OG_LOOP_SUM)
     og_encoder_rvm(e, OG_X86_vorps, partial, partial,
-                   og_x86_reg(part_load(e, r, NANS + half, IS_NAN)));
+                   og_x86_reg(part_load(e, r, NANS + part, IS_NAN)));
   return partial;
+}
+
+// Lanes k and k + 16, then k + 8: what is left is in 8 lanes of the result.
+static int32_t parts_join(og_encoder *e, int32_t r, og_loop_reduction kind) {
+  const int32_t low = part_end(e, r, 0, LOW);
+  if (e->bits == 512) {
+    join_two(e, kind, low, part_end(e, r, 1, HIGH));
+    og_encoder_imm(e, OG_X86_vextractf64x4, low, 0, og_x86_reg(HIGH), 1);
+    e->bits = 256;
+    join_two(e, kind, low, HIGH);
+    return low;
+  }
+  join_two(e, kind, low, part_end(e, r, 2, HIGH));
+  const int32_t second = part_end(e, r, 1, SECOND);
+  join_two(e, kind, second, part_end(e, r, 3, HIGH));
+  join_two(e, kind, low, second);
+  return low;
 }
 
 static void join_one(og_encoder *e, int32_t r) {
   const og_loop_reduction kind = e->l->reductions[r].kind;
-  int32_t high = HIGH;
-  const int32_t low = half_load(e, r, 0, LOW);
-  if (e->bits == 512)
-    og_encoder_imm(e, OG_X86_vextractf64x4, low, 0, og_x86_reg(HIGH), 1);
-  else
-    high = half_load(e, r, 1, HIGH);
   const int32_t bits = e->bits;
-  e->bits = 256;
-  join_two(e, kind, low, high);
+  const int32_t low = parts_join(e, r, kind);
   og_encoder_imm(e, OG_X86_vextractf128, low, 0, og_x86_reg(HIGH), 1);
   join_two(e, kind, low, HIGH);
   og_encoder_imm(e, OG_X86_vpermilps, HIGH, 0, og_x86_reg(low), SWAP_PAIRS);

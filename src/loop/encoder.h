@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of the encoder while it writes a function.
 //
-// A function holds loops over rows and elements. With AVX2 a step of the
-// element loop is 16 elements in two halves of 8, or, in a pass without a
-// reduction, 8 elements; with AVX-512 it is one vector of 16. Row values are in
+// A function holds loops over rows and elements. A step of the element loop is
+// 32 elements in a pass with a reduction, so that a sum need not wait for the
+// one before it: two vectors of 16 with AVX-512, four of 8 with AVX2. In other
+// passes it is one vector, or two with AVX2. Row values are in
 // vectors of 8 equal lanes in both, of which a vector of 16 reads the first: a
 // load that is wider than the store before it would wait for the cache. A value
 // lies in a register, in the frame at [rsp], or, numbers, in the pool behind
@@ -27,9 +28,11 @@ enum {
   OG_ENCODER_NEVER = INT32_MAX,
   OG_ENCODER_ROW_BYTES = 32,  // of a row value in the frame
   OG_ENCODER_BUFFER_BYTES = 64,
-  OG_ENCODER_TAILS = 3,
-  OG_ENCODER_SHORT_TAIL = 2,  // of a pass in steps of 8 elements
-  OG_ENCODER_PARTS = 4,       // of a reduction: its halves, and their NaNs
+  OG_ENCODER_VECTORS = 4,  // of a step, at most
+  // What is left behind steps of 1, 2 or 4 vectors, by vector.
+  OG_ENCODER_TAILS = 2 * OG_ENCODER_VECTORS - 1,
+  // Of a reduction: its vectors, and their NaNs.
+  OG_ENCODER_PARTS = 2 * OG_ENCODER_VECTORS,
 };
 
 // Rows in memory: inputs, outputs, kept rows.
@@ -59,8 +62,8 @@ typedef struct og_encoder {
   int32_t bits;            // of a vector; 256 in row steps
   int32_t register_count;  // 16 or 32
   bool is_row_section;
-  int32_t half;    // of the step: 0 or 1
-  int32_t tail;    // which one: those of a step's halves, or of 8 elements
+  int32_t part;    // which vector of the step
+  int32_t tail;    // which one
   bool is_masked;  // a tail
   int32_t pass;
   int32_t pass_origin;  // of the first step of the pass
@@ -102,6 +105,14 @@ typedef struct og_encoder {
   int32_t stub_count, stub_capacity;
   bool is_short;
 } og_encoder;
+
+static inline int32_t og_encoder_lanes(const og_encoder *e) {
+  return e->has_wide ? 16 : 8;
+}
+// Vectors of partial sums, and of a step of a pass with a reduction.
+static inline int32_t og_encoder_parts(const og_encoder *e) {
+  return OG_LOOP_PARTIALS / og_encoder_lanes(e);
+}
 
 // Registers that partial sums may take.
 static inline int32_t og_encoder_partials_most(const og_encoder *e) {

@@ -42,7 +42,7 @@ static int32_t partials_of(const og_encoder *e) {
   int32_t count = 0;
   for (int32_t r = 0; r < e->l->reduction_count; ++r)
     if (e->l->reductions[r].pass == e->pass)
-      count += (e->has_wide ? 1 : 2) *
+      count += og_encoder_parts(e) *
                (e->l->reductions[r].kind == OG_LOOP_SUM ? 1 : 2);
   const int32_t most = og_encoder_partials_most(e);
   return count < most ? count : most;

@@ -13,12 +13,12 @@ typedef void (*og_loop_lanes_fn)(int64_t n, const og_loop_lane *a,
 // For the instructions of lanes.def and OG_LANE_call.
 og_loop_lanes_fn og_loop_lanes_find(og_loop_op op);
 
-// Adds n elements to the partial sums: element i to partial i modulo 16.
+// Adds n elements to the partial sums: element i to partial i modulo 32.
 void og_loop_lanes_reduce(og_loop_reduction kind, int64_t n,
                           const og_loop_lane *from, og_loop_lane *partials);
 // What the partials are at first.
 og_loop_lane og_loop_neutral(og_loop_reduction kind);
-// Joins 16 partials: lane k with lane k + 8, then k + 4, k + 2, k + 1.
+// Joins 32 partials: lane k with lane k + 16, then k + 8, k + 4, k + 2, k + 1.
 og_loop_lane og_loop_lanes_join(og_loop_reduction kind,
                                 const og_loop_lane *partials);
 

@@ -131,7 +131,8 @@ static bool operands_are(const og_loop_operand *a, const og_loop_operand *b,
 bool og_loop_is_of(const og_loop *loop, const og_loop_spec *spec) {
   const og_loop_spec *own = &loop->spec;
   return own->input_count == spec->input_count &&
-         own->output_count == spec->output_count && own->math == spec->math &&
+         own->output_count == spec->output_count &&
+         own->number_inputs == spec->number_inputs && own->math == spec->math &&
          own->isa == spec->isa && own->nontemporal == spec->nontemporal &&
          own->prefetch == spec->prefetch &&
          operands_are(own->inputs, spec->inputs, spec->input_count) &&
@@ -145,19 +146,20 @@ bool og_loop_has(int32_t scalar_op) {
 
 // --- Running -----------------------------------------------------------------
 
+static bool is_encoded(const og_loop *loop) {
+  return loop->entry != NULL && og_loop_code_is_sealed(loop->code);
+}
+
 size_t og_loop_scratch_bytes(const og_loop *loop, int64_t width) {
   const size_t kept =
       (size_t)loop->lowered.keep_count * (size_t)og_loop_kept_width(width);
-  const size_t tiles = (size_t)loop->tiles.count * OG_LOOP_TILE;
+  const size_t tiles =
+      is_encoded(loop) ? 0 : (size_t)loop->tiles.count * OG_LOOP_TILE;
   return (kept + tiles) * sizeof(og_loop_lane);
 }
 
 bool og_loop_may_overwrite(const og_loop *loop, int32_t input) {
   return loop->lowered.may_overwrite >> input & 1;
-}
-
-static bool is_encoded(const og_loop *loop) {
-  return loop->entry != NULL && og_loop_code_is_sealed(loop->code);
 }
 
 // Non-temporal stores are in no order with others until they are fenced.

@@ -5,7 +5,7 @@
 // Both compute the same bits. A program is lowered once to a list of vector
 // instructions that every instruction set has (lower.h): functions such as exp
 // are written in these, a fused multiply-add is one of them, and a reduction is
-// 16 partial sums, of elements i modulo 16, joined in one order. Arithmetic is
+// 32 partial sums, of elements i modulo 32, joined in one order. Arithmetic is
 // f32; f16 and bf16 are converted where they are loaded and stored, integers
 // and bools too (a bool is 0 or 1).
 
@@ -41,6 +41,7 @@ typedef struct og_loop_spec {
   const char *text;
   const og_loop_operand *inputs, *outputs;
   int32_t input_count, output_count;
+  uint32_t number_inputs;  // bits: a NaN of theirs is NAN
   og_loop_math math;
   og_isa isa;        // the most that may be used; see og_isa_used
   bool nontemporal;  // calls may ask for non-temporal stores

@@ -18,7 +18,8 @@ typedef struct lowering {
   og_loop_reduce *reductions;
   og_loop_reduced *reduced;  // for the schedule
   og_loop_stored *stored;
-  int32_t *values;  // by statement
+  int32_t *values;     // by statement
+  bool has_long_nans;  // a NaN may have low bits
 } lowering;
 
 // --- Types -------------------------------------------------------------------
@@ -56,8 +57,9 @@ static int32_t load(lowering *l, int32_t input) {
   return og_loop_emit(b, OG_LANE_to_float, x, -1, -1, 0);
 }
 
-// Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
-static int32_t to_bfloat(og_loop_builder *b, int32_t x) {
+// Rounds to nearest, ties to even; a NaN stays a NaN. Where its low bits are 0,
+// as in bf16, adding does not carry.
+static int32_t to_bfloat(og_loop_builder *b, int32_t x, bool may_carry) {
   const int32_t high = og_loop_emit(b, OG_LANE_shift_right, x, -1, -1, 16);
   const int32_t odd =
       og_loop_emit(b, OG_LANE_and, high, og_loop_number_bits(b, 1), -1, 0);
@@ -65,6 +67,7 @@ static int32_t to_bfloat(og_loop_builder *b, int32_t x) {
                                     og_loop_number_bits(b, 0x7fff), -1, 0);
   const int32_t sum = og_loop_emit(b, OG_LANE_int_add, x, half, -1, 0);
   const int32_t rounded = og_loop_emit(b, OG_LANE_shift_right, sum, -1, -1, 16);
+  if (!may_carry) return rounded;
   const int32_t quiet =
       og_loop_emit(b, OG_LANE_or, high, og_loop_number_bits(b, 0x40), -1, 0);
   const int32_t is_nan = og_loop_emit(b, OG_LANE_ne, x, x, -1, 0);
@@ -72,8 +75,9 @@ static int32_t to_bfloat(og_loop_builder *b, int32_t x) {
 }
 
 // What is stored of a float.
-static int32_t to_memory(og_loop_builder *b, int32_t x, og_dtype dtype) {
-  if (dtype.code == OG_CODE_BFLOAT) return to_bfloat(b, x);
+static int32_t to_memory(lowering *l, int32_t x, og_dtype dtype) {
+  og_loop_builder *b = &l->builder;
+  if (dtype.code == OG_CODE_BFLOAT) return to_bfloat(b, x, l->has_long_nans);
   if (dtype.code == OG_CODE_FLOAT || dtype.bits == 64) return x;
   if (dtype.code == OG_CODE_BOOL)
     return og_loop_emit(b, OG_LANE_and, og_loop_to_mask(b, x),
@@ -114,6 +118,7 @@ static int32_t expression(lowering *l, const og_scalar_program *program) {
 static int32_t reduce(lowering *l, og_loop_reduction kind, int32_t value) {
   og_loop_builder *b = &l->builder;
   const int32_t r = l->out->reduction_count++;
+  l->has_long_nans |= kind != OG_LOOP_SUM;  // bits of ones
   l->reductions[r] = (og_loop_reduce){kind, b->code[value].pass};
   l->reduced[r] = (og_loop_reduced){value, b->code[value].pass};
   return og_loop_emit(b, OG_LANE_joined, -1, -1, -1, (uint32_t)r);
@@ -128,7 +133,7 @@ static og_status store(lowering *l, const og_loop_statement *statement,
                         "row, expected one for the row",
                         (int)statement->output);
   l->stored[statement->output] =
-      (og_loop_stored){.value = to_memory(&l->builder, value, output->dtype),
+      (og_loop_stored){.value = to_memory(l, value, output->dtype),
                        .is_row = output->form == OG_LOOP_ROW};
   return OG_OK;
 }
@@ -156,6 +161,8 @@ static og_status operands(lowering *l, opgraft_error *error) {
     OG_TRY(
         memory_of(spec->inputs[i].dtype, "x", i, &l->out->in_memory[i], error));
     if (spec->inputs[i].form == OG_LOOP_ROW) l->builder.row_inputs |= 1u << i;
+    l->has_long_nans |= spec->inputs[i].dtype.code == OG_CODE_FLOAT &&
+                        !(spec->number_inputs >> i & 1);
   }
   for (int32_t i = 0; i < spec->output_count; ++i)
     OG_TRY(memory_of(spec->outputs[i].dtype, "y", i, &l->out->out_memory[i],

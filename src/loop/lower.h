@@ -42,7 +42,7 @@ typedef enum og_loop_memory {
   OG_LOOP_I64,  // to and from float; INT64_MIN where it does not fit
 } og_loop_memory;
 
-enum { OG_LOOP_NO_VALUE = -1, OG_LOOP_PARTIALS = 16 };
+enum { OG_LOOP_NO_VALUE = -1, OG_LOOP_PARTIALS = 32 };
 
 typedef struct og_loop_instr {
   og_loop_op op;

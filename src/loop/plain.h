@@ -2,7 +2,7 @@
 // Row programs in f64, or in int64 that wraps: the arithmetic that the row
 // engine (loop.h) has not. Plain C, statement by statement over a whole row.
 //
-// A sum adds as the row engine does: elements i modulo 16 into 16 partial sums,
+// A sum adds as the row engine does: elements i modulo 32 into 32 partial sums,
 // which are joined pairwise.
 
 #ifndef OG_LOOP_PLAIN_H

@@ -9,19 +9,20 @@
 #include "loop/schedule.h"
 
 enum {
-  AGAIN_COST_MAX = 8,  // of what is computed again
+  AGAIN_COST_MAX = 4,  // of what is computed again
   COST_SLOW = 4,       // a division or a square root
 };
 
 typedef struct schedule {
   const og_loop_instr *code;
   og_loop_lowered *out;
-  int32_t *mark;      // by value: 1 + the last pass that was made with it
-  int32_t *keep;      // by value: 1 + the scratch row
-  int32_t *row_pass;  // by value: 1 + the pass whose row steps need it first
-  bool *is_reloaded;  // by value, in the pass that is made
-  int32_t pass;       // the one that is made
-  int32_t count;      // of values in it
+  int32_t *mark;        // by value: 1 + the last pass that was made with it
+  int32_t *keep;        // by value: 1 + the scratch row
+  int32_t *row_pass;    // by value: 1 + the pass whose row steps need it first
+  bool *is_reloaded;    // by value, in the pass that is made
+  int32_t pass;         // the one that is made
+  int32_t count;        // of values in it
+  uint32_t are_stored;  // outputs, in later passes
 } schedule;
 
 static void operands_of(const og_loop_instr *i, int32_t *out) {
@@ -83,8 +84,13 @@ static void need(schedule *s, int32_t value) {
     if (operands[k] >= 0) need(s, operands[k]);
 }
 
-static bool is_stored_in(const schedule *s, const og_loop_stored *stored) {
-  return !stored->is_row && s->code[stored->value].pass == s->pass;
+// The last pass that has the value stores it, behind all that is read of the
+// memory under it.
+static bool is_stored_in(const schedule *s, const og_loop_stored *stored,
+                         int32_t output) {
+  return !stored->is_row && !(s->are_stored >> output & 1) &&
+         (s->code[stored->value].pass == s->pass ||
+          s->mark[stored->value] == 1 + s->pass);
 }
 
 static void steps_add(og_loop_pass *pass, og_loop_action action, int32_t value,
@@ -110,9 +116,11 @@ static bool steps_make(schedule *s, const og_loop_reduced *reduced,
   for (int32_t r = 0; r < out->reduction_count; ++r)
     if (reduced[r].pass == s->pass)
       steps_add(pass, OG_LOOP_REDUCE, reduced[r].value, r);
-  for (int32_t k = 0; k < output_count; ++k)
-    if (is_stored_in(s, &stored[k]))
-      steps_add(pass, OG_LOOP_STORE, stored[k].value, k);
+  for (int32_t k = 0; k < output_count; ++k) {
+    if (!is_stored_in(s, &stored[k], k)) continue;
+    steps_add(pass, OG_LOOP_STORE, stored[k].value, k);
+    s->are_stored |= 1u << k;
+  }
   return true;
 }
 
@@ -123,7 +131,7 @@ static bool pass_make(schedule *s, const og_loop_reduced *reduced,
   for (int32_t r = 0; r < s->out->reduction_count; ++r)
     if (reduced[r].pass == s->pass) need(s, reduced[r].value);
   for (int32_t k = 0; k < output_count; ++k)
-    if (is_stored_in(s, &stored[k])) need(s, stored[k].value);
+    if (is_stored_in(s, &stored[k], k)) need(s, stored[k].value);
   for (int32_t v = 0; v < s->out->count; ++v)
     if (s->keep[v] != 0 && s->code[v].pass == s->pass) need(s, v);
   return steps_make(s, reduced, stored, output_count, arena);

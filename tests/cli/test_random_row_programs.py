@@ -27,7 +27,7 @@ TYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16,
          "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
          "u8": np.uint8, "bool": np.uint8}
 CONSTANTS = {"half": 0.5, "sqrt_half": 0.5 ** 0.5, "gelu_cubic": 0.044715}
-PARTIALS = 16
+PARTIALS = 32
 PROGRAMS = 20_000
 
 Array = np.ndarray[Any, Any]
@@ -107,7 +107,7 @@ OPERATORS: dict[type, Callable[..., Array]] = {
 
 
 def reduced(kind: str, x: Array, width: int) -> Array:
-    """16 partial results, of elements i modulo 16, joined in halves."""
+    """32 partial results, of elements i modulo 32, joined in halves."""
     start, join = {"row_sum": (0.0, np.add),
                    "row_max": (-np.inf, FUNCTIONS["max"]),
                    "row_min": (np.inf, FUNCTIONS["min"])}[kind]
