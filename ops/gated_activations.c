@@ -61,47 +61,19 @@ static void pieces_forward(void *state, int64_t begin, int64_t end,
   }
 }
 
-static void pieces_backward(void *state, int64_t begin, int64_t end,
-                            int32_t worker) {
-  const gate *g = state;
-  (void)worker;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t row = i / g->pieces, c = i % g->pieces * COLUMNS;
-    const int64_t count = g->half - c < COLUMNS ? g->half - c : COLUMNS;
-    const int64_t at = row * 2 * g->half + c;
-    const char *x = og_at(og_data(g->call->in[1]), at, g->element);
-    char *grad_x = og_at(og_data(g->call->out[0]), at, g->element);
-    og_rows()->act_and_mul_grad(
-        og_at(og_data(g->call->in[0]), row * g->half + c, g->element), x,
-        og_at(x, g->half, g->element), grad_x,
-        og_at(grad_x, g->half, g->element), count, g->act, g->element);
-  }
-}
-
-static og_status gated_run(const og_call *call, int kind, og_task_fn fn) {
+static og_status gated_run(const og_call *call, int kind) {
   gate g = gate_of(call, kind);
   const int64_t piece = g.half < COLUMNS ? g.half : COLUMNS;
   return og_parallel_tasks(call, call->dim[N] * g.pieces,
-                           og_grain(OG_GRAIN_MEDIUM, piece), fn, &g);
+                           og_grain(OG_GRAIN_MEDIUM, piece), pieces_forward,
+                           &g);
 }
 
 static og_status silu_and_mul(const og_call *call) {
-  return gated_run(call, OG_ACT_SILU, pieces_forward);
-}
-static og_status silu_and_mul_backward(const og_call *call) {
-  return gated_run(call, OG_ACT_SILU, pieces_backward);
-}
-static og_status gelu_and_mul(const og_call *call) {
-  return gated_run(call, OG_ACT_GELU, pieces_forward);
-}
-static og_status gelu_and_mul_backward(const og_call *call) {
-  return gated_run(call, OG_ACT_GELU, pieces_backward);
+  return gated_run(call, OG_ACT_SILU);
 }
 static og_status gelu_tanh_and_mul(const og_call *call) {
-  return gated_run(call, OG_ACT_GELU_TANH, pieces_forward);
-}
-static og_status gelu_tanh_and_mul_backward(const og_call *call) {
-  return gated_run(call, OG_ACT_GELU_TANH, pieces_backward);
+  return gated_run(call, OG_ACT_GELU_TANH);
 }
 
 // --- swigluoai: gate and up interleave
@@ -149,8 +121,7 @@ static void interleaved_backward(void *state, int64_t begin, int64_t end,
             count, g->element);
       og_rows()->to_f32(og_at(og_data(g->call->in[0]), at, g->element), grad,
                         count, g->element);
-      og_rows()->act_and_mul_grad(grad, gates, ups, gates, ups, count, g->act,
-                                  OG_F32);
+      og_rows()->swiglu_grad(grad, gates, ups, gates, ups, count, g->act);
       for (int64_t i = 0; i < count; ++i) {
         flat[2 * i] = gates[i];
         flat[2 * i + 1] = ups[i];
@@ -176,53 +147,65 @@ static og_status swigluoai_and_mul_backward(const og_call *call) {
 
 // --- Declaration
 
-#define GATED(name, attrs, passed, text)                           \
+// Behind the texts: the formula, where that is the kernel of CPUs.
+#define GATED(name, attrs, passed, text, ...)                      \
   {                                                                \
     .schema = #name "(Tensor x" attrs ") -> Tensor",               \
     .shape = "x[*N, D2] -> [*N, D2 // 2]", .where = "D2 % 2 == 0", \
     .dtype = "x: f32|bf16|f16 -> x",                               \
     .backward = #name "_backward(grad, x" passed ") -> x",         \
     .flags = OG_DETERMINISTIC, .doc = text,                        \
-    .kernels = OG_KERNELS(name##_kernels),                         \
+    .kernels = OG_KERNELS(name##_kernels), __VA_ARGS__             \
   }
-#define GATED_BACKWARD(name, attrs)                                        \
+#define GATED_BACKWARD(name, attrs, ...)                                   \
   {                                                                        \
     .schema = #name "_backward(Tensor grad, Tensor x" attrs ") -> Tensor", \
     .shape = "grad[*N, D2 // 2], x[*N, D2] -> [*N, D2]",                   \
     .where = "D2 % 2 == 0", .dtype = "grad: x, x: f32|bf16|f16 -> x",      \
     .flags = OG_DETERMINISTIC, .doc = "The gradient of " #name ".",        \
-    .kernels = OG_KERNELS(name##_backward_kernels),                        \
+    __VA_ARGS__                                                            \
   }
 
 OG_KERNELS_BY_ISA(silu_and_mul_kernels, "f32|bf16|f16", silu_and_mul,
                   OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_silu_and_mul_cuda));
-OG_KERNELS_BY_ISA(silu_and_mul_backward_kernels, "f32|bf16|f16",
-                  silu_and_mul_backward);
-OG_KERNELS_BY_ISA(gelu_and_mul_kernels, "f32|bf16|f16", gelu_and_mul,
-                  OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_gelu_and_mul_cuda));
-OG_KERNELS_BY_ISA(gelu_and_mul_backward_kernels, "f32|bf16|f16",
-                  gelu_and_mul_backward);
+static const og_kernel gelu_and_mul_kernels[] = {
+    OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_gelu_and_mul_cuda)};
 OG_KERNELS_BY_ISA(gelu_tanh_and_mul_kernels, "f32|bf16|f16", gelu_tanh_and_mul,
                   OG_CUDA_KERNEL("f32|bf16|f16", NULL,
                                  og_gelu_tanh_and_mul_cuda));
-OG_KERNELS_BY_ISA(gelu_tanh_and_mul_backward_kernels, "f32|bf16|f16",
-                  gelu_tanh_and_mul_backward);
 OG_KERNELS_BY_ISA(swigluoai_and_mul_kernels, "f32|bf16|f16", swigluoai_and_mul);
 OG_KERNELS_BY_ISA(swigluoai_and_mul_backward_kernels, "f32|bf16|f16",
                   swigluoai_and_mul_backward);
 
+// g is the gate, u what it lets pass.
+#define PARTS "g, u = halves(x); "
+
 static const og_op ops[] = {
     GATED(silu_and_mul, "", "", "silu(x[:D]) * x[D:] of the last axis."),
-    GATED(gelu_and_mul, "", "", "gelu(x[:D]) * x[D:] of the last axis."),
+    GATED(gelu_and_mul, "", "", "gelu(x[:D]) * x[D:] of the last axis.",
+          .row = PARTS "y = half * g * (1 + erf(g * sqrt_half)) * u"),
     GATED(gelu_tanh_and_mul, "", "",
           "gelu(x[:D]) * x[D:] of the last axis, gelu in its tanh form."),
     GATED(swigluoai_and_mul, ", float alpha=1.702, float limit=7.0",
           ", alpha, limit",
           "gate = x[0::2] clamped from above, up = x[1::2] clamped to both "
           "sides by limit: gate * sigmoid(alpha * gate) * (up + 1)."),
-    GATED_BACKWARD(silu_and_mul, ""),
-    GATED_BACKWARD(gelu_and_mul, ""),
-    GATED_BACKWARD(gelu_tanh_and_mul, ""),
-    GATED_BACKWARD(swigluoai_and_mul, ", float alpha, float limit"),
+    GATED_BACKWARD(silu_and_mul, "",
+                   .row = PARTS
+                   "s = sigmoid(g); "
+                   "y = join(grad * u * s * (1 + g * (1 - s)), grad * g * s)"),
+    GATED_BACKWARD(gelu_and_mul, "",
+                   .row = PARTS
+                   "p = half * (1 + erf(g * sqrt_half)); "
+                   "y = join(grad * u * (p + g * inverse_sqrt_two_pi * "
+                   "exp(-half * g * g)), grad * g * p)"),
+    GATED_BACKWARD(gelu_tanh_and_mul, "",
+                   .row =
+                       PARTS "c = 2 * sqrt_two_over_pi; "
+                             "s = sigmoid(c * g * (1 + gelu_cubic * g * g)); "
+                             "y = join(grad * u * s * (1 + g * (1 - s) * c * "
+                             "(1 + 3 * gelu_cubic * g * g)), grad * g * s)"),
+    GATED_BACKWARD(swigluoai_and_mul, ", float alpha, float limit",
+                   .kernels = OG_KERNELS(swigluoai_and_mul_backward_kernels)),
 };
 OG_MODULE(gated_activations, ops)

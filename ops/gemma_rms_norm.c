@@ -4,46 +4,30 @@
 
 #include <opgraft/op.h>
 
+#include "base/grain.h"
 #include "cuda/launch.h"
 #include "cuda/norm.h"
 #include "kernel/kernel.h"
-#include "kernel/norm.h"
-#include "shared/call_env.h"
 
-enum { N, D };  // dims of the shape rules, in order of first appearance
+enum { N, D };  // dims of the shape rule
 
-// Of the arguments at these positions.
-static og_rms_norm norm_of(const og_call *call, int32_t x, int32_t weight) {
-  return (og_rms_norm){
-      .x = og_data(call->in[x]),
-      .weight = og_data(call->in[weight]),
-      .rows = call->dim[N],
-      .width = call->dim[D],
-      .eps = (float)call->attr[0].f,
-      .offset = 1,
-      .element = og_element_of(call->in[x]),
-  };
+static void rows_run(const og_call *call, int64_t begin, int64_t end) {
+  const int element = og_element_of(call->in[0]);
+  const int64_t width = call->dim[D];
+  for (int64_t r = begin; r < end; ++r)
+    og_rows()->rms_norm(og_at(og_data(call->in[0]), r * width, element),
+                        og_data(call->in[1]),
+                        og_at(og_data(call->out[0]), r * width, element), width,
+                        (float)call->attr[0].f, 1, element);
 }
 
 static og_status gemma_rms_norm(const og_call *call) {
-  enum { X, WEIGHT };
-  const og_kernel_env env = og_call_env(call);
-  og_rms_norm norm = norm_of(call, X, WEIGHT);
-  norm.y = og_data(call->out[0]);
-  return og_rms_norm_run(&env, &norm);
-}
-
-static og_status gemma_rms_norm_backward(const og_call *call) {
-  enum { GRAD, X, WEIGHT };
-  const og_kernel_env env = og_call_env(call);
-  const og_rms_norm norm = norm_of(call, X, WEIGHT);
-  return og_rms_norm_grad_run(&env, &norm, og_data(call->in[GRAD]),
-                              og_data(call->out[0]), og_data(call->out[1]));
+  return og_parallel_for(call, call->dim[N],
+                         og_grain(OG_GRAIN_LIGHT, call->dim[D]), rows_run);
 }
 
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", gemma_rms_norm,
                   OG_CUDA_KERNEL("f32|bf16|f16", NULL, og_gemma_rms_norm_cuda));
-OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16", gemma_rms_norm_backward);
 
 static const og_op ops[] = {
     {
@@ -66,11 +50,13 @@ static const og_op ops[] = {
         .shape = "grad[*N, D], x[*N, D], weight[D] -> [*N, D], [D]",
         .where = "D > 0",
         .dtype = "grad: x, x: f32|bf16|f16, weight: x -> x, x",
-        .workspace = "prod(N) * 4",
+        .row = "scale = 1 / sqrt(row_mean(x * x) + eps); "
+               "g = grad * (weight + 1); "
+               "back = row_mean(g * x) * scale * scale * scale; "
+               "grad_x = g * scale - x * back; "
+               "grad_weight = sum_rows(grad * (x * scale))",
         .flags = OG_DETERMINISTIC,
-        .reduce = "N: sum",
         .doc = "The gradient of gemma_rms_norm for x and weight.",
-        .kernels = OG_KERNELS(backward_kernels),
     },
 };
 OG_MODULE(gemma_rms_norm, ops)

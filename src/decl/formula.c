@@ -606,7 +606,8 @@ static void columns_finish(void *state, int64_t begin, int64_t end,
   const int64_t last = end * COLUMNS < f->n ? end * COLUMNS : f->n;
   int64_t offset;
   (void)worker;
-  for (int64_t b = 0; b < w->groups * w->group_blocks; ++b)
+  for (int64_t b = 0; b < w->groups * w->group_blocks && f->total != totals;
+       ++b)
     og_sum_add(class, last - first, totals + b * f->n + first,
                f->total + first +
                    sum_place(w, o, b / w->group_blocks, &offset) * f->n);
@@ -625,13 +626,17 @@ static og_status sum_finish(const walk *w, int32_t i, const og_call *call) {
   int64_t rows = 1;
   for (int32_t d = 0; d < w->rank - 1; ++d)
     if (w->operands[i].stride[d] != 0) rows *= w->size[d];
-  f.total = og_alloc_zeroed((size_t)(rows * f.n + 1), sizeof *f.total);
+  og_sum_number *own = NULL;
+  if (w->groups * w->group_blocks == 1)
+    f.total = w->totals[i - w->f->input_count];
+  else
+    f.total = own = og_alloc_zeroed((size_t)(rows * f.n + 1), sizeof *own);
   if (f.total == NULL) return og_fail(call, OG_MEMORY, "out of memory");
   const og_status status = og_parallel_tasks(
       call, (f.n + COLUMNS - 1) / COLUMNS,
       og_grain(OG_GRAIN_MEDIUM, COLUMNS * w->groups * (w->group_blocks + 1)),
       columns_finish, &f);
-  og_free(f.total);
+  og_free(own);
   return status;
 }
 

@@ -22,9 +22,8 @@ typedef struct og_sum_number {
 } og_sum_number;
 
 // The sum of 1 to 8 rows of n elements: k and k + 4, then k and k + 2, then
-// both that are left. `to` lies elsewhere.
-void og_sum_rows(og_class class, const char *from, int64_t rows, int64_t n,
-                 char *to);
+// both that are left. `to` lies elsewhere; the rows are changed.
+void og_sum_rows(og_class class, char *from, int64_t rows, int64_t n, char *to);
 // What was computed in a class, in f64, or in int64.
 void og_sum_totals(og_class class, int64_t n, const char *sums,
                    og_sum_number *to);
@@ -37,7 +36,8 @@ void og_sum_store(og_class class, og_dtype dtype, int64_t n,
                   const og_sum_number *from, void *to);
 
 // Elements of 1, 2, 4 or 8 bytes; strides in elements.
-void og_elements_copy(int64_t bytes, int64_t n, const void *from,
-                      int64_t from_stride, void *to, int64_t to_stride);
+void og_elements_copy(int64_t bytes, int64_t n, const void *restrict from,
+                      int64_t from_stride, void *restrict to,
+                      int64_t to_stride);
 
 #endif  // OG_DECL_FORMULA_LOOPS_H

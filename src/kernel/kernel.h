@@ -82,10 +82,6 @@ typedef struct og_row_kernels {
                    float eps, float offset, int element);
   // x += y
   void (*add)(void *x, const void *y, int64_t width, int element);
-  // grad_x of rms_norm; returns rsqrt(mean(x^2) + eps). grad_x may be NULL.
-  float (*rms_norm_grad)(const void *grad, const void *x, const void *weight,
-                         void *grad_x, int64_t width, float eps, float offset,
-                         int element);
   // y = (x - mean) * rstd * weight + bias; weight and bias may be NULL.
   void (*layer_norm)(const void *x, const void *weight, const void *bias,
                      void *y, int64_t width, float eps, int element);
@@ -102,9 +98,10 @@ typedef struct og_row_kernels {
   // and up is 1, or 2 where they interleave.
   void (*act_and_mul)(const void *gate, const void *up, void *y, int64_t width,
                       og_act act, int element);
-  void (*act_and_mul_grad)(const void *grad, const void *gate, const void *up,
-                           void *grad_gate, void *grad_up, int64_t width,
-                           og_act act, int element);
+  // Its gradient, of OG_ACT_SWIGLUOAI.
+  void (*swiglu_grad)(const float *grad, const float *gate, const float *up,
+                      float *grad_gate, float *grad_up, int64_t width,
+                      og_act act);
   // Rotates pairs by cos and sin (half entries each): (i, i + half), or
   // (2i, 2i + 1) where interleaved. sign -1 turns back. y may be x.
   void (*rotate)(const void *x, void *y, int64_t half, const float *cos,

@@ -36,6 +36,7 @@ static void frame_make(og_encoder *e) {
   e->rows_at = og_encoder_frame(e, 8);
   e->blocks_at = og_encoder_frame(e, 8);
   e->tail_at = og_encoder_frame(e, 8);
+  e->stop_at = og_encoder_frame(e, 8);
   for (int32_t t = 0; t < OG_ENCODER_TAILS; ++t) {
     e->left_at[t] = og_encoder_frame(e, 8);
     e->mask_at[t] = og_encoder_frame(e, 32);
@@ -296,20 +297,49 @@ static void streams_use(og_encoder *e, const og_loop_pass *pass) {
                             STREAM_REGISTERS - used);
 }
 
+// From element rcx to rdx, which are apart.
+static void steps(og_encoder *e, const og_loop_pass *pass, int32_t vectors) {
+  const int32_t again = og_x86_label(e->x);
+  og_x86_place_label(e->x, again);
+  for (int32_t part = 0; part < vectors; ++part) body(e, pass, part, false);
+  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX),
+                         vectors * og_encoder_lanes(e));
+  og_encoder_general(e, OG_X86_cmp, OG_RCX, og_x86_reg(OG_RDX));
+  og_encoder_jump(e, OG_X86_jb, again);
+}
+
+// Up to rdx in runs, between which partial sums are added to totals.
+static void runs(og_encoder *e, const og_loop_pass *pass, int32_t vectors,
+                 int32_t end) {
+  const int32_t run = og_x86_label(e->x), whole = og_x86_label(e->x);
+  og_encoder_general(e, OG_X86_mov_store, OG_RDX, og_encoder_slot(e->stop_at));
+  og_x86_place_label(e->x, run);
+  og_encoder_general(e, OG_X86_mov, OG_RDX, og_x86_reg(OG_RCX));
+  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RDX), OG_LOOP_SUM_RUN);
+  og_encoder_general(e, OG_X86_cmp, OG_RDX, og_encoder_slot(e->stop_at));
+  og_encoder_jump(e, OG_X86_jbe, whole);
+  og_encoder_general(e, OG_X86_mov, OG_RDX, og_encoder_slot(e->stop_at));
+  og_x86_place_label(e->x, whole);
+  steps(e, pass, vectors);
+  og_encoder_general(e, OG_X86_cmp, OG_RDX, og_encoder_slot(e->stop_at));
+  og_encoder_jump(e, OG_X86_je, end);
+  og_encoder_carry(e);
+  og_encoder_jump(e, OG_X86_jmp, run);
+}
+
 static void full_steps(og_encoder *e, const og_loop_pass *pass,
                        int32_t vectors) {
-  const int32_t again = og_x86_label(e->x), end = og_x86_label(e->x);
-  const int32_t elements = vectors * og_encoder_lanes(e);
+  const int32_t end = og_x86_label(e->x);
   og_encoder_general(e, OG_X86_xor, OG_RCX, og_x86_reg(OG_RCX));
   og_encoder_general(e, OG_X86_mov, OG_RDX,
                      of_call(offsetof(og_loop_call, width)));
-  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX), -elements);
+  og_encoder_general_imm(e, OG_X86_and_i, og_x86_reg(OG_RDX),
+                         -vectors * og_encoder_lanes(e));
   og_encoder_jump(e, OG_X86_je, end);
-  og_x86_place_label(e->x, again);
-  for (int32_t part = 0; part < vectors; ++part) body(e, pass, part, false);
-  og_encoder_general_imm(e, OG_X86_add_i, og_x86_reg(OG_RCX), elements);
-  og_encoder_general(e, OG_X86_cmp, OG_RCX, og_x86_reg(OG_RDX));
-  og_encoder_jump(e, OG_X86_jb, again);
+  if (og_encoder_has_sum(e))
+    runs(e, pass, vectors, end);
+  else
+    steps(e, pass, vectors);
   og_x86_place_label(e->x, end);
 }
 
@@ -499,7 +529,7 @@ static bool encoder_init(og_encoder *e) {
   const size_t n = (size_t)e->l->count;
   const size_t r = (size_t)e->l->reduction_count;
   const size_t steps = (size_t)steps_most(e->l);
-  int32_t *next_after, *partial_reg, *partial_at;
+  int32_t *next_after, *partial_reg, *partial_at, *total_at;
   e->stream_count = OG_STREAM_KEEP + e->l->keep_count;
   e->stub_capacity = calls_count(e->l);
   e->is_spilled = og_arena_array(e->arena, n, sizeof(bool));
@@ -511,6 +541,7 @@ static bool encoder_init(og_encoder *e) {
       !fill(&e->uses, e->arena, n) || !fill(&next_after, e->arena, 3 * steps) ||
       !fill(&partial_reg, e->arena, OG_ENCODER_PARTS * r) ||
       !fill(&partial_at, e->arena, OG_ENCODER_PARTS * r) ||
+      !fill(&total_at, e->arena, OG_ENCODER_VECTORS * r) ||
       !fill(&e->joined_at, e->arena, r) ||
       !fill(&e->stream_at, e->arena, (size_t)e->stream_count) ||
       !fill(&e->stream_reg, e->arena, (size_t)e->stream_count))
@@ -518,6 +549,7 @@ static bool encoder_init(og_encoder *e) {
   e->next_after = (int32_t(*)[3])next_after;
   e->partial_reg = (int32_t(*)[OG_ENCODER_PARTS])partial_reg;
   e->partial_at = (int32_t(*)[OG_ENCODER_PARTS])partial_at;
+  e->total_at = (int32_t(*)[OG_ENCODER_VECTORS])total_at;
   e->mask_table = e->word_table = e->one = -1;
   for (int32_t k = 0; k < OG_LOOP_TABLES; ++k)
     e->tables[k] = e->held_tables[k] = -1;

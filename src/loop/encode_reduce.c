@@ -52,6 +52,11 @@ static void partial_begin(og_encoder *e, int32_t r, int32_t part,
     og_encoder_rm(e, e->bits == 512 ? OG_X86_vbroadcastss : OG_X86_vmovups, to,
                   neutral(e, e->l->reductions[r].kind));
   part_put(e, r, part, to);
+  if (part >= NANS || e->l->reductions[r].kind != OG_LOOP_SUM) return;
+  if (e->total_at[r][part] < 0)
+    e->total_at[r][part] = og_encoder_frame(e, e->bits / 8);
+  og_encoder_rm(e, OG_X86_vmovups_store, to,
+                og_encoder_slot(e->total_at[r][part]));
 }
 
 void og_encoder_partials_begin(og_encoder *e) {
@@ -169,6 +174,36 @@ void og_encoder_reduce(og_encoder *e, const og_loop_step *step) {
   part_put(e, r, NANS + e->part, nans);
 }
 
+// --- Between elements --------------------------------------------------------
+
+static bool is_sum(const og_encoder *e, int32_t r) {
+  return e->l->reductions[r].pass == e->pass &&
+         e->l->reductions[r].kind == OG_LOOP_SUM;
+}
+
+bool og_encoder_has_sum(const og_encoder *e) {
+  for (int32_t r = 0; r < e->l->reduction_count; ++r)
+    if (is_sum(e, r)) return true;
+  return false;
+}
+
+// Values of elements are dead; what is held is not.
+void og_encoder_carry(og_encoder *e) {
+  int32_t spare = 0;
+  while (e->reserved >> spare & 1) ++spare;
+  for (int32_t r = 0; r < e->l->reduction_count; ++r) {
+    if (!is_sum(e, r)) continue;
+    for (int32_t part = 0; part < og_encoder_parts(e); ++part) {
+      const og_x86_rm total = og_encoder_slot(e->total_at[r][part]);
+      const int32_t partial = part_load(e, r, part, spare);
+      og_encoder_rvm(e, OG_X86_vaddps, partial, partial, total);
+      og_encoder_rm(e, OG_X86_vmovups_store, partial, total);
+      og_encoder_rvm(e, OG_X86_vxorps, partial, partial, og_x86_reg(partial));
+      part_put(e, r, part, partial);
+    }
+  }
+}
+
 // --- After the elements ------------------------------------------------------
 
 // GREATER, or what is a NaN of `low`.
@@ -200,7 +235,10 @@ static void join_two(og_encoder *e, og_loop_reduction kind, int32_t low,
 // Of one part, with what was noted beside it.
 static int32_t part_end(og_encoder *e, int32_t r, int32_t part, int32_t reg) {
   const int32_t partial = part_load(e, r, part, reg);
-  if (e->l->reductions[r].kind != OG_LOOP_SUM)
+  if (e->l->reductions[r].kind == OG_LOOP_SUM)
+    og_encoder_rvm(e, OG_X86_vaddps, partial, partial,
+                   og_encoder_slot(e->total_at[r][part]));
+  else
     og_encoder_rvm(e, OG_X86_vorps, partial, partial,
                    og_x86_reg(part_load(e, r, NANS + part, IS_NAN)));
   return partial;

@@ -85,7 +85,7 @@ typedef struct og_encoder {
   int32_t (*next_after)[3];
   // The frame.
   int32_t frame_bytes;
-  int32_t rows_at, blocks_at, tail_at, buffer_at;
+  int32_t rows_at, blocks_at, tail_at, buffer_at, stop_at;
   int32_t left_at[OG_ENCODER_TAILS], mask_at[OG_ENCODER_TAILS];
   int32_t save_at, general_at, lanes_at;  // of calls
   int32_t *stream_at;                     // frame offset by stream
@@ -96,6 +96,7 @@ typedef struct og_encoder {
   int32_t (*partial_reg)[OG_ENCODER_PARTS];  // or -1
   // Frame offsets where there is no register.
   int32_t (*partial_at)[OG_ENCODER_PARTS];
+  int32_t (*total_at)[OG_ENCODER_VECTORS];   // frame offsets, of sums
   int32_t *joined_at;                        // frame offset
   int32_t neutral[OG_LOOP_REDUCTION_COUNT];  // labels, or -1
   int32_t mask_table, word_table, one;       // labels, or -1

@@ -91,6 +91,7 @@ typedef struct machine {
   og_loop_lane *tiles, *kept;
   int64_t kept_width, row, block;
   og_loop_lane partials[OG_LOOP_STATEMENTS_MAX][OG_LOOP_PARTIALS];
+  og_loop_lane totals[OG_LOOP_STATEMENTS_MAX][OG_LOOP_PARTIALS];  // of sums
   og_loop_lane joined[OG_LOOP_STATEMENTS_MAX];
 } machine;
 
@@ -181,24 +182,51 @@ static void step_run(machine *m, const og_loop_step *step, int64_t from,
   }
 }
 
+static bool is_in(const og_loop_lowered *l, int32_t r, int32_t p) {
+  return l->reductions[r].pass == p;
+}
+
+static void partials_begin(machine *m, int32_t r) {
+  for (int32_t i = 0; i < OG_LOOP_PARTIALS; ++i) {
+    m->partials[r][i] = og_loop_neutral(m->lowered->reductions[r].kind);
+    m->totals[r][i].f = 0;
+  }
+}
+
+// Partial sums become parts of totals.
+static void partials_carry(machine *m, int32_t r) {
+  for (int32_t i = 0; i < OG_LOOP_PARTIALS; ++i) {
+    m->totals[r][i].f += m->partials[r][i].f;
+    m->partials[r][i].f = 0;
+  }
+}
+
+static void partials_join(machine *m, int32_t r) {
+  const og_loop_reduction kind = m->lowered->reductions[r].kind;
+  if (kind == OG_LOOP_SUM) partials_carry(m, r);
+  m->joined[r] = og_loop_lanes_join(
+      kind, kind == OG_LOOP_SUM ? m->totals[r] : m->partials[r]);
+}
+
 static void pass_run(machine *m, int32_t p) {
   const og_loop_lowered *l = m->lowered;
   const og_loop_pass *pass = &l->passes[p];
   m->slots += p == 0 ? 0 : l->count;
   row_steps(m, pass);
   for (int32_t r = 0; r < l->reduction_count; ++r)
-    if (l->reductions[r].pass == p)
-      for (int32_t i = 0; i < OG_LOOP_PARTIALS; ++i)
-        m->partials[r][i] = og_loop_neutral(l->reductions[r].kind);
+    if (is_in(l, r, p)) partials_begin(m, r);
   for (int64_t from = 0; from < m->call->width; from += OG_LOOP_TILE) {
     const int64_t left = m->call->width - from;
+    for (int32_t r = 0; r < l->reduction_count; ++r)
+      if (is_in(l, r, p) && l->reductions[r].kind == OG_LOOP_SUM &&
+          og_loop_carries(from, m->call->width))
+        partials_carry(m, r);
     for (int32_t k = 0; k < pass->count; ++k)
       step_run(m, &pass->steps[k], from,
                left < OG_LOOP_TILE ? left : OG_LOOP_TILE);
   }
   for (int32_t r = 0; r < l->reduction_count; ++r)
-    if (l->reductions[r].pass == p)
-      m->joined[r] = og_loop_lanes_join(l->reductions[r].kind, m->partials[r]);
+    if (is_in(l, r, p)) partials_join(m, r);
 }
 
 void og_loop_interpret(const og_loop_spec *spec, const og_loop_lowered *lowered,

@@ -42,7 +42,18 @@ typedef enum og_loop_memory {
   OG_LOOP_I64,  // to and from float; INT64_MIN where it does not fit
 } og_loop_memory;
 
-enum { OG_LOOP_NO_VALUE = -1, OG_LOOP_PARTIALS = 32 };
+enum {
+  OG_LOOP_NO_VALUE = -1,
+  OG_LOOP_PARTIALS = 32,
+  // Elements that partial sums take before they are added to totals, so that
+  // what a long row's sum rounds hardly grows: a multiple of a tile.
+  OG_LOOP_SUM_RUN = 4096,
+};
+
+// Whether partial sums are added to their totals before element `at`.
+static inline bool og_loop_carries(int64_t at, int64_t width) {
+  return at > 0 && at % OG_LOOP_SUM_RUN == 0 && width - at >= OG_LOOP_PARTIALS;
+}
 
 typedef struct og_loop_instr {
   og_loop_op op;

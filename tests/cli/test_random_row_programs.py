@@ -28,6 +28,7 @@ TYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16,
          "u8": np.uint8, "bool": np.uint8}
 CONSTANTS = {"half": 0.5, "sqrt_half": 0.5 ** 0.5, "gelu_cubic": 0.044715}
 PARTIALS = 32
+SUM_RUN = 4096  # elements that partial sums take
 PROGRAMS = 20_000
 
 Array = np.ndarray[Any, Any]
@@ -116,8 +117,13 @@ def reduced(kind: str, x: Array, width: int) -> Array:
                      np.float32)
     padded[:, :width] = x
     partials = np.full((x.shape[0], PARTIALS), start, np.float32)
+    totals = np.zeros_like(partials)
     for at in range(0, padded.shape[1], PARTIALS):
+        if (kind == "row_sum" and at > 0 and at % SUM_RUN == 0
+                and width - at >= PARTIALS):
+            totals, partials = totals + partials, np.zeros_like(partials)
         partials = join(partials, padded[:, at:at + PARTIALS])
+    partials = totals + partials if kind == "row_sum" else partials
     while partials.shape[1] > 1:
         half = partials.shape[1] // 2
         partials = join(partials[:, :half], partials[:, half:])

@@ -417,7 +417,32 @@ done:
   og_decl_destroy(decl);
 }
 
+static og_status on_device(const og_call *call) {
+  return og_fail(call, OG_INTERNAL, "not called");
+}
+
+// The formula stands beside kernels of other devices.
+TEST(completes_other_devices) {
+  static const og_kernel kernels[] = {
+      {.device = OG_CUDA, .dtypes = "f32|bf16", .run = on_device}};
+  const og_op op = {.schema = "f(Tensor x) -> Tensor",
+                    .row = "half * x",
+                    .dtype = "x: f32|bf16 -> x",
+                    .kernels = OG_KERNELS(kernels)};
+  opgraft_error error;
+  og_decl *decl = NULL;
+  REQUIRE(og_decl_create(&op, sizeof op, &decl, &error) == OG_OK);
+  CHECK(decl->is_formula_derived);
+  CHECK_EQ(decl->kernel_count, 2);
+  CHECK(decl->kernels[0].run == on_device);
+  CHECK_EQ(decl->kernels[1].device, OG_CPU);
+  CHECK(decl->kernels[1].run == og_formula_run);
+  CHECK(decl->strides[0] != OG_STRIDES_ANY);  // which the kernel does not take
+done:
+  og_decl_destroy(decl);
+}
+
 TEST_MAIN("decl_formula", CASE(functions_are_libm), CASE(operators),
           CASE(layouts), CASE(types), CASE(missing_expression), CASE(rows),
           CASE(empty_rows), CASE(integers), CASE(comparisons),
-          CASE(derives_what_is_missing))
+          CASE(derives_what_is_missing), CASE(completes_other_devices))

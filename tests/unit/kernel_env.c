@@ -9,7 +9,6 @@
 
 #include "kernel/attention_plan.h"
 #include "kernel/kernel.h"
-#include "kernel/norm.h"
 #include "tests/unit/test.h"
 
 enum { THREADS = 3 };
@@ -68,123 +67,6 @@ static void fill(float *x, int64_t count, uint32_t seed) {
 
 static bool is_near(double found, double wanted, double allowed) {
   return fabs(found - wanted) <= allowed * (1 + fabs(wanted));
-}
-
-// --- Norms -------------------------------------------------------------------
-
-enum { ROWS = 600, WIDTH = 331 };
-
-static float x[ROWS * WIDTH], y[ROWS * WIDTH], grad[ROWS * WIDTH];
-static float weight[WIDTH], grad_weight[WIDTH];
-static og_bfloat x_bf16[ROWS * WIDTH], weight_bf16[WIDTH];
-
-static double rstd_of(const float *row, double eps) {
-  double sum = 0;
-  for (int i = 0; i < WIDTH; ++i) sum += (double)row[i] * (double)row[i];
-  return 1 / sqrt(sum / WIDTH + eps);
-}
-
-static bool norm_right(const og_rms_norm *n, double allowed) {
-  for (int64_t r = 0; r < ROWS; ++r) {
-    const double rstd = rstd_of(x + r * WIDTH, (double)n->eps);
-    for (int64_t i = r * WIDTH; i < (r + 1) * WIDTH; ++i) {
-      const double by = (double)weight[i % WIDTH] + (double)n->offset;
-      const double found =
-          n->element == OG_F32
-              ? (double)((const float *)n->y)[i]
-              : (double)og_bfloat_to_float(((const og_bfloat *)n->y)[i]);
-      if (!is_near(found, (double)x[i] * rstd * by, allowed)) return false;
-    }
-  }
-  return true;
-}
-
-TEST(rms_norm) {
-  host h = {0};
-  og_kernel_env env = {.threads = THREADS, .parallel_for = shares_run};
-  env.host = &h;
-  og_rms_norm n = {.x = x,
-                   .weight = weight,
-                   .y = y,
-                   .rows = ROWS,
-                   .width = WIDTH,
-                   .eps = 1e-5f,
-                   .offset = 1};
-  fill(x, ROWS * WIDTH, 1);
-  fill(weight, WIDTH, 2);
-  CHECK_EQ(og_rms_norm_run(&env, &n), OG_OK);
-  CHECK(norm_right(&n, 1e-5));
-  CHECK_EQ(h.loops, 1);
-  CHECK_EQ(h.shares, THREADS);
-  // In place, on one thread: with neither threads nor a place for errors.
-  memcpy(y, x, sizeof y);
-  n.x = y;
-  n.offset = 0;
-  env = (og_kernel_env){.threads = 1};
-  CHECK_EQ(og_rms_norm_run(&env, &n), OG_OK);
-  CHECK(norm_right(&n, 1e-5));
-  // bf16, of numbers that it holds.
-  for (int i = 0; i < ROWS * WIDTH; ++i) {
-    x_bf16[i] = og_bfloat_from_float(x[i]);
-    x[i] = og_bfloat_to_float(x_bf16[i]);
-  }
-  for (int i = 0; i < WIDTH; ++i) {
-    weight_bf16[i] = og_bfloat_from_float(weight[i]);
-    weight[i] = og_bfloat_to_float(weight_bf16[i]);
-  }
-  n.x = n.y = x_bf16;
-  n.weight = weight_bf16;
-  n.element = OG_BF16;
-  CHECK_EQ(og_rms_norm_run(&env, &n), OG_OK);
-  CHECK(norm_right(&n, 0.005));
-}
-
-// grad_x = rstd * (g w - x rstd^2 mean(g w x)), grad_weight = sum(g x rstd).
-static bool gradient_right(const og_rms_norm *n) {
-  static double sums[WIDTH];
-  memset(sums, 0, sizeof sums);
-  for (int64_t r = 0; r < ROWS; ++r) {
-    const float *row = x + r * WIDTH, *g = grad + r * WIDTH;
-    const double rstd = rstd_of(row, (double)n->eps);
-    double dot = 0;
-    for (int i = 0; i < WIDTH; ++i) {
-      const double by = (double)weight[i] + (double)n->offset;
-      dot += (double)g[i] * by * (double)row[i] / WIDTH;
-      sums[i] += (double)g[i] * (double)row[i] * rstd;
-    }
-    for (int i = 0; i < WIDTH; ++i) {
-      const double by = (double)weight[i] + (double)n->offset;
-      const double wanted =
-          rstd * ((double)g[i] * by - (double)row[i] * rstd * rstd * dot);
-      if (!is_near((double)y[r * WIDTH + i], wanted, 1e-5)) return false;
-    }
-  }
-  for (int i = 0; i < WIDTH; ++i)
-    if (!is_near((double)grad_weight[i], sums[i], 1e-5)) return false;
-  return true;
-}
-
-TEST(rms_norm_gradient) {
-  static float rstd[ROWS];
-  host h = {0};
-  og_kernel_env env = env_of(&h, rstd, sizeof rstd);
-  const og_rms_norm n = {.x = x,
-                         .weight = weight,
-                         .rows = ROWS,
-                         .width = WIDTH,
-                         .eps = 1e-5f,
-                         .offset = 0.5f};
-  fill(x, ROWS * WIDTH, 3);
-  fill(grad, ROWS * WIDTH, 4);
-  fill(weight, WIDTH, 5);
-  CHECK_EQ(og_rms_norm_grad_run(&env, &n, grad, y, grad_weight), OG_OK);
-  CHECK(gradient_right(&n));
-  CHECK_EQ(h.loops, 2);  // rows, then columns
-  CHECK_EQ(h.shares, 3 + 2);
-  // The first loop's status is the kernel's, and no second loop begins.
-  h = (host){.refusal = OG_BUSY};
-  CHECK_EQ(og_rms_norm_grad_run(&env, &n, grad, y, grad_weight), OG_BUSY);
-  CHECK_EQ(h.loops, 1);
 }
 
 // --- Attention ---------------------------------------------------------------
@@ -304,5 +186,4 @@ done:
   free(plan);
 }
 
-TEST_MAIN("kernel_env", CASE_NO_FAULTS(rms_norm),
-          CASE_NO_FAULTS(rms_norm_gradient), CASE_NO_FAULTS(attention))
+TEST_MAIN("kernel_env", CASE_NO_FAULTS(attention))

@@ -73,10 +73,40 @@ static bool has_optional_tensor(const og_decl *decl) {
   return false;
 }
 
+static const og_kernel *kernel_at(const og_op *record, size_t k) {
+  return (const void *)((const char *)record->kernels +
+                        k * record->kernel_size);
+}
+
+static bool has_cpu_kernel(const og_op *record) {
+  for (size_t k = 0; k < record->kernel_count && record->kernels != NULL; ++k)
+    if (kernel_at(record, k)->device == OG_CPU) return true;
+  return false;
+}
+
+// The formula as a kernel, behind those of other devices.
+static og_status kernel_add(og_parser *p, og_op *record) {
+  const og_kernel own = {.device = OG_CPU, .run = og_formula_run};
+  const size_t count = record->kernel_count;
+  const size_t size = count > 0 ? record->kernel_size : sizeof own;
+  size_t bytes;
+  char *kernels = og_size_mul(count + 1, size, &bytes)
+                      ? og_arena_alloc(&p->decl->arena, bytes)
+                      : NULL;
+  if (kernels == NULL) return og_read_memory(&p->reader);
+  memset(kernels, 0, bytes);
+  if (count > 0) memcpy(kernels, record->kernels, count * size);
+  memcpy(kernels + count * size, &own, size < sizeof own ? size : sizeof own);
+  record->kernels = (const void *)kernels;
+  record->kernel_count = (uint32_t)(count + 1);
+  record->kernel_size = (uint32_t)size;
+  return OG_OK;
+}
+
 og_status og_parse_formula_rest(og_parser *p) {
   og_decl *decl = p->decl;
   og_op *record = (og_op *)(uintptr_t)decl->record;  // our own copy
-  const bool has_kernels = record->kernel_count > 0;
+  const bool is_alone = record->kernel_count == 0;
   if (record->shape == NULL) {
     const char *why =
         has_optional_tensor(decl)
@@ -91,16 +121,10 @@ og_status og_parse_formula_rest(og_parser *p) {
     if (why != NULL) return og_refuse_operator(p, why, "a shape rule (.shape)");
     OG_TRY(derive_text(p, write_shape, &record->shape));
   }
-  if (has_kernels) return OG_OK;
+  if (has_cpu_kernel(record)) return OG_OK;
   if (record->dtype == NULL)
     OG_TRY(derive_text(p, write_dtype, &record->dtype));
-  if (record->strides == NULL) record->strides = "any";
-  og_kernel *kernel = og_arena_alloc(&decl->arena, sizeof *kernel);
-  if (kernel == NULL) return og_read_memory(&p->reader);
-  *kernel = (og_kernel){.device = OG_CPU, .run = og_formula_run};
-  record->kernels = kernel;
-  record->kernel_count = 1;
-  record->kernel_size = sizeof *kernel;
+  if (record->strides == NULL && is_alone) record->strides = "any";
   decl->is_formula_derived = true;
-  return OG_OK;
+  return kernel_add(p, record);
 }

@@ -167,8 +167,8 @@ def test_places(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES + [torch.int64])
 @pytest.mark.parametrize("rows", [0, 1, 7, 64, 1000])
 def test_sums_over_rows(dtype: torch.dtype, rows: int) -> None:
-    """8 rows in pairs, 8 of these, then in order: the bits of any number of threads, and
-    of any layout."""
+    """8 rows in pairs, 8 of these, then in order: the bits of any number of
+    threads, and of any layout."""
     f = opgraft.define(
         "sums(Tensor x, Tensor g) -> (Tensor w, Tensor all, Tensor top)",
         shape="x[*N, D], g[*N, D] -> [D], [], [*N]", name="sums::sums",

@@ -173,6 +173,14 @@ def differentiable(ops: Any) -> dict[str, Callable[..., Any]]:
     given |= {
         "rms_norm": (ops.rms_norm, (small(2, 9), small(9))),
         "gemma_rms_norm": (ops.gemma_rms_norm, (small(2, 9), small(9))),
+        # Formulas, whose gradients are derived.
+        "rms_norm_backward": (
+            lambda *of: torch.ops.rms_norm.rms_norm_backward(*of, 1e-6),
+            (small(2, 9), small(2, 9), small(9))),
+        "gemma_rms_norm_backward": (
+            lambda *of: torch.ops.gemma_rms_norm.gemma_rms_norm_backward(
+                *of, 1e-6),
+            (small(2, 9), small(2, 9), small(9))),
         "layer_norm": (ops.layer_norm, (small(2, 9), small(9), small(9))),
         "linear": (ops.linear, (small(3, 9), small(4, 9), small(4))),
         "apply_rope": (
