@@ -101,7 +101,6 @@ typedef struct opgraft_step {
   const char *result;  // its first result's name; NULL: none
   int64_t bytes;       // of its operands and results
   og_device device;    // on which it runs
-  int32_t node;        // its "node" of opgraft_executable_schedule
 } opgraft_step;
 
 OPGRAFT_API int32_t opgraft_call_step_count(const opgraft_call *call);

@@ -38,7 +38,6 @@ og_status opgraft_call_step(const opgraft_call *call, int32_t index,
   opgraft_step step = {.line = node->line,
                        .file = node->file,
                        .name = og_node_name(node),
-                       .node = info->node,
                        .device = info->device};
   for (int32_t i = 0; i < node->in_count; ++i)
     step.bytes += tensor_bytes(instance, node->in[i]);

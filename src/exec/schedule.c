@@ -94,7 +94,6 @@ static void runner_add(const schedule *s, int32_t n) {
 static void node_add(const schedule *s, int32_t n) {
   const og_node *node = &s->graph->nodes[n];
   og_json_begin(s->out, NULL, '{');
-  og_json_int(s->out, "node", n);
   og_json_text(s->out, "operator", og_node_name(node));
   if (node->op == OG_IR_fused)
     og_json_text(s->out, "program", og_node_attr(node, 0)->s);

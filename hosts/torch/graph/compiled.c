@@ -20,9 +20,7 @@
 #include "torch/base/tensor.h"
 #include "torch/base/threads.h"
 #include "torch/device/device.h"
-#include "torch/graph/inputs.h"
 #include "torch/graph/node.h"
-#include "torch/graph/profile.h"
 #include "torch/graph/recycle.h"
 #include "torch/graph/tuning.h"
 #include "torch/graph/view.h"
@@ -51,15 +49,71 @@ typedef struct compiled {
   bool is_settled;     // what a first call leaves behind is gone
   recycler recycled;   // memory of large results
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
-  profile timed;
 } compiled;
 
 // --- Inputs ------------------------------------------------------------------
 
+enum {
+  INPUT_BYTES = sizeof(og_tensor) + sizeof(og_tensor *) + sizeof(int64_t)
+};
+
+typedef struct inputs {
+  og_tensor *tensors;
+  const og_tensor **in;
+  int64_t *ints;
+  PyObject *kept;    // list: what was made for this call
+  bool may_be_dual;  // forward mode is on: an input may have a tangent
+} inputs;
+
+static PyObject *list_get(PyObject *list, Py_ssize_t i) {
+  return PyList_Check(list) ? PyList_GetItem(list, i)
+                            : PyTuple_GetItem(list, i);
+}
+
+// A tensor whose memory is not what it shows (negated, conjugated, a
+// subclass): Python makes one that is.
+static int input_resolve(compiled *self, PyObject *object, inputs *in,
+                         og_tensor *out) {
+  PyErr_Clear();
+  PyObject *made =
+      PyObject_CallFunctionObjArgs(self->resolve, object, (PyObject *)NULL);
+  if (made == NULL) return -1;
+  if (in->kept == NULL) in->kept = PyList_New(0);
+  const int status = in->kept != NULL ? PyList_Append(in->kept, made) : -1;
+  Py_DECREF(made);  // the list has it
+  if (status != 0) return -1;
+  if (!tensor_read(made, false, out)) {
+    if (PyErr_Occurred() == NULL)
+      PyErr_SetString(PyExc_RuntimeError,
+                      "opgraft: an input of a compiled graph has no memory");
+    return -1;
+  }
+  return 0;
+}
+
+static int input_read(compiled *self, PyObject *object, inputs *in, int32_t i) {
+  in->in[i] = NULL;
+  in->ints[i] = 0;
+  if (LIKELY(guard_is_plain(object))) {
+    in->in[i] = &in->tensors[i];
+    if (UNLIKELY(in->may_be_dual) && guard_may_be_dual(object))
+      return input_resolve(self, object, in, &in->tensors[i]);
+    if (LIKELY(tensor_read(object, true, &in->tensors[i]))) return 0;
+  } else if (PyLong_Check(object)) {
+    in->ints[i] = PyLong_AsLongLong(object);
+    return in->ints[i] == -1 && PyErr_Occurred() != NULL ? -1 : 0;
+  }
+  in->in[i] = &in->tensors[i];
+  if (guard_is_device_plain(object) &&
+      tensor_read(object, false, &in->tensors[i]))
+    return 0;
+  return input_resolve(self, object, in, &in->tensors[i]);
+}
+
 // The object behind input `i`, borrowed.
 static PyObject *input_object(const compiled *self, PyObject *list, int32_t i) {
   const int32_t slot = self->walked.slots[i];
-  return slot >= 0 ? inputs_object(list, slot)
+  return slot >= 0 ? list_get(list, slot)
                    : PyList_GetItem(self->walked.captured, -1 - slot);
 }
 
@@ -67,8 +121,7 @@ static int inputs_read(compiled *self, PyObject *list, inputs *in) {
   in->may_be_dual = guard_is_forward();
   for (int32_t i = 0; i < self->walked.slot_count; ++i) {
     PyObject *object = input_object(self, list, i);
-    if (UNLIKELY(object == NULL ||
-                 input_read(self->resolve, object, in, i) != 0))
+    if (UNLIKELY(object == NULL || input_read(self, object, in, i) != 0))
       return -1;
   }
   return 0;
@@ -256,13 +309,6 @@ static og_status host_hold(void *call_context, const int32_t *gone,
   return status;
 }
 
-static og_status call_run(compiled *self, opgraft_call *call, void **data,
-                          opgraft_error *error) {
-  return UNLIKELY(self->timed.is_on)
-             ? profile_run(&self->timed, call, data, error)
-             : opgraft_call_run(call, data, error);
-}
-
 static PyObject *call_replay(compiled *self, opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject **storages, void **data) {
@@ -284,10 +330,10 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   // In a lane an operator of ATen's may turn out to be Python.
   if (self->is_heavy || call->section_count > 0) {
     PyThreadState *thread = PyEval_SaveThread();
-    status = call_run(self, call, data, &error);
+    status = opgraft_call_run(call, data, &error);
     PyEval_RestoreThread(thread);
   } else {
-    status = call_run(self, call, data, &error);
+    status = opgraft_call_run(call, data, &error);
   }
   Py_XDECREF(guard);
   const bool is_whole = given_take(call, storages);
@@ -565,7 +611,6 @@ static compiled *compiled_new(PyObject *resolve, PyObject *below) {
   compiled *self = (compiled *)(void *)allocate(compiled_type, 0);
   if (self == NULL) return NULL;
   pthread_mutex_init(&self->context.lock, NULL);
-  profile_init(&self->timed);
   self->context.targets = PyList_New(0);
   self->context.recipes = PyList_New(0);
   self->context.in_python = PySet_New(NULL);
@@ -710,7 +755,6 @@ static void compiled_dealloc(PyObject *object) {
   graph_context_sweep(&self->context);
   pthread_mutex_destroy(&self->context.lock);
   compiled_clear(object);
-  profile_reset(&self->timed);
   free(self->shown);
   free(self->repro);
   free(self->walked.slots);
@@ -738,9 +782,6 @@ static size_t describe(const void *of, char *text, size_t size) {
 static size_t print_rules(const void *of, char *text, size_t size) {
   return opgraft_executable_rules(of, text, size);
 }
-static size_t print_schedule(const void *of, char *text, size_t size) {
-  return opgraft_executable_schedule(of, text, size);
-}
 static size_t print_graph(const void *of, char *text, size_t size) {
   return opgraft_graph_print(of, text, size);
 }
@@ -758,23 +799,6 @@ static PyObject *compiled_rules(PyObject *object, PyObject *none) {
 static PyObject *compiled_text(PyObject *object, PyObject *none) {
   (void)none;
   return text_get(print_graph, ((compiled *)(void *)object)->graph);
-}
-
-static PyObject *compiled_schedule(PyObject *object, PyObject *none) {
-  (void)none;
-  return text_get(print_schedule, ((compiled *)(void *)object)->executable);
-}
-
-// Set to True, calls are timed from here on: (calls, {node: nanoseconds}).
-static PyObject *compiled_timed(PyObject *object, void *closure) {
-  (void)closure;
-  return profile_read(&((compiled *)(void *)object)->timed);
-}
-
-static int compiled_time(PyObject *object, PyObject *is_on, void *closure) {
-  (void)closure;
-  profile_set(&((compiled *)(void *)object)->timed, is_on == Py_True);
-  return 0;
 }
 
 // plan({symbol: value}): plans these sizes beforehand.
@@ -831,13 +855,11 @@ static PyMethodDef compiled_methods[] = {
     {"rules", compiled_rules, METH_NOARGS, "Which kernel runs which node."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
     {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
-    {"schedule", compiled_schedule, METH_NOARGS, "The plan, as JSON."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef compiled_getset[] = {
     {"_boxed_call", compiled_boxed, NULL, "It takes one list.", NULL},
-    {"timed", compiled_timed, compiled_time, "Its steps' times.", NULL},
     {"argument_count", compiled_count, NULL, "In that list.", NULL},
     {"in_python", compiled_in_python, NULL, "Operators that Python runs.",
      NULL},
