@@ -229,9 +229,9 @@ def peers_start(place: Place, words: argparse.Namespace, is_cold: bool
     return row, workers
 
 
-def row_measure(graph: str, threads: int, words: argparse.Namespace
-                ) -> dict[str, Any]:
-    place = Place(graph, threads)
+def row_measure(graph: str, threads: int, words: argparse.Namespace,
+                script: str = Path(__file__).name) -> dict[str, Any]:
+    place = Place(graph, threads, script)
     is_cold = not words.no_cold and threads == max(words.counts)
     dtype = "bfloat16" if graph.endswith("bf16") else "float32"
     try:

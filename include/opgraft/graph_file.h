@@ -110,7 +110,8 @@ OPGRAFT_API og_status opgraft_call_step(const opgraft_call *call, int32_t index,
                                         opgraft_step *out_step,
                                         opgraft_error *error);
 // opgraft_call_run, one step after another, adding the time of each to
-// step_ns, which has opgraft_call_step_count places.
+// step_ns, which has opgraft_call_step_count places or is NULL, and to what
+// opgraft_executable_schedule says of the plan's nodes.
 OPGRAFT_API og_status opgraft_call_profile(opgraft_call *call,
                                            void *const *storage_data,
                                            int64_t *step_ns,

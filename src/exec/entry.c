@@ -52,6 +52,7 @@ void og_entry_destroy(og_plan_entry *entry) {
   unwant_arenas(entry->plan, entry->plan->arena_count);
   og_free(entry->trial);
   og_free(entry->chosen);
+  og_free(entry->node_ns);
   og_plan_destroy(entry->plan);
   og_free(entry);
 }

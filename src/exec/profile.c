@@ -49,6 +49,16 @@ og_status opgraft_call_step(const opgraft_call *call, int32_t index,
   return OG_OK;
 }
 
+// Where the plan's times are kept; NULL: without memory.
+static int64_t *node_times(og_plan_entry *entry) {
+  const size_t count = (size_t)entry->plan->graph->node_count + 1;
+  pthread_mutex_lock(&entry->executable->mutex);
+  if (entry->node_ns == NULL)
+    entry->node_ns = og_alloc_zeroed(count, sizeof *entry->node_ns);
+  pthread_mutex_unlock(&entry->executable->mutex);
+  return entry->node_ns;
+}
+
 og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
                                int64_t *step_ns, opgraft_error *error) {
   og_instance *instance = call->instance;
@@ -60,10 +70,17 @@ og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
   if (error != NULL) error->code = OG_OK;
   const size_t count = (size_t)instance->step_count + 1;
   int64_t *times = og_alloc_zeroed(count, sizeof *times);
-  if (times == NULL) return og_graph_no_memory(error);
+  int64_t *node_ns = node_times(instance->entry);
+  if (times == NULL || node_ns == NULL) {
+    og_free(times);
+    return og_graph_no_memory(error);
+  }
   const og_status status = og_steps_run_timed(instance, &run, times);
-  for (int32_t i = 0; status == OG_OK && i < instance->step_count; ++i)
-    step_ns[i] += times[i];
+  for (int32_t i = 0; status == OG_OK && i < instance->step_count; ++i) {
+    if (step_ns != NULL) step_ns[i] += times[i];
+    __atomic_fetch_add(&node_ns[instance->step_infos[i].node], times[i],
+                       __ATOMIC_RELAXED);
+  }
   og_free(times);
   og_teams_give(team);
   if (status == OG_OK)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "bench"),
-                str(ROOT / "tools"), str(ROOT / "tests/doctor")]
+sys.path[:0] = [str(ROOT / "tests/python/graph"), str(ROOT / "tests/doctor"),
+                str(ROOT / "bench"), str(ROOT / "tools")]
 
 import architectures  # type: ignore[import-not-found]  # noqa: E402
 import compare  # type: ignore[import-not-found]  # noqa: E402

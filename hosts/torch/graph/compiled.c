@@ -46,6 +46,7 @@ typedef struct compiled {
   bool is_kept;        // every call's, not only a failing one's
   bool lets_go;        // of inputs, while it runs: the list is all their holder
   bool is_heavy;       // give the interpreter lock back
+  bool is_profiled;    // calls add up the time of each node
   bool is_settled;     // what a first call leaves behind is gone
   recycler recycled;   // memory of large results
   og_tensor *scratch;  // of one call at a time; NULL while it is lent
@@ -309,6 +310,13 @@ static og_status host_hold(void *call_context, const int32_t *gone,
   return status;
 }
 
+static og_status call_steps(const compiled *self, opgraft_call *call,
+                            void *const *data, opgraft_error *error) {
+  return UNLIKELY(self->is_profiled)
+             ? opgraft_call_profile(call, data, NULL, error)
+             : opgraft_call_run(call, data, error);
+}
+
 static PyObject *call_replay(compiled *self, opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject **storages, void **data) {
@@ -330,10 +338,10 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
   // In a lane an operator of ATen's may turn out to be Python.
   if (self->is_heavy || call->section_count > 0) {
     PyThreadState *thread = PyEval_SaveThread();
-    status = opgraft_call_run(call, data, &error);
+    status = call_steps(self, call, data, &error);
     PyEval_RestoreThread(thread);
   } else {
-    status = opgraft_call_run(call, data, &error);
+    status = call_steps(self, call, data, &error);
   }
   Py_XDECREF(guard);
   const bool is_whole = given_take(call, storages);
@@ -779,6 +787,9 @@ static PyObject *text_get(text_fn print, const void *of) {
 static size_t describe(const void *of, char *text, size_t size) {
   return opgraft_executable_describe(of, text, size);
 }
+static size_t print_schedule(const void *of, char *text, size_t size) {
+  return opgraft_executable_schedule(of, text, size);
+}
 static size_t print_rules(const void *of, char *text, size_t size) {
   return opgraft_executable_rules(of, text, size);
 }
@@ -794,6 +805,16 @@ static PyObject *compiled_stats(PyObject *object, PyObject *none) {
 static PyObject *compiled_rules(PyObject *object, PyObject *none) {
   (void)none;
   return text_get(print_rules, ((compiled *)(void *)object)->executable);
+}
+
+static PyObject *compiled_schedule(PyObject *object, PyObject *none) {
+  (void)none;
+  return text_get(print_schedule, ((compiled *)(void *)object)->executable);
+}
+
+static PyObject *compiled_profile(PyObject *object, PyObject *is_on) {
+  ((compiled *)(void *)object)->is_profiled = PyObject_IsTrue(is_on) == 1;
+  Py_RETURN_NONE;
 }
 
 static PyObject *compiled_text(PyObject *object, PyObject *none) {
@@ -853,6 +874,8 @@ static PyMethodDef compiled_methods[] = {
     {"mark", compiled_mark, METH_O, "What `flat` says of its results."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
     {"rules", compiled_rules, METH_NOARGS, "Which kernel runs which node."},
+    {"schedule", compiled_schedule, METH_NOARGS, "The last plan, as JSON."},
+    {"profile", compiled_profile, METH_O, "Whether calls time their nodes."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
     {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
     {NULL, NULL, 0, NULL},

@@ -146,6 +146,7 @@ typedef struct og_plan_entry {
   og_plan *plan;
   og_instance *idle;
   og_chosen *chosen;  // by node; NULL until there is an instance
+  int64_t *node_ns;   // atomic, by node: of profiled calls; NULL: of none
   int32_t users;      // calls in flight
   bool is_evicted;
   bool is_tried;  // atomic: its replays are timed (lane_trial.c)
