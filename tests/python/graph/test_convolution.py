@@ -144,6 +144,66 @@ def test_edges_keep_what_is_not_finite(rules: dict[str, Any]) -> None:
     assert who(f) == "fast"
 
 
+def padded(seed: int) -> tuple[Any, list[T]]:
+    """Padding of any kind in front of a convolution of any kind."""
+    r = random.Random(seed)
+    torch.manual_seed(seed)
+    dims = r.choice([1, 1, 2, 2, 2, 3])
+    groups, inner = r.choice([(1, 3), (1, 8), (2, 4), (6, 1)])
+    taps = [r.choice([1, 2, 3, 5]) for _ in range(dims)]
+    given = {name: [r.choice(few) for _ in range(dims)] for name, few in (
+        ("stride", [1, 1, 2]), ("dilation", [1, 1, 2]), ("padding", [0, 0, 1]))}
+    kind = r.choice(["even", "left", "any", "none", "cut"])
+    pads = []
+    for k in taps[::-1]:
+        least = {"cut": -1}.get(kind, 0)
+        before = 0 if kind == "none" else r.randint(least, k)
+        pads += [before, before if kind in ("even", "none") else
+                 0 if kind == "left" else r.randint(least, k)]
+    sides = [r.randint(9, 14) for _ in taps]
+    x = torch.randn(2, groups * inner, *sides)
+    if r.random() < 0.3:
+        x = x.transpose(1, -1).contiguous().transpose(1, -1)
+    w = torch.randn(groups * r.choice([1, 4]), inner, *taps)
+    value = r.choice([0.0, 0.0, 0.0, 1.5])
+
+    def conv(x: T, w: T) -> T:
+        return torch.convolution(
+            F.pad(x, pads, value=value), w, None, given["stride"],
+            given["padding"], given["dilation"], False, [0] * dims, groups)
+
+    return conv, [x, w]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_padding_in_front(seed: int) -> None:
+    conv, (x, w) = padded(seed)
+    kind = [torch.float32, torch.float32, torch.bfloat16][seed % 3]
+    exact, eager = conv(x.double(), w.double()), conv(x.to(kind), w.to(kind))
+    for mode in "max-autotune", "default":
+        torch._dynamo.reset()
+        f = torch.compile(conv, backend="opgraft", dynamic=seed % 4 == 0,
+                          options={"mode": mode, "tune_s": 0})
+        no_worse(f(x.to(kind), w.to(kind)), eager, exact)
+
+
+def test_padding_is_the_convolutions(rules: dict[str, Any]) -> None:
+    """Padding takes no step where our kernel runs the convolution, and where
+    it is even none where the host does."""
+    w = torch.randn(4, 2, 3, 3)
+    x = torch.randn(1, 2, 8, 8)
+    for pads, mode in (((1, 2, 0, 1), "max-autotune"), ((1, 1, 2, 2), "default"),
+                       ((0, 0, 0, 0), "default")):
+        def conv(x: T) -> T:
+            return F.conv2d(F.pad(x, pads), w)
+
+        torch._dynamo.reset()
+        f = torch.compile(conv, backend="opgraft", dynamic=False,
+                          options={"mode": mode, "tune_s": 0})
+        no_worse(f(x), conv(x), F.conv2d(F.pad(x, pads).double(), w.double()))
+        assert opgraft.stats(f).nodes == 1
+
+
 class Block(torch.nn.Module):
     """What convolutional models are made of: norm, activation, residual, the
     mean of planes, gates of one pixel."""
