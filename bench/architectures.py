@@ -76,13 +76,29 @@ SHAPES = {"ASTConfig": {"input_values": (1, 1024, 128)},
           "SiglipConfig": {"input_ids": (1, 64)},
           "BigBirdConfig": {"input_ids": (1, 1024)},
           "LongformerConfig": {"input_ids": (1, 512)}}
+# What published checkpoints have and defaults have not.
+PUBLISHED = {name: {"relative_attention": True, "pos_att_type": ["c2p", "p2c"],
+                    "hidden_size": 768, "num_hidden_layers": 6,
+                    "num_attention_heads": 12, "intermediate_size": 3072,
+                    **more}
+             for name, more in (("DebertaConfig", {}), ("DebertaV2Config", {
+                 "position_buckets": 256, "share_att_key": True,
+                 "norm_rel_ebd": "layer_norm"}))}
+# Architectures that the list has not: their defaults.
+PIXELS = ("Bit", "Cvt", "EfficientNet", "FocalNet", "Hiera", "Levit",
+          "MobileNetV1", "MobileNetV2", "MobileViT", "MobileViTV2", "Pvt",
+          "PvtV2", "ViTMSN", "TextNet", "SwiftFormer", "Dinov2WithRegisters")
+WORDS = ("SqueezeBert", "Funnel", "XLNet", "Ernie", "Splinter",
+         "Data2VecText", "RoCBert", "Xmod")
+SOUNDS = ("Wav2Vec2Conformer",)
 AS_LISTED = ("InformerConfig", "TimeSeriesTransformerConfig", "ReformerConfig")
 
 
 def kept_overrides(one: Any) -> dict[str, Any]:
     """Those that are no sizes: identifiers of tokens, kinds, switches."""
-    return {k: v for k, v in one.overrides.items()
-            if isinstance(v, (bool, str)) or v is None or k.endswith("_id")}
+    return PUBLISHED.get(one.config) or {
+        k: v for k, v in one.overrides.items()
+        if isinstance(v, (bool, str)) or v is None or k.endswith("_id")}
 
 
 def widened(overrides: dict[str, Any]) -> dict[str, Any]:
@@ -167,10 +183,20 @@ def listed_build(one: Any) -> Any:
     return Called(), tuple(arguments.values())
 
 
+@functools.cache
+def all_listed() -> dict[str, Any]:
+    """By the configuration's name."""
+    kinds = {"pixel_values=float[1,3,8,8]": PIXELS, "input_ids=int[1,8]<1000":
+             WORDS, "input_values=float[1,8]": SOUNDS}
+    more = [listing().Architecture(f"{name}Config", f"{name}Model", inputs, {})
+            for inputs, few in kinds.items() for name in few]
+    return {one.config: one for one in [*listing().listed(), *more]}
+
+
 def names() -> list[str]:
     import architectures_own
 
-    return [*architectures_own.OWN, *(one.config for one in listing().listed())]
+    return [*architectures_own.OWN, *all_listed()]
 
 
 def graph_add(name: str) -> None:
@@ -181,7 +207,7 @@ def graph_add(name: str) -> None:
     def build(_: bool) -> Any:
         model, args = (architectures_own.OWN[name]()
                        if name in architectures_own.OWN else
-                       listed_build(next(o for o in listing().listed() if o.config == name)))
+                       listed_build(all_listed()[name]))
         return graph_set.Built(model.eval(), args, tolerance=1e-3)
 
     graph_set.ALL[name] = graph_set.Graph(build, False, None)

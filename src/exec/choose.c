@@ -11,6 +11,7 @@
 #include "exec/fast/packs.h"
 #include "exec/fast/winograd.h"
 #include "exec/rules.h"
+#include "exec/step/convolution.h"
 #include "exec/tune.h"
 #include "graph/op.h"
 
@@ -176,6 +177,13 @@ static bool is_f32_convolution(const og_prep *prep) {
   return prep->node->op == OG_IR_convolution && prep->out[0]->dtype.bits == 32;
 }
 
+// Channels side by side, each by its own taps: our kernel turns the image into
+// planes first, which hosts' need not.
+static bool is_turned(const og_prep *prep) {
+  return prep->in[1]->shape[1] == 1 &&
+         og_convolution_layout(prep->in[0]) != OG_CONV_PLANES;
+}
+
 static bool takes_winograd(const og_prep *prep) {
   return is_f32_convolution(prep) && og_winograd_pays(prep);
 }
@@ -205,7 +213,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
   const bool convolves =
-      is_f32_convolution(prep) && (is_amd || og_isa_used() >= OG_ISA_AVX512);
+      is_f32_convolution(prep) && !is_turned(prep) &&
+      (is_amd || og_isa_used() >= OG_ISA_AVX512);
   if (convolves && is_winograd) add(out, OG_BY_WINOGRAD);
   if (convolves || (is_amd && is_f32_attention(prep)) || is_decode(prep) ||
       is_small_product(prep))

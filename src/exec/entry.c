@@ -8,11 +8,13 @@
 
 static void unwant_arenas(const og_plan *plan, int32_t count) {
   for (int32_t a = 0; a < count; ++a)
-    og_lease_unwant(plan->arenas[a].device, plan->arenas[a].size_bytes);
+    if (!plan->arenas[a].is_kept)
+      og_lease_unwant(plan->arenas[a].device, plan->arenas[a].size_bytes);
 }
 
 static og_status want_arenas(const og_plan *plan, opgraft_error *error) {
   for (int32_t a = 0; a < plan->arena_count; ++a) {
+    if (plan->arenas[a].is_kept) continue;
     const og_status status = og_lease_want(plan->arenas[a].device,
                                            plan->arenas[a].size_bytes, error);
     if (status == OG_OK) continue;

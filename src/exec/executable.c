@@ -20,6 +20,7 @@
 #include "exec/onboard.h"
 #include "exec/rules.h"
 #include "exec/sections.h"
+#include "exec/steady.h"
 #include "exec/step/device.h"
 #include "exec/step/reloc.h"
 #include "exec/step/teams.h"
@@ -364,6 +365,7 @@ static og_status arena_lease(og_instance *instance, int32_t index,
   const og_plan_arena *arena = &instance->entry->plan->arenas[index];
   og_reloc_list *list = &instance->arenas[index];
   void *memory;
+  if (arena->is_kept) return OG_OK;
   og_lease *before = instance->leases[index];
   void *stream = og_is_cpu(arena->device) ? NULL : og_onboard_stream(instance);
   OG_TRY(og_lease_take(arena->device, arena->size_bytes, stream, before,
@@ -531,10 +533,10 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   og_instance *instance = call->instance;
   og_team *team = NULL;
   og_loops_time time = {.expected_ns = instance->loops_ns};
-  const og_run run = {.executable = instance->entry->executable,
-                      .error = error,
-                      .team = instance->has_team ? &team : NULL,
-                      .loops_time = &time};
+  og_run run = {.executable = instance->entry->executable,
+                .error = error,
+                .team = instance->has_team ? &team : NULL,
+                .loops_time = &time};
   og_plan_entry *entry = instance->entry;
   instance->host_call = call->context;
   og_storages_bind(instance, storage_data);
@@ -544,7 +546,7 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
                                ? og_lane_trial_run(instance, &run)
                            : OG_UNLIKELY(instance->onboard != NULL)
                                ? og_onboard_run(instance, &run)
-                               : og_steps_run(instance, &run, NULL);
+                               : og_steady_run(instance, &run);
   if (time.begun_ns != 0) instance->loops_ns = og_now_ns() - time.begun_ns;
   og_teams_give(team);
   OG_TRY(status);

@@ -14,6 +14,7 @@
 #include "exec/hold.h"
 #include "exec/hosted.h"
 #include "exec/onboard.h"
+#include "exec/steady.h"
 #include "exec/step/checked.h"
 #include "exec/step/device.h"
 #include "exec/step/kernels.h"
@@ -275,6 +276,18 @@ static og_status steps_make(og_instance *instance, const og_plan *plan,
   return og_checked_all(prep.executable, error);
 }
 
+// Memory that steady results have as long as the instance.
+static og_status kept_make(og_instance *instance, const og_plan *plan) {
+  for (int32_t a = 0; a < plan->arena_count; ++a) {
+    if (!plan->arenas[a].is_kept) continue;
+    instance->kept =
+        og_alloc_aligned(OG_PLAN_ALIGNMENT, plan->arenas[a].size_bytes);
+    if (instance->kept == NULL) return OG_MEMORY;
+    og_relocs_set(&instance->arenas[a], instance->kept);
+  }
+  return OG_OK;
+}
+
 static og_status tensors_make(og_instance *instance, const og_plan *plan) {
   for (int32_t v = 0; v < plan->graph->value_count; ++v) {
     instance->tensors[v] = plan->tensors[v];
@@ -310,7 +323,10 @@ static og_status instance_fill(og_instance *instance, opgraft_error *error) {
   if (tensors_make(instance, plan) != OG_OK) return og_graph_no_memory(error);
   OG_TRY(og_apart_make(instance, error));
   OG_TRY(og_onboard_make(instance, plan, error));
-  return steps_make(instance, plan, step_at, error);
+  OG_TRY(steps_make(instance, plan, step_at, error));
+  return kept_make(instance, plan) == OG_OK && og_steady_make(instance) == OG_OK
+             ? OG_OK
+             : og_graph_no_memory(error);
 }
 
 // What the host runs in lanes is prepared for its own threads.
@@ -341,6 +357,8 @@ void og_instance_destroy(og_instance *instance) {
   og_hosted_release(instance);
   og_framed_release(instance);
   og_loops_release(instance);
+  og_steady_release(instance);
+  og_free(instance->kept);
   og_free(instance->chosen);
   og_arena_destroy(&instance->memory);
   og_free(instance);

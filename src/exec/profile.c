@@ -6,6 +6,7 @@
 
 #include "base/sized.h"
 #include "exec/sections.h"
+#include "exec/steady.h"
 #include "exec/step/reloc.h"
 #include "exec/step/teams.h"
 
@@ -65,6 +66,7 @@ og_status opgraft_call_profile(opgraft_call *call, void *const *storage_data,
   og_team *team = NULL;
   const og_run run = {.executable = instance->entry->executable,
                       .error = error,
+                      .leaves_steady = og_steady_is_kept(instance),
                       .team = instance->has_team ? &team : NULL};
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;

@@ -10,10 +10,17 @@
 #include "base/clock.h"
 #include "exec/step/run.h"
 
+static bool is_left_out(const og_instance *instance, int32_t step,
+                        const og_run *run) {
+  return OG_UNLIKELY(run->leaves_steady) &&
+         instance->step_infos[step].is_steady;
+}
+
 static og_status steps_run(const og_instance *instance, int32_t first,
                            int32_t end, const og_run *run, int32_t *out_step) {
   const og_step *steps = instance->steps;
   for (int32_t i = first; i < end; ++i) {
+    if (is_left_out(instance, i, run)) continue;
     const og_status status = steps[i].run(steps[i].state, run);
     if (OG_LIKELY(status == OG_OK)) continue;
     *out_step = i;
@@ -55,7 +62,8 @@ static void lane_run(section_job *job, int32_t lane) {
   const og_run run = {.executable = job->run->executable,
                       .error = &error,
                       .team = job->run->team,
-                      .loops_time = job->run->loops_time};
+                      .loops_time = job->run->loops_time,
+                      .leaves_steady = job->run->leaves_steady};
   int32_t step = 0;
   const int32_t first = lane > 0 ? section->end[lane - 1] : section->first;
   for (int32_t i = first; i < section->end[lane]; ++i) {
@@ -136,6 +144,7 @@ og_status og_steps_run_timed(const og_instance *instance, const og_run *run,
   int64_t before = og_now_ns();
   for (int32_t i = 0; i < instance->step_count; ++i) {
     int32_t step;
+    if (is_left_out(instance, i, run)) continue;
     const og_status status = steps_run(instance, i, i + 1, run, &step);
     if (OG_UNLIKELY(status != OG_OK))
       return og_step_failed(instance, i, status, run->error);

@@ -130,6 +130,8 @@ typedef struct og_node {
   const char *file;  // NULL: the source is not known
   int32_t line;      // 0: `file` is a module of the model, not a file
   bool is_removed;
+  // It depends on constants and parameters alone; set by pass steady.
+  bool is_steady;
 } og_node;
 
 typedef struct og_input {

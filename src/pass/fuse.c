@@ -118,6 +118,7 @@ static og_status unit_replace(og_fuser *f, int32_t u, int32_t *out_changes) {
   made.file = nodes[unit->last].file;
   made.line = nodes[unit->last].line;
   made.member_count = unit->count;
+  made.is_steady = nodes[unit->last].is_steady;
   for (int32_t n = unit->first; n >= 0; n = f->next[n])
     nodes[n].is_removed = true;
   nodes[unit->last] = made;

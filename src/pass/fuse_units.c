@@ -323,7 +323,10 @@ static void unit_join(og_fuser *f, int32_t into, int32_t from) {
 // not. `reached` is scratch, all zero before and after.
 static bool units_try(og_fuser *f, int32_t a, int32_t b, int8_t *reached) {
   const int32_t first = f->units[a].slot, last = f->units[b].slot;
-  bool joins = shapes_fit(&f->units[a], &f->units[b]) && limits_fit(f, a, b);
+  const og_node *nodes = f->graph->nodes;
+  bool joins = nodes[f->units[a].first].is_steady ==
+                   nodes[f->units[b].first].is_steady &&
+               shapes_fit(&f->units[a], &f->units[b]) && limits_fit(f, a, b);
   if (!joins) return false;
   reached[a] = 1;
   for (int32_t s = first + 1; s < last; ++s) {

@@ -242,7 +242,7 @@ static og_status view_back(halver *h, const og_node *like, opgraft_value old) {
   const bool is_read = h->uses.count[old] > h->split_reads[old];
   const opgraft_value wide = h->wide[old];
   if (!is_read) return OG_OK;
-  return og_rebuild_node(&h->list, like, OG_IR_view, &wide, 1, old, NULL, 0);
+  return og_rebuild_node(&h->list, like, OG_IR_view, &wide, 1, &old, 1, NULL, 0);
 }
 
 static og_status operand_split(halver *h, const og_node *node, opgraft_value v,
@@ -298,7 +298,8 @@ static og_status signs_make(halver *h, const og_node *node, og_dtype dtype,
   l.shape[1] = l.strides[0] = l.strides[1] = OG_SIZE_ONE;
   OG_TRY(og_graph_add_value(h->graph, OG_VALUE_RESULT, dtype, og_cpu, 1,
                             l.shape, NULL, &signs, h->error));
-  OG_TRY(og_rebuild_node(&h->list, node, OG_IR_iota, NULL, 0, signs, attrs, 2));
+  OG_TRY(og_rebuild_node(&h->list, node, OG_IR_iota, NULL, 0, &signs, 1, attrs,
+                         2));
   return og_rebuild_view(&h->list, node, signs, &l, out);
 }
 
@@ -325,7 +326,7 @@ static og_status rotation_split(halver *h, int32_t n) {
   OG_TRY(og_rebuild_view(&h->list, &node, a.view, &l, &in[0]));
   OG_TRY(factor_make(h, &node, first.dtype, &a, &b, &in[1]));
   OG_TRY(result_make(h, old, h->half[n], &out));
-  OG_TRY(og_rebuild_node(&h->list, &node, OG_IR_mul, in, 2, out, NULL, 0));
+  OG_TRY(og_rebuild_node(&h->list, &node, OG_IR_mul, in, 2, &out, 1, NULL, 0));
   return view_back(h, &node, old);
 }
 

@@ -15,21 +15,21 @@ og_status og_rebuild_put(og_rebuild *list, const og_node *node) {
 
 og_status og_rebuild_node(og_rebuild *list, const og_node *like, int32_t op,
                           const opgraft_value *in, int32_t in_count,
-                          opgraft_value out, const opgraft_arg *attrs,
-                          int32_t attr_count) {
+                          const opgraft_value *out, int32_t out_count,
+                          const opgraft_arg *attrs, int32_t attr_count) {
   og_arena *arena = &list->graph->arena;
   opgraft_value *values =
-      og_arena_array(arena, (size_t)in_count + 1, sizeof *values);
+      og_arena_array(arena, (size_t)(in_count + out_count) + 1, sizeof *values);
   opgraft_arg *own = og_arena_array(arena, (size_t)attr_count + 1, sizeof *own);
   if (values == NULL || own == NULL) return og_graph_no_memory(list->error);
-  if (in_count > 0) memcpy(values + 1, in, (size_t)in_count * sizeof *values);
-  values[0] = out;
+  if (in_count > 0) memcpy(values, in, (size_t)in_count * sizeof *values);
+  memcpy(values + in_count, out, (size_t)out_count * sizeof *values);
   if (attr_count > 0) memcpy(own, attrs, (size_t)attr_count * sizeof *own);
   const og_node node = {.op = op,
                         .in_count = in_count,
-                        .out_count = 1,
-                        .in = values + 1,
-                        .out = values,
+                        .out_count = out_count,
+                        .in = values,
+                        .out = values + in_count,
                         .attrs = attr_count > 0 ? own : NULL,
                         .file = like->file,
                         .line = like->line};
@@ -45,7 +45,7 @@ og_status og_rebuild_view(og_rebuild *list, const og_node *like,
                             layout->strides, out, list->error));
   list->graph->values[*out].root = base.root;
   list->graph->values[*out].offset = layout->offset;
-  return og_rebuild_node(list, like, OG_IR_view, &of, 1, *out, NULL, 0);
+  return og_rebuild_node(list, like, OG_IR_view, &of, 1, out, 1, NULL, 0);
 }
 
 // Sets values' node and result to places in the new list.

@@ -21,12 +21,11 @@ typedef struct og_view_layout {
 
 // Puts a node, as it is, behind those that are there.
 og_status og_rebuild_put(og_rebuild *list, const og_node *node);
-// Puts a node with one result, at the source line of `like`. The arrays are
-// copied.
+// Puts a node, at the source line of `like`. The arrays are copied.
 og_status og_rebuild_node(og_rebuild *list, const og_node *like, int32_t op,
                           const opgraft_value *in, int32_t in_count,
-                          opgraft_value out, const opgraft_arg *attrs,
-                          int32_t attr_count);
+                          const opgraft_value *out, int32_t out_count,
+                          const opgraft_arg *attrs, int32_t attr_count);
 // Puts a view of a value with a layout of its own.
 og_status og_rebuild_view(og_rebuild *list, const og_node *like,
                           opgraft_value of, const og_view_layout *layout,

@@ -64,7 +64,9 @@ static int32_t reads_of(const opgraft_graph *graph, const og_node *node,
 static og_status pair_look(const opgraft_graph *graph, const og_node *first,
                            const og_node *second, const int32_t *readers,
                            og_join *out, opgraft_error *error) {
-  if (!og_has_tiles(first) || second->op != OG_IR_fused) return OG_OK;
+  if (!og_has_tiles(first) || second->op != OG_IR_fused ||
+      first->is_steady != second->is_steady)
+    return OG_OK;
   const opgraft_value root = first->out[0];
   if (root < 0 || graph->values[root].root != root ||
       reads_of(graph, second, root) != 1)

@@ -16,6 +16,7 @@ typedef struct root_info {
   int32_t buffer;    // in the list of buffers, or -1
   int32_t arena;     // in which the buffer lies
   int32_t storage;   // output storage, or -1
+  bool is_kept;      // a steady result that others read
 } root_info;
 
 typedef struct planner {
@@ -164,6 +165,7 @@ static bool can_take_over(const planner *p, const og_node *node, int32_t step,
   const og_tensor *a = &p->plan->tensors[operand];
   const og_tensor *y = &p->plan->tensors[result];
   if (values[from].kind != OG_VALUE_RESULT || root->storage >= 0 ||
+      root->is_kept || p->roots[result].is_kept ||
       !og_live_ends(&p->live, from, step) || values[result].root != result ||
       !og_device_equal(values[from].device, values[result].device))
     return false;
@@ -318,10 +320,13 @@ static og_status arena_make(planner *p, opgraft_value first) {
   const og_value *values = p->graph->values;
   og_plan_arena *arena = arena_add(p, values[first].device);
   if (arena == NULL) return og_graph_no_memory(p->error);
+  arena->is_kept = p->roots[first].is_kept;
   og_buffer *buffers = &p->buffers[p->buffer_count];
   int32_t count = 0;
   for (opgraft_value v = first; v < p->graph->value_count; ++v) {
-    if (!is_unplaced(p, v) || !og_device_equal(values[v].device, arena->device))
+    if (!is_unplaced(p, v) ||
+        !og_device_equal(values[v].device, arena->device) ||
+        p->roots[v].is_kept != arena->is_kept)
       continue;
     p->roots[v].arena = p->plan->arena_count - 1;
     p->roots[v].buffer = p->buffer_count++;
@@ -331,7 +336,7 @@ static og_status arena_make(planner *p, opgraft_value first) {
   OG_TRY(og_buffers_place(buffers, count, p->plan->lanes.count, &p->plan->lanes,
                           &arena->size_bytes, &arena->lower_bound_bytes,
                           p->error));
-  if (p->shares) return OG_OK;
+  if (p->shares && !arena->is_kept) return OG_OK;
   buffers_unshare(buffers, count);
   arena->size_bytes = arena->unshared_bytes;
   return OG_OK;
@@ -382,6 +387,31 @@ static og_status buffers_keep(planner *p) {
   return OG_OK;
 }
 
+enum { KEPT_BYTES = 64 << 20 };  // of steady results, at most
+
+// Steady results that other nodes read stay, unless all are too large.
+static void kept_find(planner *p) {
+  const opgraft_graph *graph = p->graph;
+  const og_lanes *lanes = &p->plan->lanes;
+  int64_t bytes = 0;
+  for (int32_t s = 0; s < lanes->count; ++s) {
+    const og_node *node = &graph->nodes[lanes->order[s]];
+    for (int32_t i = 0; !node->is_steady && i < node->in_count; ++i) {
+      if (node->in[i] < 0) continue;
+      const opgraft_value root = graph->values[node->in[i]].root;
+      const int32_t maker = graph->values[root].node;
+      if (graph->values[root].kind != OG_VALUE_RESULT || maker < 0 ||
+          !graph->nodes[maker].is_steady || p->roots[root].is_kept)
+        continue;
+      p->roots[root].is_kept = true;
+      bytes += p->roots[root].high;
+    }
+  }
+  p->plan->keeps = bytes > 0 && bytes <= KEPT_BYTES;
+  for (int32_t v = 0; !p->plan->keeps && v < graph->value_count; ++v)
+    p->roots[v].is_kept = false;
+}
+
 static void clones_count(planner *p) {
   for (int32_t n = 0; n < p->graph->node_count; ++n) {
     const og_node *node = &p->graph->nodes[n];
@@ -415,6 +445,7 @@ static og_status plan_make(planner *p) {
                        p->error));
   OG_TRY(og_live_init(&p->live, p->graph, &plan->lanes, plan->joins, p->error));
   for (int32_t i = 0; i < p->graph->output_count; ++i) output_make(p, i);
+  kept_find(p);
   if (p->shares) roots_merge(p);
   for (int32_t v = 0; v < p->graph->value_count; ++v)
     if (is_unplaced(p, v)) OG_TRY(arena_make(p, v));

@@ -35,6 +35,7 @@ typedef struct og_plan_arena {
   size_t size_bytes;
   size_t lower_bound_bytes;
   size_t unshared_bytes;  // the sum of all that lies in it
+  bool is_kept;           // each instance's own, from call to call
 } og_plan_arena;
 
 typedef struct og_buffer {
@@ -69,6 +70,7 @@ typedef struct og_plan {
   int64_t clone_bytes;
   og_lanes lanes;  // the order of the nodes, and its sections
   og_join *joins;  // by node
+  bool keeps;      // steady results lie where they stay (exec/steady.c)
   og_arena memory;
 } og_plan;
 

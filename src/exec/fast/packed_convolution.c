@@ -33,6 +33,8 @@ enum {
 
 typedef struct packed_convolution {
   og_operands io;
+  const og_tensor *x, *y;  // of planes: the operand and result, or copies
+  og_tensor *x_copy, *y_copy;  // NULL: none is needed
   og_conv of;
   int64_t images, groups;
   int64_t out_channels, in_channels;  // of a group
@@ -134,7 +136,7 @@ static void part_run(const packed_convolution *s, part *p, int64_t rows,
     e.result = *(float **)s->reader.result + row * s->pixels + p->pixel;
     e.result_row_bytes = s->pixels * (int64_t)sizeof(float);
   }
-  float *y = plane_at(s->io.out[0], p->image, p->channel) + p->pixel;
+  float *y = plane_at(s->y, p->image, p->channel) + p->pixel;
   og_gemm(panels_type(s))
       ->run((const float *)(const void *)og_bytes(w) + p->channel * s->k, s->k,
             panels, rows, pixels, s->k, 0, panels_of(pixels), NULL,
@@ -150,7 +152,7 @@ static char *scratch_of(const packed_convolution *s, int32_t worker) {
 static void panels_pack(const packed_convolution *s, int64_t image,
                         int64_t group, int64_t begin, int64_t end,
                         int32_t worker, void *to) {
-  const og_tensor *x = s->io.in[0];
+  const og_tensor *x = s->x;
   const float *planes = plane_at(x, image, group * s->in_channels);
   const og_conv_kernels *kernels = og_conv_kernels_used();
   if (!s->is_rounded) {
@@ -247,7 +249,7 @@ static og_status run_shared(const packed_convolution *s, const og_run *run) {
 // the first-level cache then.
 static void planes_run(const packed_convolution *s, int64_t image,
                        int64_t channel, int64_t count, int32_t worker) {
-  const og_tensor *x = s->io.in[0], *bias = s->io.in[2], *y = s->io.out[0];
+  const og_tensor *x = s->x, *bias = s->io.in[2], *y = s->y;
   const int64_t width = s->of.out[1];
   float *scratch = (float *)(void *)scratch_of(s, worker);
   og_conv_channels c = {
@@ -298,7 +300,7 @@ static void share_planes(void *state, int64_t begin, int64_t end,
 static void share_dots(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const packed_convolution *s = state;
-  const og_tensor *x = s->io.in[0];
+  const og_tensor *x = s->x;
   const float *w = (const float *)(const void *)og_bytes(s->io.in[1]);
   float *sums = (float *)(void *)scratch_of(s, worker);
   for (int64_t i = begin; i < end; ++i) {
@@ -306,15 +308,56 @@ static void share_dots(void *state, int64_t begin, int64_t end,
     const int64_t left = s->out_channels - first;
     const int64_t rows = left < s->task_channels ? left : s->task_channels;
     part p = {.of = s, .image = i / s->channel_tasks, .channel = first};
-    float *y = keeps_result(s) ? plane_at(s->io.out[0], p.image, first) : sums;
+    float *y = keeps_result(s) ? plane_at(s->y, p.image, first) : sums;
     og_conv_kernels_used()->dots(plane_at(x, p.image, 0), w + first * s->k,
                                  rows, s->k, y);
     part_finish(&p, y, 1, 0, rows, 0, 1, worker);
   }
 }
 
-static og_status run_packed_convolution(void *state, const og_run *run) {
-  packed_convolution *s = state;
+// --- Channels side by side ---------------------------------------------------
+
+enum { TURNED_PIXELS = 64 };  // of a task
+
+typedef struct turned {
+  const og_tensor *pixels, *planes;
+  bool to_planes;
+  int64_t count, tasks;  // pixels of an image, and their tasks
+} turned;
+
+static void share_turned(void *state, int64_t begin, int64_t end,
+                         int32_t worker) {
+  const turned *t = state;
+  const int64_t channels = t->pixels->shape[1];
+  const int64_t step = t->pixels->strides[t->pixels->ndim - 1];
+  (void)worker;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t image = i / t->tasks, first = i % t->tasks * TURNED_PIXELS;
+    const int64_t left = t->count - first;
+    const int64_t count = left < TURNED_PIXELS ? left : TURNED_PIXELS;
+    float *pixels = plane_at(t->pixels, image, 0) + first * step;
+    float *planes = plane_at(t->planes, image, 0) + first;
+    if (t->to_planes)
+      og_gemm(OG_F32)->transpose(pixels, step, channels, count, planes,
+                                 t->count);
+    else
+      og_gemm(OG_F32)->transpose(planes, t->count, count, channels, pixels,
+                                 step);
+  }
+}
+
+static og_status images_turn(const og_run *run, const og_tensor *pixels,
+                             const og_tensor *planes, bool to_planes) {
+  turned t = {.pixels = pixels, .planes = planes, .to_planes = to_planes};
+  t.count = planes->strides[1];
+  t.tasks = parts_of(t.count, TURNED_PIXELS);
+  return og_run_parallel(
+      run, t.tasks * pixels->shape[0],
+      og_grain(OG_GRAIN_LIGHT, TURNED_PIXELS * pixels->shape[1]), share_turned,
+      &t);
+}
+
+static og_status run_planes(packed_convolution *s, const og_run *run) {
   const int64_t planes = s->images * s->groups * s->out_channels;
   if (s->plane_floats > 0)
     return og_run_parallel(run, planes,
@@ -330,6 +373,15 @@ static og_status run_packed_convolution(void *state, const og_run *run) {
       run, s->images * s->groups * s->pixel_tasks,
       og_grain(OG_GRAIN_PRODUCTS, s->task_pixels * s->k * s->out_channels),
       share_pixels, s);
+}
+
+static og_status run_packed_convolution(void *state, const og_run *run) {
+  packed_convolution *s = state;
+  if (s->x_copy != NULL)
+    OG_TRY(images_turn(run, s->io.in[0], s->x_copy, true));
+  OG_TRY(run_planes(s, run));
+  return s->y_copy == NULL ? OG_OK
+                           : images_turn(run, s->io.out[0], s->y_copy, false);
 }
 
 // --- Preparation -------------------------------------------------------------
@@ -389,11 +441,15 @@ static bool dots_cut(packed_convolution *s) {
   const og_conv *of = &s->of;
   if (s->groups != 1 || s->pixels != 1 || og_conv_taps(of) != 1 ||
       of->in[0] * of->in[1] != 1 || of->padding[0] + of->padding[1] != 0 ||
-      s->io.in[0]->strides[1] != 1 || s->io.out[0]->strides[1] != 1)
+      s->x->strides[1] != 1 || s->y->strides[1] != 1)
     return false;
   s->task_channels = CHANNELS_DOTTED;
   s->channel_tasks = parts_of(s->out_channels, s->task_channels);
   return true;
+}
+
+static int64_t floats_bytes(const og_tensor *t) {
+  return (og_numel(t) * (int64_t)sizeof(float) + 63) / 64 * 64;
 }
 
 static bool memory_take(og_prep *prep, packed_convolution *s) {
@@ -416,11 +472,16 @@ static bool memory_take(og_prep *prep, packed_convolution *s) {
       s->worker_bytes += (int64_t)og_packed_bytes(OG_PANEL, s->k, OG_F32);
   }
   s->worker_bytes = (s->worker_bytes + 63) / 64 * 64;
+  const int64_t own = (shared + workers * s->worker_bytes + 63) / 64 * 64;
+  const int64_t x_bytes = s->x_copy != NULL ? floats_bytes(s->x_copy) : 0;
+  const int64_t y_bytes = s->y_copy != NULL ? floats_bytes(s->y_copy) : 0;
   char *memory =
-      og_prep_scratch(prep, (size_t)(shared + workers * s->worker_bytes + 64));
+      og_prep_scratch(prep, (size_t)(own + x_bytes + y_bytes + 64));
   if (memory == NULL) return false;
   s->panels = memory + -(uintptr_t)memory % 64;
   s->scratch = s->panels + shared;
+  if (s->x_copy != NULL) s->x_copy->data = s->panels + own;
+  if (s->y_copy != NULL) s->y_copy->data = s->panels + own + x_bytes;
   return true;
 }
 
@@ -430,9 +491,27 @@ bool og_convolution_is_narrow(const og_step *step) {
 }
 
 og_tile_reader *og_convolution_reader(const og_step *step) {
-  return step->run == run_packed_convolution
-             ? &((packed_convolution *)step->state)->reader
-             : NULL;
+  packed_convolution *s = step->state;
+  return step->run == run_packed_convolution && s->y_copy == NULL ? &s->reader
+                                                                  : NULL;
+}
+
+// What stands for a tensor whose channels are side by side, row-major in
+// scratch; false where none can.
+static bool planes_make(og_prep *prep, og_tensor *of, const og_tensor **out,
+                        og_tensor **out_copy) {
+  const og_conv_layout layout = og_convolution_layout(of);
+  *out = of;
+  if (layout == OG_CONV_PLANES) return true;
+  og_tensor *copy = og_prep_alloc(prep, sizeof *copy);
+  int64_t *strides = og_prep_alloc(prep, (size_t)of->ndim * sizeof *strides);
+  if (layout != OG_CONV_PIXELS || copy == NULL || strides == NULL) return false;
+  og_row_major(of->shape, of->ndim, strides);
+  *copy = *of;
+  copy->strides = strides;
+  copy->byte_offset = 0;
+  *out = *out_copy = copy;
+  return true;
 }
 
 og_status og_prepare_packed_convolution(og_prep *prep) {
@@ -442,7 +521,10 @@ og_status og_prepare_packed_convolution(og_prep *prep) {
   if (s == NULL) return OG_MEMORY;
   OG_TRY(og_convolution_read(prep, prep->in[0], prep->in[1], prep->out[0], &c));
   OG_TRY(og_convolution_bias(prep, prep->in[2], c.small_channels * c.groups));
-  if (!og_convolution_is_planes(prep, &c)) return OG_UNSUPPORTED;
+  if (!og_convolution_is_flat(prep, &c) ||
+      !planes_make(prep, prep->in[0], &s->x, &s->x_copy) ||
+      !planes_make(prep, prep->out[0], &s->y, &s->y_copy))
+    return OG_UNSUPPORTED;
   sizes_take(s, &c);
   if (s->in_channels == 1 && s->groups > 1) {
     s->plane_floats = og_conv_scratch(&s->of);

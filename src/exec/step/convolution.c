@@ -97,11 +97,32 @@ static bool is_run_from(const og_tensor *t, int32_t first) {
   return true;
 }
 
-bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c) {
+// Whether each image is a matrix of pixels, with channels side by side.
+static bool is_pixels(const og_tensor *t) {
+  int64_t expected = t->strides[t->ndim - 1];
+  for (int32_t d = t->ndim - 1; d >= 2; --d) {
+    if (t->shape[d] > 1 && t->strides[d] != expected) return false;
+    expected *= t->shape[d];
+  }
+  return t->shape[1] == 1 || t->strides[1] == 1;
+}
+
+og_conv_layout og_convolution_layout(const og_tensor *t) {
+  return is_run_from(t, 2) ? OG_CONV_PLANES
+         : is_pixels(t)    ? OG_CONV_PIXELS
+                           : OG_CONV_OTHER;
+}
+
+bool og_convolution_is_flat(const og_prep *prep, const og_convolution *c) {
   const og_tensor *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
   return !c->transposed && c->taps[0] == 1 && c->small[0] == 1 &&
          c->large[0] == 1 && is_f32(x) && is_f32(w) && is_f32(y) &&
          (prep->in[2] == NULL || is_f32(prep->in[2])) && og_numel(y) > 0 &&
-         og_numel(w) > 0 && is_run_from(x, 2) && is_run_from(w, 0) &&
-         is_run_from(y, 2);
+         og_numel(w) > 0 && is_run_from(w, 0);
+}
+
+bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c) {
+  return og_convolution_is_flat(prep, c) &&
+         og_convolution_layout(prep->in[0]) == OG_CONV_PLANES &&
+         og_convolution_layout(prep->out[0]) == OG_CONV_PLANES;
 }

@@ -32,8 +32,18 @@ og_status og_convolution_read(og_prep *prep, const og_tensor *x,
 og_status og_convolution_bias(og_prep *prep, const og_tensor *bias,
                               int64_t count);
 
+// How an image lies in memory: each channel's plane is one run, or the channels
+// of each pixel are, and pixels stand in one row.
+typedef enum og_conv_layout {
+  OG_CONV_PLANES,
+  OG_CONV_PIXELS,
+  OG_CONV_OTHER
+} og_conv_layout;
+og_conv_layout og_convolution_layout(const og_tensor *images);
 // Whether it is one of two spatial dims at most, plain, of f32, whose weights
-// and planes are each one run, and has results.
+// are one run, and has results.
+bool og_convolution_is_flat(const og_prep *prep, const og_convolution *c);
+// The same, of planes.
 bool og_convolution_is_planes(const og_prep *prep, const og_convolution *c);
 
 static inline int64_t og_conv_points(const int64_t *sizes) {

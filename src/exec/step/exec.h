@@ -32,6 +32,7 @@ typedef struct og_run {
   // call runs on the executable's threads or the host's.
   og_team **team;
   og_loops_time *loops_time;  // NULL: of nobody's interest
+  bool leaves_steady;         // steps whose results are kept do not run
 } og_run;
 
 typedef og_status (*og_step_fn)(void *state, const og_run *run);
@@ -41,10 +42,11 @@ typedef struct og_step {
   void *state;
 } og_step;
 
-// What stands beside a step; a replay does not read it.
+// What stands beside a step; a replay reads it where steps are left out.
 typedef struct og_step_info {
   int32_t node;
   bool is_pinned;    // runs on the thread that calls
+  bool is_steady;    // may be left out (steady.h)
   og_device device;  // runs there
   void *stream;      // the device's, in the order of which it runs; NULL: none
 } og_step_info;
@@ -124,6 +126,8 @@ typedef struct og_instance {
   struct og_apart *apart;  // NULL where no input is written
   bool are_apart;          // inputs lie as they did when that was seen
   og_chosen *chosen;       // by node; NULL: nobody asks
+  struct og_steady *steady;  // NULL: no step is
+  void *kept;                // memory of steady results
   int32_t host_nodes;      // native nodes that the host took
   int32_t fast_nodes;      // that a fast kernel took
   int32_t host_steps;      // all that it runs
