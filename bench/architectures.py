@@ -42,7 +42,6 @@ MEAN = {OURS: 1.0, FROZEN: 1.1}  # best rival's time / ours
 LEAST = 0.7
 
 
-
 @functools.cache
 def listing() -> Any:
     """tests/doctor/architectures.py, by its path: this file has its name."""
@@ -61,7 +60,7 @@ TIMES = {"head_dim": 8, "kv_channels": 8, "d_kv": 8, "heads": 2, "layers": 3,
 WIDTHS = 16  # of all others that are widths
 LENGTHS = {"input_ids": 128, "decoder_input_ids": 32, "pixel_values": 224,
            "input_values": 16000}
-# What the model itself asks for.
+# What a model asks for.
 SHAPES = {"ASTConfig": {"input_values": (1, 1024, 128)},
           "WhisperConfig": {"input_features": (1, 80, 3000)},
           "LxmertConfig": {"visual_feats": (1, 36, 2048),
@@ -95,7 +94,7 @@ AS_LISTED = ("InformerConfig", "TimeSeriesTransformerConfig", "ReformerConfig")
 
 
 def kept_overrides(one: Any) -> dict[str, Any]:
-    """Those that are no sizes: identifiers of tokens, kinds, switches."""
+    """Identifiers of tokens, kinds and switches, without sizes."""
     return PUBLISHED.get(one.config) or {
         k: v for k, v in one.overrides.items()
         if isinstance(v, (bool, str)) or v is None or k.endswith("_id")}
@@ -134,7 +133,7 @@ def config_of(one: Any) -> Any:
             config, count = make(kept_overrides(one))
             if count <= MOST_PARAMETERS:
                 return config
-        except Exception:  # its defaults are no model
+        except Exception:  # its defaults make no model
             pass
     return make(one.overrides if one.config in AS_LISTED
                 else widened(one.overrides))[0]
@@ -245,7 +244,7 @@ def attribute(name: str) -> dict[str, Any]:
     before: list[float] = []
     for _ in range(CALLS):  # the least: others use the machine, too
         frozen(*built.args)
-        told = json.loads(frozen.graph.schedule())
+        told = json.loads(frozen.graph.profile(True))
         now = [n.get("ns", 0) for n in told["nodes"]]
         took = [b - a for a, b in zip(before or [0.0] * len(now), now)]
         least = [min(p) for p in zip(least, took)] if least else took

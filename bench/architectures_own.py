@@ -28,8 +28,11 @@ def image(size: int = 224, channels: int = 3) -> tuple[T]:
     return (torch.randn(1, channels, size, size),)
 
 
+RELU = nn.ReLU()
+
+
 def conv(i: int, o: int, k: int = 3, s: int = 1, g: int = 1, d: int = 1,
-         act: nn.Module | None = nn.ReLU()) -> Seq:
+         act: nn.Module | None = RELU) -> Seq:
     """With batch norm."""
     return Seq(nn.Conv2d(i, o, k, s, d * (k // 2), d, g, bias=False),
                nn.BatchNorm2d(o), *([act] if act is not None else []))

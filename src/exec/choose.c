@@ -212,9 +212,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
   const bool is_winograd = takes_winograd(prep);
   if (is_ours && stays && (is_amd || rows < FEW_ROWS)) add(out, OG_BY_PACKED);
   if (is_ours && is_amd && rows >= PACK_ROWS) add(out, OG_BY_FAST);
-  const bool convolves =
-      is_f32_convolution(prep) && !is_turned(prep) &&
-      (is_amd || og_isa_used() >= OG_ISA_AVX512);
+  const bool convolves = is_f32_convolution(prep) && !is_turned(prep) &&
+                         (is_amd || og_isa_used() >= OG_ISA_AVX512);
   if (convolves && is_winograd) add(out, OG_BY_WINOGRAD);
   if (convolves || (is_amd && is_f32_attention(prep)) || is_decode(prep) ||
       is_small_product(prep))

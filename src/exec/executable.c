@@ -542,11 +542,10 @@ og_status opgraft_call_run(opgraft_call *call, void *const *storage_data,
   og_storages_bind(instance, storage_data);
   if (error != NULL) error->code = OG_OK;
   const bool is_tried = __atomic_load_n(&entry->is_tried, __ATOMIC_RELAXED);
-  const og_status status = OG_UNLIKELY(is_tried)
-                               ? og_lane_trial_run(instance, &run)
-                           : OG_UNLIKELY(instance->onboard != NULL)
-                               ? og_onboard_run(instance, &run)
-                               : og_steady_run(instance, &run);
+  const og_status status =
+      OG_UNLIKELY(is_tried) ? og_lane_trial_run(instance, &run)
+      : OG_UNLIKELY(instance->onboard != NULL) ? og_onboard_run(instance, &run)
+                                               : og_steady_run(instance, &run);
   if (time.begun_ns != 0) instance->loops_ns = og_now_ns() - time.begun_ns;
   og_teams_give(team);
   OG_TRY(status);

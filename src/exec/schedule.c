@@ -100,8 +100,8 @@ static void node_add(const schedule *s, int32_t n) {
   runner_add(s, n);
   og_json_int(s->out, "step", s->steps[n]);
   if (s->entry->node_ns != NULL)
-    og_json_int(s->out, "ns", __atomic_load_n(&s->entry->node_ns[n],
-                                              __ATOMIC_RELAXED));
+    og_json_int(s->out, "ns",
+                __atomic_load_n(&s->entry->node_ns[n], __ATOMIC_RELAXED));
   og_json_text(s->out, "file", node->file != NULL ? node->file : "");
   og_json_int(s->out, "line", node->line);
   ids_add(s, "reads", node->in, node->in_count);

@@ -78,8 +78,8 @@ og_status og_steady_make(og_instance *instance) {
       if (node->in[k] >= 0) input_note(instance, s, node->in[k]);
   }
   if (s == NULL) return OG_OK;
-  const bool is_seen = (host->flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 &&
-                       og_watch_is_supported();
+  const bool is_seen =
+      (host->flags & OPGRAFT_HOST_WEIGHTS_STAY) != 0 && og_watch_is_supported();
   s->is_over |= host->max_bytes != 0 || (s->input_count > 0 && !is_seen);
   instance->steady = s;
   return OG_OK;
@@ -145,7 +145,7 @@ bool og_steady_is_kept(og_instance *instance) {
   return s != NULL && !s->is_over && s->is_kept && is_current(instance, s);
 }
 
-// All steps one by one; what the steady ones take is what can be saved.
+// All steps one by one; what the steady ones take can be saved.
 static og_status all_run(const og_instance *instance, og_steady *s,
                          const og_run *run) {
   int64_t *times =

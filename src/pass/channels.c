@@ -182,7 +182,7 @@ static og_status groups_split(og_rebuild *list, const og_node *node,
   OG_TRY(og_rebuild_view(list, node, rows, &l, &apart));
   OG_TRY(channels_view(list, node, node->in[WEIGHT], &factor));
   OG_TRY(channels_view(list, node, node->in[BIAS], &bias));
-  OG_TRY(pointwise(list, node, OG_IR_mul, apart, factor, y, &last));
+  OG_TRY(pointwise(list, node, OG_IR_mul, apart, factor, apart, &last));
   const opgraft_value in[2] = {last, bias};
   return og_rebuild_node(list, node, OG_IR_add, in, 2, &y, 1, NULL, 0);
 }

@@ -242,7 +242,8 @@ static og_status view_back(halver *h, const og_node *like, opgraft_value old) {
   const bool is_read = h->uses.count[old] > h->split_reads[old];
   const opgraft_value wide = h->wide[old];
   if (!is_read) return OG_OK;
-  return og_rebuild_node(&h->list, like, OG_IR_view, &wide, 1, &old, 1, NULL, 0);
+  return og_rebuild_node(&h->list, like, OG_IR_view, &wide, 1, &old, 1, NULL,
+                         0);
 }
 
 static og_status operand_split(halver *h, const og_node *node, opgraft_value v,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant padding in front of a convolution, which pads by itself. Where both
-// sides of each dim have as much, it is what the host's operator can do as well.
-// Else `padding` is what stands before, and the result's size says what stands
-// behind: no host has that form, so it is made for our own kernels alone.
+// sides of each dim have as much, the host's operator can do it as well. Else
+// `padding` counts the elements before, and the result's size says how many
+// stand behind: no host has that form, so it is made for our own kernels alone.
 // Counts the convolutions.
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "pass/uses.h"
 
 enum { PADDING = 1, TRANSPOSED = 3, ATTRS = 6, SPACE_MOST = 3 };
-enum { OFFSET = 0, STRIDES = 1 };         // of scatter_view
+enum { OFFSET = 0, STRIDES = 1 };              // of scatter_view
 enum { HOST_PADDING = 4, TAPS_MOST = 65536 };  // of a channel's sum
 
 typedef struct pads {
@@ -111,7 +111,8 @@ static bool is_f32(const og_value *v) {
 // Whether the fast kernel takes the convolution of the inner tensor.
 static bool is_ours(const opgraft_graph *graph, const og_node *node,
                     const pads *p) {
-  const og_value *x = &graph->values[p->inner], *w = &graph->values[node->in[1]];
+  const og_value *x = &graph->values[p->inner],
+                 *w = &graph->values[node->in[1]];
   int64_t taps = 1, size;
   for (int32_t d = 1; d < w->ndim; ++d) {
     if (!og_size_get(&graph->sizes, w->shape[d], &size)) return false;

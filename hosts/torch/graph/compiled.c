@@ -310,13 +310,6 @@ static og_status host_hold(void *call_context, const int32_t *gone,
   return status;
 }
 
-static og_status call_steps(const compiled *self, opgraft_call *call,
-                            void *const *data, opgraft_error *error) {
-  return UNLIKELY(self->is_profiled)
-             ? opgraft_call_profile(call, data, NULL, error)
-             : opgraft_call_run(call, data, error);
-}
-
 static PyObject *call_replay(compiled *self, opgraft_call *call,
                              const inputs *in, PyObject *list,
                              PyObject **storages, void **data) {
@@ -334,15 +327,13 @@ static PyObject *call_replay(compiled *self, opgraft_call *call,
     guard = PyObject_CallObject(self->below, NULL);
     if (guard == NULL) return NULL;
   }
-  og_status status;
   // In a lane an operator of ATen's may turn out to be Python.
-  if (self->is_heavy || call->section_count > 0) {
-    PyThreadState *thread = PyEval_SaveThread();
-    status = call_steps(self, call, data, &error);
-    PyEval_RestoreThread(thread);
-  } else {
-    status = call_steps(self, call, data, &error);
-  }
+  const bool frees = self->is_heavy || call->section_count > 0;
+  PyThreadState *thread = frees ? PyEval_SaveThread() : NULL;
+  const og_status status = UNLIKELY(self->is_profiled)
+                               ? opgraft_call_profile(call, data, NULL, &error)
+                               : opgraft_call_run(call, data, &error);
+  if (frees) PyEval_RestoreThread(thread);
   Py_XDECREF(guard);
   const bool is_whole = given_take(call, storages);
   if (LIKELY(status == OG_OK && is_whole))
@@ -807,14 +798,10 @@ static PyObject *compiled_rules(PyObject *object, PyObject *none) {
   return text_get(print_rules, ((compiled *)(void *)object)->executable);
 }
 
-static PyObject *compiled_schedule(PyObject *object, PyObject *none) {
-  (void)none;
-  return text_get(print_schedule, ((compiled *)(void *)object)->executable);
-}
-
 static PyObject *compiled_profile(PyObject *object, PyObject *is_on) {
-  ((compiled *)(void *)object)->is_profiled = PyObject_IsTrue(is_on) == 1;
-  Py_RETURN_NONE;
+  compiled *self = (compiled *)(void *)object;
+  self->is_profiled = PyObject_IsTrue(is_on) == 1;
+  return text_get(print_schedule, self->executable);
 }
 
 static PyObject *compiled_text(PyObject *object, PyObject *none) {
@@ -874,8 +861,8 @@ static PyMethodDef compiled_methods[] = {
     {"mark", compiled_mark, METH_O, "What `flat` says of its results."},
     {"stats", compiled_stats, METH_NOARGS, "What happened, as JSON."},
     {"rules", compiled_rules, METH_NOARGS, "Which kernel runs which node."},
-    {"schedule", compiled_schedule, METH_NOARGS, "The last plan, as JSON."},
-    {"profile", compiled_profile, METH_O, "Whether calls time their nodes."},
+    {"profile", compiled_profile, METH_O,
+     "Whether calls time their nodes; the last plan, as JSON."},
     {"text", compiled_text, METH_NOARGS, "The graph after its passes."},
     {"plan", compiled_plan, METH_O, "Plans sizes beforehand."},
     {NULL, NULL, 0, NULL},

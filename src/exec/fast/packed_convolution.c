@@ -33,7 +33,7 @@ enum {
 
 typedef struct packed_convolution {
   og_operands io;
-  const og_tensor *x, *y;  // of planes: the operand and result, or copies
+  const og_tensor *x, *y;      // of planes: the operand and result, or copies
   og_tensor *x_copy, *y_copy;  // NULL: none is needed
   og_conv of;
   int64_t images, groups;
@@ -377,8 +377,7 @@ static og_status run_planes(packed_convolution *s, const og_run *run) {
 
 static og_status run_packed_convolution(void *state, const og_run *run) {
   packed_convolution *s = state;
-  if (s->x_copy != NULL)
-    OG_TRY(images_turn(run, s->io.in[0], s->x_copy, true));
+  if (s->x_copy != NULL) OG_TRY(images_turn(run, s->io.in[0], s->x_copy, true));
   OG_TRY(run_planes(s, run));
   return s->y_copy == NULL ? OG_OK
                            : images_turn(run, s->io.out[0], s->y_copy, false);
@@ -475,8 +474,7 @@ static bool memory_take(og_prep *prep, packed_convolution *s) {
   const int64_t own = (shared + workers * s->worker_bytes + 63) / 64 * 64;
   const int64_t x_bytes = s->x_copy != NULL ? floats_bytes(s->x_copy) : 0;
   const int64_t y_bytes = s->y_copy != NULL ? floats_bytes(s->y_copy) : 0;
-  char *memory =
-      og_prep_scratch(prep, (size_t)(own + x_bytes + y_bytes + 64));
+  char *memory = og_prep_scratch(prep, (size_t)(own + x_bytes + y_bytes + 64));
   if (memory == NULL) return false;
   s->panels = memory + -(uintptr_t)memory % 64;
   s->scratch = s->panels + shared;

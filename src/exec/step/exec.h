@@ -121,19 +121,19 @@ typedef struct og_instance {
   struct og_framed *framed;  // frames of module operators
   struct og_looped *looped;  // row programs
   struct og_loop_code *loop_code;
-  og_onboard *onboard;     // what it does on a device; NULL: all is the CPU's
-  bool is_twin;            // of one that does
-  struct og_apart *apart;  // NULL where no input is written
-  bool are_apart;          // inputs lie as they did when that was seen
-  og_chosen *chosen;       // by node; NULL: nobody asks
+  og_onboard *onboard;       // what it does on a device; NULL: all is the CPU's
+  bool is_twin;              // of one that does
+  struct og_apart *apart;    // NULL where no input is written
+  bool are_apart;            // inputs lie as they did when that was seen
+  og_chosen *chosen;         // by node; NULL: nobody asks
   struct og_steady *steady;  // NULL: no step is
   void *kept;                // memory of steady results
-  int32_t host_nodes;      // native nodes that the host took
-  int32_t fast_nodes;      // that a fast kernel took
-  int32_t host_steps;      // all that it runs
-  int32_t host_loops;      // of those: may run on several threads
-  bool has_team;           // runs on threads of the engine's, not the host's
-  int64_t loops_ns;        // of the last replay, from its first loop on
+  int32_t host_nodes;        // native nodes that the host took
+  int32_t fast_nodes;        // that a fast kernel took
+  int32_t host_steps;        // all that it runs
+  int32_t host_loops;        // of those: may run on several threads
+  bool has_team;             // runs on threads of the engine's, not the host's
+  int64_t loops_ns;          // of the last replay, from its first loop on
   og_scratch scratch[OG_LANES_MAX];
   int64_t pack_ns;     // that it packed constants
   int64_t tune_ns;     // that candidates were timed for it

@@ -222,7 +222,7 @@ def test_padding_is_the_convolutions(rules: dict[str, Any]) -> None:
     x = torch.randn(1, 2, 8, 8)
     for pads, mode in (((1, 2, 0, 1), "max-autotune"), ((1, 1, 2, 2), "default"),
                        ((0, 0, 0, 0), "default")):
-        def conv(x: T) -> T:
+        def conv(x: T, pads: Any = pads) -> T:
             return F.conv2d(F.pad(x, pads), w)
 
         torch._dynamo.reset()

@@ -36,16 +36,19 @@ class Drawn(nn.Module):
         self.uses = [r.randrange(99) for _ in range(3)]
         self.returns = r.random() < 0.3
 
+    def made(self, kind: int, a: T, b: T) -> T:
+        return (
+            lambda: a @ b * 0.2, lambda: (a + b).tanh(),
+            lambda: F.layer_norm(a, (32,)), lambda: a.t().contiguous(),
+            lambda: a[self.index], lambda: a / a.norm(dim=0, keepdim=True),
+            lambda: torch.cat([a[:, 16:], b[:, :16]], 1),
+            lambda: a.softmax(-1) + torch.arange(32.0))[kind]()
+
     def forward(self, x: T) -> Any:
         known: list[T] = [*self.few]
         for kind, i, j in self.steps:
-            a, b = known[i % len(known)], known[j % len(known)]
-            known.append((
-                lambda: a @ b * 0.2, lambda: (a + b).tanh(),
-                lambda: F.layer_norm(a, (32,)), lambda: a.t().contiguous(),
-                lambda: a[self.index], lambda: a / a.norm(dim=0, keepdim=True),
-                lambda: torch.cat([a[:, 16:], b[:, :16]], 1),
-                lambda: a.softmax(-1) + torch.arange(32.0))[kind]())
+            known.append(self.made(kind, known[i % len(known)],
+                                   known[j % len(known)]))
         for u in self.uses:
             x = (x @ known[u % len(known)] * 0.2).tanh() + known[-1 - u % 3]
         return (x, known[-1]) if self.returns else x
@@ -86,7 +89,7 @@ def test_drawn(seed: int) -> None:
 def nodes(f: Any, x: T) -> dict[str, int]:
     """Nanoseconds of a call by operator."""
     def read() -> list[tuple[str, int]]:
-        told = json.loads(f.graph.schedule())
+        told = json.loads(f.graph.profile(True))
         return [(n["operator"], n.get("ns", 0)) for n in told["nodes"]]
 
     f.graph.profile(True)
