@@ -199,12 +199,12 @@ def test_the_page_of_stats(browser: Browser, tmp_path: pathlib.Path) -> None:
             {"operator": "aten._embedding_bag_forward_only.default",
              "file": "/a/rather/long/path/to/some/model/file.py", "line": 12,
              "reason": "</script> there is no row for it"}]}
-    node = {"node": 4, "operator": "aten.relu.default", "by": "fast", "step": 0,
+    node = {"ns": 2500.0, "operator": "aten.relu.default", "by": "fast", "step": 0,
             "reason": "it is", "file": "", "line": 0, "reads": [0], "makes": [1]}
     plan = {"values": [{"id": i, "name": f"%{i}", "type": "f32[2]",
                         "place": "output"} for i in range(2)],
             "nodes": [node], "arenas": [], "buffers": []}
-    text = made.page("t", [(graph, plan, {4: 2500.0}), (graph, None, None)])
+    text = made.page("t", [(graph, plan), (graph, None)])
     page = write(tmp_path, text)
     assert problems(browser, page) == []
     browser.look(page.as_uri(), DESK)

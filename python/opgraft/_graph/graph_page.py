@@ -42,16 +42,16 @@ def _notes(graph: dict[str, Any]) -> list[str]:
                      if graph.get("row_programs") else [])
 
 
-def page(title: str, graphs: list[tuple[dict[str, Any], Any,
-                                        dict[int, float] | None]]) -> str:
+def page(title: str, graphs: list[tuple[dict[str, Any], Any]]) -> str:
     """A whole document, which fetches nothing. Of each graph: what opgraft.stats
-    says of it, its plan (None: it has none), and nanoseconds by node."""
+    says of it, and its plan (None: it has none), with "ns" where nodes were
+    timed."""
     empty: dict[str, Any] = {"values": [], "nodes": [], "arenas": [], "buffers": []}
     data = {"title": title, "graphs": [
-        {"title": f"{stats['name']} ({stats['kind']})", "ns": ns,
+        {"title": f"{stats['name']} ({stats['kind']})",
          "notes": _notes(stats), "lists": _lists(stats),
          "schedule": plan if plan and plan["nodes"] else empty}
-        for stats, plan, ns in graphs]}
+        for stats, plan in graphs]}
     before, after = _template()
     # A text of the data must not end its script.
     return before + json.dumps(data).replace("<", "\\u003c") + after

@@ -43,12 +43,11 @@ class Profile:
 
     def __init__(self, call_us: float, graphs: list[Any]) -> None:
         self.call_us = call_us
-        self._graphs = graphs  # (stats, plan, nanoseconds by node)
+        self._graphs = graphs  # (stats, plan with "ns" a call)
         self.nodes = [
             Node(said["name"], node["operator"], node["by"], node["file"],
-                 node["line"], ns[node["node"]] / 1e3)
-            for said, plan, ns in graphs
-            for node in (plan or {"nodes": ()})["nodes"] if node["node"] in ns]
+                 node["line"], node["ns"] / 1e3)
+            for said, plan in graphs for node in plan["nodes"] if node["ns"]]
         self.us = sum(n.us for n in self.nodes)
 
     def __str__(self) -> str:
@@ -140,19 +139,18 @@ def profile(f: Any, *args: Any, calls: int = 20, **kwargs: Any) -> Profile:
 
 def _timed(f: Any, args: Any, kwargs: Any, graphs: list[Any],
            calls: int) -> list[Any]:
-    planned = [g for g in graphs if hasattr(g.compiled, "timed")]
-    for g in planned:
-        g.compiled.timed = True
-    try:
-        for _ in range(calls):
-            f(*args, **kwargs)
-        out = []
-        for g in planned:
-            count, ns = g.compiled.timed
-            if count:  # the call ran it
-                out.append((g.read(), json.loads(g.compiled.schedule()),
-                            {node: at / count for node, at in ns.items()}))
-        return out
-    finally:
-        for g in planned:
-            g.compiled.timed = False
+    planned = [g for g in graphs if hasattr(g.compiled, "profile")]
+    before = [json.loads(g.compiled.profile(True)) for g in planned]
+    for _ in range(calls):
+        f(*args, **kwargs)
+    out = []
+    for g, old in zip(planned, before, strict=True):
+        plan = json.loads(g.compiled.profile(False))
+        if not any(node.get("ns") for node in plan["nodes"]):
+            continue  # the call did not run it
+        is_same = plan["symbols"] == old["symbols"]
+        for i, node in enumerate(plan["nodes"]):
+            past = old["nodes"][i].get("ns", 0) if is_same else 0
+            node["ns"] = (node["ns"] - past) / calls
+        out.append((g.read(), plan))
+    return out

@@ -67,8 +67,13 @@ class Graph:
 
     def schedule(self) -> Any:
         """The plan that ran last; None: the engine has none."""
-        read = getattr(self.compiled, "schedule", None)
-        return json.loads(read()) if read is not None else None
+        read = getattr(self.compiled, "profile", None)
+        if read is None:
+            return None
+        plan = json.loads(read(False))
+        for node in plan["nodes"]:
+            node.pop("ns", None)  # of calls that opgraft.profile made
+        return plan
 
 
 @dataclass
@@ -352,9 +357,8 @@ class Stats:
     def html(self) -> str:
         """A page of it, which fetches nothing: each graph as a picture that
         zooms and searches, who runs each node and why, memory over time."""
-        return graph_page.page("opgraft.stats", [
-            (graph, plan, None)
-            for graph, plan in zip(self.graphs, self._plans)])
+        return graph_page.page("opgraft.stats", list(
+            zip(self.graphs, self._plans, strict=True)))
 
     def _repr_html_(self) -> str:
         return stats_page.fragment(self)
