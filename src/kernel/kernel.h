@@ -31,16 +31,36 @@ int og_has_vnni(int is_long);
       {.device = OG_CPU, .dtypes = types, .run = function},                  \
       __VA_ARGS__}
 
-// // What a buffer holds. Arithmetic is f32 in every case. OG_I8 and int4, with
-// a scale for each group of so many steps, are for packed weights alone, whose
-// bytes are counted.
-enum { OG_F32, OG_BF16, OG_F16, OG_I8, OG_I4_32, OG_I4_64, OG_I4_128 };
+// What a buffer holds. Arithmetic is f32 in every case. What follows OG_F16 is
+// for packed weights alone, whose bytes are counted: int8 with a scale for each
+// column; int4 with one for each group of so many steps; codes of 4 and 8 bits
+// with a scale and a zero for each group.
+enum {
+  OG_F32,
+  OG_BF16,
+  OG_F16,
+  OG_I8,
+  OG_I4_32,
+  OG_I4_64,
+  OG_I4_128,
+  OG_U4_32,
+  OG_U4_64,
+  OG_U4_128,
+  OG_U8_32,
+  OG_U8_64,
+  OG_U8_128
+};
 static inline size_t og_element_bytes(int element) {
   return element == OG_F32 ? 4 : element >= OG_I8 ? 1 : 2;
 }
-// Of int4.
+static inline int og_has_groups(int element) { return element > OG_I8; }
+static inline int og_has_zeros(int element) { return element >= OG_U4_32; }
+static inline int og_is_nibbles(int element) {
+  return og_has_groups(element) && element < OG_U8_32;
+}
+// Of types with groups.
 static inline int64_t og_group_steps(int element) {
-  return (int64_t)32 << (element - OG_I4_32);
+  return (int64_t)32 << ((element - OG_I4_32) % 3);
 }
 static inline int64_t og_group_count(int64_t k, int element) {
   return (k + og_group_steps(element) - 1) / og_group_steps(element);
@@ -140,10 +160,12 @@ void og_column_sums_store(og_column_sums *sums, void *to, int64_t count,
 
 // y[m, n] = sum_k x[m, k] * w[n, k]. Weights are packed once, in panels of 16
 // columns [k][16] of their own type, bf16 in pairs of steps [k / 2][16][2],
-// int8 in quads [k / 4][16][4], as bytes that are 128 more, int4 in pairs of
-// quads [k / 8][16][4], 8 more, the first in the low halves of bytes, and
-// behind them the scales of a panel's groups, bf16 [k / group][16]. K and N are
-// padded with zeros to 2, of int8 4, of int4 a group, and 16.
+// 8 bits in quads [k / 4][16][4], int8 as bytes that are 128 more; 4 bits in
+// pairs of quads [k / 8][16][4], int4 8 more, the first in the low halves of
+// bytes. Behind them stands what a panel's groups have, f16: scales
+// [k / group][16], or with zeros [k / group][2][16], the second what is added
+// to a code less 8, or less 128, before it is scaled. K and N are padded to 2,
+// of int8 4, of groups a whole one, and 16.
 enum { OG_PANEL = 16 };
 size_t og_packed_bytes(int64_t n, int64_t k, int element);
 
@@ -151,7 +173,7 @@ enum { OG_GEMM_PART_ROWS = 128 };  // of what og_epilogue.tile gets, at most
 
 // What happens to the sums of a row and a column, in this order.
 typedef struct og_epilogue {
-  // [n], of columns whose weights are int8 or int4; or NULL
+  // [n], of columns whose weights have 8 or 4 bits; or NULL
   const float *scales;
   const void *bias;  // [n] of the type of x, f32 with wide_bias, or NULL
   int32_t act;       // OG_ACT_NONE, SILU, GELU, GELU_TANH, RELU
@@ -198,16 +220,41 @@ static inline int og_panels_type(const og_gemm_weights *w) {
 void og_gemm_pack(const og_gemm_weights *w, int64_t panel_begin,
                   int64_t panel_end, void *packed);
 
-// // Panels [panel_begin, panel_end) of int8 or int4, `type`, the first of them
-// at `packed`, of w, f32 or 16 bits wide, and their columns' scales, zero
-// behind the last: of int8 a column's largest magnitude / 127, of int4 1, since
-// its groups have their own: the element of largest magnitude / -8, as bf16.
-// Elements are rounded to even; NaN becomes 0. Adds the squares of what
-// rounding lost, and of the elements: not finite where an element is not.
-void og_gemm_quantize(const og_gemm_weights *w, int type, int64_t panel_begin,
-                      int64_t panel_end, uint8_t *packed, float *out_scales,
+// What og_gemm_quantize and og_gemm_codes_pack write: panels [begin, end) of
+// `type`, 8 or 4 bits, the first of them at `packed`, and their columns'
+// scales, zero behind the last.
+typedef struct og_gemm_narrow {
+  int type;
+  int64_t begin, end;
+  uint8_t *packed;
+  float *scales;
+} og_gemm_narrow;
+// w is f32 or 16 bits wide. The scale of int8 is a column's largest magnitude /
+// 127; of a group of int4 its element of largest magnitude / -8; with zeros its
+// range, of which 0 is, / 15 or 255, and its zero a code. Groups' are f16, in
+// units of their column's scale, a power of two. Elements are rounded to even.
+// Adds the squares of what rounding lost, and of the elements: not finite where
+// an element is not.
+void og_gemm_quantize(const og_gemm_weights *w, const og_gemm_narrow *to,
                       double *lost, double *size);
-// What a row of x takes in 16 bits, for panels of int8 and int4.
+
+// Weights that came as codes: scale * (code - zero).
+typedef struct og_gemm_codes {
+  const uint8_t *data;  // [n, k], a byte each, so many bytes apart
+  int64_t n, k;
+  int64_t n_stride, k_stride;
+  // [n, ceil(k / group)], dense; group is a multiple of the type's. zeros may
+  // be NULL: 8, of 8 bits 128.
+  const float *scales, *zeros;
+  int64_t group;
+} og_gemm_codes;
+// `to` has a type with zeros. False where a scale or zero is not finite, or a
+// zero is farther from the codes than f16 reaches. Scales and zeros of f16 and
+// bf16, zeros that are codes, stay what they are where a column's scales are
+// within a factor of 2^14.
+int og_gemm_codes_pack(const og_gemm_codes *codes, const og_gemm_narrow *to);
+
+// What a row of x takes in 16 bits, for panels of 8 and 4 bits.
 int64_t og_gemm_row_bytes(int64_t k);
 
 typedef struct og_gemm_kernels {
@@ -222,11 +269,15 @@ typedef struct og_gemm_kernels {
   // A row of k elements in 16 bits: og_gemm_row_bytes(k) from `to` on, aligned
   // as floats. An element is off by at most 1 / 65278 of the row's largest
   // magnitude. A row with a NaN has NaN for results; one with infinities has
-  // theirs. Of og_gemm(OG_I8) alone.
+  // theirs. This and the next two are of og_gemm(OG_I8) alone.
   void (*quantize)(const void *x, int64_t k, int element, void *to);
+  // og_gemm_quantize and og_gemm_codes_pack. All forms give the same panels.
+  void (*narrow)(const og_gemm_weights *w, const og_gemm_narrow *to,
+                 double *lost, double *size);
+  int (*codes_pack)(const og_gemm_codes *codes, const og_gemm_narrow *to);
   // Columns of panels [panel_begin, panel_end) for m rows. x has the type
   // `element`, and y unless it is wide. Panels have the type `weights`: the
-  // same; int8 or int4, whose scales the epilogue has, under rows of
+  // same; 8 or 4 bits, whose scales the epilogue has, under rows of
   // `quantize`, as many bytes apart, of x of this type; or OG_BF16 under x of
   // f32, which is rounded to bf16 where products are dots. `scratch` has
   // OG_GEMM_SCRATCH bytes for each worker, aligned as floats. `next`, which

@@ -260,7 +260,8 @@ def int4(w: torch.Tensor, group: int) -> torch.Tensor:
     n, k = w.shape
     parts = torch.nn.functional.pad(w, (0, -k % group)).view(n, -1, group)
     most = parts.gather(2, parts.abs().argmax(2, keepdim=True))
-    scale = (most / -8).bfloat16().float()
+    unit = 2.0 ** w.abs().amax(1).clamp(min=1e-30).log2().floor()
+    scale = (most / -8 / unit[:, None, None]).half() * unit[:, None, None]
     some = torch.where(scale != 0, scale, torch.ones_like(scale))
     near = torch.round(parts / some).clamp(-8, 7).double() * scale.double()
     return near.view(n, -1)[:, :k]
