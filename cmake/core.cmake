@@ -83,6 +83,15 @@ function(opgraft_add_objects target)
 endfunction()
 opgraft_add_objects(og_objects ${opgraft_core_folders})
 opgraft_add_objects(og_engine_objects ${opgraft_engine_folders})
+file(GLOB_RECURSE opgraft_raced CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/src/kernel/*.* ${CMAKE_SOURCE_DIR}/src/exec/*.*
+  ${CMAKE_SOURCE_DIR}/src/loop/*.*)
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/kernels_key.c
+  COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR}/src
+    -DOUTPUT=${CMAKE_BINARY_DIR}/kernels_key.c
+    -P ${CMAKE_SOURCE_DIR}/cmake/kernels_key.cmake
+  DEPENDS ${opgraft_raced} ${CMAKE_SOURCE_DIR}/cmake/kernels_key.cmake)
+target_sources(og_engine_objects PRIVATE ${CMAKE_BINARY_DIR}/kernels_key.c)
 
 # What the program, the Python extension and the C tests link.
 add_library(og_core STATIC $<TARGET_OBJECTS:og_objects>

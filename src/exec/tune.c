@@ -134,11 +134,12 @@ static void key_print(const og_prep *prep, const og_order *order,
   for (int32_t i = 0; i < order->count; ++i)
     og_text_addf(out, i > 0 ? "/%s" : "%s", og_candidate_name(order->by[i]));
   const char *precision = og_precision_name(prep->plan->graph->option_flags);
-  og_text_addf(out, "%s; %d thread%s, %s%s%s, %s",
+  og_text_addf(out, "%s; %d thread%s, %s%s%s, %s, kernels %s",
                is_cold(prep) ? " from memory" : "", (int)executable->threads,
                executable->threads > 1 ? "s" : "", og_isa_name(og_isa_used()),
                precision != NULL ? ", " : "",
-               precision != NULL ? precision : "", executable->tuning->with);
+               precision != NULL ? precision : "", executable->tuning->with,
+               og_kernels_key);
 }
 
 // --- Trials ------------------------------------------------------------------

@@ -17,6 +17,9 @@ typedef struct og_tuning {
   char *others;       // atomic: as much memory as the caches have; NULL
 } og_tuning;
 
+// Of the kernels' code: what was timed with other code is raced again.
+extern const char og_kernels_key[];
+
 // Of the host's fields; NULL in *out_tuning where no timing decides.
 og_status og_tuning_create(const opgraft_host *host, og_tuning **out_tuning,
                            opgraft_error *error);

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Callable
 
@@ -258,6 +259,15 @@ def decided(cache: Path) -> list[str]:
     pytest.skip("too noisy: five processes, each alone, decided nothing")
 
 
+def kernels_key() -> str:
+    """Of the sources that are raced, so of no earlier build of them."""
+    src = Path(__file__).parents[3] / "src"
+    files = sorted(str(f) for folder in ("kernel", "exec", "loop")
+                   for f in (src / folder).rglob("*.*") if f.is_file())
+    each = "".join(sha256(Path(f).read_bytes()).hexdigest() for f in files)
+    return sha256(each.encode()).hexdigest()[:12]
+
+
 def test_what_was_found_is_kept(tmp_path: Path) -> None:
     """By two processes at once; a damaged file is said, and replaced."""
     first, second = start(tmp_path, "16"), start(tmp_path, "24")
@@ -267,6 +277,7 @@ def test_what_was_found_is_kept(tmp_path: Path) -> None:
     for line in lines:
         assert ": fast  # " in line or ": packed  # " in line \
             or ": host  # " in line
+        assert f", kernels {kernels_key()}: " in line
     again = end(start(tmp_path, "16"))[0]
     for line in lines:
         node = line.split(";")[0]
