@@ -51,6 +51,8 @@ OPGRAFT_API og_status opgraft_graph_size_parse(opgraft_graph *graph,
                                                opgraft_error *error);
 
 enum {
+  // Flags may have one of OPGRAFT_OPTION_PRECISION_* besides: of contractions
+  // whose weight it is, in place of the graph's.
   OPGRAFT_INPUT_STATIC = 1u,  // a parameter or buffer: its memory rarely moves
 };
 

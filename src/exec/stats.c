@@ -177,6 +177,37 @@ static void threads_add(opgraft_executable *own, og_text *out) {
   pthread_mutex_unlock(&own->mutex);
 }
 
+// Whether a contraction's weight is to have 8 or 4 bits.
+static bool is_asked_narrow(const opgraft_graph *graph, const og_node *node) {
+  if (node->is_removed || !og_is_contraction(node)) return false;
+  const opgraft_value id = node->in[node->in_count - 1];
+  const og_value *weight = &graph->values[graph->values[id].root];
+  return og_narrow_type(og_precision_of(graph, node)) != 0 &&
+         (weight->kind == OG_VALUE_CONSTANT ||
+          (weight->flags & OPGRAFT_INPUT_STATIC) != 0);
+}
+
+// Of the plan that ran last: contractions whose weights stay what they were.
+static void wide_add(const opgraft_executable *own, og_text *out) {
+  const og_plan_entry *entry = own->plans;
+  const og_instance *idle = entry != NULL ? entry->idle : NULL;
+  const opgraft_graph *graph = own->graph;
+  og_json_begin(out, "unquantised", '[');
+  for (int32_t n = 0; idle != NULL && n < graph->node_count; ++n) {
+    bool is_narrow = false;
+    const char *why = entry->chosen != NULL ? entry->chosen[n].reason : NULL;
+    for (int32_t i = 0; i < idle->step_count; ++i) {
+      if (idle->step_infos[i].node != n) continue;
+      is_narrow |= og_matmul_is_narrow(&idle->steps[i]);
+      if (og_matmul_is_given_up(&idle->steps[i]))
+        why = "its type cannot hold the weight, or it is written too often";
+    }
+    if (is_narrow || !is_asked_narrow(graph, &graph->nodes[n])) continue;
+    site_add(&graph->nodes[n], why != NULL ? why : "no kernel packs it", out);
+  }
+  og_json_end(out, ']');
+}
+
 // Contractions of the plan that ran last which a precision that was asked for
 // has narrowed, and what int8 does to weights.
 static void precision_add(opgraft_executable *own, og_text *out) {
@@ -188,6 +219,7 @@ static void precision_add(opgraft_executable *own, og_text *out) {
     narrow += og_matmul_is_narrow(&idle->steps[i]) ||
               og_convolution_is_narrow(&idle->steps[i]);
   og_packs_narrow(own, &weights, &error);
+  wide_add(own, out);
   pthread_mutex_unlock(&own->mutex);
   og_json_int(out, "narrow_contractions", narrow);
   og_json_int(out, "quantised_weights", weights);

@@ -133,7 +133,8 @@ static void key_print(const og_prep *prep, const og_order *order,
   og_text_add(out, "; ");
   for (int32_t i = 0; i < order->count; ++i)
     og_text_addf(out, i > 0 ? "/%s" : "%s", og_candidate_name(order->by[i]));
-  const char *precision = og_precision_name(prep->plan->graph->option_flags);
+  const char *precision =
+      og_precision_name(og_precision_of(prep->plan->graph, prep->node));
   og_text_addf(out, "%s; %d thread%s, %s%s%s, %s, kernels %s",
                is_cold(prep) ? " from memory" : "", (int)executable->threads,
                executable->threads > 1 ? "s" : "", og_isa_name(og_isa_used()),

@@ -254,6 +254,30 @@ static bool is_name(const char *name) {
                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ.") == strlen(name);
 }
 
+const og_precision og_precisions[OG_PRECISIONS] = {
+    {OPGRAFT_OPTION_PRECISION_BF16, "bf16"},
+    {OPGRAFT_OPTION_PRECISION_INT8, "int8"},
+    {OPGRAFT_OPTION_PRECISION_INT4_64, "int4/64"},
+    {OPGRAFT_OPTION_PRECISION_INT4_32, "int4/32"},
+    {OPGRAFT_OPTION_PRECISION_INT4, "int4"},
+};
+
+const char *og_precision_name(uint32_t flags) {
+  for (int i = 0; i < OG_PRECISIONS; ++i)
+    if ((flags & og_precisions[i].flag) != 0) return og_precisions[i].name;
+  return NULL;
+}
+
+uint32_t og_precision_of(const opgraft_graph *graph, const og_node *node) {
+  const uint32_t all = graph->option_flags & OG_PRECISION_FLAGS;
+  if (!og_has_tiles(node)) return all;
+  const opgraft_value weight =
+      node->in[og_is_contraction(node) ? node->in_count - 1 : 1];
+  const uint32_t own =
+      graph->values[graph->values[weight].root].flags & OG_PRECISION_FLAGS;
+  return own != 0 ? own : all;
+}
+
 // The host's name if text can hold it; NULL for none.
 static og_status name_copy(opgraft_graph *graph, const char *name,
                            const char **out_name, opgraft_error *error) {
@@ -286,7 +310,8 @@ og_status og_value_info_copy(const opgraft_value_info *from,
                              opgraft_value_info *out, opgraft_error *error) {
   static const char name[] = "opgraft_value_info";
   OG_TRY(og_copy_sized(name, from, out, sizeof *out, error));
-  OG_TRY(og_flags_check(name, out->flags, OPGRAFT_INPUT_STATIC, error));
+  OG_TRY(og_flags_check(name, out->flags,
+                        OPGRAFT_INPUT_STATIC | OG_PRECISION_FLAGS, error));
   if (out->device.type == 0) out->device = og_cpu;
   if (og_device_name(out->device.type) == NULL)
     return og_error_set(error, OG_DEVICE, NULL, name,

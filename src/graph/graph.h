@@ -277,6 +277,26 @@ static inline bool og_is_contraction(const og_node *node) {
   return node->op == OG_IR_matmul || node->op == OG_IR_addmm;
 }
 
+// The OPGRAFT_OPTION_PRECISION_*, and what they are called. A name that begins
+// another stands behind it.
+typedef struct og_precision {
+  uint32_t flag;
+  const char *name;
+} og_precision;
+enum {
+  OG_PRECISIONS = 5,
+  OG_PRECISION_FLAGS =
+      OPGRAFT_OPTION_PRECISION_BF16 | OPGRAFT_OPTION_PRECISION_INT8 |
+      OPGRAFT_OPTION_PRECISION_INT4 | OPGRAFT_OPTION_PRECISION_INT4_64 |
+      OPGRAFT_OPTION_PRECISION_INT4_32
+};
+extern const og_precision og_precisions[OG_PRECISIONS];
+// Of the first in flags; NULL: none.
+const char *og_precision_name(uint32_t flags);
+// What was asked for: of a contraction's or convolution's weight, else of the
+// graph.
+uint32_t og_precision_of(const opgraft_graph *graph, const og_node *node);
+
 // Whether a kernel may hand its result to a reader part by part.
 static inline bool og_has_tiles(const og_node *node) {
   return og_is_contraction(node) || node->op == OG_IR_convolution;

@@ -319,9 +319,12 @@ static og_status read_input(parser *p) {
   OG_TRY(need(p, ":"));
   OG_TRY(read_type(p, &type));
   if (type.offset != OG_SIZE_ZERO) return wrong(p, "no offset before this");
+  uint32_t flags = take(p, "static") ? OPGRAFT_INPUT_STATIC : 0;
+  for (int i = 0; i < OG_PRECISIONS && (flags & OG_PRECISION_FLAGS) == 0; ++i)
+    if (take(p, og_precisions[i].name)) flags |= og_precisions[i].flag;
   const opgraft_value_info info = {
       .struct_size = sizeof info,
-      .flags = take(p, "static") ? OPGRAFT_INPUT_STATIC : 0,
+      .flags = flags,
       .dtype = type.dtype,
       .ndim = type.ndim,
       .shape = type.shape,

@@ -303,6 +303,8 @@ static void print_input(const printer *p, const og_input *input) {
   og_text_add(p->out, ": ");
   type_print(graph, value, p->out);
   if (value->flags & OPGRAFT_INPUT_STATIC) og_text_add(p->out, " static");
+  const char *precision = og_precision_name(value->flags);
+  if (precision != NULL) og_text_addf(p->out, " %s", precision);
 }
 
 static void print_header(const printer *p) {

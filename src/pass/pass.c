@@ -21,10 +21,7 @@ enum { PASS_COUNT = (int)(sizeof passes / sizeof *passes) };
 enum {
   OPTION_FLAGS = OPGRAFT_OPTION_FALLBACK_ERROR | OPGRAFT_OPTION_CLONE_ERROR |
                  OPGRAFT_OPTION_MAX_AUTOTUNE | OPGRAFT_OPTION_MATH_STRICT |
-                 OPGRAFT_OPTION_PRECISION_BF16 | OPGRAFT_OPTION_PRECISION_INT8 |
-                 OPGRAFT_OPTION_PRECISION_INT4 |
-                 OPGRAFT_OPTION_PRECISION_INT4_64 |
-                 OPGRAFT_OPTION_PRECISION_INT4_32
+                 OG_PRECISION_FLAGS
 };
 
 const char *opgraft_pass_name(int32_t index) {
@@ -168,34 +165,15 @@ static og_status run_all(opgraft_graph *graph, const opgraft_options *options,
   return OG_OK;
 }
 
-typedef struct precision {
-  uint32_t flag;
-  const char *name;
-} precision;
-static const precision precisions[] = {
-    {OPGRAFT_OPTION_PRECISION_BF16, "bf16"},
-    {OPGRAFT_OPTION_PRECISION_INT8, "int8"},
-    {OPGRAFT_OPTION_PRECISION_INT4, "int4"},
-    {OPGRAFT_OPTION_PRECISION_INT4_64, "int4/64"},
-    {OPGRAFT_OPTION_PRECISION_INT4_32, "int4/32"},
-};
-enum { PRECISIONS = sizeof precisions / sizeof *precisions };
-
-const char *og_precision_name(uint32_t flags) {
-  for (int i = 0; i < PRECISIONS; ++i)
-    if ((flags & precisions[i].flag) != 0) return precisions[i].name;
-  return NULL;
-}
-
 static og_status precision_check(uint32_t flags, opgraft_error *error) {
   const char *name = og_precision_name(flags);
   if (name == NULL) return OG_OK;
-  for (int i = 0; i < PRECISIONS; ++i)
-    if ((flags & precisions[i].flag) != 0 && precisions[i].name != name)
+  for (int i = 0; i < OG_PRECISIONS; ++i)
+    if ((flags & og_precisions[i].flag) != 0 && og_precisions[i].name != name)
       return og_error_set(error, OG_INVALID, NULL, NULL,
                           "opgraft_options: the flags ask for precision %s "
                           "and %s, expected one of them",
-                          name, precisions[i].name);
+                          name, og_precisions[i].name);
   if ((flags & OPGRAFT_OPTION_MAX_AUTOTUNE) == 0)
     return og_error_set(error, OG_INVALID, NULL, NULL,
                         "opgraft_options: the flags ask for precision %s "

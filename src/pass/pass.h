@@ -20,9 +20,6 @@ typedef struct og_pass {
                    opgraft_error *error);
 } og_pass;
 
-// Of the OPGRAFT_OPTION_PRECISION_* in flags; NULL: none.
-const char *og_precision_name(uint32_t flags);
-
 #define OG_PASS(name) extern const og_pass og_pass_##name;
 #include "pass/passes.def"
 #undef OG_PASS

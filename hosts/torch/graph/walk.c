@@ -95,11 +95,13 @@ static int slot_add(walk *w, int32_t slot) {
 }
 
 static int tensor_input(walk *w, PyObject *val, const char *name, int32_t slot,
-                        bool is_static, int32_t number) {
+                        PyObject *flags, int32_t number) {
   opgraft_value_info info;
   opgraft_value value;
   if (walk_info_read(w, val, &info) != 0) return -1;
-  info.flags = is_static ? OPGRAFT_INPUT_STATIC : 0;
+  info.flags = flags == NULL ? 0
+                             : OPGRAFT_INPUT_STATIC |
+                                   (uint32_t)PyLong_AsUnsignedLongMask(flags);
   if (slot_add(w, slot) != 0 ||
       walk_engine(w, opgraft_graph_add_input(w->out->graph, name, &info, &value,
                                              &w->error)) != 0)
@@ -146,10 +148,9 @@ static int placeholder_add(walk *w, const fx_node *n) {
     return walk_refuse(w, "an input is %R, which is not a tensor", n->val);
   PyObject *position = PyLong_FromLong(slot);
   if (position == NULL) return -1;
-  const int is_static = PySequence_Contains(w->statics, position);
+  PyObject *flags = PyDict_GetItem(w->statics, position);
   Py_DECREF(position);
-  return is_static < 0 ? -1
-                       : tensor_input(w, n->val, name, slot, is_static, number);
+  return tensor_input(w, n->val, name, slot, flags, number);
 }
 
 // A tensor of the graph's own: a small one becomes part of it, another an
@@ -172,7 +173,9 @@ static int constant_tensor(walk *w, PyObject *tensor, const char *name,
                : stands_for(w, number, OPGRAFT_ARG_VALUE, value);
   const int32_t slot = -1 - (int32_t)PyList_Size(w->out->captured);
   if (PyList_Append(w->out->captured, tensor) != 0) return -1;
-  return tensor_input(w, tensor, name, slot, true, number);
+  PyObject *flags = PyDict_GetItemString(w->statics, name);
+  return tensor_input(w, tensor, name, slot, flags != NULL ? flags : Py_False,
+                      number);
 }
 
 // `target` names an attribute; Python gave it as the node's value.
@@ -260,11 +263,12 @@ static int walk_begin(walk *w, PyObject *name, PyObject *tools,
   PyObject *modules;
   const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
   if (text == NULL || walk_names_make() != 0 ||
-      !PyArg_ParseTuple(
-          tools, "OOOOOOOOO!O!OOO", &w->describe, &w->functionalized,
-          &w->node_type, &w->symint_type, &w->device_type, &w->tensor_type,
-          &w->statics, out_attributes, &PyTuple_Type, &modules, &PyDict_Type,
-          &w->known, &w->symfloat_type, &w->size_text, &w->passed_type))
+      !PyArg_ParseTuple(tools, "OOOOOOO!OO!O!OOO", &w->describe,
+                        &w->functionalized, &w->node_type, &w->symint_type,
+                        &w->device_type, &w->tensor_type, &PyDict_Type,
+                        &w->statics, out_attributes, &PyTuple_Type, &modules,
+                        &PyDict_Type, &w->known, &w->symfloat_type,
+                        &w->size_text, &w->passed_type))
     return -1;
   if (walk_engine(w, opgraft_graph_create(text, &w->out->graph, &w->error)) !=
       0)

@@ -31,7 +31,8 @@ typedef struct walk {
   PyObject *symint_type, *symfloat_type, *node_type, *device_type;
   PyObject *tensor_type, *passed_type;
   PyObject *ordered;  // set: inputs that operators may change; NULL: none
-  PyObject *statics;  // set of positions
+  // Static inputs by position, the graph's own by name: flags of precision.
+  PyObject *statics;
   opgraft_builder *builder;
   int32_t used;  // numbers
   pool memory;

@@ -23,6 +23,7 @@ from .. import _C
 from .._base import host
 from .._base.log import say
 from . import objects, segments, stats, storages, targets
+from . import precision as precisions
 from .rewrites import partition, rewrite
 
 MODES = ("default", "reduce-overhead", "max-autotune",
@@ -30,8 +31,6 @@ MODES = ("default", "reduce-overhead", "max-autotune",
 
 # As OPGRAFT_OPTION_* of opgraft/graph.h.
 FALLBACK_ERROR, CLONE_ERROR, MAX_AUTOTUNE, MATH_STRICT = 1, 2, 4, 8
-PRECISIONS = {"f32": 0, "bf16": 16, "int8": 32, "int4": 64, "int4/64": 128,
-              "int4/32": 256}
 CONSTANT_BYTES = 256
 FORWARD_MODE = "forward-mode differentiation is on"
 
@@ -65,8 +64,9 @@ class Options:
     # Mode max-autotune: "bf16": contractions of f32 round their operands to
     # bf16, and add up in f32; "int8": their weights become int8, with a scale
     # for each column; "int4", "int4/64", "int4/32": int4, with a scale for each
-    # 128, 64 or 32 elements of a column.
-    precision: str = "f32"
+    # 128, 64 or 32 elements of a column. {pattern: one of these}: of the weights
+    # with such names, by the first pattern that matches; others stay.
+    precision: str | Mapping[str, str] = "f32"
     # A file: which kernel runs which node, as opgraft.stats(f).rules() prints
     # it and docs/graph.md explains.
     choose: str | None = None
@@ -100,8 +100,8 @@ def _read_options(mode: str | None, options: Mapping[str, Any] | None
     _choose("fallback", out.fallback, ("allow", "error"))
     _choose("clone", out.clone, ("allow", "error"))
     _choose("math", out.math, ("fast", "strict"))
-    precision_flags("backend opgraft", out.precision)
-    if out.precision != "f32" and not out.mode.startswith("max-autotune"):
+    if precisions.check("backend opgraft", out.precision) and \
+            not out.mode.startswith("max-autotune"):
         raise ValueError(
             f"option precision is {out.precision!r} in mode {out.mode!r}, "
             "expected mode \"max-autotune\": only its kernels have others "
@@ -195,13 +195,6 @@ def _choose(name: str, found: Any, wanted: tuple[str, ...]) -> None:
         )
 
 
-def precision_flags(where: str, precision: str) -> int:
-    if precision in PRECISIONS:
-        return PRECISIONS[precision]
-    raise ValueError(f"{where}: precision is {precision!r}, expected one of "
-                     f"{', '.join(PRECISIONS)}")
-
-
 @functools.cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     return targets.decompositions()
@@ -218,6 +211,7 @@ def backend(
     chosen = _read_options(mode, options)
     example_inputs = _as_called(gm, example_inputs)
     region = stats.region_begin()
+    asked = precisions.of_dynamo(gm, chosen.precision)
 
     direct: list[Any] = []
 
@@ -227,8 +221,9 @@ def backend(
                 from .cached import CachedGraph
 
                 return CachedGraph(graph, compile_kept, kind, chosen,
-                                   _static_inputs(kind))
-            compiled = compile_graph(graph, inputs, kind, chosen, region)
+                                   _static_inputs(kind, asked))
+            compiled = compile_graph(graph, inputs, kind, chosen, region,
+                                     _static_inputs(kind, asked))
             if kind == "inference" and _needs_no_wrapper(compiled, gm):
                 direct.append(compiled)
             return compiled
@@ -263,7 +258,7 @@ def _is_kept() -> bool:
 
 
 def compile_kept(gm: torch.fx.GraphModule, kind: str, options: Options,
-                 statics: frozenset[int]) -> Callable[..., Any]:
+                 statics: dict[Any, int]) -> Callable[..., Any]:
     """What CachedGraph runs, in the process that loads it too."""
     host.prepare()
     return compile_graph(gm, [], kind, options, stats.region_begin(), statics)
@@ -332,7 +327,7 @@ def _has_subclass(gm: torch.fx.GraphModule) -> bool:
 def compile_graph(
     gm: torch.fx.GraphModule, example_inputs: list[Any], kind: str,
     options: Options, region: stats.Region,
-    statics: frozenset[int] | None = None,
+    statics: dict[Any, int] | None = None,
 ) -> Callable[..., Any]:
     """One graph of AOTAutograd's as a boxed callable."""
     if statics is None:
@@ -505,10 +500,12 @@ def _flags(options: Options) -> int:
         | (CLONE_ERROR if options.clone == "error" else 0)
         | (MAX_AUTOTUNE if options.mode.startswith("max-autotune") else 0)
         | (MATH_STRICT if options.math == "strict" else 0)
-        | PRECISIONS[options.precision])
+        | (precisions.PRECISIONS[options.precision]
+           if isinstance(options.precision, str) else 0))
 
 
-def _tools(gm: torch.fx.GraphModule, statics: frozenset[int]) -> tuple[Any, ...]:
+def _tools(gm: torch.fx.GraphModule, statics: dict[Any, int]
+           ) -> tuple[Any, ...]:
     from .._load.module import modules
 
     names: set[str] = set()
@@ -541,13 +538,16 @@ def _attribute(gm: torch.fx.GraphModule, target: str) -> Any:
     return value
 
 
-def _static_inputs(kind: str) -> frozenset[int]:
-    """Positions of parameters and buffers, whose memory rarely moves."""
+def _static_inputs(kind: str, asked: Mapping[int, int] = {}
+                   ) -> dict[Any, int]:
+    """Positions of parameters and buffers, whose memory rarely moves, and the
+    precision that is asked for them."""
     context = torch._guards.TracingContext.try_get()
     if (context is None or context.fw_metadata is None
             or kind not in ("forward", "inference")):
-        return frozenset()
-    return frozenset(context.fw_metadata.static_input_indices)
+        return {}
+    return {i: asked.get(i, 0)
+            for i in context.fw_metadata.static_input_indices}
 
 
 def _as_it_came(gm: torch.fx.GraphModule, kind: str, region: stats.Region,

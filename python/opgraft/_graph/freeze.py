@@ -21,6 +21,7 @@ from torch.utils._sympy.numbers import int_oo
 from .. import _C
 from .._base import host
 from . import backend, rewrites, targets
+from . import precision as precisions
 from .freeze_call import Arguments, GuardError, Like, Recipe
 
 
@@ -93,6 +94,8 @@ class _Program:
         self.attributes: dict[str, Any] = {}
         self.inputs: list[tuple[Any, Any]] = []  # (spec, placeholder)
         self.mutated: dict[str, Any] = {}
+        self.named: dict[str, str] = {}  # attributes, as the model calls them
+        self.asked: dict[Any, int] = {}  # their precision (precision.py)
         rewrites.tokens_drop(self.gm)
         self._own_tensors()
         self._write_back()
@@ -119,6 +122,7 @@ class _Program:
                 continue
             value = self._own(spec.target)
             name = node.name
+            self.named[spec.target] = name
             setattr(self.gm, name, value)
             with graph.inserting_before(node):
                 own = graph.create_node("get_attr", name, name=f"{name}_own")
@@ -161,7 +165,7 @@ class _Program:
         for node in self.gm.graph.nodes:
             if node.op == "get_attr" and node.target not in self.attributes:
                 self.attributes[node.target] = getattr(self.gm, node.target)
-        tools = list(backend._tools(self.gm, frozenset()))
+        tools = list(backend._tools(self.gm, self.asked))
         tools[7] = self.attributes
         return tuple(tools)
 
@@ -246,6 +250,10 @@ def freeze(
     program = _Program(model, args, kwargs, dynamic_shapes)
     if chosen.mode.startswith("max-autotune"):
         rewrites.losses_split(program.gm)
+    asked = precisions.by_weight(
+        "freeze", chosen.precision,
+        {name: program.attributes[own] for name, own in program.named.items()})
+    program.asked = {program.named[name]: one for name, one in asked.items()}
     name = _named(model)
     graph = backend.graph_new(
         name, program.gm, program.tools(), chosen, constant_bytes=0,
@@ -307,7 +315,7 @@ def export(
         >>> "relu" in open("m.og", errors="replace").read()
         True
     """
-    flags = backend.MAX_AUTOTUNE | backend.precision_flags("export", precision)
+    flags = backend.MAX_AUTOTUNE | precisions.flags("export", precision)
     if precision != "f32" and not packed:
         raise ValueError(f"export: precision is {precision!r} without packed="
                          "True: a file says none but by its packed weights")

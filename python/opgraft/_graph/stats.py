@@ -240,6 +240,8 @@ class Stats:
     that do not, and why), `narrow_contractions` (those that option `precision`
     had rounded), `quantised_weights` and `quantised_error` (the largest of these weights'
     errors: what rounding lost over what there is, as root mean squares),
+    `unquantised` (a list of dicts: contractions whose weights option
+    `precision` has not changed, and why),
     `recomputed` (a dict of counts: operators of a backward graph that the
     forward graph has as well, since to keep their results costs more),
     `replays`, `replans` (by cause: shape, lanes, moved input, moved arena),
@@ -272,6 +274,8 @@ class Stats:
         self.apart = [a for g in self.graphs for a in g.get("apart", ())]
         self.host_loops = [n for g in self.graphs
                            for n in g.get("host_loops", ())]
+        self.unquantised = [n for g in self.graphs
+                            for n in g.get("unquantised", ())]
         self.epilogues_refused = [e for g in self.graphs
                                   for e in g.get("epilogues_refused", ())]
         self.recomputed: dict[str, int] = {}
@@ -346,6 +350,8 @@ class Stats:
                       f"{n['reason']}" for n in g.get("host_loops", ())]
             lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
                       for c in g.get("clones", ())]
+            lines += [f"  not quantised: {n['operator']}{_place(n)}: "
+                      f"{n['reason']}" for n in g.get("unquantised", ())]
             lines += [f"  apart {a['operator']}{_place(a)}: {a['reason']}"
                       for a in g.get("apart", ())]
             lines += [f"  no epilogue{_place(e)}: {e['reason']}"

@@ -512,7 +512,7 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
 // int8 and int4 keep what b was, so they are for weights alone.
 static void precision_take(const og_prep *prep, packed_matmul *s) {
   enum { FEW_ROWS = 6 };
-  const uint32_t flags = prep->plan->graph->option_flags;
+  const uint32_t flags = og_precision_of(prep->plan->graph, prep->node);
   og_packing b;
   const bool may = og_packing_of(&s->of, s->element, &b) &&
                    (prep->keeps_weights || og_packs_is_constant(prep, &b));
@@ -581,9 +581,16 @@ static bool memory_take(og_prep *prep, packed_matmul *s, bool is_tall) {
   return true;
 }
 
+bool og_matmul_is_given_up(const og_step *step) {
+  const packed_matmul *s = step->state;
+  return step->run == run_packed_matmul && s->narrow != 0 && s->kept != NULL &&
+         og_kept_is_over(s->kept);
+}
+
 bool og_matmul_is_narrow(const og_step *step) {
   const packed_matmul *s = step->state;
-  return step->run == run_packed_matmul && (s->is_rounded || s->narrow != 0);
+  return step->run == run_packed_matmul && (s->is_rounded || s->narrow != 0) &&
+         !og_matmul_is_given_up(step);
 }
 
 og_tile_reader *og_matmul_reader(const og_step *step) {

@@ -517,6 +517,13 @@ void og_kept_leave(og_kept *kept) {
   pthread_mutex_unlock(&kept->mutex);
 }
 
+bool og_kept_is_over(og_kept *kept) {
+  pthread_mutex_lock(&kept->mutex);
+  const bool is_over = kept->lost > LOST_MAX;
+  pthread_mutex_unlock(&kept->mutex);
+  return is_over;
+}
+
 void og_kept_destroy(og_kept *kept) {
   while (kept != NULL) {
     og_kept *next = kept->next;

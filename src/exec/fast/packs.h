@@ -71,6 +71,9 @@ void og_kept_leave(og_kept *kept);
 // this memory, or it is known that they are no longer the operand's.
 const void *og_kept_try(og_kept *kept, const void *data);
 bool og_kept_holds(const og_kept *kept);
+// Whether nobody packs it any more: its type cannot hold it, or it changes too
+// often.
+bool og_kept_is_over(og_kept *kept);
 void og_kept_destroy(og_kept *kept);  // a list
 
 #endif  // OG_EXEC_FAST_PACKS_H

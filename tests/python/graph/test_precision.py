@@ -433,3 +433,74 @@ def test_what_is_refused(tmp_path: Path) -> None:
         opgraft.load_graph(path, precision="f64")
     with pytest.raises(ValueError, match="expected mode 'max-autotune'"):
         opgraft.load_graph(path, mode="reduce-overhead", precision="bf16")
+
+
+# --- By weight ----------------------------------------------------------------
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(256)
+        self.up = torch.nn.Linear(256, 384)
+        self.down = torch.nn.Linear(384, 256)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(self.norm(x))))
+
+
+def _model() -> torch.nn.Module:
+    torch.manual_seed(8)
+    return torch.nn.Sequential(Block(), Block())
+
+
+@pytest.mark.parametrize("precision, wanted", [
+    ({"*": "int8"}, 4), ({"0.*": "int8"}, 2), ({"1.up.weight": "int4/32"}, 1),
+    ({"*.up.weight": "f32", "*": "int8"}, 2),
+    ({"0.down.weight": "bf16", "*.down.weight": "int4"}, 1)])
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_precision_by_weight(packed: str, precision: Any, wanted: int,
+                             is_frozen: bool) -> None:
+    """The weights that a pattern names are quantised, and no other."""
+    model, x = _model(), torch.randn(3, 256)
+    with torch.no_grad():
+        f = (opgraft.freeze(model, (x,), options=options(packed, precision))
+             if is_frozen else compiled(model, packed, precision))
+        y = f(x)
+        assert (y - model(x)).norm() < 0.2 * y.norm()
+        told = json.loads(f.graph.stats()) if is_frozen \
+            else vars(opgraft.stats(f))
+    assert told["quantised_weights"] == wanted and told["unquantised"] == []
+    narrow = wanted + ("bf16" in precision.values())
+    assert told["narrow_contractions"] == narrow
+
+
+def test_patterns_that_match_nothing(packed: str) -> None:
+    model, x = _model(), torch.randn(3, 256)
+    for precision, text in (
+            ({"0.upp.*": "int4"}, r"'0.upp.\*', which matches none of '0.norm.w"),
+            ({"0.norm.weight": "int8"}, r"'0.norm.weight', of shape \[256\]"),
+            ({"*": "int5"}, r"pattern '\*': precision is 'int5', expected one"),
+            ({3: "int8"}, "has pattern 3, expected a str")):
+        with pytest.raises(Exception, match=text), torch.no_grad():
+            compiled(model, packed, precision)(x)
+        with pytest.raises(ValueError, match=text):
+            opgraft.freeze(model, (x,), options=options(packed, precision))
+
+
+def test_weights_that_stay_are_told(packed: str) -> None:
+    """Those that a format cannot hold, or that no kernel keeps."""
+    model, x = _model(), torch.randn(3, 256)
+    with torch.no_grad():
+        model[0].up.weight[3, 5] = float("inf")
+        f = compiled(model, packed, "int4")
+        f(x)
+        found = opgraft.stats(f)
+        assert found.quantised_weights == found.narrow_contractions == 3
+        assert [n["operator"] for n in found.unquantised] == [
+            "aten.addmm.default"]
+        assert "not quantised: aten.addmm.default" in str(found)
+        assert "its type cannot hold the weight" in str(found)
+        small = compiled(torch.nn.Linear(16, 16), packed, "int8")
+        small(torch.randn(2, 16))
+        assert len(opgraft.stats(small).unquantised) == 1, opgraft.stats(small)
