@@ -231,6 +231,8 @@ static void by_machine(const og_prep *prep, og_order *out) {
 static void by_order(const og_prep *prep, og_order *out) {
   const bool is_epilogue = is_behind_contraction(prep);
   if (is_epilogue) add(out, OG_BY_EPILOGUE);
+  if (og_contraction_is_int8(prep) && og_kept_is_offered(prep))
+    add(out, OG_BY_PACKED);
   if (is_max_autotune(prep) && takes_winograd(prep)) add(out, OG_BY_WINOGRAD);
   by_size(prep, out);
   if (is_epilogue)

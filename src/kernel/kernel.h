@@ -229,12 +229,12 @@ typedef struct og_gemm_narrow {
   uint8_t *packed;
   float *scales;
 } og_gemm_narrow;
-// w is f32 or 16 bits wide. The scale of int8 is a column's largest magnitude /
-// 127; of a group of int4 its element of largest magnitude / -8; with zeros its
-// range, of which 0 is, / 15 or 255, and its zero a code. Groups' are f16, in
-// units of their column's scale, a power of two. Elements are rounded to even.
-// Adds the squares of what rounding lost, and of the elements: not finite where
-// an element is not.
+// w is f32 or 16 bits wide, or int8, which stays with a scale of 1. The scale
+// of int8 is a column's largest magnitude / 127; of a group of int4 its element
+// of largest magnitude / -8; with zeros its range, of which 0 is, / 15 or 255,
+// and its zero a code. Groups' are f16, in units of their column's scale, a
+// power of two. Elements are rounded to even. Adds the squares of what rounding
+// lost, and of the elements: not finite where an element is not.
 void og_gemm_quantize(const og_gemm_weights *w, const og_gemm_narrow *to,
                       double *lost, double *size);
 

@@ -20,6 +20,8 @@ def rewrite(gm: GraphModule, kind: str, fuses: bool) -> None:
     collectives_split(gm)
     if fuses:
         losses_split(gm)
+    if fuses and kind.startswith("inference"):
+        quantised_take(gm)
 
 
 # --- Effect tokens ------------------------------------------------------------
@@ -47,6 +49,18 @@ def collectives_split(gm: GraphModule) -> None:
         from . import collectives
 
         collectives.split(gm)
+
+
+# --- Quantised weights --------------------------------------------------------
+
+
+def quantised_take(gm: GraphModule) -> None:
+    """In quantised.py, which only a graph that has some needs."""
+    if any(getattr(n.target, "namespace", "") == "quantized_decomposed"
+           for n in gm.graph.nodes):
+        from . import quantised
+
+        quantised.products_take(gm)
 
 
 # --- Inputs that are written --------------------------------------------------

@@ -48,6 +48,7 @@ typedef struct packed_matmul {
   // bf16, or `narrow`, int8 or int4, where its panels stay; 0: neither.
   bool is_rounded;
   int narrow;
+  bool is_int8;              // b is: its panels are, whoever packs them
   bool is_a_rounded;         // once for all tasks, as its rows are copied
   og_matmul_cut once, each;  // b is packed once for all rows, or by each task
   // Only columns are added, once: the contraction's own epilogue does it.
@@ -154,7 +155,7 @@ static og_gemm_weights weights_of(const packed_matmul *s, const char *b,
                            .k = s->of.k,
                            .n_stride = stride_of(s->of.b, 1),
                            .k_stride = stride_of(s->of.b, 2),
-                           .element = s->element,
+                           .element = s->is_int8 ? OG_I8 : s->element,
                            .is_rounded = s->is_rounded};
 }
 
@@ -314,16 +315,30 @@ typedef struct running {
   bool is_altered;   // atomic: a panel is not as the file's writer left it
 } running;
 
+// A task's columns of int8, and behind them their scales.
+static const float *int8_pack(const og_gemm_weights *b, int64_t panels,
+                              char *to) {
+  double lost = 0, size = 0;
+  float *scales = (float *)(void *)(to + og_packed_bytes(b->n, b->k, OG_I8));
+  const og_gemm_narrow narrow = {OG_I8, 0, panels, (uint8_t *)to, scales};
+  og_gemm_quantize(b, &narrow, &lost, &size);
+  return scales;
+}
+
 static void task_run(const packed_matmul *s, const task *t) {
   const og_contraction *of = &s->of;
   const og_gemm_weights b = weights_of(s, t->b, t->columns);
   const int64_t panels = (t->columns + OG_PANEL - 1) / OG_PANEL;
-  if (t->packed == NULL) og_gemm_pack(&b, 0, panels, t->panels);
+  const float *scales = t->scales;
+  if (t->packed == NULL && s->is_int8)
+    scales = int8_pack(&b, panels, t->panels);
+  else if (t->packed == NULL)
+    og_gemm_pack(&b, 0, panels, t->panels);
   const void *packed = t->packed != NULL ? t->packed : t->panels;
   finisher f = {s, t};
   const bool has_hook = is_lent(s) || s->reader.run != NULL;
-  const int weights = t->scales != NULL ? s->narrow : called_type(s);
-  const og_epilogue e = {.scales = t->scales,
+  const int weights = scales != NULL ? s->narrow : called_type(s);
+  const og_epilogue e = {.scales = scales,
                          .bias = s->is_direct ? t->c : NULL,
                          .wide = is_lent(s) || s->is_a_rounded,
                          .wide_bias = s->is_a_rounded,
@@ -391,11 +406,12 @@ static task task_make(const running *r, int64_t index, int64_t count,
   t.x = s->copied != NULL
             ? s->copied + (batch * of->m + t.row) * t.x_stride * copied_bytes(s)
             : og_bytes(of->a) + offset[1] + t.row * t.x_stride * item;
-  if (t.scales != NULL) {
+  if (t.scales != NULL || s->is_int8) {
     t.x_stride = og_gemm_row_bytes(of->k);
     t.x = s->quads + (batch * of->m + t.row) * t.x_stride;
   }
-  t.b = og_bytes(of->b) + offset[2] + t.column * stride_of(of->b, 1) * item;
+  t.b = og_bytes(of->b) + offset[2] +
+        t.column * stride_of(of->b, 1) * og_item_bytes(of->b);
   t.y =
       og_bytes(out) + offset[0] + (t.row * stride_of(out, 2) + t.column) * item;
   if (of->c != NULL && of->beta != 0)
@@ -504,9 +520,12 @@ static bool is_taken(const og_prep *prep, packed_matmul *s) {
   const og_contraction *of = &s->of;
   const og_tensor *out = prep->out[0];
   s->element = og_element_of(out);
+  s->is_int8 = og_contraction_is_int8(prep);
   return is_element(out, s->element) && is_element(of->a, s->element) &&
-         is_element(of->b, s->element) && og_numel(out) > 0 && of->k > 0 &&
-         of->k <= OG_GEMM_MAX_K && (of->n == 1 || stride_of(out, 1) == 1);
+         (is_element(of->b, s->element) ||
+          (s->is_int8 && s->element == OG_F32)) &&
+         og_numel(out) > 0 && of->k > 0 && of->k <= OG_GEMM_MAX_K &&
+         (of->n == 1 || stride_of(out, 1) == 1);
 }
 
 // int8 and int4 keep what b was, so they are for weights alone.
@@ -514,6 +533,8 @@ static void precision_take(const og_prep *prep, packed_matmul *s) {
   enum { FEW_ROWS = 6 };
   const uint32_t flags = og_precision_of(prep->plan->graph, prep->node);
   og_packing b;
+  s->narrow = OG_I8;
+  if (s->is_int8) return;
   const bool may = og_packing_of(&s->of, s->element, &b) &&
                    (prep->keeps_weights || og_packs_is_constant(prep, &b));
   s->narrow = may ? og_narrow_type(flags) : 0;
@@ -626,7 +647,7 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
   s->workers = prep->executable->threads;
   precision_take(prep, s);
   s->once = og_cut_packed(of, kept_type(s), s->workers);
-  const bool is_tall = !prep->keeps_weights &&
+  const bool is_tall = !prep->keeps_weights && !s->is_int8 &&
                        og_cut_tall(of, called_type(s), s->workers, &s->each);
   if (!is_tall) s->each = og_cut_apart(of, s->workers);
   if (og_cut_tasks(of, &s->once) > OG_RANGE_TASKS_MAX ||
@@ -635,11 +656,12 @@ og_status og_prepare_packed_matmul(og_prep *prep) {
   // The plain one needs less.
   if (!memory_take(prep, s, is_tall)) return OG_UNSUPPORTED;
   og_packing b;
-  const bool is_single = og_packing_of(of, s->element, &b);
+  const bool is_single = og_packing_of(of, s->is_int8 ? OG_I8 : s->element, &b);
   b.of.is_rounded = s->is_rounded;
   b.narrow = s->narrow;
   if (is_single) og_packs_get(prep, &b, &s->constant);
-  if (s->narrow != 0 && !prep->keeps_weights && s->constant == NULL) {
+  if (s->narrow != 0 && !s->is_int8 && !prep->keeps_weights &&
+      s->constant == NULL) {
     s->narrow = b.narrow = 0;
     if (is_single) og_packs_get(prep, &b, &s->constant);
   }

@@ -161,3 +161,49 @@ og_status og_prepare_int_matmul(og_prep *prep) {
              ? OG_OK
              : og_prep_wrong(prep, "the shapes do not fit");
 }
+
+// --- int8_matmul -------------------------------------------------------------
+
+static double matrix_at(const og_tensor *t, int64_t row, int64_t column) {
+  return og_element_double(
+      t->dtype, og_bytes(t) + (row * t->strides[0] + column * t->strides[1]) *
+                                  og_item_bytes(t));
+}
+
+static og_status run_int8_matmul(void *state, const og_run *run) {
+  const og_operands *s = state;
+  const og_tensor *a = s->in[0], *b = s->in[1], *out = s->out[0];
+  (void)run;
+  for (int64_t r = 0; r < out->shape[0]; ++r)
+    for (int64_t c = 0; c < out->shape[1]; ++c) {
+      const double scale =
+          og_element_double(s->in[2]->dtype, number_at(s->in[2], c));
+      double sum = 0;
+      for (int64_t k = 0; k < a->shape[1]; ++k)
+        sum += matrix_at(a, r, k) * matrix_at(b, c, k);
+      og_element_set_double(
+          out->dtype,
+          og_bytes(out) +
+              (r * out->strides[0] + c * out->strides[1]) * og_item_bytes(out),
+          sum * scale);
+    }
+  return OG_OK;
+}
+
+// x[M, K] w[N, K]^T, times the scales[N].
+og_status og_prepare_int8_matmul(og_prep *prep) {
+  const og_tensor *a = prep->in[0], *b = prep->in[1], *scales = prep->in[2];
+  const og_tensor *out = prep->out[0];
+  if (og_state_begin(prep, sizeof(og_operands), run_int8_matmul) == NULL)
+    return OG_MEMORY;
+  OG_TRY(og_need_float(prep, a));
+  OG_TRY(og_need_float(prep, scales));
+  OG_TRY(og_need_float(prep, out));
+  if (!is_int(b, 8) || a->ndim != 2)
+    return og_prep_wrong(prep, "it takes a matrix and one of int8");
+  return a->shape[1] == b->shape[1] && a->shape[0] == out->shape[0] &&
+                 b->shape[0] == out->shape[1] && scales->ndim == 1 &&
+                 scales->shape[0] == b->shape[0]
+             ? OG_OK
+             : og_prep_wrong(prep, "the shapes do not fit");
+}

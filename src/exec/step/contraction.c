@@ -51,9 +51,10 @@ og_status og_contraction_read(og_prep *prep, og_contraction *s) {
   if (has_shift && s->c == NULL)
     return og_prep_wrong(prep, "an operand that it needs is missing");
   OG_TRY(shapes_read(prep, s));
-  const bool fits = og_is_float(out)
-                        ? og_is_float(s->a) && og_is_float(s->b)
-                        : og_is_int(out) && og_is_int(s->a) && og_is_int(s->b);
+  const bool fits =
+      og_is_float(out) ? og_is_float(s->a) &&
+                             (og_is_float(s->b) || og_contraction_is_int8(prep))
+                       : og_is_int(out) && og_is_int(s->a) && og_is_int(s->b);
   if (!fits) return og_prep_wrong(prep, "it cannot compute with these types");
   s->alpha = s->beta = 1;
   if (!has_shift) return OG_OK;

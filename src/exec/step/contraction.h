@@ -23,6 +23,14 @@ static inline void og_contraction_batch(const og_contraction *s, int64_t index,
   og_nest_point(&s->batch, index, out_offsets);
 }
 
+// Whether b has int8, which only packed kernels multiply with floats.
+static inline bool og_contraction_is_int8(const og_prep *prep) {
+  if (prep->node->op != OG_IR_matmul || prep->in[1] == NULL) return false;
+  const og_dtype type = prep->in[1]->dtype;
+  return type.code == OG_CODE_INT && type.bits == 8 &&
+         og_is_float(prep->out[0]);
+}
+
 // Fills `s`, which og_state_begin made, from the node's operands and
 // attributes; fails where shapes or types do not fit.
 og_status og_contraction_read(og_prep *prep, og_contraction *s);
