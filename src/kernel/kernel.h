@@ -35,21 +35,9 @@ int og_has_vnni(int is_long);
 // for packed weights alone, whose bytes are counted: int8 with a scale for each
 // column; int4 with one for each group of so many steps; codes of 4 and 8 bits
 // with a scale and a zero for each group.
-enum {
-  OG_F32,
-  OG_BF16,
-  OG_F16,
-  OG_I8,
-  OG_I4_32,
-  OG_I4_64,
-  OG_I4_128,
-  OG_U4_32,
-  OG_U4_64,
-  OG_U4_128,
-  OG_U8_32,
-  OG_U8_64,
-  OG_U8_128
-};
+enum { OG_F32, OG_BF16, OG_F16, OG_I8, OG_I4_32, OG_I4_64, OG_I4_128 };
+enum { OG_U4_32 = OG_I4_128 + 1, OG_U4_64, OG_U4_128 };
+enum { OG_U8_32 = OG_U4_128 + 1, OG_U8_64, OG_U8_128 };
 static inline size_t og_element_bytes(int element) {
   return element == OG_F32 ? 4 : element >= OG_I8 ? 1 : 2;
 }

@@ -12,8 +12,8 @@ import torch
 from .. import _C
 from .._base import host
 from .backend import MAX_AUTOTUNE
-from .precision import flags as precision_flags
 from .freeze_call import GuardError
+from .precision import flags as precision_flags
 
 _MODES = {"reduce-overhead": 0, "max-autotune": MAX_AUTOTUNE}
 

@@ -345,12 +345,10 @@ static void task_run(const packed_matmul *s, const task *t) {
                          .tile = has_hook ? part_finish : NULL,
                          .state = &f,
                          .worker = t->worker};
-  og_gemm(weights == OG_I8 ? OG_I8
-          : s->is_rounded  ? OG_BF16
-                           : s->element)
-      ->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k, 0, panels,
-            t->next, is_lent(s) ? NULL : t->y, stride_of(of->io.out[0], 2), e,
-            t->scratch, copied_type(s), weights);
+  og_gemm(weights)->run(t->x, t->x_stride, packed, t->rows, t->columns, of->k,
+                        0, panels, t->next, is_lent(s) ? NULL : t->y,
+                        stride_of(of->io.out[0], 2), e, t->scratch,
+                        copied_type(s), weights);
 }
 
 static const void *panel_at(const packed_matmul *s, const void *panels,

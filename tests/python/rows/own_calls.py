@@ -128,6 +128,9 @@ CALLS: dict[str, Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]]] = {
     "_int_mm.default": lambda: [
         ((i(18, 24, low=-128, high=128, dtype=torch.int8),
           i(24, 8, low=-128, high=128, dtype=torch.int8)), {})],
+    "_weight_int8pack_mm.default": lambda: [
+        ((r(5, 24), i(8, 24, low=-128, high=128, dtype=torch.int8),
+          torch.rand(8) + 0.01), {})],
     "fake_quantize_per_tensor_affine_cachemask.default": lambda: [
         ((GRID_NUMBERS, 0.1, 3, 0, 255), {}),
         ((GRID_NUMBERS, 0.05, -4, -128, 127), {}),
