@@ -246,7 +246,8 @@ def int4(w: torch.Tensor, group: int) -> torch.Tensor:
     """[n, k], as it is multiplied."""
     n, k = w.shape
     parts = torch.nn.functional.pad(w, (0, -k % group)).view(n, -1, group)
-    most = parts.gather(2, parts.abs().argmax(2, keepdim=True))
+    least, most = parts.amin(2, keepdim=True), parts.amax(2, keepdim=True)
+    most = torch.where(-least > most, least, most)
     unit = 2.0 ** w.abs().amax(1).clamp(min=1e-30).log2().floor()
     scale = (most / -8 / unit[:, None, None]).half() * unit[:, None, None]
     some = torch.where(scale != 0, scale, torch.ones_like(scale))

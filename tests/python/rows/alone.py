@@ -68,7 +68,7 @@ class Builder:
         self.graph.output(tuple(self.results))
         gm = torch.fx.GraphModule({}, self.graph)
         _C.graph_export(
-            "row", list(gm.graph.nodes), backend._tools(gm, frozenset()), {},
+            "row", list(gm.graph.nodes), backend._tools(gm, {}), {},
             targets.recipe, str(path), None, 0)
 
 
