@@ -213,17 +213,14 @@ static og_status constant_pack(og_prep *prep, const og_packing *what,
 }
 
 // Each layout has a name of its own, by which files hold it: one that changes
-// gets another name (docs/graph-file.md).
-static const char *const narrow_forms[] = {
+// gets another name (docs/graph-file.md). Those of types follow in their order.
+static const char *const forms[] = {
+    "f32-winograd2",  "f32-panels16",   "bf16-pairs16",   "f16-panels16",
     "i8-quads16",     "i4f16-groups32", "i4f16-groups64", "i4f16-groups128",
     "u4f16-groups32", "u4f16-groups64", "u4f16-groups128"};
 static const char *form_of(const og_packing *what) {
-  if (what->is_winograd) return "f32-winograd2";
-  if (what->narrow) return narrow_forms[what->narrow - OG_I8];
-  const int type = og_panels_type(&what->of);
-  return type == OG_F32    ? "f32-panels16"
-         : type == OG_BF16 ? "bf16-pairs16"
-                           : "f16-panels16";
+  if (what->is_winograd) return forms[0];
+  return forms[1 + (what->narrow ? what->narrow : og_panels_type(&what->of))];
 }
 
 static og_prepacked packed_of(const opgraft_graph *graph,
@@ -310,15 +307,11 @@ void og_packs_count(const opgraft_executable *executable, int64_t *out_packed,
 }
 
 int32_t og_packs_unknown(const opgraft_graph *graph) {
-  static const char *const known[] = {"f32-panels16", "bf16-pairs16",
-                                      "f16-panels16", "f32-winograd2"};
   int32_t count = 0;
   for (int32_t i = 0; i < graph->packed_count; ++i) {
     bool is_known = false;
-    for (size_t f = 0; f < sizeof known / sizeof *known; ++f)
-      is_known |= strcmp(graph->packed[i].form, known[f]) == 0;
-    for (size_t f = 0; f < sizeof narrow_forms / sizeof *narrow_forms; ++f)
-      is_known |= strcmp(graph->packed[i].form, narrow_forms[f]) == 0;
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; ++f)
+      is_known |= strcmp(graph->packed[i].form, forms[f]) == 0;
     count += !is_known;
   }
   return count;
