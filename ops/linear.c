@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear: y = act(x w^T + bias), with weights as they are or packed once.
+// linear: y = act(x w^T + bias), with weights as they are or packed once, of
+// floats, or of the codes and scales of a quantised checkpoint.
 // Source: panels as in GotoBLAS (Goto and van de Geijn, 2008).
 
 #include <opgraft/op.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/grain.h"
@@ -64,52 +66,189 @@ typedef struct product {
   void *y;
   og_epilogue epilogue;
   int64_t m, n, k;
-  int64_t chunk;  // panels of a task
-  int element;
+  int64_t x_stride;
+  int64_t chunk;         // panels of a task
+  int element, weights;  // of x and y, and of the panels
 } product;
+
+static int64_t panels_of(int64_t n) { return (n + OG_PANEL - 1) / OG_PANEL; }
 
 static void panels_run(void *state, int64_t begin, int64_t end,
                        int32_t worker) {
   const product *p = state;
-  const int64_t panels = (p->n + OG_PANEL - 1) / OG_PANEL;
+  const int64_t panels = panels_of(p->n);
   int64_t last = end * p->chunk;
   if (last > panels) last = panels;
   const void *next =
       last < panels ? (const char *)p->packed +
-                          og_packed_bytes(last * OG_PANEL, p->k, p->element)
+                          og_packed_bytes(last * OG_PANEL, p->k, p->weights)
                     : NULL;
-  og_gemm(p->element)
-      ->run(p->x, p->k, p->packed, p->m, p->n, p->k, begin * p->chunk, last,
-            next, p->y, p->n, p->epilogue,
+  og_gemm(p->weights >= OG_I8 ? OG_I8 : p->element)
+      ->run(p->x, p->x_stride, p->packed, p->m, p->n, p->k, begin * p->chunk,
+            last, next, p->y, p->n, p->epilogue,
             (char *)p->call->workspace + (int64_t)worker * OG_GEMM_SCRATCH,
-            p->element, p->element);
+            p->element, p->weights);
 }
 
-static og_status linear_packed(const og_call *call) {
+static og_status packed_read(const og_call *call, product *out) {
   const og_tensor *x = call->in[0], *bias = call->in[2];
-  const int64_t rank = x->ndim;
-  product p = {
-      .call = call,
-      .x = og_data(x),
-      .packed = og_data(call->in[1]),
-      .y = og_data(call->out[0]),
-      .m = call->dim[N],
-      .n = call->attr[0].i,
-      .k = x->shape[rank - 1],
-      .element = og_element_of(x),
-  };
-  p.epilogue.bias = bias != NULL ? og_data(bias) : NULL;
-  const og_status status = act_read(call, &call->attr[1], &p.epilogue.act);
-  if (status != OG_OK) return status;
-  const int64_t panels = (p.n + OG_PANEL - 1) / OG_PANEL;
+  const int64_t k = x->shape[x->ndim - 1];
+  *out = (product){.call = call,
+                   .x = og_data(x),
+                   .packed = og_data(call->in[1]),
+                   .y = og_data(call->out[0]),
+                   .epilogue.bias = bias != NULL ? og_data(bias) : NULL,
+                   .m = call->dim[N],
+                   .n = call->attr[0].i,
+                   .k = k,
+                   .x_stride = k,
+                   .element = og_element_of(x),
+                   .weights = og_element_of(x)};
+  return act_read(call, &call->attr[1], &out->epilogue.act);
+}
+
+static og_status packed_run(product *p) {
+  const int64_t panels = panels_of(p->n), threads = p->call->threads;
   // A few chunks for each thread, none of which cuts a tile in two; of no
   // panels, none.
   const int64_t tile =
-      p.m <= FEW_ROWS && panels >= FEW_PANELS * call->threads ? FEW_PANELS : 2;
-  const int64_t chunks = call->threads * 8;
-  p.chunk = ((panels - 1) / (chunks * tile) + 1) * tile;
-  return og_parallel_tasks(call, (panels + p.chunk - 1) / p.chunk, 1,
-                           panels_run, &p);
+      p->m <= FEW_ROWS && panels >= FEW_PANELS * threads ? FEW_PANELS : 2;
+  p->chunk = ((panels - 1) / (threads * 8 * tile) + 1) * tile;
+  return og_parallel_tasks(p->call, (panels + p->chunk - 1) / p->chunk, 1,
+                           panels_run, p);
+}
+
+static og_status linear_packed(const og_call *call) {
+  product p;
+  const og_status status = packed_read(call, &p);
+  return status == OG_OK ? packed_run(&p) : status;
+}
+
+// --- Weights that come quantised: panels, and behind them a line of scales for
+// each
+
+enum { LINE = OG_PANEL * sizeof(float), QUAD = 4 };
+
+// Of codes in groups.
+static int codes_type(int64_t bits, int64_t group) {
+  const int first = bits == 4 ? OG_U4_32 : OG_U8_32;
+  return first + (group == 64) + 2 * (group == 128);
+}
+
+// Column n of a panel of int8, whose place has 4 bytes of every quad.
+static void int8_column(const og_tensor *codes, int64_t n, uint8_t *panel) {
+  enum { ZERO = 128 };
+  const int64_t k = codes->shape[1];
+  const int8_t *from = (const int8_t *)og_data(codes) + n * k;
+  uint8_t *to = panel + n % OG_PANEL * QUAD;
+  for (int64_t i = 0; i < k; ++i)
+    to[i / QUAD * QUAD * OG_PANEL + i % QUAD] = (uint8_t)(from[i] + ZERO);
+}
+
+static void int8_pack(void *state, int64_t begin, int64_t end, int32_t worker) {
+  const og_call *call = state;
+  const og_tensor *codes = call->in[0];
+  const int64_t n = codes->shape[0], k = codes->shape[1];
+  const size_t each = og_packed_bytes(OG_PANEL, k, OG_I8);
+  char *to = og_data(call->out[0]);
+  float *scales = (float *)(void *)(to + og_packed_bytes(n, k, OG_I8));
+  (void)worker;
+  memset(to + (size_t)begin * each, 0, (size_t)(end - begin) * each);
+  memset(scales + begin * OG_PANEL, 0, (size_t)(end - begin) * LINE);
+  for (int64_t i = begin * OG_PANEL; i < end * OG_PANEL && i < n; ++i) {
+    int8_column(codes, i, (uint8_t *)to + (size_t)(i / OG_PANEL) * each);
+    scales[i] = og_f32(call->in[1])[i];
+  }
+}
+
+static og_status linear_int8_prepack(const og_call *call) {
+  return og_parallel_tasks(call, call->out[0]->shape[0], OG_GRAIN_PANELS,
+                           int8_pack, (void *)(uintptr_t)call);
+}
+
+typedef struct coding {
+  const og_call *call;
+  og_gemm_codes of;
+  int type;
+  atomic_int is_refused;
+} coding;
+
+static void codes_pack(void *state, int64_t begin, int64_t end,
+                       int32_t worker) {
+  coding *c = state;
+  const og_gemm_codes *of = &c->of;
+  char *to = og_data(c->call->out[0]);
+  const og_gemm_narrow panels = {
+      .type = c->type,
+      .begin = begin,
+      .end = end,
+      .packed =
+          (uint8_t *)to + og_packed_bytes(begin * OG_PANEL, of->k, c->type),
+      .scales = (float *)(void *)(to + og_packed_bytes(of->n, of->k, c->type) +
+                                  begin * LINE)};
+  (void)worker;
+  if (!og_gemm_codes_pack(of, &panels)) atomic_store(&c->is_refused, 1);
+}
+
+static og_status linear_codes_prepack(const og_call *call) {
+  const og_tensor *codes = call->in[0], *zeros = call->in[2];
+  const int64_t bits = call->attr[0].i, group = call->attr[1].i;
+  coding c = {.call = call,
+              .of = {.data = og_data(codes),
+                     .n = codes->shape[0],
+                     .k = codes->shape[1],
+                     .n_stride = codes->shape[1],
+                     .k_stride = 1,
+                     .scales = og_f32(call->in[1]),
+                     .zeros = zeros != NULL ? og_f32(zeros) : NULL,
+                     .group = group},
+              .type = codes_type(bits, group)};
+  const og_status status = og_parallel_tasks(call, call->out[0]->shape[0],
+                                             OG_GRAIN_PANELS, codes_pack, &c);
+  return status == OG_OK && c.is_refused
+             ? og_failf(call, OG_INVALID,
+                        "a scale or zero is not finite, or a zero is over "
+                        "65504 from the codes")
+             : status;
+}
+
+static char *quads_of(const product *p) {
+  return (char *)p->call->workspace +
+         (int64_t)p->call->threads * OG_GEMM_SCRATCH;
+}
+
+static void rows_quantize(void *state, int64_t begin, int64_t end,
+                          int32_t worker) {
+  const product *p = state;
+  const int64_t bytes = og_gemm_row_bytes(p->k);
+  (void)worker;
+  for (int64_t r = begin; r < end; ++r)
+    og_gemm(OG_I8)->quantize(og_at(p->x, r * p->k, p->element), p->k,
+                             p->element, quads_of(p) + r * bytes);
+}
+
+static og_status codes_run(const og_call *call, int type) {
+  product p;
+  og_status status = packed_read(call, &p);
+  if (status != OG_OK) return status;
+  status = og_parallel_tasks(call, p.m, og_grain(OG_GRAIN_LIGHT, p.k),
+                             rows_quantize, &p);
+  if (status != OG_OK) return status;
+  p.weights = type;
+  p.x = quads_of(&p);
+  p.x_stride = og_gemm_row_bytes(p.k);
+  p.epilogue.scales =
+      (const float *)(const void *)((const char *)p.packed +
+                                    og_packed_bytes(p.n, p.k, type));
+  return packed_run(&p);
+}
+
+static og_status linear_int8(const og_call *call) {
+  return codes_run(call, OG_I8);
+}
+
+static og_status linear_codes(const og_call *call) {
+  return codes_run(call, codes_type(call->attr[2].i, call->attr[3].i));
 }
 
 // --- Weights as they are
@@ -377,8 +516,18 @@ static og_status linear_backward(const og_call *call) {
 OG_KERNELS_BY_ISA(kernels, "f32|bf16|f16", linear);
 OG_KERNELS_BY_ISA(backward_kernels, "f32|bf16|f16", linear_backward);
 OG_KERNELS_BY_ISA(packed_kernels, "f32|bf16|f16", linear_packed);
+OG_KERNELS_BY_ISA(int8_kernels, "f32|bf16|f16", linear_int8);
+OG_KERNELS_BY_ISA(codes_kernels, "f32|bf16|f16", linear_codes);
+static const og_kernel int8_prepack_kernels[] = {
+    {.device = OG_CPU, .dtypes = "i8", .run = linear_int8_prepack}};
+static const og_kernel codes_prepack_kernels[] = {
+    {.device = OG_CPU, .dtypes = "u8", .run = linear_codes_prepack}};
 static const og_kernel prepack_kernels[] = {
     {.device = OG_CPU, .dtypes = "f32|bf16|f16", .run = linear_prepack}};
+
+#define CODES_WHERE                                                       \
+  "bits >= 4, bits <= 8, bits % 4 == 0, group_size >= 32, group_size <= " \
+  "128, 128 % group_size == 0, "
 
 static const og_op ops[] = {
     {
@@ -435,6 +584,63 @@ static const og_op ops[] = {
         .doc = "linear with weights from linear_prepack, and an activation: "
                "none, silu, gelu, gelu_tanh or relu.",
         .kernels = OG_KERNELS(packed_kernels),
+    },
+    {
+        .schema = "linear_int8_prepack(Tensor codes, Tensor scales) -> Tensor",
+        .shape = "codes[O, I], scales[O] "
+                 "-> [ceildiv(O, 16), ceildiv(I, 4) * 64 + 64]",
+        .dtype = "codes: i8, scales: f32 -> u8",
+        .flags = OG_DETERMINISTIC,
+        .doc = "Weights that are codes times the scale of their row, for "
+               "linear_int8.",
+        .kernels = OG_KERNELS(int8_prepack_kernels),
+    },
+    {
+        .schema = "linear_int8(Tensor x, Tensor packed, Tensor? bias=None, *, "
+                  "int out_features, str activation=\"none\") -> Tensor",
+        .shape = "x[*N, I], packed[P, B], bias?[out_features] "
+                 "-> [*N, out_features]",
+        .where = "out_features >= 0, P == ceildiv(out_features, 16), "
+                 "B == ceildiv(I, 4) * 64 + 64, I <= 131070",
+        .dtype = "x: f32|bf16|f16, packed: u8, bias: x -> x",
+        .workspace = "threads * 655360 + prod(N) * (I // 32 * 68 + 192)",
+        .flags = OG_DETERMINISTIC,
+        .doc = "linear with weights from linear_int8_prepack, and an "
+               "activation. Rows of x have 16 bits an element: what that "
+               "rounds is 1 / 65278 of a row's largest magnitude at most.",
+        .kernels = OG_KERNELS(int8_kernels),
+    },
+    {
+        .schema = "linear_codes_prepack(Tensor codes, Tensor scales, "
+                  "Tensor? zeros=None, *, int bits=4, int group_size=128) "
+                  "-> Tensor",
+        .shape = "codes[O, I], scales[O, G], zeros?[O, G] "
+                 "-> [ceildiv(O, 16), G * (group_size * bits * 2 + 64) + 64]",
+        .where = CODES_WHERE "G == ceildiv(I, group_size)",
+        .dtype = "codes: u8, scales: f32, zeros: f32 -> u8",
+        .flags = OG_DETERMINISTIC,
+        .doc = "Weights that are scale * (code - zero), for linear_codes: "
+               "codes of 4 or 8 bits, a byte each, in groups of 32, 64 or 128 "
+               "with a scale and a zero. Zeros are 8, of 8 bits 128, where "
+               "there are none. Scales of f16 and bf16 and zeros that are "
+               "codes stay what they are where a row's scales are within a "
+               "factor of 2^14.",
+        .kernels = OG_KERNELS(codes_prepack_kernels),
+    },
+    {
+        .schema = "linear_codes(Tensor x, Tensor packed, Tensor? bias=None, *, "
+                  "int out_features, str activation=\"none\", int bits=4, "
+                  "int group_size=128) -> Tensor",
+        .shape = "x[*N, I], packed[P, B], bias?[out_features] "
+                 "-> [*N, out_features]",
+        .where = CODES_WHERE
+        "out_features >= 0, P == ceildiv(out_features, 16), B == ceildiv(I, "
+        "group_size) * (group_size * bits * 2 + 64) + 64, I <= 131070",
+        .dtype = "x: f32|bf16|f16, packed: u8, bias: x -> x",
+        .workspace = "threads * 655360 + prod(N) * (I // 32 * 68 + 192)",
+        .flags = OG_DETERMINISTIC,
+        .doc = "linear with weights from linear_codes_prepack, as linear_int8.",
+        .kernels = OG_KERNELS(codes_kernels),
     },
 };
 OG_MODULE(linear, ops)

@@ -84,6 +84,36 @@ def linear_packed(parts: int) -> Any:
             {"out_features": 20, "activation": "silu"})
 
 
+def codes() -> T:
+    return floats(20, 16).mul(4).abs().to(torch.uint8)
+
+
+@call("linear.linear_int8_prepack")
+def linear_int8_prepack(parts: int) -> Any:
+    return [codes().view(torch.int8), floats(20)], {}
+
+
+@call("linear.linear_int8")
+def linear_int8(parts: int) -> Any:
+    from opgraft import ops
+
+    packed = ops.linear_int8_prepack(codes().view(torch.int8), floats(20))
+    return [floats(4, 8, 16), packed], {"out_features": 20}
+
+
+@call("linear.linear_codes_prepack")
+def linear_codes_prepack(parts: int) -> Any:
+    return [codes(), floats(20, 1), floats(20, 1)], {}
+
+
+@call("linear.linear_codes")
+def linear_codes(parts: int) -> Any:
+    from opgraft import ops
+
+    packed = ops.linear_codes_prepack(codes(), floats(20, 1))
+    return [floats(4, 8, 16), packed], {"out_features": 20}
+
+
 GATED = ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul")
 
 

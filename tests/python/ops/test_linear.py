@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import oracle
@@ -41,6 +42,74 @@ def test_linear(
     covers("linear", dtype, "sizes")
     covers("linear_packed", dtype, "activations")
     covers("linear_prepack", dtype, "sizes")
+
+
+def codes_of(n: int, k: int, bits: int, group: int, dtype: torch.dtype
+             ) -> tuple[Any, Any, Any, Any]:
+    """Codes in groups, with scales of a type that checkpoints have, zeros or
+    None, and the weights in f64."""
+    codes = torch.randint(0, 2 ** bits, (n, k))
+    size = n, -(-k // group)
+    scales = (torch.rand(size) / 9 * 16 / 2 ** bits).to(dtype).float()
+    zeros = None if group == 64 else torch.randint(0, 2 ** bits, size).float()
+    middle = torch.full(size, 2.0 ** (bits - 1)) if zeros is None else zeros
+
+    def spread(t: Any) -> Any:
+        return t.double().repeat_interleave(group, 1)[:, :k]
+
+    w = spread(scales) * (codes.double() - spread(middle))
+    return codes.to(torch.uint8), scales, zeros, w
+
+
+def packed_of(ops: Any, kind: str, n: int, k: int, dtype: torch.dtype
+              ) -> tuple[Any, Any, Any]:
+    """The packed weights, in f64, and the product with them."""
+    if kind == "int8":
+        codes = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+        scales = torch.rand(n) / 99
+        return (ops.linear_int8_prepack(codes, scales),
+                codes.double() * scales.double()[:, None], ops.linear_int8)
+    bits, group = map(int, kind.split("/"))
+    # Of f32, scales are rounded to f16.
+    *given, w = codes_of(n, k, bits, group,
+                         torch.float16 if dtype == torch.float32 else dtype)
+    how = {"bits": bits, "group_size": group}
+    return (ops.linear_codes_prepack(*given, **how), w,
+            functools.partial(ops.linear_codes, **how))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", ["int8", "4/32", "4/64", "4/128", "8/32",
+                                  "8/64", "8/128"])
+def test_linear_of_codes(
+    ops: Any, covers: Any, dtype: torch.dtype, kind: str
+) -> None:
+    for m, k, n in SIZES:
+        x, b = torch.randn(m, k).to(dtype), torch.randn(n).to(dtype)
+        packed, w, run = packed_of(ops, kind, n, k, dtype)
+        wanted = F.linear(x.double(), w, b.double())
+        # What an element of x is off by, through all weights of a column; sums
+        # in f32; the result's own rounding.
+        most = x.double().abs().amax(1, keepdim=True) if k else x.sum(1)[:, None]
+        off = most * (w.abs().sum(1) * (1 / 65278 + 2e-6)) + 1e-6
+        for name in ACTIVATIONS if m == 3 else ["none"]:
+            found = run(x, packed, b, out_features=n, activation=name)
+            y = ACTIVATIONS[name](wanted)
+            assert found.dtype == dtype
+            bound = 1.2 * off + torch.finfo(dtype).eps * (y.abs() + 1)
+            assert ((found.double() - y).abs() <= bound).all(), (m, k, n, name)
+    name = "linear_int8" if kind == "int8" else "linear_codes"
+    covers(name, dtype, "codes")
+    covers(f"{name}_prepack", None, "codes")
+
+
+def test_codes_that_are_refused(ops: Any) -> None:
+    codes, scales, zeros, _ = codes_of(20, 66, 4, 32, torch.float32)
+    with pytest.raises(RuntimeError, match="group_size"):
+        ops.linear_codes_prepack(codes, scales, zeros, group_size=48)
+    scales[19, 2] = float("inf")
+    with pytest.raises(RuntimeError, match="is not finite"):
+        ops.linear_codes_prepack(codes, scales, zeros, group_size=32)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

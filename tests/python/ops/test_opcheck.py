@@ -57,6 +57,10 @@ def table_arguments(grad: bool) -> tuple[Any, ...]:
     return (*rope_arguments(grad), rand(10, 16))
 
 
+def codes(*sizes: int) -> torch.Tensor:
+    return torch.randint(0, 16, sizes, dtype=torch.uint8)
+
+
 def cases(ops: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
     """Arguments of each operator: (positional, keyword)."""
     ragged, one = batch_of([3, 2], [5, 3]), batch_of([1, 1], [5, 3])
@@ -95,6 +99,17 @@ def cases(ops: Any) -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
         "layer_norm": ((x, w, rand(24).requires_grad_()), {}),
         "linear": ((x, rand(5, 24).requires_grad_(),
                     rand(5).requires_grad_()), {}),
+        "linear_codes": (
+            (rand(3, 24), ops.linear_codes_prepack(
+                codes(5, 24), rand(5, 1), group_size=32)),
+            {"out_features": 5, "group_size": 32}),
+        "linear_codes_prepack": ((codes(5, 24), rand(5, 1)), {}),
+        "linear_int8": (
+            (rand(3, 24), ops.linear_int8_prepack(
+                codes(5, 24).view(torch.int8), rand(5))),
+            {"out_features": 5}),
+        "linear_int8_prepack": (
+            (codes(5, 24).view(torch.int8), rand(5)), {}),
         "linear_packed": (
             (rand(3, 24), ops.linear_prepack(rand(5, 24))),
             {"out_features": 5, "activation": "silu"}),
