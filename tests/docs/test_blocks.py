@@ -74,7 +74,7 @@ ELSEWHERE = {
     **{("vllm", begin): ("vLLM has an environment of its own",
                          "integrations/vllm/tests/test_truth.py")
        for begin in ("python3 -m venv serving", "vllm serve", "curl",
-                     "from vllm import LLM")},
+                     "python integrations", "from vllm import LLM")},
     ("hosts", "opgraft build scale.c"): (
         "scale.c is the tests' own", "tests/conformance/build.py"),
     ("hosts", "import jax"): (

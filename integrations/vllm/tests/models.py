@@ -42,13 +42,12 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def write(name: str, folder: pathlib.Path) -> pathlib.Path:
-    """A checkpoint as a user has it: config.json and model.safetensors."""
+def _model(name: str, **given: Any) -> Any:
     import torch
     import transformers
 
-    kind, given = MODELS[name]
-    config = getattr(transformers, kind)(**(BASE | given))
+    kind, own = MODELS[name]
+    config = getattr(transformers, kind)(**(BASE | own | given))
     torch.manual_seed(7)
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
@@ -59,5 +58,137 @@ def write(name: str, folder: pathlib.Path) -> pathlib.Path:
                 p.normal_(0.2 if "gemma" in name else 1.0, 0.1)
             else:
                 p.normal_(0, 0.2)
-    model.save_pretrained(folder)
+    return model
+
+
+def write(name: str, folder: pathlib.Path, **given: Any) -> pathlib.Path:
+    """A checkpoint as a user has it: config.json and model.safetensors."""
+    _model(name, **given).save_pretrained(folder)
     return folder
+
+
+# --- Quantised checkpoints ----------------------------------------------------
+
+# Sizes that groups of 128 divide.
+WIDE = {"hidden_size": 256, "intermediate_size": 384, "head_dim": 32,
+        "num_attention_heads": 8}
+# Kind of checkpoint, bits, and the size of a group: -1 is a row, 0 a matrix.
+# AWQ's have zeros, and those of names that end with a z.
+FORMATS = {
+    "gptq4-128": ("gptq", 4, 128), "gptq4-64": ("gptq", 4, 64),
+    "gptq4-32": ("gptq", 4, 32), "gptq4-rows": ("gptq", 4, -1),
+    "gptq8-rows": ("gptq", 8, -1), "gptq8-64": ("gptq", 8, 64),
+    "awq4-128": ("awq", 4, 128), "awq4-32": ("awq", 4, 32),
+    "packed4-64z": ("pack-quantized", 4, 64),
+    "packed8-rowsz": ("pack-quantized", 8, -1),
+    "packed4-128": ("pack-quantized", 4, 128),
+    "packed4-32": ("pack-quantized", 4, 32),
+    "packed8-rows": ("pack-quantized", 8, -1),
+    "w8a8-rows": ("int-quantized", 8, -1),
+    "w8a8-matrix": ("int-quantized", 8, 0)}
+
+
+def _rounded(w: Any, bits: int, group: int, has_zeros: bool
+             ) -> tuple[Any, Any, Any, Any]:
+    """Codes [out, in], scales and zeros [out, groups] of w, and what they stand
+    for; scales are numbers of bf16, so that no type of a checkpoint rounds
+    them."""
+    import torch
+
+    most = 2 ** (bits - 1)
+    size = {-1: w.shape[1], 0: w.numel()}.get(group, group)
+    parts = w.reshape(-1, size)
+    least = parts.amin(1, keepdim=True) if has_zeros else -parts.abs().amax(
+        1, keepdim=True)
+    high = parts.amax(1, keepdim=True) if has_zeros else -least
+    scale = ((high - least) / (2 * most - 1)).bfloat16().float()
+    zero = (-most - least / scale).round() if has_zeros else 0 * scale
+    codes = (parts / scale + zero).round().clamp(-most, most - 1)
+    shape = 1 if group == 0 else w.shape[0], -1
+    return (codes.reshape(w.shape).to(torch.int8), scale.reshape(shape),
+            zero.clamp(-most, most - 1).reshape(shape).to(torch.int8),
+            ((codes - zero.clamp(-most, most - 1)) * scale).reshape(w.shape))
+
+
+def _awq_order(codes: Any) -> Any:
+    """[rows, n], in the order in which AWQ has eight in a word."""
+    eights = codes.reshape(codes.shape[0], -1, 8)
+    return eights[:, :, [0, 2, 4, 6, 1, 3, 5, 7]].reshape(codes.shape)
+
+
+def _tensors_of(form: str, bits: int, at: str, codes: Any, scales: Any,
+                zeros: Any | None) -> dict[str, Any]:
+    """Of the matrix `at`, as the format's checkpoints have it."""
+    import torch
+    from compressed_tensors.compressors.pack_quantized import pack_to_int32
+
+    if form == "int-quantized":
+        return {f"{at}.weight": codes,
+                f"{at}.weight_scale": scales.reshape(-1, 1)
+                if scales.numel() > 1 else scales.reshape(1)}
+    if form == "awq":
+        return {f"{at}.qweight": pack_to_int32(_awq_order(codes.t()), bits),
+                f"{at}.qzeros": pack_to_int32(_awq_order(zeros.t()), bits),
+                f"{at}.scales": scales.t().contiguous()}
+    packed = pack_to_int32(codes, bits)
+    if form == "pack-quantized":
+        more = {} if zeros is None else {
+            f"{at}.weight_zero_point": pack_to_int32(zeros, bits, 0)
+            .contiguous()}
+        return more | {
+            f"{at}.weight_packed": packed, f"{at}.weight_scale": scales,
+            f"{at}.weight_shape": torch.tensor(codes.shape)}
+    groups = scales.shape[1]
+    none = torch.full((codes.shape[0], groups), -1, dtype=torch.int8)
+    return {f"{at}.qweight": packed.t().contiguous(),
+            f"{at}.qzeros": pack_to_int32(none, bits, 0).t().contiguous(),
+            f"{at}.scales": scales.t().contiguous(),
+            f"{at}.g_idx": torch.arange(codes.shape[1], dtype=torch.int32)
+            // (codes.shape[1] // groups)}
+
+
+def _config_of(form: str, bits: int, group: int, has_zeros: bool
+               ) -> dict[str, Any]:
+    if form == "gptq":
+        return {"quant_method": "gptq", "bits": bits, "group_size": group,
+                "desc_act": False, "sym": True, "lm_head": False}
+    if form == "awq":
+        return {"quant_method": "awq", "bits": bits, "group_size": group,
+                "zero_point": True, "version": "gemm"}
+    kind: dict[str, Any] = {"num_bits": bits, "type": "int",
+                            "symmetric": not has_zeros}
+    weights = kind | {"strategy": {-1: "channel", 0: "tensor"}.get(
+        group, "group"), "group_size": group if group > 0 else None}
+    inputs = (kind | {"strategy": "token", "dynamic": True}
+              if form == "int-quantized" else None)
+    return {"quant_method": "compressed-tensors", "format": form,
+            "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": {"group_0": {
+                "targets": ["Linear"], "weights": weights,
+                "input_activations": inputs}}}
+
+
+def write_quantised(name: str, form: str, folder: pathlib.Path
+                    ) -> tuple[pathlib.Path, pathlib.Path]:
+    """The checkpoint, and one of the numbers that it stands for, in f32."""
+    from safetensors.torch import save_file
+
+    kind, bits, group = FORMATS[form]
+    has_zeros = kind == "awq" or form.endswith("z")
+    model = _model(name, **WIDE)
+    tensors, plain = {}, model.state_dict()
+    for key, w in list(plain.items()):
+        if not key.endswith("_proj.weight"):
+            tensors[key] = w.contiguous()
+            continue
+        codes, scales, zeros, plain[key] = _rounded(w, bits, group, has_zeros)
+        tensors |= _tensors_of(kind, bits, key.removesuffix(".weight"), codes,
+                               scales, zeros if has_zeros else None)
+    model.load_state_dict(plain)
+    model.save_pretrained(folder / "plain")
+    model.config.quantization_config = _config_of(
+        kind, bits, group, has_zeros)
+    model.config.save_pretrained(folder / form)
+    save_file(tensors, folder / form / "model.safetensors",
+              metadata={"format": "pt"})
+    return folder / form, folder / "plain"

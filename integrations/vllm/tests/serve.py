@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves mixed requests with vLLM in this process and prints what came, as one
-line of JSON: python serve.py FOLDER '{"engine": {}, "requests": []}'."""
+"""Serves mixed requests with vLLM in this process and prints what came, a line
+of JSON for each model. Its input: [{"folder": "", "engine": {}, "requests":
+[]}]."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ def graphs() -> list[dict[str, Any]]:
             for g in json.loads(stats.Stats(regions).json())["graphs"]]
 
 
-def main() -> None:
+def serve(asked: dict[str, Any]) -> dict[str, Any]:
     from vllm import LLM, SamplingParams
     from vllm.platforms import current_platform
 
-    asked = json.loads(sys.argv[2])
-    llm = LLM(model=sys.argv[1], skip_tokenizer_init=True, dtype="float32",
+    before = len(graphs())
+    llm = LLM(model=asked["folder"], skip_tokenizer_init=True, dtype="float32",
               **{"max_model_len": 512, "max_num_seqs": 8,
                  "max_num_batched_tokens": 96, **asked["engine"]})
     prompts = [{"prompt_token_ids": r["tokens"]} for r in asked["requests"]]
@@ -44,8 +45,23 @@ def main() -> None:
         best = out.outputs[0]
         found.append({"tokens": list(best.token_ids), "logprobs": [
             {t: p.logprob for t, p in at.items()} for at in best.logprobs]})
-    print(json.dumps({"platform": type(current_platform).__name__,
-                      "found": found, "graphs": graphs()}))
+    return {"platform": type(current_platform).__name__, "found": found,
+            "graphs": graphs()[before:]}
+
+
+def main() -> None:
+    import torch
+    from vllm.distributed import cleanup_dist_env_and_memory
+    from vllm.model_executor.layers.quantization import auto_awq, auto_gptq
+
+    # Checkpoints of GPTQ and AWQ are served in 16 bits, where sums are rounded:
+    # here they are compared in f32.
+    for config in (auto_gptq.AutoGPTQConfig, auto_awq.AutoAWQConfig):
+        config.get_supported_act_dtypes = classmethod(  # type: ignore
+            lambda cls: [torch.float32])
+    for asked in json.load(sys.stdin):
+        print(json.dumps(serve(asked)), flush=True)
+        cleanup_dist_env_and_memory()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from vllm.logger import init_logger
 from vllm.platforms.cpu import CpuPlatform
 
-logger = init_logger("vllm_opgraft")
+logger = init_logger("vllm.opgraft")  # others than vllm's are not shown
 CACHES = ("auto", "float32", "float16", "bfloat16")
 HEAD_SIZE_MAX = 256
 
@@ -55,6 +55,7 @@ class OpgraftPlatform(CpuPlatform):
     def check_and_update_config(cls, vllm_config: Any) -> None:
         from vllm.config import CompilationMode
 
+        logger.info_once("opgraft serves the model")
         chosen = vllm_config.compilation_config
         is_default = (chosen.mode in (None, CompilationMode.VLLM_COMPILE)
                       and chosen.backend in ("", "inductor"))
@@ -69,6 +70,3 @@ class OpgraftPlatform(CpuPlatform):
             chosen.custom_ops = ["none"]
             # The graph is planned in less time than a file is read.
             os.environ["VLLM_USE_AOT_COMPILE"] = "0"
-        from . import linear
-
-        linear.install()

@@ -8,8 +8,15 @@ from typing import Any
 
 from vllm.v1.worker.cpu_worker import CPUWorker
 
+from . import linear, moe, quantised
+
 
 class Worker(CPUWorker):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        for part in (linear, quantised, moe):  # where the model is made
+            part.install()
+        super().__init__(*args, **named)
+
     def determine_available_memory(self) -> int:
         """Runs the model once as it is written, to see what memory it takes."""
         parts = [m for m in self.model_runner.get_model().modules()
