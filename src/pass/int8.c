@@ -34,16 +34,18 @@ static og_status product_split(og_rebuild *list, const og_node *node) {
   if (!og_dtype_equal(x.dtype, f32)) {
     OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, f32, x.device, 2, x.shape,
                               NULL, &in[0], list->error));
-    OG_TRY(og_rebuild_node(list, node, OG_IR_copy, &node->in[X], 1, in[0], NULL,
-                           0));
+    OG_TRY(og_rebuild_node(list, node, OG_IR_copy, &node->in[X], 1, &in[0], 1,
+                           NULL, 0));
   }
   OG_TRY(og_rebuild_view(list, node, node->in[WEIGHT], &turned, &in[1]));
   OG_TRY(og_graph_add_value(graph, OG_VALUE_RESULT, f32, y.device, 2, y.shape,
                             NULL, &product, list->error));
-  OG_TRY(og_rebuild_node(list, node, OG_IR_matmul, in, 2, product, NULL, 0));
+  OG_TRY(
+      og_rebuild_node(list, node, OG_IR_matmul, in, 2, &product, 1, NULL, 0));
   in[0] = product;
   in[1] = node->in[SCALES];
-  return og_rebuild_node(list, node, OG_IR_mul, in, 2, node->out[0], NULL, 0);
+  return og_rebuild_node(list, node, OG_IR_mul, in, 2, &node->out[0], 1, NULL,
+                         0);
 }
 
 static og_status int8_run(opgraft_graph *graph, int32_t *out_changes,
