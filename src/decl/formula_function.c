@@ -47,7 +47,7 @@ void og_formula_destroy(const struct og_formula *formula) {
   pthread_mutex_destroy(&formula->cache->lock);
 }
 
-// Of inputs that are no tensors.
+// Of inputs other than tensors.
 static uint32_t numbers_of(const struct og_formula *formula) {
   uint32_t numbers = 0;
   for (int32_t i = 0; i < formula->input_count; ++i)

@@ -3,8 +3,8 @@
 
 #include "base/json.h"
 #include "exec/rules.h"
-#include "graph/print.h"
 #include "graph/op.h"
+#include "graph/print.h"
 
 typedef struct schedule {
   const opgraft_graph *graph;

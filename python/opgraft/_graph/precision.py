@@ -78,7 +78,7 @@ def of_dynamo(gm: torch.fx.GraphModule, precision: Any) -> dict[int, int]:
 
 
 def _name_of(node: torch.fx.Node) -> str | None:
-    """As named_parameters has it; None where it is no part of a module."""
+    """As named_parameters has it; None where it is not part of a module."""
     source = getattr(node.meta.get("grapharg"), "source", None)
     name = getattr(source, "name", "")
     parts = re.findall(r"\._(?:modules|parameters|buffers)\['([^']*)'\]",

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from .rewrites import _Writer
+from .writer import Writer
 
 
 def products_take(gm: GraphModule) -> None:
@@ -24,7 +24,7 @@ def products_take(gm: GraphModule) -> None:
                         or product.args[-1] is not turned or product.kwargs):
                     continue
                 with gm.graph.inserting_before(product):
-                    new = _product(_Writer(gm, product), found, *product.args)
+                    new = _product(Writer(gm, product), found, *product.args)
                 product.replace_all_uses_with(new)
                 gm.graph.erase_node(product)
             if not turned.users:
@@ -57,7 +57,7 @@ def _is_turned(node: Node) -> bool:
             or (node.target is aten.transpose.int and {*rest} in ({0, 1}, {-1, -2})))
 
 
-def _product(w: _Writer, weight: Node, *args: Any) -> Node:
+def _product(w: Writer, weight: Node, *args: Any) -> Node:
     """(bias, x) or x by the weight: s (x q) - (sum x) (s z) + bias."""
     aten = torch.ops.aten
     x = args[-2]

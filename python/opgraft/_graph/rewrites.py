@@ -11,6 +11,8 @@ from typing import Any, Iterable, Iterator
 import torch
 from torch.fx import GraphModule, Node
 
+from .writer import Writer
+
 
 def rewrite(gm: GraphModule, kind: str, fuses: bool) -> None:
     """`fuses`: nodes will be fused into row programs."""
@@ -196,7 +198,7 @@ def losses_split(gm: GraphModule) -> None:
              if n.target is aten.nll_loss_forward.default and _is_split(n)]
     for loss in found:
         with gm.graph.inserting_before(loss):
-            results = _loss_of_rows(_Writer(gm, loss), *loss.args)
+            results = _loss_of_rows(Writer(gm, loss), *loss.args)
         for user in list(loss.users):
             user.replace_all_uses_with(results[user.args[1]])
             gm.graph.erase_node(user)
@@ -223,22 +225,7 @@ def _is_split(loss: Node) -> bool:
             and all(u.target is operator.getitem for u in loss.users))
 
 
-class _Writer:
-    """Calls in a graph, with the sizes and the source line of a node."""
-
-    def __init__(self, gm: GraphModule, of: Node) -> None:
-        self.graph = gm.graph
-        self.meta = {k: v for k, v in of.meta.items()
-                     if k in ("stack_trace", "nn_module_stack")}
-
-    def __call__(self, target: Any, *args: Any, **kwargs: Any) -> Node:
-        node = self.graph.call_function(target, args, kwargs)
-        values = [a.meta["val"] if isinstance(a, Node) else a for a in args]
-        node.meta = {**self.meta, "val": target(*values, **kwargs)}
-        return node
-
-
-def _loss_of_rows(w: _Writer, softmax: Node, target: Node, weight: Node | None,
+def _loss_of_rows(w: Writer, softmax: Node, target: Node, weight: Node | None,
                   reduction: int, ignored: int) -> tuple[Node, Node]:
     """As nll_loss_forward gives them: the loss and the weights' sum."""
     aten = torch.ops.aten

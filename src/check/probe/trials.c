@@ -169,7 +169,8 @@ static void learn_words(og_trial *trial) {
   }
 }
 
-// The default, or a number of which no kernel is afraid: `.where` has no floats.
+// The default, or a number of which no kernel is afraid: `.where` has no
+// floats.
 static void change_float(og_attr *a, const og_param *param, uint64_t salt) {
   if (a->kind != OG_ATTR_FLOAT) return;
   a->f = param->has_default && salt % 2 == 1 &&

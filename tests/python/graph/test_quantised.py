@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights that come as int8: ATen's product, and torch.export's dequantize
 before a linear layer, become our packed product, equal to eager's within what
-16 bits of x lose; where the weight is no constant ATen runs them."""
+16 bits of x lose; where the weight is not a constant ATen runs them."""
 
 from __future__ import annotations
 
