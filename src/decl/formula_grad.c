@@ -34,14 +34,14 @@ static bool is_number(const og_dag *dag, int32_t node) {
   return is;
 }
 
-// min and max with a number are torch.clamp: all of the gradient passes at the
-// border.
+// min and max with a number are torch.relu and, from 2.14 on, torch.clamp: none
+// of the gradient passes at the border.
 static const char *clamp_rule(const og_dag *dag, const og_dag_node *node,
                               int32_t k) {
   if (!is_number(dag, node->in[1 - k])) return NULL;
   const bool is_max = node->op == OG_SCALAR_max;
-  if (k == 0) return is_max ? "select(a >= b, g, 0)" : "select(a <= b, g, 0)";
-  return is_max ? "select(b >= a, g, 0)" : "select(b <= a, g, 0)";
+  if (k == 0) return is_max ? "select(a > b, g, 0)" : "select(a < b, g, 0)";
+  return is_max ? "select(b > a, g, 0)" : "select(b < a, g, 0)";
 }
 
 // The rule of operand k; NULL where the derivative is zero.

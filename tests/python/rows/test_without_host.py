@@ -26,6 +26,8 @@ from alone import (
 )
 from recorded import ALL, REASONS, ROWS, SOME, Call, Form, calls_of, recorded
 
+from opgraft._graph import meaning
+
 FORMS = [pytest.param(SOME, id="some"),
          pytest.param(ALL, id="all", marks=pytest.mark.full)]
 # Results that nobody promises: memory as it was.
@@ -82,8 +84,25 @@ def compare(call: Call, found: list[torch.Tensor]) -> None:
                 same(call, k, a, b)
 
 
+# Rows that are the host's, since this torch computes something else.
+CHANGED = {name.removeprefix("aten.") for name in meaning.changed()}
+
+
 def is_left(row: str, said: str) -> bool:
+    if row in CHANGED:
+        return "there is no row for it" in said
+    if "clamp" in row and "clamp.default#wraps" in CHANGED:
+        return "a number does not fit its tensor's type" in said
     return row in LEFT and LEFT[row] in said
+
+
+def is_taken(call: Call) -> bool:
+    """By this torch: the calls are of all that are tested."""
+    try:
+        call.run()
+    except RuntimeError:
+        return False
+    return True
 
 
 def problem_of(row: str, call: Call, found: list[torch.Tensor] | str
@@ -99,7 +118,7 @@ def problem_of(row: str, call: Call, found: list[torch.Tensor] | str
 
 def check(row: str, form: Form, folder: pathlib.Path) -> int:
     """Returns how many of the row's calls are left to the host."""
-    calls = calls_of(row, form)
+    calls = list(filter(is_taken, calls_of(row, form)))
     assert calls, f"{row}: no call to try it with: add one to own_calls.py"
     counts = [len(call.run()) for call in calls]
     whole = run_alone(calls, sum(counts), folder)
@@ -193,7 +212,7 @@ def test_every_ir_operator_runs_without_a_host(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "row.og"
     ran = {"foreign", *GRAPHS}
     for row in ROWS:
-        for call in calls_of(row, SOME):
+        for call in filter(is_taken, calls_of(row, SOME)):
             try:
                 export([call], path)
             except NotImplementedError:
