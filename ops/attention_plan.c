@@ -206,6 +206,7 @@ static const og_op ops[] = {
     {
         .schema = "attention_plan_size(" BATCH PROBLEM ") -> Tensor",
         .shape = BATCH_SHAPE " -> []",
+        .expect = "unused: last_page_len",
         .where = BATCH_WHERE,
         .dtype = BATCH_TYPES " -> i64",
         .backward = "none",

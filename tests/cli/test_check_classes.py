@@ -112,7 +112,7 @@ FAULTS = {
            "EACH(N) y[i] = x[i] / (fabsf(x[i]) + fabsf(a(0)) + 1);"),
         Op("above(Tensor x, float limit=50.0) -> Tensor", "x[N] -> [N]",
            "EACH(N) y[i] = x[i] > a(0) ? 1 : 0;"),
-    ]),
+    ], is_note=True),
     "an int that changes nothing": Fault("vain", "unused_argument", [
         Op(f"dead_{word}(Tensor x, int {word}=2) -> Tensor", "x[N] -> [N]",
            f"if (k(0) < -{i}) return og_fail(call, OG_INVALID, \"{word}\"); "

@@ -23,13 +23,18 @@ enum { TRIES = 2 };
 // sums in f16 and bf16 do. Of short rows: what a sum in any type has at most.
 static const double LONG_SLACK = 0x1p-11, SHORT_SLACK = 0x1p-4;
 
-static bool has_codes(const og_trial *trial) {
+// Bytes along the dim, which are numbers; no indices, which say what a place is
+// for.
+static bool has_codes(const og_trial *trial, int32_t d) {
+  bool found = false;
   for (int32_t t = 0; t < trial->op->decl->tensor_count; ++t) {
     const og_array *a = &trial->inputs.tensor[t][0];
-    if (a->data != NULL && og_is_integral(a->type) && a->type.bits == 8)
-      return true;
+    if (a->data == NULL || !og_is_integral(a->type)) continue;
+    if (a->type.bits > 8) return false;
+    found |= a->type.code != OG_CODE_BOOL &&
+             og_argument_axis(&trial->sample, t, d) >= 0;
   }
-  return false;
+  return found;
 }
 
 // Exchanges the halves of dim `d` in every argument; false where it does not
@@ -59,20 +64,21 @@ static bool swap_halves(const og_sample *s, og_inputs *inputs, int32_t d) {
   return any;
 }
 
-// The largest difference of the first result's elements, relative to them.
+// The largest difference of the first result's elements, relative to the
+// largest of them.
 static double distance(const og_outputs *a, const og_outputs *b) {
-  double most = 0;
+  double most = 0, off = 0;
   for (int64_t i = 0; i < a->array[0].count; ++i) {
     const double x = og_array_get(&a->array[0], i);
     const double y = og_array_get(&b->array[0], i);
-    const double off = fabs(x - y) / fmax(fabs(x), fabs(y));
-    if (x != y && !(off <= most)) most = off;
+    most = fmax(most, fmax(fabs(x), fabs(y)));
+    off = fmax(off, fabs(x - y));
   }
-  return most;
+  return off > 0 ? off / most : 0;
 }
 
-// How far apart the results of positive numbers are with the halves in
-// exchange; below 0: no call ran.
+// How far apart the results are with the halves in exchange; below 0: no call
+// ran.
 static double swapped_distance(og_trial *trial, const og_sample *s, int32_t d) {
   og_inputs inputs;
   og_outputs x, y;
@@ -95,12 +101,14 @@ static int32_t long_dim(const og_sample *from, const og_sample *to) {
   return -1;
 }
 
-// Whether it holds for the trial's own size and not for the long one.
+// Whether it holds for the trial's own size, of numbers of any sign, which show
+// where places count, and not for positive ones in the long size.
 static bool is_narrow(og_trial *trial, og_sample *s, double *out_off) {
   og_sample own = trial->sample;
   const int32_t d = long_dim(&own, s);
-  if (d < 0) return false;
-  own.float_values = s->float_values = OG_FLOAT_FILLED;
+  if (d < 0 || !has_codes(trial, d)) return false;
+  own.float_values = OG_FLOAT_NORMAL;
+  s->float_values = OG_FLOAT_FILLED;
   own.int_values = s->int_values = OG_INT_FEW;
   for (uint64_t i = 0; i < TRIES; ++i) {
     own.seed = s->seed = og_seed_mix(trial->sample.seed, 720 + i);
@@ -118,7 +126,7 @@ void og_probe_swapped(og_trial *trial) {
   if (!og_is_comparable(trial) || trial->forward != NULL ||
       trial->base.count == 0 || decl->has_data_dependent_result ||
       !og_is_floating(trial->base.array[0].type) ||
-      trial->base.array[0].type.bits < 32 || !has_codes(trial) ||
+      trial->base.array[0].type.bits < 32 ||
       !og_sample_lengthen(&trial->sample, &trial->base, &s) ||
       !is_narrow(trial, &s, &off) || !og_trial_is_steady(trial))
     return;

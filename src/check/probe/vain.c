@@ -196,11 +196,19 @@ static void see_number(og_trial *trial, const og_param *param) {
       is_for_backward(decl, (int32_t)(param - decl->params)))
     return;
   const bool is_used = counts(trial, k, &runs);
+  char name[64];
+  snprintf(name, sizeof name, "%.60s~", param->name);
   if (is_used)
-    og_tell_ends(trial->op, param->name, all);
+    og_tell_ends(trial->op, name, all);
   else if (runs >= (trial->sample.attr[k].kind == OG_ATTR_BOOL ? 1 : RUNS_MIN))
-    og_tell_ends(trial->op, param->name,
-                 (uint32_t)is_read(trial, k) << OG_END_READ);
+    og_tell_ends(trial->op, name, (uint32_t)is_read(trial, k) << OG_END_READ);
+}
+
+// A word that chooses among ways to compute may leave numbers to one of them.
+static bool has_words(const og_decl *decl) {
+  for (int32_t p = 0; p < decl->param_count; ++p)
+    if (decl->params[p].type == OG_TYPE_STR) return true;
+  return false;
 }
 
 void og_probe_vain(og_trial *trial) {
@@ -212,6 +220,7 @@ void og_probe_vain(og_trial *trial) {
     if (trial->device == NULL) see_reads(trial, t);
     see_old_values(trial, t);
   }
-  for (int32_t p = 0; og_watch_works() && p < decl->param_count; ++p)
+  if (!og_watch_works() || has_words(decl)) return;
+  for (int32_t p = 0; p < decl->param_count; ++p)
     see_number(trial, &decl->params[p]);
 }

@@ -110,27 +110,32 @@ static bool is_without_effect(const og_effects *uses, int32_t i) {
          used[OG_END_LAST] == 0 && used[OG_END_READ] >= READS_MIN;
 }
 
-// A number of that kind may say how to compute, and not what.
-static bool is_int(const og_decl *decl, const char *name) {
-  for (int32_t p = 0; p < decl->param_count; ++p)
-    if (strcmp(decl->params[p].name, name) == 0)
-      return decl->params[p].type == OG_TYPE_INT ||
-             decl->params[p].type == OG_TYPE_SYM_INT;
-  return false;
-}
-
+// "dim", or "eps~": a number that may say how to compute and not what, or
+// matter in calls that are seldom drawn: a note.
 static void add_without_effect(og_findings *all, int32_t i) {
   const og_found_at at = {.call_text = ""};
-  const char *name = all->ends.entry[i].name;
-  char text[160];
+  const char *key = all->ends.entry[i].name;
+  const size_t length = strcspn(key, "~");
+  char name[64], text[160];
+  snprintf(name, sizeof name, "%.*s", (int)length, key);
   snprintf(text, sizeof text,
            "the kernel read it in %d calls, and no other value of it changed "
            "anything",
            (int)all->ends.entry[i].used[OG_END_READ]);
   og_findings_add(all, OPGRAFT_UNUSED_ARGUMENT,
-                  is_int(all->op->decl, name) ||
+                  key[length] == '~' ||
                       og_decl_expects(all->op->decl, OG_EXPECT_UNUSED, name),
                   all->op->decl->name, name, text, &at);
+}
+
+// Numbers that changed nothing; where several are, it is the calls that show
+// nothing.
+static int32_t count_vain(const og_effects *ends) {
+  int32_t count = 0;
+  for (int32_t i = 0; i < ends->count; ++i)
+    count +=
+        strchr(ends->entry[i].name, '~') != NULL && is_without_effect(ends, i);
+  return count;
 }
 
 // An end of an argument that nothing depends on, while places between matter;
@@ -141,7 +146,10 @@ static void add_ends(og_findings *all) {
                                      {OG_END_NONE, OG_END_FIRST},
                                      {OG_END_NONE, OG_END_LAST}};
   for (int32_t i = 0; i < all->ends.count; ++i) {
-    if (is_without_effect(&all->ends, i)) add_without_effect(all, i);
+    if (is_without_effect(&all->ends, i) &&
+        (count_vain(&all->ends) == 1 ||
+         strchr(all->ends.entry[i].name, '~') == NULL))
+      add_without_effect(all, i);
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; ++k) {
       if (!is_never_used(&all->ends, i, pairs[k][0], pairs[k][1])) continue;
       add_end(all, i, pairs[k][0], pairs[k][1]);

@@ -28,7 +28,7 @@ static void add_untrue(og_findings *all, const og_expect *e, const char *format,
 
 // "xs[]" and "xs[1]" are of xs.
 static bool is_of(const char *entry, const char *name) {
-  const size_t length = strcspn(entry, "[%");
+  const size_t length = strcspn(entry, "[%~");
   return strlen(name) == length && memcmp(entry, name, length) == 0;
 }
 
@@ -37,7 +37,7 @@ static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 // Whether other values of it were tried, and changed nothing.
 static bool is_without_effect(const og_effects *ends, const char *name) {
   for (int32_t i = 0; i < ends->count; ++i)
-    if (strcmp(ends->entry[i].name, name) == 0)
+    if (is_of(ends->entry[i].name, name))
       return ends->entry[i].used[OG_END_FIRST] == 0;
   return false;
 }
