@@ -69,9 +69,14 @@ function(opgraft_add_objects target)
   # The engine's plain loops: nobody reads errno or floating-point flags.
   if(NOT OPGRAFT_SANITIZE)
     set(sources ${all})
-    list(FILTER sources INCLUDE REGEX "/src/(exec/plain/pointwise|exec/plain/pointwise_loops|exec/step/nest|loop/lanes|decl/formula_loops)\\.c$")
+    list(FILTER sources INCLUDE REGEX "/src/(exec/plain/pointwise|exec/plain/pointwise_loops|exec/step/nest|decl/formula_loops)\\.c$")
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
-      "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math>")
+      "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-math-errno;-fno-trapping-math;-fno-asynchronous-unwind-tables>")
+    # Vector code without copies of the loops for each count.
+    set(sources ${all})
+    list(FILTER sources INCLUDE REGEX "/src/loop/lanes\\.c$")
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS
+      "$<$<NOT:$<CONFIG:Debug>>:-O2;-fno-math-errno;-fno-trapping-math;-fno-asynchronous-unwind-tables>;$<$<C_COMPILER_ID:GNU>:-fvect-cost-model=cheap>")
   endif()
   add_library(${target} OBJECT ${all})
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)

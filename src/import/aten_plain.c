@@ -19,3 +19,13 @@ og_status og_import_plain(og_import *import) {
       return og_give_up(import, "a number stands where it takes a tensor");
   return og_emit(import, import->row->op, args.in, args.in_count, args.attrs);
 }
+
+// ATen refuses integers and bools, whose variance torch's shape function takes.
+og_status og_import_variance(og_import *import) {
+  og_spec_args args;
+  OG_TRY(og_spec_read(import, &args));
+  const uint32_t code = import->graph->values[args.in[0]].dtype.code;
+  if (code == OG_CODE_INT || code == OG_CODE_UINT || code == OG_CODE_BOOL)
+    return og_give_up(import, "it takes tensors of a float type");
+  return og_import_plain(import);
+}

@@ -19,7 +19,7 @@ import torch
 from .. import _C
 from .log import say
 
-TESTED = "2.13", "2.14"  # the oldest and the newest torch
+TESTED = "2.13", "2.15"  # the oldest and the newest torch
 
 _lock = threading.Lock()
 _is_ready = False

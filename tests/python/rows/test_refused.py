@@ -42,6 +42,17 @@ def test_a_number_that_aten_refuses_is_an_error(
         assert name == "clamp" and torch.equal(compiled(x), expected)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64], ids=str)
+def test_a_variance_of_integers_is_an_error(dtype: torch.dtype, mode: str
+                                            ) -> None:
+    torch._dynamo.reset()
+    x = torch.ones(3, 5).to(dtype)
+    f = torch.compile(lambda x: x.var(1), backend="opgraft", mode=mode)
+    with pytest.raises(Exception, match="floating point"):
+        f(x)
+
+
 # --- Values -------------------------------------------------------------------
 
 
