@@ -64,6 +64,7 @@ _ORDERS: dict[str, Callable[..., list[int]]] = {
     "special_xlog1py.default": _pointwise,
     "xlogy.Tensor": _pointwise,
     "native_dropout_backward.default": _pointwise,
+    "pow.Scalar": lambda base, x: _row_major(x),
     "addr.default": _outer,
     "isin.Tensor_Tensor": _row_major,
     "log_sigmoid_forward.default": _row_major,
