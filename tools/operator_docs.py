@@ -77,6 +77,11 @@ def page(module: str, file: str, inspected: str) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+def written(text: str) -> str:
+    """Without operators that were derived: whoever has the formula has them."""
+    return re.sub(r"^\w+_gradient\(.*?(?=^\S|\Z)", "", text, flags=re.M | re.S)
+
+
 def index(pages: dict[str, str]) -> str:
     rows = ["# The operator library", "",
             "Written by tools/operator_docs.py from the declarations. "
@@ -101,7 +106,7 @@ def main() -> int:
             [options.build / "bin" / "opgraft", "inspect",
              options.build / "modules" / f"{module}.so"],
             capture_output=True, text=True, check=True)
-        pages[module] = page(module, file, run.stdout)
+        pages[module] = page(module, file, written(run.stdout))
     texts = {f"{m}.md": t for m, t in pages.items()}
     texts["README.md"] = index(pages)
     stale = 0

@@ -38,9 +38,11 @@ def rules(module: Module) -> list[Rule]:
 
 
 def table(found: list[Rule]) -> str:
-    """The rules as Markdown."""
+    """The rules as Markdown, without those of derived gradients."""
     lines = ["| Operator | Cuts |", "|---|---|"]
     for rule in found:
+        if rule.operator.endswith("_gradient"):
+            continue
         cuts = "; ".join(f"`{cut}`" for cut in rule.cuts)
         how = rule.refusal and f"none: {rule.refusal}"
         lines.append(f"| `{rule.operator}` | "

@@ -19,6 +19,12 @@ def has_tangents(values: Any) -> bool:
                for value in values)
 
 
+def refusal(d: Description) -> NotImplementedError:
+    return NotImplementedError(
+        f"{d.name}: has no forward-mode derivative (jvp, jacfwd, hessian); use "
+        "vjp, jacrev, and jacrev(jacrev(f)) in place of hessian(f)")
+
+
 def tangents(origin: Any, d: Description, values: list[Any],
              given: list[Any]) -> Any:
     """Those of the results of a call with these values, of whose tensors some
@@ -28,7 +34,10 @@ def tangents(origin: Any, d: Description, values: list[Any],
     full = [torch.zeros_like(p) if isinstance(p, torch.Tensor)
             and not isinstance(t, torch.Tensor) else t
             for p, t in zip(primals, given, strict=True)]
-    made = origin._derive(origin, d.name, TANGENT)
+    try:
+        made = origin._derive(origin, d.name, TANGENT)
+    except NotImplementedError:  # of parts of rows nothing is derived
+        raise refusal(d) from None
     rule = made.description.tables["derived_by"]
     found = made.function(*(
         (full if s["source"] == "needs" else primals)[s["param"]]

@@ -279,10 +279,7 @@ def _refuse_tangents(d: Description, args: Any) -> None:
             _refuse_tangents(d, value)
         elif isinstance(value, torch.Tensor) and (
                 _forward_ad.unpack_dual(value).tangent is not None):
-            raise NotImplementedError(
-                f"{d.name}: has no forward-mode derivative (jvp, jacfwd, "
-                "hessian); use vjp, jacrev, and jacrev(jacrev(f)) in place of "
-                "hessian(f)")
+            raise forward_mode.refusal(d)
 
 
 def _autograd_kernel(

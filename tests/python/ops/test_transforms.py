@@ -4,6 +4,7 @@ of the test modules, against autograd and against differences."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -138,6 +139,12 @@ def see_second_order(case: Case) -> None:
 def see_forward_mode(case: Case) -> None:
     way = tuple(torch.ones_like(t) for t in case.at)
     own = list(case.values)
+    if case.d.tables["is_formula_derived"]:
+        with contextlib.suppress(NotImplementedError):  # seen below
+            _, tangent = jvp(case.loss, case.at, way)
+            slopes = grad(case.loss, case.every)(*case.at)
+            near((tangent,), (sum(s.sum() for s in slopes),))
+            return
     for call in (lambda: jvp(case.outs, case.at, way),
                  lambda: jacfwd(case.loss)(*case.at),
                  lambda: dual_numbers(case, own, torch.enable_grad()),
