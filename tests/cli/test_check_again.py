@@ -258,7 +258,7 @@ def test_python_reference_that_saturates(scales):
     """Beyond what f16 holds, a kernel may clamp."""
     clamped = RMS_NORM.replace("og_half_from_float(", "og_half_from_float(CLAMP(") \
         .replace("* scale);", "* 4096));").replace(
-            "enum {", "#define CLAMP(v) fminf(fmaxf(v, -65504.f), 65504.f)\n"
+            "enum {", "#define CLAMP(v) ((v) < -65504 ? -65504 : (v) > 65504 ? 65504 : (v))\n"
             "enum {")
     scales.write("clamp.c", clamped)
     scales.write("clamp.py", "def rms_norm(x):\n    return x * 4096\n")

@@ -177,12 +177,13 @@ static bool wanted_add(const og_trial *trial, int32_t i, og_outputs *wanted) {
   return true;
 }
 
-// Whether the type holds the number, or nearly. A kernel whose f16 saturates is
-// as right as one that overflows.
-static bool is_held(og_dtype type, double value) {
+// Whether the type holds the number that is wanted, or nearly. A kernel whose
+// f16 saturates, at what is found, is as right as one that overflows.
+static bool is_held(og_dtype type, double value, double found) {
   if (og_is_integral(type)) return og_integer_holds(type, value);
   const bool is_half = type.code == OG_CODE_FLOAT && type.bits == 16;
-  return !is_half || !(fabs(value) >= OG_HALF_MAX) || isinf(value);
+  if (!is_half || !(fabs(value) >= OG_HALF_MAX)) return true;
+  return isinf(value) && !(found * value > 0 && fabs(found) >= OG_HALF_MAX);
 }
 
 static bool has_floats(const og_sample *s) {
@@ -217,10 +218,10 @@ static void leave_out(const og_outputs *found, og_outputs *wanted,
       continue;
     for (int64_t j = 0; j < b->count; ++j) {
       double *value = (double *)(void *)b->data + j;
-      if ((has_ties && og_is_integral(a->type)) || !is_held(a->type, *value) ||
-          is_apart(l, i, j))
-        *value = og_value_get(a->type,
-                              a->data + (size_t)j * og_dtype_bytes(a->type), 0);
+      const double got = og_array_get(a, j);
+      if ((has_ties && og_is_integral(a->type)) ||
+          !is_held(a->type, *value, got) || is_apart(l, i, j))
+        *value = got;
     }
   }
 }
