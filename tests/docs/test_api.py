@@ -35,7 +35,7 @@ UNDERSTOOD = {
 # Called by og_parallel_for alone, whose body is in the header.
 INNER = {"og_range_task"}
 # Returned by public functions: who uses them need not name them.
-RETURNED = {"Adoption", "Plan", "Report"}
+RETURNED = {"Adoption", "Plan", "Profile", "Report"}
 # Modules that need a package which the main environment lacks.
 OF_OTHER_HOSTS = ("jax", "onnx", "tensorflow", "doctor.pytest_plugin")
 

@@ -39,6 +39,12 @@ class Profile:
         >>> p = opgraft.profile(f, torch.ones(64, 64))
         >>> [node.operator for node in p.nodes]
         ['aten.relu.default', 'aten.mm.default']
+        >>> sorted(json.loads(p.json()))
+        ['call_us', 'nodes', 'us']
+        >>> len(json.loads(p.trace())["traceEvents"])
+        2
+        >>> "aten.mm.default" in p.html()
+        True
     """
 
     def __init__(self, call_us: float, graphs: list[Any]) -> None:
@@ -68,34 +74,16 @@ class Profile:
     __repr__ = __str__
 
     def json(self) -> str:
-        """call_us, us and nodes.
-
-            >>> f = torch.compile(torch.relu, backend="opgraft")
-            >>> p = opgraft.profile(f, torch.ones(64))
-            >>> sorted(json.loads(p.json()))
-            ['call_us', 'nodes', 'us']
-        """
+        """call_us, us and nodes."""
         return json.dumps({"call_us": self.call_us, "us": self.us,
                            "nodes": [vars(n) for n in self.nodes]}, indent=1)
 
     def html(self) -> str:
-        """A page of the graphs, self-contained: each node's time, who runs it.
-
-            >>> f = torch.compile(torch.relu, backend="opgraft")
-            >>> p = opgraft.profile(f, torch.ones(64))
-            >>> "aten.relu.default" in p.html()
-            True
-        """
+        """A page of the graphs, self-contained: each node's time, who runs it."""
         return graph_page.page("opgraft.profile", self._graphs)
 
     def trace(self) -> str:
-        """A call's nodes one after another, as Chrome's trace JSON.
-
-            >>> f = torch.compile(torch.relu, backend="opgraft")
-            >>> p = opgraft.profile(f, torch.ones(64))
-            >>> len(json.loads(p.trace())["traceEvents"])
-            1
-        """
+        """A call's nodes one after another, as Chrome's trace JSON."""
         events, begin = [], 0.0
         for node in self.nodes:
             events.append({
