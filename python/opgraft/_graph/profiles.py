@@ -39,6 +39,7 @@ class Profile:
         >>> p = opgraft.profile(f, torch.ones(64, 64))
         >>> [node.operator for node in p.nodes]
         ['aten.relu.default', 'aten.mm.default']
+        >>> import json
         >>> sorted(json.loads(p.json()))
         ['call_us', 'nodes', 'us']
         >>> len(json.loads(p.trace())["traceEvents"])
