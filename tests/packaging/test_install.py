@@ -147,7 +147,9 @@ def test_example_of_the_structs(
         wanted = [
             f"{op['name']}:" + "".join(
                 f" {p['type']}{'[]' if p['list'] else ''} {p['name']}"
-                for p in op["params"]) + f"; {op['grad']['op'] or '-'}"
+                for p in op["params"]) + "; " + (
+                    op["grad"]["op"] if op["grad"]["kind"] == "operator"
+                    else "-")
             for op in described["ops"]]
         assert run(tmp_path / "takes", module).splitlines() == wanted
         seen += len(wanted)
