@@ -177,7 +177,7 @@ static bool wanted_add(const og_trial *trial, int32_t i, og_outputs *wanted) {
   return true;
 }
 
-// Whether the type holds the number that is wanted, or nearly. A kernel whose
+// Whether the type holds the number that is expected, or nearly. A kernel whose
 // f16 saturates, at what is found, is as right as one that overflows.
 static bool is_held(og_dtype type, double value, double found) {
   if (og_is_integral(type)) return og_integer_holds(type, value);
