@@ -13,6 +13,7 @@ Needs an environment with vLLM and the plugin (make vllm makes .venv-vllm).
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -210,6 +211,9 @@ def main() -> None:
     parser.add_argument("--threads", action="append", type=int)
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     words = parser.parse_args()
+    if importlib.util.find_spec("vllm_opgraft") is None:
+        print("not run: this environment has no vLLM; `make vllm` makes one")
+        return
     if words.engine:
         engine(words.engine)
         return
