@@ -65,15 +65,10 @@ class Graph:
         has_plans = self.calls is None and self.refused is None
         return self.compiled.rules() if has_plans else ""
 
-    def schedule(self) -> Any:
-        """The plan that ran last; None: the engine has none."""
+    def schedule(self) -> str:
+        """The plan that ran last, as JSON; "null": the engine has none."""
         read = getattr(self.compiled, "profile", None)
-        if read is None:
-            return None
-        plan = json.loads(read(False))
-        for node in plan["nodes"]:
-            node.pop("ns", None)  # of calls that opgraft.profile made
-        return plan
+        return read(False) if read is not None else "null"
 
 
 @dataclass
@@ -363,8 +358,12 @@ class Stats:
     def html(self) -> str:
         """A page of it, which fetches nothing: each graph as a picture that
         zooms and searches, who runs each node and why, memory over time."""
+        plans: list[Any] = [json.loads(text) for text in self._plans]
+        for plan in plans:
+            for node in plan["nodes"] if plan else ():
+                node.pop("ns", None)  # of calls that opgraft.profile made
         return graph_page.page("opgraft.stats", list(
-            zip(self.graphs, self._plans, strict=True)))
+            zip(self.graphs, plans, strict=True)))
 
     def _repr_html_(self) -> str:
         return stats_page.fragment(self)

@@ -85,4 +85,3 @@ def fragment(stats: Any) -> str:
             + "".join(_row(g) for g in stats.graphs) + f"</table>{legend}"
             + "".join(_details(stats.graphs, *which) for which in _LISTS)
             + "</div>")
-
