@@ -42,7 +42,9 @@ void *og_alloc_aligned(size_t alignment, size_t size_bytes) {
   if (!og_size_add(size_bytes, alignment - 1, &total) || !may_allocate())
     return NULL;
   total = total / alignment * alignment;  // aligned_alloc wants a multiple
-  return aligned_alloc(alignment, total > 0 ? total : alignment);
+  void *memory = aligned_alloc(alignment, total > 0 ? total : alignment);
+  if (memory != NULL && total >= OG_HUGE_LEAST) og_huge_ask(memory, total);
+  return memory;
 }
 
 void og_huge_ask(void *memory, size_t size_bytes) {

@@ -261,7 +261,6 @@ static og_pack *pack_make(og_prep *prep, const og_packing *what) {
           ? og_alloc_aligned(_Alignof(og_pack), sizeof *pack + bytes)
           : NULL;
   if (pack == NULL) return NULL;
-  if (bytes >= OG_HUGE_LEAST) og_huge_ask(pack, sizeof *pack + bytes);
   *pack = (og_pack){.what = *what, .panels = mapped};
   if (mapped != NULL) return pack;
   pack->panels = pack->own;
