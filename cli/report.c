@@ -27,11 +27,12 @@ static void on_write(void *user, const char *text, size_t length) {
 // One form to a file, or to standard output where the file is "-".
 static bool form_write(const opgraft_report *report, int32_t form,
                        const char *path) {
+  enum { COLUMNS = 80, WHOLE = 4096 };  // of a terminal; in pipes and files
   const opgraft_report_options wanted = {
       .struct_size = sizeof wanted,
       .form = form,
       .is_colour = cli_paint(stdout, CLI_BOLD)[0] != '\0',
-      .width = 80,
+      .width = isatty(STDOUT_FILENO) ? COLUMNS : WHOLE,
   };
   opgraft_error error;
   sink s = {0};

@@ -33,11 +33,44 @@ og_advice og_advice_find(const og_root *root) {
       return advice_rows[i].advice;
   for (size_t i = 0; i < sizeof advice_rows / sizeof *advice_rows; ++i)
     if (strcmp(advice_rows[i].id, root->stage) == 0 ||
-        (strchr(advice_rows[i].id, ':') != NULL &&
-         strncmp(root->cause->title, advice_rows[i].id,
-                 strlen(advice_rows[i].id)) == 0))
+        (strpbrk(advice_rows[i].id, ":(") != NULL &&
+         strstr(root->cause->title, advice_rows[i].id) != NULL))
       return advice_rows[i].advice;
   return (og_advice){"accept", ""};
+}
+
+bool og_is_mended(const og_root *root) {
+  return root->fix != NULL && strcmp(root->fix->status, "verified") == 0;
+}
+
+static void left_add(og_text *out, const og_root *root) {
+  const char *file = strrchr(root->cause->file, '/');
+  og_text_addf(out, "%s:%lld: ", file != NULL ? file + 1 : root->cause->file,
+               (long long)root->cause->line);
+  og_text_add(out, root->fix != NULL ? root->fix->status : "nothing to try");
+  if (root->fix == NULL || root->fix->text[0] == '\0') return;
+  og_text_add(out, ": ");
+  og_text_add(out, root->fix->text);
+}
+
+void og_report_mended_add(og_text *out, const opgraft_report *report) {
+  enum { MOST = 3 };  // that are named
+  const og_joined *j = &report->joined;
+  int32_t mended = 0, tried = 0, named = 0;
+  for (int32_t i = 0; i < j->root_count; ++i) {
+    mended += og_is_mended(&j->root[i]);
+    tried += j->root[i].fix != NULL;
+  }
+  if (tried == 0) return;
+  const int32_t left = j->root_count - mended;
+  og_text_addf(out, "%d of %d mended", (int)mended, (int)j->root_count);
+  if (left > 0) og_text_addf(out, ", %d left: ", (int)left);
+  for (int32_t i = 0; i < j->root_count && named < MOST; ++i) {
+    if (og_is_mended(&j->root[i])) continue;
+    if (named++ > 0) og_text_add(out, "; ");
+    left_add(out, &j->root[i]);
+  }
+  if (left > named) og_text_addf(out, "; and %d more", (int)(left - named));
 }
 
 const char *og_report_file(const opgraft_report *report, const char *file,

@@ -17,6 +17,11 @@ typedef struct og_advice {
 } og_advice;
 og_advice og_advice_find(const og_root *root);
 
+// Whether its fix was tried and held.
+bool og_is_mended(const og_root *root);
+// "2 of 3 mended, 1 left: m.py:8: refuted: why"; nothing where no fix was tried.
+void og_report_mended_add(og_text *out, const opgraft_report *report);
+
 // A file as reports name it: the home folder becomes ~.
 const char *og_report_file(const opgraft_report *report, const char *file,
                            og_text *scratch);

@@ -96,7 +96,6 @@ static void stage_add(og_text *out, const char *name, int64_t count,
 
 static void waterfall(og_text *out, const opgraft_report *report) {
   const og_joined *j = &report->joined;
-  const double captured = og_joined_captured(j);
   og_text note = {0};
   og_text_add(out, "<h2>From source to kernels</h2>\n<ul class=\"stages\">\n");
   og_text_addf(&note, "%lld not compiled, %lld unexplained",
@@ -118,10 +117,6 @@ static void waterfall(og_text *out, const opgraft_report *report) {
   stage_add(out, "kernels", j->kernel_count, "generated");
   stage_add(out, "library calls", j->extern_count, "and fallbacks");
   og_text_add(out, "</ul>\n");
-  if (captured < 0) return;
-  og_text_add(out, "<p>Operators captured: ");
-  og_text_add_fixed(out, captured * 100, 1);
-  og_text_add(out, " %</p>\n");
 }
 
 // --- Timeline ----------------------------------------------------------------
@@ -225,7 +220,11 @@ static void remedy(og_text *out, const og_root *root) {
   safe_add(out, f != NULL ? f->status : "proposed");
   og_text_add(out, "): ");
   safe_add(out, f != NULL ? f->title : advice.text);
-  if (f != NULL && strcmp(f->status, "verified") == 0) {
+  if (f != NULL && !og_is_mended(root) && f->text[0] != '\0') {
+    og_text_add(out, "; ");
+    safe_add(out, f->text);
+  }
+  if (og_is_mended(root)) {
     og_text_add(out, "; ");
     og_time_add(out, f->before_ms * 1e6);
     og_text_add(out, " before, ");
@@ -239,6 +238,20 @@ static void remedy(og_text *out, const og_root *root) {
   og_text_add(out, "</pre>\n");
 }
 
+// A number of PyTorch's registry of breaks, and its page there.
+static void id_add(og_text *out, const char *id) {
+  const char *number = id + 2;
+  const bool is_registered = strncmp(id, "GB", 2) == 0 && *number != '\0' &&
+                             strspn(number, "0123456789") == strlen(number);
+  if (is_registered)
+    og_text_addf(out,
+                 "<a href=\"https://meta-pytorch.github.io/"
+                 "compile-graph-break-site/gb/gb%s.html\">",
+                 number);
+  safe_add(out, id[0] != '\0' ? id : "no registry id");
+  if (is_registered) og_text_add(out, "</a>");
+}
+
 static void root_add(og_text *out, const opgraft_report *report,
                      const og_root *root, double most) {
   og_text_add(out, "<article><h3>");
@@ -246,7 +259,7 @@ static void root_add(og_text *out, const opgraft_report *report,
   og_text_addf(out, ":%lld</h3>\n<p>", (long long)root->cause->line);
   safe_add(out, root->cause->title);
   og_text_add(out, "<br><span class=\"soft\">");
-  safe_add(out, root->id[0] != '\0' ? root->id : "no registry id");
+  id_add(out, root->id);
   og_text_add(out, ", ");
   safe_add(out, root->stage);
   og_text_addf(out, ", %d hit%s, ", (int)root->hits, og_plural(root->hits));
@@ -263,7 +276,13 @@ static void root_add(og_text *out, const opgraft_report *report,
 static void notes(og_text *out, const opgraft_report *report) {
   const og_trace *trace = &report->trace;
   const int32_t ends = og_trace_end_count(trace);
+  const double captured = og_joined_captured(&report->joined);
   og_text_add(out, "<h2>Besides</h2>\n<table>\n");
+  if (captured >= 0) {
+    og_text_add(out, "<tr><td>operators captured: ");
+    og_text_add_fixed(out, captured * 100, 1);
+    og_text_add(out, " %</td></tr>\n");
+  }
   if (ends == 0 ||
       strcmp(og_trace_end_at(trace, ends - 1)->status, "ok") != 0) {
     og_text_add(out, "<tr><td>The script ended early: ");

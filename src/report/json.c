@@ -80,7 +80,6 @@ static void stages(og_text *out, const opgraft_report *report) {
 static void fix(og_text *out, const og_root *root) {
   const og_advice advice = og_advice_find(root);
   const og_trace_fix *f = root->fix;
-  const bool is_timed = f != NULL && strcmp(f->status, "verified") == 0;
   og_json_begin(out, "fix", '{');
   og_json_text(out, "class", f != NULL ? f->class_ : advice.class_);
   og_json_text(out, "title", f != NULL ? f->title : advice.text);
@@ -88,7 +87,8 @@ static void fix(og_text *out, const og_root *root) {
   og_json_text(out, "status", f != NULL ? f->status : "proposed");
   og_json_text(out, "text", f != NULL ? f->text : "");
   og_json_number(out, "gain_ms",
-                 is_timed ? f->before_ms - f->after_ms : (double)NAN, 6);
+                 og_is_mended(root) ? f->before_ms - f->after_ms : (double)NAN,
+                 6);
   og_json_end(out, '}');
 }
 

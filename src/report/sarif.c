@@ -53,6 +53,12 @@ static void message(og_text *out, const og_root *root) {
   og_text_add(&text, root->fix != NULL ? root->fix->class_ : advice.class_);
   og_text_add(&text, "): ");
   og_text_add(&text, root->fix != NULL ? root->fix->title : advice.text);
+  if (root->fix != NULL) {
+    og_text_add(&text, "; ");
+    og_text_add(&text, root->fix->status);
+    og_text_add(&text, root->fix->text[0] != '\0' ? ": " : "");
+    og_text_add(&text, root->fix->text);
+  }
   og_json_text(out, "text", text.data != NULL ? text.data : "");
   out->failed |= text.failed;
   og_text_reset(&text);

@@ -7,7 +7,7 @@
 #include "report/form.h"
 #include "report/plain.h"
 
-enum { LINES_MAX = 40, LINES_OF_ROOT = 4, LINES_AROUND = 12, SITE_MAX = 40 };
+enum { LINES_MAX = 40, LINES_OF_ROOT = 5, LINES_AROUND = 13 };
 
 typedef struct page {
   og_text *out;
@@ -70,7 +70,6 @@ static void verdict(const page *p) {
 
 static void waterfall(const page *p) {
   const og_joined *j = &p->report->joined;
-  const double captured = og_joined_captured(j);
   og_text_addf(p->out,
                "frames %lld, of them compiled %lld -> FX graphs %d -> backend "
                "graphs %d\n",
@@ -78,11 +77,6 @@ static void waterfall(const page *p) {
                (int)j->fx_count, (int)j->backend_count);
   og_text_addf(p->out, "kernels %lld, library calls %lld",
                (long long)j->kernel_count, (long long)j->extern_count);
-  if (captured >= 0) {
-    og_text_add(p->out, "; operators captured ");
-    og_text_add_fixed(p->out, captured * 100, 1);
-    og_text_add(p->out, " %");
-  }
   og_text_add(p->out, "\ncompile time: Dynamo ");
   og_time_add(p->out, j->dynamo_ns);
   og_text_add(p->out, ", backend ");
@@ -93,20 +87,20 @@ static void waterfall(const page *p) {
 // --- Roots -------------------------------------------------------------------
 
 // A reader needs the end of a long site: the file and the line.
-static void site_add(og_text *out, const char *site) {
+static void site_add(const page *p, const char *site) {
+  const int32_t most = p->width / 2;
   int32_t count = 0;
   uint32_t code;
   for (const char *s = site; *s != '\0'; ++count) {
     const size_t length = og_utf8_read(s, &code);
     s += length > 0 ? length : 1;
   }
-  if (count > SITE_MAX) og_text_add(out, "...");
-  for (int32_t left = count > SITE_MAX ? count - SITE_MAX + 3 : 0; left > 0;
-       --left) {
+  if (count > most) og_text_add(p->out, "...");
+  for (int32_t left = count > most ? count - most + 3 : 0; left > 0; --left) {
     const size_t length = og_utf8_read(site, &code);
     site += length > 0 ? length : 1;
   }
-  og_plain_add(out, site, SITE_MAX);
+  og_plain_add(p->out, site, most);
 }
 
 static void root_site(const page *p, int32_t number, const og_root *root) {
@@ -114,7 +108,7 @@ static void root_site(const page *p, int32_t number, const og_root *root) {
   og_report_site(p->report, root, &site);
   og_text_addf(p->out, "%2d ", (int)number);
   bold(p);
-  site_add(p->out, site.data != NULL ? site.data : "");
+  site_add(p, site.data != NULL ? site.data : "");
   plain(p);
   og_text_add(p->out, "  ");
   og_plain_add(p->out, root->id[0] != '\0' ? root->id : "-", 10);
@@ -159,7 +153,7 @@ static void root_fix(const page *p, const og_root *root) {
   og_plain_add(p->out, f != NULL ? f->class_ : advice.class_, 12);
   og_text_add(p->out, ", ");
   og_plain_add(p->out, f != NULL ? f->status : "proposed", 12);
-  if (f != NULL && strcmp(f->status, "verified") == 0) {
+  if (og_is_mended(root)) {
     og_text_add(p->out, ": ");
     og_time_add(p->out, f->before_ms * 1e6);
     og_text_add(p->out, " -> ");
@@ -168,13 +162,19 @@ static void root_fix(const page *p, const og_root *root) {
   og_text_add(p->out, "): ");
   og_plain_add(p->out, f != NULL ? f->title : advice.text, p->width);
   og_text_add(p->out, "\n");
+  if (f == NULL || og_is_mended(root) || f->text[0] == '\0') return;
+  og_text_add(p->out, "     ");
+  og_plain_add(p->out, f->status, 12);
+  og_text_add(p->out, ": ");
+  og_plain_add(p->out, f->text, 2 * p->width);
+  og_text_add(p->out, "\n");
 }
 
 static void root_add(const page *p, int32_t number, const og_root *root) {
   root_site(p, number, root);
   og_text_add(p->out, "   ");
   dim(p);
-  og_plain_add(p->out, root->cause->code, 40);
+  og_plain_add(p->out, root->cause->code, p->width / 2);
   plain(p);
   if (root->cause->code[0] != '\0') og_text_add(p->out, "  # ");
   og_plain_add(p->out, root->cause->title, p->width - 8);
@@ -203,6 +203,12 @@ static void roots(const page *p) {
 
 static void tail(const page *p) {
   const og_trace *trace = &p->report->trace;
+  const double captured = og_joined_captured(&p->report->joined);
+  if (captured >= 0) {
+    og_text_add(p->out, "operators captured: ");
+    og_text_add_fixed(p->out, captured * 100, 1);
+    og_text_add(p->out, " %\n");
+  }
   const int32_t ends = og_trace_end_count(trace);
   const int64_t unexplained = p->report->joined.frames.unexplained;
   if (unexplained > 0)
@@ -219,11 +225,17 @@ static void tail(const page *p) {
     og_text_add(p->out, "\n");
   }
   const int32_t notes = og_trace_note_count(trace);
-  for (int32_t i = 0; i < notes && i < 2; ++i) {
+  for (int32_t i = 0; i < notes && i < 3; ++i) {
     og_text_add(p->out, "note: ");
-    og_plain_add(p->out, og_trace_note_at(trace, i)->text, p->width);
+    og_plain_add(p->out, og_trace_note_at(trace, i)->text, 2 * p->width);
     og_text_add(p->out, "\n");
   }
+  og_text mended = {0};
+  og_report_mended_add(&mended, p->report);
+  if (mended.length > 0) og_plain_add(p->out, mended.data, 4 * p->width);
+  if (mended.length > 0) og_text_add(p->out, "\n");
+  p->out->failed |= mended.failed;
+  og_text_reset(&mended);
 }
 
 void og_report_text(og_text *out, const opgraft_report *report,

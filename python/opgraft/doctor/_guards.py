@@ -13,6 +13,7 @@ _HINT = re.compile(r'\(HINT: guard on "(\w+)"\)')
 _OBJECT = re.compile(r"^___check_(obj|type)_id\(([^,]+),.*")
 _TENSOR = re.compile(r"^tensor '(.+?)'\s+(?:(.+?) mismatch)?")
 _SIZE = re.compile(r"([\w.\[\]'\"]+)\.(size|stride)\(\)")  # x.size()[0] == 4
+_EMPTY = re.compile(r"^not ([\w.\[\]'\"]+)$")  # a list without elements
 _COMPARED = re.compile(r"^(len\()?(.+?)\)?\s(?:==|!=|is|in|<=?|>=?)\s+(.+)$")
 
 
@@ -34,8 +35,8 @@ def subject(condition: str) -> str:
     found = _TENSOR.match(condition) or _SIZE.search(condition)
     if found:
         return found[1]
-    found = _COMPARED.match(condition)
-    return found[2] if found else condition
+    empty, found = _EMPTY.match(condition), _COMPARED.match(condition)
+    return empty[1] if empty else found[2] if found else condition
 
 
 def meaning(condition: str) -> str:
@@ -44,6 +45,8 @@ def meaning(condition: str) -> str:
     found = _TENSOR.match(condition) or _SIZE.search(condition)
     if found:
         return f"the {found[2]} of a tensor changes" if found[2] else ""
+    if _EMPTY.match(condition):
+        return "a length that changes"
     found = _COMPARED.match(condition)
     if not found:
         return ""

@@ -80,6 +80,14 @@ def proposals(root: Root, context: Context) -> Iterator[Proposal]:
         yield Proposal("rewrite", title, {root.file: new})
 
 
+def is_certain(root: Root, context: Context) -> bool:
+    """Whether what would be tried first computes as before by itself: a switch
+    of torch's, or a statement that only looks, moved out."""
+    first = next(proposals(root, context), None)
+    return first is not None and (first.class_ == "flag"
+                                  or first.title.startswith("only when"))
+
+
 # --- Flags --------------------------------------------------------------------
 
 _CONFIG = "torch._dynamo.config."
@@ -88,6 +96,7 @@ _SHAPES = _SCALARS + [_CONFIG + "capture_dynamic_output_shape_ops = True"]
 _FLAGS: dict[str, list[list[str]]] = {
     "GB0124": [_SCALARS], "GB0109": [_SCALARS],
     "GB0014": [[_CONFIG + "allow_rnn = True"]],
+    "GB0083": [[_CONFIG + "compiled_autograd = True"]],
     "GB0036": [_SHAPES], "GB0033": [_SHAPES],
     "GB0059": [[_CONFIG + "reorderable_logging_functions.add(print)"]],
 }

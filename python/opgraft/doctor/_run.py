@@ -57,6 +57,8 @@ def recording(path: str | os.PathLike[str], runs: int, script: str = "",
     The hooks test themselves first, unless a run before did."""
     host.exchange()  # what an older torch does would be reported wrongly
     leave_caches_out()
+    # PyTorch's profiler says on stderr when it begins and ends.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     writer = Writer(path)
     writer.line(
         "run", script=script, arguments=arguments, torch=torch.__version__,

@@ -40,7 +40,7 @@ DEPTH = 3  # edits that mend one root together, each what the last uncovered
 KEPT = 0.5  # of the operators that are compiled must be so afterwards
 SLOWER = 1.1  # a step that takes so many times as long is not a remedy
 
-_UNTRIED = "not tried: time was up (--budget)"
+_UNTRIED = "not tried: the time of --budget was used up, a larger one tries more"
 _TRIED = ("dynamo", "skip", "recompile", "autograd")
 
 
@@ -56,19 +56,14 @@ def verify(events: Path, script: str, arguments: list[str], runs: int,
     search = Search(events, os.path.abspath(script), arguments, runs,
                     budget_s)
     search.go(report)
-    if patch is not None:
-        _write_patch(patch, _source.diff(search.texts))
+    text = _source.diff(search.texts)
+    if patch is not None and text:
+        Path(patch).write_text(text, encoding="utf-8")
+        search.note(f"patch: {patch} has the verified fixes; nothing else was "
+                    "changed")
+    elif patch is not None:
+        search.note(f"patch: no fix was verified, so {patch} is not written")
     return 0
-
-
-def _write_patch(path: str, text: str) -> None:
-    if text:
-        Path(path).write_text(text, encoding="utf-8")
-        print(f"opgraft doctor: the verified fixes are in {path}; nothing "
-              "else was changed", file=sys.stderr)
-    else:
-        print(f"opgraft doctor: no fix was verified, so {path} is not "
-              "written", file=sys.stderr)
 
 
 def root_of(found: dict[str, Any]) -> Root:
@@ -137,8 +132,11 @@ class Search:
         self._left: list[Root] = []  # reported, and not mended
 
     def go(self, report: dict[str, Any]) -> None:
-        # A frame that a break leaves eager may make others compile again.
-        self._left = sorted(_worth(report["roots"]), key=_is_recompile)
+        # A frame that a break leaves eager may make others compile again. Cheap
+        # edits that are certain come before those that may use all the time up.
+        context = Context(self.script, {}, {})
+        self._left = sorted(_worth(report["roots"]), key=lambda r: (
+            _is_recompile(r), not _propose.is_certain(r, context)))
         if not self._left:
             return
         self._say(f"{len(self._left)} root causes to mend, in "
@@ -147,13 +145,13 @@ class Search:
         self.now = self._attempt({})
         try:
             if self.now.error == _trial.LATE and self._left_s() <= 0:
-                self._note("fixes were not tried: the script alone takes "
+                self.note("fixes were not tried: the script alone takes "
                            f"longer than the {self._budget_s:.0f} s of "
                            "--budget")
                 return
             if self.now.error != report["run"]["error"] \
                     or not self.now.outputs:
-                self._note("fixes were not tried: run again, the script "
+                self.note("fixes were not tried: run again, the script "
                            + (f"ended with {self.now.error}" if self.now.error
                               else "called nothing that is compiled"))
                 return
@@ -373,7 +371,7 @@ class Search:
             status=verdict.status, text=verdict.text,
             before_ms=verdict.before_ms, after_ms=verdict.after_ms)
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
         _events.append(self.events, "note", text=text)
 
     def _reachable(self, ms: float) -> None:

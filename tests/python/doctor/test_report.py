@@ -80,11 +80,13 @@ class Page(html.parser.HTMLParser):
         self.open: list[str] = []
         self.tags: list[str] = []
         self.attributes: set[str] = set()
+        self.links: list[str] = []
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.append(tag)
         self.attributes |= {name for name, _ in attrs}
+        self.links += [value for name, value in attrs if name == "href"]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -102,7 +104,10 @@ def test_html_is_one_safe_page(events: Path) -> None:
     assert not page.open
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert not {a for a in page.attributes if a.startswith("on")}
-    assert not {"src", "href"} & page.attributes
+    assert "src" not in page.attributes
+    assert all(re.fullmatch(r"https://meta-pytorch\.github\.io/compile-graph-"
+                            r"break-site/gb/gb\d+\.html", link)
+               for link in page.links)
     assert "width=device-width" in report(events, "--html", "-").stdout
 
 
@@ -116,7 +121,31 @@ def test_text_is_short(tmp_path: Path) -> None:
     events.write_text("\n".join(lines) + "\n")
     text = report(events).stdout
     assert len(text.splitlines()) <= 40
-    assert "and 93 more" in text
+    assert "and 95 more" in text
+
+
+def test_why_a_fix_did_not_hold_stands_beside_it(tmp_path: Path) -> None:
+    """In every form; and the last line says what is left."""
+    why = "another came in its place: GB0025 at a.py:9, " + "long " * 12
+    lines = ["opgraft-events 1"]
+    lines += [f"cause\tstage=dynamo\tid=GB{n:04}\tfile=/m/a.py\tline={n}\tcode=x"
+              for n in (3, 5, 7)]
+    lines += ["fix\tfile=/m/a.py\tline=3\tid=GB0003\tclass=flag\ttitle=a flag\t"
+              "status=verified\ttext=the root is gone",
+              "fix\tfile=/m/a.py\tline=5\tid=GB0005\tclass=rewrite\ttitle=a form\t"
+              f"status=refuted\ttext={why}",
+              "note\ttext=patch: mended.patch has the verified fixes",
+              "ops\tentry=1\tinside=3\toutside=0", "end\tstatus=ok"]
+    events = tmp_path / "three.events"
+    events.write_text("\n".join(lines) + "\n")
+    text = report(events).stdout
+    assert f"   fix (rewrite, refuted): a form\n     refuted: {why.strip()}" in text
+    assert text.splitlines()[-2:] == [
+        "note: patch: mended.patch has the verified fixes",
+        f"1 of 3 mended, 2 left: a.py:5: refuted: {why}; a.py:7: nothing to try"]
+    assert text.index("root causes") < text.index("operators captured: 100.0 %")
+    for form in ("--json", "--sarif", "--html"):
+        assert why.strip() in report(events, form, "-").stdout, form
 
 
 def test_baseline_goes_by_site(tmp_path: Path) -> None:
