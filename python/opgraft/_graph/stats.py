@@ -125,11 +125,40 @@ def _source(meta: dict[str, Any]) -> tuple[str, int]:
 
 
 def _place(found: dict[str, Any]) -> str:
-    """" (model.py:12)", " (module encoder.0)", or "" where neither is known."""
-    if not found["file"]:
-        return ""
-    line = f":{found['line']}" if found["line"] else ""
-    return f" ({found['file']}{line})"
+    """"model.py:12", "module encoder.0", or "" where neither is known; of
+    installed packages from the package's name on."""
+    file = str(found["file"]).rpartition("site-packages/")[2]
+    return f"{file}:{found['line']}" if file and found["line"] else file
+
+
+_REASONS = (("fallbacks", "fallback"), ("host_loops", "runs on torch's threads:"),
+            ("clones", "copy in"), ("unquantised", "not quantised:"),
+            ("apart", "apart"), ("epilogues_refused", "no epilogue"))
+_PLACES, _LINES = 3, 12  # that are named
+
+
+def _reasons(graph: dict[str, Any]) -> list[str]:
+    """Why nodes do not run as they could: a line for each operator and reason,
+    however many nodes have them."""
+    lines = []
+    for key, words in _REASONS:
+        places: dict[tuple[str, str], list[str]] = {}
+        for node in graph.get(key, ()):
+            name = node["operator"] if "operator" in node and \
+                key != "epilogues_refused" else ""
+            places.setdefault((name, node["reason"]), []).append(_place(node))
+        for (name, reason), found in places.items():
+            named = list(dict.fromkeys(filter(None, found)))
+            where = ", ".join(named[:_PLACES])
+            if len(named) > _PLACES:
+                where += f" and {len(named) - _PLACES} more"
+            if len(found) > 1:
+                where = f"{len(found)} times" + (f": {where}" if where else "")
+            lines.append(f"  {words}" + (f" {name}" if name else "")
+                         + (f" ({where})" if where else "") + f": {reason}")
+    left = len(lines) - _LINES
+    return lines[:_LINES] + [
+        f"  and {left} more: stats(f).html() has each"] * (left > 0)
 
 
 def region_begin() -> Region:
@@ -339,18 +368,7 @@ class Stats:
                     f"  {g['row_programs']} row programs of "
                     f"{g['fused_nodes']} nodes, {len(g['apart'])} apart, "
                     f"{g['epilogues']} as epilogues")
-            lines += [f"  fallback {f['operator']}{_place(f)}: {f['reason']}"
-                      for f in g["fallbacks"]]
-            lines += [f"  runs on torch's threads: {n['operator']}{_place(n)}: "
-                      f"{n['reason']}" for n in g.get("host_loops", ())]
-            lines += [f"  copy in {c['operator']}{_place(c)}: {c['reason']}"
-                      for c in g.get("clones", ())]
-            lines += [f"  not quantised: {n['operator']}{_place(n)}: "
-                      f"{n['reason']}" for n in g.get("unquantised", ())]
-            lines += [f"  apart {a['operator']}{_place(a)}: {a['reason']}"
-                      for a in g.get("apart", ())]
-            lines += [f"  no epilogue{_place(e)}: {e['reason']}"
-                      for e in g.get("epilogues_refused", ())]
+            lines += _reasons(g)
         return "\n".join(_counted(lines)) or "no graph was compiled"
 
     __repr__ = __str__

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import opgraft
+from opgraft._graph import stats
 
 
 class Model(nn.Module):
@@ -70,7 +71,18 @@ def test_equal_lines_are_told_once() -> None:
         call(torch.ones(5, 8))
     lines = str(opgraft.stats(call)).splitlines()
     assert len(set(lines)) == len(lines)
-    assert any(line.endswith("(3 times)") for line in lines)
+    assert any("(3 times: " in line for line in lines)
+
+
+def test_reasons_fit_a_screen() -> None:
+    """A line for each operator and reason, three places of it; and so many."""
+    nodes = [{"operator": f"aten.op{i % 30}", "file": f"m{i}.py", "line": i,
+              "reason": "why"} for i in range(300)]
+    lines = stats._reasons({"fallbacks": nodes})
+    assert lines[0] == ("  fallback aten.op0 (10 times: m0.py, m30.py:30, "
+                        "m60.py:60 and 7 more): why")
+    assert len(lines) == 13
+    assert lines[-1] == "  and 18 more: stats(f).html() has each"
 
 
 def second(first: Any) -> Any:
