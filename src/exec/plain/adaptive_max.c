@@ -102,7 +102,7 @@ static og_status shapes_read(og_prep *prep, adaptive_max *s,
     s->in_area *= s->in_size[at] = large->shape[d];
     s->out_area *= s->out_size[at] = small->shape[d];
   }
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   if (s->in_area == 0 && og_numel(small) > 0)
     return og_prep_wrong(prep, "there is nothing to pool");
   s->large = og_prep_doubles(prep, og_numel(large) + 2 * og_numel(small) + 1);

@@ -281,8 +281,7 @@ og_status og_prepare_embedding_bag(og_prep *prep) {
   OG_TRY(og_prep_int(prep, 1, 0, &s->has_last));
   OG_TRY(og_prep_int(prep, 2, -1, &s->skip));
   OG_TRY(bags_begin(prep, s, prep->in[0], prep->in[1], prep->out[0], 0));
-  return further_fit(prep, s) ? OG_OK
-                              : og_prep_wrong(prep, "the shapes do not fit");
+  return further_fit(prep, s) ? OG_OK : og_prep_misfit(prep);
 }
 
 // Operands: gradient, indices, bag of each, sizes of bags, where the largest
@@ -303,7 +302,7 @@ og_status og_prepare_embedding_bag_backward(og_prep *prep) {
   return fits && is_weights(prep->node->in_count > 5 ? prep->in[5] : NULL,
                             s->places)
              ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+             : og_prep_misfit(prep);
 }
 
 og_status og_prepare_embedding_bag_weights_backward(og_prep *prep) {
@@ -316,7 +315,5 @@ og_status og_prepare_embedding_bag_weights_backward(og_prep *prep) {
       is_list(prep->in[3], -1) && prep->in[3]->shape[0] >= s->count &&
       (is_list(of_bag, s->places) || is_list(of_bag, 0)) &&
       prep->out[0]->ndim == 1 && prep->out[0]->shape[0] == s->places;
-  return fits && og_is_float(prep->out[0])
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  return fits && og_is_float(prep->out[0]) ? OG_OK : og_prep_misfit(prep);
 }

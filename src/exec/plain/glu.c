@@ -100,7 +100,7 @@ static og_status glu_prepare(og_prep *prep, glu *s, const og_tensor *half,
     for (int32_t d = 0; fits && d < t->ndim; ++d)
       fits = t->shape[d] ==
              (d == dim && t != half ? 2 * half->shape[d] : half->shape[d]);
-    if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+    if (!fits) return og_prep_misfit(prep);
     parts[k] = *t;
     parts[k].shape = half->shape;
     pointers[k] = &parts[k];
@@ -113,7 +113,7 @@ static og_status glu_prepare(og_prep *prep, glu *s, const og_tensor *half,
   s->out_bytes = half_bytes(tensors[count - 1], dim, half->shape[dim]);
   return og_nest_init(&s->nest, half->ndim, half->shape, pointers, count)
              ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+             : og_prep_misfit(prep);
 }
 
 og_status og_prepare_glu(og_prep *prep) {

@@ -258,9 +258,7 @@ static og_status shapes_read(og_prep *prep, grid_sample *s, const og_tensor *x,
     s->area *= s->size[d] = x->shape[d + 2];
     s->points *= y->ndim == x->ndim ? y->shape[d + 2] : 0;
   }
-  return shapes_fit(s, x, grid, y)
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  return shapes_fit(s, x, grid, y) ? OG_OK : og_prep_misfit(prep);
 }
 
 static og_status attrs_read(og_prep *prep, grid_sample *s) {

@@ -82,9 +82,8 @@ og_status og_prepare_gather(og_prep *prep) {
   OG_TRY(og_need_int(prep, prep->in[1]));
   if (!og_same_shape(prep->in[1], prep->out[0]))
     return og_prep_wrong(prep, "its result has the shape of the index");
-  return og_index_fits(prep->in[1], prep->in[0], s->dim)
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  return og_index_fits(prep->in[1], prep->in[0], s->dim) ? OG_OK
+                                                         : og_prep_misfit(prep);
 }
 
 static og_status run_scatter(void *state, const og_run *run) {
@@ -116,7 +115,7 @@ og_status og_prepare_scatter(og_prep *prep) {
   if (!og_index_fits(prep->in[1], prep->out[0], s->dim) ||
       !og_index_fits(prep->in[1], prep->in[2], -1) ||
       !og_same_shape(prep->in[0], prep->out[0]))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   return s->adds ? sums_prepare(prep, s) : OG_OK;
 }
 
@@ -179,7 +178,7 @@ static og_status select_check(og_prep *prep, const og_tensor *whole,
   for (int32_t d = 0; fits && d < whole->ndim; ++d)
     fits = part->shape[d] == (d == dim ? og_numel(index) : whole->shape[d]);
   if (part->ndim == 0) fits = fits && og_numel(index) == 1;
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
+  return fits ? OG_OK : og_prep_misfit(prep);
 }
 
 og_status og_prepare_index_select(og_prep *prep) {
@@ -225,8 +224,7 @@ og_status og_prepare_index_add(og_prep *prep) {
   OG_TRY(og_prep_float(prep, 1, 1, &s->alpha));
   OG_TRY(og_need_same_type(prep, prep->in[0], prep->out[0]));
   OG_TRY(select_check(prep, prep->out[0], prep->in[2], prep->in[1], s->dim));
-  if (!og_same_shape(prep->in[0], prep->out[0]))
-    return og_prep_wrong(prep, "the shapes do not fit");
+  if (!og_same_shape(prep->in[0], prep->out[0])) return og_prep_misfit(prep);
   return sums_prepare(prep, s);
 }
 
@@ -268,7 +266,7 @@ static og_status embedding_check(og_prep *prep, const og_tensor *table,
               rows->shape[index->ndim] == table->shape[1];
   for (int32_t d = 0; fits && d < index->ndim; ++d)
     fits = rows->shape[d] == index->shape[d];
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
+  return fits ? OG_OK : og_prep_misfit(prep);
 }
 
 og_status og_prepare_embedding(og_prep *prep) {

@@ -99,7 +99,7 @@ static og_status nll_prepare(og_prep *prep, nll *s, const og_tensor *x,
   const bool fits = og_numel(target) == s->rows && og_numel(loss) == losses &&
                     (weight == NULL ||
                      (og_is_float(weight) && og_numel(weight) == s->classes));
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   s->x = og_prep_doubles(prep,
                          s->rows * s->classes + s->classes + 2 * s->rows + 1);
   if (s->x == NULL) return og_prep_memory(prep);
@@ -126,6 +126,6 @@ og_status og_prepare_nll_loss_backward(og_prep *prep) {
       nll_prepare(prep, s, prep->in[1], prep->in[2], prep->in[3], prep->in[0]));
   if (prep->in[4] == NULL || og_numel(prep->in[4]) != 1 ||
       !og_is_float(prep->out[0]) || !og_same_shape(prep->out[0], prep->in[1]))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   return OG_OK;
 }

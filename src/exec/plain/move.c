@@ -195,11 +195,10 @@ og_status og_prepare_cat(og_prep *prep) {
     bool fits = part->ndim == out->ndim;
     for (int32_t d = 0; fits && d < out->ndim; ++d)
       fits = d == c->dim || part->shape[d] == out->shape[d];
-    if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+    if (!fits) return og_prep_misfit(prep);
     total += part->shape[c->dim];
   }
-  if (total != out->shape[c->dim])
-    return og_prep_wrong(prep, "the shapes do not fit");
+  if (total != out->shape[c->dim]) return og_prep_misfit(prep);
   c->stride_bytes = out->strides[c->dim] * og_item_bytes(out);
   return OG_OK;
 }
@@ -280,7 +279,7 @@ og_status og_prepare_bitcast(og_prep *prep) {
     fits = in->shape[last] * og_item_bytes(in) ==
            out->shape[last] * og_item_bytes(out);
   if (!fits || (last < 0 && og_item_bytes(in) != og_item_bytes(out)))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   b->dense = *in;
   b->dense.byte_offset = 0;
   b->dense.strides = NULL;
@@ -334,7 +333,7 @@ og_status og_prepare_repeat(og_prep *prep) {
   for (int32_t d = 0; d < out->ndim; ++d) {
     const int64_t size = d < missing ? 1 : in->shape[d - missing];
     if (size == 0 ? out->shape[d] != 0 : out->shape[d] % size != 0)
-      return og_prep_wrong(prep, "the shapes do not fit");
+      return og_prep_misfit(prep);
     repeat_dim(r, size == 0 ? 0 : out->shape[d] / size, size * out->strides[d],
                0);
     repeat_dim(r, size, out->strides[d],
@@ -392,7 +391,7 @@ og_status og_prepare_triangle(og_prep *prep) {
   outer.ndim -= 2;
   const og_tensor *tensors[1] = {&outer};
   if (!og_nest_init(&t->nest, outer.ndim, outer.shape, tensors, 1))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   if (og_numel(out) == 0) prep->step.run = NULL;
   return OG_OK;
 }

@@ -175,9 +175,7 @@ og_status og_prepare_max_pool2d_backward(og_prep *prep) {
   OG_TRY(og_pool_shapes(prep, prep->out[0], prep->in[0], &s->of));
   OG_TRY(memory_take(prep, s, prep->out[0], prep->in[0]));
   OG_TRY(og_need_int(prep, prep->in[1]));
-  return og_same_shape(prep->in[1], prep->in[0])
-             ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+  return og_same_shape(prep->in[1], prep->in[0]) ? OG_OK : og_prep_misfit(prep);
 }
 
 static og_status average_prepare(og_prep *prep, og_step_fn run,

@@ -112,7 +112,7 @@ og_status og_prepare_fake_quantize(og_prep *prep) {
       og_numel(zero) != count || !og_same_shape(x, prep->out[0]) ||
       !og_same_shape(x, prep->out[1]) ||
       !og_lines_init(&s->lines, axis, walked, 3))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   const og_tensor *enabled = prep->node->in_count > 3 ? prep->in[3] : NULL;
   if (enabled != NULL && (og_numel(enabled) != 1 ||
                           og_dtype_class(enabled->dtype) == OG_CLASS_NONE))
@@ -159,7 +159,7 @@ og_status og_prepare_int_matmul(og_prep *prep) {
   return a->shape[1] == b->shape[0] && a->shape[0] == out->shape[0] &&
                  b->shape[1] == out->shape[1]
              ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+             : og_prep_misfit(prep);
 }
 
 // --- int8_matmul -------------------------------------------------------------
@@ -205,5 +205,5 @@ og_status og_prepare_int8_matmul(og_prep *prep) {
                  b->shape[0] == out->shape[1] && scales->ndim == 1 &&
                  scales->shape[0] == b->shape[0]
              ? OG_OK
-             : og_prep_wrong(prep, "the shapes do not fit");
+             : og_prep_misfit(prep);
 }

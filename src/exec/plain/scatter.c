@@ -188,7 +188,7 @@ static og_status reduce_prepare(og_prep *prep, bool is_vector) {
     return og_prep_wrong(prep, "its operands and result differ in type");
   if (!og_same_shape(prep->in[0], out) ||
       !index_fits(s, prep->in[1], prep->in[2], out))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   size_t bytes;
   if (!og_size_mul((size_t)og_numel(out), sizeof *s->totals + sizeof *s->counts,
                    &bytes))

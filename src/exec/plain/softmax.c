@@ -106,7 +106,7 @@ static og_status along_prepare(og_prep *prep, line_fn line) {
   tensors[count] = prep->out[0];
   OG_TRY(og_need_float(prep, prep->out[0]));
   if (!og_lines_init(&s->lines, dim, tensors, count + 1))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   s->line = line;
   s->length = s->lines.length[0];
   s->scratch = og_prep_doubles(prep, 3 * s->length * prep->executable->threads);
@@ -171,6 +171,6 @@ og_status og_prepare_scan(og_prep *prep) {
   OG_TRY(og_need_int(prep, prep->out[0]));
   if (!og_same_shape(prep->in[0], prep->out[0]) ||
       !og_lines_init(&s->lines, dim, tensors, 2))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   return OG_OK;
 }

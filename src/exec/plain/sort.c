@@ -105,7 +105,7 @@ static og_status sort_prepare(og_prep *prep, int64_t default_descending) {
   if (!og_lines_init(&s->lines, dim, tensors, 3) ||
       s->lines.length[1] != s->lines.length[2] ||
       s->lines.length[1] > s->lines.length[0])
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   s->kept = s->lines.length[1];
   og_prep_work(prep, og_numel(tensors[0]), 64);  // log2 of any length
   size_t bytes;

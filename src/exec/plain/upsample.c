@@ -172,7 +172,7 @@ static og_status bicubic_prepare(og_prep *prep, og_step_fn run,
   OG_TRY(og_prep_float(prep, 2, 0, &scale[1]));
   if (x->ndim != 4 || y->ndim != 4 || x->shape[0] != y->shape[0] ||
       x->shape[1] != y->shape[1] || (og_numel(x) == 0 && og_numel(y) > 0))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   for (int d = 2; d < 4; ++d)
     if (x->shape[d] == 0 || y->shape[d] == 0)
       return og_prep_refuse(prep, "it resizes to or from a side of 0");

@@ -6,14 +6,14 @@
 // A bias of fewer dims, or with unit dims, repeats.
 static og_status shift_broadcast(og_prep *prep, og_contraction *s) {
   const og_tensor *out = prep->out[0], *c = s->c;
-  if (c->ndim > out->ndim) return og_prep_wrong(prep, "the shapes do not fit");
+  if (c->ndim > out->ndim) return og_prep_misfit(prep);
   s->shift = *out;
   s->shift.dtype = c->dtype;
   s->shift.strides = og_prep_alloc(prep, (size_t)out->ndim * 8);
   if (s->shift.strides == NULL) return og_prep_memory(prep);
   for (int32_t d = out->ndim - c->ndim, own = 0; d < out->ndim; ++d, ++own) {
     if (c->shape[own] != out->shape[d] && c->shape[own] != 1)
-      return og_prep_wrong(prep, "the shapes do not fit");
+      return og_prep_misfit(prep);
     s->shift.strides[d] = c->shape[own] == 1 ? 0 : c->strides[own];
   }
   return OG_OK;
@@ -30,13 +30,13 @@ static og_status shapes_read(og_prep *prep, og_contraction *s) {
   const bool fits = s->a->shape[s->a->ndim - 2] == s->m &&
                     s->b->shape[s->b->ndim - 2] == s->k &&
                     s->b->shape[s->b->ndim - 1] == s->n;
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   if (s->c != NULL) OG_TRY(shift_broadcast(prep, s));
   og_tensor parts[4] = {*out, *s->a, *s->b, s->c ? s->shift : *out};
   const og_tensor *tensors[4] = {&parts[0], &parts[1], &parts[2], &parts[3]};
   for (int32_t i = 0; i < 4; ++i) parts[i].ndim -= 2;
   if (!og_nest_init(&s->batch, parts[0].ndim, out->shape, tensors, 4))
-    return og_prep_wrong(prep, "the shapes do not fit");
+    return og_prep_misfit(prep);
   s->batches = og_nest_points(&s->batch);
   og_prep_work(prep, og_numel(out), s->k);
   return OG_OK;

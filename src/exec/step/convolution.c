@@ -70,7 +70,7 @@ og_status og_convolution_read(og_prep *prep, const og_tensor *x,
                     small->shape[1] == s->small_channels * s->groups &&
                     w->shape[0] == small->shape[1] &&
                     large->shape[1] == s->large_channels * s->groups;
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   return OG_OK;
 }
 

@@ -24,7 +24,7 @@ static og_status shapes_read(og_prep *prep, og_heads *s) {
                     k->shape[1] == v->shape[1] && k->shape[3] == s->width &&
                     v->shape[2] == s->keys && k->shape[1] > 0 &&
                     s->heads % k->shape[1] == 0;
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   s->key_repeat = s->heads / k->shape[1];
   int64_t yn;
   if (!og_i64_mul(s->pairs * s->queries, s->value_width, &yn) ||

@@ -122,5 +122,5 @@ og_status og_index_put_read(og_prep *prep, og_indexed *s) {
     const int64_t size = s->reach.shape[s->reach.ndim - values->ndim + d];
     fits = values->shape[d] == size || values->shape[d] == 1;
   }
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
+  return fits ? OG_OK : og_prep_misfit(prep);
 }

@@ -3,6 +3,7 @@
 
 #include "exec/step/operands.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "call/call.h"
@@ -157,7 +158,13 @@ og_status og_need_shape(og_prep *prep, const og_tensor *tensor, int32_t rank,
   bool fits = tensor != NULL && tensor->ndim == rank;
   for (int32_t d = 0; fits && d < rank; ++d)
     fits = tensor->shape[d] == shape[d];
-  return fits ? OG_OK : og_prep_wrong(prep, "the shapes do not fit");
+  if (fits || tensor == NULL) return fits ? OG_OK : og_prep_misfit(prep);
+  char found[80], expected[80], what[240];
+  og_dims_text(tensor->shape, tensor->ndim, found, sizeof found);
+  og_dims_text(shape, rank, expected, sizeof expected);
+  snprintf(what, sizeof what, "found a tensor of shape %s, expected %s", found,
+           expected);
+  return og_prep_wrong(prep, what);
 }
 
 bool og_index_fits(const og_tensor *index, const og_tensor *tensor,

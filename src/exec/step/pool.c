@@ -27,7 +27,7 @@ og_status og_pool_shapes(og_prep *prep, const og_tensor *large,
     fits = large->shape[d] == small->shape[d];
     out->planes *= large->shape[d];
   }
-  if (!fits) return og_prep_wrong(prep, "the shapes do not fit");
+  if (!fits) return og_prep_misfit(prep);
   for (int d = 0; d < 2; ++d) {
     out->in[d] = large->shape[rank - 2 + d];
     out->out[d] = small->shape[rank - 2 + d];
@@ -60,8 +60,7 @@ og_status og_pool_max(og_prep *prep, og_pool *out) {
   OG_TRY(pair_read(prep, 3, 1, 1, out->dilation));
   if (prep->out[1] != NULL) {
     OG_TRY(og_need_int(prep, prep->out[1]));
-    if (!og_same_shape(prep->out[1], prep->out[0]))
-      return og_prep_wrong(prep, "the shapes do not fit");
+    if (!og_same_shape(prep->out[1], prep->out[0])) return og_prep_misfit(prep);
   }
   return og_pool_windows(prep, out);
 }

@@ -3,6 +3,7 @@
 
 #include "exec/step/prep.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "exec/step/reloc.h"
@@ -36,6 +37,30 @@ static og_status prep_fail(og_prep *prep, og_status code, const char *what) {
 
 og_status og_prep_wrong(og_prep *prep, const char *what) {
   return prep_fail(prep, OG_SHAPE, what);
+}
+
+// The shapes of tensors, as many as there is room for: "[2, 3], [3]".
+static void shapes_text(og_tensor *const *tensors, int32_t count, char *text,
+                        size_t size) {
+  size_t at = 0;
+  text[0] = '\0';
+  for (int32_t i = 0; i < count && at + 8 < size; ++i) {
+    const og_tensor *t = tensors[i];
+    if (i > 0) memcpy(text + at, ", ", 3);
+    at += i > 0 ? 2 : 0;
+    og_dims_text(t != NULL ? t->shape : NULL, t != NULL ? t->ndim : 0,
+                 text + at, size - at);
+    at += strlen(text + at);
+  }
+}
+
+og_status og_prep_misfit(og_prep *prep) {
+  char in[160], out[80], what[320];
+  shapes_text(prep->in, prep->node->in_count, in, sizeof in);
+  shapes_text(prep->out, prep->node->out_count, out, sizeof out);
+  snprintf(what, sizeof what, "the shapes do not go together: found %s -> %s",
+           in, out);
+  return og_prep_wrong(prep, what);
 }
 
 og_status og_prep_refuse(og_prep *prep, const char *what) {

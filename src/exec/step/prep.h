@@ -44,7 +44,9 @@ void *og_prep_alloc(og_prep *prep, size_t size_bytes);
 void *og_prep_scratch(og_prep *prep, size_t size_bytes);
 // Fills the error with the node's name: what is wrong with it.
 og_status og_prep_wrong(og_prep *prep, const char *what);
-// As above, of what no other kernel and no host may compute either.
+// Operands and results whose shapes do not go together, which it tells.
+og_status og_prep_misfit(og_prep *prep);
+// As og_prep_wrong, of what no other kernel and no host may compute either.
 og_status og_prep_refuse(og_prep *prep, const char *what);
 og_status og_prep_memory(og_prep *prep);
 // `times` operations for each of `count`, for what a limit on work counts.
