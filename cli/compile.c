@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <opgraft/graph.h>
+
 #include "cli.h"
 
 typedef struct words {
@@ -233,7 +235,7 @@ static int step_run(const cli_compile_job *job, const step *run) {
   return result;
 }
 
-// --- Modules with names for hosts --------------------------------------------
+// --- Formulas ----------------------------------------------------------------
 
 static char *temp_add(words *temps, const char *suffix) {
   char *path = cli_temp_create(suffix);
@@ -248,6 +250,70 @@ static void temps_drop(words *temps) {
   }
   free(temps->word);
 }
+
+char *cli_formulas_code(const opgraft_module *module) {
+  const size_t length = opgraft_module_print_code(module, NULL, 0);
+  char *text = cli_alloc(length + 1, 1);
+  text[0] = '\0';
+  opgraft_module_print_code(module, text, length + 1);
+  return text;
+}
+
+// The C of a module's formulas as an object; NULL where there are none, or,
+// with *result, no object. The author's flags are for the author's loops.
+static const char *formulas_compile(const cli_compile_job *job,
+                                    const char *linked, words *temps,
+                                    int *result) {
+  static char contract[] = "-ffp-contract=off", quiet[] = "-w";
+  static char *const flags[] = {contract, quiet};
+  opgraft_module *module =
+      job->is_loaded ? object_load(linked, job->output) : NULL;
+  if (module == NULL) {
+    if (job->is_loaded) *result = CLI_FINDINGS;
+    return NULL;
+  }
+  char *text = cli_formulas_code(module);
+  opgraft_module_release(module);
+  const char *source = text[0] != '\0' ? temp_add(temps, ".c") : NULL;
+  const char *object = source != NULL ? temp_add(temps, ".o") : NULL;
+  const bool is_written =
+      object != NULL && cli_file_write(source, text, strlen(text));
+  if (text[0] != '\0' && !is_written) *result = CLI_FAILED;
+  free(text);
+  if (!is_written) return NULL;
+  cli_compile_job own = *job;
+  own.sources = &source;
+  own.source_count = 1;
+  own.flags = flags;
+  own.flag_count = sizeof flags / sizeof *flags;
+  own.optimize = NULL;
+  own.is_debug = false;
+  const step run = {&source, 1, object, false};
+  *result = step_run(&own, &run);
+  return *result == CLI_OK ? object : NULL;
+}
+
+// Links once to read the formulas, and again with them.
+static int plain_run(const cli_compile_job *job, const char *output) {
+  const step whole = {job->sources, job->source_count, output, true};
+  words temps = {0};
+  int result = step_run(job, &whole);
+  const char *object =
+      result == CLI_OK ? formulas_compile(job, output, &temps, &result) : NULL;
+  if (object != NULL) {
+    const char **inputs =
+        cli_alloc((size_t)job->source_count + 1, sizeof *inputs);
+    for (int i = 0; i < job->source_count; ++i) inputs[i] = job->sources[i];
+    inputs[job->source_count] = object;
+    const step again = {inputs, job->source_count + 1, output, true};
+    result = step_run(job, &again);
+    free(inputs);
+  }
+  temps_drop(&temps);
+  return result;
+}
+
+// --- Modules with names for hosts --------------------------------------------
 
 static int objects_make(const cli_compile_job *job, words *temps) {
   for (int i = 0; i < job->source_count; ++i) {
@@ -284,12 +350,19 @@ static int named_link(const cli_compile_job *job, const char *output,
   const step first = {inputs, objects, plain, true};
   if (result == CLI_OK) result = step_run(job, &first);
   if (result != CLI_OK) return result;
-  opgraft_module *module = object_load(plain, job->output);
-  if (module == NULL) return CLI_FINDINGS;
-  opgraft_module_release(module);
-  if (!names_write(job, plain, source)) return CLI_FAILED;
-  const step second = {inputs, objects + 1, output, true};
-  return step_run(job, &second);
+  words own = {0};
+  const char *code = formulas_compile(job, plain, &own, &result);
+  if (result == CLI_OK && !names_write(job, plain, source)) result = CLI_FAILED;
+  if (result == CLI_OK) {
+    const char **all = cli_alloc((size_t)objects + 2, sizeof *all);
+    for (int i = 0; i <= objects; ++i) all[i] = inputs[i];
+    all[objects + 1] = code;
+    const step second = {all, objects + (code != NULL ? 2 : 1), output, true};
+    result = step_run(job, &second);
+    free(all);
+  }
+  temps_drop(&own);
+  return result;
 }
 
 static int named_run(const cli_compile_job *job, const char *output) {
@@ -305,10 +378,9 @@ static int named_run(const cli_compile_job *job, const char *output) {
 }
 
 static int compiler_run(const cli_compile_job *job, const char *output) {
-  const step whole = {job->sources, job->source_count, output, true};
   const int result = cli_hosts_named(job->hosts) != NULL
                          ? named_run(job, output)
-                         : step_run(job, &whole);
+                         : plain_run(job, output);
   if (result != CLI_OK) return result;
   opgraft_error error;
   if (opgraft_module_seal(output, &error) != OG_OK)

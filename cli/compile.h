@@ -32,6 +32,9 @@ char **cli_compiler_find(const char *wanted);
 // declaration says no. Prints what is wrong; the old output then stays.
 int cli_compile(const cli_compile_job *job);
 
+// C of the module's formulas, "" without any (opgraft_module_print_code).
+char *cli_formulas_code(const opgraft_module *module);
+
 typedef struct cli_module {
   const char *path;  // as the user gave it
   char *object;      // the shared object: `path`, or what it was built to

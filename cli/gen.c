@@ -13,7 +13,7 @@
 
 static const cli_option options[] = {
     {"output", "FILE.c", "what to write; else standard output", 'o'},
-    {"target", "NAME", "ge or stablehlo: what to write of a module", 0},
+    {"target", "NAME", "ge, stablehlo or c: what to write of a module", 0},
     {"op", "NAME", "of stablehlo: the operator; else the first one", 0},
     {"force", NULL, "overwrite the output if it is there", 'f'},
     {0},
@@ -230,18 +230,44 @@ static int stablehlo_run(const cli_args *args, const opgraft_module *module) {
   return is_right ? CLI_OK : CLI_FAILED;
 }
 
+// Its formulas, for a build of the author's own.
+static int c_run(const cli_args *args, const opgraft_module *module) {
+  const char *output = cli_value_of(args, "output");
+  if (args->operand_count > 1)
+    return cli_error("gen: --target c takes one module, found %s as well",
+                     args->operands[1]);
+  if (output != NULL && !cli_outputs_check(&output, 1, args->operands, 1))
+    return CLI_FAILED;
+  char *text = cli_formulas_code(module);
+  bool is_right = text[0] != '\0';
+  if (!is_right)
+    cli_error("gen: %s has no formulas in f32, bf16 or f16, expected a row",
+              args->operands[0]);
+  else if (output != NULL)
+    is_right = cli_file_write(output, text, strlen(text));
+  else
+    fputs(text, stdout);
+  free(text);
+  return is_right ? CLI_OK : CLI_FAILED;
+}
+
 static int target_run(const cli_args *args, const char *target) {
-  const bool is_ge = strcmp(target, "ge") == 0;
-  if (!is_ge && strcmp(target, "stablehlo") != 0)
-    return cli_error("gen: --target is '%s', expected ge or stablehlo", target);
+  static const struct {
+    const char *name;
+    int (*run)(const cli_args *args, const opgraft_module *module);
+  } targets[] = {{"ge", ge_run}, {"stablehlo", stablehlo_run}, {"c", c_run}};
+  size_t k = 0;
+  while (k < 3 && strcmp(target, targets[k].name) != 0) ++k;
+  if (k == 3)
+    return cli_error("gen: --target is '%s', expected ge, stablehlo or c",
+                     target);
   if (args->operand_count == 0)
     return cli_error(
         "gen: no file is given, expected a module or a C file; `opgraft help "
         "gen` shows how");
   cli_module module;
   if (!cli_module_open(args->operands[0], &module)) return CLI_FAILED;
-  const int result =
-      is_ge ? ge_run(args, module.module) : stablehlo_run(args, module.module);
+  const int result = targets[k].run(args, module.module);
   cli_module_close(&module);
   return result;
 }
@@ -283,13 +309,16 @@ const cli_command cli_command_gen = {
         "engine needs of\nits operators: REG_OP prototypes (OUT.h for -o OUT) "
         "and TorchAir's converters\n(OUT.py). --target stablehlo writes one "
         "call as StableHLO text; its arguments follow\nthe file, as in x=2,3 "
-        "weight:bf16[3] eps=1e-6.",
+        "weight:bf16[3] eps=1e-6. --target c writes the formulas of a module "
+        "as C, which\n`opgraft build` compiles by itself: for CMake and cross "
+        "builds, with -ffp-contract=off.",
     .examples =
         "  opgraft gen norms.yaml -o norms.c\n"
         "  opgraft gen norms.yaml | less\n"
         "  opgraft gen --target ge norms.c -o norms_ge\n"
         "  opgraft gen --target stablehlo norms.c --op rms_norm x=4,8 "
-        "weight=8",
+        "weight=8\n"
+        "  opgraft gen --target c norms.c -o norms_formulas.c",
     .options = options,
     .operand = CLI_OPERAND_GEN,
     .run = gen_run,

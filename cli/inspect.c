@@ -127,6 +127,17 @@ static void formula_print(const opgraft_op *op, bool is_derived) {
   opgraft_module_release(module);
 }
 
+// What runs a formula where the row engine has no vector code.
+static void code_print(const opgraft_op *op) {
+  opgraft_op_info info = {.struct_size = sizeof info};
+  opgraft_op_get_info(op, &info);
+  if (info.flags & OPGRAFT_OP_FORMULA_DERIVED)
+    row("runs", info.flags & OPGRAFT_OP_FORMULA_COMPILED
+                    ? "vector code; on other machines C, which the module has"
+                    : "vector code; on other machines the interpreter: "
+                      "`opgraft build` compiles C of formulas in");
+}
+
 static void op_print(const opgraft_op *op) {
   const og_op *record = opgraft_op_record(op);
   printf("\n%s%s%s\n", cli_paint(stdout, CLI_BOLD), record->schema,
@@ -147,6 +158,7 @@ static void op_print(const opgraft_op *op) {
   row("reference", record->reference);
   flags_print(record->flags);
   kernels_print(op);
+  code_print(op);
 }
 
 // --- A call ------------------------------------------------------------------

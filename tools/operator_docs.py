@@ -12,6 +12,7 @@ differs fails.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -77,9 +78,13 @@ def page(module: str, file: str, inspected: str) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def written(text: str) -> str:
+def written(text: str, described: str) -> str:
     """Without operators that were derived: whoever has the formula has them."""
-    return re.sub(r"^\w+_gradient\(.*?(?=^\S|\Z)", "", text, flags=re.M | re.S)
+    for op in json.loads(described)["operators"]:
+        if op["is_derived"]:
+            text = re.sub(rf"^{re.escape(op['name'])}\(.*?(?=^\S|\Z)", "", text,
+                          flags=re.M | re.S)
+    return text
 
 
 def index(pages: dict[str, str]) -> str:
@@ -102,11 +107,12 @@ def main() -> int:
     options = parser.parse_args()
     pages = {}
     for module, file in listed():
-        run = subprocess.run(
-            [options.build / "bin" / "opgraft", "inspect",
+        said, described = (subprocess.run(
+            [options.build / "bin" / "opgraft", "inspect", *flags,
              options.build / "modules" / f"{module}.so"],
-            capture_output=True, text=True, check=True)
-        pages[module] = page(module, file, written(run.stdout))
+            capture_output=True, text=True, check=True).stdout
+            for flags in ([], ["--json"]))
+        pages[module] = page(module, file, written(said, described))
     texts = {f"{m}.md": t for m, t in pages.items()}
     texts["README.md"] = index(pages)
     stale = 0

@@ -57,7 +57,8 @@ def takes() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for module in ops._modules.values():
         for name, description in module._descriptions.items():
-            if name.endswith(("_backward", "_gradient")):
+            if (name.endswith("_backward")
+                    or description.tables["is_derived"]):
                 continue
             sets = [t["allowed"] or () for t in description.tables["types"]]
             chosen = {TYPES[t] for s in sets for t in s

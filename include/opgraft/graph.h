@@ -230,6 +230,13 @@ OPGRAFT_API size_t opgraft_graph_print(const opgraft_graph *graph, char *buffer,
 OPGRAFT_API size_t opgraft_graph_print_dot(const opgraft_graph *graph,
                                            char *buffer, size_t size);
 
+// C of a module's formulas and what is derived from them, one function for each
+// program in f32 that calls of one floating type need: what `opgraft build`
+// compiles beside the author's file, for machines that the row engine does not
+// know. Empty without formulas. Any thread. Lengths as opgraft_graph_print.
+OPGRAFT_API size_t opgraft_module_print_code(const opgraft_module *module,
+                                             char *buffer, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -32,6 +32,9 @@ enum {
   OPGRAFT_OP_SHAPE_CALLBACK = 4u,  // og_op.infer gives the results' shapes
   // The kernel is made from og_op.row: it may write where it reads.
   OPGRAFT_OP_FORMULA_DERIVED = 8u,
+  OPGRAFT_OP_DERIVED = 16u,  // another formula's derivative
+  // The module has C of its formulas, which runs where the row engine does not.
+  OPGRAFT_OP_FORMULA_COMPILED = 32u,
 };
 
 // The author's own strings and flags are in opgraft_op_record(op).

@@ -25,6 +25,7 @@ class Rule:
     operator: str  # "linear.linear_backward"
     cuts: list[str]  # as `.reduce` writes them; a leading pack is there unsaid
     refusal: str | None  # why it takes no DTensor at all
+    is_derived: bool = False  # from another operator's formula
 
 
 def rules(module: Module) -> list[Rule]:
@@ -33,7 +34,8 @@ def rules(module: Module) -> list[Rule]:
     for d in module._descriptions.values():
         why = sharding.refusal(d)
         found = [] if why else [sharding.text(d, c) for c in sharding.cuts(d)]
-        out.append(Rule(f"{module.name}.{d.name}", found, why))
+        out.append(Rule(f"{module.name}.{d.name}", found, why,
+                        d.tables["is_derived"]))
     return out
 
 
@@ -41,7 +43,7 @@ def table(found: list[Rule]) -> str:
     """The rules as Markdown, without those of derived gradients."""
     lines = ["| Operator | Cuts |", "|---|---|"]
     for rule in found:
-        if rule.operator.endswith("_gradient"):
+        if rule.is_derived:
             continue
         cuts = "; ".join(f"`{cut}`" for cut in rule.cuts)
         how = rule.refusal and f"none: {rule.refusal}"

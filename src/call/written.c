@@ -83,7 +83,8 @@ static og_status fail_between(const og_decl *decl, const operand *written,
 static bool may_be_same(const og_decl *decl, const operand *written,
                         const operand *other) {
   if (written->result < 0 || other->argument < 0) return false;
-  if (decl->is_formula_derived) return decl->formula->sums == 0;
+  if (decl->is_formula_derived)
+    return decl->formula->sums == 0 && decl->formula->index_count == 0;
   return written->result == 0 && decl->inplace_param >= 0 &&
          decl->inplace_param == decl->tensor_params[other->argument];
 }

@@ -398,6 +398,7 @@ typedef struct og_decl {
   bool has_lists;         // a tensor list among arguments or results
   bool has_data_dependent_result;
   bool is_formula_derived;        // the kernel is the formula itself
+  bool is_derived;                // the operator is another formula's derivative
   struct og_formula *formula;     // of `row`, or NULL (decl/formula.h)
   const og_op *gradient;          // derived from the formula, or NULL
   const og_grad *derived_by;      // of a derivative that was asked for, or NULL

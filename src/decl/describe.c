@@ -68,8 +68,9 @@
 //   formula      its row program (docs/graph.md) where all arguments are given:
 //                x0, x1, ... are the arguments in the order in which it first
 //                names them, y0, y1, ... the results; or null
-//   has_lists, has_data_dependent_result, is_formula_derived   booleans; the
-//                last: the kernel is the formula itself
+//   has_lists, has_data_dependent_result, is_formula_derived, is_derived
+//                booleans; the last two: the kernel is the formula itself, and
+//                the operator a derivative of another formula
 //   kernels      list of {device, device_code, dtypes, isa, has_supports};
 //                device: "cpu", "cuda", "rocm", "ext" or null
 //
@@ -552,6 +553,7 @@ void og_decl_describe(const og_decl *decl, og_text *out) {
   og_json_bool(out, "has_data_dependent_result",
                decl->has_data_dependent_result);
   og_json_bool(out, "is_formula_derived", decl->is_formula_derived);
+  og_json_bool(out, "is_derived", decl->is_derived);
   PUT_LIST(w, "kernels", decl->kernel_count, put_kernel(w, &decl->kernels[i]));
   og_json_end(out, '}');
 }

@@ -13,6 +13,7 @@
 #include "base/grain.h"
 #include "decl/formula_function.h"
 #include "decl/formula_loops.h"
+#include "decl/formula_rows.h"
 #include "decl/parse/names.h"
 #include "loop/plain.h"
 
@@ -33,6 +34,8 @@ typedef struct operand {
   int64_t stride[OPGRAFT_RANK_MAX];  // in elements, by dim of the walk
   bool is_copied;  // a row at a time, to or from memory of its own
   bool is_sum;     // over rows
+  bool is_added;   // to rows that an index chooses: computed in own memory
+  int32_t row_by;  // the operand that is its index, or 0
 } operand;
 
 // What runs: the dims of the space, those that all operands walk alike as one;
@@ -43,8 +46,8 @@ typedef struct walk {
   int32_t rank;
   int64_t size[OPGRAFT_RANK_MAX];
   int64_t number[OPGRAFT_RANK_MAX];  // of rows in the space, by dim: steps
-  int32_t count;                     // of operands
-  operand operands[OG_FORMULA_OPERANDS_MAX];
+  int32_t count, all;  // of operands; with the indices, which are behind them
+  operand operands[OG_FORMULA_OPERANDS_MAX + OG_FORMULA_INDICES_MAX];
   og_sum_number numbers[OG_LOOP_INPUTS_MAX];
   char *positions;  // 0, 1, ... as the class has them; NULL: none are asked for
   int64_t chunk, chunks;  // of a row
@@ -53,6 +56,7 @@ typedef struct walk {
   int64_t units, groups, group_units, group_blocks;
   og_sum_number
       *totals[OG_LOOP_OUTPUTS_MAX];  // of sum_rows: by block and column
+  char *added[OG_LOOP_OUTPUTS_MAX];  // of add_rows: by row and column
   _Atomic int64_t wrong;  // row * OG_LOOP_OUTPUTS_MAX + output, or INT64_MAX
   char *scratch;          // a share for each worker
   size_t share_bytes, run_bytes;
@@ -72,20 +76,6 @@ static bool is_kept(const walk *w, int32_t i) {
 }
 
 // --- Dims --------------------------------------------------------------------
-
-// The strides of an operand by dim of the space; 0 where it is repeated.
-static void strides_find(const struct og_formula *f,
-                         const og_formula_place *place, const og_tensor *t,
-                         int32_t rank, const int64_t *size, int64_t *stride) {
-  const int32_t of_pack = rank - (f->item_count - 1);
-  int32_t own = t->ndim - 1, d = rank - 1;
-  for (int32_t k = f->item_count - 1; k >= 0; --k)
-    for (int32_t n = f->pack == k ? of_pack : 1; n > 0; --n, --d) {
-      const bool has = place->items >> k & 1;
-      stride[d] = has && size[d] > 1 ? t->strides[own] : !has ? 0 : 1;
-      own -= has || (place->ones >> k & 1);
-    }
-}
 
 static void strides_broadcast(const og_tensor *t, int32_t rank,
                               const int64_t *size, int64_t *stride) {
@@ -116,7 +106,7 @@ static void swap(int64_t *of, int32_t a, int32_t b) {
 static void dims_swap(walk *w, int32_t a, int32_t b) {
   swap(w->size, a, b);
   swap(w->number, a, b);
-  for (int32_t i = 0; i < w->count; ++i) swap(w->operands[i].stride, a, b);
+  for (int32_t i = 0; i < w->all; ++i) swap(w->operands[i].stride, a, b);
 }
 
 // The dims in the order in which the first result's memory has them.
@@ -129,7 +119,7 @@ static void dims_sort(walk *w) {
 
 static bool merges(const walk *w, int32_t last, int32_t d) {
   if (w->sums && w->number[last] != w->number[d] * w->size[d]) return false;
-  for (int32_t i = 0; i < w->count; ++i)
+  for (int32_t i = 0; i < w->all; ++i)
     if (w->operands[i].stride[last] != w->operands[i].stride[d] * w->size[d])
       return false;
   return true;
@@ -144,7 +134,7 @@ static void dims_merge(walk *w, int32_t end) {
     const int32_t to = joins ? rank - 1 : rank++;
     w->size[to] = joins ? w->size[to] * w->size[d] : w->size[d];
     w->number[to] = w->number[d];
-    for (int32_t i = 0; i < w->count; ++i)
+    for (int32_t i = 0; i < w->all; ++i)
       w->operands[i].stride[to] = w->operands[i].stride[d];
   }
   w->rank = rank;
@@ -153,7 +143,7 @@ static void dims_merge(walk *w, int32_t end) {
 // A dim of one element behind all others.
 static void dims_end(walk *w) {
   w->size[w->rank] = 1;
-  for (int32_t i = 0; i < w->count; ++i) w->operands[i].stride[w->rank] = 1;
+  for (int32_t i = 0; i < w->all; ++i) w->operands[i].stride[w->rank] = 1;
   ++w->rank;
 }
 
@@ -215,9 +205,10 @@ static bool has_dim(const walk *w, int32_t d) {
 // Which results are sums over rows in this call, and what all of them lack.
 static void sums_find(walk *w) {
   const int32_t row = w->rank - 1;
-  for (int32_t r = 0; r < w->f->result_count; ++r) {
-    operand *o = &w->operands[w->f->input_count + r];
-    for (int32_t d = 0; d < w->rank && (w->f->sums >> r & 1); ++d)
+  for (int32_t k = 0; k < w->f->output_count; ++k) {
+    operand *o = &w->operands[w->f->input_count + k];
+    const int32_t r = w->f->outputs[k].result;
+    for (int32_t d = 0; d < w->rank && r >= 0 && (w->f->sums >> r & 1); ++d)
       o->is_sum |= o->stride[d] == 0 && w->size[d] != 1;
     w->sums |= o->is_sum;
   }
@@ -233,6 +224,25 @@ static void numbers_find(walk *w) {
     w->number[d] = rows;
 }
 
+// Rows of their own, one after the other.
+static void strides_own(const walk *w, const og_formula_place *place,
+                        int64_t *stride) {
+  const bool has_row = place->items >> (w->f->item_count - 1) & 1;
+  int64_t step = has_row ? w->size[w->rank - 1] : 1;
+  stride[w->rank - 1] = has_row;
+  for (int32_t d = w->rank - 2; d >= 0; step *= w->size[d--]) stride[d] = step;
+}
+
+static void indices_place(walk *w) {
+  const struct og_formula *f = w->f;
+  for (int32_t k = 0; k < f->index_count; ++k) {
+    operand *o = &w->operands[w->count + k];
+    memset(o->stride, 0, (size_t)w->rank * sizeof *o->stride);
+    og_formula_strides(f, &f->in[f->indices[k]], o->tensor, w->rank, w->size,
+                       o->stride);
+  }
+}
+
 static void dims_find(walk *w, const og_call *call) {
   const struct og_formula *f = w->f;
   w->rank = space_find(w, call, w->size);
@@ -243,12 +253,16 @@ static void dims_find(walk *w, const og_call *call) {
     if (!is_out && f->inputs[i].is_position)
       strides_count(f->inputs[i].index, w->rank, o->stride);
     if (o->tensor == NULL || is_check(w, i)) continue;
-    if (f->broadcasts)
+    if (o->is_added)
+      strides_own(w, place_of(f, i), o->stride);
+    else if (f->broadcasts)
       strides_broadcast(o->tensor, w->rank, w->size, o->stride);
     else
-      strides_find(f, place_of(f, i), o->tensor, w->rank, w->size, o->stride);
+      og_formula_strides(f, place_of(f, i), o->tensor, w->rank, w->size,
+                         o->stride);
     if (part_of(f, i) != OG_FORMULA_WHOLE) part_place(w, i);
   }
+  indices_place(w);
   if (w->rank == 0) dims_end(w);
   numbers_find(w);
   sums_find(w);
@@ -312,7 +326,8 @@ static og_status operands_bind(walk *w, const og_call *call,
     o->tensor = NULL;
     o->data = NULL;
     o->bytes = 0;
-    o->is_copied = o->is_sum = false;
+    o->is_copied = o->is_sum = o->is_added = false;
+    o->row_by = 0;
     if (!is_out && f->inputs[i].is_position) continue;
     if (!is_out && !f->inputs[i].is_tensor) {
       OG_TRY(number_bind(w, call, i));
@@ -320,12 +335,19 @@ static og_status operands_bind(walk *w, const og_call *call,
           (uint32_t)(call->attr[f->inputs[i].index].kind != OG_ATTR_NONE) << i;
       continue;
     }
+    o->row_by = is_out || f->inputs[i].row_by == 0
+                    ? 0
+                    : w->count + f->inputs[i].row_by - 1;
+    o->is_added = is_out && f->outputs[i - f->input_count].row_by != 0;
     o->tensor = og_formula_tensor(f, call, i);
     if (o->tensor == NULL) continue;
     o->data = og_data(o->tensor);
     o->bytes = (int64_t)og_dtype_bytes(o->tensor->dtype);
     if (!is_out) *out_given |= 1u << i;
   }
+  w->all = w->count + f->index_count;
+  for (int32_t k = 0; k < f->index_count; ++k)
+    w->operands[w->count + k].tensor = call->in[f->indices[k]];
   return OG_OK;
 }
 
@@ -351,6 +373,25 @@ static void number_place(walk *w, const og_call *call, int32_t i,
     n->i64 = attr->i;
 }
 
+// Memory for the rows that are added.
+static og_status added_make(walk *w, const og_call *call, og_class class) {
+  int64_t size[OPGRAFT_RANK_MAX];
+  size_t bytes = class == OG_CLASS_F32 ? 4 : 8;
+  if (w->f->added == 0) return OG_OK;
+  bool fits = true;
+  const int32_t rank = space_find(w, call, size);
+  for (int32_t d = 0; d < rank; ++d)
+    fits &= og_size_mul(bytes, (size_t)size[d], &bytes);
+  for (int32_t i = w->f->input_count; i < w->count; ++i) {
+    if (!w->operands[i].is_added) continue;
+    char **own = &w->added[i - w->f->input_count];
+    *own = fits ? og_alloc(bytes + 8) : NULL;
+    if (*own == NULL) return og_fail(call, OG_MEMORY, "out of memory");
+    w->operands[i].data = *own;
+  }
+  return OG_OK;
+}
+
 static void kept_form(walk *w, int32_t i, og_formula_function *key) {
   const bool is_row = w->operands[i].stride[w->rank - 1] == 0;
   key->operands[i] = (og_loop_operand){class_dtype(key->class),
@@ -364,7 +405,7 @@ static void forms_find(walk *w, const og_call *call, og_formula_function *key) {
   for (int32_t i = 0; i < w->count; ++i) {
     operand *o = &w->operands[i];
     const int64_t stride = o->stride[row];
-    if (is_kept(w, i)) {
+    if (is_kept(w, i) || o->is_added) {
       kept_form(w, i, key);
       continue;
     }
@@ -416,6 +457,12 @@ static int64_t kept_bytes(const walk *w, int32_t i) {
 
 static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+static int64_t offset_at(const walk *w, const operand *o, const stretch *at) {
+  int64_t offset = 0;
+  for (int32_t d = 0; d < w->rank; ++d) offset += at->index[d] * o->stride[d];
+  return offset;
+}
+
 // The rows and operands of a call, copies made beside it.
 static void stretch_run(const walk *w, const stretch *at, char *memory) {
   const int32_t row = w->rank - 1, inputs = w->f->input_count;
@@ -429,8 +476,12 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
   call.nontemporal = false;
   for (int32_t i = 0; i < w->count; ++i) {
     const operand *o = &w->operands[i];
-    int64_t offset = 0;
-    for (int32_t d = 0; d < w->rank; ++d) offset += at->index[d] * o->stride[d];
+    int64_t offset = offset_at(w, o, at);
+    if (o->row_by != 0 && o->tensor != NULL) {
+      const operand *index = &w->operands[o->row_by];
+      offset += og_formula_index_at(index->tensor, offset_at(w, index, at)) *
+                o->tensor->strides[0];
+    }
     from[i] = own[i] = o->data + offset * o->bytes;
     if (o->is_copied) {
       own[i] = copy;
@@ -454,7 +505,9 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
       call.out_block_bytes[i - inputs] = 0;
     }
   }
-  if (w->fn->loop != NULL)
+  if (w->fn->compiled != NULL)
+    w->fn->compiled(&call);
+  else if (w->fn->loop != NULL)
     og_loop_run(w->fn->loop, &call);
   else
     og_loop_plain_run(&w->fn->program, w->fn->operands,
@@ -468,9 +521,10 @@ static void stretch_run(const walk *w, const stretch *at, char *memory) {
   }
 }
 
-static bool has_copies(const walk *w) {
+// Whether a call has one row.
+static bool is_one_by_one(const walk *w) {
   for (int32_t i = 0; i < w->count; ++i)
-    if (w->operands[i].is_copied) return true;
+    if (w->operands[i].is_copied || w->operands[i].row_by != 0) return true;
   return false;
 }
 
@@ -534,38 +588,41 @@ static og_status wrong_say(walk *w, const og_call *call) {
       (int)(said.end - said.begin), w->f->text + said.begin);
 }
 
+// The operand before i whose values are kept, and those; -1: there is no more.
+static int32_t kept_before(const walk *w, int32_t i, char **kept) {
+  while (--i >= w->f->input_count) {
+    if (w->operands[i].is_copied)
+      *kept -= aligned(w->chunk * w->operands[i].bytes);
+    if (!is_kept(w, i)) continue;
+    *kept -= 2 * aligned(FEW * kept_bytes(w, i));
+    return i;
+  }
+  return -1;
+}
+
 // What is kept of few rows that are all there: sums of them are kept, too.
 static void few_end(walk *w, int64_t first, int64_t rows, int64_t nth,
                     char *memory) {
   char *kept = memory + w->share_bytes;
-  for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
-    if (w->operands[i].is_copied)
-      kept -= aligned(w->chunk * w->operands[i].bytes);
-    if (!is_kept(w, i)) continue;
-    const int64_t bytes = kept_bytes(w, i), all = aligned(FEW * bytes);
-    kept -= 2 * all;
+  for (int32_t i = w->count; (i = kept_before(w, i, &kept)) >= 0;) {
+    const int64_t bytes = kept_bytes(w, i);
     if (is_check(w, i))
       rows_check(w, i, first, rows, kept);
     else
       og_sum_rows(w->fn->class, kept, rows, bytes / w->operands[i].bytes,
-                  kept + all + nth * bytes);
+                  kept + aligned(FEW * bytes) + nth * bytes);
   }
 }
 
 // A block of sums of rows.
 static void block_end(walk *w, int64_t block, int64_t count, char *memory) {
   char *kept = memory + w->share_bytes;
-  for (int32_t i = w->count - 1; i >= w->f->input_count; --i) {
-    if (w->operands[i].is_copied)
-      kept -= aligned(w->chunk * w->operands[i].bytes);
-    if (!is_kept(w, i)) continue;
-    const int64_t bytes = kept_bytes(w, i), all = aligned(FEW * bytes);
-    kept -= 2 * all;
+  for (int32_t i = w->count; (i = kept_before(w, i, &kept)) >= 0;) {
+    const int64_t bytes = kept_bytes(w, i), n = bytes / w->operands[i].bytes;
     if (is_check(w, i)) continue;
-    const int64_t n = bytes / w->operands[i].bytes;
-    og_sum_number *to = w->totals[i - w->f->input_count] + block * n;
-    og_sum_rows(w->fn->class, kept + all, count, n, kept);
-    og_sum_totals(w->fn->class, n, kept, to);
+    og_sum_rows(w->fn->class, kept + aligned(FEW * bytes), count, n, kept);
+    og_sum_totals(w->fn->class, n, kept,
+                  w->totals[i - w->f->input_count] + block * n);
   }
 }
 
@@ -648,7 +705,7 @@ static void zeros_write(const operand *o) {
     int64_t offset = 0, left = n;
     for (int32_t d = t->ndim - 1; d >= 0; left /= t->shape[d--])
       offset += left % t->shape[d] * t->strides[d];
-    memset(o->data + offset * bytes, 0, (size_t)bytes);
+    memset((char *)og_data(t) + offset * bytes, 0, (size_t)bytes);
   }
 }
 
@@ -685,7 +742,7 @@ static bool sums_allocate(walk *w) {
 // Unit u is chunk u % chunks of row u / chunks.
 static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
   const walk *w = state;
-  const bool one_by_one = w->chunks > 1 || has_copies(w);
+  const bool one_by_one = w->chunks > 1 || is_one_by_one(w);
   char *memory = w->scratch + (size_t)worker * w->share_bytes;
   while (begin < end) {
     const stretch at = stretch_at(w, begin, end, one_by_one);
@@ -695,7 +752,7 @@ static void units_run(void *state, int64_t begin, int64_t end, int32_t worker) {
 }
 
 static void few_run(const walk *w, int64_t first, int64_t last, char *memory) {
-  const bool one_by_one = has_copies(w);
+  const bool one_by_one = is_one_by_one(w);
   for (int64_t unit = first; unit < last;) {
     stretch at = stretch_at(w, unit, last, one_by_one);
     at.row = unit - first;
@@ -750,7 +807,10 @@ static og_status scratch_make(walk *w, const og_call *call) {
 static void walk_free(walk *w) {
   if (w->scratch != w->near) og_free(w->scratch);
   og_free(w->positions);
-  for (int32_t r = 0; r < OG_LOOP_OUTPUTS_MAX; ++r) og_free(w->totals[r]);
+  for (int32_t r = 0; r < OG_LOOP_OUTPUTS_MAX; ++r) {
+    og_free(w->totals[r]);
+    og_free(w->added[r]);
+  }
 }
 
 static og_status walk_run(walk *w, const og_call *call) {
@@ -802,9 +862,16 @@ og_status og_formula_run(const og_call *call) {
   w.positions = w.scratch = NULL;
   w.sums = false;
   memset(w.totals, 0, sizeof w.totals);
+  memset(w.added, 0, sizeof w.added);
   atomic_init(&w.wrong, INT64_MAX);
   OG_TRY(parts_check(&w, call));
+  OG_TRY(og_formula_indices_check(w.f, call));
   OG_TRY(positions_make(&w, call, key.class));
+  const og_status made = added_make(&w, call, key.class);
+  if (made != OG_OK) {
+    walk_free(&w);
+    return made;
+  }
   dims_find(&w, call);
   forms_find(&w, call, &key);
   if (og_formula_function_get(w.f, &key, &w.fn, &error) != OG_OK) {
@@ -812,7 +879,12 @@ og_status og_formula_run(const og_call *call) {
     return og_fail(call, error.code, error.text);
   }
   copies_add(&w);
-  const og_status ran = walk_run(&w, call);
+  og_status ran = walk_run(&w, call);
+  if (ran == OG_OK && w.f->added != 0) {
+    int64_t size[OPGRAFT_RANK_MAX];
+    const int32_t rank = space_find(&w, call, size);
+    ran = og_formula_rows_add(w.f, call, key.class, rank, size, w.added);
+  }
   walk_free(&w);
   return ran;
 }

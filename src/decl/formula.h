@@ -29,12 +29,14 @@ typedef struct og_formula_input {
   bool is_position;  // 0, 1, ... along a dim of the space
   int32_t index;     // of the tensor argument or attribute, OG_FORMULA_*
   og_formula_part part;
+  int32_t row_by;  // a table's row: 1 + which of the indices says it
 } og_formula_input;
 
 // What a formula assigns: output i of its programs.
 typedef struct og_formula_output {
   int32_t result;  // of call->out; -1: a check, for each row above 0 or wrong
   og_formula_part part;
+  int32_t row_by;  // added to a result's row: 1 + which index says it
   og_token check;  // what it says, in the text
 } og_formula_output;
 
@@ -45,7 +47,8 @@ enum {
 
 // Slots of loads are inputs, then names (input_count + name); numbers are
 // `width` (OG_LOOP_WIDTH_SLOT), then whether input i is given
-// (OG_FORMULA_GIVEN + i).
+// (OG_FORMULA_GIVEN + i), the precision of input i's type (OG_FORMULA_TYPE + i)
+// or of the type of that precision (OG_FORMULA_PRECISION + bits).
 typedef struct og_formula_statement {
   og_loop_reduction reduction;
   og_token token;  // the name, in the string
@@ -56,7 +59,12 @@ typedef struct og_formula_statement {
   og_scalar_program expression;
 } og_formula_statement;
 
-enum { OG_FORMULA_GIVEN = 1 };
+enum {
+  OG_FORMULA_GIVEN = 1,
+  OG_FORMULA_TYPE = OG_FORMULA_GIVEN + OG_LOOP_INPUTS_MAX,
+  OG_FORMULA_PRECISION = OG_FORMULA_TYPE + OG_LOOP_INPUTS_MAX,
+  OG_FORMULA_INDICES_MAX = 8,
+};
 
 // How an operand lies in the space.
 typedef struct og_formula_place {
@@ -71,6 +79,19 @@ typedef struct og_formula_compare {
   bool is_of_leaves;  // of an input with another one
 } og_formula_compare;
 
+// What `opgraft build` compiles for a module's formulas (loop/encode_c.c says
+// these structs in C): the symbol opgraft_formula_codes.
+typedef struct og_formula_code {
+  uint64_t digest;  // of the program (og_loop_digest)
+  void (*run)(const og_loop_call *call);
+} og_formula_code;
+typedef struct og_formula_codes {
+  uint32_t call_size;  // of og_loop_call
+  uint32_t count;
+  const og_formula_code *codes;
+  float (*call)(const char *name, float a, float b);  // set at load
+} og_formula_codes;
+
 struct og_formula {
   og_formula_statement *statements;
   int32_t statement_count;
@@ -81,7 +102,11 @@ struct og_formula {
   int32_t result_count;  // of call->out: mutated arguments, fresh results
   int32_t output_count;
   og_formula_output outputs[OG_LOOP_OUTPUTS_MAX];  // the results, then others
-  uint32_t sums;               // bits of results that are sums over rows
+  uint32_t sums;    // bits of results that are sums over rows
+  uint32_t added;   // bits of results whose rows an index says
+  uint32_t tables;  // bits of arguments that are read so
+  int32_t indices[OG_FORMULA_INDICES_MAX];  // tensor arguments
+  int32_t index_count;
   uint32_t wide_in, wide_out;  // bits of arguments and results that have parts
   const char *text;
   bool is_real;      // every primitive computes in floats
@@ -96,8 +121,12 @@ struct og_formula {
   og_formula_place out[OG_LOOP_OUTPUTS_MAX];
   const og_formula_compare *compares;
   int32_t compare_count;
+  const og_formula_codes *codes;  // of the module, or NULL
   struct og_formula_cache *cache;
 };
+
+// "bf16" of its bits of precision; NULL where no type has so many.
+const char *og_formula_type_name(int32_t precision);
 
 // An output's name in the formula: a mutated argument's; a result's own, else
 // y, or y0, y1 of several; out where an argument has that name.
@@ -120,6 +149,7 @@ og_status og_formula_class(const struct og_formula *formula,
 typedef struct og_formula_choice {
   uint32_t given;            // bits of inputs
   const bool *is_row_input;  // which have one element for each row; NULL: none
+  const og_dtype *types;     // by input; NULL: f32
   // By input: the program has these numbers, and its inputs are the tensors
   // that are given, in order. NULL: all inputs are its own.
   const double *numbers;

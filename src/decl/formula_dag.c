@@ -84,11 +84,16 @@ int32_t og_dag_load(og_dag *d, int32_t slot, bool is_row, uint32_t needs) {
                                  .in = {-1, -1, -1}});
 }
 
+// A type's precision needs its argument.
 static int32_t number(og_dag *d, int32_t slot) {
-  return intern(d, (og_dag_node){.op = OG_SCALAR_number,
-                                 .is_row = true,
-                                 .slot = slot,
-                                 .in = {-1, -1, -1}});
+  const int32_t input = slot - OG_FORMULA_TYPE;
+  const bool is_type = input >= 0 && input < OG_LOOP_INPUTS_MAX;
+  return intern(
+      d, (og_dag_node){.op = OG_SCALAR_number,
+                       .is_row = true,
+                       .needs = is_type ? d->f->optional & 1u << input : 0,
+                       .slot = slot,
+                       .in = {-1, -1, -1}});
 }
 
 static og_dag_node operation(const og_dag *d, int32_t op, int32_t a, int32_t b,
@@ -260,7 +265,7 @@ int32_t og_dag_add(og_dag *d, int32_t op, int32_t a, int32_t b, int32_t c) {
 int32_t og_dag_reduce(og_dag *d, og_loop_reduction reduction, int32_t a) {
   og_dag_node node =
       operation(d, OG_DAG_REDUCE + (int32_t)reduction, a, -1, -1);
-  node.is_row = true;
+  node.is_row = og_loop_reduces(reduction);
   if (!d->simplifies || reduction != OG_LOOP_SUM) return intern(d, node);
   if (d->nodes[a].is_row)
     return add(d, OG_SCALAR_mul, a, number(d, OG_LOOP_WIDTH_SLOT));
@@ -321,14 +326,14 @@ static void statement_add(og_dag *d, const og_formula_statement *statement) {
   int32_t *current = &d->current[statement->name];
   // What is checked has no derivative.
   if (statement->is_index || (o >= 0 && r < 0)) return;
-  if (r >= 0 && *current < 0) *current = d->outputs[r];
+  if (r >= 0 && *current < 0) *current = d->outputs[o];
   int32_t value = expression(d, &statement->expression);
   if (statement->reduction != OG_LOOP_NO_REDUCTION)
     value = og_dag_reduce(d, statement->reduction, value);
   if (*current >= 0)
     value = og_dag_choice(d, statement->needs, value, *current);
   *current = value;
-  if (r >= 0) d->outputs[r] = value;
+  if (r >= 0) d->outputs[o] = value;
 }
 
 bool og_dag_init(og_dag *d, const og_decl *decl) {

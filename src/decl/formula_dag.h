@@ -11,7 +11,8 @@
 #include "decl/formula.h"
 
 enum {
-  OG_DAG_REDUCE = OG_SCALAR_COUNT,  // + og_loop_reduction: of operand 0
+  // + og_loop_reduction: of operand 0; running sums are among them.
+  OG_DAG_REDUCE = OG_SCALAR_COUNT,
   // Operand 0 where all inputs of `slot` (bits) are given, else operand 1; none
   // of them: no value.
   OG_DAG_CHOICE = OG_DAG_REDUCE + OG_LOOP_REDUCTION_COUNT,
@@ -39,7 +40,7 @@ typedef struct og_dag {
   bool failed;      // too large; what is added then is node 0
   int32_t buckets[OG_DAG_BUCKETS];
   int32_t current[OG_LOOP_STATEMENTS_MAX];  // by the formula's name
-  int32_t outputs[OG_LOOP_OUTPUTS_MAX];     // the node of each result
+  int32_t outputs[OG_LOOP_OUTPUTS_MAX];     // the node of each output
 } og_dag;
 
 // The values of the declaration's formula. False when memory is short.

@@ -7,8 +7,8 @@
 
 #include "decl/formula_dag.h"
 
-// Loads behind the formula's inputs: the gradient of result r (+ r), and the
-// result itself (+ OG_LOOP_OUTPUTS_MAX + r); of tangents, that of input i (+
+// Loads behind the formula's inputs: the gradient of output o (+ o), and the
+// result r itself (+ OG_LOOP_OUTPUTS_MAX + r); of tangents, that of input i (+
 // i).
 typedef struct og_deriver {
   og_dag dag;
@@ -17,7 +17,7 @@ typedef struct og_deriver {
   int32_t *bar;             // by own value: its gradient or tangent, or -1
   bool *is_active;          // depends on a smooth input
   bool *is_still;           // an extreme on which no result depends
-  // Gradients by input, -1: zero; tangents by result.
+  // Gradients by input, -1: zero; tangents by output.
   int32_t values[OG_LOOP_INPUTS_MAX];
 } og_deriver;
 

@@ -8,60 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "decl/formula_deriver.h"
-#include "decl/formula_grad.h"
+#include "decl/formula_writer.h"
 #include "decl/parse/names.h"
 #include "decl/types.h"
 
-enum {
-  ARGS_MAX = 3 * OG_LOOP_INPUTS_MAX,
-  SIZE_MAX_INLINE = 40,  // instructions of one expression
-  DEPTH_MAX_INLINE = 8,
-};
-
-// An argument of what is derived.
-typedef struct argument {
-  char name[OPGRAFT_ARG_MAX];
-  opgraft_grad_arg source;
-  int32_t tensor;  // whose pattern it has, or -1
-  int32_t result;  // or which fresh result's, or -1
-  int32_t load;    // the slot of its loads
-} argument;
-
-typedef struct writer {
-  og_deriver d;
-  const og_decl *decl;
-  const struct og_formula *f;
-  og_formula_derivative kind;
-  og_arena *arena;
-  uint32_t read_results;  // bits of results that are read
-  int32_t *uses;          // by node; -1: not part of it
-  bool *is_named;         // a statement of its own
-  int32_t roots[OG_LOOP_INPUTS_MAX];
-  int32_t targets[OG_LOOP_INPUTS_MAX];  // input, or result of a tangent
-  int32_t target_count;
-  argument args[ARGS_MAX];
-  int32_t arg_count;
-  char value[16];  // how names of values begin
-  og_text *out;
-  uint32_t named;  // optional inputs that the statement names
-} writer;
+typedef og_formula_writer writer;
+typedef og_formula_argument argument;
 
 // --- What is read ------------------------------------------------------------
 
-static int32_t result_of(const writer *w, int32_t node) {
-  for (int32_t r = 0; r < w->f->result_count; ++r)
-    if ((w->read_results >> r & 1) && w->d.dag.outputs[r] == node) return r;
-  return -1;
-}
-
-static bool is_leaf(const writer *w, int32_t node) {
-  return w->d.dag.nodes[node].op <= OG_SCALAR_number || result_of(w, node) >= 0;
-}
-
 static void use(writer *w, int32_t node) {
   const og_dag_node *n = &w->d.dag.nodes[node];
-  if (w->uses[node]++ > 0 || is_leaf(w, node)) return;
+  if (w->uses[node]++ > 0 || og_writer_is_leaf(w, node)) return;
   for (int32_t k = 0; k < og_dag_arity(n); ++k)
     if (n->in[k] >= 0) use(w, n->in[k]);
 }
@@ -70,7 +28,7 @@ static void use(writer *w, int32_t node) {
 static void uses_count(writer *w, uint32_t read_results) {
   w->read_results = read_results;
   memset(w->uses, 0, (size_t)w->d.dag.count * sizeof *w->uses);
-  for (int32_t t = 0; t < w->target_count; ++t) use(w, w->roots[t]);
+  for (int32_t t = 0; t < w->root_count; ++t) use(w, w->roots[t]);
 }
 
 static int32_t weight(const struct og_formula *f,
@@ -84,7 +42,7 @@ static int32_t cost(const writer *w) {
   int32_t sum = 0;
   for (int32_t n = 0; n < w->d.dag.count; ++n) {
     const og_dag_node *node = &w->d.dag.nodes[n];
-    const int32_t r = result_of(w, n);
+    const int32_t r = og_writer_result_of(w, n);
     if (w->uses[n] == 0) continue;
     if (r >= 0)
       sum += weight(w->f, &w->f->out[r]);
@@ -116,7 +74,8 @@ static void results_choose(writer *w) {
   for (int32_t r = 0; r < w->f->result_count; ++r) {
     const int32_t node = w->d.dag.outputs[r];
     const bool may = w->kind == OG_FORMULA_GRADIENT && w->uses[node] > 0 &&
-                     !w->is_named[node] && !(w->f->sums >> r & 1) &&
+                     !w->is_named[node] &&
+                     !((w->f->sums | w->f->added | w->f->wide_out) >> r & 1) &&
                      w->d.dag.nodes[node].op > OG_SCALAR_number &&
                      (w->d.smooth_outputs >> r & 1);
     if (!may) continue;
@@ -126,193 +85,6 @@ static void results_choose(writer *w) {
       best = cost(w);
     }
     uses_count(w, chosen);
-  }
-}
-
-// --- Statements --------------------------------------------------------------
-
-static void names_choose(writer *w) {
-  const og_dag *dag = &w->d.dag;
-  memset(w->is_named, 0, (size_t)dag->count);
-  for (int32_t n = 0; n < dag->count; ++n) {
-    const og_dag_node *node = &dag->nodes[n];
-    if (w->uses[n] == 0 || is_leaf(w, n)) continue;
-    w->is_named[n] =
-        w->uses[n] > 1 || (node->op == OG_DAG_CHOICE && node->in[1] >= 0);
-  }
-}
-
-// Appends a value's instructions; those that are not scalar are loads, whose
-// slot is the node.
-static void code_add(writer *w, int32_t node, bool is_root,
-                     og_scalar_code *code) {
-  const og_dag_node *n = &w->d.dag.nodes[node];
-  const bool is_load = is_leaf(w, node) || (w->is_named[node] && !is_root) ||
-                       n->op >= OG_SCALAR_COUNT;
-  const bool is_plain = n->op == OG_SCALAR_const || n->op == OG_SCALAR_number;
-  if (!is_load)
-    for (int32_t k = 0; k < og_dag_arity(n); ++k)
-      code_add(w, n->in[k], false, code);
-  code->code[code->count++] = (og_scalar_instruction){
-      .op = is_load && !is_plain ? OG_SCALAR_load : n->op,
-      .slot = is_plain ? n->slot : node,
-      .value = n->value};
-}
-
-static const char *arg_name(const writer *w, int32_t load) {
-  if (load < w->f->input_count && w->f->inputs[load].is_position)
-    return w->f->inputs[load].index == OG_FORMULA_ROW ? "row" : "column";
-  for (int32_t a = 0; a < w->arg_count; ++a)
-    if (w->args[a].load == load) return w->args[a].name;
-  return "?";
-}
-
-static void value_write(writer *w, int32_t node, bool is_root);
-
-static void load_write(void *state, const og_scalar_instruction *code,
-                       og_text *out) {
-  writer *w = state;
-  if (code->op == OG_SCALAR_number) {
-    if (code->slot == OG_LOOP_WIDTH_SLOT)
-      og_text_add(out, "width");
-    else
-      og_text_addf(out, "given(%s)",
-                   arg_name(w, code->slot - OG_FORMULA_GIVEN));
-    return;
-  }
-  const int32_t node = code->slot, r = result_of(w, node);
-  const og_dag_node *n = &w->d.dag.nodes[node];
-  if (r >= 0) {
-    og_text_add(out, arg_name(w, w->f->input_count + OG_LOOP_OUTPUTS_MAX + r));
-  } else if (n->op == OG_SCALAR_load) {
-    w->named |= n->needs;
-    og_text_add(out, arg_name(w, n->slot));
-  } else if (w->is_named[node]) {
-    og_text_addf(out, "%s%d", w->value, (int)node);
-  } else if (n->op == OG_DAG_CHOICE) {
-    og_text_add(out, "(");
-    value_write(w, n->in[0], false);
-    og_text_add(out, ")");
-  } else {
-    og_text_addf(
-        out, "%s(",
-        og_loop_reduction_name((og_loop_reduction)(n->op - OG_DAG_REDUCE)));
-    value_write(w, n->in[0], false);
-    og_text_add(out, ")");
-  }
-}
-
-static void value_write(writer *w, int32_t node, bool is_root) {
-  const og_dag_node *n = &w->d.dag.nodes[node];
-  og_scalar_code code = {.count = 0};
-  if (is_root && n->op >= OG_SCALAR_COUNT) {
-    const og_scalar_instruction load = {.op = OG_SCALAR_load, .slot = node};
-    const bool was_named = w->is_named[node];
-    w->is_named[node] = false;
-    load_write(w, &load, w->out);
-    w->is_named[node] = was_named;
-    return;
-  }
-  code_add(w, node, is_root, &code);
-  const og_scalar_program program = {code.code, code.count};
-  og_scalar_write(&program, load_write, w, w->out);
-}
-
-// What a statement needs and does not name.
-static void condition_write(writer *w, uint32_t needs) {
-  const uint32_t missing = needs & ~w->named;
-  const char *word = " if";
-  for (int32_t i = 0; i < w->f->input_count; ++i) {
-    if (!(missing >> i & 1)) continue;
-    og_text_addf(w->out, "%s given(%s)", word, arg_name(w, i));
-    word = " and";
-  }
-  og_text_add(w->out, "; ");
-}
-
-static void statement_write(writer *w, int32_t node) {
-  const og_dag_node *n = &w->d.dag.nodes[node];
-  const bool is_choice = n->op == OG_DAG_CHOICE && n->in[1] >= 0;
-  for (int32_t part = is_choice ? 1 : 0; part >= 0; --part) {
-    w->named = 0;
-    og_text_addf(w->out, "%s%d = ", w->value, (int)node);
-    value_write(w, is_choice ? n->in[part] : node, !is_choice);
-    condition_write(w, is_choice && part == 0 ? (uint32_t)n->slot : n->needs);
-  }
-}
-
-// Expressions that would be too long to read back get a name within.
-static int32_t sizes_limit(writer *w, int32_t node, int32_t *depth) {
-  const og_dag_node *n = &w->d.dag.nodes[node];
-  int32_t size = 1;
-  *depth = 1;
-  if (is_leaf(w, node)) return 1;
-  for (int32_t k = 0; k < og_dag_arity(n); ++k) {
-    int32_t own_depth = 1;
-    if (n->in[k] < 0) continue;
-    if (w->is_named[n->in[k]])
-      ++size;
-    else
-      size += sizes_limit(w, n->in[k], &own_depth);
-    if (own_depth + k > *depth) *depth = own_depth + k;
-  }
-  if (size <= SIZE_MAX_INLINE && *depth <= DEPTH_MAX_INLINE) return size;
-  w->is_named[node] = true;
-  *depth = 1;
-  return 1;
-}
-
-static const og_formula_place *place_of(const writer *w, int32_t target) {
-  return w->kind == OG_FORMULA_TANGENT ? &w->f->out[target]
-                                       : &w->f->in[w->f->inputs[target].index];
-}
-
-// Whether a derived result is a sum over rows.
-static bool is_summed(const writer *w, int32_t target) {
-  const struct og_formula *f = w->f;
-  const uint64_t all = ((uint64_t)1 << f->item_count) - 1;
-  const uint64_t row =
-      f->item_count > 0 ? (uint64_t)1 << (f->item_count - 1) : 0;
-  const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
-  if (w->kind == OG_FORMULA_TANGENT) return f->sums >> target & 1;
-  if (f->broadcasts) return true;
-  const uint64_t lacks = all & ~place_of(w, target)->items;
-  return (ends_in_pack ? lacks : lacks & ~row) != 0;
-}
-
-static void target_name(const writer *w, int32_t t, char out[128]) {
-  char result[64];
-  const int32_t target = w->targets[t];
-  if (w->kind == OG_FORMULA_TANGENT) {
-    og_formula_output_name(w->decl, target, result);
-    snprintf(out, 128, "tangent_of_%s", result);
-    return;
-  }
-  const int32_t tensor = w->f->inputs[target].index;
-  snprintf(out, 128, "grad_of_%s", og_tensor_param(w->decl, tensor)->name);
-}
-
-static void row_write(writer *w) {
-  char name[128];
-  int32_t depth;
-  names_choose(w);
-  for (int32_t n = 0; n < w->d.dag.count; ++n)
-    if (w->is_named[n]) {
-      w->is_named[n] = false;
-      sizes_limit(w, n, &depth);
-      w->is_named[n] = true;
-    }
-  for (int32_t t = 0; t < w->target_count; ++t)
-    if (!w->is_named[w->roots[t]]) sizes_limit(w, w->roots[t], &depth);
-  for (int32_t n = 0; n < w->d.dag.count; ++n)
-    if (w->is_named[n]) statement_write(w, n);
-  for (int32_t t = 0; t < w->target_count; ++t) {
-    const bool sums = is_summed(w, w->targets[t]);
-    target_name(w, t, name);
-    og_text_addf(w->out, "%s%s = %s", t > 0 ? "; " : "", name,
-                 sums ? "sum_rows(" : "");
-    value_write(w, w->roots[t], false);
-    if (sums) og_text_add(w->out, ")");
   }
 }
 
@@ -328,7 +100,7 @@ static bool is_taken(const writer *w, const char *name) {
     if (strcmp(w->args[i].name, name) == 0) return true;
   for (int32_t t = 0; t < w->target_count; ++t) {
     char target[128];
-    target_name(w, t, target);
+    og_writer_target_name(w, t, target);
     if (strcmp(target, name) == 0) return true;
   }
   return strcmp(name, "width") == 0;
@@ -336,7 +108,7 @@ static bool is_taken(const writer *w, const char *name) {
 
 // One that is new gets a name that nothing has.
 static void arg_add(writer *w, argument arg, const char *name, bool is_new) {
-  if (w->arg_count == ARGS_MAX) {
+  if (w->arg_count == OG_WRITER_ARGS_MAX) {
     w->d.dag.failed = true;
     return;
   }
@@ -347,20 +119,15 @@ static void arg_add(writer *w, argument arg, const char *name, bool is_new) {
   w->args[w->arg_count++] = arg;
 }
 
-static bool is_loaded(const writer *w, int32_t slot) {
-  for (int32_t n = 0; n < w->d.dag.count; ++n)
-    if (w->uses[n] > 0 && w->d.dag.nodes[n].op == OG_SCALAR_load &&
-        w->d.dag.nodes[n].slot == slot)
-      return true;
-  return false;
+static bool is_of(const og_formula_input *input, const og_param *param) {
+  return input->is_tensor == (param->type == OG_TYPE_TENSOR) &&
+         !input->is_position && input->index == param->index;
 }
 
+// The first input that reads it, or -1.
 static int32_t input_of(const writer *w, const og_param *param) {
-  const bool is_tensor = param->type == OG_TYPE_TENSOR;
   for (int32_t i = 0; i < w->f->input_count; ++i)
-    if (w->f->inputs[i].is_tensor == is_tensor &&
-        !w->f->inputs[i].is_position && w->f->inputs[i].index == param->index)
-      return i;
+    if (is_of(&w->f->inputs[i], param)) return i;
   return -1;
 }
 
@@ -372,7 +139,8 @@ static bool is_asked(const writer *w, int32_t input) {
         ((node->needs >> input & 1) ||
          (node->op == OG_DAG_CHOICE && (node->slot >> input & 1)) ||
          (node->op == OG_SCALAR_number &&
-          node->slot == OG_FORMULA_GIVEN + input)))
+          (node->slot == OG_FORMULA_GIVEN + input ||
+           node->slot == OG_FORMULA_TYPE + input))))
       return true;
   }
   return false;
@@ -406,7 +174,7 @@ static void gradients_add(writer *w) {
   char name[96];
   for (int32_t r = 0; r < w->f->result_count; ++r) {
     const int32_t load = w->f->input_count + r;
-    if (!is_loaded(w, load)) continue;
+    if (!og_writer_is_loaded(w, load)) continue;
     snprintf(name, sizeof name, w->f->result_count == 1 ? "grad" : "grad_%d",
              (int)r);
     arg_add(w,
@@ -437,7 +205,9 @@ static void results_add(writer *w) {
 static void tangents_add(writer *w) {
   char name[96];
   for (int32_t i = 0; i < w->f->input_count; ++i) {
-    if (!is_loaded(w, w->f->input_count + i)) continue;
+    const int32_t load = w->f->input_count + i;
+    if (!og_writer_is_loaded(w, load) || og_writer_first_load(w, load) != load)
+      continue;
     const int32_t tensor = w->f->inputs[i].index;
     const og_param *param = og_tensor_param(w->decl, tensor);
     snprintf(name, sizeof name, "tangent_%s", param->name);
@@ -446,7 +216,7 @@ static void tangents_add(writer *w) {
                                   .index = w->decl->tensor_params[tensor]},
                        .tensor = tensor,
                        .result = -1,
-                       .load = w->f->input_count + i},
+                       .load = load},
             name, true);
   }
 }
@@ -531,16 +301,35 @@ static void types_add(writer *w) {
   }
 }
 
+// The indices of what is read and of what is added to, and tables that say how
+// many rows a result has.
+static void indices_add(writer *w) {
+  const struct og_formula *f = w->f;
+  for (int32_t n = 0; n < w->d.dag.count; ++n) {
+    const og_dag_node *node = &w->d.dag.nodes[n];
+    if (w->uses[n] == 0 || node->op != OG_SCALAR_load) continue;
+    const int32_t row_by = og_writer_row_by(w, node->slot);
+    if (row_by > 0) tensor_add(w, f->indices[row_by - 1]);
+  }
+  for (int32_t t = 0; t < w->root_count; ++t) {
+    const int32_t row_by = og_writer_root_row_by(w, t);
+    if (row_by == 0) continue;
+    tensor_add(w, f->indices[row_by - 1]);
+    if (w->kind == OG_FORMULA_GRADIENT) tensor_add(w, og_writer_root_of(w, t));
+  }
+}
+
 static void args_find(writer *w) {
   if (w->kind == OG_FORMULA_GRADIENT)
     gradients_add(w);
   else
     tangents_add(w);
-  for (int32_t p = 0; p < w->decl->param_count; ++p) {
-    const int32_t input = input_of(w, &w->decl->params[p]);
-    if (input >= 0 && (is_loaded(w, input) || is_asked(w, input)))
-      param_add(w, p);
-  }
+  for (int32_t p = 0; p < w->decl->param_count; ++p)
+    for (int32_t i = 0; i < w->f->input_count; ++i)
+      if (is_of(&w->f->inputs[i], &w->decl->params[p]) &&
+          (og_writer_is_loaded(w, i) || is_asked(w, i)))
+        param_add(w, p);
+  indices_add(w);
   results_add(w);
   sizes_add(w);
   types_add(w);
@@ -586,7 +375,7 @@ static void schema_write(writer *w) {
   }
   og_text_add(w->out, ") -> (");
   for (int32_t t = 0; t < w->target_count; ++t) {
-    target_name(w, t, name);
+    og_writer_target_name(w, t, name);
     og_text_addf(w->out, "%sTensor %s", t > 0 ? ", " : "", name);
   }
   og_text_add(w->out, ")");
@@ -745,14 +534,32 @@ static bool text_keep(writer *w, void (*write)(writer *), const char **out) {
 
 // --- The whole ---------------------------------------------------------------
 
+// Of the inputs that read one tensor and have a gradient.
+static bool is_first_target(const writer *w, int32_t input) {
+  int32_t k = 0;
+  while (!w->f->inputs[k].is_tensor || w->d.values[k] < 0 ||
+         w->f->inputs[k].index != w->f->inputs[input].index)
+    ++k;
+  return k == input;
+}
+
 static void targets_find(writer *w) {
+  const struct og_formula *f = w->f;
   const bool is_tangent = w->kind == OG_FORMULA_TANGENT;
-  const int32_t count = is_tangent ? w->f->result_count : w->f->input_count;
-  for (int32_t k = 0; k < count; ++k) {
-    if (is_tangent ? !(w->d.smooth_outputs >> k & 1) : w->d.values[k] < 0)
-      continue;
-    w->targets[w->target_count] = k;
-    w->roots[w->target_count++] = w->d.values[k];
+  const int32_t count = is_tangent ? f->output_count : f->input_count;
+  for (int32_t more = 0; more < 2; ++more) {
+    for (int32_t k = 0; k < count; ++k) {
+      const int32_t r = is_tangent ? f->outputs[k].result : 0;
+      if (w->d.values[k] < 0 ||
+          (is_tangent && (r < 0 || !(w->d.smooth_outputs >> r & 1))))
+        continue;
+      const bool is_first =
+          is_tangent ? k < f->result_count : is_first_target(w, k);
+      if (is_first == (more > 0)) continue;
+      w->targets[w->root_count] = k;
+      w->roots[w->root_count++] = w->d.values[k];
+    }
+    if (more == 0) w->target_count = w->root_count;
   }
 }
 
@@ -800,7 +607,7 @@ static bool derive(writer *w, og_op *out, og_grad *map) {
   return !w->d.dag.failed && text_keep(w, schema_write, &out->schema) &&
          text_keep(w, shape_write, &out->shape) &&
          text_keep(w, dtype_write, &out->dtype) &&
-         text_keep(w, row_write, &out->row) &&
+         text_keep(w, og_writer_row, &out->row) &&
          text_keep(w, doc_write, &out->doc) && map_keep(w, map);
 }
 
@@ -808,8 +615,7 @@ bool og_formula_differentiate(const og_decl *decl, og_formula_derivative kind,
                               og_arena *arena, og_op *out, og_grad *out_map) {
   *out_map = (og_grad){.kind = OG_GRAD_MISSING};
   if (decl->formula == NULL || !decl->formula->is_real ||
-      decl->mutated_count > 0 ||
-      (decl->formula->wide_in | decl->formula->wide_out) != 0)
+      decl->mutated_count > 0)
     return false;
   writer *w = og_alloc_zeroed(1, sizeof *w);
   if (w == NULL) return false;

@@ -7,6 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "loop/lower.h"
+
 // The encoder is the engine's: libopgraft alone interprets, to the same bits.
 #define ENGINES __attribute__((weak, visibility("hidden")))
 ENGINES og_loop_code *og_loop_code_create(void);
@@ -55,6 +57,16 @@ static uint32_t numbers_of(const struct og_formula *formula) {
   return numbers;
 }
 
+static void compiled_find(const struct og_formula *f, function *fn) {
+  og_loop_info info;
+  og_loop_describe(fn->loop, &info);
+  if (info.code != NULL || f->codes == NULL) return;
+  const uint64_t digest = og_loop_digest(og_loop_lowered_of(fn->loop));
+  for (uint32_t k = 0; k < f->codes->count; ++k)
+    if (f->codes->codes[k].digest == digest)
+      fn->compiled = f->codes->codes[k].run;
+}
+
 static og_status loop_make(const struct og_formula *formula, function *fn,
                            opgraft_error *error) {
   const int32_t inputs = fn->program.input_count;
@@ -73,8 +85,9 @@ static og_status loop_make(const struct og_formula *formula, function *fn,
       text.failed || (fn->code == NULL && og_loop_code_create != NULL)
           ? og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory")
           : og_loop_create(&spec, fn->code, &fn->loop, error);
-  // Where that fails it is interpreted.
+  // Where that fails it is the module's code, or interpreted.
   if (status == OG_OK && fn->code != NULL) og_loop_code_seal(fn->code);
+  if (status == OG_OK) compiled_find(formula, fn);
   og_text_reset(&text);
   return status;
 }
@@ -83,17 +96,21 @@ static og_status function_create(const struct og_formula *formula,
                                  const function *key, function **out,
                                  opgraft_error *error) {
   bool is_row[OG_LOOP_INPUTS_MAX];
+  og_dtype types[OG_LOOP_INPUTS_MAX];
   function *fn = *out = og_alloc_zeroed(1, sizeof *fn);
   if (fn == NULL)
     return og_error_set(error, OG_MEMORY, NULL, NULL, "out of memory");
   fn->class = key->class;
   fn->given = key->given;
   memcpy(fn->operands, key->operands, sizeof fn->operands);
-  for (int32_t i = 0; i < formula->input_count; ++i)
+  for (int32_t i = 0; i < formula->input_count; ++i) {
     is_row[i] = fn->operands[i].form == OG_LOOP_ROW;
+    types[i] = fn->operands[i].dtype;
+  }
   const og_formula_choice choice = {
       .given = fn->given,
       .is_row_input = is_row,
+      .types = types,
       .row_sums =
           og_formula_row_sums(formula, fn->operands + formula->input_count)};
   og_status status =

@@ -17,6 +17,8 @@ typedef struct og_formula_function {
   og_loop_program program;
   og_loop_code *code;
   og_loop *loop;  // of class F32
+  // The module's own code, where there is no encoded one; NULL: interpreted.
+  void (*compiled)(const og_loop_call *call);
 } og_formula_function;
 
 // The function of key's class, arguments and operands, made at the first call.

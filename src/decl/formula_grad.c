@@ -169,7 +169,7 @@ static int32_t tangent_of(og_deriver *d, int32_t n, const int32_t *tangent) {
                          : b < 0        ? zero
                                         : b);
   }
-  if (reduction == OG_LOOP_SUM)
+  if (reduction == OG_LOOP_SUM || og_loop_is_running(reduction))
     return og_dag_reduce(dag, reduction, tangent[node.in[0]]);
   if (reduction != OG_LOOP_NO_REDUCTION)
     return shares(dag, n, tangent[node.in[0]], true);
@@ -200,8 +200,8 @@ static void stabilizers_find(og_deriver *d) {
     d->bar[n] = og_dag_const(&d->dag, 1);
     tangents_find(d, n + 1, d->bar);
     bool matters = d->dag.failed;
-    for (int32_t r = 0; r < d->dag.f->result_count; ++r)
-      matters |= d->bar[d->dag.outputs[r]] >= 0;
+    for (int32_t o = 0; o < d->dag.f->output_count; ++o)
+      matters |= d->dag.outputs[o] >= 0 && d->bar[d->dag.outputs[o]] >= 0;
     d->is_still[n] = !matters;
   }
   for (int32_t n = 0; n < d->dag.own_count; ++n) d->bar[n] = -1;
@@ -218,9 +218,10 @@ void og_deriver_tangents(og_deriver *d) {
   for (int32_t n = 0; n < d->dag.own_count && !d->dag.failed; ++n) {
     if (d->bar[n] < 0 && d->is_active[n]) d->bar[n] = tangent_of(d, n, d->bar);
   }
-  for (int32_t r = 0; r < d->dag.f->result_count; ++r) {
-    const int32_t t = d->bar[d->dag.outputs[r]];
-    d->values[r] = t < 0 ? og_dag_const(&d->dag, 0) : t;
+  for (int32_t o = 0; o < d->dag.f->output_count; ++o) {
+    if (d->dag.outputs[o] < 0) continue;  // a check
+    const int32_t t = d->bar[d->dag.outputs[o]];
+    d->values[o] = t < 0 ? og_dag_const(&d->dag, 0) : t;
   }
 }
 
@@ -259,6 +260,12 @@ static void node_reverse(og_deriver *d, int32_t n) {
   } else if (reduction == OG_LOOP_SUM) {
     const bool is_row = dag->nodes[node.in[0]].is_row;
     collect(d, node.in[0], is_row ? og_dag_reduce(dag, OG_LOOP_SUM, g) : g);
+  } else if (og_loop_is_running(reduction)) {
+    collect(d, node.in[0],
+            og_dag_reduce(dag,
+                          reduction == OG_LOOP_CUMSUM ? OG_LOOP_CUMSUM_REVERSED
+                                                      : OG_LOOP_CUMSUM,
+                          g));
   } else if (reduction != OG_LOOP_NO_REDUCTION) {
     collect(d, node.in[0],
             dag->nodes[node.in[0]].is_row ? g : shares(dag, n, g, false));
@@ -274,11 +281,13 @@ static void node_reverse(og_deriver *d, int32_t n) {
 void og_deriver_gradients(og_deriver *d) {
   og_dag *dag = &d->dag;
   const struct og_formula *f = dag->f;
-  for (int32_t r = 0; r < f->result_count; ++r)
-    if (d->smooth_outputs >> r & 1)
-      collect(d, dag->outputs[r],
-              og_dag_load(dag, f->input_count + r,
+  for (int32_t o = 0; o < f->output_count; ++o) {
+    const int32_t r = f->outputs[o].result;
+    if (r >= 0 && (d->smooth_outputs >> r & 1) && dag->outputs[o] >= 0)
+      collect(d, dag->outputs[o],
+              og_dag_load(dag, f->input_count + o,
                           og_dag_is_row_place(f, &f->out[r]), 0));
+  }
   for (int32_t n = d->dag.own_count - 1; n >= 0 && !dag->failed; --n)
     if (d->bar[n] >= 0) node_reverse(d, n);
   for (int32_t n = 0; n < d->dag.own_count; ++n) {
@@ -303,13 +312,6 @@ static bool is_smooth_result(const og_decl *decl, int32_t fresh) {
   return type->kind != OG_OUT_TYPE_SAME || is_floating(decl, type->tensor);
 }
 
-// Reductions without a rule.
-static bool is_known(const og_dag *dag) {
-  for (int32_t n = 0; n < dag->count; ++n)
-    if (reduction_of(&dag->nodes[n]) > OG_LOOP_MIN) return false;
-  return true;
-}
-
 bool og_deriver_init(og_deriver *d, const og_decl *decl) {
   const struct og_formula *f = decl->formula;
   memset(d, 0, sizeof *d);
@@ -319,7 +321,7 @@ bool og_deriver_init(og_deriver *d, const og_decl *decl) {
   d->is_active = og_alloc_zeroed((size_t)d->dag.own_count, 1);
   d->is_still = og_alloc_zeroed((size_t)d->dag.own_count, 1);
   if (d->bar == NULL || d->is_active == NULL || d->is_still == NULL ||
-      d->dag.failed || !is_known(&d->dag))
+      d->dag.failed)
     return false;
   for (int32_t i = 0; i < f->input_count; ++i)
     if (f->inputs[i].is_tensor && is_floating(decl, f->inputs[i].index))

@@ -28,6 +28,15 @@ static void inputs_settle(program_maker *m) {
   }
 }
 
+static int32_t precision_of(const og_dtype *types, int32_t input) {
+  const og_dtype type =
+      types == NULL ? (og_dtype){OG_CODE_FLOAT, 32, 1} : types[input];
+  return type.code == OG_CODE_BFLOAT                     ? 8
+         : type.code != OG_CODE_FLOAT || type.bits == 64 ? 53
+         : type.bits == 16                               ? 11
+                                                         : 24;
+}
+
 static void leaf_settle(const program_maker *m, og_scalar_instruction *code) {
   const int32_t inputs = m->f->input_count;
   if (code->op == OG_SCALAR_load && code->slot >= inputs) {
@@ -39,13 +48,18 @@ static void leaf_settle(const program_maker *m, og_scalar_instruction *code) {
     code->slot = m->inputs[code->slot];
   } else if (code->op == OG_SCALAR_number && code->slot != OG_LOOP_WIDTH_SLOT) {
     code->op = OG_SCALAR_const;
-    code->value = m->choice->given >> (code->slot - OG_FORMULA_GIVEN) & 1;
+    code->value =
+        code->slot >= OG_FORMULA_PRECISION ? code->slot - OG_FORMULA_PRECISION
+        : code->slot >= OG_FORMULA_TYPE
+            ? precision_of(m->choice->types, code->slot - OG_FORMULA_TYPE)
+            : (m->choice->given >> (code->slot - OG_FORMULA_GIVEN) & 1) != 0;
   }
 }
 
 static bool is_row(const program_maker *m, const og_loop_statement *statement) {
   const bool *is_row_input = m->choice->is_row_input;
-  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
+  if (og_loop_reduces(statement->reduction)) return true;
+  if (og_loop_is_running(statement->reduction)) return false;
   for (int32_t k = 0; k < statement->expression.count; ++k) {
     const og_scalar_instruction *code = &statement->expression.code[k];
     if (code->op != OG_SCALAR_load) continue;
@@ -89,16 +103,19 @@ uint32_t og_formula_row_sums(const struct og_formula *f,
   return sums;
 }
 
-// A check that is left out holds.
+// A check that is left out holds; where rows are left out nothing is added.
 static void checks_fill(program_maker *m) {
   static const og_scalar_instruction one = {.op = OG_SCALAR_const, .value = 1};
+  static const og_scalar_instruction zero = {.op = OG_SCALAR_const};
   for (int32_t c = m->f->result_count; c < m->f->output_count; ++c) {
     bool is_there = false;
     for (int32_t s = 0; s < m->count; ++s)
       is_there |= m->statements[s].output == c;
     if (!is_there)
       m->statements[m->count++] = (og_loop_statement){
-          .is_row = true, .output = c, .expression = {&one, 1}};
+          .is_row = true,
+          .output = c,
+          .expression = {m->f->outputs[c].result < 0 ? &one : &zero, 1}};
   }
 }
 

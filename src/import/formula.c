@@ -299,8 +299,9 @@ static const char *devices_wrong(const importer *m) {
 static const char *formula_wrong(importer *m) {
   const bool is_wide = m->f->wide_out != 0 ||
                        (m->f->space >= 0 && (m->f->wide_in >> m->f->space & 1));
-  const char *reason = m->f->sums != 0 ? "it sums over rows"
-                       : is_wide       ? "it joins or reduces parts of rows"
+  const char *reason = m->f->sums != 0         ? "it sums over rows"
+                       : m->f->index_count > 0 ? "an index chooses its rows"
+                       : is_wide ? "it joins or reduces parts of rows"
                        : m->f->output_count > m->f->result_count
                            ? "it checks values"
                            : devices_wrong(m);
@@ -314,7 +315,13 @@ static const char *formula_wrong(importer *m) {
 // --- The new nodes -----------------------------------------------------------
 
 static og_status text_write(const importer *m, opgraft_arg *out) {
-  const og_formula_choice choice = {.given = m->given, .numbers = m->numbers};
+  og_dtype types[OG_LOOP_INPUTS_MAX];
+  const og_formula_choice choice = {
+      .given = m->given, .numbers = m->numbers, .types = types};
+  for (int32_t i = 0; i < m->f->input_count; ++i) {
+    const og_tensor *t = og_formula_tensor(m->f, &m->call, i);
+    types[i] = t != NULL ? t->dtype : (og_dtype){OG_CODE_FLOAT, 32, 1};
+  }
   og_arena memory = {0};
   og_loop_program program;
   og_text text = {0};

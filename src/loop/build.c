@@ -20,6 +20,7 @@ static const row_text rows[OG_LANE_COUNT] = {
     [OG_LANE_width] = {"width", 0, false},
     [OG_LANE_load] = {"load", 0, false},
     [OG_LANE_joined] = {"joined", 0, false},
+    [OG_LANE_summed] = {"summed", 0, false},
     [OG_LANE_call] = {"call", 3, false},
 #define OG_LOOP_OP(id, operands, is_commutative, ...) \
   [OG_LANE_##id] = {#id, operands, is_commutative},
@@ -91,6 +92,7 @@ static bool has_sign(const og_loop_builder *b, const og_loop_instr *i) {
     if (operands[k] >= 0) of_operands &= b->code[operands[k]].has_sign;
   switch (i->op) {
     case OG_LANE_joined:
+    case OG_LANE_summed:
     case OG_LANE_call:
     case OG_LANE_add:
     case OG_LANE_sub:
@@ -139,6 +141,10 @@ static void describe(const og_loop_builder *b, og_loop_instr *i) {
   }
   if (i->op == OG_LANE_load) i->is_row = b->row_inputs >> i->imm & 1;
   if (i->op == OG_LANE_joined) i->pass = b->reductions[i->imm].pass + 1;
+  if (i->op == OG_LANE_summed) {
+    i->is_row = false;
+    i->pass = b->running[i->imm].pass + 1;
+  }
   i->is_mask = is_mask(b, i);
   i->has_sign = has_sign(b, i);
 }

@@ -14,6 +14,7 @@ typedef struct og_loop_builder {
   og_loop_instr *code;
   int32_t count, capacity;
   const og_loop_reduce *reductions;  // of OG_LANE_joined
+  const og_loop_running *running;    // of OG_LANE_summed
   uint32_t row_inputs;               // by input: one element for the row
   int32_t *table;  // of values by hash, -1: free; 2 * capacity entries
   bool is_short;   // of memory, or of values: later calls return value 0
@@ -31,6 +32,10 @@ int32_t og_loop_number_f32(og_loop_builder *b, float number);
 // A float as a truth, and a truth as 0 or 1.
 int32_t og_loop_to_mask(og_loop_builder *b, int32_t x);
 int32_t og_loop_from_mask(og_loop_builder *b, int32_t mask);
+
+// A float as the bits of bf16, rounded to nearest even; where low bits of a NaN
+// may carry it is told apart.
+int32_t og_loop_to_bfloat(og_loop_builder *b, int32_t x, bool may_carry);
 
 // A scalar primitive of operands that are floats.
 int32_t og_loop_expand(og_loop_builder *b, int32_t scalar_op, const int32_t *x);

@@ -3,6 +3,8 @@
 
 #include "loop/call.h"
 
+#include <string.h>
+
 #include "scalar/forms.h"
 #include "scalar/scalar.h"
 
@@ -30,4 +32,20 @@ void og_loop_call_lanes(int32_t scalar_op, int64_t n, const og_loop_lane *a,
   for (int64_t i = 0; i < n; ++i)
     out[i].f =
         mask[i].u == 0 ? 0 : call(scalar_op, a[i].f, b != NULL ? b[i].f : 0);
+}
+
+float og_loop_call_named(const char *name, float a, float b) {
+  for (int32_t op = 0; op < OG_SCALAR_COUNT; ++op)
+    if (strcmp(og_scalar_name(op), name) == 0) return call(op, a, b);
+  return 0;
+}
+
+void og_loop_running_sum(og_loop_reduction kind, int64_t width, float *row) {
+  const bool is_reversed = kind == OG_LOOP_CUMSUM_REVERSED;
+  double sum = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    float *at = &row[is_reversed ? width - 1 - i : i];
+    sum += (double)*at;
+    *at = (float)sum;
+  }
 }

@@ -395,6 +395,7 @@ static void pass_write(og_encoder *e, int32_t p) {
   elements_begin(e, pass);
   elements_write(e, pass);
   og_encoder_join(e);
+  og_encoder_running_sums(e);
 }
 
 // Every operand moves by what the call has at these places.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of libm, out of line: a step without a lane that needs one passes over
-// a test. The call is a C function's, so what lives in registers is saved.
+// Calls of C functions, so what lives in registers is saved. Those of libm
+// stand out of line: a step without a lane that needs one passes over a test.
+// Running sums are called between passes.
 
 #include "loop/encode_call.h"
 
@@ -118,6 +119,20 @@ static void masks_again(og_encoder *e) {
   og_encoder_masks(e);
 }
 
+static void generals_move(og_encoder *e, og_x86_id id) {
+  for (int32_t k = 0; k < GENERALS; ++k)
+    og_encoder_general(e, id, generals[k],
+                       og_encoder_slot(e->general_at + 8 * k));
+}
+
+static void function_call(og_encoder *e, intptr_t function) {
+  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vzeroupper, .bits = 128});
+  og_x86_emit(e->x, (og_x86_instr){
+                        .id = OG_X86_movabs, .reg = OG_RAX, .imm = function});
+  og_encoder_general(e, OG_X86_call, 0, og_x86_reg(OG_RAX));
+  generals_move(e, OG_X86_mov);
+}
+
 static void stub_write(og_encoder *e, const og_encoder_stub *stub) {
   void (*const function)(int32_t, int64_t, const og_loop_lane *,
                          const og_loop_lane *, const og_loop_lane *,
@@ -127,18 +142,9 @@ static void stub_write(og_encoder *e, const og_encoder_stub *stub) {
   og_x86_place_label(e->x, stub->begin);
   registers(e, stub->live, OG_X86_vmovups_store);
   operands(e, stub);
-  for (int32_t k = 0; k < GENERALS; ++k)
-    og_encoder_general(e, OG_X86_mov_store, generals[k],
-                       og_encoder_slot(e->general_at + 8 * k));
+  generals_move(e, OG_X86_mov_store);
   arguments(e, stub);
-  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_vzeroupper, .bits = 128});
-  og_x86_emit(e->x, (og_x86_instr){.id = OG_X86_movabs,
-                                   .reg = OG_RAX,
-                                   .imm = (int64_t)(intptr_t)function});
-  og_encoder_general(e, OG_X86_call, 0, og_x86_reg(OG_RAX));
-  for (int32_t k = 0; k < GENERALS; ++k)
-    og_encoder_general(e, OG_X86_mov, generals[k],
-                       og_encoder_slot(e->general_at + 8 * k));
+  function_call(e, (intptr_t)function);
   if (e->has_wide) masks_again(e);
   registers(e, stub->live, OG_X86_vmovups);
   og_encoder_rm(e, OG_X86_vmovups, stub->result, og_encoder_slot(e->lanes_at));
@@ -147,4 +153,23 @@ static void stub_write(og_encoder *e, const og_encoder_stub *stub) {
 
 void og_encoder_stubs(og_encoder *e) {
   for (int32_t k = 0; k < e->stub_count; ++k) stub_write(e, &e->stubs[k]);
+}
+
+// --- Between passes ----------------------------------------------------------
+
+void og_encoder_running_sums(og_encoder *e) {
+  void (*const function)(og_loop_reduction, int64_t, float *) =
+      og_loop_running_sum;
+  for (int32_t n = 0; n < e->l->running_count; ++n) {
+    const og_loop_running *r = &e->l->running[n];
+    if (r->pass != e->pass || r->keep < 0) continue;
+    generals_move(e, OG_X86_mov_store);
+    og_encoder_general(
+        e, OG_X86_mov, OG_RSI,
+        og_x86_at(OG_RDI, (int32_t)offsetof(og_loop_call, width)));
+    og_encoder_general(e, OG_X86_mov, OG_RDX,
+                       og_encoder_slot(e->stream_at[OG_STREAM_KEEP + r->keep]));
+    og_encoder_general_imm(e, OG_X86_mov_i, og_x86_reg(OG_RDI), r->kind);
+    function_call(e, (intptr_t)function);
+  }
 }

@@ -419,6 +419,41 @@ static int32_t function(builder *b, int32_t op, const int32_t *x) {
   }
 }
 
+// --- Rounding to narrower types ----------------------------------------------
+
+// Rounds to nearest, ties to even; a NaN stays a NaN. Where its low bits are 0,
+// as in bf16, adding does not carry.
+int32_t og_loop_to_bfloat(builder *b, int32_t x, bool may_carry) {
+  const int32_t high = shift(b, OG_LANE_shift_right, x, 16);
+  const int32_t odd = two(b, OG_LANE_and, high, bits(b, 1));
+  const int32_t half = two(b, OG_LANE_int_add, odd, bits(b, 0x7fff));
+  const int32_t sum = two(b, OG_LANE_int_add, x, half);
+  const int32_t rounded = shift(b, OG_LANE_shift_right, sum, 16);
+  if (!may_carry) return rounded;
+  const int32_t quiet = two(b, OG_LANE_or, high, bits(b, 0x40));
+  const int32_t is_nan = two(b, OG_LANE_ne, x, x);
+  return choose(b, is_nan, quiet, rounded);
+}
+
+// A number that has a unit in the last place of f16 in its own, added and taken
+// away, rounds to it.
+static int32_t to_half(builder *b, int32_t x) {
+  const int32_t power = two(b, OG_LANE_and, x, bits(b, 0x7f800000u));
+  const int32_t large = mul(b, at_least(b, 0x1p-14f, power), num(b, 0x1.8p13f));
+  const int32_t rounded = sub(b, add(b, x, large), large);
+  const int32_t is_finite = less(b, magnitude(b, x), num(b, 65520));
+  return choose(b, is_finite, signed_as(b, x, rounded),
+                mul(b, x, num(b, INFINITY)));
+}
+
+static int32_t round_to(builder *b, int32_t x, int32_t precision) {
+  const int32_t bfloat =
+      shift(b, OG_LANE_shift_left, og_loop_to_bfloat(b, x, true), 16);
+  return choose(
+      b, two(b, OG_LANE_eq, precision, num(b, 8)), bfloat,
+      choose(b, two(b, OG_LANE_eq, precision, num(b, 11)), to_half(b, x), x));
+}
+
 int32_t og_loop_expand(og_loop_builder *b, int32_t op, const int32_t *x) {
   if (b->is_short) return 0;
   switch (op) {
@@ -448,6 +483,8 @@ int32_t og_loop_expand(og_loop_builder *b, int32_t op, const int32_t *x) {
       return one(b, OG_LANE_round, x[0]);
     case OG_SCALAR_trunc:
       return one(b, OG_LANE_trunc, x[0]);
+    case OG_SCALAR_round_to:
+      return round_to(b, x[0], x[1]);
     case OG_SCALAR_trunc_div:
       return one(b, OG_LANE_trunc, divide(b, x[0], x[1]));
     case OG_SCALAR_min:

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "loop/call.h"
 #include "loop/lanes.h"
 
 // --- Tiles -------------------------------------------------------------------
@@ -227,6 +228,10 @@ static void pass_run(machine *m, int32_t p) {
   }
   for (int32_t r = 0; r < l->reduction_count; ++r)
     if (is_in(l, r, p)) partials_join(m, r);
+  for (int32_t n = 0; n < l->running_count; ++n)
+    if (l->running[n].pass == p && l->running[n].keep >= 0)
+      og_loop_running_sum(l->running[n].kind, m->call->width,
+                          &m->kept[l->running[n].keep * m->kept_width].f);
 }
 
 void og_loop_interpret(const og_loop_spec *spec, const og_loop_lowered *lowered,

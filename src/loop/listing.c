@@ -24,7 +24,7 @@ static void value_print(const og_loop_lowered *l, int32_t value, og_text *out) {
 }
 
 static bool has_imm(og_loop_op op) {
-  return op == OG_LANE_load || op == OG_LANE_joined ||
+  return op == OG_LANE_load || op == OG_LANE_joined || op == OG_LANE_summed ||
          (op >= OG_LANE_shift_left && op <= OG_LANE_pick);
 }
 

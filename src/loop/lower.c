@@ -57,27 +57,11 @@ static int32_t load(lowering *l, int32_t input) {
   return og_loop_emit(b, OG_LANE_to_float, x, -1, -1, 0);
 }
 
-// Rounds to nearest, ties to even; a NaN stays a NaN. Where its low bits are 0,
-// as in bf16, adding does not carry.
-static int32_t to_bfloat(og_loop_builder *b, int32_t x, bool may_carry) {
-  const int32_t high = og_loop_emit(b, OG_LANE_shift_right, x, -1, -1, 16);
-  const int32_t odd =
-      og_loop_emit(b, OG_LANE_and, high, og_loop_number_bits(b, 1), -1, 0);
-  const int32_t half = og_loop_emit(b, OG_LANE_int_add, odd,
-                                    og_loop_number_bits(b, 0x7fff), -1, 0);
-  const int32_t sum = og_loop_emit(b, OG_LANE_int_add, x, half, -1, 0);
-  const int32_t rounded = og_loop_emit(b, OG_LANE_shift_right, sum, -1, -1, 16);
-  if (!may_carry) return rounded;
-  const int32_t quiet =
-      og_loop_emit(b, OG_LANE_or, high, og_loop_number_bits(b, 0x40), -1, 0);
-  const int32_t is_nan = og_loop_emit(b, OG_LANE_ne, x, x, -1, 0);
-  return og_loop_emit(b, OG_LANE_select, is_nan, quiet, rounded, 0);
-}
-
 // What is stored of a float.
 static int32_t to_memory(lowering *l, int32_t x, og_dtype dtype) {
   og_loop_builder *b = &l->builder;
-  if (dtype.code == OG_CODE_BFLOAT) return to_bfloat(b, x, l->has_long_nans);
+  if (dtype.code == OG_CODE_BFLOAT)
+    return og_loop_to_bfloat(b, x, l->has_long_nans);
   if (dtype.code == OG_CODE_FLOAT || dtype.bits == 64) return x;
   if (dtype.code == OG_CODE_BOOL)
     return og_loop_emit(b, OG_LANE_and, og_loop_to_mask(b, x),
@@ -117,10 +101,16 @@ static int32_t expression(lowering *l, const og_scalar_program *program) {
 
 static int32_t reduce(lowering *l, og_loop_reduction kind, int32_t value) {
   og_loop_builder *b = &l->builder;
-  const int32_t r = l->out->reduction_count++;
+  const int32_t pass = b->code[value].pass;
   l->has_long_nans |= kind != OG_LOOP_SUM;  // bits of ones
-  l->reductions[r] = (og_loop_reduce){kind, b->code[value].pass};
-  l->reduced[r] = (og_loop_reduced){value, b->code[value].pass};
+  if (og_loop_is_running(kind)) {
+    const int32_t n = l->out->running_count++;
+    l->out->running[n] = (og_loop_running){kind, value, pass, -1};
+    return og_loop_emit(b, OG_LANE_summed, -1, -1, -1, (uint32_t)n);
+  }
+  const int32_t r = l->out->reduction_count++;
+  l->reductions[r] = (og_loop_reduce){kind, pass};
+  l->reduced[r] = (og_loop_reduced){value, pass};
   return og_loop_emit(b, OG_LANE_joined, -1, -1, -1, (uint32_t)r);
 }
 
@@ -178,10 +168,13 @@ static bool allocate(lowering *l, og_arena *arena) {
   l->reductions = og_arena_array(arena, statement_count, sizeof *l->reductions);
   l->reduced = og_arena_array(arena, statement_count, sizeof *l->reduced);
   l->stored = og_arena_array(arena, OG_LOOP_OUTPUTS_MAX, sizeof *l->stored);
+  l->out->running =
+      og_arena_array(arena, statement_count, sizeof *l->out->running);
   l->builder.reductions = l->reductions;
+  l->builder.running = l->out->running;
   l->out->reductions = l->reductions;
   return l->values != NULL && l->reductions != NULL && l->reduced != NULL &&
-         l->stored != NULL;
+         l->stored != NULL && l->out->running != NULL;
 }
 
 og_status og_loop_lower(const og_loop_spec *spec, const og_loop_program *source,
@@ -198,4 +191,53 @@ og_status og_loop_lower(const og_loop_spec *spec, const og_loop_program *source,
   if (!og_loop_schedule(l.reduced, l.stored, source->output_count, arena, out))
     return og_error_set(error, OG_MEMORY, NULL, NULL, "program: out of memory");
   return OG_OK;
+}
+
+// --- The digest --------------------------------------------------------------
+
+static void mix(uint64_t *digest, const char *name, int32_t a, int32_t b,
+                int32_t c, uint32_t d) {
+  const uint32_t numbers[] = {(uint32_t)a, (uint32_t)b, (uint32_t)c, d};
+  for (; *name != '\0'; ++name)
+    *digest = (*digest ^ (unsigned char)*name) * 0x100000001B3u;
+  for (int32_t k = 0; k < 4; ++k)
+    *digest = (*digest ^ numbers[k]) * 0x9E3779B97F4A7C15u;
+  *digest ^= *digest >> 29;
+}
+
+static void steps_mix(uint64_t *digest, const og_loop_step *steps,
+                      int32_t count) {
+  mix(digest, "steps", count, 0, 0, 0);
+  for (int32_t k = 0; k < count; ++k)
+    mix(digest, "", (int32_t)steps[k].action, steps[k].value, steps[k].index,
+        0);
+}
+
+// Of names, not of numbers: enumerations differ between versions.
+uint64_t og_loop_digest(const og_loop_lowered *l) {
+  uint64_t digest = 0xCBF29CE484222325u;
+  for (int32_t v = 0; v < l->count; ++v) {
+    const og_loop_instr *i = &l->code[v];
+    const bool calls = i->op == OG_LANE_call;
+    mix(&digest, og_loop_op_name(i->op), i->a, i->b, i->c, calls ? 0 : i->imm);
+    mix(&digest, calls ? og_scalar_name((int32_t)i->imm) : "", i->is_row, 0, 0,
+        0);
+  }
+  for (int32_t r = 0; r < l->reduction_count; ++r)
+    mix(&digest, og_loop_reduction_name(l->reductions[r].kind),
+        l->reductions[r].pass, 0, 0, 0);
+  for (int32_t r = 0; r < l->running_count; ++r)
+    mix(&digest, og_loop_reduction_name(l->running[r].kind), l->running[r].pass,
+        l->running[r].value, l->running[r].keep, 0);
+  for (int32_t p = 0; p < l->pass_count; ++p) {
+    steps_mix(&digest, l->passes[p].row_steps, l->passes[p].row_count);
+    steps_mix(&digest, l->passes[p].steps, l->passes[p].count);
+  }
+  for (int32_t k = 0; k < OG_LOOP_INPUTS_MAX; ++k)
+    mix(&digest, "in", og_loop_memory_bytes(l->in_memory[k]),
+        (int32_t)l->in_memory[k], 0, 0);
+  for (int32_t k = 0; k < OG_LOOP_OUTPUTS_MAX; ++k)
+    mix(&digest, "out", og_loop_memory_bytes(l->out_memory[k]),
+        (int32_t)l->out_memory[k], 0, 0);
+  return digest;
 }

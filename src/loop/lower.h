@@ -22,6 +22,7 @@ typedef enum og_loop_op {
   OG_LANE_width,   // the number of elements as a float; a row value
   OG_LANE_load,    // input `imm`
   OG_LANE_joined,  // the result of reduction `imm`; a row value
+  OG_LANE_summed,  // of running sum `imm`; reloaded, never computed
   // Where the mask c holds, scalar primitive `imm` of a (and b) by libm;
   // elsewhere not defined. Both back ends call the same function.
   OG_LANE_call,
@@ -94,6 +95,13 @@ typedef struct og_loop_reduce {
   int32_t pass;
 } og_loop_reduce;
 
+// Of what pass `pass` keeps in scratch row `keep` (-1: nothing reads it), at
+// the end of that pass.
+typedef struct og_loop_running {
+  og_loop_reduction kind;
+  int32_t value, pass, keep;
+} og_loop_running;
+
 typedef struct og_loop_lowered {
   const og_loop_instr *code;
   int32_t count;
@@ -101,6 +109,8 @@ typedef struct og_loop_lowered {
   int32_t pass_count;
   const og_loop_reduce *reductions;
   int32_t reduction_count;
+  og_loop_running *running;
+  int32_t running_count;
   int32_t keep_count;
   bool has_call;
   og_loop_memory in_memory[OG_LOOP_INPUTS_MAX];
@@ -146,5 +156,9 @@ const og_loop_lowered *og_loop_lowered_of(const og_loop *loop);
 og_status og_loop_lower(const og_loop_spec *spec, const og_loop_program *source,
                         og_arena *arena, og_loop_lowered *out,
                         opgraft_error *error);
+
+// Of what two programs have alike that compute the same bits: the key of code
+// that was compiled for one.
+uint64_t og_loop_digest(const og_loop_lowered *lowered);
 
 #endif  // OG_LOOP_LOWER_H

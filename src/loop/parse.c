@@ -22,6 +22,8 @@ const char *og_loop_reduction_name(og_loop_reduction reduction) {
       [OG_LOOP_SUM] = "row_sum",
       [OG_LOOP_MAX] = "row_max",
       [OG_LOOP_MIN] = "row_min",
+      [OG_LOOP_CUMSUM] = "row_cumsum",
+      [OG_LOOP_CUMSUM_REVERSED] = "row_cumsum_reversed",
   };
   return names[reduction];
 }
@@ -118,7 +120,8 @@ static og_loop_reduction reduction_at(const loop_parser *p) {
 }
 
 static bool is_row(const loop_parser *p, const og_loop_statement *statement) {
-  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
+  if (og_loop_reduces(statement->reduction)) return true;
+  if (og_loop_is_running(statement->reduction)) return false;
   for (int32_t i = 0; i < statement->expression.count; ++i) {
     const og_scalar_instruction *code = &statement->expression.code[i];
     if (code->op != OG_SCALAR_load) continue;

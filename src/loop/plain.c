@@ -204,11 +204,26 @@ static int64_t join_i64(og_loop_reduction kind, int64_t a, int64_t b){
 REDUCE(double, f64, (double)INFINITY) REDUCE(int64_t, i64, INT64_MAX)
 #undef REDUCE
 
-    static void statement_run(plain *p, int32_t s) {
+    static void running_sum(og_class class, og_loop_reduction kind,
+                            int64_t width, double *values) {
+  const bool is_reversed = kind == OG_LOOP_CUMSUM_REVERSED;
+  int64_t *whole = (int64_t *)(void *)values;
+  for (int64_t k = 1; k < width; ++k) {
+    const int64_t i = is_reversed ? width - 1 - k : k;
+    const int64_t before = is_reversed ? i + 1 : i - 1;
+    if (class == OG_CLASS_F64)
+      values[i] = join_f64(OG_LOOP_SUM, values[before], values[i]);
+    else
+      whole[i] = join_i64(OG_LOOP_SUM, whole[before], whole[i]);
+  }
+}
+
+static void statement_run(plain *p, int32_t s) {
   const og_loop_statement *statement = &p->program->statements[s];
   const int64_t width = p->call->width;
   // What is reduced has an element for each column even where it is one value.
-  const bool reduces = statement->reduction != OG_LOOP_NO_REDUCTION;
+  const og_loop_reduction kind = statement->reduction;
+  const bool reduces = og_loop_reduces(kind);
   const int64_t count = statement->is_row && !reduces ? 1 : width;
   double *values = values_at(p, s);
   for (p->from = 0; p->from < count; p->from += OG_SCALAR_BLOCK) {
@@ -220,6 +235,7 @@ REDUCE(double, f64, (double)INFINITY) REDUCE(int64_t, i64, INT64_MAX)
     else
       og_scalar_run_i64(&statement->expression, n, leaf_load, p, at);
   }
+  if (og_loop_is_running(kind)) running_sum(p->class, kind, width, values);
   if (!reduces) return;
   if (p->class == OG_CLASS_F64)
     *values = reduce_f64(statement->reduction, values, width);

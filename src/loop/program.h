@@ -7,10 +7,11 @@
 // y0, y1, ... is an output, every other name is a value of its own. Names are
 // assigned once, before they are read. The right side is an expression over the
 // primitives of scalar/scalar.def and the constants of scalar/constants.def, or
-// one reduction of such an expression over the row: row_sum, row_max, row_min.
-// `width` is the number of elements of a row. A value has one element for each
-// element of the row, or one for the row: a reduction, and what is computed
-// from such values and numbers alone.
+// one reduction of such an expression over the row: row_sum, row_max, row_min,
+// or its running sum: row_cumsum, row_cumsum_reversed. `width` is the number of
+// elements of a row. A value has one element for each element of the row, or
+// one for the row: a reduction, and what is computed from such values and
+// numbers alone.
 //
 // A fused node of a graph holds the text, so tests,
 // files and fuzzers write it too.
@@ -33,8 +34,18 @@ typedef enum og_loop_reduction {
   OG_LOOP_SUM,
   OG_LOOP_MAX,  // NaN if an element is NaN
   OG_LOOP_MIN,
+  OG_LOOP_CUMSUM,  // one element for each of the row, added in f64
+  OG_LOOP_CUMSUM_REVERSED,
   OG_LOOP_REDUCTION_COUNT
 } og_loop_reduction;
+
+static inline bool og_loop_is_running(og_loop_reduction reduction) {
+  return reduction >= OG_LOOP_CUMSUM;
+}
+// Whether it gives one element for the row.
+static inline bool og_loop_reduces(og_loop_reduction reduction) {
+  return reduction != OG_LOOP_NO_REDUCTION && !og_loop_is_running(reduction);
+}
 
 // OG_SCALAR_load has a slot: input i, or input_count + the statement.
 typedef struct og_loop_statement {

@@ -72,11 +72,14 @@ static void need(schedule *s, int32_t value) {
   if (s->mark[value] == 1 + s->pass) return;
   s->mark[value] = 1 + s->pass;
   s->is_reloaded[value] =
-      i->pass < s->pass &&
-      (s->keep[value] != 0 || again_cost(s, value) > AGAIN_COST_MAX);
+      i->op == OG_LANE_summed ||
+      (i->pass < s->pass &&
+       (s->keep[value] != 0 || again_cost(s, value) > AGAIN_COST_MAX));
   ++s->count;
   if (s->is_reloaded[value]) {
     if (s->keep[value] == 0) s->keep[value] = ++s->out->keep_count;
+    if (i->op == OG_LANE_summed)
+      s->out->running[i->imm].keep = s->keep[value] - 1;
     return;
   }
   operands_of(i, operands);
@@ -98,24 +101,37 @@ static void steps_add(og_loop_pass *pass, og_loop_action action, int32_t value,
   pass->steps[pass->count++] = (og_loop_step){action, value, index};
 }
 
+static bool is_kept_now(const schedule *s, int32_t value) {
+  const og_loop_instr *i = &s->code[value];
+  return s->keep[value] != 0 && i->pass == s->pass && i->op != OG_LANE_summed;
+}
+
+static bool is_running_now(const schedule *s, int32_t n) {
+  return s->out->running[n].pass == s->pass && s->out->running[n].keep >= 0;
+}
+
 static bool steps_make(schedule *s, const og_loop_reduced *reduced,
                        const og_loop_stored *stored, int32_t output_count,
                        og_arena *arena) {
   og_loop_lowered *out = s->out;
   og_loop_pass *pass = &out->passes[s->pass];
-  const int32_t most = 2 * s->count + output_count + out->reduction_count;
+  const int32_t most =
+      2 * s->count + output_count + out->reduction_count + out->running_count;
   pass->steps = og_arena_array(arena, (size_t)most, sizeof *pass->steps);
   if (pass->steps == NULL) return false;
   for (int32_t v = 0; v < out->count; ++v) {
     if (s->mark[v] != 1 + s->pass) continue;
     steps_add(pass, s->is_reloaded[v] ? OG_LOOP_RELOAD : OG_LOOP_COMPUTE, v,
               s->keep[v] - 1);
-    if (s->keep[v] != 0 && s->code[v].pass == s->pass)
-      steps_add(pass, OG_LOOP_KEEP, v, s->keep[v] - 1);
+    if (is_kept_now(s, v)) steps_add(pass, OG_LOOP_KEEP, v, s->keep[v] - 1);
   }
   for (int32_t r = 0; r < out->reduction_count; ++r)
     if (reduced[r].pass == s->pass)
       steps_add(pass, OG_LOOP_REDUCE, reduced[r].value, r);
+  for (int32_t n = 0; n < out->running_count; ++n)
+    if (is_running_now(s, n))
+      steps_add(pass, OG_LOOP_KEEP, out->running[n].value,
+                out->running[n].keep);
   for (int32_t k = 0; k < output_count; ++k) {
     if (!is_stored_in(s, &stored[k], k)) continue;
     steps_add(pass, OG_LOOP_STORE, stored[k].value, k);
@@ -130,10 +146,12 @@ static bool pass_make(schedule *s, const og_loop_reduced *reduced,
   s->count = 0;
   for (int32_t r = 0; r < s->out->reduction_count; ++r)
     if (reduced[r].pass == s->pass) need(s, reduced[r].value);
+  for (int32_t n = 0; n < s->out->running_count; ++n)
+    if (is_running_now(s, n)) need(s, s->out->running[n].value);
   for (int32_t k = 0; k < output_count; ++k)
     if (is_stored_in(s, &stored[k], k)) need(s, stored[k].value);
   for (int32_t v = 0; v < s->out->count; ++v)
-    if (s->keep[v] != 0 && s->code[v].pass == s->pass) need(s, v);
+    if (is_kept_now(s, v)) need(s, v);
   return steps_make(s, reduced, stored, output_count, arena);
 }
 
@@ -192,6 +210,8 @@ static int32_t pass_count(const og_loop_lowered *out,
       count = out->code[stored[k].value].pass + 1;
   for (int32_t r = 0; r < out->reduction_count; ++r)
     if (reduced[r].pass >= count) count = reduced[r].pass + 1;
+  for (int32_t n = 0; n < out->running_count; ++n)
+    if (out->running[n].pass >= count) count = out->running[n].pass + 1;
   return count;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sized.h"
+#include "decl/formula.h"
 #include "decl/parse/schema.h"
 #include "decl/types.h"
 #include "module/module.h"
@@ -46,7 +47,10 @@ og_status opgraft_op_get_info(const opgraft_op *op, opgraft_op_info *out_info) {
           flag(decl->has_lists, OPGRAFT_OP_LISTS) |
           flag(decl->has_data_dependent_result, OPGRAFT_OP_DATA_DEPENDENT) |
           flag(has_callback, OPGRAFT_OP_SHAPE_CALLBACK) |
-          flag(decl->is_formula_derived, OPGRAFT_OP_FORMULA_DERIVED),
+          flag(decl->is_formula_derived, OPGRAFT_OP_FORMULA_DERIVED) |
+          flag(decl->is_derived, OPGRAFT_OP_DERIVED) |
+          flag(decl->formula != NULL && decl->formula->codes != NULL,
+               OPGRAFT_OP_FORMULA_COMPILED),
       .name = decl->name,
       .base_name = decl->base_name,
       .overload = decl->overload,

@@ -18,8 +18,10 @@
 #include "base/sized.h"
 #include "decl/decl.h"
 #include "decl/describe.h"
+#include "decl/formula.h"
 #include "decl/formula_grad.h"
 #include "decl/parse/backward.h"
+#include "loop/call.h"
 #include "module/elf.h"
 #include "module/object.h"
 
@@ -142,7 +144,10 @@ static void gradients_parse(struct opgraft_module *module, int32_t count,
     const bool is_made =
         gradient != NULL &&
         op_parse(module, gradient, sizeof *gradient, decls, &ignored) == OG_OK;
-    if (is_made) decls[i]->grad.kind = OG_GRAD_OPERATOR;
+    if (is_made) {
+      decls[i]->grad.kind = OG_GRAD_OPERATOR;
+      decls[before]->is_derived = true;
+    }
     if (is_made || gradient == NULL) continue;
     // Too long to be read back: there is none.
     decls[i]->grad = (og_grad){.kind = OG_GRAD_MISSING};
@@ -293,6 +298,17 @@ static void registry_add(struct opgraft_module *module) {
   registry = module;
 }
 
+// What was compiled for the module's formulas.
+static void codes_find(struct opgraft_module *module) {
+  og_formula_codes *codes =
+      og_object_find(module->object, "opgraft_formula_codes");
+  if (codes == NULL || codes->call_size != sizeof(og_loop_call)) return;
+  codes->call = og_loop_call_named;
+  for (int32_t i = 0; i < module->op_count; ++i)
+    if (module->ops[i].decl->formula != NULL)
+      module->ops[i].decl->formula->codes = codes;
+}
+
 // With the lock held: two threads that load one file get one module.
 static og_status load_locked(const char *path, const unsigned char *bytes,
                              size_t size, const char *hash,
@@ -318,6 +334,7 @@ static og_status load_locked(const char *path, const unsigned char *bytes,
     return status;
   }
   (*out_module)->object = object;
+  codes_find(*out_module);
   const bool may_set = og_elf_may_set_float_env(bytes, size);
   for (int32_t i = 0; i < (*out_module)->op_count; ++i)
     (*out_module)->ops[i].may_set_float_env = may_set;
@@ -447,6 +464,9 @@ static void derived_keep(derived_module *d, const opgraft_op *op,
   d->from = op->module;
   opgraft_module_retain(d->from);
   module->ops[0].decl->derived_by = &d->map;
+  module->ops[0].decl->is_derived = true;
+  if (op->decl->formula != NULL && module->ops[0].decl->formula != NULL)
+    module->ops[0].decl->formula->codes = op->decl->formula->codes;
   module->release = derived_release;
   module->owner = d;
 }

@@ -6,6 +6,7 @@
 #define OG_SCALAR_FORMS_H
 
 #include <math.h>
+#include <opgraft/float16.h>
 #include <stdint.h>
 
 // --- What forms call ---------------------------------------------------------
@@ -61,6 +62,16 @@ static inline int64_t og_shift_left(int64_t a, int64_t b) {
 }
 static inline int64_t og_shift_right(int64_t a, int64_t b) {
   return b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b;
+}
+
+// To the type that has so many bits of precision.
+static inline float og_round_tof(float a, float b) {
+  if (b == 8) return og_bfloat_to_float(og_bfloat_from_float(a));
+  return b == 11 ? og_half_to_float(og_half_from_float(a)) : a;
+}
+static inline double og_round_to(double a, double b) {
+  return b == 8 || b == 11 || b == 24 ? (double)og_round_tof((float)a, (float)b)
+                                      : a;
 }
 
 // Each once for float and once for double.

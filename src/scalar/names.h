@@ -48,6 +48,7 @@
 #define floor(a) OG_FORM(floor)(a)
 #define ceil(a) OG_FORM(ceil)(a)
 #define round(a) OG_FORM(round)(a)
+#define round_to(a, b) OG_FORM(round_to)(a, b)
 #define trunc(a) OG_FORM(trunc)(a)
 #define floor_div(a, b) OG_FORM(floor_div)(a, b)
 #define trunc_div(a, b) OG_FORM(trunc_div)(a, b)

@@ -120,21 +120,12 @@ static og_status refuse_function(const scalar_parser *s, og_token name) {
       (int)og_token_length(name), og_token_text(s->reader, name), list);
 }
 
-// A function that only the caller knows.
-static og_status parse_call(scalar_parser *s, og_token name) {
-  og_scalar_instruction found = {.op = OG_SCALAR_const};
-  bool is_known = false;
-  if (s->names->call != NULL)
-    OG_TRY(s->names->call(s->names->state, s->reader, name, &found, &is_known));
-  return is_known ? emit(s, found) : refuse_function(s, name);
-}
-
-static og_status parse_function(scalar_parser *s, og_token name) {
+static og_status parse_primitive(scalar_parser *s, og_token name) {
   int32_t op = FIRST;
   while (op < OG_SCALAR_COUNT && (!is_allowed(s, op) || is_word(op) ||
                                   !og_token_is(s->reader, name, rows[op].name)))
     ++op;
-  if (op == OG_SCALAR_COUNT) return parse_call(s, name);
+  if (op == OG_SCALAR_COUNT) return refuse_function(s, name);
   const bool takes_more = op == OG_SCALAR_min || op == OG_SCALAR_max;
   og_reader_advance(s->reader);
   OG_TRY(parse_level(s, LEVEL_OR));
@@ -150,12 +141,18 @@ static og_status parse_function(scalar_parser *s, og_token name) {
   return og_reader_expect(s->reader, ')', "')'");
 }
 
+// What the caller knows comes first.
 static og_status parse_name(scalar_parser *s) {
   const og_token name = s->reader->token;
   og_scalar_instruction found = {.op = OG_SCALAR_const};
+  bool is_known = false;
   og_reader_advance(s->reader);
-  if (og_reader_at(s->reader, '(')) return parse_function(s, name);
-  OG_TRY(s->names->find(s->names->state, s->reader, name, &found));
+  const bool is_call = og_reader_at(s->reader, '(');
+  if (s->names->call != NULL && (is_call || og_reader_at(s->reader, '[')))
+    OG_TRY(s->names->call(s->names->state, s->reader, name, &found, &is_known));
+  if (is_call && !is_known) return parse_primitive(s, name);
+  if (!is_known)
+    OG_TRY(s->names->find(s->names->state, s->reader, name, &found));
   return emit(s, found);
 }
 

@@ -78,8 +78,8 @@ typedef struct og_scalar_names {
   og_status (*find)(void *state, const og_reader *reader, og_token name,
                     og_scalar_instruction *out);
   void *state;
-  // What a function stands for that is not a primitive, as `find` says it; it
-  // reads from behind '(' past ')'. NULL: there is none.
+  // What a function, or a name before '[', stands for that is not a primitive,
+  // as `find` says it; it reads from there past the bracket's end. NULL: none.
   og_status (*call)(void *state, og_reader *reader, og_token name,
                     og_scalar_instruction *out, bool *out_is_known);
   const char *functions;  // their names, "sum, mean", or NULL

@@ -200,20 +200,37 @@ static bool trial_run(trial *t, og_decl *decl, bool *out_ran) {
   return CHECK_EQ(status, OG_OK) && is_same(t);
 }
 
+// The row program with the formula's names of types.
+static void row_write(const char *text, og_text *out) {
+  static const char *const names[][2] = {{"8e0", "bf16"}, {"11e0", "f16"}};
+  while (*text != '\0') {
+    int k = 0;
+    while (k < 2 && strncmp(text, names[k][0], strlen(names[k][0])) != 0) ++k;
+    if (k < 2)
+      og_text_add(out, names[k][1]);
+    else
+      og_text_add_n(out, text, 1);
+    text += k < 2 ? strlen(names[k][0]) : 1;
+  }
+}
+
 // False where the formula cannot be one.
 static bool formula_try(trial *t, bool *out_ran) {
   opgraft_error error;
   og_decl *decl = NULL;
+  og_text row = {0};
   texts_write(t);
+  row_write(t->g.text, &row);
   const og_op op = {.schema = t->schema.data,
                     .shape = t->shape.data,
                     .dtype = t->dtype.data,
-                    .row = t->g.text};
+                    .row = row.data};
   const og_status status = og_decl_create(&op, sizeof op, &decl, &error);
   bool same = status == OG_OK;
   if (!same) printf("%s\n%s\n", error.text, t->shape.data);
   if (same && expected_find(t)) same = trial_run(t, decl, out_ran);
   og_decl_destroy(decl);
+  og_text_reset(&row);
   og_text_reset(&t->schema);
   og_text_reset(&t->shape);
   og_text_reset(&t->dtype);

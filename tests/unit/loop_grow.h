@@ -123,18 +123,23 @@ static inline void grow_expression(grown *g, int32_t depth, bool is_row) {
   grow_put(g, op == OG_SCALAR_neg ? "-(" : op == OG_SCALAR_not ? "(not " : "(");
   for (int32_t k = 0; k < og_scalar_arity(op); ++k) {
     if (k > 0) grow_put(g, mark != NULL ? mark : ", ");
-    grow_expression(g, depth - 1, is_row);
+    if (op == OG_SCALAR_round_to && k > 0)  // as no other number is written
+      grow_put(g, grow_draw(g, 2) != 0 ? "8e0" : "11e0");
+    else
+      grow_expression(g, depth - 1, is_row);
   }
   grow_put(g, ")");
 }
 
 static inline void grow_statement(grown *g, const char *name, bool is_row) {
   static const char *const reductions[] = {"row_sum(", "row_max(", "row_min("};
-  const bool reduces = is_row && grow_draw(g, 3) != 0;
+  static const char *const running[] = {"row_cumsum(", "row_cumsum_reversed("};
+  const bool reduces = is_row ? grow_draw(g, 3) != 0 : grow_draw(g, 9) == 0;
   if (g->length > 0) grow_put(g, "; ");
   grow_put(g, name);
   grow_put(g, " = ");
-  if (reduces) grow_put(g, reductions[grow_draw(g, 3)]);
+  if (reduces)
+    grow_put(g, is_row ? reductions[grow_draw(g, 3)] : running[grow_draw(g, 2)]);
   grow_expression(g, 1 + grow_draw(g, 3), is_row && !reduces);
   if (reduces) grow_put(g, ")");
 }

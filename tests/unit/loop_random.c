@@ -217,6 +217,15 @@ static float reduced(const float *x, int64_t n, og_loop_reduction kind) {
   return partials[0];
 }
 
+static void running(float *x, int64_t n, og_loop_reduction kind) {
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t i = kind == OG_LOOP_CUMSUM ? k : n - 1 - k;
+    sum += (double)x[i];
+    x[i] = (float)sum;
+  }
+}
+
 static void oracle_statement(oracle *o, const og_loop_statement *s,
                              float *out) {
   static float found[WIDTH_MAX + OG_SCALAR_BLOCK];
@@ -227,13 +236,11 @@ static void oracle_statement(oracle *o, const og_loop_statement *s,
                       left < OG_SCALAR_BLOCK ? left : OG_SCALAR_BLOCK,
                       oracle_load, o, found + o->from);
   }
-  const float row = s->reduction != OG_LOOP_NO_REDUCTION
-                        ? reduced(found, o->width, s->reduction)
-                        : 0;
+  const bool reduces = og_loop_reduces(s->reduction);
+  const float row = reduces ? reduced(found, o->width, s->reduction) : 0;
+  if (og_loop_is_running(s->reduction)) running(found, o->width, s->reduction);
   for (int64_t i = 0; i < WIDTH_MAX; ++i)
-    out[i] = s->reduction != OG_LOOP_NO_REDUCTION ? row
-             : i < width                          ? found[i]
-                                                  : 0;
+    out[i] = reduces ? row : i < width ? found[i] : 0;
 }
 
 // Integers are compared where a cast of the number has one meaning.

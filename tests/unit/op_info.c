@@ -367,10 +367,11 @@ static void names_check(const opgraft_op_info *info, const char *json) {
   described(json, "\"inplace\"", &text);
   og_text_addf(&text,
                "\"has_lists\": %s, \"has_data_dependent_result\": %s, "
-               "\"is_formula_derived\": %s, ",
+               "\"is_formula_derived\": %s, \"is_derived\": %s, ",
                word(info->flags & OPGRAFT_OP_LISTS),
                word(info->flags & OPGRAFT_OP_DATA_DEPENDENT),
-               word(info->flags & OPGRAFT_OP_FORMULA_DERIVED));
+               word(info->flags & OPGRAFT_OP_FORMULA_DERIVED),
+               word(info->flags & OPGRAFT_OP_DERIVED));
   described(json, "\"has_lists\"", &text);
   CHECK_EQ((info->flags & OPGRAFT_OP_SHAPE_CALLBACK) != 0,
            strstr(json, "{\"kind\": \"callback\"") != NULL);
@@ -511,7 +512,8 @@ TEST(one_of_each_kind) {
     op_check(opgraft_module_op(module, i));
   CHECK_EQ(met.op_flags, OPGRAFT_OP_LISTS | OPGRAFT_OP_DATA_DEPENDENT |
                              OPGRAFT_OP_SHAPE_CALLBACK |
-                             OPGRAFT_OP_FORMULA_DERIVED);
+                             OPGRAFT_OP_FORMULA_DERIVED |
+                             OPGRAFT_OP_DERIVED);
   CHECK_EQ(met.param_flags, 2 * OPGRAFT_PARAM_DEFAULT - 1);
   CHECK_EQ(met.types, (1 << (OPGRAFT_TYPE_DEVICE + 1)) - 1);
   // No schema can write a complex number.

@@ -12,7 +12,7 @@ import ast
 import functools
 import math
 import re
-from typing import Any, Callable
+from typing import Any, Callable, Collection, Sequence
 
 import torch
 
@@ -42,6 +42,22 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "row_min": torch.amin, "row_argmax": torch.argmax,
     "row_argmin": torch.argmin,
 }
+_RUNNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "row_cumsum": lambda x: x.cumsum(-1),
+    "row_cumsum_reversed": lambda x: x.flip(-1).cumsum(-1).flip(-1),
+}
+_TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
+          "f64": torch.float64}
+# What names the halves of a last dim, and puts them together.
+_PARTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]] = {
+    "halves": lambda x: (x[..., :x.shape[-1] // 2],
+                         x[..., x.shape[-1] // 2:]),
+    "pairs": lambda x: (x[..., ::2], x[..., 1::2]),
+}
+_JOINS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "join": lambda a, b: torch.cat((a, b), -1),
+    "interleave": lambda a, b: torch.stack((a, b), -1).flatten(-2),
+}
 _OPERATORS: dict[type, Callable[..., Any]] = {
     ast.Add: torch.add, ast.Sub: torch.sub, ast.Mult: torch.mul,
     ast.Div: torch.div, ast.Eq: torch.eq, ast.NotEq: torch.ne,
@@ -59,24 +75,28 @@ def _statements(row: str) -> list[ast.stmt]:
 
 
 def can(d: Description) -> bool:
-    """Whether the text is one that is read here: nothing is written, checked,
-    or part of a row."""
+    """Whether the text is one that is read here: nothing is written or
+    checked."""
     if not d.tables["row"] or d.mutated or any(p["list"] for p in d.params):
         return False
     try:
         statements = _statements(d.tables["row"])
     except SyntaxError:
         return False
-    known = {*_FUNCTIONS, *_REDUCTIONS, "given", "sum_rows", "pick"}
+    known = {*_FUNCTIONS, *_REDUCTIONS, *_RUNNING, *_PARTS, *_JOINS, "given",
+             "sum_rows", "add_rows", "pick", "round_to"}
     called = {node.func.id for s in statements for node in ast.walk(s)
               if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    return all(
-        isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)
-        for s in statements
-    ) and all(name in known or hasattr(torch, name) for name in called)
+    return (all(isinstance(s, ast.Assign) for s in statements)
+            and all(name in known or hasattr(torch, name) for name in called))
 
 
 # --- The space ----------------------------------------------------------------
+
+
+def _calls(node: ast.AST, names: Collection[str]) -> list[ast.Call]:
+    return [n for n in ast.walk(node) if isinstance(n, ast.Call)
+            and isinstance(n.func, ast.Name) and n.func.id in names]
 
 
 def _items(d: Description, tensor: int) -> list[Any]:
@@ -90,13 +110,16 @@ def _results(d: Description) -> list[list[Any]]:
             for s in d.tables["shapes"]]
 
 
+def _is_one(item: dict[str, Any]) -> bool:
+    return bool(item["kind"] == "expr" and item["expr"] == [["const", 1]])
+
+
 def _place(space: list[Any], own: list[Any]) -> list[str] | None:
     """For each item of the space: "has", "one" or "lacks"."""
     out = ["lacks"] * len(space)
     k = 0
     for item in own:
-        is_one = (item["kind"] == "expr" and item["expr"] == [["const", 1]])
-        if is_one and k < len(space) and item != space[k]:
+        if _is_one(item) and k < len(space) and item != space[k]:
             out[k] = "one"
         else:
             while k < len(space) and item != space[k]:
@@ -108,27 +131,71 @@ def _place(space: list[Any], own: list[Any]) -> list[str] | None:
     return out
 
 
-def _space(d: Description) -> list[Any] | None:
-    """The items of the space; None where tensors broadcast."""
-    each = [_items(d, t) for t in range(sum(
-        p["tensor"] is not None for p in d.params))] + _results(d)
-    if any(i["kind"] == "broadcast" for items in each for i in items):
-        return None
-    return next(s for s in [_results(d)[0], *each]
-                if all(_place(s, own) is not None for own in each))
+class _Space:
+    """The dims that a formula runs over, and those that each operand has: by
+    name, arguments and results apart."""
 
+    def __init__(self, d: Description) -> None:
+        statements = _statements(d.tables["row"])
+        wide = {n.id for s in statements for c in _calls(s, _PARTS)
+                for n in c.args if isinstance(n, ast.Name)}
+        self.tables = {n.value.id for s in statements for n in ast.walk(s)
+                       if isinstance(n, ast.Subscript)
+                       and isinstance(n.value, ast.Name)}
+        named = {n.id for s in statements for n in ast.walk(s)
+                 if isinstance(n, ast.Name)}
+        self.args = {p["name"]: _items(d, p["tensor"]) for p in d.params
+                     if p["tensor"] is not None and p["name"] in named}
+        self.results = dict(zip(_result_names(d), _results(d), strict=True))
+        self.wide = wide | self._assigned(statements, _JOINS)
+        self.items: list[Any] | None = None
+        each = [*self.results.values(), *self.args.values()]
+        if any(i["kind"] == "broadcast" for items in each for i in items):
+            return
+        row = self._row()
+        added = self._assigned(statements, ("add_rows",))
+        for of, cut in ((self.args, self.tables), (self.results, added)):
+            for name, items in of.items():
+                of[name] = ([*items[:-1], row] if name in self.wide
+                            else items[1:] if name in cut else items)
+        each = [*self.results.values(), *self.args.values()]
+        self.items = next(s for s in each
+                          if all(_place(s, own) is not None for own in each))
 
-def _aligned(x: torch.Tensor, space: list[Any], place: list[str],
-             rank: int) -> torch.Tensor:
-    """With a dim of 1 for each that it lacks."""
-    own = 0
-    for item, what in zip(space, place, strict=True):
-        count = rank - (len(space) - 1) if item["kind"] == "pack" else 1
-        for _ in range(count):
-            if what == "lacks":
-                x = x.unsqueeze(own)
-            own += 1
-    return x
+    @staticmethod
+    def _assigned(statements: list[ast.stmt], by: Collection[str]) -> set[str]:
+        return {s.targets[0].id for s in statements
+                if isinstance(s, ast.Assign) and _calls(s.value, by)
+                and isinstance(s.targets[0], ast.Name)}
+
+    def _row(self) -> Any:
+        """The row's item, where some operands have two rows in their last
+        dim."""
+        named = [*self.results.items(), *self.args.items()]
+        wide = next((items for name, items in reversed(named)
+                     if name in self.wide), [])
+        for name, items in named:
+            if (name not in self.wide and items and items[-1]["kind"] != "pack"
+                    and not _is_one(items[-1]) and items[-1] not in wide[:-1]):
+                return items[-1]
+        return wide[-1] if wide else None
+
+    def place(self, own: list[Any]) -> list[str]:
+        assert self.items is not None
+        place = _place(self.items, own)
+        assert place is not None
+        return place
+
+    def spread(self, place: list[str], sizes: list[Any], rank: int) -> list[Any]:
+        """Sizes with a 1 for each dim that is lacking."""
+        assert self.items is not None
+        out: list[Any] = []
+        left = list(sizes)
+        for item, what in zip(self.items, place, strict=True):
+            count = rank - (len(self.items) - 1) if item["kind"] == "pack" else 1
+            for _ in range(count):
+                out.append(1 if what == "lacks" else left.pop(0))
+        return out
 
 
 # --- A call -------------------------------------------------------------------
@@ -141,17 +208,73 @@ class _Call:
         self.d = d
         self.given = {p["name"]: v is not None
                       for p, v in zip(d.params, values, strict=True)}
-        tensors = [v for v in values if isinstance(v, torch.Tensor)]
-        self.dtype = self._class(tensors)
-        self.space = _space(d)
-        self.rank = max(t.dim() for t in tensors)
-        if self.space and all(i["kind"] != "pack" for i in self.space):
-            self.rank = len(self.space)
+        self.tensors = {p["name"]: v
+                        for p, v in zip(d.params, values, strict=True)
+                        if isinstance(v, torch.Tensor)}
+        self.dtype = self._class(list(self.tensors.values()))
+        self.space = _Space(d)
+        # One that no statement names may say how large a result is.
+        self.tensors = {k: v for k, v in self.tensors.items()
+                        if k in self.space.args}
+        self.rank = self._rank()
+        self.shape = torch.broadcast_shapes(*map(self._sizes, self.tensors))
         self.names: dict[str, Any] = {
-            p["name"]: self._operand(p, v)
-            for p, v in zip(d.params, values, strict=True) if v is not None}
-        self.shape = torch.broadcast_shapes(*(
-            v.shape for v in self.names.values() if isinstance(v, torch.Tensor)))
+            p["name"]: v for p, v in zip(d.params, values, strict=True)
+            if v is not None}
+        for name, x in self.tensors.items():
+            if name not in self.space.wide | self.space.tables:
+                self.names[name] = self._aligned(name, x)
+
+    def _rank(self) -> int:
+        """Of the space, by an operand that has its pack."""
+        items = self.space.items
+        if items is None:
+            return max(x.dim() for x in self.tensors.values())
+        for name, x in self.tensors.items():
+            own = self.space.args[name]
+            if any(i["kind"] == "pack" for i in own):
+                return (x.dim() - (name in self.space.tables) - len(own)
+                        + len(items))
+        return len(items)
+
+    def _sizes(self, name: str) -> list[Any]:
+        """Of an argument in the space."""
+        sizes = list(self.tensors[name].shape)
+        if self.space.items is None:
+            return sizes
+        if name in self.space.wide:
+            sizes[-1] = sizes[-1] // 2
+        if name in self.space.tables:
+            sizes = sizes[1:]
+        return self.space.spread(self.space.place(self.space.args[name]), sizes,
+                                 self.rank)
+
+    def _aligned(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        x = x.to(self.dtype)
+        return x if self.space.items is None else x.reshape(self._sizes(name))
+
+    def _rows(self, table: torch.Tensor, own: list[Any], index: str
+              ) -> tuple[torch.Tensor, ...]:
+        """What chooses elements of a table, by dim of it."""
+        sizes = self.space.spread(self.space.place(own), list(table.shape[1:]),
+                                  self.rank)
+        chosen = [self.tensors[index].long().reshape(self._sizes(index))]
+        dims = [k for k in range(self.rank) if self._has(own)[k]]
+        for k in dims:
+            chosen.append(torch.arange(sizes[k], device=table.device).reshape(
+                *[1] * k, -1, *[1] * (self.rank - k - 1)))
+        return tuple(chosen)
+
+    def _has(self, own: list[Any]) -> list[bool]:
+        """By dim of the space: whether an operand has a dim for it."""
+        assert self.space.items is not None
+        out: list[bool] = []
+        for item, what in zip(self.space.items, self.space.place(own),
+                              strict=True):
+            count = (self.rank - (len(self.space.items) - 1)
+                     if item["kind"] == "pack" else 1)
+            out += [what != "lacks"] * count
+        return out
 
     def _class(self, tensors: list[torch.Tensor]) -> torch.dtype:
         dtypes = {t.dtype for t in tensors}
@@ -162,22 +285,11 @@ class _Call:
         text = self.d.tables["row"]
         return torch.float64 if "/" in text or "." in text else torch.int64
 
-    def _operand(self, p: dict[str, Any], value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        value = value.to(self.dtype)
-        if self.space is None:
-            return value
-        place = _place(self.space, _items(self.d, p["tensor"]))
-        assert place is not None
-        return _aligned(value, self.space, place, self.rank)
-
     def tensor(self, value: Any) -> torch.Tensor:
         if isinstance(value, torch.Tensor):
             return value.to(self.dtype)
-        first = next(v for v in self.names.values()
-                     if isinstance(v, torch.Tensor))
-        return first.new_full((), value)
+        first = next(iter(self.tensors.values()))
+        return first.new_full((), value, dtype=self.dtype)
 
     def full(self, value: Any) -> torch.Tensor:
         return self.tensor(value).expand(self.shape)
@@ -207,6 +319,13 @@ class _Call:
         if isinstance(node, ast.Compare):
             return self.apply(_OPERATORS[type(node.ops[0])], node.left,
                               node.comparators[0])
+        if isinstance(node, ast.Subscript):
+            assert (isinstance(node.value, ast.Name)
+                    and isinstance(node.slice, ast.Name))
+            name = node.value.id
+            table = self.tensors[name].to(self.dtype)
+            return table[self._rows(table, self.space.args[name],
+                                    node.slice.id)]
         assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         return self.call(node.func.id, node.args)
 
@@ -222,6 +341,18 @@ class _Call:
         if name in _REDUCTIONS:
             return self.tensor(_REDUCTIONS[name](
                 self.full(self.value(nodes[0])), -1, keepdim=True))
+        if name in _RUNNING:
+            return _RUNNING[name](self.full(self.value(nodes[0])))
+        if name in _JOINS or name == "add_rows":
+            return name, nodes
+        if name == "round_to":
+            assert isinstance(nodes[1], ast.Name)
+            of = nodes[1].id
+            dtype = (self.tensors[of].dtype if of in self.tensors
+                     else _TYPES[of])
+            x = self.tensor(self.value(nodes[0]))
+            return (x.to(dtype).to(self.dtype) if dtype.is_floating_point
+                    else x)
         if name == "pick":
             x, index = (self.value(n) for n in nodes)
             return torch.where(_PLACES["column"](self) == index, self.full(x),
@@ -238,10 +369,22 @@ class _Call:
 
     def run(self) -> None:
         for s in _statements(self.d.tables["row"]):
-            assert isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)
-            if self._is_there(s.value):
-                node = s.value.body if isinstance(s.value, ast.IfExp) else s.value
-                self.names[s.targets[0].id] = self.value(node)
+            assert isinstance(s, ast.Assign)
+            if not self._is_there(s.value):
+                continue
+            node = s.value.body if isinstance(s.value, ast.IfExp) else s.value
+            target = s.targets[0]
+            if isinstance(target, ast.Name):
+                self.names[target.id] = self.value(node)
+                continue
+            assert (isinstance(target, ast.Tuple) and isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Name)
+                    and isinstance(node.args[0], ast.Name))
+            name = node.args[0].id
+            parts = _PARTS[node.func.id](self.tensors[name])
+            for own, part in zip(target.elts, parts, strict=True):
+                assert isinstance(own, ast.Name)
+                self.names[own.id] = self._aligned(name, part)
 
     def _is_there(self, node: ast.expr) -> bool:
         """Whether nothing that it names is absent; given(x) alone names not."""
@@ -256,30 +399,53 @@ class _Call:
         return all(self.given.get(n.id, True) for n in ast.walk(node)
                    if isinstance(n, ast.Name) and id(n) not in inner)
 
-    def result(self, name: str, items: list[Any], like: torch.Tensor
+    def result(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        own = self.names[name]
+        if isinstance(own, tuple) and own[0] == "add_rows":
+            return self._added(name, own[1], like)
+        if isinstance(own, tuple):
+            size = (*like.shape[:-1], like.shape[-1] // 2)
+            return _JOINS[own[0]](*(
+                self._reduced(name, self.value(node), size) for node in own[1]))
+        return self._reduced(name, own, like.shape)
+
+    def _added(self, name: str, nodes: list[ast.expr], like: torch.Tensor
                ) -> torch.Tensor:
-        value = self.tensor(self.names[name])
-        if self.space is None:
-            return value.expand(self.shape).sum_to_size(like.shape)
-        place = _place(self.space, items)
-        assert place is not None
-        if place[-1:] == ["lacks"] and self.space[-1]["kind"] != "pack":
-            value = self.tensor(value).expand(*self.shape[:-1], 1)
+        """Values to rows: pairs of a value and an index."""
+        first = next(iter(self.tensors.values()))
+        out = first.new_zeros(like.shape, dtype=self.dtype)
+        own = self.space.results[name]
+        size = (self.shape if self._has(own)[-1] else (*self.shape[:-1], 1))
+        for value, index in zip(nodes[::2], nodes[1::2], strict=True):
+            assert isinstance(index, ast.Name)
+            rows = [r.expand(size) for r in self._rows(out, own, index.id)]
+            out = out.index_put(rows, self.tensor(self.value(value)).expand(size),
+                                accumulate=True)
+        return out
+
+    def _reduced(self, name: str, value: Any, size: Sequence[Any]
+                 ) -> torch.Tensor:
+        value = self.tensor(value)
+        if self.space.items is None:
+            return value.expand(self.shape).sum_to_size(size)
+        has = [w == "has" for w in self.space.place(self.space.results[name])]
+        if not has[-1] and self.space.items[-1]["kind"] != "pack":
+            value = value.expand(*self.shape[:-1], 1)
         else:
             value = self.full(value)
         at = 0
         added: list[int] = []
-        for item, what in zip(self.space, place, strict=True):
-            count = (len(self.shape) - (len(self.space) - 1)
+        for item, is_there in zip(self.space.items, has, strict=True):
+            count = (len(self.shape) - (len(self.space.items) - 1)
                      if item["kind"] == "pack" else 1)
-            added += range(at, at + count) if what != "has" else []
+            added += range(at, at + count) if not is_there else []
             at += count
-        return (value.sum(added) if added else value).reshape(like.shape)
+        return (value.sum(added) if added else value).reshape(size)
 
 
 def _counted(call: _Call, dim: int) -> torch.Tensor:
     """0, 1, ... along a dim from the end."""
-    first = next(v for v in call.names.values() if isinstance(v, torch.Tensor))
+    first = next(iter(call.tensors.values()))
     size = call.shape[-dim] if len(call.shape) >= dim else 1
     return torch.arange(size, device=first.device, dtype=call.dtype
                         ).reshape(-1, *[1] * (dim - 1))
@@ -305,9 +471,9 @@ def function(d: Description) -> Callable[..., Any]:
         call = _Call(d, values)
         call.run()
         out = tuple(
-            call.result(name, items, like).to(like.dtype).contiguous()
-            for name, items, like in zip(_result_names(d), _results(d),
-                                         infer(d, values), strict=True))
+            call.result(name, like).to(like.dtype).contiguous()
+            for name, like in zip(_result_names(d), infer(d, values),
+                                  strict=True))
         return out if len(out) > 1 else out[0]
 
     return run
@@ -335,6 +501,10 @@ def register(d: Description, overload: Any, undo: list[Callable[[], None]]
              ) -> Callable[..., Any]:
     """Tells Inductor, and `decompositions`, of what `can` be said so."""
     made = _known[overload] = function(d)
+    undo.append(functools.partial(_known.__delitem__, overload))
+    # Inductor drops conversions to a type and back: it calls the operator.
+    if any(_calls(s, ("round_to",)) for s in _statements(d.tables["row"])):
+        return made
 
     def tell() -> None:
         from torch._inductor import decomposition
@@ -350,6 +520,5 @@ def register(d: Description, overload: Any, undo: list[Callable[[], None]]
 
         undo.append(forget)
 
-    undo.append(functools.partial(_known.__delitem__, overload))
     when_imported("torch._inductor.decomposition", tell, undo)
     return made

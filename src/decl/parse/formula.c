@@ -1,433 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row string: statements over the arguments.
-//
-// Invariants: a reduction within an expression is a statement of its own, with
-// a name that nobody can write, right before the statement that holds it.
 
 #include "decl/parse/formula.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "decl/formula.h"
+#include "decl/parse/formula_parser.h"
 #include "decl/parse/names.h"
-#include "decl/parse/parser.h"
 
-// A formula with more comparisons than are noted is refused by none of them.
-enum { USES_MAX = 256, COMPARES_MAX = 1024 };
-
-// Where a statement reads a name.
-typedef struct name_use {
-  int32_t name;
-  og_token token;
-} name_use;
-
-// What is known of a value: whether it is an integer where some inputs are.
-typedef struct value_kind {
-  bool is_integer;
-  uint32_t inputs;
-  bool is_leaf;  // an input, or a constant that f32 has
-} value_kind;
-
-typedef struct formula_parser {
-  og_parser p;
-  struct og_formula *f;
-  og_token names[OG_LOOP_STATEMENTS_MAX];  // by name
-  value_kind kinds[OG_LOOP_STATEMENTS_MAX];
-  const char *real_only, *integer_only;  // what makes it one of the two
-  og_formula_compare *compares;
-  uint32_t assigned;                   // results
-  uint32_t whole_in;                   // arguments
-  int32_t forms[OG_LOOP_OUTPUTS_MAX];  // of results: how they are assigned
-  // Of the statement that is being read.
-  uint32_t needs;
-  name_use uses[USES_MAX];
-  int32_t use_count;
-} formula_parser;
-
-// --- Names -------------------------------------------------------------------
-
-static int32_t named(const formula_parser *s, og_token name) {
-  const og_reader *reader = &s->p.reader;
-  const int32_t length = og_token_length(name);
-  for (int32_t i = s->f->name_count - 1; i >= 0; --i)
-    if (og_token_length(s->names[i]) == length &&
-        memcmp(og_token_text(reader, s->names[i]), og_token_text(reader, name),
-               (size_t)length) == 0)
-      return i;
-  return -1;
-}
-
-// -1 where there are too many.
-static int32_t input_of(struct og_formula *f, og_formula_input input) {
-  for (int32_t i = 0; i < f->input_count; ++i)
-    if (f->inputs[i].is_tensor == input.is_tensor &&
-        f->inputs[i].is_position == input.is_position &&
-        f->inputs[i].part == input.part && f->inputs[i].index == input.index)
-      return i;
-  if (f->input_count == OG_LOOP_INPUTS_MAX) return -1;
-  f->inputs[f->input_count] = input;
-  return f->input_count++;
-}
-
-static bool is_number(const og_param *param) {
-  return !param->is_list &&
-         (og_is_int_type(param->type) || param->type == OG_TYPE_FLOAT ||
-          param->type == OG_TYPE_SCALAR);
-}
-
-static og_status argument_find(formula_parser *s, og_token name,
-                               const og_param *param, og_formula_part part,
-                               int32_t *out_input) {
-  const og_reader *reader = &s->p.reader;
-  if ((param->type != OG_TYPE_TENSOR || param->is_list) && !is_number(param))
-    return og_read_error_token(
-        reader, name,
-        "%s is not a number; expected a tensor, or an int, float, bool or "
-        "Scalar",
-        param->name);
-  *out_input = input_of(
-      s->f, (og_formula_input){.is_tensor = param->type == OG_TYPE_TENSOR,
-                               .index = param->index,
-                               .part = part});
-  if (param->type == OG_TYPE_TENSOR)
-    *(part == OG_FORMULA_WHOLE ? &s->whole_in : &s->f->wide_in) |=
-        1u << param->index;
-  if (*out_input >= 0 && param->is_optional) s->f->optional |= 1u << *out_input;
-  if (*out_input >= 0) return OG_OK;
-  return og_read_error_token(reader, name,
-                             "%s is argument %d of the formula, "
-                             "expected at most %d",
-                             param->name, OG_LOOP_INPUTS_MAX + 1,
-                             OG_LOOP_INPUTS_MAX);
-}
-
-static og_status position_find(formula_parser *s, int32_t index,
-                               og_scalar_instruction *out) {
-  out->op = OG_SCALAR_load;
-  out->slot =
-      input_of(s->f, (og_formula_input){.is_position = true, .index = index});
-  if (out->slot >= 0) return OG_OK;
-  return og_read_wanted(&s->p.reader, "a formula of fewer than %d arguments",
-                        OG_LOOP_INPUTS_MAX);
-}
-
-static og_status name_find(void *state, const og_reader *reader, og_token name,
-                           og_scalar_instruction *out) {
-  formula_parser *s = state;
-  const int32_t p = og_find_param(&s->p, name), known = named(s, name);
-  out->op = OG_SCALAR_load;
-  if (p >= 0) {
-    OG_TRY(argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE,
-                         &out->slot));
-    s->needs |= s->f->optional & 1u << out->slot;
-    return OG_OK;
-  }
-  if (known >= 0) {
-    if (s->use_count == USES_MAX)
-      return og_read_wanted(reader, "a shorter statement");
-    s->uses[s->use_count++] = (name_use){known, name};
-    // Inputs are counted when all are read.
-    out->slot = OG_LOOP_INPUTS_MAX + known;
-    return OG_OK;
-  }
-  if (og_token_is(reader, name, "column"))
-    return position_find(s, OG_FORMULA_COLUMN, out);
-  if (og_token_is(reader, name, "row"))
-    return position_find(s, OG_FORMULA_ROW, out);
-  out->op = OG_SCALAR_const;
-  if (og_token_is(reader, name, "width")) {
-    out->op = OG_SCALAR_number;
-    out->slot = OG_LOOP_WIDTH_SLOT;
-    s->f->needs_rows = true;
-    return OG_OK;
-  }
-  if (og_scalar_constant(reader, name, &out->value)) return OG_OK;
-  return og_parse_unknown(&s->p, name, "name", OG_NAMES_PARAMS);
-}
-
-// --- What it computes in -----------------------------------------------------
-
-static void class_note(formula_parser *s, const og_scalar_instruction *code) {
-  const uint32_t classes = og_scalar_classes(code->op);
-  const bool is_const = code->op == OG_SCALAR_const;
-  if (og_scalar_arity(code->op) == 0) {
-    if (is_const && code->value != rint(code->value))
-      s->real_only = "a number with a fraction";
-    return;
-  }
-  if (!(classes & OG_CLASSES_INT)) s->real_only = og_scalar_name(code->op);
-  if (!(classes & OG_CLASSES_FLOAT)) s->integer_only = og_scalar_name(code->op);
-}
-
-static bool is_comparison(int32_t op) {
-  return op >= OG_SCALAR_eq && op <= OG_SCALAR_ge;
-}
-
-static value_kind leaf_kind(const formula_parser *s,
-                            const og_scalar_instruction *code) {
-  if (code->op == OG_SCALAR_const)
-    return (value_kind){code->value == rint(code->value), 0,
-                        fabs(code->value) < 0x1p24};
-  if (code->op == OG_SCALAR_number) return (value_kind){true, 0, false};
-  if (code->slot >= OG_LOOP_INPUTS_MAX)
-    return s->kinds[code->slot - OG_LOOP_INPUTS_MAX];
-  return (value_kind){true, 1u << code->slot, true};
-}
-
-// An input beside a constant is compared rightly in f32: its rounding does not
-// pass a number that f32 has.
-static void compare_note(formula_parser *s, const value_kind *a,
-                         const value_kind *b) {
-  const bool of_leaves = a->is_leaf && b->is_leaf;
-  const uint32_t inputs = a->inputs | b->inputs;
-  if (!a->is_integer || !b->is_integer || inputs == 0 ||
-      (of_leaves && (!a->inputs || !b->inputs)))
-    return;
-  for (int32_t i = 0; i < s->f->compare_count; ++i)
-    if (s->compares[i].inputs == inputs &&
-        s->compares[i].is_of_leaves == of_leaves)
-      return;
-  if (s->f->compare_count < COMPARES_MAX)
-    s->compares[s->f->compare_count++] =
-        (og_formula_compare){inputs, of_leaves};
-}
-
-static value_kind kind_note(formula_parser *s, const og_scalar_code *code) {
-  value_kind stack[OG_SCALAR_DEPTH_MAX + 1];
-  int32_t depth = 0;
-  for (int32_t k = 0; k < code->count; ++k) {
-    const og_scalar_instruction *i = &code->code[k];
-    const int32_t arity = og_scalar_arity(i->op);
-    class_note(s, i);
-    depth -= arity;
-    value_kind *own = &stack[depth++];
-    if (arity == 0) {
-      *own = leaf_kind(s, i);
-      continue;
-    }
-    if (is_comparison(i->op)) compare_note(s, own, own + 1);
-    const bool is_truth = is_comparison(i->op) || i->op == OG_SCALAR_not ||
-                          i->op == OG_SCALAR_and || i->op == OG_SCALAR_or;
-    own->is_integer &= (og_scalar_classes(i->op) & OG_CLASSES_INT) != 0;
-    own->is_leaf &= i->op == OG_SCALAR_neg;
-    for (int32_t n = 1; n < arity; ++n) {
-      own->is_integer &= own[n].is_integer;
-      own->inputs |= own[n].inputs;
-    }
-    if (is_truth) *own = (value_kind){true, 0, false};
-  }
-  return stack[0];
-}
+typedef og_formula_parser formula_parser;
 
 // --- Statements --------------------------------------------------------------
-
-static og_status name_add(formula_parser *s, og_token token,
-                          int32_t *out_name) {
-  if (s->f->name_count == OG_LOOP_STATEMENTS_MAX)
-    return og_read_wanted(&s->p.reader, "at most %d values",
-                          OG_LOOP_STATEMENTS_MAX);
-  *out_name = s->f->name_count++;
-  s->names[*out_name] = token;
-  s->kinds[*out_name] = (value_kind){true, 0, false};
-  return OG_OK;
-}
-
-static og_status statement_add(formula_parser *s,
-                               const og_formula_statement *statement,
-                               const og_scalar_code *code) {
-  struct og_formula *f = s->f;
-  if (f->statement_count == OG_LOOP_STATEMENTS_MAX)
-    return og_read_wanted(&s->p.reader, "at most %d statements",
-                          OG_LOOP_STATEMENTS_MAX);
-  const size_t bytes = (size_t)code->count * sizeof *code->code;
-  og_scalar_instruction *own = og_arena_alloc(&s->p.decl->arena, bytes);
-  if (own == NULL) return og_read_memory(&s->p.reader);
-  memcpy(own, code->code, bytes);
-  const value_kind kind = kind_note(s, code);
-  value_kind *of_name = &s->kinds[statement->name];
-  of_name->is_integer &= kind.is_integer;
-  of_name->inputs |= kind.inputs;
-  og_formula_statement *to = &f->statements[f->statement_count++];
-  *to = *statement;
-  to->expression = (og_scalar_program){own, code->count};
-  return OG_OK;
-}
-
-static og_status expression_read(formula_parser *s, og_scalar_code *out);
-
-// A value of its own that the expression around it loads.
-static og_status hidden_add(formula_parser *s, og_loop_reduction reduction,
-                            const og_scalar_code *code,
-                            og_scalar_instruction *out) {
-  const og_token none = {0};
-  og_formula_statement statement = {.reduction = reduction, .output = -1};
-  OG_TRY(name_add(s, none, &statement.name));
-  out->op = OG_SCALAR_load;
-  out->slot = OG_LOOP_INPUTS_MAX + statement.name;
-  return statement_add(s, &statement, code);
-}
-
-static og_status reduction_read(formula_parser *s, og_loop_reduction reduction,
-                                bool is_mean, og_scalar_instruction *out) {
-  og_scalar_code code;
-  og_reader_advance(&s->p.reader);
-  OG_TRY(expression_read(s, &code));
-  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
-  s->f->needs_rows = true;
-  s->f->has_extreme |= reduction != OG_LOOP_SUM;
-  OG_TRY(hidden_add(s, reduction, &code, out));
-  if (!is_mean) return OG_OK;
-  code = (og_scalar_code){
-      .count = 3,
-      .code = {*out,
-               {.op = OG_SCALAR_number, .slot = OG_LOOP_WIDTH_SLOT},
-               {.op = OG_SCALAR_div}}};
-  return hidden_add(s, OG_LOOP_NO_REDUCTION, &code, out);
-}
-
-// row_argmax(a): the first place of the row's largest, a NaN where there is
-// one.
-static og_status place_read(formula_parser *s, og_loop_reduction reduction,
-                            og_scalar_instruction *out) {
-  og_scalar_code code;
-  og_scalar_instruction value = {.op = OG_SCALAR_const}, most = value,
-                        column = value;
-  const og_scalar_instruction width = {.op = OG_SCALAR_number,
-                                       .slot = OG_LOOP_WIDTH_SLOT};
-  og_reader_advance(&s->p.reader);
-  OG_TRY(expression_read(s, &code));
-  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
-  s->f->needs_rows = s->f->has_extreme = true;
-  OG_TRY(hidden_add(s, OG_LOOP_NO_REDUCTION, &code, &value));
-  code = (og_scalar_code){.count = 1, .code = {value}};
-  OG_TRY(hidden_add(s, reduction, &code, &most));
-  OG_TRY(position_find(s, OG_FORMULA_COLUMN, &column));
-  code = (og_scalar_code){.count = 10,
-                          .code = {value,
-                                   most,
-                                   {.op = OG_SCALAR_eq},
-                                   value,
-                                   value,
-                                   {.op = OG_SCALAR_ne},
-                                   {.op = OG_SCALAR_or},
-                                   column,
-                                   width,
-                                   {.op = OG_SCALAR_select}}};
-  return hidden_add(s, OG_LOOP_MIN, &code, out);
-}
-
-// A value of each row that has to be above 0; what is said else is to follow.
-static og_status check_add(formula_parser *s, og_loop_reduction reduction,
-                           const og_scalar_code *code, int32_t *out_check) {
-  const og_token none = {0};
-  og_formula_statement statement = {.reduction = reduction};
-  if (s->f->output_count == OG_LOOP_OUTPUTS_MAX)
-    return og_read_wanted(&s->p.reader, "at most %d results and checks",
-                          OG_LOOP_OUTPUTS_MAX);
-  OG_TRY(name_add(s, none, &statement.name));
-  *out_check = statement.output = s->f->output_count++;
-  s->f->outputs[*out_check].result = -1;
-  s->f->needs_rows = true;
-  return statement_add(s, &statement, code);
-}
-
-static og_status code_join(const formula_parser *s, og_scalar_code *code,
-                           const og_scalar_instruction *more, int32_t count) {
-  if (code->count + count > OG_SCALAR_CODE_MAX)
-    return og_read_wanted(&s->p.reader, "a shorter expression");
-  memcpy(code->code + code->count, more, (size_t)count * sizeof *more);
-  code->count += count;
-  return OG_OK;
-}
-
-// pick(x, index): the sum of what stands where column is the index, once.
-static og_status pick_read(formula_parser *s, og_token name,
-                           og_scalar_instruction *out) {
-  const og_token none = {0};
-  const og_scalar_instruction is_there = {.op = OG_SCALAR_eq};
-  const og_scalar_instruction rest[] = {{.op = OG_SCALAR_const},
-                                        {.op = OG_SCALAR_select}};
-  og_scalar_code value, index, here = {.count = 1};
-  og_formula_statement own = {.token = name, .output = -1, .is_index = true};
-  int32_t check;
-  og_reader_advance(&s->p.reader);
-  OG_TRY(expression_read(s, &value));
-  OG_TRY(og_reader_expect(&s->p.reader, ',', "',' and an index"));
-  OG_TRY(expression_read(s, &index));
-  const int32_t end = s->p.reader.token.end;
-  OG_TRY(og_reader_expect(&s->p.reader, ')', "')'"));
-  OG_TRY(name_add(s, none, &own.name));
-  OG_TRY(statement_add(s, &own, &index));
-  OG_TRY(position_find(s, OG_FORMULA_COLUMN, &here.code[0]));
-  OG_TRY(code_join(s, &here, index.code, index.count));
-  OG_TRY(code_join(s, &here, &is_there, 1));
-  OG_TRY(check_add(s, OG_LOOP_MAX, &here, &check));
-  s->f->outputs[check].check =
-      (og_token){.kind = OG_TOKEN_NAME, .begin = name.begin, .end = end};
-  OG_TRY(code_join(s, &here, value.code, value.count));
-  OG_TRY(code_join(s, &here, rest, 2));
-  return hidden_add(s, OG_LOOP_SUM, &here, out);
-}
-
-// (bias) of given(bias), an optional argument.
-static og_status given_read(formula_parser *s, int32_t *out_input) {
-  og_reader *reader = &s->p.reader;
-  og_reader_advance(reader);
-  const og_token name = reader->token;
-  const int32_t p =
-      name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
-  if (p < 0 || !s->p.decl->params[p].is_optional)
-    return og_read_wanted(reader, "an optional argument");
-  OG_TRY(argument_find(s, name, &s->p.decl->params[p], OG_FORMULA_WHOLE,
-                       out_input));
-  og_reader_advance(reader);
-  return og_reader_expect(reader, ')', "')'");
-}
-
-// Right sides that are not values of a row; each stands alone.
-typedef enum right_form { VALUE, SUM_ROWS, JOIN, INTERLEAVE, FORMS } right_form;
-
-static const char *const form_names[FORMS] = {"an expression", "sum_rows",
-                                              "join", "interleave"};
-
-static og_status function_find(void *state, og_reader *reader, og_token name,
-                               og_scalar_instruction *out, bool *out_is_known) {
-  formula_parser *s = state;
-  *out_is_known = true;
-  if (og_token_is(reader, name, "given")) {
-    int32_t input;
-    OG_TRY(given_read(s, &input));
-    out->op = OG_SCALAR_number;
-    out->slot = OG_FORMULA_GIVEN + input;
-    return OG_OK;
-  }
-  for (int32_t form = SUM_ROWS; form < FORMS; ++form)
-    if (og_token_is(reader, name, form_names[form]))
-      return og_read_error_token(
-          reader, name, "%s stands alone on the right side of a result",
-          form_names[form]);
-  if (og_token_is(reader, name, "pick")) return pick_read(s, name, out);
-  if (og_token_is(reader, name, "row_argmax"))
-    return place_read(s, OG_LOOP_MAX, out);
-  if (og_token_is(reader, name, "row_argmin"))
-    return place_read(s, OG_LOOP_MIN, out);
-  if (og_token_is(reader, name, "row_mean"))
-    return reduction_read(s, OG_LOOP_SUM, true, out);
-  for (int32_t r = 1; r < OG_LOOP_REDUCTION_COUNT; ++r)
-    if (og_token_is(reader, name, og_loop_reduction_name((og_loop_reduction)r)))
-      return reduction_read(s, (og_loop_reduction)r, false, out);
-  *out_is_known = false;
-  return OG_OK;
-}
-
-static og_status expression_read(formula_parser *s, og_scalar_code *out) {
-  const og_scalar_names names = {name_find, s, function_find,
-                                 "row_sum, row_mean, row_max, row_min, "
-                                 "row_argmax, row_argmin, pick, given"};
-  return og_scalar_parse(&s->p.reader, &names, 0, out);
-}
 
 // The argument of the first of these inputs.
 static const char *input_name(const formula_parser *s, uint32_t inputs) {
@@ -464,8 +48,8 @@ static og_status uses_check(const formula_parser *s) {
 static bool is_unread(const formula_parser *s, int32_t output) {
   if (output < 0) return false;
   const int32_t r = s->f->outputs[output].result;
-  return r < s->p.decl->mutated_count || (s->f->sums >> r & 1) ||
-         (s->f->wide_out >> r & 1);
+  return r < s->p.decl->mutated_count ||
+         ((s->f->sums | s->f->added | s->f->wide_out) >> r & 1);
 }
 
 // Statements from `first` on are of what was just read.
@@ -481,9 +65,10 @@ static og_status value_assign(formula_parser *s, og_formula_statement statement,
   const og_token none = {0};
   const bool is_hidden = is_unread(s, statement.output);
   if (statement.name < 0)
-    OG_TRY(name_add(s, is_hidden ? none : statement.token, &statement.name));
+    OG_TRY(og_formula_name_add(s, is_hidden ? none : statement.token,
+                               &statement.name));
   statement.needs = s->needs;
-  return statement_add(s, &statement, code);
+  return og_formula_statement_add(s, &statement, code);
 }
 
 // if given(a) and given(b): the statement is left out where one is absent.
@@ -496,7 +81,7 @@ static og_status condition_read(formula_parser *s) {
                           og_reader_peek(reader).mark == '(';
     if (!is_given) return og_read_wanted(reader, "given(an optional argument)");
     og_reader_advance(reader);
-    OG_TRY(given_read(s, &input));
+    OG_TRY(og_formula_given_read(s, &input));
     s->needs |= 1u << input;
   } while (og_reader_take_word(reader, "and"));
   return OG_OK;
@@ -508,8 +93,9 @@ static og_status right_read(formula_parser *s, og_formula_statement statement) {
   const int32_t first = s->f->statement_count;
   s->needs = 0;
   s->use_count = 0;
-  OG_TRY(expression_read(s, &code));
-  if (statement.output < 0 || !(s->f->sums >> statement.output & 1))
+  OG_TRY(og_formula_expression_read(s, &code));
+  if (statement.output < 0 ||
+      !((s->f->sums | s->f->added) >> statement.output & 1))
     OG_TRY(condition_read(s));
   OG_TRY(needs_note(s, first));
   return value_assign(s, statement, &code);
@@ -527,9 +113,9 @@ static og_status require_read(formula_parser *s) {
   s->use_count = 0;
   og_reader_advance(reader);
   og_reader_advance(reader);
-  OG_TRY(expression_read(s, &code));
-  OG_TRY(code_join(s, &code, is_true, 2));
-  OG_TRY(check_add(s, OG_LOOP_MIN, &code, &check));
+  OG_TRY(og_formula_expression_read(s, &code));
+  OG_TRY(og_formula_code_join(s, &code, is_true, 2));
+  OG_TRY(og_formula_check_add(s, OG_LOOP_MIN, &code, &check));
   OG_TRY(needs_note(s, first));
   OG_TRY(og_reader_expect(reader, ',', "',' and a text"));
   og_token said = reader->token;
@@ -593,31 +179,43 @@ static og_status left_check(const formula_parser *s, og_token name,
       (int)og_token_length(name), og_token_text(reader, name), what);
 }
 
-static right_form form_at(const og_reader *reader) {
+static og_formula_form form_at(const og_reader *reader) {
   const og_token next = og_reader_peek(reader);
-  int32_t form = SUM_ROWS;
-  if (next.kind != OG_TOKEN_MARK || next.mark != '(') return VALUE;
-  while (form < FORMS && !og_reader_at_word(reader, form_names[form])) ++form;
-  return form < FORMS ? (right_form)form : VALUE;
+  int32_t form = OG_FORM_SUM_ROWS;
+  if (next.kind != OG_TOKEN_MARK || next.mark != '(') return OG_FORM_VALUE;
+  while (form < OG_FORM_FORMS &&
+         !og_reader_at_word(reader, og_formula_form_names[form]))
+    ++form;
+  return form < OG_FORM_FORMS ? (og_formula_form)form : OG_FORM_VALUE;
+}
+
+// join( or interleave(
+static bool is_joining(og_formula_form form) {
+  return form == OG_FORM_JOIN || form == OG_FORM_INTERLEAVE;
 }
 
 static og_status form_note(formula_parser *s, const og_formula_statement *of,
-                           right_form form) {
+                           og_formula_form form) {
   const og_reader *reader = &s->p.reader;
   const int32_t r = of->output;
   const uint32_t bit = r >= 0 ? 1u << r : 0;
-  if (r < 0 && form != VALUE)
+  if (r < 0 && form != OG_FORM_VALUE)
     return og_read_wanted(reader,
                           "a value of a row: only a result is assigned by it");
   if ((s->assigned & bit) && s->forms[r] != (int32_t)form)
     return og_read_error_token(
         reader, of->token, "'%.*s' is assigned by %s and by %s",
         (int)og_token_length(of->token), og_token_text(reader, of->token),
-        form_names[s->forms[r]], form_names[form]);
+        og_formula_form_names[s->forms[r]], og_formula_form_names[form]);
   if (r >= 0) s->forms[r] = (int32_t)form;
   s->assigned |= bit;
-  if (form == SUM_ROWS) s->f->sums |= bit;
-  if (form == JOIN || form == INTERLEAVE) s->f->wide_out |= bit;
+  if (form == OG_FORM_ADD_ROWS && (s->f->added & bit))
+    return og_read_error_token(
+        reader, of->token, "'%.*s' is assigned twice; expected one add_rows",
+        (int)og_token_length(of->token), og_token_text(reader, of->token));
+  if (form == OG_FORM_SUM_ROWS) s->f->sums |= bit;
+  if (form == OG_FORM_ADD_ROWS) s->f->added |= bit;
+  if (is_joining(form)) s->f->wide_out |= bit;
   return OG_OK;
 }
 
@@ -640,19 +238,45 @@ static og_status part_output(formula_parser *s, int32_t result,
 
 // join(a, b): behind '('
 static og_status join_read(formula_parser *s, og_formula_statement statement,
-                           right_form form) {
+                           og_formula_form form) {
   struct og_formula *f = s->f;
   const int32_t first = f->statement_count, r = statement.output;
-  f->outputs[r].part = form == JOIN ? OG_FORMULA_FIRST : OG_FORMULA_EVEN;
+  f->outputs[r].part =
+      form == OG_FORM_JOIN ? OG_FORMULA_FIRST : OG_FORMULA_EVEN;
   f->needs_rows = true;
   OG_TRY(right_read(s, statement));
   const uint32_t needs = s->needs;
   OG_TRY(og_reader_expect(&s->p.reader, ',', "',' and the other part"));
-  OG_TRY(part_output(s, r, form == JOIN ? OG_FORMULA_SECOND : OG_FORMULA_ODD,
+  OG_TRY(part_output(s, r,
+                     form == OG_FORM_JOIN ? OG_FORMULA_SECOND : OG_FORMULA_ODD,
                      &statement.output));
   OG_TRY(right_read(s, statement));
   for (int32_t k = first; k < f->statement_count; ++k)
     f->statements[k].needs = needs | s->needs;
+  return OG_OK;
+}
+
+// add_rows(value, index, value, index ...): behind '('
+static og_status adding_read(formula_parser *s,
+                             og_formula_statement statement) {
+  struct og_formula *f = s->f;
+  const int32_t r = statement.output;
+  if (is_mutated(s, r))
+    return og_read_wanted(&s->p.reader, "a result that is not an argument");
+  for (bool is_first = true; is_first || og_reader_take(&s->p.reader, ',');
+       is_first = false) {
+    if (!is_first && f->output_count == OG_LOOP_OUTPUTS_MAX)
+      return og_read_wanted(&s->p.reader, "at most %d results and checks",
+                            OG_LOOP_OUTPUTS_MAX);
+    if (!is_first) {
+      statement.output = f->output_count++;
+      f->outputs[statement.output].result = r;
+    }
+    statement.name = -1;
+    OG_TRY(right_read(s, statement));
+    OG_TRY(og_reader_expect(&s->p.reader, ',', "',' and an index"));
+    OG_TRY(og_formula_index_find(s, &f->outputs[statement.output].row_by));
+  }
   return OG_OK;
 }
 
@@ -670,7 +294,7 @@ static og_status left_read(formula_parser *s, og_formula_statement *out) {
 // What reads a mutated argument reads its old value; what is summed or joined
 // is known later: none of these has a name that can be read.
 static void left_name(const formula_parser *s, og_formula_statement *of) {
-  if (!is_unread(s, of->output)) of->name = named(s, of->token);
+  if (!is_unread(s, of->output)) of->name = og_formula_named(s, of->token);
 }
 
 // a, b = halves(x): behind a
@@ -693,11 +317,11 @@ static og_status pair_read(formula_parser *s, og_formula_statement *of) {
   for (int32_t k = 0; k < 2; ++k) {
     og_scalar_code code = {.count = 1, .code = {{.op = OG_SCALAR_load}}};
     const og_formula_part part = halves ? OG_FORMULA_FIRST : OG_FORMULA_EVEN;
-    OG_TRY(argument_find(s, name, &s->p.decl->params[p],
-                         (og_formula_part)((int32_t)part + k),
-                         &code.code[0].slot));
+    OG_TRY(og_formula_argument_find(s, name, &s->p.decl->params[p],
+                                    (og_formula_part)((int32_t)part + k),
+                                    &code.code[0].slot));
     s->needs = s->f->optional & 1u << code.code[0].slot;
-    OG_TRY(form_note(s, &of[k], VALUE));
+    OG_TRY(form_note(s, &of[k], OG_FORM_VALUE));
     left_name(s, &of[k]);
     OG_TRY(value_assign(s, of[k], &code));
   }
@@ -715,14 +339,23 @@ static og_status statement_read(formula_parser *s) {
   OG_TRY(left_read(s, &of[0]));
   if (og_reader_at(reader, ',')) return pair_read(s, of);
   OG_TRY(og_reader_expect(reader, '=', "'='"));
-  const right_form form = form_at(reader);
+  const og_formula_form form = form_at(reader);
   OG_TRY(form_note(s, &of[0], form));
   left_name(s, &of[0]);
-  if (form == VALUE) return right_read(s, of[0]);
+  if (form == OG_FORM_VALUE) return right_read(s, of[0]);
   og_reader_advance(reader);
   og_reader_advance(reader);
-  if (form == SUM_ROWS)
+  const og_formula_form within = form_at(reader);
+  if (form == OG_FORM_SUM_ROWS && is_joining(within)) {
+    s->f->wide_out |= 1u << of[0].output;
+    og_reader_advance(reader);
+    og_reader_advance(reader);
+    OG_TRY(join_read(s, of[0], within));
+    OG_TRY(og_reader_expect(reader, ')', "')'"));
+  } else if (form == OG_FORM_SUM_ROWS)
     OG_TRY(right_read(s, of[0]));
+  else if (form == OG_FORM_ADD_ROWS)
+    OG_TRY(adding_read(s, of[0]));
   else
     OG_TRY(join_read(s, of[0], form));
   return og_reader_expect(reader, ')', "')'");
@@ -806,10 +439,20 @@ static void slots_settle(struct og_formula *f) {
   }
 }
 
-static const char *whole_name(const formula_parser *s) {
+static og_status ways_check(const formula_parser *s) {
+  const struct og_formula *f = s->f;
+  const uint32_t in_parts = s->whole_in & f->wide_in;
+  const uint32_t by_rows = (s->whole_in | f->wide_in) & f->tables;
   int32_t t = 0;
-  while (!(s->whole_in & s->f->wide_in & 1u << t)) ++t;
-  return og_tensor_param(s->p.decl, t)->name;
+  if ((in_parts | by_rows) == 0) return OG_OK;
+  while (!((in_parts | by_rows) & 1u << t)) ++t;
+  return og_read_error(&s->p.reader, 0, s->p.reader.length,
+                       in_parts >> t & 1
+                           ? "%s is read whole and in parts, expected one of "
+                             "them"
+                           : "%s is read as a row and by an index, expected "
+                             "one of them",
+                       og_tensor_param(s->p.decl, t)->name);
 }
 
 static og_status formula_read(formula_parser *s) {
@@ -821,10 +464,7 @@ static og_status formula_read(formula_parser *s) {
   for (int32_t r = 0; r < f->result_count; ++r) f->outputs[r].result = r;
   OG_TRY(statements_read(s));
   OG_TRY(results_check(s));
-  if (s->whole_in & f->wide_in)
-    return og_read_error(&s->p.reader, 0, s->p.reader.length,
-                         "%s is read whole and in parts, expected one of them",
-                         whole_name(s));
+  OG_TRY(ways_check(s));
   slots_settle(f);
   f->compares = s->compares;
   f->is_real = s->integer_only == NULL;
@@ -854,7 +494,8 @@ og_status og_parse_formula(og_decl *decl, opgraft_error *error) {
   og_status status = og_parser_init(&s->p, decl, "row", text, error);
   f->statements = og_arena_array(&decl->arena, OG_LOOP_STATEMENTS_MAX,
                                  sizeof *f->statements);
-  s->compares = og_arena_array(&decl->arena, COMPARES_MAX, sizeof *s->compares);
+  s->compares = og_arena_array(&decl->arena, OG_FORMULA_COMPARES_MAX,
+                               sizeof *s->compares);
   if (status == OG_OK && (f->statements == NULL || s->compares == NULL))
     status = og_read_memory(&s->p.reader);
   if (status == OG_OK) status = formula_read(s);

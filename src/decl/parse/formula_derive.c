@@ -41,17 +41,31 @@ static void write_shape(const og_decl *decl, og_text *text) {
   }
 }
 
+// That chooses rows, and is not read besides.
+static bool is_index(const og_decl *decl, int32_t tensor) {
+  const struct og_formula *f = decl->formula;
+  bool is = false;
+  for (int32_t k = 0; k < f->index_count; ++k) is |= f->indices[k] == tensor;
+  for (int32_t i = 0; i < f->input_count; ++i)
+    is &= !f->inputs[i].is_tensor || f->inputs[i].index != tensor;
+  return is;
+}
+
 // x: floating, y: floating -> promote(x, y)
 static void write_dtype(const og_decl *decl, og_text *text) {
   const char *set = decl->formula->is_real ? "floating" : "integral";
   for (int32_t t = 0; t < decl->tensor_count; ++t)
     og_text_addf(text, "%s%s: %s", t > 0 ? ", " : "",
-                 og_tensor_param(decl, t)->name, set);
+                 og_tensor_param(decl, t)->name,
+                 is_index(decl, t) ? "int64|int32" : set);
   for (int32_t r = 0; r < decl->fresh_count; ++r) {
+    const char *comma = "";
     og_text_add(text, r == 0 ? " -> promote(" : ", promote(");
-    for (int32_t t = 0; t < decl->tensor_count; ++t)
-      og_text_addf(text, "%s%s", t > 0 ? ", " : "",
-                   og_tensor_param(decl, t)->name);
+    for (int32_t t = 0; t < decl->tensor_count; ++t) {
+      if (is_index(decl, t)) continue;
+      og_text_addf(text, "%s%s", comma, og_tensor_param(decl, t)->name);
+      comma = ", ";
+    }
     og_text_add(text, ")");
   }
 }
@@ -115,6 +129,8 @@ og_status og_parse_formula_rest(og_parser *p) {
             ? "an argument is mutated, so the shape is not derived"
         : decl->formula->sums != 0
             ? "rows are summed, so the shape is not derived"
+        : decl->formula->index_count > 0
+            ? "an index chooses rows, so the shape is not derived"
         : (decl->formula->wide_in | decl->formula->wide_out) != 0
             ? "rows have parts, so the shape is not derived"
             : NULL;

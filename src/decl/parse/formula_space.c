@@ -99,13 +99,21 @@ static items halved(og_decl *decl, items own) {
   return (items){copy, own.count};
 }
 
+// Of a table, whose first dim counts its rows.
+static items row_of(const items *own) {
+  if (own->count == 0 || !is_dim(&own->items[0])) return (items){NULL, 0};
+  return (items){own->items + 1, own->count - 1};
+}
+
 static items argument_space(og_decl *decl, int32_t t) {
   const items own = argument_items(decl, t);
+  if (decl->formula->tables >> t & 1) return row_of(&own);
   return decl->formula->wide_in >> t & 1 ? halved(decl, own) : own;
 }
 
 static items result_space(og_decl *decl, int32_t r) {
   const items own = result_items(decl, r);
+  if (decl->formula->added >> r & 1) return row_of(&own);
   return decl->formula->wide_out >> r & 1 ? halved(decl, own) : own;
 }
 
@@ -137,7 +145,7 @@ static bool is_result(const struct og_formula *f, int32_t r,
   const og_formula_place *place = &f->out[r];
   const uint64_t all = ((uint64_t)1 << item_count) - 1;
   const uint64_t row = item_count > 0 ? (uint64_t)1 << (item_count - 1) : 0;
-  return (f->sums >> r & 1) || place->items == all ||
+  return ((f->sums | f->added) >> r & 1) || place->items == all ||
          (place->items == (all & ~row) && !(place->ones & ~row));
 }
 
@@ -154,12 +162,21 @@ static bool is_space(og_decl *decl, const items *space) {
     if (item->kind == OG_ITEM_PACK) f->pack = k;
     packs += item->kind == OG_ITEM_PACK;
   }
-  if (packs > 1 || space->count >= 63) return false;
+  if (packs > 1 || space->count >= 63 ||
+      (space->count == 0 && f->index_count > 0))
+    return false;
   f->item_count = space->count;
   for (int32_t i = 0; i < f->input_count; ++i) {
     const int32_t t = f->inputs[i].index;
     const items own = argument_space(decl, t);
     if (f->inputs[i].is_tensor && !place_find(decl, space, &own, &f->in[t]))
+      return false;
+  }
+  for (int32_t k = 0; k < f->index_count; ++k) {
+    const int32_t t = f->indices[k];
+    const items own = argument_space(decl, t);
+    if (!place_find(decl, space, &own, &f->in[t]) ||
+        (f->in[t].items >> (space->count - 1) & 1))
       return false;
   }
   for (int32_t r = 0; r < f->result_count; ++r) {
@@ -175,9 +192,11 @@ static bool space_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
   const items first = result_space(decl, 0);
   f->space = -1;
-  if (!(f->sums & 1) && is_space(decl, &first)) return true;
+  if (!((f->sums | f->added) & 1) && is_space(decl, &first)) return true;
   for (int32_t i = 0; i < f->input_count; ++i) {
-    if (!f->inputs[i].is_tensor || (f->optional >> i & 1)) continue;
+    if (!f->inputs[i].is_tensor || f->inputs[i].row_by != 0 ||
+        (f->optional >> i & 1))
+      continue;
     f->space = f->inputs[i].index;
     const items own = argument_space(decl, f->space);
     if (is_space(decl, &own)) return true;
@@ -230,7 +249,9 @@ static items broadcast_space(const og_decl *decl, int32_t *out_tensor) {
 static bool broadcast_find(og_decl *decl) {
   struct og_formula *f = decl->formula;
   const items space = broadcast_space(decl, &f->space);
-  if (!is_broadcast(&space) || (f->wide_in | f->wide_out) != 0) return false;
+  if (!is_broadcast(&space) || (f->wide_in | f->wide_out) != 0 ||
+      f->index_count > 0)
+    return false;
   for (int32_t i = 0; i < f->input_count; ++i) {
     const items own = argument_items(decl, f->inputs[i].index);
     if (f->inputs[i].is_tensor && !is_in_broadcast(decl, &space, &own, true))
@@ -265,7 +286,8 @@ static bool input_has_row(const struct og_formula *f,
 static bool is_row_value(const struct og_formula *f,
                          const og_formula_statement *statement,
                          const bool *is_row_name) {
-  if (statement->reduction != OG_LOOP_NO_REDUCTION) return true;
+  if (og_loop_reduces(statement->reduction)) return true;
+  if (og_loop_is_running(statement->reduction)) return false;
   for (int32_t k = 0; k < statement->expression.count; ++k) {
     const og_scalar_instruction *code = &statement->expression.code[k];
     if (code->op != OG_SCALAR_load) continue;
@@ -294,7 +316,7 @@ static const char *join_of(const struct og_formula *f, int32_t item) {
   const char *join = "";
   for (int32_t r = 0; r < f->result_count; ++r) {
     if (f->out[r].items >> item & 1) continue;
-    if (!(f->sums >> r & 1)) return NULL;
+    if (!((f->sums | f->added) >> r & 1)) return NULL;
     join = ": sum";
   }
   return join;
@@ -364,7 +386,8 @@ og_status og_parse_formula_space(og_decl *decl, opgraft_error *error) {
         decl->name);
   const bool ends_in_pack = f->item_count > 0 && f->pack == f->item_count - 1;
   for (int32_t r = 0; r < f->result_count; ++r)
-    f->needs_rows |= !has_row(f, &f->out[r]) && !(f->sums >> r & 1);
+    f->needs_rows |=
+        !has_row(f, &f->out[r]) && !((f->sums | f->added) >> r & 1);
   if (f->needs_rows && ends_in_pack)
     return og_error_at(error, OG_INVALID, decl->name, "shape", 0,
                        (int32_t)strlen(decl->record->shape),

@@ -68,10 +68,21 @@ static double reduced(og_loop_reduction reduction, double total, double x) {
   }
 }
 
+static void running_sum(og_loop_reduction reduction, int64_t width,
+                        double *out) {
+  const bool is_reversed = reduction == OG_LOOP_CUMSUM_REVERSED;
+  for (int64_t k = 1; k < width; ++k)
+    if (is_reversed)
+      out[width - 1 - k] += out[width - k];
+    else
+      out[k] += out[k - 1];
+}
+
 static void statement_run(reader *r, const og_loop_statement *statement,
                           double *out) {
   const og_loop_reduction reduction = statement->reduction;
-  const bool is_one = statement->is_row && reduction == OG_LOOP_NO_REDUCTION;
+  const bool reduces = og_loop_reduces(reduction);
+  const bool is_one = statement->is_row && !reduces;
   const int64_t width = is_one ? 1 : r->node->rows.width;
   double total = reduction == OG_LOOP_MAX   ? -INFINITY
                  : reduction == OG_LOOP_MIN ? INFINITY
@@ -80,14 +91,15 @@ static void statement_run(reader *r, const og_loop_statement *statement,
   for (r->at = 0; r->at < width; r->at += OG_SCALAR_BLOCK) {
     const int64_t n =
         width - r->at < OG_SCALAR_BLOCK ? width - r->at : OG_SCALAR_BLOCK;
-    if (reduction == OG_LOOP_NO_REDUCTION) {
+    if (!reduces) {
       og_scalar_run_f64(&statement->expression, n, load, r, out + r->at);
       continue;
     }
     og_scalar_run_f64(&statement->expression, n, load, r, block);
     for (int64_t i = 0; i < n; ++i) total = reduced(reduction, total, block[i]);
   }
-  if (reduction != OG_LOOP_NO_REDUCTION) out[0] = total;
+  if (og_loop_is_running(reduction)) running_sum(reduction, width, out);
+  if (reduces) out[0] = total;
 }
 
 // Only after all statements: a result may share an operand's memory.
