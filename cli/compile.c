@@ -286,8 +286,6 @@ static const char *formulas_compile(const cli_compile_job *job,
   own.source_count = 1;
   own.flags = flags;
   own.flag_count = sizeof flags / sizeof *flags;
-  own.optimize = NULL;
-  own.is_debug = false;
   const step run = {&source, 1, object, false};
   *result = step_run(&own, &run);
   return *result == CLI_OK ? object : NULL;

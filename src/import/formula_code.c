@@ -135,8 +135,8 @@ static void type_write(coder *c, const og_decl *decl, og_dtype wanted,
                                : f->outputs[k - f->input_count].result >= 0;
     const bool is_wide = dtype.bits == 64 && dtype.code == OG_CODE_FLOAT;
     has_single |= is_tensor && is_floating(dtype) && !is_wide;
-    has_other |= is_tensor && (is_wide || (dtype.code == OG_CODE_UINT &&
-                                           dtype.bits > 8));
+    has_other |= is_tensor &&
+                 (is_wide || (dtype.code == OG_CODE_UINT && dtype.bits > 8));
   }
   if (has_single && !has_other &&
       og_formula_function_get(f, &key, &fn, NULL) == OG_OK && fn->loop != NULL)
@@ -144,9 +144,8 @@ static void type_write(coder *c, const og_decl *decl, og_dtype wanted,
 }
 
 static void formula_write(coder *c, const og_decl *decl) {
-  static const og_dtype wanted[] = {{OG_CODE_FLOAT, 32, 1},
-                                    {OG_CODE_BFLOAT, 16, 1},
-                                    {OG_CODE_FLOAT, 16, 1}};
+  static const og_dtype wanted[] = {
+      {OG_CODE_FLOAT, 32, 1}, {OG_CODE_BFLOAT, 16, 1}, {OG_CODE_FLOAT, 16, 1}};
   const struct og_formula *f = decl->formula;
   const uint32_t all =
       f->input_count == OG_LOOP_INPUTS_MAX ? ~0u : (1u << f->input_count) - 1;
@@ -166,10 +165,11 @@ static void codes_write(const coder *c) {
   for (uint32_t k = 0; k < c->count; ++k)
     og_text_addf(c->out, "    {0x%llxu, code_%u},\n",
                  (unsigned long long)c->digests[k], (unsigned)k);
-  og_text_addf(c->out,
-               "};\n__attribute__((visibility(\"default\"))) og_formula_codes "
-               "opgraft_formula_codes = {sizeof(og_loop_call), %u, codes, 0};\n",
-               (unsigned)c->count);
+  og_text_addf(
+      c->out,
+      "};\n__attribute__((visibility(\"default\"))) og_formula_codes "
+      "opgraft_formula_codes = {sizeof(og_loop_call), %u, codes, 0};\n",
+      (unsigned)c->count);
 }
 
 size_t opgraft_module_print_code(const opgraft_module *module, char *buffer,

@@ -118,7 +118,7 @@ static const char prelude[] =
     "#define JOIN(p, by)                                   \\\n"
     "  for (int half = 16; half > 0; half /= 2)            \\\n"
     "    for (int k = 0; k < half; ++k)                    \\\n"
-    "      p[k].f = by(p[k].f, p[k + half].f)\n"
+    "      p[k] = by(p[k], p[k + half])\n"
     "\n"
     "typedef struct og_loop_call {\n"
     "  int64_t width, rows, blocks;\n"
@@ -136,7 +136,8 @@ static const char prelude[] =
     "typedef struct og_formula_codes {\n"
     "  uint32_t call_size, count;\n"
     "  const og_formula_code *codes;\n"
-    "  // libm's, where an expansion has no value: set by who loads the module.\n"
+    "  // libm's, where an expansion has no value: set by who loads the "
+    "module.\n"
     "  float (*call)(const char *name, float a, float b);\n"
     "} og_formula_codes;\n"
     "extern og_formula_codes opgraft_formula_codes;\n";
@@ -283,15 +284,15 @@ static void step_write(const c_writer *w, const og_loop_step *step) {
       store_write(w, step);
       break;
     case OG_LOOP_REDUCE:
-      og_text_addf(w->out, "p%d[k].f = %s(p%d[k].f, v%d.f);\n", index,
+      og_text_addf(w->out, "p%d[k] = %s(p%d[k], v%d.f);\n", index,
                    join_of(w->l->reductions[index].kind), index, value);
       break;
     case OG_LOOP_KEEP:
-      og_text_addf(w->out, "kept[%d * stride + i] = v%d;\n", index, value);
+      og_text_addf(w->out, "kept[%d * stride + i] = v%d.u;\n", index, value);
       break;
     case OG_LOOP_RELOAD:
-      og_text_addf(w->out, "const lane v%d = kept[%d * stride + i];\n", value,
-                   index);
+      og_text_addf(w->out, "const lane v%d = of_bits(kept[%d * stride + i]);\n",
+                   value, index);
       break;
   }
 }
@@ -305,8 +306,8 @@ static void partials_begin(const c_writer *w, int32_t p) {
     const og_loop_reduction kind = w->l->reductions[r].kind;
     if (!is_in(w, r, p)) continue;
     og_text_addf(w->out,
-                 "      lane p%d[32], t%d[32];\n      for (int k = 0; k < 32; "
-                 "++k) p%d[k] = of_bits(0x%xu), t%d[k] = of_bits(0);\n",
+                 "      float p%d[32], t%d[32];\n      for (int k = 0; k < 32; "
+                 "++k) p%d[k] = of_bits(0x%xu).f, t%d[k] = 0;\n",
                  (int)r, (int)r, (int)r,
                  kind == OG_LOOP_SUM   ? 0u
                  : kind == OG_LOOP_MAX ? 0xff800000u
@@ -317,8 +318,7 @@ static void partials_begin(const c_writer *w, int32_t p) {
 
 static void carry_write(const c_writer *w, int32_t r, const char *indent) {
   og_text_addf(w->out,
-               "%sfor (int k = 0; k < 32; ++k) t%d[k].f += p%d[k].f, p%d[k].f "
-               "= 0;\n",
+               "%sfor (int k = 0; k < 32; ++k) t%d[k] += p%d[k], p%d[k] = 0;\n",
                indent, (int)r, (int)r, (int)r);
 }
 
@@ -328,7 +328,8 @@ static void partials_end(const c_writer *w, int32_t p) {
     const char of = kind == OG_LOOP_SUM ? 't' : 'p';
     if (!is_in(w, r, p)) continue;
     if (kind == OG_LOOP_SUM) carry_write(w, r, "      ");
-    og_text_addf(w->out, "      JOIN(%c%d, %s);\n      j%d = %c%d[0];\n", of,
+    og_text_addf(w->out,
+                 "      JOIN(%c%d, %s);\n      j%d = of_float(%c%d[0]);\n", of,
                  (int)r, join_of(kind), (int)r, of, (int)r);
   }
 }
@@ -337,13 +338,13 @@ static void running_write(const c_writer *w, int32_t p) {
   for (int32_t n = 0; n < w->l->running_count; ++n) {
     const og_loop_running *r = &w->l->running[n];
     if (r->pass != p || r->keep < 0) continue;
-    og_text_addf(w->out,
-                 "      {\n        double sum = 0;\n        for (int64_t i = 0; "
-                 "i < width; ++i) {\n          lane *at = &kept[%d * stride + "
-                 "%s];\n          sum += (double)at->f;\n          at->f = "
-                 "(float)sum;\n        }\n      }\n",
-                 (int)r->keep,
-                 r->kind == OG_LOOP_CUMSUM ? "i" : "width - 1 - i");
+    og_text_addf(
+        w->out,
+        "      {\n        double sum = 0;\n        for (int64_t i = 0; "
+        "i < width; ++i) {\n          uint32_t *at = &kept[%d * stride "
+        "+ %s];\n          sum += (double)of_bits(*at).f;\n          "
+        "*at = of_float((float)sum).u;\n        }\n      }\n",
+        (int)r->keep, r->kind == OG_LOOP_CUMSUM ? "i" : "width - 1 - i");
   }
 }
 
@@ -357,15 +358,17 @@ static void elements_write(c_writer *w, int32_t p) {
     og_text_add(w->out,
                 "      for (int64_t from = 0; from < width; from += 32) {\n"
                 "        const int n = width - from < 32 ? (int)(width - from) "
-                ": 32;\n"
-                "        if (from > 0 && from % 4096 == 0 && n == 32) {\n"
-                "          (void)0;\n");
-    for (int32_t r = 0; r < w->l->reduction_count; ++r)
-      if (is_in(w, r, p) && w->l->reductions[r].kind == OG_LOOP_SUM)
-        carry_write(w, r, "          ");
-    og_text_add(w->out,
-                "        }\n        IVDEP\n        for (int k = 0; k < n; ++k) "
-                "{\n          const int64_t i = from + k;\n          (void)i;\n");
+                ": 32;\n");
+    for (int32_t r = 0; r < w->l->reduction_count; ++r) {
+      if (!is_in(w, r, p) || w->l->reductions[r].kind != OG_LOOP_SUM) continue;
+      og_text_add(w->out,
+                  "        if (from > 0 && from % 4096 == 0 && n == 32)\n");
+      carry_write(w, r, "          ");
+    }
+    og_text_add(
+        w->out,
+        "        IVDEP\n        for (int k = 0; k < n; ++k) "
+        "{\n          const int64_t i = from + k;\n          (void)i;\n");
   } else {
     og_text_add(w->out,
                 "      IVDEP\n      for (int64_t i = 0; i < width; ++i) {\n");
@@ -396,10 +399,11 @@ static void pointers_write(const c_writer *w) {
                  "    (void)x%d;\n",
                  (int)k, (int)k, (int)k, (int)k, (int)k);
   for (int32_t k = 0; k < w->spec->output_count; ++k)
-    og_text_addf(w->out,
-                 "    char *y%d = (char *)call->out[%d] + row * "
-                 "call->out_row_bytes[%d] + block * call->out_block_bytes[%d];\n",
-                 (int)k, (int)k, (int)k, (int)k);
+    og_text_addf(
+        w->out,
+        "    char *y%d = (char *)call->out[%d] + row * "
+        "call->out_row_bytes[%d] + block * call->out_block_bytes[%d];\n",
+        (int)k, (int)k, (int)k, (int)k);
   for (int32_t v = 0; v < w->l->count; ++v)
     if (w->l->code[v].is_row && w->l->code[v].op != OG_LANE_number)
       og_text_addf(w->out, "    lane v%d;\n    (void)v%d;\n", (int)v, (int)v);
@@ -412,7 +416,7 @@ void og_loop_c_write(const og_loop_spec *spec, const og_loop_lowered *lowered,
                "\nstatic void %s(const og_loop_call *call) {\n"
                "  const int64_t width = call->width;\n"
                "  const int64_t stride = (width + 31) / 32 * 32;\n"
-               "  lane *kept = (lane *)call->scratch;\n"
+               "  uint32_t *kept = (uint32_t *)call->scratch;\n"
                "  (void)stride, (void)kept;\n",
                name);
   values_write(&w);

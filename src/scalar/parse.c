@@ -100,7 +100,7 @@ static bool is_word(int32_t op) {
 
 // Lists the functions, but for those that have an operator.
 static og_status refuse_function(const scalar_parser *s, og_token name) {
-  char list[512];
+  char list[1024];
   size_t length =
       s->names->functions == NULL
           ? 0

@@ -512,8 +512,7 @@ TEST(one_of_each_kind) {
     op_check(opgraft_module_op(module, i));
   CHECK_EQ(met.op_flags, OPGRAFT_OP_LISTS | OPGRAFT_OP_DATA_DEPENDENT |
                              OPGRAFT_OP_SHAPE_CALLBACK |
-                             OPGRAFT_OP_FORMULA_DERIVED |
-                             OPGRAFT_OP_DERIVED);
+                             OPGRAFT_OP_FORMULA_DERIVED | OPGRAFT_OP_DERIVED);
   CHECK_EQ(met.param_flags, 2 * OPGRAFT_PARAM_DEFAULT - 1);
   CHECK_EQ(met.types, (1 << (OPGRAFT_TYPE_DEVICE + 1)) - 1);
   // No schema can write a complex number.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random formulas, and what they are in float64, with a bound of the error.
 
-    python formula_grow.py OUT.npz COUNT    computes them by opgraft
+    python formula_grow.py OUT.npz FIRST COUNT [c]
+
+computes them by opgraft; with c as a module that `opgraft build` has made.
 
 A formula is built of values; each says its text and, by NumPy, its float64
 value with how far f32 arithmetic may be from it (first order, of every
@@ -20,7 +22,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 UNIT = 2.0 ** -24
 ROWS = 70  # more than one block of a sum over rows
-TYPES = "x: f32, w: f32, c: f32, z: f32, i: int64 -> f32, f32"
+TABLE = 6  # rows of the table
+TYPES = ("x: f32, w: f32, c: f32, z: f32, i: int64, b: f32, j: int64 "
+         "-> f32, f32, f32")
 
 
 @dataclass
@@ -158,6 +162,39 @@ def row_argmax(a: Value, width: int) -> Value:
                  np.where(is_known, 0, np.inf))
 
 
+def row_cumsum(a: Value, width: int) -> Value:
+    """Added in f64, and rounded."""
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width))
+    return rounded(f"row_cumsum({a.text})", wide.cumsum(-1), error.cumsum(-1),
+                   2)
+
+
+def row_cumsum_reversed(a: Value, width: int) -> Value:
+    turned = Value(a.text, np.broadcast_to(a.exact, (ROWS, width))[:, ::-1],
+                   np.broadcast_to(a.error, (ROWS, width))[:, ::-1])
+    found = row_cumsum(turned, width)
+    return Value(f"row_cumsum_reversed({a.text})", found.exact[:, ::-1],
+                 found.error[:, ::-1])
+
+
+def round_to(a: Value) -> Value:
+    """What is lost is an error."""
+    size = np.abs(a.exact) + a.error
+    lost = size * 2.0 ** -11 + 2.0 ** -25
+    return Value(f"round_to({a.text}, f16)", a.exact,
+                 np.where(size < 6e4, a.error + lost, np.inf))
+
+
+def add_rows(a: Value, index: Array, width: int) -> Value:
+    wide = np.broadcast_to(a.exact, (ROWS, width))
+    error = np.broadcast_to(a.error, (ROWS, width))
+    found, bound, size = (np.zeros((TABLE, width)) for _ in range(3))
+    for to, of in ((found, wide), (bound, error), (size, np.abs(wide))):
+        np.add.at(to, index, of)
+    return rounded(f"add_rows({a.text}, j)", found, bound + size * UNIT)
+
+
 REDUCTIONS: list[Callable[[Value, int], Value]] = [
     row_sum, row_mean, row_max, row_argmax]
 
@@ -173,8 +210,9 @@ class Formula:
 
     def exact(self) -> list[tuple[Array, Array]]:
         found = []
-        for value, size in zip(self.values, (self.tensors[0].shape,
-                                             self.tensors[1].shape)):
+        for value, size in zip(self.values, (
+                self.tensors[0].shape, self.tensors[1].shape,
+                (TABLE, self.tensors[1].shape[0]))):
             error = np.where(np.isnan(value.error), np.inf, value.error)
             found.append((np.broadcast_to(value.exact, size),
                           np.broadcast_to(error, size)))
@@ -187,7 +225,7 @@ def value_of(text: str, numbers: Array) -> Value:
 
 
 def grow(seed: int, more: bool = True) -> Formula:
-    """With `more` it has parts of rows, an index and a sum over rows, too."""
+    """With `more` it has parts of rows, indices and sums over rows, too."""
     with np.errstate(all="ignore"):
         return _grow(seed, more)
 
@@ -207,13 +245,17 @@ def _grow(seed: int, more: bool) -> Formula:
     index = numbers.integers(0, width, ROWS)
     if more:
         split = draw.choice(["halves", "pairs"])
+        chosen = numbers.integers(0, TABLE - 1, ROWS)  # the last has no row
         tensors += [numbers.normal(size=(ROWS, 2 * width)).astype(np.float32),
-                    index]
+                    index,
+                    numbers.normal(size=(TABLE, width)).astype(np.float32),
+                    chosen]
         both = tensors[3]
         parts = ((both[:, ::2], both[:, 1::2]) if split == "pairs"
                  else (both[:, :width], both[:, width:]))
         statements.append(f"p, q = {split}(z)")
-        known += [value_of("p", parts[0]), value_of("q", parts[1])]
+        known += [value_of("p", parts[0]), value_of("q", parts[1]),
+                  value_of("b[j]", tensors[5][chosen])]
     for n in range(draw.randint(1, 6)):
         a, b, c = (draw.choice(known) for _ in range(3))
         kind = draw.random()
@@ -223,7 +265,11 @@ def _grow(seed: int, more: bool) -> Formula:
             value = draw.choice(UNARY)(a)
         elif more and kind < 0.5:
             value = pick(a, index, width)
-        elif kind < 0.55:
+        elif kind < 0.53:
+            value = draw.choice([row_cumsum, row_cumsum_reversed])(a, width)
+        elif kind < 0.54:
+            value = round_to(a)
+        elif kind < 0.58:
             value = choose(less(a, b), b, c)
         else:
             value = draw.choice(BINARY)(a, b)
@@ -240,28 +286,57 @@ def _grow(seed: int, more: bool) -> Formula:
                        "Tensor", tensors, number, [last])
     total = sum_rows(draw.choice(known), width)
     statements.append(f"t = {total.text}")
+    added = add_rows(draw.choice(known), chosen, width)
+    statements.append(f"u = {added.text}")
     return Formula(
         "; ".join(statements),
-        "x[R, D], w[D], c[R, 1], z[R, E], i[R] -> [R, D], [D]",
-        f"f{seed}(Tensor x, Tensor w, Tensor c, Tensor z, Tensor i, float k) "
-        "-> (Tensor y, Tensor t)", tensors, number, [last, total])
+        "x[R, D], w[D], c[R, 1], z[R, E], i[R], b[V, D], j[R] "
+        "-> [R, D], [D], [V, D]",
+        f"f{seed}(Tensor x, Tensor w, Tensor c, Tensor z, Tensor i, Tensor b, "
+        "Tensor j, float k) -> (Tensor y, Tensor t, Tensor u)", tensors, number,
+        [last, total, added])
 
 
-def main(out: str, count: int) -> None:
+def compiled(seeds: range, folder: str) -> Any:
+    """A module of C, for machines that the row engine does not know."""
+    import subprocess
+    from pathlib import Path
+
+    import opgraft
+
+    ops = []
+    for seed in seeds:
+        f = grow(seed)
+        ops.append(f'    {{.schema = "{f.schema}", .shape = "{f.shape}",\n'
+                   f'     .dtype = "{TYPES}",\n     .row = "{f.row}"}},\n')
+    source = Path(folder) / "grown.c"
+    source.write_text("#include <opgraft/op.h>\nstatic const og_op ops[] = {\n"
+                      + "".join(ops) + "};\nOG_MODULE(grown, ops)\n")
+    subprocess.run(["opgraft", "build", "-O1", source], check=True, cwd=folder,
+                   capture_output=True)
+    return opgraft.load(source.with_suffix(".so"))
+
+
+def main(out: str, seeds: range, is_compiled: bool) -> None:
+    import tempfile
+
     import torch
 
     import opgraft
 
     results = {}
-    for seed in range(count):
+    with tempfile.TemporaryDirectory() as folder:
+        module = compiled(seeds, folder) if is_compiled else None
+    for seed in seeds:
         formula = grow(seed)
-        f = opgraft.define(formula.schema, row=formula.row,
-                           shape=formula.shape, dtype=TYPES)
+        f = (getattr(module, f"f{seed}") if is_compiled else opgraft.define(
+            formula.schema, row=formula.row, shape=formula.shape, dtype=TYPES))
         tensors = [torch.from_numpy(t) for t in formula.tensors]
-        for name, result in zip("yt", f(*tensors, formula.number)):
+        for name, result in zip("ytu", f(*tensors, formula.number)):
             results[f"f{seed}{name}"] = result.numpy()
     np.savez(out, **results)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])),
+         sys.argv[4:] == ["c"])

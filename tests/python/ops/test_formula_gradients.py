@@ -27,6 +27,10 @@ def _rows(f: Callable[..., Any], x: Any, width: int) -> Any:
     return f(x.expand(shape), -1, keepdim=True)
 
 
+def _along(x: torch.Tensor, width: int) -> torch.Tensor:
+    return x.expand(*(x.shape[:-1] if x.dim() else ()), width)
+
+
 class _Numbers(ast.NodeTransformer):
     """Comparisons as numbers."""
 
@@ -57,6 +61,14 @@ def by_torch(row: str, values: dict[str, Any], width: int) -> dict[str, Any]:
               "row": number(torch.arange(formula_grow.ROWS)[:, None])}
     for name, f in {"argmax": torch.argmax, "argmin": torch.argmin}.items():
         names[f"row_{name}"] = lambda x, f=f: number(_rows(f, x, width))
+    def rounded(x: Any, dtype: torch.dtype) -> Any:  # which passes gradients on
+        x = number(x)
+        return x + (x.to(dtype).double() - x).detach()
+
+    names |= {"round_to": rounded, "f16": torch.float16,
+              "row_cumsum": lambda x: _along(number(x), width).cumsum(-1),
+              "row_cumsum_reversed": lambda x: _along(
+                  number(x), width).flip(-1).cumsum(-1).flip(-1)}
     tree = _Numbers().visit(ast.parse(row.replace("; ", "\n")))
     exec(compile(ast.fix_missing_locations(tree), row, "exec"), names)
     return names

@@ -441,33 +441,51 @@ def test_the_page_shows_what_is_tested() -> None:
 # --- Random formulas ----------------------------------------------------------
 
 FORMULAS = 60
+COMPILED = 3  # of these as C, too
+# Instruction set, and how many formulas by which means.
+MEANS = (("scalar", FORMULAS, "define"), ("avx2", FORMULAS, "define"),
+         ("avx512", FORMULAS, "define"), ("scalar", COMPILED, "c"))
 
 
-SETS = ("scalar", "avx2", "avx512")
+def random_formulas(folder: Path, first: int, counts: tuple[Any, ...] = MEANS
+                    ) -> None:
+    """The same bits in every instruction set and in C, within bounds of
+    float64."""
+    processes = [subprocess.Popen(
+        [sys.executable, formula_grow.__file__, folder / f"{k}.npz",
+         str(first), str(count), how], env={**os.environ, "OPGRAFT_ISA": isa})
+        for k, (isa, count, how) in enumerate(counts)]
+    assert [process.wait() for process in processes] == [0] * len(counts)
+    found = [np.load(folder / f"{k}.npz") for k in range(len(counts))]
+    compared = 0
+    for seed in range(first, first + counts[0][1]):
+        formula = formula_grow.grow(seed)
+        for name, (exact, bound) in zip("ytu", formula.exact()):
+            key = f"f{seed}{name}"
+            own, *others = (f[key] for f in found if key in f)
+            for other in others:
+                assert np.array_equal(own, other, equal_nan=True), (
+                    seed, formula.row)
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(own.astype(np.float64) - exact)
+            is_known = np.isfinite(bound)
+            compared += int(is_known.sum())
+            assert (difference <= bound)[is_known].all(), (seed, formula.row)
+    print(f"{compared} elements of {counts[0][1]} formulas compared with "
+          "float64")
+    assert compared > 20 * counts[0][1]
 
 
 def test_random_formulas(tmp_path: Path) -> None:
-    """The same bits in every instruction set, within bounds of float64."""
-    processes = [subprocess.Popen(
-        [sys.executable, formula_grow.__file__, tmp_path / f"{isa}.npz",
-         str(FORMULAS)], env={**os.environ, "OPGRAFT_ISA": isa})
-        for isa in SETS]
-    assert [process.wait() for process in processes] == [0, 0, 0]
-    found = [np.load(tmp_path / f"{isa}.npz") for isa in SETS]
-    compared = 0
-    for seed in range(FORMULAS):
-        formula = formula_grow.grow(seed)
-        for name, (exact, bound) in zip("yt", formula.exact()):
-            first, *others = (f[f"f{seed}{name}"] for f in found)
-            for other in others:
-                assert np.array_equal(first, other, equal_nan=True), formula.row
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(first.astype(np.float64) - exact)
-            is_known = np.isfinite(bound)
-            compared += int(is_known.sum())
-            assert (difference <= bound)[is_known].all(), formula.row
-    print(f"{compared} elements of {FORMULAS} formulas compared with float64")
-    assert compared > 20 * FORMULAS
+    random_formulas(tmp_path, 0)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("first", range(0, 10_000, 500))
+def test_many_random_formulas(tmp_path: Path, first: int) -> None:
+    random_formulas(tmp_path, first, tuple(
+        (isa, 500, how) for isa, _, how in MEANS))
 
 
 def test_a_graph_of_many_formulas() -> None:
