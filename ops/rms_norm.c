@@ -7,18 +7,12 @@
 #include "base/grain.h"
 #include "cuda/launch.h"
 #include "cuda/norm.h"
-#include "kernel/kernel.h"
+#include "shared/norm_rows.h"
 
 enum { N, D };  // dims of the shape rule
 
 static void rows_run(const og_call *call, int64_t begin, int64_t end) {
-  const int element = og_element_of(call->in[0]);
-  const int64_t width = call->dim[D];
-  for (int64_t r = begin; r < end; ++r)
-    og_rows()->rms_norm(og_at(og_data(call->in[0]), r * width, element),
-                        og_data(call->in[1]),
-                        og_at(og_data(call->out[0]), r * width, element), width,
-                        (float)call->attr[0].f, 0, element);
+  og_norm_rows(call, begin, end, 0);
 }
 
 static og_status rms_norm(const og_call *call) {

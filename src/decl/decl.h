@@ -397,11 +397,11 @@ typedef struct og_decl {
   int32_t inplace_param;  // of a derived in-place form, or -1
   bool has_lists;         // a tensor list among arguments or results
   bool has_data_dependent_result;
-  bool is_formula_derived;        // the kernel is the formula itself
-  bool is_derived;                // the operator is another formula's derivative
-  struct og_formula *formula;     // of `row`, or NULL (decl/formula.h)
-  const og_op *gradient;          // derived from the formula, or NULL
-  const og_grad *derived_by;      // of a derivative that was asked for, or NULL
+  bool is_formula_derived;     // the kernel is the formula itself
+  bool is_derived;             // the operator is another formula's derivative
+  struct og_formula *formula;  // of `row`, or NULL (decl/formula.h)
+  const og_op *gradient;       // derived from the formula, or NULL
+  const og_grad *derived_by;   // of a derivative that was asked for, or NULL
   const og_reference *reference;  // of `reference`, or NULL
   const struct og_quick *quick;   // tables for the short way, or NULL
   og_arena arena;                 // owns all of the above

@@ -28,6 +28,14 @@ static void inputs_settle(program_maker *m) {
   }
 }
 
+const char *og_formula_type_name(int32_t precision) {
+  return precision == 8    ? "bf16"
+         : precision == 11 ? "f16"
+         : precision == 24 ? "f32"
+         : precision == 53 ? "f64"
+                           : NULL;
+}
+
 static int32_t precision_of(const og_dtype *types, int32_t input) {
   const og_dtype type =
       types == NULL ? (og_dtype){OG_CODE_FLOAT, 32, 1} : types[input];

@@ -64,8 +64,8 @@ static og_status index_check(const struct og_formula *f, const og_call *call,
   const int64_t count = og_numel(index);
   if (!is_index_type(index->dtype))
     return og_fail(call, OG_DTYPE,
-                   "an index that chooses rows has a type that is no signed "
-                   "integer and not uint8");
+                   "an index that chooses rows is neither of a signed "
+                   "integer nor uint8");
   for (int64_t n = 0; n < count; ++n) {
     const int64_t row = og_formula_index_at(index, offset_of(index, n));
     if (row >= 0 && row < table->shape[0]) continue;

@@ -11,7 +11,7 @@
 #include "decl/formula.h"
 
 // The strides of an operand by dim of the space, in elements; 0 where it is
-// repeated. The first dim of a table is none of the space's.
+// repeated. The first dim of a table is not one of the space's.
 void og_formula_strides(const struct og_formula *f,
                         const og_formula_place *place, const og_tensor *t,
                         int32_t rank, const int64_t *size, int64_t *stride);
@@ -19,8 +19,8 @@ void og_formula_strides(const struct og_formula *f,
 // The element of an index, by its offset in elements.
 int64_t og_formula_index_at(const og_tensor *index, int64_t offset);
 
-// Every index is one of a row. Failure: OG_INVALID, with the first that is
-// none; OG_DTYPE: it is no integer.
+// Every index is one of a row. Failure: OG_INVALID, with the first that is out
+// of range; OG_DTYPE: it has another type than an integer's.
 og_status og_formula_indices_check(const struct og_formula *f,
                                    const og_call *call);
 

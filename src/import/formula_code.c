@@ -29,13 +29,14 @@ static bool is_in_set(og_type_set set, og_dtype dtype) {
   return false;
 }
 
-// The wanted type where the argument may have it, else its first one.
+// The type that is asked for where the argument may have it, else its first
+// one.
 static og_dtype argument_type(const og_decl *decl, int32_t tensor,
-                              og_dtype wanted) {
+                              og_dtype asked) {
   const int32_t same = decl->types[tensor].same_as;
   const og_type_set set = decl->types[same >= 0 ? same : tensor].set;
   int32_t k = 0;
-  if (is_in_set(set, wanted)) return wanted;
+  if (is_in_set(set, asked)) return asked;
   while (k + 1 < og_dtype_table_count() && !(set >> k & 1u)) ++k;
   return og_dtype_at(k);
 }
@@ -45,19 +46,19 @@ static bool is_floating(og_dtype dtype) {
 }
 
 static og_dtype result_type(const og_decl *decl, int32_t output,
-                            og_dtype wanted) {
+                            og_dtype asked) {
   const int32_t r = output - decl->mutated_count;
-  if (r < 0) return argument_type(decl, decl->mutated_tensors[output], wanted);
+  if (r < 0) return argument_type(decl, decl->mutated_tensors[output], asked);
   const og_out_type *type = &decl->out_types[r];
   if (type->kind == OG_OUT_TYPE_FIXED) return type->dtype;
   if (type->kind == OG_OUT_TYPE_SAME)
-    return argument_type(decl, type->tensor, wanted);
+    return argument_type(decl, type->tensor, asked);
   // Of one floating type beside integers it is the floating one.
-  og_dtype found = wanted;
+  og_dtype found = asked;
   for (int32_t k = 0; k < type->param_count; ++k) {
     const og_param *param = &decl->params[type->params[k]];
     if (param->type != OG_TYPE_TENSOR) continue;
-    found = argument_type(decl, param->index, wanted);
+    found = argument_type(decl, param->index, asked);
     if (is_floating(found)) break;
   }
   return found;
@@ -72,7 +73,7 @@ static og_loop_form form_of(const struct og_formula *f,
   return has_row ? OG_LOOP_RUN : OG_LOOP_ROW;
 }
 
-static void operands_find(const og_decl *decl, og_dtype wanted,
+static void operands_find(const og_decl *decl, og_dtype asked,
                           og_loop_operand *operands) {
   const struct og_formula *f = decl->formula;
   for (int32_t i = 0; i < f->input_count; ++i) {
@@ -82,7 +83,7 @@ static void operands_find(const og_decl *decl, og_dtype wanted,
       form = OG_LOOP_RUN;
     if (input->is_tensor) form = form_of(f, &f->in[input->index]);
     operands[i] = (og_loop_operand){
-        input->is_tensor ? argument_type(decl, input->index, wanted) : single,
+        input->is_tensor ? argument_type(decl, input->index, asked) : single,
         form};
   }
   for (int32_t o = 0; o < f->output_count; ++o) {
@@ -93,7 +94,7 @@ static void operands_find(const og_decl *decl, og_dtype wanted,
     to->form = form_of(f, &f->out[r]);
     // Sums are kept in f32.
     if (!((f->sums | f->added) >> r & 1))
-      to->dtype = result_type(decl, r, wanted);
+      to->dtype = result_type(decl, r, asked);
   }
 }
 
@@ -121,13 +122,13 @@ static void function_write(coder *c, const og_decl *decl,
   c->digests[c->count++] = digest;
 }
 
-static void type_write(coder *c, const og_decl *decl, og_dtype wanted,
+static void type_write(coder *c, const og_decl *decl, og_dtype asked,
                        uint32_t given) {
   const struct og_formula *f = decl->formula;
   og_formula_function key = {.class = OG_CLASS_F32, .given = given};
   const og_formula_function *fn;
   bool has_single = false, has_other = false;
-  operands_find(decl, wanted, key.operands);
+  operands_find(decl, asked, key.operands);
   for (int32_t k = 0; k < f->input_count + f->output_count; ++k) {
     const og_dtype dtype = key.operands[k].dtype;
     const bool is_tensor = k < f->input_count
@@ -144,7 +145,7 @@ static void type_write(coder *c, const og_decl *decl, og_dtype wanted,
 }
 
 static void formula_write(coder *c, const og_decl *decl) {
-  static const og_dtype wanted[] = {
+  static const og_dtype asked[] = {
       {OG_CODE_FLOAT, 32, 1}, {OG_CODE_BFLOAT, 16, 1}, {OG_CODE_FLOAT, 16, 1}};
   const struct og_formula *f = decl->formula;
   const uint32_t all =
@@ -152,10 +153,10 @@ static void formula_write(coder *c, const og_decl *decl) {
   uint32_t positions = 0;
   for (int32_t i = 0; i < f->input_count; ++i)
     positions |= (uint32_t)f->inputs[i].is_position << i;
-  for (size_t k = 0; k < sizeof wanted / sizeof *wanted; ++k) {
-    type_write(c, decl, wanted[k], all & ~positions);
+  for (size_t k = 0; k < sizeof asked / sizeof *asked; ++k) {
+    type_write(c, decl, asked[k], all & ~positions);
     if (f->optional != 0)
-      type_write(c, decl, wanted[k], all & ~positions & ~f->optional);
+      type_write(c, decl, asked[k], all & ~positions & ~f->optional);
   }
 }
 

@@ -22,7 +22,7 @@ typedef enum og_loop_op {
   OG_LANE_width,   // the number of elements as a float; a row value
   OG_LANE_load,    // input `imm`
   OG_LANE_joined,  // the result of reduction `imm`; a row value
-  OG_LANE_summed,  // of running sum `imm`; reloaded, never computed
+  OG_LANE_summed,  // of running sum `imm`: reloaded in every pass
   // Where the mask c holds, scalar primitive `imm` of a (and b) by libm;
   // elsewhere not defined. Both back ends call the same function.
   OG_LANE_call,

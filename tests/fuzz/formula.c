@@ -16,6 +16,15 @@ static void *exact(int64_t count, og_dtype dtype) {
   return data;
 }
 
+// Those of rows that are there, and one that is not among many.
+static void *indices(int64_t rows, int64_t columns) {
+  int64_t *data = (int64_t *)malloc((size_t)(rows > 0 ? rows : 1) * 8);
+  if (data == NULL) abort();
+  for (int64_t k = 0; k < rows; ++k)
+    data[k] = columns == 300 && k == 1 ? rows : (k * 7 + 1) % rows;
+  return data;
+}
+
 static int64_t count_of(const og_tensor *t) {
   int64_t count = 1;
   for (int32_t k = 0; k < t->ndim; ++k) count *= t->shape[k];
@@ -57,8 +66,16 @@ static void call(const opgraft_op *op, int64_t rows, int64_t columns,
   if (frame == NULL) abort();
   opgraft_frame_init(frame, op);
   opgraft_error error = {0};
+  int64_t rows_of_x[1] = {rows}, one[1] = {1};
+  const og_tensor i = {.data = indices(rows, columns),
+                       .device = {OG_CPU, 0},
+                       .ndim = 1,
+                       .dtype = {OG_CODE_INT, 64, 1},
+                       .shape = rows_of_x,
+                       .strides = one};
   frame->in[0] = &x;
   frame->in[1] = &y;
+  frame->in[2] = &i;
   frame->attr[0] = (og_attr){.kind = OG_ATTR_FLOAT, .f = 0.5};
   frame->attr[1] = (og_attr){.kind = OG_ATTR_INT, .i = -3};
   if (opgraft_frame_infer(frame, &error) == OG_OK)
@@ -69,6 +86,7 @@ static void call(const opgraft_op *op, int64_t rows, int64_t columns,
   free(frame);
   free(x.data);
   free(y.data);
+  free(i.data);
 }
 
 static void visit(const opgraft_op *op) {
@@ -82,7 +100,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const char *line[2];
   char *text = fuzz_lines(data, size, line, 2);
   const og_op op = {
-      .schema = "f(Tensor x, Tensor y, float a=1.0, int n=2) -> Tensor",
+      // Every tensor has dims in the rule.
+      .schema =
+          line[1] != NULL && strstr(line[1], "i[") != NULL
+              ? "f(Tensor x, Tensor y, Tensor i, float a=1.0, int n=2) -> "
+                "Tensor"
+              : "f(Tensor x, Tensor y, float a=1.0, int n=2) -> Tensor",
       .row = line[0],
       .shape = line[1]};
   fuzz_record(&op, 1, visit);

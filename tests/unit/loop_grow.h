@@ -139,7 +139,8 @@ static inline void grow_statement(grown *g, const char *name, bool is_row) {
   grow_put(g, name);
   grow_put(g, " = ");
   if (reduces)
-    grow_put(g, is_row ? reductions[grow_draw(g, 3)] : running[grow_draw(g, 2)]);
+    grow_put(g,
+             is_row ? reductions[grow_draw(g, 3)] : running[grow_draw(g, 2)]);
   grow_expression(g, 1 + grow_draw(g, 3), is_row && !reduces);
   if (reduces) grow_put(g, ")");
 }

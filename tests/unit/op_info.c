@@ -4,7 +4,9 @@
 // declarations that together have one of each kind.
 
 #include <dirent.h>
+#include <opgraft/graph.h>
 #include <opgraft/info.h>
+#include <stdlib.h>
 
 #include "base/text.h"
 #include "module/module.h"
@@ -504,12 +506,26 @@ static opgraft_module *kinds_load(void) {
   return module;
 }
 
+// C of the formulas, whole and cut.
+static void code_check(const opgraft_module *module) {
+  const size_t length = opgraft_module_print_code(module, NULL, 0);
+  char *text = malloc(length + 1), few[8];
+  if (length > 0 && CHECK(text != NULL)) {
+    CHECK_EQ(opgraft_module_print_code(module, text, length + 1), length);
+    CHECK(strstr(text, "og_formula_codes opgraft_formula_codes = {") != NULL);
+    CHECK_EQ(opgraft_module_print_code(module, few, sizeof few), length);
+    CHECK_STR(few, "#includ");
+  }
+  free(text);
+}
+
 TEST(one_of_each_kind) {
   opgraft_module *module = kinds_load();
   if (module == NULL) return;
   memset(&met, 0, sizeof met);
   for (int32_t i = 0; i < opgraft_module_op_count(module); ++i)
     op_check(opgraft_module_op(module, i));
+  code_check(module);
   CHECK_EQ(met.op_flags, OPGRAFT_OP_LISTS | OPGRAFT_OP_DATA_DEPENDENT |
                              OPGRAFT_OP_SHAPE_CALLBACK |
                              OPGRAFT_OP_FORMULA_DERIVED | OPGRAFT_OP_DERIVED);

@@ -116,7 +116,7 @@ static wide reference(int32_t op, wide a, wide b, wide c, bool is_f32) {
     IS(is_inf, isinf(a) ? 1 : 0)
     IS(fma, fmal(a, b, c))
     IS(select, a != 0 ? b : c)
-    IS(round_to, a)  // b is no type's precision; the Python tests have those
+    IS(round_to, a)  // of b that no type has
     default:
       return -12345;  // a primitive without a reference fails
   }

@@ -119,8 +119,10 @@ static og_status table_read(formula_parser *s, og_token name,
   out->op = OG_SCALAR_load;
   out->slot = input_of(s->f, input);
   if (out->slot < 0)
-    return og_read_error_token(reader, name, "expected at most %d arguments",
-                               OG_LOOP_INPUTS_MAX);
+    return og_read_error_token(reader, name,
+                               "argument %d of the formula, expected at most "
+                               "%d",
+                               OG_LOOP_INPUTS_MAX + 1, OG_LOOP_INPUTS_MAX);
   s->f->tables |= 1u << param->index;
   if (param->is_optional) s->f->optional |= 1u << out->slot;
   s->needs |= s->f->optional & 1u << out->slot;
@@ -397,28 +399,16 @@ static og_status pick_read(formula_parser *s, og_token name,
 
 // --- Rounding to a type ------------------------------------------------------
 
-static const struct {
-  const char *name;
-  int32_t precision;
-} precisions[] = {{"bf16", 8}, {"f16", 11}, {"f32", 24}, {"f64", 53}};
-enum { PRECISIONS = sizeof precisions / sizeof *precisions };
-
-const char *og_formula_type_name(int32_t precision) {
-  for (int32_t k = 0; k < PRECISIONS; ++k)
-    if (precisions[k].precision == precision) return precisions[k].name;
-  return NULL;
-}
-
 // A type, or an argument that has it.
 static og_status type_read(formula_parser *s, og_scalar_instruction *out) {
   og_reader *reader = &s->p.reader;
   struct og_formula *f = s->f;
   const og_token name = reader->token;
-  const int32_t p =
+  const int32_t at =
       name.kind == OG_TOKEN_NAME ? og_find_param(&s->p, name) : -1;
   out->op = OG_SCALAR_number;
-  if (p >= 0 && s->p.decl->params[p].type == OG_TYPE_TENSOR) {
-    const og_param *param = &s->p.decl->params[p];
+  if (at >= 0 && s->p.decl->params[at].type == OG_TYPE_TENSOR) {
+    const og_param *param = &s->p.decl->params[at];
     int32_t i = 0;  // how it is read does not matter
     while (i < f->input_count &&
            (!f->inputs[i].is_tensor || f->inputs[i].index != param->index))
@@ -430,9 +420,10 @@ static og_status type_read(formula_parser *s, og_scalar_instruction *out) {
     og_reader_advance(reader);
     return OG_OK;
   }
-  for (int32_t k = 0; k < PRECISIONS; ++k) {
-    out->slot = OG_FORMULA_PRECISION + precisions[k].precision;
-    if (og_reader_take_word(reader, precisions[k].name)) return OG_OK;
+  for (int32_t p = 1; p <= 53; ++p) {
+    const char *type = og_formula_type_name(p);
+    out->slot = OG_FORMULA_PRECISION + p;
+    if (type != NULL && og_reader_take_word(reader, type)) return OG_OK;
   }
   return og_read_wanted(reader, "bf16, f16, f32, f64 or a tensor argument");
 }
@@ -464,7 +455,7 @@ og_status og_formula_given_read(formula_parser *s, int32_t *out_input) {
   return og_reader_expect(reader, ')', "')'");
 }
 
-// What people ask for that is no row of independent elements.
+// What people ask for that is not a row of independent elements.
 static const char *const kernels[] = {
     "sort",   "argsort",     "topk",       "top_k",     "kthvalue", "median",
     "unique", "row_sort",    "row_topk",   "row_top_k", "scan",     "cummax",

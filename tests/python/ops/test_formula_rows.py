@@ -184,10 +184,10 @@ def test_rounding_where_it_is_meant(dtype: torch.dtype) -> None:
                        row=f"round_to(x, {name})", name=f"rows::as_{name}")
     bits = torch.randint(-2**31, 2**31, (200_000,)).to(torch.int32)
     ties = torch.arange(0, 1 << 16).to(torch.int32)[:, None] << 16
-    x = torch.cat((bits, (ties + torch.tensor([0, 1 << 15, (1 << 15) + 1, 4096,
+    single = torch.cat((bits, (ties + torch.tensor([0, 1 << 15, (1 << 15) + 1, 4096,
                                                12288], dtype=torch.int32)
                           ).flatten())).view(torch.float32)
-    for x in (x, x.double() * 1.0000001):
+    for x in (single, single.double() * 1.0000001):
         expected = x.to(dtype).to(x.dtype)
         found = f(x)
         is_nan = expected.isnan()
