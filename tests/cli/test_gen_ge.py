@@ -268,7 +268,7 @@ def test_a_c_file_is_built_first(program: Any) -> None:
 
 def test_what_is_refused(program: Any) -> None:
     shutil.copy(HERE.parent / "conformance" / "scale.c", program.folder)
-    assert "--target is 'mlir', expected ge or stablehlo" in program.fails(
+    assert "--target is 'mlir', expected ge, stablehlo or c" in program.fails(
         2, "gen", "--target", "mlir", "scale.c", "-o", "x")
     assert "with -o OUT they are OUT.h and OUT.py" in program.fails(
         2, "gen", "--target", "ge", "scale.c")
