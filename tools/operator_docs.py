@@ -80,7 +80,7 @@ def page(module: str, file: str, inspected: str) -> str:
 
 def written(text: str, described: str) -> str:
     """Without operators that were derived: whoever has the formula has them."""
-    for op in json.loads(described)["operators"]:
+    for op in json.loads(described)["ops"]:
         if op["is_derived"]:
             text = re.sub(rf"^{re.escape(op['name'])}\(.*?(?=^\S|\Z)", "", text,
                           flags=re.M | re.S)
